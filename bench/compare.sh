@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# compare.sh - Weft beside PyTorch on this machine's CPU: one Markdown table, machine and versions under it.
+#
+# A round runs graphtool bench and torch_cpu.py one after the other on the same case, so that a slow spell of the
+# machine meets both; the table shows medians over the rounds. What other processes did meanwhile is measured
+# for each run (other_cpus: in CPUs' worth of work), and a run above 0.1 is named, because it lies.
+set -euo pipefail
+
+usage() {
+    cat <<'END'
+Usage: bench/compare.sh [OPTION]... [CASE]...
+Times a training step of Weft and of PyTorch, alternating, and prints a Markdown table.
+Cases: mlp dcgan28 dcgan resnet18 gpt (default: all).
+
+  -r, --rounds=R     rounds of one run each (3)
+  -t, --threads=T    threads for both (all cores)
+  -k, --steps=K      timed steps a run, for both (each tool's own default)
+      --dtype=TYPE   f32 or bf16 (f32)
+      --build=DIR    where graphtool and weft-zoo are (build/release)
+      --install      first make a Python with PyTorch in out/torch (pip; some GB)
+  -h, --help         this text
+
+PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
+Every run's JSON is kept in out/bench/CASE.jsonl. Exit status: 0 fine, 1 a run failed, 2 misused.
+Example: bench/compare.sh --rounds 5 --threads 2 mlp gpt
+END
+}
+
+die() { echo "compare.sh: $2" >&2; exit "$1"; }
+
+# ---- options
+rounds=3 threads=$(nproc) steps='' dtype=f32 build=build/release install=false cases=()
+parsed=$(getopt -n compare.sh -o r:t:k:h -l rounds:,threads:,steps:,dtype:,build:,install,help -- "$@") || exit 2
+eval set -- "$parsed"
+while true; do
+    case $1 in
+    -r | --rounds) rounds=$2; shift 2 ;;
+    -t | --threads) threads=$2; shift 2 ;;
+    -k | --steps) steps=$2; shift 2 ;;
+    --dtype) dtype=$2; shift 2 ;;
+    --build) build=$(realpath -m -- "$2"); shift 2 ;;
+    --install) install=true; shift ;;
+    -h | --help) usage; exit 0 ;;
+    --) shift; break ;;
+    esac
+done
+cases=("$@")
+((${#cases[@]})) || cases=(mlp dcgan28 dcgan resnet18 gpt)
+for number in "$rounds" "$threads" "${steps:-1}"; do
+    [[ $number =~ ^[1-9][0-9]*$ ]] || die 2 "'$number' is not a count of at least 1"
+done
+[[ $dtype == f32 || $dtype == bf16 ]] || die 2 "--dtype is f32 or bf16, not '$dtype'"
+for name in "${cases[@]}"; do
+    [[ " mlp dcgan28 dcgan resnet18 gpt " == *" $name "* ]] || die 2 "no case '$name'; see --help"
+done
+
+cd "$(dirname "$0")/.."
+mkdir -p out/bench
+trap 'exit 130' INT
+for tool in graphtool weft-zoo; do
+    [[ -x $build/$tool ]] || die 2 "$build/$tool is not there; build first, or say --build=DIR"
+done
+
+# ---- PyTorch
+if $install; then
+    python3 -m venv out/torch
+    out/torch/bin/pip install --quiet torch numpy safetensors
+fi
+python=''
+if [[ -n ${WEFT_TORCH_PYTHON-} ]]; then
+    "$WEFT_TORCH_PYTHON" -c 'import torch' || die 2 "WEFT_TORCH_PYTHON=$WEFT_TORCH_PYTHON cannot import torch"
+    python=$WEFT_TORCH_PYTHON
+else
+    for candidate in out/torch/bin/python ~/torch/bin/python python3; do
+        if "$candidate" -c 'import torch' 2>/dev/null; then
+            python=$candidate
+            break
+        fi
+    done
+fi
+[[ -n $python ]] || die 2 "no Python with PyTorch: set WEFT_TORCH_PYTHON or say --install"
+
+# ---- one run
+# run_one ENGINE CASE COMMAND...: runs it, takes the JSON it prints, adds engine, case and (where the command
+# does not say it itself) other_cpus over the whole run; appends one line to out/bench/CASE.jsonl.
+run_one() {
+    python3 - "$@" <<'END'
+import json, os, subprocess, sys, time
+
+engine, case, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+
+def busy():
+    with open("/proc/stat") as f:
+        user, nice, system, _, _, irq, softirq = (int(v) for v in f.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+own0, busy0, wall0 = os.times(), busy(), time.monotonic()
+result = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+wall, own, all_cpus = time.monotonic() - wall0, os.times(), busy() - busy0
+if result.returncode:
+    sys.exit(f"compare.sh: exit {result.returncode} from: {' '.join(command)}")
+try:
+    run = json.loads(result.stdout)
+except ValueError:                      # something was printed before the JSON line
+    run = json.loads((result.stdout.strip().splitlines() or ["no JSON"])[-1])
+mine = sum(own[:4]) - sum(own0[:4])
+run.setdefault("other_cpus", round(max(0.0, (all_cpus - mine) / wall), 3))
+run.update(engine=engine, case=case)
+with open(f"out/bench/{case}.jsonl", "a") as f:
+    f.write(json.dumps(run) + "\n")
+print(f"  {engine:7} {run['median_ms']:9.2f} ms  {run['peak_rss_mib']:7.0f} MiB", file=sys.stderr)
+if run["other_cpus"] > 0.1:
+    print(f"  warning: other processes used {run['other_cpus']:.2f} CPUs meanwhile", file=sys.stderr)
+END
+}
+
+options=(--threads "$threads" --json)
+[[ -z $steps ]] || options+=(--steps "$steps")
+[[ $dtype == f32 ]] || options+=(--dtype "$dtype")
+for name in "${cases[@]}"; do
+    "$build/weft-zoo" "$name" -o "out/bench/$name.bin" >&2
+    : >"out/bench/$name.jsonl"
+done
+for ((round = 1; round <= rounds; round++)); do
+    for name in "${cases[@]}"; do
+        echo "round $round of $rounds: $name" >&2
+        run_one weft "$name" "$build/graphtool" bench "out/bench/$name.bin" "${options[@]}"
+        run_one pytorch "$name" "$python" bench/torch_cpu.py "$name" "${options[@]}"
+    done
+done
+
+# ---- the table, and where it was made
+python3 - "${cases[@]}" <<'END'
+import json, statistics, sys
+
+print("| case | Weft ms | PyTorch ms | ratio | Weft peak RSS MiB | PyTorch peak RSS MiB | ratio |")
+print("|---|---:|---:|---:|---:|---:|---:|")
+notes = []
+for case in sys.argv[1:]:
+    with open(f"out/bench/{case}.jsonl") as f:
+        runs = [json.loads(line) for line in f]
+
+    def median(engine, key):
+        return statistics.median(r[key] for r in runs if r["engine"] == engine)
+
+    weft, torch = median("weft", "median_ms"), median("pytorch", "median_ms")
+    weft_mib, torch_mib = median("weft", "peak_rss_mib"), median("pytorch", "peak_rss_mib")
+    print(f"| {case} | {weft:.2f} | {torch:.2f} | {weft / torch:.2f} "
+          f"| {weft_mib:.0f} | {torch_mib:.0f} | {weft_mib / torch_mib:.2f} |")
+    for engine in ("weft", "pytorch"):
+        for i, r in enumerate((r for r in runs if r["engine"] == engine), 1):
+            if r["other_cpus"] > 0.1:
+                notes.append(f"{case} round {i}, {engine}: {r['other_cpus']:.2f}")
+print("\nRatios are Weft / PyTorch: below 1.00 Weft is faster, or smaller.")
+if notes:
+    print("\n**Not clean** (CPUs that other processes used meanwhile, above 0.1), measure again: "
+          + "; ".join(notes) + ".")
+END
+
+flags=''
+for flag in avx2 fma avx_vnni avx512f avx512_bf16 avx512_fp16 amx_bf16 amx_fp16 asimd sve bf16; do
+    if grep -qw -m1 "$flag" /proc/cpuinfo; then flags+=" $flag"; fi
+done
+weft_version=$("$build/graphtool" --version 2>/dev/null | head -n 1) || weft_version=
+commit=$(git rev-parse --short HEAD 2>/dev/null) || commit="no commit"
+[[ -z $(git status --porcelain --untracked-files=no 2>/dev/null) ]] || commit+=" with changes"
+cat <<END
+
+- Machine: $(LC_ALL=C lscpu | sed -n 's/^Model name: *//p' | head -n 1), $(nproc) cores,$flags; $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo); Linux $(uname -r)
+- Run: $(date -u '+%Y-%m-%d %H:%M UTC'), $dtype, $threads threads, medians of $rounds rounds, steps a run: ${steps:-default}
+- Versions: ${weft_version:-graphtool does not say} ($commit); $("$python" -c 'import sys, torch; print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}")')
+END

@@ -1,0 +1,86 @@
+/* gan.c - a whole GAN: two networks, two training graphs, one store; trains on Fashion-MNIST and saves weights.
+ *     gan train-images-idx3-ubyte.gz weights.safetensors [STEPS] */
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BATCH = 128, Z = 64 };
+
+static weft_value *generator(weft_value *z) {
+    WEFT_SCOPE(z, "generator") { /* a top-level scope: a subgraph, trained on its own */
+        z = weft_reshape(weft_linear(z, 7 * 7 * 64, "fc"), 4, (int64_t[]){-1, 64, 7, 7});
+        z = weft_relu(weft_batch_norm(z, "bn"));
+        z = weft_tanh(weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 4}, "up"));
+    }
+    return z;
+}
+
+static weft_value *discriminator(weft_value *x) {
+    WEFT_SCOPE(x, "discriminator") {
+        x = weft_leaky_relu(weft_conv2d(x, &(weft_conv){.out = 64, .kernel = 4, .stride = 4}, "conv"), 0.2);
+        x = weft_linear(weft_flatten(x, 1), 1, "fc");
+    }
+    return x;
+}
+
+static weft_value *bce(weft_value *logits, double target) {
+    weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
+    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+}
+
+static weft_value *fake(weft_graph *g) {
+    return generator(weft_random_normal(g, 2, (int64_t[]){WEFT_BATCH, Z}, 0, 1));
+}
+
+static void build(weft_model *m) {
+    weft_optimizer adam = {.type = "adam", .lr = 2e-4, .beta1 = 0.5};
+    weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *image = weft_input(d, "image", WEFT_U8, 3, (int64_t[]){WEFT_BATCH, 28, 28});
+    weft_value *real = weft_reshape(weft_cast(image, WEFT_F32), 4, (int64_t[]){-1, 1, 28, 28});
+    real = weft_offset(weft_scale(real, 1 / 127.5), -1);
+    weft_value *loss = bce(discriminator(real), 1);
+    loss = weft_add(loss, bce(discriminator(weft_stop_gradient(fake(d))), 0));
+    weft_minimize(loss, "discriminator", &adam);
+    weft_output(loss, "d_loss");
+
+    loss = bce(discriminator(fake(weft_graph_new(m, "g_step", WEFT_TRAIN))), 1);
+    weft_minimize(loss, "generator", &adam);
+    weft_output(loss, "g_loss");
+}
+
+int main(int argc, char **argv) {
+    weft_error error = {0};
+    if (argc < 3) return fprintf(stderr, "usage: gan IMAGES WEIGHTS [STEPS]\n"), 2;
+    weft_model *m = weft_model_new("gan");
+    weft_model_batch(m, BATCH);
+    build(m);
+    weft_plan *plan = weft_compile(m, NULL, &error); /* tells every mistake of the lines above */
+    weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
+    weft_array *images = session ? weft_array_load(argv[1], NULL, &error) : NULL;
+    weft_loader_options shuffled = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = 1};
+    weft_loader *loader = images ? weft_loader_new(1, (const weft_array *[]){images}, &shuffled, NULL, &error) : NULL;
+    const void *batch;
+    int64_t rows;
+    for (int step = 0, steps = argc > 3 ? atoi(argv[3]) : 400; loader && !error.status && step < steps; step++) {
+        if (!weft_loader_next(loader, &batch, &rows)) weft_loader_epoch(loader, step), step--;
+        else {
+            float d = 0, g = 0;
+            weft_run(session, "d_step", &(weft_feed){"image", batch, BATCH * 28 * 28}, 1,
+                     &(weft_fetch){"d_loss", &d, sizeof d}, 1, &error);
+            if (!error.status)
+                weft_run(session, "g_step", NULL, 0, &(weft_fetch){"g_loss", &g, sizeof g}, 1, &error);
+            if (step % 50 == 0) printf("step %d  d_loss %.4f  g_loss %.4f\n", step, d, g);
+        }
+    }
+    if (!error.status) weft_weights_save(store, argv[2], false, &error);
+    if (error.status) fprintf(stderr, "gan: %s\n", error.text);
+    weft_loader_free(loader);
+    weft_array_free(images);
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    return error.status ? 1 : 0;
+}

@@ -1,0 +1,508 @@
+/* zoo.c - weft-zoo writes well-known models as model.bin, through the public API alone.
+ *
+ * mlp, dcgan28, dcgan, gpt and resnet18 are, to the layer, the cases that bench/torch_cpu.py times in
+ * PyTorch: sizes, biases, initial values, losses, optimizers. convnet is a Fashion-MNIST classifier. Each
+ * model has its training graphs, `val` (eval mode; losses, and `accuracy` where there are labels: means over
+ * the batch) and `predict`. Models of Fashion-MNIST take images and labels as the files have them:
+ * u8[B,28,28] and u8[B].
+ */
+#include "weft/weft.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the command line may change. */
+typedef struct zoo_options {
+    int64_t batch;                        /* 0: the model's own */
+    int64_t layers, d, heads, ctx, vocab; /* gpt */
+    int64_t schedule_steps;               /* convnet: over how many steps the cosine falls */
+} zoo_options;
+
+#define SHAPE(...)                                                                                           \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) {                                 \
+        __VA_ARGS__                                                                                          \
+    }
+
+/* ---- shared pieces ---- */
+
+/* u8 images [B,28,28] as f32 [B,1,28,28]: (pixel / 255 - mean) / deviation. */
+static weft_value *pixels(weft_graph *g, double mean, double deviation) {
+    weft_value *image = weft_input(g, "image", WEFT_U8, SHAPE(WEFT_BATCH, 28, 28));
+    weft_value *x = weft_reshape(weft_cast(image, WEFT_F32), SHAPE(WEFT_BATCH, 1, 28, 28));
+    return weft_offset(weft_scale(x, 1 / (255 * deviation)), -mean / deviation);
+}
+
+/* f32 in [-1, 1] back to u8 pixels. */
+static weft_value *to_pixels(weft_value *x) {
+    return weft_cast(weft_offset(weft_scale(x, 127.5), 128), WEFT_U8);
+}
+
+/* The share of rows whose largest logit is the target's. */
+static weft_value *accuracy(weft_value *logits, weft_value *target) {
+    weft_value *right = weft_equal(weft_argmax(logits, -1, false), weft_cast(target, WEFT_I64));
+    return weft_mean(weft_cast(right, WEFT_F32), 0, NULL, false);
+}
+
+/* A classifier: graphs train, val and predict around logits(input). */
+typedef struct classifier {
+    weft_value *(*input)(weft_graph *g, const zoo_options *o);
+    weft_value *(*logits)(weft_value *x, const zoo_options *o);
+    weft_value *(*target)(weft_graph *g, const zoo_options *o);
+    weft_optimizer optimizer;
+} classifier;
+
+static void classifier_graphs(weft_model *m, const zoo_options *o, const classifier *c) {
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *logits = c->logits(c->input(g, o), o), *target = c->target(g, o);
+    weft_value *loss = weft_cross_entropy(logits, target);
+    weft_minimize(loss, "", &c->optimizer);
+    weft_output(loss, "loss");
+
+    g = weft_graph_new(m, "val", WEFT_EVAL);
+    logits = c->logits(c->input(g, o), o);
+    target = c->target(g, o);
+    weft_output(weft_cross_entropy(logits, target), "loss");
+    weft_output(accuracy(logits, target), "accuracy");
+
+    g = weft_graph_new(m, "predict", WEFT_EVAL);
+    logits = c->logits(c->input(g, o), o);
+    weft_output(weft_softmax(logits, -1), "probabilities");
+    weft_output(weft_argmax(logits, -1, false), "class");
+}
+
+static weft_value *fashion_input(weft_graph *g, const zoo_options *o) {
+    (void)o;
+    return pixels(g, 0.2860, 0.3530); /* mean and deviation of the training images */
+}
+
+static weft_value *label_u8(weft_graph *g, const zoo_options *o) {
+    (void)o;
+    return weft_input(g, "label", WEFT_U8, SHAPE(WEFT_BATCH));
+}
+
+/* ---- mlp: 784-1024-1024-10 ---- */
+
+static weft_value *mlp_logits(weft_value *x, const zoo_options *o) {
+    (void)o;
+    WEFT_SCOPE(x, "net") {
+        x = weft_flatten(x, 1);
+        x = weft_relu(weft_linear(x, 1024, "fc1"));
+        x = weft_relu(weft_linear(x, 1024, "fc2"));
+        x = weft_linear(x, 10, "fc3");
+    }
+    return x;
+}
+
+static void mlp(weft_model *m, const zoo_options *o) {
+    classifier_graphs(m, o, &(classifier){fashion_input, mlp_logits, label_u8, {.type = "adam", .lr = 1e-3}});
+}
+
+/* ---- convnet: two pairs of 3x3 convolutions, about 92.5% on Fashion-MNIST after five epochs ---- */
+
+static weft_value *conv_bn_relu(weft_value *x, int64_t out, const char *name) {
+    WEFT_SCOPE(x, name) {
+        x = weft_conv2d(x, &(weft_conv){.out = out, .kernel = 3, .pad = 1, .no_bias = true}, "conv");
+        x = weft_relu(weft_batch_norm(x, "bn"));
+    }
+    return x;
+}
+
+static weft_value *convnet_logits(weft_value *x, const zoo_options *o) {
+    (void)o;
+    const weft_pool half = {.kernel = {2, 2}};
+    WEFT_SCOPE(x, "net") {
+        x = conv_bn_relu(x, 32, "conv1");
+        x = weft_max_pool2d(conv_bn_relu(x, 32, "conv2"), &half);
+        x = conv_bn_relu(x, 64, "conv3");
+        x = weft_max_pool2d(conv_bn_relu(x, 64, "conv4"), &half);
+        x = weft_dropout(weft_flatten(x, 1), 0.25);
+        x = weft_dropout(weft_relu(weft_linear(x, 128, "fc1")), 0.25);
+        x = weft_linear(x, 10, "fc2");
+    }
+    return x;
+}
+
+static void convnet(weft_model *m, const zoo_options *o) {
+    weft_schedule cosine = {WEFT_SCHEDULE_COSINE, .warmup_steps = 100, .total_steps = o->schedule_steps,
+                            .floor = 0.01};
+    if (cosine.warmup_steps >= cosine.total_steps) cosine.warmup_steps = 0;
+    classifier_graphs(m, o,
+                      &(classifier){fashion_input,
+                                    convnet_logits,
+                                    label_u8,
+                                    {.type = "adamw", .lr = 2e-3, .weight_decay = 1e-2, .schedule = cosine}});
+}
+
+/* ---- resnet18 for 32x32 images: 3x3 stem without pooling ---- */
+
+static weft_value *conv_bn(weft_value *x, int64_t out, int64_t kernel, int64_t stride, const char *conv,
+                           const char *bn) {
+    weft_conv c = {.out = out, .kernel = kernel, .stride = stride, .pad = kernel / 2, .no_bias = true};
+    return weft_batch_norm(weft_conv2d(x, &c, conv), bn);
+}
+
+static weft_value *basic_block(weft_value *x, int64_t out, int64_t stride, const char *name) {
+    WEFT_SCOPE(x, name) {
+        weft_value *shortcut = x;
+        if (stride != 1 || weft_dim(x, 1) != out)
+            shortcut = conv_bn(x, out, 1, stride, "short_conv", "short_bn");
+        weft_value *y = weft_relu(conv_bn(x, out, 3, stride, "conv1", "bn1"));
+        x = weft_relu(weft_add(conv_bn(y, out, 3, 1, "conv2", "bn2"), shortcut));
+    }
+    return x;
+}
+
+static weft_value *resnet18_logits(weft_value *x, const zoo_options *o) {
+    (void)o;
+    WEFT_SCOPE(x, "net") {
+        x = weft_relu(conv_bn(x, 64, 3, 1, "conv1", "bn1"));
+        for (int i = 0; i < 4; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "layer%d", i + 1);
+            WEFT_SCOPE(x, name) {
+                x = basic_block(x, 64 << i, i ? 2 : 1, "0");
+                x = basic_block(x, 64 << i, 1, "1");
+            }
+        }
+        x = weft_flatten(weft_adaptive_avg_pool2d(x, 1, 1), 1);
+        x = weft_linear(x, 10, "fc");
+    }
+    return x;
+}
+
+static weft_value *image32(weft_graph *g, const zoo_options *o) {
+    (void)o;
+    return weft_input(g, "image", WEFT_F32, SHAPE(WEFT_BATCH, 3, 32, 32));
+}
+
+static weft_value *label_i32(weft_graph *g, const zoo_options *o) {
+    (void)o;
+    return weft_input(g, "label", WEFT_I32, SHAPE(WEFT_BATCH));
+}
+
+static void resnet18(weft_model *m, const zoo_options *o) {
+    weft_optimizer sgd = {.type = "sgd", .lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4};
+    classifier_graphs(m, o, &(classifier){image32, resnet18_logits, label_i32, sgd});
+}
+
+/* ---- gpt: GPT-2's blocks (pre-norm, GELU by tanh, learned positions), a head of its own ---- */
+
+static const weft_init gpt_init = {WEFT_INIT_NORMAL, 0, 0.02}, gpt_bias = {WEFT_INIT_ZEROS};
+
+static weft_value *gpt_linear(weft_value *x, int64_t out, const char *name) {
+    return weft_linear_with(x, out, name, &(weft_linear_options){.weight = &gpt_init, .bias = &gpt_bias});
+}
+
+/* Columns `part` of three of qkv[B,T,3d] as heads: [B,H,T,d/H]. */
+static weft_value *gpt_heads(weft_value *qkv, int part, const zoo_options *o) {
+    weft_value *x = weft_slice(qkv, 2, part * o->d, (part + 1) * o->d);
+    return weft_permute(weft_reshape(x, SHAPE(WEFT_BATCH, o->ctx, o->heads, o->d / o->heads)),
+                        (int64_t[]){0, 2, 1, 3});
+}
+
+static weft_value *gpt_block(weft_value *x, const zoo_options *o, const char *name) {
+    WEFT_SCOPE(x, name) {
+        weft_value *qkv = gpt_linear(weft_layer_norm(x, "ln1"), 3 * o->d, "qkv");
+        weft_value *y =
+            weft_attention(gpt_heads(qkv, 0, o), gpt_heads(qkv, 1, o), gpt_heads(qkv, 2, o), true, 0);
+        y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), SHAPE(WEFT_BATCH, o->ctx, o->d));
+        x = weft_add(x, gpt_linear(y, o->d, "proj"));
+        y = weft_gelu_tanh(gpt_linear(weft_layer_norm(x, "ln2"), 4 * o->d, "fc"));
+        x = weft_add(x, gpt_linear(y, o->d, "out"));
+    }
+    return x;
+}
+
+/* tokens [B,T] -> logits [B,T,vocab] */
+static weft_value *gpt_body(weft_value *tokens, const zoo_options *o) {
+    weft_value *x = tokens, *position = NULL;
+    WEFT_SCOPE(tokens, "gpt") {
+        x = weft_embedding(tokens, o->vocab, o->d, "wte", &gpt_init);
+        WEFT_SCOPE(x, "wpe") {
+            position = weft_parameter(x, "weight", SHAPE(o->ctx, o->d), gpt_init);
+        }
+        x = weft_add(x, position);
+        WEFT_SCOPE(x, "blocks") {
+            for (int i = 0; i < o->layers; i++) {
+                char name[24];
+                snprintf(name, sizeof name, "%d", i);
+                x = gpt_block(x, o, name);
+            }
+        }
+        x = weft_layer_norm(x, "ln_f");
+        x = weft_linear_with(x, o->vocab, "head",
+                             &(weft_linear_options){.no_bias = true, .weight = &gpt_init});
+    }
+    return x;
+}
+
+static weft_value *gpt_rows(weft_value *tokens, const zoo_options *o) {
+    return weft_reshape(gpt_body(tokens, o), SHAPE(-1, o->vocab));
+}
+
+static weft_value *gpt_tokens(weft_graph *g, const zoo_options *o) {
+    return weft_input(g, "tokens", WEFT_I32, SHAPE(WEFT_BATCH, o->ctx));
+}
+
+static weft_value *gpt_target(weft_graph *g, const zoo_options *o) {
+    return weft_reshape(weft_input(g, "target", WEFT_I32, SHAPE(WEFT_BATCH, o->ctx)), SHAPE(-1));
+}
+
+static void gpt(weft_model *m, const zoo_options *o) {
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *loss = weft_cross_entropy(gpt_rows(gpt_tokens(g, o), o), gpt_target(g, o));
+    weft_minimize(loss, "", &(weft_optimizer){.type = "adamw", .lr = 3e-4, .weight_decay = 0.1});
+    weft_output(loss, "loss");
+
+    g = weft_graph_new(m, "val", WEFT_EVAL);
+    weft_value *logits = gpt_rows(gpt_tokens(g, o), o), *target = gpt_target(g, o);
+    weft_output(weft_cross_entropy(logits, target), "loss");
+    weft_output(accuracy(logits, target), "accuracy");
+
+    g = weft_graph_new(m, "predict", WEFT_EVAL);
+    logits = gpt_body(gpt_tokens(g, o), o);
+    weft_output(logits, "logits");
+    weft_output(weft_argmax(weft_slice(logits, 1, -1, INT64_MAX), -1, false),
+                "next"); /* after the last token */
+}
+
+/* ---- GANs ---- */
+
+static const weft_init gan_conv = {WEFT_INIT_NORMAL, 0, 0.02}, gan_norm = {WEFT_INIT_NORMAL, 1, 0.02};
+
+static weft_value *gan_bn(weft_value *x, const char *name) {
+    return weft_batch_norm_with(x, name, &(weft_batch_norm_options){.weight = &gan_norm});
+}
+
+/* Four wide convolutions; up: transposed. */
+static weft_value *up4(weft_value *x, int64_t out, int64_t stride, int64_t pad, bool bias, const char *name) {
+    weft_conv c = {
+        .out = out, .kernel = 4, .stride = stride, .pad = pad, .no_bias = !bias, .weight = &gan_conv};
+    return weft_conv_transpose2d(x, &c, name);
+}
+
+static weft_value *down4(weft_value *x, int64_t out, int64_t stride, int64_t pad, bool bias,
+                         const char *name) {
+    weft_conv c = {
+        .out = out, .kernel = 4, .stride = stride, .pad = pad, .no_bias = !bias, .weight = &gan_conv};
+    return weft_conv2d(x, &c, name);
+}
+
+static weft_value *generator28(weft_value *z) {
+    WEFT_SCOPE(z, "generator") {
+        z = weft_reshape(weft_linear(z, 7 * 7 * 128, "fc"), SHAPE(WEFT_BATCH, 128, 7, 7));
+        z = weft_relu(gan_bn(z, "bn1"));
+        z = weft_relu(gan_bn(up4(z, 64, 2, 1, false, "up1"), "bn2"));
+        z = weft_tanh(up4(z, 1, 2, 1, true, "up2"));
+    }
+    return z;
+}
+
+static weft_value *discriminator28(weft_value *x) {
+    WEFT_SCOPE(x, "discriminator") {
+        x = weft_leaky_relu(down4(x, 64, 2, 1, true, "conv1"), 0.2);
+        x = weft_leaky_relu(gan_bn(down4(x, 128, 2, 1, false, "conv2"), "bn2"), 0.2);
+        x = weft_linear(weft_flatten(x, 1), 1, "fc");
+    }
+    return x;
+}
+
+static weft_value *generator64(weft_value *z) {
+    static const int64_t width[] = {512, 256, 128, 64};
+    WEFT_SCOPE(z, "generator") {
+        z = weft_reshape(z, SHAPE(WEFT_BATCH, 100, 1, 1));
+        for (int i = 0; i < 4; i++) {
+            char up[8], bn[8];
+            snprintf(up, sizeof up, "up%d", i + 1);
+            snprintf(bn, sizeof bn, "bn%d", i + 1);
+            z = weft_relu(gan_bn(up4(z, width[i], i ? 2 : 1, i ? 1 : 0, false, up), bn));
+        }
+        z = weft_tanh(up4(z, 3, 2, 1, false, "up5"));
+    }
+    return z;
+}
+
+static weft_value *discriminator64(weft_value *x) {
+    WEFT_SCOPE(x, "discriminator") {
+        x = weft_leaky_relu(down4(x, 64, 2, 1, false, "conv1"), 0.2);
+        for (int i = 1; i < 4; i++) {
+            char conv[8], bn[8];
+            snprintf(conv, sizeof conv, "conv%d", i + 1);
+            snprintf(bn, sizeof bn, "bn%d", i + 1);
+            x = weft_leaky_relu(gan_bn(down4(x, 64 << i, 2, 1, false, conv), bn), 0.2);
+        }
+        x = weft_flatten(down4(x, 1, 1, 0, false, "conv5"), 1);
+    }
+    return x;
+}
+
+typedef struct gan_parts {
+    int64_t z;
+    weft_value *(*real)(weft_graph *g); /* images in [-1, 1] */
+    weft_value *(*generator)(weft_value *z);
+    weft_value *(*discriminator)(weft_value *x);
+    bool gray; /* samples are [B,H,W], not [B,C,H,W] */
+} gan_parts;
+
+/* Mean over the batch of the discriminator's error when the answer should be `target`, 0 or 1. */
+static weft_value *bce(weft_value *logits, double target) {
+    weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
+    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+}
+
+static weft_value *gan_fake(weft_graph *g, const gan_parts *p) {
+    return p->generator(weft_random_normal(g, SHAPE(WEFT_BATCH, p->z), 0, 1));
+}
+
+static weft_value *gan_d_loss(weft_graph *g, const gan_parts *p) {
+    weft_value *real = bce(p->discriminator(p->real(g)), 1);
+    return weft_add(real, bce(p->discriminator(weft_stop_gradient(gan_fake(g, p))), 0));
+}
+
+static void gan_graphs(weft_model *m, const gan_parts *p) {
+    weft_optimizer adam = {.type = "adam", .lr = 2e-4, .beta1 = 0.5, .beta2 = 0.999};
+    weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *loss = gan_d_loss(d, p);
+    weft_minimize(loss, "discriminator", &adam);
+    weft_output(loss, "d_loss");
+
+    /* The discriminator is used, not trained; its running statistics move, as in PyTorch. */
+    weft_graph *g = weft_graph_new(m, "g_step", WEFT_TRAIN);
+    loss = bce(p->discriminator(gan_fake(g, p)), 1);
+    weft_minimize(loss, "generator", &adam);
+    weft_output(loss, "g_loss");
+
+    weft_graph *val = weft_graph_new(m, "val", WEFT_EVAL);
+    weft_output(gan_d_loss(val, p), "d_loss");
+    weft_output(bce(p->discriminator(gan_fake(val, p)), 1), "g_loss");
+
+    weft_value *samples = to_pixels(gan_fake(weft_graph_new(m, "predict", WEFT_EVAL), p));
+    if (p->gray)
+        samples = weft_reshape(samples, SHAPE(WEFT_BATCH, weft_dim(samples, 2), weft_dim(samples, 3)));
+    weft_output(samples, "samples");
+}
+
+static weft_value *real28(weft_graph *g) {
+    return pixels(g, 0.5, 0.5);
+}
+
+static weft_value *real64(weft_graph *g) {
+    return weft_input(g, "image", WEFT_F32, SHAPE(WEFT_BATCH, 3, 64, 64));
+}
+
+static void dcgan28(weft_model *m, const zoo_options *o) {
+    (void)o;
+    gan_graphs(m, &(gan_parts){64, real28, generator28, discriminator28, true});
+}
+
+static void dcgan(weft_model *m, const zoo_options *o) {
+    (void)o;
+    gan_graphs(m, &(gan_parts){100, real64, generator64, discriminator64, false});
+}
+
+/* ---- the list and the command ---- */
+
+static const struct zoo_entry {
+    const char *name;
+    int64_t batch;
+    void (*build)(weft_model *m, const zoo_options *o);
+    const char *what;
+} zoo[] = {
+    {"mlp", 256, mlp, "784-1024-1024-10 ReLU classifier of Fashion-MNIST, Adam"},
+    {"convnet", 128, convnet, "four 3x3 convolutions with BatchNorm, Fashion-MNIST, AdamW with a cosine"},
+    {"dcgan28", 128, dcgan28, "DCGAN of 28x28 gray images: graphs d_step and g_step"},
+    {"dcgan", 32, dcgan, "DCGAN of 64x64 colour images, the five-layer networks of PyTorch's example"},
+    {"gpt", 8, gpt, "GPT, 6 layers of 384, 256 tokens of 65 characters, AdamW (--layers, --d, ...)"},
+    {"resnet18", 32, resnet18, "ResNet-18 for 32x32 images, SGD with momentum"},
+};
+enum { ZOO = sizeof zoo / sizeof *zoo };
+
+static void usage(FILE *to) {
+    fprintf(to,
+            "Usage: weft-zoo NAME -o FILE [OPTION]...\n"
+            "Writes a well-known model, with its training graphs, as model.bin.\n\n"
+            "  -o, --output=FILE        where to write it (NAME.bin)\n"
+            "  -b, --batch=N            default batch size\n"
+            "      --layers=N --d=N --heads=N --ctx=N --vocab=N\n"
+            "                           size of gpt (6, 384, 6, 256, 65)\n"
+            "      --schedule-steps=N   convnet: steps over which the learning rate falls (2340)\n"
+            "  -l, --list               names of the models\n"
+            "  -h, --help               this text\n\n"
+            "Example: weft-zoo dcgan28 -o dcgan28.bin && graphtool dot dcgan28.bin -T svg -o dcgan28.svg\n");
+}
+
+static int fail(const char *what, const char *value) {
+    fprintf(stderr, "weft-zoo: %s%s%s\n", what, value ? ": " : "", value ? value : "");
+    return 2;
+}
+
+static bool number(const char *text, int64_t *into) {
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    *into = n;
+    return !errno && end != text && !*end && n >= 1 && n <= 1000000;
+}
+
+static int write_model(const struct zoo_entry *e, const zoo_options *o, const char *path) {
+    weft_error error = {0};
+    weft_model *m = weft_model_new(e->name);
+    if (!m) return fail("memory could not be had", NULL);
+    weft_model_batch(m, o->batch ? o->batch : e->batch);
+    e->build(m, o);
+    error = *weft_model_error(m);
+    if (!error.status) weft_save(m, path, &error);
+    weft_model_free(m);
+    return error.status ? fail(e->name, error.text) : 0;
+}
+
+static int list(void) {
+    for (int i = 0; i < ZOO; i++)
+        printf("%-10s batch %-4lld %s\n", zoo[i].name, (long long)zoo[i].batch, zoo[i].what);
+    return fflush(stdout) ? fail("writing to standard output failed", strerror(errno)) : 0;
+}
+
+int main(int argc, char **argv) {
+    enum { LAYERS = 256, D, HEADS, CTX, VOCAB, SCHEDULE };
+    static const struct option table[] = {{"output", 1, 0, 'o'},
+                                          {"batch", 1, 0, 'b'},
+                                          {"layers", 1, 0, LAYERS},
+                                          {"d", 1, 0, D},
+                                          {"heads", 1, 0, HEADS},
+                                          {"ctx", 1, 0, CTX},
+                                          {"vocab", 1, 0, VOCAB},
+                                          {"schedule-steps", 1, 0, SCHEDULE},
+                                          {"list", 0, 0, 'l'},
+                                          {"help", 0, 0, 'h'},
+                                          {0}};
+    zoo_options o = {.layers = 6, .d = 384, .heads = 6, .ctx = 256, .vocab = 65, .schedule_steps = 2340};
+    const char *path = NULL;
+    for (int c; (c = getopt_long(argc, argv, "o:b:lh", table, NULL)) != -1;) {
+        int64_t *into = c == 'b'        ? &o.batch
+                        : c == LAYERS   ? &o.layers
+                        : c == D        ? &o.d
+                        : c == HEADS    ? &o.heads
+                        : c == CTX      ? &o.ctx
+                        : c == VOCAB    ? &o.vocab
+                        : c == SCHEDULE ? &o.schedule_steps
+                                        : NULL;
+        if (c == '?') return 2;
+        if (c == 'h') return usage(stdout), 0;
+        if (c == 'l') return list();
+        if (c == 'o')
+            path = optarg;
+        else if (into && !number(optarg, into))
+            return fail("a number from 1 to 1000000 is needed, not", optarg);
+    }
+    if (optind != argc - 1) return fail("exactly one model name is needed; see weft-zoo --help", NULL);
+    if (o.d % o.heads) return fail("--d must be a multiple of --heads", NULL);
+    for (int i = 0; i < ZOO; i++) {
+        char own[64];
+        snprintf(own, sizeof own, "%s.bin", zoo[i].name);
+        if (strcmp(zoo[i].name, argv[optind]) == 0) return write_model(&zoo[i], &o, path ? path : own);
+    }
+    return fail("no such model (see weft-zoo --list)", argv[optind]);
+}

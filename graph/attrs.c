@@ -1,0 +1,292 @@
+/* attrs.c - attributes by their tables: check, compare, print, parse. */
+#include "graph/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(type, attrs, f)  (*(type *)((char *)(attrs) + (f)->offset))
+#define CFIELD(type, attrs, f) (*(const type *)((const char *)(attrs) + (f)->offset))
+
+const op_attr variable_attr_table[] = {
+    {"path", ATTR_STRING, offsetof(variable_attrs, path), 0, 0},
+    {0},
+};
+
+/* ---- check ---- */
+
+static bool in_range(const op_attr *f, int64_t v) {
+    if (f->min == 0 && f->max == 0) return true;
+    if (v == WEFT_BATCH && f->max == INT64_MAX) return true;
+    return v >= f->min && v <= f->max;
+}
+
+static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
+    if (f->max == INT64_MAX)
+        snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
+    else
+        snprintf(why, 200, "%s=%lld: it must be %lld to %lld", f->name, (long long)v, (long long)f->min,
+                 (long long)f->max);
+    return why;
+}
+
+static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
+    if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
+        return range_text(f, CFIELD(int64_t, attrs, f), why);
+    if (f->kind == ATTR_REAL && !isfinite(CFIELD(double, attrs, f))) {
+        snprintf(why, 200, "%s is not a finite number", f->name);
+        return why;
+    }
+    if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
+        snprintf(why, 200, "%s is no element type", f->name);
+        return why;
+    }
+    if (f->kind == ATTR_INTS) {
+        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        if (v->n < 0 || v->n > WEFT_MAX_NDIM) {
+            snprintf(why, 200, "%s has %d numbers, 0 to %d are possible", f->name, v->n, WEFT_MAX_NDIM);
+            return why;
+        }
+        for (int i = 0; i < v->n; i++)
+            if (!in_range(f, v->v[i])) return range_text(f, v->v[i], why);
+    }
+    return NULL;
+}
+
+const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (field_check(f, attrs, why)) return why;
+    return NULL;
+}
+
+/* ---- compare ---- */
+
+static bool field_equal(const op_attr *f, const void *a, const void *b) {
+    switch (f->kind) {
+    case ATTR_INT:
+        return CFIELD(int64_t, a, f) == CFIELD(int64_t, b, f);
+    case ATTR_REAL:
+        return memcmp(&CFIELD(double, a, f), &CFIELD(double, b, f), sizeof(double)) == 0;
+    case ATTR_BOOL:
+        return CFIELD(bool, a, f) == CFIELD(bool, b, f);
+    case ATTR_DTYPE:
+        return CFIELD(weft_dtype, a, f) == CFIELD(weft_dtype, b, f);
+    case ATTR_KEY:
+        return CFIELD(uint64_t, a, f) == CFIELD(uint64_t, b, f);
+    case ATTR_STRING: {
+        const char *s = CFIELD(const char *, a, f), *t = CFIELD(const char *, b, f);
+        return strcmp(s ? s : "", t ? t : "") == 0;
+    }
+    case ATTR_INTS: {
+        const attr_ints *v = &CFIELD(attr_ints, a, f), *w = &CFIELD(attr_ints, b, f);
+        return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
+    }
+    }
+    return false;
+}
+
+bool attrs_equal(const weft_op *op, const void *a, const void *b) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (!field_equal(f, a, b)) return false;
+    return true;
+}
+
+bool op_draws_random(const weft_op *op) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (f->kind == ATTR_KEY) return true;
+    return false;
+}
+
+/* ---- print ---- */
+
+static void int_write(text *t, int64_t v) {
+    if (v == WEFT_BATCH)
+        text_add(t, "B");
+    else
+        text_add(t, "%lld", (long long)v);
+}
+
+void real_write(text *t, double v) {
+    char s[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        if (strtod(s, NULL) == v) break;
+    }
+    for (char *p = s; *p; p++)
+        if (*p == ',') *p = '.';
+    text_add(t, "%s", s);
+}
+
+/* Quotes, backslashes and control bytes as \xNN: a string never ends a line or itself. */
+static void string_write(text *t, const char *string) {
+    text_add(t, "\"");
+    for (const char *p = string; *p; p++)
+        text_add(t, (unsigned char)*p < 0x20 || *p == '"' || *p == '\\' ? "\\x%02x" : "%c",
+                 (unsigned char)*p);
+    text_add(t, "\"");
+}
+
+static void field_write(text *t, const op_attr *f, const void *attrs) {
+    switch (f->kind) {
+    case ATTR_INT:
+        if (CFIELD(int64_t, attrs, f) == 0) return;
+        text_add(t, " %s=", f->name);
+        int_write(t, CFIELD(int64_t, attrs, f));
+        return;
+    case ATTR_REAL:
+        if (CFIELD(double, attrs, f) == 0) return;
+        text_add(t, " %s=", f->name);
+        real_write(t, CFIELD(double, attrs, f));
+        return;
+    case ATTR_BOOL:
+        if (CFIELD(bool, attrs, f)) text_add(t, " %s=1", f->name);
+        return;
+    case ATTR_DTYPE:
+        text_add(t, " %s=%s", f->name, dtype_name(CFIELD(weft_dtype, attrs, f)));
+        return;
+    case ATTR_KEY:
+        text_add(t, " %s=0x%llx", f->name, (unsigned long long)CFIELD(uint64_t, attrs, f));
+        return;
+    case ATTR_STRING:
+        if (!CFIELD(const char *, attrs, f)) return;
+        text_add(t, " %s=", f->name);
+        string_write(t, CFIELD(const char *, attrs, f));
+        return;
+    case ATTR_INTS: {
+        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        if (v->n == 0) return;
+        text_add(t, " %s=", f->name);
+        for (int i = 0; i < v->n; i++) {
+            if (i) text_add(t, ",");
+            int_write(t, v->v[i]);
+        }
+        return;
+    }
+    }
+}
+
+void attrs_write(text *t, const weft_op *op, const void *attrs) {
+    for (const op_attr *f = op->attrs; f && f->name; f++) field_write(t, f, attrs);
+}
+
+/* ---- parse ---- */
+
+static bool int_parse(const char **at, int64_t *v) {
+    if (**at == 'B') {
+        *v = WEFT_BATCH;
+        ++*at;
+        return true;
+    }
+    char *end;
+    if (**at != '-' && !(**at >= '0' && **at <= '9')) return false; /* strtoll would skip spaces and lines */
+    *v = strtoll(*at, &end, 10);
+    if (end == *at) return false;
+    *at = end;
+    return true;
+}
+
+/* strtod follows the locale; a dump always has '.', so the mantissa is handed over with the locale's point.
+ */
+bool real_parse(const char **at, double *v) {
+    char s[64], *end, point[8];
+    size_t n = strspn(*at, "+-0123456789.eEinfa");
+    if (n == 0 || n >= sizeof s) return false;
+    memcpy(s, *at, n);
+    s[n] = 0;
+    snprintf(point, sizeof point, "%.1f", 0.5);
+    for (char *p = s; *p; p++)
+        if (*p == '.') *p = point[1];
+    *v = strtod(s, &end);
+    if (*end) return false;
+    *at += n;
+    return true;
+}
+
+static bool ints_parse(const char **at, attr_ints *v) {
+    for (v->n = 0; v->n < WEFT_MAX_NDIM;) {
+        if (!int_parse(at, &v->v[v->n++])) return false;
+        if (**at != ',') return true;
+        ++*at;
+    }
+    return false;
+}
+
+static bool string_parse(const char **at, const char **v, arena *a) {
+    size_t n = **at == '"' ? strcspn(*at + 1, "\"\n") : 0;
+    if (**at != '"' || (*at)[n + 1] != '"') return false;
+    const char *from = *at + 1, *end = from + n;
+    char *into = arena_new(a, n + 1);
+    if (!into) return false;
+    *v = into;
+    while (from < end) {
+        unsigned byte = (unsigned char)*from;
+        if (byte == '\\') {
+            if (end - from < 4 || sscanf(from, "\\x%2x", &byte) != 1 || byte == 0) return false;
+            from += 3;
+        }
+        *into++ = (char)byte;
+        from++;
+    }
+    *at = end + 1;
+    return true;
+}
+
+static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
+    switch (f->kind) {
+    case ATTR_INT:
+        return int_parse(at, &FIELD(int64_t, attrs, f));
+    case ATTR_REAL:
+        return real_parse(at, &FIELD(double, attrs, f));
+    case ATTR_BOOL:
+        FIELD(bool, attrs, f) = **at == '1';
+        return *(*at)++ == '1';
+    case ATTR_DTYPE: {
+        size_t n = strcspn(*at, " \n;}");
+        if (!dtype_parse(*at, n, &FIELD(weft_dtype, attrs, f))) return false;
+        *at += n;
+        return true;
+    }
+    case ATTR_KEY: {
+        char *end;
+        if ((*at)[0] != '0' || (*at)[1] != 'x') return false;
+        FIELD(uint64_t, attrs, f) = strtoull(*at, &end, 16);
+        *at = end;
+        return true;
+    }
+    case ATTR_STRING:
+        return string_parse(at, &FIELD(const char *, attrs, f), a);
+    case ATTR_INTS:
+        return ints_parse(at, &FIELD(attr_ints, attrs, f));
+    }
+    return false;
+}
+
+/* Stops at the first word that is not `name=...`: the caller goes on from there. */
+bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]) {
+    uint64_t seen = 0; /* bit i: field i of the table was given */
+    memset(attrs, 0, op->attrs_bytes);
+    for (;;) {
+        const char *p = *at + strspn(*at, " ");
+        size_t n = strcspn(p, "= \n");
+        if (p[n] != '=' || !((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'))) return true;
+        const op_attr *f = op->attrs;
+        while (f && f->name && !(strlen(f->name) == n && memcmp(f->name, p, n) == 0)) f++;
+        if (!f || !f->name) {
+            snprintf(why, 200, "%s has no attribute '%.*s'", op->name, n < 40 ? (int)n : 40, p);
+            return false;
+        }
+        uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);
+        if (seen & bit) {
+            snprintf(why, 200, "%s: %s is given twice", op->name, f->name);
+            return false;
+        }
+        seen |= bit;
+        p += n + 1;
+        if (!field_parse(&p, f, attrs, a)) {
+            snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
+            return false;
+        }
+        *at = p;
+    }
+}

@@ -1,0 +1,162 @@
+/* autodiff.c - reverse accumulation: `gradients` and `minimize` become nodes made from ops.
+ *
+ * Declarations are expanded front to back, each in place, so that a later one differentiates through the nodes
+ * of an earlier one: gradients of gradients need nothing more. For one loss:
+ *   1. mark every value that depends on a target (value->mark), stopping at ops without a gradient;
+ *   2. walk back from the loss; a node whose results have gradients (value->mapped) hands them to its op, which
+ *      builds the gradients of its operands; several contributions to one value are added in the order met.
+ */
+#include "graph/graph.h"
+
+#include "graph/minimize.h"
+#include "weft/ops.h"
+
+static void clear_scratch(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) {
+            n->out[k].mark = 0;
+            n->out[k].mapped = NULL;
+        }
+}
+
+/* 1: from the front up to `end`, everything that depends on a marked value through differentiable ops. */
+static void mark_dependents(weft_graph *g, const weft_node *end) {
+    for (weft_node *n = g->first; n != end; n = n->next) {
+        bool depends = false;
+        for (int i = 0; i < n->n_in; i++) depends |= n->in[i] && n->in[i]->mark;
+        if (!depends || n->op->flags & OP_NO_GRADIENT) continue;
+        for (int k = 0; k < n->n_out; k++)
+            if (dtype_is_float(n->out[k].type.dtype)) n->out[k].mark = 1;
+    }
+}
+
+static void add_gradient(weft_value *v, weft_value *gradient) {
+    if (gradient) v->mapped = v->mapped ? weft_add(v->mapped, gradient) : gradient;
+}
+
+/* 2, for one node. */
+static bool node_backward(weft_node *n) {
+    weft_graph *g = n->graph;
+    arena *a = &g->model->arena;
+    weft_value *dout[OP_MAX_OUT];
+    bool has_gradient = false, any_wanted = false;
+    for (int k = 0; k < n->n_out; k++) {
+        dout[k] = n->out[k].mark ? n->out[k].mapped : NULL;
+        has_gradient |= dout[k] != NULL;
+    }
+    if (!has_gradient || n->op->flags & OP_NO_GRADIENT) return true;
+    bool *wanted = arena_new_array(a, (size_t)n->n_in + 1, sizeof *wanted);
+    weft_value **din = arena_new_array(a, (size_t)n->n_in + 1, sizeof *din);
+    if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
+    for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = n->in[i] && n->in[i]->mark;
+    if (!any_wanted) return true;
+    if (!n->op->gradient)
+        return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s (node %%%d): this op has no gradient", n->op->name, n->id);
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->scope = &here;
+    g->model->file = n->file;
+    g->model->line = n->line;
+    n->op->gradient(n, dout, wanted, din);
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i]) add_gradient(n->in[i], din[i]);
+    g->scope = above;
+    return model_ok(g->model);
+}
+
+/* Leaves the gradient of each marked value that the loss depends on in value->mapped; new nodes go before
+ * `place`. `seed` is the gradient of the loss by itself. */
+static bool backward(weft_value *loss, weft_node *place, double seed) {
+    weft_graph *g = place->graph;
+    mark_dependents(g, place);
+    if (!loss->mark) return true;
+    g->cursor = place->prev;
+    g->building_backward = true;
+    scope_entry here = {.path = place->scope}, *above = g->scope;
+    g->scope = &here;
+    loss->mapped = weft_constant(g, loss->type.dtype, loss->type.ndim, loss->type.shape, seed);
+    weft_node *last = loss->node;
+    bool good = loss->mapped != NULL;
+    for (weft_node *n = last; good && n; n = n->prev) good = node_backward(n);
+    g->scope = above;
+    g->cursor = NULL;
+    g->building_backward = false;
+    return good;
+}
+
+static bool expand_gradients(weft_node *n) {
+    weft_graph *g = n->graph;
+    clear_scratch(g);
+    for (int i = 1; i < n->n_in; i++) n->in[i]->mark = 1;
+    if (!backward(n->in[0], n, 1.0)) return false;
+    for (int i = 1; i < n->n_in; i++) {
+        weft_value *gradient = n->in[i]->mapped;
+        const tensor_type *t = &n->in[i]->type;
+        if (!gradient) {
+            g->cursor = n->prev;
+            gradient = weft_constant(g, t->dtype, t->ndim, t->shape, 0);
+            g->cursor = NULL;
+        }
+        if (!gradient) return false;
+        graph_replace(g, &n->out[i - 1], gradient);
+    }
+    node_remove(n);
+    return true;
+}
+
+/* ---- minimize: targets are the trainable parameters that its pattern matches ---- */
+
+static int minimize_targets(weft_node *n, weft_variable **list) {
+    const minimize_attrs *a = n->attrs;
+    int count = 0;
+    for (weft_variable *v = n->graph->model->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path)) list[count++] = v;
+    return count;
+}
+
+static weft_value *parameter_in_graph(const weft_graph *g, const weft_variable *v) {
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_parameter && n->variable == v) return &n->out[0];
+    return NULL;
+}
+
+static bool not_reached(weft_node *n, const weft_variable *v) {
+    const minimize_attrs *a = n->attrs;
+    return model_fail(n->graph->model, n->graph, WEFT_ORDER,
+                      "graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
+                      "pattern or freeze it",
+                      n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
+}
+
+static bool expand_minimize(weft_node *n, double seed) {
+    weft_graph *g = n->graph;
+    arena *a = &g->model->arena;
+    weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
+    if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
+    int count = minimize_targets(n, targets);
+    if (count == 0)
+        return model_fail(g->model, g, WEFT_NAME, "graph %s: minimize: no trainable parameter matches '%s'", g->name,
+                          ((const minimize_attrs *)n->attrs)->pattern);
+    clear_scratch(g);
+    weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
+    if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
+    in[0] = n->in[0];
+    for (int i = 0; i < count; i++) {
+        if (!(in[1 + i] = parameter_in_graph(g, targets[i]))) return not_reached(n, targets[i]);
+        in[1 + i]->mark = 1;
+    }
+    if (!backward(in[0], n, seed)) return false;
+    for (int i = 0; i < count; i++)
+        if (!(in[1 + count + i] = in[1 + i]->mapped)) return not_reached(n, targets[i]);
+    n->in = in;
+    n->n_in = 1 + 2 * count;
+    return true;
+}
+
+bool pass_autodiff(weft_graph *g, double seed) {
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op == &weft_op_gradients && !expand_gradients(n)) return false;
+        if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(n, seed)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,211 @@
+/* graph.h - the structures of a model: graphs of nodes, variables, scopes. Internal; fields are read freely,
+ * changed only by the functions below and by the passes.
+ *
+ * Invariants:
+ *   I1  a node's operands come from nodes before it in the list (no cycles, ever);
+ *   I2  every type in a graph has passed type_check;
+ *   I3  one arena owns all nodes, attributes and strings of a model;
+ *   I4  a variable is read through one `parameter` node a graph, or a chain of `state` / `assign` nodes.
+ */
+#ifndef WEFT_GRAPH_GRAPH_H
+#define WEFT_GRAPH_GRAPH_H
+
+#include "graph/error.h"
+#include "graph/op.h"
+#include "weft/train.h"
+
+/* ---- variables: what a store holds ---- */
+
+typedef enum variable_kind {
+    VARIABLE_PARAMETER,
+    VARIABLE_STATE,
+    VARIABLE_SEGMENT,   /* parameters that lie one after the other and are updated together */
+    VARIABLE_OPTIMIZER, /* optimizer state over a segment, or a scalar of the optimizer (step, lr) */
+    VARIABLE_GRADIENT,  /* accumulated gradients of a segment */
+} variable_kind;
+
+struct weft_variable {
+    weft_variable *next; /* in order of making */
+    const char *path;    /* "generator/fc/weight" */
+    variable_kind kind;
+    tensor_type type;
+    weft_init init;
+    bool is_frozen;
+    int index;              /* in order of making */
+    weft_variable *segment; /* a parameter's segment once it is laid out, else NULL */
+    int64_t offset;         /* elements from the segment's start */
+    /* Segments, and optimizer and gradient variables over one: */
+    int n_members;
+    weft_variable **members; /* parameters, in order of their offsets */
+};
+
+/* ---- values and nodes ---- */
+
+struct weft_value {
+    weft_node *node; /* that makes it */
+    int index;       /* which of its results */
+    int id;          /* %id in dumps */
+    tensor_type type;
+    /* Set by the layout pass (has_layout): */
+    bool has_layout;
+    int64_t stride[WEFT_MAX_NDIM];
+    /* Where it lives: a variable's memory (parameter, state, assign, update), or inside another value's buffer
+     * (views, in-place results, parts of a bucket), or its own place in the arena. */
+    weft_variable *variable;
+    weft_value *base;
+    int64_t base_offset; /* elements of its own type, from the base's first */
+    int64_t arena_offset; /* bytes; -1 until the memory pass, and for values with a variable or a base */
+    /* For passes: */
+    int uses;           /* operands that name it; recomputed by graph_count_uses */
+    weft_value *mapped; /* scratch: gradient, replacement, ... */
+    int64_t mark;       /* scratch */
+};
+
+struct weft_node {
+    weft_node *next, *prev;
+    weft_graph *graph;
+    const weft_op *op;
+    int id; /* of its first result; unique and increasing as nodes are made */
+    int n_in, n_out;
+    weft_value **in;  /* NULL for a missing optional operand */
+    weft_value *out;  /* out[n_out] */
+    void *attrs;      /* op->attrs_bytes, never NULL */
+    const char *scope; /* path, "" at the top; interned: equal paths are equal pointers */
+    bool is_backward; /* made by autodiff */
+    bool is_update;   /* made by the optimizer pass */
+    const char *file; /* caller's place, NULL when unknown */
+    int line;
+    weft_variable *variable; /* parameter, state, assign: which; update ops: the segment */
+    /* `fused` nodes: the pointwise nodes inside, in order; their operands are this node's operands or each
+     * other; this node's results are some of theirs (body_out[k] makes result k). */
+    int n_body;
+    weft_node **body;
+    weft_value **body_out;
+    /* Nodes that must run before this one though it reads nothing of theirs: graph_order_edges. */
+    int n_after;
+    weft_node **after;
+    weft_node *fused; /* the fused node that took this one in, or NULL */
+    /* From the layout pass on: */
+    const struct weft_kernel *kernel;
+    const char *declined; /* why faster kernels were passed over, NULL if none was */
+    /* From the memory pass on: */
+    size_t workspace_bytes;
+    int64_t workspace_offset; /* bytes in the arena */
+    int order;                /* place in the schedule */
+    int64_t mark;             /* scratch for passes */
+};
+
+typedef struct graph_output {
+    struct graph_output *next;
+    const char *name;
+    weft_value *value;
+} graph_output;
+
+typedef struct scope_entry {
+    struct scope_entry *parent;
+    const char *path; /* interned */
+} scope_entry;
+
+struct weft_graph {
+    weft_graph *next;
+    weft_model *model;
+    const char *name;
+    weft_mode mode;
+    weft_node *first, *last;
+    weft_node *cursor; /* new nodes go after it; NULL: at the end. For passes. */
+    graph_output *outputs, **outputs_end;
+    scope_entry *scope; /* present scope; never NULL */
+    int next_id;
+    int next_random; /* ordinal of the next random call */
+    bool building_backward, building_update; /* stamps nodes */
+};
+
+struct weft_model {
+    weft_env env;
+    arena arena;
+    const char *name;
+    int64_t batch; /* what WEFT_BATCH means */
+    weft_graph *graphs, **graphs_end;
+    weft_variable *variables, **variables_end;
+    int n_variables;
+    scope_entry *scopes; /* every interned path, newest first */
+    weft_error error;    /* the first one; WEFT_OK: none */
+    const char *file;    /* the caller's place, from weft_at; used by the next builder */
+    int line;
+};
+
+/* ---- errors ---- */
+/* Records the model's first error with place and scope; always returns NULL. g may be NULL. */
+void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+bool model_ok(const weft_model *m); /* false for NULL too */
+
+/* ---- nodes (graph/node.c) ---- */
+/* The only way a node is made: checks operand count, attribute ranges, runs infer, appends at the cursor.
+ * Attributes are copied (NULL: zeroes). NULL after recording the error; passes NULL operands of required
+ * places through silently (an error is recorded already). */
+weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
+/* The same with results of the caller's types in place of infer's: for reading back what passes made (`fused`
+ * nodes, operands that were packed). Nothing that a user's file can reach goes through here. */
+weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs,
+                          int n_out, const tensor_type *types);
+/* node_new for ops with one result. */
+weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
+void node_remove(weft_node *n);                 /* unlinks; memory stays with the arena */
+void node_move_after(weft_node *n, weft_node *place); /* place NULL: to the front */
+/* Every operand and output that names `from` names `to` from now on (fused bodies included). */
+void graph_replace(weft_graph *g, weft_value *from, weft_value *to);
+void graph_count_uses(weft_graph *g);           /* value->uses, outputs counted */
+int graph_node_count(const weft_graph *g);
+/* Sets node->after: readers and writers of one variable keep the order of the list. */
+bool graph_order_edges(weft_graph *g);
+/* Puts operands and `after` nodes first, otherwise keeps the order; false (with an error) on a cycle. */
+bool graph_sort(weft_graph *g);
+weft_graph *graph_find(const weft_model *m, const char *name);
+/* "conv2d %12 (discriminator/conv1)" for messages */
+const char *node_show(const weft_node *n, char buffer[200]);
+
+/* ---- scopes and names (graph/scope.c) ---- */
+const char *scope_intern(weft_model *m, const char *path); /* equal paths give equal pointers */
+bool name_is_valid(const char *name); /* 1-200 letters, digits, '_', '-', '.' */
+bool path_is_valid(const char *path); /* valid names with '/' between */
+/* '*' matches any characters. A pattern without '*' matches the path itself and everything below it. */
+bool path_matches(const char *pattern, const char *path);
+/* Stream of random numbers of the next random call in the present scope. */
+uint64_t random_key(weft_graph *g);
+uint64_t hash_text(const char *string, uint64_t seed);
+
+/* ---- variables (graph/variable.c) ---- */
+weft_variable *variable_find(const weft_model *m, const char *path);
+weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                            weft_init init);
+/* false after recording why `init` cannot fill `path`, which has ndim axes. g may be NULL. */
+bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
+/* The graph's present value of a variable: its parameter node, or the newest state / assign result. */
+weft_value *variable_value(weft_graph *g, weft_variable *v);
+
+/* ---- whole graphs ---- */
+/* Copies `from` into `model` (its variables already there) as `name`, call by call at that model's batch. */
+weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name);
+/* A model with the same variables and no graphs. NULL when memory is out. */
+weft_model *model_clone_variables(const weft_model *from, int64_t batch);
+
+/* ---- dumps (graph/text_write.c, graph/text_read.c) ---- */
+void graph_write(text *t, const weft_graph *g);
+void variable_write(text *t, const weft_variable *v);
+const char *init_name(weft_init_kind kind);               /* "kaiming_uniform"; "?" outside the list */
+const char *variable_kind_name(variable_kind kind);       /* "parameter"; "?" outside the list */
+/* "conv2d(f32[8,3,12,12]:nhwc, f32[8,3,3,3]) stride=1,1 pad=1,1": a node apart from its graph */
+void node_signature(text *t, const weft_node *n);
+/* A node of that signature in a graph of its own model: operands are inputs named "0", "1", ... */
+weft_node *node_from_signature(const char *signature, const weft_env *env, weft_error *error);
+
+/* ---- passes on one graph; false after recording the model's error ---- */
+bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */
+/* Expands `gradients` nodes and the gradients of `minimize`; `seed` is d loss / d loss of the latter: 1, or 1/k
+ * when k micro-batches make a step. */
+bool pass_autodiff(weft_graph *g, double seed);
+bool pass_fuse(weft_graph *g);     /* pointwise chains become `fused` nodes */
+void graph_remove_dead(weft_graph *g);
+
+#endif

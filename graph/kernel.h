@@ -1,0 +1,43 @@
+/* kernel.h - what a backend offers for an op besides the reference. Kernels are rows of the backend's table
+ * (ops/cpu/table.c), best first; the compiler takes the first that does not decline. */
+#ifndef WEFT_GRAPH_KERNEL_H
+#define WEFT_GRAPH_KERNEL_H
+
+#include "graph/graph.h"
+#include "weft/plan.h"
+
+typedef struct kernel_env {
+    weft_isa isa;
+    int threads;
+    const weft_env *env;
+} kernel_env;
+
+typedef struct weft_kernel {
+    const char *name;  /* "onednn", "simd", "reference" */
+    const weft_op *op;
+    weft_isa min_isa;  /* WEFT_ISA_SSE2 when any processor will do */
+    unsigned strided_in; /* operands this kernel takes at any strides, besides op->strided_in */
+    /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
+    const char *(*declines)(const weft_node *n, const kernel_env *env);
+    /* Bytes of scratch that a run needs; NULL: none. */
+    size_t (*workspace)(const weft_node *n, const kernel_env *env);
+    /* Bytes of operand i in a form that this kernel prefers to the plain one, 0: plain. The compiler then puts a
+     * `pack` node before it; the kernel sees u8[bytes]. NULL: never. */
+    size_t (*packed_bytes)(const weft_node *n, int i, const kernel_env *env);
+    /* Builds what runs need (primitives) when a session opens; NULL: *state stays NULL. */
+    weft_status (*open)(const weft_node *n, const kernel_env *env, void **state, weft_error *error);
+    weft_status (*run)(void *state, const kernel_call *c);
+    void (*close)(void *state);
+} weft_kernel;
+
+/* The kernels of an op for this env, best first, the reference last; returns how many were put into `list`. */
+int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room);
+
+/* The best kernel that takes the node; *declined (may be NULL) gets the reasons of better ones, in `a`. */
+const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, arena *a, const char **declined);
+
+/* What WEFT_ISA_AUTO means on this machine; and whether it can run `isa`. */
+weft_isa isa_best(void);
+const char *isa_name(weft_isa isa);
+
+#endif

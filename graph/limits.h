@@ -1,0 +1,19 @@
+/* limits.h - what a model that comes from a file or a text may cost at most. Far above any real model (a GPT
+ * of 48 layers has 1,500 calls), low enough that a hostile file costs seconds and megabytes. docs/formats.md
+ * states them.
+ */
+#ifndef WEFT_GRAPH_LIMITS_H
+#define WEFT_GRAPH_LIMITS_H
+
+enum {
+    MODEL_MAX_FILE_BYTES = 64 << 20,
+    MODEL_MAX_TEXT_BYTES = 16 << 20,
+    MODEL_MAX_UNPACKED_BYTES = 512 << 20, /* while model.bin is read; and at most 64 times the file + 1 MiB */
+    MODEL_MAX_GRAPHS = 256,
+    MODEL_MAX_NODES = 1 << 17, /* over all graphs */
+    MODEL_MAX_OPERANDS = 1 << 20,
+    MODEL_MAX_INPUTS = 4096, /* a graph; outputs too */
+    MODEL_MAX_VARIABLES = 1 << 15,
+};
+
+#endif

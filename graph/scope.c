@@ -1,0 +1,113 @@
+/* scope.c - paths: the scope stack of a graph, interned path strings, patterns, keys of random streams. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+bool name_is_valid(const char *name) {
+    enum { LONGEST = 200 };
+    size_t n = 0;
+    for (; name[n]; n++) {
+        char c = name[n];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                     c == '-' || c == '.';
+        if (!plain || n >= LONGEST) return false;
+    }
+    return n > 0;
+}
+
+bool path_is_valid(const char *path) {
+    enum { LONGEST = 1000 };
+    if (strlen(path) > LONGEST) return false;
+    char part[256];
+    for (const char *p = path;;) {
+        size_t n = strcspn(p, "/");
+        if (n == 0 || n >= sizeof part) return false;
+        memcpy(part, p, n);
+        part[n] = 0;
+        if (!name_is_valid(part)) return false;
+        if (!p[n]) return true;
+        p += n + 1;
+    }
+}
+
+/* Linear in practice: on a mismatch only the last '*' is tried again. */
+static bool glob(const char *pattern, const char *string) {
+    const char *star = NULL, *retry = NULL;
+    while (*string) {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = string;
+        } else if (*pattern == *string) {
+            pattern++;
+            string++;
+        } else if (star) {
+            pattern = star + 1;
+            string = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return !*pattern;
+}
+
+bool path_matches(const char *pattern, const char *path) {
+    if (!pattern || !*pattern) return true;
+    if (strchr(pattern, '*')) return glob(pattern, path);
+    size_t n = strlen(pattern);
+    return strncmp(pattern, path, n) == 0 && (path[n] == 0 || path[n] == '/');
+}
+
+const char *scope_intern(weft_model *m, const char *path) {
+    for (scope_entry *e = m->scopes; e; e = e->parent)
+        if (strcmp(e->path, path) == 0) return e->path;
+    scope_entry *e = arena_new(&m->arena, sizeof *e);
+    if (!e || !(e->path = arena_copy(&m->arena, path)))
+        return model_fail(m, NULL, WEFT_MEMORY, "scope %s: memory could not be had", SHOW(path));
+    e->parent = m->scopes;
+    m->scopes = e;
+    return e->path;
+}
+
+weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
+    if (!g || !model_ok(g->model)) return NULL;
+    weft_model *m = g->model;
+    if (!name || !name_is_valid(name))
+        return model_fail(m, g, WEFT_NAME, "scope name '%s': 1 to 200 letters, digits, '_', '-', '.'",
+                          SHOW(name));
+    const char *above = g->scope->path;
+    char path[1024];
+    int length = snprintf(path, sizeof path, *above ? "%s/%s" : "%s%s", above, name);
+    if (length < 0 || length > 1000)
+        return model_fail(m, g, WEFT_NAME, "scope %s: the path grows over 1000 characters", name);
+    scope_entry *e = arena_new(&m->arena, sizeof *e);
+    if (!e || !(e->path = scope_intern(m, path)))
+        return model_fail(m, g, WEFT_MEMORY, "scope %s: memory could not be had", name);
+    e->parent = g->scope;
+    g->scope = e;
+    return g;
+}
+
+weft_graph *weft_scope_enter(weft_value *value, const char *name) {
+    return value ? weft_graph_scope_enter(value->node->graph, name) : NULL;
+}
+
+weft_graph *weft_scope_leave(weft_graph *g) {
+    if (g && g->scope->parent) g->scope = g->scope->parent;
+    return NULL;
+}
+
+uint64_t hash_text(const char *string, uint64_t seed) {
+    return XXH3_64bits_withSeed(string, strlen(string), seed);
+}
+
+/* The ordinal counts the random calls of the graph; the graph's name is left out, so that two graphs that call
+ * the same function draw alike numbers only if their order of calls agrees; the step counter is per graph. */
+uint64_t random_key(weft_graph *g) {
+    uint64_t graph = hash_text(g->name, 0);
+    return hash_text(g->scope->path, graph + (uint64_t)g->next_random++);
+}

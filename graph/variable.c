@@ -1,0 +1,115 @@
+/* variable.c - parameters and state: found by path or made; one node a graph reads each (I4). */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+weft_variable *variable_find(const weft_model *m, const char *path) {
+    for (weft_variable *v = m->variables; v; v = v->next)
+        if (strcmp(v->path, path) == 0) return v;
+    return NULL;
+}
+
+weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                            weft_init init) {
+    weft_variable *v = arena_new(&m->arena, sizeof *v);
+    if (!v || !(v->path = arena_copy(&m->arena, path)))
+        return model_fail(m, NULL, WEFT_MEMORY, "%s: memory could not be had", SHOW(path));
+    v->kind = kind;
+    v->type = *type;
+    v->init = init;
+    v->index = m->n_variables++;
+    *m->variables_end = v;
+    m->variables_end = &v->next;
+    return v;
+}
+
+weft_value *variable_value(weft_graph *g, weft_variable *v) {
+    for (weft_node *n = g->last; n; n = n->prev)
+        if (n->variable == v && (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign))
+            return &n->out[0];
+    const weft_op *op = v->kind == VARIABLE_PARAMETER ? &weft_op_parameter : &weft_op_state;
+    return node_value(g, op, 0, NULL, &(variable_attrs){v->path});
+}
+
+bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim) {
+    bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
+    const char *why = NULL;
+    if ((unsigned)init.kind > WEFT_INIT_KAIMING_NORMAL) why = "an initializer that is not in the list";
+    else if (!(init.a - init.a == 0) || !(init.b - init.b == 0)) why = "a number that is not finite";
+    else if (init.kind == WEFT_INIT_UNIFORM && init.a > init.b) why = "uniform with low above high";
+    else if (init.kind == WEFT_INIT_NORMAL && init.b < 0) why = "normal with a negative deviation";
+    else if (random && ndim < 2) why = "fans need at least 2 axes";
+    if (why) model_fail(m, g, WEFT_ARGUMENT, "%s: initializer: %s", path, why);
+    return !why;
+}
+
+/* Finds or makes the variable `name` of the present scope and checks it against what the caller wants. */
+static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, int ndim,
+                                const int64_t *shape, weft_init init) {
+    if (!g || !model_ok(g->model)) return NULL;
+    weft_model *m = g->model;
+    const char *what = kind == VARIABLE_PARAMETER ? "parameter" : "state";
+    if (!name || !name_is_valid(name))
+        return model_fail(m, g, WEFT_NAME, "%s name '%s': letters, digits, '_', '-', '.' only", what, SHOW(name));
+    if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
+        return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are possible", what, name, ndim, WEFT_MAX_NDIM);
+    tensor_type type = type_of(WEFT_F32, ndim, shape);
+    if (!type_check(&type))
+        return model_fail(m, g, WEFT_SHAPE, "%s %s: shape %s: every axis must be at least 1 (and not WEFT_BATCH)",
+                          what, name, TYPE(&type));
+    char path[1300];
+    snprintf(path, sizeof path, *g->scope->path ? "%s/%s" : "%s%s", g->scope->path, name);
+    weft_variable *v = variable_find(m, path);
+    if (v && (v->kind != kind || !type_equal(&v->type, &type)))
+        return model_fail(m, g, WEFT_SHAPE, "%s is a %s %s already; a %s %s cannot share it", path,
+                          v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what, TYPE(&type));
+    if (!v && !init_is_valid(m, g, path, init, ndim)) return NULL;
+    if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
+    return variable_value(g, v);
+}
+
+weft_value *weft_parameter_in(weft_graph *g, const char *name, int ndim, const int64_t *shape, weft_init init) {
+    return variable_use(g, VARIABLE_PARAMETER, name, ndim, shape, init);
+}
+
+weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init) {
+    return near ? weft_parameter_in(near->node->graph, name, ndim, shape, init) : NULL;
+}
+
+weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init) {
+    return near ? variable_use(near->node->graph, VARIABLE_STATE, name, ndim, shape, init) : NULL;
+}
+
+void weft_assign(weft_value *state, weft_value *value) {
+    if (!state || !value) return;
+    weft_graph *g = state->node->graph;
+    weft_variable *v = state->node->variable;
+    if (!v || v->kind != VARIABLE_STATE)
+        model_fail(g->model, g, WEFT_ARGUMENT, "assign: the first value must come from weft_state");
+    else
+        node_new(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path});
+}
+
+weft_status weft_freeze(weft_model *m, const char *pattern) {
+    if (!m) return WEFT_ARGUMENT;
+    int matched = 0;
+    for (weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path)) {
+            v->is_frozen = true;
+            matched++;
+        }
+    if (!matched) model_fail(m, NULL, WEFT_NAME, "freeze: no parameter matches '%s'", SHOW(pattern));
+    return m->error.status;
+}
+
+weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
+    weft_model *m = weft_model_new_in(from->name, &from->env);
+    if (!m) return NULL;
+    m->batch = batch;
+    for (const weft_variable *v = from->variables; v; v = v->next) {
+        weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
+        if (copy) copy->is_frozen = v->is_frozen;
+    }
+    return m;
+}

@@ -1,0 +1,40 @@
+/* data.h - tensors in .npy and IDX files (plain or gzip), and batches of them in shuffled order. */
+#ifndef WEFT_DATA_H
+#define WEFT_DATA_H
+
+#include "weft/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A whole file in memory. The first axis counts samples. */
+typedef struct weft_array weft_array;
+weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
+void weft_array_free(weft_array *array);
+weft_dtype weft_array_dtype(const weft_array *array);
+int weft_array_shape(const weft_array *array, int64_t shape[WEFT_MAX_NDIM]); /* returns ndim */
+const void *weft_array_data(const weft_array *array);
+
+/* Batches over arrays with one sample count, in an order that depends on seed and epoch alone. */
+typedef struct weft_loader weft_loader;
+typedef struct weft_loader_options {
+    int64_t batch;
+    bool shuffle;
+    bool drop_last; /* leave out a last batch that is smaller */
+    uint64_t seed;
+} weft_loader_options;
+/* arrays[n] must outlive the loader. */
+weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
+                             const weft_env *env, weft_error *error);
+void weft_loader_free(weft_loader *loader);
+void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
+int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch */
+/* Copies the next batch: data[i] points at rows of array i, *rows says how many; false at the epoch's end.
+ * The memory is the loader's and stays until the next call. */
+bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,30 @@
+/* file.h - models and weights on disk. Every file may be hostile and is checked before anything is allocated
+ * from it; every file is written beside its name, flushed, and renamed into place.
+ */
+#ifndef WEFT_FILE_H
+#define WEFT_FILE_H
+
+#include "weft/session.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* model.bin (graph/model.proto). Loading replays the builder calls. NULL on failure. `env` may be NULL. */
+weft_status weft_save(const weft_model *model, const char *path, weft_error *error);
+weft_model *weft_load(const char *path, const weft_env *env, weft_error *error);
+
+/* The text of weft_model_text back into a model. `where` names it in errors. */
+weft_model *weft_model_parse(const char *text, const char *where, const weft_env *env, weft_error *error);
+
+/* Parameters and state as safetensors with PyTorch's dotted names. With `training`, optimizer state, step
+ * counters and learning rates too, under "optimizer.<name>." names. */
+weft_status weft_weights_save(const weft_store *store, const char *path, bool training, weft_error *error);
+/* Loads what the file holds; every parameter must be there with its shape (types f64, bf16 and f16 convert);
+ * optimizer state where present. A name that the model does not have is an error. */
+weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

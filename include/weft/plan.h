@@ -1,0 +1,67 @@
+/* plan.h - compiling: a model becomes an immutable plan that can be read, proved, and run by sessions.
+ *
+ * A plan holds programs: one graph at one batch size and phase each. Compiling needs no device, builds no
+ * machine code and measures no time. A plan may be shared between threads and outlives its model.
+ */
+#ifndef WEFT_PLAN_H
+#define WEFT_PLAN_H
+
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_plan weft_plan;
+
+typedef enum weft_isa {
+    WEFT_ISA_AUTO = 0, /* the best this processor has */
+    WEFT_ISA_REFERENCE = 1, /* reference kernels only: slow, obviously right */
+    WEFT_ISA_SSE2 = 2,
+    WEFT_ISA_AVX2 = 3,
+    WEFT_ISA_AVX512 = 4,
+} weft_isa;
+
+/* Zero-initialized means the defaults. */
+typedef struct weft_compile_options {
+    int64_t batch;           /* what WEFT_BATCH is; 0: the model's default */
+    int threads;             /* 0: every core the process may use */
+    weft_isa isa;
+    int accumulate;          /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
+    const char *graph;       /* compile this graph alone; NULL: all */
+    const char *stop_after;  /* leave the pipeline after this pass (for dumps); such a plan cannot run */
+    bool verify;             /* run the verifier after every pass, not only at the end */
+} weft_compile_options;
+
+/* Compiles; NULL on failure with *error filled (the model's sticky error first). Free with weft_plan_free. */
+weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error);
+void weft_plan_free(weft_plan *plan);
+
+/* Bytes a rank needs, by kind; total is exactly what a store and a session allocate together. */
+typedef struct weft_memory {
+    uint64_t parameters; /* and state */
+    uint64_t gradients;  /* that outlast a run (accumulation) */
+    uint64_t optimizer;
+    uint64_t derived;
+    uint64_t activations; /* the arena: activations, gradients of one run, kernels' workspace */
+    uint64_t workspace;   /* of which kernels' scratch, at the arena's peak program */
+    uint64_t communication;
+    uint64_t total;
+} weft_memory;
+weft_memory weft_plan_memory(const weft_plan *plan);
+
+/* The plan as text (parses back), or as JSON with stable keys. Free with free(). NULL when memory is out. */
+char *weft_plan_text(const weft_plan *plan);
+char *weft_plan_json(const weft_plan *plan);
+
+/* Proves the plan again with code of its own: every read follows its write, no two live buffers overlap, every
+ * gradient in one segment ... On failure *error names the rule and the nodes. */
+weft_status weft_plan_verify(const weft_plan *plan, weft_error *error);
+
+/* The names of the passes, in order; NULL past the end. */
+const char *weft_pass_name(int index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

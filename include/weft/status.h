@@ -1,0 +1,52 @@
+/* status.h - how calls fail: one status list, one error type.
+ *
+ * A function that can fail returns a weft_status (or NULL) and fills the weft_error it was given, which may
+ * be NULL. The text is one line: where, what, the rule, and the way out if there is one.
+ */
+#ifndef WEFT_STATUS_H
+#define WEFT_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each status once, with the sentence a user reads. The numbers are stable. */
+#define WEFT_STATUS_LIST(X)                                                                                  \
+    X(OK, 0, "fine")                                                                                         \
+    X(ARGUMENT, 1, "an argument is outside what the call accepts")                                           \
+    X(SHAPE, 2, "shapes do not fit")                                                                         \
+    X(TYPE, 3, "element types do not fit")                                                                   \
+    X(NAME, 4, "no such name, or a name that is taken")                                                      \
+    X(MEMORY, 5, "memory could not be had")                                                                  \
+    X(FILE, 6, "the file breaks a rule of its format")                                                       \
+    X(IO, 7, "reading or writing failed")                                                                    \
+    X(UNSUPPORTED, 8, "no kernel or backend can do this")                                                    \
+    X(DATA, 9, "a value met at run time breaks a rule")                                                      \
+    X(ORDER, 10, "calls came in an order that makes no sense")                                               \
+    X(INTERNAL, 11, "a rule of Weft's own is broken: please report it")
+
+typedef enum weft_status {
+#define X(name, number, text) WEFT_##name = number,
+    WEFT_STATUS_LIST(X)
+#undef X
+} weft_status;
+
+typedef struct weft_error {
+    weft_status status;
+    char text[1020]; /* "gan.c:31: in generator/fc: add: f32[128,64] and f32[10] do not broadcast: ..." */
+} weft_error;
+
+/* The sentence of a status; never NULL, also for numbers outside the list. */
+const char *weft_status_text(weft_status status);
+
+/* "0.1.0" */
+const char *weft_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,17 @@
+/* weft.h - everything a program needs: includes the small headers, one a topic, in reading order. */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include "weft/status.h"  /* status codes and the one error type */
+#include "weft/env.h"     /* allocator, file access, log callback: all replaceable */
+#include "weft/model.h"   /* model, graph, value, scope, input, parameter, state, output */
+#include "weft/ops.h"     /* every op as a builder */
+#include "weft/layers.h"  /* layers: ops with their parameters made or found by name */
+#include "weft/train.h"   /* gradients, optimizers, schedules, minimize, freezing */
+#include "weft/plan.h"    /* compile: model -> plan; dumps, verification, memory figures */
+#include "weft/session.h" /* store and session: where values live and how graphs run */
+#include "weft/file.h"    /* model.bin and safetensors */
+#include "weft/data.h"    /* .npy and IDX files, shuffled batches */
+#include "weft/here.h"    /* records the caller's file and line in each builder call */
+
+#endif

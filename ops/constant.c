@@ -1,0 +1,56 @@
+/* constant.c - a tensor of one value. */
+#include "ops/op_kit.h"
+
+typedef struct constant_attrs {
+    weft_dtype dtype;
+    attr_ints shape;
+    double value;
+} constant_attrs;
+
+static const op_attr attrs[] = {
+    {"dtype", ATTR_DTYPE, offsetof(constant_attrs, dtype), 0, 0},
+    {"shape", ATTR_INTS, offsetof(constant_attrs, shape), 1, INT64_MAX},
+    {"value", ATTR_REAL, offsetof(constant_attrs, value), 0, 0},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const constant_attrs *a = c->attrs;
+    c->n_out = 1;
+    c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
+    return shape_bind(c, &c->out[0]);
+}
+
+static weft_status reference(const kernel_call *c) {
+    const constant_attrs *a = c->attrs;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do element_set(&c->out[0], at, a->value);
+    while (index_next(&c->out[0].type, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_constant = {
+    .name = "constant",
+    .summary = "a tensor of one value",
+    .flags = OP_NO_GRADIENT,
+    .attrs_bytes = sizeof(constant_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"", "dtype=f32 shape=2,3 value=0.5", .out = "f32[2,3]"},
+                                   {"", "dtype=i64 value=7", .out = "i64[]"},
+                                   {"", "dtype=f32 shape=0", .error = "at least 1"},
+                                   {0}},
+};
+
+bool constant_value(const weft_value *v, double *value) {
+    if (!v || v->node->op != &weft_op_constant) return false;
+    *value = ((const constant_attrs *)v->node->attrs)->value;
+    return true;
+}
+
+weft_value *weft_constant(weft_graph *g, weft_dtype dtype, int ndim, const int64_t *shape, double value) {
+    constant_attrs a = {.dtype = dtype, .value = value};
+    return g && shape_attr(g, "constant", &a.shape, ndim, shape) ? node_value(g, &weft_op_constant, 0, NULL, &a)
+                                                                : NULL;
+}

@@ -1,0 +1,44 @@
+/* list.h - the CPU's kernels, best first within an op. ONE(name): `const weft_kernel name`. ALL(name): one per
+ * instruction set, from ops/cpu/simd. The reference kernel of every op comes after these by itself. */
+/* pointwise: one line an op in pointwise_list.h */
+ALL(pointwise_fused)
+#define X(op, operands, expression) ALL(pointwise_##op)
+#include "ops/cpu/simd/pointwise_list.h"
+#undef X
+/* linear algebra and images */
+ONE(onednn_matmul)
+ONE(onednn_linear)
+ONE(onednn_conv2d)
+ALL(conv_transpose2d_thin)
+ONE(onednn_conv_transpose2d)
+ONE(onednn_conv2d_weight)
+ONE(onednn_pack)
+ALL(max_pool2d)
+ALL(max_pool2d_backward)
+ALL(avg_pool2d)
+ALL(avg_pool2d_backward)
+ALL(adaptive_avg_pool2d)
+ALL(adaptive_avg_pool2d_backward)
+/* random */
+ALL(random_uniform)
+ALL(random_normal)
+ALL(dropout)
+/* optimizers */
+ALL(global_norm)
+ALL(accumulate)
+ALL(sgd_update)
+ALL(adam_update)
+/* normalization and losses */
+ALL(softmax)
+ALL(log_softmax)
+ALL(layer_norm)
+ALL(layer_norm_backward)
+ALL(batch_norm)
+ALL(batch_norm_backward)
+ALL(cross_entropy)
+ALL(cross_entropy_backward)
+/* embedding and attention */
+ALL(embedding)
+ALL(embedding_backward)
+ALL(attention)
+ALL(attention_backward)

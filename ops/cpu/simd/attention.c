@@ -1,0 +1,306 @@
+/* attention.c - attention and its backward op in f32. A thread takes a (batch, head) pair at a time: keys and values
+ * are packed once into panels (whatever strides they came with), queries run in blocks of BLOCK rows whose scores
+ * stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do not depend on the
+ * number of threads.
+ *
+ * Measured on 2 cores of a Sapphire Rapids, B 8, H 6, T 256, D 64, causal, AVX-512: see MEASURED.
+ */
+#include "ops/attention.h"
+#include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/small_gemm.h"
+#include "ops/cpu/simd/vecmath.h"
+
+#include <omp.h>
+
+enum { BLOCK = 48 }; /* queries: a multiple of every GEMM_MR */
+
+/* The matrix of one head: rows of d numbers. */
+typedef struct view {
+    float *data;
+    int64_t row, column; /* strides */
+} view;
+
+typedef struct sizes {
+    int64_t t, s, d;      /* queries, keys, head size */
+    int64_t sp, sm, dp;   /* s in whole panels, in whole tile rows; d in whole panels */
+    int64_t ld;           /* floats of a row of scores */
+    bool causal;
+    float scale;
+} sizes;
+
+/* Offsets in a thread's scratch, in floats. */
+typedef struct layout {
+    int64_t kt, vt, k, v; /* keys and values, transposed and not, in panels */
+    int64_t q, dy, qp, dyp, p, ds, out; /* of a block */
+    int64_t dk, dv, total;
+} layout;
+
+static int64_t up(int64_t n, int64_t step) {
+    return (n + step - 1) / step * step;
+}
+
+static sizes sizes_of(const weft_node *n, int q) {
+    const attention_attrs *a = n->attrs;
+    const tensor_type *qt = &n->in[q]->type, *kt = &n->in[q + 1]->type;
+    sizes z = {.t = qt->shape[2], .s = kt->shape[2], .d = qt->shape[3], .causal = a->causal};
+    z.sp = up(z.s, GEMM_NR);
+    z.sm = up(z.s, GEMM_MR);
+    z.dp = up(z.d, GEMM_NR);
+    z.ld = up(z.sp > z.sm ? z.sp : z.sm, 16);
+    z.scale = (float)attention_scale(a, qt);
+    return z;
+}
+
+static int64_t take(layout *l, int64_t floats) {
+    int64_t at = l->total;
+    l->total += up(floats, 16);
+    return at;
+}
+
+static layout layout_of(const sizes *z, bool backward) {
+    layout l = {0};
+    l.kt = take(&l, z->sp * z->d);
+    l.q = take(&l, BLOCK * z->d);
+    l.p = take(&l, BLOCK * z->ld);
+    l.out = take(&l, BLOCK * z->dp);
+    if (!backward) {
+        l.v = take(&l, z->s * z->dp);
+        return l;
+    }
+    l.vt = take(&l, z->sp * z->d);
+    l.k = take(&l, z->s * z->dp);
+    l.dy = take(&l, BLOCK * z->d);
+    l.qp = take(&l, BLOCK * z->dp);
+    l.dyp = take(&l, BLOCK * z->dp);
+    l.ds = take(&l, BLOCK * z->ld);
+    l.dk = take(&l, z->sm * z->dp);
+    l.dv = take(&l, z->sm * z->dp);
+    return l;
+}
+
+/* ---- moving matrices in and out ---- */
+
+/* Head h of batch b; `heads` and `rows` say which axes of the tensor those are. */
+static view head_of(const tensor *t, int64_t b, int64_t h, int heads, int rows) {
+    return (view){(float *)t->data + b * t->stride[0] + h * t->stride[heads], t->stride[rows], t->stride[3]};
+}
+
+/* Rows first .. first + count of x, times factor, packed; zeros up to BLOCK rows. */
+static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float factor, float *to) {
+    for (int64_t i = 0; i < count; i++) {
+        const float *from = x.data + (first + i) * x.row;
+        if (x.column == 1)
+            for (int64_t k = 0; k < d; k++) to[i * d + k] = from[k] * factor;
+        else
+            for (int64_t k = 0; k < d; k++) to[i * d + k] = from[k * x.column] * factor;
+    }
+    memset(to + count * d, 0, (size_t)((BLOCK - count) * d) * sizeof *to);
+}
+
+/* As a B [count, d]: panels of `room` rows, zeros in the columns past d. */
+static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, float *to) {
+    for (int64_t c = 0; c < z->dp; c += GEMM_NR) {
+        int64_t width = z->d - c < GEMM_NR ? z->d - c : GEMM_NR;
+        for (int64_t i = 0; i < count; i++) {
+            float *row = to + c * room + i * GEMM_NR;
+            const float *from = x.data + i * x.row + c * x.column;
+            for (int64_t k = 0; k < width; k++) row[k] = from[k * x.column];
+            for (int64_t k = width; k < GEMM_NR; k++) row[k] = 0;
+        }
+    }
+}
+
+/* As a B [d, s]: the transpose, zeros in the columns past s. */
+static void pack_transposed(view x, const sizes *z, float *to) {
+    for (int64_t j = 0; j < z->sp; j++) {
+        float *column = to + j / GEMM_NR * GEMM_NR * z->d + j % GEMM_NR;
+        const float *from = x.data + j * x.row;
+        for (int64_t k = 0; k < z->d; k++) column[k * GEMM_NR] = j < z->s ? from[k * x.column] : 0;
+    }
+}
+
+static void put_row(const float *restrict from, float factor, int64_t d, float *restrict to) {
+    for (int64_t k = 0; k < d; k++) to[k] = from[k] * factor;
+}
+
+/* ---- a block of queries ---- */
+
+typedef struct block {
+    int64_t first, rows, tall; /* tall: rows in whole tiles */
+    int64_t keys, wide;        /* keys that its last query sees; what is zero past a row's own keys */
+} block;
+
+static block block_at(const sizes *z, int64_t first) {
+    block b = {.first = first, .rows = z->t - first < BLOCK ? z->t - first : BLOCK};
+    b.tall = up(b.rows, GEMM_MR);
+    b.keys = z->causal && first + b.rows < z->s ? first + b.rows : z->s;
+    int64_t panels = up(b.keys, GEMM_NR), tiles = up(b.keys, GEMM_MR);
+    b.wide = panels > tiles ? panels : tiles;
+    return b;
+}
+
+static int64_t keys_of_row(const sizes *z, int64_t i) {
+    return z->causal && i + 1 < z->s ? i + 1 : z->s;
+}
+
+/* ---- forward ---- */
+
+/* e^(x - max) in place, zeros up to `wide`; returns the sum and the maximum. */
+static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
+    float most = x[0], sum = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t j = 0; j < n; j++) most = x[j] > most ? x[j] : most;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; j++) {
+        float e = vm_exp(x[j] - most);
+        x[j] = e;
+        sum += e;
+    }
+    for (int64_t j = n; j < wide; j++) x[j] = 0;
+    *max = most;
+    return sum;
+}
+
+static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y, float *lse) {
+    float sum[BLOCK];
+    pack_rows(q, b->first, b->rows, z->d, z->scale, s + l->q);
+    gemm_rows(b->tall, up(b->keys, GEMM_NR), z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p, z->ld);
+    for (int64_t i = 0; i < b->rows; i++) {
+        float max;
+        sum[i] = exp_row(s + l->p + i * z->ld, keys_of_row(z, b->first + i), b->wide, &max);
+        lse[b->first + i] = max + vm_log(sum[i]);
+    }
+    gemm_rows(b->tall, z->dp, b->keys, s + l->p, z->ld, s + l->v, z->s * GEMM_NR, s + l->out, z->dp);
+    for (int64_t i = 0; i < b->rows; i++)
+        put_row(s + l->out + i * z->dp, 1.0f / sum[i], z->d, y.data + (b->first + i) * y.row);
+}
+
+static void head_forward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b, int64_t h) {
+    view q = head_of(&c->in[0], b, h, 1, 2), y = head_of(&c->out[0], b, h, 2, 1);
+    float *lse = (float *)c->out[1].data + (b * c->in[0].type.shape[1] + h) * z->t;
+    pack_transposed(head_of(&c->in[1], b, h, 1, 2), z, s + l->kt);
+    pack_panels(head_of(&c->in[2], b, h, 1, 2), z->s, z->s, z, s + l->v);
+    for (int64_t i = 0; i < z->t; i += BLOCK) {
+        block at = block_at(z, i);
+        block_forward(z, l, s, &at, q, y, lse);
+    }
+}
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+}
+
+static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
+    sizes z = sizes_of(n, 0);
+    return (size_t)env->threads * (size_t)layout_of(&z, false).total * sizeof(float);
+}
+
+static weft_status forward_run(void *state, const kernel_call *c) {
+    (void)state;
+    sizes z = sizes_of(c->node, 0);
+    layout l = layout_of(&z, false);
+    int64_t heads = c->in[0].type.shape[1], pairs = c->in[0].type.shape[0] * heads;
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < pairs; i++)
+        head_forward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads, i % heads);
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
+                                     .op = &weft_op_attention,
+                                     .min_isa = SIMD_LEVEL,
+                                     .declines = declines,
+                                     .workspace = forward_workspace,
+                                     .run = forward_run};
+
+/* ---- backward: operands dy, q, k, v, y, lse ---- */
+
+/* p holds scores and ds holds dy . v; they become e^(score - lse) and p (dp - delta), zeros up to `wide`. */
+static void row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse, float delta) {
+    for (int64_t j = 0; j < n; j++) {
+        float e = vm_exp(p[j] - lse);
+        p[j] = e;
+        ds[j] = e * (ds[j] - delta);
+    }
+    for (int64_t j = n; j < wide; j++) p[j] = ds[j] = 0;
+}
+
+static float dot(const float *a, const float *b, int64_t n) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t k = 0; k < n; k++) sum += a[k] * b[k];
+    return sum;
+}
+
+typedef struct head {
+    view dy, q, y, dq;
+    const float *lse;
+} head;
+
+/* Scores again, their gradients, dq; dk and dv grow. q is packed times scale, which dk needs once and dq lacks. */
+static void block_backward(const sizes *z, const layout *l, float *s, const block *b, const head *m) {
+    int64_t n = up(b->keys, GEMM_NR), tiles = up(b->keys, GEMM_MR);
+    pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
+    pack_rows(m->dy, b->first, b->rows, z->d, 1, s + l->dy);
+    pack_panels((view){s + l->q, z->d, 1}, b->rows, BLOCK, z, s + l->qp);
+    pack_panels((view){s + l->dy, z->d, 1}, b->rows, BLOCK, z, s + l->dyp);
+    gemm_rows(b->tall, n, z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p, z->ld);
+    gemm_rows(b->tall, n, z->d, s + l->dy, z->d, s + l->vt, z->d * GEMM_NR, s + l->ds, z->ld);
+    for (int64_t i = 0; i < b->rows; i++) {
+        int64_t row = b->first + i;
+        float delta = dot(s + l->dy + i * z->d, m->y.data + row * m->y.row, z->d);
+        row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row], delta);
+    }
+    gemm_rows(b->tall, z->dp, b->keys, s + l->ds, z->ld, s + l->k, z->s * GEMM_NR, s + l->out, z->dp);
+    for (int64_t i = 0; i < b->rows; i++)
+        put_row(s + l->out + i * z->dp, z->scale, z->d, m->dq.data + (b->first + i) * m->dq.row);
+    gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds, z->ld, s + l->qp, BLOCK * GEMM_NR, s + l->dk, z->dp);
+    gemm_transposed_add(tiles, z->dp, b->rows, s + l->p, z->ld, s + l->dyp, BLOCK * GEMM_NR, s + l->dv, z->dp);
+}
+
+static void head_backward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b, int64_t h) {
+    head m = {.dy = head_of(&c->in[0], b, h, 2, 1),
+              .q = head_of(&c->in[1], b, h, 1, 2),
+              .y = head_of(&c->in[4], b, h, 2, 1),
+              .dq = head_of(&c->out[0], b, h, 2, 1),
+              .lse = (const float *)c->in[5].data + (b * c->in[1].type.shape[1] + h) * z->t};
+    view k = head_of(&c->in[2], b, h, 1, 2), v = head_of(&c->in[3], b, h, 1, 2);
+    view dk = head_of(&c->out[1], b, h, 2, 1), dv = head_of(&c->out[2], b, h, 2, 1);
+    pack_transposed(k, z, s + l->kt);
+    pack_transposed(v, z, s + l->vt);
+    pack_panels(k, z->s, z->s, z, s + l->k);
+    memset(s + l->dk, 0, (size_t)(z->sm * z->dp) * sizeof *s);
+    memset(s + l->dv, 0, (size_t)(z->sm * z->dp) * sizeof *s);
+    for (int64_t i = 0; i < z->t; i += BLOCK) {
+        block at = block_at(z, i);
+        block_backward(z, l, s, &at, &m);
+    }
+    for (int64_t j = 0; j < z->s; j++) {
+        put_row(s + l->dk + j * z->dp, 1, z->d, dk.data + j * dk.row);
+        put_row(s + l->dv + j * z->dp, 1, z->d, dv.data + j * dv.row);
+    }
+}
+
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    sizes z = sizes_of(n, 1);
+    return (size_t)env->threads * (size_t)layout_of(&z, true).total * sizeof(float);
+}
+
+static weft_status backward_run(void *state, const kernel_call *c) {
+    (void)state;
+    sizes z = sizes_of(c->node, 1);
+    layout l = layout_of(&z, true);
+    int64_t heads = c->in[1].type.shape[1], pairs = c->in[1].type.shape[0] * heads;
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < pairs; i++)
+        head_backward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads, i % heads);
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(attention_backward) = {.name = SIMD_NAME,
+                                              .op = &weft_op_attention_backward,
+                                              .min_isa = SIMD_LEVEL,
+                                              .declines = declines,
+                                              .workspace = backward_workspace,
+                                              .run = backward_run};

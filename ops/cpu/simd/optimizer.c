@@ -1,0 +1,191 @@
+/* optimizer.c - updates over flat f32 buffers, at the speed of memory: one pass, every buffer read and written
+ * once. Elements are independent, so the bits do not depend on the number of threads. */
+#include "ops/cpu/simd/simd.h"
+#include "ops/update.h"
+
+#include <math.h>
+
+/* Elements a thread takes at a time: enough that a region costs nothing, little enough to share out evenly. */
+enum { BLOCK = 16384 };
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+}
+
+static int64_t block_end(int64_t begin, int64_t n) {
+    return begin + BLOCK < n ? begin + BLOCK : n;
+}
+
+/* ---- sgd ---- */
+
+typedef struct sgd_numbers {
+    float lr, scale, momentum, keep, decay; /* keep: what of the gradient enters the buffer */
+    bool nesterov;
+} sgd_numbers;
+
+static void sgd_plain(float *restrict p, const float *restrict g, int64_t n, sgd_numbers s) {
+    for (int64_t i = 0; i < n; i++) p[i] -= s.lr * (s.scale * g[i] + s.decay * p[i]);
+}
+
+static void sgd_momentum(float *restrict p, const float *restrict g, float *restrict buf, int64_t n, sgd_numbers s) {
+    float straight = s.nesterov ? 1.0f : 0.0f, moved = s.nesterov ? s.momentum : 1.0f;
+    for (int64_t i = 0; i < n; i++) {
+        float d = s.scale * g[i] + s.decay * p[i];
+        float b = s.momentum * buf[i] + s.keep * d;
+        buf[i] = b;
+        p[i] -= s.lr * (straight * d + moved * b);
+    }
+}
+
+/* The buffer of the first step is the gradient itself, whatever it held. */
+static void sgd_first(float *restrict p, const float *restrict g, float *restrict buf, int64_t n, sgd_numbers s) {
+    float moved = s.nesterov ? 1.0f + s.momentum : 1.0f;
+    for (int64_t i = 0; i < n; i++) {
+        float d = s.scale * g[i] + s.decay * p[i];
+        buf[i] = d;
+        p[i] -= s.lr * (moved * d);
+    }
+}
+
+static weft_status sgd_run(void *state, const kernel_call *c) {
+    (void)state;
+    const sgd_update_attrs *a = c->attrs;
+    sgd_numbers s = {.lr = (float)(scalar_operand(c, 3, 0) * a->lr_scale),
+                     .scale = (float)scalar_operand(c, 5, 1),
+                     .momentum = (float)a->momentum,
+                     .keep = (float)(1 - a->dampening),
+                     .decay = (float)a->weight_decay,
+                     .nesterov = a->nesterov};
+    float *p = c->in[0].data, *buf = c->in[2].data;
+    const float *g = c->in[1].data;
+    bool first = scalar_operand(c, 4, 1) <= 1;
+    int64_t n = type_elements(&c->in[0].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t length = block_end(i, n) - i;
+        if (a->momentum == 0) sgd_plain(p + i, g + i, length, s);
+        else if (first) sgd_first(p + i, g + i, buf + i, length, s);
+        else sgd_momentum(p + i, g + i, buf + i, length, s);
+    }
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(sgd_update) = {
+    .name = SIMD_NAME, .op = &weft_op_sgd_update, .min_isa = SIMD_LEVEL, .declines = declines, .run = sgd_run};
+
+/* ---- adam ---- */
+
+typedef struct adam_numbers {
+    float scale, decay, shrink, keep1, beta2, keep2, rate, unroot, eps;
+} adam_numbers;
+
+static void adam_block(float *restrict p, const float *restrict g, float *restrict m, float *restrict v, int64_t n,
+                       adam_numbers s) {
+    for (int64_t i = 0; i < n; i++) {
+        float w = p[i] * s.shrink, d = s.scale * g[i] + s.decay * p[i];
+        float mi = m[i] + s.keep1 * (d - m[i]);
+        float vi = s.beta2 * v[i] + s.keep2 * d * d;
+        m[i] = mi;
+        v[i] = vi;
+        p[i] = w - s.rate * mi / (sqrtf(vi) * s.unroot + s.eps);
+    }
+}
+
+static weft_status adam_run(void *state, const kernel_call *c) {
+    (void)state;
+    const adam_update_attrs *a = c->attrs;
+    double lr = scalar_operand(c, 4, 0) * a->lr_scale, step = scalar_operand(c, 5, 1);
+    adam_numbers s = {.scale = (float)scalar_operand(c, 6, 1),
+                      .decay = a->decoupled ? 0.0f : (float)a->weight_decay,
+                      .shrink = a->decoupled ? (float)(1 - lr * a->weight_decay) : 1.0f,
+                      .keep1 = (float)(1 - a->beta1),
+                      .beta2 = (float)a->beta2,
+                      .keep2 = (float)(1 - a->beta2),
+                      .rate = (float)(lr / (1 - pow(a->beta1, step))),
+                      .unroot = (float)(1 / sqrt(1 - pow(a->beta2, step))),
+                      .eps = (float)a->eps};
+    float *p = c->in[0].data, *m = c->in[2].data, *v = c->in[3].data;
+    const float *g = c->in[1].data;
+    int64_t n = type_elements(&c->in[0].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < n; i += BLOCK) adam_block(p + i, g + i, m + i, v + i, block_end(i, n) - i, s);
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(adam_update) = {
+    .name = SIMD_NAME, .op = &weft_op_adam_update, .min_isa = SIMD_LEVEL, .declines = declines, .run = adam_run};
+
+/* ---- accumulate ---- */
+
+static weft_status accumulate_run(void *state, const kernel_call *c) {
+    (void)state;
+    float *total = c->in[0].data;
+    const float *more = c->in[1].data;
+    int64_t n = type_elements(&c->in[0].type);
+#pragma omp parallel for simd num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < n; i++) total[i] += more[i];
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(accumulate) = {
+    .name = SIMD_NAME, .op = &weft_op_accumulate, .min_isa = SIMD_LEVEL, .declines = declines, .run = accumulate_run};
+
+/* ---- global_norm ---- */
+
+/* Squares of one chunk. Sixteen running sums, added in a fixed order: the same bits with every vector width. */
+static double chunk_squares(const float *g, int64_t n) {
+    enum { LANES = 16 };
+    double lane[LANES] = {0}, sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int k = 0; k < LANES; k++) lane[k] += (double)g[i + k] * (double)g[i + k];
+    for (int k = 0; i + k < n; k++) lane[k] += (double)g[i + k] * (double)g[i + k];
+    for (int k = 0; k < LANES; k++) sum += lane[k];
+    return sum;
+}
+
+static int64_t chunk_count(const tensor_type *t) {
+    return (type_elements(t) + NORM_CHUNK - 1) / NORM_CHUNK;
+}
+
+static const char *norm_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->type.dtype != WEFT_F32) return "not f32";
+    return NULL;
+}
+
+static size_t norm_workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    int64_t most = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        int64_t chunks = chunk_count(&n->in[i]->type);
+        most = chunks > most ? chunks : most;
+    }
+    return (size_t)most * sizeof(double);
+}
+
+static weft_status norm_run(void *state, const kernel_call *c) {
+    (void)state;
+    double *sums = c->workspace, total = 0;
+    for (int k = 0; k < c->n_in; k++) {
+        const float *g = c->in[k].data;
+        int64_t n = type_elements(&c->in[k].type), chunks = chunk_count(&c->in[k].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (chunks > 8)
+        for (int64_t i = 0; i < chunks; i++) {
+            int64_t begin = i * NORM_CHUNK, left = n - begin;
+            sums[i] = chunk_squares(g + begin, left < NORM_CHUNK ? left : NORM_CHUNK);
+        }
+        for (int64_t i = 0; i < chunks; i++) total += sums[i];
+    }
+    *(double *)c->out[0].data = sqrt(total);
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(global_norm) = {.name = SIMD_NAME,
+                                       .op = &weft_op_global_norm,
+                                       .min_isa = SIMD_LEVEL,
+                                       .declines = norm_declines,
+                                       .workspace = norm_workspace,
+                                       .run = norm_run};

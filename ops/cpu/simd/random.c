@@ -1,0 +1,124 @@
+/* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/philox.h's, which the
+ * reference compiles too: the bits are the reference's. */
+#include "ops/cpu/simd/simd.h"
+#include "ops/philox.h"
+#include "ops/random.h"
+
+/* Counters made together; 4 elements each. */
+enum { BLOCKS = 64, GROUP = 4 * BLOCKS };
+
+static void words_of(const philox_stream *s, uint64_t first, uint32_t word[4][BLOCKS]) {
+    for (int j = 0; j < BLOCKS; j++) {
+        uint64_t block = first + (uint64_t)j;
+        uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), s->step, s->micro};
+        philox4x32_10(c, s->key[0], s->key[1]);
+        word[0][j] = c[0];
+        word[1][j] = c[1];
+        word[2][j] = c[2];
+        word[3][j] = c[3];
+    }
+}
+
+static int64_t group_count(int64_t elements) {
+    return (elements + GROUP - 1) / GROUP;
+}
+
+/* Elements of group `g` of `n` in all: GROUP but for the last. */
+static int group_length(int64_t g, int64_t n) {
+    int64_t left = n - g * GROUP;
+    return left < GROUP ? (int)left : GROUP;
+}
+
+static void put(float *y, const float made[GROUP], int length) {
+    if (length == GROUP) memcpy(y, made, sizeof(float) * GROUP);
+    else memcpy(y, made, sizeof(float) * (size_t)length);
+}
+
+/* ---- uniform ---- */
+
+static weft_status uniform_run(void *state, const kernel_call *c) {
+    (void)state;
+    const random_attrs *a = c->attrs;
+    philox_stream s = philox_stream_of(c->run, a->key);
+    float *y = c->out[0].data, low = (float)a->a, high = (float)a->b;
+    float width = high - low, below = nextafterf(high, low);
+    int64_t n = type_elements(&c->out[0].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t g = 0; g < group_count(n); g++) {
+        uint32_t word[4][BLOCKS];
+        float made[GROUP];
+        words_of(&s, (uint64_t)g * BLOCKS, word);
+        for (int j = 0; j < BLOCKS; j++)
+            for (int k = 0; k < 4; k++) made[4 * j + k] = philox_uniform(word[k][j], low, width, below);
+        put(y + g * GROUP, made, group_length(g, n));
+    }
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(random_uniform) = {
+    .name = SIMD_NAME, .op = &weft_op_random_uniform, .min_isa = SIMD_LEVEL, .run = uniform_run};
+
+/* ---- normal ---- */
+
+static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, float made[GROUP]) {
+    float z[4][BLOCKS];
+    for (int j = 0; j < BLOCKS; j++) philox_normal_pair(word[0][j], word[1][j], &z[0][j], &z[1][j]);
+    for (int j = 0; j < BLOCKS; j++) philox_normal_pair(word[2][j], word[3][j], &z[2][j], &z[3][j]);
+    for (int j = 0; j < BLOCKS; j++)
+        for (int k = 0; k < 4; k++) made[4 * j + k] = mean + std * z[k][j];
+}
+
+static weft_status normal_run(void *state, const kernel_call *c) {
+    (void)state;
+    const random_attrs *a = c->attrs;
+    philox_stream s = philox_stream_of(c->run, a->key);
+    float *y = c->out[0].data, mean = (float)a->a, std = (float)a->b;
+    int64_t n = type_elements(&c->out[0].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t g = 0; g < group_count(n); g++) {
+        uint32_t word[4][BLOCKS];
+        float made[GROUP];
+        words_of(&s, (uint64_t)g * BLOCKS, word);
+        normal_group(word, mean, std, made);
+        put(y + g * GROUP, made, group_length(g, n));
+    }
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(random_normal) = {
+    .name = SIMD_NAME, .op = &weft_op_random_normal, .min_isa = SIMD_LEVEL, .run = normal_run};
+
+/* ---- dropout: operand and result lie alike, and in the order in which elements are counted ---- */
+
+static const char *dropout_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+}
+
+static weft_status dropout_run(void *state, const kernel_call *c) {
+    (void)state;
+    const dropout_attrs *a = c->attrs;
+    philox_stream s = philox_stream_of(c->run, a->key);
+    const float *x = c->in[0].data;
+    float *y = c->out[0].data, factor = a->p < 1 ? (float)(1 / (1 - a->p)) : 0;
+    uint64_t below = dropout_threshold(a->p);
+    /* p = 1 drops all: no 32-bit threshold says so, a factor of 0 does (and `last` then drops the NaNs). */
+    uint32_t threshold = below > UINT32_MAX ? UINT32_MAX : (uint32_t)below;
+    bool all = below > UINT32_MAX;
+    int64_t n = type_elements(&c->out[0].type);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t g = 0; g < group_count(n); g++) {
+        uint32_t word[4][BLOCKS];
+        float made[GROUP];
+        int length = group_length(g, n);
+        const float *from = x + g * GROUP;
+        words_of(&s, (uint64_t)g * BLOCKS, word);
+        for (int j = 0; j < BLOCKS; j++)
+            for (int k = 0; k < 4; k++) made[4 * j + k] = word[k][j] < threshold || all ? 0.0f : factor;
+        for (int i = 0; i < length; i++) y[g * GROUP + i] = made[i] == 0.0f ? 0.0f : from[i] * made[i];
+    }
+    return WEFT_OK;
+}
+
+const weft_kernel SIMD(dropout) = {
+    .name = SIMD_NAME, .op = &weft_op_dropout, .min_isa = SIMD_LEVEL, .declines = dropout_declines, .run = dropout_run};

@@ -1,0 +1,165 @@
+/* vecmath.h - float functions as straight-line C: no calls, no branches, no tables, so that a loop over them
+ * becomes vector code on every instruction set. tests/test_vecmath.c holds each against libm.
+ *
+ * Conventions: NaN passes; results that leave the range become infinity or (gradually) zero; `c ? a : b` is
+ * always a blend, so both sides are computed and either may be garbage that is then dropped.
+ * Sources: exp, log and the inner part of tanh are Cephes' expf, logf and tanhf (S. Moshier, public); erf is
+ * N. Juffa's two-range minimax form (both errors below 1 ulp when fused multiply-add is there).
+ */
+#ifndef WEFT_VECMATH_H
+#define WEFT_VECMATH_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __FMA__
+#define VM_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#else
+#define VM_FMA(a, b, c) ((a) * (b) + (c))
+#endif
+#define VM_INF (__builtin_inff())
+#define VM_NAN (__builtin_nanf(""))
+
+static inline int32_t vm_bits(float x) {
+    int32_t i;
+    memcpy(&i, &x, sizeof i);
+    return i;
+}
+
+static inline float vm_float(int32_t i) {
+    float x;
+    memcpy(&x, &i, sizeof x);
+    return x;
+}
+
+static inline float vm_abs(float x) {
+    return vm_float(vm_bits(x) & 0x7fffffff);
+}
+
+static inline float vm_copysign(float x, float sign) {
+    return vm_float((vm_bits(x) & 0x7fffffff) | (vm_bits(sign) & INT32_MIN));
+}
+
+/* 2^n for -126 <= n <= 127; unsigned, so that garbage (from NaN) shifts without undefined behaviour. */
+static inline float vm_power2(int32_t n) {
+    return vm_float((int32_t)((uint32_t)(n + 127) << 23));
+}
+
+/* e^x = 2^n e^r, |r| <= ln(2)/2; n by adding 1.5 * 2^23, which leaves the integer in the low bits. 2^n is
+ * applied in two halves: its ends overflow and underflow as they should. */
+static inline float vm_exp(float x) {
+    const float round = 12582912.0f;
+    x = x > 90.0f ? 90.0f : x;
+    x = x < -105.0f ? -105.0f : x;
+    float shifted = VM_FMA(x, 1.44269504088896341f, round);
+    float n = shifted - round;
+    float r = VM_FMA(n, -0.693359375f, x);
+    r = VM_FMA(n, 2.12194440e-4f, r);
+    float p = 1.9875691500e-4f;
+    p = VM_FMA(p, r, 1.3981999507e-3f);
+    p = VM_FMA(p, r, 8.3334519073e-3f);
+    p = VM_FMA(p, r, 4.1665795894e-2f);
+    p = VM_FMA(p, r, 1.6666665459e-1f);
+    p = VM_FMA(p, r, 5.0000001201e-1f);
+    p = VM_FMA(p, r * r, r) + 1.0f;
+    int32_t whole = vm_bits(shifted) - 0x4b400000, half = whole >> 1;
+    return p * vm_power2(half) * vm_power2(whole - half);
+}
+
+/* log x = log m + e log 2 with m in [sqrt(1/2), sqrt 2); subnormals are scaled up first. */
+static inline float vm_log(float x) {
+    int tiny = x < 1.17549435e-38f;
+    uint32_t bits = (uint32_t)vm_bits(tiny ? x * 8388608.0f : x);
+    int32_t exponent = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3: sqrt(1/2) */
+    float f = vm_float((int32_t)(bits - ((uint32_t)exponent << 23))) - 1.0f, z = f * f;
+    float e = (float)exponent - (tiny ? 23.0f : 0.0f);
+    float p = 7.0376836292e-2f;
+    p = VM_FMA(p, f, -1.1514610310e-1f);
+    p = VM_FMA(p, f, 1.1676998740e-1f);
+    p = VM_FMA(p, f, -1.2420140846e-1f);
+    p = VM_FMA(p, f, 1.4249322787e-1f);
+    p = VM_FMA(p, f, -1.6668057665e-1f);
+    p = VM_FMA(p, f, 2.0000714765e-1f);
+    p = VM_FMA(p, f, -2.4999993993e-1f);
+    p = VM_FMA(p, f, 3.3333331174e-1f);
+    float y = p * f * z;
+    y = VM_FMA(e, -2.12194440e-4f, y);
+    y = VM_FMA(-0.5f, z, y);
+    y = VM_FMA(e, 0.693359375f, f + y);
+    y = x == VM_INF ? x : y;
+    y = x == 0.0f ? -VM_INF : y;
+    return x >= 0.0f ? y : VM_NAN;
+}
+
+/* log(1 + x): the rounding of 1 + x is put right to first order. */
+static inline float vm_log1p(float x) {
+    float u = 1.0f + x;
+    float y = vm_log(u) + (x - (u - 1.0f)) / u;
+    y = u == VM_INF ? u : y;
+    y = u == 0.0f ? -VM_INF : y;
+    return u == 1.0f ? x : y;
+}
+
+/* 1 - 2 / (e^2|x| + 1), and near 0, where that cancels, an odd polynomial. */
+static inline float vm_tanh(float x) {
+    float t = vm_abs(x), z = x * x;
+    float p = -5.70498872745e-3f;
+    p = VM_FMA(p, z, 2.06390887954e-2f);
+    p = VM_FMA(p, z, -5.37397155531e-2f);
+    p = VM_FMA(p, z, 1.33314422036e-1f);
+    p = VM_FMA(p, z, -3.33332819422e-1f);
+    float inner = VM_FMA(p * z, x, x);
+    float outer = vm_copysign(1.0f - 2.0f / (vm_exp(t + t) + 1.0f), x);
+    return t < 0.625f ? inner : outer;
+}
+
+static inline float vm_sigmoid(float x) {
+    return 1.0f / (1.0f + vm_exp(-x));
+}
+
+/* |x| > 475/512: 1 - e^q(|x|); below: an odd polynomial. */
+static inline float vm_erf(float x) {
+    float t = vm_abs(x), s = x * x;
+    float q = VM_FMA(-1.72853470e-5f, t, 3.83197126e-4f);
+    float u = VM_FMA(-3.88396438e-3f, t, 2.42546219e-2f);
+    q = VM_FMA(q, s, u);
+    q = VM_FMA(q, t, -1.06777877e-1f);
+    q = VM_FMA(q, t, -6.34846687e-1f);
+    q = VM_FMA(q, t, -1.28717512e-1f);
+    q = VM_FMA(q, t, -t);
+    float outer = vm_copysign(1.0f - vm_exp(q), x);
+    float p = -5.96761703e-4f;
+    p = VM_FMA(p, s, 4.99119423e-3f);
+    p = VM_FMA(p, s, -2.67681349e-2f);
+    p = VM_FMA(p, s, 1.12819925e-1f);
+    p = VM_FMA(p, s, -3.76125336e-1f);
+    p = VM_FMA(p, s, 1.28379166e-1f);
+    float inner = VM_FMA(p, x, x);
+    return t > 0.927734375f ? outer : inner;
+}
+
+/* gelu and its slope, by erf and by tanh; formulas in ops/gelu*.c. (1 + tanh u) / 2 is sigmoid(2u), which
+ * saves a polynomial and a blend. */
+static inline float vm_gelu(float x) {
+    return 0.5f * x * (1.0f + vm_erf(x * 0.70710678118654752f));
+}
+
+static inline float vm_gelu_slope(float x) {
+    float density = 0.39894228040143268f * vm_exp(-0.5f * x * x);
+    return VM_FMA(x, density, 0.5f + 0.5f * vm_erf(x * 0.70710678118654752f));
+}
+
+#define VM_GELU_K 1.5957691216057308f /* 2 sqrt(2/pi) */
+
+static inline float vm_gelu_tanh(float x) {
+    return x * vm_sigmoid(VM_GELU_K * VM_FMA(0.044715f * x * x, x, x));
+}
+
+static inline float vm_gelu_tanh_slope(float x) {
+    float s = vm_sigmoid(VM_GELU_K * VM_FMA(0.044715f * x * x, x, x));
+    float slope = VM_GELU_K * VM_FMA(3.0f * 0.044715f * x, x, 1.0f);
+    float bend = x * (1.0f - s) * slope;
+    return VM_FMA(s, bend, s);
+}
+
+#endif

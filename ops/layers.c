@@ -1,0 +1,198 @@
+/* layers.c - ops with their parameters: made, or found under scope/name, with torch.nn's names, shapes and default
+ * initial values. Each layer enters a scope of its name, so its nodes stand together in pictures.
+ *
+ * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform within
+ * 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each module).
+ */
+#include "ops/norm.h"
+#include "weft/layers.h"
+
+#include <math.h>
+
+/* The caller's line, kept while a layer makes several nodes: node_new forgets it after each. */
+typedef struct place {
+    const char *file;
+    int line;
+} place;
+
+static place place_of(const weft_value *x) {
+    const weft_model *m = x->node->graph->model;
+    return (place){m->file, m->line};
+}
+
+static weft_value *at(weft_value *x, place p) {
+    return weft_at(x, p.file, p.line);
+}
+
+static weft_init within(double fan_in) {
+    double bound = 1 / sqrt(fan_in > 0 ? fan_in : 1);
+    return (weft_init){WEFT_INIT_UNIFORM, -bound, bound};
+}
+
+static weft_init or_else(const weft_init *init, weft_init otherwise) {
+    return init ? *init : otherwise;
+}
+
+static weft_value *want(weft_value *x, bool fits, const char *layer, const char *rule) {
+    weft_graph *g = x->node->graph;
+    return fits ? x : model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: %s", layer, TYPE(&x->type), rule);
+}
+
+/* ---- linear ---- */
+
+weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name, const weft_linear_options *options) {
+    static const weft_linear_options defaults;
+    const weft_linear_options *o = options ? options : &defaults;
+    if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis")) return NULL;
+    int64_t in = weft_dim(x, -1);
+    weft_init bound = within((double)in);
+    weft_value *y = NULL;
+    place p = place_of(x);
+    WEFT_SCOPE(x, name) {
+        weft_value *w = weft_parameter(x, "weight", 2, (int64_t[]){out, in}, or_else(o->weight, bound));
+        weft_value *b = o->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &out, or_else(o->bias, bound));
+        if (w && (b || o->no_bias)) y = weft_linear_op(at(x, p), w, b);
+    }
+    return y;
+}
+
+weft_value *weft_linear(weft_value *x, int64_t out, const char *name) {
+    return weft_linear_with(x, out, name, NULL);
+}
+
+/* ---- convolutions ---- */
+
+static int64_t groups_of(const weft_conv *c) {
+    return c->groups ? c->groups : 1;
+}
+
+static weft_window window_of(const weft_conv *c) {
+    return (weft_window){.stride = {c->stride, c->stride},
+                         .pad = {c->pad, c->pad},
+                         .dilation = {c->dilation, c->dilation},
+                         .groups = c->groups,
+                         .output_padding = {c->output_padding, c->output_padding}};
+}
+
+/* weight [rows, columns, kernel, kernel]; torch takes fan_in from its axes 1 to 3, for both kinds. */
+static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, int64_t columns,
+                              weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *)) {
+    int64_t shape[] = {rows, columns, c->kernel, c->kernel};
+    weft_init bound = within((double)columns * (double)c->kernel * (double)c->kernel);
+    weft_window window = window_of(c);
+    weft_value *y = NULL;
+    place p = place_of(x);
+    WEFT_SCOPE(x, name) {
+        weft_value *w = weft_parameter(x, "weight", 4, shape, or_else(c->weight, bound));
+        weft_value *b = c->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &c->out, or_else(c->bias, bound));
+        if (w && (b || c->no_bias)) y = op(at(x, p), w, b, &window);
+    }
+    return y;
+}
+
+/* What both kinds ask: an image, options, and `divided` channels that the groups divide. */
+static bool conv_fits(weft_value *x, const weft_conv *c, const char *layer, bool by_out) {
+    if (!x) return false;
+    weft_graph *g = x->node->graph;
+    if (!c) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: options are needed", layer);
+    if (!want(x, x->type.ndim == 4, layer, "it must be [N, C, H, W]")) return false;
+    int64_t divided = by_out ? c->out : x->type.shape[1];
+    if (groups_of(c) < 1 || divided % groups_of(c))
+        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %lld groups do not divide %lld %s channels", layer,
+                          (long long)groups_of(c), (long long)divided, by_out ? "output" : "input");
+    return true;
+}
+
+weft_value *weft_conv2d(weft_value *x, const weft_conv *c, const char *name) {
+    if (!conv_fits(x, c, "conv2d", false)) return NULL;
+    return conv_layer(x, c, name, c->out, x->type.shape[1] / groups_of(c), weft_conv2d_op);
+}
+
+weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char *name) {
+    if (!conv_fits(x, c, "conv_transpose2d", true)) return NULL;
+    return conv_layer(x, c, name, x->type.shape[1], c->out / groups_of(c), weft_conv_transpose2d_op);
+}
+
+/* ---- normalization ---- */
+
+/* state = (1 - momentum) state + momentum batch */
+static void move(weft_value *state, weft_value *batch, double momentum) {
+    weft_assign(state, weft_add(weft_scale(state, 1 - momentum), weft_scale(batch, momentum)));
+}
+
+/* [C] so that it broadcasts over x [N, C] or [N, C, H, W] */
+static weft_value *along(weft_value *channels, const weft_value *x) {
+    int64_t shape[] = {x->type.shape[1], 1, 1};
+    return x->type.ndim == 4 ? weft_reshape(channels, 3, shape) : channels;
+}
+
+static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean, weft_value *var,
+                                    const norm_attrs *eps, double momentum) {
+    weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){x, w, b}, eps);
+    if (!n) return NULL;
+    move(mean, &n->out[1], momentum);
+    move(var, &n->out[3], momentum); /* unbiased, as torch keeps it */
+    return &n->out[0];
+}
+
+/* Pointwise ops, which fuse with what stands around them. */
+static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, weft_value *mean, weft_value *var,
+                                   double eps) {
+    weft_value *factor = weft_mul(w, weft_rsqrt(weft_offset(var, eps)));
+    weft_value *shift = weft_sub(b, weft_mul(mean, factor));
+    return weft_add(weft_mul(x, along(factor, x)), along(shift, x));
+}
+
+weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_batch_norm_options *options) {
+    static const weft_batch_norm_options defaults;
+    const weft_batch_norm_options *o = options ? options : &defaults;
+    const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
+    if (!x || !want(x, x->type.ndim == 2 || x->type.ndim == 4, "batch_norm", "it must be [N, C] or [N, C, H, W]"))
+        return NULL;
+    int64_t channels = x->type.shape[1];
+    double momentum = o->momentum == 0 ? 0.1 : o->momentum;
+    norm_attrs eps = {o->eps == 0 ? 1e-5 : o->eps};
+    weft_value *y = NULL;
+    place p = place_of(x);
+    WEFT_SCOPE(x, name) {
+        weft_value *w = weft_parameter(x, "weight", 1, &channels, or_else(o->weight, ones));
+        weft_value *b = weft_parameter(at(x, p), "bias", 1, &channels, zeros);
+        weft_value *mean = weft_state(at(x, p), "running_mean", 1, &channels, zeros);
+        weft_value *var = weft_state(at(x, p), "running_var", 1, &channels, ones);
+        if (!mean || !var || !at(x, p)) y = NULL;
+        else if (x->node->graph->mode == WEFT_TRAIN) y = batch_norm_train(x, w, b, mean, var, &eps, momentum);
+        else y = batch_norm_eval(x, w, b, mean, var, eps.eps);
+    }
+    return y;
+}
+
+weft_value *weft_batch_norm(weft_value *x, const char *name) {
+    return weft_batch_norm_with(x, name, NULL);
+}
+
+weft_value *weft_layer_norm(weft_value *x, const char *name) {
+    if (!x || !want(x, x->type.ndim > 0, "layer_norm", "it needs an axis")) return NULL;
+    int64_t d = weft_dim(x, -1);
+    weft_value *y = NULL;
+    place p = place_of(x);
+    WEFT_SCOPE(x, name) {
+        weft_value *w = weft_parameter(x, "weight", 1, &d, (weft_init){WEFT_INIT_ONES, 0, 0});
+        weft_value *b = weft_parameter(at(x, p), "bias", 1, &d, (weft_init){WEFT_INIT_ZEROS, 0, 0});
+        if (w && b) y = weft_layer_norm_op(at(x, p), w, b, 0);
+    }
+    return y;
+}
+
+/* ---- embedding ---- */
+
+weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name, const weft_init *weight) {
+    const weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
+    weft_value *y = NULL;
+    if (!ids) return NULL;
+    place p = place_of(ids);
+    WEFT_SCOPE(ids, name) {
+        weft_value *w = weft_parameter(ids, "weight", 2, (int64_t[]){rows, d}, or_else(weight, normal));
+        y = weft_embedding_op(w, at(ids, p));
+    }
+    return y;
+}

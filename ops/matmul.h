@@ -1,0 +1,13 @@
+/* matmul.h - attributes of `matmul` nodes. */
+#ifndef WEFT_OPS_MATMUL_H
+#define WEFT_OPS_MATMUL_H
+
+#include "ops/op_kit.h"
+
+typedef struct matmul_attrs {
+    bool transpose_a, transpose_b; /* of the last two axes */
+} matmul_attrs;
+
+extern const weft_op weft_op_matmul, weft_op_linear;
+
+#endif

@@ -1,0 +1,169 @@
+/* minimize.c - "make this loss smaller": which parameters, by which optimizer. A declaration: the autodiff pass
+ * appends the parameters and their gradients to its operands (loss, p1..pn, g1..gn), and the optimizer pass puts
+ * update nodes in its place. Defaults are PyTorch's. */
+#include "graph/minimize.h"
+
+#include "ops/op_kit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define F(field) offsetof(minimize_attrs, field)
+static const op_attr attrs[] = {
+    {"pattern", ATTR_STRING, F(pattern), 0, 0},
+    {"type", ATTR_STRING, F(type), 0, 0},
+    {"name", ATTR_STRING, F(name), 0, 0},
+    {"lr", ATTR_REAL, F(lr), 0, 0},
+    {"momentum", ATTR_REAL, F(momentum), 0, 0},
+    {"dampening", ATTR_REAL, F(dampening), 0, 0},
+    {"nesterov", ATTR_BOOL, F(nesterov), 0, 0},
+    {"beta1", ATTR_REAL, F(beta1), 0, 0},
+    {"beta2", ATTR_REAL, F(beta2), 0, 0},
+    {"eps", ATTR_REAL, F(eps), 0, 0},
+    {"weight_decay", ATTR_REAL, F(weight_decay), 0, 0},
+    {"clip_norm", ATTR_REAL, F(clip_norm), 0, 0},
+    {"schedule", ATTR_INT, F(schedule), 0, WEFT_SCHEDULE_COSINE},
+    {"warmup_steps", ATTR_INT, F(warmup_steps), 0, INT64_MAX},
+    {"step_size", ATTR_INT, F(step_size), 0, INT64_MAX},
+    {"total_steps", ATTR_INT, F(total_steps), 0, INT64_MAX},
+    {"gamma", ATTR_REAL, F(gamma), 0, 0},
+    {"floor", ATTR_REAL, F(floor), 0, 0},
+    {"groups", ATTR_STRING, F(groups), 0, 0},
+    {0},
+};
+#undef F
+
+static bool is_printable(const char *string) {
+    while (*string > ' ' && *string <= '~') string++;
+    return !*string;
+}
+
+/* The rules of torch.optim's constructors. */
+static const char *rule_broken(const minimize_attrs *a) {
+    bool sgd = a->type && strcmp(a->type, "sgd") == 0;
+    if (!a->type || !(sgd || strcmp(a->type, "adam") == 0 || strcmp(a->type, "adamw") == 0))
+        return "type must be sgd, adam or adamw";
+    if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") || !is_printable(a->name))
+        return "name must be 1 to 200 printable characters without space, quote, ',', '=' and '\\'";
+    if (a->lr < 0) return "lr must not be negative";
+    if (a->momentum < 0 || a->weight_decay < 0) return "momentum and weight_decay must not be negative";
+    if (a->nesterov && (a->momentum == 0 || a->dampening != 0)) return "nesterov needs momentum > 0 and dampening 0";
+    if (!sgd && !(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1)) return "betas must be in [0, 1)";
+    if (!sgd && a->eps < 0) return "eps must not be negative";
+    if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
+    double lr_scale, decay_scale;
+    if (minimize_group(a, "", &lr_scale, &decay_scale) < 0) return "groups must be 'pattern lr_scale decay_scale;...'";
+    if (a->schedule == WEFT_SCHEDULE_STEP && a->step_size < 1) return "a step schedule needs step_size >= 1";
+    if (a->schedule == WEFT_SCHEDULE_COSINE && a->total_steps <= a->warmup_steps)
+        return "a cosine schedule needs total_steps above warmup_steps";
+    return NULL;
+}
+
+static bool infer(op_call *c) {
+    const tensor_type *loss = op_in(c, 0);
+    const char *why = rule_broken(c->attrs);
+    if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
+    if (c->graph->mode != WEFT_TRAIN)
+        return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train", c->graph->name);
+    if (type_elements(loss) != 1 || loss->dtype != WEFT_F32)
+        return op_fail(c, WEFT_SHAPE, "the loss is %s: it must be one f32 number (take a mean)", TYPE(loss));
+    c->n_out = 0;
+    return true;
+}
+
+const weft_op weft_op_minimize = {
+    .name = "minimize",
+    .summary = "trains parameters by an optimizer (expanded by autodiff and optimizer)",
+    .min_in = 1,
+    .max_in = -1,
+    .flags = OP_EFFECT | OP_NO_GRADIENT,
+    .attrs_bytes = sizeof(minimize_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .samples = (const op_sample[]){{"f32[]", "type=\"lion\" name=\"x\"", .error = "sgd, adam or adamw"},
+                                   {"f32[2]", "type=\"sgd\" name=\"x\"", .error = "one f32 number"},
+                                   {"f32[]", "type=\"sgd\" name=\"x\" nesterov=1", .error = "nesterov needs"},
+                                   {0}},
+};
+
+int minimize_group(const minimize_attrs *a, const char *path, double *lr_scale, double *decay_scale) {
+    char pattern[512];
+    *lr_scale = *decay_scale = 1;
+    int index = 0;
+    for (const char *p = a->groups; p && *p; p += *p == ';', index++) {
+        double lr = 1, decay = 1;
+        size_t n = strcspn(p, " ;");
+        snprintf(pattern, sizeof pattern, "%.*s", (int)(n < 511 ? n : 511), p);
+        p += n + (p[n] == ' ');
+        if (!real_parse(&p, &lr) || *p++ != ' ' || !real_parse(&p, &decay)) return -1;
+        if (!path_matches(pattern, path)) continue;
+        *lr_scale = lr;
+        *decay_scale = decay;
+        return index + 1;
+    }
+    return 0;
+}
+
+/* ---- the builder ---- */
+
+static double or_default(double value, double fallback) {
+    return value == WEFT_ZERO ? 0 : value == 0 ? fallback : value;
+}
+
+static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o) {
+    for (int i = 0; i < o->n_groups; i++) {
+        const weft_param_group *p = &o->groups[i];
+        if (!p->pattern || !*p->pattern || strpbrk(p->pattern, " ;\"") || !isfinite(p->lr_scale) || p->lr_scale < 0 ||
+            !isfinite(p->decay_scale) || p->decay_scale < 0)
+            return model_fail(g->model, g, WEFT_ARGUMENT,
+                              "minimize: parameter group %d: a pattern, and scales that are not negative", i);
+        text_add(t, "%s%s ", i ? ";" : "", p->pattern);
+        real_write(t, p->lr_scale);
+        text_add(t, " ");
+        real_write(t, p->decay_scale);
+    }
+    return true;
+}
+
+weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *o) {
+    if (!loss) return WEFT_ARGUMENT;
+    weft_graph *g = loss->node->graph;
+    weft_model *m = g->model;
+    text groups = {0};
+    char name[400];
+    if (!o || !o->type) {
+        model_fail(m, g, WEFT_ARGUMENT, "minimize: an optimizer with a type is needed");
+        return m->error.status;
+    }
+    bool adamw = strcmp(o->type, "adamw") == 0;
+    snprintf(name, sizeof name, "%.40s:%.200s", o->type, pattern && *pattern ? pattern : "all");
+    minimize_attrs a = {
+        .pattern = pattern ? pattern : "",
+        .type = o->type,
+        .name = o->name ? o->name : name,
+        .lr = or_default(o->lr, 1e-3),
+        .momentum = o->momentum,
+        .dampening = o->dampening,
+        .nesterov = o->nesterov,
+        .beta1 = or_default(o->beta1, 0.9),
+        .beta2 = or_default(o->beta2, 0.999),
+        .eps = or_default(o->eps, 1e-8),
+        .weight_decay = or_default(o->weight_decay, adamw ? 1e-2 : 0),
+        .clip_norm = o->clip_norm,
+        .schedule = o->schedule.kind,
+        .warmup_steps = o->schedule.warmup_steps,
+        .step_size = o->schedule.step_size,
+        .total_steps = o->schedule.total_steps,
+        .gamma = or_default(o->schedule.gamma, 0.1),
+        .floor = o->schedule.floor,
+    };
+    if (groups_write(&groups, g, o)) {
+        a.groups = text_take(&groups);
+        node_new(g, &weft_op_minimize, 1, &loss, &a);
+    }
+    free((void *)a.groups);
+    free(groups.data);
+    return m->error.status;
+}

@@ -1,0 +1,28 @@
+/* stop_gradient.c - x, through which no gradient flows: torch.Tensor.detach. Any type. */
+#include "ops/op_kit.h"
+
+static bool infer(op_call *c) {
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0];
+}
+
+const weft_op weft_op_stop_gradient = {
+    .name = "stop_gradient",
+    .summary = "x, through which no gradient flows",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE | OP_NO_GRADIENT,
+    .infer = infer,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"}, {"i64[3]", .out = "i64[3]"}, {0}},
+};
+
+weft_value *weft_stop_gradient(weft_value *x) {
+    return x ? node_value(x->node->graph, &weft_op_stop_gradient, 1, &x, NULL) : NULL;
+}

@@ -1,0 +1,48 @@
+/* update.h - attributes of the optimizer's ops, for the pass that makes them and for their kernels.
+ *
+ * Buffers are flat: p, g and the states have one shape. lr, step, scale are f64[] values: `step` counts this
+ * update (1 at the first), `scale` is a factor on the gradient (clipping) that may be missing.
+ */
+#ifndef WEFT_OPS_UPDATE_H
+#define WEFT_OPS_UPDATE_H
+
+#include "ops/op_kit.h"
+
+/* sgd_update(p, g, buf or NULL, lr, step, scale or NULL); writes p and buf. buf is needed iff momentum > 0. */
+typedef struct sgd_update_attrs {
+    double lr_scale, momentum, dampening, weight_decay;
+    bool nesterov;
+} sgd_update_attrs;
+
+/* adam_update(p, g, m, v, lr, step, scale or NULL); writes p, m, v. decoupled: AdamW. */
+typedef struct adam_update_attrs {
+    double lr_scale, beta1, beta2, eps, weight_decay;
+    bool decoupled;
+} adam_update_attrs;
+
+/* clip_scale(norm f64[]) -> f64[]: min(1, max_norm / (norm + 1e-6)) */
+typedef struct clip_scale_attrs {
+    double max_norm;
+} clip_scale_attrs;
+
+/* schedule(base f64[], updates done before f64[]) -> lr f64[]; fields as in weft_schedule (gamma as it is) */
+typedef struct schedule_attrs {
+    int64_t kind, warmup_steps, step_size, total_steps;
+    double gamma, floor;
+} schedule_attrs;
+
+enum { NORM_CHUNK = 4096 }; /* elements whose squares are summed together by global_norm */
+
+extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_accumulate, weft_op_global_norm,
+    weft_op_clip_scale, weft_op_schedule;
+
+/* For infer: operands 0 to n_flat - 1 have operand 0's type, f32 or f64; those from n_flat on are f64[]. Only
+ * the bits of `optional` may be missing. */
+bool infer_update(op_call *c, int n_flat, unsigned optional);
+/* The number in an f64[] operand, or `missing`. */
+double scalar_operand(const kernel_call *c, int i, double missing);
+/* Element i of a flat buffer, as double. */
+double flat_get(const tensor *t, int64_t i);
+void flat_set(const tensor *t, int64_t i, double value);
+
+#endif

@@ -1,0 +1,218 @@
+/* compile.c - the whole compiler, readable top to bottom: a private copy of the model, its segments, and for each
+ * graph and phase one program that goes through the pipeline below. Nothing here touches a device, builds machine
+ * code or measures time, so two compiles of one model agree.
+ */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "runtime/program.h"
+
+#include "graph/minimize.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    HAS_GRADIENTS = 1 << 0, /* no `gradients` left; `minimize` carries parameters and their gradients */
+    HAS_UPDATES = 1 << 1,   /* no `minimize` left; order edges are set */
+    HAS_LAYOUT = 1 << 2,    /* every value has strides, every node its kernel */
+    HAS_ORDER = 1 << 3,     /* the list is the schedule */
+    HAS_MEMORY = 1 << 4,    /* every value has its place */
+};
+
+static bool simplify(program *p) {
+    return pass_simplify(p->graph);
+}
+
+static bool autodiff(program *p) {
+    int k = p->plan->options.accumulate;
+    return pass_autodiff(p->graph, k > 1 ? 1.0 / k : 1.0);
+}
+
+static bool clean(program *p) {
+    return pass_simplify(p->graph) && graph_order_edges(p->graph);
+}
+
+static bool fuse(program *p) {
+    return p->plan->kernels.isa == WEFT_ISA_REFERENCE || pass_fuse(p->graph);
+}
+
+typedef struct pass {
+    const char *name;
+    bool (*run)(program *p);
+    unsigned requires, gives;
+} pass;
+
+static const pass pipeline[] = {
+    /* name       run             requires                gives          */
+    {"simplify",  simplify,       0,                      0              },
+    {"autodiff",  autodiff,       0,                      HAS_GRADIENTS  },
+    {"optimizer", pass_optimizer, HAS_GRADIENTS,          HAS_UPDATES    },
+    {"clean",     clean,          HAS_UPDATES,            0              },
+    {"fuse",      fuse,           HAS_UPDATES,            0              },
+    {"layout",    pass_layout,    HAS_UPDATES,            HAS_LAYOUT     },
+    {"order",     pass_schedule,  HAS_LAYOUT,             HAS_ORDER      },
+    {"memory",    pass_memory,    HAS_ORDER,              HAS_MEMORY     },
+    {"verify",    pass_verify,    HAS_ORDER | HAS_MEMORY, 0              },
+};
+enum { N_PASSES = sizeof pipeline / sizeof *pipeline };
+
+const char *weft_pass_name(int index) {
+    return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
+}
+
+static bool run_pipeline(program *p) {
+    const char *stop = p->plan->options.stop_after;
+    weft_model *m = p->graph->model;
+    for (int i = 0; i < N_PASSES; i++) {
+        const pass *s = &pipeline[i];
+        if ((p->has & s->requires) != s->requires)
+            return model_fail(m, NULL, WEFT_INTERNAL, "pass %s lacks what earlier passes must give", s->name);
+        if (!s->run(p)) return false;
+        if (!model_ok(m)) return false; /* a builder failed inside the pass */
+        p->has |= s->gives;
+        if (stop && strcmp(stop, s->name) == 0) return true;
+    }
+    return true;
+}
+
+/* ---- options ---- */
+
+static int usable_cores(void) {
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
+}
+
+static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    if (o->batch < 0 || o->batch > INT32_MAX)
+        return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1", (long long)o->batch);
+    if (o->threads < 0 || o->threads > 1024)
+        return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores", o->threads);
+    if (o->accumulate < 0 || o->accumulate > 1 << 20)
+        return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
+    if ((unsigned)o->isa > WEFT_ISA_AVX512)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
+    if (o->isa > isa_best())
+        return error_set(error, WEFT_UNSUPPORTED, "compile: this processor has no %s (its best is %s)",
+                         isa_name(o->isa), isa_name(isa_best()));
+    if (o->graph && !graph_find(m, o->graph))
+        return error_set(error, WEFT_NAME, "compile: the model has no graph '%s'", SHOW(o->graph));
+    for (int i = 0; o->stop_after && i < N_PASSES; i++)
+        if (strcmp(pipeline[i].name, o->stop_after) == 0) return WEFT_OK;
+    if (o->stop_after) return error_set(error, WEFT_NAME, "compile: there is no pass '%s'", SHOW(o->stop_after));
+    return WEFT_OK;
+}
+
+/* ---- programs ---- */
+
+static bool is_trained(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_minimize) return true;
+    return false;
+}
+
+static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *list) {
+    list[0] = PHASE_WHOLE;
+    if (plan->options.accumulate <= 1 || !is_trained(g)) return 1;
+    list[0] = PHASE_FIRST;
+    list[1] = PHASE_ADD;
+    list[2] = PHASE_LAST;
+    return 3;
+}
+
+static bool compile_program(weft_plan *plan, program *p, const weft_graph *source, program_phase phase) {
+    static const char *const suffix[] = {"", ".first", ".add", ".last"};
+    char name[240];
+    snprintf(name, sizeof name, "%.200s%s", source->name, suffix[phase]);
+    *p = (program){.plan = plan, .source = source, .phase = phase};
+    p->name = arena_copy(&plan->model->arena, source->name);
+    p->graph = graph_replay(source, plan->model, name);
+    bool good = p->name && p->graph && run_pipeline(p);
+    p->source = NULL;
+    return good;
+}
+
+static bool has_random(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op->flags & OP_RANDOM) return true;
+    return false;
+}
+
+/* A graph that draws random numbers has a step counter in the store. */
+static bool counters(weft_plan *plan, const weft_model *source) {
+    tensor_type type = type_scalar(WEFT_F64);
+    char path[300];
+    for (const weft_graph *g = source->graphs; g; g = g->next) {
+        if (!has_random(g)) continue;
+        snprintf(path, sizeof path, "optimizer.graph/%s/step", g->name);
+        if (!variable_new(plan->model, path, VARIABLE_OPTIMIZER, &type, (weft_init){0})) return false;
+    }
+    return true;
+}
+
+static bool compile_all(weft_plan *plan, const weft_model *source) {
+    weft_model *m = plan->model;
+    int count = 0;
+    if (!segments_cut(m, source) || !optimizer_variables(m, source, plan->options.accumulate > 1) ||
+        !counters(plan, source))
+        return false;
+    for (const weft_graph *g = source->graphs; g; g = g->next) count += 3;
+    plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);
+    if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: memory could not be had");
+    for (const weft_graph *g = source->graphs; g; g = g->next) {
+        program_phase phases[3];
+        if (plan->options.graph && strcmp(plan->options.graph, g->name)) continue;
+        int n = phases_of(plan, g, phases);
+        for (int i = 0; i < n; i++)
+            if (!compile_program(plan, &plan->programs[plan->n_programs++], g, phases[i])) return false;
+    }
+    return true;
+}
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error) {
+    static const weft_compile_options defaults = {0};
+    const weft_compile_options *o = options ? options : &defaults;
+    double start = now_ms();
+    if (!model_ok(model)) {
+        const weft_error *e = weft_model_error(model);
+        error_set(error, e->status, "%s", e->text);
+        return NULL;
+    }
+    if (check_options(model, o, error)) return NULL;
+    weft_plan *plan = mem_new(&model->env, sizeof *plan);
+    if (!plan) {
+        error_memory(error, "compile");
+        return NULL;
+    }
+    plan->env = model->env;
+    plan->options = *o;
+    plan->options.batch = o->batch ? o->batch : model->batch;
+    plan->options.threads = o->threads ? o->threads : usable_cores();
+    plan->options.isa = o->isa ? o->isa : isa_best();
+    plan->kernels = (kernel_env){plan->options.isa, plan->options.threads, &plan->env};
+    plan->model = model_clone_variables(model, plan->options.batch);
+    if (!plan->model || !compile_all(plan, model) || !plan_measure(plan)) {
+        if (plan->model) error_set(error, plan->model->error.status, "%s", plan->model->error.text);
+        else error_memory(error, "compile");
+        weft_plan_free(plan);
+        return NULL;
+    }
+    plan->can_run = !o->stop_after;
+    plan->options.graph = plan->options.stop_after = NULL;
+    plan->compile_ms = now_ms() - start;
+    return plan;
+}
+
+void weft_plan_free(weft_plan *plan) {
+    if (!plan) return;
+    weft_env env = plan->env;
+    weft_model_free(plan->model);
+    mem_free(&env, plan, sizeof *plan);
+}

@@ -1,0 +1,213 @@
+/* layout.c - the pass that gives every value its strides, decides views, and picks kernels.
+ *
+ * Activations of four axes that image ops touch are channels-last throughout; pointwise nodes take what their
+ * operands have; everything else is row-major. A node gets `reorder` before an operand whose layout its kernel
+ * does not take, and `pack` before one that its kernel wants in a form of its own (a convolution's weight).
+ * Views (permute, slice, reshape, broadcast) have no memory: they are strides and an offset in their operand's.
+ */
+#include "runtime/program.h"
+
+#include <string.h>
+
+extern const weft_op weft_op_reorder, weft_op_pack;
+
+/* ops/pack.c: attributes of a pack node. */
+typedef struct pack_attrs {
+    const char *of;
+    int64_t operand, bytes;
+} pack_attrs;
+
+static bool is_row_major(const weft_value *v) {
+    int64_t rows[WEFT_MAX_NDIM];
+    stride_row_major(&v->type, rows);
+    return stride_same(&v->type, v->stride, rows);
+}
+
+static bool is_channels_last(const weft_value *v) {
+    int64_t last[WEFT_MAX_NDIM];
+    stride_channels_last(&v->type, last);
+    return v->type.ndim == 4 && stride_same(&v->type, v->stride, last);
+}
+
+static void set_layout(weft_value *v, bool channels_last) {
+    if (channels_last) stride_channels_last(&v->type, v->stride);
+    else stride_row_major(&v->type, v->stride);
+    v->has_layout = true;
+}
+
+/* `v` in the wanted layout: itself, a conversion made before (for any reader), or a new reorder node before n. */
+static weft_value *converted(weft_node *n, weft_value *v, bool channels_last) {
+    weft_graph *g = n->graph;
+    if (channels_last ? is_channels_last(v) : is_row_major(v)) return v;
+    for (weft_node *m = v->node->next; m && m != n; m = m->next)
+        if (m->op == &weft_op_reorder && m->in[0] == v && is_channels_last(&m->out[0]) == channels_last &&
+            is_row_major(&m->out[0]) == !channels_last)
+            return &m->out[0];
+    g->cursor = n->prev;
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->scope = &here;
+    weft_node *r = node_new(g, &weft_op_reorder, 1, &v, NULL);
+    g->scope = above;
+    g->cursor = NULL;
+    if (!r) return NULL;
+    r->is_backward = n->is_backward;
+    set_layout(&r->out[0], channels_last);
+    return &r->out[0];
+}
+
+/* ---- views ---- */
+
+static bool make_view(weft_node *n) {
+    weft_value *from = n->in[0], *to = &n->out[0];
+    int64_t offset = 0;
+    if (!n->op->view(n, from->stride, to->stride, &offset)) {
+        from = converted(n, from, false);
+        if (!from) return false;
+        n->in[0] = from;
+        if (!n->op->view(n, from->stride, to->stride, &offset)) {
+            set_layout(to, false); /* needs a copy after all: its kernel makes one */
+            return true;
+        }
+    }
+    to->has_layout = true;
+    to->base = from;
+    to->base_offset = offset;
+    return true;
+}
+
+/* ---- operands ---- */
+
+static unsigned image_bits(unsigned bits, int i, const weft_value *v) {
+    return i < 32 && v && v->type.ndim == 4 ? bits >> i & 1 : 0;
+}
+
+/* Which layout pointwise results take: channels-last when an operand of four axes is. */
+static bool pointwise_channels_last(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->type.ndim == 4 && is_channels_last(n->in[i]) && !is_row_major(n->in[i])) return true;
+    return false;
+}
+
+static bool takes_any(const weft_node *n, const weft_kernel *first, int i) {
+    return n->op->flags & OP_POINTWISE || n->op == &weft_op_fused || n->op == &weft_op_reorder ||
+           (i < 32 && ((n->op->strided_in | (first ? first->strided_in : 0)) >> i & 1));
+}
+
+static bool place_operands(weft_node *n, const weft_kernel *first) {
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] || takes_any(n, first, i)) continue;
+        n->in[i] = converted(n, n->in[i], image_bits(n->op->image_in, i, n->in[i]));
+        if (!n->in[i]) return false;
+    }
+    return true;
+}
+
+static void place_results(weft_node *n) {
+    bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
+    bool channels_last = pointwise && pointwise_channels_last(n);
+    for (int k = 0; k < n->n_out; k++) {
+        weft_value *v = &n->out[k];
+        if (v->has_layout) continue;
+        set_layout(v, pointwise ? channels_last : image_bits(n->op->image_out, k, v) != 0);
+    }
+}
+
+/* ---- packed operands ---- */
+
+static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
+    weft_graph *g = n->graph;
+    text t = {0};
+    node_signature(&t, n);
+    char *signature = text_take(&t);
+    if (!signature) return model_fail(g->model, g, WEFT_MEMORY, "pack: memory could not be had");
+    for (char *q = signature; *q; q++)
+        if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
+    pack_attrs a = {.of = signature, .operand = i, .bytes = (int64_t)bytes};
+    weft_value *out = NULL;
+    for (weft_node *m = n->in[i]->node->next; m && m != n && !out; m = m->next)
+        if (m->op == &weft_op_pack && m->in[0] == n->in[i] && attrs_equal(m->op, m->attrs, &a)) out = &m->out[0];
+    if (!out) {
+        g->cursor = n->prev;
+        scope_entry here = {.path = n->scope}, *above = g->scope;
+        g->scope = &here;
+        weft_node *m = node_new(g, &weft_op_pack, 1, &n->in[i], &a);
+        g->scope = above;
+        g->cursor = NULL;
+        if (m) {
+            m->is_backward = n->is_backward;
+            set_layout(&m->out[0], false);
+            m->kernel = kernel_choose(m, &p->plan->kernels, &g->model->arena, NULL);
+            out = &m->out[0];
+        }
+    }
+    __builtin_free(signature);
+    return out;
+}
+
+static bool pack_operands(program *p, weft_node *n) {
+    if (!n->kernel->packed_bytes) return true;
+    for (int i = 0; i < n->n_in; i++) {
+        size_t bytes = n->in[i] ? n->kernel->packed_bytes(n, i, &p->plan->kernels) : 0;
+        if (!bytes) continue;
+        weft_value *v = packed(p, n, i, bytes);
+        if (!v) return false;
+        n->in[i] = v;
+    }
+    return true;
+}
+
+/* ---- the pass ---- */
+
+static bool choose(program *p, weft_node *n) {
+    weft_model *m = n->graph->model;
+    const char *declined = NULL;
+    n->kernel = kernel_choose(n, &p->plan->kernels, &m->arena, &declined);
+    n->declined = declined;
+    if (!n->kernel)
+        return model_fail(m, n->graph, WEFT_UNSUPPORTED, "%s %%%d: no kernel of this backend can run it (%s)",
+                          n->op->name, n->id, declined ? declined : "there is none");
+    return true;
+}
+
+static bool layout_node(program *p, weft_node *n) {
+    const weft_kernel *list[16];
+    if (n->op == &weft_op_input || n->op->flags & OP_IS_VARIABLE) {
+        if (!place_operands(n, NULL)) return false;
+        place_results(n);
+        return n->op->flags & OP_WRITES ? choose(p, n) : true;
+    }
+    if (n->op->flags & OP_VIEW) {
+        if (!make_view(n)) return false;
+        return n->out[0].base ? true : choose(p, n);
+    }
+    if (n->kernel) return true; /* a pack node */
+    int count = kernels_of(n->op, &p->plan->kernels, list, 16);
+    if (!place_operands(n, count ? list[0] : NULL)) return false;
+    place_results(n);
+    return choose(p, n) && pack_operands(p, n);
+}
+
+/* What is fetched must be dense and row-major in the user's eyes. */
+static bool place_outputs(program *p) {
+    weft_graph *g = p->graph;
+    for (graph_output *o = g->outputs; o; o = o->next) {
+        if (is_row_major(o->value)) continue;
+        weft_node *r = node_new(g, &weft_op_reorder, 1, &o->value, NULL);
+        if (!r) return false;
+        set_layout(&r->out[0], false);
+        if (!choose(p, r)) return false;
+        o->value = &r->out[0];
+    }
+    return true;
+}
+
+bool pass_layout(program *p) {
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        weft_node *before = n->prev;
+        if (!layout_node(p, n)) return false;
+        /* conversions that were put before n need kernels too; their own operands are placed */
+        for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
+            if (!m->kernel && m->op == &weft_op_reorder && !choose(p, m)) return false;
+    }
+    return place_outputs(p) && graph_sort(p->graph);
+}

@@ -1,0 +1,213 @@
+/* memory_plan.c - the pass that gives every value of a scheduled program its place in the arena.
+ *
+ *   1. gradients of a segment go inside their bucket's buffer, at their member's offset;
+ *   2. a pointwise result takes over the buffer of an operand that dies there (in place);
+ *   3. what remains are buffers with a lifetime [first write, last read] in steps of the schedule; kernels'
+ *      workspaces are buffers that live for one step. Greedy by size: the largest first, each at the lowest
+ *      offset where it meets no buffer that lives at the same time (the "greedy by size" of Pisarchyk and Lee,
+ *      2020, arXiv:2001.03288).
+ * Inputs are read where the caller has them, parameters and state where the store has them.
+ */
+#include "runtime/program.h"
+
+#include <stdlib.h>
+
+extern const weft_op weft_op_bucket;
+
+typedef struct buffer {
+    size_t bytes;
+    int first, last; /* steps, both inclusive */
+    int64_t offset;
+    weft_value *value; /* or */
+    weft_node *workspace_of;
+} buffer;
+
+static bool is_row_major(const weft_value *v) {
+    int64_t rows[WEFT_MAX_NDIM];
+    stride_row_major(&v->type, rows);
+    return stride_same(&v->type, v->stride, rows);
+}
+
+
+static bool owns_memory(const weft_value *v) {
+    return !v->base && !v->variable && v->node->op != &weft_op_input;
+}
+
+/* ---- 1: buckets ---- */
+
+static void place_in_bucket(weft_node *b) {
+    const weft_variable *s = b->variable;
+    weft_value *flat = &b->out[0];
+    for (int i = 0; i < b->n_in; i++) {
+        weft_value *v = b->in[i];
+        if (!owns_memory(v) || !is_row_major(v) || v->type.dtype != WEFT_F32) continue;
+        v->base = flat;
+        v->base_offset = s->members[i]->offset;
+    }
+}
+
+/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. */
+static void place_viewed(weft_node *b) {
+    const weft_variable *s = b->variable;
+    for (int i = 0; i < b->n_in; i++) {
+        weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
+        if (root == &b->out[0] || !owns_memory(root) || !is_row_major(v) || !is_row_major(root)) continue;
+        if (value_offset(v) != 0 || type_bytes(&root->type) != type_bytes(&v->type)) continue;
+        root->base = &b->out[0];
+        root->base_offset = s->members[i]->offset;
+    }
+}
+
+/* ---- lifetimes ---- */
+
+/* root->mark: step of the last read (the end of the run for outputs). */
+static void find_last_reads(weft_graph *g, int steps) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->order;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i]) continue;
+            weft_value *root = (weft_value *)value_root(n->in[i]);
+            if (root->mark < n->order) root->mark = n->order;
+        }
+    for (graph_output *o = g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark = steps;
+}
+
+/* ---- 2: in place ---- */
+
+/* The result takes the operand's buffer: same type and strides, the whole buffer, and nobody reads it later. */
+static bool can_take_over(const weft_node *n, const weft_value *result, const weft_value *operand) {
+    const weft_value *root = value_root(operand);
+    if (!owns_memory(root) || root->mark != n->order || root->node == n) return false;
+    if (operand->type.dtype != result->type.dtype || !shape_equal(&operand->type, &result->type)) return false;
+    if (!stride_same(&operand->type, operand->stride, result->stride)) return false;
+    return value_offset(operand) == 0 && value_span(root) == value_span(operand) &&
+           value_span(operand) == type_bytes(&operand->type);
+}
+
+static bool reads_root_otherwise(const weft_node *n, const weft_value *operand) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i] != operand && value_root(n->in[i]) == value_root(operand)) return true;
+    return false;
+}
+
+/* A fused node writes result k tile by tile when its body node runs: none behind that one may read the operand. */
+static bool body_reads_later(const weft_node *n, int k, const weft_value *operand) {
+    bool behind = false;
+    for (int b = 0; b < n->n_body; b++) {
+        for (int i = 0; behind && i < n->body[b]->n_in; i++)
+            if (n->body[b]->in[i] == operand) return true;
+        behind |= n->body_out[k] == &n->body[b]->out[0];
+    }
+    return false;
+}
+
+static void take_over(weft_node *n) {
+    bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
+    for (int k = 0; k < n->n_out; k++) {
+        weft_value *v = &n->out[k];
+        if (!owns_memory(v)) continue;
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i] || !(pointwise || (k == 0 && i < 32 && n->op->in_place >> i & 1))) continue;
+            weft_value *root = (weft_value *)value_root(n->in[i]);
+            if (!can_take_over(n, v, n->in[i]) || reads_root_otherwise(n, n->in[i])) continue;
+            if (body_reads_later(n, k, n->in[i])) continue;
+            if (root->mark < v->mark) root->mark = v->mark;
+            v->base = root;
+            v->base_offset = 0;
+            break;
+        }
+    }
+}
+
+/* ---- 3: offsets ---- */
+
+static int by_size(const void *pa, const void *pb) {
+    const buffer *a = pa, *b = pb;
+    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+    return a->first != b->first ? a->first - b->first : a->last - b->last;
+}
+
+static int by_offset(const void *pa, const void *pb) {
+    const buffer *const *a = pa, *const *b = pb;
+    return (*a)->offset < (*b)->offset ? -1 : (*a)->offset > (*b)->offset;
+}
+
+static uint64_t place_buffers(buffer *list, int count, buffer **met) {
+    uint64_t total = 0;
+    for (int i = 0; i < count; i++) {
+        int n = 0;
+        for (int k = 0; k < i; k++)
+            if (list[k].first <= list[i].last && list[i].first <= list[k].last) met[n++] = &list[k];
+        qsort(met, (size_t)n, sizeof *met, by_offset);
+        int64_t at = 0;
+        for (int k = 0; k < n; k++) {
+            if (at + (int64_t)list[i].bytes <= met[k]->offset) break;
+            int64_t end = met[k]->offset + (int64_t)met[k]->bytes;
+            if (end > at) at = end;
+        }
+        list[i].offset = at;
+        if ((uint64_t)at + list[i].bytes > total) total = (uint64_t)at + list[i].bytes;
+    }
+    return total;
+}
+
+/* The first step that writes into a root: members of a bucket are written before the bucket's own node. */
+static void find_first_writes(weft_graph *g, int *first) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) first[n->out[k].id] = n->order;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) {
+            const weft_value *root = value_root(&n->out[k]);
+            if (n->order < first[root->id]) first[root->id] = n->order;
+        }
+}
+
+static int collect(program *p, buffer *list, const int *first) {
+    int count = 0;
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        for (int k = 0; k < n->n_out; k++) {
+            weft_value *v = &n->out[k];
+            if (!owns_memory(v)) continue;
+            list[count++] = (buffer){.bytes = size_align(value_span(v), MEM_ALIGN),
+                                     .first = first[v->id],
+                                     .last = (int)v->mark,
+                                     .value = v};
+        }
+        if (n->workspace_bytes)
+            list[count++] = (buffer){.bytes = size_align(n->workspace_bytes, MEM_ALIGN),
+                                     .first = n->order,
+                                     .last = n->order,
+                                     .workspace_of = n};
+    }
+    return count;
+}
+
+bool pass_memory(program *p) {
+    weft_graph *g = p->graph;
+    arena *a = &g->model->arena;
+    int nodes = graph_node_count(g), values = 0;
+    for (weft_node *n = g->first; n; n = n->next) {
+        values += n->n_out + 1;
+        n->workspace_bytes = n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
+        if (n->op == &weft_op_bucket) place_in_bucket(n);
+    }
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_bucket) place_viewed(n);
+    buffer *list = arena_new_array(a, (size_t)values, sizeof *list);
+    buffer **met = arena_new_array(a, (size_t)values, sizeof *met);
+    int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
+    if (!list || !met || !first) return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+    find_last_reads(g, nodes);
+    for (weft_node *n = g->first; n; n = n->next) take_over(n);
+    find_first_writes(g, first);
+    int count = collect(p, list, first);
+    qsort(list, (size_t)count, sizeof *list, by_size);
+    p->arena_bytes = place_buffers(list, count, met);
+    for (int i = 0; i < count; i++) {
+        if (list[i].value) list[i].value->arena_offset = list[i].offset;
+        else list[i].workspace_of->workspace_offset = list[i].offset;
+        if (list[i].workspace_of && list[i].bytes > p->workspace_bytes) p->workspace_bytes = list[i].bytes;
+    }
+    return true;
+}

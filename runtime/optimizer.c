@@ -1,0 +1,258 @@
+/* optimizer.c - the pass that turns `minimize` into update nodes over segments.
+ *
+ * For each minimize call, at the end of the graph:
+ *     lr    = schedule(base lr, step)            step' = assign(step + 1)
+ *     g     = bucket(gradients of the segment's members)       one flat buffer a segment
+ *     scale = clip_scale(global_norm(all gradients))           when clipping is asked for
+ *     adam_update(segment, g, exp_avg, exp_avg_sq, lr, step', scale)
+ * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
+ * to them, and only the last program updates.
+ */
+#include "runtime/program.h"
+
+#include "graph/minimize.h"
+#include "weft/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_bucket, weft_op_accumulate,
+    weft_op_global_norm, weft_op_clip_scale, weft_op_schedule;
+
+/* Every optimizer: a new one is an op and a row. Operands of the op: segment, gradients, slots..., lr, step, scale. */
+typedef struct optimizer_kind {
+    const char *type;
+    const weft_op *op;
+    const char *slots[3]; /* torch's names of the state; NULL ends */
+} optimizer_kind;
+
+static const optimizer_kind kinds[] = {
+    {"sgd", &weft_op_sgd_update, {"momentum_buffer"}},
+    {"adam", &weft_op_adam_update, {"exp_avg", "exp_avg_sq"}},
+    {"adamw", &weft_op_adam_update, {"exp_avg", "exp_avg_sq"}},
+};
+
+static const optimizer_kind *kind_of(const minimize_attrs *a) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].type, a->type) == 0) return &kinds[i];
+    return NULL;
+}
+
+static bool has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot) {
+    if (slot >= 3 || !kind->slots[slot]) return false;
+    return kind->op != &weft_op_sgd_update || a->momentum != 0;
+}
+
+/* ---- variables ---- */
+
+static weft_variable *find(weft_model *m, const char *optimizer, const char *what, const char *slot) {
+    char path[1500];
+    snprintf(path, sizeof path, slot ? "optimizer.%s/%s/%s" : "optimizer.%s/%s", optimizer, what, slot);
+    return variable_find(m, path);
+}
+
+static bool make(weft_model *m, const char *optimizer, const char *what, const char *slot, tensor_type type,
+                 weft_variable *segment, weft_init init) {
+    char path[1500];
+    if (find(m, optimizer, what, slot)) return true;
+    snprintf(path, sizeof path, slot ? "optimizer.%s/%s/%s" : "optimizer.%s/%s", optimizer, what, slot);
+    weft_variable *v = variable_new(m, path, VARIABLE_OPTIMIZER, &type, init);
+    if (!v) return false;
+    v->segment = segment;
+    if (segment) {
+        v->members = segment->members;
+        v->n_members = segment->n_members;
+    }
+    return true;
+}
+
+static bool is_trained_by(const weft_variable *segment, const minimize_attrs *a) {
+    return segment->kind == VARIABLE_SEGMENT && path_matches(a->pattern, segment->members[0]->path);
+}
+
+static void gradient_path(char path[400], const weft_variable *segment) {
+    snprintf(path, 400, "gradient.%s", segment->path);
+}
+
+static bool make_all(weft_model *m, const minimize_attrs *a, bool accumulates) {
+    const optimizer_kind *kind = kind_of(a);
+    char path[400];
+    if (!make(m, a->name, "step", NULL, type_scalar(WEFT_F64), NULL, (weft_init){0}) ||
+        !make(m, a->name, "lr", NULL, type_scalar(WEFT_F64), NULL, (weft_init){WEFT_INIT_CONSTANT, a->lr, 0}))
+        return false;
+    for (weft_variable *s = m->variables; s; s = s->next) {
+        if (!is_trained_by(s, a)) continue;
+        for (int i = 0; has_slot(a, kind, i); i++)
+            if (!make(m, a->name, s->path, kind->slots[i], s->type, s, (weft_init){0})) return false;
+        gradient_path(path, s);
+        if (!accumulates || variable_find(m, path)) continue;
+        weft_variable *g = variable_new(m, path, VARIABLE_GRADIENT, &s->type, (weft_init){0});
+        if (!g) return false;
+        g->members = s->members;
+        g->n_members = s->n_members;
+    }
+    return true;
+}
+
+bool optimizer_variables(weft_model *m, const weft_model *source, bool accumulates) {
+    for (const weft_graph *g = source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_minimize && !make_all(m, n->attrs, accumulates)) return false;
+    return true;
+}
+
+/* ---- the pass ---- */
+
+typedef struct step_values {
+    weft_value *lr, *step, *scale;
+} step_values;
+
+/* Sets the fields of `into` that have a namesake in `from`: minimize's beta1 becomes adam_update's. */
+static void copy_namesakes(const weft_op *to, void *into, const weft_op *from, const void *attrs) {
+    static const size_t width[] = {[ATTR_INT] = 8, [ATTR_REAL] = 8, [ATTR_BOOL] = sizeof(bool)};
+    for (const op_attr *t = to->attrs; t && t->name; t++)
+        for (const op_attr *f = from->attrs; f->name; f++)
+            if (strcmp(t->name, f->name) == 0 && t->kind == f->kind && t->kind <= ATTR_BOOL)
+                memcpy((char *)into + t->offset, (const char *)attrs + f->offset, width[t->kind]);
+}
+
+static void set_field(const weft_op *op, void *attrs, const char *name, double value) {
+    for (const op_attr *f = op->attrs; f && f->name; f++) {
+        if (strcmp(f->name, name)) continue;
+        char *at = (char *)attrs + f->offset;
+        if (f->kind == ATTR_REAL) *(double *)at = value;
+        if (f->kind == ATTR_INT) *(int64_t *)at = (int64_t)value;
+        if (f->kind == ATTR_BOOL) *(bool *)at = value != 0;
+    }
+}
+
+/* The gradients of a segment's members in their order, from the minimize node's operands. */
+static bool member_gradients(const weft_node *n, const weft_variable *s, weft_value **list) {
+    int count = (n->n_in - 1) / 2;
+    for (int i = 0; i < s->n_members; i++) {
+        list[i] = NULL;
+        for (int k = 0; k < count; k++)
+            if (n->in[1 + k]->variable == s->members[i]) list[i] = n->in[1 + count + k];
+        if (!list[i])
+            return model_fail(n->graph->model, n->graph, WEFT_INTERNAL, "optimizer: %s has no gradient",
+                              s->members[i]->path);
+    }
+    return true;
+}
+
+/* The bucket of a segment as this phase wants it; NULL after an error. */
+static weft_value *bucket(program *p, const weft_node *n, weft_variable *s) {
+    weft_graph *g = p->graph;
+    weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
+    if (!list || !member_gradients(n, s, list)) return NULL;
+    char path[400];
+    gradient_path(path, s);
+    weft_variable *total = variable_find(g->model, path);
+    weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
+    if (!b || p->phase == PHASE_WHOLE) return b ? &b->out[0] : NULL;
+    if (p->phase == PHASE_FIRST) {
+        b->out[0].variable = total;
+        return &b->out[0];
+    }
+    weft_value *sum = variable_value(g, total);
+    node_new(g, &weft_op_accumulate, 2, (weft_value *[]){sum, &b->out[0]}, NULL);
+    return sum;
+}
+
+static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **parts, int n_parts) {
+    char attrs[256] = {0};
+    weft_value *norm = node_value(g, &weft_op_global_norm, n_parts, parts, NULL);
+    set_field(&weft_op_clip_scale, attrs, "max_norm", a->clip_norm);
+    return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, attrs) : NULL;
+}
+
+/* What the norm is taken over: each member's gradient, in the order of segments and members. */
+static int norm_parts(program *p, const weft_node *n, weft_variable *s, weft_value *flat, weft_value **parts) {
+    if (p->phase == PHASE_WHOLE) return member_gradients(n, s, parts) ? s->n_members : 0;
+    for (int i = 0; i < s->n_members; i++) {
+        const weft_variable *v = s->members[i];
+        parts[i] = weft_slice(flat, 0, v->offset, v->offset + type_elements(&v->type));
+    }
+    return s->n_members;
+}
+
+static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
+    weft_graph *g = p->graph;
+    weft_variable *step = find(g->model, a->name, "step", NULL), *lr = find(g->model, a->name, "lr", NULL);
+    if (!step || !lr) return model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s has no step", SHOW(a->name));
+    char attrs[256] = {0};
+    copy_namesakes(&weft_op_schedule, attrs, &weft_op_minimize, a);
+    set_field(&weft_op_schedule, attrs, "kind", (double)a->schedule);
+    weft_value *before = variable_value(g, step);
+    weft_value *base = variable_value(g, lr);
+    out->lr = before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
+    weft_value *next = before ? weft_offset(before, 1) : NULL;
+    out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){step->path}) : NULL;
+    return out->step && out->lr;
+}
+
+static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_value *gradient, step_values v) {
+    weft_graph *g = p->graph;
+    const optimizer_kind *kind = kind_of(a);
+    weft_value *in[8] = {variable_value(g, s), gradient};
+    int n = 2;
+    double lr_scale, decay_scale;
+    char attrs[256] = {0};
+    for (int i = 0; i < 3 && kind->slots[i]; i++)
+        in[n++] = has_slot(a, kind, i) ? variable_value(g, find(g->model, a->name, s->path, kind->slots[i])) : NULL;
+    in[n++] = v.lr;
+    in[n++] = v.step;
+    if (v.scale) in[n++] = v.scale;
+    minimize_group(a, s->members[0]->path, &lr_scale, &decay_scale);
+    copy_namesakes(kind->op, attrs, &weft_op_minimize, a);
+    set_field(kind->op, attrs, "lr_scale", lr_scale);
+    set_field(kind->op, attrs, "weight_decay", a->weight_decay * decay_scale);
+    set_field(kind->op, attrs, "decoupled", strcmp(a->type, "adamw") == 0);
+    return node_new(g, kind->op, n, in, attrs) != NULL;
+}
+
+static bool expand(program *p, weft_node *n) {
+    weft_graph *g = p->graph;
+    const minimize_attrs *a = n->attrs;
+    arena *mem = &g->model->arena;
+    bool updates = p->phase == PHASE_WHOLE || p->phase == PHASE_LAST;
+    weft_value **flat = arena_new_array(mem, (size_t)g->model->n_variables, sizeof *flat);
+    weft_value **parts = arena_new_array(mem, (size_t)g->model->n_variables, sizeof *parts);
+    int n_parts = 0;
+    step_values v = {0};
+    if (!flat || !parts) return model_fail(g->model, g, WEFT_MEMORY, "optimizer: memory could not be had");
+    for (weft_variable *s = g->model->variables; s; s = s->next) {
+        if (!is_trained_by(s, a)) continue;
+        if (!(flat[s->index] = bucket(p, n, s))) return false;
+        if (updates && a->clip_norm > 0) n_parts += norm_parts(p, n, s, flat[s->index], parts + n_parts);
+    }
+    if (!updates) return true;
+    if (a->clip_norm > 0 && !(v.scale = clip(g, a, parts, n_parts))) return false;
+    if (!step_begin(p, a, &v)) return false;
+    for (weft_variable *s = g->model->variables; s; s = s->next)
+        if (is_trained_by(s, a) && !update(p, a, s, flat[s->index], v)) return false;
+    return true;
+}
+
+bool pass_optimizer(program *p) {
+    weft_graph *g = p->graph;
+    g->building_update = true;
+    bool good = true;
+    for (weft_node *n = g->first, *next; n && good; n = next) {
+        next = n->next;
+        if (n->op != &weft_op_minimize) continue;
+        for (weft_node *other = n->next; other; other = other->next)
+            if (other->op == &weft_op_minimize &&
+                strcmp(((minimize_attrs *)other->attrs)->name, ((minimize_attrs *)n->attrs)->name) == 0)
+                return model_fail(g->model, g, WEFT_NAME, "graph %s: two minimize calls use the optimizer '%s': name them",
+                                  g->name, SHOW(((minimize_attrs *)n->attrs)->name));
+        scope_entry here = {.path = scope_intern(g->model, "")}, *above = g->scope;
+        g->scope = &here;
+        good = expand(p, n);
+        g->scope = above;
+        p->trains = true;
+        node_remove(n);
+    }
+    g->building_update = false;
+    return good && graph_order_edges(g);
+}

@@ -1,0 +1,179 @@
+/* plan.c - a compiled plan's figures and faces: memory, text, JSON, proof. */
+#include "runtime/program.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[5]) {
+    uint64_t total = 0;
+    for (int k = 0; k < 5; k++) bytes_of_kind[k] = 0;
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        if (v->kind == VARIABLE_PARAMETER && v->segment) continue;
+        uint64_t bytes = size_align(type_bytes(&v->type), MEM_ALIGN);
+        if (offsets) offsets[v->index] = total;
+        bytes_of_kind[v->kind] += bytes;
+        total += bytes;
+    }
+    for (const weft_variable *v = m->variables; offsets && v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER && v->segment)
+            offsets[v->index] = offsets[v->segment->index] + (uint64_t)v->offset * sizeof(float);
+    return total;
+}
+
+bool plan_measure(weft_plan *plan) {
+    uint64_t kinds[5];
+    weft_memory *m = &plan->memory;
+    uint64_t store = store_layout(plan->model, NULL, kinds);
+    m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_SEGMENT];
+    m->gradients = kinds[VARIABLE_GRADIENT];
+    m->optimizer = kinds[VARIABLE_OPTIMIZER];
+    for (int i = 0; i < plan->n_programs; i++) {
+        const program *p = &plan->programs[i];
+        if (p->arena_bytes > m->activations) m->activations = p->arena_bytes;
+        if (p->workspace_bytes > m->workspace) m->workspace = p->workspace_bytes;
+    }
+    m->total = store + m->activations;
+    return true;
+}
+
+weft_memory weft_plan_memory(const weft_plan *plan) {
+    return plan ? plan->memory : (weft_memory){0};
+}
+
+program *plan_program(const weft_plan *plan, const char *graph, program_phase phase) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (strcmp(plan->programs[i].name, graph) == 0 && plan->programs[i].phase == phase) return &plan->programs[i];
+    return NULL;
+}
+
+/* ---- text ---- */
+
+char *weft_plan_text(const weft_plan *plan) {
+    text t = {0};
+    if (!plan) return NULL;
+    text_add(&t, "model %s batch=%lld\n", plan->model->name, (long long)plan->options.batch);
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
+    for (int i = 0; i < plan->n_programs; i++) graph_write(&t, plan->programs[i].graph);
+    return text_take(&t);
+}
+
+/* ---- ports ---- */
+
+static bool fill_port(weft_port *port, const char *name, const weft_value *v) {
+    *port = (weft_port){.name = name, .dtype = v->type.dtype, .ndim = v->type.ndim, .bytes = type_bytes(&v->type)};
+    memcpy(port->shape, v->type.shape, sizeof port->shape);
+    return true;
+}
+
+static const weft_graph *any_program(const weft_plan *plan, const char *graph) {
+    for (int i = 0; plan && graph && i < plan->n_programs; i++)
+        if (strcmp(plan->programs[i].name, graph) == 0) return plan->programs[i].graph;
+    return NULL;
+}
+
+bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port) {
+    const weft_graph *g = any_program(plan, graph);
+    for (const weft_node *n = g ? g->first : NULL; n; n = n->next)
+        if (n->op == &weft_op_input && index-- == 0) return fill_port(port, input_name(n), &n->out[0]);
+    return false;
+}
+
+bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port) {
+    const weft_graph *g = any_program(plan, graph);
+    for (const graph_output *o = g ? g->outputs : NULL; o; o = o->next)
+        if (index-- == 0) return fill_port(port, o->name, o->value);
+    return false;
+}
+
+/* ---- proof ---- */
+
+weft_status weft_plan_verify(const weft_plan *plan, weft_error *error) {
+    if (!plan || !plan->can_run)
+        return error_set(error, WEFT_ORDER, "verify: the plan was stopped early and is not whole");
+    for (int i = 0; i < plan->n_programs; i++) {
+        weft_status status = verify_program(&plan->programs[i], error);
+        if (status) return status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- JSON: stable keys, documented in docs/graphtool.md ---- */
+
+static json_t *memory_json(const weft_memory *m) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters, "gradients",
+                     (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
+                     (json_int_t)m->derived, "activations", (json_int_t)m->activations, "workspace",
+                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "total",
+                     (json_int_t)m->total);
+}
+
+static json_t *bucket_json(const weft_variable *s) {
+    json_t *members = json_array();
+    for (int i = 0; i < s->n_members; i++) json_array_append_new(members, json_string(s->members[i]->path));
+    return json_pack("{s:s, s:I, s:o}", "id", s->path, "bytes", (json_int_t)type_bytes(&s->type), "parameters", members);
+}
+
+static json_t *subgraph_json(const weft_model *m, const char *name, size_t length) {
+    json_int_t parameters = 0, bytes = 0;
+    json_t *buckets = json_array();
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        if (strncmp(v->path, name, length)) continue;
+        if (v->kind == VARIABLE_PARAMETER && v->path[length] == '/') {
+            parameters += type_elements(&v->type);
+            bytes += (json_int_t)type_bytes(&v->type);
+        }
+        if (v->kind == VARIABLE_SEGMENT && v->path[length] == '.') json_array_append_new(buckets, bucket_json(v));
+    }
+    return json_pack("{s:s#, s:I, s:I, s:b, s:i, s:o}", "name", name, (int)length, "parameters", parameters, "bytes", bytes,
+                     "ddp", 0, "zero", 0, "buckets", buckets);
+}
+
+static bool is_new_subgraph(const weft_model *m, const weft_variable *v, size_t length) {
+    for (const weft_variable *w = m->variables; w != v; w = w->next)
+        if (w->kind == VARIABLE_PARAMETER && strncmp(w->path, v->path, length + 1) == 0) return false;
+    return v->path[length] == '/';
+}
+
+static json_t *graph_json(const program *p) {
+    static const char *const phases[] = {"whole", "first", "add", "last"};
+    json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", graph_node_count(p->graph));
+    return json_pack("{s:s, s:s, s:s, s:i, s:[], s:o, s:I, s:I}", "name", p->name, "mode",
+                     p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
+                     graph_node_count(p->graph), "collectives", "lanes", lanes, "peak_bytes",
+                     (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
+}
+
+char *weft_plan_json(const weft_plan *plan) {
+    if (!plan) return NULL;
+    json_t *subgraphs = json_array(), *graphs = json_array();
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        size_t length = strcspn(v->path, "/");
+        if (v->kind == VARIABLE_PARAMETER && is_new_subgraph(plan->model, v, length))
+            json_array_append_new(subgraphs, subgraph_json(plan->model, v->path, length));
+    }
+    for (int i = 0; i < plan->n_programs; i++) json_array_append_new(graphs, graph_json(&plan->programs[i]));
+    char fingerprint[20];
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan_fingerprint(plan));
+    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:o, s:o, s:o, s:[]}", "world", 1, "rank", 0,
+                             "fingerprint", fingerprint, "model", plan->model->name, "batch",
+                             (json_int_t)plan->options.batch, "threads", plan->options.threads, "isa",
+                             isa_name(plan->options.isa), "subgraphs", subgraphs, "graphs", graphs, "memory",
+                             memory_json(&plan->memory), "unused");
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    return text;
+}
+
+/* ---- figures from the nodes ---- */
+
+/* The hash of the whole text: model, layouts, kernels, order and places. */
+uint64_t plan_fingerprint(const weft_plan *plan) {
+    char *text = weft_plan_text(plan);
+    uint64_t hash = text ? hash_text(text, (uint64_t)plan->options.threads) : 0;
+    free(text);
+    return hash;
+}

@@ -1,0 +1,181 @@
+/* schedule.c - the pass that pins the compute order: deterministic, and with a low peak of live bytes.
+ *
+ * Two candidates: the order of the list (forward, backward, updates), and a greedy one that among all ready nodes
+ * runs one that shrinks what is live as soon as there is one (an optimizer update frees its bucket), else the
+ * first in list order. The one with the lower peak stays; the list order wins ties.
+ */
+#include "runtime/program.h"
+
+bool node_is_silent(const weft_node *n) {
+    if (n->op == &weft_op_input) return true;
+    if (n->op->flags & OP_IS_VARIABLE) return !(n->op->flags & OP_WRITES);
+    return n->op->flags & OP_VIEW && n->out[0].base;
+}
+
+const weft_value *value_root(const weft_value *v) {
+    while (v->base) v = v->base;
+    return v;
+}
+
+int64_t value_offset(const weft_value *v) {
+    int64_t bytes = 0;
+    for (; v->base; v = v->base) bytes += v->base_offset * (int64_t)dtype_bytes(v->type.dtype);
+    return bytes;
+}
+
+size_t value_span(const weft_value *v) {
+    int64_t last = 0;
+    for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
+    return (size_t)(last + 1) * dtype_bytes(v->type.dtype);
+}
+
+/* ---- live bytes along an order ---- */
+
+static bool takes_memory(const weft_value *v) {
+    return !v->base && !v->variable && v->node->op != &weft_op_input;
+}
+
+/* value->mark of a root: reads not yet done. */
+static void count_readers(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) ((weft_value *)value_root(n->in[i]))->mark++;
+    for (graph_output *o = g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark++;
+}
+
+static int64_t bytes_made(const weft_node *n) {
+    int64_t bytes = 0;
+    for (int k = 0; k < n->n_out; k++)
+        if (takes_memory(&n->out[k])) bytes += (int64_t)value_span(&n->out[k]);
+    return bytes;
+}
+
+/* Bytes that die when n runs now. An operand named twice dies when both reads are its last. */
+static int64_t bytes_freed(const weft_node *n) {
+    int64_t bytes = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        const weft_value *root = value_root(n->in[i]);
+        int64_t reads = 0;
+        bool counted = false;
+        for (int k = 0; k < n->n_in; k++)
+            if (n->in[k] && value_root(n->in[k]) == root) {
+                reads++;
+                counted |= k < i;
+            }
+        if (!counted && takes_memory(root) && root->mark == reads) bytes += (int64_t)value_span(root);
+    }
+    return bytes;
+}
+
+static void mark_run(weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]) ((weft_value *)value_root(n->in[i]))->mark--;
+}
+
+static int64_t peak_of(weft_graph *g, weft_node **order, int count) {
+    int64_t live = 0, peak = 0;
+    count_readers(g);
+    for (int i = 0; i < count; i++) {
+        int64_t freed = bytes_freed(order[i]);
+        live += bytes_made(order[i]);
+        if (live > peak) peak = live;
+        live -= freed;
+        mark_run(order[i]);
+    }
+    return peak;
+}
+
+/* ---- the greedy order ---- */
+
+static bool is_ready(const weft_node *n, const bool *done) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !done[n->in[i]->node->order]) return false;
+    for (int i = 0; i < n->n_after; i++)
+        if (!done[n->after[i]->order]) return false;
+    return true;
+}
+
+/* Nodes that wait long for a late operand stay unready; the scan looks at a window of the list only, so that a
+ * graph of many thousand nodes is ordered in linear time. */
+static int pick(weft_node **list, int count, int first, const bool *done) {
+    enum { WINDOW = 64 };
+    int chosen = -1;
+    for (int i = first, seen = 0; i < count && (seen < WINDOW || chosen < 0); i++) {
+        if (done[i]) continue;
+        seen++;
+        if (!is_ready(list[i], done)) continue;
+        if (chosen < 0) chosen = i;
+        if (bytes_made(list[i]) < bytes_freed(list[i])) return i;
+    }
+    return chosen;
+}
+
+static void greedy(weft_graph *g, weft_node **list, int count, bool *done, weft_node **order) {
+    int first = 0;
+    count_readers(g);
+    for (int i = 0; i < count; i++) {
+        while (done[first]) first++;
+        int at = pick(list, count, first, done);
+        order[i] = list[at];
+        done[at] = true;
+        mark_run(list[at]);
+    }
+}
+
+/* The update of a segment becomes ready long before the end of the list: move each update-free consumer of early
+ * values up to right behind its last operand before choosing. */
+static void hoist(weft_graph *g) {
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (!n->is_update) continue;
+        weft_node *after = NULL;
+        int64_t latest = -1;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && n->in[i]->node->mark > latest) latest = (after = n->in[i]->node)->mark;
+        for (int i = 0; i < n->n_after; i++)
+            if (n->after[i]->mark > latest) latest = (after = n->after[i])->mark;
+        n->mark = latest + 1; /* behind what it waits for, before the next of the list */
+        if (after && after != n->prev) node_move_after(n, after);
+    }
+}
+
+static bool pin(weft_graph *g, weft_node **order, int count) {
+    g->first = g->last = NULL;
+    for (int i = 0; i < count; i++) {
+        weft_node *n = order[i];
+        n->order = i;
+        n->prev = g->last;
+        n->next = NULL;
+        if (g->last) g->last->next = n;
+        else g->first = n;
+        g->last = n;
+    }
+    return true;
+}
+
+bool pass_schedule(program *p) {
+    weft_graph *g = p->graph;
+    arena *a = &g->model->arena;
+    int count = 0, room = graph_node_count(g);
+    for (weft_node *n = g->first; n; n = n->next) n->mark = (int64_t)count++ << 24;
+    weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
+    weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
+    weft_node **order = arena_new_array(a, (size_t)room + 1, sizeof *order);
+    bool *done = arena_new_array(a, (size_t)room + 1, sizeof *done);
+    if (!plain || !list || !order || !done)
+        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    count = 0;
+    for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
+    hoist(g);
+    count = 0;
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->order = count;
+        list[count++] = n;
+    }
+    greedy(g, list, count, done, order);
+    bool better = peak_of(g, order, count) < peak_of(g, plain, count);
+    return pin(g, better ? order : plain, count);
+}

@@ -1,0 +1,124 @@
+/* segments.c - parameters that are trained alike are laid one after the other, in the order in which a backward
+ * pass finishes their gradients (the reverse of their first use in the first graph that trains them).
+ *
+ * Two parameters share a segment when they belong to one subgraph (top-level scope) and the same minimize calls
+ * train both in the same parameter group. So every update, of any graph, covers whole segments. A segment is cut
+ * at SEGMENT_CAP bytes, PyTorch's bucket_cap_mb.
+ */
+#include "runtime/program.h"
+
+#include "graph/minimize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEGMENT_CAP = 25 << 20, SEGMENT_ALIGN = 16 /* elements: 64 bytes of f32 */ };
+
+typedef struct trained {
+    weft_variable *parameter; /* in the plan's model */
+    const char *subgraph;     /* interned top-level scope */
+    int subgraph_order;
+    uint64_t signature; /* of the (minimize, group) pairs that train it; 0: none */
+    int64_t first_use;  /* place in its first minimizing graph */
+} trained;
+
+static const char *top_scope(weft_model *m, const char *path) {
+    char name[256];
+    size_t n = strcspn(path, "/");
+    if (!path[n]) return scope_intern(m, "");
+    snprintf(name, sizeof name, "%.*s", (int)n, path);
+    return scope_intern(m, name);
+}
+
+static int64_t first_use(const weft_graph *g, const char *path) {
+    int64_t at = 0;
+    for (const weft_node *n = g->first; n; n = n->next, at++)
+        if (n->op == &weft_op_parameter && strcmp(n->variable->path, path) == 0) return at;
+    return at;
+}
+
+/* Adds minimize call number `call` to the signature of every parameter that it trains. */
+static void sign(trained *list, int count, const weft_graph *g, const weft_node *minimize, int call) {
+    const minimize_attrs *a = minimize->attrs;
+    for (int i = 0; i < count; i++) {
+        weft_variable *v = list[i].parameter;
+        double lr, decay;
+        if (v->is_frozen || !path_matches(a->pattern, v->path)) continue;
+        if (!list[i].signature) list[i].first_use = first_use(g, v->path);
+        int group = minimize_group(a, v->path, &lr, &decay);
+        char text[40];
+        snprintf(text, sizeof text, "%d.%d", call, group);
+        list[i].signature = hash_text(text, list[i].signature) | 1;
+    }
+}
+
+static int compare(const void *pa, const void *pb) {
+    const trained *a = pa, *b = pb;
+    if (a->subgraph_order != b->subgraph_order) return a->subgraph_order - b->subgraph_order;
+    if (a->signature != b->signature) return a->signature < b->signature ? -1 : 1;
+    if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
+    return b->parameter->index - a->parameter->index;
+}
+
+static int64_t padded(const weft_variable *v) {
+    return (int64_t)size_align((size_t)type_elements(&v->type), SEGMENT_ALIGN);
+}
+
+static bool make_segment(weft_model *m, const trained *list, int count, int number) {
+    char path[300];
+    int64_t total = 0;
+    snprintf(path, sizeof path, "%s.%d", *list[0].subgraph ? list[0].subgraph : "model", number);
+    weft_variable **members = arena_new_array(&m->arena, (size_t)count, sizeof *members);
+    if (!members) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
+    for (int i = 0; i < count; i++) {
+        members[i] = list[i].parameter;
+        members[i]->offset = total;
+        total += padded(members[i]);
+    }
+    tensor_type type = type_of(WEFT_F32, 1, &total);
+    weft_variable *s = variable_new(m, path, VARIABLE_SEGMENT, &type, (weft_init){0});
+    if (!s) return false;
+    s->members = members;
+    s->n_members = count;
+    for (int i = 0; i < count; i++) members[i]->segment = s;
+    return true;
+}
+
+/* list is sorted: runs of equal (subgraph, signature) become segments, cut at the cap. */
+static bool cut_runs(weft_model *m, const trained *list, int count) {
+    int number = 0;
+    for (int i = 0, end; i < count; i = end) {
+        int64_t elements = 0;
+        bool same_subgraph = i && list[i].subgraph == list[i - 1].subgraph;
+        number = same_subgraph ? number + 1 : 0;
+        for (end = i; end < count; end++) {
+            bool alike = list[end].subgraph == list[i].subgraph && list[end].signature == list[i].signature;
+            if (!alike || (end > i && (elements + padded(list[end].parameter)) * 4 > SEGMENT_CAP)) break;
+            elements += padded(list[end].parameter);
+        }
+        if (!make_segment(m, list + i, end - i, number)) return false;
+    }
+    return true;
+}
+
+bool segments_cut(weft_model *m, const weft_model *source) {
+    trained *list = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *list);
+    if (!list) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
+    int count = 0, call = 0, kept = 0;
+    for (weft_variable *v = m->variables; v; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER) continue;
+        trained t = {.parameter = v, .subgraph = top_scope(m, v->path), .subgraph_order = count};
+        if (!t.subgraph) return false;
+        for (int i = 0; i < count; i++)
+            if (list[i].subgraph == t.subgraph) t.subgraph_order = list[i].subgraph_order;
+        list[count++] = t;
+    }
+    for (const weft_graph *g = source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_minimize) sign(list, count, g, n, call++);
+    for (int i = 0; i < count; i++)
+        if (list[i].signature) list[kept++] = list[i];
+    qsort(list, (size_t)kept, sizeof *list, compare);
+    return cut_runs(m, list, kept);
+}

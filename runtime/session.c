@@ -1,0 +1,358 @@
+/* session.c - runs a plan's programs on a store: opening binds every tensor to its memory and builds the kernels,
+ * a run then walks an array of prepared calls. While it steps, a session makes no heap allocation of its own.
+ */
+#include "runtime/program.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* One node, ready to run. */
+typedef struct step {
+    const weft_node *node;
+    const weft_kernel *kernel;
+    void *state;
+    kernel_call call;
+    tensor *in, *out;
+    double nanoseconds; /* when profiling */
+    int64_t runs;
+} step;
+
+/* A fed input and the operands that read it: pointers to set at each run. */
+typedef struct fed {
+    const char *name;
+    weft_value *value;
+    size_t bytes;
+    const void *data;
+} fed;
+
+typedef struct patch {
+    tensor *operand;
+    int input;
+    int64_t offset; /* bytes */
+} patch;
+
+typedef struct fetched {
+    const char *name;
+    const char *memory;
+    int input; /* >= 0: it is an input handed through; memory is NULL */
+    size_t bytes;
+} fetched;
+
+typedef struct runnable {
+    const program *p;
+    int n_steps, n_inputs, n_patches, n_outputs;
+    step *steps;
+    fed *inputs;
+    patch *patches;
+    fetched *outputs;
+    double *counter; /* the graph's random step counter in the store, or NULL */
+    int64_t micro;   /* micro-batches since the last update (kept in the graph's first program) */
+    run_state run;
+} runnable;
+
+struct weft_session {
+    weft_env env;
+    arena arena;
+    const weft_plan *plan;
+    weft_store *store;
+    char *memory;
+    runnable *programs;
+    bool profiles;
+};
+
+/* ---- opening: where every value lies ---- */
+
+static char *variable_memory(weft_session *s, const weft_variable *v) {
+    const weft_variable *root = v->kind == VARIABLE_PARAMETER && v->segment ? v->segment : v;
+    char *base = store_memory(s->store, root->path, &root->type);
+    return base && root != v ? base + v->offset * (int64_t)sizeof(float) : base;
+}
+
+static int input_index(const runnable *r, const weft_value *root) {
+    for (int i = 0; i < r->n_inputs; i++)
+        if (r->inputs[i].value == root) return i;
+    return -1;
+}
+
+static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, weft_error *error) {
+    const weft_value *root = value_root(v);
+    t->type = v->type;
+    memcpy(t->stride, v->stride, sizeof t->stride);
+    if (root->variable) {
+        char *memory = variable_memory(s, root->variable);
+        if (!memory)
+            return !error_set(error, WEFT_ORDER,
+                              "session: the store has no %s %s: it was made from another model, or for a plan without "
+                              "accumulation",
+                              root->variable->path, TYPE(&root->variable->type));
+        t->data = memory + value_offset(v);
+        return true;
+    }
+    int input = input_index(r, root);
+    if (input >= 0) {
+        r->patches[r->n_patches++] = (patch){t, input, value_offset(v)};
+        return true;
+    }
+    t->data = s->memory + root->arena_offset + value_offset(v);
+    return true;
+}
+
+static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error *error) {
+    step *st = &r->steps[r->n_steps];
+    st->node = n;
+    st->kernel = n->kernel;
+    st->in = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->in);
+    st->out = arena_new_array(&s->arena, (size_t)n->n_out + 1, sizeof *st->out);
+    if (!st->in || !st->out) return !error_memory(error, "session");
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !bind(s, r, n->in[i], &st->in[i], error)) return false;
+    for (int k = 0; k < n->n_out; k++)
+        if (!bind(s, r, &n->out[k], &st->out[k], error)) return false;
+    st->call = (kernel_call){.node = n,
+                             .attrs = n->attrs,
+                             .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .in = st->in,
+                             .out = st->out,
+                             .workspace = n->workspace_bytes ? s->memory + n->workspace_offset : NULL,
+                             .threads = s->plan->kernels.threads,
+                             .run = &r->run};
+    r->n_steps++; /* from here on closing closes it */
+    return !n->kernel->open || n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
+}
+
+static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
+    for (graph_output *o = r->p->graph->outputs; o; o = o->next) {
+        tensor t = {0};
+        int patches = r->n_patches;
+        if (!bind(s, r, o->value, &t, error)) return false;
+        r->n_patches = patches;
+        r->outputs[r->n_outputs++] = (fetched){.name = o->name,
+                                               .memory = t.data,
+                                               .input = t.data ? -1 : input_index(r, value_root(o->value)),
+                                               .bytes = type_bytes(&o->value->type)};
+    }
+    return true;
+}
+
+static double *counter_of(weft_session *s, const program *p) {
+    tensor_type type = type_scalar(WEFT_F64);
+    char path[300];
+    snprintf(path, sizeof path, "optimizer.graph/%s/step", p->name);
+    return store_memory(s->store, path, &type);
+}
+
+static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *error) {
+    size_t nodes = 0, operands = 0, outputs = 0;
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        nodes++;
+        operands += (size_t)(n->n_in + n->n_out);
+    }
+    for (graph_output *o = p->graph->outputs; o; o = o->next) outputs++;
+    r->p = p;
+    r->run.seed = store_seed(s->store);
+    r->counter = counter_of(s, p);
+    r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
+    r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
+    r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
+    r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
+    if (!r->steps || !r->inputs || !r->patches || !r->outputs) return !error_memory(error, "session");
+    for (weft_node *n = p->graph->first; n; n = n->next)
+        if (n->op == &weft_op_input)
+            r->inputs[r->n_inputs++] =
+                (fed){.name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
+    for (weft_node *n = p->graph->first; n; n = n->next)
+        if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
+    return prepare_outputs(s, r, error);
+}
+
+weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
+    if (!plan || !store || !plan->can_run) {
+        error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
+        return NULL;
+    }
+    weft_session *s = mem_new(&plan->env, sizeof *s);
+    if (!s) {
+        error_memory(error, "session");
+        return NULL;
+    }
+    s->env = plan->env;
+    s->plan = plan;
+    s->store = store;
+    arena_init(&s->arena, &s->env);
+    s->memory = mem_raw(&s->env, plan->memory.activations);
+    s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
+    bool good = (s->memory && s->programs) || !error_memory(error, "session");
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(plan->kernels.threads);
+    for (int i = 0; good && i < plan->n_programs; i++) good = prepare(s, &s->programs[i], &plan->programs[i], error);
+    omp_set_num_threads(threads);
+    if (good) return s;
+    weft_session_close(s);
+    return NULL;
+}
+
+void weft_session_close(weft_session *s) {
+    if (!s) return;
+    weft_env env = s->env;
+    for (int i = 0; s->programs && i < s->plan->n_programs; i++)
+        for (int k = 0; k < s->programs[i].n_steps; k++) {
+            step *st = &s->programs[i].steps[k];
+            if (st->kernel->close && st->state) st->kernel->close(st->state);
+        }
+    mem_free(&env, s->memory, s->plan->memory.activations);
+    arena_free(&s->arena);
+    mem_free(&env, s, sizeof *s);
+}
+
+/* ---- running ---- */
+
+static runnable *find_runnable(weft_session *s, const char *graph, program_phase phase) {
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0) return &s->programs[i];
+    return NULL;
+}
+
+/* The program of this run: with accumulation the first, the middle ones, the last. */
+static runnable *choose(weft_session *s, const char *graph, runnable **head) {
+    runnable *whole = find_runnable(s, graph, PHASE_WHOLE);
+    *head = whole ? whole : find_runnable(s, graph, PHASE_FIRST);
+    if (whole || !*head || (*head)->micro == 0) return *head;
+    bool last = (*head)->micro == s->plan->options.accumulate - 1;
+    return find_runnable(s, graph, last ? PHASE_LAST : PHASE_ADD);
+}
+
+static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
+    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = NULL;
+    for (int f = 0; f < n_feeds; f++) {
+        int i = 0;
+        while (i < r->n_inputs && (!feeds[f].name || strcmp(r->inputs[i].name, feeds[f].name))) i++;
+        if (i == r->n_inputs)
+            return error_set(error, WEFT_NAME, "graph %s has no input '%s'", r->p->name, SHOW(feeds[f].name));
+        const fed *in = &r->inputs[i];
+        if (in->data) return error_set(error, WEFT_NAME, "graph %s: input '%s' is fed twice", r->p->name, in->name);
+        if (feeds[f].bytes != in->bytes)
+            return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu", r->p->name,
+                             in->name, TYPE(&in->value->type), in->bytes, feeds[f].bytes);
+        if (!feeds[f].data || (uintptr_t)feeds[f].data % dtype_bytes(in->value->type.dtype))
+            return error_set(error, WEFT_ARGUMENT, "graph %s: the data of input '%s' are NULL or not aligned to %zu",
+                             r->p->name, in->name, dtype_bytes(in->value->type.dtype));
+        r->inputs[i].data = feeds[f].data;
+    }
+    for (int i = 0; i < r->n_inputs; i++)
+        if (!r->inputs[i].data)
+            return error_set(error, WEFT_NAME, "graph %s: input '%s' (%s) is not fed", r->p->name, r->inputs[i].name,
+                             TYPE(&r->inputs[i].value->type));
+    for (int i = 0; i < r->n_patches; i++) {
+        const patch *p = &r->patches[i];
+        p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
+    }
+    return WEFT_OK;
+}
+
+static const fetched *find_output(const runnable *r, const char *name) {
+    for (int i = 0; i < r->n_outputs; i++)
+        if (name && strcmp(r->outputs[i].name, name) == 0) return &r->outputs[i];
+    return NULL;
+}
+
+static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, int n, weft_error *error) {
+    for (int f = 0; f < n; f++) {
+        const fetched *o = find_output(r, fetches[f].name);
+        if (!o) return error_set(error, WEFT_NAME, "graph %s has no output '%s'", r->p->name, SHOW(fetches[f].name));
+        if (fetches[f].bytes != o->bytes || !fetches[f].data)
+            return error_set(error, WEFT_SHAPE, "graph %s: output '%s' has %zu bytes; the caller has room for %zu",
+                             r->p->name, o->name, o->bytes, fetches[f].data ? fetches[f].bytes : 0);
+    }
+    return WEFT_OK;
+}
+
+static void fetch(const runnable *r, const weft_fetch *fetches, int n) {
+    for (int f = 0; f < n; f++) {
+        const fetched *o = find_output(r, fetches[f].name);
+        const void *from = o->memory ? o->memory : r->inputs[o->input].data;
+        memcpy(fetches[f].data, from, o->bytes);
+    }
+}
+
+static double clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < r->n_steps && !status; i++) {
+        step *st = &r->steps[i];
+        double start = s->profiles ? clock_ns() : 0;
+        st->call.error = error;
+        status = st->kernel->run(st->state, &st->call);
+        if (s->profiles) st->nanoseconds += clock_ns() - start;
+        st->runs++;
+    }
+    return status;
+}
+
+weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds, const weft_fetch *fetches,
+                     int n_fetches, weft_error *error) {
+    if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
+    weft_error own = {0};
+    runnable *head, *r = choose(s, graph, &head);
+    if (!r) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
+    weft_status status = feed(r, feeds, n_feeds, error);
+    if (!status) status = check_fetches(r, fetches, n_fetches, error);
+    if (status) return status;
+    r->run.step = r->counter ? (int64_t)*r->counter : 0;
+    r->run.micro = head->micro;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(s->plan->kernels.threads);
+    status = walk(s, r, error ? error : &own);
+    omp_set_num_threads(threads);
+    if (status) return status;
+    fetch(r, fetches, n_fetches);
+    bool step_done = r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
+    head->micro = step_done ? 0 : head->micro + 1;
+    if (r->counter && step_done) *r->counter += 1;
+    return WEFT_OK;
+}
+
+/* ---- profile ---- */
+
+void weft_session_profile(weft_session *s, bool on) {
+    if (s) s->profiles = on;
+}
+
+static int slower_first(const void *pa, const void *pb) {
+    const step *a = *(step *const *)pa, *b = *(step *const *)pb;
+    return a->nanoseconds < b->nanoseconds ? 1 : a->nanoseconds > b->nanoseconds ? -1 : 0;
+}
+
+static void profile_program(text *t, const runnable *r) {
+    double total = 0;
+    step **list = malloc(((size_t)r->n_steps + 1) * sizeof *list);
+    if (!list) return;
+    for (int i = 0; i < r->n_steps; i++) {
+        list[i] = &r->steps[i];
+        total += r->steps[i].nanoseconds;
+    }
+    qsort(list, (size_t)r->n_steps, sizeof *list, slower_first);
+    text_add(t, "program %s: %.3f ms a run in %d nodes\n", r->p->graph->name,
+             r->n_steps && r->steps[0].runs ? total * 1e-6 / (double)r->steps[0].runs : 0, r->n_steps);
+    for (int i = 0; i < r->n_steps && list[i]->runs; i++) {
+        text_add(t, "%10.1f us %5.1f%%  %%%-5d %s ", list[i]->nanoseconds * 1e-3 / (double)list[i]->runs,
+                 total > 0 ? 100 * list[i]->nanoseconds / total : 0, list[i]->node->id, list[i]->kernel->name);
+        node_signature(t, list[i]->node);
+        text_add(t, " in %s\n", list[i]->node->scope);
+    }
+    free(list);
+}
+
+char *weft_session_profile_text(const weft_session *s) {
+    text t = {0};
+    for (int i = 0; s && i < s->plan->n_programs; i++) profile_program(&t, &s->programs[i]);
+    return text_take(&t);
+}

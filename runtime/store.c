@@ -1,0 +1,204 @@
+/* store.c - the values of a model in one block of memory: parameters, state, optimizer state, accumulated
+ * gradients. It knows nothing of graphs and outlives plans: entries carry paths, types and places of their own.
+ *
+ * A user sees parameters and state by path, and optimizer state per parameter as
+ * "optimizer.<name>/<parameter>/<slot>", whatever segments they lie in.
+ */
+#include "runtime/program.h"
+
+#include "runtime/init.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a user can name: a whole entry, or a parameter's part of a flat one. */
+typedef struct public_entry {
+    const char *path;
+    tensor_type type;
+    uint64_t offset; /* bytes */
+} public_entry;
+
+struct weft_store {
+    weft_env env;
+    arena arena;
+    uint64_t seed;
+    char *memory;
+    uint64_t bytes;
+    int n_entries, n_public;
+    store_entry *entries;
+    public_entry *public_entries;
+};
+
+/* ---- building ---- */
+
+static bool copy_entries(weft_store *s, const weft_model *m, const uint64_t *offsets) {
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        store_entry *e = &s->entries[s->n_entries++];
+        *e = (store_entry){.path = arena_copy(&s->arena, v->path),
+                           .kind = v->kind,
+                           .type = v->type,
+                           .init = v->init,
+                           .offset = offsets[v->index]};
+        if (!e->path) return false;
+    }
+    return true;
+}
+
+static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset) {
+    public_entry *e = &s->public_entries[s->n_public++];
+    *e = (public_entry){arena_copy(&s->arena, path), *type, offset};
+    return e->path != NULL;
+}
+
+/* "optimizer.NAME/SEGMENT/SLOT" becomes "optimizer.NAME/PARAMETER/SLOT" for every member. */
+static bool add_members(weft_store *s, const weft_variable *v, uint64_t offset) {
+    char path[1500];
+    const char *segment = strstr(v->path, v->segment->path), *slot = strrchr(v->path, '/');
+    for (int i = 0; i < v->n_members; i++) {
+        const weft_variable *p = v->members[i];
+        snprintf(path, sizeof path, "%.*s%s%s", (int)(segment - v->path), v->path, p->path, slot);
+        if (!add_public(s, path, &p->type, offset + (uint64_t)p->offset * sizeof(float))) return false;
+    }
+    return true;
+}
+
+static bool publish(weft_store *s, const weft_model *m, const uint64_t *offsets) {
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        uint64_t at = offsets[v->index];
+        bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
+        if ((plain || (v->kind == VARIABLE_OPTIMIZER && !v->segment)) && !add_public(s, v->path, &v->type, at))
+            return false;
+        if (v->kind == VARIABLE_OPTIMIZER && v->segment && !add_members(s, v, at)) return false;
+    }
+    return true;
+}
+
+static size_t count_public(const weft_model *m) {
+    size_t n = 0;
+    for (const weft_variable *v = m->variables; v; v = v->next) n += 1 + (size_t)v->n_members;
+    return n;
+}
+
+static void fill(weft_store *s) {
+    memset(s->memory, 0, s->bytes);
+    for (int i = 0; i < s->n_entries; i++) {
+        const store_entry *e = &s->entries[i];
+        if (e->kind != VARIABLE_SEGMENT && e->kind != VARIABLE_GRADIENT && e->init.kind != WEFT_INIT_ZEROS)
+            init_fill(s->memory + e->offset, &e->type, e->path, e->init, s->seed);
+    }
+}
+
+weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error) {
+    if (!plan) {
+        error_set(error, WEFT_ARGUMENT, "store: there is no plan");
+        return NULL;
+    }
+    const weft_model *m = plan->model;
+    uint64_t kinds[5];
+    weft_store *s = mem_new(&plan->env, sizeof *s);
+    if (!s) {
+        error_memory(error, "store");
+        return NULL;
+    }
+    s->env = plan->env;
+    s->seed = seed;
+    arena_init(&s->arena, &s->env);
+    uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
+    s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
+    s->public_entries = arena_new_array(&s->arena, count_public(m) + 1, sizeof *s->public_entries);
+    if (offsets) s->bytes = store_layout(m, offsets, kinds);
+    s->memory = offsets ? mem_raw(&s->env, s->bytes) : NULL;
+    if (!s->memory || !s->entries || !s->public_entries || !copy_entries(s, m, offsets) || !publish(s, m, offsets)) {
+        error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
+        weft_store_free(s);
+        return NULL;
+    }
+    fill(s);
+    return s;
+}
+
+void weft_store_free(weft_store *s) {
+    if (!s) return;
+    weft_env env = s->env;
+    mem_free(&env, s->memory, s->bytes);
+    arena_free(&s->arena);
+    mem_free(&env, s, sizeof *s);
+}
+
+/* ---- by path ---- */
+
+static const public_entry *find_public(const weft_store *s, const char *path) {
+    for (int i = 0; s && path && i < s->n_public; i++)
+        if (strcmp(s->public_entries[i].path, path) == 0) return &s->public_entries[i];
+    return NULL;
+}
+
+static const public_entry *expect(const weft_store *s, const char *path, size_t bytes, weft_error *error) {
+    const public_entry *e = find_public(s, path);
+    if (!e) {
+        error_set(error, WEFT_NAME, "store: there is no '%s'", SHOW(path));
+        return NULL;
+    }
+    if (bytes != type_bytes(&e->type)) {
+        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller has %zu", e->path, TYPE(&e->type),
+                  type_bytes(&e->type), bytes);
+        return NULL;
+    }
+    return e;
+}
+
+weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes, weft_error *error) {
+    const public_entry *e = expect(s, path, bytes, error);
+    if (!e) return error ? error->status : WEFT_NAME;
+    memcpy(into, s->memory + e->offset, bytes);
+    return WEFT_OK;
+}
+
+weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes, weft_error *error) {
+    const public_entry *e = expect(s, path, bytes, error);
+    if (!e) return error ? error->status : WEFT_NAME;
+    memcpy(s->memory + e->offset, from, bytes);
+    return WEFT_OK;
+}
+
+const char *weft_store_path(const weft_store *s, int index) {
+    return s && index >= 0 && index < s->n_public ? s->public_entries[index].path : NULL;
+}
+
+int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]) {
+    const public_entry *e = find_public(s, path);
+    if (!e) return -1;
+    if (dtype) *dtype = e->type.dtype;
+    if (shape) memcpy(shape, e->type.shape, sizeof e->type.shape);
+    return e->type.ndim;
+}
+
+weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, weft_error *error) {
+    char wanted[1500];
+    int matched = 0;
+    if (!(lr >= 0) || lr - lr != 0) return error_set(error, WEFT_ARGUMENT, "learning rate: it must not be negative");
+    snprintf(wanted, sizeof wanted, "optimizer.%s/lr", optimizer ? optimizer : "");
+    for (int i = 0; s && i < s->n_entries; i++) {
+        const store_entry *e = &s->entries[i];
+        size_t n = strlen(e->path);
+        bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 && strcmp(e->path + n - 3, "/lr") == 0;
+        if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
+        memcpy(s->memory + e->offset, &lr, sizeof lr);
+        matched++;
+    }
+    if (!matched) return error_set(error, WEFT_NAME, "learning rate: there is no optimizer '%s'", SHOW(optimizer));
+    return WEFT_OK;
+}
+
+/* ---- for sessions ---- */
+
+void *store_memory(const weft_store *s, const char *path, const tensor_type *type) {
+    for (int i = 0; i < s->n_entries; i++)
+        if (strcmp(s->entries[i].path, path) == 0)
+            return type_equal(&s->entries[i].type, type) ? s->memory + s->entries[i].offset : NULL;
+    return NULL;
+}
+
+uint64_t store_seed(const weft_store *s) {
+    return s->seed;
+}

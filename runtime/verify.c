@@ -1,0 +1,249 @@
+/* verify.c - proves a scheduled program right, with code of its own: it plays the schedule on a map of memory.
+ *
+ * The map says for every byte of the arena and of each variable which value was written there last. Playing a
+ * node, every operand must find its own value in all the bytes that it will read, and then the node's results
+ * claim theirs. A buffer reused too early, a read before its write, a lost in-place result or an update that
+ * overtakes a reader all end the same way: an operand finds somebody else's value. Rules:
+ *   V1  operands are made before they are read, by the schedule
+ *   V2  every byte an operand reads holds that operand's value
+ *   V3  results and workspaces of one node do not overlap (but for results placed over operands), nor leave the arena
+ *   V4  a variable is read in the version that the building order gave: parameters before any update, state
+ *       after exactly the assigns built before it
+ *   V5  at the end, outputs hold their values
+ */
+#include "runtime/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes [begin, end) of one space belong to `value` (NULL: to nobody). Kept sorted, without gaps of knowledge. */
+typedef struct extent {
+    const void *space; /* NULL: the arena; else the variable that is the root of the storage */
+    int64_t begin, end;
+    const weft_value *value;
+} extent;
+
+typedef struct prover {
+    const program *p;
+    weft_error *error;
+    extent *extents;
+    size_t count, room;
+    bool failed_memory;
+} prover;
+
+typedef struct range {
+    const void *space;
+    int64_t begin, end;
+} range;
+
+/* ---- where a value lies, found by its own walk ---- */
+
+static bool locate(const weft_value *v, range *r) {
+    int64_t offset = 0, last = 0;
+    for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
+    int64_t bytes = (last + 1) * (int64_t)dtype_bytes(v->type.dtype);
+    const weft_value *at = v;
+    while (at->base) {
+        offset += at->base_offset * (int64_t)dtype_bytes(at->type.dtype);
+        at = at->base;
+    }
+    if (at->variable) {
+        const weft_variable *s = at->variable;
+        bool member = s->kind == VARIABLE_PARAMETER && s->segment;
+        r->space = member ? s->segment : s;
+        r->begin = offset + (member ? s->offset * 4 : 0);
+    } else if (at->node->op == &weft_op_input) {
+        return false; /* the caller's memory: nothing of ours can touch it */
+    } else {
+        r->space = NULL;
+        r->begin = offset + at->arena_offset;
+        if (at->arena_offset < 0) r->begin = -1;
+    }
+    r->end = r->begin + bytes;
+    return true;
+}
+
+/* Whose bytes a value's are: a view's are those of what it looks at. */
+static const weft_value *content(const weft_value *v) {
+    while (v->node->op->flags & OP_VIEW && v->base == v->node->in[0]) v = v->base;
+    return v;
+}
+
+/* ---- the map ---- */
+
+static bool put(prover *p, size_t at, extent e) {
+    if (p->count == p->room) {
+        size_t room = p->room ? p->room * 2 : 256;
+        extent *more = mem_new_array(&p->p->plan->env, room, sizeof *more);
+        if (!more) return !(p->failed_memory = true);
+        if (p->count) memcpy(more, p->extents, p->count * sizeof *more);
+        mem_free(&p->p->plan->env, p->extents, p->room * sizeof *more);
+        p->extents = more;
+        p->room = room;
+    }
+    memmove(p->extents + at + 1, p->extents + at, (p->count - at) * sizeof *p->extents);
+    p->extents[at] = e;
+    p->count++;
+    return true;
+}
+
+/* Cuts what overlaps r and gives the bytes to `value`. */
+static void claim(prover *p, range r, const weft_value *value) {
+    for (size_t i = 0; i < p->count; i++) {
+        extent *e = &p->extents[i];
+        if (e->space != r.space || e->end <= r.begin || e->begin >= r.end) continue;
+        extent tail = *e;
+        if (e->begin < r.begin) {
+            e->end = r.begin;
+            if (tail.end > r.end) {
+                tail.begin = r.end;
+                if (!put(p, i + 1, tail)) return;
+            }
+        } else if (tail.end > r.end) {
+            e->begin = r.end;
+        } else {
+            memmove(e, e + 1, (p->count - i - 1) * sizeof *e);
+            p->count--;
+            i--;
+        }
+    }
+    put(p, p->count, (extent){r.space, r.begin, r.end, value});
+}
+
+extern const weft_op weft_op_bucket;
+
+/* A bucket's node has taken over what its members wrote: their values are still there. */
+static bool holds(const weft_value *owner, const weft_value *wanted) {
+    return owner == wanted || (owner && owner->node->op == &weft_op_bucket && wanted->base == owner);
+}
+
+/* A value that holds other bytes than `wanted` somewhere in r; NULL when all are wanted's. *none: unwritten bytes. */
+static const weft_value *intruder(const prover *p, range r, const weft_value *wanted, bool *none) {
+    static const weft_node nobody_node = {.op = &weft_op_bucket, .scope = ""};
+    static const weft_value scratch = {.node = (weft_node *)&nobody_node, .id = -1};
+    int64_t covered = 0;
+    *none = false;
+    for (size_t i = 0; i < p->count; i++) {
+        const extent *e = &p->extents[i];
+        if (e->space != r.space || e->end <= r.begin || e->begin >= r.end) continue;
+        if (!holds(e->value, wanted)) return e->value ? e->value : &scratch;
+        covered += (e->end < r.end ? e->end : r.end) - (e->begin > r.begin ? e->begin : r.begin);
+    }
+    *none = covered < r.end - r.begin;
+    return NULL;
+}
+
+static weft_status broken(prover *p, const char *rule, const weft_node *n, const weft_value *v, const char *what,
+                          const weft_value *other) {
+    char node[200], maker[200] = "nobody";
+    node_show(n, node);
+    if (other) node_show(other->node, maker);
+    return error_set(p->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s", rule,
+                     p->p->graph->name, n->order, node, v ? v->id : -1, what, other ? " " : "", other ? maker : "");
+}
+
+/* ---- rules ---- */
+
+/* Scattered views (strides beyond their own elements) read less than their span: the span is checked when it is
+ * theirs, else each row would be; a view's bytes are its base's, so the base's whole claim is what counts. */
+static weft_status check_read(prover *p, const weft_node *n, const weft_value *v) {
+    range r;
+    bool none;
+    const weft_value *mine = content(v);
+    if (!locate(v, &r)) return WEFT_OK;
+    if (r.begin < 0) return broken(p, "V1", n, v, "has no place in memory", NULL);
+    const weft_value *other = intruder(p, r, mine, &none);
+    if (other && other->node->op->flags & OP_IS_VARIABLE && mine->variable && other->variable == mine->variable)
+        other = NULL;
+    if (other) return broken(p, "V2", n, v, "is overwritten by", other);
+    if (none && !r.space) return broken(p, "V1", n, v, "is read before it is written", NULL);
+    return WEFT_OK;
+}
+
+/* Members write into their bucket; the bucket's node then owns the whole. */
+static weft_status claim_results(prover *p, const weft_node *n) {
+    range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+    for (int k = 0; k < n->n_out; k++) {
+        if (!locate(&n->out[k], &r)) continue;
+        if (r.begin < 0) return broken(p, "V1", n, &n->out[k], "has no place in memory", NULL);
+        if (!r.space && (uint64_t)r.end > p->p->arena_bytes)
+            return broken(p, "V3", n, &n->out[k], "leaves the arena", NULL);
+        if (!r.space && n->workspace_bytes && r.begin < w.end && w.begin < r.end)
+            return broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
+        for (int i = 0; i < k; i++) {
+            range other;
+            if (locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end && other.begin < r.end)
+                return broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
+        }
+        claim(p, r, &n->out[k]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_workspace(prover *p, const weft_node *n) {
+    range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
+    if (!n->workspace_bytes) return WEFT_OK;
+    if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes) return broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
+            return broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
+    claim(p, w, NULL);
+    return WEFT_OK;
+}
+
+/* V4: how many writers of a variable have run when it is read, against how many were built before the read. */
+static int64_t *versions_of(const weft_variable *v, int64_t *versions) {
+    const weft_variable *root = v->kind == VARIABLE_PARAMETER && v->segment ? v->segment : v;
+    return &versions[root->index];
+}
+
+static weft_status check_version(prover *p, const weft_node *n, const weft_value *v, const int64_t *versions) {
+    const weft_value *root = value_root(v);
+    if (!root->variable) return WEFT_OK;
+    int64_t now = *versions_of(root->variable, (int64_t *)versions), wanted = 0;
+    for (const weft_node *m = p->p->graph->first; m; m = m->next)
+        if (m->op->flags & OP_WRITES && m->variable == root->variable && m->id <= root->node->id) wanted++;
+    bool accumulates = root->variable->kind == VARIABLE_GRADIENT;
+    if (now == wanted || accumulates) return WEFT_OK;
+    return broken(p, "V4", n, v, now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
+}
+
+static void count_writes(const weft_node *n, int64_t *versions) {
+    if (n->op->flags & OP_WRITES && n->variable) ++*versions_of(n->variable, versions);
+    for (int i = 0; i < n->n_in && i < 32; i++)
+        if (n->op->writes >> i & 1 && n->in[i]) ++*versions_of(n->in[i]->variable, versions);
+}
+
+static weft_status play(prover *p, const weft_node *n, int64_t *versions) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n->n_in && !status; i++) {
+        if (!n->in[i]) continue;
+        if (n->in[i]->node->order >= n->order) return broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
+        if (node_is_silent(n)) continue;
+        if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i], versions);
+    }
+    if (status || node_is_silent(n)) return status;
+    if ((status = check_workspace(p, n)) || (status = claim_results(p, n))) return status;
+    count_writes(n, versions);
+    return p->failed_memory ? error_memory(p->error, "verify") : WEFT_OK;
+}
+
+weft_status verify_program(const program *program, weft_error *error) {
+    prover p = {.p = program, .error = error};
+    const weft_env *env = &program->plan->env;
+    size_t variables = (size_t)program->graph->model->n_variables + 1;
+    int64_t *versions = mem_new_array(env, variables, sizeof *versions);
+    weft_status status = versions ? WEFT_OK : error_memory(error, "verify");
+    for (const weft_node *n = program->graph->first; n && !status; n = n->next) status = play(&p, n, versions);
+    for (const graph_output *o = program->graph->outputs; o && !status; o = o->next)
+        status = check_read(&p, o->value->node, o->value); /* V5 */
+    mem_free(env, versions, variables * sizeof *versions);
+    mem_free(env, p.extents, p.room * sizeof *p.extents);
+    return status;
+}
+
+bool pass_verify(program *p) {
+    weft_error error = {0};
+    if (verify_program(p, &error)) return model_fail(p->graph->model, NULL, error.status, "%s", error.text);
+    return true;
+}

@@ -1,0 +1,122 @@
+/* sample.c - see sample.h. */
+#include "support/sample.h"
+
+#include "ops/op_kit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int types_parse(const char *list, tensor_type *types, int room) {
+    int n = 0;
+    for (const char *at = list; *at;) {
+        if (n == room) return -1;
+        if (*at == '-') {
+            types[n++] = (tensor_type){.ndim = -1};
+            at++;
+        } else if (!type_parse(&at, &types[n++])) {
+            return -1;
+        }
+        if (*at == ',')
+            at++;
+        else if (*at)
+            return -1;
+        while (*at == ' ') at++;
+    }
+    return n;
+}
+
+static void widen(const weft_op *op, void *attrs) {
+    for (const op_attr *f = op->attrs; f && f->name; f++) {
+        weft_dtype *dtype = (weft_dtype *)((char *)attrs + f->offset);
+        if (f->kind == ATTR_DTYPE && *dtype == WEFT_F32) *dtype = WEFT_F64;
+    }
+}
+
+static bool inputs_build(sample *s, bool as_f64) {
+    tensor_type types[SAMPLE_MAX_IN];
+    s->n_in = types_parse(s->spec->in, types, SAMPLE_MAX_IN);
+    if (s->n_in < 0) {
+        snprintf(s->error_text, sizeof s->error_text, "the sample's types cannot be read: %s", s->spec->in);
+        return false;
+    }
+    for (int i = 0; i < s->n_in; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "in%d", i);
+        if (types[i].ndim < 0) continue;
+        weft_dtype dtype = as_f64 && types[i].dtype == WEFT_F32 ? WEFT_F64 : types[i].dtype;
+        s->in[i] = weft_input(s->g, name, dtype, types[i].ndim, types[i].shape);
+    }
+    return true;
+}
+
+void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64) {
+    *s = (sample){.op = op, .spec = spec, .m = weft_model_new("sample")};
+    s->g = weft_graph_new(s->m, "sample", WEFT_TRAIN);
+    if (!s->g || !inputs_build(s, as_f64)) return;
+    void *attrs = arena_new(&s->m->arena, op->attrs_bytes + 1);
+    const char *at = spec->attrs ? spec->attrs : "";
+    char why[200];
+    if (!attrs_parse(&at, op, attrs, &s->m->arena, why)) {
+        snprintf(s->error_text, sizeof s->error_text, "%s", why);
+        return;
+    }
+    if (as_f64) widen(op, attrs);
+    s->n = node_new(s->g, op, s->n_in, s->in, attrs);
+    if (!s->n) snprintf(s->error_text, sizeof s->error_text, "%s", weft_model_error(s->m)->text);
+}
+
+void sample_free(sample *s) {
+    weft_model_free(s->m);
+}
+
+void sample_fill(const op_sample *spec, const tensor *t, test_random *r) {
+    bool has_range = spec && (spec->low != 0 || spec->high != 0);
+    double low = has_range ? spec->low : -2, high = has_range ? spec->high : 2;
+    int64_t below = spec && spec->below ? spec->below : 4, at[WEFT_MAX_NDIM] = {0};
+    do {
+        if (dtype_is_float(t->type.dtype))
+            element_set(t, at, random_in(r, low, high));
+        else if (t->type.dtype == WEFT_BOOL)
+            element_set_int(t, at, (int64_t)(random_bits(r) & 1));
+        else
+            element_set_int(t, at, (int64_t)(random_bits(r) % (uint64_t)below));
+    } while (index_next(&t->type, at));
+}
+
+/* ---- memory ---- */
+
+/* Axes rotated by one, and a gap of 3 elements after the longest step. */
+static void stride_odd(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
+    int64_t step = 1;
+    for (int k = 0; k < t->ndim; k++) {
+        int axis = (k + (t->ndim > 1 ? t->ndim - 2 : 0)) % t->ndim;
+        stride[axis] = step;
+        step = step * t->shape[axis] + (k == 0 ? 3 : 0);
+    }
+}
+
+block block_new(const tensor_type *type, layout_kind layout) {
+    block b = {.t = {.type = *type}};
+    if (layout == LAYOUT_ODD)
+        stride_odd(type, b.t.stride);
+    else if (layout == LAYOUT_CHANNELS_LAST)
+        stride_channels_last(type, b.t.stride);
+    else
+        stride_row_major(type, b.t.stride);
+    int64_t last = 0;
+    for (int i = 0; i < type->ndim; i++) last += (type->shape[i] - 1) * b.t.stride[i];
+    b.bytes = (size_t)(last + 1) * dtype_bytes(type->dtype);
+    b.t.data = b.room = test_memory(b.bytes);
+    return b;
+}
+
+void block_free(block *b) {
+    free(b->room);
+}
+
+void block_copy(const block *to, const tensor *from) {
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do element_copy(&to->t, at, from, at);
+    while (index_next(&from->type, at));
+}

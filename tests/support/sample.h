@@ -1,0 +1,46 @@
+/* sample.h - an op's sample (op.h) as a node in a model of its own, with memory for its operands and results. */
+#ifndef WEFT_TEST_SAMPLE_H
+#define WEFT_TEST_SAMPLE_H
+
+#include "graph/kernel.h"
+#include "support/test.h"
+
+enum { SAMPLE_MAX_IN = 40 };
+
+typedef struct sample {
+    const weft_op *op;
+    const op_sample *spec;
+    weft_model *m;
+    weft_graph *g;
+    int n_in;
+    weft_value *in[SAMPLE_MAX_IN]; /* input nodes; NULL: left out ("-") */
+    weft_node *n;                  /* NULL when it could not be made: error_text says why */
+    char error_text[1200];
+} sample;
+
+/* With `as_f64`, f32 operands (and a dtype attribute of f32) become f64. Free with sample_free, also on failure. */
+void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64);
+void sample_free(sample *s);
+
+/* "f32[2,3], -, i64[2]" into types; ndim -1 stands for "-". Returns how many, -1: the text is wrong. */
+int types_parse(const char *list, tensor_type *types, int room);
+
+/* Random values in the sample's ranges. */
+void sample_fill(const op_sample *spec, const tensor *t, test_random *r);
+
+/* Memory for one value at strides of the caller's; `room` is what was allocated, `t.data` may lie inside it. */
+typedef struct block {
+    tensor t;
+    void *room;
+    size_t bytes;
+} block;
+typedef enum layout_kind {
+    LAYOUT_ROWS,
+    LAYOUT_CHANNELS_LAST, /* of 4 axes; others row-major */
+    LAYOUT_ODD,           /* axes in another order, with gaps: what a view may be */
+} layout_kind;
+block block_new(const tensor_type *type, layout_kind layout);
+void block_free(block *b);
+void block_copy(const block *to, const tensor *from); /* element by element */
+
+#endif

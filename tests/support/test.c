@@ -1,0 +1,71 @@
+/* test.c - see test.h. */
+#include "support/test.h"
+
+#include <CUnit/Basic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_chosen(const char *name, int argc, char **argv) {
+    for (int i = 1; i < argc; i++)
+        if (strstr(name, argv[i])) return true;
+    return argc < 2;
+}
+
+int test_main(const char *title, const test_case *cases, int n, int argc, char **argv) {
+    if (CU_initialize_registry() != CUE_SUCCESS) return 2;
+    CU_pSuite suite = CU_add_suite(title, NULL, NULL);
+    bool good = suite != NULL;
+    for (int i = 0; good && i < n; i++)
+        if (is_chosen(cases[i].name, argc, argv))
+            good = CU_add_test(suite, cases[i].name, cases[i].run) != NULL;
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    good = good && CU_basic_run_tests() == CUE_SUCCESS && CU_get_number_of_failures() == 0;
+    CU_cleanup_registry();
+    return good ? 0 : 1;
+}
+
+bool test_check(bool good, const char *file, int line, const char *format, ...) {
+    char message[2000] = "";
+    if (!good) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(message, sizeof message, format, args);
+        va_end(args);
+    }
+    CU_assertImplementation(good, (unsigned)line, message, file, "", CU_FALSE);
+    return good;
+}
+
+bool test_text(const char *got, const char *want, const char *file, int line) {
+    return test_check(got && strcmp(got, want) == 0, file, line, "got  \"%s\"\nwant \"%s\"",
+                      got ? got : "(NULL)", want);
+}
+
+bool test_holds(const char *got, const char *part, const char *file, int line) {
+    return test_check(got && strstr(got, part), file, line, "\"%s\" should hold \"%s\"", got ? got : "(NULL)",
+                      part);
+}
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+uint64_t random_bits(test_random *r) {
+    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+double random_in(test_random *r, double low, double high) {
+    return low + (high - low) * (double)(random_bits(r) >> 11) * 0x1p-53;
+}
+
+void *test_memory(size_t bytes) {
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, bytes ? bytes : 1) != 0) {
+        fprintf(stderr, "the test is out of memory (%zu bytes)\n", bytes);
+        exit(2);
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}

@@ -1,0 +1,59 @@
+/* test.h - a thin layer over CUnit: tests are named as sentences, a suite is a table, a failed check says
+ * what it saw. Each tests/test_*.c is a program of its own:
+ *
+ *     TEST(addition_is_exact) { CHECK(1 + 1 == 2); }
+ *     SUITE("sums", {T(addition_is_exact)})
+ */
+#ifndef WEFT_TEST_H
+#define WEFT_TEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct test_case {
+    const char *name;
+    void (*run)(void);
+} test_case;
+
+#define TEST(name) static void name(void)
+#define T(name)                                                                                              \
+    { #name, name }
+#define SUITE(title, ...)                                                                                    \
+    int main(int argc, char **argv) {                                                                        \
+        static const test_case cases[] = __VA_ARGS__;                                                        \
+        return test_main(title, cases, (int)(sizeof cases / sizeof *cases), argc, argv);                     \
+    }
+
+/* Runs the cases (those whose names contain an argument, when there are any); 0 when every check passed. */
+int test_main(const char *title, const test_case *cases, int n, int argc, char **argv);
+
+/* Records the outcome of one check and returns it; the message is made only on failure. */
+bool test_check(bool good, const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#define CHECK(condition)           test_check((condition), __FILE__, __LINE__, "%s", #condition)
+#define CHECK_SAYS(condition, ...) test_check((condition), __FILE__, __LINE__, __VA_ARGS__)
+/* Ends the test case: for what the rest cannot do without. */
+#define NEED(condition)                                                                                      \
+    do {                                                                                                     \
+        if (!CHECK(condition)) return;                                                                       \
+    } while (0)
+#define CHECK_TEXT(got, want)  test_text((got), (want), __FILE__, __LINE__)
+#define CHECK_HOLDS(got, part) test_holds((got), (part), __FILE__, __LINE__)
+
+bool test_text(const char *got, const char *want, const char *file, int line);  /* equal texts */
+bool test_holds(const char *got, const char *part, const char *file, int line); /* `part` occurs in `got` */
+
+/* A fixed sequence of numbers: tests must not differ from run to run. */
+typedef struct test_random {
+    uint64_t state;
+} test_random;
+uint64_t random_bits(test_random *r);
+double random_in(test_random *r, double low, double high);
+
+/* malloc and friends that end the program when memory is out; 64-byte aligned, exactly as long as asked for.
+ */
+void *test_memory(size_t bytes);
+
+#endif

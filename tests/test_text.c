@@ -1,0 +1,289 @@
+/* test_text.c - dumps read back: the same text at every stage, the same nodes, and a clear error for each
+ * rule that a text breaks. */
+#include "graph/graph.h"
+#include "graph/kernel.h"
+#include "support/test.h"
+#include "weft/file.h"
+#include "weft/ops.h"
+#include "weft/train.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a model that uses much of the language ---- */
+
+static weft_value *body(weft_value *x) {
+    weft_init init = {WEFT_INIT_UNIFORM, -0.1, 0.1};
+    WEFT_SCOPE(x, "net") {
+        weft_value *w = weft_parameter(x, "weight", 2, (int64_t[]){3, 4}, init);
+        weft_value *b = weft_parameter(x, "bias", 1, (int64_t[]){3}, (weft_init){0});
+        x = weft_linear_op(x, w, b);
+        WEFT_SCOPE(x, "inner") x = weft_relu(weft_add(x, b));
+        weft_value *s = weft_state(x, "mean", 1, (int64_t[]){3}, (weft_init){WEFT_INIT_CONSTANT, 1.0 / 3, 0});
+        weft_assign(s, weft_add(s, b));
+    }
+    return x;
+}
+
+static weft_model *example(void) {
+    weft_model *m = weft_model_new("example");
+    weft_model_batch(m, 5);
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 4});
+    weft_value *y = body(x);
+    weft_value *w = weft_parameter_in(g, "scale", 0, NULL, (weft_init){WEFT_INIT_ONES, 0, 0});
+    weft_value *loss = weft_mean(weft_mul(y, w), 0, NULL, false), *d[2];
+    weft_gradients(loss, 2, (weft_value *[]){x, w}, d);
+    weft_output(weft_scale(d[0], 0.1), "dx");
+    weft_output(w, "scale");
+    weft_output(loss, "loss");
+    weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-3});
+    weft_graph *v = weft_graph_new(m, "val", WEFT_EVAL);
+    weft_output(body(weft_input(v, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 4})), "y");
+    weft_freeze(m, "scale");
+    return m;
+}
+
+/* Parses `text` and compares the dump of what comes out. The model, or NULL; the caller frees it. */
+static weft_model *same_text(const char *string) {
+    weft_error error;
+    weft_model *m = weft_model_parse(string, "dump", NULL, &error);
+    CHECK_SAYS(m != NULL, "%s\n%s", error.text, string);
+    if (!m) return NULL;
+    char *again = weft_model_text(m);
+    CHECK_TEXT(again, string);
+    free(again);
+    return m;
+}
+
+static void round_trip(const weft_model *m) {
+    char *string = weft_model_text(m);
+    weft_model_free(same_text(string));
+    free(string);
+}
+
+TEST(a_model_reads_back_to_the_same_text) {
+    weft_model *m = example();
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    round_trip(m);
+    weft_model_free(m);
+}
+
+/* In what builders made the only unused numbers are those of parameter nodes, made in order: they come back.
+ */
+TEST(numbers_of_parameters_come_back) {
+    weft_model *m = example();
+    char *string = weft_model_text(m);
+    weft_model *copy = same_text(string);
+    NEED(copy != NULL);
+    const weft_graph *g = m->graphs, *h = copy->graphs;
+    for (; g && h; g = g->next, h = h->next) {
+        CHECK(graph_node_count(g) == graph_node_count(h));
+        CHECK(g->next_id == h->next_id);
+        const weft_node *n = g->first, *k = h->first;
+        for (; n && k; n = n->next, k = k->next)
+            CHECK_SAYS(n->op == k->op && n->id == k->id, "%s %%%d is %s %%%d", n->op->name, n->id,
+                       k->op->name, k->id);
+    }
+    CHECK(!g && !h && copy->batch == 5);
+    free(string);
+    weft_model_free(copy);
+    weft_model_free(m);
+}
+
+TEST(every_pass_on_a_graph_leaves_text_that_reads_back) {
+    weft_model *m = example(), *copy = model_clone_variables(m, 7);
+    weft_graph *g = graph_replay(m->graphs, copy, "step");
+    NEED(g != NULL);
+    round_trip(copy);
+    for (int pass = 0; pass < 4; pass++) {
+        bool good = pass == 1 ? pass_autodiff(g, 1) : pass == 3 ? pass_fuse(g) : pass_simplify(g);
+        CHECK_SAYS(good, "%s", copy->error.text);
+        round_trip(copy);
+    }
+    weft_model_free(copy);
+    weft_model_free(m);
+}
+
+/* ---- what later stages print, written by hand ---- */
+
+static const char stages[] =
+    "model planned batch=2\n"
+    "parameter a/w f32[3,4] kaiming_uniform(2.23606797749979,0)\n"
+    "parameter a/b f32[] normal(0.25,0.001) frozen\n"
+    "state a/s f32[4] ones(0,0)\n"
+    "segment a.0 f32[100] members=a/w,a/b@20\n"
+    "optimizer optimizer.adam:a/*/a.0/exp_avg f32[100] zeros(0,0) members=a/w,a/b@20\n"
+    "optimizer optimizer.adam:a/*/lr f64[] constant(0.001,0)\n"
+    "gradient gradient.a.0 f32[100] members=a/w,a/b@20\n"
+    "graph run train\n"
+    "%0 f32[2,3,4,4]:nhwc = input() name=\"x\" dtype=f32 shape=B,3,4,4 by reference @0 +0x0\n"
+    "%2 f32[2,3,4,4]:nhwc = relu(%0) in a bwd by reference @2 =%9+16\n"
+    "%9 f32[2,3,4,4]:s(1,2,6,24) = add(%2, a/b) in a/c upd by reference @3 +0x40\n"
+    "%11 f32[4] = state() path=\"a/s\" by reference @1\n"
+    "%13 f32[2,3,4,4], %15 f32[2,3,4,4]:nhwc = fused(%9, a/b, %2) {%12 f32[2,3,4,4] = add(%9, a/b); "
+    "%13 f32[2,3,4,4] = relu(%12); %15 f32[2,3,4,4] = add(%13, %2)} in a by reference @4 "
+    "=a/b+0,+0x1f40 work+0x80:64\n"
+    "%20 f32[2,3,4,4] = relu(%15) by reference @5\n"
+    "output y %13\n"
+    "output b a/b\n";
+
+TEST(layouts_places_segments_and_fused_bodies_read_back) {
+    weft_model *m = same_text(stages);
+    NEED(m != NULL);
+    const weft_variable *w = variable_find(m, "a/w"), *b = variable_find(m, "a/b"),
+                        *s = variable_find(m, "a.0");
+    CHECK(w->segment == s && w->offset == 0 && b->segment == s && b->offset == 20 && s->n_members == 2);
+    CHECK(variable_find(m, "optimizer.adam:a/*/a.0/exp_avg")->segment == s);
+    const weft_node *n = m->graphs->last->prev;
+    CHECK(n->op == &weft_op_fused && n->n_body == 3 && n->body_out[0] == &n->body[1]->out[0]);
+    CHECK(n->body[0]->in[0] == n->in[0] && n->body[2]->in[0] == &n->body[1]->out[0] &&
+          n->body[2]->in[1] == n->in[2]);
+    CHECK(n->out[0].base == n->in[1] && n->out[1].arena_offset == 0x1f40 && n->workspace_bytes == 64);
+    CHECK(n->order == 4 && strcmp(n->kernel->name, "reference") == 0 && n->out[0].has_layout);
+    weft_model_free(m);
+}
+
+/* ---- errors: one line of a good text changed ---- */
+
+TEST(each_broken_rule_has_its_message) {
+    static const struct {
+        const char *from, *to, *says;
+    } cases[] = {
+        {"model planned", "modem planned", "dump:1: the first line must be 'model NAME batch=N'"},
+        {"model planned", "model plan+ed", "dump:1: model name"},
+        {"batch=2", "batch=0", "a batch of 0"},
+        {"batch=2", "batch=2 x", "dump:1: 'the end of the line' is expected where ' x'"},
+        {"f32[3,4] kai", "f32[3,0] kai", "dump:2: a/w: its type cannot be read"},
+        {"f32[3,4] kai", "f33[3,4] kai", "dump:2: a/w: its type cannot be read"},
+        {"kaiming_uniform", "he", "there is no initializer 'he'"},
+        {"normal(0.25,0.001)", "normal(0.25,-1)",
+         "dump:3: a/b: initializer: normal with a negative deviation"},
+        {"normal(0.25", "normal(nan", "initializer: a number that is not finite"},
+        {"parameter a/b", "parameter a/w", "a/w is listed twice"},
+        {"parameter a/b", "parameter a//b", "cannot be a path"},
+        {"members=a/w,a/b@20\nopt", "members=a/w,a/c\nopt", "its member 'a/c' is no parameter"},
+        {"members=a/w,a/b@20\nopt", "members=a/w,a/b@5\nopt", "a number from 12 to"},
+        {"members=a/w,a/b@20\nopt", "members=a/w,a/b@100\nopt", "reach past its end"},
+        {"members=a/w,a/b@20\nopt", "members=a/w,a/w\nopt", "a/w is in two segments"},
+        {"members=a/w,a/b@20\ngra", "members=a/w,a/b\ngra", "lies elsewhere in the segment"},
+        {"graph run train", "graph run test", "dump:9: 'eval' is expected where 'test'"},
+        {"graph run train", "%1 f32[] = relu(%0)", "dump:9: 'model', a kind of variable or 'graph'"},
+        {"output y", "graph run eval\noutput y", "there is a graph 'run' already"},
+        {"%0 f32[2,3,4,4]:nhwc = input", "%0 f32[2,3,4,4]:nhwc = imput", "dump:10: there is no op 'imput'"},
+        {"%0 f32[2,3,4,4]:nhwc = input", "%0 f32[2,3,4,5]:nhwc = input",
+         "input makes f32[2,3,4,4], the line says"},
+        {"%0 f32[2,3,4,4]:nhwc = input", "input", "input makes 1 results, the line has 0"},
+        {"name=\"x\"", "name=\"x\" name=\"y\"", "input: name is given twice"},
+        {"name=\"x\"", "nome=\"x\"", "input has no attribute 'nome'"},
+        {"name=\"x\"", "name=x", "the value of name cannot be read"},
+        {"shape=B,3,4,4", "shape=B,3,4,\n", "the value of shape cannot be read"},
+        {"relu(%0)", "relu(%9)", "dump:11: no earlier line makes %9"},
+        {"relu(%0)", "relu(%2)", "no earlier line makes %2"},
+        {"relu(%0)", "relu(%-1)", "a number from 0 to"},
+        {"relu(%0)", "relu(%99999999)", "numbers below"},
+        {"relu(%0)", "relu(-)", "operand 0 is missing"},
+        {"relu(%0)", "relu()", "0 operands"},
+        {"relu(%0)", "relu(a/x)", "there is no parameter 'a/x'"},
+        {"%2 f32", "%0 f32", "%0 is made twice"},
+        {":s(1,2,6,24)", ":s(1,2,6)", "',' is expected"},
+        {":s(1,2,6,24)", ":nchw", "':s(' is expected"},
+        {"%11 f32[4] =", "%11 f32[4]:nhwc =", ":nhwc needs 4 axes"},
+        {"path=\"a/s\"", "path=\"a/t\"", "there is no state 'a/t'"},
+        {"{%12 f32[2,3,4,4] = add(%9, a/b); ", "{", "no earlier line makes %12"},
+        {"%15 f32[2,3,4,4] = add(%13, %2)}", "%15 f32[2,3,4,4] = add(%13, %0)}", "no operand of the whole"},
+        {"%15 f32[2,3,4,4] = add(%13, %2)}", "%16 f32[2,3,4,4] = add(%13, %2)}",
+         "no node of the body makes %15"},
+        {"%15 f32[2,3,4,4] = add(%13, %2)}", "%15 f32[] = sum(%13)}", "is not pointwise"},
+        {"upd by reference", "upd by referense", "add has no kernel 'referense'"},
+        {" in a/c", " in a//c", "cannot be a scope"},
+        {"@2 =%9+16", "@2 =%8+16", "%2 lies in a value that no line makes"},
+        {"@2 =%9+16", "@2 =%2+16", "%2 lies in itself"},
+        {"@3 +0x40", "@3 =%2+0", "lies in itself"},
+        {"@5\n", "@5 and more\n", "'the end of the line' is expected where ' and more'"},
+        {"output b a/b", "output y a/b", "graph run has an output 'y' already"},
+        {"output b a/b", "output b -", "no value"},
+        {"output b a/b", "parameter a/z f32[] zeros(0,0)", "variables come before graphs"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *at = strstr(stages, cases[i].from);
+        CHECK_SAYS(at != NULL, "case %zu: no '%s'", i, cases[i].from);
+        if (!at) continue;
+        text t = {0};
+        weft_error error = {0};
+        text_bytes(&t, stages, (size_t)(at - stages));
+        text_add(&t, "%s%s", cases[i].to, at + strlen(cases[i].from));
+        char *broken = text_take(&t);
+        weft_model *m = weft_model_parse(broken, "dump", NULL, &error);
+        CHECK_SAYS(!m && strstr(error.text, cases[i].says), "'%s' for '%s': \"%s\", wanted \"%s\"",
+                   cases[i].to, cases[i].from, m ? "no error" : error.text, cases[i].says);
+        weft_model_free(m);
+        free(broken);
+    }
+}
+
+/* ---- strings and numbers ---- */
+
+TEST(strings_with_quotes_and_line_ends_survive) {
+    weft_model *m = weft_model_new("strings");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *w = weft_parameter_in(g, "w", 0, NULL, (weft_init){0});
+    weft_minimize(w, "a\"b\\\n%9 ", &(weft_optimizer){.type = "sgd", .name = "n"});
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    round_trip(m);
+    weft_model_free(m);
+}
+
+TEST(a_comma_locale_changes_nothing) {
+    weft_model *m = example();
+    char *before = weft_model_text(m);
+    if (setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "de_DE")) {
+        char *after = weft_model_text(m);
+        CHECK_TEXT(after, before);
+        weft_model_free(same_text(after));
+        free(after);
+        setlocale(LC_ALL, "C");
+    }
+    free(before);
+    weft_model_free(m);
+}
+
+/* ---- signatures ---- */
+
+static void same_signature(const char *string) {
+    weft_error error;
+    weft_node *n = node_from_signature(string, NULL, &error);
+    CHECK_SAYS(n != NULL, "%s: %s", string, error.text);
+    if (!n) return;
+    text t = {0};
+    node_signature(&t, n);
+    CHECK_TEXT(t.data, string);
+    free(text_take(&t));
+    weft_model_free(n->graph->model);
+}
+
+TEST(signatures_make_nodes_with_layouts) {
+    same_signature("relu(f32[8,3,12,12]:nhwc)");
+    same_signature("add(f32[8,3,12,12], f32[12]:s(0))");
+    same_signature("linear(f32[4,3], f32[5,3], -)");
+    same_signature("constant() dtype=f32 shape=2,3 value=0.5");
+    weft_node *n = node_from_signature("relu(f32[8,3,12,12]:nhwc)", NULL, NULL);
+    NEED(n != NULL);
+    CHECK(n->in[0]->has_layout && n->in[0]->stride[1] == 1 && n->out[0].has_layout &&
+          n->out[0].stride[1] == 1);
+    weft_model_free(n->graph->model);
+    weft_error error;
+    CHECK(!node_from_signature("relu(f32[8,3]", NULL, &error));
+    CHECK_HOLDS(error.text, "signature:1: ')' is expected");
+    CHECK(!node_from_signature("relu(f32[8,3]) x", NULL, &error));
+    CHECK(!node_from_signature("linear(f32[8,3], f32[2,2])", NULL, &error));
+    CHECK_HOLDS(error.text, "the last axis of x must be");
+}
+
+SUITE("text", {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
+               T(every_pass_on_a_graph_leaves_text_that_reads_back),
+               T(layouts_places_segments_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
+               T(strings_with_quotes_and_line_ends_survive), T(a_comma_locale_changes_nothing),
+               T(signatures_make_nodes_with_layouts)})

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# dev.sh - the habits of a working day, one word each.
+set -euo pipefail
+
+usage() {
+    cat <<'END'
+Usage: tools/dev.sh COMMAND [ARGUMENT]...
+  build              the release build, in build/release
+  test [SUITE...]    that, then these suites (test_tools or tools), or all of them
+  asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
+  debug              an unoptimized build, in build/debug
+  format [FILE...]   clang-format, on the files that git says changed unless named
+  ops                writes docs/ops.md anew
+Example: tools/dev.sh asan tools
+END
+}
+
+build() {
+    cmake --preset "$1" >/dev/null
+    cmake --build "build/$1"
+}
+
+suites() {
+    local preset=$1 pattern=
+    shift
+    for name in "$@"; do pattern+="${pattern:+|}^(test_)?${name#test_}\$"; done
+    build "$preset"
+    ctest --test-dir "build/$preset" --output-on-failure ${pattern:+-R "$pattern"}
+}
+
+cd "$(dirname "$0")/.."
+command=${1-}
+[[ -z $command ]] || shift
+case $command in
+build) build release ;;
+debug) build debug ;;
+test) suites release "$@" ;;
+asan)
+    export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+    export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+    suites asan "$@"
+    ;;
+format)
+    files=("$@")
+    ((${#files[@]})) || mapfile -t files < <(git ls-files -mo --exclude-standard -- '*.c' '*.h')
+    ((${#files[@]} == 0)) || clang-format -i "${files[@]}"
+    ;;
+ops)
+    build release >/dev/null
+    build/release/graphtool ops --markdown -o docs/ops.md
+    ;;
+-h | --help) usage ;;
+*) usage >&2; exit 2 ;;
+esac

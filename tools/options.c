@@ -1,0 +1,189 @@
+/* options.c - the option table, and what is made from it: parsing (getopt_long below) and --help. */
+#include "tools/options.h"
+
+#include "tools/output.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_LIST } option_kind;
+
+typedef struct option_row {
+    const char *name;
+    char letter;          /* short form, 0: none */
+    const char *argument; /* its name in --help; NULL for flags */
+    option_kind kind;
+    size_t offset; /* in options */
+    unsigned commands;
+    int64_t min, max; /* OPTION_INT */
+    const char *help;
+} option_row;
+
+#define F(field) offsetof(options, field)
+enum {
+    COMPILES = FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT,
+    FEEDS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_PREDICT,
+    WRITES = FOR_INFO | FOR_DOT | FOR_PLAN | FOR_OPS,
+    MILLION = 1000000,
+};
+static const option_row rows[] = {
+    {"graph", 'g', "NAME", OPTION_TEXT, F(graph), FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT, 0, 0,
+     "this graph of the model"},
+    {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), FEEDS, 0, 0,
+     "feed input NAME from a .npy or IDX file (.gz too); once an input"},
+    {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), FOR_TRAIN, 0, 0,
+     "run graph val on these after each epoch; once an input"},
+    {"epochs", 'e', "N", OPTION_INT, F(epochs), FOR_TRAIN, 1, MILLION, "how often to go through the data (1)"},
+    {"steps", 'k', "N", OPTION_INT, F(steps), FOR_TRAIN | FOR_BENCH, 1, INT64_MAX / 2,
+     "train: stop after N steps; bench: steps to time (20)"},
+    {"warmup", 0, "N", OPTION_INT, F(warmup), FOR_BENCH, 0, MILLION, "steps before the timed ones (3)"},
+    {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0, "learning rate of every optimizer, instead of the model's"},
+    {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)"},
+    {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step"},
+    {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), FOR_TRAIN, 0, 0,
+     "put optimizer state and step counters into the weights file too"},
+    {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0, "go on when a loss is not a number"},
+    {"fetch", 'f', "NAME", OPTION_TEXT, F(port), FOR_PREDICT, 0, 0, "the output to write (the graph's first)"},
+    {"grid", 0, "RxC", OPTION_TEXT, F(grid), FOR_PREDICT, 0, 0, "rows and columns of images in a PNG (8x8)"},
+    {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX, "batch size (the model's default)"},
+    {"threads", 't', "T", OPTION_INT, F(threads), COMPILES, 1, 1024, "threads (every core)"},
+    {"isa", 0, "NAME", OPTION_TEXT, F(isa), COMPILES, 0, 0, "auto, reference, sse2, avx2 or avx512 (auto)"},
+    {"accumulate", 0, "K", OPTION_INT, F(accumulate), FOR_PLAN | FOR_TRAIN | FOR_BENCH | FOR_VERIFY, 1, 65536,
+     "micro-batches a step (1)"},
+    {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX, "seed of initial values, order and noise (0)"},
+    {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
+    {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
+    {"plan", 0, NULL, OPTION_FLAG, F(plan), FOR_DOT, 0, 0, "draw what the compiler makes of the graph"},
+    {"all", 'a', NULL, OPTION_FLAG, F(all), FOR_DOT, 0, 0, "draw the backward pass and the updates too"},
+    {"depth", 0, "N", OPTION_INT, F(depth), FOR_DOT, 0, 64, "levels of scopes to open (as many as fit)"},
+    {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), FOR_DOT, 4, 100000,
+     "close scopes until at most this many nodes are left (80)"},
+    {"type", 'T', "TYPE", OPTION_TEXT, F(format), FOR_DOT, 0, 0, "dot, svg or png (dot)"},
+    {"markdown", 0, NULL, OPTION_FLAG, F(markdown), FOR_OPS, 0, 0, "as docs/ops.md"},
+    {"json", 'j', NULL, OPTION_FLAG, F(json), FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY, 0, 0,
+     "JSON for machines, with stable keys"},
+    {"output", 'o', "FILE", OPTION_TEXT, F(output), WRITES | FOR_TRAIN | FOR_PREDICT, 0, 0,
+     "write there (train: the trained weights as safetensors; predict: .png or .npy)"},
+    {"help", 'h', NULL, OPTION_FLAG, 0, ~0u, 0, 0, "this text"},
+};
+#undef F
+enum { ROWS = sizeof rows / sizeof *rows, FIRST_VALUE = 256 };
+
+void options_help(const command *c) {
+    printf("Usage: graphtool %s%s [OPTION]...\n%s.\n", c->name, c->takes_model ? " MODEL" : "", c->summary);
+    if (c->details) printf("%s\n", c->details);
+    printf("\n");
+    for (int i = 0; i < ROWS; i++) {
+        if (!(rows[i].commands & c->bit)) continue;
+        char left[64];
+        int n = rows[i].letter ? snprintf(left, sizeof left, "  -%c, --%s", rows[i].letter, rows[i].name)
+                               : snprintf(left, sizeof left, "      --%s", rows[i].name);
+        if (rows[i].argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", rows[i].argument);
+        printf("%-26s %s\n", left, rows[i].help);
+    }
+    printf("\nExit status: 0 fine, 1 something found wrong, 2 misused.\nExample: %s\n", c->example);
+}
+
+/* ---- one value ---- */
+
+static int refuse(const command *c, const option_row *row, const char *value, const char *rule) {
+    return tool_fail("%s: --%s=%s: %s", c->name, row->name, value, rule);
+}
+
+static int value_set(const command *c, const option_row *row, const char *value, options *o) {
+    void *at = (char *)o + row->offset;
+    char *end, rule[80];
+    errno = 0;
+    switch (row->kind) {
+    case OPTION_FLAG: *(bool *)at = true; return -1;
+    case OPTION_TEXT: *(const char **)at = value; return *value ? -1 : refuse(c, row, value, "it must not be empty");
+    case OPTION_INT: {
+        long long n = strtoll(value, &end, 10);
+        snprintf(rule, sizeof rule, "a whole number from %lld to %lld is needed", (long long)row->min,
+                 (long long)row->max);
+        if (errno || end == value || *end || n < row->min || n > row->max) return refuse(c, row, value, rule);
+        *(int64_t *)at = n;
+        return -1;
+    }
+    case OPTION_REAL: {
+        double x = strtod(value, &end);
+        if (errno || end == value || *end || !isfinite(x) || x <= 0)
+            return refuse(c, row, value, "a number above 0 is needed");
+        *(double *)at = x;
+        return -1;
+    }
+    case OPTION_LIST: {
+        text_list *list = at;
+        const char *equals = strchr(value, '=');
+        if (!equals || equals == value || !equals[1]) return refuse(c, row, value, "NAME=FILE is needed");
+        if (list->n == OPTIONS_MAX_DATA) return refuse(c, row, value, "too many of them");
+        list->v[list->n++] = value;
+        return -1;
+    }
+    }
+    return -1;
+}
+
+/* ---- all of them ---- */
+
+/* The table in getopt_long's form, with the options of this command alone. */
+static void getopt_table(const command *c, struct option longs[ROWS + 1], char shorts[3 * ROWS + 2]) {
+    char *s = shorts;
+    int n = 0;
+    *s++ = ':'; /* a missing argument is told apart from an unknown option */
+    for (int i = 0; i < ROWS; i++) {
+        if (!(rows[i].commands & c->bit)) continue;
+        longs[n++] = (struct option){rows[i].name, rows[i].argument ? 1 : 0, NULL, FIRST_VALUE + i};
+        if (rows[i].letter) {
+            *s++ = rows[i].letter;
+            if (rows[i].argument) *s++ = ':';
+        }
+    }
+    *s = 0;
+    longs[n] = (struct option){0};
+}
+
+static const option_row *row_of(const command *c, int value) {
+    if (value >= FIRST_VALUE) return &rows[value - FIRST_VALUE];
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].letter == value && rows[i].commands & c->bit) return &rows[i];
+    return NULL;
+}
+
+int options_parse(const command *c, int argc, char **argv, options *o) {
+    struct option longs[ROWS + 1];
+    char shorts[3 * ROWS + 2];
+    getopt_table(c, longs, shorts);
+    *o = c->defaults;
+    opterr = 0; /* getopt's own messages name the program, not the command */
+    optind = 1;
+    for (int value; (value = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
+        const char *word = argv[optind - 1];
+        if (value == ':') return tool_fail("%s: %s needs a value", c->name, word);
+        const option_row *row = row_of(c, value);
+        if (!row && isprint(optopt) && optopt < FIRST_VALUE)
+            return tool_fail("%s: no option -%c; see graphtool %s --help", c->name, optopt, c->name);
+        if (!row) return tool_fail("%s: no option %s; see graphtool %s --help", c->name, word, c->name);
+        if (strcmp(row->name, "help") == 0) {
+            options_help(c);
+            return fflush(stdout) ? tool_fail("standard output: %s", strerror(errno)) : EXIT_FINE;
+        }
+        int status = value_set(c, row, optarg, o);
+        if (status >= 0) return status;
+    }
+    int left = argc - optind;
+    if (left != c->takes_model)
+        return tool_fail("%s: %s; see graphtool %s --help", c->name,
+                         !c->takes_model ? "it takes no file"
+                         : left          ? "one model is enough"
+                                         : "a model file is needed",
+                         c->name);
+    if (c->takes_model) o->model = argv[optind];
+    return -1;
+}

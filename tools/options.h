@@ -1,0 +1,61 @@
+/* options.h - graphtool's command line: one table of options, from which parsing and --help are made.
+ *
+ * A new option is one line in options.c and one field here; a new subcommand one line in graphtool.c and one
+ * file. Errors are one line on stderr; the exit status is EXIT_MISUSED then.
+ */
+#ifndef WEFT_TOOLS_OPTIONS_H
+#define WEFT_TOOLS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2 };
+
+enum { OPTIONS_MAX_DATA = 16 };
+
+/* Values of a list option: --data NAME=FILE, several times. */
+typedef struct text_list {
+    int n;
+    const char *v[OPTIONS_MAX_DATA];
+} text_list;
+
+/* Numbers are 0 and texts NULL when not given, unless a command sets another default before parsing. */
+typedef struct options {
+    const char *model; /* the one positional argument; NULL for commands without one */
+    const char *graph, *output, *format, *isa, *after, *log, *weights, *port, *grid;
+    int64_t batch, threads, accumulate, depth, max_nodes, epochs, steps, warmup, seed;
+    double lr;
+    text_list data, val_data;
+    bool json, markdown, all, plan, keep_going, profile, training;
+} options;
+
+/* Bits of option_row.commands. */
+enum {
+    FOR_INFO = 1 << 0,
+    FOR_DOT = 1 << 1,
+    FOR_PLAN = 1 << 2,
+    FOR_OPS = 1 << 3,
+    FOR_TRAIN = 1 << 4,
+    FOR_EVAL = 1 << 5,
+    FOR_BENCH = 1 << 6,
+    FOR_VERIFY = 1 << 7,
+    FOR_PREDICT = 1 << 8,
+};
+
+typedef struct command {
+    const char *name;
+    unsigned bit;
+    const char *summary; /* one line for the list of commands */
+    bool takes_model;
+    const char *details; /* a paragraph for --help; NULL: none */
+    const char *example;
+    int (*run)(const options *o);
+    options defaults;
+} command;
+
+/* Fills *o from argv (argv[0] is the command's name). Returns -1 to go on, else the exit status: --help was
+ * printed, or the error was. */
+int options_parse(const command *c, int argc, char **argv, options *o);
+void options_help(const command *c);
+
+#endif

@@ -1,0 +1,20 @@
+/* plan.c - graphtool plan: the compiled model as text or JSON, at the end or behind any pass. */
+#include "tools/tools.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int plan_run(const options *o) {
+    int status = EXIT_FINE;
+    weft_model *m = tool_load(o, &status);
+    if (!m) return status;
+    weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
+    weft_model_free(m);
+    if (!plan) return status;
+    char *all = o->json ? weft_plan_json(plan) : weft_plan_text(plan);
+    if (!all) status = tool_fail("memory could not be had");
+    else status = out_write(o->output, all, strlen(all));
+    free(all);
+    weft_plan_free(plan);
+    return status;
+}

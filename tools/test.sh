@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# test.sh - everything a change must pass: installs what is missing, builds, runs all tests, then builds and runs
+# them again under AddressSanitizer and UBSan. Ends with ctest's counts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools/setup.sh
+mkdir -p build
+
+# Builds a preset and runs its tests; keeps ctest's output in build/PRESET.txt.
+run() {
+    local preset=$1
+    echo "== $preset: building"
+    cmake --preset "$preset" >/dev/null
+    cmake --build "build/$preset"
+    echo "== $preset: testing"
+    ctest --test-dir "build/$preset" --output-on-failure 2>&1 | tee "build/$preset.txt"
+}
+
+status=0
+run release || status=1
+# Sanitized code is slow: suites that can do with less then do. Graphviz and its font libraries keep caches.
+export WEFT_TEST_QUICK=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
+export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+run asan || status=1
+
+echo
+for preset in release asan; do
+    echo "$preset: $(grep -h 'tests passed' "build/$preset.txt" || echo 'did not finish')"
+done
+exit "$status"

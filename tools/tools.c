@@ -1,0 +1,99 @@
+/* tools.c - loading and compiling as the command line says. */
+#include "tools/tools.h"
+
+#include "graph/graph.h"
+
+#include <string.h>
+#include <time.h>
+
+weft_model *tool_load(const options *o, int *status) {
+    weft_error error = {0};
+    weft_model *m = weft_load(o->model, NULL, &error);
+    if (!m) *status = tool_error(&error);
+    return m;
+}
+
+static bool isa_parse(const char *name, weft_isa *isa) {
+    static const char *const names[] = {"auto", "reference", "sse2", "avx2", "avx512"};
+    for (int i = 0; i < 5; i++)
+        if (strcmp(names[i], name) == 0) {
+            *isa = (weft_isa)i;
+            return true;
+        }
+    return false;
+}
+
+int tool_compile_options(const options *o, weft_compile_options *into) {
+    *into = (weft_compile_options){
+        .batch = o->batch, .threads = (int)o->threads, .accumulate = (int)o->accumulate, .stop_after = o->after};
+    if (o->isa && !isa_parse(o->isa, &into->isa))
+        return tool_fail("--isa=%s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);
+    return -1;
+}
+
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch, int *status) {
+    weft_compile_options c;
+    weft_error error = {0};
+    int wrong = tool_compile_options(o, &c);
+    if (wrong >= 0) {
+        *status = wrong;
+        return NULL;
+    }
+    c.graph = graph;
+    if (batch) c.batch = batch;
+    weft_plan *plan = weft_compile(m, &c, &error);
+    if (!plan) *status = tool_error(&error);
+    return plan;
+}
+
+weft_store *tool_store(const weft_model *m, const options *o, int *status) {
+    weft_error error = {0};
+    weft_plan *plan = tool_compile(m, o, m->graphs ? m->graphs->name : NULL, 0, status);
+    if (!plan) return NULL;
+    weft_store *store = weft_store_new(plan, (uint64_t)o->seed, &error);
+    weft_plan_free(plan);
+    if (store && o->weights && weft_weights_load(store, o->weights, &error) != WEFT_OK) {
+        weft_store_free(store);
+        store = NULL;
+    }
+    if (!store) *status = tool_error(&error);
+    return store;
+}
+
+int tool_keep_mode(weft_model *m, weft_mode mode) {
+    int kept = 0;
+    weft_graph **link = &m->graphs;
+    for (weft_graph *g = m->graphs; g; g = g->next) {
+        if (g->mode != mode) continue;
+        *link = g;
+        link = &g->next;
+        kept++;
+    }
+    *link = NULL;
+    m->graphs_end = link;
+    return kept;
+}
+
+const char *tool_graph(const weft_model *m, const options *o, const char *wanted) {
+    if (o->graph) return o->graph;
+    if (graph_find(m, wanted)) return wanted;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        if (g->mode == WEFT_EVAL) return g->name;
+    return NULL;
+}
+
+byte_text show_bytes(uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    byte_text t;
+    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
+    snprintf(t.text, sizeof t.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return t;
+}
+
+double clock_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

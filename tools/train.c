@@ -1,0 +1,196 @@
+/* train.c - graphtool train: a step runs every training graph of the model once, in order, on one batch (with
+ * --accumulate=K on K batches). Weights are written at the end, all or nothing; Ctrl-C ends after the step at hand. */
+#include "tools/progress.h"
+#include "tools/sweep.h"
+
+#include "graph/graph.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GRAPHS = 16, EXIT_INTERRUPTED = 130 };
+
+typedef struct training {
+    const options *o;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+    batches data;
+    sweep val;
+    bool has_val;
+    int n_graphs;
+    graph_run graphs[MAX_GRAPHS];
+    progress progress;
+    int64_t micro, steps_per_epoch, steps; /* micro-batches a step; all steps */
+    int n_values;
+    const char *names[PROGRESS_MAX];
+    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches */
+} training;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal) {
+    (void)signal;
+    interrupted = 1;
+}
+
+/* ---- before the first step: everything that can be wrong is said now ---- */
+
+static int check_outputs(const options *o) {
+    int status = o->output ? out_check(o->output) : -1;
+    if (status < 0 && o->log) status = out_check(o->log);
+    return status;
+}
+
+static int open_data(training *t, const weft_model *m) {
+    const options *o = t->o;
+    int status = batches_load(&t->data, &o->data);
+    if (status >= 0) return status;
+    int64_t batch = o->batch ? o->batch : m->batch;
+    t->micro = o->accumulate ? o->accumulate : 1;
+    if (t->data.n && t->data.samples < batch)
+        return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N", (long long)t->data.samples,
+                         (long long)batch);
+    weft_loader_options how = {.batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed};
+    if ((status = batches_cut(&t->data, &how)) >= 0) return status;
+    if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: say --steps=N");
+    t->steps_per_epoch = t->data.n ? weft_loader_batches(t->data.loader) / t->micro : o->steps;
+    if (!t->steps_per_epoch)
+        return tool_fail("--accumulate=%lld: the data have only %lld batches", (long long)t->micro,
+                         (long long)weft_loader_batches(t->data.loader));
+    t->steps = (o->epochs ? o->epochs : o->steps ? INT64_MAX / t->steps_per_epoch : 1) * t->steps_per_epoch;
+    if (o->steps && o->steps < t->steps) t->steps = o->steps;
+    return -1;
+}
+
+static int open_validation(training *t, const weft_model *m) {
+    if (!t->o->val_data.n) return -1;
+    if (!graph_find(m, "val")) return tool_fail("--val-data: the model has no graph 'val'");
+    t->has_val = true;
+    return sweep_open(&t->val, m, t->o, "val", &t->o->val_data, NULL);
+}
+
+static int bind_graphs(training *t, const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        if (t->n_graphs == MAX_GRAPHS) return tool_fail("more than %d training graphs", MAX_GRAPHS);
+        graph_run *r = &t->graphs[t->n_graphs];
+        int status = graph_run_bind(r, t->plan, g->name, &t->data, NULL);
+        if (status >= 0) return status;
+        t->n_graphs++;
+        for (int i = 0; i < r->n_out && t->n_values < PROGRESS_MAX; i++) t->names[t->n_values++] = r->out[i].name;
+    }
+    return batches_all_used(&t->data, t->n_graphs, t->graphs);
+}
+
+/* Files, plans, store, sessions. The model is needed no longer than this. */
+static int prepare(training *t, weft_model *m) {
+    const options *o = t->o;
+    weft_error error = {0};
+    int status = check_outputs(o);
+    if (status < 0) status = open_data(t, m);
+    if (status < 0) status = open_validation(t, m);
+    if (status >= 0) return status;
+    if (!(t->store = tool_store(m, o, &status))) return status;
+    if (!tool_keep_mode(m, WEFT_TRAIN)) return tool_fail("%s: the model has no training graph", o->model);
+    if (!(t->plan = tool_compile(m, o, NULL, 0, &status))) return status;
+    if ((status = bind_graphs(t, m)) >= 0) return status;
+    if (o->lr > 0 && weft_store_set_lr(t->store, NULL, o->lr, &error)) return tool_error(&error);
+    if (!(t->session = weft_session_open(t->plan, t->store, &error))) return tool_error(&error);
+    if (t->has_val) status = sweep_attach(&t->val, t->store);
+    if (status >= 0) return status;
+    return progress_open(&t->progress, o->log, t->steps, t->n_values, t->names);
+}
+
+/* ---- steps ---- */
+
+static int check_numbers(const training *t) {
+    for (int i = 0; i < t->n_values; i++)
+        if (!isfinite(t->values[i]) && !t->o->keep_going) {
+            tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going goes on)",
+                      (long long)t->progress.step, t->names[i], t->values[i]);
+            return EXIT_WRONG;
+        }
+    return -1;
+}
+
+static int one_step(training *t, int64_t epoch) {
+    int64_t rows = 0;
+    memset(t->values, 0, sizeof t->values);
+    for (int64_t k = 0; k < t->micro; k++) {
+        if (t->data.n && !batches_next(&t->data)) return tool_fail("the data ended inside an epoch");
+        if (!t->data.n) t->data.rows = t->data.batch;
+        rows += t->data.rows;
+        for (int g = 0, at = 0; g < t->n_graphs; g++) {
+            int status = graph_run_once(&t->graphs[g], t->session, &t->data);
+            if (status >= 0) return status;
+            for (int i = 0; i < t->graphs[g].n_out && at < t->n_values; i++)
+                t->values[at++] += (double)t->graphs[g].values[i] / (double)t->micro;
+        }
+    }
+    int status = progress_step(&t->progress, epoch, rows, t->values);
+    return status >= 0 ? status : check_numbers(t);
+}
+
+static int validate(training *t, int64_t epoch) {
+    double means[RUN_MAX_PORTS] = {0};
+    const char *names[RUN_MAX_PORTS];
+    int64_t samples;
+    for (int i = 0; i < t->val.run[0].n_out; i++) names[i] = t->val.run[0].out[i].name;
+    int status = sweep_means(&t->val, means, &samples);
+    return status >= 0 ? status : progress_validation(&t->progress, epoch, t->val.run[0].n_out, names, means);
+}
+
+static int all_steps(training *t) {
+    int status = -1;
+    for (int64_t step = 0; status < 0 && step < t->steps && !interrupted; step++) {
+        int64_t epoch = step / t->steps_per_epoch, within = step % t->steps_per_epoch;
+        if (within == 0 && t->data.loader) weft_loader_epoch(t->data.loader, epoch);
+        status = one_step(t, epoch + 1);
+        bool ends = within == t->steps_per_epoch - 1 || step == t->steps - 1;
+        if (status < 0 && ends && t->has_val) status = validate(t, epoch + 1);
+    }
+    return status;
+}
+
+static int finish(training *t) {
+    weft_error error = {0};
+    if (t->o->output && weft_weights_save(t->store, t->o->output, t->o->training, &error)) return tool_error(&error);
+    double seconds = clock_seconds() - t->progress.start;
+    printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", interrupted ? "interrupted after" : "trained",
+           (long long)t->progress.step, (long long)t->progress.samples, seconds,
+           t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)", t->o->output ? t->o->output : "");
+    if (fflush(stdout)) return tool_fail("standard output: writing failed");
+    return interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
+}
+
+static void close_all(training *t) {
+    weft_session_close(t->session);
+    if (t->has_val) sweep_close(&t->val);
+    weft_plan_free(t->plan);
+    weft_store_free(t->store);
+    batches_free(&t->data);
+}
+
+int train_run(const options *o) {
+    int status = EXIT_FINE;
+    training *t = calloc(1, sizeof *t);
+    weft_model *m = t ? tool_load(o, &status) : NULL;
+    if (!t) return tool_fail("memory could not be had");
+    if (m) {
+        t->o = o;
+        status = prepare(t, m);
+        weft_model_free(m);
+        if (status < 0) {
+            signal(SIGINT, on_interrupt);
+            status = all_steps(t);
+            int closed = progress_close(&t->progress);
+            if (status < 0) status = closed;
+            if (status < 0) status = finish(t);
+        }
+        close_all(t);
+    }
+    free(t);
+    return status;
+}
