@@ -158,5 +158,6 @@ bool pass_autodiff(weft_graph *g, double seed) {
         if (n->op == &weft_op_gradients && !expand_gradients(n)) return false;
         if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(n, seed)) return false;
     }
+    g->is_expanded = true;
     return true;
 }

@@ -118,6 +118,7 @@ struct weft_graph {
     int next_id;
     int next_random; /* ordinal of the next random call */
     bool building_backward, building_update; /* stamps nodes */
+    bool is_expanded; /* autodiff has run */
 };
 
 struct weft_model {

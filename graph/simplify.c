@@ -77,7 +77,7 @@ static weft_node *seen_before(seen_table *t, weft_node *n) {
 static bool is_dead(const weft_node *n) {
     if (n->op->flags & (OP_EFFECT | OP_RANDOM)) return false;
     for (int k = 0; k < n->n_out; k++)
-        if (n->out[k].uses) return false;
+        if (n->out[k].uses || (n->out[k].variable && !(n->op->flags & OP_IS_VARIABLE))) return false;
     return true;
 }
 

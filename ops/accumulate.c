@@ -1,13 +1,19 @@
-/* accumulate.c - total += more, in place: gradients of micro-batches. */
+/* accumulate.c - total += more, in place: gradients of micro-batches. The result is the total from there on: in a
+ * session it is the operand's own memory. */
 #include "ops/update.h"
 
 static bool infer(op_call *c) {
-    return infer_update(c, 2, 0);
+    if (!infer_update(c, 2, 0)) return false;
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
 }
 
 static weft_status reference(const kernel_call *c) {
-    for (int64_t i = 0; i < type_elements(&c->in[0].type); i++)
+    for (int64_t i = 0; i < type_elements(&c->in[0].type); i++) {
         flat_set(&c->in[0], i, flat_get(&c->in[0], i) + flat_get(&c->in[1], i));
+        flat_set(&c->out[0], i, flat_get(&c->in[0], i));
+    }
     return WEFT_OK;
 }
 

@@ -42,6 +42,7 @@ const weft_op weft_op_broadcast_to = {
     .attrs = attrs,
     .strided_in = 1,
     .infer = infer,
+    .simplify = simplify_same_type,
     .gradient = gradient,
     .reference = reference_view,
     .view = view,

@@ -40,6 +40,7 @@ const weft_op weft_op_cast = {
     .attrs_bytes = sizeof(cast_attrs),
     .attrs = attrs,
     .infer = infer,
+    .simplify = simplify_same_type,
     .gradient = gradient,
     .scalar = scalar,
     .samples = (const op_sample[]){{"u8[2,3]", "dtype=f32", .out = "f32[2,3]", .below = 256},

@@ -11,6 +11,18 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
         if (wanted[i]) din[i] = sum_to(weft_mul(dout[0], n->in[1 - i]), n->in[i]);
 }
 
+/* x * 1 is x; x * c is scale, which needs no second operand. */
+static weft_value *simplify(weft_node *n) {
+    double c;
+    for (int i = 0; i < 2; i++) {
+        weft_value *same = simplify_neutral(n, i, 1);
+        if (same) return same;
+        if (constant_value(n->in[1 - i], &c) && type_equal(&n->in[i]->type, &n->out[0].type))
+            return weft_scale(n->in[i], c);
+    }
+    return NULL;
+}
+
 const weft_op weft_op_mul = {
     .name = "mul",
     .summary = "a * b",
@@ -18,6 +30,7 @@ const weft_op weft_op_mul = {
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES,
     .infer = infer_broadcast,
+    .simplify = simplify,
     .gradient = gradient,
     .scalar = scalar,
     .samples = (const op_sample[]){{"f32[2,3], f32[3]", .out = "f32[2,3]"},

@@ -18,6 +18,10 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = dout[0];
 }
 
+static weft_value *simplify(weft_node *n) {
+    return ((const number_attrs *)n->attrs)->value == 0 ? n->in[0] : NULL;
+}
+
 const weft_op weft_op_offset = {
     .name = "offset",
     .summary = "x + amount",
@@ -27,6 +31,7 @@ const weft_op weft_op_offset = {
     .attrs_bytes = sizeof(number_attrs),
     .attrs = attrs,
     .infer = infer_same,
+    .simplify = simplify,
     .gradient = gradient,
     .scalar = scalar,
     .samples = (const op_sample[]){{"f32[2,3]", "amount=0.25", .out = "f32[2,3]"},

@@ -158,6 +158,16 @@ bool infer_compare(op_call *c) {
     return true;
 }
 
+weft_value *simplify_same_type(weft_node *n) {
+    return type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL;
+}
+
+weft_value *simplify_neutral(weft_node *n, int i, double neutral) {
+    double value;
+    if (!type_equal(&n->in[i]->type, &n->out[0].type)) return NULL;
+    return constant_value(n->in[1 - i], &value) && value == neutral ? n->in[i] : NULL;
+}
+
 bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape) {
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
         return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are possible", op, ndim,

@@ -28,6 +28,12 @@ weft_status reference_view(const kernel_call *c);
 /* Two operands of one type, any; the result bool. */
 bool infer_compare(op_call *c);
 
+/* ---- algebra, for `simplify` ---- */
+/* The operand when the result has its type: reshape, broadcast_to, slice and cast to what x is already. */
+weft_value *simplify_same_type(weft_node *n);
+/* Operand i when operand `1 - i` is the constant `neutral` and i has the result's type: x + 0, x * 1. */
+weft_value *simplify_neutral(weft_node *n, int i, double neutral);
+
 /* ---- shapes in attributes ---- */
 /* Copies a caller's shape into an attribute (WEFT_BATCH stays symbolic); false after recording the error. */
 bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape);

@@ -101,6 +101,7 @@ const weft_op weft_op_reshape = {
     .attrs = attrs,
     .strided_in = 1,
     .infer = infer,
+    .simplify = simplify_same_type,
     .gradient = gradient,
     .reference = reference,
     .view = view,

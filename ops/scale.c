@@ -17,6 +17,10 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_scale(dout[0], ((const number_attrs *)n->attrs)->value);
 }
 
+static weft_value *simplify(weft_node *n) {
+    return ((const number_attrs *)n->attrs)->value == 1 ? n->in[0] : NULL;
+}
+
 const weft_op weft_op_scale = {
     .name = "scale",
     .summary = "factor * x",
@@ -26,6 +30,7 @@ const weft_op weft_op_scale = {
     .attrs_bytes = sizeof(number_attrs),
     .attrs = attrs,
     .infer = infer_same,
+    .simplify = simplify,
     .gradient = gradient,
     .scalar = scalar,
     .samples = (const op_sample[]){{"f32[2,3]", "factor=0.25", .out = "f32[2,3]"},

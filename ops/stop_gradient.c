@@ -12,6 +12,11 @@ static double scalar(const double *x, const void *attrs) {
     return x[0];
 }
 
+/* Once gradients are made it is nothing. */
+static weft_value *simplify(weft_node *n) {
+    return n->graph->is_expanded ? n->in[0] : NULL;
+}
+
 const weft_op weft_op_stop_gradient = {
     .name = "stop_gradient",
     .summary = "x, through which no gradient flows",
@@ -19,6 +24,7 @@ const weft_op weft_op_stop_gradient = {
     .max_in = 1,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,
     .infer = infer,
+    .simplify = simplify,
     .scalar = scalar,
     .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"}, {"i64[3]", .out = "i64[3]"}, {0}},
 };

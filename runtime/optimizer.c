@@ -155,8 +155,7 @@ static weft_value *bucket(program *p, const weft_node *n, weft_variable *s) {
         return &b->out[0];
     }
     weft_value *sum = variable_value(g, total);
-    node_new(g, &weft_op_accumulate, 2, (weft_value *[]){sum, &b->out[0]}, NULL);
-    return sum;
+    return node_value(g, &weft_op_accumulate, 2, (weft_value *[]){sum, &b->out[0]}, NULL);
 }
 
 static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **parts, int n_parts) {

@@ -95,5 +95,7 @@ uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_
 /* The memory of a variable in a store, NULL when there is none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
 uint64_t store_seed(const weft_store *store);
+const weft_env *store_env(const weft_store *store);
+bool store_has_parameter(const weft_store *store, const char *path); /* false for state, and for no such path */
 
 #endif

@@ -202,3 +202,13 @@ void *store_memory(const weft_store *s, const char *path, const tensor_type *typ
 uint64_t store_seed(const weft_store *s) {
     return s->seed;
 }
+
+const weft_env *store_env(const weft_store *s) {
+    return &s->env;
+}
+
+bool store_has_parameter(const weft_store *s, const char *path) {
+    for (int i = 0; i < s->n_entries; i++)
+        if (strcmp(s->entries[i].path, path) == 0) return s->entries[i].kind == VARIABLE_PARAMETER;
+    return false;
+}

@@ -58,7 +58,10 @@ static weft_model *random_model(uint64_t seed, bool trains) {
         p.values[p.n++] = weft_input(g, i ? "b" : "a", WEFT_F32, 2, (int64_t[]){ROWS, COLUMNS});
     int count = 5 + (int)(random_bits(&r) % 30);
     WEFT_GRAPH_SCOPE(g, "net")
-        for (int i = 0; i < count; i++) p.values[p.n++] = grow(&p, &r);
+        for (int i = 0; i < count; i++) {
+            weft_value *v = grow(&p, &r);
+            p.values[p.n++] = v;
+        }
     weft_value *loss = weft_mean(weft_square(weft_tanh(p.values[p.n - 1])), 0, NULL, false);
     weft_output(any(&p, &r), "some");
     weft_output(loss, "loss");

@@ -44,8 +44,8 @@ static bool is_pointwise(const weft_node *n) {
 static draw_kind kind_of(const weft_node *n) {
     if (!n) return KIND_OUTPUT;
     if (n->op == &weft_op_input) return KIND_INPUT;
-    if (n->op == &weft_op_minimize || n->op == &weft_op_gradients || n->is_update) return KIND_TRAINING;
     if (n->op->flags & OP_VARIABLE) return KIND_STATE;
+    if (n->op == &weft_op_minimize || n->op == &weft_op_gradients || n->is_update) return KIND_TRAINING;
     if (n->is_backward) return KIND_BACKWARD;
     if (n->op->flags & OP_RANDOM) return KIND_RANDOM;
     if (reads_parameter(n)) return KIND_LAYER;
@@ -67,12 +67,14 @@ static const struct subgraph_look *look_of(const scene *s, const weft_model *m, 
     while (s->boxes[box].depth > 1) box = s->boxes[box].parent;
     const char *top = s->boxes[box].path;
     size_t length = strlen(top);
+    static const struct subgraph_look none = {"#666666", "#f4f4f4"};
     int place = 0;
     for (const weft_variable *v = m->variables, *last = NULL; v; last = v, v = v->next) {
         if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1)) place++; /* the next subgraph begins */
-        if (strncmp(v->path, top, length) == 0 && v->path[length] == '/') break;
+        if (strncmp(v->path, top, length) == 0 && v->path[length] == '/')
+            return &subgraph_looks[place % SUBGRAPH_LOOKS];
     }
-    return &subgraph_looks[place % SUBGRAPH_LOOKS];
+    return &none; /* no parameters below it */
 }
 
 /* ---- labels ---- */
@@ -84,6 +86,12 @@ static void type_label(text *t, const tensor_type *type) {
     for (int i = 0; i < type->ndim; i++) text_add(t, i ? "\xc3\x97%lld" : "%lld", (long long)type->shape[i]);
 }
 
+/* Ones say nothing but for a padding; out channels and kernel stand in the weight's shape. */
+static bool is_telling(const char *name, int64_t number) {
+    if (strcmp(name, "out") == 0 || strcmp(name, "kernel") == 0) return false;
+    return number > 1 || (number == 1 && strcmp(name, "pad") == 0);
+}
+
 /* The attributes a reader looks for: "stride 2 pad 1"; shapes stand on the edges already. */
 static void attrs_label(text *t, const weft_node *n) {
     int shown = 0;
@@ -91,13 +99,12 @@ static void attrs_label(text *t, const weft_node *n) {
         const char *at = (const char *)n->attrs + a->offset;
         const attr_ints *ints = (const attr_ints *)at;
         const char *gap = shown ? " " : "\n";
-        bool same = true;
-        for (int i = 1; a->kind == ATTR_INTS && i < ints->n; i++) same = same && ints->v[i] == ints->v[0];
-        if (a->kind == ATTR_REAL && *(const double *)at) text_add(t, "%s%s %g", gap, a->name, *(const double *)at);
-        else if (a->kind == ATTR_INT && *(const int64_t *)at)
-            text_add(t, "%s%s %lld", gap, a->name, (long long)*(const int64_t *)at);
-        else if (a->kind == ATTR_INTS && ints->n && same && ints->v[0] > 0 && a->max != INT64_MAX)
-            text_add(t, "%s%s %lld", gap, a->name, (long long)ints->v[0]);
+        bool same = a->kind == ATTR_INTS && ints->n && a->max != INT64_MAX;
+        for (int i = 1; same && i < ints->n; i++) same = ints->v[i] == ints->v[0];
+        double real = a->kind == ATTR_REAL ? *(const double *)at : 0;
+        int64_t number = a->kind == ATTR_INT ? *(const int64_t *)at : same ? ints->v[0] : 0;
+        if (real >= 1e-4 || real <= -1e-4) text_add(t, "%s%s %g", gap, a->name, real); /* no epsilons */
+        else if (is_telling(a->name, number)) text_add(t, "%s%s %lld", gap, a->name, (long long)number);
         else continue;
         shown++;
     }
@@ -111,6 +118,15 @@ static void weights_label(text *t, const weft_node *n) {
                                                                            : v->variable->path
                                          : "weight");
         type_label(t, &v->type);
+    }
+}
+
+/* A path over several lines: long ones would make wide nodes. */
+static void path_label(text *t, const char *path) {
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p, "/");
+        text_add(t, "\n%.*s%s", (int)n, p, p[n] ? "/" : "");
+        p += n + (p[n] == '/');
     }
 }
 
@@ -131,7 +147,7 @@ static void node_label(text *t, const scene *s, const scene_item *i) {
         for (int k = 0; k < n->n_body && k < 6; k++)
             text_add(t, k % 3 ? ", %s" : k ? ",\n%s" : ":\n%s", n->body[k]->op->name);
         if (n->n_body > 6) text_add(t, ", ...");
-        if (n->variable && n->op->flags & OP_VARIABLE) text_add(t, "\n%s", n->variable->path);
+        if (n->variable && n->op->flags & OP_VARIABLE) path_label(t, n->variable->path);
         if (!n->is_backward) weights_label(t, n);
         attrs_label(t, n);
     }
@@ -247,12 +263,18 @@ static void draw_edge(drawing *d, const scene_edge *e) {
 }
 
 static void draw_legend(drawing *d) {
+    enum { PER_ROW = 3 };
     text t = {0};
-    text_add(&t, "<table border=\"0\" cellborder=\"0\" cellspacing=\"3\"><tr><td><b>colours</b></td></tr>");
-    for (int k = 0; k < KINDS; k++)
-        if (d->used[k])
-            text_add(&t, "<tr><td border=\"1\" bgcolor=\"%s\">%s</td></tr>", looks[k].fill, looks[k].what);
-    text_add(&t, "<tr><td>on edges: shapes (f32 unless said)</td></tr></table>");
+    int shown = 0;
+    text_add(&t, "<table border=\"0\" cellborder=\"0\" cellspacing=\"3\">");
+    for (int k = 0; k < KINDS; k++) {
+        if (!d->used[k]) continue;
+        text_add(&t, "%s", shown % PER_ROW ? "" : shown ? "</tr><tr>" : "<tr>");
+        text_add(&t, "<td border=\"1\" bgcolor=\"%s\">%s</td>", looks[k].fill, looks[k].what);
+        shown++;
+    }
+    text_add(&t, "%s<tr><td colspan=\"%d\">on edges: shapes, f32 unless said</td></tr></table>", shown ? "</tr>" : "",
+             PER_ROW);
     char *all = text_take(&t);
     char *html = all ? agstrdup_html(d->g, all) : NULL;
     free(all);

@@ -6,11 +6,26 @@
 
 /* ---- items and boxes ---- */
 
+/* Marks (in item_of, by value id, 0 for wanted) what outputs and training depend on: the forward view leaves the
+ * rest out, which is what only moves state. */
+static void mark_wanted(scene *s) {
+    for (const graph_output *o = s->graph->outputs; o; o = o->next) s->item_of[o->value->id] = 0;
+    for (const weft_node *n = s->graph->last; n; n = n->prev) {
+        bool wanted = n->op == &weft_op_minimize;
+        for (int k = 0; k < n->n_out; k++) wanted = wanted || s->item_of[n->out[k].id] == 0;
+        for (int i = 0; wanted && i < n->n_in; i++)
+            if (n->in[i]) s->item_of[n->in[i]->id] = 0;
+        if (wanted && n->n_out) s->item_of[n->out[0].id] = 0;
+    }
+}
+
 /* Parameters are named in the boxes and labels of those that read them; scalars and state would only clutter. */
 static bool is_drawn(const scene *s, const weft_node *n) {
     if (n->op == &weft_op_parameter) return false;
     if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
-    return s->all || !(n->is_backward || n->is_update || n->op == &weft_op_state || n->op == &weft_op_assign);
+    if (s->all) return true;
+    if (n->is_backward || n->is_update || n->op == &weft_op_state || n->op == &weft_op_assign) return false;
+    return n->n_out == 0 || s->item_of[n->out[0].id] >= 0;
 }
 
 static int box_new(scene *s, int parent, const char *name, const char *path) {
@@ -71,10 +86,14 @@ static bool collect(scene *s) {
     s->item_of = arena_new_array(&s->arena, (size_t)ids, sizeof *s->item_of);
     if (!s->items || !s->boxes || !s->units || !s->unit_of || !s->item_of) return false;
     for (int i = 0; i < ids; i++) s->item_of[i] = -1;
+    mark_wanted(s);
     box_new(s, -1, "", "");
-    for (const weft_node *n = s->graph->first; n; n = n->next)
-        if (is_drawn(s, n))
+    for (const weft_node *n = s->graph->first; n; n = n->next) {
+        bool drawn = is_drawn(s, n);
+        for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark has served */
+        if (drawn)
             item_new(s, box_of(s, n->scope, n->is_update ? "update" : n->is_backward ? "backward" : ""), n, NULL);
+    }
     for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
     return true;
 }

@@ -19,6 +19,17 @@ ALL(avg_pool2d)
 ALL(avg_pool2d_backward)
 ALL(adaptive_avg_pool2d)
 ALL(adaptive_avg_pool2d_backward)
+/* reductions */
+ALL(reduce_sum)
+ALL(reduce_argmax)
+/* shape */
+ALL(copy_permute)
+ALL(copy_slice)
+ALL(copy_broadcast_to)
+ALL(copy_reshape)
+ALL(copy_reorder)
+ALL(copy_concat)
+ALL(copy_pad)
 /* random */
 ALL(random_uniform)
 ALL(random_normal)

@@ -257,9 +257,9 @@ void onednn_free(onednn *o) {
 
 /* ---- runs ---- */
 
-/* Points a memory object; the same pointer again costs nothing (a new one may make oneDNN clear the padding). */
+/* Points a memory object. */
 static dnnl_status_t point(place *p, void *at) {
-    if (!p->memory || !at || p->at == at) return dnnl_success;
+    if (!p->memory || !at || p->at == at) return dnnl_success; /* operands seldom move between runs */
     dnnl_status_t s = dnnl_memory_set_data_handle(p->memory, at);
     if (s == dnnl_success) p->at = at;
     return s;

@@ -85,10 +85,18 @@ static view head_of(const tensor *t, int64_t b, int64_t h, int heads, int rows) 
     return (view){(float *)t->data + b * t->stride[0] + h * t->stride[heads], t->stride[rows], t->stride[3]};
 }
 
+/* Rows of a head lie far apart (3 H D floats in a fused projection), too far for the processor to guess: asking for
+ * the row after next few hides most of the wait. */
+static inline void fetch_ahead(const float *row, int64_t step, int64_t d) {
+    enum { AHEAD = 6, LINE = 16 };
+    for (int64_t k = 0; k < d; k += LINE) __builtin_prefetch(row + AHEAD * step + k);
+}
+
 /* Rows first .. first + count of x, times factor, packed; zeros up to BLOCK rows. */
 static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float factor, float *to) {
     for (int64_t i = 0; i < count; i++) {
         const float *from = x.data + (first + i) * x.row;
+        fetch_ahead(from, x.row, d);
         if (x.column == 1)
             for (int64_t k = 0; k < d; k++) to[i * d + k] = from[k] * factor;
         else
@@ -104,6 +112,7 @@ static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, flo
         for (int64_t i = 0; i < count; i++) {
             float *row = to + c * room + i * GEMM_NR;
             const float *from = x.data + i * x.row + c * x.column;
+            fetch_ahead(from, x.row, width);
             for (int64_t k = 0; k < width; k++) row[k] = from[k * x.column];
             for (int64_t k = width; k < GEMM_NR; k++) row[k] = 0;
         }
@@ -115,6 +124,7 @@ static void pack_transposed(view x, const sizes *z, float *to) {
     for (int64_t j = 0; j < z->sp; j++) {
         float *column = to + j / GEMM_NR * GEMM_NR * z->d + j % GEMM_NR;
         const float *from = x.data + j * x.row;
+        fetch_ahead(from, x.row, z->d);
         for (int64_t k = 0; k < z->d; k++) column[k * GEMM_NR] = j < z->s ? from[k * x.column] : 0;
     }
 }

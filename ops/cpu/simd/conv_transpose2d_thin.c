@@ -1,4 +1,4 @@
-/* conv_transpose2d_thin.c - transposed convolution into few channels (out kh kw <= 96), f32, channels-last: a
+/* conv_transpose2d_thin.c - transposed convolution into at most 4 channels, f32, channels-last: a
  * generator's last layer, and the gradient of an image through a first convolution.
  *
  * oneDNN's backward-data convolution fills vectors with output channels, so 1 or 3 of them leave it at 20 to 70
@@ -23,7 +23,7 @@ enum { LANES = 8, TALL = 4 };
 #else
 enum { LANES = 4, TALL = 4 };
 #endif
-enum { WIDE = 3, MAX_COLUMNS = 96 };
+enum { WIDE = 3, MAX_OUT = 4, MAX_COLUMNS = 96, ENOUGH_PIXELS = 56 };
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
 
@@ -49,28 +49,32 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     if (!is_f32(n->in[0], true) || !is_f32(&n->out[0], true)) return "images must be f32 and channels-last";
     if (!is_f32(n->in[1], false)) return "the weight must be f32 and row-major";
     if (a->groups != 1 || a->dilation.v[1] != 1) return "only without groups and horizontal dilation";
-    if (a->kernel.v[0] > MAX_COLUMNS || a->kernel.v[1] > MAX_COLUMNS || a->out > MAX_COLUMNS ||
-        columns_of(a) > MAX_COLUMNS)
-        return "not thin: out kh kw is more than 96";
+    if (a->out > MAX_OUT || a->kernel.v[0] > MAX_COLUMNS || a->kernel.v[1] > MAX_COLUMNS || columns_of(a) > MAX_COLUMNS)
+        return "not thin: more than 4 channels or out kh kw above 96";
     if (n->in[0]->type.shape[0] < env->threads) return "fewer images than threads";
     return NULL;
 }
 
-/* The weight as [C, padded columns], and for each thread the products of a row of pixels. */
+/* The weight as [C, padded columns], and for each thread the products of some rows of pixels: short rows are taken
+ * together, so that few pixels are left over by the tall blocks. */
 static int64_t weight_floats(const conv_attrs *a, int64_t channels) {
     return (channels * padded_columns(a) + 15) / 16 * 16;
 }
 
-static int64_t row_floats(const conv_attrs *a, int64_t width) {
-    return ((width + TALL) * padded_columns(a) + 15) / 16 * 16;
+static int64_t rows_at_once(int64_t width) {
+    return (ENOUGH_PIXELS + width - 1) / width;
+}
+
+static int64_t products_floats(const conv_attrs *a, int64_t width) {
+    return (rows_at_once(width) * width * padded_columns(a) + 15) / 16 * 16;
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     const int64_t *x = n->in[0]->type.shape;
-    return (size_t)(weight_floats(n->attrs, x[1]) + env->threads * row_floats(n->attrs, x[3])) * sizeof(float);
+    return (size_t)(weight_floats(n->attrs, x[1]) + env->threads * products_floats(n->attrs, x[3])) * sizeof(float);
 }
 
-/* ---- the product of a row ---- */
+/* ---- the product of some rows ---- */
 
 /* [C][out][ky][kx] -> [C][ky][kx][out], zeros behind. */
 static void arrange_weight(const conv_attrs *a, const float *w, int64_t channels, float *to) {
@@ -105,12 +109,12 @@ static inline __attribute__((always_inline)) void block_any(const float *x, int6
         else block(x, channels, w, padded, to, tall, 1);
 }
 
-/* pixels x[width][channels] -> to[width][padded] */
-static void row_product(const float *x, int64_t width, int64_t channels, const float *w, int64_t padded, float *to) {
+/* x[pixels][channels] -> to[pixels][padded] */
+static void product(const float *x, int64_t pixels, int64_t channels, const float *w, int64_t padded, float *to) {
     int64_t i = 0;
-    for (; i + TALL <= width; i += TALL)
+    for (; i + TALL <= pixels; i += TALL)
         block_any(x + i * channels, channels, w, padded, to + i * padded, TALL, padded / LANES);
-    for (; i < width; i++) block_any(x + i * channels, channels, w, padded, to + i * padded, 1, padded / LANES);
+    for (; i < pixels; i++) block_any(x + i * channels, channels, w, padded, to + i * padded, 1, padded / LANES);
 }
 
 /* ---- adding the products where they belong ---- */
@@ -146,9 +150,12 @@ static void one_image(const kernel_call *c, const float *w, float *products, int
     const float *x = (const float *)c->in[0].data + n * in[1] * in[2] * in[3];
     float *image = (float *)c->out[0].data + n * out[1] * out[2] * out[3];
     fill(image, out[2] * out[3], c->n_in == 3 ? c->in[2].data : NULL, out[1]);
-    for (int64_t y = 0; y < in[2]; y++) {
-        row_product(x + y * in[3] * in[1], in[3], in[1], w, padded_columns(a), products);
-        add_row(a, products, y, in[3], image, out[2], out[3] * out[1]);
+    int64_t padded = padded_columns(a), step = rows_at_once(in[3]);
+    for (int64_t y = 0; y < in[2]; y += step) {
+        int64_t rows = y + step < in[2] ? step : in[2] - y;
+        product(x + y * in[3] * in[1], rows * in[3], in[1], w, padded, products);
+        for (int64_t i = 0; i < rows; i++)
+            add_row(a, products + i * in[3] * padded, y + i, in[3], image, out[2], out[3] * out[1]);
     }
 }
 
@@ -156,14 +163,14 @@ static weft_status run(void *state, const kernel_call *c) {
     (void)state;
     const conv_attrs *a = c->attrs;
     const int64_t *in = c->in[0].type.shape;
-    float *w = c->workspace, *rows = w + weight_floats(a, in[1]);
-    int64_t row = row_floats(a, in[3]);
+    float *w = c->workspace, *products = w + weight_floats(a, in[1]);
+    int64_t apart = products_floats(a, in[3]);
     arrange_weight(a, c->in[1].data, in[1], w);
     /* A loop over threads, so that each knows its scratch; images are dealt out evenly. */
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int t = 0; t < c->threads; t++)
         for (int64_t n = in[0] * t / c->threads; n < in[0] * (t + 1) / c->threads; n++)
-            one_image(c, w, rows + t * row, n);
+            one_image(c, w, products + t * apart, n);
     return WEFT_OK;
 }
 

@@ -120,11 +120,11 @@ const weft_kernel SIMD(adam_update) = {
 
 static weft_status accumulate_run(void *state, const kernel_call *c) {
     (void)state;
-    float *total = c->in[0].data;
+    float *total = c->in[0].data, *out = c->out[0].data; /* the same memory in a session */
     const float *more = c->in[1].data;
     int64_t n = type_elements(&c->in[0].type);
 #pragma omp parallel for simd num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) total[i] += more[i];
+    for (int64_t i = 0; i < n; i++) out[i] = total[i] = total[i] + more[i];
     return WEFT_OK;
 }
 

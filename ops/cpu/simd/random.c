@@ -29,9 +29,20 @@ static int group_length(int64_t g, int64_t n) {
     return left < GROUP ? (int)left : GROUP;
 }
 
-static void put(float *y, const float made[GROUP], int length) {
-    if (length == GROUP) memcpy(y, made, sizeof(float) * GROUP);
-    else memcpy(y, made, sizeof(float) * (size_t)length);
+/* z[k][j] is for element 4 j + k. */
+static void interleave(const float z[4][BLOCKS], float made[GROUP]) {
+    for (int j = 0; j < BLOCKS; j++) {
+        made[4 * j] = z[0][j];
+        made[4 * j + 1] = z[1][j];
+        made[4 * j + 2] = z[2][j];
+        made[4 * j + 3] = z[3][j];
+    }
+}
+
+static void put(const float z[4][BLOCKS], float *y, int length) {
+    float made[GROUP];
+    interleave(z, length == GROUP ? y : made);
+    if (length < GROUP) memcpy(y, made, sizeof(float) * (size_t)length);
 }
 
 /* ---- uniform ---- */
@@ -46,11 +57,11 @@ static weft_status uniform_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t g = 0; g < group_count(n); g++) {
         uint32_t word[4][BLOCKS];
-        float made[GROUP];
+        float z[4][BLOCKS];
         words_of(&s, (uint64_t)g * BLOCKS, word);
-        for (int j = 0; j < BLOCKS; j++)
-            for (int k = 0; k < 4; k++) made[4 * j + k] = philox_uniform(word[k][j], low, width, below);
-        put(y + g * GROUP, made, group_length(g, n));
+        for (int k = 0; k < 4; k++)
+            for (int j = 0; j < BLOCKS; j++) z[k][j] = philox_uniform(word[k][j], low, width, below);
+        put(z, y + g * GROUP, group_length(g, n));
     }
     return WEFT_OK;
 }
@@ -60,12 +71,11 @@ const weft_kernel SIMD(random_uniform) = {
 
 /* ---- normal ---- */
 
-static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, float made[GROUP]) {
-    float z[4][BLOCKS];
-    for (int j = 0; j < BLOCKS; j++) philox_normal_pair(word[0][j], word[1][j], &z[0][j], &z[1][j]);
-    for (int j = 0; j < BLOCKS; j++) philox_normal_pair(word[2][j], word[3][j], &z[2][j], &z[3][j]);
-    for (int j = 0; j < BLOCKS; j++)
-        for (int k = 0; k < 4; k++) made[4 * j + k] = mean + std * z[k][j];
+static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, float z[4][BLOCKS]) {
+    for (int k = 0; k < 4; k += 2)
+        for (int j = 0; j < BLOCKS; j++) philox_normal_pair(word[k][j], word[k + 1][j], &z[k][j], &z[k + 1][j]);
+    for (int k = 0; k < 4; k++)
+        for (int j = 0; j < BLOCKS; j++) z[k][j] = mean + std * z[k][j];
 }
 
 static weft_status normal_run(void *state, const kernel_call *c) {
@@ -77,10 +87,10 @@ static weft_status normal_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t g = 0; g < group_count(n); g++) {
         uint32_t word[4][BLOCKS];
-        float made[GROUP];
+        float z[4][BLOCKS];
         words_of(&s, (uint64_t)g * BLOCKS, word);
-        normal_group(word, mean, std, made);
-        put(y + g * GROUP, made, group_length(g, n));
+        normal_group(word, mean, std, z);
+        put(z, y + g * GROUP, group_length(g, n));
     }
     return WEFT_OK;
 }
@@ -95,27 +105,30 @@ static const char *dropout_declines(const weft_node *n, const kernel_env *env) {
     return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
 }
 
+static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, float factor, const float *x, float *y,
+                          int length) {
+    float z[4][BLOCKS], made[GROUP];
+    for (int k = 0; k < 4; k++)
+        for (int j = 0; j < BLOCKS; j++) z[k][j] = word[k][j] < threshold ? 0.0f : factor;
+    interleave(z, made);
+    for (int i = 0; i < length; i++) y[i] = made[i] == 0.0f ? 0.0f : x[i] * made[i];
+}
+
 static weft_status dropout_run(void *state, const kernel_call *c) {
     (void)state;
     const dropout_attrs *a = c->attrs;
     philox_stream s = philox_stream_of(c->run, a->key);
     const float *x = c->in[0].data;
+    /* p = 1 drops all, which no 32-bit threshold says: the factor 0 does. */
     float *y = c->out[0].data, factor = a->p < 1 ? (float)(1 / (1 - a->p)) : 0;
     uint64_t below = dropout_threshold(a->p);
-    /* p = 1 drops all: no 32-bit threshold says so, a factor of 0 does (and `last` then drops the NaNs). */
     uint32_t threshold = below > UINT32_MAX ? UINT32_MAX : (uint32_t)below;
-    bool all = below > UINT32_MAX;
     int64_t n = type_elements(&c->out[0].type);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t g = 0; g < group_count(n); g++) {
         uint32_t word[4][BLOCKS];
-        float made[GROUP];
-        int length = group_length(g, n);
-        const float *from = x + g * GROUP;
         words_of(&s, (uint64_t)g * BLOCKS, word);
-        for (int j = 0; j < BLOCKS; j++)
-            for (int k = 0; k < 4; k++) made[4 * j + k] = word[k][j] < threshold || all ? 0.0f : factor;
-        for (int i = 0; i < length; i++) y[g * GROUP + i] = made[i] == 0.0f ? 0.0f : from[i] * made[i];
+        dropout_group(word, threshold, factor, x + g * GROUP, y + g * GROUP, group_length(g, n));
     }
     return WEFT_OK;
 }

@@ -1,0 +1,256 @@
+/* copy.c - ops that only move elements: permute, reshape, slice, broadcast_to where a view is not possible,
+ * concat, pad, and reorder between layouts. All are one strided copy: shape, strides there, strides here, any
+ * element type.
+ *
+ * Axes are put in the order of the target's memory, merged where both sides run on evenly, and the innermost
+ * ones are handled as a row (memcpy, fill or gather) or, when the source runs along another axis than the
+ * target, as a plane that is transposed block by block. Threads split rows and planes.
+ */
+#include "ops/basic_attrs.h"
+#include "ops/cpu/simd/simd.h"
+
+#include <string.h>
+
+enum {
+    PIECE = 16 * 1024,         /* elements of a row that one thread takes at least */
+    BLOCK = 16,                /* side of the squares that are transposed at once */
+    STRIP = 4 * BLOCK,         /* rows of a plane that one thread takes at least */
+    WORTH_A_THREAD = 64 * 1024 /* bytes */
+};
+
+typedef struct axis {
+    int64_t length, to, from; /* strides in elements */
+} axis;
+
+typedef struct copy_job {
+    char *to;
+    const char *from;
+    size_t width; /* bytes of an element */
+    int n;        /* outer axes: one unit of work each step */
+    axis outer[WEFT_MAX_NDIM + 2];
+    axis row;     /* along the target's memory */
+    axis across;  /* planes: along the source's memory; length 1: a row */
+    int64_t step; /* the last outer axis counts pieces of `step` elements of the row, or of `across` */
+} copy_job;
+
+#define WIDTHS(X) X(uint8_t, 1) X(uint16_t, 2) X(uint32_t, 4) X(uint64_t, 8)
+
+#define X(type, bytes)                                                                                       \
+    static void row_##bytes(type *restrict to, const type *restrict from, axis r) {                          \
+        if (r.to == 1 && r.from == 0) {                                                                      \
+            for (int64_t i = 0; i < r.length; i++) to[i] = *from;                                            \
+        } else {                                                                                             \
+            for (int64_t i = 0; i < r.length; i++) to[i * r.to] = from[i * r.from];                          \
+        }                                                                                                    \
+    }                                                                                                        \
+    /* A full square passes through registers or the stack, so that both sides see whole vectors. */         \
+    static void square_##bytes(type *restrict to, const type *restrict from, int64_t to_step,                \
+                               int64_t step) {                                                               \
+        type part[BLOCK][BLOCK];                                                                             \
+        for (int i = 0; i < BLOCK; i++)                                                                      \
+            for (int j = 0; j < BLOCK; j++) part[i][j] = from[i * step + j];                                 \
+        for (int j = 0; j < BLOCK; j++)                                                                      \
+            for (int i = 0; i < BLOCK; i++) to[j * to_step + i] = part[i][j];                                \
+    }                                                                                                        \
+    static void plane_##bytes(type *restrict to, const type *restrict from, axis r, axis a) {                \
+        for (int64_t i = 0; i < r.length; i += BLOCK)                                                        \
+            for (int64_t j = 0; j < a.length; j += BLOCK) {                                                  \
+                int64_t rows = r.length - i, across = a.length - j;                                          \
+                type *t = to + i + j * a.to;                                                                 \
+                const type *f = from + i * r.from + j;                                                       \
+                if (rows >= BLOCK && across >= BLOCK) {                                                      \
+                    square_##bytes(t, f, a.to, r.from);                                                      \
+                    continue;                                                                                \
+                }                                                                                            \
+                for (int64_t q = 0; q < across && q < BLOCK; q++)                                            \
+                    for (int64_t p = 0; p < rows && p < BLOCK; p++) t[q * a.to + p] = f[p * r.from + q];     \
+            }                                                                                                \
+    }
+WIDTHS(X)
+#undef X
+
+static void unit_copy(const copy_job *j, char *to, const char *from, axis row, axis across) {
+    if (across.length > 1) {
+        switch (j->width) {
+#define X(type, bytes)                                                                                       \
+    case bytes:                                                                                              \
+        plane_##bytes((type *)to, (const type *)from, row, across);                                          \
+        return;
+            WIDTHS(X)
+#undef X
+        }
+    }
+    if (row.to == 1 && row.from == 1) {
+        memcpy(to, from, (size_t)row.length * j->width);
+        return;
+    }
+    switch (j->width) {
+#define X(type, bytes)                                                                                       \
+    case bytes:                                                                                              \
+        row_##bytes((type *)to, (const type *)from, row);                                                    \
+        return;
+        WIDTHS(X)
+#undef X
+    }
+}
+
+/* Units [begin, end): an odometer over the outer axes, whose last one counts pieces. */
+static void units_copy(const copy_job *j, int64_t begin, int64_t end) {
+    int64_t at[WEFT_MAX_NDIM + 2], to = 0, from = 0, rest = begin, width = (int64_t)j->width;
+    int last = j->n - 1;
+    for (int k = last; k >= 0; k--) {
+        at[k] = rest % j->outer[k].length;
+        rest /= j->outer[k].length;
+        to += at[k] * j->outer[k].to;
+        from += at[k] * j->outer[k].from;
+    }
+    for (int64_t u = begin; u < end; u++) {
+        axis row = j->row, across = j->across, *cut = across.length > 1 ? &across : &row;
+        int64_t left = cut->length - at[last] * j->step;
+        cut->length = left < j->step ? left : j->step;
+        unit_copy(j, j->to + to * width, j->from + from * width, row, across);
+        for (int k = last; k >= 0; k--) {
+            to += j->outer[k].to;
+            from += j->outer[k].from;
+            if (++at[k] < j->outer[k].length) break;
+            to -= at[k] * j->outer[k].to;
+            from -= at[k] * j->outer[k].from;
+            at[k] = 0;
+        }
+    }
+}
+
+/* Axes by falling target stride, merged; returns how many (0: a single element). */
+static int axes_of(axis *list, const tensor_type *shape, const int64_t *to, const int64_t *from) {
+    int n = 0, merged = 0;
+    for (int i = 0; i < shape->ndim; i++) {
+        if (shape->shape[i] == 1) continue;
+        int k = n++;
+        for (; k > 0 && list[k - 1].to < to[i]; k--) list[k] = list[k - 1];
+        list[k] = (axis){shape->shape[i], to[i], from[i]};
+    }
+    for (int k = 0; k < n; k++) {
+        axis *m = merged ? &list[merged - 1] : NULL;
+        if (m && m->to == list[k].to * list[k].length && m->from == list[k].from * list[k].length)
+            *m = (axis){m->length * list[k].length, list[k].to, list[k].from};
+        else
+            list[merged++] = list[k];
+    }
+    return merged;
+}
+
+static void strided_copy(void *to, const int64_t *to_stride, const void *from, const int64_t *from_stride,
+                         const tensor_type *shape, int threads) {
+    copy_job j = {
+        .to = to, .from = from, .width = dtype_bytes(shape->dtype), .row = {1, 1, 1}, .across = {1, 0, 0}};
+    int n = axes_of(j.outer, shape, to_stride, from_stride);
+    if (n) j.row = j.outer[--n];
+    for (int k = n - 1; k >= 0 && j.row.to == 1 && j.row.from > 1; k--)
+        if (j.outer[k].from == 1) { /* the source runs along this one: transpose the two */
+            j.across = j.outer[k];
+            memmove(j.outer + k, j.outer + k + 1, (size_t)(--n - k) * sizeof *j.outer);
+            break;
+        }
+    const axis *cut = j.across.length > 1 ? &j.across : &j.row;
+    j.step = j.across.length > 1 ? STRIP : PIECE;
+    j.outer[n++] = (axis){(cut->length + j.step - 1) / j.step, j.step * cut->to, j.step * cut->from};
+    j.n = n;
+    int64_t units = 1, bytes = (int64_t)type_bytes(shape);
+    for (int k = 0; k < n; k++) units *= j.outer[k].length;
+    if (threads > bytes / WORTH_A_THREAD + 1) threads = (int)(bytes / WORTH_A_THREAD + 1);
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int t = 0; t < threads; t++) units_copy(&j, units * t / threads, units * (t + 1) / threads);
+}
+
+/* ---- the ops ---- */
+
+static weft_status view_run(void *state, const kernel_call *c) {
+    (void)state;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t stride[WEFT_MAX_NDIM], offset;
+    if (!c->node->op->view(c->node, x->stride, stride, &offset))
+        return error_set(c->error, WEFT_INTERNAL, "%s: no view of the operand", c->node->op->name);
+    const char *from = (const char *)x->data + offset * (int64_t)dtype_bytes(x->type.dtype);
+    strided_copy(y->data, y->stride, from, stride, &y->type, c->threads);
+    return WEFT_OK;
+}
+
+static const char *reshape_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    int64_t rows[WEFT_MAX_NDIM];
+    stride_row_major(&n->out[0].type, rows);
+    return n->out[0].has_layout && !stride_same(&n->out[0].type, n->out[0].stride, rows)
+               ? "the result is not row-major"
+               : NULL;
+}
+
+/* The result, row-major, is the operand's shape row-major as well. */
+static weft_status reshape_run(void *state, const kernel_call *c) {
+    (void)state;
+    int64_t rows[WEFT_MAX_NDIM];
+    stride_row_major(&c->in[0].type, rows);
+    strided_copy(c->out[0].data, rows, c->in[0].data, c->in[0].stride, &c->in[0].type, c->threads);
+    return WEFT_OK;
+}
+
+static weft_status reorder_run(void *state, const kernel_call *c) {
+    (void)state;
+    strided_copy(c->out[0].data, c->out[0].stride, c->in[0].data, c->in[0].stride, &c->out[0].type,
+                 c->threads);
+    return WEFT_OK;
+}
+
+static char *element_at(const tensor *t, int64_t axis, int64_t i) {
+    return (char *)t->data + i * t->stride[axis] * (int64_t)dtype_bytes(t->type.dtype);
+}
+
+static weft_status concat_run(void *state, const kernel_call *c) {
+    (void)state;
+    const tensor *y = &c->out[0];
+    int64_t axis = ((const axis_attrs *)c->attrs)->axis, at = 0;
+    if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
+    for (int i = 0; i < c->n_in; i++) {
+        const tensor *x = &c->in[i];
+        strided_copy(element_at(y, axis, at), y->stride, x->data, x->stride, &x->type, c->threads);
+        at += x->type.shape[axis];
+    }
+    return WEFT_OK;
+}
+
+/* Zeros [begin, begin + length) along the axis: a copy of one zero with strides 0. */
+static void zeros(const tensor *y, int64_t axis, int64_t begin, int64_t length, int threads) {
+    static const uint64_t zero[1] = {0};
+    static const int64_t still[WEFT_MAX_NDIM] = {0};
+    tensor_type part = y->type;
+    part.shape[axis] = length;
+    if (length) strided_copy(element_at(y, axis, begin), y->stride, zero, still, &part, threads);
+}
+
+static weft_status pad_run(void *state, const kernel_call *c) {
+    (void)state;
+    const pad_attrs *a = c->attrs;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t axis = a->axis;
+    if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
+    int64_t end = a->before + x->type.shape[axis];
+    zeros(y, axis, 0, a->before, c->threads);
+    strided_copy(element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type, c->threads);
+    zeros(y, axis, end, a->after, c->threads);
+    return WEFT_OK;
+}
+
+#define ROW(title, runs, ...)                                                                                \
+    extern const weft_op weft_op_##title;                                                                    \
+    const weft_kernel SIMD(copy_##title) = {.name = SIMD_NAME,                                               \
+                                            .op = &weft_op_##title,                                          \
+                                            .min_isa = SIMD_LEVEL,                                           \
+                                            .strided_in = ~0u,                                               \
+                                            .run = runs,                                                     \
+                                            __VA_ARGS__};
+ROW(permute, view_run)
+ROW(slice, view_run)
+ROW(broadcast_to, view_run)
+ROW(reshape, reshape_run, .declines = reshape_declines)
+ROW(reorder, reorder_run)
+ROW(concat, concat_run)
+ROW(pad, pad_run)

@@ -1,0 +1,329 @@
+/* reduce.c - sum (and mean) of f32 over any axes, argmax of f32.
+ *
+ * The operand's axes, in the order of its memory, are kept or reduced. If the innermost is reduced, results
+ * are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into chunks by
+ * shape alone, a chunk is summed in a fixed order, and the chunks of a result are added in order: the bits do
+ * not depend on the number of threads.
+ */
+#include "ops/basic_attrs.h"
+#include "ops/cpu/simd/simd.h"
+
+#include <string.h>
+
+enum {
+    LANES = 64,            /* partial sums along a row */
+    ROW_CHUNK = 16 * 1024, /* elements of a row summed together */
+    MAX_CHUNKS = 64,       /* of rows that are added to each other */
+    MIN_ROWS = 64,         /* in such a chunk */
+    COLUMNS = 1024,        /* of a row that are handled together */
+    WORTH_A_THREAD = 16 * 1024,
+};
+
+typedef struct axis {
+    int64_t length, in, out; /* strides; out is 0 for reduced axes */
+} axis;
+
+typedef struct axis_list {
+    int n;
+    axis at[WEFT_MAX_NDIM];
+    int64_t count; /* product of the lengths */
+} axis_list;
+
+typedef struct reduction {
+    const float *x;
+    float *y, *partial;
+    axis_list kept, reduced; /* without `inner` */
+    axis inner;
+    bool inner_is_reduced;
+    int64_t chunks, chunk; /* chunks of a result; their length in rows, or elements of the inner axis */
+    int64_t tiles;         /* of COLUMNS, when the inner axis is kept */
+    float factor;
+} reduction;
+
+static void list_add(axis_list *l, axis a) {
+    axis *last = l->n ? &l->at[l->n - 1] : NULL;
+    if (last && last->in == a.in * a.length && last->out == a.out * a.length)
+        *last = (axis){last->length * a.length, a.in, a.out};
+    else
+        l->at[l->n++] = a;
+    l->count *= a.length;
+}
+
+static int64_t list_offset(const axis_list *l, int64_t i, int64_t *out) {
+    int64_t in = 0;
+    *out = 0;
+    for (int k = l->n - 1; k >= 0; k--) {
+        int64_t at = i % l->at[k].length;
+        i /= l->at[k].length;
+        in += at * l->at[k].in;
+        *out += at * l->at[k].out;
+    }
+    return in;
+}
+
+/* From strides alone, so that workspace and run agree. */
+static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *x, const int64_t *stride,
+                           const int64_t *y_stride) {
+    const sum_attrs *a = n->attrs;
+    unsigned mask = sum_axes(a, x->ndim);
+    axis sorted[WEFT_MAX_NDIM];
+    bool is_reduced[WEFT_MAX_NDIM];
+    int count = 0, y_axis = 0;
+    for (int i = 0; i < x->ndim; i++) {
+        bool reduced = mask >> i & 1;
+        axis next = {x->shape[i], stride[i], reduced ? 0 : y_stride[y_axis]};
+        if (!reduced || a->keep) y_axis++;
+        if (x->shape[i] == 1) continue;
+        int k = count++;
+        for (; k > 0 && sorted[k - 1].in < next.in; k--) {
+            sorted[k] = sorted[k - 1];
+            is_reduced[k] = is_reduced[k - 1];
+        }
+        sorted[k] = next;
+        is_reduced[k] = reduced;
+    }
+    *r = (reduction){.kept.count = 1, .reduced.count = 1, .inner = {1, 1, 1}, .factor = 1};
+    for (int k = 0; k < count; k++) list_add(is_reduced[k] ? &r->reduced : &r->kept, sorted[k]);
+    int64_t summed = r->reduced.count;
+    if (count) {
+        r->inner_is_reduced = is_reduced[count - 1];
+        axis_list *l = r->inner_is_reduced ? &r->reduced : &r->kept;
+        r->inner = l->at[--l->n];
+        l->count /= r->inner.length;
+    }
+    if (a->mean) r->factor = 1.0f / (float)summed;
+    if (r->inner_is_reduced) {
+        r->chunk = ROW_CHUNK;
+        r->chunks = r->reduced.count * ((r->inner.length + ROW_CHUNK - 1) / ROW_CHUNK);
+        r->tiles = 1;
+    } else {
+        r->chunk = (r->reduced.count + MAX_CHUNKS - 1) / MAX_CHUNKS;
+        if (r->chunk < MIN_ROWS) r->chunk = MIN_ROWS;
+        r->chunks = (r->reduced.count + r->chunk - 1) / r->chunk;
+        r->tiles = (r->inner.length + COLUMNS - 1) / COLUMNS;
+    }
+}
+
+/* ---- along rows ---- */
+
+static float row_sum(const float *restrict x, int64_t stride, int64_t n) {
+    float lane[LANES] = {0};
+    int64_t i = 0;
+    if (stride == 1)
+        for (; i + LANES <= n; i += LANES)
+            for (int j = 0; j < LANES; j++) lane[j] += x[i + j];
+    for (int j = 0; i < n; i++, j = (j + 1) % LANES) lane[j] += x[i * stride];
+    for (int half = LANES / 2; half; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
+    return lane[0];
+}
+
+/* Chunk `i` of result `m`. */
+static float chunk_sum(const reduction *r, const float *x, int64_t i) {
+    int64_t pieces = r->chunks / r->reduced.count, none;
+    int64_t begin = i % pieces * r->chunk, left = r->inner.length - begin;
+    const float *row = x + list_offset(&r->reduced, i / pieces, &none) + begin * r->inner.in;
+    return row_sum(row, r->inner.in, left < r->chunk ? left : r->chunk);
+}
+
+static void result_sum(const reduction *r, int64_t m) {
+    int64_t out;
+    const float *x = r->x + list_offset(&r->kept, m, &out);
+    double sum = 0;
+    for (int64_t i = 0; i < r->chunks; i++) sum += chunk_sum(r, x, i);
+    r->y[out] = (float)(sum * r->factor);
+}
+
+/* Few results with many chunks: chunks in parallel, then their sums in order. */
+static void results_by_chunks(const reduction *r, int threads) {
+    int64_t tasks = r->kept.count * r->chunks;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t t = 0; t < tasks; t++) {
+        int64_t out;
+        r->partial[t] = chunk_sum(r, r->x + list_offset(&r->kept, t / r->chunks, &out), t % r->chunks);
+    }
+    for (int64_t m = 0; m < r->kept.count; m++) {
+        int64_t out;
+        double sum = 0;
+        list_offset(&r->kept, m, &out);
+        for (int64_t i = 0; i < r->chunks; i++) sum += r->partial[m * r->chunks + i];
+        r->y[out] = (float)(sum * r->factor);
+    }
+}
+
+static bool by_chunks(const reduction *r) {
+    return r->inner_is_reduced && r->kept.count < 64 && r->chunks > 1;
+}
+
+/* ---- rows added to each other ---- */
+
+/* acc[j] += rows [0, n) of x, 4 at a time: fewer passes over acc, and a shorter chain of roundings. */
+static void rows_add(float *restrict acc, const float *restrict x, int64_t row, int64_t n, int64_t width) {
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const float *restrict a = x + i * row, *restrict b = a + row, *restrict c = b + row,
+                              *restrict d = c + row;
+        for (int64_t j = 0; j < width; j++) acc[j] += (a[j] + b[j]) + (c[j] + d[j]);
+    }
+    for (; i < n; i++)
+        for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j];
+}
+
+/* Narrow dense rows: as many side by side as fill LANES are one row. */
+static void narrow_rows_add(float *restrict acc, const float *restrict x, int64_t n, int64_t width) {
+    float wide[2 * LANES] = {0};
+    int64_t side = LANES / width + 1, whole = n / side;
+    rows_add(wide, x, side * width, whole, side * width);
+    for (int64_t s = 0; s < side; s++)
+        for (int64_t j = 0; j < width; j++) acc[j] += wide[s * width + j];
+    rows_add(acc, x + whole * side * width, width, n - whole * side, width);
+}
+
+static void strided_rows_add(float *acc, const float *x, int64_t row, int64_t n, int64_t step,
+                             int64_t width) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j * step];
+}
+
+/* Sums of rows [begin, end) of the reduced axes; `x` is the first column. */
+static void rows_sum(const reduction *r, float *acc, const float *x, int64_t begin, int64_t end,
+                     int64_t width) {
+    const axis one = {1, 0, 0}, *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : &one;
+    memset(acc, 0, (size_t)width * sizeof *acc);
+    while (begin < end) {
+        int64_t none, rows = run->length - begin % run->length;
+        const float *from = x + list_offset(&r->reduced, begin, &none);
+        if (rows > end - begin) rows = end - begin;
+        if (r->inner.in != 1)
+            strided_rows_add(acc, from, run->in, rows, r->inner.in, width);
+        else if (run->in == width && width < LANES)
+            narrow_rows_add(acc, from, rows, width);
+        else
+            rows_add(acc, from, run->in, rows, width);
+        begin += rows;
+    }
+}
+
+static void put_columns(const reduction *r, const float *acc, int64_t m, int64_t first, int64_t width) {
+    int64_t out;
+    list_offset(&r->kept, m, &out);
+    for (int64_t j = 0; j < width; j++) r->y[out + (first + j) * r->inner.out] = acc[j] * r->factor;
+}
+
+static int64_t tile_width(const reduction *r, int64_t tile) {
+    int64_t left = r->inner.length - tile * COLUMNS;
+    return left < COLUMNS ? left : COLUMNS;
+}
+
+static void columns_sum(const reduction *r, int threads) {
+    int64_t tasks = r->kept.count * r->tiles;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t t = 0; t < tasks * r->chunks; t++) {
+        float acc[COLUMNS];
+        int64_t none, m = t / r->chunks / r->tiles, tile = t / r->chunks % r->tiles, i = t % r->chunks;
+        int64_t width = tile_width(r, tile), begin = i * r->chunk, end = begin + r->chunk;
+        const float *x = r->x + list_offset(&r->kept, m, &none) + tile * COLUMNS * r->inner.in;
+        rows_sum(r, acc, x, begin, end < r->reduced.count ? end : r->reduced.count, width);
+        if (r->chunks == 1)
+            put_columns(r, acc, m, tile * COLUMNS, width);
+        else
+            memcpy(r->partial + t * COLUMNS, acc, (size_t)width * sizeof *acc);
+    }
+    if (r->chunks == 1) return;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+    for (int64_t t = 0; t < tasks; t++) {
+        float acc[COLUMNS] = {0};
+        int64_t width = tile_width(r, t % r->tiles);
+        rows_add(acc, r->partial + t * r->chunks * COLUMNS, COLUMNS, r->chunks, width);
+        put_columns(r, acc, t / r->tiles, t % r->tiles * COLUMNS, width);
+    }
+}
+
+/* ---- the kernels ---- */
+
+static const char *sum_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "an operand that is not f32";
+}
+
+static size_t sum_workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    reduction r;
+    reduction_plan(&r, n, &n->in[0]->type, n->in[0]->stride, n->out[0].stride);
+    if (by_chunks(&r)) return (size_t)(r.kept.count * r.chunks) * sizeof(float);
+    if (r.inner_is_reduced || r.chunks == 1) return 0;
+    return (size_t)(r.kept.count * r.tiles * r.chunks * COLUMNS) * sizeof(float);
+}
+
+static weft_status sum_run(void *state, const kernel_call *c) {
+    (void)state;
+    reduction r;
+    reduction_plan(&r, c->node, &c->in[0].type, c->in[0].stride, c->out[0].stride);
+    r.x = c->in[0].data;
+    r.y = c->out[0].data;
+    r.partial = c->workspace;
+    int64_t elements = type_elements(&c->in[0].type);
+    int threads =
+        elements / WORTH_A_THREAD + 1 < c->threads ? (int)(elements / WORTH_A_THREAD + 1) : c->threads;
+    if (!r.inner_is_reduced) {
+        columns_sum(&r, threads);
+    } else if (by_chunks(&r)) {
+        results_by_chunks(&r, threads);
+    } else {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
+        for (int64_t m = 0; m < r.kept.count; m++) result_sum(&r, m);
+    }
+    return WEFT_OK;
+}
+
+/* The largest number, then the first place that holds it; a NaN goes first. */
+static int64_t row_argmax(const float *x, int64_t stride, int64_t n) {
+    float most = x[0];
+    int nans = 0;
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i * stride];
+        nans |= v != v;
+        most = v > most ? v : most;
+    }
+    int64_t i = 0;
+    if (nans)
+        while (x[i * stride] == x[i * stride]) i++;
+    else
+        while (x[i * stride] != most) i++;
+    return i;
+}
+
+static weft_status argmax_run(void *state, const kernel_call *c) {
+    (void)state;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t along = ((const axis_attrs *)c->attrs)->axis;
+    if (!axis_resolve(&along, x->type.ndim)) return WEFT_INTERNAL;
+    axis_list rows = {.count = 1};
+    for (int i = 0, k = 0; i < x->type.ndim; i++) {
+        bool keeps = ((const axis_attrs *)c->attrs)->keep;
+        if (i != along) list_add(&rows, (axis){x->type.shape[i], x->stride[i], y->stride[k]});
+        if (i != along || keeps) k++;
+    }
+    int64_t length = x->type.shape[along], step = x->stride[along];
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (rows.count * length > WORTH_A_THREAD)
+    for (int64_t i = 0; i < rows.count; i++) {
+        int64_t out, in = list_offset(&rows, i, &out);
+        ((int64_t *)y->data)[out] = row_argmax((const float *)x->data + in, step, length);
+    }
+    return WEFT_OK;
+}
+
+extern const weft_op weft_op_sum, weft_op_argmax;
+const weft_kernel SIMD(reduce_sum) = {.name = SIMD_NAME,
+                                      .op = &weft_op_sum,
+                                      .min_isa = SIMD_LEVEL,
+                                      .strided_in = 1,
+                                      .declines = sum_declines,
+                                      .workspace = sum_workspace,
+                                      .run = sum_run};
+const weft_kernel SIMD(reduce_argmax) = {.name = SIMD_NAME,
+                                         .op = &weft_op_argmax,
+                                         .min_isa = SIMD_LEVEL,
+                                         .strided_in = 1,
+                                         .declines = sum_declines,
+                                         .run = argmax_run};

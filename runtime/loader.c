@@ -1,0 +1,147 @@
+/* loader.c - batches of arrays in an order that depends on the seed and the epoch alone, the same on every
+ * machine: a Fisher-Yates shuffle (Knuth 3.4.2 P) driven by splitmix64 (Steele, Lea, Flood 2014) without
+ * modulo bias. */
+#include "weft/data.h"
+
+#include "graph/error.h"
+#include "graph/type.h"
+
+#include <string.h>
+
+typedef struct column {
+    const weft_array *array;
+    size_t row_bytes;
+    char *rows; /* room for a batch */
+} column;
+
+struct weft_loader {
+    weft_env env;
+    weft_loader_options options;
+    int n;
+    column *columns;
+    int64_t samples, room; /* room: rows that a batch has at most */
+    int64_t next;          /* the next place in `order` */
+    int64_t *order;        /* which sample is where; NULL: as they lie */
+};
+
+/* ---- the order ---- */
+
+static uint64_t splitmix(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Uniform in [0, n): Lemire's multiplication, what would be uneven is drawn again. */
+static uint64_t below(uint64_t *state, uint64_t n) {
+    uint64_t least = -n % n;
+    for (;;) {
+        unsigned __int128 wide = (unsigned __int128)splitmix(state) * n;
+        if ((uint64_t)wide >= least) return (uint64_t)(wide >> 64);
+    }
+}
+
+void weft_loader_epoch(weft_loader *l, int64_t epoch) {
+    if (!l) return;
+    l->next = 0;
+    if (!l->order) return;
+    uint64_t mixed = (uint64_t)epoch, state = l->options.seed ^ splitmix(&mixed);
+    for (int64_t i = 0; i < l->samples; i++) l->order[i] = i;
+    for (int64_t i = l->samples - 1; i > 0; i--) {
+        int64_t k = (int64_t)below(&state, (uint64_t)i + 1), sample = l->order[i];
+        l->order[i] = l->order[k];
+        l->order[k] = sample;
+    }
+}
+
+/* ---- making ---- */
+
+static weft_status column_init(weft_loader *l, int i, const weft_array *array, weft_error *error) {
+    tensor_type t = {.dtype = weft_array_dtype(array)};
+    t.ndim = weft_array_shape(array, t.shape);
+    if (t.ndim < 1)
+        return error_set(error, WEFT_SHAPE, "loader: array %d has no axis that counts samples", i);
+    if (i && t.shape[0] != l->samples)
+        return error_set(error, WEFT_SHAPE, "loader: array %d has %lld samples, array 0 has %lld", i,
+                         (long long)t.shape[0], (long long)l->samples);
+    column *c = &l->columns[i];
+    l->samples = t.shape[0];
+    l->room = l->options.batch < l->samples ? l->options.batch : l->samples;
+    c->array = array;
+    c->row_bytes = type_bytes(&t) / (size_t)t.shape[0];
+    c->rows = mem_raw(&l->env, (size_t)l->room * c->row_bytes); /* at most the array's own bytes */
+    return c->rows ? WEFT_OK : error_memory(error, "loader");
+}
+
+static weft_status loader_init(weft_loader *l, int n, const weft_array *const *arrays, weft_error *error) {
+    l->columns = mem_new_array(&l->env, (size_t)n, sizeof *l->columns);
+    if (!l->columns) return error_memory(error, "loader");
+    l->n = n;
+    for (int i = 0; i < n; i++) {
+        weft_status status = column_init(l, i, arrays[i], error);
+        if (status) return status;
+    }
+    if (l->options.drop_last && l->options.batch > l->samples)
+        return error_set(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
+                         (long long)l->samples, (long long)l->options.batch);
+    if (l->options.shuffle && !(l->order = mem_new_array(&l->env, (size_t)l->samples, sizeof *l->order)))
+        return error_memory(error, "loader");
+    weft_loader_epoch(l, 0);
+    return WEFT_OK;
+}
+
+weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
+                             const weft_env *env, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    if (n < 1 || !arrays || !options || options->batch < 1) {
+        error_set(error, WEFT_ARGUMENT, "loader: at least one array and a batch of at least 1 are needed");
+        return NULL;
+    }
+    weft_loader *l = mem_new(env, sizeof *l);
+    if (!l) {
+        error_memory(error, "loader");
+        return NULL;
+    }
+    l->env = env ? *env : (weft_env){0};
+    l->options = *options;
+    if (loader_init(l, n, arrays, error) == WEFT_OK) return l;
+    weft_loader_free(l);
+    return NULL;
+}
+
+void weft_loader_free(weft_loader *l) {
+    if (!l) return;
+    weft_env env = l->env;
+    for (int i = 0; i < l->n; i++)
+        mem_free(&env, l->columns[i].rows, (size_t)l->room * l->columns[i].row_bytes);
+    mem_free(&env, l->columns, (size_t)l->n * sizeof *l->columns);
+    mem_free(&env, l->order, (size_t)l->samples * sizeof *l->order);
+    mem_free(&env, l, sizeof *l);
+}
+
+/* ---- batches ---- */
+
+int64_t weft_loader_batches(const weft_loader *l) {
+    if (!l) return 0;
+    int64_t whole = l->samples / l->options.batch;
+    return whole + (!l->options.drop_last && l->samples % l->options.batch != 0);
+}
+
+bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
+    int64_t left = l ? l->samples - l->next : 0;
+    int64_t count = l && left > l->options.batch ? l->options.batch : left;
+    if (count < 1 || (l->options.drop_last && count < l->options.batch)) return false;
+    for (int i = 0; i < l->n; i++) {
+        column *c = &l->columns[i];
+        const char *from = weft_array_data(c->array);
+        for (int64_t r = 0; r < count; r++) {
+            int64_t sample = l->order ? l->order[l->next + r] : l->next + r;
+            memcpy(c->rows + (size_t)r * c->row_bytes, from + (size_t)sample * c->row_bytes, c->row_bytes);
+        }
+        data[i] = c->rows;
+    }
+    l->next += count;
+    *rows = count;
+    return true;
+}
