@@ -1,5 +1,5 @@
 /* gan.c - a whole GAN: two networks, two training graphs, one store; trains on Fashion-MNIST and saves weights.
- *     gan train-images-idx3-ubyte.gz weights.safetensors [STEPS] */
+ *     weft-gan train-images-idx3-ubyte.gz weights.safetensors [STEPS] */
 #include "weft/weft.h"
 
 #include <stdio.h>
@@ -49,9 +49,25 @@ static void build(weft_model *m) {
     weft_output(loss, "g_loss");
 }
 
+static void train(weft_session *session, weft_loader *loader, int64_t steps, weft_error *error) {
+    const void *batch;
+    int64_t rows, step = 0;
+    float d, g;
+    for (int64_t epoch = 0; step < steps && !error->status && weft_loader_batches(loader) > 0; epoch++) {
+        weft_loader_epoch(loader, epoch);
+        while (step < steps && weft_loader_next(loader, &batch, &rows)) {
+            if (weft_run(session, "d_step", &(weft_feed){"image", batch, BATCH * 28 * 28}, 1,
+                         &(weft_fetch){"d_loss", &d, sizeof d}, 1, error) ||
+                weft_run(session, "g_step", NULL, 0, &(weft_fetch){"g_loss", &g, sizeof g}, 1, error))
+                return;
+            if (step++ % 50 == 0) printf("step %lld  d_loss %.4f  g_loss %.4f\n", (long long)step, d, g);
+        }
+    }
+}
+
 int main(int argc, char **argv) {
     weft_error error = {0};
-    if (argc < 3) return fprintf(stderr, "usage: gan IMAGES WEIGHTS [STEPS]\n"), 2;
+    if (argc < 3) return fprintf(stderr, "usage: weft-gan IMAGES WEIGHTS [STEPS]\n"), 2;
     weft_model *m = weft_model_new("gan");
     weft_model_batch(m, BATCH);
     build(m);
@@ -59,21 +75,9 @@ int main(int argc, char **argv) {
     weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
     weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
     weft_array *images = session ? weft_array_load(argv[1], NULL, &error) : NULL;
-    weft_loader_options shuffled = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = 1};
-    weft_loader *loader = images ? weft_loader_new(1, (const weft_array *[]){images}, &shuffled, NULL, &error) : NULL;
-    const void *batch;
-    int64_t rows;
-    for (int step = 0, steps = argc > 3 ? atoi(argv[3]) : 400; loader && !error.status && step < steps; step++) {
-        if (!weft_loader_next(loader, &batch, &rows)) weft_loader_epoch(loader, step), step--;
-        else {
-            float d = 0, g = 0;
-            weft_run(session, "d_step", &(weft_feed){"image", batch, BATCH * 28 * 28}, 1,
-                     &(weft_fetch){"d_loss", &d, sizeof d}, 1, &error);
-            if (!error.status)
-                weft_run(session, "g_step", NULL, 0, &(weft_fetch){"g_loss", &g, sizeof g}, 1, &error);
-            if (step % 50 == 0) printf("step %d  d_loss %.4f  g_loss %.4f\n", step, d, g);
-        }
-    }
+    weft_loader_options how = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = 1};
+    weft_loader *loader = images ? weft_loader_new(1, (const weft_array *[]){images}, &how, NULL, &error) : NULL;
+    if (loader) train(session, loader, argc > 3 ? atoi(argv[3]) : 400, &error);
     if (!error.status) weft_weights_save(store, argv[2], false, &error);
     if (error.status) fprintf(stderr, "gan: %s\n", error.text);
     weft_loader_free(loader);

@@ -36,6 +36,10 @@ int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **lis
 /* The best kernel that takes the node; *declined (may be NULL) gets the reasons of better ones, in `a`. */
 const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, arena *a, const char **declined);
 
+/* Whether a value lies so in memory, or has no layout yet: for `declines`. */
+bool lies_row_major(const weft_value *v);
+bool lies_channels_last(const weft_value *v);
+
 /* What WEFT_ISA_AUTO means on this machine; and whether it can run `isa`. */
 weft_isa isa_best(void);
 const char *isa_name(weft_isa isa);

@@ -181,11 +181,8 @@ static bool operands_load(loader *l, const char *place, const Weft__Call *call, 
     return true;
 }
 
-/* I4: one `parameter` or `state` node a variable and graph. Ops that write in place are the compiler's own.
- */
-static bool op_is_allowed(loader *l, const char *place, const weft_op *op, const void *attrs) {
-    if (op->writes || op == &weft_op_fused)
-        return load_fail(l, place, "%s: only the compiler makes these", op->name);
+/* I4: one `parameter` or `state` node a variable and graph. */
+static bool variable_is_new(loader *l, const char *place, const weft_op *op, const void *attrs) {
     if (op != &weft_op_parameter && op != &weft_op_state) return true;
     const char *path = ((const variable_attrs *)attrs)->path;
     const weft_variable *v = path ? variable_find(l->m, path) : NULL;
@@ -204,7 +201,7 @@ static weft_node *call_make(loader *l, const char *place, const weft_op *op, con
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
     if (!here.path || !in || !attrs) return no_memory(l), NULL;
     if (!operands_load(l, place, call, number, in) || !attributes_load(l, place, op, call, attrs) ||
-        !op_is_allowed(l, place, op, attrs))
+        !variable_is_new(l, place, op, attrs))
         return NULL;
     scope_entry *above = l->g->scope;
     l->g->scope = &here;
@@ -229,6 +226,8 @@ static bool call_load(loader *l, const Weft__Call *call, size_t number) {
                          call->n_operand_result);
     const weft_op *op = op_find(call->op, strlen(call->op));
     if (!op) return load_fail(l, place, "there is no op '%s'", SHOW(call->op));
+    if (op->flags & OP_COMPILER)
+        return load_fail(l, place, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
         return load_fail(l, place, "scope '%s' is no path", SHOW(call->scope));
     return (l->calls[number] = call_make(l, place, op, call, number)) != NULL;

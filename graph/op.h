@@ -118,6 +118,7 @@ enum {
     OP_VARIABLE = 1 << 7,     /* names a variable: its attributes begin with `const char *path` */
     OP_IS_VARIABLE = 1 << 9,  /* result 0 is that variable's memory */
     OP_WRITES = 1 << 8,       /* overwrites that variable (or optimizer state): ordered after earlier readers */
+    OP_COMPILER = 1 << 10,    /* only passes make these; model.bin may not hold them */
 };
 
 struct weft_op {

@@ -1,5 +1,5 @@
-/* accumulate.c - total += more, in place: gradients of micro-batches. The result is the total from there on: in a
- * session it is the operand's own memory. */
+/* accumulate.c - total += more, in place: gradients of micro-batches. The result is the total from there on:
+ * in a session it is the operand's own memory. */
 #include "ops/update.h"
 
 static bool infer(op_call *c) {
@@ -22,7 +22,7 @@ const weft_op weft_op_accumulate = {
     .summary = "total += more, in place",
     .min_in = 2,
     .max_in = 2,
-    .flags = OP_EFFECT | OP_NO_GRADIENT,
+    .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
     .writes = 1,
     .infer = infer,
     .reference = reference,

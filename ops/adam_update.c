@@ -37,8 +37,10 @@ static weft_status reference(const kernel_call *c) {
     double rate = lr / (1 - pow(a->beta1, step)), root = sqrt(1 - pow(a->beta2, step));
     for (int64_t i = 0; i < type_elements(&p->type); i++) {
         double w = flat_get(p, i), g = scale * flat_get(&c->in[G], i);
-        if (a->decoupled) w *= 1 - lr * a->weight_decay;
-        else g += a->weight_decay * w;
+        if (a->decoupled)
+            w *= 1 - lr * a->weight_decay;
+        else
+            g += a->weight_decay * w;
         double mi = flat_get(m, i) + (1 - a->beta1) * (g - flat_get(m, i));
         double vi = a->beta2 * flat_get(v, i) + (1 - a->beta2) * g * g;
         flat_set(m, i, mi);
@@ -53,23 +55,22 @@ const weft_op weft_op_adam_update = {
     .summary = "a step of Adam or AdamW on a flat buffer, in place",
     .min_in = 6,
     .max_in = 7,
-    .flags = OP_EFFECT | OP_NO_GRADIENT,
+    .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(adam_update_attrs),
     .attrs = attrs,
     .writes = 1u << P | 1u << M | 1u << V,
     .infer = infer,
     .reference = reference,
     /* The numbers are kept above 0, v and step with them. */
-    .samples = (const op_sample[]){{"f32[7], f32[7], f32[7], f32[7], f64[], f64[]",
-                                    "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8 weight_decay=0.1", .low = 1, .high = 3},
-                                   {"f32[5003], f32[5003], f32[5003], f32[5003], f64[], f64[], f64[]",
-                                    "lr_scale=0.5 beta1=0.5 beta2=0.99 eps=1e-8 weight_decay=0.1 decoupled=1",
-                                    .low = 1, .high = 3},
-                                   {"f64[7], f64[7], f64[7], f64[7], f64[], f64[]",
-                                    "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8", .low = 1, .high = 3},
-                                   {"f32[7], f32[7], f32[7], f32[8], f64[], f64[]", "lr_scale=1",
-                                    .error = "must be like operand 0"},
-                                   {"f32[7], f32[7], f32[7], f32[7], f64[], f64[]", "beta1=1",
-                                    .error = "must be in [0, 1)"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[7], f32[7], f32[7], f32[7], f64[], f64[]",
+             "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8 weight_decay=0.1", .low = 1, .high = 3},
+            {"f32[5003], f32[5003], f32[5003], f32[5003], f64[], f64[], f64[]",
+             "lr_scale=0.5 beta1=0.5 beta2=0.99 eps=1e-8 weight_decay=0.1 decoupled=1", .low = 1, .high = 3},
+            {"f64[7], f64[7], f64[7], f64[7], f64[], f64[]", "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8",
+             .low = 1, .high = 3},
+            {"f32[7], f32[7], f32[7], f32[8], f64[], f64[]", "lr_scale=1", .error = "must be like operand 0"},
+            {"f32[7], f32[7], f32[7], f32[7], f64[], f64[]", "beta1=1", .error = "must be in [0, 1)"},
+            {0}},
 };

@@ -1,5 +1,6 @@
-/* adaptive_avg_pool2d.c - means that divide an image into size parts, as torch.nn.functional.adaptive_avg_pool2d.
- *     x [N, C, H, W]   ->   [N, C, h, w]; part i covers floor(i H / h) to ceil((i + 1) H / h), and parts may overlap
+/* adaptive_avg_pool2d.c - means that divide an image into size parts, as
+ * torch.nn.functional.adaptive_avg_pool2d. x [N, C, H, W]   ->   [N, C, h, w]; part i covers floor(i H / h)
+ * to ceil((i + 1) H / h), and parts may overlap
  */
 #include "ops/pool.h"
 
@@ -32,13 +33,12 @@ const weft_op weft_op_adaptive_avg_pool2d = {
     .infer = infer,
     .gradient = gradient,
     .reference = pool_average,
-    .samples = (const op_sample[]){
-        {"f32[2,3,7,5]", "size=3,2", .out = "f32[2,3,3,2]"},
-        {"f32[2,18,4,4]", "size=1,1", .out = "f32[2,18,1,1]"},
-        {"f32[1,2,2,3]", "size=4,3", .out = "f32[1,2,4,3]"},
-        {"f32[2,3,7,5]", "size=0,2", .error = "size=0: it must be 1 to"},
-        {"f32[3,7,5]", "size=3,2", .error = "must be [N, C, H, W]"},
-        {0}},
+    .samples = (const op_sample[]){{"f32[2,3,7,5]", "size=3,2", .out = "f32[2,3,3,2]"},
+                                   {"f32[2,18,4,4]", "size=1,1", .out = "f32[2,18,1,1]"},
+                                   {"f32[1,2,2,3]", "size=4,3", .out = "f32[1,2,4,3]"},
+                                   {"f32[2,3,7,5]", "size=0,2", .error = "size=0: it must be 1 to"},
+                                   {"f32[3,7,5]", "size=3,2", .error = "must be [N, C, H, W]"},
+                                   {0}},
 };
 
 weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t width) {

@@ -1,6 +1,6 @@
-/* adaptive_avg_pool2d_backward.c - adaptive_avg_pool2d's gradient: each dy, divided by the size of its part, goes to
- * every place of it. Linear; its own gradient is adaptive_avg_pool2d.
- *     dy [N, C, h, w]   ->   dx [N, C, size]
+/* adaptive_avg_pool2d_backward.c - adaptive_avg_pool2d's gradient: each dy, divided by the size of its part,
+ * goes to every place of it. Linear; its own gradient is adaptive_avg_pool2d. dy [N, C, h, w]   ->   dx [N,
+ * C, size]
  */
 #include "ops/pool.h"
 

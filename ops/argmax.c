@@ -64,6 +64,7 @@ const weft_op weft_op_argmax = {
     .samples = (const op_sample[]){{"f32[4,10]", "axis=-1", .out = "i64[4]"},
                                    {"f32[2,37,3]", "axis=1 keep=1", .out = "i64[2,1,3]"},
                                    {"i64[9]", .out = "i64[]"},
+                                   {"f32[50,333]", "axis=1"},
                                    {"f32[2,3]", "axis=2", .error = "has no axis 2"},
                                    {0}},
 };

@@ -1,9 +1,9 @@
 /* attention.c - softmax(q k^T scale) v for every batch and head; causal: query i sees keys j <= i.
  *     q [B, H, T, D], k and v [B, H, S, D]  ->  y [B, T, H, D], lse [B, H, T]
- * The T x S scores are never stored: lse, the log of each row's sum, is enough to make them again in the backward
- * op (Dao et al., arXiv 2205.14135). y comes out with its head axis moved: that is the order in which the next
- * layer wants it, so the permutes around it (the builder's back to [B, H, T, D], the caller's away from it) are
- * views and no copy is made. q, k, v may be views too: slices of one [B, T, 3 H D] tensor.
+ * The T x S scores are never stored: lse, the log of each row's sum, is enough to make them again in the
+ * backward op (Dao et al., arXiv 2205.14135). y comes out with its head axis moved: that is the order in
+ * which the next layer wants it, so the permutes around it (the builder's back to [B, H, T, D], the caller's
+ * away from it) are views and no copy is made. q, k, v may be views too: slices of one [B, T, 3 H D] tensor.
  */
 #include "ops/attention.h"
 
@@ -24,8 +24,8 @@ bool attention_want_qkv(op_call *c, int first) {
     if (!op_want_float(c, first) || !op_want_same_dtype(c)) return false;
     if (q->ndim != 4 || k->ndim != 4 || !shape_equal(k, v) || q->shape[0] != k->shape[0] ||
         q->shape[1] != k->shape[1] || q->shape[3] != k->shape[3])
-        return op_fail(c, WEFT_SHAPE, "q %s, k %s, v %s: q must be [B, H, T, D], k and v [B, H, S, D]", TYPE(q),
-                       TYPE(k), TYPE(v));
+        return op_fail(c, WEFT_SHAPE, "q %s, k %s, v %s: q must be [B, H, T, D], k and v [B, H, S, D]",
+                       TYPE(q), TYPE(k), TYPE(v));
     return true;
 }
 
@@ -75,7 +75,8 @@ static weft_status reference(const kernel_call *c) {
         for (int64_t d = 0; d < q->shape[3]; d++) {
             double y = 0;
             for (int64_t j = 0; j < keys; j++)
-                y += exp(score(c, row, j, scale) - lse) * element_get(&c->in[2], (int64_t[]){row[0], row[1], j, d});
+                y += exp(score(c, row, j, scale) - lse) *
+                     element_get(&c->in[2], (int64_t[]){row[0], row[1], j, d});
             element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], d}, y);
         }
     } while (index_next(&c->out[1].type, row));
@@ -94,22 +95,23 @@ const weft_op weft_op_attention = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "causal=1",
-                                    .out = "f32[2,5,2,8], f32[2,2,5]"},
-                                   {"f32[1,2,4,3], f32[1,2,6,3], f32[1,2,6,3]", "scale=0.5",
-                                    .out = "f32[1,4,2,3], f32[1,2,4]"},
-                                   {"f32[1,1,6,3], f32[1,1,4,3], f32[1,1,4,3]", "causal=1"},
-                                   /* more than one block of queries, odd sizes: fast kernels */
-                                   {"f32[1,3,107,40], f32[1,3,107,40], f32[1,3,107,40]", "causal=1", .no_gradient = true},
-                                   {"f32[1,1,61,33], f32[1,1,70,33], f32[1,1,70,33]", NULL, .no_gradient = true},
-                                   {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,6,8]", NULL, .error = "k and v [B, H, S, D]"},
-                                   {"f32[2,2,5,8], f32[2,3,5,8], f32[2,3,5,8]", NULL, .error = "k and v [B, H, S, D]"},
-                                   {"i32[2,2,5,8], i32[2,2,5,8], i32[2,2,5,8]", NULL, .error = "floating point"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "causal=1", .out = "f32[2,5,2,8], f32[2,2,5]"},
+            {"f32[1,2,4,3], f32[1,2,6,3], f32[1,2,6,3]", "scale=0.5", .out = "f32[1,4,2,3], f32[1,2,4]"},
+            {"f32[1,1,6,3], f32[1,1,4,3], f32[1,1,4,3]", "causal=1"},
+            /* more than one block of queries, odd sizes: fast kernels */
+            {"f32[1,3,107,40], f32[1,3,107,40], f32[1,3,107,40]", "causal=1", .no_gradient = true},
+            {"f32[1,1,61,33], f32[1,1,70,33], f32[1,1,70,33]", NULL, .no_gradient = true},
+            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,6,8]", NULL, .error = "k and v [B, H, S, D]"},
+            {"f32[2,2,5,8], f32[2,3,5,8], f32[2,3,5,8]", NULL, .error = "k and v [B, H, S, D]"},
+            {"i32[2,2,5,8], i32[2,2,5,8], i32[2,2,5,8]", NULL, .error = "floating point"},
+            {0}},
 };
 
 weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale) {
     attention_attrs a = {.causal = causal, .scale = scale};
     if (!q || !k || !v) return NULL;
-    return weft_transpose(node_value(q->node->graph, &weft_op_attention, 3, (weft_value *[]){q, k, v}, &a), 1, 2);
+    return weft_transpose(node_value(q->node->graph, &weft_op_attention, 3, (weft_value *[]){q, k, v}, &a), 1,
+                          2);
 }

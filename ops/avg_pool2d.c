@@ -28,17 +28,19 @@ const weft_op weft_op_avg_pool2d = {
     .infer = infer,
     .gradient = gradient,
     .reference = pool_average,
-    .samples = (const op_sample[]){
-        {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .out = "f32[2,3,2,3]"},
-        {"f32[2,3,7,5]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,3,4,3]"},
-        {"f32[1,2,7,6]", "kernel=3,2 stride=2,1 pad=0,1", .out = "f32[1,2,3,7]"},
-        {"f32[2,17,6,6]", "kernel=6,6 stride=6,6 pad=0,0", .out = "f32[2,17,1,1]"},
-        {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
-        {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0", .error = "axis 2 with pad 0 on both sides is smaller"},
-        {"f32[2,3,4,6]", "kernel=0,2 stride=2,2 pad=0,0", .error = "kernel=0: it must be 1 to 65536"},
-        {"f32[2,3,4]", "kernel=2,2 stride=2,2 pad=0,0", .error = "must be [N, C, H, W]"},
-        {"u8[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .error = "must be floating point"},
-        {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .out = "f32[2,3,2,3]"},
+            {"f32[2,3,7,5]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,3,4,3]"},
+            {"f32[1,2,7,6]", "kernel=3,2 stride=2,1 pad=0,1", .out = "f32[1,2,3,7]"},
+            {"f32[2,17,6,6]", "kernel=6,6 stride=6,6 pad=0,0", .out = "f32[2,17,1,1]"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
+            {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0",
+             .error = "axis 2 with pad 0 on both sides is smaller"},
+            {"f32[2,3,4,6]", "kernel=0,2 stride=2,2 pad=0,0", .error = "kernel=0: it must be 1 to 65536"},
+            {"f32[2,3,4]", "kernel=2,2 stride=2,2 pad=0,0", .error = "must be [N, C, H, W]"},
+            {"u8[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .error = "must be floating point"},
+            {0}},
 };
 
 weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool) {

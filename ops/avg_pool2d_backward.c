@@ -1,6 +1,5 @@
-/* avg_pool2d_backward.c - avg_pool2d's gradient: each dy, divided by the window's size, goes to every place of its
- * window. Linear; its own gradient is avg_pool2d.
- *     dy [N, C, h, w]   ->   dx [N, C, size]
+/* avg_pool2d_backward.c - avg_pool2d's gradient: each dy, divided by the window's size, goes to every place
+ * of its window. Linear; its own gradient is avg_pool2d. dy [N, C, h, w]   ->   dx [N, C, size]
  */
 #include "ops/pool.h"
 
@@ -36,10 +35,11 @@ const weft_op weft_op_avg_pool2d_backward = {
     .infer = infer,
     .gradient = gradient,
     .reference = pool_average_backward,
-    .samples = (const op_sample[]){
-        {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .out = "f32[2,3,7,5]"},
-        {"f32[1,20,2,3]", "kernel=2,2 stride=2,2 pad=0,0 size=5,6", .out = "f32[1,20,5,6]"},
-        {"f32[2,3,4,4]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .error = "it must be f32[2,3,4,3]"},
-        {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7", .error = "size has 1 numbers"},
-        {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .out = "f32[2,3,7,5]"},
+            {"f32[1,20,2,3]", "kernel=2,2 stride=2,2 pad=0,0 size=5,6", .out = "f32[1,20,5,6]"},
+            {"f32[2,3,4,4]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .error = "it must be f32[2,3,4,3]"},
+            {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7", .error = "size has 1 numbers"},
+            {0}},
 };

@@ -20,7 +20,8 @@ static bool infer(op_call *c) {
             return op_fail(c, WEFT_SHAPE, "%s is %s: it must be %s, axis 1 of x", i == 1 ? "weight" : "bias",
                            TYPE(op_in(c, i)), TYPE(&channels));
     if (type_elements(x) == x->shape[1])
-        return op_fail(c, WEFT_SHAPE, "x is %s: one value a channel has no variance (use a larger batch)", TYPE(x));
+        return op_fail(c, WEFT_SHAPE, "x is %s: one value a channel has no variance (use a larger batch)",
+                       TYPE(x));
     c->n_out = 4;
     c->out[0] = *x;
     c->out[1] = c->out[2] = c->out[3] = channels;
@@ -46,7 +47,8 @@ static weft_status reference(const kernel_call *c) {
         while (channel_next(&x->type, at));
         do squares += pow(element_get(x, at) - sum / n, 2);
         while (channel_next(&x->type, at));
-        double rstd = 1 / sqrt(squares / n + eps), w = element_get(&c->in[1], &k), b = element_get(&c->in[2], &k);
+        double rstd = 1 / sqrt(squares / n + eps), w = element_get(&c->in[1], &k),
+               b = element_get(&c->in[2], &k);
         do element_set(&c->out[0], at, (element_get(x, at) - sum / n) * rstd * w + b);
         while (channel_next(&x->type, at));
         element_set(&c->out[1], &k, sum / n);
@@ -70,12 +72,13 @@ const weft_op weft_op_batch_norm = {
     .gradient = gradient,
     .reference = reference,
     .samples =
-        (const op_sample[]){{"f32[4,3], f32[3], f32[3]", "eps=1e-5", .out = "f32[4,3], f32[3], f32[3], f32[3]"},
-                            {"f32[2,3,2,2], f32[3], f32[3]", "eps=1e-5", .out = "f32[2,3,2,2], f32[3], f32[3], f32[3]"},
-                            {"f32[9,37,11,13], f32[37], f32[37]", "eps=1e-5", .low = 3, .high = 5, .no_gradient = true},
-                            {"f32[67,403], f32[403], f32[403]", "eps=1e-5", .no_gradient = true}, /* large: fast kernels */
-                            {"f32[4,3,2], f32[3], f32[3]", "eps=1e-5", .error = "[N, C] or [N, C, H, W]"},
-                            {"f32[4,3], f32[4], f32[3]", "eps=1e-5", .error = "it must be f32[3]"},
-                            {"f32[1,3], f32[3], f32[3]", "eps=1e-5", .error = "has no variance"},
-                            {0}},
+        (const op_sample[]){
+            {"f32[4,3], f32[3], f32[3]", "eps=1e-5", .out = "f32[4,3], f32[3], f32[3], f32[3]"},
+            {"f32[2,3,2,2], f32[3], f32[3]", "eps=1e-5", .out = "f32[2,3,2,2], f32[3], f32[3], f32[3]"},
+            {"f32[9,37,11,13], f32[37], f32[37]", "eps=1e-5", .low = 3, .high = 5, .no_gradient = true},
+            {"f32[67,403], f32[403], f32[403]", "eps=1e-5", .no_gradient = true}, /* large: fast kernels */
+            {"f32[4,3,2], f32[3], f32[3]", "eps=1e-5", .error = "[N, C] or [N, C, H, W]"},
+            {"f32[4,3], f32[4], f32[3]", "eps=1e-5", .error = "it must be f32[3]"},
+            {"f32[1,3], f32[3], f32[3]", "eps=1e-5", .error = "has no variance"},
+            {0}},
 };

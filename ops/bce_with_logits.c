@@ -1,6 +1,6 @@
-/* bce_with_logits.c - element by element, x logits and t targets in [0, 1], in the form that does not overflow:
- *     max(x, 0) - x t + log(1 + e^-|x|)        dx = dy (sigmoid(x) - t)        dt = -dy x
- * Not reduced: take a mean for torch's default.
+/* bce_with_logits.c - element by element, x logits and t targets in [0, 1], in the form that does not
+ * overflow: max(x, 0) - x t + log(1 + e^-|x|)        dx = dy (sigmoid(x) - t)        dt = -dy x Not reduced:
+ * take a mean for torch's default.
  */
 #include "ops/op_kit.h"
 

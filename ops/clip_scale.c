@@ -1,5 +1,5 @@
-/* clip_scale.c - the factor of torch.nn.utils.clip_grad_norm_: min(1, max_norm / (norm + 1e-6)). A norm that is
- * not finite gives what it gives there (NaN, or 0 for infinity): the gradients then say what happened. */
+/* clip_scale.c - the factor of torch.nn.utils.clip_grad_norm_: min(1, max_norm / (norm + 1e-6)). A norm that
+ * is not finite gives what it gives there (NaN, or 0 for infinity): the gradients then say what happened. */
 #include "ops/update.h"
 
 static const op_attr attrs[] = {
@@ -27,7 +27,7 @@ const weft_op weft_op_clip_scale = {
     .summary = "min(1, max_norm / (norm + 1e-6))",
     .min_in = 1,
     .max_in = 1,
-    .flags = OP_NO_GRADIENT,
+    .flags = OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(clip_scale_attrs),
     .attrs = attrs,
     .infer = infer,

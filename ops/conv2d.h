@@ -16,7 +16,7 @@
 #include "ops/op_kit.h"
 
 typedef struct conv_attrs {
-    int64_t out; /* channels of the result; 0 in conv2d_weight */
+    int64_t out;                             /* channels of the result; 0 in conv2d_weight */
     attr_ints kernel, stride, pad, dilation; /* height, width; always both, never left to a default */
     attr_ints output_padding;                /* conv_transpose2d; n is 0 in the others */
     int64_t groups;
@@ -30,13 +30,14 @@ enum { CONV_MAX = 65536 };
     {"kernel", ATTR_INTS, offsetof(conv_attrs, kernel), 1, CONV_MAX},                                        \
         {"stride", ATTR_INTS, offsetof(conv_attrs, stride), 1, CONV_MAX},                                    \
         {"pad", ATTR_INTS, offsetof(conv_attrs, pad), 0, CONV_MAX},                                          \
-        {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX},                                \
-        {"groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX}
+        {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX}, {                              \
+        "groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX                                       \
+    }
 
 extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight;
 
-/* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times groups
- * when the weight holds them by group. False after recording the error. */
+/* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times
+ * groups when the weight holds them by group. False after recording the error. */
 bool conv_attrs_from(conv_attrs *a, const char *op, weft_value *w, const weft_window *window);
 
 /* In infer: every pair has two numbers, operand i is an image, the weight (or its packed form) is
@@ -52,13 +53,15 @@ bool conv_is_packed(const tensor_type *weight);
 /* small's axis from big's (0: the kernel does not fit), and big's from small's without output padding. */
 int64_t conv_small(const conv_attrs *a, int axis, int64_t big);
 int64_t conv_big(const conv_attrs *a, int axis, int64_t small);
-/* The output padding with which small grows back into big; 0 <= it < max(stride, dilation) or no such pair. */
+/* The output padding with which small grows back into big; 0 <= it < max(stride, dilation) or no such pair.
+ */
 int64_t conv_growth(const conv_attrs *a, int axis, int64_t big, int64_t small);
 bool conv_growth_fits(const conv_attrs *a, int axis, int64_t growth);
 
 /* The three as builders for gradients; results get the shape of big, small or weight exactly. */
 weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *weight, const tensor_type *big);
-weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight, const tensor_type *small);
+weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight,
+                            const tensor_type *small);
 weft_value *conv_weight_from(const conv_attrs *a, weft_value *big, weft_value *small);
 
 #endif

@@ -1,5 +1,5 @@
-/* conv_kit.c - see conv2d.h: checks and sizes that the three convolutions share, and each as a builder for the
- * gradients of the others.
+/* conv_kit.c - see conv2d.h: checks and sizes that the three convolutions share, and each as a builder for
+ * the gradients of the others.
  */
 #include "ops/conv2d.h"
 
@@ -26,7 +26,8 @@ bool conv_attrs_from(conv_attrs *a, const char *op, weft_value *w, const weft_wi
 /* ---- checks ---- */
 
 static bool check_pair(const op_call *c, const char *name, const attr_ints *pair) {
-    return pair->n == 2 || op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
+    return pair->n == 2 ||
+           op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
 }
 
 bool conv_check_pairs(const op_call *c, const conv_attrs *a) {
@@ -48,7 +49,8 @@ bool conv_check_weight(const op_call *c, const conv_attrs *a, int64_t o, int64_t
     const tensor_type *w = op_in(c, 1), *x = op_in(c, 0);
     if (conv_is_packed(w)) return true;
     if (w->dtype != x->dtype)
-        return op_fail(c, WEFT_TYPE, "x is %s and the weight %s: cast one to the other's type", TYPE(x), TYPE(w));
+        return op_fail(c, WEFT_TYPE, "x is %s and the weight %s: cast one to the other's type", TYPE(x),
+                       TYPE(w));
     tensor_type want = type_of(x->dtype, 4, (int64_t[]){o, channels, a->kernel.v[0], a->kernel.v[1]});
     return type_equal(w, &want) ||
            op_fail(c, WEFT_SHAPE, "x %s and weight %s: it must be [%lld, %lld, %lld, %lld]", TYPE(x), TYPE(w),
@@ -87,7 +89,8 @@ bool conv_growth_fits(const conv_attrs *a, int axis, int64_t growth) {
 
 /* ---- each from the other two ---- */
 
-weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *weight, const tensor_type *big) {
+weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *weight,
+                          const tensor_type *big) {
     if (!small || !weight) return NULL;
     conv_attrs b = *a;
     b.out = big->shape[1];
@@ -99,7 +102,8 @@ weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *we
 
 /* An output padding of a whole stride (it may be as long as the dilation allows) makes big reach so far that
  * conv2d gives places beyond small's end: they are cut off. */
-weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight, const tensor_type *small) {
+weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight,
+                            const tensor_type *small) {
     if (!big || !weight) return NULL;
     conv_attrs b = *a;
     b.out = small->shape[1];

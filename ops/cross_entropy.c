@@ -1,7 +1,7 @@
 /* cross_entropy.c - mean of -log softmax(logits)[target] over the rows that are not ignored, as
  * torch.nn.functional.cross_entropy:
- *     logits [N, C], target [N] of an integer type  ->  loss [], lse [N] = log of the sum of e^logits of each row
- * lse is for the backward op. All rows ignored: NaN, as in torch. A target outside [0, C) fails the run.
+ *     logits [N, C], target [N] of an integer type  ->  loss [], lse [N] = log of the sum of e^logits of each
+ * row lse is for the backward op. All rows ignored: NaN, as in torch. A target outside [0, C) fails the run.
  */
 #include "ops/norm.h"
 
@@ -11,7 +11,8 @@ static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
     const tensor_type *x = op_in(c, 0), *t = op_in(c, 1);
     if (x->ndim != 2) return op_fail(c, WEFT_SHAPE, "logits are %s: they must be [rows, classes]", TYPE(x));
-    if (!dtype_is_integer(t->dtype)) return op_fail(c, WEFT_TYPE, "target is %s: it must be integer", TYPE(t));
+    if (!dtype_is_integer(t->dtype))
+        return op_fail(c, WEFT_TYPE, "target is %s: it must be integer", TYPE(t));
     if (t->ndim != 1 || t->shape[0] != x->shape[0])
         return op_fail(c, WEFT_SHAPE, "logits %s and target %s: one target a row", TYPE(x), TYPE(t));
     c->n_out = 2;
@@ -57,15 +58,16 @@ const weft_op weft_op_cross_entropy = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[5,4], i64[5]", "ignore_index=-100", .out = "f32[], f32[5]"},
-                                   {"f32[5,4], i32[5]", "ignore_index=2", .out = "f32[], f32[5]"},
-                                   {"f32[70,65], u8[70]", "ignore_index=-100", .below = 65, .low = -9, .high = 9},
-                                   {"f32[300,1003], i32[300]", "ignore_index=-100", .below = 1003,
-                                    .no_gradient = true}, /* large: fast kernels */
-                                   {"f32[5,4], f32[5]", .error = "it must be integer"},
-                                   {"f32[5,4], i64[4]", .error = "one target a row"},
-                                   {"f32[5], i64[5]", .error = "must be [rows, classes]"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"f32[5,4], i64[5]", "ignore_index=-100", .out = "f32[], f32[5]"},
+                            {"f32[5,4], i32[5]", "ignore_index=2", .out = "f32[], f32[5]"},
+                            {"f32[70,65], u8[70]", "ignore_index=-100", .below = 65, .low = -9, .high = 9},
+                            {"f32[300,1003], i32[300]", "ignore_index=-100", .below = 1003,
+                             .no_gradient = true}, /* large: fast kernels */
+                            {"f32[5,4], f32[5]", .error = "it must be integer"},
+                            {"f32[5,4], i64[4]", .error = "one target a row"},
+                            {"f32[5], i64[5]", .error = "must be [rows, classes]"},
+                            {0}},
 };
 
 weft_value *weft_cross_entropy(weft_value *logits, weft_value *target) {

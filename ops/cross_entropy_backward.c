@@ -11,8 +11,8 @@ static bool infer(op_call *c) {
     if (x->ndim != 2 || !dtype_is_integer(t->dtype) || t->ndim != 1 || t->shape[0] != x->shape[0] ||
         lse->ndim != 1 || lse->shape[0] != x->shape[0] || dloss->ndim != 0 || dloss->dtype != x->dtype ||
         lse->dtype != x->dtype)
-        return op_fail(c, WEFT_SHAPE, "dloss %s, logits %s, target %s, lse %s do not belong together", TYPE(dloss),
-                       TYPE(x), TYPE(t), TYPE(lse));
+        return op_fail(c, WEFT_SHAPE, "dloss %s, logits %s, target %s, lse %s do not belong together",
+                       TYPE(dloss), TYPE(x), TYPE(t), TYPE(lse));
     c->n_out = 1;
     c->out[0] = *x;
     return true;
@@ -45,8 +45,8 @@ const weft_op weft_op_cross_entropy_backward = {
     .samples = (const op_sample[]){{"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=-100", .out = "f32[5,4]",
                                     .no_gradient = true},
                                    {"f32[], f32[5,4], i32[5], f32[5]", "ignore_index=2", .no_gradient = true},
-                                   {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100", .below = 1003,
-                                    .no_gradient = true},
+                                   {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100",
+                                    .below = 1003, .no_gradient = true},
                                    {"f32[], f32[5,4], i64[5], f32[4]", .error = "do not belong together"},
                                    {0}},
 };

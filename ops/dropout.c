@@ -1,8 +1,8 @@
 /* dropout.c - x / (1 - p) with probability 1 - p, else 0, as torch.nn.functional.dropout in training.
  *
- * No mask is stored: element i is dropped when its Philox word is below p 2^32, so the gradient is dropout of dy
- * with the same key. Elements are counted row-major; those of 4-axis values channels-last (n, h, w, c), which is
- * how they lie in memory, so that the numbers do not depend on the layout.
+ * No mask is stored: element i is dropped when its Philox word is below p 2^32, so the gradient is dropout of
+ * dy with the same key. Elements are counted row-major; those of 4-axis values channels-last (n, h, w, c),
+ * which is how they lie in memory, so that the numbers do not depend on the layout.
  */
 #include "ops/random.h"
 
@@ -60,14 +60,15 @@ const weft_op weft_op_dropout = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[5,7]", "p=0.5 key=0x7", .out = "f32[5,7]"},
-                                   {"f32[2,3,4,5]", "p=0.25 key=0x8", .out = "f32[2,3,4,5]"},
-                                   {"f32[70,1003]", "p=0.1 key=0x9", .out = "f32[70,1003]", .no_gradient = true},
-                                   /* ^ large, for the fast kernel */
-                                   {"f32[3]", "p=1", .out = "f32[3]"},
-                                   {"f32[3]", "p=1.5", .error = "a probability is 0 to 1"},
-                                   {"i32[3]", "p=0.5", .error = "floating point"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"f32[5,7]", "p=0.5 key=0x7", .out = "f32[5,7]"},
+                            {"f32[2,3,4,5]", "p=0.25 key=0x8", .out = "f32[2,3,4,5]"},
+                            {"f32[70,1003]", "p=0.1 key=0x9", .out = "f32[70,1003]", .no_gradient = true},
+                            /* ^ large, for the fast kernel */
+                            {"f32[3]", "p=1", .out = "f32[3]"},
+                            {"f32[3]", "p=1.5", .error = "a probability is 0 to 1"},
+                            {"i32[3]", "p=0.5", .error = "floating point"},
+                            {0}},
 };
 
 weft_value *weft_dropout(weft_value *x, double p) {

@@ -1,11 +1,13 @@
-/* embedding.c - rows of a table by integer ids: w [rows, d], ids [...] -> [..., d]. An id outside fails the run. */
+/* embedding.c - rows of a table by integer ids: w [rows, d], ids [...] -> [..., d]. An id outside fails the
+ * run. */
 #include "ops/embedding.h"
 
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
     const tensor_type *w = op_in(c, 0), *ids = op_in(c, 1);
     if (w->ndim != 2) return op_fail(c, WEFT_SHAPE, "weight is %s: it must be [rows, d]", TYPE(w));
-    if (!dtype_is_integer(ids->dtype)) return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
+    if (!dtype_is_integer(ids->dtype))
+        return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
     if (ids->ndim == WEFT_MAX_NDIM) return op_fail(c, WEFT_SHAPE, "ids are %s: an axis too many", TYPE(ids));
     c->n_out = 1;
     c->out[0] = type_of(w->dtype, ids->ndim, ids->shape);
@@ -49,15 +51,17 @@ const weft_op weft_op_embedding = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[4,3], i64[5]", .out = "f32[5,3]"},
-                                   {"f32[4,3], u8[2,6]", .out = "f32[2,6,3]"},
-                                   {"f32[4,3], i32[]", .out = "f32[3]"},
-                                   {"f32[65,100], i32[40,9]", .below = 65, .no_gradient = true}, /* large: fast */
-                                   {"f32[4,3], f32[5]", .error = "they must be integer"},
-                                   {"f32[4,3,2], i32[5]", .error = "it must be [rows, d]"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"f32[4,3], i64[5]", .out = "f32[5,3]"},
+                            {"f32[4,3], u8[2,6]", .out = "f32[2,6,3]"},
+                            {"f32[4,3], i32[]", .out = "f32[3]"},
+                            {"f32[65,100], i32[40,9]", .below = 65, .no_gradient = true}, /* large: fast */
+                            {"f32[4,3], f32[5]", .error = "they must be integer"},
+                            {"f32[4,3,2], i32[5]", .error = "it must be [rows, d]"},
+                            {0}},
 };
 
 weft_value *weft_embedding_op(weft_value *w, weft_value *ids) {
-    return w && ids ? node_value(w->node->graph, &weft_op_embedding, 2, (weft_value *[]){w, ids}, NULL) : NULL;
+    return w && ids ? node_value(w->node->graph, &weft_op_embedding, 2, (weft_value *[]){w, ids}, NULL)
+                    : NULL;
 }

@@ -1,5 +1,5 @@
-/* embedding_backward.c - gradient of embedding by its table: dy [..., d] added up by ids [...] -> [rows, d], zeros
- * where no id points. Rows of dy are added in their order, so the bits do not depend on threads.
+/* embedding_backward.c - gradient of embedding by its table: dy [..., d] added up by ids [...] -> [rows, d],
+ * zeros where no id points. Rows of dy are added in their order, so the bits do not depend on threads.
  *     gradient by dy: embedding of the gradient
  */
 #include "ops/embedding.h"
@@ -13,7 +13,8 @@ static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
     const tensor_type *dy = op_in(c, 0), *ids = op_in(c, 1);
     tensor_type lead = type_of(ids->dtype, dy->ndim - 1, dy->shape);
-    if (!dtype_is_integer(ids->dtype)) return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
+    if (!dtype_is_integer(ids->dtype))
+        return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
     if (dy->ndim < 1 || !type_equal(&lead, ids))
         return op_fail(c, WEFT_SHAPE, "dy %s and ids %s: one row of dy an id", TYPE(dy), TYPE(ids));
     int64_t shape[] = {((const embedding_backward_attrs *)c->attrs)->rows, dy->shape[dy->ndim - 1]};
@@ -52,7 +53,8 @@ const weft_op weft_op_embedding_backward = {
     .reference = reference,
     .samples = (const op_sample[]){{"f32[5,3], i64[5]", "rows=6", .out = "f32[6,3]"},
                                    {"f32[2,6,3], u8[2,6]", "rows=4", .out = "f32[4,3]"},
-                                   {"f32[40,9,100], i32[40,9]", "rows=65", .below = 65, .no_gradient = true}, /* large */
+                                   {"f32[40,9,100], i32[40,9]", "rows=65", .below = 65,
+                                    .no_gradient = true}, /* large */
                                    {"f32[5,3], i64[4]", "rows=6", .error = "one row of dy an id"},
                                    {"f32[5,3], i64[5]", .error = "at least 1"},
                                    {0}},

@@ -1,6 +1,6 @@
-/* global_norm.c - the 2-norm of all operands together, f64. Squares are summed in f64 over chunks of NORM_CHUNK
- * elements from each operand's start, chunks in order, operands in order: however the operands are spread over
- * ranks later, the sum is the same. */
+/* global_norm.c - the 2-norm of all operands together, f64. Squares are summed in f64 over chunks of
+ * NORM_CHUNK elements from each operand's start, chunks in order, operands in order: however the operands are
+ * spread over ranks later, the sum is the same. */
 #include "ops/update.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ const weft_op weft_op_global_norm = {
     .summary = "the 2-norm of all operands together, f64",
     .min_in = 1,
     .max_in = -1,
-    .flags = OP_NO_GRADIENT,
+    .flags = OP_NO_GRADIENT | OP_COMPILER,
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"f32[7]", .out = "f64[]"},

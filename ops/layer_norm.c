@@ -16,8 +16,8 @@ static bool infer(op_call *c) {
     for (int i = 1; i < c->n_in; i++) {
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "weight and bias: both or neither");
         if (op_in(c, i)->ndim != 1 || op_in(c, i)->shape[0] != d)
-            return op_fail(c, WEFT_SHAPE, "%s is %s: it must be [%lld], the last axis of x", i == 1 ? "weight" : "bias",
-                           TYPE(op_in(c, i)), (long long)d);
+            return op_fail(c, WEFT_SHAPE, "%s is %s: it must be [%lld], the last axis of x",
+                           i == 1 ? "weight" : "bias", TYPE(op_in(c, i)), (long long)d);
     }
     c->n_out = 3;
     c->out[0] = *x;
@@ -67,7 +67,8 @@ const weft_op weft_op_layer_norm = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[2,4,6], f32[6], f32[6]", "eps=1e-5", .out = "f32[2,4,6], f32[2,4], f32[2,4]"},
+    .samples = (const op_sample[]){{"f32[2,4,6], f32[6], f32[6]", "eps=1e-5",
+                                    .out = "f32[2,4,6], f32[2,4], f32[2,4]"},
                                    {"f32[3,5]", "eps=1e-5", .out = "f32[3,5], f32[3], f32[3]"},
                                    {"f32[70,387], f32[387], f32[387]", "eps=1e-5", .no_gradient = true},
                                    {"f32[70,64]", "eps=1e-5", .no_gradient = true}, /* large: fast kernels */

@@ -9,9 +9,10 @@ static bool infer(op_call *c) {
     if (!op_want_float(c, 0) || !op_want_same_dtype(c)) return false;
     const tensor_type *dy = op_in(c, 0), *x = op_in(c, 1);
     tensor_type rows = type_of(x->dtype, x->ndim - 1, x->shape);
-    if (x->ndim < 1 || !type_equal(dy, x) || !type_equal(op_in(c, 2), &rows) || !type_equal(op_in(c, 3), &rows))
-        return op_fail(c, WEFT_SHAPE, "dy %s, x %s, mean %s, rstd %s do not belong together", TYPE(dy), TYPE(x),
-                       TYPE(op_in(c, 2)), TYPE(op_in(c, 3)));
+    if (x->ndim < 1 || !type_equal(dy, x) || !type_equal(op_in(c, 2), &rows) ||
+        !type_equal(op_in(c, 3), &rows))
+        return op_fail(c, WEFT_SHAPE, "dy %s, x %s, mean %s, rstd %s do not belong together", TYPE(dy),
+                       TYPE(x), TYPE(op_in(c, 2)), TYPE(op_in(c, 3)));
     bool has_weight = c->n_in == 5 && c->in[4];
     tensor_type d = type_of(x->dtype, 1, &x->shape[x->ndim - 1]);
     if (has_weight && !type_equal(op_in(c, 4), &d))
@@ -67,13 +68,15 @@ const weft_op weft_op_layer_norm_backward = {
     .max_in = 5,
     .infer = infer,
     .reference = reference,
-    /* rstd (above 0 in truth) may be any number here. No gradient of its own: layer_norm says OP_GRADIENT_ONCE. */
-    .samples = (const op_sample[]){{"f32[2,3,6], f32[2,3,6], f32[2,3], f32[2,3], f32[6]",
-                                    .out = "f32[2,3,6], f32[6], f32[6]", .no_gradient = true},
-                                   {"f32[4,5], f32[4,5], f32[4], f32[4]", .out = "f32[4,5]", .no_gradient = true},
-                                   {"f32[150,387], f32[150,387], f32[150], f32[150], f32[387]", .no_gradient = true},
-                                   {"f32[70,64], f32[70,64], f32[70], f32[70]", .no_gradient = true},
-                                   {"f32[4,5], f32[4,6], f32[4], f32[4]", .error = "do not belong together"},
-                                   {"f32[4,5], f32[4,5], f32[4], f32[4], f32[4]", .error = "it must be f32[5]"},
-                                   {0}},
+    /* rstd (above 0 in truth) may be any number here. No gradient of its own: layer_norm says
+       OP_GRADIENT_ONCE. */
+    .samples =
+        (const op_sample[]){{"f32[2,3,6], f32[2,3,6], f32[2,3], f32[2,3], f32[6]",
+                             .out = "f32[2,3,6], f32[6], f32[6]", .no_gradient = true},
+                            {"f32[4,5], f32[4,5], f32[4], f32[4]", .out = "f32[4,5]", .no_gradient = true},
+                            {"f32[150,387], f32[150,387], f32[150], f32[150], f32[387]", .no_gradient = true},
+                            {"f32[70,64], f32[70,64], f32[70], f32[70]", .no_gradient = true},
+                            {"f32[4,5], f32[4,6], f32[4], f32[4]", .error = "do not belong together"},
+                            {"f32[4,5], f32[4,5], f32[4], f32[4], f32[4]", .error = "it must be f32[5]"},
+                            {0}},
 };

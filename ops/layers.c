@@ -1,8 +1,8 @@
-/* layers.c - ops with their parameters: made, or found under scope/name, with torch.nn's names, shapes and default
- * initial values. Each layer enters a scope of its name, so its nodes stand together in pictures.
+/* layers.c - ops with their parameters: made, or found under scope/name, with torch.nn's names, shapes and
+ * default initial values. Each layer enters a scope of its name, so its nodes stand together in pictures.
  *
- * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform within
- * 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each module).
+ * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform
+ * within 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each module).
  */
 #include "ops/norm.h"
 #include "weft/layers.h"
@@ -40,7 +40,8 @@ static weft_value *want(weft_value *x, bool fits, const char *layer, const char 
 
 /* ---- linear ---- */
 
-weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name, const weft_linear_options *options) {
+weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
+                             const weft_linear_options *options) {
     static const weft_linear_options defaults;
     const weft_linear_options *o = options ? options : &defaults;
     if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis")) return NULL;
@@ -50,7 +51,8 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name, const
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = weft_parameter(x, "weight", 2, (int64_t[]){out, in}, or_else(o->weight, bound));
-        weft_value *b = o->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &out, or_else(o->bias, bound));
+        weft_value *b =
+            o->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &out, or_else(o->bias, bound));
         if (w && (b || o->no_bias)) y = weft_linear_op(at(x, p), w, b);
     }
     return y;
@@ -75,8 +77,9 @@ static weft_window window_of(const weft_conv *c) {
 }
 
 /* weight [rows, columns, kernel, kernel]; torch takes fan_in from its axes 1 to 3, for both kinds. */
-static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, int64_t columns,
-                              weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *)) {
+static weft_value *
+conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, int64_t columns,
+           weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *)) {
     int64_t shape[] = {rows, columns, c->kernel, c->kernel};
     weft_init bound = within((double)columns * (double)c->kernel * (double)c->kernel);
     weft_window window = window_of(c);
@@ -84,7 +87,8 @@ static weft_value *conv_layer(weft_value *x, const weft_conv *c, const char *nam
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = weft_parameter(x, "weight", 4, shape, or_else(c->weight, bound));
-        weft_value *b = c->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &c->out, or_else(c->bias, bound));
+        weft_value *b =
+            c->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &c->out, or_else(c->bias, bound));
         if (w && (b || c->no_bias)) y = op(at(x, p), w, b, &window);
     }
     return y;
@@ -126,8 +130,8 @@ static weft_value *along(weft_value *channels, const weft_value *x) {
     return x->type.ndim == 4 ? weft_reshape(channels, 3, shape) : channels;
 }
 
-static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean, weft_value *var,
-                                    const norm_attrs *eps, double momentum) {
+static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
+                                    weft_value *var, const norm_attrs *eps, double momentum) {
     weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){x, w, b}, eps);
     if (!n) return NULL;
     move(mean, &n->out[1], momentum);
@@ -136,8 +140,8 @@ static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b,
 }
 
 /* Pointwise ops, which fuse with what stands around them. */
-static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, weft_value *mean, weft_value *var,
-                                   double eps) {
+static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
+                                   weft_value *var, double eps) {
     weft_value *factor = weft_mul(w, weft_rsqrt(weft_offset(var, eps)));
     weft_value *shift = weft_sub(b, weft_mul(mean, factor));
     return weft_add(weft_mul(x, along(factor, x)), along(shift, x));
@@ -147,7 +151,8 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
     static const weft_batch_norm_options defaults;
     const weft_batch_norm_options *o = options ? options : &defaults;
     const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
-    if (!x || !want(x, x->type.ndim == 2 || x->type.ndim == 4, "batch_norm", "it must be [N, C] or [N, C, H, W]"))
+    if (!x ||
+        !want(x, x->type.ndim == 2 || x->type.ndim == 4, "batch_norm", "it must be [N, C] or [N, C, H, W]"))
         return NULL;
     int64_t channels = x->type.shape[1];
     double momentum = o->momentum == 0 ? 0.1 : o->momentum;
@@ -159,9 +164,12 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
         weft_value *b = weft_parameter(at(x, p), "bias", 1, &channels, zeros);
         weft_value *mean = weft_state(at(x, p), "running_mean", 1, &channels, zeros);
         weft_value *var = weft_state(at(x, p), "running_var", 1, &channels, ones);
-        if (!mean || !var || !at(x, p)) y = NULL;
-        else if (x->node->graph->mode == WEFT_TRAIN) y = batch_norm_train(x, w, b, mean, var, &eps, momentum);
-        else y = batch_norm_eval(x, w, b, mean, var, eps.eps);
+        if (!mean || !var || !at(x, p))
+            y = NULL;
+        else if (x->node->graph->mode == WEFT_TRAIN)
+            y = batch_norm_train(x, w, b, mean, var, &eps, momentum);
+        else
+            y = batch_norm_eval(x, w, b, mean, var, eps.eps);
     }
     return y;
 }
@@ -185,7 +193,8 @@ weft_value *weft_layer_norm(weft_value *x, const char *name) {
 
 /* ---- embedding ---- */
 
-weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name, const weft_init *weight) {
+weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
+                           const weft_init *weight) {
     const weft_init normal = {WEFT_INIT_NORMAL, 0, 1};
     weft_value *y = NULL;
     if (!ids) return NULL;

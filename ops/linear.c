@@ -8,8 +8,8 @@ static bool infer(op_call *c) {
     if (!op_want_float(c, 0) || !op_want_same_dtype(c)) return false;
     const tensor_type *x = op_in(c, 0), *w = op_in(c, 1);
     if (x->ndim < 1 || w->ndim != 2 || x->shape[x->ndim - 1] != w->shape[1])
-        return op_fail(c, WEFT_SHAPE, "x %s and weight %s: the last axis of x must be the weight's axis 1", TYPE(x),
-                       TYPE(w));
+        return op_fail(c, WEFT_SHAPE, "x %s and weight %s: the last axis of x must be the weight's axis 1",
+                       TYPE(x), TYPE(w));
     if (c->n_in == 3 && c->in[2]) {
         const tensor_type *b = op_in(c, 2);
         if (b->ndim != 1 || b->shape[0] != w->shape[0])
@@ -69,14 +69,15 @@ const weft_op weft_op_linear = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[4,3], f32[5,3], f32[5]", .out = "f32[4,5]"},
-                                   {"f32[2,4,3], f32[5,3]", .out = "f32[2,4,5]"},
-                                   {"f32[3], f32[5,3], f32[5]", .out = "f32[5]"},
-                                   /* too large for differences element by element */
-                                   {"f32[3,17,64], f32[80,64], f32[80]", .out = "f32[3,17,80]", .no_gradient = true},
-                                   {"f32[4,3], f32[5,4]", .error = "the last axis of x must be the weight's axis 1"},
-                                   {"f32[4,3], f32[5,3], f32[4]", .error = "it must be [5]"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"f32[4,3], f32[5,3], f32[5]", .out = "f32[4,5]"},
+                            {"f32[2,4,3], f32[5,3]", .out = "f32[2,4,5]"},
+                            {"f32[3], f32[5,3], f32[5]", .out = "f32[5]"},
+                            /* too large for differences element by element */
+                            {"f32[3,17,64], f32[80,64], f32[80]", .out = "f32[3,17,80]", .no_gradient = true},
+                            {"f32[4,3], f32[5,4]", .error = "the last axis of x must be the weight's axis 1"},
+                            {"f32[4,3], f32[5,3], f32[4]", .error = "it must be [5]"},
+                            {0}},
 };
 
 weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b) {

@@ -30,7 +30,8 @@ static bool infer(op_call *c) {
     tensor_type batch_a = batch_of(a), batch_b = batch_of(b);
     c->n_out = 1;
     if (!shape_broadcast(&batch_a, &batch_b, &c->out[0]))
-        return op_fail(c, WEFT_SHAPE, "a %s and b %s: the axes before the last two do not broadcast", TYPE(a), TYPE(b));
+        return op_fail(c, WEFT_SHAPE, "a %s and b %s: the axes before the last two do not broadcast", TYPE(a),
+                       TYPE(b));
     c->out[0].shape[c->out[0].ndim++] = a->shape[a->ndim - (t->transpose_a ? 1 : 2)];
     c->out[0].shape[c->out[0].ndim++] = b->shape[b->ndim - (t->transpose_b ? 2 : 1)];
     return true;
@@ -41,10 +42,12 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     weft_value *a = n->in[0], *b = n->in[1], *dc = dout[0];
     if (wanted[0])
         din[0] = sum_to(t->transpose_a ? weft_matmul(b, dc, t->transpose_b, true)
-                                       : weft_matmul(dc, b, false, !t->transpose_b), a);
+                                       : weft_matmul(dc, b, false, !t->transpose_b),
+                        a);
     if (wanted[1])
         din[1] = sum_to(t->transpose_b ? weft_matmul(dc, a, true, t->transpose_a)
-                                       : weft_matmul(a, dc, !t->transpose_a, false), b);
+                                       : weft_matmul(a, dc, !t->transpose_a, false),
+                        b);
 }
 
 /* Element (row, column) of the matrix of `t` that broadcasts to place `at` of a result of `ndim` axes. */
@@ -83,27 +86,29 @@ const weft_op weft_op_matmul = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){
-        {"f32[3,4], f32[4,5]", .out = "f32[3,5]"},
-        {"f32[4,3], f32[4,5]", "transpose_a=1", .out = "f32[3,5]"},
-        {"f32[3,4], f32[5,4]", "transpose_b=1", .out = "f32[3,5]"},
-        {"f32[4,3], f32[5,4]", "transpose_a=1 transpose_b=1", .out = "f32[3,5]"},
-        {"f32[2,3,4], f32[4,5]", .out = "f32[2,3,5]"},
-        {"f32[3,4], f32[2,4,5]", .out = "f32[2,3,5]"},
-        {"f32[2,1,3,4], f32[5,6,4]", "transpose_b=1", .out = "f32[2,5,3,6]"},
-        {"f32[2,3,4,2], f32[2,3,4,3]", "transpose_a=1", .out = "f32[2,3,2,3]"},
-        {"f32[3,1], f32[1,5]", .out = "f32[3,5]"},
-        {"f32[1,4], f32[4,1]", .out = "f32[1,1]"},
-        /* too large for differences element by element */
-        {"f32[70,65], f32[33,65]", "transpose_b=1", .out = "f32[70,33]", .no_gradient = true},
-        {"f32[4,64,32], f32[4,64,48]", "transpose_a=1", .out = "f32[4,32,48]", .no_gradient = true},
-        {"f32[3,4], f32[5,4]", .error = "the inner axes are 4 and 5"},
-        {"f32[3,4], f32[4,5]", "transpose_a=1", .error = "f32[3,4] transposed and b f32[4,5]: the inner axes are 3 and 4"},
-        {"f32[2,3,4], f32[3,4,5]", .error = "the axes before the last two do not broadcast"},
-        {"f32[4], f32[4,5]", .error = "at least 2 axes"},
-        {"f32[3,4], f64[4,5]", .error = "cast one"},
-        {"i32[3,4], i32[4,5]", .error = "must be floating point"},
-        {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[3,4], f32[4,5]", .out = "f32[3,5]"},
+            {"f32[4,3], f32[4,5]", "transpose_a=1", .out = "f32[3,5]"},
+            {"f32[3,4], f32[5,4]", "transpose_b=1", .out = "f32[3,5]"},
+            {"f32[4,3], f32[5,4]", "transpose_a=1 transpose_b=1", .out = "f32[3,5]"},
+            {"f32[2,3,4], f32[4,5]", .out = "f32[2,3,5]"},
+            {"f32[3,4], f32[2,4,5]", .out = "f32[2,3,5]"},
+            {"f32[2,1,3,4], f32[5,6,4]", "transpose_b=1", .out = "f32[2,5,3,6]"},
+            {"f32[2,3,4,2], f32[2,3,4,3]", "transpose_a=1", .out = "f32[2,3,2,3]"},
+            {"f32[3,1], f32[1,5]", .out = "f32[3,5]"},
+            {"f32[1,4], f32[4,1]", .out = "f32[1,1]"},
+            /* too large for differences element by element */
+            {"f32[70,65], f32[33,65]", "transpose_b=1", .out = "f32[70,33]", .no_gradient = true},
+            {"f32[4,64,32], f32[4,64,48]", "transpose_a=1", .out = "f32[4,32,48]", .no_gradient = true},
+            {"f32[3,4], f32[5,4]", .error = "the inner axes are 4 and 5"},
+            {"f32[3,4], f32[4,5]", "transpose_a=1",
+             .error = "f32[3,4] transposed and b f32[4,5]: the inner axes are 3 and 4"},
+            {"f32[2,3,4], f32[3,4,5]", .error = "the axes before the last two do not broadcast"},
+            {"f32[4], f32[4,5]", .error = "at least 2 axes"},
+            {"f32[3,4], f64[4,5]", .error = "cast one"},
+            {"i32[3,4], i32[4,5]", .error = "must be floating point"},
+            {0}},
 };
 
 weft_value *weft_matmul(weft_value *a, weft_value *b, bool transpose_a, bool transpose_b) {

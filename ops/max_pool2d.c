@@ -30,7 +30,8 @@ static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0}, begin[2], end[2];
     do {
-        for (int i = 0; i < 2; i++) pool_window(c->attrs, i, at[2 + i], x->type.shape[2 + i], &begin[i], &end[i]);
+        for (int i = 0; i < 2; i++)
+            pool_window(c->attrs, i, at[2 + i], x->type.shape[2 + i], &begin[i], &end[i]);
         double best = -INFINITY;
         int64_t index = begin[0] * x->type.shape[3] + begin[1];
         for (int64_t row = begin[0]; row < end[0]; row++)
@@ -59,16 +60,19 @@ const weft_op weft_op_max_pool2d = {
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
-    .samples = (const op_sample[]){
-        {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .out = "f32[2,3,2,3], i32[2,3,2,3]"},
-        {"f32[2,3,7,5]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,3,4,3], i32[2,3,4,3]"},
-        {"f32[1,2,7,6]", "kernel=3,2 stride=2,1 pad=0,1", .out = "f32[1,2,3,7], i32[1,2,3,7]"},
-        {"f32[2,33,9,9]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,33,5,5], i32[2,33,5,5]", .no_gradient = true},
-        {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
-        {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0", .error = "axis 2 with pad 0 on both sides is smaller"},
-        {"f32[2,3,4,6]", "kernel=2,2 stride=0,2 pad=0,0", .error = "stride=0: it must be 1 to 65536"},
-        {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0", .error = "pad has 1 numbers"},
-        {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .out = "f32[2,3,2,3], i32[2,3,2,3]"},
+            {"f32[2,3,7,5]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,3,4,3], i32[2,3,4,3]"},
+            {"f32[1,2,7,6]", "kernel=3,2 stride=2,1 pad=0,1", .out = "f32[1,2,3,7], i32[1,2,3,7]"},
+            {"f32[2,33,9,9]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,33,5,5], i32[2,33,5,5]",
+             .no_gradient = true},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
+            {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0",
+             .error = "axis 2 with pad 0 on both sides is smaller"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=0,2 pad=0,0", .error = "stride=0: it must be 1 to 65536"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0", .error = "pad has 1 numbers"},
+            {0}},
 };
 
 weft_value *weft_max_pool2d(weft_value *x, const weft_pool *pool) {

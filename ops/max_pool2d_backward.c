@@ -28,15 +28,16 @@ static weft_status reference(const kernel_call *c) {
     do {
         int64_t place = element_int(&c->in[1], at);
         if (place < 0 || place >= plane)
-            return kernel_fail(c, "max_pool2d_backward: index %lld, the plane has %lld places", (long long)place,
-                               (long long)plane);
+            return kernel_fail(c, "max_pool2d_backward: index %lld, the plane has %lld places",
+                               (long long)place, (long long)plane);
         int64_t to[4] = {at[0], at[1], place / width, place % width};
         element_set(dx, to, element_get(dx, to) + element_get(dy, at));
     } while (index_next(&dy->type, at));
     return WEFT_OK;
 }
 
-/* Linear in dy, but the gather that would be its gradient is not an op: the generic gradient checks are left out. */
+/* Linear in dy, but the gather that would be its gradient is not an op: the generic gradient checks are left
+ * out. */
 const weft_op weft_op_max_pool2d_backward = {
     .name = "max_pool2d_backward",
     .summary = "gradient of max_pool2d",
@@ -48,10 +49,13 @@ const weft_op weft_op_max_pool2d_backward = {
     .image_out = 1,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){
-        {"f32[2,3,3,2], i32[2,3,3,2]", "size=5,4", .out = "f32[2,3,5,4]", .below = 20, .no_gradient = true},
-        {"f32[2,33,4,4], i32[2,33,4,4]", "size=8,8", .out = "f32[2,33,8,8]", .below = 64, .no_gradient = true},
-        {"f32[2,3,3,2], i64[2,3,3,2]", "size=5,4", .error = "the index must be i32 of the same shape"},
-        {"f32[2,3,3,2], i32[2,3,3,3]", "size=5,4", .error = "the index must be i32 of the same shape"},
-        {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,3,2], i32[2,3,3,2]", "size=5,4", .out = "f32[2,3,5,4]", .below = 20,
+             .no_gradient = true},
+            {"f32[2,33,4,4], i32[2,33,4,4]", "size=8,8", .out = "f32[2,33,8,8]", .below = 64,
+             .no_gradient = true},
+            {"f32[2,3,3,2], i64[2,3,3,2]", "size=5,4", .error = "the index must be i32 of the same shape"},
+            {"f32[2,3,3,2], i32[2,3,3,3]", "size=5,4", .error = "the index must be i32 of the same shape"},
+            {0}},
 };

@@ -21,15 +21,17 @@ bool channel_next(const tensor_type *t, int64_t *at) {
     return more;
 }
 
-weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, int64_t classes, int64_t *rows) {
+weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, int64_t classes,
+                                  int64_t *rows) {
     int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
     *rows = 0;
     for (int64_t i = 0; i < target->type.shape[0]; i++) {
         int64_t t = element_int(target, &i);
         if (t == ignored) continue;
         if (t < 0 || t >= classes)
-            return kernel_fail(c, "row %lld: target %lld is outside the classes 0 to %lld (and is not %lld, ignored)",
-                               (long long)i, (long long)t, (long long)(classes - 1), (long long)ignored);
+            return kernel_fail(
+                c, "row %lld: target %lld is outside the classes 0 to %lld (and is not %lld, ignored)",
+                (long long)i, (long long)t, (long long)(classes - 1), (long long)ignored);
         ++*rows;
     }
     return WEFT_OK;

@@ -2,8 +2,8 @@
  * "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), and what is made of its words.
  *
  * The reference and the vectorized kernels both compile these lines. They hold only IEEE additions, products,
- * roots and integer steps, without branches and (-ffp-contract=off) without fused products, so a number has the
- * same bits with every instruction set, thread count and world.
+ * roots and integer steps, without branches and (-ffp-contract=off) without fused products, so a number has
+ * the same bits with every instruction set, thread count and world.
  */
 #ifndef WEFT_OPS_PHILOX_H
 #define WEFT_OPS_PHILOX_H
@@ -46,7 +46,8 @@ static inline uint64_t philox_mix(uint64_t x) { /* splitmix64's finalizer */
 }
 
 static inline philox_stream philox_stream_of(const run_state *run, uint64_t node_key) {
-    uint64_t high = ((uint64_t)run->step >> 32 << 32) | (uint64_t)run->micro >> 32; /* 0 in any real training */
+    uint64_t high =
+        ((uint64_t)run->step >> 32 << 32) | (uint64_t)run->micro >> 32; /* 0 in any real training */
     uint64_t key = philox_mix(philox_mix(run->seed + 0x9E3779B97F4A7C15u) ^ node_key) ^ philox_mix(high);
     return (philox_stream){{(uint32_t)key, (uint32_t)(key >> 32)}, (uint32_t)run->step, (uint32_t)run->micro};
 }
@@ -100,8 +101,8 @@ static inline float philox_log(float u) {
     return x + y + 0.693359375f * fe;
 }
 
-/* Two standard normal numbers from two words: Box and Muller, r = sqrt(-2 ln u1), angle 2 pi u2. u2 is cut into
- * a quarter turn and a rest of at most an eighth (exact: all are multiples of 2^-24). */
+/* Two standard normal numbers from two words: Box and Muller, r = sqrt(-2 ln u1), angle 2 pi u2. u2 is cut
+ * into a quarter turn and a rest of at most an eighth (exact: all are multiples of 2^-24). */
 static inline void philox_normal_pair(uint32_t a, uint32_t b, float *n0, float *n1) {
     float u1 = (float)(int32_t)((a >> 8) + 1) * 0x1p-24f, u2 = philox_unit(b);
     float r = sqrtf(-2.0f * philox_log(u1));

@@ -13,9 +13,11 @@ enum { POOL_MAX = 65536 };
 
 #define POOL_ATTR_WINDOW                                                                                     \
     {"kernel", ATTR_INTS, offsetof(pool_attrs, kernel), 1, POOL_MAX},                                        \
-        {"stride", ATTR_INTS, offsetof(pool_attrs, stride), 1, POOL_MAX},                                    \
-        {"pad", ATTR_INTS, offsetof(pool_attrs, pad), 0, POOL_MAX}
-#define POOL_ATTR_SIZE {"size", ATTR_INTS, offsetof(pool_attrs, size), 1, (int64_t)1 << 40}
+        {"stride", ATTR_INTS, offsetof(pool_attrs, stride), 1, POOL_MAX}, {                                  \
+        "pad", ATTR_INTS, offsetof(pool_attrs, pad), 0, POOL_MAX                                             \
+    }
+#define POOL_ATTR_SIZE                                                                                       \
+    { "size", ATTR_INTS, offsetof(pool_attrs, size), 1, (int64_t)1 << 40 }
 
 extern const weft_op weft_op_max_pool2d, weft_op_max_pool2d_backward, weft_op_avg_pool2d,
     weft_op_avg_pool2d_backward, weft_op_adaptive_avg_pool2d, weft_op_adaptive_avg_pool2d_backward;
@@ -30,8 +32,8 @@ bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair);
 /* The result of a sliding window over [N, C, H, W]: floor((H + 2 pad - kernel) / stride) + 1. */
 bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result);
 
-/* Places [*begin, *end) of an axis of `length` that result `i` of `count` looks at: by a sliding window, cut at
- * the borders; or, adaptive, the parts floor(i length / count) to ceil((i + 1) length / count). */
+/* Places [*begin, *end) of an axis of `length` that result `i` of `count` looks at: by a sliding window, cut
+ * at the borders; or, adaptive, the parts floor(i length / count) to ceil((i + 1) length / count). */
 void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t length, int64_t *begin, int64_t *end);
 void pool_part(int64_t i, int64_t count, int64_t length, int64_t *begin, int64_t *end);
 
@@ -41,7 +43,8 @@ typedef struct pool_cell {
     double divisor;
 } pool_cell;
 /* Cell (y, x) of `small` over `big`; an adaptive op has no kernel. */
-pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y, int64_t x);
+pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y,
+                       int64_t x);
 
 /* References of the two averages (sliding and adaptive alike) and of their gradients. */
 weft_status pool_average(const kernel_call *c);

@@ -28,7 +28,8 @@ bool pool_check_image(const op_call *c) {
 }
 
 bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair) {
-    return pair->n == 2 || op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
+    return pair->n == 2 ||
+           op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
 }
 
 bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result) {
@@ -39,10 +40,11 @@ bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input,
     for (int i = 0; i < 2; i++) {
         int64_t kernel = a->kernel.v[i], pad = a->pad.v[i], length = input->shape[2 + i];
         if (pad > kernel / 2)
-            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld", (long long)pad,
-                           (long long)kernel);
+            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld",
+                           (long long)pad, (long long)kernel);
         if (length + 2 * pad < kernel)
-            return op_fail(c, WEFT_SHAPE, "%s: axis %d with pad %lld on both sides is smaller than the kernel %lld",
+            return op_fail(c, WEFT_SHAPE,
+                           "%s: axis %d with pad %lld on both sides is smaller than the kernel %lld",
                            TYPE(input), 2 + i, (long long)pad, (long long)kernel);
         result->shape[2 + i] = (length + 2 * pad - kernel) / a->stride.v[i] + 1;
     }
@@ -63,15 +65,18 @@ void pool_part(int64_t i, int64_t count, int64_t length, int64_t *begin, int64_t
     *end = (int64_t)(((__int128)(i + 1) * length + count - 1) / count);
 }
 
-/* Zeros of the padding count: a sliding window divides by its whole size (count_include_pad, PyTorch's default);
- * with floor in the size of the result no window reaches beyond the padding. */
-pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y, int64_t x) {
+/* Zeros of the padding count: a sliding window divides by its whole size (count_include_pad, PyTorch's
+ * default); with floor in the size of the result no window reaches beyond the padding. */
+pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y,
+                       int64_t x) {
     pool_cell cell;
     int64_t at[2] = {y, x};
     bool is_adaptive = a->kernel.n == 0;
     for (int i = 0; i < 2; i++)
-        if (is_adaptive) pool_part(at[i], small->shape[2 + i], big->shape[2 + i], &cell.begin[i], &cell.end[i]);
-        else pool_window(a, i, at[i], big->shape[2 + i], &cell.begin[i], &cell.end[i]);
+        if (is_adaptive)
+            pool_part(at[i], small->shape[2 + i], big->shape[2 + i], &cell.begin[i], &cell.end[i]);
+        else
+            pool_window(a, i, at[i], big->shape[2 + i], &cell.begin[i], &cell.end[i]);
     cell.divisor = is_adaptive ? (double)((cell.end[0] - cell.begin[0]) * (cell.end[1] - cell.begin[1]))
                                : (double)(a->kernel.v[0] * a->kernel.v[1]);
     return cell;
@@ -102,7 +107,8 @@ weft_status pool_average_backward(const kernel_call *c) {
         for (int64_t y = 0; y < dy->type.shape[2]; y++)
             for (int64_t x = 0; x < dy->type.shape[3]; x++) {
                 pool_cell cell = pool_cell_at(c->attrs, &dx->type, &dy->type, y, x);
-                if (at[2] >= cell.begin[0] && at[2] < cell.end[0] && at[3] >= cell.begin[1] && at[3] < cell.end[1])
+                if (at[2] >= cell.begin[0] && at[2] < cell.end[0] && at[3] >= cell.begin[1] &&
+                    at[3] < cell.end[1])
                     sum += element_get(dy, (int64_t[]){at[0], at[1], y, x}) / cell.divisor;
             }
         element_set(dx, at, sum);

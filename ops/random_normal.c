@@ -1,5 +1,5 @@
-/* random_normal.c - f32 numbers mean + std z, new at each run; z from ops/philox.h by Box and Muller: elements
- * 4 b .. 4 b + 3 (row-major) are the two pairs made from the four words of counter b. */
+/* random_normal.c - f32 numbers mean + std z, new at each run; z from ops/philox.h by Box and Muller:
+ * elements 4 b .. 4 b + 3 (row-major) are the two pairs made from the four words of counter b. */
 #include "ops/random.h"
 
 #include "ops/philox.h"

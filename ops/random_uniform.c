@@ -14,7 +14,8 @@ static const op_attr attrs[] = {
 
 static bool infer(op_call *c) {
     const random_attrs *a = c->attrs;
-    if (!((float)a->a < (float)a->b)) return op_fail(c, WEFT_ARGUMENT, "low %g must be below high %g", a->a, a->b);
+    if (!((float)a->a < (float)a->b))
+        return op_fail(c, WEFT_ARGUMENT, "low %g must be below high %g", a->a, a->b);
     c->n_out = 1;
     c->out[0] = type_of(WEFT_F32, a->shape.n, a->shape.v);
     return shape_bind(c, &c->out[0]);
@@ -39,12 +40,13 @@ const weft_op weft_op_random_uniform = {
     .attrs = attrs,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){{"", "shape=3,7 low=-1 high=2 key=0x5", .out = "f32[3,7]"},
-                                   {"", "shape=70,1003 low=0.25 high=0.5 key=0x1234567890", .out = "f32[70,1003]"},
-                                   {"", "high=1", .out = "f32[]"},
-                                   {"", "shape=2 low=1 high=1", .error = "must be below high"},
-                                   {"", "shape=0 high=1", .error = "at least 1"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"", "shape=3,7 low=-1 high=2 key=0x5", .out = "f32[3,7]"},
+                            {"", "shape=70,1003 low=0.25 high=0.5 key=0x1234567890", .out = "f32[70,1003]"},
+                            {"", "high=1", .out = "f32[]"},
+                            {"", "shape=2 low=1 high=1", .error = "must be below high"},
+                            {"", "shape=0 high=1", .error = "at least 1"},
+                            {0}},
 };
 
 weft_value *weft_random_uniform(weft_graph *g, int ndim, const int64_t *shape, double low, double high) {

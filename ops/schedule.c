@@ -2,8 +2,8 @@
  *     t < warmup:   base (t + 1) / warmup
  *     constant:     base
  *     step:         base gamma^floor(t / step_size)
- *     cosine:       base (floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2), then base floor
- * (weft/train.h; cosine as in tests/golden/README.md, Loshchilov and Hutter, arXiv 1608.03983, eq. 5.)
+ *     cosine:       base (floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2), then base
+ * floor (weft/train.h; cosine as in tests/golden/README.md, Loshchilov and Hutter, arXiv 1608.03983, eq. 5.)
  */
 #include "ops/update.h"
 
@@ -55,16 +55,18 @@ const weft_op weft_op_schedule = {
     .summary = "the learning rate of a step",
     .min_in = 2,
     .max_in = 2,
-    .flags = OP_NO_GRADIENT,
+    .flags = OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(schedule_attrs),
     .attrs = attrs,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){{"f64[], f64[]", .out = "f64[]"},
-                                   {"f64[], f64[]", "kind=1 step_size=3 gamma=0.5", .out = "f64[]", .low = 4, .high = 9},
-                                   {"f64[], f64[]", "kind=2 warmup_steps=3 total_steps=20 floor=0.1", .out = "f64[]"},
-                                   {"f64[], f64[]", "kind=1", .error = "needs step_size"},
-                                   {"f64[], f64[]", "kind=2 warmup_steps=3", .error = "needs total_steps"},
-                                   {"f64[], f32[]", .error = "must be f64[]"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){
+            {"f64[], f64[]", .out = "f64[]"},
+            {"f64[], f64[]", "kind=1 step_size=3 gamma=0.5", .out = "f64[]", .low = 4, .high = 9},
+            {"f64[], f64[]", "kind=2 warmup_steps=3 total_steps=20 floor=0.1", .out = "f64[]"},
+            {"f64[], f64[]", "kind=1", .error = "needs step_size"},
+            {"f64[], f64[]", "kind=2 warmup_steps=3", .error = "needs total_steps"},
+            {"f64[], f32[]", .error = "must be f64[]"},
+            {0}},
 };

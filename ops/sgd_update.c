@@ -10,12 +10,9 @@ enum { P, G, BUF, LR, STEP, SCALE };
 
 #define F(field) offsetof(sgd_update_attrs, field)
 static const op_attr attrs[] = {
-    {"lr_scale", ATTR_REAL, F(lr_scale), 0, 0},
-    {"momentum", ATTR_REAL, F(momentum), 0, 0},
-    {"dampening", ATTR_REAL, F(dampening), 0, 0},
-    {"nesterov", ATTR_BOOL, F(nesterov), 0, 0},
-    {"weight_decay", ATTR_REAL, F(weight_decay), 0, 0},
-    {0},
+    {"lr_scale", ATTR_REAL, F(lr_scale), 0, 0},         {"momentum", ATTR_REAL, F(momentum), 0, 0},
+    {"dampening", ATTR_REAL, F(dampening), 0, 0},       {"nesterov", ATTR_BOOL, F(nesterov), 0, 0},
+    {"weight_decay", ATTR_REAL, F(weight_decay), 0, 0}, {0},
 };
 #undef F
 
@@ -23,7 +20,8 @@ static bool infer(op_call *c) {
     const sgd_update_attrs *a = c->attrs;
     if (!infer_update(c, LR, 1u << BUF | 1u << SCALE)) return false;
     if (c->n_in <= STEP) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", c->n_in);
-    if (a->momentum != 0 && !c->in[BUF]) return op_fail(c, WEFT_ARGUMENT, "momentum needs its buffer, operand 2");
+    if (a->momentum != 0 && !c->in[BUF])
+        return op_fail(c, WEFT_ARGUMENT, "momentum needs its buffer, operand 2");
     return true;
 }
 
@@ -49,7 +47,7 @@ const weft_op weft_op_sgd_update = {
     .summary = "a step of SGD on a flat buffer, in place",
     .min_in = 2,
     .max_in = 6,
-    .flags = OP_EFFECT | OP_NO_GRADIENT,
+    .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(sgd_update_attrs),
     .attrs = attrs,
     .writes = 1u << P | 1u << BUF,
@@ -57,7 +55,8 @@ const weft_op weft_op_sgd_update = {
     .reference = reference,
     .samples =
         (const op_sample[]){
-            {"f32[7], f32[7], f32[7], f64[], f64[]", "lr_scale=1 momentum=0.9 dampening=0.1 weight_decay=0.01"},
+            {"f32[7], f32[7], f32[7], f64[], f64[]",
+             "lr_scale=1 momentum=0.9 dampening=0.1 weight_decay=0.01"},
             {"f32[5003], f32[5003], f32[5003], f64[], f64[], f64[]", "lr_scale=0.5 momentum=0.9 nesterov=1",
              .low = 2, .high = 3}, /* step > 1 */
             {"f64[7], f64[7], f64[7], f64[], f64[]", "lr_scale=1 momentum=0.9"},

@@ -13,7 +13,8 @@ const op_attr softmax_attr_table[] = {
 bool softmax_infer(op_call *c) {
     int64_t axis = ((const softmax_attrs *)c->attrs)->axis;
     if (!axis_resolve(&axis, op_in(c, 0)->ndim))
-        return op_fail(c, WEFT_SHAPE, "axis %lld of %s: it has no such axis", (long long)axis, TYPE(op_in(c, 0)));
+        return op_fail(c, WEFT_SHAPE, "axis %lld of %s: it has no such axis", (long long)axis,
+                       TYPE(op_in(c, 0)));
     return infer_same(c);
 }
 

@@ -112,6 +112,12 @@ const weft_op weft_op_sum = {
                                    {"f32[3,5,4,7]", "axes=0,2,3", .out = "f32[5]"},
                                    {"f32[3,5,4,7]", "axes=2,3 mean=1", .out = "f32[3,5]"},
                                    {"f32[]", .out = "f32[]"},
+                                   /* many chunks, narrow rows, rows of more than a tile */
+                                   {"f32[40001]", "mean=1"},
+                                   {"f32[9000,3]", "axes=0"},
+                                   {"f32[150,1100]", "axes=0"},
+                                   {"f32[3,5000,7]", "axes=1"},
+                                   {"f32[2,19,11,13]", "axes=0,2,3"},
                                    {"f32[2,3]", "axes=2", .error = "has no axis 2"},
                                    {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
                                    {"i64[2,3]", .error = "must be floating point"},

@@ -7,7 +7,8 @@ bool infer_update(op_call *c, int n_flat, unsigned optional) {
         if (!c->in[i]) continue;
         const tensor_type *t = op_in(c, i), *p = op_in(c, 0);
         if (i < n_flat && !type_equal(t, p))
-            return op_fail(c, WEFT_SHAPE, "operand %d is %s: it must be like operand 0, %s", i, TYPE(t), TYPE(p));
+            return op_fail(c, WEFT_SHAPE, "operand %d is %s: it must be like operand 0, %s", i, TYPE(t),
+                           TYPE(p));
         if (i >= n_flat && (t->ndim || t->dtype != WEFT_F64))
             return op_fail(c, WEFT_TYPE, "operand %d is %s: it must be f64[]", i, TYPE(t));
     }
@@ -27,6 +28,8 @@ double flat_get(const tensor *t, int64_t i) {
 }
 
 void flat_set(const tensor *t, int64_t i, double value) {
-    if (t->type.dtype == WEFT_F32) ((float *)t->data)[i] = (float)value;
-    else ((double *)t->data)[i] = value;
+    if (t->type.dtype == WEFT_F32)
+        ((float *)t->data)[i] = (float)value;
+    else
+        ((double *)t->data)[i] = value;
 }

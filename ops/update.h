@@ -8,7 +8,8 @@
 
 #include "ops/op_kit.h"
 
-/* sgd_update(p, g, buf or NULL, lr, step, scale or NULL); writes p and buf. buf is needed iff momentum > 0. */
+/* sgd_update(p, g, buf or NULL, lr, step, scale or NULL); writes p and buf. buf is needed iff momentum > 0.
+ */
 typedef struct sgd_update_attrs {
     double lr_scale, momentum, dampening, weight_decay;
     bool nesterov;

@@ -89,7 +89,8 @@ static bool npy_descr(npy_parser *p, array_header *h) {
             h->type.dtype = types[i].dtype;
             return true;
         }
-    return npy_fail(p, "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>'", SHOW(descr));
+    return npy_fail(p, "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>'",
+                    show_name(descr, strlen(descr)).text);
 }
 
 static bool npy_shape(npy_parser *p, tensor_type *t) {
@@ -128,7 +129,7 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
         int k = 0;
         if (!npy_string(p, name)) return false;
         while (k < 3 && strcmp(keys[k], name) != 0) k++;
-        if (k == 3) return npy_fail(p, "there is no key '%s'", SHOW(name));
+        if (k == 3) return npy_fail(p, "there is no key '%s'", show_name(name, strlen(name)).text);
         if (seen >> k & 1) return npy_fail(p, "%s is there twice", keys[k]);
         seen |= 1u << k;
         if (!npy_want(p, ":") || !npy_value(p, k, h)) return false;

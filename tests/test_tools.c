@@ -313,7 +313,7 @@ TEST(training_logs_saves_and_is_repeatable) {
     CHECK(json_integer_value(json_object_get(line, "step")) == 28);
     CHECK(json_integer_value(json_object_get(line, "epoch")) == 4);
     double loss = json_real_value(json_object_get(line, "loss"));
-    CHECK_SAYS(loss > 0 && loss < 1.5, "loss %g after 4 epochs", loss);
+    CHECK_SAYS(loss > 0 && loss < 2, "loss %g after 4 epochs", loss);
     json_decref(line);
     ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 3 --weights a.safetensors --lr 1e-4 "
              "--val-data image=images.idx --val-data label=labels.idx --log c.jsonl"), 0);

@@ -91,7 +91,7 @@ int out_check(const char *path) {
 /* ---- JSON ---- */
 
 int out_json(const char *path, json_t *json) {
-    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
     if (!text) return tool_fail("memory could not be had");
     size_t length = strlen(text);

@@ -52,16 +52,18 @@ static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
                 dilation = {p->dilation[0] - 1, p->dilation[1] - 1}; /* counted from 0 there */
     switch (p->kind) {
     case ONEDNN_CONV:
-        return dnnl_dilated_convolution_forward_desc_init(&o->conv, dnnl_forward_training, dnnl_convolution_direct,
-                                                          &d.src, &d.weight, bias, &d.dst, stride, dilation, before,
-                                                          after);
+        return dnnl_dilated_convolution_forward_desc_init(&o->conv, dnnl_forward_training,
+                                                          dnnl_convolution_direct, &d.src, &d.weight, bias,
+                                                          &d.dst, stride, dilation, before, after);
     case ONEDNN_CONV_DATA:
-        return dnnl_dilated_convolution_backward_data_desc_init(&o->conv, dnnl_convolution_direct, &d.src, &d.weight,
-                                                                &d.dst, stride, dilation, before, after);
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            &o->conv, dnnl_convolution_direct, &d.src, &d.weight, &d.dst, stride, dilation, before, after);
     case ONEDNN_CONV_WEIGHT:
-        return dnnl_dilated_convolution_backward_weights_desc_init(&o->conv, dnnl_convolution_direct, &d.src, &d.weight,
-                                                                   NULL, &d.dst, stride, dilation, before, after);
-    case ONEDNN_MATMUL: return dnnl_matmul_desc_init(&o->matmul, &d.src, &d.weight, bias, &d.dst);
+        return dnnl_dilated_convolution_backward_weights_desc_init(&o->conv, dnnl_convolution_direct, &d.src,
+                                                                   &d.weight, NULL, &d.dst, stride, dilation,
+                                                                   before, after);
+    case ONEDNN_MATMUL:
+        return dnnl_matmul_desc_init(&o->matmul, &d.src, &d.weight, bias, &d.dst);
     }
     return dnnl_invalid_arguments;
 }
@@ -74,7 +76,8 @@ static dnnl_primitive_attr_t attr_new(void) {
     return NULL;
 }
 
-static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
+static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine,
+                                    dnnl_primitive_desc_t *pd) {
     operation o;
     dnnl_status_t s = operation_init(p, &o);
     if (s != dnnl_success) return s;
@@ -88,20 +91,21 @@ static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engin
 /* The weight as the primitive wants it; the descriptor belongs to pd. */
 static const dnnl_memory_desc_t *packed_desc(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     bool is_result = p->kind == ONEDNN_CONV_WEIGHT;
-    return dnnl_primitive_desc_query_md(pd, is_result ? dnnl_query_diff_weights_md : dnnl_query_weights_md, 0);
+    return dnnl_primitive_desc_query_md(pd, is_result ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
+                                        0);
 }
 
 /* Between the plain weight and the packed one: towards the plain for gradients. */
-static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed, dnnl_engine_t engine,
-                                 dnnl_primitive_desc_t *pd) {
+static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed,
+                                 dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
     dnnl_memory_desc_t plain;
     dnnl_status_t s = tensor_desc(&p->weight, false, &plain);
     if (s != dnnl_success) return s;
     bool unpacks = p->kind == ONEDNN_CONV_WEIGHT;
     dnnl_primitive_attr_t attr = attr_new();
     if (!attr) return dnnl_out_of_memory;
-    s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : &plain, engine, unpacks ? &plain : packed, engine,
-                                           attr);
+    s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : &plain, engine, unpacks ? &plain : packed,
+                                           engine, attr);
     dnnl_primitive_attr_destroy(attr);
     return s;
 }
@@ -119,8 +123,8 @@ static int threads_set(int threads) {
     return before;
 }
 
-/* gemm:jit, what matmul is below AVX-512, keeps its own buffers, made in each run: they are not ours to place.
- * The plan states them all the same (1.8 MB with 2 threads, AVX2). */
+/* gemm:jit, what matmul is below AVX-512, keeps its own buffers, made in each run: they are not ours to
+ * place. The plan states them all the same (1.8 MB with 2 threads, AVX2). */
 enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
 
 static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
@@ -173,14 +177,15 @@ struct onednn {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive, repack; /* NULL: not part of a run */
-    place src, weight, bias, dst, scratch, repack_scratch, plain; /* `weight` is the packed one when there are two */
+    place src, weight, bias, dst, scratch, repack_scratch,
+        plain; /* `weight` is the packed one when there are two */
 };
 
 static weft_status status_of(dnnl_status_t s, weft_error *error, const char *doing) {
     if (s == dnnl_success) return WEFT_OK;
     if (s == dnnl_out_of_memory) return error_memory(error, "oneDNN");
-    return error_set(error, s == dnnl_unimplemented ? WEFT_UNSUPPORTED : WEFT_INTERNAL, "oneDNN: %s failed with status %d",
-                     doing, (int)s);
+    return error_set(error, s == dnnl_unimplemented ? WEFT_UNSUPPORTED : WEFT_INTERNAL,
+                     "oneDNN: %s failed with status %d", doing, (int)s);
 }
 
 static dnnl_status_t place_new(onednn *o, place *p, const dnnl_memory_desc_t *md) {
@@ -193,7 +198,8 @@ static dnnl_status_t places_new(onednn *o, const onednn_problem *p, const_dnnl_p
     if (s == dnnl_success) s = place_new(o, &o->src, &d.src);
     if (s == dnnl_success) s = place_new(o, &o->dst, &d.dst);
     if (s == dnnl_success && p->bias.ndim) s = place_new(o, &o->bias, &d.bias);
-    if (s == dnnl_success) s = place_new(o, &o->weight, p->kind == ONEDNN_MATMUL ? &d.weight : packed_desc(p, pd));
+    if (s == dnnl_success)
+        s = place_new(o, &o->weight, p->kind == ONEDNN_MATMUL ? &d.weight : packed_desc(p, pd));
     if (s == dnnl_success)
         s = place_new(o, &o->scratch, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
     return s;
@@ -238,8 +244,10 @@ weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft
     int before = threads_set(p->threads);
     weft_status status = status_of(build(o, p, weight), error, "building a primitive");
     threads_set(before);
-    if (status == WEFT_OK) *made = o;
-    else onednn_free(o);
+    if (status == WEFT_OK)
+        *made = o;
+    else
+        onednn_free(o);
     return status;
 }
 
@@ -316,10 +324,14 @@ weft_status onednn_limit(weft_isa isa, weft_error *error) {
     if (isa == WEFT_ISA_AUTO || isa == WEFT_ISA_REFERENCE || isa >= isa_best()) return WEFT_OK;
     dnnl_set_max_cpu_isa(isa == WEFT_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
     if (isa_used() <= isa) return WEFT_OK;
-    return error_set(error, WEFT_ORDER, "oneDNN is in use at %s already: it can be limited to %s only before its first "
-                     "use in a process", isa_name(isa_used()), isa_name(isa));
+    return error_set(error, WEFT_ORDER,
+                     "oneDNN is in use at %s already: it can be limited to %s only before its first "
+                     "use in a process",
+                     isa_name(isa_used()), isa_name(isa));
 }
 
 const char *onednn_exceeds(const kernel_env *env) {
-    return isa_used() > env->isa ? "oneDNN would use a higher instruction set (it can be limited once a process)" : NULL;
+    return isa_used() > env->isa
+               ? "oneDNN would use a higher instruction set (it can be limited once a process)"
+               : NULL;
 }

@@ -1,9 +1,10 @@
-/* onednn.h - the one door to oneDNN: a problem goes in (plain shapes and strides), facts or a primitive come out.
+/* onednn.h - the one door to oneDNN: a problem goes in (plain shapes and strides), facts or a primitive come
+ * out.
  *
- * onednn.c alone knows the library's API (2.6: open memory descriptors, operation descriptors; 3.x has neither).
- * All is f32. A convolution's weight is always asked for in the format that the primitive likes: with channels-
- * last images and plain weights oneDNN has only its reference, 200 times slower. Facts cost 0.05 ms and no
- * machine code, so they are asked for again whenever needed; nothing is cached.
+ * onednn.c alone knows the library's API (2.6: open memory descriptors, operation descriptors; 3.x has
+ * neither). All is f32. A convolution's weight is always asked for in the format that the primitive likes:
+ * with channels- last images and plain weights oneDNN has only its reference, 200 times slower. Facts cost
+ * 0.05 ms and no machine code, so they are asked for again whenever needed; nothing is cached.
  */
 #ifndef WEFT_ONEDNN_H
 #define WEFT_ONEDNN_H
@@ -28,7 +29,8 @@ typedef struct onednn_problem {
     onednn_kind kind;
     int threads;
     onednn_tensor src, weight, bias, dst; /* weight: plain, [groups,] out, in, kh, kw */
-    int64_t stride[2], dilation[2], pad_before[2], pad_after[2]; /* convolutions; dilation as PyTorch counts it */
+    int64_t stride[2], dilation[2], pad_before[2],
+        pad_after[2]; /* convolutions; dilation as PyTorch counts it */
 } onednn_problem;
 
 typedef struct onednn_facts {
@@ -53,7 +55,8 @@ weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft
                        weft_error *error);
 void onednn_free(onednn *o);
 
-/* Pointers to what the problem names; those it does not have are NULL. scratch and packed: multiples of 64. */
+/* Pointers to what the problem names; those it does not have are NULL. scratch and packed: multiples of 64.
+ */
 typedef struct onednn_buffers {
     void *src, *weight, *bias, *dst, *scratch, *packed;
 } onednn_buffers;

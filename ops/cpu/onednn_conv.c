@@ -1,10 +1,10 @@
 /* onednn_conv.c - the three convolutions, and packing of their weights, by oneDNN in f32.
  *
- * conv2d is a forward convolution, conv_transpose2d a backward-data one (its bias is added after, which costs one
- * pass over the result; oneDNN's deconvolution does the same inside), conv2d_weight a backward-weights one.
- * Images are channels-last. The primitive picks the weight's format: conv2d and conv_transpose2d get it packed by
- * a `pack` node, or repack a plain one in each run; conv2d_weight writes its own format into the workspace and
- * reorders to the plain result from there.
+ * conv2d is a forward convolution, conv_transpose2d a backward-data one (its bias is added after, which costs
+ * one pass over the result; oneDNN's deconvolution does the same inside), conv2d_weight a backward-weights
+ * one. Images are channels-last. The primitive picks the weight's format: conv2d and conv_transpose2d get it
+ * packed by a `pack` node, or repack a plain one in each run; conv2d_weight writes its own format into the
+ * workspace and reorders to the plain result from there.
  */
 #include "ops/conv2d.h"
 #include "ops/cpu/onednn.h"
@@ -14,23 +14,20 @@
 
 /* ---- a node as a problem ---- */
 
-/* What layouts are expected; a value without one has yet to get it. */
 static bool is_image(const weft_value *v) {
-    int64_t want[WEFT_MAX_NDIM];
-    stride_channels_last(&v->type, want);
-    return v->type.dtype == WEFT_F32 && (!v->has_layout || stride_same(&v->type, v->stride, want));
+    return v->type.dtype == WEFT_F32 && lies_channels_last(v);
 }
 
 static bool is_plain(const weft_value *v) {
-    int64_t want[WEFT_MAX_NDIM];
-    stride_row_major(&v->type, want);
-    return v->type.dtype == WEFT_F32 && (!v->has_layout || stride_same(&v->type, v->stride, want));
+    return v->type.dtype == WEFT_F32 && lies_row_major(v);
 }
 
 static const char *unfit(const weft_node *n) {
-    static const char images[] = "images must be f32 and channels-last", weight[] = "weights must be f32 and row-major";
+    static const char images[] = "images must be f32 and channels-last",
+                      weight[] = "weights must be f32 and row-major";
     if (!is_image(n->in[0])) return images;
-    if (n->op == &weft_op_conv2d_weight) return !is_image(n->in[1]) ? images : is_plain(&n->out[0]) ? NULL : weight;
+    if (n->op == &weft_op_conv2d_weight)
+        return !is_image(n->in[1]) ? images : is_plain(&n->out[0]) ? NULL : weight;
     if (!is_image(&n->out[0])) return images;
     if (n->n_in == 3 && n->in[2] && !is_plain(n->in[2])) return weight;
     return conv_is_packed(&n->in[1]->type) || is_plain(n->in[1]) ? NULL : weight;
@@ -60,7 +57,9 @@ static void conv_problem(const weft_node *n, const kernel_env *env, onednn_probl
     bool transposed = n->op == &weft_op_conv_transpose2d, weight = n->op == &weft_op_conv2d_weight;
     const tensor_type *big = transposed ? &n->out[0].type : &n->in[0]->type;
     const tensor_type *small = transposed ? &n->in[0]->type : weight ? &n->in[1]->type : &n->out[0].type;
-    *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_DATA : weight ? ONEDNN_CONV_WEIGHT : ONEDNN_CONV,
+    *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_DATA
+                                  : weight   ? ONEDNN_CONV_WEIGHT
+                                             : ONEDNN_CONV,
                           .threads = env->threads,
                           .src = image_tensor(big),
                           .dst = image_tensor(small),
@@ -71,7 +70,8 @@ static void conv_problem(const weft_node *n, const kernel_env *env, onednn_probl
         p->stride[i] = a->stride.v[i];
         p->dilation[i] = a->dilation.v[i];
         p->pad_before[i] = p->pad_after[i] = a->pad.v[i];
-        /* With an output padding of a whole stride the pad at the end has to be less, or small would be longer. */
+        /* With an output padding of a whole stride the pad at the end has to be less, or small would be
+         * longer. */
         int64_t grown = conv_growth(a, i, big->shape[2 + i], small->shape[2 + i]);
         if (grown >= a->stride.v[i]) p->pad_after[i] -= grown;
     }
@@ -133,14 +133,17 @@ static weft_status open_as(const weft_node *n, const kernel_env *env, onednn_wei
     onednn_problem p;
     onednn_facts facts;
     conv_problem(n, env, &p);
-    if (!onednn_describe(&p, &facts)) return error_set(error, WEFT_UNSUPPORTED, "oneDNN: no primitive for %s", n->op->name);
+    if (!onednn_describe(&p, &facts))
+        return error_set(error, WEFT_UNSUPPORTED, "oneDNN: no primitive for %s", n->op->name);
     conv_state *s = mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, "a convolution");
     s->env = env->env;
     s->packed_at = size_align(facts.scratch_bytes, MEM_ALIGN);
     weft_status status = onednn_new(&p, weight, env->env, &s->primitive, error);
-    if (status == WEFT_OK) *state = s;
-    else conv_close(s);
+    if (status == WEFT_OK)
+        *state = s;
+    else
+        conv_close(s);
     return status;
 }
 
@@ -149,7 +152,8 @@ static weft_status conv_open(const weft_node *n, const kernel_env *env, void **s
 }
 
 /* y[..., channels] += bias, on all threads. */
-static void add_bias(float *restrict y, const float *restrict bias, int64_t pixels, int64_t channels, int threads) {
+static void add_bias(float *restrict y, const float *restrict bias, int64_t pixels, int64_t channels,
+                     int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t i = 0; i < pixels; i++)
         for (int64_t j = 0; j < channels; j++) y[i * channels + j] += bias[j];
@@ -161,7 +165,9 @@ static weft_status conv_run(void *state, const kernel_call *c) {
     onednn_buffers b = {.scratch = c->workspace};
     if (c->workspace) b.packed = (char *)c->workspace + s->packed_at;
     b.src = op == &weft_op_conv_transpose2d ? c->out[0].data : c->in[0].data;
-    b.dst = op == &weft_op_conv_transpose2d ? c->in[0].data : op == &weft_op_conv2d ? c->out[0].data : c->in[1].data;
+    b.dst = op == &weft_op_conv_transpose2d ? c->in[0].data
+            : op == &weft_op_conv2d         ? c->out[0].data
+                                            : c->in[1].data;
     b.weight = op == &weft_op_conv2d_weight ? c->out[0].data : c->in[1].data;
     void *bias = c->n_in == 3 && op != &weft_op_conv2d_weight ? c->in[2].data : NULL;
     if (op == &weft_op_conv2d) b.bias = bias;
@@ -192,7 +198,8 @@ static const char *pack_declines(const weft_node *n, const kernel_env *env) {
     if (why) return why;
     weft_node *t = target(n, env, NULL);
     if (!t) return "not the f32 weight of a convolution";
-    bool fits = describe(t, env, &facts) && (int64_t)facts.packed_bytes == ((const pack_attrs *)n->attrs)->bytes;
+    bool fits =
+        describe(t, env, &facts) && (int64_t)facts.packed_bytes == ((const pack_attrs *)n->attrs)->bytes;
     weft_model_free(t->graph->model);
     return fits ? NULL : "oneDNN packs this weight into another number of bytes here";
 }

@@ -1,9 +1,9 @@
 /* onednn_matmul.c - matmul and linear by oneDNN in f32.
  *
- * Operands of matmul come at any strides: permuted and transposed views are handed over as they are, batch axes
- * that lie evenly are merged, and a batch that only the left operand has becomes more rows of one product. What
- * oneDNN does not take (neither rows nor columns contiguous, a broadcast inside a matrix, an order of batch axes
- * that has only its reference) is copied into the workspace first.
+ * Operands of matmul come at any strides: permuted and transposed views are handed over as they are, batch
+ * axes that lie evenly are merged, and a batch that only the left operand has becomes more rows of one
+ * product. What oneDNN does not take (neither rows nor columns contiguous, a broadcast inside a matrix, an
+ * order of batch axes that has only its reference) is copied into the workspace first.
  */
 #include "ops/cpu/onednn.h"
 #include "ops/matmul.h"
@@ -12,7 +12,8 @@
 
 enum { BATCH_AXES = WEFT_MAX_NDIM - 2 };
 
-/* rows x columns, once for every place of the batch axes; an axis of length 1 serves all places of the others'. */
+/* rows x columns, once for every place of the batch axes; an axis of length 1 serves all places of the
+ * others'. */
 typedef struct matrices {
     int64_t batch[BATCH_AXES], batch_stride[BATCH_AXES];
     int64_t rows, columns, row_stride, column_stride;
@@ -27,8 +28,10 @@ typedef struct product {
 /* ---- a node as a product ---- */
 
 static void value_strides(const weft_value *v, int64_t stride[WEFT_MAX_NDIM]) {
-    if (v->has_layout) memcpy(stride, v->stride, sizeof v->stride);
-    else stride_row_major(&v->type, stride);
+    if (v->has_layout)
+        memcpy(stride, v->stride, sizeof v->stride);
+    else
+        stride_row_major(&v->type, stride);
 }
 
 /* Strides along axes of length 1 say nothing; they become what a contiguous matrix would have. */
@@ -41,7 +44,9 @@ static void load(const weft_value *v, bool transposed, int n_batch, matrices *m)
     int64_t stride[WEFT_MAX_NDIM];
     value_strides(v, stride);
     int last = v->type.ndim - 1, row = transposed ? last : last - 1, column = transposed ? last - 1 : last;
-    *m = (matrices){.rows = v->type.shape[row], .columns = v->type.shape[column], .row_stride = stride[row],
+    *m = (matrices){.rows = v->type.shape[row],
+                    .columns = v->type.shape[column],
+                    .row_stride = stride[row],
                     .column_stride = stride[column]};
     for (int i = 0; i < n_batch; i++) {
         int from = i - (n_batch - (last - 1));
@@ -55,7 +60,8 @@ static void load(const weft_value *v, bool transposed, int n_batch, matrices *m)
 /* Whether axes i and i + 1 of m step evenly, or repeat both. */
 static bool is_even(const matrices *m, int i, int64_t inner) {
     if (m->batch[i] == 1 && m->batch[i + 1] == 1) return true;
-    return m->batch[i] > 1 && m->batch[i + 1] == inner && m->batch_stride[i] == inner * m->batch_stride[i + 1];
+    return m->batch[i] > 1 && m->batch[i + 1] == inner &&
+           m->batch_stride[i] == inner * m->batch_stride[i + 1];
 }
 
 /* Takes axis i out; what it counted is in axis i + 1 by now, or was nothing. */
@@ -71,7 +77,8 @@ static void merge_batches(product *p) {
     for (int i = p->n_batch - 1; i >= 0; i--) {
         bool nothing = p->out.batch[i] == 1, more = i + 1 < p->n_batch;
         int64_t inner = more ? p->out.batch[i + 1] : 0;
-        bool even = more && is_even(&p->a, i, inner) && is_even(&p->b, i, inner) && is_even(&p->out, i, inner);
+        bool even =
+            more && is_even(&p->a, i, inner) && is_even(&p->b, i, inner) && is_even(&p->out, i, inner);
         if (!nothing && !even) continue;
         drop_axis(&p->a, i, p->n_batch, !nothing);
         drop_axis(&p->b, i, p->n_batch, !nothing);
@@ -121,9 +128,9 @@ typedef struct matmul_plan {
     onednn_facts facts;
     matrices from[2]; /* the operands as they come */
     int n_batch;
-    bool copies[2];      /* whether they are made contiguous first */
-    size_t copy_at[2];   /* in the workspace */
-    size_t bytes;        /* of workspace */
+    bool copies[2];    /* whether they are made contiguous first */
+    size_t copy_at[2]; /* in the workspace */
+    size_t bytes;      /* of workspace */
 } matmul_plan;
 
 static bool is_taken(const matrices *m) {
@@ -192,20 +199,14 @@ static bool plan_of(const weft_node *n, const kernel_env *env, matmul_plan *m) {
 
 /* ---- the kernel ---- */
 
-static bool is_row_major(const weft_value *v) {
-    int64_t want[WEFT_MAX_NDIM];
-    stride_row_major(&v->type, want);
-    return !v->has_layout || stride_same(&v->type, v->stride, want);
-}
-
 static const char *declines(const weft_node *n, const kernel_env *env) {
     matmul_plan m;
     if (n->out[0].type.dtype != WEFT_F32) return "not f32";
     const char *why = onednn_exceeds(env);
     if (why) return why;
     for (int i = 0; n->op == &weft_op_linear && i < n->n_in; i++)
-        if (n->in[i] && !is_row_major(n->in[i])) return "operands must be row-major";
-    if (!is_row_major(&n->out[0])) return "the result must be row-major";
+        if (n->in[i] && !lies_row_major(n->in[i])) return "operands must be row-major";
+    if (!lies_row_major(&n->out[0])) return "the result must be row-major";
     return plan_of(n, env, &m) ? NULL : "oneDNN has no primitive for these shapes";
 }
 
@@ -234,8 +235,10 @@ static weft_status matmul_open(const weft_node *n, const kernel_env *env, void *
     weft_status status = plan_of(n, env, &s->plan)
                              ? onednn_new(&s->plan.problem, ONEDNN_GIVEN, env->env, &s->primitive, error)
                              : error_set(error, WEFT_UNSUPPORTED, "oneDNN: no primitive for %s", n->op->name);
-    if (status == WEFT_OK) *state = s;
-    else matmul_close(s);
+    if (status == WEFT_OK)
+        *state = s;
+    else
+        matmul_close(s);
     return status;
 }
 

@@ -45,3 +45,15 @@ const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, aren
     }
     return NULL;
 }
+
+bool lies_row_major(const weft_value *v) {
+    int64_t want[WEFT_MAX_NDIM];
+    stride_row_major(&v->type, want);
+    return !v->has_layout || stride_same(&v->type, v->stride, want);
+}
+
+bool lies_channels_last(const weft_value *v) {
+    int64_t want[WEFT_MAX_NDIM];
+    stride_channels_last(&v->type, want);
+    return !v->has_layout || stride_same(&v->type, v->stride, want);
+}

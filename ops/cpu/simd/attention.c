@@ -1,7 +1,7 @@
-/* attention.c - attention and its backward op in f32. A thread takes a (batch, head) pair at a time: keys and values
- * are packed once into panels (whatever strides they came with), queries run in blocks of BLOCK rows whose scores
- * stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do not depend on the
- * number of threads.
+/* attention.c - attention and its backward op in f32. A thread takes a (batch, head) pair at a time: keys and
+ * values are packed once into panels (whatever strides they came with), queries run in blocks of BLOCK rows
+ * whose scores stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do
+ * not depend on the number of threads.
  *
  * Measured on 2 cores of a Sapphire Rapids, B 8, H 6, T 256, D 64, causal, AVX-512: see MEASURED.
  */
@@ -21,16 +21,16 @@ typedef struct view {
 } view;
 
 typedef struct sizes {
-    int64_t t, s, d;      /* queries, keys, head size */
-    int64_t sp, sm, dp;   /* s in whole panels, in whole tile rows; d in whole panels */
-    int64_t ld;           /* floats of a row of scores */
+    int64_t t, s, d;    /* queries, keys, head size */
+    int64_t sp, sm, dp; /* s in whole panels, in whole tile rows; d in whole panels */
+    int64_t ld;         /* floats of a row of scores */
     bool causal;
     float scale;
 } sizes;
 
 /* Offsets in a thread's scratch, in floats. */
 typedef struct layout {
-    int64_t kt, vt, k, v; /* keys and values, transposed and not, in panels */
+    int64_t kt, vt, k, v;               /* keys and values, transposed and not, in panels */
     int64_t q, dy, qp, dyp, p, ds, out; /* of a block */
     int64_t dk, dv, total;
 } layout;
@@ -85,11 +85,13 @@ static view head_of(const tensor *t, int64_t b, int64_t h, int heads, int rows) 
     return (view){(float *)t->data + b * t->stride[0] + h * t->stride[heads], t->stride[rows], t->stride[3]};
 }
 
-/* Rows of a head lie far apart (3 H D floats in a fused projection), too far for the processor to guess: asking for
- * the row after next few hides most of the wait. */
+/* Rows of a head lie far apart (3 H D floats in a fused projection), too far for the processor to guess:
+ * asking for a row some turns before it is read hides most of the wait (a sixth of the time of both ops). */
 static inline void fetch_ahead(const float *row, int64_t step, int64_t d) {
     enum { AHEAD = 6, LINE = 16 };
-    for (int64_t k = 0; k < d; k += LINE) __builtin_prefetch(row + AHEAD * step + k);
+    uintptr_t ahead = (uintptr_t)row + (uintptr_t)(AHEAD * step) * sizeof *row; /* may lie past the end */
+    for (int64_t k = 0; k < d; k += LINE)
+        __builtin_prefetch((const void *)(ahead + (uintptr_t)k * sizeof *row));
 }
 
 /* Rows first .. first + count of x, times factor, packed; zeros up to BLOCK rows. */
@@ -171,10 +173,12 @@ static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
     return sum;
 }
 
-static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y, float *lse) {
+static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y,
+                          float *lse) {
     float sum[BLOCK];
     pack_rows(q, b->first, b->rows, z->d, z->scale, s + l->q);
-    gemm_rows(b->tall, up(b->keys, GEMM_NR), z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p, z->ld);
+    gemm_rows(b->tall, up(b->keys, GEMM_NR), z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p,
+              z->ld);
     for (int64_t i = 0; i < b->rows; i++) {
         float max;
         sum[i] = exp_row(s + l->p + i * z->ld, keys_of_row(z, b->first + i), b->wide, &max);
@@ -185,7 +189,8 @@ static void block_forward(const sizes *z, const layout *l, float *s, const block
         put_row(s + l->out + i * z->dp, 1.0f / sum[i], z->d, y.data + (b->first + i) * y.row);
 }
 
-static void head_forward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b, int64_t h) {
+static void head_forward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
+                         int64_t h) {
     view q = head_of(&c->in[0], b, h, 1, 2), y = head_of(&c->out[0], b, h, 2, 1);
     float *lse = (float *)c->out[1].data + (b * c->in[0].type.shape[1] + h) * z->t;
     pack_transposed(head_of(&c->in[1], b, h, 1, 2), z, s + l->kt);
@@ -227,7 +232,8 @@ const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
 /* ---- backward: operands dy, q, k, v, y, lse ---- */
 
 /* p holds scores and ds holds dy . v; they become e^(score - lse) and p (dp - delta), zeros up to `wide`. */
-static void row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse, float delta) {
+static void row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse,
+                         float delta) {
     for (int64_t j = 0; j < n; j++) {
         float e = vm_exp(p[j] - lse);
         p[j] = e;
@@ -248,7 +254,8 @@ typedef struct head {
     const float *lse;
 } head;
 
-/* Scores again, their gradients, dq; dk and dv grow. q is packed times scale, which dk needs once and dq lacks. */
+/* Scores again, their gradients, dq; dk and dv grow. q is packed times scale, which dk needs once and dq
+ * lacks. */
 static void block_backward(const sizes *z, const layout *l, float *s, const block *b, const head *m) {
     int64_t n = up(b->keys, GEMM_NR), tiles = up(b->keys, GEMM_MR);
     pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
@@ -260,16 +267,20 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
     for (int64_t i = 0; i < b->rows; i++) {
         int64_t row = b->first + i;
         float delta = dot(s + l->dy + i * z->d, m->y.data + row * m->y.row, z->d);
-        row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row], delta);
+        row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
+                     delta);
     }
     gemm_rows(b->tall, z->dp, b->keys, s + l->ds, z->ld, s + l->k, z->s * GEMM_NR, s + l->out, z->dp);
     for (int64_t i = 0; i < b->rows; i++)
         put_row(s + l->out + i * z->dp, z->scale, z->d, m->dq.data + (b->first + i) * m->dq.row);
-    gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds, z->ld, s + l->qp, BLOCK * GEMM_NR, s + l->dk, z->dp);
-    gemm_transposed_add(tiles, z->dp, b->rows, s + l->p, z->ld, s + l->dyp, BLOCK * GEMM_NR, s + l->dv, z->dp);
+    gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds, z->ld, s + l->qp, BLOCK * GEMM_NR, s + l->dk,
+                        z->dp);
+    gemm_transposed_add(tiles, z->dp, b->rows, s + l->p, z->ld, s + l->dyp, BLOCK * GEMM_NR, s + l->dv,
+                        z->dp);
 }
 
-static void head_backward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b, int64_t h) {
+static void head_backward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
+                          int64_t h) {
     head m = {.dy = head_of(&c->in[0], b, h, 2, 1),
               .q = head_of(&c->in[1], b, h, 1, 2),
               .y = head_of(&c->in[4], b, h, 2, 1),
@@ -304,7 +315,8 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     int64_t heads = c->in[1].type.shape[1], pairs = c->in[1].type.shape[0] * heads;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < pairs; i++)
-        head_backward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads, i % heads);
+        head_backward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads,
+                      i % heads);
     return WEFT_OK;
 }
 

@@ -1,9 +1,10 @@
 /* batch_norm.c - batch_norm and its backward op in f32, over x as [rows, C]: that is what [N, C] is, and
  * channels-last [N, C, H, W] with rows = N H W. Vectors run over channels.
  *
- * Memory is passed twice forward (statistics; apply) and twice backward (sums; apply). Statistics are taken over
- * fixed chunks of rows that fit the cache: the chunk's mean, then its squared distances from that mean, and the
- * chunks are merged in order in f64 (Chan, Golub, LeVeque 1983): stable, and the same bits for any thread count.
+ * Memory is passed twice forward (statistics; apply) and twice backward (sums; apply). Statistics are taken
+ * over fixed chunks of rows that fit the cache: the chunk's mean, then its squared distances from that mean,
+ * and the chunks are merged in order in f64 (Chan, Golub, LeVeque 1983): stable, and the same bits for any
+ * thread count.
  */
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm.h"
@@ -98,7 +99,8 @@ static void merge(const shape2d *s, const float *part, int64_t k, double *mean, 
 
 /* y = (x - mean) factor + bias: the difference first, which is exact where it matters. */
 static void chunk_apply(const float *restrict x, float *restrict y, int64_t rows, int64_t channels,
-                        const float *restrict mean, const float *restrict factor, const float *restrict bias) {
+                        const float *restrict mean, const float *restrict factor,
+                        const float *restrict bias) {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t k = 0; k < channels; k++)
             y[r * channels + k] = (x[r * channels + k] - mean[k]) * factor[k] + bias[k];

@@ -12,10 +12,11 @@
 #include <string.h>
 
 enum {
-    PIECE = 16 * 1024,         /* elements of a row that one thread takes at least */
-    BLOCK = 16,                /* side of the squares that are transposed at once */
-    STRIP = 4 * BLOCK,         /* rows of a plane that one thread takes at least */
-    WORTH_A_THREAD = 64 * 1024 /* bytes */
+    PIECE = 16 * 1024, /* elements of a row that one thread takes at least */
+    ROWS = 64,         /* a block that is transposed at once: elements along the target's memory */
+    ACROSS = 16,       /* and along the source's */
+    STRIP = 256,       /* side of the tiles that planes are walked in; one thread takes a row of them */
+    WORTH_A_THREAD = 64 * 1024, /* bytes */
 };
 
 typedef struct axis {
@@ -33,6 +34,9 @@ typedef struct copy_job {
     int64_t step; /* the last outer axis counts pieces of `step` elements of the row, or of `across` */
 } copy_job;
 
+/* Blocks are turned in a buffer of their own in the L1 cache: both memories then see whole cache lines,
+ * whatever their strides (a power of two between lines maps them all to one set). Planes are walked in
+ * tiles of STRIP x STRIP: each page of either side is then visited often while its translation is at hand. */
 #define WIDTHS(X) X(uint8_t, 1) X(uint16_t, 2) X(uint32_t, 4) X(uint64_t, 8)
 
 #define X(type, bytes)                                                                                       \
@@ -43,28 +47,32 @@ typedef struct copy_job {
             for (int64_t i = 0; i < r.length; i++) to[i * r.to] = from[i * r.from];                          \
         }                                                                                                    \
     }                                                                                                        \
-    /* A full square passes through registers or the stack, so that both sides see whole vectors. */         \
-    static void square_##bytes(type *restrict to, const type *restrict from, int64_t to_step,                \
-                               int64_t step) {                                                               \
-        type part[BLOCK][BLOCK];                                                                             \
-        for (int i = 0; i < BLOCK; i++)                                                                      \
-            for (int j = 0; j < BLOCK; j++) part[i][j] = from[i * step + j];                                 \
-        for (int j = 0; j < BLOCK; j++)                                                                      \
-            for (int i = 0; i < BLOCK; i++) to[j * to_step + i] = part[i][j];                                \
+    static inline __attribute__((always_inline)) void block_##bytes(                                         \
+        type *restrict to, const type *restrict from, int64_t to_step, int64_t step, int64_t rows,           \
+        int64_t across) {                                                                                    \
+        type part[ACROSS][ROWS];                                                                             \
+        for (int64_t i = 0; i < rows; i++)                                                                   \
+            for (int64_t j = 0; j < across; j++) part[j][i] = from[i * step + j];                            \
+        for (int64_t j = 0; j < across; j++) memcpy(to + j * to_step, part[j], (size_t)rows * sizeof(type)); \
     }                                                                                                        \
     static void plane_##bytes(type *restrict to, const type *restrict from, axis r, axis a) {                \
-        for (int64_t i = 0; i < r.length; i += BLOCK)                                                        \
-            for (int64_t j = 0; j < a.length; j += BLOCK) {                                                  \
-                int64_t rows = r.length - i, across = a.length - j;                                          \
-                type *t = to + i + j * a.to;                                                                 \
-                const type *f = from + i * r.from + j;                                                       \
-                if (rows >= BLOCK && across >= BLOCK) {                                                      \
-                    square_##bytes(t, f, a.to, r.from);                                                      \
-                    continue;                                                                                \
+        if (r.length < ACROSS || a.length < ACROSS / 2) {                                                    \
+            for (int64_t j = 0; j < a.length; j++)                                                           \
+                for (int64_t i = 0; i < r.length; i++) to[i + j * a.to] = from[i * r.from + j];              \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int64_t tile = 0; tile < r.length; tile += STRIP)                                               \
+            for (int64_t j = 0; j < a.length; j += ACROSS)                                                   \
+                for (int64_t i = tile; i < r.length && i < tile + STRIP; i += ROWS) {                        \
+                    int64_t rows = r.length - i, across = a.length - j;                                      \
+                    type *t = to + i + j * a.to;                                                             \
+                    const type *f = from + i * r.from + j;                                                   \
+                    if (rows >= ROWS && across >= ACROSS)                                                    \
+                        block_##bytes(t, f, a.to, r.from, ROWS, ACROSS);                                     \
+                    else                                                                                     \
+                        block_##bytes(t, f, a.to, r.from, rows < ROWS ? rows : ROWS,                         \
+                                      across < ACROSS ? across : ACROSS);                                    \
                 }                                                                                            \
-                for (int64_t q = 0; q < across && q < BLOCK; q++)                                            \
-                    for (int64_t p = 0; p < rows && p < BLOCK; p++) t[q * a.to + p] = f[p * r.from + q];     \
-            }                                                                                                \
     }
 WIDTHS(X)
 #undef X

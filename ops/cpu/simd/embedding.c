@@ -1,5 +1,5 @@
-/* embedding.c - embedding and its backward op in f32. The backward op shares out columns, not rows: every thread
- * walks all ids in order and adds its columns, so no sum depends on the number of threads. */
+/* embedding.c - embedding and its backward op in f32. The backward op shares out columns, not rows: every
+ * thread walks all ids in order and adds its columns, so no sum depends on the number of threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/embedding.h"
 
@@ -13,9 +13,12 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 /* Id number i; ids lie row-major. */
 static int64_t id_at(const tensor *ids, int64_t i) {
     switch (ids->type.dtype) {
-    case WEFT_I64: return ((const int64_t *)ids->data)[i];
-    case WEFT_I32: return ((const int32_t *)ids->data)[i];
-    default: return ((const uint8_t *)ids->data)[i];
+    case WEFT_I64:
+        return ((const int64_t *)ids->data)[i];
+    case WEFT_I32:
+        return ((const int32_t *)ids->data)[i];
+    default:
+        return ((const uint8_t *)ids->data)[i];
     }
 }
 
@@ -31,8 +34,11 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(embedding) = {
-    .name = SIMD_NAME, .op = &weft_op_embedding, .min_isa = SIMD_LEVEL, .declines = declines, .run = forward_run};
+const weft_kernel SIMD(embedding) = {.name = SIMD_NAME,
+                                     .op = &weft_op_embedding,
+                                     .min_isa = SIMD_LEVEL,
+                                     .declines = declines,
+                                     .run = forward_run};
 
 static void add_row(float *restrict to, const float *restrict from, int64_t n) {
     for (int64_t k = 0; k < n; k++) to[k] += from[k];
@@ -52,7 +58,8 @@ static weft_status backward_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t first = 0; first < d; first += each) {
         int64_t width = first + each < d ? each : d - first;
-        for (int64_t i = 0; i < n; i++) add_row(dw + id_at(&c->in[1], i) * d + first, dy + i * d + first, width);
+        for (int64_t i = 0; i < n; i++)
+            add_row(dw + id_at(&c->in[1], i) * d + first, dy + i * d + first, width);
     }
     return WEFT_OK;
 }

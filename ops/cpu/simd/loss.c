@@ -1,5 +1,5 @@
-/* loss.c - cross_entropy and its backward op in f32. Rows run in parallel; their losses are added in order, in f64,
- * so the sum does not depend on threads. */
+/* loss.c - cross_entropy and its backward op in f32. Rows run in parallel; their losses are added in order,
+ * in f64, so the sum does not depend on threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"

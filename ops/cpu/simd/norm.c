@@ -1,5 +1,5 @@
-/* norm.c - layer_norm and its backward op in f32. Rows are independent; the sums over rows (dw, db) are taken over
- * fixed chunks of rows and the chunks added in order, so the bits do not depend on threads. */
+/* norm.c - layer_norm and its backward op in f32. Rows are independent; the sums over rows (dw, db) are taken
+ * over fixed chunks of rows and the chunks added in order, so the bits do not depend on threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm.h"
 
@@ -46,8 +46,11 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(layer_norm) = {
-    .name = SIMD_NAME, .op = &weft_op_layer_norm, .min_isa = SIMD_LEVEL, .declines = declines, .run = forward_run};
+const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
+                                      .op = &weft_op_layer_norm,
+                                      .min_isa = SIMD_LEVEL,
+                                      .declines = declines,
+                                      .run = forward_run};
 
 /* ---- backward ---- */
 
@@ -69,8 +72,9 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
 }
 
 /* One row; w, dw, db are NULL together. */
-static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx, const float *restrict w,
-                         float *restrict dw, float *restrict db, int64_t d, float mean, float rstd) {
+static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
+                         const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
+                         float mean, float rstd) {
     float sum_g = 0, sum_gx = 0;
     if (w) {
 #pragma omp simd reduction(+ : sum_g, sum_gx)
@@ -111,7 +115,8 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     const float *dy = c->in[0].data, *x = c->in[1].data, *mean = c->in[2].data, *rstd = c->in[3].data;
     const float *w = c->n_out == 3 ? c->in[4].data : NULL;
     float *dx = c->out[0].data, *parts = c->workspace;
-    int64_t d = t->shape[t->ndim - 1], rows = type_elements(t) / d, each = chunk_rows(rows), chunks = chunk_count(rows);
+    int64_t d = t->shape[t->ndim - 1], rows = type_elements(t) / d, each = chunk_rows(rows),
+            chunks = chunk_count(rows);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < chunks; i++) {
         float *dw = w ? parts + 2 * i * d : NULL, *db = w ? dw + d : NULL;

@@ -1,11 +1,12 @@
-/* optimizer.c - updates over flat f32 buffers, at the speed of memory: one pass, every buffer read and written
- * once. Elements are independent, so the bits do not depend on the number of threads. */
+/* optimizer.c - updates over flat f32 buffers, at the speed of memory: one pass, every buffer read and
+ * written once. Elements are independent, so the bits do not depend on the number of threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/update.h"
 
 #include <math.h>
 
-/* Elements a thread takes at a time: enough that a region costs nothing, little enough to share out evenly. */
+/* Elements a thread takes at a time: enough that a region costs nothing, little enough to share out evenly.
+ */
 enum { BLOCK = 16384 };
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
@@ -28,7 +29,8 @@ static void sgd_plain(float *restrict p, const float *restrict g, int64_t n, sgd
     for (int64_t i = 0; i < n; i++) p[i] -= s.lr * (s.scale * g[i] + s.decay * p[i]);
 }
 
-static void sgd_momentum(float *restrict p, const float *restrict g, float *restrict buf, int64_t n, sgd_numbers s) {
+static void sgd_momentum(float *restrict p, const float *restrict g, float *restrict buf, int64_t n,
+                         sgd_numbers s) {
     float straight = s.nesterov ? 1.0f : 0.0f, moved = s.nesterov ? s.momentum : 1.0f;
     for (int64_t i = 0; i < n; i++) {
         float d = s.scale * g[i] + s.decay * p[i];
@@ -39,7 +41,8 @@ static void sgd_momentum(float *restrict p, const float *restrict g, float *rest
 }
 
 /* The buffer of the first step is the gradient itself, whatever it held. */
-static void sgd_first(float *restrict p, const float *restrict g, float *restrict buf, int64_t n, sgd_numbers s) {
+static void sgd_first(float *restrict p, const float *restrict g, float *restrict buf, int64_t n,
+                      sgd_numbers s) {
     float moved = s.nesterov ? 1.0f + s.momentum : 1.0f;
     for (int64_t i = 0; i < n; i++) {
         float d = s.scale * g[i] + s.decay * p[i];
@@ -64,15 +67,21 @@ static weft_status sgd_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t length = block_end(i, n) - i;
-        if (a->momentum == 0) sgd_plain(p + i, g + i, length, s);
-        else if (first) sgd_first(p + i, g + i, buf + i, length, s);
-        else sgd_momentum(p + i, g + i, buf + i, length, s);
+        if (a->momentum == 0)
+            sgd_plain(p + i, g + i, length, s);
+        else if (first)
+            sgd_first(p + i, g + i, buf + i, length, s);
+        else
+            sgd_momentum(p + i, g + i, buf + i, length, s);
     }
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(sgd_update) = {
-    .name = SIMD_NAME, .op = &weft_op_sgd_update, .min_isa = SIMD_LEVEL, .declines = declines, .run = sgd_run};
+const weft_kernel SIMD(sgd_update) = {.name = SIMD_NAME,
+                                      .op = &weft_op_sgd_update,
+                                      .min_isa = SIMD_LEVEL,
+                                      .declines = declines,
+                                      .run = sgd_run};
 
 /* ---- adam ---- */
 
@@ -80,8 +89,8 @@ typedef struct adam_numbers {
     float scale, decay, shrink, keep1, beta2, keep2, rate, unroot, eps;
 } adam_numbers;
 
-static void adam_block(float *restrict p, const float *restrict g, float *restrict m, float *restrict v, int64_t n,
-                       adam_numbers s) {
+static void adam_block(float *restrict p, const float *restrict g, float *restrict m, float *restrict v,
+                       int64_t n, adam_numbers s) {
     for (int64_t i = 0; i < n; i++) {
         float w = p[i] * s.shrink, d = s.scale * g[i] + s.decay * p[i];
         float mi = m[i] + s.keep1 * (d - m[i]);
@@ -113,8 +122,11 @@ static weft_status adam_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(adam_update) = {
-    .name = SIMD_NAME, .op = &weft_op_adam_update, .min_isa = SIMD_LEVEL, .declines = declines, .run = adam_run};
+const weft_kernel SIMD(adam_update) = {.name = SIMD_NAME,
+                                       .op = &weft_op_adam_update,
+                                       .min_isa = SIMD_LEVEL,
+                                       .declines = declines,
+                                       .run = adam_run};
 
 /* ---- accumulate ---- */
 
@@ -128,12 +140,16 @@ static weft_status accumulate_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(accumulate) = {
-    .name = SIMD_NAME, .op = &weft_op_accumulate, .min_isa = SIMD_LEVEL, .declines = declines, .run = accumulate_run};
+const weft_kernel SIMD(accumulate) = {.name = SIMD_NAME,
+                                      .op = &weft_op_accumulate,
+                                      .min_isa = SIMD_LEVEL,
+                                      .declines = declines,
+                                      .run = accumulate_run};
 
 /* ---- global_norm ---- */
 
-/* Squares of one chunk. Sixteen running sums, added in a fixed order: the same bits with every vector width. */
+/* Squares of one chunk. Sixteen running sums, added in a fixed order: the same bits with every vector width.
+ */
 static double chunk_squares(const float *g, int64_t n) {
     enum { LANES = 16 };
     double lane[LANES] = {0}, sum = 0;

@@ -1,6 +1,6 @@
-/* pool.c - pooling of channels-last f32 images: vectors run along the channels. Forward, each row of results is one
- * piece of work; backward, each image (cut into blocks of channels when there are few images), so that no two
- * threads write one place and the bits do not depend on their number.
+/* pool.c - pooling of channels-last f32 images: vectors run along the channels. Forward, each row of results
+ * is one piece of work; backward, each image (cut into blocks of channels when there are few images), so that
+ * no two threads write one place and the bits do not depend on their number.
  */
 #include "ops/cpu/simd/simd.h"
 #include "ops/pool.h"
@@ -17,19 +17,13 @@ static image image_of(const tensor *t) {
     return (image){s[0], s[2], s[3], s[1]};
 }
 
-static bool is_channels_last(const weft_value *v) {
-    int64_t want[WEFT_MAX_NDIM];
-    stride_channels_last(&v->type, want);
-    return !v->has_layout || stride_same(&v->type, v->stride, want);
-}
-
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     if (n->in[0]->type.dtype != WEFT_F32) return "not f32";
     for (int i = 0; i < n->n_in; i++)
-        if (!is_channels_last(n->in[i])) return "operands must be channels-last";
+        if (!lies_channels_last(n->in[i])) return "operands must be channels-last";
     for (int k = 0; k < n->n_out; k++)
-        if (!is_channels_last(&n->out[k])) return "results must be channels-last";
+        if (!lies_channels_last(&n->out[k])) return "results must be channels-last";
     return NULL;
 }
 
@@ -87,7 +81,8 @@ static void clear(float *y, image to, int64_t width) {
         memset(y, 0, (size_t)(to.height * to.width * to.channels) * sizeof *y);
         return;
     }
-    for (int64_t i = 0; i < to.height * to.width; i++) memset(y + i * to.channels, 0, (size_t)width * sizeof *y);
+    for (int64_t i = 0; i < to.height * to.width; i++)
+        memset(y + i * to.channels, 0, (size_t)width * sizeof *y);
 }
 
 /* ---- gradient of the maximum ---- */
@@ -95,7 +90,8 @@ static void clear(float *y, image to, int64_t width) {
 /* Channels [first, first + width) of image n; false when an index is outside of the plane. */
 static bool scatter(const kernel_call *c, int64_t n, int64_t first, int64_t width) {
     image from = image_of(&c->in[0]), to = image_of(&c->out[0]);
-    int64_t pixels = from.height * from.width, plane = to.height * to.width, at = n * pixels * from.channels + first;
+    int64_t pixels = from.height * from.width, plane = to.height * to.width,
+            at = n * pixels * from.channels + first;
     const float *dy = (const float *)c->in[0].data + at;
     const int32_t *index = (const int32_t *)c->in[1].data + at;
     float *dx = (float *)c->out[0].data + n * plane * to.channels + first;
@@ -154,7 +150,8 @@ static void spread(const kernel_call *c, int64_t n, int64_t first, int64_t width
     float *dx = (float *)c->out[0].data + n * to.height * to.width * to.channels + first;
     clear(dx, to, width);
     for (int64_t p = 0; p < from.height * from.width; p++, dy += from.channels) {
-        pool_cell cell = pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, p / from.width, p % from.width);
+        pool_cell cell =
+            pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, p / from.width, p % from.width);
         float factor = (float)(1.0 / cell.divisor);
         for (int64_t i = cell.begin[0]; i < cell.end[0]; i++)
             for (int64_t k = cell.begin[1]; k < cell.end[1]; k++) {

@@ -1,5 +1,5 @@
-/* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/philox.h's, which the
- * reference compiles too: the bits are the reference's. */
+/* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/philox.h's, which
+ * the reference compiles too: the bits are the reference's. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/philox.h"
 #include "ops/random.h"
@@ -73,7 +73,8 @@ const weft_kernel SIMD(random_uniform) = {
 
 static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, float z[4][BLOCKS]) {
     for (int k = 0; k < 4; k += 2)
-        for (int j = 0; j < BLOCKS; j++) philox_normal_pair(word[k][j], word[k + 1][j], &z[k][j], &z[k + 1][j]);
+        for (int j = 0; j < BLOCKS; j++)
+            philox_normal_pair(word[k][j], word[k + 1][j], &z[k][j], &z[k + 1][j]);
     for (int k = 0; k < 4; k++)
         for (int j = 0; j < BLOCKS; j++) z[k][j] = mean + std * z[k][j];
 }
@@ -105,8 +106,8 @@ static const char *dropout_declines(const weft_node *n, const kernel_env *env) {
     return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
 }
 
-static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, float factor, const float *x, float *y,
-                          int length) {
+static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, float factor, const float *x,
+                          float *y, int length) {
     float z[4][BLOCKS], made[GROUP];
     for (int k = 0; k < 4; k++)
         for (int j = 0; j < BLOCKS; j++) z[k][j] = word[k][j] < threshold ? 0.0f : factor;
@@ -133,5 +134,8 @@ static weft_status dropout_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(dropout) = {
-    .name = SIMD_NAME, .op = &weft_op_dropout, .min_isa = SIMD_LEVEL, .declines = dropout_declines, .run = dropout_run};
+const weft_kernel SIMD(dropout) = {.name = SIMD_NAME,
+                                   .op = &weft_op_dropout,
+                                   .min_isa = SIMD_LEVEL,
+                                   .declines = dropout_declines,
+                                   .run = dropout_run};

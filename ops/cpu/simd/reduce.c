@@ -106,16 +106,26 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 
 /* ---- along rows ---- */
 
-static float row_sum(const float *restrict x, int64_t stride, int64_t n) {
-    float lane[LANES] = {0};
-    int64_t i = 0;
-    if (stride == 1)
-        for (; i + LANES <= n; i += LANES)
-            for (int j = 0; j < LANES; j++) lane[j] += x[i + j];
-    for (int j = 0; i < n; i++, j = (j + 1) % LANES) lane[j] += x[i * stride];
-    for (int half = LANES / 2; half; half /= 2)
-        for (int j = 0; j < half; j++) lane[j] += lane[j + half];
-    return lane[0];
+/* Partial sums side by side, folded at the end. Short rows take fewer. */
+#define ROW_SUM(name, lanes)                                                                                 \
+    static float name(const float *restrict x, int64_t n) {                                                  \
+        float lane[lanes] = {0}, rest = 0;                                                                   \
+        int64_t i = 0;                                                                                       \
+        for (; i + lanes <= n; i += lanes)                                                                   \
+            for (int j = 0; j < lanes; j++) lane[j] += x[i + j];                                             \
+        for (; i < n; i++) rest += x[i];                                                                     \
+        for (int half = lanes / 2; half; half /= 2)                                                          \
+            for (int j = 0; j < half; j++) lane[j] += lane[j + half];                                        \
+        return lane[0] + rest;                                                                               \
+    }
+ROW_SUM(long_row_sum, LANES)
+ROW_SUM(short_row_sum, 8)
+
+static float row_sum(const float *x, int64_t stride, int64_t n) {
+    float sum = 0;
+    if (stride == 1) return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
+    for (int64_t i = 0; i < n; i++) sum += x[i * stride];
+    return sum;
 }
 
 /* Chunk `i` of result `m`. */
@@ -276,17 +286,44 @@ static weft_status sum_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* The largest number, then the first place that holds it; a NaN goes first. */
-static int64_t row_argmax(const float *x, int64_t stride, int64_t n) {
-    float most = x[0];
-    int nans = 0;
-    for (int64_t i = 0; i < n; i++) {
-        float v = x[i * stride];
-        nans |= v != v;
-        most = v > most ? v : most;
-    }
+/* The largest number and whether there is a NaN, LANES at a time. */
+static float row_max(const float *restrict x, int64_t n, bool *has_nan) {
+    float most[LANES], best = x[0];
+    int32_t nans[LANES] = {0};
     int64_t i = 0;
-    if (nans)
+    for (int j = 0; j < LANES; j++) most[j] = x[0];
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float v = x[i + j];
+            most[j] = v > most[j] ? v : most[j];
+            nans[j] |= v != v;
+        }
+    for (; i < n; i++) {
+        best = x[i] > best ? x[i] : best;
+        nans[0] |= x[i] != x[i];
+    }
+    for (int j = 0; j < LANES; j++) {
+        best = most[j] > best ? most[j] : best;
+        *has_nan |= nans[j];
+    }
+    return best;
+}
+
+/* The first place of the largest number, or of a NaN. */
+static int64_t row_argmax(const float *x, int64_t stride, int64_t n) {
+    bool has_nan = false;
+    float most = x[0];
+    int64_t i = 0;
+    if (stride == 1) {
+        most = row_max(x, n, &has_nan);
+    } else {
+        for (int64_t k = 0; k < n; k++) {
+            float v = x[k * stride];
+            has_nan |= v != v;
+            most = v > most ? v : most;
+        }
+    }
+    if (has_nan)
         while (x[i * stride] == x[i * stride]) i++;
     else
         while (x[i * stride] != most) i++;

@@ -1,9 +1,11 @@
 /* small_gemm.h - products of blocks that lie in the cache, for attention: C = A B or C += A B with
- *     A [m, k] at any strides, B [k, n] in panels of GEMM_NR columns (panel p holds rows of its columns, one after
- *     the other), C [m, n] row-major; m a multiple of GEMM_MR and n of GEMM_NR: buffers are padded, no edges here.
+ *     A [m, k] at any strides, B [k, n] in panels of GEMM_NR columns (panel p holds rows of its columns, one
+ * after the other), C [m, n] row-major; m a multiple of GEMM_MR and n of GEMM_NR: buffers are padded, no
+ * edges here.
  *
- * A tile of C, GEMM_MR rows by two vectors, stays in registers over k: 24 sums of 32 registers with AVX-512, 12 of
- * 16 with AVX2. Multiply-add is fused by intrinsics (the build keeps the compiler from fusing by itself).
+ * A tile of C, GEMM_MR rows by two vectors, stays in registers over k: 24 sums of 32 registers with AVX-512,
+ * 12 of 16 with AVX2. Multiply-add is fused by intrinsics (the build keeps the compiler from fusing by
+ * itself).
  */
 #ifndef WEFT_SMALL_GEMM_H
 #define WEFT_SMALL_GEMM_H
@@ -27,7 +29,10 @@ enum { GEMM_W = 4, GEMM_MR = 6 };
 typedef float vfloat __attribute__((vector_size(16)));
 #define VFLOAT_FMA(a, b, c) ((a) * (b) + (c))
 #endif
-enum { GEMM_NR = 2 * GEMM_W, GEMM_KC = 256 }; /* KC: a panel of B is at most 32 KiB, so the first cache holds it */
+enum {
+    GEMM_NR = 2 * GEMM_W,
+    GEMM_KC = 256
+}; /* KC: a panel of B is at most 32 KiB, so the first cache holds it */
 
 static inline vfloat vfloat_load(const float *p) {
     vfloat v;
@@ -75,22 +80,26 @@ static inline __attribute__((always_inline)) void gemm_any(int64_t m, int64_t n,
             for (int64_t i = 0; i < m; i += GEMM_MR) {
                 const float *from = a + i * row + l * column, *with = b + j / GEMM_NR * panel + l * GEMM_NR;
                 float *to = c + i * c_row + j;
-                if (add || l) gemm_tile(depth, from, row, column, with, to, c_row, true);
-                else gemm_tile(depth, from, row, column, with, to, c_row, false);
+                if (add || l)
+                    gemm_tile(depth, from, row, column, with, to, c_row, true);
+                else
+                    gemm_tile(depth, from, row, column, with, to, c_row, false);
             }
     }
 }
 
 /* A row-major with rows `a_row` apart. */
-static __attribute__((noinline)) void gemm_rows(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row,
-                                                const float *b, int64_t panel, float *c, int64_t c_row) {
+static __attribute__((noinline)) void gemm_rows(int64_t m, int64_t n, int64_t k, const float *a,
+                                                int64_t a_row, const float *b, int64_t panel, float *c,
+                                                int64_t c_row) {
     gemm_any(m, n, k, a, a_row, 1, b, panel, c, c_row, false);
 }
 
 /* A is the transpose of a row-major [k, m] with rows `a_row` apart; adds to C. */
-static __attribute__((noinline, unused)) void gemm_transposed_add(int64_t m, int64_t n, int64_t k, const float *a,
-                                                                  int64_t a_row, const float *b, int64_t panel,
-                                                                  float *c, int64_t c_row) {
+static __attribute__((noinline, unused)) void gemm_transposed_add(int64_t m, int64_t n, int64_t k,
+                                                                  const float *a, int64_t a_row,
+                                                                  const float *b, int64_t panel, float *c,
+                                                                  int64_t c_row) {
     gemm_any(m, n, k, a, 1, a_row, b, panel, c, c_row, true);
 }
 

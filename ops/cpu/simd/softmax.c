@@ -1,5 +1,5 @@
-/* softmax.c - softmax and log_softmax in f32: line by line along the last axis, or, along another one, for a strip
- * of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
+/* softmax.c - softmax and log_softmax in f32: line by line along the last axis, or, along another one, for a
+ * strip of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
@@ -40,7 +40,8 @@ static void log_softmax_row(const float *restrict x, float *restrict y, int64_t 
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - most) - rest;
 }
 
-/* ---- along an axis before others: `width` neighbours, `step` elements from one place of the axis to the next ---- */
+/* ---- along an axis before others: `width` neighbours, `step` elements from one place of the axis to the
+ * next ---- */
 
 static void strip_sums(const float *restrict x, int64_t n, int64_t step, int width, float most[STRIP],
                        float sum[STRIP]) {
@@ -62,7 +63,8 @@ static void softmax_strip(const float *restrict x, float *restrict y, int64_t n,
         for (int j = 0; j < width; j++) y[i * step + j] = vm_exp(x[i * step + j] - most[j]) * sum[j];
 }
 
-static void log_softmax_strip(const float *restrict x, float *restrict y, int64_t n, int64_t step, int width) {
+static void log_softmax_strip(const float *restrict x, float *restrict y, int64_t n, int64_t step,
+                              int width) {
     float most[STRIP], sum[STRIP];
     strip_sums(x, n, step, width, most, sum);
     for (int j = 0; j < width; j++) sum[j] = vm_log(sum[j]);
@@ -86,10 +88,14 @@ static weft_status run(void *state, const kernel_call *c) {
     for (int64_t k = 0; k < outer * strips; k++) {
         int64_t first = k % strips * STRIP, at = k / strips * n * inner + first;
         int width = inner - first < STRIP ? (int)(inner - first) : STRIP;
-        if (inner == 1 && is_log) log_softmax_row(x + at, y + at, n);
-        else if (inner == 1) softmax_row(x + at, y + at, n);
-        else if (is_log) log_softmax_strip(x + at, y + at, n, inner, width);
-        else softmax_strip(x + at, y + at, n, inner, width);
+        if (inner == 1 && is_log)
+            log_softmax_row(x + at, y + at, n);
+        else if (inner == 1)
+            softmax_row(x + at, y + at, n);
+        else if (is_log)
+            log_softmax_strip(x + at, y + at, n, inner, width);
+        else
+            softmax_strip(x + at, y + at, n, inner, width);
     }
     return WEFT_OK;
 }

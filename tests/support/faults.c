@@ -1,0 +1,179 @@
+/* faults.c - see faults.h. */
+#include "support/faults.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_due(long now, long armed, bool from_then_on) {
+    return armed && (now == armed || (from_then_on && now > armed));
+}
+
+/* ---- memory ---- */
+
+static void *counted_alloc(void *context, size_t bytes, size_t alignment) {
+    faults *f = context;
+    if (is_due(++f->allocations, f->fail_allocation, f->fail_from_then_on)) return NULL;
+    if (f->cap && (bytes > f->cap || f->live > f->cap - bytes)) return NULL;
+    /* Exactly as long as asked for, so that the sanitizer sees one byte too many. */
+    void *memory = NULL;
+    if (posix_memalign(&memory, alignment, bytes)) return NULL;
+    memset(memory, 0xa5, bytes);
+    f->live += bytes;
+    if (f->live > f->peak) f->peak = f->live;
+    if (bytes > f->largest) f->largest = bytes;
+    return memory;
+}
+
+static void counted_free(void *context, void *memory, size_t bytes) {
+    faults *f = context;
+    f->live -= bytes;
+    free(memory);
+}
+
+/* ---- files ---- */
+
+static bool fails(faults *f) {
+    return is_due(++f->calls, f->fail_call, f->fail_from_then_on);
+}
+
+static fake_file *find(const faults *f, const char *name) {
+    for (fake_file *file = f->files; file; file = file->next)
+        if (strcmp(file->name, name) == 0) return file;
+    return NULL;
+}
+
+static int fake_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
+    faults *f = context;
+    if (fails(f)) return EACCES;
+    fake_file *found = find(f, path);
+    if (!found) return ENOENT;
+    f->handles++;
+    *file = found;
+    *bytes = found->bytes;
+    return 0;
+}
+
+static int fake_open_write(void *context, const char *path, void **file) {
+    faults *f = context;
+    if (fails(f)) return EROFS;
+    fake_put(f, path, "", 0);
+    f->handles++;
+    *file = find(f, path);
+    return 0;
+}
+
+static int fake_read(void *context, void *file, uint64_t offset, void *into, size_t bytes) {
+    faults *f = context;
+    fake_file *from = file;
+    if (fails(f)) return EIO;
+    if (offset > from->bytes || bytes > from->bytes - offset) return ENODATA;
+    memcpy(into, from->data + offset, bytes);
+    return 0;
+}
+
+/* A write that fails leaves half of its bytes behind, as a full disk does. */
+static int fake_write(void *context, void *file, const void *from, size_t bytes) {
+    faults *f = context;
+    fake_file *to = file;
+    bool bad = fails(f);
+    size_t kept = bad ? bytes / 2 : bytes;
+    char *data = realloc(to->data, to->bytes + kept + 1);
+    if (!data) return ENOMEM;
+    memcpy(data + to->bytes, from, kept);
+    to->data = data;
+    to->bytes += kept;
+    to->is_synced = false;
+    return bad ? ENOSPC : 0;
+}
+
+static int fake_sync(void *context, void *file) {
+    if (fails(context)) return EIO;
+    ((fake_file *)file)->is_synced = true;
+    return 0;
+}
+
+static int fake_close(void *context, void *file) {
+    faults *f = context;
+    (void)file;
+    f->handles--;
+    return fails(f) ? EIO : 0;
+}
+
+static void drop(faults *f, const char *name) {
+    for (fake_file **at = &f->files; *at; at = &(*at)->next)
+        if (strcmp((*at)->name, name) == 0) {
+            fake_file *gone = *at;
+            *at = gone->next;
+            free(gone->name);
+            free(gone->data);
+            free(gone);
+            return;
+        }
+}
+
+static int fake_rename(void *context, const char *from, const char *to) {
+    faults *f = context;
+    if (fails(f)) return EIO;
+    fake_file *file = find(f, from);
+    if (!file) return ENOENT;
+    drop(f, to);
+    free(file->name);
+    file->name = strdup(to);
+    return 0;
+}
+
+static int fake_remove(void *context, const char *path) {
+    faults *f = context;
+    if (fails(f)) return EACCES;
+    drop(f, path);
+    return 0;
+}
+
+/* ---- the table ---- */
+
+void faults_init(faults *f) {
+    *f = (faults){.allocator = {counted_alloc, counted_free, f},
+                  .io = {fake_open_read, fake_open_write, fake_read, fake_write, fake_sync, fake_close,
+                         fake_rename, fake_remove, f}};
+    f->env = (weft_env){.allocator = &f->allocator, .io = &f->io};
+}
+
+void faults_end(faults *f) {
+    while (f->files) drop(f, f->files->name);
+}
+
+void faults_arm(faults *f, long allocation, long call, bool from_then_on) {
+    f->allocations = f->calls = 0;
+    f->peak = f->live;
+    f->largest = 0;
+    f->fail_allocation = allocation;
+    f->fail_call = call;
+    f->fail_from_then_on = from_then_on;
+}
+
+bool faults_hit(const faults *f) {
+    return (f->fail_allocation && f->allocations >= f->fail_allocation) ||
+           (f->fail_call && f->calls >= f->fail_call);
+}
+
+void fake_put(faults *f, const char *name, const void *data, size_t bytes) {
+    drop(f, name);
+    fake_file *file = calloc(1, sizeof *file);
+    file->name = strdup(name);
+    file->data = malloc(bytes + 1);
+    memcpy(file->data, data, bytes);
+    file->bytes = bytes;
+    file->next = f->files;
+    f->files = file;
+}
+
+const fake_file *fake_get(const faults *f, const char *name) {
+    return find(f, name);
+}
+
+int fake_count(const faults *f) {
+    int n = 0;
+    for (const fake_file *file = f->files; file; file = file->next) n++;
+    return n;
+}

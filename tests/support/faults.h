@@ -1,0 +1,41 @@
+/* faults.h - files in memory and memory that is counted, both of which can fail on demand: the n-th call,
+ * once or from then on. So every path through a failure runs, without a full disk or a small machine.
+ */
+#ifndef WEFT_TEST_FAULTS_H
+#define WEFT_TEST_FAULTS_H
+
+#include "weft/env.h"
+
+typedef struct fake_file {
+    struct fake_file *next;
+    char *name, *data;
+    size_t bytes;
+    bool is_synced;
+} fake_file;
+
+typedef struct faults {
+    weft_env env; /* give this to the library */
+    weft_allocator allocator;
+    weft_io io;
+    /* Memory. */
+    size_t live, peak, largest; /* bytes now, at most, in one piece */
+    size_t cap;                 /* more live bytes than this fail; 0: no cap */
+    long allocations, fail_allocation;
+    /* Files. */
+    fake_file *files;
+    long calls, fail_call, handles;
+    bool fail_from_then_on;
+} faults;
+
+void faults_init(faults *f);
+void faults_end(faults *f); /* drops the files */
+/* Counters to zero, the next failures set: 0 is never. */
+void faults_arm(faults *f, long allocation, long call, bool from_then_on);
+/* What failed since faults_arm: whether the armed calls came at all. */
+bool faults_hit(const faults *f);
+
+void fake_put(faults *f, const char *name, const void *data, size_t bytes);
+const fake_file *fake_get(const faults *f, const char *name); /* NULL when there is none */
+int fake_count(const faults *f);
+
+#endif

@@ -1,0 +1,238 @@
+/* kernel_check.c - see kernel_check.h. */
+#include "support/kernel_check.h"
+
+#include "ops/op_kit.h"
+#include "ops/pack.h"
+#include "support/sample.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEST_MAX_OUT = 16 };
+
+/* How the operands and results lie in one trial. */
+typedef struct trial {
+    layout_kind layout;
+    int aliased; /* result `result` shares memory with this operand; -1: none */
+    int result;
+} trial;
+
+typedef struct run_blocks {
+    block in[SAMPLE_MAX_IN], out[TEST_MAX_OUT];
+} run_blocks;
+
+static bool has_bit(unsigned bits, int i) {
+    return i < 32 && bits >> i & 1;
+}
+
+/* What the layout pass may hand to operand (result) i of such a node. */
+static layout_kind layout_of(const weft_node *n, const weft_kernel *kernel, bool is_result, int i,
+                             layout_kind wish) {
+    const weft_op *op = n->op;
+    bool any = op->flags & OP_POINTWISE || n->n_body || strcmp(op->name, "reorder") == 0;
+    const weft_value *v = is_result ? &n->out[i] : n->in[i];
+    if (v->type.ndim == 4 && has_bit(is_result ? op->image_out : op->image_in, i))
+        return LAYOUT_CHANNELS_LAST;
+    if (is_result) return any && wish == LAYOUT_CHANNELS_LAST ? wish : LAYOUT_ROWS;
+    if (any || has_bit(op->strided_in | (kernel ? kernel->strided_in : 0), i)) return wish;
+    return LAYOUT_ROWS;
+}
+
+static void note_layout(weft_value *v, const tensor *t) {
+    v->has_layout = true;
+    memcpy(v->stride, t->stride, sizeof v->stride);
+}
+
+bool kernel_takes(weft_node *n, const weft_kernel *kernel, const kernel_env *env) {
+    for (int r = 0; r < 2; r++)
+        for (int i = 0; i < (r ? n->n_out : n->n_in); i++) {
+            if (!r && !n->in[i]) continue;
+            weft_value *v = r ? &n->out[i] : n->in[i];
+            tensor t = {.type = v->type};
+            if (layout_of(n, kernel, r, i, LAYOUT_ROWS) == LAYOUT_CHANNELS_LAST)
+                stride_channels_last(&t.type, t.stride);
+            else
+                stride_row_major(&t.type, t.stride);
+            note_layout(v, &t);
+        }
+    return !kernel->declines || !kernel->declines(n, env);
+}
+
+static const run_state sample_run = {.seed = 11, .step = 3, .micro = 1};
+
+/* Opens and runs one kernel on tensors that are ready. */
+static weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env,
+                              const tensor *in, const tensor *out, weft_error *error) {
+    void *state = NULL, *workspace = NULL;
+    size_t bytes = kernel->workspace ? kernel->workspace(n, env) : 0;
+    omp_set_num_threads(env->threads);
+    weft_status status = kernel->open ? kernel->open(n, env, &state, error) : WEFT_OK;
+    if (bytes) workspace = test_memory(bytes);
+    kernel_call c = {.node = n,
+                     .attrs = n->attrs,
+                     .n_in = n->n_in,
+                     .n_out = n->n_out,
+                     .in = in,
+                     .out = out,
+                     .workspace = workspace,
+                     .threads = env->threads,
+                     .run = &sample_run,
+                     .error = error};
+    if (status == WEFT_OK) status = kernel->run(state, &c);
+    if (kernel->close) kernel->close(state);
+    free(workspace);
+    return status;
+}
+
+/* Operand i in the form that the kernel wants, by a `pack` node as the layout pass makes them; the node then
+ * names that. `b` keeps the memory. */
+static weft_status operand_pack(weft_node *n, int i, size_t bytes, const kernel_env *env, tensor *in,
+                                block *b, weft_error *error) {
+    text signature = {0};
+    node_signature(&signature, n);
+    char *of = text_take(&signature);
+    pack_attrs a = {.of = of, .operand = i, .bytes = (int64_t)bytes};
+    weft_node *pack = node_new(n->graph, &weft_op_pack, 1, &n->in[i], &a);
+    free(of);
+    const weft_kernel *kernel = pack ? kernel_choose(pack, env, &n->graph->model->arena, NULL) : NULL;
+    if (!kernel) return error_set(error, WEFT_UNSUPPORTED, "operand %d cannot be packed", i);
+    *b = block_new(&pack->out[0].type, LAYOUT_ROWS);
+    note_layout(&pack->out[0], &b->t);
+    weft_status status = kernel_run(pack, kernel, env, &in[i], &b->t, error);
+    n->in[i] = &pack->out[0];
+    in[i] = b->t;
+    return status;
+}
+
+/* Runs one kernel on copies of `data`; the results stay in *b. NULL, or the reason it was declined. */
+static const char *kernel_try(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const trial *t,
+                              const tensor *data, run_blocks *b, weft_error *error) {
+    tensor in[SAMPLE_MAX_IN] = {0}, out[TEST_MAX_OUT] = {0};
+    weft_value *plain[SAMPLE_MAX_IN];
+    block packed[SAMPLE_MAX_IN] = {0};
+    for (int i = 0; i < n->n_in; i++) {
+        plain[i] = n->in[i];
+        if (!n->in[i]) continue;
+        b->in[i] = block_new(&n->in[i]->type, layout_of(n, kernel, false, i, t->layout));
+        block_copy(&b->in[i], &data[i]);
+        note_layout(n->in[i], &b->in[i].t);
+        in[i] = b->in[i].t;
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        b->out[k] = block_new(&n->out[k].type, layout_of(n, kernel, true, k, t->layout));
+        note_layout(&n->out[k], &b->out[k].t);
+        if (k == t->result && t->aliased >= 0) {
+            if (!stride_same(&b->out[k].t.type, b->out[k].t.stride, in[t->aliased].stride))
+                return "other strides";
+            b->out[k].t.data = in[t->aliased].data;
+        }
+        out[k] = b->out[k].t;
+    }
+    const char *why = kernel->declines ? kernel->declines(n, env) : NULL;
+    if (why) return why;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n->n_in && status == WEFT_OK && kernel->packed_bytes; i++) {
+        size_t bytes = n->in[i] ? kernel->packed_bytes(n, i, env) : 0;
+        if (bytes) status = operand_pack(n, i, bytes, env, in, &packed[i], error);
+    }
+    if (status == WEFT_OK) status = kernel_run(n, kernel, env, in, out, error);
+    error->status = status;
+    for (int i = 0; i < n->n_in; i++) {
+        n->in[i] = plain[i];
+        block_free(&packed[i]);
+    }
+    return NULL;
+}
+
+static void run_blocks_free(run_blocks *b) {
+    for (int i = 0; i < SAMPLE_MAX_IN; i++) block_free(&b->in[i]);
+    for (int k = 0; k < TEST_MAX_OUT; k++) block_free(&b->out[k]);
+}
+
+/* Largest difference allowed: a few f32 roundings of the element and of the tensor's largest element. */
+static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want) {
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    double most = 0, bound = want->type.dtype == WEFT_F64 ? 1e-12 : 3e-6;
+    if (want->type.dtype == WEFT_BF16) bound = 8e-3;
+    bool exact = !dtype_is_float(want->type.dtype);
+    do most = fmax(most, fabs(element_get(want, at)));
+    while (index_next(&want->type, at));
+    do {
+        double g = element_get(got, at), w = element_get(want, at);
+        bool good = exact ? element_int(got, at) == element_int(want, at)
+                          : fabs(g - w) <= bound * (fabs(w) + most / 4) || (isnan(g) && isnan(w)) || g == w;
+        if (good) continue;
+        CHECK_SAYS(false, "%s: %s %d is %.9g, the reference's %.9g at [%lld,%lld,%lld,%lld] (largest %g)",
+                   what, which, k, g, w, (long long)at[0], (long long)at[1], (long long)at[2],
+                   (long long)at[3], most);
+        return;
+    } while (index_next(&want->type, at));
+    CHECK(true);
+}
+
+static void kernel_check(weft_node *n, const char *of, const weft_kernel *kernel, const kernel_env *env,
+                         const trial *t, const tensor *data, const run_blocks *want) {
+    run_blocks got = {0};
+    weft_error error = {0};
+    char what[800];
+    snprintf(what, sizeof what, "%.600s by %s for %s, layout %d, result %d in place of %d, %d threads", of,
+             kernel->name, isa_name(env->isa), t->layout, t->result, t->aliased, env->threads);
+    const char *declined = kernel_try(n, kernel, env, t, data, &got, &error);
+    if (!declined && CHECK_SAYS(error.status == WEFT_OK, "%s: %s", what, error.text)) {
+        for (int k = 0; k < n->n_out; k++) compare(what, "result", k, &got.out[k].t, &want->out[k].t);
+        for (int i = 0; i < n->n_in; i++)
+            if (has_bit(n->op->writes, i) && n->in[i])
+                compare(what, "operand", i, &got.in[i].t, &want->in[i].t);
+    }
+    run_blocks_free(&got);
+}
+
+/* May result k take the memory of operand i? */
+static bool may_alias(const weft_node *n, int i, int k) {
+    bool pointwise = n->op->flags & OP_POINTWISE || n->n_body;
+    bool in_place = pointwise || (k == 0 && has_bit(n->op->in_place, i));
+    return in_place && n->in[i] && type_equal(&n->in[i]->type, &n->out[k].type);
+}
+
+static bool has_images(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->type.ndim == 4) return true;
+    return false;
+}
+
+static void kernel_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
+                          const tensor *data, const run_blocks *want) {
+    for (layout_kind layout = LAYOUT_ROWS; layout <= LAYOUT_ODD; layout++)
+        if (layout != LAYOUT_CHANNELS_LAST || has_images(n))
+            kernel_check(n, what, kernel, env, &(trial){.layout = layout, .aliased = -1}, data, want);
+    for (int k = 0; k < n->n_out; k++)
+        for (int i = 0; i < n->n_in; i++)
+            if (may_alias(n, i, k))
+                kernel_check(n, what, kernel, env, &(trial){.aliased = i, .result = k}, data, want);
+}
+
+void kernels_check(weft_node *n, const char *what, const tensor *data) {
+    run_blocks want = {0};
+    weft_error error = {0};
+    kernel_env plain = {.isa = WEFT_ISA_REFERENCE, .threads = 1};
+    const weft_kernel *list[16], *reference;
+    int count = kernels_of(n->op, &plain, list, 16);
+    if (count == 0 || n->n_out > TEST_MAX_OUT || n->n_in > SAMPLE_MAX_IN) return;
+    reference = list[count - 1];
+    const char *why = kernel_try(n, reference, &plain, &(trial){.aliased = -1}, data, &want, &error);
+    CHECK_SAYS(!why && error.status == WEFT_OK, "%s: reference: %s", n->op->name, error.text);
+    for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            kernel_env env = {.isa = isa, .threads = threads};
+            count = kernels_of(n->op, &env, list, 16);
+            for (int j = 0; j < count; j++) {
+                if (list[j] == reference && isa != WEFT_ISA_REFERENCE) continue;
+                if (list[j]->min_isa != isa && list[j]->min_isa > WEFT_ISA_SSE2) continue; /* had its turn */
+                kernel_trials(n, what, list[j], &env, data, &want);
+            }
+        }
+    run_blocks_free(&want);
+}

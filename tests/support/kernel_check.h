@@ -1,0 +1,15 @@
+/* kernel_check.h - runs every kernel of a node, of every instruction set of this machine, in every layout
+ * that the layout pass may hand it, in place where that is allowed, with 1 and 3 threads, and compares with
+ * the reference. */
+#ifndef WEFT_TEST_KERNEL_CHECK_H
+#define WEFT_TEST_KERNEL_CHECK_H
+
+#include "graph/kernel.h"
+
+/* `data`: the node's operands, row-major. `what` names the node in messages. */
+void kernels_check(weft_node *n, const char *what, const tensor *data);
+
+/* Does this kernel run the node when operands and results lie as they mostly do? */
+bool kernel_takes(weft_node *n, const weft_kernel *kernel, const kernel_env *env);
+
+#endif
