@@ -160,7 +160,7 @@ static weft_value *resnet18_logits(weft_value *x, const zoo_options *o) {
     WEFT_SCOPE(x, "net") {
         x = weft_relu(conv_bn(x, 64, 3, 1, "conv1", "bn1"));
         for (int i = 0; i < 4; i++) {
-            char name[16];
+            char name[24];
             snprintf(name, sizeof name, "layer%d", i + 1);
             WEFT_SCOPE(x, name) {
                 x = basic_block(x, 64 << i, i ? 2 : 1, "0");
@@ -315,7 +315,7 @@ static weft_value *generator64(weft_value *z) {
     WEFT_SCOPE(z, "generator") {
         z = weft_reshape(z, SHAPE(WEFT_BATCH, 100, 1, 1));
         for (int i = 0; i < 4; i++) {
-            char up[8], bn[8];
+            char up[16], bn[16];
             snprintf(up, sizeof up, "up%d", i + 1);
             snprintf(bn, sizeof bn, "bn%d", i + 1);
             z = weft_relu(gan_bn(up4(z, width[i], i ? 2 : 1, i ? 1 : 0, false, up), bn));
@@ -329,7 +329,7 @@ static weft_value *discriminator64(weft_value *x) {
     WEFT_SCOPE(x, "discriminator") {
         x = weft_leaky_relu(down4(x, 64, 2, 1, false, "conv1"), 0.2);
         for (int i = 1; i < 4; i++) {
-            char conv[8], bn[8];
+            char conv[16], bn[16];
             snprintf(conv, sizeof conv, "conv%d", i + 1);
             snprintf(bn, sizeof bn, "bn%d", i + 1);
             x = weft_leaky_relu(gan_bn(down4(x, 64 << i, 2, 1, false, conv), bn), 0.2);

@@ -201,6 +201,9 @@ void node_signature(text *t, const weft_node *n);
 /* A node of that signature in a graph of its own model: operands are inputs named "0", "1", ... */
 weft_node *node_from_signature(const char *signature, const weft_env *env, weft_error *error);
 
+/* What must hold after every pass (graph/check.c lists the rules); `after` names the pass in the error. */
+bool graph_check(weft_graph *g, const char *after);
+
 /* ---- passes on one graph; false after recording the model's error ---- */
 bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */
 /* Expands `gradients` nodes and the gradients of `minimize`; `seed` is d loss / d loss of the latter: 1, or 1/k

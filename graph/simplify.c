@@ -104,6 +104,13 @@ static void replace_by(weft_node *n, weft_value *to) {
     n->out[0].mapped = to;
 }
 
+enum { CHAIN = 8 };
+
+static weft_value *improve(weft_node *n) {
+    weft_value *v = fold_constants(n);
+    return v || !n->op->simplify ? v : n->op->simplify(n);
+}
+
 static void simplify_node(weft_node *n, seen_table *seen) {
     weft_graph *g = n->graph;
     for (int i = 0; i < n->n_in; i++) n->in[i] = latest(n->in[i]);
@@ -111,8 +118,9 @@ static void simplify_node(weft_node *n, seen_table *seen) {
     g->building_backward = n->is_backward;
     scope_entry here = {.path = n->scope}, *above = g->scope;
     g->scope = &here;
-    weft_value *better = fold_constants(n);
-    if (!better && n->op->simplify) better = n->op->simplify(n);
+    weft_value *better = improve(n);
+    weft_value *more = better; /* a new node may be simple to improve in turn */
+    for (int i = 0; more && more->index == 0 && i < CHAIN; i++, more = improve(more->node)) better = more;
     g->scope = above;
     g->cursor = NULL;
     g->building_backward = false;

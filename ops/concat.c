@@ -54,6 +54,23 @@ static weft_status reference(const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* A concatenation whose first operand is one along the same axis takes that one's operands. */
+static weft_value *simplify(weft_node *n) {
+    enum { MOST = 32 };
+    weft_node *first = n->in[0]->node;
+    weft_value *all[MOST];
+    int count = 0;
+    if (n->n_in == 1) return n->in[0];
+    int64_t axis = ((const axis_attrs *)n->attrs)->axis, inner;
+    if (first->op != n->op || first->n_in + n->n_in > MOST) return NULL;
+    inner = ((const axis_attrs *)first->attrs)->axis;
+    if (!axis_resolve(&axis, n->out[0].type.ndim) || !axis_resolve(&inner, n->out[0].type.ndim) || axis != inner)
+        return NULL;
+    for (int i = 0; i < first->n_in; i++) all[count++] = first->in[i];
+    for (int i = 1; i < n->n_in; i++) all[count++] = n->in[i];
+    return weft_concat(count, all, (int)axis);
+}
+
 const weft_op weft_op_concat = {
     .name = "concat",
     .summary = "values one after the other along an axis",
@@ -63,6 +80,7 @@ const weft_op weft_op_concat = {
     .attrs = attrs,
     .strided_in = ~0u,
     .infer = infer,
+    .simplify = simplify,
     .gradient = gradient,
     .reference = reference,
     .samples = (const op_sample[]){{"f32[2,3], f32[1,3]", .out = "f32[3,3]"},

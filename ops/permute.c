@@ -47,6 +47,23 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_permute(dout[0], back);
 }
 
+/* Two permutations are one, or none. */
+static weft_value *simplify(weft_node *n) {
+    const weft_node *before = n->in[0]->node;
+    const attr_ints *axes = &((const shape_attrs *)n->attrs)->shape;
+    int64_t both[WEFT_MAX_NDIM];
+    bool same = true, chained = before->op == n->op;
+    for (int i = 0; i < axes->n; i++) {
+        int64_t axis = axes->v[i];
+        if (!axis_resolve(&axis, axes->n)) return NULL;
+        both[i] = chained ? ((const shape_attrs *)before->attrs)->shape.v[axis] : axis;
+        if (!axis_resolve(&both[i], axes->n)) return NULL;
+        same &= both[i] == i;
+    }
+    if (same) return chained ? before->in[0] : n->in[0];
+    return chained ? weft_permute(before->in[0], both) : NULL;
+}
+
 const weft_op weft_op_permute = {
     .name = "permute",
     .summary = "axes in another order",
@@ -57,6 +74,7 @@ const weft_op weft_op_permute = {
     .attrs = attrs,
     .strided_in = 1,
     .infer = infer,
+    .simplify = simplify,
     .gradient = gradient,
     .reference = reference_view,
     .view = view,

@@ -59,7 +59,10 @@ const weft_op weft_op_sgd_update = {
              "lr_scale=1 momentum=0.9 dampening=0.1 weight_decay=0.01"},
             {"f32[5003], f32[5003], f32[5003], f64[], f64[], f64[]", "lr_scale=0.5 momentum=0.9 nesterov=1",
              .low = 2, .high = 3}, /* step > 1 */
+            {"f32[5003], f32[5003], -, f64[], f64[]", "lr_scale=1 weight_decay=0.1"},
             {"f64[7], f64[7], f64[7], f64[], f64[]", "lr_scale=1 momentum=0.9"},
+            {"f32[7], f32[7], -, f64[], f64[]", "lr_scale=1 momentum=0.9",
+             .error = "momentum needs its buffer"},
             {"f32[7], f32[6], f32[7], f64[], f64[]", "lr_scale=1", .error = "must be like operand 0"},
             {"f32[7], f32[7], f32[7], f32[], f64[]", "lr_scale=1", .error = "must be f64[]"},
             {"f32[7], f32[7]", "lr_scale=1", .error = "is missing"},

@@ -6,6 +6,7 @@
 #include "runtime/program.h"
 
 #include "graph/minimize.h"
+#include "ops/cpu/onednn.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ static bool run_pipeline(program *p) {
             return model_fail(m, NULL, WEFT_INTERNAL, "pass %s lacks what earlier passes must give", s->name);
         if (!s->run(p)) return false;
         if (!model_ok(m)) return false; /* a builder failed inside the pass */
+        if (p->plan->options.verify && !graph_check(p->graph, s->name)) return false;
         p->has |= s->gives;
         if (stop && strcmp(stop, s->name) == 0) return true;
     }
@@ -102,6 +104,10 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
         if (strcmp(pipeline[i].name, o->stop_after) == 0) return WEFT_OK;
     if (o->stop_after) return error_set(error, WEFT_NAME, "compile: there is no pass '%s'", SHOW(o->stop_after));
     return WEFT_OK;
+}
+
+weft_status weft_limit_isa(weft_isa isa, weft_error *error) {
+    return onednn_limit(isa, error);
 }
 
 /* ---- programs ---- */
@@ -176,6 +182,15 @@ static double now_ms(void) {
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+static void log_plan(const weft_plan *plan) {
+    char line[400];
+    if (!plan->env.log) return;
+    snprintf(line, sizeof line, "compiled %.100s: batch %lld, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
+             plan->model->name, (long long)plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
+             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
+    plan->env.log(plan->env.log_context, line);
+}
+
 weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error) {
     static const weft_compile_options defaults = {0};
     const weft_compile_options *o = options ? options : &defaults;
@@ -207,6 +222,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->can_run = !o->stop_after;
     plan->options.graph = plan->options.stop_after = NULL;
     plan->compile_ms = now_ms() - start;
+    log_plan(plan);
     return plan;
 }
 

@@ -7,27 +7,11 @@
  */
 #include "runtime/program.h"
 
+#include "ops/pack.h"
+
 #include <string.h>
 
-extern const weft_op weft_op_reorder, weft_op_pack;
-
-/* ops/pack.c: attributes of a pack node. */
-typedef struct pack_attrs {
-    const char *of;
-    int64_t operand, bytes;
-} pack_attrs;
-
-static bool is_row_major(const weft_value *v) {
-    int64_t rows[WEFT_MAX_NDIM];
-    stride_row_major(&v->type, rows);
-    return stride_same(&v->type, v->stride, rows);
-}
-
-static bool is_channels_last(const weft_value *v) {
-    int64_t last[WEFT_MAX_NDIM];
-    stride_channels_last(&v->type, last);
-    return v->type.ndim == 4 && stride_same(&v->type, v->stride, last);
-}
+extern const weft_op weft_op_reorder;
 
 static void set_layout(weft_value *v, bool channels_last) {
     if (channels_last) stride_channels_last(&v->type, v->stride);
@@ -38,10 +22,10 @@ static void set_layout(weft_value *v, bool channels_last) {
 /* `v` in the wanted layout: itself, a conversion made before (for any reader), or a new reorder node before n. */
 static weft_value *converted(weft_node *n, weft_value *v, bool channels_last) {
     weft_graph *g = n->graph;
-    if (channels_last ? is_channels_last(v) : is_row_major(v)) return v;
+    if (channels_last ? lies_channels_last(v) : lies_row_major(v)) return v;
     for (weft_node *m = v->node->next; m && m != n; m = m->next)
-        if (m->op == &weft_op_reorder && m->in[0] == v && is_channels_last(&m->out[0]) == channels_last &&
-            is_row_major(&m->out[0]) == !channels_last)
+        if (m->op == &weft_op_reorder && m->in[0] == v && lies_channels_last(&m->out[0]) == channels_last &&
+            lies_row_major(&m->out[0]) == !channels_last)
             return &m->out[0];
     g->cursor = n->prev;
     scope_entry here = {.path = n->scope}, *above = g->scope;
@@ -84,7 +68,7 @@ static unsigned image_bits(unsigned bits, int i, const weft_value *v) {
 /* Which layout pointwise results take: channels-last when an operand of four axes is. */
 static bool pointwise_channels_last(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->type.ndim == 4 && is_channels_last(n->in[i]) && !is_row_major(n->in[i])) return true;
+        if (n->in[i] && n->in[i]->type.ndim == 4 && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i])) return true;
     return false;
 }
 
@@ -191,7 +175,7 @@ static bool layout_node(program *p, weft_node *n) {
 static bool place_outputs(program *p) {
     weft_graph *g = p->graph;
     for (graph_output *o = g->outputs; o; o = o->next) {
-        if (is_row_major(o->value)) continue;
+        if (lies_row_major(o->value)) continue;
         weft_node *r = node_new(g, &weft_op_reorder, 1, &o->value, NULL);
         if (!r) return false;
         set_layout(&r->out[0], false);

@@ -22,13 +22,6 @@ typedef struct buffer {
     weft_node *workspace_of;
 } buffer;
 
-static bool is_row_major(const weft_value *v) {
-    int64_t rows[WEFT_MAX_NDIM];
-    stride_row_major(&v->type, rows);
-    return stride_same(&v->type, v->stride, rows);
-}
-
-
 static bool owns_memory(const weft_value *v) {
     return !v->base && !v->variable && v->node->op != &weft_op_input;
 }
@@ -40,7 +33,7 @@ static void place_in_bucket(weft_node *b) {
     weft_value *flat = &b->out[0];
     for (int i = 0; i < b->n_in; i++) {
         weft_value *v = b->in[i];
-        if (!owns_memory(v) || !is_row_major(v) || v->type.dtype != WEFT_F32) continue;
+        if (!owns_memory(v) || !lies_row_major(v) || v->type.dtype != WEFT_F32) continue;
         v->base = flat;
         v->base_offset = s->members[i]->offset;
     }
@@ -51,7 +44,7 @@ static void place_viewed(weft_node *b) {
     const weft_variable *s = b->variable;
     for (int i = 0; i < b->n_in; i++) {
         weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
-        if (root == &b->out[0] || !owns_memory(root) || !is_row_major(v) || !is_row_major(root)) continue;
+        if (root == &b->out[0] || !owns_memory(root) || !lies_row_major(v) || !lies_row_major(root)) continue;
         if (value_offset(v) != 0 || type_bytes(&root->type) != type_bytes(&v->type)) continue;
         root->base = &b->out[0];
         root->base_offset = s->members[i]->offset;

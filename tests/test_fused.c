@@ -89,12 +89,16 @@ static int random_graph(uint64_t seed, int ndim, const int64_t *shape) {
     pool p = {.g = weft_graph_new(m, "g", WEFT_TRAIN), .r = {.state = seed}};
     int fused = 0;
     inputs_make(&p, ndim, shape);
-    while (p.n < POOL) p.v[p.n++] = step(&p);
-    for (int i = 0; i < 3; i++) {
+    while (p.n < POOL) {
+        weft_value *made = step(&p);
+        p.v[p.n++] = made;
+    }
+    for (int i = 0; i < 6; i++) {
         char name[16];
         snprintf(name, sizeof name, "y%d", i);
-        weft_output(p.v[POOL - 1 - 3 * i], name);
+        weft_output(p.v[POOL - 1 - 2 * i], name);
     }
+    graph_remove_dead(p.g);
     if (CHECK_SAYS(pass_fuse(p.g), "%s", weft_model_error(m)->text)) {
         for (weft_node *n = p.g->first; n; n = n->next) fused += n->op == &weft_op_fused;
         check_fused_nodes(&p, seed);

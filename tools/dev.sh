@@ -10,7 +10,7 @@ Usage: tools/dev.sh COMMAND [ARGUMENT]...
   asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
   debug              an unoptimized build, in build/debug
   format [FILE...]   clang-format, on the files that git says changed unless named
-  ops                writes docs/ops.md anew
+  docs               writes docs/ops.md and docs/dcgan28.svg anew
 Example: tools/dev.sh asan tools
 END
 }
@@ -45,9 +45,11 @@ format)
     ((${#files[@]})) || mapfile -t files < <(git ls-files -mo --exclude-standard -- '*.c' '*.h')
     ((${#files[@]} == 0)) || clang-format -i "${files[@]}"
     ;;
-ops)
+docs)
     build release >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
+    build/release/weft-zoo dcgan28 -o build/dcgan28.bin
+    build/release/graphtool dot build/dcgan28.bin --graph d_step -T svg -o docs/dcgan28.svg
     ;;
 -h | --help) usage ;;
 *) usage >&2; exit 2 ;;

@@ -62,6 +62,14 @@ static void joined(text *t, const char *item, bool *first) {
     *first = false;
 }
 
+/* A bar would end the cell of a Markdown table. */
+static void summary_write(text *t, const char *summary, bool markdown) {
+    for (const char *c = summary ? summary : ""; *c; c++) {
+        if (markdown && *c == '|') text_add(t, "\\");
+        text_add(t, "%c", *c);
+    }
+}
+
 static void op_row(text *t, const weft_op *op, bool markdown) {
     char count[40];
     operands(count, sizeof count, op);
@@ -79,7 +87,8 @@ static void op_row(text *t, const weft_op *op, bool markdown) {
     first = true;
     for (int i = 0, n = kernel_names(op, names); i < n; i++) joined(t, names[i], &first);
     text_add(t, first ? "-%s" : "%s", bar);
-    text_add(t, "%s%s\n", op->summary ? op->summary : "", markdown ? " |" : "");
+    summary_write(t, op->summary, markdown);
+    text_add(t, markdown ? " |\n" : "\n");
 }
 
 static int ops_text(const options *o) {

@@ -10,7 +10,7 @@ packages=(
     libjansson-dev zlib1g-dev libxxhash-dev      # JSON, gzip, hashes
     libpng-dev libgraphviz-dev graphviz          # pictures
     fonts-liberation                             # their letters
-    libcunit1-dev                                # tests
+    libcunit1-dev python3                        # tests
     dataset-fashion-mnist                        # 70,000 real images of garments
 )
 

@@ -84,7 +84,7 @@ static int bind_graphs(training *t, const weft_model *m) {
     return batches_all_used(&t->data, t->n_graphs, t->graphs);
 }
 
-/* Files, plans, store, sessions. The model is needed no longer than this. */
+/* Files, plans, store, sessions. */
 static int prepare(training *t, weft_model *m) {
     const options *o = t->o;
     weft_error error = {0};
@@ -181,7 +181,6 @@ int train_run(const options *o) {
     if (m) {
         t->o = o;
         status = prepare(t, m);
-        weft_model_free(m);
         if (status < 0) {
             signal(SIGINT, on_interrupt);
             status = all_steps(t);
@@ -190,6 +189,7 @@ int train_run(const options *o) {
             if (status < 0) status = finish(t);
         }
         close_all(t);
+        weft_model_free(m); /* last: graphs are known by its names */
     }
     free(t);
     return status;

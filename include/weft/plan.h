@@ -22,6 +22,10 @@ typedef enum weft_isa {
     WEFT_ISA_AVX512 = 4,
 } weft_isa;
 
+/* Keeps the libraries that Weft uses within an instruction set, too (oneDNN can be told once a process, before
+ * the first compile). Without it, plans below the machine's best leave oneDNN out. */
+weft_status weft_limit_isa(weft_isa isa, weft_error *error);
+
 /* Zero-initialized means the defaults. */
 typedef struct weft_compile_options {
     int64_t batch;           /* what WEFT_BATCH is; 0: the model's default */

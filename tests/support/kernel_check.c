@@ -214,6 +214,23 @@ static void kernel_trials(weft_node *n, const char *what, const weft_kernel *ker
                 kernel_check(n, what, kernel, env, &(trial){.aliased = i, .result = k}, data, want);
 }
 
+/* Design: the bits of our own kernels do not depend on the number of threads. */
+static void threads_check(weft_node *n, const char *of, const weft_kernel *kernel, weft_isa isa,
+                          const tensor *data) {
+    run_blocks one = {0}, three = {0};
+    weft_error error = {0};
+    const char *declined =
+        kernel_try(n, kernel, &(kernel_env){isa, 1}, &(trial){.aliased = -1}, data, &one, &error);
+    if (!declined)
+        declined =
+            kernel_try(n, kernel, &(kernel_env){isa, 3}, &(trial){.aliased = -1}, data, &three, &error);
+    for (int k = 0; k < n->n_out && !declined; k++)
+        CHECK_SAYS(memcmp(one.out[k].room, three.out[k].room, one.out[k].bytes) == 0,
+                   "%s by %s: result %d has other bits with 3 threads", of, kernel->name, k);
+    run_blocks_free(&one);
+    run_blocks_free(&three);
+}
+
 void kernels_check(weft_node *n, const char *what, const tensor *data) {
     run_blocks want = {0};
     weft_error error = {0};
@@ -232,6 +249,8 @@ void kernels_check(weft_node *n, const char *what, const tensor *data) {
                 if (list[j] == reference && isa != WEFT_ISA_REFERENCE) continue;
                 if (list[j]->min_isa != isa && list[j]->min_isa > WEFT_ISA_SSE2) continue; /* had its turn */
                 kernel_trials(n, what, list[j], &env, data, &want);
+                if (threads == 3 && !strstr(list[j]->name, "onednn"))
+                    threads_check(n, what, list[j], isa, data);
             }
         }
     run_blocks_free(&want);

@@ -3,7 +3,10 @@
  * whose scores stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do
  * not depend on the number of threads.
  *
- * Measured on 2 cores of a Sapphire Rapids, B 8, H 6, T 256, D 64, causal, AVX-512: see MEASURED.
+ * Measured, 2 threads of a Xeon with AVX-512, q k v as views of one [8, 256, 3 * 6 * 64] tensor, causal, best of
+ * 60 on a machine that other builds shared: 2.9 ms forward, 6.0 backward; PyTorch 2.15's
+ * scaled_dot_product_attention minutes later 4.4 and 10.9. The products alone reach 180-200 GFLOP/s a thread;
+ * the rest is packing and exponentials.
  */
 #include "ops/attention.h"
 #include "ops/cpu/simd/simd.h"

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""check_includes.py - rules that no compiler checks, told as FILE:LINE: RULE.
+
+  layers      a file includes only its own layer and those before it; examples only public headers
+  headers     every public header compiles alone, as C11 and as C++17, without a warning
+  finished    no marks of unfinished work in sources, scripts and documents; no tabs, no trailing blanks
+  library     nothing mutable in static memory; nothing that prints, ends the process or takes memory past
+              the replaceable allocator (told from libweft.a itself)
+
+    check_includes.py [--library libweft.a] [--cc gcc] [--cxx g++]
+"""
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# From the lowest up: a layer may include itself and those before it.
+LAYERS = ["include/weft", "graph", "ops", "dist", "runtime", "tools"]
+BENEATH = {layer: LAYERS[: i + 1] for i, layer in enumerate(LAYERS)}
+BENEATH["examples"] = ["include/weft"]
+BENEATH["tests"] = LAYERS + ["tests"]
+
+# Quoted includes that no folder holds, with the only files that may have them.
+GENERATED = {"model.pb-c.h": {"graph/model_file.h", "graph/model_read.c", "graph/model_write.c"}}
+
+# Libraries stay in few files, so that another version or library is a small change: prefix -> who may.
+LIBRARIES = {
+    "dnnl": r"ops/cpu/onednn\w*\.[ch]",
+    "oneapi/": r"ops/cpu/onednn\w*\.[ch]",
+    "protobuf-c": r"graph/model_(file\.h|read\.c|write\.c)",
+    "zlib.h": r"runtime/source\.[ch]|tests/.*",
+    "jansson.h": r"runtime/plan\.c|tools/.*|tests/.*",
+    "graphviz/": r"tools/.*",
+    "png.h": r"tools/.*|tests/.*",
+    "CUnit/": r"tests/.*",
+}
+
+# What may not be called by the library, and why.
+FORBIDDEN = {
+    **dict.fromkeys(
+        "printf vprintf puts putchar putc fputs fputc fprintf vfprintf fwrite perror stdout stderr "
+        "__printf_chk __fprintf_chk __vprintf_chk __vfprintf_chk dprintf vdprintf syslog".split(),
+        "the library never prints (weft_env.log is its one voice)",
+    ),
+    **dict.fromkeys(
+        "exit _exit _Exit quick_exit abort raise kill __assert_fail longjmp".split(),
+        "the library never ends the process",
+    ),
+    **dict.fromkeys(
+        "malloc calloc realloc aligned_alloc posix_memalign strdup strndup mmap".split(),
+        "memory comes through weft_env.allocator (graph/mem.c)",
+    ),
+    **dict.fromkeys(
+        "rand srand random srandom strtok setlocale getenv setenv signal sigaction atexit "
+        "localtime gmtime ctime strerror".split(),
+        "state of the whole process: two sessions in two threads would meet there",
+    ),
+}
+
+# (object, symbol) that may, with the reason.
+ALLOWED_CALLS = {
+    ("mem.c.o", "realloc"): "texts that the caller frees with free(): dumps and JSON",
+    ("mem.c.o", "aligned_alloc"): "the default allocator itself",
+    ("session.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
+}
+# (object, symbol) in .data or .bss that may, with the reason. None is needed today: keep it so.
+ALLOWED_DATA = {}
+
+wrong = []
+
+
+def tell(place, rule):
+    wrong.append(f"{place}: {rule}")
+
+
+def tracked():
+    """The project's files: what git knows and what is new; without git, everything but builds."""
+    try:
+        names = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+            cwd=ROOT, capture_output=True, check=True,
+        ).stdout.decode().split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        names = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()]
+    skipped = ("build/", "out/", ".git/")
+    return sorted(n for n in names if n and not n.startswith(skipped) and (ROOT / n).is_file())
+
+
+def layer_of(name):
+    for layer in BENEATH:
+        if name.startswith(layer + "/"):
+            return layer
+    return None
+
+
+# ---- layers ----
+
+
+def resolve(name, target):
+    """The file that a quoted include names, as the build's -I finds it."""
+    for base in ("include", ".", "tests", str(Path(name).parent)):
+        if (ROOT / base / target).is_file():
+            return str((ROOT / base / target).resolve().relative_to(ROOT))
+    return None
+
+
+def check_include(name, number, target, quoted):
+    place = f"{name}:{number}"
+    for prefix, who in LIBRARIES.items():
+        if target.startswith(prefix) and not re.fullmatch(who, name):
+            tell(place, f"only {who} may include {target}")
+    if not quoted or target in GENERATED:
+        if name not in GENERATED.get(target, {name}):
+            tell(place, f"{target} is made from graph/model.proto: only {sorted(GENERATED[target])} include it")
+        return
+    found, layer = resolve(name, target), layer_of(name)
+    if not found:
+        tell(place, f"there is no {target}")
+    elif layer and layer_of(found) not in BENEATH[layer]:
+        tell(place, f"{layer} may include {', '.join(BENEATH[layer])}; {target} is of {layer_of(found)}")
+
+
+def check_layers(names):
+    pattern = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+    for name in names:
+        if not name.endswith((".c", ".h")):
+            continue
+        if not layer_of(name):
+            tell(name, f"C sources live in {', '.join(BENEATH)}")
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            found = pattern.match(line)
+            if found:
+                check_include(name, number, found[2], found[1] == '"')
+
+
+# ---- public headers ----
+
+
+def check_headers(names, cc, cxx):
+    headers = [n[len("include/"):] for n in names if n.startswith("include/weft/") and n.endswith(".h")]
+    umbrella = (ROOT / "include/weft/weft.h").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        for header in headers:
+            if header != "weft/weft.h" and f'"{header}"' not in umbrella:
+                tell(f"include/{header}", "weft/weft.h does not include it")
+            for compiler, standard, suffix in ((cc, "c11", "c"), (cxx, "c++17", "cc")):
+                source = Path(folder) / f"alone.{suffix}"
+                source.write_text(f'#include "{header}"\n#include "{header}"\nint main() {{ return 0; }}\n')
+                done = subprocess.run(
+                    [compiler, f"-std={standard}", "-fsyntax-only", "-pedantic", "-Wall", "-Wextra", "-Werror",
+                     "-I", str(ROOT / "include"), str(source)],
+                    capture_output=True, text=True,
+                )
+                if done.returncode:
+                    tell(f"include/{header}", f"does not compile alone as {standard}:\n{done.stderr}")
+
+
+# ---- finished text ----
+
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
+TEXTS = (".c", ".h", ".py", ".sh", ".md", ".proto", ".txt", ".json")
+
+
+def check_texts(names):
+    for name in names:
+        if not name.endswith(TEXTS) or name == "tests/check_includes.py":
+            continue
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            if UNFINISHED.search(line):
+                tell(f"{name}:{number}", "unfinished work belongs into an issue, not into the text")
+            if line != line.rstrip():
+                tell(f"{name}:{number}", "blanks at the end of the line")
+            if "\t" in line and name.endswith((".c", ".h")):
+                tell(f"{name}:{number}", "a tab")
+
+
+# ---- the library ----
+
+
+# A line of objdump -t for something in writable memory. .data.rel.ro is const data that holds addresses:
+# read-only once the program has started.
+SYMBOL = re.compile(
+    r"[0-9a-f]+ .{7} (\.data|\.bss|\.tdata|\.tbss|\*COM\*)(?!\.rel\.ro)\S*\s+\S+\s+([^.\s]\S*)$"
+)
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def check_library(library):
+    member = None
+    for line in output_of("nm", "-u", library).splitlines():
+        if line.endswith(":"):
+            member = line[:-1]
+        symbol = line.split()[-1] if line.startswith(" ") else None
+        if symbol in FORBIDDEN and (member, symbol) not in ALLOWED_CALLS:
+            tell(f"{library}({member})", f"uses {symbol}: {FORBIDDEN[symbol]}")
+    for line in output_of("objdump", "-t", library).splitlines():
+        found = re.match(r"(\S+):\s+file format", line)
+        if found:
+            member = found[1]
+        found = SYMBOL.match(line)
+        if found and (member, found[2]) not in ALLOWED_DATA:
+            tell(f"{library}({member})", f"{found[2]} is mutable static data ({found[1]})")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--library", help="a libweft.a that was built without sanitizers")
+    options.add_argument("--cc", default="cc")
+    options.add_argument("--cxx", default="c++")
+    o = options.parse_args()
+    names = tracked()
+    check_layers(names)
+    check_headers(names, o.cc, o.cxx)
+    check_texts(names)
+    if o.library:
+        check_library(o.library)
+    print("\n".join(wrong) if wrong else f"{len(names)} files keep the rules")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

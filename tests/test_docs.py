@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""test_docs.py - the documents say what is true: every piece of code in them compiles, whole programs run, quotes
+are in the files they quote, links lead somewhere, docs/ops.md is what graphtool makes.
+
+What stands behind the opening fence of a block decides:
+  ```c              with a main(): a whole program; it is compiled and run, and must end with 0
+                    without: a piece; the pieces of one page make one C file, in order, behind #include "weft/weft.h"
+  ```cpp            a whole C++17 program, the same
+  ```c ops/relu.c   a quote: these lines stand in that file, one after the other
+  ```sh, ```text    not checked
+
+    test_docs.py --library libweft.a [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."] [--links "..."]
+"""
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
+
+wrong = []
+
+
+def tell(place, rule):
+    wrong.append(f"{place}: {rule}")
+
+
+def pages():
+    folders = ["", "docs", "include/weft", "graph", "ops", "runtime", "dist", "tools", "tests", "examples", "bench"]
+    return sorted(p for f in folders for p in (ROOT / f).glob("*.md"))
+
+
+def blocks(page):
+    """(line, fence words, text) of every fenced block."""
+    words = None
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if words is None and line.startswith("```"):
+            start, words, lines = number, line[3:].split(), []
+        elif words is not None and line.strip() == "```":
+            yield start, words, "\n".join(lines) + "\n"
+            words = None
+        elif words is not None:
+            lines.append(line)
+    if words is not None:
+        tell(f"{page.relative_to(ROOT)}:{start}", "a block without end")
+
+
+class Compiler:
+    """Compiles and runs in a folder of its own."""
+
+    def __init__(self, options, folder):
+        self.o, self.folder, self.count = options, Path(folder), 0
+
+    def compile(self, place, text, is_cpp, run):
+        self.count += 1
+        source = self.folder / f"block{self.count}.{'cc' if is_cpp else 'c'}"
+        source.write_text(text)
+        program = source.with_suffix("")
+        command = [self.o.cxx, "-std=c++17"] if is_cpp else [self.o.cc, "-std=c11", "-D_GNU_SOURCE"]
+        command += WARNINGS + shlex.split(self.o.flags) + ["-I", str(ROOT / "include"), "-o", str(program)]
+        command += [str(source), self.o.library] + shlex.split(self.o.links) if run else ["-c", str(source)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return tell(place, f"does not compile:\n{done.stderr}")
+        if run:
+            self.run(place, program)
+
+    def run(self, place, program):
+        try:
+            done = subprocess.run([str(program)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            return tell(place, "runs longer than two minutes")
+        if done.returncode:
+            tell(place, f"ends with {done.returncode}:\n{done.stdout}{done.stderr}")
+
+
+def check_quote(place, name, text):
+    path = ROOT / name
+    if not path.is_file():
+        tell(place, f"quotes {name}, which is not there")
+    elif text.strip("\n") not in path.read_text():
+        tell(place, f"these lines do not stand in {name} any more")
+
+
+def check_code(page, compiler):
+    name = page.relative_to(ROOT)
+    pieces = PROLOGUE
+    for number, words, text in blocks(page):
+        place = f"{name}:{number}"
+        if len(words) > 1:
+            check_quote(place, words[1], text)
+        elif words not in (["c"], ["cpp"]):
+            continue
+        elif words[0] == "cpp" or re.search(r"^int main\(", text, re.M):
+            compiler.compile(place, f'#line {number + 1} "{name}"\n{text}', words[0] == "cpp", run=True)
+        else:
+            pieces += f'#line {number + 1} "{name}"\n{text}'
+    if pieces != PROLOGUE:
+        compiler.compile(name, pieces, is_cpp=False, run=False)
+
+
+def check_links(page):
+    is_code = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        is_code ^= line.startswith("```")
+        for target in [] if is_code else re.findall(r"\]\(([^)#\s]+)[^)]*\)", line):
+            if "://" not in target and not (page.parent / target).exists():
+                tell(f"{page.relative_to(ROOT)}:{number}", f"a link to {target}, which is not there")
+
+
+def check_ops(graphtool):
+    """docs/ops.md is made by a program: it must be what that program makes today."""
+    made = subprocess.run([graphtool, "ops", "--markdown"], capture_output=True, text=True, check=True).stdout
+    if (ROOT / "docs/ops.md").read_text() != made:
+        tell("docs/ops.md", "is not what graphtool makes: run tools/dev.sh docs")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--library", required=True)
+    options.add_argument("--graphtool")
+    options.add_argument("--cc", default="cc")
+    options.add_argument("--cxx", default="c++")
+    options.add_argument("--flags", default="", help="for the compiler, as the library was built: sanitizers")
+    options.add_argument("--links", default="-ldnnl -ljansson -lprotobuf-c -lz -lm -fopenmp")
+    o = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = Compiler(o, folder)
+        for page in pages():
+            check_links(page)
+            check_code(page, compiler)
+    if o.graphtool:
+        check_ops(o.graphtool)
+    print("\n".join(wrong) if wrong else f"{len(pages())} pages, {compiler.count} pieces of code")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+/* test_hostile.c - 2,000 seeded mutations of a good file of each format: flipped bits, cuts, insertions,
+ * edited numbers. The answer is a value or a clean error; nothing crashes (run it under the sanitizers too),
+ * leaks, or takes memory that the file's length does not back. What still loads is compiled: a mutant may be
+ * valid by luck.
+ */
+#include "runtime/safetensors.h"
+#include "support/example.h"
+#include "support/faults.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { MUTATIONS = 2000, MEMORY_CAP = 64 << 20 };
+
+/* ---- mutations ---- */
+
+typedef struct mutant {
+    unsigned char *data;
+    size_t n, room;
+} mutant;
+
+static size_t below(test_random *r, size_t n) {
+    return n ? (size_t)(random_bits(r) % n) : 0;
+}
+
+static void flip(mutant *m, test_random *r) {
+    if (m->n) m->data[below(r, m->n)] ^= (unsigned char)(1u << below(r, 8));
+}
+
+static void cut(mutant *m, test_random *r) {
+    m->n = below(r, m->n + 1);
+}
+
+/* Doubles, repeats or drops a stretch: duplicate entries, missing ones. */
+static void stretch(mutant *m, test_random *r) {
+    size_t at = below(r, m->n), n = below(r, m->n - at < 200 ? m->n - at : 200);
+    if (random_bits(r) & 1) {
+        memmove(m->data + at, m->data + at + n, m->n - at - n);
+        m->n -= n;
+    } else if (m->n + n <= m->room) {
+        memmove(m->data + at + n, m->data + at, m->n - at);
+        m->n += n;
+    }
+}
+
+static void insert(mutant *m, test_random *r) {
+    size_t at = below(r, m->n + 1), n = 1 + below(r, 8);
+    if (m->n + n > m->room) return;
+    memmove(m->data + at + n, m->data + at, m->n - at);
+    for (size_t i = 0; i < n; i++) m->data[at + i] = (unsigned char)random_bits(r);
+    m->n += n;
+}
+
+/* Numbers that programs trip over, in the file's own digits or as bytes. */
+static void number(mutant *m, test_random *r) {
+    static const char *const digits[] = {"0",
+                                         "1",
+                                         "-1",
+                                         "9",
+                                         "127",
+                                         "128",
+                                         "255",
+                                         "2147483647",
+                                         "4294967296",
+                                         "9223372036854775807",
+                                         "18446744073709551615",
+                                         "99999999999999999999"};
+    size_t at = below(r, m->n), end = at;
+    for (size_t i = 0; i < m->n && !(m->data[at] >= '0' && m->data[at] <= '9'); i++) at = (at + 1) % m->n;
+    for (end = at; end < m->n && m->data[end] >= '0' && m->data[end] <= '9';) end++;
+    const char *with = digits[below(r, sizeof digits / sizeof *digits)];
+    size_t n = strlen(with);
+    if (end == at || m->n + n > m->room) return;
+    memmove(m->data + at + n, m->data + end, m->n - end);
+    memcpy(m->data + at, with, n);
+    m->n = m->n - (end - at) + n;
+}
+
+static void bytes_of_number(mutant *m, test_random *r) {
+    static const uint64_t values[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fffffff, 0x80000000, UINT64_MAX, INT64_MAX};
+    uint64_t v = values[below(r, sizeof values / sizeof *values)];
+    size_t width = (size_t)1 << below(r, 4);
+    if (m->n < width) return;
+    memcpy(m->data + below(r, m->n - width + 1), &v, width);
+}
+
+static void mutate(mutant *m, const void *good, size_t n, test_random *r) {
+    static void (*const ways[])(mutant *, test_random *) = {flip,   flip,   cut,    stretch,
+                                                            insert, number, number, bytes_of_number};
+    memcpy(m->data, good, n);
+    m->n = n;
+    for (size_t i = 1 + below(r, 3); i > 0 && m->n; i--) ways[below(r, sizeof ways / sizeof *ways)](m, r);
+}
+
+/* ---- formats: each tries one mutant and says how it went ---- */
+
+typedef struct subject {
+    faults *f;
+    const char *name;
+    weft_error error;
+    bool good; /* it was accepted */
+} subject;
+
+static void use_model(subject *s, weft_model *m) {
+    weft_error error;
+    s->good = m != NULL;
+    if (!m) return;
+    free(weft_model_text(m));
+    weft_plan_free(weft_compile(m, &(weft_compile_options){.threads = 1, .isa = WEFT_ISA_REFERENCE}, &error));
+    weft_model_free(m);
+}
+
+static void try_model(subject *s) {
+    use_model(s, weft_load("x", &s->f->env, &s->error));
+}
+
+static void try_text(subject *s) {
+    const fake_file *file = fake_get(s->f, "x");
+    char *string = test_memory(file->bytes + 1);
+    memcpy(string, file->data, file->bytes);
+    use_model(s, weft_model_parse(string, "x", &s->f->env, &s->error));
+    free(string);
+}
+
+static void try_safetensors(subject *s) {
+    safetensors file;
+    s->good = safetensors_open(&file, "x", &s->f->env, &s->error) == WEFT_OK;
+    for (int i = 0; s->good && i < file.n; i++) {
+        size_t bytes = (size_t)(file.tensors[i].end - file.tensors[i].begin);
+        void *data = test_memory(bytes);
+        CHECK(safetensors_read(&file, &file.tensors[i], data, NULL) == WEFT_OK);
+        free(data);
+    }
+    if (s->good) safetensors_close(&file);
+}
+
+static void try_array(subject *s) {
+    weft_array *a = weft_array_load("x", &s->f->env, &s->error);
+    int64_t shape[WEFT_MAX_NDIM];
+    s->good = a != NULL;
+    int ndim = weft_array_shape(a, shape);
+    size_t elements = a != NULL;
+    for (int i = 0; i < ndim; i++) elements *= (size_t)shape[i];
+    const unsigned char *data = weft_array_data(a);
+    unsigned sum = 0; /* every byte is there to be read */
+    for (size_t i = 0; i < elements; i++) sum += data[i];
+    CHECK(sum < UINT32_MAX);
+    weft_array_free(a);
+}
+
+static void attack(const char *name, void (*act)(subject *s), const void *good, size_t n) {
+    faults f;
+    faults_init(&f);
+    f.cap = MEMORY_CAP;
+    mutant m = {.room = 2 * n + 1024};
+    m.data = test_memory(m.room);
+    int accepted = 0;
+    for (uint64_t seed = 0; seed <= MUTATIONS; seed++) {
+        test_random r = {seed};
+        subject s = {.f = &f, .name = name};
+        if (seed)
+            mutate(&m, good, n, &r);
+        else
+            memcpy(m.data, good, m.n = n);
+        fake_put(&f, "x", m.data, m.n);
+        act(&s);
+        accepted += s.good;
+        bool clean =
+            s.good || (s.error.status != WEFT_OK && s.error.status != WEFT_INTERNAL && *s.error.text);
+        CHECK_SAYS(s.good || seed, "%s: the good file is refused: %s", name, s.error.text);
+        CHECK_SAYS(clean && memchr(s.error.text, 0, sizeof s.error.text), "%s, seed %llu: status %d, \"%s\"",
+                   name, (unsigned long long)seed, s.error.status, s.error.text);
+        CHECK_SAYS(s.error.status != WEFT_MEMORY, "%s, seed %llu: took more than the cap: %s", name,
+                   (unsigned long long)seed, s.error.text);
+        CHECK_SAYS(f.live == 0 && f.handles == 0, "%s, seed %llu: %zu bytes, %ld files are left", name,
+                   (unsigned long long)seed, f.live, f.handles);
+    }
+    CHECK_SAYS(accepted < MUTATIONS / 2, "%s: %d of %d mutants were accepted", name, accepted, MUTATIONS);
+    free(m.data);
+    faults_end(&f);
+}
+
+/* ---- the good files ---- */
+
+TEST(model_files_survive_mutation) {
+    faults f;
+    faults_init(&f);
+    weft_model *m = example_model(&f.env);
+    CHECK(weft_save(m, "x", NULL) == WEFT_OK);
+    weft_model_free(m);
+    const fake_file *file = fake_get(&f, "x");
+    if (file) attack("model.bin", try_model, file->data, file->bytes);
+    faults_end(&f);
+}
+
+TEST(model_texts_survive_mutation) {
+    weft_model *m = example_model(NULL);
+    char *string = weft_model_text(m);
+    weft_model_free(m);
+    attack("text", try_text, string, strlen(string));
+    free(string);
+}
+
+/* Layouts, places, fused bodies, segments: what only compiling makes. */
+TEST(plan_texts_survive_mutation) {
+    weft_error error = {0};
+    weft_model *m = example_model(NULL);
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1, .graph = "g_step"}, &error);
+    char *string = weft_plan_text(plan);
+    CHECK_SAYS(string != NULL, "%s", error.text);
+    if (string) attack("plan", try_text, string, strlen(string));
+    free(string);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+static weft_status fill(void *context, int index, void *into, size_t bytes, weft_error *error) {
+    (void)context;
+    (void)error;
+    memset(into, index, bytes);
+    return WEFT_OK;
+}
+
+TEST(safetensors_survive_mutation) {
+    faults f;
+    faults_init(&f);
+    safetensors_tensor list[] = {{.name = "generator.fc.weight", .type = {WEFT_F32, 2, {3, 4}}},
+                                 {.name = "generator.fc.bias", .type = {WEFT_F32, 1, {3}}},
+                                 {.name = "step", .type = {WEFT_I64, 0, {0}}},
+                                 {.name = "half", .type = {WEFT_BF16, 4, {1, 2, 3, 4}}}};
+    CHECK(safetensors_write("x", &f.env, 4, list, fill, NULL, NULL) == WEFT_OK);
+    const fake_file *file = fake_get(&f, "x");
+    if (file) attack("safetensors", try_safetensors, file->data, file->bytes);
+    faults_end(&f);
+}
+
+/* In the header the data are few bytes, so that most mutations meet a rule. */
+static const char npy[] =
+    "\x93NUMPY\1\0\x45\0{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }          \n"
+    "abcdefghijklmnopqrstuvwx";
+static const char idx[] = "\0\0\x0c\x02\0\0\0\x02\0\0\0\x03"
+                          "abcdefghijklmnopqrstuvwx";
+
+static size_t gzip(const void *plain, size_t n, unsigned char *into, size_t room) {
+    z_stream z = {0};
+    deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+    z.next_in = (Bytef *)plain;
+    z.avail_in = (uInt)n;
+    z.next_out = into;
+    z.avail_out = (uInt)room;
+    deflate(&z, Z_FINISH);
+    deflateEnd(&z);
+    return z.total_out;
+}
+
+TEST(npy_files_survive_mutation) {
+    unsigned char packed[500];
+    attack("npy", try_array, npy, sizeof npy - 1);
+    attack("npy.gz", try_array, packed, gzip(npy, sizeof npy - 1, packed, sizeof packed));
+}
+
+TEST(idx_files_survive_mutation) {
+    unsigned char packed[500];
+    attack("idx", try_array, idx, sizeof idx - 1);
+    attack("idx.gz", try_array, packed, gzip(idx, sizeof idx - 1, packed, sizeof packed));
+}
+
+SUITE("hostile",
+      {T(model_files_survive_mutation), T(model_texts_survive_mutation), T(plan_texts_survive_mutation),
+       T(safetensors_survive_mutation), T(npy_files_survive_mutation), T(idx_files_survive_mutation)})
