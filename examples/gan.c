@@ -76,7 +76,8 @@ int main(int argc, char **argv) {
     weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
     weft_array *images = session ? weft_array_load(argv[1], NULL, &error) : NULL;
     weft_loader_options how = {.batch = BATCH, .shuffle = true, .drop_last = true, .seed = 1};
-    weft_loader *loader = images ? weft_loader_new(1, (const weft_array *[]){images}, &how, NULL, &error) : NULL;
+    weft_loader *loader =
+        images ? weft_loader_new(1, (const weft_array *[]){images}, &how, NULL, &error) : NULL;
     if (loader) train(session, loader, argc > 3 ? atoi(argv[3]) : 400, &error);
     if (!error.status) weft_weights_save(store, argv[2], false, &error);
     if (error.status) fprintf(stderr, "gan: %s\n", error.text);

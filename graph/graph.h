@@ -22,7 +22,10 @@ typedef enum variable_kind {
     VARIABLE_SEGMENT,   /* parameters that lie one after the other and are updated together */
     VARIABLE_OPTIMIZER, /* optimizer state over a segment, or a scalar of the optimizer (step, lr) */
     VARIABLE_GRADIENT,  /* accumulated gradients of a segment */
+    VARIABLE_DERIVED,   /* a parameter in a form that a kernel prefers; owned by sessions, not by the store */
 } variable_kind;
+enum { VARIABLE_KINDS = 6 };
+bool variable_has_init(variable_kind kind);
 
 struct weft_variable {
     weft_variable *next; /* in order of making */

@@ -73,7 +73,8 @@ static bool call_check(const op_call *c) {
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(c, WEFT_ARGUMENT, "operand %d belongs to graph %s, operand 0 to graph %s", i,
                            c->in[i]->node->graph->name, c->graph->name);
-    for (int i = 0; op->max_in < 0 && i < c->n_in; i++)
+    bool is_list = op->max_in < 0 || op->max_in > 8; /* of any length: none of them can be left out */
+    for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
     if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
     return true;

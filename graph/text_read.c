@@ -174,7 +174,7 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!reader_want(r, " ")) return false;
     if (!type_parse(&r->at, &type) || !type_check(&type))
         return reader_fail(r, "%s: its type cannot be read, or an axis is below 1", SHOW(path));
-    if (kind != VARIABLE_SEGMENT && kind != VARIABLE_GRADIENT && !init_read(r, &init)) return false;
+    if (variable_has_init(kind) && !init_read(r, &init)) return false;
     reader_place(r);
     if (by_user && !init_is_valid(m, NULL, path, init, type.ndim)) return false;
     if (!by_user && !r->by_path && !variables_sort(r)) return false;
@@ -256,7 +256,7 @@ static bool line_read(reader *r) {
     }
     if (reader_take(r, "graph ")) return graph_read(r);
     if (reader_take(r, "output ")) return output_read(r);
-    for (int kind = VARIABLE_PARAMETER; kind <= VARIABLE_GRADIENT; kind++) {
+    for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
         const char *name = variable_kind_name((variable_kind)kind);
         size_t n = strlen(name);
         if (strncmp(r->at, name, n) != 0 || r->at[n] != ' ') continue;

@@ -26,7 +26,8 @@
 static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
     "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
-static const char *const kind_names[] = {"parameter", "state", "segment", "optimizer", "gradient"};
+static const char *const kind_names[] = {"parameter", "state", "segment", "optimizer", "gradient",
+                                          "derived"};
 
 const char *init_name(weft_init_kind kind) {
     return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
@@ -48,7 +49,7 @@ static void members_write(text *t, const weft_variable *v) {
 
 void variable_write(text *t, const weft_variable *v) {
     text_add(t, "%s %s %s", variable_kind_name(v->kind), v->path, TYPE(&v->type));
-    if (v->kind != VARIABLE_SEGMENT && v->kind != VARIABLE_GRADIENT) {
+    if (variable_has_init(v->kind)) {
         text_add(t, " %s(", init_name(v->init.kind));
         real_write(t, v->init.a);
         text_add(t, ",");

@@ -24,6 +24,10 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     return v;
 }
 
+bool variable_has_init(variable_kind kind) {
+    return kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE || kind == VARIABLE_OPTIMIZER;
+}
+
 weft_value *variable_value(weft_graph *g, weft_variable *v) {
     for (weft_node *n = g->last; n; n = n->prev)
         if (n->variable == v && (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign))

@@ -1,6 +1,8 @@
-/* gelu_tanh_backward.c - dy y'(x) for y = x (1 + t) / 2, t = tanh(u), u = k (x + c x^3), k = sqrt(2/pi), c =
- * 0.044715: y'  = (1 + t) / 2 + x s u' / 2              with s = 1 - t^2, u' = k (1 + 3 c x^2) y'' = s u' + x
- * s (u'' - 2 t u'^2) / 2       with u'' = 6 k c x */
+/* gelu_tanh_backward.c - dy y'(x) for y = x (1 + t) / 2, t = tanh(u), u = k (x + c x^3), with s = 1 - t^2:
+ *     u'  = k (1 + 3 c x^2)                 u'' = 6 k c x
+ *     y'  = (1 + t) / 2 + x s u' / 2
+ *     y'' = s u' + x s (u'' - 2 t u'^2) / 2
+ */
 #include "ops/op_kit.h"
 
 #include <math.h>

@@ -9,6 +9,7 @@
 
 #include "ops/pack.h"
 
+#include <stdio.h>
 #include <string.h>
 
 extern const weft_op weft_op_reorder;
@@ -98,6 +99,22 @@ static void place_results(weft_node *n) {
 
 /* ---- packed operands ---- */
 
+/* A packed parameter is a derived value: it outlasts the run and is repacked when the parameter has changed. All
+ * programs that pack it alike share it. */
+static bool derive(weft_node *pack) {
+    weft_model *m = pack->graph->model;
+    const weft_value *from = pack->in[0];
+    const pack_attrs *a = pack->attrs;
+    char path[1400];
+    if (!from->variable || from->variable->kind != VARIABLE_PARAMETER) return true;
+    snprintf(path, sizeof path, "derived.%s/%016llx", from->variable->path,
+             (unsigned long long)hash_text(a->of, (uint64_t)a->operand));
+    weft_variable *v = variable_find(m, path);
+    if (!v) v = variable_new(m, path, VARIABLE_DERIVED, &pack->out[0].type, (weft_init){0});
+    pack->out[0].variable = v;
+    return v != NULL;
+}
+
 static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
     weft_graph *g = n->graph;
     text t = {0};
@@ -121,7 +138,7 @@ static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
             m->is_backward = n->is_backward;
             set_layout(&m->out[0], false);
             m->kernel = kernel_choose(m, &p->plan->kernels, &g->model->arena, NULL);
-            out = &m->out[0];
+            if (derive(m)) out = &m->out[0];
         }
     }
     __builtin_free(signature);

@@ -8,15 +8,16 @@
 
 /* ---- memory ---- */
 
-uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[5]) {
+uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]) {
     uint64_t total = 0;
-    for (int k = 0; k < 5; k++) bytes_of_kind[k] = 0;
+    for (int k = 0; k < VARIABLE_KINDS; k++) bytes_of_kind[k] = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) {
         if (v->kind == VARIABLE_PARAMETER && v->segment) continue;
         uint64_t bytes = size_align(type_bytes(&v->type), MEM_ALIGN);
-        if (offsets) offsets[v->index] = total;
+        bool derived = v->kind == VARIABLE_DERIVED;
+        if (offsets) offsets[v->index] = derived ? bytes_of_kind[v->kind] : total;
         bytes_of_kind[v->kind] += bytes;
-        total += bytes;
+        if (!derived) total += bytes;
     }
     for (const weft_variable *v = m->variables; offsets && v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER && v->segment)
@@ -25,18 +26,19 @@ uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_
 }
 
 bool plan_measure(weft_plan *plan) {
-    uint64_t kinds[5];
+    uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
     uint64_t store = store_layout(plan->model, NULL, kinds);
     m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_SEGMENT];
     m->gradients = kinds[VARIABLE_GRADIENT];
     m->optimizer = kinds[VARIABLE_OPTIMIZER];
+    m->derived = kinds[VARIABLE_DERIVED];
     for (int i = 0; i < plan->n_programs; i++) {
         const program *p = &plan->programs[i];
         if (p->arena_bytes > m->activations) m->activations = p->arena_bytes;
         if (p->workspace_bytes > m->workspace) m->workspace = p->workspace_bytes;
     }
-    m->total = store + m->activations;
+    m->total = store + m->derived + m->activations;
     return true;
 }
 

@@ -87,14 +87,18 @@ typedef struct store_entry {
     tensor_type type;
     weft_init init;
     uint64_t offset; /* bytes */
+    uint64_t version; /* changes so far, from 1; of members of a segment the segment's counts */
 } store_entry;
 
-/* Bytes of the whole store of a model's variables; entries[model->n_variables] get offsets. kinds get sums. */
-uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[5]);
+/* Bytes of the whole store of a model's variables; offsets[model->n_variables] (or NULL) are filled in, those of
+ * derived values count from the start of a session's derived region. */
+uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
 
 /* The memory of a variable in a store, NULL when there is none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
 uint64_t store_seed(const weft_store *store);
+/* Counts the changes of a variable's memory (a parameter's: of its segment's), from 1; writers add to it. */
+uint64_t *store_version(const weft_store *store, const weft_variable *v);
 const weft_env *store_env(const weft_store *store);
 bool store_has_parameter(const weft_store *store, const char *path); /* false for state, and for no such path */
 

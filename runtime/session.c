@@ -16,6 +16,8 @@ typedef struct step {
     void *state;
     kernel_call call;
     tensor *in, *out;
+    const uint64_t *version; /* a pack of a parameter: runs only when this has moved on from *packed */
+    uint64_t *packed;
     double nanoseconds; /* when profiling */
     int64_t runs;
 } step;
@@ -48,6 +50,8 @@ typedef struct runnable {
     fed *inputs;
     patch *patches;
     fetched *outputs;
+    uint64_t **written; /* versions of what its updates change */
+    int n_written;
     double *counter; /* the graph's random step counter in the store, or NULL */
     int64_t micro;   /* micro-batches since the last update (kept in the graph's first program) */
     run_state run;
@@ -58,14 +62,21 @@ struct weft_session {
     arena arena;
     const weft_plan *plan;
     weft_store *store;
-    char *memory;
+    char *memory;        /* the arena, then the derived values */
+    uint64_t *offsets;   /* of variables, by index: used for derived ones */
+    uint64_t *packed;    /* version of the parameter that a derived variable was made from, by index */
     runnable *programs;
     bool profiles;
 };
 
 /* ---- opening: where every value lies ---- */
 
+static uint64_t arena_bytes(const weft_plan *plan) {
+    return size_align(plan->memory.activations, MEM_ALIGN);
+}
+
 static char *variable_memory(weft_session *s, const weft_variable *v) {
+    if (v->kind == VARIABLE_DERIVED) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
     const weft_variable *root = v->kind == VARIABLE_PARAMETER && v->segment ? v->segment : v;
     char *base = store_memory(s->store, root->path, &root->type);
     return base && root != v ? base + v->offset * (int64_t)sizeof(float) : base;
@@ -120,6 +131,12 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
                              .workspace = n->workspace_bytes ? s->memory + n->workspace_offset : NULL,
                              .threads = s->plan->kernels.threads,
                              .run = &r->run};
+    const weft_variable *made = n->n_out ? n->out[0].variable : NULL;
+    if (made && made->kind == VARIABLE_DERIVED) {
+        st->version = store_version(s->store, n->in[0]->variable);
+        st->packed = &s->packed[made->index];
+    }
+    if (n->op->writes && n->in[0]->variable) r->written[r->n_written++] = store_version(s->store, n->in[0]->variable);
     r->n_steps++; /* from here on closing closes it */
     return !n->kernel->open || n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
 }
@@ -159,7 +176,8 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
     r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
     r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
-    if (!r->steps || !r->inputs || !r->patches || !r->outputs) return !error_memory(error, "session");
+    r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
+    if (!r->written || !r->steps || !r->inputs || !r->patches || !r->outputs) return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (n->op == &weft_op_input)
             r->inputs[r->n_inputs++] =
@@ -167,6 +185,10 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
     return prepare_outputs(s, r, error);
+}
+
+static size_t session_bytes(const weft_plan *plan) {
+    return arena_bytes(plan) + plan->memory.derived;
 }
 
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
@@ -183,9 +205,14 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
     s->plan = plan;
     s->store = store;
     arena_init(&s->arena, &s->env);
-    s->memory = mem_raw(&s->env, plan->memory.activations);
+    uint64_t kinds[VARIABLE_KINDS];
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    s->memory = mem_raw(&s->env, session_bytes(plan));
+    s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
+    s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
+    if (s->offsets) store_layout(plan->model, s->offsets, kinds);
     s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
-    bool good = (s->memory && s->programs) || !error_memory(error, "session");
+    bool good = (s->memory && s->programs && s->offsets && s->packed) || !error_memory(error, "session");
     int threads = omp_get_max_threads();
     omp_set_num_threads(plan->kernels.threads);
     for (int i = 0; good && i < plan->n_programs; i++) good = prepare(s, &s->programs[i], &plan->programs[i], error);
@@ -203,7 +230,7 @@ void weft_session_close(weft_session *s) {
             step *st = &s->programs[i].steps[k];
             if (st->kernel->close && st->state) st->kernel->close(st->state);
         }
-    mem_free(&env, s->memory, s->plan->memory.activations);
+    mem_free(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);
 }
@@ -288,12 +315,15 @@ static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < r->n_steps && !status; i++) {
         step *st = &r->steps[i];
+        if (st->version && *st->version == *st->packed) continue;
         double start = s->profiles ? clock_ns() : 0;
         st->call.error = error;
         status = st->kernel->run(st->state, &st->call);
         if (s->profiles) st->nanoseconds += clock_ns() - start;
         st->runs++;
+        if (st->version) *st->packed = *st->version;
     }
+    for (int i = 0; i < r->n_written; i++) ++*r->written[i];
     return status;
 }
 
@@ -341,8 +371,9 @@ static void profile_program(text *t, const runnable *r) {
     }
     qsort(list, (size_t)r->n_steps, sizeof *list, slower_first);
     text_add(t, "program %s: %.3f ms a run in %d nodes\n", r->p->graph->name,
-             r->n_steps && r->steps[0].runs ? total * 1e-6 / (double)r->steps[0].runs : 0, r->n_steps);
-    for (int i = 0; i < r->n_steps && list[i]->runs; i++) {
+             r->n_steps && r->steps[r->n_steps - 1].runs ? total * 1e-6 / (double)r->steps[r->n_steps - 1].runs : 0, r->n_steps);
+    for (int i = 0; i < r->n_steps; i++) {
+        if (!list[i]->runs) continue;
         text_add(t, "%10.1f us %5.1f%%  %%%-5d %s ", list[i]->nanoseconds * 1e-3 / (double)list[i]->runs,
                  total > 0 ? 100 * list[i]->nanoseconds / total : 0, list[i]->node->id, list[i]->kernel->name);
         node_signature(t, list[i]->node);

@@ -16,6 +16,7 @@ typedef struct public_entry {
     const char *path;
     tensor_type type;
     uint64_t offset; /* bytes */
+    store_entry *home; /* whose version counts its changes */
 } public_entry;
 
 struct weft_store {
@@ -33,21 +34,29 @@ struct weft_store {
 
 static bool copy_entries(weft_store *s, const weft_model *m, const uint64_t *offsets) {
     for (const weft_variable *v = m->variables; v; v = v->next) {
+        if (v->kind == VARIABLE_DERIVED) continue;
         store_entry *e = &s->entries[s->n_entries++];
         *e = (store_entry){.path = arena_copy(&s->arena, v->path),
                            .kind = v->kind,
                            .type = v->type,
                            .init = v->init,
-                           .offset = offsets[v->index]};
+                           .offset = offsets[v->index],
+                           .version = 1};
         if (!e->path) return false;
     }
     return true;
 }
 
-static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset) {
+static store_entry *find_entry(const weft_store *s, const char *path) {
+    for (int i = 0; i < s->n_entries; i++)
+        if (strcmp(s->entries[i].path, path) == 0) return &s->entries[i];
+    return NULL;
+}
+
+static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset, const char *home) {
     public_entry *e = &s->public_entries[s->n_public++];
-    *e = (public_entry){arena_copy(&s->arena, path), *type, offset};
-    return e->path != NULL;
+    *e = (public_entry){arena_copy(&s->arena, path), *type, offset, find_entry(s, home)};
+    return e->path && e->home;
 }
 
 /* "optimizer.NAME/SEGMENT/SLOT" becomes "optimizer.NAME/PARAMETER/SLOT" for every member. */
@@ -57,7 +66,7 @@ static bool add_members(weft_store *s, const weft_variable *v, uint64_t offset) 
     for (int i = 0; i < v->n_members; i++) {
         const weft_variable *p = v->members[i];
         snprintf(path, sizeof path, "%.*s%s%s", (int)(segment - v->path), v->path, p->path, slot);
-        if (!add_public(s, path, &p->type, offset + (uint64_t)p->offset * sizeof(float))) return false;
+        if (!add_public(s, path, &p->type, offset + (uint64_t)p->offset * sizeof(float), v->path)) return false;
     }
     return true;
 }
@@ -66,7 +75,9 @@ static bool publish(weft_store *s, const weft_model *m, const uint64_t *offsets)
     for (const weft_variable *v = m->variables; v; v = v->next) {
         uint64_t at = offsets[v->index];
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
-        if ((plain || (v->kind == VARIABLE_OPTIMIZER && !v->segment)) && !add_public(s, v->path, &v->type, at))
+        bool member = v->kind == VARIABLE_PARAMETER && v->segment;
+        if ((plain || (v->kind == VARIABLE_OPTIMIZER && !v->segment)) &&
+            !add_public(s, v->path, &v->type, at, member ? v->segment->path : v->path))
             return false;
         if (v->kind == VARIABLE_OPTIMIZER && v->segment && !add_members(s, v, at)) return false;
     }
@@ -94,7 +105,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
         return NULL;
     }
     const weft_model *m = plan->model;
-    uint64_t kinds[5];
+    uint64_t kinds[VARIABLE_KINDS];
     weft_store *s = mem_new(&plan->env, sizeof *s);
     if (!s) {
         error_memory(error, "store");
@@ -158,6 +169,7 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
     const public_entry *e = expect(s, path, bytes, error);
     if (!e) return error ? error->status : WEFT_NAME;
     memcpy(s->memory + e->offset, from, bytes);
+    e->home->version++;
     return WEFT_OK;
 }
 
@@ -193,10 +205,13 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
 /* ---- for sessions ---- */
 
 void *store_memory(const weft_store *s, const char *path, const tensor_type *type) {
-    for (int i = 0; i < s->n_entries; i++)
-        if (strcmp(s->entries[i].path, path) == 0)
-            return type_equal(&s->entries[i].type, type) ? s->memory + s->entries[i].offset : NULL;
-    return NULL;
+    const store_entry *e = find_entry(s, path);
+    return e && type_equal(&e->type, type) ? s->memory + e->offset : NULL;
+}
+
+uint64_t *store_version(const weft_store *s, const weft_variable *v) {
+    store_entry *e = find_entry(s, v->kind == VARIABLE_PARAMETER && v->segment ? v->segment->path : v->path);
+    return e ? &e->version : NULL;
 }
 
 uint64_t store_seed(const weft_store *s) {

@@ -4,7 +4,8 @@ are in the files they quote, links lead somewhere, docs/ops.md is what graphtool
 
 What stands behind the opening fence of a block decides:
   ```c              with a main(): a whole program; it is compiled and run, and must end with 0
-                    without: a piece; the pieces of one page make one C file, in order, behind #include "weft/weft.h"
+                    without: a piece; the pieces of one page make one C file, in order, behind #include "weft/weft.h",
+                    and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
   ```c ops/relu.c   a quote: these lines stand in that file, one after the other
   ```sh, ```text    not checked
@@ -56,19 +57,18 @@ class Compiler:
     def __init__(self, options, folder):
         self.o, self.folder, self.count = options, Path(folder), 0
 
-    def compile(self, place, text, is_cpp, run):
+    def compile(self, place, text, is_cpp):
         self.count += 1
         source = self.folder / f"block{self.count}.{'cc' if is_cpp else 'c'}"
         source.write_text(text)
         program = source.with_suffix("")
         command = [self.o.cxx, "-std=c++17"] if is_cpp else [self.o.cc, "-std=c11", "-D_GNU_SOURCE"]
         command += WARNINGS + shlex.split(self.o.flags) + ["-I", str(ROOT / "include"), "-o", str(program)]
-        command += [str(source), self.o.library] + shlex.split(self.o.links) if run else ["-c", str(source)]
+        command += [str(source), self.o.library] + shlex.split(self.o.links)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return tell(place, f"does not compile:\n{done.stderr}")
-        if run:
-            self.run(place, program)
+        self.run(place, program)
 
     def run(self, place, program):
         try:
@@ -97,11 +97,15 @@ def check_code(page, compiler):
         elif words not in (["c"], ["cpp"]):
             continue
         elif words[0] == "cpp" or re.search(r"^int main\(", text, re.M):
-            compiler.compile(place, f'#line {number + 1} "{name}"\n{text}', words[0] == "cpp", run=True)
+            compiler.compile(place, f'#line {number + 1} "{name}"\n{text}', words[0] == "cpp")
         else:
             pieces += f'#line {number + 1} "{name}"\n{text}'
-    if pieces != PROLOGUE:
-        compiler.compile(name, pieces, is_cpp=False, run=False)
+    ending = ROOT / "tests/docs" / f"{page.stem}.c"
+    if pieces != PROLOGUE and ending.is_file():
+        pieces += f'#line 1 "{ending.relative_to(ROOT)}"\n{ending.read_text()}'
+        compiler.compile(name, pieces, is_cpp=False)
+    elif pieces != PROLOGUE:
+        tell(name, f"its pieces of code are never run: {ending.relative_to(ROOT)} is missing")
 
 
 def check_links(page):

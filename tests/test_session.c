@@ -324,6 +324,47 @@ TEST(minimizing_over_an_unreached_parameter_is_an_error) {
     weft_model_free(m);
 }
 
+/* ---- derived values: a convolution's packed weight follows its parameter ---- */
+
+static weft_value *small_conv(weft_value *x) {
+    WEFT_SCOPE(x, "net") x = weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "conv");
+    return x;
+}
+
+TEST(packed_weights_follow_every_change_of_their_parameter) {
+    enum { PIXELS = 2 * 16 * 6 * 6 };
+    weft_model *m = weft_model_new("m");
+    weft_graph *t = weft_graph_new(m, "train", WEFT_TRAIN), *p = weft_graph_new(m, "predict", WEFT_EVAL);
+    weft_value *x = weft_input(t, "x", WEFT_F32, 4, (int64_t[]){2, 16, 6, 6});
+    weft_minimize(weft_mean(weft_square(small_conv(x)), 0, NULL, false), "net", &(weft_optimizer){.type = "sgd", .lr = 0.5});
+    weft_output(small_conv(weft_input(p, "x", WEFT_F32, 4, (int64_t[]){2, 16, 6, 6})), "y");
+    static float in[PIXELS], y[2][PIXELS], weight[16 * 16 * 9];
+    test_random random = {3};
+    for (int i = 0; i < PIXELS; i++) in[i] = (float)random_in(&random, -1, 1);
+    rig r = rig_open(m, NULL);
+    weft_plan *plain_plan = weft_compile(m, &(weft_compile_options){.isa = WEFT_ISA_REFERENCE}, &r.error);
+    weft_session *plain = weft_session_open(plain_plan, r.store, &r.error);
+    NEED(plain);
+    weft_feed feed = {"x", in, sizeof in};
+    for (int round = 0; round < 4; round++) {
+        if (round == 2) { /* set by hand */
+            for (size_t i = 0; i < sizeof weight / 4; i++) weight[i] = (float)random_in(&random, -1, 1);
+            CHECK(weft_store_set(r.store, "net/conv/weight", weight, sizeof weight, NULL) == WEFT_OK);
+        } else if (round) { /* trained, by one session or the other */
+            CHECK(weft_run(round == 1 ? r.session : plain, "train", &feed, 1, NULL, 0, &r.error) == WEFT_OK);
+        }
+        CHECK(weft_run(r.session, "predict", &feed, 1, (weft_fetch[]){{"y", y[0], sizeof y[0]}}, 1, &r.error) == WEFT_OK);
+        CHECK(weft_run(plain, "predict", &feed, 1, (weft_fetch[]){{"y", y[1], sizeof y[1]}}, 1, &r.error) == WEFT_OK);
+        float most = 0;
+        for (int i = 0; i < PIXELS; i++) most = fmaxf(most, fabsf(y[0][i] - y[1][i]));
+        CHECK_SAYS(most < 1e-4f, "round %d: off by %g", round, most);
+    }
+    weft_session_close(plain);
+    weft_plan_free(plain_plan);
+    rig_close(&r);
+    weft_model_free(m);
+}
+
 /* ---- memory: exactly the plan's bytes, once ---- */
 
 typedef struct counted {
@@ -387,4 +428,5 @@ SUITE("session", {T(state_is_read_as_the_last_earlier_write_left_it),
                   T(wrong_feeds_are_named),
                   T(errors_name_the_place_the_scope_and_both_shapes),
                   T(minimizing_over_an_unreached_parameter_is_an_error),
+                  T(packed_weights_follow_every_change_of_their_parameter),
                   T(store_and_session_take_the_plans_bytes_and_steps_take_none)})

@@ -2,10 +2,9 @@
  * rule that a text breaks. */
 #include "graph/graph.h"
 #include "graph/kernel.h"
+#include "support/example.h"
 #include "support/test.h"
-#include "weft/file.h"
-#include "weft/ops.h"
-#include "weft/train.h"
+#include "weft/weft.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -104,6 +103,41 @@ TEST(every_pass_on_a_graph_leaves_text_that_reads_back) {
         round_trip(copy);
     }
     weft_model_free(copy);
+    weft_model_free(m);
+}
+
+/* Every stage of the compiler, both ways of stepping, all the kernels that this machine has. */
+TEST(every_stage_of_a_plan_reads_back) {
+    weft_model *m = example_model(NULL);
+    for (int accumulate = 1; accumulate <= 2; accumulate++)
+        for (int i = 0; weft_pass_name(i); i++) {
+            weft_error error = {0};
+            weft_compile_options o = {
+                .threads = 1, .accumulate = accumulate, .stop_after = weft_pass_name(i), .batch = 3};
+            weft_plan *plan = weft_compile(m, &o, &error);
+            CHECK_SAYS(plan != NULL, "%s: %s", o.stop_after, error.text);
+            char *string = weft_plan_text(plan);
+            if (string) weft_model_free(same_text(string));
+            free(string);
+            weft_plan_free(plan);
+        }
+    weft_model_free(m);
+}
+
+TEST(plans_read_back_cannot_be_compiled_again) {
+    weft_error error = {0};
+    weft_model *m = example_model(NULL);
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1}, &error);
+    char *string = weft_plan_text(plan);
+    weft_model *again = string ? weft_model_parse(string, "plan", NULL, &error) : NULL;
+    CHECK_SAYS(again != NULL, "%s", error.text);
+    CHECK(!weft_compile(again, NULL, &error));
+    CHECK_HOLDS(error.text, "only the compiler makes these");
+    CHECK(weft_save(again, "/tmp/never", &error) == WEFT_ARGUMENT);
+    CHECK_HOLDS(error.text, "only a model as it was built can be saved");
+    free(string);
+    weft_model_free(again);
+    weft_plan_free(plan);
     weft_model_free(m);
 }
 
@@ -282,8 +316,9 @@ TEST(signatures_make_nodes_with_layouts) {
     CHECK_HOLDS(error.text, "the last axis of x must be");
 }
 
-SUITE("text", {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
-               T(every_pass_on_a_graph_leaves_text_that_reads_back),
-               T(layouts_places_segments_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
-               T(strings_with_quotes_and_line_ends_survive), T(a_comma_locale_changes_nothing),
-               T(signatures_make_nodes_with_layouts)})
+SUITE("text",
+      {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
+       T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
+       T(plans_read_back_cannot_be_compiled_again), T(layouts_places_segments_and_fused_bodies_read_back),
+       T(each_broken_rule_has_its_message), T(strings_with_quotes_and_line_ends_survive),
+       T(a_comma_locale_changes_nothing), T(signatures_make_nodes_with_layouts)})

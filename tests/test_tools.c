@@ -29,6 +29,8 @@ static void need_folder(void) {
     if (made) return;
     made = true;
     if (!mkdtemp(folder)) abort();
+    setenv("LSAN_OPTIONS", "suppressions=" TEST_DATA "/lsan.supp:print_suppressions=0",
+           0); /* sanitized builds */
     atexit(remove_folder);
 }
 
@@ -76,7 +78,8 @@ static void refuses(int status, const char *part) {
     char *err = read_all("err"), *out = read_all("out");
     ends(status, 2);
     CHECK_HOLDS(err, part);
-    CHECK_SAYS(err && strchr(err, '\n') && !strchr(err, '\n')[1], "one line is wanted, not: %s", err ? err : "");
+    CHECK_SAYS(err && strchr(err, '\n') && !strchr(err, '\n')[1], "one line is wanted, not: %s",
+               err ? err : "");
     CHECK_TEXT(out, "");
     free(err);
     free(out);
@@ -109,7 +112,8 @@ static void put_file(const char *name, const void *head, size_t head_bytes, cons
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *f = fopen(path, "wb");
-    if (!f || fwrite(head, 1, head_bytes, f) != head_bytes || fwrite(data, 1, bytes, f) != bytes || fclose(f)) abort();
+    if (!f || fwrite(head, 1, head_bytes, f) != head_bytes || fwrite(data, 1, bytes, f) != bytes || fclose(f))
+        abort();
 }
 
 static void make_data(void) {
@@ -119,7 +123,8 @@ static void make_data(void) {
     if (exists("images.idx")) return;
     for (int i = 0; i < SAMPLES; i++) {
         labels[i] = (uint8_t)(i % 10);
-        for (int k = 0; k < 28 * 28; k++) images[i][k] = (uint8_t)(labels[i] * 25 + (int)(random_bits(&r) % 8));
+        for (int k = 0; k < 28 * 28; k++)
+            images[i][k] = (uint8_t)(labels[i] * 25 + (int)(random_bits(&r) % 8));
     }
     put_file("images.idx", "\0\0\x08\x03\0\0\0\x46\0\0\0\x1c\0\0\0\x1c", 16, images, sizeof images);
     put_file("labels.idx", "\0\0\x08\x01\0\0\0\x46", 8, labels, sizeof labels);
@@ -142,7 +147,8 @@ static bool make_model(const char *name) {
 /* ---- the command line ---- */
 
 TEST(help_tells_options_and_an_example) {
-    static const char *const commands[] = {"info", "dot", "plan", "ops", "train", "eval", "predict", "bench", "verify"};
+    static const char *const commands[] = {"info", "dot",     "plan",  "ops",   "train",
+                                           "eval", "predict", "bench", "verify"};
     ends(run("graphtool --help"), 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char *list = NULL, *help = NULL;
@@ -187,7 +193,8 @@ TEST(outputs_that_cannot_be_written_leave_nothing) {
     NEED(make_model("mlp"));
     refuses(run("graphtool plan mlp.bin -o no/such/plan.txt"), "no/such/plan.txt");
     refuses(run("graphtool dot mlp.bin -T svg -o no/such/x.svg"), "no/such/x.svg");
-    refuses(run("graphtool train mlp.bin " DATA " --batch 10 -o no/such/w.safetensors"), "no/such/w.safetensors");
+    refuses(run("graphtool train mlp.bin " DATA " --batch 10 -o no/such/w.safetensors"),
+            "no/such/w.safetensors");
     refuses(run("graphtool train mlp.bin " DATA " --batch 10 --log no/such/log"), "no/such/log");
     refuses(run("weft-zoo mlp -o no/such/mlp.bin"), "no/such/mlp.bin");
     ends(run("graphtool plan mlp.bin >/dev/full"), 2);
@@ -246,7 +253,8 @@ TEST(repeated_scopes_are_drawn_once) {
     ends(run("weft-zoo gpt --layers 48 --d 96 --ctx 32 -o deep.bin"), 0);
     ends(run("graphtool dot deep.bin -o deep.dot"), 0);
     char *dot = read_all("deep.dot");
-    CHECK_HOLDS(dot, "\xc3\x97" "48"); /* x48 */
+    CHECK_HOLDS(dot, "\xc3\x97"
+                     "48"); /* x48 */
     free(dot);
     int n = nodes_drawn("deep.dot");
     CHECK_SAYS(n > 10 && n < 60, "%d nodes", n);
@@ -317,7 +325,8 @@ TEST(training_logs_saves_and_is_repeatable) {
     CHECK_SAYS(loss > 0 && loss < 2, "loss %g after 4 epochs", loss);
     json_decref(line);
     ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 3 --weights a.safetensors --lr 1e-4 "
-             "--val-data image=images.idx --val-data label=labels.idx --log c.jsonl"), 0);
+             "--val-data image=images.idx --val-data label=labels.idx --log c.jsonl"),
+         0);
     line = last_line("c.jsonl");
     CHECK(json_object_get(line, "val_accuracy") != NULL);
     json_decref(line);
@@ -335,14 +344,16 @@ TEST(eval_counts_every_sample_once) {
         loss[i] = json_real_value(json_object_get(out, "loss"));
         json_decref(out);
     }
-    CHECK_SAYS(loss[0] > 0 && loss[0] - loss[1] < 1e-5 && loss[1] - loss[0] < 1e-5, "%g and %g", loss[0], loss[1]);
+    CHECK_SAYS(loss[0] > 0 && loss[0] - loss[1] < 1e-5 && loss[1] - loss[0] < 1e-5, "%g and %g", loss[0],
+               loss[1]);
 }
 
 TEST(gans_train_both_graphs_and_sample) {
     make_data();
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool train dcgan28.bin --data image=images.idx --batch 16 --steps 3 --log g.jsonl "
-                  "-o g.safetensors"), 0));
+                  "-o g.safetensors"),
+              0));
     json_t *line = last_line("g.jsonl");
     CHECK(json_is_real(json_object_get(line, "d_loss")) && json_is_real(json_object_get(line, "g_loss")));
     json_decref(line);
@@ -357,6 +368,16 @@ TEST(predictions_cover_all_data) {
     NEED(make_model("mlp"));
     NEED(ends(run("graphtool predict mlp.bin --data image=images.idx --batch 16 --fetch class -o c.npy"), 0));
     ends(run("test $(wc -c <c.npy) = %d", 128 + SAMPLES * 8), 0);
+}
+
+TEST(an_interrupt_keeps_the_weights) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("timeout --preserve-status -s INT 3 graphtool train mlp.bin " DATA
+             " --batch 10 --epochs 1000000 "
+             "-o i.safetensors"),
+         130);
+    CHECK(exists("i.safetensors"));
 }
 
 TEST(wrong_feeds_are_told_before_training) {
@@ -387,9 +408,9 @@ TEST(losses_that_are_not_numbers_stop_training) {
 }
 
 TEST(bench_prints_the_keys_of_the_design) {
-    static const char *const keys[] = {"model",         "graphs",     "dtype",        "world",      "threads", "steps",
-                                       "median_ms",     "min_ms",     "first_step_ms", "compile_ms", "peak_rss_mib",
-                                       "plan_bytes",    "gflops",     "losses"};
+    static const char *const keys[] = {"model",        "graphs",     "dtype",  "world",         "threads",
+                                       "steps",        "median_ms",  "min_ms", "first_step_ms", "compile_ms",
+                                       "peak_rss_mib", "plan_bytes", "gflops", "losses"};
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool bench dcgan28.bin --threads 2 --batch 8 --steps 3 --warmup 1 --json"), 0));
     json_t *out = json_out("out");
@@ -410,5 +431,5 @@ SUITE("tools",
        T(drawing_takes_less_than_two_seconds), T(plans_are_text_json_and_verified),
        T(ops_are_listed_for_people_and_machines), T(training_logs_saves_and_is_repeatable),
        T(eval_counts_every_sample_once), T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data),
-       T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
-       T(bench_prints_the_keys_of_the_design)})
+       T(an_interrupt_keeps_the_weights), T(wrong_feeds_are_told_before_training),
+       T(losses_that_are_not_numbers_stop_training), T(bench_prints_the_keys_of_the_design)})

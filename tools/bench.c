@@ -32,7 +32,8 @@ static int open_batches(timing *t, const weft_model *m) {
     if (status >= 0) return status;
     int64_t batch = o->batch ? o->batch : m->batch;
     if (t->data.samples < batch)
-        return tool_fail("%lld samples are fewer than a batch of %lld", (long long)t->data.samples, (long long)batch);
+        return tool_fail("%lld samples are fewer than a batch of %lld", (long long)t->data.samples,
+                         (long long)batch);
     return batches_cut(&t->data, &(weft_loader_options){.batch = batch, .drop_last = true});
 }
 
@@ -47,7 +48,8 @@ static int prepare(timing *t, weft_model *m) {
     if ((status = open_batches(t, m)) >= 0) return status;
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (t->n_graphs == MAX_GRAPHS) return tool_fail("more than %d training graphs", MAX_GRAPHS);
-        if ((status = graph_run_bind(&t->graphs[t->n_graphs++], t->plan, g->name, &t->data, NULL)) >= 0) return status;
+        if ((status = graph_run_bind(&t->graphs[t->n_graphs++], t->plan, g->name, &t->data, NULL)) >= 0)
+            return status;
     }
     if ((status = batches_all_used(&t->data, t->n_graphs, t->graphs)) >= 0) return status;
     if (!(t->session = weft_session_open(t->plan, t->store, &error))) return tool_error(&error);
@@ -115,20 +117,23 @@ static json_t *report(const timing *t, const weft_model *m) {
     double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
     for (int g = 0; g < t->n_graphs; g++) json_array_append_new(names, json_string(t->graphs[g].name));
     getrusage(RUSAGE_SELF, &use);
-    return json_pack("{s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:O}", "model", m->name,
-                     "graphs", names, "dtype", "f32", "world", 1, "threads", t->plan->kernels.threads, "steps",
-                     (json_int_t)t->steps, "median_ms", median, "min_ms", t->ms[0], "first_step_ms", t->first_ms,
-                     "compile_ms", t->compile_ms, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
-                     (json_int_t)weft_plan_memory(t->plan).total, "gflops",
-                     flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses);
+    return json_pack("{s:s, s:o, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:O}", "model",
+                     m->name, "graphs", names, "dtype", "f32", "world", 1, "threads",
+                     t->plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms", median, "min_ms",
+                     t->ms[0], "first_step_ms", t->first_ms, "compile_ms", t->compile_ms, "peak_rss_mib",
+                     (double)use.ru_maxrss / 1024, "plan_bytes", (json_int_t)weft_plan_memory(t->plan).total,
+                     "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses",
+                     t->losses);
 }
 
 static int print_report(const timing *t, json_t *all) {
     if (t->o->json) return out_json(NULL, all);
-    printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s; %.0f GFLOP/s\n",
-           json_string_value(json_object_get(all, "model")), json_real_value(json_object_get(all, "median_ms")),
-           t->ms[0], t->first_ms, t->compile_ms, json_real_value(json_object_get(all, "peak_rss_mib")),
-           show_bytes(weft_plan_memory(t->plan).total).text, json_number_value(json_object_get(all, "gflops")));
+    printf(
+        "%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s; %.0f "
+        "GFLOP/s\n",
+        json_string_value(json_object_get(all, "model")), json_real_value(json_object_get(all, "median_ms")),
+        t->ms[0], t->first_ms, t->compile_ms, json_real_value(json_object_get(all, "peak_rss_mib")),
+        show_bytes(weft_plan_memory(t->plan).total).text, json_number_value(json_object_get(all, "gflops")));
     json_decref(all);
     return fflush(stdout) ? tool_fail("standard output: writing failed") : EXIT_FINE;
 }
@@ -152,8 +157,12 @@ int bench_run(const options *o) {
     if (!m) return status;
     timing *t = calloc(1, sizeof *t);
     if (t) {
-        *t = (timing){.o = o, .losses = json_object(), .steps = o->steps, .ms = calloc((size_t)o->steps, sizeof(double))};
-        status = t->ms ? measure(t, m) : tool_fail("--steps=%lld: memory could not be had", (long long)o->steps);
+        *t = (timing){.o = o,
+                      .losses = json_object(),
+                      .steps = o->steps,
+                      .ms = calloc((size_t)o->steps, sizeof(double))};
+        status =
+            t->ms ? measure(t, m) : tool_fail("--steps=%lld: memory could not be had", (long long)o->steps);
         weft_session_close(t->session);
         weft_store_free(t->store);
         weft_plan_free(t->plan);

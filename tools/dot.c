@@ -35,7 +35,8 @@ static int render(Agraph_t *g, const char *format, const char *path) {
     } else {
         if (gvRenderData(gvc, g, format, &data, &length) || !data)
             status = tool_fail("graphviz could not draw %s", format);
-        else status = out_write(path, data, length);
+        else
+            status = out_write(path, data, length);
         if (data) gvFreeRenderData(data);
         gvFreeLayout(gvc, g);
     }
@@ -51,9 +52,12 @@ static int draw(const weft_graph *g, const weft_model *m, const options *o) {
     snprintf(title, sizeof title, "%.200s, graph %.200s (%s, batch %lld)%s", m->name, g->name,
              g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, o->plan ? ", compiled" : "");
     Agraph_t *picture = NULL;
-    if (scene_build(&s, g, o->all || o->plan, (int)o->depth, (int)o->max_nodes)) picture = draw_scene(&s, m, title);
-    if (!picture) status = tool_fail("memory could not be had");
-    else status = strcmp(format, "dot") ? render(picture, format, o->output) : write_dot(picture, o->output);
+    if (scene_build(&s, g, o->all || o->plan, (int)o->depth, (int)o->max_nodes))
+        picture = draw_scene(&s, m, title);
+    if (!picture)
+        status = tool_fail("memory could not be had");
+    else
+        status = strcmp(format, "dot") ? render(picture, format, o->output) : write_dot(picture, o->output);
     if (picture) agclose(picture);
     scene_free(&s);
     return status;
@@ -78,9 +82,12 @@ static int draw_forward(const weft_model *m, const options *o, const char *name)
     if (!o->batch || o->batch == m->batch) return draw(g, m, o);
     weft_model *copy = model_clone_variables(m, o->batch);
     int status;
-    if (!copy) status = tool_fail("memory could not be had");
-    else if (!(g = graph_replay(g, copy, g->name))) status = tool_error(&copy->error);
-    else status = draw(g, copy, o);
+    if (!copy)
+        status = tool_fail("memory could not be had");
+    else if (!(g = graph_replay(g, copy, g->name)))
+        status = tool_error(&copy->error);
+    else
+        status = draw(g, copy, o);
     weft_model_free(copy);
     return status;
 }
@@ -92,9 +99,12 @@ int dot_run(const options *o) {
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
     const char *name = graph_name(m, o);
-    if (!name) status = tool_fail("%s: the model has no graph", o->model);
-    else if (o->all || o->plan) status = draw_compiled(m, o, name);
-    else status = draw_forward(m, o, name);
+    if (!name)
+        status = tool_fail("%s: the model has no graph", o->model);
+    else if (o->all || o->plan)
+        status = draw_compiled(m, o, name);
+    else
+        status = draw_forward(m, o, name);
     weft_model_free(m);
     return status;
 }

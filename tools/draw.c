@@ -10,8 +10,19 @@
 /* ---- kinds: derived from what an op says of itself, so that a new op needs no line here ---- */
 
 typedef enum draw_kind {
-    KIND_INPUT, KIND_LAYER, KIND_COMPUTE, KIND_POINTWISE, KIND_SHAPE, KIND_RANDOM, KIND_SCALAR, KIND_STATE,
-    KIND_BACKWARD, KIND_TRAINING, KIND_OUTPUT, KIND_CLOSED, KINDS
+    KIND_INPUT,
+    KIND_LAYER,
+    KIND_COMPUTE,
+    KIND_POINTWISE,
+    KIND_SHAPE,
+    KIND_RANDOM,
+    KIND_SCALAR,
+    KIND_STATE,
+    KIND_BACKWARD,
+    KIND_TRAINING,
+    KIND_OUTPUT,
+    KIND_CLOSED,
+    KINDS
 } draw_kind;
 
 static const struct kind_look {
@@ -70,7 +81,8 @@ static const struct subgraph_look *look_of(const scene *s, const weft_model *m, 
     static const struct subgraph_look none = {"#666666", "#f4f4f4"};
     int place = 0;
     for (const weft_variable *v = m->variables, *last = NULL; v; last = v, v = v->next) {
-        if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1)) place++; /* the next subgraph begins */
+        if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1))
+            place++; /* the next subgraph begins */
         if (strncmp(v->path, top, length) == 0 && v->path[length] == '/')
             return &subgraph_looks[place % SUBGRAPH_LOOKS];
     }
@@ -103,9 +115,12 @@ static void attrs_label(text *t, const weft_node *n) {
         for (int i = 1; same && i < ints->n; i++) same = ints->v[i] == ints->v[0];
         double real = a->kind == ATTR_REAL ? *(const double *)at : 0;
         int64_t number = a->kind == ATTR_INT ? *(const int64_t *)at : same ? ints->v[0] : 0;
-        if (real >= 1e-4 || real <= -1e-4) text_add(t, "%s%s %g", gap, a->name, real); /* no epsilons */
-        else if (is_telling(a->name, number)) text_add(t, "%s%s %lld", gap, a->name, (long long)number);
-        else continue;
+        if (real >= 1e-4 || real <= -1e-4)
+            text_add(t, "%s%s %g", gap, a->name, real); /* no epsilons */
+        else if (is_telling(a->name, number))
+            text_add(t, "%s%s %lld", gap, a->name, (long long)number);
+        else
+            continue;
         shown++;
     }
 }
@@ -114,9 +129,10 @@ static void weights_label(text *t, const weft_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
         if (!v || v->node->op != &weft_op_parameter || v->type.ndim < 2) continue;
-        text_add(t, "\n%s ", v->variable ? strrchr(v->variable->path, '/') ? strrchr(v->variable->path, '/') + 1
-                                                                           : v->variable->path
-                                         : "weight");
+        text_add(t, "\n%s ",
+                 v->variable ? strrchr(v->variable->path, '/') ? strrchr(v->variable->path, '/') + 1
+                                                               : v->variable->path
+                             : "weight");
         type_label(t, &v->type);
     }
 }
@@ -140,7 +156,8 @@ static void node_label(text *t, const scene *s, const scene_item *i) {
         type_label(t, &n->out[0].type);
     } else if (n->op == &weft_op_minimize) {
         const minimize_attrs *a = n->attrs;
-        text_add(t, "minimize\n%s\n%s lr %g", a->pattern && *a->pattern ? a->pattern : "everything", a->type, a->lr);
+        text_add(t, "minimize\n%s\n%s lr %g", a->pattern && *a->pattern ? a->pattern : "everything", a->type,
+                 a->lr);
     } else {
         if (b->is_bare && strcmp(b->name, n->op->name)) text_add(t, "%s\n", b->name);
         text_add(t, "%s", n->op->name);
@@ -155,9 +172,12 @@ static void node_label(text *t, const scene *s, const scene_item *i) {
 
 /* "12.3 M" */
 static void count_label(text *t, double n) {
-    if (n >= 1e6) text_add(t, "%.1f M", n / 1e6);
-    else if (n >= 1e4) text_add(t, "%.0f k", n / 1e3);
-    else text_add(t, "%.0f", n);
+    if (n >= 1e6)
+        text_add(t, "%.1f M", n / 1e6);
+    else if (n >= 1e4)
+        text_add(t, "%.0f k", n / 1e3);
+    else
+        text_add(t, "%.0f", n);
 }
 
 /* "blocks 0...47 x48" and, on closed boxes and subgraphs, how much is inside. */
@@ -235,8 +255,10 @@ static void draw_unit(drawing *d, int unit) {
     draw_kind kind = u->box >= 0 ? KIND_CLOSED : kind_of(d->s->items[u->item].node);
     d->used[kind] = true;
     text label = {0};
-    if (u->box >= 0) box_label(&label, d->s, d->m, u->box, true);
-    else node_label(&label, d->s, &d->s->items[u->item]);
+    if (u->box >= 0)
+        box_label(&label, d->s, d->m, u->box, true);
+    else
+        node_label(&label, d->s, &d->s->items[u->item]);
     if (u->parts > 1) text_add(&label, "\n... %d parts", u->parts);
     set_text(n, "label", &label);
     set(n, "shape", looks[kind].shape);
@@ -273,8 +295,8 @@ static void draw_legend(drawing *d) {
         text_add(&t, "<td border=\"1\" bgcolor=\"%s\">%s</td>", looks[k].fill, looks[k].what);
         shown++;
     }
-    text_add(&t, "%s<tr><td colspan=\"%d\">on edges: shapes, f32 unless said</td></tr></table>", shown ? "</tr>" : "",
-             PER_ROW);
+    text_add(&t, "%s<tr><td colspan=\"%d\">on edges: shapes, f32 unless said</td></tr></table>",
+             shown ? "</tr>" : "", PER_ROW);
     char *all = text_take(&t);
     char *html = all ? agstrdup_html(d->g, all) : NULL;
     free(all);
@@ -295,8 +317,11 @@ static void set_defaults(Agraph_t *g, const char *title) {
         {"E", "fontname", "Helvetica"}, {"E", "fontsize", "9"},       {"E", "arrowsize", "0.6"},
         {"E", "color", "#555555"},      {"E", "fontcolor", "#333333"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        agattr(g, *rows[i][0] == 'G' ? AGRAPH : *rows[i][0] == 'N' ? AGNODE : AGEDGE, (char *)rows[i][1],
-               (char *)rows[i][2]);
+        agattr(g,
+               *rows[i][0] == 'G'   ? AGRAPH
+               : *rows[i][0] == 'N' ? AGNODE
+                                    : AGEDGE,
+               (char *)rows[i][1], (char *)rows[i][2]);
     agattr(g, AGNODE, "label", "");
     agattr(g, AGRAPH, "label", "");
     agset(g, "label", (char *)title);

@@ -1,11 +1,13 @@
 /* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over data. */
 #include "tools/sweep.h"
 
-static int report(const options *o, const weft_model *m, const graph_run *r, const double *means, int64_t samples) {
+static int report(const options *o, const weft_model *m, const graph_run *r, const double *means,
+                  int64_t samples) {
     if (o->json) {
         json_t *all = json_pack("{s:s, s:s, s:I}", "model", weft_model_name(m), "graph", r->name, "samples",
                                 (json_int_t)samples);
-        for (int i = 0; all && i < r->n_out; i++) json_object_set_new(all, r->out[i].name, json_number(means[i]));
+        for (int i = 0; all && i < r->n_out; i++)
+            json_object_set_new(all, r->out[i].name, json_number(means[i]));
         return out_json(NULL, all);
     }
     printf("%lld samples", (long long)samples);
@@ -21,7 +23,8 @@ static int evaluate(const weft_model *m, const options *o, const char *graph) {
     weft_store *store = NULL;
     int status = sweep_open(&s, m, o, graph, &o->data, NULL);
     if (status < 0 && !s.run[0].n_out)
-        status = tool_fail("graph %s has no output that is one f32 number named ...loss or ...accuracy", graph);
+        status =
+            tool_fail("graph %s has no output that is one f32 number named ...loss or ...accuracy", graph);
     if (status < 0) store = tool_store(m, o, &status);
     if (store) {
         status = sweep_attach(&s, store);

@@ -81,7 +81,8 @@ static bool ends_in(const char *name, const char *end) {
 
 static bool is_wanted(const weft_port *p, const char *fetch) {
     if (fetch) return strcmp(p->name, fetch) == 0;
-    return p->dtype == WEFT_F32 && p->bytes == sizeof(float) && (ends_in(p->name, "loss") || ends_in(p->name, "accuracy"));
+    return p->dtype == WEFT_F32 && p->bytes == sizeof(float) &&
+           (ends_in(p->name, "loss") || ends_in(p->name, "accuracy"));
 }
 
 /* Input `port` from the batches: its index there, or -1 after telling why not. */
@@ -96,14 +97,17 @@ static int source_of(const batches *b, const char *graph, const weft_port *port)
         tensor_type batch = have;
         batch.shape[0] = want.shape[0];
         if (type_equal(&batch, &want)) return i;
-        tool_fail("--data %s: the file holds %s, graph %s takes %s", port->name, TYPE(&have), graph, TYPE(&want));
+        tool_fail("--data %s: the file holds %s, graph %s takes %s", port->name, TYPE(&have), graph,
+                  TYPE(&want));
         return -1;
     }
-    tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed", graph, port->name, TYPE(&want), port->name);
+    tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed", graph, port->name, TYPE(&want),
+              port->name);
     return -1;
 }
 
-int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b, const char *fetch) {
+int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b,
+                   const char *fetch) {
     *r = (graph_run){.name = graph};
     weft_port p;
     for (int i = 0; weft_plan_input(plan, graph, i, &p); i++) {
@@ -117,7 +121,8 @@ int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const
         if (!is_wanted(&p, fetch)) continue;
         int k = r->n_out++;
         r->out[k] = p;
-        r->fetches[k] = (weft_fetch){p.name, NULL, p.bytes}; /* the caller's memory, when it is one of `fetch` */
+        r->fetches[k] =
+            (weft_fetch){p.name, NULL, p.bytes}; /* the caller's memory, when it is one of `fetch` */
     }
     if (fetch && !r->n_out) return tool_fail("graph %s has no output '%.80s'", graph, fetch);
     return -1;
@@ -131,7 +136,8 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
     }
     for (int i = 0; i < r->n_out; i++)
         if (r->fetches[i].bytes == sizeof(float) && !r->fetches[i].data) r->fetches[i].data = &r->values[i];
-    if (weft_run(session, r->name, r->feeds, r->n_in, r->fetches, r->n_out, &error)) return tool_error(&error);
+    if (weft_run(session, r->name, r->feeds, r->n_in, r->fetches, r->n_out, &error))
+        return tool_error(&error);
     return -1;
 }
 

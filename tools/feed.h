@@ -17,7 +17,7 @@ typedef struct batches {
     void *synthetic[OPTIONS_MAX_DATA];    /* SYNTHETIC_BATCHES of them, one after the other */
     size_t row_bytes[OPTIONS_MAX_DATA];
     weft_loader *loader;
-    int64_t samples;      /* in the arrays */
+    int64_t samples; /* in the arrays */
     int64_t batch, turn;
     /* the present batch */
     const void *data[OPTIONS_MAX_DATA];
@@ -47,7 +47,8 @@ typedef struct graph_run {
 
 /* Binds the inputs of a graph, each of which must be among the batches with its type and shape. `fetch`: the one
  * output wanted; NULL: every single f32 number whose name ends in "loss" or "accuracy". */
-int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b, const char *fetch);
+int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b,
+                   const char *fetch);
 /* Runs it on the present batch: -1, or the exit status after telling why not. */
 int graph_run_once(graph_run *r, weft_session *session, const batches *b);
 

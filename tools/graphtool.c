@@ -8,30 +8,43 @@
 static const command commands[] = {
     {"info", FOR_INFO, "Tells what a model holds: graphs, inputs, outputs, subgraphs, parameters", true, NULL,
      "graphtool info dcgan28.bin", info_run},
-    {"dot", FOR_DOT, "Draws a graph: scopes as boxes, shapes on edges", true,
+    {"dot",
+     FOR_DOT,
+     "Draws a graph: scopes as boxes, shapes on edges",
+     true,
      "Repeated scopes of one structure are drawn once, with their count.",
-     "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg", dot_run, {.max_nodes = 80, .depth = -1}},
+     "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
+     dot_run,
+     {.max_nodes = 80, .depth = -1}},
     {"plan", FOR_PLAN, "Compiles a model and prints the plan: nodes, kernels, places in memory", true, NULL,
      "graphtool plan dcgan28.bin --graph d_step --after=fuse", plan_run},
-    {"ops", FOR_OPS, "Lists every op with its operands, attributes and kernels", false, NULL, "graphtool ops --json",
-     ops_run},
-    {"train", FOR_TRAIN, "Trains a model: each step runs all its training graphs, in order, on one batch", true,
-     "Outputs that are one number and end in \"loss\" or \"accuracy\" are shown and logged.",
+    {"ops", FOR_OPS, "Lists every op with its operands, attributes and kernels", false, NULL,
+     "graphtool ops --json", ops_run},
+    {"train", FOR_TRAIN, "Trains a model: each step runs all its training graphs, in order, on one batch",
+     true, "Outputs that are one number and end in \"loss\" or \"accuracy\" are shown and logged.",
      "graphtool train convnet.bin --data image=train-images-idx3-ubyte.gz \\\n"
      "             --data label=train-labels-idx1-ubyte.gz --epochs 5 --log log.jsonl -o weights.safetensors",
      train_run},
-    {"eval", FOR_EVAL, "Runs the evaluation graph over data, every sample once, and prints mean losses", true, NULL,
+    {"eval", FOR_EVAL, "Runs the evaluation graph over data, every sample once, and prints mean losses", true,
+     NULL,
      "graphtool eval convnet.bin --weights weights.safetensors --data image=t10k-images-idx3-ubyte.gz \\\n"
      "             --data label=t10k-labels-idx1-ubyte.gz --json",
      eval_run},
-    {"predict", FOR_PREDICT, "Runs a graph once and writes one output, as .npy or as a PNG of many images", true, NULL,
-     "graphtool predict dcgan28.bin --weights weights.safetensors --fetch samples -o samples.png", predict_run},
-    {"bench", FOR_BENCH, "Times training steps, on eight synthetic batches in memory unless --data is given", true,
-     NULL, "graphtool bench gpt.bin --threads 2 --json", bench_run, {.steps = 20, .warmup = 3}},
+    {"predict", FOR_PREDICT, "Runs a graph once and writes one output, as .npy or as a PNG of many images",
+     true, NULL, "graphtool predict dcgan28.bin --weights weights.safetensors --fetch samples -o samples.png",
+     predict_run},
+    {"bench",
+     FOR_BENCH,
+     "Times training steps, on eight synthetic batches in memory unless --data is given",
+     true,
+     NULL,
+     "graphtool bench gpt.bin --threads 2 --json",
+     bench_run,
+     {.steps = 20, .warmup = 3}},
     {"verify", FOR_VERIFY, "Proves the plan behind every pass of the compiler", true, NULL,
      "graphtool verify dcgan28.bin", verify_run},
 };
-enum { COMMANDS = sizeof commands / sizeof *commands };
+enum { COMMANDS = sizeof commands / sizeof *commands, RUNS = FOR_TRAIN | FOR_EVAL | FOR_PREDICT | FOR_BENCH };
 
 static int help(void) {
     printf("Usage: graphtool COMMAND [MODEL] [OPTION]...\nWorks with models of static op graphs.\n\n");
@@ -50,6 +63,7 @@ int main(int argc, char **argv) {
         if (strcmp(commands[i].name, name)) continue;
         options o;
         int status = options_parse(&commands[i], argc - 1, argv + 1, &o);
+        if (status < 0 && commands[i].bit & RUNS) tool_calm_threads(argv);
         return status >= 0 ? status : commands[i].run(&o);
     }
     return tool_fail("no command '%.60s'; see graphtool --help", name);

@@ -38,9 +38,10 @@ static uint8_t pixel(weft_dtype dtype, const void *data, size_t at, bool is_sign
 }
 
 /* One image into its place in the canvas, whose rows are `stride` bytes. */
-static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, weft_dtype dtype, const void *data,
-                      bool is_signed) {
-    size_t top = (size_t)(k / g->columns * (g->height + GAP)), left = (size_t)(k % g->columns * (g->width + GAP));
+static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, weft_dtype dtype,
+                      const void *data, bool is_signed) {
+    size_t top = (size_t)(k / g->columns * (g->height + GAP)),
+           left = (size_t)(k % g->columns * (g->width + GAP));
     size_t area = (size_t)(g->height * g->width), image = (size_t)k * area * (size_t)g->channels;
     for (size_t y = 0; y < (size_t)g->height; y++)
         for (size_t x = 0; x < (size_t)g->width; x++)
@@ -50,21 +51,25 @@ static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, 
 }
 
 static int write_png(const char *path, const uint8_t *canvas, int64_t width, int64_t height, int channels) {
-    png_image png = {.version = PNG_IMAGE_VERSION, .width = (png_uint_32)width, .height = (png_uint_32)height,
+    png_image png = {.version = PNG_IMAGE_VERSION,
+                     .width = (png_uint_32)width,
+                     .height = (png_uint_32)height,
                      .format = channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB};
     png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(png);
     void *packed = malloc(bytes);
     int status;
-    if (!packed) status = tool_fail("memory could not be had");
+    if (!packed)
+        status = tool_fail("memory could not be had");
     else if (!png_image_write_to_memory(&png, packed, &bytes, 0, canvas, 0, NULL))
         status = tool_fail("%s: %s", path, png.message);
-    else status = out_write(path, packed, bytes);
+    else
+        status = out_write(path, packed, bytes);
     free(packed);
     return status;
 }
 
-int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data, int rows,
-                     int columns) {
+int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
+                     int rows, int columns) {
     grid g = {.rows = rows, .columns = columns};
     const char *why = grid_of(&g, dtype, ndim, shape);
     if (why) return tool_fail("%s: %s", path, why);
@@ -87,12 +92,13 @@ int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t
 
 int image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                     size_t bytes) {
-    static const char *const descr[WEFT_DTYPES] = {[WEFT_F32] = "<f4", [WEFT_F64] = "<f8", [WEFT_F16] = "<f2",
-                                                   [WEFT_I64] = "<i8", [WEFT_I32] = "<i4", [WEFT_U8] = "|u1",
-                                                   [WEFT_BOOL] = "|b1"};
+    static const char *const descr[WEFT_DTYPES] = {
+        [WEFT_F32] = "<f4", [WEFT_F64] = "<f8", [WEFT_F16] = "<f2", [WEFT_I64] = "<i8",
+        [WEFT_I32] = "<i4", [WEFT_U8] = "|u1",  [WEFT_BOOL] = "|b1"};
     if (!descr[dtype]) return tool_fail("%s: .npy has no such element type", path);
     char header[512];
-    int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr[dtype]);
+    int n =
+        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr[dtype]);
     for (int i = 0; i < ndim; i++)
         n += snprintf(header + n, sizeof header - (size_t)n, i ? " %lld," : "%lld,", (long long)shape[i]);
     n += snprintf(header + n, sizeof header - (size_t)n, "), }");

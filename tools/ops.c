@@ -10,9 +10,9 @@ static const struct flag_name {
     unsigned flag;
     const char *name;
 } flag_names[] = {
-    {OP_POINTWISE, "pointwise"}, {OP_COMMUTES, "commutes"},           {OP_RANDOM, "random"},
-    {OP_EFFECT, "effect"},       {OP_NO_GRADIENT, "no gradient"},     {OP_GRADIENT_ONCE, "gradient once"},
-    {OP_VIEW, "view"},           {OP_VARIABLE, "names a variable"},   {OP_WRITES, "writes"},
+    {OP_POINTWISE, "pointwise"}, {OP_COMMUTES, "commutes"},         {OP_RANDOM, "random"},
+    {OP_EFFECT, "effect"},       {OP_NO_GRADIENT, "no gradient"},   {OP_GRADIENT_ONCE, "gradient once"},
+    {OP_VIEW, "view"},           {OP_VARIABLE, "names a variable"}, {OP_WRITES, "writes"},
 };
 enum { FLAGS = sizeof flag_names / sizeof *flag_names, KERNELS_SHOWN = 16 };
 
@@ -32,9 +32,12 @@ static int kernel_names(const weft_op *op, const char *names[KERNELS_SHOWN]) {
 }
 
 static void operands(char *into, size_t room, const weft_op *op) {
-    if (op->max_in < 0) snprintf(into, room, "%d or more", op->min_in);
-    else if (op->max_in != op->min_in) snprintf(into, room, "%d to %d", op->min_in, op->max_in);
-    else snprintf(into, room, "%d", op->min_in);
+    if (op->max_in < 0)
+        snprintf(into, room, "%d or more", op->min_in);
+    else if (op->max_in != op->min_in)
+        snprintf(into, room, "%d to %d", op->min_in, op->max_in);
+    else
+        snprintf(into, room, "%d", op->min_in);
 }
 
 static json_t *op_json(const weft_op *op) {
@@ -50,7 +53,8 @@ static json_t *op_json(const weft_op *op) {
     for (int i = 0; i < FLAGS; i++)
         if (op->flags & flag_names[i].flag) json_array_append_new(flags, json_string(flag_names[i].name));
     const char *names[KERNELS_SHOWN];
-    for (int i = 0, n = kernel_names(op, names); i < n; i++) json_array_append_new(kernels, json_string(names[i]));
+    for (int i = 0, n = kernel_names(op, names); i < n; i++)
+        json_array_append_new(kernels, json_string(names[i]));
     return json_pack("{s:s, s:s, s:i, s:i, s:b, s:o, s:o, s:o}", "name", op->name, "summary",
                      op->summary ? op->summary : "", "min_in", op->min_in, "max_in", op->max_in, "gradient",
                      op->gradient != NULL, "attributes", attrs, "flags", flags, "kernels", kernels);
@@ -95,7 +99,8 @@ static int ops_text(const options *o) {
     text t = {0};
     if (o->markdown)
         text_add(&t, "# Ops\nMade by `graphtool ops --markdown`; the formulas stand in `ops/<name>.c`.\n\n"
-                     "| op | operands | attributes | flags | kernels | what it computes |\n|---|---|---|---|---|---|\n");
+                     "| op | operands | attributes | flags | kernels | what it computes "
+                     "|\n|---|---|---|---|---|---|\n");
     for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), o->markdown);
     char *all = text_take(&t);
     if (!all) return tool_fail("memory could not be had");

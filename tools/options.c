@@ -33,30 +33,35 @@ enum {
     MILLION = 1000000,
 };
 static const option_row rows[] = {
-    {"graph", 'g', "NAME", OPTION_TEXT, F(graph), FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT, 0, 0,
-     "this graph of the model"},
+    {"graph", 'g', "NAME", OPTION_TEXT, F(graph), FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT, 0,
+     0, "this graph of the model"},
     {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), FEEDS, 0, 0,
      "feed input NAME from a .npy or IDX file (.gz too); once an input"},
     {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), FOR_TRAIN, 0, 0,
      "run graph val on these after each epoch; once an input"},
-    {"epochs", 'e', "N", OPTION_INT, F(epochs), FOR_TRAIN, 1, MILLION, "how often to go through the data (1)"},
+    {"epochs", 'e', "N", OPTION_INT, F(epochs), FOR_TRAIN, 1, MILLION,
+     "how often to go through the data (1)"},
     {"steps", 'k', "N", OPTION_INT, F(steps), FOR_TRAIN | FOR_BENCH, 1, INT64_MAX / 2,
      "train: stop after N steps; bench: steps to time (20)"},
     {"warmup", 0, "N", OPTION_INT, F(warmup), FOR_BENCH, 0, MILLION, "steps before the timed ones (3)"},
-    {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0, "learning rate of every optimizer, instead of the model's"},
+    {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0,
+     "learning rate of every optimizer, instead of the model's"},
     {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)"},
     {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step"},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), FOR_TRAIN, 0, 0,
      "put optimizer state and step counters into the weights file too"},
     {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0, "go on when a loss is not a number"},
-    {"fetch", 'f', "NAME", OPTION_TEXT, F(port), FOR_PREDICT, 0, 0, "the output to write (the graph's first)"},
+    {"fetch", 'f', "NAME", OPTION_TEXT, F(port), FOR_PREDICT, 0, 0,
+     "the output to write (the graph's first)"},
     {"grid", 0, "RxC", OPTION_TEXT, F(grid), FOR_PREDICT, 0, 0, "rows and columns of images in a PNG (8x8)"},
-    {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX, "batch size (the model's default)"},
+    {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX,
+     "batch size (the model's default)"},
     {"threads", 't', "T", OPTION_INT, F(threads), COMPILES, 1, 1024, "threads (every core)"},
     {"isa", 0, "NAME", OPTION_TEXT, F(isa), COMPILES, 0, 0, "auto, reference, sse2, avx2 or avx512 (auto)"},
     {"accumulate", 0, "K", OPTION_INT, F(accumulate), FOR_PLAN | FOR_TRAIN | FOR_BENCH | FOR_VERIFY, 1, 65536,
      "micro-batches a step (1)"},
-    {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX, "seed of initial values, order and noise (0)"},
+    {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
+     "seed of initial values, order and noise (0)"},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
     {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
     {"plan", 0, NULL, OPTION_FLAG, F(plan), FOR_DOT, 0, 0, "draw what the compiler makes of the graph"},
@@ -66,7 +71,8 @@ static const option_row rows[] = {
      "close scopes until at most this many nodes are left (80)"},
     {"type", 'T', "TYPE", OPTION_TEXT, F(format), FOR_DOT, 0, 0, "dot, svg or png (dot)"},
     {"markdown", 0, NULL, OPTION_FLAG, F(markdown), FOR_OPS, 0, 0, "as docs/ops.md"},
-    {"json", 'j', NULL, OPTION_FLAG, F(json), FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY, 0, 0,
+    {"json", 'j', NULL, OPTION_FLAG, F(json),
+     FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY, 0, 0,
      "JSON for machines, with stable keys"},
     {"output", 'o', "FILE", OPTION_TEXT, F(output), WRITES | FOR_TRAIN | FOR_PREDICT, 0, 0,
      "write there (train: the trained weights as safetensors; predict: .png or .npy)"},
@@ -101,8 +107,12 @@ static int value_set(const command *c, const option_row *row, const char *value,
     char *end, rule[80];
     errno = 0;
     switch (row->kind) {
-    case OPTION_FLAG: *(bool *)at = true; return -1;
-    case OPTION_TEXT: *(const char **)at = value; return *value ? -1 : refuse(c, row, value, "it must not be empty");
+    case OPTION_FLAG:
+        *(bool *)at = true;
+        return -1;
+    case OPTION_TEXT:
+        *(const char **)at = value;
+        return *value ? -1 : refuse(c, row, value, "it must not be empty");
     case OPTION_INT: {
         long long n = strtoll(value, &end, 10);
         snprintf(rule, sizeof rule, "a whole number from %lld to %lld is needed", (long long)row->min,

@@ -80,7 +80,8 @@ int out_write(const char *path, const void *data, size_t bytes) {
 
 int out_check(const char *path) {
     struct stat s;
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return tool_fail("%s: it cannot be written: it is a folder", path);
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
+        return tool_fail("%s: it cannot be written: it is a folder", path);
     char *copy = strdup(path);
     if (!copy) return tool_fail("memory could not be had");
     int closed = access(dirname(copy), W_OK | X_OK) ? errno : 0;

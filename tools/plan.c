@@ -12,8 +12,10 @@ int plan_run(const options *o) {
     weft_model_free(m);
     if (!plan) return status;
     char *all = o->json ? weft_plan_json(plan) : weft_plan_text(plan);
-    if (!all) status = tool_fail("memory could not be had");
-    else status = out_write(o->output, all, strlen(all));
+    if (!all)
+        status = tool_fail("memory could not be had");
+    else
+        status = out_write(o->output, all, strlen(all));
     free(all);
     weft_plan_free(plan);
     return status;

@@ -20,7 +20,8 @@ static bool is_png(const char *path) {
 /* "8x8" */
 static int grid_parse(const char *text, int *rows, int *columns) {
     int end = 0;
-    if (sscanf(text, "%4dx%4d%n", rows, columns, &end) == 2 && !text[end] && *rows > 0 && *columns > 0) return -1;
+    if (sscanf(text, "%4dx%4d%n", rows, columns, &end) == 2 && !text[end] && *rows > 0 && *columns > 0)
+        return -1;
     return tool_fail("--grid=%.40s: ROWSxCOLUMNS is needed, as 8x8", text);
 }
 
@@ -31,8 +32,10 @@ static const char *first_output(const weft_model *m, const options *o, const cha
     weft_plan *plan = tool_compile(m, o, graph, 0, &status);
     if (!plan) return NULL;
     bool found = weft_plan_output(plan, graph, 0, &port);
-    if (found) snprintf(name, 256, "%s", port.name);
-    else tool_fail("graph %s has no output", graph);
+    if (found)
+        snprintf(name, 256, "%s", port.name);
+    else
+        tool_fail("graph %s has no output", graph);
     weft_plan_free(plan);
     return found ? name : NULL;
 }
@@ -42,8 +45,10 @@ static int collect(sweep *s, result *r, int64_t wanted) {
     int which, status;
     while ((status = sweep_next(s, &which)) == -1) {
         const weft_port *p = &s->run[which].out[0];
-        if (!r->bytes) r->port = *p;
-        else r->port.shape[0] += p->shape[0];
+        if (!r->bytes)
+            r->port = *p;
+        else
+            r->port.shape[0] += p->shape[0];
         r->bytes += p->bytes;
         if (p->ndim < 1 || r->port.shape[0] >= wanted || !s->data.n) return -1;
         char *more = realloc(r->data, r->bytes + s->run[0].out[0].bytes);

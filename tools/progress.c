@@ -24,8 +24,10 @@ int progress_open(progress *p, const char *log_path, int64_t total, int n, const
 /* "1:02:03" or "2:03" */
 static void duration(char into[32], double seconds) {
     long s = seconds > 0 && seconds < 1e9 ? lround(seconds) : 0;
-    if (s >= 3600) snprintf(into, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-    else snprintf(into, 32, "%ld:%02ld", s / 60, s % 60);
+    if (s >= 3600)
+        snprintf(into, 32, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(into, 32, "%ld:%02ld", s / 60, s % 60);
 }
 
 static void show(progress *p, int64_t epoch) {
@@ -38,7 +40,8 @@ static void show(progress *p, int64_t epoch) {
     for (int i = 0; i < p->n && at < (int)sizeof line - 200; i++)
         at += snprintf(line + at, sizeof line - (size_t)at, "  %.60s %.4f", p->names[i],
                        p->sums[i] / (double)(p->since ? p->since : 1));
-    snprintf(line + at, sizeof line - (size_t)at, "  %.0f samples/s  %s left", (double)p->samples / taken, left);
+    snprintf(line + at, sizeof line - (size_t)at, "  %.0f samples/s  %s left", (double)p->samples / taken,
+             left);
     if (p->is_terminal) {
         int done = (int)(WIDTH * p->step / p->total);
         printf("\r[%.*s%*s] %s\033[K", done, "########################", WIDTH - done, "", line);
@@ -58,7 +61,8 @@ static int log_line(progress *p, json_t *line) {
     return written ? -1 : tool_fail("%s: writing failed: %s", p->log_path, strerror(errno));
 }
 
-static void put_values(json_t *line, const char *prefix, int n, const char *const *names, const double *values) {
+static void put_values(json_t *line, const char *prefix, int n, const char *const *names,
+                       const double *values) {
     for (int i = 0; i < n; i++) {
         char key[300];
         snprintf(key, sizeof key, "%s%s", prefix, names[i]);
@@ -72,10 +76,11 @@ int progress_step(progress *p, int64_t epoch, int64_t rows, const double *values
     p->since++;
     for (int i = 0; i < p->n; i++) p->sums[i] += values[i];
     double now = clock_seconds();
-    if (now - p->shown >= (p->is_terminal ? bar_seconds : line_seconds) || p->step == p->total) show(p, epoch);
+    if (now - p->shown >= (p->is_terminal ? bar_seconds : line_seconds) || p->step == p->total)
+        show(p, epoch);
     if (!p->log) return -1;
-    json_t *line = json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)p->step, "epoch", (json_int_t)epoch, "samples",
-                             (json_int_t)p->samples, "seconds", json_number(now - p->start));
+    json_t *line = json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)p->step, "epoch", (json_int_t)epoch,
+                             "samples", (json_int_t)p->samples, "seconds", json_number(now - p->start));
     if (line) put_values(line, "", p->n, p->names, values);
     return log_line(p, line);
 }

@@ -30,13 +30,23 @@ static bool is_drawn(const scene *s, const weft_node *n) {
 
 static int box_new(scene *s, int parent, const char *name, const char *path) {
     int b = s->n_boxes++;
-    s->boxes[b] = (scene_box){.name = name, .path = path, .parent = parent, .first_child = -1, .last_child = -1,
-                              .next = -1, .first_item = -1, .last_item = -1, .represented_by = b, .members = 1};
+    s->boxes[b] = (scene_box){.name = name,
+                              .path = path,
+                              .parent = parent,
+                              .first_child = -1,
+                              .last_child = -1,
+                              .next = -1,
+                              .first_item = -1,
+                              .last_item = -1,
+                              .represented_by = b,
+                              .members = 1};
     if (parent < 0) return b;
     scene_box *above = &s->boxes[parent];
     s->boxes[b].depth = above->depth + 1;
-    if (above->last_child >= 0) s->boxes[above->last_child].next = b;
-    else above->first_child = b;
+    if (above->last_child >= 0)
+        s->boxes[above->last_child].next = b;
+    else
+        above->first_child = b;
     above->last_child = b;
     return b;
 }
@@ -66,8 +76,10 @@ static void item_new(scene *s, int box, const weft_node *n, const graph_output *
     int i = s->n_items++;
     s->items[i] = (scene_item){.node = n, .output = output, .box = box, .next = -1, .twin = i};
     scene_box *b = &s->boxes[box];
-    if (b->last_item >= 0) s->items[b->last_item].next = i;
-    else b->first_item = i;
+    if (b->last_item >= 0)
+        s->items[b->last_item].next = i;
+    else
+        b->first_item = i;
     b->last_item = i;
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
 }
@@ -92,7 +104,12 @@ static bool collect(scene *s) {
         bool drawn = is_drawn(s, n);
         for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark has served */
         if (drawn)
-            item_new(s, box_of(s, n->scope, n->is_update ? "update" : n->is_backward ? "backward" : ""), n, NULL);
+            item_new(s,
+                     box_of(s, n->scope,
+                            n->is_update     ? "update"
+                            : n->is_backward ? "backward"
+                                             : ""),
+                     n, NULL);
     }
     for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
     return true;
@@ -125,7 +142,8 @@ static void find_bare(scene *s) {
 /* ---- units ---- */
 
 bool scene_box_is_open(const scene *s, int box) {
-    return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare && s->boxes[box].represented_by == box;
+    return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare &&
+           s->boxes[box].represented_by == box;
 }
 
 /* The outermost closed box around an item that is drawn, -1 when all are open. */
@@ -167,8 +185,10 @@ static void merge_units(scene *s, int max_nodes) {
     int last = -1;
     for (int u = 0; u < n; u++) {
         int into = (int)((int64_t)u * max_nodes / n);
-        if (into == last) s->units[into].parts++;
-        else s->units[into] = s->units[u];
+        if (into == last)
+            s->units[into].parts++;
+        else
+            s->units[into] = s->units[u];
         last = into;
     }
     s->n_units = last + 1;
@@ -208,8 +228,10 @@ static void merge_edges(scene *s) {
     qsort(s->edges, (size_t)s->n_edges, sizeof *s->edges, edge_order);
     for (int i = 0; i < s->n_edges; i++) {
         scene_edge *e = &s->edges[i], *last = kept ? &s->edges[kept - 1] : NULL;
-        if (!last || last->from != e->from || last->to != e->to) s->edges[kept++] = *e;
-        else if (!e->repeats && !type_equal(&last->value->type, &e->value->type)) last->more++;
+        if (!last || last->from != e->from || last->to != e->to)
+            s->edges[kept++] = *e;
+        else if (!e->repeats && !type_equal(&last->value->type, &e->value->type))
+            last->more++;
     }
     s->n_edges = kept;
 }
@@ -225,7 +247,8 @@ static bool join(scene *s) {
             if (from < 0) continue;
             int a = s->unit_of[from], b = s->unit_of[i];
             bool repeats = scene_edge_repeats(s, from, i);
-            if (a != b) s->edges[s->n_edges++] = (scene_edge){.from = a, .to = b, .value = v, .repeats = repeats};
+            if (a != b)
+                s->edges[s->n_edges++] = (scene_edge){.from = a, .to = b, .value = v, .repeats = repeats};
         }
     }
     merge_edges(s);

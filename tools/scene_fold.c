@@ -20,16 +20,23 @@ static uint64_t node_signature_of(const weft_node *n) {
         const attr_ints *ints = (const attr_ints *)at;
         switch (a->kind) {
         case ATTR_KEY:
-        case ATTR_STRING: break;
-        case ATTR_INT: h = mix(h, (uint64_t) * (const int64_t *)at); break;
+        case ATTR_STRING:
+            break;
+        case ATTR_INT:
+            h = mix(h, (uint64_t) * (const int64_t *)at);
+            break;
         case ATTR_REAL: {
             uint64_t bits;
             memcpy(&bits, at, sizeof bits);
             h = mix(h, bits);
             break;
         }
-        case ATTR_BOOL: h = mix(h, *(const bool *)at); break;
-        case ATTR_DTYPE: h = mix(h, *(const weft_dtype *)at); break;
+        case ATTR_BOOL:
+            h = mix(h, *(const bool *)at);
+            break;
+        case ATTR_DTYPE:
+            h = mix(h, *(const weft_dtype *)at);
+            break;
         case ATTR_INTS:
             for (int i = 0; i < ints->n; i++) h = mix(h, (uint64_t)ints->v[i]);
             break;
@@ -101,7 +108,8 @@ void scene_fold(scene *s) {
             }
         }
     }
-    for (int b = s->n_boxes - 1; b >= 0; b--) /* innermost folds first, so that outer ones take their twins over */
+    for (int b = s->n_boxes - 1; b >= 0;
+         b--) /* innermost folds first, so that outer ones take their twins over */
         if (s->boxes[b].represented_by != b) pair_up(s, s->boxes[b].represented_by, b);
 }
 

@@ -30,7 +30,8 @@ int sweep_open(sweep *s, const weft_model *m, const options *o, const char *grap
 int sweep_attach(sweep *s, weft_store *store) {
     weft_error error = {0};
     for (int i = 0; i < 2; i++)
-        if (s->plan[i] && !(s->session[i] = weft_session_open(s->plan[i], store, &error))) return tool_error(&error);
+        if (s->plan[i] && !(s->session[i] = weft_session_open(s->plan[i], store, &error)))
+            return tool_error(&error);
     sweep_restart(s);
     return -1;
 }

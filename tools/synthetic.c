@@ -16,7 +16,8 @@ static uint64_t splitmix(uint64_t *state) {
 
 /* Box and Muller: one of the two numbers is enough here. */
 static double normal(uint64_t *state) {
-    double u = ((double)(splitmix(state) >> 11) + 0.5) * 0x1p-53, v = (double)(splitmix(state) >> 11) * 0x1p-53;
+    double u = ((double)(splitmix(state) >> 11) + 0.5) * 0x1p-53,
+           v = (double)(splitmix(state) >> 11) * 0x1p-53;
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
@@ -37,13 +38,27 @@ static void fill(void *into, weft_dtype dtype, size_t count, int64_t below, uint
     for (size_t i = 0; i < count; i++) {
         uint64_t whole = splitmix(state) % (uint64_t)below;
         switch (dtype) {
-        case WEFT_F32: ((float *)into)[i] = (float)normal(state); break;
-        case WEFT_F64: ((double *)into)[i] = normal(state); break;
-        case WEFT_I64: ((int64_t *)into)[i] = (int64_t)whole; break;
-        case WEFT_I32: ((int32_t *)into)[i] = (int32_t)whole; break;
-        case WEFT_U8: ((uint8_t *)into)[i] = (uint8_t)whole; break;
-        case WEFT_BOOL: ((bool *)into)[i] = whole & 1; break;
-        default: ((uint16_t *)into)[i] = 0; break; /* bf16 and f16 are no inputs */
+        case WEFT_F32:
+            ((float *)into)[i] = (float)normal(state);
+            break;
+        case WEFT_F64:
+            ((double *)into)[i] = normal(state);
+            break;
+        case WEFT_I64:
+            ((int64_t *)into)[i] = (int64_t)whole;
+            break;
+        case WEFT_I32:
+            ((int32_t *)into)[i] = (int32_t)whole;
+            break;
+        case WEFT_U8:
+            ((uint8_t *)into)[i] = (uint8_t)whole;
+            break;
+        case WEFT_BOOL:
+            ((bool *)into)[i] = whole & 1;
+            break;
+        default:
+            ((uint16_t *)into)[i] = 0;
+            break; /* bf16 and f16 are no inputs */
         }
     }
 }
@@ -54,7 +69,8 @@ static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t see
             return b->row_bytes[i] * (size_t)b->batch == p->bytes
                        ? -1
                        : tool_fail("input %s has two types in two graphs: give it with --data", p->name);
-    if (b->n == OPTIONS_MAX_DATA) return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
+    if (b->n == OPTIONS_MAX_DATA)
+        return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
     int i = b->n++;
     size_t bytes = 0;
     if (!size_mul(&bytes, p->bytes, SYNTHETIC_BATCHES) || !(b->names[i] = strdup(p->name)) ||
@@ -77,7 +93,8 @@ int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, ui
         for (int i = 0; status < 0 && weft_plan_input(plan, g->name, i, &p); i++) {
             int64_t below = 0;
             for (const weft_node *n = g->first; n; n = n->next)
-                if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0) below = limit_of(g, n, from);
+                if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0)
+                    below = limit_of(g, n, from);
             status = add_input(b, &p, below, seed);
         }
         free(from);

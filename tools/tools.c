@@ -3,8 +3,10 @@
 
 #include "graph/graph.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 weft_model *tool_load(const options *o, int *status) {
     weft_error error = {0};
@@ -24,14 +26,17 @@ static bool isa_parse(const char *name, weft_isa *isa) {
 }
 
 int tool_compile_options(const options *o, weft_compile_options *into) {
-    *into = (weft_compile_options){
-        .batch = o->batch, .threads = (int)o->threads, .accumulate = (int)o->accumulate, .stop_after = o->after};
+    *into = (weft_compile_options){.batch = o->batch,
+                                   .threads = (int)o->threads,
+                                   .accumulate = (int)o->accumulate,
+                                   .stop_after = o->after};
     if (o->isa && !isa_parse(o->isa, &into->isa))
         return tool_fail("--isa=%s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);
     return -1;
 }
 
-weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch, int *status) {
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
+                        int *status) {
     weft_compile_options c;
     weft_error error = {0};
     int wrong = tool_compile_options(o, &c);
@@ -80,6 +85,14 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (g->mode == WEFT_EVAL) return g->name;
     return NULL;
+}
+
+/* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that holds up the very
+ * thread they wait for: with one busy process on 2 cores a step of mlp took 208 to 401 ms, with short spins 20 ms;
+ * on an idle machine both are alike (graphtool bench mlp.bin --threads 2). */
+void tool_calm_threads(char **argv) {
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0) execv("/proc/self/exe", argv);
 }
 
 byte_text show_bytes(uint64_t bytes) {

@@ -33,6 +33,10 @@ int tool_keep_mode(weft_model *m, weft_mode mode);
  * eval mode, else NULL. */
 const char *tool_graph(const weft_model *m, const options *o, const char *wanted);
 
+/* Makes OpenMP's threads sleep sooner when they wait, by starting the program anew with GOMP_SPINCOUNT set (it is
+ * read before main). Returns when it is set already, or starting failed: then things are as they were. */
+void tool_calm_threads(char **argv);
+
 /* "2.4 MiB" */
 typedef struct byte_text {
     char text[32];

@@ -51,8 +51,8 @@ static int open_data(training *t, const weft_model *m) {
     int64_t batch = o->batch ? o->batch : m->batch;
     t->micro = o->accumulate ? o->accumulate : 1;
     if (t->data.n && t->data.samples < batch)
-        return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N", (long long)t->data.samples,
-                         (long long)batch);
+        return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N",
+                         (long long)t->data.samples, (long long)batch);
     weft_loader_options how = {.batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed};
     if ((status = batches_cut(&t->data, &how)) >= 0) return status;
     if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: say --steps=N");
@@ -79,7 +79,8 @@ static int bind_graphs(training *t, const weft_model *m) {
         int status = graph_run_bind(r, t->plan, g->name, &t->data, NULL);
         if (status >= 0) return status;
         t->n_graphs++;
-        for (int i = 0; i < r->n_out && t->n_values < PROGRESS_MAX; i++) t->names[t->n_values++] = r->out[i].name;
+        for (int i = 0; i < r->n_out && t->n_values < PROGRESS_MAX; i++)
+            t->names[t->n_values++] = r->out[i].name;
     }
     return batches_all_used(&t->data, t->n_graphs, t->graphs);
 }
@@ -156,11 +157,13 @@ static int all_steps(training *t) {
 
 static int finish(training *t) {
     weft_error error = {0};
-    if (t->o->output && weft_weights_save(t->store, t->o->output, t->o->training, &error)) return tool_error(&error);
+    if (t->o->output && weft_weights_save(t->store, t->o->output, t->o->training, &error))
+        return tool_error(&error);
     double seconds = clock_seconds() - t->progress.start;
     printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", interrupted ? "interrupted after" : "trained",
            (long long)t->progress.step, (long long)t->progress.samples, seconds,
-           t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)", t->o->output ? t->o->output : "");
+           t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
+           t->o->output ? t->o->output : "");
     if (fflush(stdout)) return tool_fail("standard output: writing failed");
     return interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
 }

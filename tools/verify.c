@@ -3,7 +3,8 @@
 #include "tools/tools.h"
 
 /* Proves the plan that stops behind `pass` (NULL: the whole one). */
-static weft_status prove(const weft_model *m, const weft_compile_options *base, const char *pass, weft_error *error) {
+static weft_status prove(const weft_model *m, const weft_compile_options *base, const char *pass,
+                         weft_error *error) {
     weft_compile_options c = *base;
     c.stop_after = pass;
     c.verify = true;
@@ -28,10 +29,12 @@ int verify_run(const options *o) {
         status = error.status ? EXIT_WRONG : EXIT_FINE;
         if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED; /* no such graph, ... */
         if (o->json)
-            out_json(NULL, json_pack("{s:b, s:s, s:s, s:i}", "fine", !error.status, "error", error.text, "pass",
-                                     wrong && error.status ? wrong : "", "passes", passes));
-        else if (error.status) tool_fail("behind pass %s: %s", wrong ? wrong : "(all)", error.text);
-        else printf("%s: fine behind each of %d passes\n", weft_model_name(m), passes);
+            out_json(NULL, json_pack("{s:b, s:s, s:s, s:i}", "fine", !error.status, "error", error.text,
+                                     "pass", wrong && error.status ? wrong : "", "passes", passes));
+        else if (error.status)
+            tool_fail("behind pass %s: %s", wrong ? wrong : "(all)", error.text);
+        else
+            printf("%s: fine behind each of %d passes\n", weft_model_name(m), passes);
     }
     weft_model_free(m);
     return status;

@@ -3,8 +3,8 @@
  * whose scores stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do
  * not depend on the number of threads.
  *
- * Measured, 2 threads of a Xeon with AVX-512, q k v as views of one [8, 256, 3 * 6 * 64] tensor, causal, best of
- * 60 on a machine that other builds shared: 2.9 ms forward, 6.0 backward; PyTorch 2.15's
+ * Measured, 2 threads of a Xeon with AVX-512, q k v as views of one [8, 256, 3 * 6 * 64] tensor, causal, best
+ * of 60 on a machine that other builds shared: 2.9 ms forward, 6.0 backward; PyTorch 2.15's
  * scaled_dot_product_attention minutes later 4.4 and 10.9. The products alone reach 180-200 GFLOP/s a thread;
  * the rest is packing and exponentials.
  */

@@ -67,11 +67,11 @@ typedef struct copy_job {
                     int64_t rows = r.length - i, across = a.length - j;                                      \
                     type *t = to + i + j * a.to;                                                             \
                     const type *f = from + i * r.from + j;                                                   \
-                    if (rows >= ROWS && across >= ACROSS)                                                    \
-                        block_##bytes(t, f, a.to, r.from, ROWS, ACROSS);                                     \
+                    rows = rows < ROWS ? rows : ROWS;                                                        \
+                    if (across >= ACROSS)                                                                    \
+                        block_##bytes(t, f, a.to, r.from, rows, ACROSS);                                     \
                     else                                                                                     \
-                        block_##bytes(t, f, a.to, r.from, rows < ROWS ? rows : ROWS,                         \
-                                      across < ACROSS ? across : ACROSS);                                    \
+                        block_##bytes(t, f, a.to, r.from, rows, across);                                     \
                 }                                                                                            \
     }
 WIDTHS(X)

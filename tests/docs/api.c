@@ -1,0 +1,67 @@
+/* api.c - runs the pieces of docs/api.md: test_docs.py puts them before these lines. */
+
+/* 64 images whose brightness is their label, as .npy files. */
+static int write_npy(const char *path, const char *shape, const unsigned char *data, size_t bytes) {
+    char header[128];
+    memset(header, ' ', sizeof header);
+    memcpy(header, "\x93NUMPY\x01\x00\x76\x00", 10);
+    int n = snprintf(header + 10, 100, "{'descr': '|u1', 'fortran_order': False, 'shape': %s}", shape);
+    header[10 + n] = ' ';
+    header[127] = '\n';
+    FILE *f = fopen(path, "wb");
+    if (!f) return 1;
+    int wrong = fwrite(header, 1, sizeof header, f) != sizeof header || fwrite(data, 1, bytes, f) != bytes;
+    return fclose(f) || wrong;
+}
+
+static int run_classifier(void) {
+    enum { N = 256, PIXELS = 28 * 28 };
+    static unsigned char image[N * PIXELS], label[N];
+    for (int i = 0; i < N; i++) {
+        label[i] = (unsigned char)(i % 10);
+        memset(image + i * PIXELS, label[i] * 25, PIXELS);
+    }
+    trainer t = {0};
+    weft_error error = {0};
+    if (write_npy("image.npy", "(256, 28, 28)", image, sizeof image) ||
+        write_npy("label.npy", "(256,)", label, N))
+        return 1;
+    if (classifier_epoch("image.npy", "label.npy")) return 1;
+    weft_status status = restore(&t, &error);
+    trainer_close(&t);
+    if (status) fprintf(stderr, "%s\n", error.text);
+    return status != WEFT_OK;
+}
+
+static int run_layers(void) {
+    weft_model *m = weft_model_new("layers");
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){4, 8, 6, 6});
+    x = block(block(x, 8, 1, "one"), 16, 2, "two");
+    WEFT_SCOPE(x, "gpt") {
+        x = self_attention(weft_reshape(x, 3, (int64_t[]){4, 9, 16}), 2);
+        x = centred(weft_reshape(x, 2, (int64_t[]){36, 16}));
+    }
+    weft_output(x, "y");
+    train_with_care(weft_mean(weft_square(x), 0, NULL, false));
+    int wrong = print_plan(m, 0);
+    weft_model_free(m);
+    return wrong;
+}
+
+/* A budget of nothing fails with a status; a large one is whole again at the end. */
+static int run_budget(void) {
+    budget b;
+    weft_model *m = model_within(&b, 0);
+    if (m) return 1;
+    m = model_within(&b, 1 << 20);
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_output(weft_relu(weft_input(g, "x", WEFT_F32, 1, (int64_t[]){3})), "y");
+    int wrong = print_plan(m, 0);
+    weft_model_free(m);
+    return wrong || b.left != 1 << 20;
+}
+
+int main(void) {
+    return run_classifier() || run_layers() || run_budget();
+}
