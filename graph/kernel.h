@@ -19,7 +19,7 @@ typedef struct weft_kernel {
     unsigned strided_in; /* operands this kernel takes at any strides, besides op->strided_in */
     /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
     const char *(*declines)(const weft_node *n, const kernel_env *env);
-    /* Bytes of scratch that a run needs; NULL: none. */
+    /* Bytes of scratch that a run needs, SIZE_MAX when memory to find out could not be had; NULL: none. */
     size_t (*workspace)(const weft_node *n, const kernel_env *env);
     /* Bytes of operand i in a form that this kernel prefers to the plain one, 0: plain. The compiler then puts a
      * `pack` node before it; the kernel sees u8[bytes]. NULL: never. */

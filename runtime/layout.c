@@ -97,6 +97,20 @@ static void place_results(weft_node *n) {
     }
 }
 
+/* ---- kernels ---- */
+
+static bool choose(program *p, weft_node *n) {
+    weft_model *m = n->graph->model;
+    const char *declined = NULL;
+    n->kernel = kernel_choose(n, &p->plan->kernels, &m->arena, &declined);
+    n->declined = declined;
+    bool is_out_of_memory = declined && strstr(declined, "memory could not be had");
+    if (!n->kernel)
+        return model_fail(m, n->graph, is_out_of_memory ? WEFT_MEMORY : WEFT_UNSUPPORTED, "%s %%%d: no kernel of this backend can run it (%s)",
+                          n->op->name, n->id, declined ? declined : "there is none");
+    return true;
+}
+
 /* ---- packed operands ---- */
 
 /* A packed parameter is a derived value: it outlasts the run and is repacked when the parameter has changed. All
@@ -137,8 +151,7 @@ static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
         if (m) {
             m->is_backward = n->is_backward;
             set_layout(&m->out[0], false);
-            m->kernel = kernel_choose(m, &p->plan->kernels, &g->model->arena, NULL);
-            if (derive(m)) out = &m->out[0];
+            if (choose(p, m) && derive(m)) out = &m->out[0];
         }
     }
     __builtin_free(signature);
@@ -158,17 +171,6 @@ static bool pack_operands(program *p, weft_node *n) {
 }
 
 /* ---- the pass ---- */
-
-static bool choose(program *p, weft_node *n) {
-    weft_model *m = n->graph->model;
-    const char *declined = NULL;
-    n->kernel = kernel_choose(n, &p->plan->kernels, &m->arena, &declined);
-    n->declined = declined;
-    if (!n->kernel)
-        return model_fail(m, n->graph, WEFT_UNSUPPORTED, "%s %%%d: no kernel of this backend can run it (%s)",
-                          n->op->name, n->id, declined ? declined : "there is none");
-    return true;
-}
 
 static bool layout_node(program *p, weft_node *n) {
     const weft_kernel *list[16];

@@ -183,6 +183,8 @@ bool pass_memory(program *p) {
     for (weft_node *n = g->first; n; n = n->next) {
         values += n->n_out + 1;
         n->workspace_bytes = n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
+        if (n->workspace_bytes == SIZE_MAX)
+            return model_fail(g->model, g, WEFT_MEMORY, "%s: its workspace could not be told: memory is out", n->op->name);
         if (n->op == &weft_op_bucket) place_in_bucket(n);
     }
     for (weft_node *n = g->first; n; n = n->next)

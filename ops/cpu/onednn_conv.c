@@ -104,7 +104,7 @@ static bool is_given_packed(const weft_node *n) {
 /* Scratch, and behind it the packed weight, unless a pack node made that. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     onednn_facts facts = {0};
-    if (!describe(n, env, &facts)) return 0;
+    if (!describe(n, env, &facts)) return SIZE_MAX;
     return size_align(facts.scratch_bytes, MEM_ALIGN) + (is_given_packed(n) ? 0 : facts.packed_bytes);
 }
 
@@ -196,8 +196,9 @@ static const char *pack_declines(const weft_node *n, const kernel_env *env) {
     onednn_facts facts;
     const char *why = onednn_exceeds(env);
     if (why) return why;
-    weft_node *t = target(n, env, NULL);
-    if (!t) return "not the f32 weight of a convolution";
+    weft_error error = {0};
+    weft_node *t = target(n, env, &error);
+    if (!t) return error.status == WEFT_MEMORY ? "memory could not be had" : "not the f32 weight of a convolution";
     bool fits =
         describe(t, env, &facts) && (int64_t)facts.packed_bytes == ((const pack_attrs *)n->attrs)->bytes;
     weft_model_free(t->graph->model);
@@ -207,14 +208,16 @@ static const char *pack_declines(const weft_node *n, const kernel_env *env) {
 static size_t pack_workspace(const weft_node *n, const kernel_env *env) {
     onednn_facts facts = {0};
     weft_node *t = target(n, env, NULL);
-    if (!t) return 0;
+    if (!t) return SIZE_MAX;
     bool fine = describe(t, env, &facts);
     weft_model_free(t->graph->model);
-    return fine ? facts.scratch_bytes : 0;
+    return fine ? facts.scratch_bytes : SIZE_MAX;
 }
 
 static weft_status pack_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
-    weft_node *t = target(n, env, error);
+    weft_error own = {0};
+    weft_node *t = target(n, env, &own);
+    if (!t && own.status == WEFT_MEMORY) return error_memory(error, "pack");
     if (!t) return error_set(error, WEFT_UNSUPPORTED, "pack: not the f32 weight of a convolution");
     weft_status status = open_as(t, env, ONEDNN_PACK, state, error);
     weft_model_free(t->graph->model);

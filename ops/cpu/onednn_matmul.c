@@ -212,7 +212,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     matmul_plan m;
-    return plan_of(n, env, &m) ? m.bytes : 0;
+    return plan_of(n, env, &m) ? m.bytes : SIZE_MAX;
 }
 
 typedef struct matmul_state {
