@@ -28,7 +28,8 @@ enum { VARIABLE_KINDS = 6 };
 bool variable_has_init(variable_kind kind);
 
 struct weft_variable {
-    weft_variable *next; /* in order of making */
+    weft_variable *next;      /* in order of making */
+    weft_variable *same_hash; /* another path in the same bucket */
     const char *path;    /* "generator/fc/weight" */
     variable_kind kind;
     tensor_type type;
@@ -124,6 +125,8 @@ struct weft_graph {
     bool is_expanded; /* autodiff has run */
 };
 
+enum { MODEL_BUCKETS = 1024 };
+
 struct weft_model {
     weft_env env;
     arena arena;
@@ -132,7 +135,9 @@ struct weft_model {
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;
-    scope_entry *scopes; /* every interned path, newest first */
+    /* Paths by their hash, so that finding one does not slow down as models grow. */
+    scope_entry *scopes[MODEL_BUCKETS]; /* every interned path */
+    weft_variable *by_path[MODEL_BUCKETS];
     weft_error error;    /* the first one; WEFT_OK: none */
     const char *file;    /* the caller's place, from weft_at; used by the next builder */
     int line;

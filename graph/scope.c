@@ -63,13 +63,14 @@ bool path_matches(const char *pattern, const char *path) {
 }
 
 const char *scope_intern(weft_model *m, const char *path) {
-    for (scope_entry *e = m->scopes; e; e = e->parent)
+    scope_entry **bucket = &m->scopes[hash_text(path, 0) % MODEL_BUCKETS];
+    for (scope_entry *e = *bucket; e; e = e->parent)
         if (strcmp(e->path, path) == 0) return e->path;
     scope_entry *e = arena_new(&m->arena, sizeof *e);
     if (!e || !(e->path = arena_copy(&m->arena, path)))
         return model_fail(m, NULL, WEFT_MEMORY, "scope %s: memory could not be had", SHOW(path));
-    e->parent = m->scopes;
-    m->scopes = e;
+    e->parent = *bucket;
+    *bucket = e;
     return e->path;
 }
 
@@ -105,8 +106,8 @@ uint64_t hash_text(const char *string, uint64_t seed) {
     return XXH3_64bits_withSeed(string, strlen(string), seed);
 }
 
-/* The ordinal counts the random calls of the graph; the graph's name is left out, so that two graphs that call
- * the same function draw alike numbers only if their order of calls agrees; the step counter is per graph. */
+/* The ordinal counts the random calls of the graph. The graph's name is in the key, so that two graphs that call the
+ * same function (z in d_step and g_step) draw different numbers, though their step counters agree. */
 uint64_t random_key(weft_graph *g) {
     uint64_t graph = hash_text(g->name, 0);
     return hash_text(g->scope->path, graph + (uint64_t)g->next_random++);

@@ -1,5 +1,5 @@
 /* text_plan.c - what passes noted on a node, read back from the end of its line: scope, marks, kernel, order,
- * the place of each result, workspace. " in d/conv1 bwd by onednn @5 +0x4000,=%3+16,- work+0x0:4096"
+ * the place of each result, workspace. " in d/conv1 bwd by onednn @5 +0x4000,=%3+16,- work+0x0:4096 # simd: not f32"
  */
 #include "graph/kernel.h"
 #include "graph/text_read.h"
@@ -54,6 +54,12 @@ static bool plan_read(reader *r, weft_node *n) {
             !reader_int(r, 1, most, &number))
             return false;
         n->workspace_bytes = (size_t)number;
+    }
+    if (reader_take(r, " # ")) {
+        size_t length = strcspn(r->at, "\n");
+        n->declined = arena_printf(&r->m->arena, "%.*s", (int)length, r->at);
+        if (!n->declined) return reader_fail(r, "memory could not be had");
+        r->at += length;
     }
     return true;
 }

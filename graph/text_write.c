@@ -17,7 +17,7 @@
  * them. After the layout pass types carry `:nhwc` or `:s(1,2)` (strides) and nodes the kernel that runs them.
  * After the memory pass `@5` is the place in the schedule, `+0x4000` the byte offset in the arena and `=%3+0`
  * a result inside another's buffer (`+0x4000,=%3+16,-`: three results, the last without a place);
- * `work+0x0:4096` is workspace. A member of a segment lies where the one before it ends, or at element `@n`.
+ * `work+0x0:4096` is workspace, `# onednn: why` says why better kernels were passed over. A member of a segment lies where the one before it ends, or at element `@n`.
  */
 #include "graph/graph.h"
 #include "graph/kernel.h"
@@ -125,6 +125,7 @@ static void plan_write(text *t, const weft_node *n) {
     }
     if (n->workspace_bytes)
         text_add(t, " work+0x%llx:%zu", (unsigned long long)n->workspace_offset, n->workspace_bytes);
+    if (n->declined) text_add(t, " # %s", n->declined);
 }
 
 static void node_write(text *t, const weft_node *n) {

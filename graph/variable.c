@@ -5,7 +5,7 @@
 #include <string.h>
 
 weft_variable *variable_find(const weft_model *m, const char *path) {
-    for (weft_variable *v = m->variables; v; v = v->next)
+    for (weft_variable *v = m->by_path[hash_text(path, 0) % MODEL_BUCKETS]; v; v = v->same_hash)
         if (strcmp(v->path, path) == 0) return v;
     return NULL;
 }
@@ -21,6 +21,9 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     v->index = m->n_variables++;
     *m->variables_end = v;
     m->variables_end = &v->next;
+    weft_variable **bucket = &m->by_path[hash_text(path, 0) % MODEL_BUCKETS];
+    v->same_hash = *bucket;
+    *bucket = v;
     return v;
 }
 

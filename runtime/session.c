@@ -193,7 +193,7 @@ static size_t session_bytes(const weft_plan *plan) {
 
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
     if (!plan || !store || !plan->can_run) {
-        error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
+        if (!error || !error->status) error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
         return NULL;
     }
     weft_session *s = mem_new(&plan->env, sizeof *s);

@@ -101,7 +101,7 @@ static void fill(weft_store *s) {
 
 weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error) {
     if (!plan) {
-        error_set(error, WEFT_ARGUMENT, "store: there is no plan");
+        if (!error || !error->status) error_set(error, WEFT_ARGUMENT, "store: there is no plan");
         return NULL;
     }
     const weft_model *m = plan->model;

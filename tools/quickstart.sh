@@ -9,15 +9,15 @@ Installs what is missing, builds, trains a generator and a discriminator on 60,0
 leaves in out/: dcgan28.bin (the model), weights.safetensors, log.jsonl, plan.svg (the picture of the graph)
 and samples.png (64 generated garments). Safe to run again.
 
-  -e, --epochs=N   how often to go through the images (3)
+  -e, --epochs=N   how often to go through the images (5)
   -k, --steps=N    stop after N steps
   -h, --help       this text
 
-Example: tools/quickstart.sh --epochs 5
+Example: tools/quickstart.sh --epochs 10
 END
 }
 
-epochs=3 steps=()
+epochs=5 steps=()
 parsed=$(getopt -n quickstart.sh -o e:k:h -l epochs:,steps:,help -- "$@") || exit 2
 eval set -- "$parsed"
 while true; do

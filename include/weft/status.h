@@ -27,7 +27,8 @@ extern "C" {
     X(UNSUPPORTED, 8, "no kernel or backend can do this")                                                    \
     X(DATA, 9, "a value met at run time breaks a rule")                                                      \
     X(ORDER, 10, "calls came in an order that makes no sense")                                               \
-    X(INTERNAL, 11, "a rule of Weft's own is broken: please report it")
+    X(INTERNAL, 11, "a rule of Weft's own is broken: please report it")                                      \
+    X(PEER, 12, "ranks disagree, or one is missing")
 
 typedef enum weft_status {
 #define X(name, number, text) WEFT_##name = number,

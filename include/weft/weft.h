@@ -10,6 +10,7 @@
 #include "weft/train.h"   /* gradients, optimizers, schedules, minimize, freezing */
 #include "weft/plan.h"    /* compile: model -> plan; dumps, verification, memory figures */
 #include "weft/session.h" /* store and session: where values live and how graphs run */
+#include "weft/comm.h"    /* communicators: how ranks exchange tensors */
 #include "weft/file.h"    /* model.bin and safetensors */
 #include "weft/data.h"    /* .npy and IDX files, shuffled batches */
 #include "weft/here.h"    /* records the caller's file and line in each builder call */

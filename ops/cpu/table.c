@@ -36,12 +36,15 @@ int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **lis
 const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, arena *a, const char **declined) {
     const weft_kernel *list[16];
     int count = kernels_of(n->op, env, list, 16);
+    const char *last = NULL; /* one reason for all instruction sets is said once */
     if (declined) *declined = NULL;
     for (int i = 0; i < count; i++) {
         const char *why = list[i]->declines ? list[i]->declines(n, env) : NULL;
         if (!why) return list[i];
-        if (declined) *declined = arena_printf(a, "%s%s%s: %s", *declined ? *declined : "", *declined ? "; " : "",
-                                               list[i]->name, why);
+        bool said = last && strcmp(last, why) == 0;
+        last = why;
+        if (!declined || said) continue;
+        *declined = arena_printf(a, "%s%s%s: %s", *declined ? *declined : "", *declined ? "; " : "", list[i]->name, why);
     }
     return NULL;
 }

@@ -1,0 +1,163 @@
+/* comm.h - communicators: how the ranks of a world exchange tensors. A communicator is a small table of
+ * functions; Weft brings self, threads and MPI, and a program may bring its own by filling the table.
+ *
+ * Order: collectives of one world form one lane. They begin and finish in the order in which they were started,
+ * over all groups; every rank must start those it takes part in in that same order. Each carries an order number
+ * and a few facts (run, program, kind, elements ...) that ranks compare before any data moves: ranks that differ
+ * get WEFT_PEER and a text that names the first difference on both sides.
+ * Sums: contributions are added by an aligned binary tree over ranks (for three: in order). The bits depend on
+ * the contributions and their order alone: not on how a buffer is cut, who adds, or what else is under way;
+ * every rank gets the same bits.
+ * Errors are sticky: after one failed, every call gives that error. Nothing waits for ever: a collective that does
+ * not finish within the deadline fails and its text tells which ranks have not entered it.
+ * Threads: start, test, wait and place of one communicator (its groups included) are called by one thread at a
+ * time. Data move in the background, on a thread of the communicator's own.
+ */
+#ifndef WEFT_COMM_H
+#define WEFT_COMM_H
+
+#include "weft/env.h"
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All work in place on one buffer of `count` elements. "r's range" is counts[r] elements after those of the ranks
+ * before it; without counts the equal cut of weft_comm_range. */
+#define WEFT_COLLECTIVE_LIST(X)                                                                              \
+    X(BARRIER, 0, "barrier")               /* no data: returns when all have entered */                      \
+    X(ALL_REDUCE, 1, "all_reduce")         /* everyone ends with the sum */                                  \
+    X(REDUCE, 2, "reduce")                 /* the root ends with it; the others' buffers are used up */      \
+    X(REDUCE_SCATTER, 3, "reduce_scatter") /* r ends with the sum of its range; the rest is used up */       \
+    X(ALL_GATHER, 4, "all_gather")         /* r gives its range, all end with the whole */                   \
+    X(BROADCAST, 5, "broadcast")           /* all end with the root's */
+
+typedef enum weft_collective_kind {
+#define X(name, number, text) WEFT_##name = number,
+    WEFT_COLLECTIVE_LIST(X)
+#undef X
+} weft_collective_kind;
+
+/* "all_reduce"; "?" outside the list. */
+const char *weft_collective_name(weft_collective_kind kind);
+
+typedef struct weft_collective {
+    weft_collective_kind kind;
+    weft_dtype dtype;     /* sums: f32, f64, bf16 (added in f32, rounded once); the others move any type */
+    weft_dtype wire;      /* of sums of f32: WEFT_BF16 halves what travels (contributions and the sum are rounded
+                             to bf16, added in f32); else 0 */
+    void *buffer;         /* count elements; the caller's, untouched by him from start to done */
+    size_t count;         /* elements, 0 is fine; the same on all ranks */
+    const size_t *counts; /* a number a rank of the group, count in all; kept until done; NULL: the equal cut */
+    int root;             /* rank in the group; for reduce and broadcast */
+    void *scratch;        /* sums: weft_collective_scratch bytes, 64-byte aligned, used from start to done */
+    size_t scratch_bytes;
+    /* For the check and for messages; the same on all ranks. Texts are copied, up to 39 bytes. */
+    uint64_t order;      /* its place in the plan's total order over all groups */
+    uint64_t run;        /* which run of a session this belongs to; 0: none */
+    const char *program; /* "d_step"; NULL: none */
+    const char *name;    /* "bucket generator.2"; NULL: none */
+} weft_collective;
+
+/* Bytes of scratch a collective needs in a world of this size: a bound that does not grow with the buffer beyond
+ * 8 Mi elements and is 0 for what is not a sum and for one rank. A communicator of the user's must do with it. */
+size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count, int world);
+
+/* The equal cut: the first count % world ranks have one element more. */
+void weft_comm_range(size_t count, int world, int rank, size_t *begin, size_t *end);
+
+/* ---- the table ---- */
+
+typedef struct weft_comm weft_comm;
+
+typedef struct weft_comm_calls {
+    /* Puts a collective on the lane and returns; *ticket names it. Waits only if 256 are under way. */
+    weft_status (*start)(weft_comm *comm, const weft_collective *collective, uint64_t *ticket, weft_error *error);
+    /* Has it finished? Never waits. */
+    weft_status (*test)(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
+    /* Returns when it has finished, or with the error that ended the communicator. */
+    weft_status (*wait)(weft_comm *comm, uint64_t ticket, weft_error *error);
+    /* A group of n different ranks of the world, in this order: called on the world by all its ranks with the same
+     * list, as if it were a collective. Ranks outside get NULL in *group. Groups share the world's lane; they are
+     * freed before it. */
+    weft_status (*group)(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error);
+    /* Where the caller's thread is ("data loader wait"), for the other ranks' messages; up to 63 bytes, copied. */
+    void (*place)(weft_comm *comm, const char *place);
+    /* Gives up: every rank's collectives fail with this reason; a launcher's job is ended (MPI_Abort). Any thread;
+     * returns within 2 s, or not at all. */
+    void (*abort)(weft_comm *comm, const char *reason);
+    /* Finishes what is under way, then frees. All ranks of a world free it (MPI_Finalize is a collective). After a
+     * failure it returns at once, and on MPI what a failed collective uses must stay in memory: abort instead. */
+    void (*free)(weft_comm *comm);
+} weft_comm_calls;
+
+/* The head of every communicator: the user's own puts it first in a struct of his. */
+struct weft_comm {
+    const weft_comm_calls *calls;
+    const char *kind;            /* "self", "threads", "mpi" */
+    int rank, world;             /* in this group */
+    int local_rank, local_world; /* among the ranks of this machine */
+};
+
+/* The calls above; these check that the collective makes sense before they pass it on. */
+weft_status weft_comm_start(weft_comm *comm, const weft_collective *collective, uint64_t *ticket, weft_error *error);
+weft_status weft_comm_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
+weft_status weft_comm_wait(weft_comm *comm, uint64_t ticket, weft_error *error);
+weft_status weft_comm_run(weft_comm *comm, const weft_collective *collective, weft_error *error); /* start, wait */
+weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error);
+void weft_comm_place(weft_comm *comm, const char *place);
+void weft_comm_abort(weft_comm *comm, const char *reason);
+void weft_comm_free(weft_comm *comm); /* NULL is fine */
+
+/* ---- those that Weft brings ---- */
+
+/* What happened on the lane; times are of the monotonic clock in nanoseconds. */
+typedef struct weft_comm_event {
+    const weft_collective *collective;
+    const char *group_name; /* "world", "group 1" */
+    uint64_t started_ns;    /* the call of start */
+    uint64_t began_ns;      /* at the head of the lane */
+    uint64_t met_ns;        /* all ranks had entered */
+    uint64_t finished_ns;
+} weft_comm_event;
+
+/* Zeroes mean the defaults. */
+typedef struct weft_comm_options {
+    const weft_env *env;
+    double deadline_seconds; /* for one collective from when it is first on the lane; 0: 300 */
+    double nap_seconds;      /* between two looks for progress; 0: 50 us on one machine, 500 us on several */
+    /* Called on the communicator's thread after each collective. */
+    void (*event)(void *context, const weft_comm_event *event);
+    void *event_context;
+} weft_comm_options;
+
+/* One rank; no threads. NULL on failure. */
+weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error);
+
+/* Ranks as threads of one process, for tests: fills comms[world]; each is used and freed by its own thread. */
+weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms, weft_error *error);
+
+/* How this process was started, read from the environment (pass `environ`). */
+typedef struct weft_launch {
+    const char *launcher; /* "mpi", "slurm", "env", or "none": one rank, started alone */
+    int rank, world;
+    int local_rank, local_world; /* local_world 0: not told */
+    const char *address;         /* MASTER_ADDR, points into the environment; NULL: not told */
+    int port;                    /* MASTER_PORT; 0: not told */
+} weft_launch;
+
+/* launcher: "auto" (or NULL; the first of mpi, slurm, env that is there), "mpi" (OMPI_*, PMIX_*, PMI_*), "slurm"
+ * (SLURM_*), "env" (torchrun's RANK, WORLD_SIZE, LOCAL_RANK ...). WEFT_NAME when its variables are missing,
+ * WEFT_ARGUMENT when they make no sense. */
+weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch, weft_error *error);
+
+/* The world of MPI, for which the program links libweft_mpi. Initializes MPI on a thread of its own unless the
+ * program has (with MPI_THREAD_SERIALIZED at least). `launch` may be NULL; else MPI must agree with it. NULL on
+ * failure; WEFT_UNSUPPORTED in a build without MPI. One a process. */
+weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
