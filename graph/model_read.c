@@ -226,8 +226,7 @@ static bool call_load(loader *l, const Weft__Call *call, size_t number) {
                          call->n_operand_result);
     const weft_op *op = op_find(call->op, strlen(call->op));
     if (!op) return load_fail(l, place, "there is no op '%s'", SHOW(call->op));
-    if (op->flags & OP_COMPILER)
-        return load_fail(l, place, "%s: only the compiler makes these", op->name);
+    if (op->flags & OP_COMPILER) return load_fail(l, place, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
         return load_fail(l, place, "scope '%s' is no path", SHOW(call->scope));
     return (l->calls[number] = call_make(l, place, op, call, number)) != NULL;

@@ -6,7 +6,8 @@
 #include "graph/limits.h"
 
 enum {
-    TEXT_ID_SLACK = 4096,   /* a graph's numbers are below this plus the length of its text: tables stay small */
+    TEXT_ID_SLACK =
+        4096, /* a graph's numbers are below this plus the length of its text: tables stay small */
     TEXT_MEMBER_ALIGN = 16, /* elements: where a segment's next member lies unless the text says otherwise */
 };
 

@@ -26,8 +26,7 @@
 static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
     "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
-static const char *const kind_names[] = {"parameter", "state", "segment", "optimizer", "gradient",
-                                          "derived"};
+static const char *const kind_names[] = {"parameter", "state", "segment", "optimizer", "gradient", "derived"};
 
 const char *init_name(weft_init_kind kind) {
     return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";

@@ -60,8 +60,8 @@ typedef struct weft_collective {
     const char *name;    /* "bucket generator.2"; NULL: none */
 } weft_collective;
 
-/* Bytes of scratch a collective needs in a world of this size: a bound that does not grow with the buffer beyond
- * 8 Mi elements and is 0 for what is not a sum and for one rank. A communicator of the user's must do with it. */
+/* Bytes of scratch a collective needs in a world of this size: a bound that does not grow beyond
+ * 2 Mi elements of a buffer and is 0 for what is not a sum and for one rank. A communicator of the user's must do with it. */
 size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count, int world);
 
 /* The equal cut: the first count % world ranks have one element more. */

@@ -1,0 +1,44 @@
+/* collective.h - what a collective moves: who sums which elements, who needs the result. Pure arithmetic, no
+ * communication: the engine asks, round by round.
+ *
+ * A buffer goes through in rounds (windows of bounded size, so that scratch is bounded and no message exceeds what
+ * an MPI count can say). In a round rank p works on work[p] (disjoint ranges) and rank o needs dest[o] of the
+ * result; then p sends the common part of work[p] and dest[o] to o. Sums work element by element, so the cut
+ * never shows in the bits.
+ */
+#ifndef WEFT_DIST_COLLECTIVE_H
+#define WEFT_DIST_COLLECTIVE_H
+
+#include "graph/error.h"
+#include "weft/comm.h"
+
+enum {
+    ROUND_ELEMENTS = 2 << 20,     /* of a sum: 8 MiB of f32, about what the last cache holds */
+    ROUND_MOVE_BYTES = 256 << 20, /* of what is only moved */
+};
+
+typedef struct range {
+    size_t begin, end; /* elements */
+} range;
+
+range range_common(range a, range b); /* begin == end when there is nothing in common */
+
+bool collective_is_sum(weft_collective_kind kind);
+
+/* Does it make sense in a group of this size? */
+weft_status collective_check(const weft_collective *c, int world, weft_error *error);
+
+/* How a collective is cut into rounds. */
+typedef struct cut {
+    const weft_collective *c;
+    int world;
+    size_t rounds;
+    size_t step;     /* elements a round: of the buffer, or of each rank's range if by_range */
+    bool by_range;   /* a round takes a piece of every rank's range; else a window of the buffer */
+    bool is_relayed; /* a broadcast whose ranks pass on a slice each: the root sends the buffer once, not world times */
+} cut;
+cut cut_of(const weft_collective *c, int world);
+/* Fills work[world] and dest[world] for one round. */
+void cut_round(const cut *k, size_t round, range *work, range *dest);
+
+#endif
