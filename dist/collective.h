@@ -10,6 +10,7 @@
 #define WEFT_DIST_COLLECTIVE_H
 
 #include "graph/error.h"
+#include "graph/mem.h"
 #include "weft/comm.h"
 
 enum {

@@ -150,7 +150,7 @@ weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
     for (size_t round = 0; !status && round < m.cut.rounds; round++) {
         cut_round(&m.cut, round, m.work, m.dest);
         if (collective_is_sum(c->kind)) status = contribute(&m, round, error);
-        if (m.cut.is_relayed) status = deal(&m, round, error);
+        if (!status && m.cut.is_relayed) status = deal(&m, round, error);
         if (!status) status = distribute(&m, round, error);
     }
     return status;

@@ -260,6 +260,15 @@ TEST(repeated_scopes_are_drawn_once) {
     CHECK_SAYS(n > 10 && n < 60, "%d nodes", n);
 }
 
+/* conv1 and conv2 of convnet have weights of different shapes, whatever their names. */
+TEST(scopes_of_different_weights_are_not_folded) {
+    NEED(make_model("convnet"));
+    ends(run("graphtool dot convnet.bin -o c.dot && grep -q 'weight 32.*1.*3.*3' c.dot && grep -q 'weight "
+             "32.*32.*3.*3' c.dot"),
+         0);
+    ends(run("! grep -q 'conv1.*conv2' c.dot"), 0);
+}
+
 TEST(drawing_takes_less_than_two_seconds) {
     NEED(make_model("dcgan28"));
     double start = now();
@@ -424,12 +433,12 @@ TEST(bench_prints_the_keys_of_the_design) {
     ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
 
-SUITE("tools",
-      {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
-       T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-       T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
-       T(drawing_takes_less_than_two_seconds), T(plans_are_text_json_and_verified),
-       T(ops_are_listed_for_people_and_machines), T(training_logs_saves_and_is_repeatable),
-       T(eval_counts_every_sample_once), T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data),
-       T(an_interrupt_keeps_the_weights), T(wrong_feeds_are_told_before_training),
-       T(losses_that_are_not_numbers_stop_training), T(bench_prints_the_keys_of_the_design)})
+SUITE("tools", {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
+                T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
+                T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
+                T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
+                T(plans_are_text_json_and_verified), T(ops_are_listed_for_people_and_machines),
+                T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once),
+                T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data),
+                T(an_interrupt_keeps_the_weights), T(wrong_feeds_are_told_before_training),
+                T(losses_that_are_not_numbers_stop_training), T(bench_prints_the_keys_of_the_design)})

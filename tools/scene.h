@@ -19,7 +19,7 @@ typedef struct scene_item {
     const graph_output *output; /* NULL for nodes */
     int box, next;              /* its box; the next item in that box, -1: none */
     int twin;                   /* the item drawn for it (itself unless folded away) */
-    uint64_t signature;         /* op, attributes and result types */
+    uint64_t signature;         /* op, attributes and types */
 } scene_item;
 
 typedef struct scene_box {

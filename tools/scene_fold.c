@@ -1,6 +1,6 @@
 /* scene_fold.c - finds sibling scopes of one structure (blocks/0 to blocks/47) and lets the first stand for all.
  *
- * Two boxes have one structure when their trees agree: the same ops with the same attributes and result types in
+ * Two boxes have one structure when their trees agree: the same ops with the same attributes and types in
  * the same order, the same child names. Their own names must differ in a number only. */
 #include "tools/scene.h"
 
@@ -42,6 +42,8 @@ static uint64_t node_signature_of(const weft_node *n) {
             break;
         }
     }
+    for (int i = 0; i < n->n_in; i++) /* parameters among them: weights of another shape are another layer */
+        if (n->in[i]) h = hash_text(TYPE(&n->in[i]->type), h);
     for (int k = 0; k < n->n_out; k++) h = hash_text(TYPE(&n->out[k].type), h);
     for (int b = 0; b < n->n_body; b++) h = hash_text(n->body[b]->op->name, h);
     return h;

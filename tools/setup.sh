@@ -8,6 +8,7 @@ packages=(
     libdnnl-dev                                  # oneDNN: convolutions and matrix products
     libprotobuf-c-dev protobuf-c-compiler        # model.bin
     libjansson-dev zlib1g-dev libxxhash-dev      # JSON, gzip, hashes
+    libopenmpi-dev openmpi-bin                   # ranks in processes of their own
     libpng-dev libgraphviz-dev graphviz          # pictures
     fonts-liberation                             # their letters
     libcunit1-dev python3                        # tests

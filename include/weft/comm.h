@@ -125,7 +125,7 @@ typedef struct weft_comm_event {
 /* Zeroes mean the defaults. */
 typedef struct weft_comm_options {
     const weft_env *env;
-    double deadline_seconds; /* for one collective from when it is first on the lane; 0: 300 */
+    double deadline_seconds; /* for each step of a collective (to meet, to move a piece); 0: 300 */
     double nap_seconds;      /* between two looks for progress; 0: 50 us on one machine, 500 us on several */
     /* Called on the communicator's thread after each collective. */
     void (*event)(void *context, const weft_comm_event *event);

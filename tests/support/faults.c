@@ -1,6 +1,8 @@
 /* faults.c - see faults.h. */
 #include "support/faults.h"
 
+#include "support/test.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,4 +178,26 @@ int fake_count(const faults *f) {
     int n = 0;
     for (const fake_file *file = f->files; file; file = file->next) n++;
     return n;
+}
+
+/* Runs `act` with its n-th allocation or file call failing, n = 1, 2, ... until none is left to fail. */
+void faults_inject(faults *f, bool memory, weft_status (*act)(faults *f, weft_error *error),
+                   void (*after)(faults *f)) {
+    for (int from_then_on = 0; from_then_on < 2; from_then_on++) {
+        for (long n = 1;; n++) {
+            weft_error error = {0};
+            size_t live = f->live;
+            faults_arm(f, memory ? n : 0, memory ? 0 : n, from_then_on);
+            weft_status status = act(f, &error);
+            bool hit = faults_hit(f);
+            faults_arm(f, 0, 0, false);
+            if (!hit) break;
+            CHECK_SAYS(status == WEFT_OK || (status == error.status && *error.text),
+                       "call %ld: status %d, \"%s\"", n, status, error.text);
+            CHECK_SAYS(f->live == live && f->handles == 0, "call %ld: %zu bytes and %ld files are left", n,
+                       f->live - live, f->handles);
+            if (after) after(f);
+            if (!CHECK(n < 10000)) return;
+        }
+    }
 }

@@ -34,6 +34,10 @@ void faults_arm(faults *f, long allocation, long call, bool from_then_on);
 /* What failed since faults_arm: whether the armed calls came at all. */
 bool faults_hit(const faults *f);
 
+/* Runs `act` with its n-th allocation or file call failing, n = 1, 2, ... until none is left to fail. */
+void faults_inject(faults *f, bool memory, weft_status (*act)(faults *f, weft_error *error),
+                   void (*after)(faults *f));
+
 void fake_put(faults *f, const char *name, const void *data, size_t bytes);
 const fake_file *fake_get(const faults *f, const char *name); /* NULL when there is none */
 int fake_count(const faults *f);

@@ -1,0 +1,10 @@
+/* no_mpi.c - what libweft_mpi is in a build without MPI. */
+#include "graph/error.h"
+#include "weft/comm.h"
+
+weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
+    (void)launch, (void)options;
+    error_set(error, WEFT_UNSUPPORTED, "this build has no MPI: install one (libopenmpi-dev) and configure with "
+                                       "-DWEFT_MPI=ON");
+    return NULL;
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# test_comm_mpi.sh COMM_RANKS - communicators between processes: the program alone, under mpirun on 2 and 3 ranks,
+# and with a rank that differs, stays away or is stopped. Skipped (77) where MPI or mpirun is missing.
+set -uo pipefail
+program=$1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
+export OMP_NUM_THREADS=1
+failures=0
+
+command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
+flags=()
+mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
+
+# ranks N MODE EXPECTED...: runs it; each text must be in what it prints.
+ranks() {
+    local n=$1 mode=$2 output status want
+    shift 2
+    output=$(timeout 60 mpirun "${flags[@]}" -np "$n" "$program" "$mode" 2>&1)
+    status=$?
+    if [[ $mode == all ]] && ((status)) || [[ $mode != all ]] && ((status == 0 || status == 124)); then
+        echo "FAILED: $n ranks, $mode: exit $status"
+        failures=$((failures + 1))
+    fi
+    for want in "$@"; do
+        grep -qF -- "$want" <<<"$output" && continue
+        echo "FAILED: $n ranks, $mode: nobody said: $want"
+        failures=$((failures + 1))
+    done
+    ((failures)) && printf '%s\n' "$output" | head -40
+    echo "$n ranks, $mode: done"
+}
+
+timeout 60 "$program" all
+status=$?
+((status == 77)) && { echo "skipped: built without MPI"; exit 77; }
+((status)) && { echo "FAILED: alone: exit $status"; failures=1; }
+ranks 2 all "rank 0: all is well" "rank 1: all is well"
+ranks 3 all "rank 0: all is well" "rank 1: all is well" "rank 2: all is well"
+ranks 2 differ "the kind: all_reduce on rank 0, broadcast on rank 1" "the kind: broadcast on rank 1, all_reduce on rank 0"
+ranks 3 missing 'rank 0: all_reduce #17 (missing)' 'rank 2: ' \
+    'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1), at "data loader wait", heard 0.'
+ranks 2 stopped 'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1)'
+exit $((failures > 0))

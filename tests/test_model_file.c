@@ -1,0 +1,379 @@
+/* test_model_file.c - model.bin: what is written reads back, every rule broken once has its message, and any call
+ * that fails leaves the old file as it was and nothing behind. */
+#include "graph/limits.h"
+#include "graph/model_file.h"
+#include "runtime/safetensors.h"
+#include "support/example.h"
+#include "support/faults.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+
+/* ---- model.bin ---- */
+
+static void save(const weft_model *m, const char *path) {
+    weft_error error;
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+}
+
+TEST(a_model_loads_as_it_was_saved) {
+    faults f;
+    faults_init(&f);
+    weft_error error;
+    weft_model *m = example_model(&f.env);
+    CHECK_TEXT(weft_model_error(m)->text, "");
+    save(m, "a.bin");
+    save(m, "b.bin");
+    const fake_file *a = fake_get(&f, "a.bin"), *b = fake_get(&f, "b.bin");
+    NEED(a && b);
+    CHECK(a->is_synced && a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0);
+    weft_model *copy = weft_load("a.bin", &f.env, &error);
+    CHECK_SAYS(copy != NULL, "%s", error.text);
+    if (copy) {
+        char *before = weft_model_text(m), *after = weft_model_text(copy);
+        CHECK_TEXT(after, before);
+        free(before);
+        free(after);
+        for (const weft_graph *g = m->graphs, *h = copy->graphs; g && h; g = g->next, h = h->next)
+            CHECK(g->next_random == h->next_random && g->next_id == h->next_id);
+        save(copy, "b.bin");
+        b = fake_get(&f, "b.bin");
+        CHECK(a->bytes == b->bytes && memcmp(a->data, b->data, a->bytes) == 0);
+    }
+    weft_model_free(copy);
+    weft_model_free(m);
+    CHECK(f.live == 0 && f.handles == 0 && fake_count(&f) == 2);
+    faults_end(&f);
+}
+
+TEST(files_on_the_disk_are_replaced_whole) {
+    char folder[] = "/tmp/weft_files_XXXXXX", path[64], text[200];
+    weft_error error;
+    NEED(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/model.bin", folder);
+    weft_model *m = example_model(NULL), *copy;
+    save(m, path);
+    save(m, path);
+    copy = weft_load(path, NULL, &error);
+    CHECK_SAYS(copy != NULL, "%s", error.text);
+    weft_model_free(copy);
+    snprintf(text, sizeof text, "%s/no/model.bin", folder);
+    CHECK(weft_save(m, text, &error) == WEFT_IO);
+    CHECK_HOLDS(error.text, "cannot be written: No such file or directory");
+    CHECK(!weft_load(text, NULL, &error) && error.status == WEFT_IO);
+    CHECK(!weft_load(folder, NULL, &error));
+    CHECK_HOLDS(error.text, "cannot be opened: Is a directory");
+    unlink(path);
+    CHECK(mkfifo(path, 0600) == 0);
+    CHECK(!weft_load(path, NULL, &error));
+    CHECK_HOLDS(error.text, "not a regular file");
+    CHECK(weft_save(m, path, &error) == WEFT_IO);
+    CHECK_HOLDS(error.text, "cannot be renamed into place: not a regular file");
+    unlink(path);
+    CHECK(rmdir(folder) == 0); /* so nothing was left beside it */
+    weft_model_free(m);
+}
+
+TEST(what_cannot_be_saved_says_so) {
+    weft_error error;
+    weft_model *m = weft_model_new("bad name");
+    CHECK(weft_save(m, "x", &error) == WEFT_NAME);
+    CHECK_HOLDS(error.text, "model name");
+    CHECK(weft_save(NULL, "x", &error) == WEFT_ARGUMENT);
+    weft_model_free(m);
+}
+
+/* ---- model.bin: rules ---- */
+
+/* A change to the unpacked example; each must make loading fail. */
+#define CALL(g, c) (m->graphs[g]->calls[c])
+typedef Weft__Model model_message;
+static void version_2(model_message *m) {
+    m->version = 2;
+}
+static void bad_magic(model_message *m) {
+    m->magic++;
+}
+static void bad_name(model_message *m) {
+    m->name = "a b";
+}
+static void bad_batch(model_message *m) {
+    m->batch = -1;
+}
+static void same_variable(model_message *m) {
+    m->variables[1]->path = m->variables[0]->path;
+}
+static void variable_path(model_message *m) {
+    m->variables[0]->path = "a//x";
+}
+static void variable_kind_7(model_message *m) {
+    m->variables[0]->kind = (Weft__Variable__Kind)7;
+}
+static void variable_init_99(model_message *m) {
+    m->variables[0]->init = (Weft__Variable__Init)99;
+}
+static void variable_negative(model_message *m) {
+    m->variables[0]->shape[0] = -4;
+}
+static void variable_huge(model_message *m) {
+    m->variables[0]->shape[0] = INT64_MAX;
+}
+static void variable_dtype(model_message *m) {
+    m->variables[0]->dtype = (Weft__DType)-1;
+}
+static void same_graph(model_message *m) {
+    m->graphs[1]->name = m->graphs[0]->name;
+}
+static void forward(model_message *m) {
+    CALL(0, 1)->operand_call[0] = 9;
+}
+static void itself(model_message *m) {
+    CALL(0, 1)->operand_call[0] = 2;
+}
+static void beyond(model_message *m) {
+    CALL(0, 1)->operand_call[0] = UINT32_MAX;
+}
+static void no_result(model_message *m) {
+    CALL(0, 1)->operand_result[0] = 1;
+}
+static void counts_differ(model_message *m) {
+    CALL(0, 1)->n_operand_result = 0;
+}
+static void required_missing(model_message *m) {
+    CALL(0, 1)->operand_call[0] = 0;
+}
+static void no_operands(model_message *m) {
+    CALL(0, 1)->n_operand_call = CALL(0, 1)->n_operand_result = 0;
+}
+static void unknown_op(model_message *m) {
+    CALL(0, 1)->op = "explode";
+}
+static void compilers_op(model_message *m) {
+    CALL(0, 1)->op = "fused";
+}
+static void update_op(model_message *m) {
+    CALL(0, 1)->op = "adam_update";
+}
+static void bad_scope(model_message *m) {
+    CALL(0, 1)->scope = "a//b";
+}
+static void unknown_attribute(model_message *m) {
+    CALL(0, 0)->attributes[0]->name = "nome";
+}
+static void same_attribute(model_message *m) {
+    CALL(0, 0)->attributes[1] = CALL(0, 0)->attributes[0];
+}
+static void attribute_kind(model_message *m) {
+    CALL(0, 0)->attributes[0]->value_case = WEFT__ATTRIBUTE__VALUE_REAL;
+    CALL(0, 0)->attributes[0]->real = 1;
+}
+static void same_input(model_message *m) {
+    m->graphs[0]->calls[1] = m->graphs[0]->calls[0];
+}
+static void output_beyond(model_message *m) {
+    m->graphs[0]->outputs[0]->call = 100000;
+}
+static void output_name(model_message *m) {
+    m->graphs[0]->outputs[0]->name = "";
+}
+static void shape_conflict(model_message *m) {
+    m->variables[0]->shape[0] += 1;
+}
+static void parameter_twice(model_message *m) {
+    Weft__Graph *g = m->graphs[0];
+    for (size_t i = 0; i < g->n_calls; i++)
+        if (strcmp(g->calls[i]->op, "parameter") == 0) {
+            g->calls[1] = g->calls[i];
+            return;
+        }
+}
+#undef CALL
+
+static const struct {
+    void (*change)(Weft__Model *m);
+    const char *says;
+} broken_models[] = {
+    {version_2, "m.bin: version 2, this Weft"},
+    {bad_magic, "not a Weft model"},
+    {bad_name, "model name 'a b'"},
+    {bad_batch, "a batch of -1"},
+    {same_variable, "is listed twice"},
+    {variable_path, "m.bin: variable a//x: names of letters"},
+    {variable_kind_7, "kind 7 is neither parameter nor state"},
+    {variable_init_99, "an initializer that is not in the list"},
+    {variable_negative, "every axis at least 1"},
+    {variable_huge, "every axis at least 1"},
+    {variable_dtype, "f32, every axis"},
+    {same_graph, "there is a graph 'd_step' already"},
+    {forward, "m.bin: graph d_step: call 1: operand 0 is of call 8: only earlier ones"},
+    {itself, "operand 0 is of call 1: only earlier ones"},
+    {beyond, "only earlier ones"},
+    {no_result, "operand 0 is result 1 of call 0, which has 1"},
+    {counts_differ, "1 operand calls and 0 results"},
+    {required_missing, "call 1: cast: operand 0 is NULL"},
+    {no_operands, "call 1: cast: 0 operands"},
+    {unknown_op, "call 1: there is no op 'explode'"},
+    {compilers_op, "only the compiler makes these"},
+    {update_op, "only the compiler makes these"},
+    {bad_scope, "scope 'a//b' is no path"},
+    {unknown_attribute, "call 0: input has no attribute 'nome'"},
+    {same_attribute, "is given twice"},
+    {attribute_kind, "has a value of another kind"},
+    {same_input, "has an input 'image' already"},
+    {output_beyond, "output d_loss: result 0 of call 100000: there is none"},
+    {output_name, "output name ''"},
+    {shape_conflict, "graph d_step: call "},
+    {parameter_twice, "is read by an earlier call already"},
+};
+
+static void *arena_piece(void *a, size_t bytes) {
+    return arena_new(a, bytes);
+}
+
+static void arena_keep(void *a, void *memory) {
+    (void)a;
+    (void)memory;
+}
+
+TEST(each_rule_of_model_bin_has_its_message) {
+    faults f;
+    faults_init(&f);
+    weft_model *example = example_model(&f.env);
+    save(example, "m.bin");
+    const fake_file *file = fake_get(&f, "m.bin");
+    NEED(file != NULL);
+    for (size_t i = 0; i < sizeof broken_models / sizeof *broken_models; i++) {
+        weft_error error = {0};
+        arena a; /* what is changed points into the test, so nothing is freed piece by piece */
+        arena_init(&a, NULL);
+        ProtobufCAllocator allocator = {arena_piece, arena_keep, &a};
+        Weft__Model *m = weft__model__unpack(&allocator, file->bytes, (const uint8_t *)file->data);
+        NEED(m != NULL);
+        broken_models[i].change(m);
+        size_t bytes = weft__model__get_packed_size(m);
+        uint8_t *packed = test_memory(bytes);
+        weft__model__pack(m, packed);
+        faults g;
+        faults_init(&g);
+        fake_put(&g, "m.bin", packed, bytes);
+        weft_model *loaded = weft_load("m.bin", &g.env, &error);
+        CHECK_SAYS(!loaded && strstr(error.text, broken_models[i].says), "case %zu: \"%s\", wanted \"%s\"", i,
+                   loaded ? "no error" : error.text, broken_models[i].says);
+        CHECK(loaded || error.status == WEFT_FILE);
+        weft_model_free(loaded);
+        CHECK(g.live == 0 && g.handles == 0);
+        faults_end(&g);
+        free(packed);
+        arena_free(&a);
+    }
+    weft_model_free(example);
+    faults_end(&f);
+}
+
+TEST(every_truncation_of_model_bin_is_refused) {
+    faults f;
+    faults_init(&f);
+    weft_model *m = example_model(&f.env);
+    save(m, "m.bin");
+    weft_model_free(m);
+    const fake_file *whole = fake_get(&f, "m.bin");
+    NEED(whole != NULL);
+    for (size_t n = 0; n < whole->bytes; n += 1 + n / 64) {
+        weft_error error = {0};
+        fake_put(&f, "cut.bin", whole->data, n);
+        weft_model *cut = weft_load("cut.bin", &f.env, &error);
+        /* A cut between two fields is a smaller, whole message: it may load, with fewer graphs. */
+        CHECK_SAYS(cut || error.status == WEFT_FILE, "%zu bytes: %s", n, error.text);
+        weft_model_free(cut);
+        CHECK(f.live == 0 && f.handles == 0);
+    }
+    faults_end(&f);
+}
+
+TEST(unknown_fields_of_model_bin_are_refused) {
+    faults f;
+    weft_error error;
+    faults_init(&f);
+    weft_model *m = example_model(&f.env);
+    save(m, "m.bin");
+    weft_model_free(m);
+    const fake_file *file = fake_get(&f, "m.bin");
+    NEED(file != NULL);
+    char *longer = test_memory(file->bytes + 3);
+    memcpy(longer, file->data, file->bytes);
+    memcpy(longer + file->bytes, "\xf8\x01\x05", 3); /* field 31, the number 5 */
+    fake_put(&f, "m.bin", longer, file->bytes + 3);
+    CHECK(!weft_load("m.bin", &f.env, &error));
+    CHECK_HOLDS(error.text, "a field that this version does not know");
+    free(longer);
+    faults_end(&f);
+}
+
+/* ---- failures ---- */
+
+static weft_model *saved; /* what save_again writes */
+
+static weft_status save_again(faults *f, weft_error *error) {
+    (void)f;
+    return weft_save(saved, "m.bin", error);
+}
+
+static weft_status load_again(faults *f, weft_error *error) {
+    weft_model *m = weft_load("m.bin", &f->env, error);
+    weft_model_free(m);
+    return m ? WEFT_OK : error->status;
+}
+
+/* Whatever failed, under its name is the old file or the whole new one (here the same). */
+static void model_is_intact(faults *f) {
+    weft_error error;
+    weft_model *m = weft_load("m.bin", &f->env, &error);
+    CHECK_SAYS(m != NULL, "%s", error.text);
+    weft_model_free(m);
+}
+
+TEST(saving_and_loading_a_model_survive_any_failure) {
+    faults f;
+    faults_init(&f);
+    saved = example_model(&f.env);
+    save(saved, "m.bin");
+    faults_inject(&f, true, save_again, model_is_intact);
+    faults_inject(&f, false, save_again, model_is_intact);
+    faults_inject(&f, true, load_again, NULL);
+    faults_inject(&f, false, load_again, NULL);
+    weft_model_free(saved);
+    faults_end(&f);
+}
+
+/* A failed write is cleaned up, unless removing fails too. */
+TEST(a_full_disk_leaves_the_old_file_alone) {
+    faults f;
+    weft_error error;
+    faults_init(&f);
+    weft_model *m = example_model(&f.env);
+    fake_put(&f, "m.bin", "old", 3);
+    for (long n = 1; n <= 5; n++) { /* open, write, sync, close, rename */
+        faults_arm(&f, 0, n, false);
+        CHECK(weft_save(m, "m.bin", &error) == WEFT_IO);
+        CHECK_HOLDS(error.text, "m.bin: cannot be ");
+        const fake_file *old = fake_get(&f, "m.bin");
+        CHECK(old && old->bytes == 3 && fake_count(&f) == 1 && f.handles == 0);
+    }
+    weft_model_free(m);
+    faults_end(&f);
+}
+
+SUITE("model files", {T(a_model_loads_as_it_was_saved),
+                T(files_on_the_disk_are_replaced_whole),
+                T(what_cannot_be_saved_says_so),
+                T(each_rule_of_model_bin_has_its_message),
+                T(every_truncation_of_model_bin_is_refused),
+                T(unknown_fields_of_model_bin_are_refused),
+                T(saving_and_loading_a_model_survive_any_failure),
+                T(a_full_disk_leaves_the_old_file_alone)})
