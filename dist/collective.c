@@ -6,7 +6,8 @@
 const char *weft_collective_name(weft_collective_kind kind) {
     switch (kind) {
 #define X(name, number, text)                                                                                \
-    case WEFT_##name: return text;
+    case WEFT_##name:                                                                                        \
+        return text;
         WEFT_COLLECTIVE_LIST(X)
 #undef X
     }
@@ -49,20 +50,24 @@ static weft_status check_counts(const weft_collective *c, int world, weft_error 
     for (int r = 0; r < world; r++)
         if (!size_add(&sum, sum, c->counts[r])) sum = SIZE_MAX;
     if (sum == c->count) return WEFT_OK;
-    return error_set(error, WEFT_ARGUMENT, "%s: counts of %d ranks add up to %zu elements, the buffer has %zu",
+    return error_set(error, WEFT_ARGUMENT,
+                     "%s: counts of %d ranks add up to %zu elements, the buffer has %zu",
                      weft_collective_name(c->kind), world, sum, c->count);
 }
 
 static weft_status check_sum(const weft_collective *c, int world, weft_error *error) {
     const char *what = weft_collective_name(c->kind);
     if (c->dtype != WEFT_F32 && c->dtype != WEFT_F64 && c->dtype != WEFT_BF16)
-        return error_set(error, WEFT_TYPE, "%s: sums are of f32, f64 or bf16, not %s", what, dtype_name(c->dtype));
+        return error_set(error, WEFT_TYPE, "%s: sums are of f32, f64 or bf16, not %s", what,
+                         dtype_name(c->dtype));
     size_t need = weft_collective_scratch(c->kind, c->dtype, c->wire, c->count, world);
     if (need && (!c->scratch || c->scratch_bytes < need))
-        return error_set(error, WEFT_ARGUMENT, "%s: %zu elements among %d ranks need %zu bytes of scratch, got %zu",
-                         what, c->count, world, need, c->scratch ? c->scratch_bytes : 0);
+        return error_set(error, WEFT_ARGUMENT,
+                         "%s: %zu elements among %d ranks need %zu bytes of scratch, got %zu", what, c->count,
+                         world, need, c->scratch ? c->scratch_bytes : 0);
     if ((uintptr_t)c->scratch % MEM_ALIGN)
-        return error_set(error, WEFT_ARGUMENT, "%s: scratch must lie at a multiple of %d bytes", what, MEM_ALIGN);
+        return error_set(error, WEFT_ARGUMENT, "%s: scratch must lie at a multiple of %d bytes", what,
+                         MEM_ALIGN);
     return WEFT_OK;
 }
 
@@ -71,13 +76,16 @@ weft_status collective_check(const weft_collective *c, int world, weft_error *er
     if (*what == '?') return error_set(error, WEFT_ARGUMENT, "%d is not a kind of collective", (int)c->kind);
     if (c->kind == WEFT_BARRIER) return WEFT_OK;
     size_t bytes;
-    if ((unsigned)c->dtype >= WEFT_DTYPES) return error_set(error, WEFT_TYPE, "%s: no such element type", what);
+    if ((unsigned)c->dtype >= WEFT_DTYPES)
+        return error_set(error, WEFT_TYPE, "%s: no such element type", what);
     if (!size_mul(&bytes, c->count, dtype_bytes(c->dtype)) || (c->count && !c->buffer))
-        return error_set(error, WEFT_ARGUMENT, "%s: %zu elements, but no buffer that holds them", what, c->count);
+        return error_set(error, WEFT_ARGUMENT, "%s: %zu elements, but no buffer that holds them", what,
+                         c->count);
     if ((c->kind == WEFT_REDUCE || c->kind == WEFT_BROADCAST) && (c->root < 0 || c->root >= world))
         return error_set(error, WEFT_ARGUMENT, "%s: root %d is not one of %d ranks", what, c->root, world);
     if (c->wire && (c->wire != WEFT_BF16 || c->dtype != WEFT_F32 || !collective_is_sum(c->kind)))
-        return error_set(error, WEFT_TYPE, "%s: only sums of f32 can travel as another type, and that is bf16", what);
+        return error_set(error, WEFT_TYPE,
+                         "%s: only sums of f32 can travel as another type, and that is bf16", what);
     if (c->counts && (c->kind == WEFT_REDUCE_SCATTER || c->kind == WEFT_ALL_GATHER)) {
         weft_status status = check_counts(c, world, error);
         if (status) return status;
@@ -86,7 +94,8 @@ weft_status collective_check(const weft_collective *c, int world, weft_error *er
 }
 
 /* Others' contributions to a slice, one slot a rank; with a wire type also what is sent, converted. */
-size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count, int world) {
+size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count,
+                               int world) {
     if (!collective_is_sum(kind) || world < 2 || count == 0) return 0;
     size_t w = (size_t)world, round = count < ROUND_ELEMENTS ? count : ROUND_ELEMENTS;
     size_t slots = (round / w + 1) * w;
@@ -154,6 +163,8 @@ static void fill_window(const cut *k, range window, range *work, range *dest) {
 }
 
 void cut_round(const cut *k, size_t round, range *work, range *dest) {
-    if (k->by_range) fill_ranges(k, round, work, dest);
-    else fill_window(k, range_piece((range){0, k->c->count}, round * k->step, k->step), work, dest);
+    if (k->by_range)
+        fill_ranges(k, round, work, dest);
+    else
+        fill_window(k, range_piece((range){0, k->c->count}, round * k->step, k->step), work, dest);
 }

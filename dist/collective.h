@@ -34,9 +34,10 @@ typedef struct cut {
     const weft_collective *c;
     int world;
     size_t rounds;
-    size_t step;     /* elements a round: of the buffer, or of each rank's range if by_range */
-    bool by_range;   /* a round takes a piece of every rank's range; else a window of the buffer */
-    bool is_relayed; /* a broadcast whose ranks pass on a slice each: the root sends the buffer once, not world times */
+    size_t step;   /* elements a round: of the buffer, or of each rank's range if by_range */
+    bool by_range; /* a round takes a piece of every rank's range; else a window of the buffer */
+    bool
+        is_relayed; /* a broadcast whose ranks pass on a slice each: the root sends the buffer once, not world times */
 } cut;
 cut cut_of(const weft_collective *c, int world);
 /* Fills work[world] and dest[world] for one round. */

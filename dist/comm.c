@@ -2,7 +2,8 @@
 #include "dist/collective.h"
 
 weft_status weft_comm_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket, weft_error *error) {
-    if (!comm || !c || !ticket) return error_set(error, WEFT_ARGUMENT, "weft_comm_start: an argument is NULL");
+    if (!comm || !c || !ticket)
+        return error_set(error, WEFT_ARGUMENT, "weft_comm_start: an argument is NULL");
     weft_status status = collective_check(c, comm->world, error);
     return status ? status : comm->calls->start(comm, c, ticket, error);
 }
@@ -24,15 +25,18 @@ weft_status weft_comm_run(weft_comm *comm, const weft_collective *c, weft_error 
 }
 
 weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error) {
-    if (!world || !group || (n && !ranks)) return error_set(error, WEFT_ARGUMENT, "weft_comm_group: an argument is NULL");
+    if (!world || !group || (n && !ranks))
+        return error_set(error, WEFT_ARGUMENT, "weft_comm_group: an argument is NULL");
     *group = NULL;
     if (n < 1 || n > world->world)
         return error_set(error, WEFT_ARGUMENT, "a group of %d ranks in a world of %d", n, world->world);
     for (int i = 0; i < n; i++) {
         if (ranks[i] < 0 || ranks[i] >= world->world)
-            return error_set(error, WEFT_ARGUMENT, "a group names rank %d, the world has %d", ranks[i], world->world);
+            return error_set(error, WEFT_ARGUMENT, "a group names rank %d, the world has %d", ranks[i],
+                             world->world);
         for (int k = 0; k < i; k++)
-            if (ranks[k] == ranks[i]) return error_set(error, WEFT_ARGUMENT, "a group names rank %d twice", ranks[i]);
+            if (ranks[k] == ranks[i])
+                return error_set(error, WEFT_ARGUMENT, "a group names rank %d twice", ranks[i]);
     }
     return world->calls->group(world, ranks, n, group, error);
 }

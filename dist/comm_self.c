@@ -14,7 +14,8 @@ static weft_status self_failed(const self_comm *s, weft_error *error) {
 }
 
 /* The sum of one contribution is that contribution, whatever the kind and root. */
-static weft_status self_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket, weft_error *error) {
+static weft_status self_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
+                              weft_error *error) {
     self_comm *s = (self_comm *)comm;
     (void)c;
     *ticket = ++s->started;
@@ -32,7 +33,8 @@ static weft_status self_wait(weft_comm *comm, uint64_t ticket, weft_error *error
     return self_failed((self_comm *)comm, error);
 }
 
-static weft_status self_group(weft_comm *comm, const int *ranks, int n, weft_comm **group, weft_error *error) {
+static weft_status self_group(weft_comm *comm, const int *ranks, int n, weft_comm **group,
+                              weft_error *error) {
     const self_comm *s = (self_comm *)comm;
     (void)ranks, (void)n;
     *group = weft_comm_self(&(weft_comm_options){.env = &s->env}, error);
@@ -40,7 +42,8 @@ static weft_status self_group(weft_comm *comm, const int *ranks, int n, weft_com
 }
 
 static void self_abort(weft_comm *comm, const char *reason) {
-    error_set(&((self_comm *)comm)->failure, WEFT_PEER, "rank 0 was aborted: %s", reason ? reason : "no reason given");
+    error_set(&((self_comm *)comm)->failure, WEFT_PEER, "rank 0 was aborted: %s",
+              reason ? reason : "no reason given");
 }
 
 static void self_free(weft_comm *comm) {

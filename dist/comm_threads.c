@@ -67,7 +67,8 @@ static weft_status threads_open(transport *t, weft_error *error) {
     return WEFT_OK;
 }
 
-static weft_status threads_send(transport *t, int to, int tag, const void *from, size_t bytes, weft_error *error) {
+static weft_status threads_send(transport *t, int to, int tag, const void *from, size_t bytes,
+                                weft_error *error) {
     thread_world *w = rank_of(t)->world;
     pthread_mutex_lock(&w->lock);
     notice *n = notice_of(w, t->rank, to);
@@ -78,7 +79,8 @@ static weft_status threads_send(transport *t, int to, int tag, const void *from,
     return is_free ? WEFT_OK : error_set(error, WEFT_INTERNAL, "two messages to rank %d at once", to);
 }
 
-static weft_status threads_receive(transport *t, int from, int tag, void *into, size_t bytes, weft_error *error) {
+static weft_status threads_receive(transport *t, int from, int tag, void *into, size_t bytes,
+                                   weft_error *error) {
     want *w = &rank_of(t)->wants[from];
     if (w->is_open) return error_set(error, WEFT_INTERNAL, "two messages from rank %d at once", from);
     *w = (want){true, tag, into, bytes};
@@ -92,8 +94,8 @@ static weft_status take(thread_rank *r, int from, weft_error *error) {
     notice *n = notice_of(w, from, r->t.rank);
     if (!wanted->is_open || n->state != NOTICE_WAITS) return WEFT_OK;
     if (n->tag != wanted->tag || n->bytes != wanted->bytes)
-        return error_set(error, WEFT_INTERNAL, "rank %d sent %zu bytes (tag %d), %zu (tag %d) were expected", from,
-                         n->bytes, n->tag, wanted->bytes, wanted->tag);
+        return error_set(error, WEFT_INTERNAL, "rank %d sent %zu bytes (tag %d), %zu (tag %d) were expected",
+                         from, n->bytes, n->tag, wanted->bytes, wanted->tag);
     n->state = NOTICE_IS_COPIED;
     pthread_mutex_unlock(&w->lock);
     memcpy(wanted->into, n->data, n->bytes);
@@ -236,7 +238,8 @@ static thread_world *world_new(int n, const weft_env *env) {
     return NULL;
 }
 
-weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms, weft_error *error) {
+weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms,
+                              weft_error *error) {
     if (!comms || world < 1 || world > 256)
         return error_set(error, WEFT_ARGUMENT, "weft_comm_threads: %d ranks; 1 to 256 can be threads", world);
     thread_world *w = world_new(world, options ? options->env : NULL);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SPINS = 64 }; /* looks for progress before the first nap: most meetings take microseconds */
+enum { SPINS = 64 };       /* looks for progress before the first nap: most meetings take microseconds */
 #define IDLE_SECONDS  2e-3 /* an idle lane still answers heartbeats and takes messages in */
 #define CLOSE_SECONDS 10.0 /* MPI_Finalize was seen to hang */
 
@@ -32,8 +32,8 @@ static void wait_changed(engine *e, double seconds) {
 /* ---- the engine's thread ---- */
 
 static weft_status fail_with(engine *e, const lane_op *op, int rank, weft_error *error) {
-    return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s", (unsigned long long)op->c.order,
-                     SHOW(op->name), rank, e->peers[rank].reason);
+    return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s",
+                     (unsigned long long)op->c.order, SHOW(op->name), rank, e->peers[rank].reason);
 }
 
 static weft_status check_alive(engine *e, const lane_op *op, weft_error *error) {
@@ -51,7 +51,8 @@ static weft_status check_alive(engine *e, const lane_op *op, weft_error *error) 
 }
 
 weft_status engine_until(engine *e, const lane_op *op,
-                         weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready, weft_error *error),
+                         weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready,
+                                                 weft_error *error),
                          weft_error *error) {
     uint64_t begin = engine_now(), limit = begin + (uint64_t)(e->options.deadline_seconds * 1e9);
     for (int spins = 0;; spins++) {
@@ -62,8 +63,10 @@ weft_status engine_until(engine *e, const lane_op *op,
         status = check_alive(e, op, error);
         if (status) return status;
         if (engine_now() > limit) return watch_stalled(e, op, e->options.deadline_seconds, error);
-        if (spins < SPINS) sched_yield();
-        else e->t->calls->nap(e->t, e->options.nap_seconds);
+        if (spins < SPINS)
+            sched_yield();
+        else
+            e->t->calls->nap(e->t, e->options.nap_seconds);
     }
 }
 
@@ -73,7 +76,8 @@ static weft_status run_op(engine *e, lane_op *op, weft_error *error) {
     op->met_ns = engine_now();
     if (!status) status = move_collective(e, op, error);
     if (!status && e->options.event) {
-        weft_comm_event event = {&op->c, op->group->name, op->started_ns, op->began_ns, op->met_ns, engine_now()};
+        weft_comm_event event = {&op->c,       op->group->name, op->started_ns,
+                                 op->began_ns, op->met_ns,      engine_now()};
         e->options.event(e->options.event_context, &event);
     }
     return status;
@@ -112,8 +116,10 @@ static void work_off(engine *e) {
         if (!op) continue;
         weft_status status = run_op(e, op, &error);
         pthread_mutex_lock(&e->lock);
-        if (status) fail_locked(e, &error);
-        else e->finished++;
+        if (status)
+            fail_locked(e, &error);
+        else
+            e->finished++;
         pthread_cond_broadcast(&e->changed);
         pthread_mutex_unlock(&e->lock);
     }
@@ -196,7 +202,8 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c) {
     e->issued++;
 }
 
-static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket, weft_error *error) {
+static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
+                                weft_error *error) {
     engine *e = engine_of(comm);
     uint64_t since = engine_now(), at = 0;
     weft_status status = WEFT_OK;
@@ -204,8 +211,10 @@ static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint6
     while (!e->failure.status && e->issued - e->finished >= QUEUE && !status) {
         if (e->finished != at) since = engine_now();
         at = e->finished;
-        if (wait_too_long(e, since)) status = fail_silent(e, error);
-        else wait_changed(e, 1);
+        if (wait_too_long(e, since))
+            status = fail_silent(e, error);
+        else
+            wait_changed(e, 1);
     }
     if (!status && e->failure.status) status = failed(e, error);
     if (!status) {
@@ -235,9 +244,12 @@ static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *err
     while (e->finished < ticket && !status) {
         if (e->finished != at) since = engine_now();
         at = e->finished;
-        if (e->failure.status) status = failed(e, error);
-        else if (wait_too_long(e, since)) status = fail_silent(e, error);
-        else wait_changed(e, 1);
+        if (e->failure.status)
+            status = failed(e, error);
+        else if (wait_too_long(e, since))
+            status = fail_silent(e, error);
+        else
+            wait_changed(e, 1);
     }
     pthread_mutex_unlock(&e->lock);
     return status;
@@ -275,7 +287,8 @@ static weft_comm *handle_new(engine *e, engine_group *g, weft_error *error) {
     }
     h->e = e;
     h->group = g;
-    h->comm = (weft_comm){&engine_calls, e->t->calls->kind, g->own, g->n, e->t->local_rank, e->t->local_world};
+    h->comm =
+        (weft_comm){&engine_calls, e->t->calls->kind, g->own, g->n, e->t->local_rank, e->t->local_world};
     return &h->comm;
 }
 
@@ -310,7 +323,8 @@ static size_t list_ranks(char list[NAME_BYTES], const int *ranks, int n) {
     int length = snprintf(list, NAME_BYTES, "group of");
     for (int i = 0; i < n; i++) {
         hash = hash * 1000003u + (size_t)ranks[i] + 1;
-        if (length < NAME_BYTES) length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
+        if (length < NAME_BYTES)
+            length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
     }
     return hash;
 }
@@ -318,7 +332,8 @@ static size_t list_ranks(char list[NAME_BYTES], const int *ranks, int n) {
 /* Registered before the barrier that all ranks pass: so whoever is through may talk to the group (E3 holds, and no
  * message meets a rank that does not know the group). The list of ranks travels as
  * the barrier's name and, hashed, as its number of elements. */
-static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, weft_comm **group, weft_error *error) {
+static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, weft_comm **group,
+                                     weft_error *error) {
     engine *e = engine_of(comm);
     if (((engine_handle *)comm)->group->id)
         return error_set(error, WEFT_ARGUMENT, "groups are made from the world, not from another group");

@@ -27,10 +27,10 @@ typedef struct engine_group {
     struct engine_group *next;
     uint32_t id; /* 0: the world */
     char name[24];
-    int n, own;         /* ranks; this rank's place */
-    int *ranks;         /* in the world */
-    uint64_t sequence;  /* of the newest started */
-    arrival *arrivals;  /* [n][ARRIVALS] */
+    int n, own;        /* ranks; this rank's place */
+    int *ranks;        /* in the world */
+    uint64_t sequence; /* of the newest started */
+    arrival *arrivals; /* [n][ARRIVALS] */
 } engine_group;
 
 /* A started collective. */
@@ -93,7 +93,8 @@ weft_status move_collective(engine *e, lane_op *op, weft_error *error);
 
 /* engine.c: pumps until `is_ready` says so; fails at the deadline, on abort, when a member has given up. */
 weft_status engine_until(engine *e, const lane_op *op,
-                         weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready, weft_error *error),
+                         weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready,
+                                                 weft_error *error),
                          weft_error *error);
 
 #endif

@@ -106,7 +106,8 @@ static weft_status receive_results(mover *m, int tag, weft_error *error) {
         int from = other(m, m->g->n - i);
         range r = range_common(m->work[from], m->dest[m->g->own]);
         if (m->cut.is_relayed && m->g->own == m->c->root) r.end = r.begin;
-        status = get(m, from, tag, m->has_wire ? m->slots + got * m->width : place(m, r.begin), length(r), error);
+        status =
+            get(m, from, tag, m->has_wire ? m->slots + got * m->width : place(m, r.begin), length(r), error);
         got += length(r);
     }
     return status;
@@ -145,7 +146,8 @@ weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
     m.has_wire = c->wire == WEFT_BF16;
     m.width = m.has_wire ? sizeof(uint16_t) : dtype_bytes(c->dtype);
     m.slots = c->scratch;
-    m.send = m.has_wire ? m.slots + weft_collective_scratch(c->kind, c->dtype, c->wire, c->count, m.g->n) / 2 : NULL;
+    m.send = m.has_wire ? m.slots + weft_collective_scratch(c->kind, c->dtype, c->wire, c->count, m.g->n) / 2
+                        : NULL;
     weft_status status = WEFT_OK;
     for (size_t round = 0; !status && round < m.cut.rounds; round++) {
         cut_round(&m.cut, round, m.work, m.dest);

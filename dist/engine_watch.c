@@ -91,11 +91,12 @@ static bool facts_differ(pair *d, const facts *a, const facts *b) {
 
 static weft_status fail_differ(engine *e, const lane_op *op, int from, const facts *theirs, const pair *d,
                                weft_error *error) {
-    return error_set(error, WEFT_PEER,
-                     "ranks disagree on collective %llu of %s: rank %d is at %s, rank %d at %s; the first difference "
-                     "is the %s: %s on rank %d, %s on rank %d",
-                     (unsigned long long)op->sequence, op->group->name, e->t->rank, title_of(&op->facts).text, from,
-                     title_of(theirs).text, d->what, d->mine, e->t->rank, d->theirs, from);
+    return error_set(
+        error, WEFT_PEER,
+        "ranks disagree on collective %llu of %s: rank %d is at %s, rank %d at %s; the first difference "
+        "is the %s: %s on rank %d, %s on rank %d",
+        (unsigned long long)op->sequence, op->group->name, e->t->rank, title_of(&op->facts).text, from,
+        title_of(theirs).text, d->what, d->mine, e->t->rank, d->theirs, from);
 }
 
 static const arrival *arrival_of(const lane_op *op, int member) {
@@ -110,7 +111,8 @@ weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft
         if (i == g->own) continue;
         const arrival *a = arrival_of(op, i);
         pair d;
-        if (a && facts_differ(&d, &op->facts, &a->facts)) return fail_differ(e, op, g->ranks[i], &a->facts, &d, error);
+        if (a && facts_differ(&d, &op->facts, &a->facts))
+            return fail_differ(e, op, g->ranks[i], &a->facts, &d, error);
         if (!a) *are_all_here = false;
     }
     return WEFT_OK;
@@ -121,14 +123,19 @@ weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft
 static void tell_peer(const engine *e, const lane_op *op, int member, text *t) {
     const peer *p = &e->peers[op->group->ranks[member]];
     text_add(t, "; rank %d ", op->group->ranks[member]);
-    if (arrival_of(op, member)) text_add(t, "has entered");
+    if (arrival_of(op, member))
+        text_add(t, "has entered");
     else if (p->has_entered)
-        text_add(t, "HAS NOT ENTERED, last entered %s #%llu%s%s%s", p->last_kind, (unsigned long long)p->last_order,
-                 *p->last_name ? " (" : "", *p->last_name ? SHOW(p->last_name) : "", *p->last_name ? ")" : "");
-    else text_add(t, "HAS NOT ENTERED, nor any before");
+        text_add(t, "HAS NOT ENTERED, last entered %s #%llu%s%s%s", p->last_kind,
+                 (unsigned long long)p->last_order, *p->last_name ? " (" : "",
+                 *p->last_name ? SHOW(p->last_name) : "", *p->last_name ? ")" : "");
+    else
+        text_add(t, "HAS NOT ENTERED, nor any before");
     if (*p->place) text_add(t, ", at \"%s\"", SHOW(p->place));
-    if (p->heard_ns) text_add(t, ", heard %.1f s ago", (double)(engine_now() - p->heard_ns) * 1e-9);
-    else text_add(t, ", never heard");
+    if (p->heard_ns)
+        text_add(t, ", heard %.1f s ago", (double)(engine_now() - p->heard_ns) * 1e-9);
+    else
+        text_add(t, ", never heard");
 }
 
 weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_error *error) {
@@ -143,9 +150,10 @@ weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_err
             tell_peer(e, op, i, &t);
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
-    weft_status status = error_set(error, WEFT_PEER, "%s of %s on rank %d: not finished after %.1f s, %d of %d ranks missing%s",
-                                   title_of(&op->facts).text, op->group->name, e->t->rank, seconds, missing, op->group->n,
-                                   t.data ? t.data : "");
+    weft_status status = error_set(error, WEFT_PEER,
+                                   "%s of %s on rank %d: not finished after %.1f s, %d of %d ranks missing%s",
+                                   title_of(&op->facts).text, op->group->name, e->t->rank, seconds, missing,
+                                   op->group->n, t.data ? t.data : "");
     free(text_take(&t));
     return status;
 }
@@ -161,7 +169,8 @@ static void tell_entered(engine *e, lane_op *op) {
     m.sequence = op->sequence;
     m.facts = op->facts;
     for (; op->told < op->group->n; op->told++)
-        if (op->told != op->group->own && !e->t->calls->control_send(e->t, op->group->ranks[op->told], &m)) return;
+        if (op->told != op->group->own && !e->t->calls->control_send(e->t, op->group->ranks[op->told], &m))
+            return;
 }
 
 /* The active collective and those behind it, in order, so that a member never gets a later one first. */
@@ -203,7 +212,8 @@ void watch_tell_failure(engine *e, const char *reason) {
     copy_text(m.text, reason, sizeof m.text);
     /* As good as it goes: a peer that takes no messages will find out by its deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
-        while (i != e->t->rank && !e->t->calls->control_send(e->t, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
+        while (i != e->t->rank && !e->t->calls->control_send(e->t, i, &m) && tries++ < 100)
+            e->t->calls->nap(e->t, 1e-3);
 }
 
 /* ---- reading ---- */

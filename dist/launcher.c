@@ -13,7 +13,8 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mpi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     /* PMIx tells the size to its library only; under srun --mpi=pmix Slurm does. */
     {"mpi", "PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
@@ -30,13 +31,15 @@ static const char *lookup(char *const *environment, const char *name) {
 }
 
 /* A number in [low, high], or *into as it was when there is none of that name. */
-static weft_status number(char *const *environment, const char *name, int low, int high, int *into, weft_error *error) {
+static weft_status number(char *const *environment, const char *name, int low, int high, int *into,
+                          weft_error *error) {
     const char *value = lookup(environment, name);
     if (!value) return WEFT_OK;
     char *end;
     long n = strtol(value, &end, 10);
     if (end == value || *end || n < low || n > high)
-        return error_set(error, WEFT_ARGUMENT, "%s is '%s', not a number from %d to %d", name, SHOW(value), low, high);
+        return error_set(error, WEFT_ARGUMENT, "%s is '%s', not a number from %d to %d", name, SHOW(value),
+                         low, high);
     *into = (int)n;
     return WEFT_OK;
 }
@@ -60,7 +63,8 @@ static bool is_batch_script(const row *r, char *const *environment) {
     return strncmp(r->rank, "SLURM_", 6) == 0 && (!step || strcmp(step, "4294967291") == 0);
 }
 
-weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch, weft_error *error) {
+weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch,
+                             weft_error *error) {
     bool is_auto = !launcher || strcmp(launcher, "auto") == 0, is_known = is_auto;
     if (!launch) return error_set(error, WEFT_ARGUMENT, "weft_launch_read: launch is NULL");
     *launch = (weft_launch){.launcher = "none", .world = 1};
@@ -74,8 +78,10 @@ weft_status weft_launch_read(const char *launcher, char *const *environment, wef
     }
     if (is_auto) return WEFT_OK;
     if (!is_known)
-        return error_set(error, WEFT_ARGUMENT, "launcher '%s': there are auto, mpi, slurm and env", SHOW(launcher));
-    return error_set(error, WEFT_NAME, "launcher %s: its variables are not in the environment (looked for %s)", launcher,
+        return error_set(error, WEFT_ARGUMENT, "launcher '%s': there are auto, mpi, slurm and env",
+                         SHOW(launcher));
+    return error_set(error, WEFT_NAME,
+                     "launcher %s: its variables are not in the environment (looked for %s)", launcher,
                      strcmp(launcher, "mpi") == 0     ? "OMPI_COMM_WORLD_RANK, PMI_RANK, PMIX_RANK"
                      : strcmp(launcher, "slurm") == 0 ? "SLURM_PROCID, SLURM_NTASKS"
                                                       : "RANK, WORLD_SIZE");

@@ -27,6 +27,18 @@ void f32_from_bf16(float *restrict to, const uint16_t *restrict from, size_t cou
     }
 }
 
+/* As if it had been bf16 in between; to may be from. */
+static void round_to_bf16(float *to, const float *from, size_t count) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1);
+        bits = ((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : rounded) & 0xffff0000u;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
 /* out may be a. */
 static void add_f32(float *out, const float *a, const float *b, size_t count) {
 #pragma omp simd
@@ -60,10 +72,9 @@ static const void *leaf(adder *a, int r, const char *into, size_t at, size_t n) 
     if (a->is_f64) return is_own ? (const double *)into + at : (const double *)s->slots + element;
     if (s->dtype == WEFT_F32 && s->wire != WEFT_BF16)
         return is_own ? (const float *)into + at : (const float *)s->slots + element;
-    if (is_own && s->dtype == WEFT_F32) { /* rounded as if it had travelled: any rank may be the one who adds */
-        uint16_t rounded[BLOCK];
-        bf16_from_f32(rounded, (const float *)into + at, n);
-        f32_from_bf16(room, rounded, n);
+    if (is_own &&
+        s->dtype == WEFT_F32) { /* rounded as if it had travelled: any rank may be the one who adds */
+        round_to_bf16(room, (const float *)into + at, n);
     } else {
         f32_from_bf16(room, is_own ? (const uint16_t *)into + at : (const uint16_t *)s->slots + element, n);
     }
@@ -73,21 +84,23 @@ static const void *leaf(adder *a, int r, const char *into, size_t at, size_t n) 
 static void join_top_two(adder *a, size_t n) {
     partial *left = &a->stack[a->top - 2], *right = &a->stack[a->top - 1];
     void *room = a->room[a->top - 2];
-    if (a->is_f64) add_f64(room, left->at, right->at, n);
-    else add_f32(room, left->at, right->at, n);
+    if (a->is_f64)
+        add_f64(room, left->at, right->at, n);
+    else
+        add_f32(room, left->at, right->at, n);
     *left = (partial){room, left->leaves + right->leaves};
     a->top--;
 }
 
 static void store(const ordered_sum *s, char *into, const void *sum, size_t at, size_t n) {
-    uint16_t rounded[BLOCK];
-    if (s->dtype == WEFT_F64) memmove((double *)into + at, sum, n * sizeof(double));
-    else if (s->dtype == WEFT_BF16) bf16_from_f32((uint16_t *)into + at, sum, n);
-    else if (s->wire != WEFT_BF16) memmove((float *)into + at, sum, n * sizeof(float));
-    else {
-        bf16_from_f32(rounded, sum, n);
-        f32_from_bf16((float *)into + at, rounded, n);
-    }
+    if (s->dtype == WEFT_F64)
+        memmove((double *)into + at, sum, n * sizeof(double));
+    else if (s->dtype == WEFT_BF16)
+        bf16_from_f32((uint16_t *)into + at, sum, n);
+    else if (s->wire == WEFT_BF16)
+        round_to_bf16((float *)into + at, sum, n);
+    else
+        memmove((float *)into + at, sum, n * sizeof(float));
 }
 
 void ordered_add(const ordered_sum *s, void *into, size_t count) {

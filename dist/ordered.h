@@ -8,7 +8,8 @@
  * another, in the type they travelled in; contribution `own` lies in `into`, in the buffer's type. */
 typedef struct ordered_sum {
     weft_dtype dtype; /* of the buffer: f32, f64, bf16 */
-    weft_dtype wire;  /* of the slots: dtype, or bf16 for f32: then own is rounded to it too, and so is the sum */
+    weft_dtype
+        wire; /* of the slots: dtype, or bf16 for f32: then own is rounded to it too, and so is the sum */
     int world, own;
     const void *slots; /* slot `own` is not read */
     size_t slot;

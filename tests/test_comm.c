@@ -29,12 +29,15 @@ static void *rank_main(void *context) {
     return NULL;
 }
 
-static void world_run(int world, double deadline, size_t count, void (*body)(rank_run *r), rank_run ranks[MOST]) {
+static void world_run(int world, double deadline, size_t count, void (*body)(rank_run *r),
+                      rank_run ranks[MOST]) {
     weft_comm *comms[MOST] = {0};
     weft_error error = {0};
     weft_comm_options options = {.deadline_seconds = deadline};
-    if (world == 1) comms[0] = weft_comm_self(NULL, &error);
-    else weft_comm_threads(world, &options, comms, &error);
+    if (world == 1)
+        comms[0] = weft_comm_self(NULL, &error);
+    else
+        weft_comm_threads(world, &options, comms, &error);
     memset(ranks, 0, MOST * sizeof *ranks);
     NEED(comms[0] != NULL);
     for (int i = 0; i < world; i++) {
@@ -85,8 +88,10 @@ static void sum_of_pairs(rank_run *r) {
     _Alignas(64) char scratch[4096];
     weft_error error = {0};
     int first = 2 * r->comm->rank;
-    for (size_t i = 0; i < 500; i++) x[i] = comm_contribution(5, first, i) + comm_contribution(5, first + 1, i);
-    weft_collective c = {WEFT_ALL_REDUCE, .buffer = x, .count = 500, .scratch = scratch, .scratch_bytes = sizeof scratch};
+    for (size_t i = 0; i < 500; i++)
+        x[i] = comm_contribution(5, first, i) + comm_contribution(5, first + 1, i);
+    weft_collective c = {WEFT_ALL_REDUCE, .buffer = x, .count = 500, .scratch = scratch,
+                         .scratch_bytes = sizeof scratch};
     if (weft_comm_run(r->comm, &c, &error)) keep(r, error.text);
     for (size_t i = 0; i < 500; i++)
         if (x[i] != comm_expected(5, 4, i, false)) keep(r, "not the bits of four ranks");
@@ -105,7 +110,8 @@ static void sum_f64_and_bf16(rank_run *r) {
     weft_error error = {0};
     char *scratch = test_memory(4096);
     for (int i = 0; i < N; i++) wide[i] = 1e-17 + i, narrow[i] = 0x3f80; /* 1.0 */
-    weft_collective c = {WEFT_ALL_REDUCE, WEFT_F64, .buffer = wide, .count = N, .scratch = scratch, .scratch_bytes = 4096};
+    weft_collective c = {WEFT_ALL_REDUCE, WEFT_F64,           .buffer = wide,
+                         .count = N,      .scratch = scratch, .scratch_bytes = 4096};
     if (weft_comm_run(r->comm, &c, &error)) keep(r, error.text);
     for (int i = 0; i < N; i++)
         if (wide[i] != 3 * (1e-17 + i) && wide[i] != (1e-17 + i) + (1e-17 + i) + (1e-17 + i)) keep(r, "f64");
@@ -171,15 +177,22 @@ static void differ(rank_run *r) {
     float x[4] = {0};
     _Alignas(64) char scratch[256];
     weft_error error = {0};
-    weft_collective c = {.kind = WEFT_ALL_REDUCE, .buffer = x, .count = 4, .scratch = scratch,
-                         .scratch_bytes = sizeof scratch, .order = 17, .run = 7, .program = "d_step",
+    weft_collective c = {.kind = WEFT_ALL_REDUCE,
+                         .buffer = x,
+                         .count = 4,
+                         .scratch = scratch,
+                         .scratch_bytes = sizeof scratch,
+                         .order = 17,
+                         .run = 7,
+                         .program = "d_step",
                          .name = "bucket generator.2"};
     if (r->comm->rank == 1) change(&c);
     weft_comm_run(r->comm, &c, &error);
     keep(r, error.text);
     weft_error again = {0};
     c.order++;
-    if (weft_comm_run(r->comm, &c, &again) != WEFT_PEER || strcmp(error.text, again.text)) keep(r, "errors stay");
+    if (weft_comm_run(r->comm, &c, &again) != WEFT_PEER || strcmp(error.text, again.text))
+        keep(r, "errors stay");
 }
 
 static void another_kind(weft_collective *c) {
@@ -207,12 +220,15 @@ TEST(ranks_that_differ_hear_the_first_difference_on_both_sides) {
         void (*change)(weft_collective *c);
         const char *on_0, *on_1;
     } cases[] = {
-        {another_kind, "the kind: all_reduce on rank 0, broadcast on rank 1", "broadcast on rank 1, all_reduce on rank 0"},
+        {another_kind, "the kind: all_reduce on rank 0, broadcast on rank 1",
+         "broadcast on rank 1, all_reduce on rank 0"},
         {fewer_elements, "number of elements: 4 on rank 0, 1 on rank 1", "1 on rank 1, 4 on rank 0"},
-        {another_program, "the program: d_step on rank 0, g_step on rank 1", "g_step on rank 1, d_step on rank 0"},
+        {another_program, "the program: d_step on rank 0, g_step on rank 1",
+         "g_step on rank 1, d_step on rank 0"},
         {one_run_more, "the run: 7 on rank 0, 8 on rank 1", "8 on rank 1, 7 on rank 0"},
         {another_order, "order number: 17 on rank 0, 18 on rank 1", "18 on rank 1, 17 on rank 0"},
-        {sum_to_one, "rank 0 is at all_reduce #17 (bucket generator.2), rank 1 at reduce #17 (bucket generator.2)",
+        {sum_to_one,
+         "rank 0 is at all_reduce #17 (bucket generator.2), rank 1 at reduce #17 (bucket generator.2)",
          "reduce on rank 1, all_reduce on rank 0"},
     };
     rank_run ranks[MOST];
@@ -248,15 +264,19 @@ TEST(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes)
     CHECK_SAYS(time(NULL) - begin < 10, "took %d s", (int)(time(NULL) - begin));
     for (int i = 0; i < 3; i += 2) {
         CHECK_HOLDS(ranks[i].text, "#17 (generator.2)");
-        CHECK_HOLDS(ranks[i].text, "rank 1 HAS NOT ENTERED, last entered barrier #16 (generator.1), at \"data loader wait\"");
+        CHECK_HOLDS(
+            ranks[i].text,
+            "rank 1 HAS NOT ENTERED, last entered barrier #16 (generator.1), at \"data loader wait\"");
     }
     CHECK_TEXT(ranks[1].text, "");
 }
 
 static void one_aborts(rank_run *r) {
     weft_error error = {0};
-    if (r->comm->rank == 0) weft_comm_abort(r->comm, "the disk is full");
-    else if (barrier(r, 1, "x", &error) != WEFT_PEER) keep(r, "no error");
+    if (r->comm->rank == 0)
+        weft_comm_abort(r->comm, "the disk is full");
+    else if (barrier(r, 1, "x", &error) != WEFT_PEER)
+        keep(r, "no error");
     keep(r, error.text);
 }
 
@@ -277,12 +297,16 @@ TEST(collectives_that_make_no_sense_are_refused_before_they_start) {
     NEED(c != NULL);
     CHECK(weft_comm_start(c, &(weft_collective){.kind = 99}, &t, &e) == WEFT_ARGUMENT);
     CHECK(weft_comm_start(c, &(weft_collective){WEFT_ALL_REDUCE, .count = 2}, &t, &e) == WEFT_ARGUMENT);
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_ALL_REDUCE, WEFT_I32, .buffer = x, .count = 2}, &t, &e) == WEFT_TYPE);
+    CHECK(weft_comm_start(c, &(weft_collective){WEFT_ALL_REDUCE, WEFT_I32, .buffer = x, .count = 2}, &t,
+                          &e) == WEFT_TYPE);
     CHECK_HOLDS(e.text, "sums are of f32, f64 or bf16, not i32");
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_BROADCAST, .buffer = x, .count = 2, .root = 1}, &t, &e) == WEFT_ARGUMENT);
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_BROADCAST, .wire = WEFT_BF16, .buffer = x, .count = 2}, &t, &e) == WEFT_TYPE);
-    CHECK(weft_comm_start(c, &(weft_collective){WEFT_ALL_GATHER, .buffer = x, .count = 2, .counts = (size_t[]){3}}, &t, &e) ==
-          WEFT_ARGUMENT);
+    CHECK(weft_comm_start(c, &(weft_collective){WEFT_BROADCAST, .buffer = x, .count = 2, .root = 1}, &t,
+                          &e) == WEFT_ARGUMENT);
+    CHECK(weft_comm_start(c, &(weft_collective){WEFT_BROADCAST, .wire = WEFT_BF16, .buffer = x, .count = 2},
+                          &t, &e) == WEFT_TYPE);
+    CHECK(weft_comm_start(
+              c, &(weft_collective){WEFT_ALL_GATHER, .buffer = x, .count = 2, .counts = (size_t[]){3}}, &t,
+              &e) == WEFT_ARGUMENT);
     CHECK_HOLDS(e.text, "counts of 1 ranks add up to 3 elements, the buffer has 2");
     CHECK(weft_comm_group(c, (int[]){1}, 1, &(weft_comm *){0}, &e) == WEFT_ARGUMENT);
     CHECK(weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, WEFT_F32, (size_t)1 << 40, 4096) < 10 << 20);
@@ -292,23 +316,30 @@ TEST(collectives_that_make_no_sense_are_refused_before_they_start) {
 
 /* ---- launchers ---- */
 
-static void launch_is(const char *launcher, char *const *environment, const char *want, int rank, int world, int local) {
+static void launch_is(const char *launcher, char *const *environment, const char *want, int rank, int world,
+                      int local) {
     weft_launch l;
     weft_error e = {0};
     CHECK_SAYS(weft_launch_read(launcher, environment, &l, &e) == WEFT_OK, "%s", e.text);
     CHECK_TEXT(l.launcher, want);
-    CHECK_SAYS(l.rank == rank && l.world == world && l.local_rank == local, "%s: %d of %d, local %d", want, l.rank, l.world,
-               l.local_rank);
+    CHECK_SAYS(l.rank == rank && l.world == world && l.local_rank == local, "%s: %d of %d, local %d", want,
+               l.rank, l.world, l.local_rank);
 }
 
 TEST(ranks_are_read_from_every_launcher) {
-    char *open_mpi[] = {"OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1",
-                        "OMPI_COMM_WORLD_LOCAL_SIZE=2", "SLURM_PROCID=0", "SLURM_NTASKS=1", NULL};
+    char *open_mpi[] = {"OMPI_COMM_WORLD_RANK=3",
+                        "OMPI_COMM_WORLD_SIZE=4",
+                        "OMPI_COMM_WORLD_LOCAL_RANK=1",
+                        "OMPI_COMM_WORLD_LOCAL_SIZE=2",
+                        "SLURM_PROCID=0",
+                        "SLURM_NTASKS=1",
+                        NULL};
     char *mpich[] = {"PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", NULL};
     char *pmix[] = {"PMIX_RANK=2", "SLURM_NTASKS=3", "SLURM_LOCALID=0", "SLURM_PROCID=2", NULL};
     char *slurm[] = {"SLURM_PROCID=5", "SLURM_NTASKS=8", "SLURM_LOCALID=1", "SLURM_STEP_ID=0", NULL};
     char *batch[] = {"SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_STEP_ID=4294967291", NULL};
-    char *torchrun[] = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", NULL};
+    char *torchrun[] = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500",
+                        NULL};
     launch_is("auto", open_mpi, "mpi", 3, 4, 1);
     launch_is("slurm", open_mpi, "slurm", 0, 1, 0);
     launch_is(NULL, mpich, "mpi", 1, 2, 1);
@@ -318,7 +349,8 @@ TEST(ranks_are_read_from_every_launcher) {
     launch_is("env", torchrun, "env", 1, 2, 1);
     launch_is("auto", (char *[]){"HOME=/root", NULL}, "none", 0, 1, 0);
     weft_launch l;
-    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 29500 && strcmp(l.address, "10.0.0.1") == 0);
+    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 29500 &&
+          strcmp(l.address, "10.0.0.1") == 0);
 }
 
 TEST(launchers_that_say_nonsense_are_refused) {
@@ -335,12 +367,10 @@ SUITE("communicators",
       {T(every_collective_gives_the_bits_of_a_plain_sum_on_every_rank),
        T(buffers_longer_than_a_round_are_summed_alike),
        T(two_ranks_with_two_micro_batches_each_sum_to_the_bits_of_four),
-       T(f64_and_bf16_buffers_are_summed_too),
-       T(groups_share_the_lane_and_keep_their_own_ranks),
+       T(f64_and_bf16_buffers_are_summed_too), T(groups_share_the_lane_and_keep_their_own_ranks),
        T(ranks_that_name_different_groups_are_told),
        T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
        T(a_rank_that_aborts_gives_all_the_reason),
-       T(collectives_that_make_no_sense_are_refused_before_they_start),
-       T(ranks_are_read_from_every_launcher),
+       T(collectives_that_make_no_sense_are_refused_before_they_start), T(ranks_are_read_from_every_launcher),
        T(launchers_that_say_nonsense_are_refused)})

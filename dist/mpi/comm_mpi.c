@@ -13,14 +13,14 @@
 #include <time.h>
 
 enum { CONTROL_TAG = 1, POOL = 16 }; /* control messages under way: POOL + 4 a rank */
-#define CLOSE_NS 5000000000u        /* for the last control messages */
+#define CLOSE_NS 5000000000u         /* for the last control messages */
 
 typedef struct mpi_transport {
     transport t; /* first: what the engine holds */
     weft_env env;
     weft_launch launch; /* what MPI must agree with */
     bool has_launch;
-    bool is_ours;     /* we initialized MPI, so we finalize it */
+    bool is_ours;      /* we initialized MPI, so we finalize it */
     bool is_left_open; /* after a failure: MPI may still write into what it was given */
     MPI_Comm data, control;
     int n_requests, n_sends;
@@ -48,22 +48,25 @@ static weft_status init_mpi(mpi_transport *m, weft_error *error) {
     int is_up = 0, is_over = 0, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&is_up);
     MPI_Finalized(&is_over);
-    if (is_over) return error_set(error, WEFT_ORDER, "MPI has been finalized in this process and cannot start again");
+    if (is_over)
+        return error_set(error, WEFT_ORDER, "MPI has been finalized in this process and cannot start again");
     m->is_ours = !is_up;
     int code = is_up ? MPI_Query_thread(&level) : MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     if (code) return mpi_fail(error, "MPI_Init_thread", code);
     if (level >= MPI_THREAD_SERIALIZED) return WEFT_OK;
-    return error_set(error, WEFT_UNSUPPORTED, "MPI gives thread level %d; MPI_THREAD_SERIALIZED (%d) is needed", level,
+    return error_set(error, WEFT_UNSUPPORTED,
+                     "MPI gives thread level %d; MPI_THREAD_SERIALIZED (%d) is needed", level,
                      MPI_THREAD_SERIALIZED);
 }
 
 /* A launcher that MPI does not know of starts so many worlds of one: they would all be rank 0. */
 static weft_status check_launch(const mpi_transport *m, weft_error *error) {
     if (!m->has_launch || (m->launch.rank == m->t.rank && m->launch.world == m->t.world)) return WEFT_OK;
-    return error_set(error, WEFT_PEER,
-                     "the launcher (%s) says rank %d of %d, MPI says rank %d of %d: start the program with the mpirun of "
-                     "the MPI that it is linked with, or srun --mpi=pmix",
-                     m->launch.launcher, m->launch.rank, m->launch.world, m->t.rank, m->t.world);
+    return error_set(
+        error, WEFT_PEER,
+        "the launcher (%s) says rank %d of %d, MPI says rank %d of %d: start the program with the mpirun of "
+        "the MPI that it is linked with, or srun --mpi=pmix",
+        m->launch.launcher, m->launch.rank, m->launch.world, m->t.rank, m->t.world);
 }
 
 static weft_status make_comms(mpi_transport *m, weft_error *error) {
@@ -82,7 +85,8 @@ static weft_status make_comms(mpi_transport *m, weft_error *error) {
 }
 
 static int stand_ready(mpi_transport *m) {
-    return MPI_Irecv(&m->incoming, sizeof m->incoming, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, m->control, &m->standing);
+    return MPI_Irecv(&m->incoming, sizeof m->incoming, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, m->control,
+                     &m->standing);
 }
 
 static weft_status make_requests(mpi_transport *m, weft_error *error) {
@@ -110,7 +114,8 @@ static weft_status mpi_open(transport *t, weft_error *error) {
 
 /* ---- data ---- */
 
-static weft_status mpi_send(transport *t, int to, int tag, const void *from, size_t bytes, weft_error *error) {
+static weft_status mpi_send(transport *t, int to, int tag, const void *from, size_t bytes,
+                            weft_error *error) {
     mpi_transport *m = mpi_of(t);
     int code = MPI_Isend(from, (int)bytes, MPI_BYTE, to, tag, m->data, &m->requests[m->n_requests]);
     if (code) return mpi_fail(error, "MPI_Isend", code);
@@ -145,8 +150,8 @@ static bool mpi_control_send(transport *t, int to, const control *message) {
         if (m->sends[i] != MPI_REQUEST_NULL && MPI_Test(&m->sends[i], &done, MPI_STATUS_IGNORE)) done = 0;
         if (!done) continue;
         m->outgoing[i] = *message;
-        return MPI_Isend(&m->outgoing[i], sizeof *message, MPI_BYTE, to, CONTROL_TAG, m->control, &m->sends[i]) ==
-               MPI_SUCCESS;
+        return MPI_Isend(&m->outgoing[i], sizeof *message, MPI_BYTE, to, CONTROL_TAG, m->control,
+                         &m->sends[i]) == MPI_SUCCESS;
     }
     return false;
 }
@@ -154,7 +159,8 @@ static bool mpi_control_send(transport *t, int to, const control *message) {
 static bool mpi_control_receive(transport *t, control *message) {
     mpi_transport *m = mpi_of(t);
     int done = 0;
-    if (m->standing == MPI_REQUEST_NULL || MPI_Test(&m->standing, &done, MPI_STATUS_IGNORE) || !done) return false;
+    if (m->standing == MPI_REQUEST_NULL || MPI_Test(&m->standing, &done, MPI_STATUS_IGNORE) || !done)
+        return false;
     *message = m->incoming;
     if (stand_ready(m)) m->standing = MPI_REQUEST_NULL; /* its silence will be told by the deadline */
     return true;
@@ -162,7 +168,8 @@ static bool mpi_control_receive(transport *t, control *message) {
 
 static void mpi_nap(transport *t, double seconds) {
     (void)t;
-    struct timespec length = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    struct timespec length = {.tv_sec = (time_t)seconds,
+                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
     nanosleep(&length, NULL); /* an early end only looks earlier */
 }
 
@@ -172,7 +179,8 @@ static void mpi_nap(transport *t, double seconds) {
 static void mpi_stop(transport *t) {
     control unread;
     for (int i = 0; i < 200; i++) {
-        while (mpi_control_receive(t, &unread)) {}
+        while (mpi_control_receive(t, &unread)) {
+        }
         mpi_nap(t, 1e-3);
     }
     MPI_Abort(MPI_COMM_WORLD, 1);

@@ -49,8 +49,8 @@ typedef struct rank_check {
 static _Thread_local char said[1200];
 
 static const char *say(const rank_check *k, const char *what, const char *why) {
-    snprintf(said, sizeof said, "%s of %zu elements on rank %d of %d: %s", what, k->count, k->comm->rank, k->comm->world,
-             why);
+    snprintf(said, sizeof said, "%s of %zu elements on rank %d of %d: %s", what, k->count, k->comm->rank,
+             k->comm->world, why);
     return said;
 }
 
@@ -130,7 +130,8 @@ static const char *check_gather(rank_check *k, int shape) {
     const char *wrong = run(k, &c);
     for (int r = 0; !wrong && r < k->comm->world; at += k->counts[r], r++)
         for (size_t i = at; !wrong && i < at + k->counts[r]; i++)
-            if (k->buffer[i] != comm_contribution(k->seed, r, i)) wrong = say(k, "all_gather", "a wrong element");
+            if (k->buffer[i] != comm_contribution(k->seed, r, i))
+                wrong = say(k, "all_gather", "a wrong element");
     return wrong;
 }
 
@@ -142,7 +143,8 @@ static const char *check_broadcast(rank_check *k, int root) {
     c.count *= sizeof *k->buffer;
     const char *wrong = run(k, &c);
     for (size_t i = 0; !wrong && i < k->count; i++)
-        if (k->buffer[i] != comm_contribution(k->seed, root, i)) wrong = say(k, "broadcast", "a wrong element");
+        if (k->buffer[i] != comm_contribution(k->seed, root, i))
+            wrong = say(k, "broadcast", "a wrong element");
     return wrong;
 }
 
