@@ -91,7 +91,13 @@ void watch_tell_failure(engine *e, const char *reason);
 /* ---- engine_move.c: the data ---- */
 weft_status move_collective(engine *e, lane_op *op, weft_error *error);
 
-/* engine.c: pumps until `is_ready` says so; fails at the deadline, on abort, when a member has given up. */
+/* ---- engine.c: the thread ---- */
+void *engine_main(void *context);
+/* Waits on `changed`, at most so long; the lock is held. */
+void engine_wait_changed(engine *e, double seconds);
+/* Sets the failure unless there is one; the lock is held. */
+void engine_fail_locked(engine *e, const weft_error *error);
+/* Pumps until `is_ready` says so; fails at the deadline, on abort, when a member has given up. */
 weft_status engine_until(engine *e, const lane_op *op,
                          weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready,
                                                  weft_error *error),

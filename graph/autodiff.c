@@ -51,7 +51,8 @@ static bool node_backward(weft_node *n) {
     for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = n->in[i] && n->in[i]->mark;
     if (!any_wanted) return true;
     if (!n->op->gradient)
-        return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s (node %%%d): this op has no gradient", n->op->name, n->id);
+        return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s (node %%%d): this op has no gradient",
+                          n->op->name, n->id);
     scope_entry here = {.path = n->scope}, *above = g->scope;
     g->scope = &here;
     g->model->file = n->file;
@@ -109,7 +110,8 @@ static int minimize_targets(weft_node *n, weft_variable **list) {
     const minimize_attrs *a = n->attrs;
     int count = 0;
     for (weft_variable *v = n->graph->model->variables; v; v = v->next)
-        if (v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path)) list[count++] = v;
+        if (v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path))
+            list[count++] = v;
     return count;
 }
 
@@ -121,10 +123,11 @@ static weft_value *parameter_in_graph(const weft_graph *g, const weft_variable *
 
 static bool not_reached(weft_node *n, const weft_variable *v) {
     const minimize_attrs *a = n->attrs;
-    return model_fail(n->graph->model, n->graph, WEFT_ORDER,
-                      "graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
-                      "pattern or freeze it",
-                      n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
+    return model_fail(
+        n->graph->model, n->graph, WEFT_ORDER,
+        "graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
+        "pattern or freeze it",
+        n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
 }
 
 static bool expand_minimize(weft_node *n, double seed) {
@@ -134,8 +137,8 @@ static bool expand_minimize(weft_node *n, double seed) {
     if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
     int count = minimize_targets(n, targets);
     if (count == 0)
-        return model_fail(g->model, g, WEFT_NAME, "graph %s: minimize: no trainable parameter matches '%s'", g->name,
-                          ((const minimize_attrs *)n->attrs)->pattern);
+        return model_fail(g->model, g, WEFT_NAME, "graph %s: minimize: no trainable parameter matches '%s'",
+                          g->name, ((const minimize_attrs *)n->attrs)->pattern);
     clear_scratch(g);
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");

@@ -52,7 +52,8 @@ static bool check_node(const checker *c, const weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         const weft_value *v = &n->out[k];
         if (v->node != n || v->index != k) return broken(c, "G3", n, "a result belongs to another node");
-        if (v->id < 0 || v->id >= c->g->next_id || c->seen[v->id]) return broken(c, "G3", n, "an id is taken");
+        if (v->id < 0 || v->id >= c->g->next_id || c->seen[v->id])
+            return broken(c, "G3", n, "an id is taken");
         if (!type_check(&v->type)) return broken(c, "G2", n, "a type that cannot be");
         c->seen[v->id] = true;
     }

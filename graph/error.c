@@ -7,7 +7,8 @@
 const char *weft_status_text(weft_status status) {
     switch (status) {
 #define X(name, number, text)                                                                                \
-    case WEFT_##name: return text;
+    case WEFT_##name:                                                                                        \
+        return text;
         WEFT_STATUS_LIST(X)
 #undef X
     }

@@ -94,8 +94,10 @@ static bool place_node(fuser *f, weft_node *n) {
             int candidate = f->group_of[n->in[i]->node->mark];
             if (candidate >= 0 && can_join(f, candidate, n)) into = candidate;
         }
-        if (into >= 0) join(f, into, n);
-        else if (!start_group(f, n)) return false;
+        if (into >= 0)
+            join(f, into, n);
+        else if (!start_group(f, n))
+            return false;
     }
     for (int i = 0; i < n->n_in; i++)
         for (size_t w = 0; n->in[i] && w < f->row; w++) reach[w] |= reach_of(f, n->in[i]->node)[w];
@@ -148,8 +150,10 @@ static bool make_node(weft_graph *g, group *p) {
     memcpy(n->body, p->nodes, (size_t)p->n_nodes * sizeof *n->body);
     n->prev = last->prev;
     n->next = last;
-    if (last->prev) last->prev->next = n;
-    else g->first = n;
+    if (last->prev)
+        last->prev->next = n;
+    else
+        g->first = n;
     last->prev = n;
     for (int k = 0; k < n_out; k++) {
         n->out[k] = *outside[k];
@@ -197,8 +201,8 @@ bool pass_fuse(weft_graph *g) {
     f.groups = arena_new_array(a, candidates + 1, sizeof *f.groups);
     f.group_of = arena_new_array(a, count + 1, sizeof *f.group_of);
     size_t words;
-    if (!size_mul(&words, count + 1, f.row) || !(f.reach = mem_new_array(&g->model->env, words, 8)) || !f.groups ||
-        !f.group_of)
+    if (!size_mul(&words, count + 1, f.row) || !(f.reach = mem_new_array(&g->model->env, words, 8)) ||
+        !f.groups || !f.group_of)
         return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
     graph_count_uses(g);
     bool good = true;

@@ -30,7 +30,7 @@ bool variable_has_init(variable_kind kind);
 struct weft_variable {
     weft_variable *next;      /* in order of making */
     weft_variable *same_hash; /* another path in the same bucket */
-    const char *path;    /* "generator/fc/weight" */
+    const char *path;         /* "generator/fc/weight" */
     variable_kind kind;
     tensor_type type;
     weft_init init;
@@ -57,7 +57,7 @@ struct weft_value {
      * (views, in-place results, parts of a bucket), or its own place in the arena. */
     weft_variable *variable;
     weft_value *base;
-    int64_t base_offset; /* elements of its own type, from the base's first */
+    int64_t base_offset;  /* elements of its own type, from the base's first */
     int64_t arena_offset; /* bytes; -1 until the memory pass, and for values with a variable or a base */
     /* For passes: */
     int uses;           /* operands that name it; recomputed by graph_count_uses */
@@ -71,13 +71,13 @@ struct weft_node {
     const weft_op *op;
     int id; /* of its first result; unique and increasing as nodes are made */
     int n_in, n_out;
-    weft_value **in;  /* NULL for a missing optional operand */
-    weft_value *out;  /* out[n_out] */
-    void *attrs;      /* op->attrs_bytes, never NULL */
+    weft_value **in;   /* NULL for a missing optional operand */
+    weft_value *out;   /* out[n_out] */
+    void *attrs;       /* op->attrs_bytes, never NULL */
     const char *scope; /* path, "" at the top; interned: equal paths are equal pointers */
-    bool is_backward; /* made by autodiff */
-    bool is_update;   /* made by the optimizer pass */
-    const char *file; /* caller's place, NULL when unknown */
+    bool is_backward;  /* made by autodiff */
+    bool is_update;    /* made by the optimizer pass */
+    const char *file;  /* caller's place, NULL when unknown */
     int line;
     weft_variable *variable; /* parameter, state, assign: which; update ops: the segment */
     /* `fused` nodes: the pointwise nodes inside, in order; their operands are this node's operands or each
@@ -120,9 +120,9 @@ struct weft_graph {
     graph_output *outputs, **outputs_end;
     scope_entry *scope; /* present scope; never NULL */
     int next_id;
-    int next_random; /* ordinal of the next random call */
+    int next_random;                         /* ordinal of the next random call */
     bool building_backward, building_update; /* stamps nodes */
-    bool is_expanded; /* autodiff has run */
+    bool is_expanded;                        /* autodiff has run */
 };
 
 enum { MODEL_BUCKETS = 1024 };
@@ -138,8 +138,8 @@ struct weft_model {
     /* Paths by their hash, so that finding one does not slow down as models grow. */
     scope_entry *scopes[MODEL_BUCKETS]; /* every interned path */
     weft_variable *by_path[MODEL_BUCKETS];
-    weft_error error;    /* the first one; WEFT_OK: none */
-    const char *file;    /* the caller's place, from weft_at; used by the next builder */
+    weft_error error; /* the first one; WEFT_OK: none */
+    const char *file; /* the caller's place, from weft_at; used by the next builder */
     int line;
 };
 
@@ -156,15 +156,15 @@ bool model_ok(const weft_model *m); /* false for NULL too */
 weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 /* The same with results of the caller's types in place of infer's: for reading back what passes made (`fused`
  * nodes, operands that were packed). Nothing that a user's file can reach goes through here. */
-weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs,
-                          int n_out, const tensor_type *types);
+weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,
+                          const void *attrs, int n_out, const tensor_type *types);
 /* node_new for ops with one result. */
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
-void node_remove(weft_node *n);                 /* unlinks; memory stays with the arena */
+void node_remove(weft_node *n);                       /* unlinks; memory stays with the arena */
 void node_move_after(weft_node *n, weft_node *place); /* place NULL: to the front */
 /* Every operand and output that names `from` names `to` from now on (fused bodies included). */
 void graph_replace(weft_graph *g, weft_value *from, weft_value *to);
-void graph_count_uses(weft_graph *g);           /* value->uses, outputs counted */
+void graph_count_uses(weft_graph *g); /* value->uses, outputs counted */
 int graph_node_count(const weft_graph *g);
 /* Sets node->after: readers and writers of one variable keep the order of the list. */
 bool graph_order_edges(weft_graph *g);
@@ -176,8 +176,8 @@ const char *node_show(const weft_node *n, char buffer[200]);
 
 /* ---- scopes and names (graph/scope.c) ---- */
 const char *scope_intern(weft_model *m, const char *path); /* equal paths give equal pointers */
-bool name_is_valid(const char *name); /* 1-200 letters, digits, '_', '-', '.' */
-bool path_is_valid(const char *path); /* valid names with '/' between */
+bool name_is_valid(const char *name);                      /* 1-200 letters, digits, '_', '-', '.' */
+bool path_is_valid(const char *path);                      /* valid names with '/' between */
 /* '*' matches any characters. A pattern without '*' matches the path itself and everything below it. */
 bool path_matches(const char *pattern, const char *path);
 /* Stream of random numbers of the next random call in the present scope. */
@@ -202,8 +202,8 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch);
 /* ---- dumps (graph/text_write.c, graph/text_read.c) ---- */
 void graph_write(text *t, const weft_graph *g);
 void variable_write(text *t, const weft_variable *v);
-const char *init_name(weft_init_kind kind);               /* "kaiming_uniform"; "?" outside the list */
-const char *variable_kind_name(variable_kind kind);       /* "parameter"; "?" outside the list */
+const char *init_name(weft_init_kind kind);         /* "kaiming_uniform"; "?" outside the list */
+const char *variable_kind_name(variable_kind kind); /* "parameter"; "?" outside the list */
 /* "conv2d(f32[8,3,12,12]:nhwc, f32[8,3,3,3]) stride=1,1 pad=1,1": a node apart from its graph */
 void node_signature(text *t, const weft_node *n);
 /* A node of that signature in a graph of its own model: operands are inputs named "0", "1", ... */
@@ -217,7 +217,7 @@ bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressio
 /* Expands `gradients` nodes and the gradients of `minimize`; `seed` is d loss / d loss of the latter: 1, or 1/k
  * when k micro-batches make a step. */
 bool pass_autodiff(weft_graph *g, double seed);
-bool pass_fuse(weft_graph *g);     /* pointwise chains become `fused` nodes */
+bool pass_fuse(weft_graph *g); /* pointwise chains become `fused` nodes */
 void graph_remove_dead(weft_graph *g);
 
 #endif

@@ -10,5 +10,6 @@ weft_status kernel_fail(const kernel_call *c, const char *format, ...) {
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return error_set(c->error, WEFT_DATA, "graph %s: %s: %s", c->node->graph->name, node_show(c->node, node), message);
+    return error_set(c->error, WEFT_DATA, "graph %s: %s: %s", c->node->graph->name, node_show(c->node, node),
+                     message);
 }

@@ -13,9 +13,9 @@ typedef struct kernel_env {
 } kernel_env;
 
 typedef struct weft_kernel {
-    const char *name;  /* "onednn", "simd", "reference" */
+    const char *name; /* "onednn", "simd", "reference" */
     const weft_op *op;
-    weft_isa min_isa;  /* WEFT_ISA_SSE2 when any processor will do */
+    weft_isa min_isa;    /* WEFT_ISA_SSE2 when any processor will do */
     unsigned strided_in; /* operands this kernel takes at any strides, besides op->strided_in */
     /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
     const char *(*declines)(const weft_node *n, const kernel_env *env);

@@ -40,8 +40,10 @@ void *mem_new_array(const weft_env *env, size_t count, size_t width) {
 
 void mem_free(const weft_env *env, void *memory, size_t bytes) {
     if (!memory) return;
-    if (env && env->allocator) env->allocator->free(env->allocator->context, memory, bytes ? bytes : 1);
-    else free(memory);
+    if (env && env->allocator)
+        env->allocator->free(env->allocator->context, memory, bytes ? bytes : 1);
+    else
+        free(memory);
 }
 
 /* ---- arena ---- */

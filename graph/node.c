@@ -23,7 +23,8 @@ const tensor_type *op_in(const op_call *c, int i) {
 
 bool op_want_float(const op_call *c, int i) {
     if (dtype_is_float(op_in(c, i)->dtype)) return true;
-    return op_fail(c, WEFT_TYPE, "operand %d is %s: it must be floating point (cast it)", i, TYPE(op_in(c, i)));
+    return op_fail(c, WEFT_TYPE, "operand %d is %s: it must be floating point (cast it)", i,
+                   TYPE(op_in(c, i)));
 }
 
 bool op_want_same_dtype(const op_call *c) {
@@ -46,9 +47,10 @@ static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_
     int most = a->ndim > b->ndim ? a->ndim : b->ndim;
     for (int i = 0; i < most; i++) {
         int ia = a->ndim - 1 - i, ib = b->ndim - 1 - i;
-        if (ia < 0 || ib < 0 || a->shape[ia] == b->shape[ib] || a->shape[ia] == 1 || b->shape[ib] == 1) continue;
-        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %lld and %lld", TYPE(a), TYPE(b),
-                       i + 1, (long long)a->shape[ia], (long long)b->shape[ib]);
+        if (ia < 0 || ib < 0 || a->shape[ia] == b->shape[ib] || a->shape[ia] == 1 || b->shape[ib] == 1)
+            continue;
+        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %lld and %lld", TYPE(a),
+                       TYPE(b), i + 1, (long long)a->shape[ia], (long long)b->shape[ib]);
     }
     return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast", TYPE(a), TYPE(b));
 }
@@ -57,7 +59,8 @@ bool infer_broadcast(op_call *c) {
     if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
     c->out[0] = *op_in(c, 0);
     for (int i = 1; i < c->n_in; i++)
-        if (!shape_broadcast(&c->out[0], op_in(c, i), &c->out[0])) return broadcast_fail(c, &c->out[0], op_in(c, i));
+        if (!shape_broadcast(&c->out[0], op_in(c, i), &c->out[0]))
+            return broadcast_fail(c, &c->out[0], op_in(c, i));
     c->n_out = 1;
     return true;
 }
@@ -68,7 +71,8 @@ static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
     char why[200];
     if (c->n_in < op->min_in || (op->max_in >= 0 && c->n_in > op->max_in))
-        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are possible", c->n_in, op->min_in, op->max_in);
+        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are possible", c->n_in, op->min_in,
+                       op->max_in);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(c, WEFT_ARGUMENT, "operand %d belongs to graph %s, operand 0 to graph %s", i,
@@ -84,10 +88,14 @@ static void node_link(weft_graph *g, weft_node *n) {
     weft_node *place = g->cursor ? g->cursor : g->last;
     n->prev = place;
     n->next = place ? place->next : NULL;
-    if (n->next) n->next->prev = n;
-    else g->last = n;
-    if (place) place->next = n;
-    else g->first = n;
+    if (n->next)
+        n->next->prev = n;
+    else
+        g->last = n;
+    if (place)
+        place->next = n;
+    else
+        g->first = n;
     if (g->cursor) g->cursor = n;
 }
 
@@ -112,11 +120,13 @@ static weft_node *node_store(const op_call *c) {
     }
     n->id = g->next_id;
     for (int k = 0; k < c->n_out; k++)
-        n->out[k] = (weft_value){.node = n, .index = k, .id = g->next_id++, .type = c->out[k], .arena_offset = -1};
+        n->out[k] =
+            (weft_value){.node = n, .index = k, .id = g->next_id++, .type = c->out[k], .arena_offset = -1};
     if (c->op->flags & OP_VARIABLE) {
         n->variable = variable_find(g->model, ((variable_attrs *)n->attrs)->path);
         if (c->op->flags & OP_IS_VARIABLE) n->out[0].variable = n->variable;
-    if (c->op->writes && c->n_out) n->out[0].variable = c->in[0]->variable; /* accumulate: the total, from there on */
+        if (c->op->writes && c->n_out)
+            n->out[0].variable = c->in[0]->variable; /* accumulate: the total, from there on */
     }
     n->scope = scope_intern(g->model, g->scope->path);
     n->is_backward = g->building_backward;
@@ -152,8 +162,8 @@ weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *cons
     return call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
 }
 
-weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs,
-                          int n_out, const tensor_type *types) {
+weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,
+                          const void *attrs, int n_out, const tensor_type *types) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs, .n_out = n_out};
     if (n_out > OP_MAX_OUT) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
@@ -171,10 +181,14 @@ weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *c
 void node_remove(weft_node *n) {
     weft_graph *g = n->graph;
     if (g->cursor == n) g->cursor = n->prev;
-    if (n->prev) n->prev->next = n->next;
-    else g->first = n->next;
-    if (n->next) n->next->prev = n->prev;
-    else g->last = n->prev;
+    if (n->prev)
+        n->prev->next = n->next;
+    else
+        g->first = n->next;
+    if (n->next)
+        n->next->prev = n->prev;
+    else
+        g->last = n->prev;
     n->next = n->prev = NULL;
 }
 
@@ -183,10 +197,14 @@ void node_move_after(weft_node *n, weft_node *place) {
     node_remove(n);
     n->prev = place;
     n->next = place ? place->next : g->first;
-    if (n->next) n->next->prev = n;
-    else g->last = n;
-    if (place) place->next = n;
-    else g->first = n;
+    if (n->next)
+        n->next->prev = n;
+    else
+        g->last = n;
+    if (place)
+        place->next = n;
+    else
+        g->first = n;
 }
 
 static void node_replace(weft_node *n, weft_value *from, weft_value *to) {

@@ -35,7 +35,7 @@ typedef enum attr_kind {
 typedef struct op_attr {
     const char *name; /* NULL ends the list */
     attr_kind kind;
-    size_t offset; /* in the op's attribute struct */
+    size_t offset;    /* in the op's attribute struct */
     int64_t min, max; /* both 0: any */
 } op_attr;
 
@@ -108,17 +108,17 @@ typedef struct op_sample {
 /* ---- the op ---- */
 
 enum {
-    OP_POINTWISE = 1 << 0,    /* element i of the result depends on elements i of the (broadcast) operands */
-    OP_COMMUTES = 1 << 1,     /* two operands may be swapped */
-    OP_RANDOM = 1 << 2,       /* draws random numbers: never merged or dropped */
-    OP_EFFECT = 1 << 3,       /* is wanted for more than its results: never merged or dropped */
-    OP_NO_GRADIENT = 1 << 4,  /* its gradient is zero by definition (argmax, comparisons, random) */
+    OP_POINTWISE = 1 << 0,     /* element i of the result depends on elements i of the (broadcast) operands */
+    OP_COMMUTES = 1 << 1,      /* two operands may be swapped */
+    OP_RANDOM = 1 << 2,        /* draws random numbers: never merged or dropped */
+    OP_EFFECT = 1 << 3,        /* is wanted for more than its results: never merged or dropped */
+    OP_NO_GRADIENT = 1 << 4,   /* its gradient is zero by definition (argmax, comparisons, random) */
     OP_GRADIENT_ONCE = 1 << 5, /* its gradient cannot be differentiated again */
-    OP_VIEW = 1 << 6,         /* can be had without a copy: see view() */
-    OP_VARIABLE = 1 << 7,     /* names a variable: its attributes begin with `const char *path` */
-    OP_IS_VARIABLE = 1 << 9,  /* result 0 is that variable's memory */
-    OP_WRITES = 1 << 8,       /* overwrites that variable (or optimizer state): ordered after earlier readers */
-    OP_COMPILER = 1 << 10,    /* only passes make these; model.bin may not hold them */
+    OP_VIEW = 1 << 6,          /* can be had without a copy: see view() */
+    OP_VARIABLE = 1 << 7,      /* names a variable: its attributes begin with `const char *path` */
+    OP_IS_VARIABLE = 1 << 9,   /* result 0 is that variable's memory */
+    OP_WRITES = 1 << 8,    /* overwrites that variable (or optimizer state): ordered after earlier readers */
+    OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */
 };
 
 struct weft_op {
@@ -133,8 +133,9 @@ struct weft_op {
      * Pointwise ops take and give any layout instead. */
     unsigned image_in, image_out;
     unsigned strided_in; /* operands that every kernel of the op takes at any strides (views) */
-    unsigned writes;     /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
-    unsigned in_place;   /* bit i: result 0 may share memory with operand i (same type; pointwise: implied) */
+    unsigned
+        writes; /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
+    unsigned in_place; /* bit i: result 0 may share memory with operand i (same type; pointwise: implied) */
 
     bool (*infer)(op_call *c);
     /* Builds din[i], the gradient of operand i, for every wanted[i], from dout[k], which is NULL where no

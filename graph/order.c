@@ -126,8 +126,10 @@ static void append(weft_graph *g, weft_node *n) {
     n->mark = PLACED;
     n->prev = g->last;
     n->next = NULL;
-    if (g->last) g->last->next = n;
-    else g->first = n;
+    if (g->last)
+        g->last->next = n;
+    else
+        g->first = n;
     g->last = n;
 }
 
@@ -150,7 +152,8 @@ bool graph_sort(weft_graph *g) {
                 append(g, n);
                 depth--;
             } else if (before->mark == OPEN || before == n) {
-                return model_fail(g->model, g, WEFT_INTERNAL, "sort: %s %%%d waits for itself", n->op->name, n->id);
+                return model_fail(g->model, g, WEFT_INTERNAL, "sort: %s %%%d waits for itself", n->op->name,
+                                  n->id);
             } else {
                 n->mark = OPEN;
                 stack[depth++] = before;

@@ -33,7 +33,8 @@ bool variable_has_init(variable_kind kind) {
 
 weft_value *variable_value(weft_graph *g, weft_variable *v) {
     for (weft_node *n = g->last; n; n = n->prev)
-        if (n->variable == v && (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign))
+        if (n->variable == v &&
+            (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign))
             return &n->out[0];
     const weft_op *op = v->kind == VARIABLE_PARAMETER ? &weft_op_parameter : &weft_op_state;
     return node_value(g, op, 0, NULL, &(variable_attrs){v->path});
@@ -42,11 +43,16 @@ weft_value *variable_value(weft_graph *g, weft_variable *v) {
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim) {
     bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
     const char *why = NULL;
-    if ((unsigned)init.kind > WEFT_INIT_KAIMING_NORMAL) why = "an initializer that is not in the list";
-    else if (!(init.a - init.a == 0) || !(init.b - init.b == 0)) why = "a number that is not finite";
-    else if (init.kind == WEFT_INIT_UNIFORM && init.a > init.b) why = "uniform with low above high";
-    else if (init.kind == WEFT_INIT_NORMAL && init.b < 0) why = "normal with a negative deviation";
-    else if (random && ndim < 2) why = "fans need at least 2 axes";
+    if ((unsigned)init.kind > WEFT_INIT_KAIMING_NORMAL)
+        why = "an initializer that is not in the list";
+    else if (!(init.a - init.a == 0) || !(init.b - init.b == 0))
+        why = "a number that is not finite";
+    else if (init.kind == WEFT_INIT_UNIFORM && init.a > init.b)
+        why = "uniform with low above high";
+    else if (init.kind == WEFT_INIT_NORMAL && init.b < 0)
+        why = "normal with a negative deviation";
+    else if (random && ndim < 2)
+        why = "fans need at least 2 axes";
     if (why) model_fail(m, g, WEFT_ARGUMENT, "%s: initializer: %s", path, why);
     return !why;
 }
@@ -58,29 +64,35 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
     weft_model *m = g->model;
     const char *what = kind == VARIABLE_PARAMETER ? "parameter" : "state";
     if (!name || !name_is_valid(name))
-        return model_fail(m, g, WEFT_NAME, "%s name '%s': letters, digits, '_', '-', '.' only", what, SHOW(name));
+        return model_fail(m, g, WEFT_NAME, "%s name '%s': letters, digits, '_', '-', '.' only", what,
+                          SHOW(name));
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
-        return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are possible", what, name, ndim, WEFT_MAX_NDIM);
+        return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are possible", what, name, ndim,
+                          WEFT_MAX_NDIM);
     tensor_type type = type_of(WEFT_F32, ndim, shape);
     if (!type_check(&type))
-        return model_fail(m, g, WEFT_SHAPE, "%s %s: shape %s: every axis must be at least 1 (and not WEFT_BATCH)",
-                          what, name, TYPE(&type));
+        return model_fail(m, g, WEFT_SHAPE,
+                          "%s %s: shape %s: every axis must be at least 1 (and not WEFT_BATCH)", what, name,
+                          TYPE(&type));
     char path[1300];
     snprintf(path, sizeof path, *g->scope->path ? "%s/%s" : "%s%s", g->scope->path, name);
     weft_variable *v = variable_find(m, path);
     if (v && (v->kind != kind || !type_equal(&v->type, &type)))
         return model_fail(m, g, WEFT_SHAPE, "%s is a %s %s already; a %s %s cannot share it", path,
-                          v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what, TYPE(&type));
+                          v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what,
+                          TYPE(&type));
     if (!v && !init_is_valid(m, g, path, init, ndim)) return NULL;
     if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
     return variable_value(g, v);
 }
 
-weft_value *weft_parameter_in(weft_graph *g, const char *name, int ndim, const int64_t *shape, weft_init init) {
+weft_value *weft_parameter_in(weft_graph *g, const char *name, int ndim, const int64_t *shape,
+                              weft_init init) {
     return variable_use(g, VARIABLE_PARAMETER, name, ndim, shape, init);
 }
 
-weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init) {
+weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                           weft_init init) {
     return near ? weft_parameter_in(near->node->graph, name, ndim, shape, init) : NULL;
 }
 

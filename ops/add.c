@@ -21,7 +21,8 @@ static weft_value *join_pads(weft_value *a, weft_value *b) {
     if (a->node->op != &weft_op_pad || b->node->op != &weft_op_pad) return NULL;
     weft_value *xa = a->node->in[0], *xb = b->node->in[0];
     int64_t axis = pa->axis, other = pb->axis;
-    if (!axis_resolve(&axis, a->type.ndim) || !axis_resolve(&other, b->type.ndim) || axis != other) return NULL;
+    if (!axis_resolve(&axis, a->type.ndim) || !axis_resolve(&other, b->type.ndim) || axis != other)
+        return NULL;
     if (pa->before + xa->type.shape[axis] != pb->before) return NULL;
     weft_value *both = weft_concat(2, (weft_value *[]){xa, xb}, (int)axis);
     return pa->before || pb->after ? weft_pad(both, (int)axis, pa->before, pb->after) : both;

@@ -4,7 +4,8 @@
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;
     weft_variable *v = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!v || v->kind == VARIABLE_PARAMETER) return op_fail(c, WEFT_NAME, "there is no state '%s'", SHOW(a->path));
+    if (!v || v->kind == VARIABLE_PARAMETER)
+        return op_fail(c, WEFT_NAME, "there is no state '%s'", SHOW(a->path));
     if (!type_equal(&v->type, op_in(c, 0)))
         return op_fail(c, WEFT_SHAPE, "%s is %s, the value %s", v->path, TYPE(&v->type), TYPE(op_in(c, 0)));
     c->n_out = 1;

@@ -7,12 +7,14 @@
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT) return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
-    if (c->n_in != s->n_members) return op_fail(c, WEFT_ARGUMENT, "segment %s has %d members", s->path, s->n_members);
+    if (!s || s->kind != VARIABLE_SEGMENT)
+        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    if (c->n_in != s->n_members)
+        return op_fail(c, WEFT_ARGUMENT, "segment %s has %d members", s->path, s->n_members);
     for (int i = 0; i < c->n_in; i++)
         if (!type_equal(op_in(c, i), &s->members[i]->type))
-            return op_fail(c, WEFT_SHAPE, "operand %d is %s, %s is %s", i, TYPE(op_in(c, i)), s->members[i]->path,
-                           TYPE(&s->members[i]->type));
+            return op_fail(c, WEFT_SHAPE, "operand %d is %s, %s is %s", i, TYPE(op_in(c, i)),
+                           s->members[i]->path, TYPE(&s->members[i]->type));
     c->n_out = 1;
     c->out[0] = s->type;
     return true;
@@ -26,7 +28,8 @@ static weft_status reference(const kernel_call *c) {
         const weft_variable *v = s->members[i];
         int64_t count = type_elements(&v->type);
         memset(out + end, 0, (size_t)(v->offset - end) * sizeof *out);
-        if (c->in[i].data != out + v->offset) memcpy(out + v->offset, c->in[i].data, (size_t)count * sizeof *out);
+        if (c->in[i].data != out + v->offset)
+            memcpy(out + v->offset, c->in[i].data, (size_t)count * sizeof *out);
         end = v->offset + count;
     }
     memset(out + end, 0, (size_t)(s->type.shape[0] - end) * sizeof *out);

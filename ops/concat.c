@@ -64,7 +64,8 @@ static weft_value *simplify(weft_node *n) {
     int64_t axis = ((const axis_attrs *)n->attrs)->axis, inner;
     if (first->op != n->op || first->n_in + n->n_in > MOST) return NULL;
     inner = ((const axis_attrs *)first->attrs)->axis;
-    if (!axis_resolve(&axis, n->out[0].type.ndim) || !axis_resolve(&inner, n->out[0].type.ndim) || axis != inner)
+    if (!axis_resolve(&axis, n->out[0].type.ndim) || !axis_resolve(&inner, n->out[0].type.ndim) ||
+        axis != inner)
         return NULL;
     for (int i = 0; i < first->n_in; i++) all[count++] = first->in[i];
     for (int i = 1; i < n->n_in; i++) all[count++] = n->in[i];

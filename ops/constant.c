@@ -53,6 +53,7 @@ bool constant_value(const weft_value *v, double *value) {
 
 weft_value *weft_constant(weft_graph *g, weft_dtype dtype, int ndim, const int64_t *shape, double value) {
     constant_attrs a = {.dtype = dtype, .value = value};
-    return g && shape_attr(g, "constant", &a.shape, ndim, shape) ? node_value(g, &weft_op_constant, 0, NULL, &a)
-                                                                : NULL;
+    return g && shape_attr(g, "constant", &a.shape, ndim, shape)
+               ? node_value(g, &weft_op_constant, 0, NULL, &a)
+               : NULL;
 }

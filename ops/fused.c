@@ -7,7 +7,8 @@ static bool infer(op_call *c) {
 }
 
 /* What operand `v` of body node `b` is at one element: an operand of the whole, or an earlier body node. */
-static double operand(const kernel_call *c, const weft_value *v, int b, const double *results, const double *in) {
+static double operand(const kernel_call *c, const weft_value *v, int b, const double *results,
+                      const double *in) {
     const weft_node *n = c->node;
     for (int k = 0; k < b; k++)
         if (v == &n->body[k]->out[0]) return results[k];

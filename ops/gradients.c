@@ -5,7 +5,8 @@
 static bool infer(op_call *c) {
     const tensor_type *loss = op_in(c, 0);
     if (type_elements(loss) != 1 || !dtype_is_float(loss->dtype))
-        return op_fail(c, WEFT_SHAPE, "the loss is %s: it must be one floating-point number (take a mean)", TYPE(loss));
+        return op_fail(c, WEFT_SHAPE, "the loss is %s: it must be one floating-point number (take a mean)",
+                       TYPE(loss));
     for (int i = 1; i < c->n_in; i++) {
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
         if (!op_want_float(c, i)) return false;
@@ -31,7 +32,8 @@ weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, w
     weft_graph *g = loss->node->graph;
     weft_value *in[OP_MAX_OUT] = {loss};
     if (n < 1 || n >= OP_MAX_OUT) {
-        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are possible", n, OP_MAX_OUT - 1);
+        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are possible", n,
+                   OP_MAX_OUT - 1);
         return g->model->error.status;
     }
     for (int i = 0; i < n; i++)

@@ -53,5 +53,6 @@ const char *input_name(const weft_node *n) {
 
 weft_value *weft_input(weft_graph *g, const char *name, weft_dtype dtype, int ndim, const int64_t *shape) {
     input_attrs a = {.name = name ? name : "", .dtype = dtype};
-    return g && shape_attr(g, "input", &a.shape, ndim, shape) ? node_value(g, &weft_op_input, 0, NULL, &a) : NULL;
+    return g && shape_attr(g, "input", &a.shape, ndim, shape) ? node_value(g, &weft_op_input, 0, NULL, &a)
+                                                              : NULL;
 }

@@ -45,16 +45,20 @@ static const char *rule_broken(const minimize_attrs *a) {
     bool sgd = a->type && strcmp(a->type, "sgd") == 0;
     if (!a->type || !(sgd || strcmp(a->type, "adam") == 0 || strcmp(a->type, "adamw") == 0))
         return "type must be sgd, adam or adamw";
-    if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") || !is_printable(a->name))
+    if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") ||
+        !is_printable(a->name))
         return "name must be 1 to 200 printable characters without space, quote, ',', '=' and '\\'";
     if (a->lr < 0) return "lr must not be negative";
     if (a->momentum < 0 || a->weight_decay < 0) return "momentum and weight_decay must not be negative";
-    if (a->nesterov && (a->momentum == 0 || a->dampening != 0)) return "nesterov needs momentum > 0 and dampening 0";
-    if (!sgd && !(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1)) return "betas must be in [0, 1)";
+    if (a->nesterov && (a->momentum == 0 || a->dampening != 0))
+        return "nesterov needs momentum > 0 and dampening 0";
+    if (!sgd && !(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
+        return "betas must be in [0, 1)";
     if (!sgd && a->eps < 0) return "eps must not be negative";
     if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
     double lr_scale, decay_scale;
-    if (minimize_group(a, "", &lr_scale, &decay_scale) < 0) return "groups must be 'pattern lr_scale decay_scale;...'";
+    if (minimize_group(a, "", &lr_scale, &decay_scale) < 0)
+        return "groups must be 'pattern lr_scale decay_scale;...'";
     if (a->schedule == WEFT_SCHEDULE_STEP && a->step_size < 1) return "a step schedule needs step_size >= 1";
     if (a->schedule == WEFT_SCHEDULE_COSINE && a->total_steps <= a->warmup_steps)
         return "a cosine schedule needs total_steps above warmup_steps";
@@ -66,7 +70,8 @@ static bool infer(op_call *c) {
     const char *why = rule_broken(c->attrs);
     if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
     if (c->graph->mode != WEFT_TRAIN)
-        return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train", c->graph->name);
+        return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train",
+                       c->graph->name);
     if (type_elements(loss) != 1 || loss->dtype != WEFT_F32)
         return op_fail(c, WEFT_SHAPE, "the loss is %s: it must be one f32 number (take a mean)", TYPE(loss));
     c->n_out = 0;
@@ -115,8 +120,8 @@ static double or_default(double value, double fallback) {
 static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o) {
     for (int i = 0; i < o->n_groups; i++) {
         const weft_param_group *p = &o->groups[i];
-        if (!p->pattern || !*p->pattern || strpbrk(p->pattern, " ;\"") || !isfinite(p->lr_scale) || p->lr_scale < 0 ||
-            !isfinite(p->decay_scale) || p->decay_scale < 0)
+        if (!p->pattern || !*p->pattern || strpbrk(p->pattern, " ;\"") || !isfinite(p->lr_scale) ||
+            p->lr_scale < 0 || !isfinite(p->decay_scale) || p->decay_scale < 0)
             return model_fail(g->model, g, WEFT_ARGUMENT,
                               "minimize: parameter group %d: a pattern, and scales that are not negative", i);
         text_add(t, "%s%s ", i ? ";" : "", p->pattern);

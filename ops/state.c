@@ -4,7 +4,8 @@
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;
     weft_variable *v = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!v || v->kind == VARIABLE_PARAMETER) return op_fail(c, WEFT_NAME, "there is no state '%s'", SHOW(a->path));
+    if (!v || v->kind == VARIABLE_PARAMETER)
+        return op_fail(c, WEFT_NAME, "there is no state '%s'", SHOW(a->path));
     c->n_out = 1;
     c->out[0] = v->type;
     return true;

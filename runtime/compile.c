@@ -44,6 +44,7 @@ typedef struct pass {
     unsigned requires, gives;
 } pass;
 
+/* clang-format off */
 static const pass pipeline[] = {
     /* name       run             requires                gives          */
     {"simplify",  simplify,       0,                      0              },
@@ -56,6 +57,7 @@ static const pass pipeline[] = {
     {"memory",    pass_memory,    HAS_ORDER,              HAS_MEMORY     },
     {"verify",    pass_verify,    HAS_ORDER | HAS_MEMORY, 0              },
 };
+/* clang-format on */
 enum { N_PASSES = sizeof pipeline / sizeof *pipeline };
 
 const char *weft_pass_name(int index) {
@@ -88,9 +90,11 @@ static int usable_cores(void) {
 
 static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (o->batch < 0 || o->batch > INT32_MAX)
-        return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1", (long long)o->batch);
+        return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
+                         (long long)o->batch);
     if (o->threads < 0 || o->threads > 1024)
-        return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores", o->threads);
+        return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores",
+                         o->threads);
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
     if ((unsigned)o->isa > WEFT_ISA_AVX512)
@@ -102,7 +106,8 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
         return error_set(error, WEFT_NAME, "compile: the model has no graph '%s'", SHOW(o->graph));
     for (int i = 0; o->stop_after && i < N_PASSES; i++)
         if (strcmp(pipeline[i].name, o->stop_after) == 0) return WEFT_OK;
-    if (o->stop_after) return error_set(error, WEFT_NAME, "compile: there is no pass '%s'", SHOW(o->stop_after));
+    if (o->stop_after)
+        return error_set(error, WEFT_NAME, "compile: there is no pass '%s'", SHOW(o->stop_after));
     return WEFT_OK;
 }
 
@@ -186,8 +191,9 @@ static void log_plan(const weft_plan *plan) {
     char line[400];
     if (!plan->env.log) return;
     snprintf(line, sizeof line, "compiled %.100s: batch %lld, %d threads, %s, %d programs, %.1f MiB, %.1f ms",
-             plan->model->name, (long long)plan->options.batch, plan->options.threads, isa_name(plan->options.isa),
-             plan->n_programs, (double)plan->memory.total / (1 << 20), plan->compile_ms);
+             plan->model->name, (long long)plan->options.batch, plan->options.threads,
+             isa_name(plan->options.isa), plan->n_programs, (double)plan->memory.total / (1 << 20),
+             plan->compile_ms);
     plan->env.log(plan->env.log_context, line);
 }
 
@@ -214,8 +220,10 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->kernels = (kernel_env){plan->options.isa, plan->options.threads, &plan->env};
     plan->model = model_clone_variables(model, plan->options.batch);
     if (!plan->model || !compile_all(plan, model) || !plan_measure(plan)) {
-        if (plan->model) error_set(error, plan->model->error.status, "%s", plan->model->error.text);
-        else error_memory(error, "compile");
+        if (plan->model)
+            error_set(error, plan->model->error.status, "%s", plan->model->error.text);
+        else
+            error_memory(error, "compile");
         weft_plan_free(plan);
         return NULL;
     }

@@ -2,8 +2,8 @@
  * reductions are left out, as is usual when utilization is quoted. */
 #include "runtime/program.h"
 
-extern const weft_op weft_op_linear, weft_op_matmul, weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight,
-    weft_op_attention, weft_op_attention_backward;
+extern const weft_op weft_op_linear, weft_op_matmul, weft_op_conv2d, weft_op_conv_transpose2d,
+    weft_op_conv2d_weight, weft_op_attention, weft_op_attention_backward;
 
 static double elements(const weft_value *v) {
     return (double)type_elements(&v->type);
@@ -19,7 +19,8 @@ static double matmul_flops(const weft_node *n) {
 
 /* A convolution and its two gradients take the same: every weight meets every position of the smaller image. */
 static double conv_flops(const weft_value *image, double weights) {
-    double positions = (double)image->type.shape[0] * (double)image->type.shape[2] * (double)image->type.shape[3];
+    double positions =
+        (double)image->type.shape[0] * (double)image->type.shape[2] * (double)image->type.shape[3];
     return 2 * positions * weights;
 }
 

@@ -15,21 +15,29 @@ static double fan(const tensor_type *t, int axis) {
 /* Bound of a uniform, or deviation of a normal, distribution. */
 static double spread(const tensor_type *t, weft_init init) {
     double in = t->ndim > 1 ? fan(t, 1) : 1, out = t->ndim > 1 ? fan(t, 0) : 1;
-    double xavier = (init.a == 0 ? 1 : init.a) / sqrt(in + out), kaiming = (init.a == 0 ? sqrt(2) : init.a) / sqrt(in);
+    double xavier = (init.a == 0 ? 1 : init.a) / sqrt(in + out),
+           kaiming = (init.a == 0 ? sqrt(2) : init.a) / sqrt(in);
     switch (init.kind) {
-    case WEFT_INIT_XAVIER_UNIFORM: return xavier * sqrt(6);
-    case WEFT_INIT_XAVIER_NORMAL: return xavier * sqrt(2);
-    case WEFT_INIT_KAIMING_UNIFORM: return kaiming * sqrt(3);
-    case WEFT_INIT_KAIMING_NORMAL: return kaiming;
-    default: return init.b;
+    case WEFT_INIT_XAVIER_UNIFORM:
+        return xavier * sqrt(6);
+    case WEFT_INIT_XAVIER_NORMAL:
+        return xavier * sqrt(2);
+    case WEFT_INIT_KAIMING_UNIFORM:
+        return kaiming * sqrt(3);
+    case WEFT_INIT_KAIMING_NORMAL:
+        return kaiming;
+    default:
+        return init.b;
     }
 }
 
 static void fill_constant(void *data, const tensor_type *t, double value) {
     int64_t n = type_elements(t);
     for (int64_t i = 0; i < n; i++) {
-        if (t->dtype == WEFT_F64) ((double *)data)[i] = value;
-        else ((float *)data)[i] = (float)value;
+        if (t->dtype == WEFT_F64)
+            ((double *)data)[i] = value;
+        else
+            ((float *)data)[i] = (float)value;
     }
 }
 
@@ -56,14 +64,28 @@ void init_fill(void *data, const tensor_type *t, const char *path, weft_init ini
     int64_t n = type_elements(t);
     double width = spread(t, init);
     switch (init.kind) {
-    case WEFT_INIT_ZEROS: fill_constant(data, t, 0); return;
-    case WEFT_INIT_ONES: fill_constant(data, t, 1); return;
-    case WEFT_INIT_CONSTANT: fill_constant(data, t, init.a); return;
-    case WEFT_INIT_UNIFORM: fill_uniform(data, n, &s, init.a, init.b); return;
-    case WEFT_INIT_NORMAL: fill_normal(data, n, &s, init.a, init.b); return;
+    case WEFT_INIT_ZEROS:
+        fill_constant(data, t, 0);
+        return;
+    case WEFT_INIT_ONES:
+        fill_constant(data, t, 1);
+        return;
+    case WEFT_INIT_CONSTANT:
+        fill_constant(data, t, init.a);
+        return;
+    case WEFT_INIT_UNIFORM:
+        fill_uniform(data, n, &s, init.a, init.b);
+        return;
+    case WEFT_INIT_NORMAL:
+        fill_normal(data, n, &s, init.a, init.b);
+        return;
     case WEFT_INIT_XAVIER_UNIFORM:
-    case WEFT_INIT_KAIMING_UNIFORM: fill_uniform(data, n, &s, -width, width); return;
+    case WEFT_INIT_KAIMING_UNIFORM:
+        fill_uniform(data, n, &s, -width, width);
+        return;
     case WEFT_INIT_XAVIER_NORMAL:
-    case WEFT_INIT_KAIMING_NORMAL: fill_normal(data, n, &s, 0, width); return;
+    case WEFT_INIT_KAIMING_NORMAL:
+        fill_normal(data, n, &s, 0, width);
+        return;
     }
 }

@@ -15,8 +15,10 @@
 extern const weft_op weft_op_reorder;
 
 static void set_layout(weft_value *v, bool channels_last) {
-    if (channels_last) stride_channels_last(&v->type, v->stride);
-    else stride_row_major(&v->type, v->stride);
+    if (channels_last)
+        stride_channels_last(&v->type, v->stride);
+    else
+        stride_row_major(&v->type, v->stride);
     v->has_layout = true;
 }
 
@@ -69,7 +71,8 @@ static unsigned image_bits(unsigned bits, int i, const weft_value *v) {
 /* Which layout pointwise results take: channels-last when an operand of four axes is. */
 static bool pointwise_channels_last(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->type.ndim == 4 && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i])) return true;
+        if (n->in[i] && n->in[i]->type.ndim == 4 && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i]))
+            return true;
     return false;
 }
 
@@ -106,8 +109,9 @@ static bool choose(program *p, weft_node *n) {
     n->declined = declined;
     bool is_out_of_memory = declined && strstr(declined, "memory could not be had");
     if (!n->kernel)
-        return model_fail(m, n->graph, is_out_of_memory ? WEFT_MEMORY : WEFT_UNSUPPORTED, "%s %%%d: no kernel of this backend can run it (%s)",
-                          n->op->name, n->id, declined ? declined : "there is none");
+        return model_fail(m, n->graph, is_out_of_memory ? WEFT_MEMORY : WEFT_UNSUPPORTED,
+                          "%s %%%d: no kernel of this backend can run it (%s)", n->op->name, n->id,
+                          declined ? declined : "there is none");
     return true;
 }
 
@@ -140,7 +144,8 @@ static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
     pack_attrs a = {.of = signature, .operand = i, .bytes = (int64_t)bytes};
     weft_value *out = NULL;
     for (weft_node *m = n->in[i]->node->next; m && m != n && !out; m = m->next)
-        if (m->op == &weft_op_pack && m->in[0] == n->in[i] && attrs_equal(m->op, m->attrs, &a)) out = &m->out[0];
+        if (m->op == &weft_op_pack && m->in[0] == n->in[i] && attrs_equal(m->op, m->attrs, &a))
+            out = &m->out[0];
     if (!out) {
         g->cursor = n->prev;
         scope_entry here = {.path = n->scope}, *above = g->scope;

@@ -72,7 +72,8 @@ static void find_last_reads(weft_graph *g, int steps) {
 static bool can_take_over(const weft_node *n, const weft_value *result, const weft_value *operand) {
     const weft_value *root = value_root(operand);
     if (!owns_memory(root) || root->mark != n->order || root->node == n) return false;
-    if (operand->type.dtype != result->type.dtype || !shape_equal(&operand->type, &result->type)) return false;
+    if (operand->type.dtype != result->type.dtype || !shape_equal(&operand->type, &result->type))
+        return false;
     if (!stride_same(&operand->type, operand->stride, result->stride)) return false;
     return value_offset(operand) == 0 && value_span(root) == value_span(operand) &&
            value_span(operand) == type_bytes(&operand->type);
@@ -182,9 +183,11 @@ bool pass_memory(program *p) {
     int nodes = graph_node_count(g), values = 0;
     for (weft_node *n = g->first; n; n = n->next) {
         values += n->n_out + 1;
-        n->workspace_bytes = n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
+        n->workspace_bytes =
+            n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
         if (n->workspace_bytes == SIZE_MAX)
-            return model_fail(g->model, g, WEFT_MEMORY, "%s: its workspace could not be told: memory is out", n->op->name);
+            return model_fail(g->model, g, WEFT_MEMORY, "%s: its workspace could not be told: memory is out",
+                              n->op->name);
         if (n->op == &weft_op_bucket) place_in_bucket(n);
     }
     for (weft_node *n = g->first; n; n = n->next)
@@ -192,7 +195,8 @@ bool pass_memory(program *p) {
     buffer *list = arena_new_array(a, (size_t)values, sizeof *list);
     buffer **met = arena_new_array(a, (size_t)values, sizeof *met);
     int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
-    if (!list || !met || !first) return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+    if (!list || !met || !first)
+        return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
     find_last_reads(g, nodes);
     for (weft_node *n = g->first; n; n = n->next) take_over(n);
     find_first_writes(g, first);
@@ -200,8 +204,10 @@ bool pass_memory(program *p) {
     qsort(list, (size_t)count, sizeof *list, by_size);
     p->arena_bytes = place_buffers(list, count, met);
     for (int i = 0; i < count; i++) {
-        if (list[i].value) list[i].value->arena_offset = list[i].offset;
-        else list[i].workspace_of->workspace_offset = list[i].offset;
+        if (list[i].value)
+            list[i].value->arena_offset = list[i].offset;
+        else
+            list[i].workspace_of->workspace_offset = list[i].offset;
         if (list[i].workspace_of && list[i].bytes > p->workspace_bytes) p->workspace_bytes = list[i].bytes;
     }
     return true;

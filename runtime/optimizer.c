@@ -166,7 +166,8 @@ static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **par
 }
 
 /* What the norm is taken over: each member's gradient, in the order of segments and members. */
-static int norm_parts(program *p, const weft_node *n, weft_variable *s, weft_value *flat, weft_value **parts) {
+static int norm_parts(program *p, const weft_node *n, weft_variable *s, weft_value *flat,
+                      weft_value **parts) {
     if (p->phase == PHASE_WHOLE) return member_gradients(n, s, parts) ? s->n_members : 0;
     for (int i = 0; i < s->n_members; i++) {
         const weft_variable *v = s->members[i];
@@ -178,19 +179,22 @@ static int norm_parts(program *p, const weft_node *n, weft_variable *s, weft_val
 static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
     weft_graph *g = p->graph;
     weft_variable *step = find(g->model, a->name, "step", NULL), *lr = find(g->model, a->name, "lr", NULL);
-    if (!step || !lr) return model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s has no step", SHOW(a->name));
+    if (!step || !lr)
+        return model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s has no step", SHOW(a->name));
     char attrs[256] = {0};
     copy_namesakes(&weft_op_schedule, attrs, &weft_op_minimize, a);
     set_field(&weft_op_schedule, attrs, "kind", (double)a->schedule);
     weft_value *before = variable_value(g, step);
     weft_value *base = variable_value(g, lr);
-    out->lr = before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
+    out->lr =
+        before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
     weft_value *next = before ? weft_offset(before, 1) : NULL;
     out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){step->path}) : NULL;
     return out->step && out->lr;
 }
 
-static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_value *gradient, step_values v) {
+static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_value *gradient,
+                   step_values v) {
     weft_graph *g = p->graph;
     const optimizer_kind *kind = kind_of(a);
     weft_value *in[8] = {variable_value(g, s), gradient};
@@ -198,7 +202,8 @@ static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_v
     double lr_scale, decay_scale;
     char attrs[256] = {0};
     for (int i = 0; i < 3 && kind->slots[i]; i++)
-        in[n++] = has_slot(a, kind, i) ? variable_value(g, find(g->model, a->name, s->path, kind->slots[i])) : NULL;
+        in[n++] =
+            has_slot(a, kind, i) ? variable_value(g, find(g->model, a->name, s->path, kind->slots[i])) : NULL;
     in[n++] = v.lr;
     in[n++] = v.step;
     if (v.scale) in[n++] = v.scale;
@@ -243,8 +248,9 @@ bool pass_optimizer(program *p) {
         for (weft_node *other = n->next; other; other = other->next)
             if (other->op == &weft_op_minimize &&
                 strcmp(((minimize_attrs *)other->attrs)->name, ((minimize_attrs *)n->attrs)->name) == 0)
-                return model_fail(g->model, g, WEFT_NAME, "graph %s: two minimize calls use the optimizer '%s': name them",
-                                  g->name, SHOW(((minimize_attrs *)n->attrs)->name));
+                return model_fail(g->model, g, WEFT_NAME,
+                                  "graph %s: two minimize calls use the optimizer '%s': name them", g->name,
+                                  SHOW(((minimize_attrs *)n->attrs)->name));
         scope_entry here = {.path = scope_intern(g->model, "")}, *above = g->scope;
         g->scope = &here;
         good = expand(p, n);

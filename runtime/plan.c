@@ -48,7 +48,8 @@ weft_memory weft_plan_memory(const weft_plan *plan) {
 
 program *plan_program(const weft_plan *plan, const char *graph, program_phase phase) {
     for (int i = 0; i < plan->n_programs; i++)
-        if (strcmp(plan->programs[i].name, graph) == 0 && plan->programs[i].phase == phase) return &plan->programs[i];
+        if (strcmp(plan->programs[i].name, graph) == 0 && plan->programs[i].phase == phase)
+            return &plan->programs[i];
     return NULL;
 }
 
@@ -66,7 +67,8 @@ char *weft_plan_text(const weft_plan *plan) {
 /* ---- ports ---- */
 
 static bool fill_port(weft_port *port, const char *name, const weft_value *v) {
-    *port = (weft_port){.name = name, .dtype = v->type.dtype, .ndim = v->type.ndim, .bytes = type_bytes(&v->type)};
+    *port = (weft_port){
+        .name = name, .dtype = v->type.dtype, .ndim = v->type.ndim, .bytes = type_bytes(&v->type)};
     memcpy(port->shape, v->type.shape, sizeof port->shape);
     return true;
 }
@@ -106,8 +108,8 @@ weft_status weft_plan_verify(const weft_plan *plan, weft_error *error) {
 /* ---- JSON: stable keys, documented in docs/graphtool.md ---- */
 
 static json_t *memory_json(const weft_memory *m) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters, "gradients",
-                     (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
+                     "gradients", (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
                      (json_int_t)m->derived, "activations", (json_int_t)m->activations, "workspace",
                      (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "total",
                      (json_int_t)m->total);
@@ -116,7 +118,8 @@ static json_t *memory_json(const weft_memory *m) {
 static json_t *bucket_json(const weft_variable *s) {
     json_t *members = json_array();
     for (int i = 0; i < s->n_members; i++) json_array_append_new(members, json_string(s->members[i]->path));
-    return json_pack("{s:s, s:I, s:o}", "id", s->path, "bytes", (json_int_t)type_bytes(&s->type), "parameters", members);
+    return json_pack("{s:s, s:I, s:o}", "id", s->path, "bytes", (json_int_t)type_bytes(&s->type),
+                     "parameters", members);
 }
 
 static json_t *subgraph_json(const weft_model *m, const char *name, size_t length) {
@@ -128,10 +131,11 @@ static json_t *subgraph_json(const weft_model *m, const char *name, size_t lengt
             parameters += type_elements(&v->type);
             bytes += (json_int_t)type_bytes(&v->type);
         }
-        if (v->kind == VARIABLE_SEGMENT && v->path[length] == '.') json_array_append_new(buckets, bucket_json(v));
+        if (v->kind == VARIABLE_SEGMENT && v->path[length] == '.')
+            json_array_append_new(buckets, bucket_json(v));
     }
-    return json_pack("{s:s#, s:I, s:I, s:b, s:i, s:o}", "name", name, (int)length, "parameters", parameters, "bytes", bytes,
-                     "ddp", 0, "zero", 0, "buckets", buckets);
+    return json_pack("{s:s#, s:I, s:I, s:b, s:i, s:o}", "name", name, (int)length, "parameters", parameters,
+                     "bytes", bytes, "ddp", 0, "zero", 0, "buckets", buckets);
 }
 
 static bool is_new_subgraph(const weft_model *m, const weft_variable *v, size_t length) {
@@ -160,8 +164,8 @@ char *weft_plan_json(const weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++) json_array_append_new(graphs, graph_json(&plan->programs[i]));
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan_fingerprint(plan));
-    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:o, s:o, s:o, s:[]}", "world", 1, "rank", 0,
-                             "fingerprint", fingerprint, "model", plan->model->name, "batch",
+    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:o, s:o, s:o, s:[]}", "world", 1, "rank",
+                             0, "fingerprint", fingerprint, "model", plan->model->name, "batch",
                              (json_int_t)plan->options.batch, "threads", plan->options.threads, "isa",
                              isa_name(plan->options.isa), "subgraphs", subgraphs, "graphs", graphs, "memory",
                              memory_json(&plan->memory), "unused");

@@ -86,7 +86,7 @@ typedef struct store_entry {
     variable_kind kind;
     tensor_type type;
     weft_init init;
-    uint64_t offset; /* bytes */
+    uint64_t offset;  /* bytes */
     uint64_t version; /* changes so far, from 1; of members of a segment the segment's counts */
 } store_entry;
 
@@ -100,6 +100,7 @@ uint64_t store_seed(const weft_store *store);
 /* Counts the changes of a variable's memory (a parameter's: of its segment's), from 1; writers add to it. */
 uint64_t *store_version(const weft_store *store, const weft_variable *v);
 const weft_env *store_env(const weft_store *store);
-bool store_has_parameter(const weft_store *store, const char *path); /* false for state, and for no such path */
+bool store_has_parameter(const weft_store *store,
+                         const char *path); /* false for state, and for no such path */
 
 #endif

@@ -149,8 +149,10 @@ static bool pin(weft_graph *g, weft_node **order, int count) {
         n->order = i;
         n->prev = g->last;
         n->next = NULL;
-        if (g->last) g->last->next = n;
-        else g->first = n;
+        if (g->last)
+            g->last->next = n;
+        else
+            g->first = n;
         g->last = n;
     }
     return true;

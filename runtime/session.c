@@ -62,9 +62,9 @@ struct weft_session {
     arena arena;
     const weft_plan *plan;
     weft_store *store;
-    char *memory;        /* the arena, then the derived values */
-    uint64_t *offsets;   /* of variables, by index: used for derived ones */
-    uint64_t *packed;    /* version of the parameter that a derived variable was made from, by index */
+    char *memory;      /* the arena, then the derived values */
+    uint64_t *offsets; /* of variables, by index: used for derived ones */
+    uint64_t *packed;  /* version of the parameter that a derived variable was made from, by index */
     runnable *programs;
     bool profiles;
 };
@@ -95,10 +95,11 @@ static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, w
     if (root->variable) {
         char *memory = variable_memory(s, root->variable);
         if (!memory)
-            return !error_set(error, WEFT_ORDER,
-                              "session: the store has no %s %s: it was made from another model, or for a plan without "
-                              "accumulation",
-                              root->variable->path, TYPE(&root->variable->type));
+            return !error_set(
+                error, WEFT_ORDER,
+                "session: the store has no %s %s: it was made from another model, or for a plan without "
+                "accumulation",
+                root->variable->path, TYPE(&root->variable->type));
         t->data = memory + value_offset(v);
         return true;
     }
@@ -136,7 +137,8 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
         st->version = store_version(s->store, n->in[0]->variable);
         st->packed = &s->packed[made->index];
     }
-    if (n->op->writes && n->in[0]->variable) r->written[r->n_written++] = store_version(s->store, n->in[0]->variable);
+    if (n->op->writes && n->in[0]->variable)
+        r->written[r->n_written++] = store_version(s->store, n->in[0]->variable);
     r->n_steps++; /* from here on closing closes it */
     return !n->kernel->open || n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
 }
@@ -177,7 +179,8 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
     r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
     r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
-    if (!r->written || !r->steps || !r->inputs || !r->patches || !r->outputs) return !error_memory(error, "session");
+    if (!r->written || !r->steps || !r->inputs || !r->patches || !r->outputs)
+        return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (n->op == &weft_op_input)
             r->inputs[r->n_inputs++] =
@@ -193,7 +196,8 @@ static size_t session_bytes(const weft_plan *plan) {
 
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
     if (!plan || !store || !plan->can_run) {
-        if (!error || !error->status) error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
+        if (!error || !error->status)
+            error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
         return NULL;
     }
     weft_session *s = mem_new(&plan->env, sizeof *s);
@@ -215,7 +219,8 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
     bool good = (s->memory && s->programs && s->offsets && s->packed) || !error_memory(error, "session");
     int threads = omp_get_max_threads();
     omp_set_num_threads(plan->kernels.threads);
-    for (int i = 0; good && i < plan->n_programs; i++) good = prepare(s, &s->programs[i], &plan->programs[i], error);
+    for (int i = 0; good && i < plan->n_programs; i++)
+        good = prepare(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
     if (good) return s;
     weft_session_close(s);
@@ -239,7 +244,8 @@ void weft_session_close(weft_session *s) {
 
 static runnable *find_runnable(weft_session *s, const char *graph, program_phase phase) {
     for (int i = 0; i < s->plan->n_programs; i++)
-        if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0) return &s->programs[i];
+        if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
+            return &s->programs[i];
     return NULL;
 }
 
@@ -260,19 +266,21 @@ static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_e
         if (i == r->n_inputs)
             return error_set(error, WEFT_NAME, "graph %s has no input '%s'", r->p->name, SHOW(feeds[f].name));
         const fed *in = &r->inputs[i];
-        if (in->data) return error_set(error, WEFT_NAME, "graph %s: input '%s' is fed twice", r->p->name, in->name);
+        if (in->data)
+            return error_set(error, WEFT_NAME, "graph %s: input '%s' is fed twice", r->p->name, in->name);
         if (feeds[f].bytes != in->bytes)
-            return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu", r->p->name,
-                             in->name, TYPE(&in->value->type), in->bytes, feeds[f].bytes);
+            return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu",
+                             r->p->name, in->name, TYPE(&in->value->type), in->bytes, feeds[f].bytes);
         if (!feeds[f].data || (uintptr_t)feeds[f].data % dtype_bytes(in->value->type.dtype))
-            return error_set(error, WEFT_ARGUMENT, "graph %s: the data of input '%s' are NULL or not aligned to %zu",
-                             r->p->name, in->name, dtype_bytes(in->value->type.dtype));
+            return error_set(error, WEFT_ARGUMENT,
+                             "graph %s: the data of input '%s' are NULL or not aligned to %zu", r->p->name,
+                             in->name, dtype_bytes(in->value->type.dtype));
         r->inputs[i].data = feeds[f].data;
     }
     for (int i = 0; i < r->n_inputs; i++)
         if (!r->inputs[i].data)
-            return error_set(error, WEFT_NAME, "graph %s: input '%s' (%s) is not fed", r->p->name, r->inputs[i].name,
-                             TYPE(&r->inputs[i].value->type));
+            return error_set(error, WEFT_NAME, "graph %s: input '%s' (%s) is not fed", r->p->name,
+                             r->inputs[i].name, TYPE(&r->inputs[i].value->type));
     for (int i = 0; i < r->n_patches; i++) {
         const patch *p = &r->patches[i];
         p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
@@ -289,10 +297,13 @@ static const fetched *find_output(const runnable *r, const char *name) {
 static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, int n, weft_error *error) {
     for (int f = 0; f < n; f++) {
         const fetched *o = find_output(r, fetches[f].name);
-        if (!o) return error_set(error, WEFT_NAME, "graph %s has no output '%s'", r->p->name, SHOW(fetches[f].name));
+        if (!o)
+            return error_set(error, WEFT_NAME, "graph %s has no output '%s'", r->p->name,
+                             SHOW(fetches[f].name));
         if (fetches[f].bytes != o->bytes || !fetches[f].data)
-            return error_set(error, WEFT_SHAPE, "graph %s: output '%s' has %zu bytes; the caller has room for %zu",
-                             r->p->name, o->name, o->bytes, fetches[f].data ? fetches[f].bytes : 0);
+            return error_set(error, WEFT_SHAPE,
+                             "graph %s: output '%s' has %zu bytes; the caller has room for %zu", r->p->name,
+                             o->name, o->bytes, fetches[f].data ? fetches[f].bytes : 0);
     }
     return WEFT_OK;
 }
@@ -327,8 +338,8 @@ static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
     return status;
 }
 
-weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds, const weft_fetch *fetches,
-                     int n_fetches, weft_error *error) {
+weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
+                     const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
     weft_error own = {0};
     runnable *head, *r = choose(s, graph, &head);
@@ -371,11 +382,15 @@ static void profile_program(text *t, const runnable *r) {
     }
     qsort(list, (size_t)r->n_steps, sizeof *list, slower_first);
     text_add(t, "program %s: %.3f ms a run in %d nodes\n", r->p->graph->name,
-             r->n_steps && r->steps[r->n_steps - 1].runs ? total * 1e-6 / (double)r->steps[r->n_steps - 1].runs : 0, r->n_steps);
+             r->n_steps && r->steps[r->n_steps - 1].runs
+                 ? total * 1e-6 / (double)r->steps[r->n_steps - 1].runs
+                 : 0,
+             r->n_steps);
     for (int i = 0; i < r->n_steps; i++) {
         if (!list[i]->runs) continue;
         text_add(t, "%10.1f us %5.1f%%  %%%-5d %s ", list[i]->nanoseconds * 1e-3 / (double)list[i]->runs,
-                 total > 0 ? 100 * list[i]->nanoseconds / total : 0, list[i]->node->id, list[i]->kernel->name);
+                 total > 0 ? 100 * list[i]->nanoseconds / total : 0, list[i]->node->id,
+                 list[i]->kernel->name);
         node_signature(t, list[i]->node);
         text_add(t, " in %s\n", list[i]->node->scope);
     }

@@ -15,7 +15,7 @@
 typedef struct public_entry {
     const char *path;
     tensor_type type;
-    uint64_t offset; /* bytes */
+    uint64_t offset;   /* bytes */
     store_entry *home; /* whose version counts its changes */
 } public_entry;
 
@@ -53,7 +53,8 @@ static store_entry *find_entry(const weft_store *s, const char *path) {
     return NULL;
 }
 
-static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset, const char *home) {
+static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset,
+                       const char *home) {
     public_entry *e = &s->public_entries[s->n_public++];
     *e = (public_entry){arena_copy(&s->arena, path), *type, offset, find_entry(s, home)};
     return e->path && e->home;
@@ -66,7 +67,8 @@ static bool add_members(weft_store *s, const weft_variable *v, uint64_t offset) 
     for (int i = 0; i < v->n_members; i++) {
         const weft_variable *p = v->members[i];
         snprintf(path, sizeof path, "%.*s%s%s", (int)(segment - v->path), v->path, p->path, slot);
-        if (!add_public(s, path, &p->type, offset + (uint64_t)p->offset * sizeof(float), v->path)) return false;
+        if (!add_public(s, path, &p->type, offset + (uint64_t)p->offset * sizeof(float), v->path))
+            return false;
     }
     return true;
 }
@@ -119,7 +121,8 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     s->public_entries = arena_new_array(&s->arena, count_public(m) + 1, sizeof *s->public_entries);
     if (offsets) s->bytes = store_layout(m, offsets, kinds);
     s->memory = offsets ? mem_raw(&s->env, s->bytes) : NULL;
-    if (!s->memory || !s->entries || !s->public_entries || !copy_entries(s, m, offsets) || !publish(s, m, offsets)) {
+    if (!s->memory || !s->entries || !s->public_entries || !copy_entries(s, m, offsets) ||
+        !publish(s, m, offsets)) {
         error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
         weft_store_free(s);
         return NULL;
@@ -151,21 +154,23 @@ static const public_entry *expect(const weft_store *s, const char *path, size_t 
         return NULL;
     }
     if (bytes != type_bytes(&e->type)) {
-        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller has %zu", e->path, TYPE(&e->type),
-                  type_bytes(&e->type), bytes);
+        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller has %zu", e->path,
+                  TYPE(&e->type), type_bytes(&e->type), bytes);
         return NULL;
     }
     return e;
 }
 
-weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes, weft_error *error) {
+weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
+                           weft_error *error) {
     const public_entry *e = expect(s, path, bytes, error);
     if (!e) return error ? error->status : WEFT_NAME;
     memcpy(into, s->memory + e->offset, bytes);
     return WEFT_OK;
 }
 
-weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes, weft_error *error) {
+weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
+                           weft_error *error) {
     const public_entry *e = expect(s, path, bytes, error);
     if (!e) return error ? error->status : WEFT_NAME;
     memcpy(s->memory + e->offset, from, bytes);
@@ -188,17 +193,20 @@ int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, i
 weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, weft_error *error) {
     char wanted[1500];
     int matched = 0;
-    if (!(lr >= 0) || lr - lr != 0) return error_set(error, WEFT_ARGUMENT, "learning rate: it must not be negative");
+    if (!(lr >= 0) || lr - lr != 0)
+        return error_set(error, WEFT_ARGUMENT, "learning rate: it must not be negative");
     snprintf(wanted, sizeof wanted, "optimizer.%s/lr", optimizer ? optimizer : "");
     for (int i = 0; s && i < s->n_entries; i++) {
         const store_entry *e = &s->entries[i];
         size_t n = strlen(e->path);
-        bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 && strcmp(e->path + n - 3, "/lr") == 0;
+        bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 &&
+                     strcmp(e->path + n - 3, "/lr") == 0;
         if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
         memcpy(s->memory + e->offset, &lr, sizeof lr);
         matched++;
     }
-    if (!matched) return error_set(error, WEFT_NAME, "learning rate: there is no optimizer '%s'", SHOW(optimizer));
+    if (!matched)
+        return error_set(error, WEFT_NAME, "learning rate: there is no optimizer '%s'", SHOW(optimizer));
     return WEFT_OK;
 }
 

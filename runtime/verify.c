@@ -133,13 +133,14 @@ static const weft_value *intruder(const prover *p, range r, const weft_value *wa
     return NULL;
 }
 
-static weft_status broken(prover *p, const char *rule, const weft_node *n, const weft_value *v, const char *what,
-                          const weft_value *other) {
+static weft_status broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
+                          const char *what, const weft_value *other) {
     char node[200], maker[200] = "nobody";
     node_show(n, node);
     if (other) node_show(other->node, maker);
     return error_set(p->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s", rule,
-                     p->p->graph->name, n->order, node, v ? v->id : -1, what, other ? " " : "", other ? maker : "");
+                     p->p->graph->name, n->order, node, v ? v->id : -1, what, other ? " " : "",
+                     other ? maker : "");
 }
 
 /* ---- rules ---- */
@@ -153,7 +154,8 @@ static weft_status check_read(prover *p, const weft_node *n, const weft_value *v
     if (!locate(v, &r)) return WEFT_OK;
     if (r.begin < 0) return broken(p, "V1", n, v, "has no place in memory", NULL);
     const weft_value *other = intruder(p, r, mine, &none);
-    if (other && other->node->op->flags & OP_IS_VARIABLE && mine->variable && other->variable == mine->variable)
+    if (other && other->node->op->flags & OP_IS_VARIABLE && mine->variable &&
+        other->variable == mine->variable)
         other = NULL;
     if (other) return broken(p, "V2", n, v, "is overwritten by", other);
     if (none && !r.space) return broken(p, "V1", n, v, "is read before it is written", NULL);
@@ -172,7 +174,8 @@ static weft_status claim_results(prover *p, const weft_node *n) {
             return broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
         for (int i = 0; i < k; i++) {
             range other;
-            if (locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end && other.begin < r.end)
+            if (locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
+                other.begin < r.end)
                 return broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
         }
         claim(p, r, &n->out[k]);
@@ -183,7 +186,8 @@ static weft_status claim_results(prover *p, const weft_node *n) {
 static weft_status check_workspace(prover *p, const weft_node *n) {
     range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
     if (!n->workspace_bytes) return WEFT_OK;
-    if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes) return broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
+    if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes)
+        return broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
             return broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
@@ -197,7 +201,8 @@ static int64_t *versions_of(const weft_variable *v, int64_t *versions) {
     return &versions[root->index];
 }
 
-static weft_status check_version(prover *p, const weft_node *n, const weft_value *v, const int64_t *versions) {
+static weft_status check_version(prover *p, const weft_node *n, const weft_value *v,
+                                 const int64_t *versions) {
     const weft_value *root = value_root(v);
     if (!root->variable) return WEFT_OK;
     int64_t now = *versions_of(root->variable, (int64_t *)versions), wanted = 0;
@@ -205,7 +210,8 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
         if (m->op->flags & OP_WRITES && m->variable == root->variable && m->id <= root->node->id) wanted++;
     bool accumulates = root->variable->kind == VARIABLE_GRADIENT;
     if (now == wanted || accumulates) return WEFT_OK;
-    return broken(p, "V4", n, v, now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
+    return broken(p, "V4", n, v,
+                  now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
 }
 
 static void count_writes(const weft_node *n, int64_t *versions) {
@@ -218,7 +224,8 @@ static weft_status play(prover *p, const weft_node *n, int64_t *versions) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < n->n_in && !status; i++) {
         if (!n->in[i]) continue;
-        if (n->in[i]->node->order >= n->order) return broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
+        if (n->in[i]->node->order >= n->order)
+            return broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
         if (node_is_silent(n)) continue;
         if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i], versions);
     }
@@ -234,7 +241,8 @@ weft_status verify_program(const program *program, weft_error *error) {
     size_t variables = (size_t)program->graph->model->n_variables + 1;
     int64_t *versions = mem_new_array(env, variables, sizeof *versions);
     weft_status status = versions ? WEFT_OK : error_memory(error, "verify");
-    for (const weft_node *n = program->graph->first; n && !status; n = n->next) status = play(&p, n, versions);
+    for (const weft_node *n = program->graph->first; n && !status; n = n->next)
+        status = play(&p, n, versions);
     for (const graph_output *o = program->graph->outputs; o && !status; o = o->next)
         status = check_read(&p, o->value->node, o->value); /* V5 */
     mem_free(env, versions, variables * sizeof *versions);

@@ -5,6 +5,7 @@
 #include "support/test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,6 +315,46 @@ TEST(collectives_that_make_no_sense_are_refused_before_they_start) {
     CHECK(weft_comm_threads(0, NULL, &c, &e) == WEFT_ARGUMENT);
 }
 
+/* ---- memory that runs out ---- */
+
+/* Used by several threads at once, so counted atomically. */
+typedef struct counted {
+    atomic_long calls, live, fail; /* the call that fails */
+} counted;
+
+static void *counted_alloc(void *context, size_t bytes, size_t alignment) {
+    counted *c = context;
+    if (atomic_fetch_add(&c->calls, 1) + 1 == c->fail) return NULL;
+    atomic_fetch_add(&c->live, 1);
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void counted_free(void *context, void *memory, size_t bytes) {
+    (void)bytes;
+    atomic_fetch_sub(&((counted *)context)->live, 1);
+    free(memory);
+}
+
+TEST(a_world_that_cannot_have_its_memory_fails_cleanly) {
+    counted count = {0};
+    weft_allocator allocator = {counted_alloc, counted_free, &count};
+    weft_env env = {.allocator = &allocator};
+    for (long n = 1; n < 200; n++) {
+        weft_comm *comms[2] = {0};
+        weft_error error = {0};
+        atomic_store(&count.calls, 0);
+        atomic_store(&count.fail, n);
+        weft_status status = weft_comm_threads(2, &(weft_comm_options){.env = &env}, comms, &error);
+        CHECK_SAYS(status == WEFT_OK ? n > atomic_load(&count.calls) : error.status == WEFT_MEMORY,
+                   "allocation %ld: %s", n, error.text);
+        for (int i = 0; i < 2; i++) weft_comm_free(comms[i]);
+        CHECK_SAYS(atomic_load(&count.live) == 0, "allocation %ld: %ld pieces are left", n,
+                   atomic_load(&count.live));
+        if (status == WEFT_OK) return;
+    }
+    CHECK(false);
+}
+
 /* ---- launchers ---- */
 
 static void launch_is(const char *launcher, char *const *environment, const char *want, int rank, int world,
@@ -372,5 +413,6 @@ SUITE("communicators",
        T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
        T(a_rank_that_aborts_gives_all_the_reason),
-       T(collectives_that_make_no_sense_are_refused_before_they_start), T(ranks_are_read_from_every_launcher),
+       T(collectives_that_make_no_sense_are_refused_before_they_start),
+       T(a_world_that_cannot_have_its_memory_fails_cleanly), T(ranks_are_read_from_every_launcher),
        T(launchers_that_say_nonsense_are_refused)})

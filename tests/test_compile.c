@@ -30,22 +30,39 @@ static weft_value *grow(pool *p, test_random *r) {
     weft_value *a = any(p, r), *b = any(p, r);
     int64_t last[] = {1}, first[] = {0};
     switch (random_bits(r) % 16) {
-    case 0: return weft_add(a, b);
-    case 1: return weft_mul(a, weft_tanh(b));
-    case 2: return weft_sub(a, weft_sigmoid(b));
-    case 3: return weft_relu(a);
-    case 4: return weft_leaky_relu(a, 0.2);
-    case 5: return weft_gelu(a);
-    case 6: return weft_add(weft_scale(a, 0.5), weft_mean(b, 1, last, true));
-    case 7: return weft_mul(a, weft_tanh(weft_mean(b, 1, first, false)));
-    case 8: return weft_softmax(a, 1);
-    case 9: return weft_scale(weft_matmul(weft_matmul(a, b, false, true), a, false, false), 1.0 / 256);
-    case 10: return weft_reshape(weft_permute(weft_reshape(a, 3, (int64_t[]){ROWS, 5, 8}), (int64_t[]){0, 2, 1}), 2, (int64_t[]){ROWS, COLUMNS});
-    case 11: return weft_concat(2, (weft_value *[]){weft_slice(a, 1, 0, 11), weft_slice(b, 1, 11, COLUMNS)}, 1);
-    case 12: return weft_linear(a, COLUMNS, "shared");
-    case 13: return weft_maximum(a, weft_offset(b, -0.25));
-    case 14: return weft_where(weft_greater(a, b), a, weft_square(weft_tanh(b)));
-    default: return weft_add(a, weft_linear(b, COLUMNS, "other"));
+    case 0:
+        return weft_add(a, b);
+    case 1:
+        return weft_mul(a, weft_tanh(b));
+    case 2:
+        return weft_sub(a, weft_sigmoid(b));
+    case 3:
+        return weft_relu(a);
+    case 4:
+        return weft_leaky_relu(a, 0.2);
+    case 5:
+        return weft_gelu(a);
+    case 6:
+        return weft_add(weft_scale(a, 0.5), weft_mean(b, 1, last, true));
+    case 7:
+        return weft_mul(a, weft_tanh(weft_mean(b, 1, first, false)));
+    case 8:
+        return weft_softmax(a, 1);
+    case 9:
+        return weft_scale(weft_matmul(weft_matmul(a, b, false, true), a, false, false), 1.0 / 256);
+    case 10:
+        return weft_reshape(weft_permute(weft_reshape(a, 3, (int64_t[]){ROWS, 5, 8}), (int64_t[]){0, 2, 1}),
+                            2, (int64_t[]){ROWS, COLUMNS});
+    case 11:
+        return weft_concat(2, (weft_value *[]){weft_slice(a, 1, 0, 11), weft_slice(b, 1, 11, COLUMNS)}, 1);
+    case 12:
+        return weft_linear(a, COLUMNS, "shared");
+    case 13:
+        return weft_maximum(a, weft_offset(b, -0.25));
+    case 14:
+        return weft_where(weft_greater(a, b), a, weft_square(weft_tanh(b)));
+    default:
+        return weft_add(a, weft_linear(b, COLUMNS, "other"));
     }
 }
 
@@ -58,10 +75,10 @@ static weft_model *random_model(uint64_t seed, bool trains) {
         p.values[p.n++] = weft_input(g, i ? "b" : "a", WEFT_F32, 2, (int64_t[]){ROWS, COLUMNS});
     int count = 5 + (int)(random_bits(&r) % 30);
     WEFT_GRAPH_SCOPE(g, "net")
-        for (int i = 0; i < count; i++) {
-            weft_value *v = grow(&p, &r);
-            p.values[p.n++] = v;
-        }
+    for (int i = 0; i < count; i++) {
+        weft_value *v = grow(&p, &r);
+        p.values[p.n++] = v;
+    }
     weft_value *loss = weft_mean(weft_square(weft_tanh(p.values[p.n - 1])), 0, NULL, false);
     weft_output(any(&p, &r), "some");
     weft_output(loss, "loss");
@@ -70,9 +87,10 @@ static weft_model *random_model(uint64_t seed, bool trains) {
     weft_output(gradient, "gradient");
     if (trains) /* all parameters there are, reached or not */
         for (weft_variable *v = m->variables; v; v = v->next)
-            weft_minimize(weft_add(loss, weft_mean(weft_square(variable_value(g, v)), 0, NULL, false)), v->path,
-                          &(weft_optimizer){.type = "sgd", .lr = 0.1, .name = v->path});
-    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "seed %llu: %s", (unsigned long long)seed, weft_model_error(m)->text);
+            weft_minimize(weft_add(loss, weft_mean(weft_square(variable_value(g, v)), 0, NULL, false)),
+                          v->path, &(weft_optimizer){.type = "sgd", .lr = 0.1, .name = v->path});
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "seed %llu: %s", (unsigned long long)seed,
+               weft_model_error(m)->text);
     return m;
 }
 
@@ -89,7 +107,10 @@ static bool run_compiled(const weft_model *m, weft_isa isa, const float *a, cons
     weft_store *store = plan ? weft_store_new(plan, 3, &e) : NULL;
     weft_session *s = store ? weft_session_open(plan, store, &e) : NULL;
     bool good = s && weft_run(s, "g", (weft_feed[]){{"a", a, bytes}, {"b", b, bytes}}, 2,
-                              (weft_fetch[]){{"some", out->some, bytes}, {"gradient", out->gradient, bytes}, {"loss", &out->loss, 4}}, 3, &e) == WEFT_OK;
+                              (weft_fetch[]){{"some", out->some, bytes},
+                                             {"gradient", out->gradient, bytes},
+                                             {"loss", &out->loss, 4}},
+                              3, &e) == WEFT_OK;
     CHECK_SAYS(good, "%s", e.text);
     weft_session_close(s);
     weft_store_free(store);
@@ -163,7 +184,8 @@ TEST(compiled_random_graphs_compute_what_plain_evaluation_does) {
                          fabs(got.loss - plain.loss) < 1e-5;
             CHECK_SAYS(close, "seed %llu, %s: loss %g against %g, some off by %g, gradient by %g",
                        (unsigned long long)seed, isa_name(isas[i]), got.loss, plain.loss,
-                       distance(got.some, plain.some, ROWS * COLUMNS), distance(got.gradient, plain.gradient, ROWS * COLUMNS));
+                       distance(got.some, plain.some, ROWS * COLUMNS),
+                       distance(got.gradient, plain.gradient, ROWS * COLUMNS));
         }
         weft_store_free(store);
         weft_plan_free(plan);
@@ -223,7 +245,8 @@ TEST(the_verifier_finds_values_that_were_moved_onto_others) {
             bool harms = is_overwritten(g, v), found = weft_plan_verify(plan, &e) != WEFT_OK;
             harmful += harms;
             caught += found;
-            CHECK_SAYS(found || !harms, "seed %llu: %%%d moved onto %%%d is not noticed", (unsigned long long)seed, v->id, to->id);
+            CHECK_SAYS(found || !harms, "seed %llu: %%%d moved onto %%%d is not noticed",
+                       (unsigned long long)seed, v->id, to->id);
             if (found) CHECK(e.text[0] == 'V');
             v->arena_offset = kept;
         }
@@ -245,7 +268,9 @@ TEST(the_verifier_finds_an_update_that_overtakes_a_reader) {
     NEED(update);
     for (weft_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in; i++)
-            if (n != update && n->in[i] && n->in[i]->variable && n->in[i]->variable->segment == update->in[0]->variable) reader = n;
+            if (n != update && n->in[i] && n->in[i]->variable &&
+                n->in[i]->variable->segment == update->in[0]->variable)
+                reader = n;
     NEED(reader);
     node_move_after(reader, update);
     int order = 0;
@@ -296,5 +321,4 @@ TEST(two_compiles_agree) {
 SUITE("compile", {T(compiled_random_graphs_compute_what_plain_evaluation_does),
                   T(the_verifier_finds_values_that_were_moved_onto_others),
                   T(the_verifier_finds_an_update_that_overtakes_a_reader),
-                  T(every_stage_dumps_text_that_parses_back),
-                  T(two_compiles_agree)})
+                  T(every_stage_dumps_text_that_parses_back), T(two_compiles_agree)})

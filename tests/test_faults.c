@@ -16,7 +16,8 @@ enum { BATCH = 4, STEPS = 6 };
 
 static weft_value *network(weft_value *x) {
     WEFT_SCOPE(x, "net") {
-        x = weft_relu(weft_batch_norm(weft_conv2d(x, &(weft_conv){.out = 4, .kernel = 3, .pad = 1}, "conv"), "bn"));
+        x = weft_relu(
+            weft_batch_norm(weft_conv2d(x, &(weft_conv){.out = 4, .kernel = 3, .pad = 1}, "conv"), "bn"));
         x = weft_dropout(weft_flatten(x, 1), 0.1);
         x = weft_linear(x, 3, "fc");
     }
@@ -48,7 +49,8 @@ static weft_status run_step(weft_session *s, int step, float *loss, weft_error *
 /* losses[steps] of a training from scratch; the first failure's status otherwise. */
 static weft_status whole_road(const weft_env *env, int steps, float *losses, weft_error *error) {
     weft_model *m = build(env);
-    weft_plan *plan = m ? weft_compile(m, &(weft_compile_options){.threads = 1, .verify = true}, error) : NULL;
+    weft_plan *plan =
+        m ? weft_compile(m, &(weft_compile_options){.threads = 1, .verify = true}, error) : NULL;
     weft_store *store = plan ? weft_store_new(plan, 5, error) : NULL;
     weft_session *s = store ? weft_session_open(plan, store, error) : NULL;
     weft_status status = m ? error->status : WEFT_MEMORY;
@@ -154,5 +156,4 @@ TEST(one_model_compiles_in_many_threads_alike) {
 }
 
 SUITE("faults", {T(running_out_of_memory_anywhere_is_one_clean_error),
-                 T(sessions_in_many_threads_do_not_meet),
-                 T(one_model_compiles_in_many_threads_alike)})
+                 T(sessions_in_many_threads_do_not_meet), T(one_model_compiles_in_many_threads_alike)})

@@ -54,7 +54,8 @@ static bool golden_open(golden *g, const char *name, weft_model *m, weft_isa isa
     char path[512];
     *g = (golden){.name = name};
     snprintf(path, sizeof path, "%s/golden/%s.safetensors", TEST_DATA, name);
-    if (!CHECK_SAYS(safetensors_open(&g->file, path, &env, &g->error) == WEFT_OK, "%s", g->error.text)) return false;
+    if (!CHECK_SAYS(safetensors_open(&g->file, path, &env, &g->error) == WEFT_OK, "%s", g->error.text))
+        return false;
     g->plan = weft_compile(m, &(weft_compile_options){.isa = isa, .verify = true}, &g->error);
     g->store = g->plan ? weft_store_new(g->plan, 1, &g->error) : NULL;
     g->session = g->store ? weft_session_open(g->plan, g->store, &g->error) : NULL;
@@ -71,7 +72,8 @@ static void golden_close(golden *g) {
 }
 
 /* Runs `graph` on step `step` of data.<a> and data.<b> (NULL: one input); inputs go by the names in feeds. */
-static double run_step(golden *g, const char *graph, const char *const *inputs, const char *const *data, int n, int step) {
+static double run_step(golden *g, const char *graph, const char *const *inputs, const char *const *data,
+                       int n, int step) {
     weft_feed feeds[4];
     void *whole[4];
     float loss = NAN;
@@ -82,7 +84,8 @@ static double run_step(golden *g, const char *graph, const char *const *inputs, 
         whole[i] = read_tensor(g, name, &bytes);
         feeds[i] = (weft_feed){inputs[i], (char *)whole[i] + (size_t)step * (bytes / STEPS), bytes / STEPS};
     }
-    weft_status status = weft_run(g->session, graph, feeds, n, (weft_fetch[]){{"loss", &loss, sizeof loss}}, 1, &g->error);
+    weft_status status =
+        weft_run(g->session, graph, feeds, n, (weft_fetch[]){{"loss", &loss, sizeof loss}}, 1, &g->error);
     CHECK_SAYS(status == WEFT_OK, "%s: %s", g->name, g->error.text);
     for (int i = 0; i < n; i++) free(whole[i]);
     return loss;
@@ -91,7 +94,8 @@ static double run_step(golden *g, const char *graph, const char *const *inputs, 
 static void check_loss(golden *g, const char *curve, int step, double loss) {
     size_t bytes;
     double *losses = read_tensor(g, curve, &bytes), off = fabs(loss - losses[step]) / fabs(losses[step]);
-    CHECK_SAYS(off <= LOSS_LIMIT, "%s: %s at step %d: %.8g, PyTorch %.8g, off by %.2g", g->name, curve, step, loss, losses[step], off);
+    CHECK_SAYS(off <= LOSS_LIMIT, "%s: %s at step %d: %.8g, PyTorch %.8g, off by %.2g", g->name, curve, step,
+               loss, losses[step], off);
     free(losses);
 }
 
@@ -112,7 +116,8 @@ static void check_final(golden *g) {
             off += ((double)got[k] - want[k]) * ((double)got[k] - want[k]);
             norm += (double)want[k] * want[k];
         }
-        CHECK_SAYS(sqrt(off) <= FINAL_LIMIT * sqrt(norm), "%s: %s is off by %.2g", g->name, path, sqrt(off / norm));
+        CHECK_SAYS(sqrt(off) <= FINAL_LIMIT * sqrt(norm), "%s: %s is off by %.2g", g->name, path,
+                   sqrt(off / norm));
         free(want);
         free(got);
         seen++;
@@ -127,7 +132,8 @@ static void check_case(const char *name, weft_model *m, const char *const *input
     for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++) {
         golden g;
         if (golden_open(&g, name, m, isa)) {
-            for (int step = 0; step < STEPS; step++) check_loss(&g, "losses", step, run_step(&g, "step", inputs, inputs, 2, step));
+            for (int step = 0; step < STEPS; step++)
+                check_loss(&g, "losses", step, run_step(&g, "step", inputs, inputs, 2, step));
             check_final(&g);
         }
         golden_close(&g);
@@ -161,14 +167,18 @@ TEST(mlp_with_every_optimizer_trains_as_pytorch) {
     } cases[] = {
         {"mlp_sgd", {.type = "sgd", .lr = 0.3}},
         {"mlp_sgd_momentum", {.type = "sgd", .lr = 0.1, .momentum = 0.9}},
-        {"mlp_sgd_nesterov", {.type = "sgd", .lr = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}},
-        {"mlp_sgd_dampening", {.type = "sgd", .lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01}},
+        {"mlp_sgd_nesterov",
+         {.type = "sgd", .lr = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}},
+        {"mlp_sgd_dampening",
+         {.type = "sgd", .lr = 0.1, .momentum = 0.9, .dampening = 0.1, .weight_decay = 0.01}},
         {"mlp_adam", {.type = "adam", .lr = 0.01}},
         {"mlp_adam_decay", {.type = "adam", .lr = 0.01, .weight_decay = 0.01}},
         {"mlp_adamw", {.type = "adamw", .lr = 0.01, .weight_decay = 0.1}},
-        {"mlp_adamw_groups", {.type = "adamw", .lr = 0.01, .weight_decay = 0.1, .n_groups = 1, .groups = groups}},
+        {"mlp_adamw_groups",
+         {.type = "adamw", .lr = 0.01, .weight_decay = 0.1, .n_groups = 1, .groups = groups}},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_case(cases[i].name, mlp(&cases[i].optimizer), inputs);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(cases[i].name, mlp(&cases[i].optimizer), inputs);
 }
 
 TEST(a_batch_norm_conv_net_trains_as_pytorch) {
@@ -181,7 +191,8 @@ TEST(a_batch_norm_conv_net_trains_as_pytorch) {
     WEFT_SCOPE(x, "net") {
         y = weft_conv2d(y, &(weft_conv){.out = 8, .kernel = 3, .pad = 1, .no_bias = true}, "conv1");
         y = weft_max_pool2d(weft_relu(weft_batch_norm(y, "bn1")), &(weft_pool){.kernel = {2, 2}});
-        y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .stride = 2, .pad = 1, .no_bias = true}, "conv2");
+        y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .stride = 2, .pad = 1, .no_bias = true},
+                        "conv2");
         y = weft_leaky_relu(weft_batch_norm(y, "bn2"), 0.1);
         y = weft_flatten(weft_adaptive_avg_pool2d(y, 1, 1), 1);
         y = weft_linear(y, 10, "fc");
@@ -198,7 +209,8 @@ enum { D = 32, HEADS = 4, T_ = 16, BATCH = 4, VOCAB = 17 };
 
 /* Columns [i D, (i + 1) D) of qkv [B, T, 3D] as heads [B, H, T, D / H]. */
 static weft_value *heads(weft_value *qkv, int i) {
-    weft_value *part = weft_reshape(weft_slice(qkv, 2, i * D, (i + 1) * D), 4, (int64_t[]){BATCH, T_, HEADS, D / HEADS});
+    weft_value *part =
+        weft_reshape(weft_slice(qkv, 2, i * D, (i + 1) * D), 4, (int64_t[]){BATCH, T_, HEADS, D / HEADS});
     return weft_permute(part, (int64_t[]){0, 2, 1, 3});
 }
 
@@ -225,16 +237,24 @@ TEST(a_tiny_gpt_trains_as_pytorch) {
     WEFT_SCOPE(tokens, "gpt") {
         x = weft_embedding(tokens, VOCAB, D, "wte", NULL);
         WEFT_SCOPE(tokens, "wpe")
-            x = weft_add(x, weft_parameter(x, "weight", 2, (int64_t[]){T_, D}, (weft_init){0}));
+        x = weft_add(x, weft_parameter(x, "weight", 2, (int64_t[]){T_, D}, (weft_init){0}));
         WEFT_SCOPE(tokens, "blocks") {
             x = block(x, "0");
             x = block(x, "1");
         }
-        x = weft_linear_with(weft_layer_norm(x, "ln_f"), VOCAB, "head", &(weft_linear_options){.no_bias = true});
+        x = weft_linear_with(weft_layer_norm(x, "ln_f"), VOCAB, "head",
+                             &(weft_linear_options){.no_bias = true});
     }
-    weft_value *loss = weft_cross_entropy(weft_reshape(x, 2, (int64_t[]){-1, VOCAB}), weft_reshape(targets, 1, (int64_t[]){-1}));
-    weft_minimize(loss, "gpt", &(weft_optimizer){.type = "adamw", .lr = 3e-3, .weight_decay = 0.1, .clip_norm = 0.5,
-                                                 .schedule = {.kind = WEFT_SCHEDULE_COSINE, .warmup_steps = 5, .total_steps = 20, .floor = 0.1}});
+    weft_value *loss = weft_cross_entropy(weft_reshape(x, 2, (int64_t[]){-1, VOCAB}),
+                                          weft_reshape(targets, 1, (int64_t[]){-1}));
+    weft_minimize(
+        loss, "gpt",
+        &(weft_optimizer){
+            .type = "adamw",
+            .lr = 3e-3,
+            .weight_decay = 0.1,
+            .clip_norm = 0.5,
+            .schedule = {.kind = WEFT_SCHEDULE_COSINE, .warmup_steps = 5, .total_steps = 20, .floor = 0.1}});
     weft_output(loss, "loss");
     check_case("gpt", m, inputs);
 }
@@ -245,15 +265,18 @@ static weft_value *generator(weft_value *z) {
     WEFT_SCOPE(z, "generator") {
         z = weft_linear_with(z, 8 * 4 * 4, "fc", &(weft_linear_options){.no_bias = true});
         z = weft_relu(weft_batch_norm(weft_reshape(z, 4, (int64_t[]){-1, 8, 4, 4}), "bn1"));
-        z = weft_tanh(weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 2, .pad = 1}, "up"));
+        z = weft_tanh(
+            weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 2, .pad = 1}, "up"));
     }
     return z;
 }
 
 static weft_value *discriminator(weft_value *x) {
     WEFT_SCOPE(x, "discriminator") {
-        x = weft_leaky_relu(weft_conv2d(x, &(weft_conv){.out = 8, .kernel = 4, .stride = 2, .pad = 1}, "conv1"), 0.2);
-        x = weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 4, .stride = 2, .pad = 1, .no_bias = true}, "conv2");
+        x = weft_leaky_relu(
+            weft_conv2d(x, &(weft_conv){.out = 8, .kernel = 4, .stride = 2, .pad = 1}, "conv1"), 0.2);
+        x = weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 4, .stride = 2, .pad = 1, .no_bias = true},
+                        "conv2");
         x = weft_leaky_relu(weft_batch_norm(x, "bn2"), 0.2);
         x = weft_linear(weft_flatten(x, 1), 1, "fc");
     }
@@ -301,7 +324,5 @@ TEST(a_tiny_gan_trains_both_networks_as_pytorch) {
     weft_model_free(m);
 }
 
-SUITE("goldens", {T(mlp_with_every_optimizer_trains_as_pytorch),
-                  T(a_batch_norm_conv_net_trains_as_pytorch),
-                  T(a_tiny_gpt_trains_as_pytorch),
-                  T(a_tiny_gan_trains_both_networks_as_pytorch)})
+SUITE("goldens", {T(mlp_with_every_optimizer_trains_as_pytorch), T(a_batch_norm_conv_net_trains_as_pytorch),
+                  T(a_tiny_gpt_trains_as_pytorch), T(a_tiny_gan_trains_both_networks_as_pytorch)})

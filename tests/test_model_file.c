@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 /* ---- model.bin ---- */
 
 static void save(const weft_model *m, const char *path) {
@@ -369,11 +368,8 @@ TEST(a_full_disk_leaves_the_old_file_alone) {
     faults_end(&f);
 }
 
-SUITE("model files", {T(a_model_loads_as_it_was_saved),
-                T(files_on_the_disk_are_replaced_whole),
-                T(what_cannot_be_saved_says_so),
-                T(each_rule_of_model_bin_has_its_message),
-                T(every_truncation_of_model_bin_is_refused),
-                T(unknown_fields_of_model_bin_are_refused),
-                T(saving_and_loading_a_model_survive_any_failure),
-                T(a_full_disk_leaves_the_old_file_alone)})
+SUITE("model files",
+      {T(a_model_loads_as_it_was_saved), T(files_on_the_disk_are_replaced_whole),
+       T(what_cannot_be_saved_says_so), T(each_rule_of_model_bin_has_its_message),
+       T(every_truncation_of_model_bin_is_refused), T(unknown_fields_of_model_bin_are_refused),
+       T(saving_and_loading_a_model_survive_any_failure), T(a_full_disk_leaves_the_old_file_alone)})

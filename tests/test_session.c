@@ -58,8 +58,8 @@ TEST(state_is_read_as_the_last_earlier_write_left_it) {
     weft_output(weft_add(s2, x), "y2");
     rig r = rig_open(m, NULL);
     float feed = 0, y1 = 0, y2 = 0;
-    weft_status status =
-        weft_run(r.session, "g", (weft_feed[]){{"x", &feed, 4}}, 1, (weft_fetch[]){{"y1", &y1, 4}, {"y2", &y2, 4}}, 2, &r.error);
+    weft_status status = weft_run(r.session, "g", (weft_feed[]){{"x", &feed, 4}}, 1,
+                                  (weft_fetch[]){{"y1", &y1, 4}, {"y2", &y2, 4}}, 2, &r.error);
     CHECK_SAYS(status == WEFT_OK, "%s", r.error.text);
     CHECK_SAYS(y1 == 1 && y2 == 2 && get(&r, "s") == 5, "y1 %g, y2 %g, s %g", y1, y2, get(&r, "s"));
     rig_close(&r);
@@ -145,8 +145,9 @@ static void train(rig *r, int steps, float *losses) {
     uint8_t y[BATCH];
     for (int i = 0; i < steps; i++) {
         make_batch(x, y, i);
-        weft_status status = weft_run(r->session, "step", (weft_feed[]){{"x", x, sizeof x}, {"y", y, sizeof y}}, 2,
-                                      (weft_fetch[]){{"loss", &losses[i], 4}}, 1, &r->error);
+        weft_status status =
+            weft_run(r->session, "step", (weft_feed[]){{"x", x, sizeof x}, {"y", y, sizeof y}}, 2,
+                     (weft_fetch[]){{"loss", &losses[i], 4}}, 1, &r->error);
         CHECK_SAYS(status == WEFT_OK, "%s", r->error.text);
     }
 }
@@ -170,7 +171,8 @@ TEST(fast_kernels_train_as_the_reference_does) {
     float losses[2][10];
     for (int i = 0; i < 2; i++) {
         weft_model *m = small_model(0.5);
-        rig r = rig_open(m, &(weft_compile_options){.isa = i ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE, .verify = true});
+        rig r = rig_open(
+            m, &(weft_compile_options){.isa = i ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE, .verify = true});
         train(&r, 10, losses[i]);
         rig_close(&r);
         weft_model_free(m);
@@ -189,11 +191,14 @@ TEST(sessions_of_other_batch_sizes_share_a_store) {
     for (int i = 0; i < 7 * IN; i++) x[i] = (float)sin(i);
     weft_plan *p1 = weft_compile(m, &(weft_compile_options){.batch = 1, .graph = "predict"}, &r.error);
     weft_plan *p7 = weft_compile(m, &(weft_compile_options){.batch = 7, .graph = "predict"}, &r.error);
-    weft_session *s1 = weft_session_open(p1, r.store, &r.error), *s7 = weft_session_open(p7, r.store, &r.error);
+    weft_session *s1 = weft_session_open(p1, r.store, &r.error),
+                 *s7 = weft_session_open(p7, r.store, &r.error);
     NEED(s1 && s7);
-    CHECK(weft_run(s7, "predict", (weft_feed[]){{"x", x, sizeof x}}, 1, (weft_fetch[]){{"logits", seven, sizeof seven}}, 1, NULL) == WEFT_OK);
+    CHECK(weft_run(s7, "predict", (weft_feed[]){{"x", x, sizeof x}}, 1,
+                   (weft_fetch[]){{"logits", seven, sizeof seven}}, 1, NULL) == WEFT_OK);
     for (int i = 0; i < 7; i++) {
-        CHECK(weft_run(s1, "predict", (weft_feed[]){{"x", x + i * IN, IN * 4}}, 1, (weft_fetch[]){{"logits", one, sizeof one}}, 1, NULL) == WEFT_OK);
+        CHECK(weft_run(s1, "predict", (weft_feed[]){{"x", x + i * IN, IN * 4}}, 1,
+                       (weft_fetch[]){{"logits", one, sizeof one}}, 1, NULL) == WEFT_OK);
         for (int k = 0; k < 3; k++) CHECK(fabsf(one[k] - seven[3 * i + k]) < 1e-5f);
     }
     weft_session_close(s1);
@@ -229,8 +234,10 @@ static void train_linear(int64_t batch, int accumulate, double clip_norm, float 
         for (int i = 0; i < 8 * IN; i++) x[i] = (float)random_in(&random, -1, 1);
         for (int i = 0; i < 16; i++) t[i] = (float)random_in(&random, -1, 1);
         for (int k = 0; k < 8 / batch; k++) {
-            weft_feed feeds[] = {{"x", x + k * batch * IN, (size_t)batch * IN * 4}, {"t", t + k * batch * 2, (size_t)batch * 8}};
-            CHECK_SAYS(weft_run(r.session, "step", feeds, 2, NULL, 0, &r.error) == WEFT_OK, "%s", r.error.text);
+            weft_feed feeds[] = {{"x", x + k * batch * IN, (size_t)batch * IN * 4},
+                                 {"t", t + k * batch * 2, (size_t)batch * 8}};
+            CHECK_SAYS(weft_run(r.session, "step", feeds, 2, NULL, 0, &r.error) == WEFT_OK, "%s",
+                       r.error.text);
         }
     }
     CHECK(weft_store_get(r.store, "net/a/weight", weights, 9 * IN * 4, NULL) == WEFT_OK);
@@ -247,8 +254,10 @@ TEST(micro_batches_add_up_to_the_batch) {
         train_linear(4, 2, clips[c], halves);
         train_linear(2, 4, clips[c], quarters);
         for (int i = 0; i < 9 * IN; i++) {
-            CHECK_SAYS(fabsf(whole[i] - halves[i]) < 1e-5f, "clip %g, %d: %g and %g", clips[c], i, whole[i], halves[i]);
-            CHECK_SAYS(fabsf(whole[i] - quarters[i]) < 1e-5f, "clip %g, %d: %g and %g", clips[c], i, whole[i], quarters[i]);
+            CHECK_SAYS(fabsf(whole[i] - halves[i]) < 1e-5f, "clip %g, %d: %g and %g", clips[c], i, whole[i],
+                       halves[i]);
+            CHECK_SAYS(fabsf(whole[i] - quarters[i]) < 1e-5f, "clip %g, %d: %g and %g", clips[c], i, whole[i],
+                       quarters[i]);
         }
     }
 }
@@ -298,7 +307,8 @@ TEST(errors_name_the_place_the_scope_and_both_shapes) {
     WEFT_SCOPE(a, "generator") WEFT_SCOPE(a, "fc") c = weft_relu(weft_add(a, b));
     CHECK(c == NULL && weft_relu(c) == NULL);
     CHECK_HOLDS(weft_model_error(m)->text, "test_session.c:");
-    CHECK_HOLDS(weft_model_error(m)->text, "in generator/fc: add: f32[128,64] and f32[10] do not broadcast: axis -1 is 64 and 10");
+    CHECK_HOLDS(weft_model_error(m)->text,
+                "in generator/fc: add: f32[128,64] and f32[10] do not broadcast: axis -1 is 64 and 10");
     weft_error error;
     CHECK(weft_compile(m, NULL, &error) == NULL);
     CHECK_TEXT(error.text, weft_model_error(m)->text);
@@ -336,7 +346,8 @@ TEST(packed_weights_follow_every_change_of_their_parameter) {
     weft_model *m = weft_model_new("m");
     weft_graph *t = weft_graph_new(m, "train", WEFT_TRAIN), *p = weft_graph_new(m, "predict", WEFT_EVAL);
     weft_value *x = weft_input(t, "x", WEFT_F32, 4, (int64_t[]){2, 16, 6, 6});
-    weft_minimize(weft_mean(weft_square(small_conv(x)), 0, NULL, false), "net", &(weft_optimizer){.type = "sgd", .lr = 0.5});
+    weft_minimize(weft_mean(weft_square(small_conv(x)), 0, NULL, false), "net",
+                  &(weft_optimizer){.type = "sgd", .lr = 0.5});
     weft_output(small_conv(weft_input(p, "x", WEFT_F32, 4, (int64_t[]){2, 16, 6, 6})), "y");
     static float in[PIXELS], y[2][PIXELS], weight[16 * 16 * 9];
     test_random random = {3};
@@ -353,8 +364,10 @@ TEST(packed_weights_follow_every_change_of_their_parameter) {
         } else if (round) { /* trained, by one session or the other */
             CHECK(weft_run(round == 1 ? r.session : plain, "train", &feed, 1, NULL, 0, &r.error) == WEFT_OK);
         }
-        CHECK(weft_run(r.session, "predict", &feed, 1, (weft_fetch[]){{"y", y[0], sizeof y[0]}}, 1, &r.error) == WEFT_OK);
-        CHECK(weft_run(plain, "predict", &feed, 1, (weft_fetch[]){{"y", y[1], sizeof y[1]}}, 1, &r.error) == WEFT_OK);
+        CHECK(weft_run(r.session, "predict", &feed, 1, (weft_fetch[]){{"y", y[0], sizeof y[0]}}, 1,
+                       &r.error) == WEFT_OK);
+        CHECK(weft_run(plain, "predict", &feed, 1, (weft_fetch[]){{"y", y[1], sizeof y[1]}}, 1, &r.error) ==
+              WEFT_OK);
         float most = 0;
         for (int i = 0; i < PIXELS; i++) most = fmaxf(most, fabsf(y[0][i] - y[1][i]));
         CHECK_SAYS(most < 1e-4f, "round %d: off by %g", round, most);
@@ -410,7 +423,8 @@ TEST(store_and_session_take_the_plans_bytes_and_steps_take_none) {
     memset(feed, 0, 64 * 256 * 4);
     size_t calls = c.calls;
     for (int i = 0; i < 5; i++)
-        CHECK(weft_run(r.session, "step", (weft_feed[]){{"x", feed, 64 * 256 * 4}}, 1, NULL, 0, &r.error) == WEFT_OK);
+        CHECK(weft_run(r.session, "step", (weft_feed[]){{"x", feed, 64 * 256 * 4}}, 1, NULL, 0, &r.error) ==
+              WEFT_OK);
     CHECK(c.calls == calls);
     free(feed);
     rig_close(&r);
@@ -421,12 +435,9 @@ TEST(store_and_session_take_the_plans_bytes_and_steps_take_none) {
 SUITE("session", {T(state_is_read_as_the_last_earlier_write_left_it),
                   T(two_minimize_calls_of_a_graph_take_effect_together),
                   T(a_parameter_used_twice_gets_the_sum_of_its_gradients),
-                  T(two_runs_of_one_model_give_the_same_bits),
-                  T(fast_kernels_train_as_the_reference_does),
-                  T(sessions_of_other_batch_sizes_share_a_store),
-                  T(micro_batches_add_up_to_the_batch),
-                  T(wrong_feeds_are_named),
-                  T(errors_name_the_place_the_scope_and_both_shapes),
+                  T(two_runs_of_one_model_give_the_same_bits), T(fast_kernels_train_as_the_reference_does),
+                  T(sessions_of_other_batch_sizes_share_a_store), T(micro_batches_add_up_to_the_batch),
+                  T(wrong_feeds_are_named), T(errors_name_the_place_the_scope_and_both_shapes),
                   T(minimizing_over_an_unreached_parameter_is_an_error),
                   T(packed_weights_follow_every_change_of_their_parameter),
                   T(store_and_session_take_the_plans_bytes_and_steps_take_none)})

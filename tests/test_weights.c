@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 /* ---- safetensors ---- */
 
 static void put_safetensors(faults *f, const char *name, const char *header, size_t data_bytes) {
@@ -358,10 +357,7 @@ TEST(names_that_would_collide_are_refused) {
     weft_model_free(m);
 }
 
-SUITE("weights", {T(safetensors_in_any_spelling_are_read),
-                T(each_rule_of_safetensors_has_its_message),
-                T(safetensors_are_written_in_one_way),
-                T(weights_load_as_they_were_saved),
-                T(weights_that_do_not_fit_are_refused_whole),
-                T(saving_and_loading_weights_survive_any_failure),
-                T(names_that_would_collide_are_refused)})
+SUITE("weights", {T(safetensors_in_any_spelling_are_read), T(each_rule_of_safetensors_has_its_message),
+                  T(safetensors_are_written_in_one_way), T(weights_load_as_they_were_saved),
+                  T(weights_that_do_not_fit_are_refused_whole),
+                  T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused)})

@@ -33,7 +33,8 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
     if (o->isa && !isa_parse(o->isa, &into->isa))
         return tool_fail("--isa=%s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);
     weft_error error;
-    if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error)) return tool_fail("%s", error.text);
+    if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error))
+        return tool_fail("%s", error.text);
     return -1;
 }
 

@@ -44,12 +44,13 @@ const char *weft_collective_name(weft_collective_kind kind);
 
 typedef struct weft_collective {
     weft_collective_kind kind;
-    weft_dtype dtype;     /* sums: f32, f64, bf16 (added in f32, rounded once); the others move any type */
-    weft_dtype wire;      /* of sums of f32: WEFT_BF16 halves what travels (contributions and the sum are rounded
-                             to bf16, added in f32); else 0 */
-    void *buffer;         /* count elements; the caller's, untouched by him from start to done */
-    size_t count;         /* elements, 0 is fine; the same on all ranks */
-    const size_t *counts; /* a number a rank of the group, count in all; kept until done; NULL: the equal cut */
+    weft_dtype dtype; /* sums: f32, f64, bf16 (added in f32, rounded once); the others move any type */
+    weft_dtype
+        wire;     /* of sums of f32: WEFT_BF16 halves what travels (contributions and the sum are rounded to
+                         bf16, added in f32; with one rank nothing travels); else 0 */
+    void *buffer; /* count elements; the caller's, untouched by him from start to done */
+    size_t count; /* elements, 0 is fine; the same on all ranks */
+    const size_t *counts; /* one a rank, count in all; kept until done; NULL: the equal cut */
     int root;             /* rank in the group; for reduce and broadcast */
     void *scratch;        /* sums: weft_collective_scratch bytes, 64-byte aligned, used from start to done */
     size_t scratch_bytes;
@@ -62,7 +63,8 @@ typedef struct weft_collective {
 
 /* Bytes of scratch a collective needs in a world of this size: a bound that does not grow beyond
  * 2 Mi elements of a buffer and is 0 for what is not a sum and for one rank. A communicator of the user's must do with it. */
-size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count, int world);
+size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count,
+                               int world);
 
 /* The equal cut: the first count % world ranks have one element more. */
 void weft_comm_range(size_t count, int world, int rank, size_t *begin, size_t *end);
@@ -73,7 +75,8 @@ typedef struct weft_comm weft_comm;
 
 typedef struct weft_comm_calls {
     /* Puts a collective on the lane and returns; *ticket names it. Waits only if 256 are under way. */
-    weft_status (*start)(weft_comm *comm, const weft_collective *collective, uint64_t *ticket, weft_error *error);
+    weft_status (*start)(weft_comm *comm, const weft_collective *collective, uint64_t *ticket,
+                         weft_error *error);
     /* Has it finished? Never waits. */
     weft_status (*test)(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
     /* Returns when it has finished, or with the error that ended the communicator. */
@@ -101,10 +104,12 @@ struct weft_comm {
 };
 
 /* The calls above; these check that the collective makes sense before they pass it on. */
-weft_status weft_comm_start(weft_comm *comm, const weft_collective *collective, uint64_t *ticket, weft_error *error);
+weft_status weft_comm_start(weft_comm *comm, const weft_collective *collective, uint64_t *ticket,
+                            weft_error *error);
 weft_status weft_comm_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
 weft_status weft_comm_wait(weft_comm *comm, uint64_t ticket, weft_error *error);
-weft_status weft_comm_run(weft_comm *comm, const weft_collective *collective, weft_error *error); /* start, wait */
+weft_status weft_comm_run(weft_comm *comm, const weft_collective *collective,
+                          weft_error *error); /* start, wait */
 weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error);
 void weft_comm_place(weft_comm *comm, const char *place);
 void weft_comm_abort(weft_comm *comm, const char *reason);
@@ -136,7 +141,8 @@ typedef struct weft_comm_options {
 weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error);
 
 /* Ranks as threads of one process, for tests: fills comms[world]; each is used and freed by its own thread. */
-weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms, weft_error *error);
+weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms,
+                              weft_error *error);
 
 /* How this process was started, read from the environment (pass `environ`). */
 typedef struct weft_launch {
@@ -150,7 +156,8 @@ typedef struct weft_launch {
 /* launcher: "auto" (or NULL; the first of mpi, slurm, env that is there), "mpi" (OMPI_*, PMIX_*, PMI_*), "slurm"
  * (SLURM_*), "env" (torchrun's RANK, WORLD_SIZE, LOCAL_RANK ...). WEFT_NAME when its variables are missing,
  * WEFT_ARGUMENT when they make no sense. */
-weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch, weft_error *error);
+weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch,
+                             weft_error *error);
 
 /* The world of MPI, for which the program links libweft_mpi. Initializes MPI on a thread of its own unless the
  * program has (with MPI_THREAD_SERIALIZED at least). `launch` may be NULL; else MPI must agree with it. NULL on

@@ -35,8 +35,8 @@ typedef struct weft_io {
 } weft_io;
 
 typedef struct weft_env {
-    const weft_allocator *allocator; /* NULL: malloc */
-    const weft_io *io;               /* NULL: the operating system's files */
+    const weft_allocator *allocator;              /* NULL: malloc */
+    const weft_io *io;                            /* NULL: the operating system's files */
     void (*log)(void *context, const char *line); /* NULL: silence. One line, no newline, any thread. */
     void *log_context;
 } weft_env;

@@ -19,7 +19,8 @@ typedef struct weft_linear_options {
 
 /* x[..., in] -> [..., out]; weight[out, in], bias[out]. */
 weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
-weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name, const weft_linear_options *options);
+weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
+                             const weft_linear_options *options);
 
 /* Convolutions: out channels, kernel and the window. Fields left 0 mean stride 1, pad 0, dilation 1, groups 1. */
 typedef struct weft_conv {
@@ -46,7 +47,8 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
 weft_value *weft_layer_norm(weft_value *x, const char *name);
 
 /* ids[...] -> [..., d]; weight[rows, d], NULL init: normal(0, 1) as torch.nn.Embedding. */
-weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name, const weft_init *weight);
+weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
+                           const weft_init *weight);
 
 #ifdef __cplusplus
 }

@@ -104,7 +104,8 @@ typedef struct weft_init {
 
 /* The parameter `name` in the present scope of the graph of `near` (any value of it, or use the _in form):
  * found, or made with `init` and f32. A parameter found must have this shape. */
-weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init);
+weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                           weft_init init);
 weft_value *weft_parameter_in(weft_graph *graph, const char *name, int ndim, const int64_t *shape,
                               weft_init init);
 

@@ -15,7 +15,7 @@ extern "C" {
 typedef struct weft_plan weft_plan;
 
 typedef enum weft_isa {
-    WEFT_ISA_AUTO = 0, /* the best this processor has */
+    WEFT_ISA_AUTO = 0,      /* the best this processor has */
     WEFT_ISA_REFERENCE = 1, /* reference kernels only: slow, obviously right */
     WEFT_ISA_SSE2 = 2,
     WEFT_ISA_AVX2 = 3,
@@ -28,13 +28,13 @@ weft_status weft_limit_isa(weft_isa isa, weft_error *error);
 
 /* Zero-initialized means the defaults. */
 typedef struct weft_compile_options {
-    int64_t batch;           /* what WEFT_BATCH is; 0: the model's default */
-    int threads;             /* 0: every core the process may use */
+    int64_t batch; /* what WEFT_BATCH is; 0: the model's default */
+    int threads;   /* 0: every core the process may use */
     weft_isa isa;
-    int accumulate;          /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
-    const char *graph;       /* compile this graph alone; NULL: all */
-    const char *stop_after;  /* leave the pipeline after this pass (for dumps); such a plan cannot run */
-    bool verify;             /* run the verifier after every pass, not only at the end */
+    int accumulate;         /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
+    const char *graph;      /* compile this graph alone; NULL: all */
+    const char *stop_after; /* leave the pipeline after this pass (for dumps); such a plan cannot run */
+    bool verify;            /* run the verifier after every pass, not only at the end */
 } weft_compile_options;
 
 /* Compiles; NULL on failure with *error filled (the model's sticky error first). Free with weft_plan_free. */

@@ -22,12 +22,15 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
 void weft_store_free(weft_store *store);
 
 /* Copies a parameter or state out of or into the store, row-major, in its own type. `bytes` must be exact. */
-weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes, weft_error *error);
-weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes, weft_error *error);
+weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
+                           weft_error *error);
+weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes,
+                           weft_error *error);
 /* Paths in a fixed order; NULL past the end. */
 const char *weft_store_path(const weft_store *store, int index);
 /* Shape of a path; returns ndim, or -1 when there is no such path. */
-int weft_store_shape(const weft_store *store, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]);
+int weft_store_shape(const weft_store *store, const char *path, weft_dtype *dtype,
+                     int64_t shape[WEFT_MAX_NDIM]);
 
 /* The base learning rate of an optimizer (its name as in weft_optimizer); the schedule multiplies it. NULL: all. */
 weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double lr, weft_error *error);

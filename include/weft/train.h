@@ -30,9 +30,9 @@ typedef struct weft_schedule {
 
 /* A parameter group: parameters whose path matches get other multipliers. The first match counts. */
 typedef struct weft_param_group {
-    const char *pattern;  /* '*' matches any characters: "*bias" */
-    double lr_scale;      /* multiplies lr */
-    double decay_scale;   /* multiplies weight_decay */
+    const char *pattern; /* '*' matches any characters: "*bias" */
+    double lr_scale;     /* multiplies lr */
+    double decay_scale;  /* multiplies weight_decay */
 } weft_param_group;
 
 /* An optimizer by name, with PyTorch's arguments and defaults (a field left 0 means the default where 0 makes

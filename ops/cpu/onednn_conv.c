@@ -198,7 +198,9 @@ static const char *pack_declines(const weft_node *n, const kernel_env *env) {
     if (why) return why;
     weft_error error = {0};
     weft_node *t = target(n, env, &error);
-    if (!t) return error.status == WEFT_MEMORY ? "memory could not be had" : "not the f32 weight of a convolution";
+    if (!t)
+        return error.status == WEFT_MEMORY ? "memory could not be had"
+                                           : "not the f32 weight of a convolution";
     bool fits =
         describe(t, env, &facts) && (int64_t)facts.packed_bytes == ((const pack_attrs *)n->attrs)->bytes;
     weft_model_free(t->graph->model);

@@ -44,7 +44,8 @@ const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, aren
         bool said = last && strcmp(last, why) == 0;
         last = why;
         if (!declined || said) continue;
-        *declined = arena_printf(a, "%s%s%s: %s", *declined ? *declined : "", *declined ? "; " : "", list[i]->name, why);
+        *declined = arena_printf(a, "%s%s%s: %s", *declined ? *declined : "", *declined ? "; " : "",
+                                 list[i]->name, why);
     }
     return NULL;
 }
