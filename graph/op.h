@@ -77,6 +77,7 @@ typedef struct run_state {
     uint64_t seed;
     int64_t step;  /* the graph's saved step counter */
     int64_t micro; /* number of the micro-batch in the step, over all ranks */
+    int64_t local; /* its number among this rank's own of the step */
 } run_state;
 
 typedef struct kernel_call {
@@ -119,6 +120,7 @@ enum {
     OP_IS_VARIABLE = 1 << 9,   /* result 0 is that variable's memory */
     OP_WRITES = 1 << 8,    /* overwrites that variable (or optimizer state): ordered after earlier readers */
     OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */
+    OP_COMMUNICATES = 1 << 11, /* on the communication lane: the session's communicator runs it, no kernel does */
 };
 
 struct weft_op {

@@ -10,6 +10,8 @@ X(gradients)
 X(minimize)
 X(fused)
 X(bucket)
+X(all_reduce)
+X(wait)
 /* pointwise */
 X(neg)
 X(abs)

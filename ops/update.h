@@ -21,6 +21,13 @@ typedef struct adam_update_attrs {
     bool decoupled;
 } adam_update_attrs;
 
+/* accumulate(top level, ..., level 0, gradient): see ops/accumulate.c */
+typedef struct accumulate_attrs {
+    int64_t of; /* micro-batches a step on this rank */
+    bool last;  /* this run ends the step */
+} accumulate_attrs;
+int accumulate_levels(int64_t of); /* 1 for 1, 2 for 2 and 3, 3 for 4 to 7 */
+
 /* clip_scale(norm f64[]) -> f64[]: min(1, max_norm / (norm + 1e-6)) */
 typedef struct clip_scale_attrs {
     double max_norm;

@@ -26,8 +26,9 @@ static bool simplify(program *p) {
 }
 
 static bool autodiff(program *p) {
-    int k = p->plan->options.accumulate;
-    return pass_autodiff(p->graph, k > 1 ? 1.0 / k : 1.0);
+    /* gradients are means over all micro-batches of a step */
+    double parts = (double)p->plan->options.accumulate * p->plan->options.world;
+    return pass_autodiff(p->graph, 1 / parts);
 }
 
 static bool clean(program *p) {
@@ -97,6 +98,8 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
                          o->threads);
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
+    if (o->world < 0 || o->world > 1 << 20)
+        return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
     if ((unsigned)o->isa > WEFT_ISA_AVX512)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
     if (o->isa > isa_best())
@@ -165,7 +168,7 @@ static bool counters(weft_plan *plan, const weft_model *source) {
 static bool compile_all(weft_plan *plan, const weft_model *source) {
     weft_model *m = plan->model;
     int count = 0;
-    if (!segments_cut(m, source) || !optimizer_variables(m, source, plan->options.accumulate > 1) ||
+    if (!segments_cut(m, source) || !optimizer_variables(m, source, plan->options.accumulate) ||
         !counters(plan, source))
         return false;
     for (const weft_graph *g = source->graphs; g; g = g->next) count += 3;
@@ -215,6 +218,8 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->env = model->env;
     plan->options = *o;
     plan->options.batch = o->batch ? o->batch : model->batch;
+    plan->options.accumulate = o->accumulate ? o->accumulate : 1;
+    plan->options.world = o->world ? o->world : 1;
     plan->options.threads = o->threads ? o->threads : usable_cores();
     plan->options.isa = o->isa ? o->isa : isa_best();
     plan->kernels = (kernel_env){plan->options.isa, plan->options.threads, &plan->env};

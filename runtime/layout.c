@@ -188,6 +188,11 @@ static bool layout_node(program *p, weft_node *n) {
         if (!make_view(n)) return false;
         return n->out[0].base ? true : choose(p, n);
     }
+    if (n->op->flags & OP_COMMUNICATES) {
+        if (!place_operands(n, NULL)) return false;
+        place_results(n);
+        return true;
+    }
     if (n->kernel) return true; /* a pack node */
     int count = kernels_of(n->op, &p->plan->kernels, list, 16);
     if (!place_operands(n, count ? list[0] : NULL)) return false;

@@ -6,18 +6,21 @@
  *     scale = clip_scale(global_norm(all gradients))           when clipping is asked for
  *     adam_update(segment, g, exp_avg, exp_avg_sq, lr, step', scale)
  * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
- * to them, and only the last program updates.
+ * to them, and only the last program updates. In a world of several ranks a bucket (the accumulated one) goes
+ * through all_reduce and wait before its update.
  */
 #include "runtime/program.h"
 
 #include "graph/minimize.h"
+#include "ops/collective.h"
+#include "ops/update.h"
+#include "weft/comm.h"
 #include "weft/ops.h"
 
 #include <stdio.h>
 #include <string.h>
 
-extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_bucket, weft_op_accumulate,
-    weft_op_global_norm, weft_op_clip_scale, weft_op_schedule;
+extern const weft_op weft_op_bucket;
 
 /* Every optimizer: a new one is an op and a row. Operands of the op: segment, gradients, slots..., lr, step, scale. */
 typedef struct optimizer_kind {
@@ -70,22 +73,16 @@ static bool is_trained_by(const weft_variable *segment, const minimize_attrs *a)
     return segment->kind == VARIABLE_SEGMENT && path_matches(a->pattern, segment->members[0]->path);
 }
 
-static void gradient_path(char path[400], const weft_variable *segment) {
-    snprintf(path, 400, "gradient.%s", segment->path);
+/* Level `level` of the tree in which micro-batches are added (ops/accumulate.c). */
+static void gradient_path(char path[400], const weft_variable *segment, int level) {
+    snprintf(path, 400, "gradient.%s/%d", segment->path, level);
 }
 
-static bool make_all(weft_model *m, const minimize_attrs *a, bool accumulates) {
-    const optimizer_kind *kind = kind_of(a);
+static bool make_gradients(weft_model *m, const weft_variable *s, int levels) {
     char path[400];
-    if (!make(m, a->name, "step", NULL, type_scalar(WEFT_F64), NULL, (weft_init){0}) ||
-        !make(m, a->name, "lr", NULL, type_scalar(WEFT_F64), NULL, (weft_init){WEFT_INIT_CONSTANT, a->lr, 0}))
-        return false;
-    for (weft_variable *s = m->variables; s; s = s->next) {
-        if (!is_trained_by(s, a)) continue;
-        for (int i = 0; has_slot(a, kind, i); i++)
-            if (!make(m, a->name, s->path, kind->slots[i], s->type, s, (weft_init){0})) return false;
-        gradient_path(path, s);
-        if (!accumulates || variable_find(m, path)) continue;
+    for (int l = 0; l < levels; l++) {
+        gradient_path(path, s, l);
+        if (variable_find(m, path)) continue;
         weft_variable *g = variable_new(m, path, VARIABLE_GRADIENT, &s->type, (weft_init){0});
         if (!g) return false;
         g->members = s->members;
@@ -94,10 +91,24 @@ static bool make_all(weft_model *m, const minimize_attrs *a, bool accumulates) {
     return true;
 }
 
-bool optimizer_variables(weft_model *m, const weft_model *source, bool accumulates) {
+static bool make_all(weft_model *m, const minimize_attrs *a, int accumulate) {
+    const optimizer_kind *kind = kind_of(a);
+    if (!make(m, a->name, "step", NULL, type_scalar(WEFT_F64), NULL, (weft_init){0}) ||
+        !make(m, a->name, "lr", NULL, type_scalar(WEFT_F64), NULL, (weft_init){WEFT_INIT_CONSTANT, a->lr, 0}))
+        return false;
+    for (weft_variable *s = m->variables; s; s = s->next) {
+        if (!is_trained_by(s, a)) continue;
+        for (int i = 0; has_slot(a, kind, i); i++)
+            if (!make(m, a->name, s->path, kind->slots[i], s->type, s, (weft_init){0})) return false;
+        if (accumulate > 1 && !make_gradients(m, s, accumulate_levels(accumulate))) return false;
+    }
+    return true;
+}
+
+bool optimizer_variables(weft_model *m, const weft_model *source, int accumulate) {
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
-            if (n->op == &weft_op_minimize && !make_all(m, n->attrs, accumulates)) return false;
+            if (n->op == &weft_op_minimize && !make_all(m, n->attrs, accumulate)) return false;
     return true;
 }
 
@@ -140,22 +151,62 @@ static bool member_gradients(const weft_node *n, const weft_variable *s, weft_va
     return true;
 }
 
-/* The bucket of a segment as this phase wants it; NULL after an error. */
+/* The bucket added to the micro-batches before it; the result is the whole when this phase is the last. */
+static weft_value *accumulated(program *p, const weft_variable *s, weft_value *bucket) {
+    enum { MOST = 24 };
+    weft_graph *g = p->graph;
+    weft_value *in[MOST];
+    char path[400];
+    int of = p->plan->options.accumulate, levels = accumulate_levels(of);
+    for (int l = 0; l < levels; l++) {
+        gradient_path(path, s, levels - 1 - l);
+        in[l] = variable_value(g, variable_find(g->model, path));
+    }
+    in[levels] = bucket;
+    return node_value(g, &weft_op_accumulate, levels + 1, in,
+                      &(accumulate_attrs){.of = of, .last = p->phase == PHASE_LAST});
+}
+
+/* The gradients of a segment in one buffer, as this phase wants them; NULL after an error. */
 static weft_value *bucket(program *p, const weft_node *n, weft_variable *s) {
     weft_graph *g = p->graph;
     weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
     if (!list || !member_gradients(n, s, list)) return NULL;
     char path[400];
-    gradient_path(path, s);
-    weft_variable *total = variable_find(g->model, path);
     weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
     if (!b || p->phase == PHASE_WHOLE) return b ? &b->out[0] : NULL;
-    if (p->phase == PHASE_FIRST) {
-        b->out[0].variable = total;
-        return &b->out[0];
-    }
-    weft_value *sum = variable_value(g, total);
-    return node_value(g, &weft_op_accumulate, 2, (weft_value *[]){sum, &b->out[0]}, NULL);
+    if (p->phase != PHASE_FIRST) return accumulated(p, s, &b->out[0]);
+    gradient_path(path, s, 0);
+    b->out[0].variable = variable_find(g->model, path);
+    return &b->out[0];
+}
+
+/* ---- collectives: the sum over ranks starts where a bucket is done and is awaited by its update ---- */
+
+static bool is_shared(const program *p) {
+    return p->plan->options.world > 1;
+}
+
+/* A result in its operand's own memory. */
+static weft_value *same_memory(weft_node *n) {
+    if (!n) return NULL;
+    if (!n->in[0]->variable) n->out[0].base = n->in[0];
+    return &n->out[0];
+}
+
+static weft_value *start_sum(program *p, const weft_variable *s, weft_value *flat) {
+    size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, (weft_dtype)0, (size_t)s->type.shape[0],
+                                           p->plan->options.world);
+    collective_attrs a = {
+        .path = s->path, .order = p->n_collectives++, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN)};
+    return same_memory(node_new(p->graph, &weft_op_all_reduce, 1, &flat, &a));
+}
+
+/* `flat` as its collective leaves it. */
+static weft_value *finished(program *p, weft_value *flat) {
+    if (!is_shared(p)) return flat;
+    return same_memory(
+        node_new(p->graph, &weft_op_wait, 2, (weft_value *[]){flat, &flat->node->out[1]}, NULL));
 }
 
 static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **parts, int n_parts) {
@@ -168,7 +219,7 @@ static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **par
 /* What the norm is taken over: each member's gradient, in the order of segments and members. */
 static int norm_parts(program *p, const weft_node *n, weft_variable *s, weft_value *flat,
                       weft_value **parts) {
-    if (p->phase == PHASE_WHOLE) return member_gradients(n, s, parts) ? s->n_members : 0;
+    if (p->phase == PHASE_WHOLE && !is_shared(p)) return member_gradients(n, s, parts) ? s->n_members : 0;
     for (int i = 0; i < s->n_members; i++) {
         const weft_variable *v = s->members[i];
         parts[i] = weft_slice(flat, 0, v->offset, v->offset + type_elements(&v->type));
@@ -215,27 +266,56 @@ static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_v
     return node_new(g, kind->op, n, in, attrs) != NULL;
 }
 
+typedef struct expansion {
+    program *p;
+    weft_node *n;
+    const minimize_attrs *a;
+    weft_value **flat;  /* by a segment's index */
+    weft_value **parts; /* what the norm is taken over */
+    int n_parts;
+    step_values v;
+} expansion;
+
+/* Buckets, and the start of their sums over ranks. */
+static bool gather(expansion *e, weft_variable *s) {
+    program *p = e->p;
+    if (!(e->flat[s->index] = bucket(p, e->n, s))) return false;
+    if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD || !is_shared(p)) return true;
+    return (e->flat[s->index] = start_sum(p, s, e->flat[s->index])) != NULL;
+}
+
+/* Clipping needs every gradient before the first update. */
+static bool measure(expansion *e, weft_variable *s) {
+    if (!(e->flat[s->index] = finished(e->p, e->flat[s->index]))) return false;
+    e->n_parts += norm_parts(e->p, e->n, s, e->flat[s->index], e->parts + e->n_parts);
+    return true;
+}
+
+static bool apply(expansion *e, weft_variable *s) {
+    weft_value *flat = e->flat[s->index];
+    if (e->a->clip_norm <= 0) flat = finished(e->p, flat);
+    return flat && update(e->p, e->a, s, flat, e->v);
+}
+
+static bool for_segments(expansion *e, bool (*act)(expansion *e, weft_variable *s)) {
+    for (weft_variable *s = e->p->graph->model->variables; s; s = s->next)
+        if (is_trained_by(s, e->a) && !act(e, s)) return false;
+    return true;
+}
+
 static bool expand(program *p, weft_node *n) {
     weft_graph *g = p->graph;
-    const minimize_attrs *a = n->attrs;
-    arena *mem = &g->model->arena;
-    bool updates = p->phase == PHASE_WHOLE || p->phase == PHASE_LAST;
-    weft_value **flat = arena_new_array(mem, (size_t)g->model->n_variables, sizeof *flat);
-    weft_value **parts = arena_new_array(mem, (size_t)g->model->n_variables, sizeof *parts);
-    int n_parts = 0;
-    step_values v = {0};
-    if (!flat || !parts) return model_fail(g->model, g, WEFT_MEMORY, "optimizer: memory could not be had");
-    for (weft_variable *s = g->model->variables; s; s = s->next) {
-        if (!is_trained_by(s, a)) continue;
-        if (!(flat[s->index] = bucket(p, n, s))) return false;
-        if (updates && a->clip_norm > 0) n_parts += norm_parts(p, n, s, flat[s->index], parts + n_parts);
-    }
-    if (!updates) return true;
-    if (a->clip_norm > 0 && !(v.scale = clip(g, a, parts, n_parts))) return false;
-    if (!step_begin(p, a, &v)) return false;
-    for (weft_variable *s = g->model->variables; s; s = s->next)
-        if (is_trained_by(s, a) && !update(p, a, s, flat[s->index], v)) return false;
-    return true;
+    size_t count = (size_t)g->model->n_variables;
+    expansion e = {.p = p, .n = n, .a = n->attrs};
+    e.flat = arena_new_array(&g->model->arena, count, sizeof *e.flat);
+    e.parts = arena_new_array(&g->model->arena, count, sizeof *e.parts);
+    if (!e.flat || !e.parts)
+        return model_fail(g->model, g, WEFT_MEMORY, "optimizer: memory could not be had");
+    if (!for_segments(&e, gather)) return false;
+    if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
+    if (e.a->clip_norm > 0 && (!for_segments(&e, measure) || !(e.v.scale = clip(g, e.a, e.parts, e.n_parts))))
+        return false;
+    return step_begin(p, e.a, &e.v) && for_segments(&e, apply);
 }
 
 bool pass_optimizer(program *p) {

@@ -31,6 +31,7 @@ typedef struct program {
     unsigned has;      /* properties that passes gave */
     uint64_t arena_bytes, workspace_bytes;
     bool trains; /* it updates or accumulates */
+    int n_collectives;
 } program;
 
 struct weft_plan {
@@ -51,7 +52,7 @@ bool segments_cut(weft_model *model, const weft_model *source);
 
 /* ---- optimizer.c ---- */
 /* Variables that the minimize nodes of the source need (state per segment, step, lr, accumulated gradients). */
-bool optimizer_variables(weft_model *model, const weft_model *source, bool accumulates);
+bool optimizer_variables(weft_model *model, const weft_model *source, int accumulate);
 bool pass_optimizer(program *p);
 
 /* ---- the other passes of this folder ---- */
@@ -96,6 +97,8 @@ uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_
 
 /* The memory of a variable in a store, NULL when there is none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
+/* The store's whole memory, for a writer. */
+void *store_block(weft_store *store, uint64_t *bytes);
 uint64_t store_seed(const weft_store *store);
 /* Counts the changes of a variable's memory (a parameter's: of its segment's), from 1; writers add to it. */
 uint64_t *store_version(const weft_store *store, const weft_variable *v);

@@ -2,9 +2,13 @@
  *
  * Two candidates: the order of the list (forward, backward, updates), and a greedy one that among all ready nodes
  * runs one that shrinks what is live as soon as there is one (an optimizer update frees its bucket), else the
- * first in list order. The one with the lower peak stays; the list order wins ties.
+ * first in list order. The one with the lower peak stays; the list order wins ties. In a world of several ranks
+ * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
+ * between hides the collective.
  */
 #include "runtime/program.h"
+
+#include "ops/collective.h"
 
 bool node_is_silent(const weft_node *n) {
     if (n->op == &weft_op_input) return true;
@@ -125,20 +129,25 @@ static void greedy(weft_graph *g, weft_node **list, int count, bool *done, weft_
     }
 }
 
-/* The update of a segment becomes ready long before the end of the list: move each update-free consumer of early
- * values up to right behind its last operand before choosing. */
+enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
+
+/* The update of a segment becomes ready long before the end of the list: each update node moves up to right behind
+ * the last of what it waits for, and behind those moved there before it. The list stays sorted by mark. */
 static void hoist(weft_graph *g) {
+    int64_t moved = 0;
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
-        if (!n->is_update) continue;
+        if (!n->is_update || n->op == &weft_op_wait) continue;
         weft_node *after = NULL;
         int64_t latest = -1;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && n->in[i]->node->mark > latest) latest = (after = n->in[i]->node)->mark;
         for (int i = 0; i < n->n_after; i++)
             if (n->after[i]->mark > latest) latest = (after = n->after[i])->mark;
-        n->mark = latest + 1; /* behind what it waits for, before the next of the list */
-        if (after && after != n->prev) node_move_after(n, after);
+        if (!after) continue;
+        n->mark = latest / SPACING * SPACING + ++moved;
+        while (after->next && after->next->mark < n->mark) after = after->next;
+        if (after != n && after != n->prev) node_move_after(n, after);
     }
 }
 
@@ -162,7 +171,7 @@ bool pass_schedule(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
     int count = 0, room = graph_node_count(g);
-    for (weft_node *n = g->first; n; n = n->next) n->mark = (int64_t)count++ << 24;
+    for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
     weft_node **order = arena_new_array(a, (size_t)room + 1, sizeof *order);
@@ -178,6 +187,7 @@ bool pass_schedule(program *p) {
         list[count++] = n;
     }
     greedy(g, list, count, done, order);
+    if (p->n_collectives) return pin(g, list, count); /* sums begin early and are awaited late */
     bool better = peak_of(g, order, count) < peak_of(g, plain, count);
     return pin(g, better ? order : plain, count);
 }

@@ -3,6 +3,8 @@
  */
 #include "runtime/program.h"
 
+#include "ops/collective.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,7 @@ typedef struct fetched {
 typedef struct runnable {
     const program *p;
     int n_steps, n_inputs, n_patches, n_outputs;
+    uint64_t *tickets; /* of collectives under way, by order */
     step *steps;
     fed *inputs;
     patch *patches;
@@ -62,6 +65,8 @@ struct weft_session {
     arena arena;
     const weft_plan *plan;
     weft_store *store;
+    weft_comm *comm;   /* NULL: alone */
+    uint64_t run;      /* runs of programs with collectives so far */
     char *memory;      /* the arena, then the derived values */
     uint64_t *offsets; /* of variables, by index: used for derived ones */
     uint64_t *packed;  /* version of the parameter that a derived variable was made from, by index */
@@ -140,7 +145,8 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
     if (n->op->writes && n->in[0]->variable)
         r->written[r->n_written++] = store_version(s->store, n->in[0]->variable);
     r->n_steps++; /* from here on closing closes it */
-    return !n->kernel->open || n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
+    return !n->kernel || !n->kernel->open ||
+           n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
 }
 
 static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
@@ -179,7 +185,8 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
     r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
     r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
-    if (!r->written || !r->steps || !r->inputs || !r->patches || !r->outputs)
+    r->tickets = arena_new_array(&s->arena, (size_t)p->n_collectives + 1, sizeof *r->tickets);
+    if (!r->written || !r->tickets || !r->steps || !r->inputs || !r->patches || !r->outputs)
         return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (n->op == &weft_op_input)
@@ -194,7 +201,37 @@ static size_t session_bytes(const weft_plan *plan) {
     return arena_bytes(plan) + plan->memory.derived;
 }
 
+/* All ranks hold one plan, and begin with rank 0's values. */
+static bool agree(weft_session *s, weft_error *error) {
+    char fingerprint[40];
+    uint64_t bytes;
+    snprintf(fingerprint, sizeof fingerprint, "plan %016llx", (unsigned long long)plan_fingerprint(s->plan));
+    weft_collective same = {.kind = WEFT_BARRIER, .name = fingerprint};
+    if (weft_comm_run(s->comm, &same, error)) return false;
+    weft_collective values = {.kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "store"};
+    values.buffer = store_block(s->store, &bytes);
+    values.count = bytes;
+    if (weft_comm_run(s->comm, &values, error)) return false;
+    uint64_t number =
+        store_seed(s->store); /* random nodes draw alike on all ranks: by micro-batch, not by rank */
+    weft_collective seed = {
+        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "seed", .buffer = &number, .count = sizeof number};
+    if (weft_comm_run(s->comm, &seed, error)) return false;
+    for (int i = 0; i < s->plan->n_programs; i++) s->programs[i].run.seed = number;
+    return true;
+}
+
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
+    return weft_session_open_on(plan, store, NULL, error);
+}
+
+weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
+                                   weft_error *error) {
+    if (plan && plan->options.world != (comm ? comm->world : 1)) {
+        error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
+                  plan->options.world, comm ? comm->world : 1);
+        return NULL;
+    }
     if (!plan || !store || !plan->can_run) {
         if (!error || !error->status)
             error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
@@ -208,6 +245,7 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
     s->env = plan->env;
     s->plan = plan;
     s->store = store;
+    s->comm = comm;
     arena_init(&s->arena, &s->env);
     uint64_t kinds[VARIABLE_KINDS];
     size_t variables = (size_t)plan->model->n_variables + 1;
@@ -222,7 +260,7 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
     for (int i = 0; good && i < plan->n_programs; i++)
         good = prepare(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
-    if (good) return s;
+    if (good && (!comm || comm->world == 1 || agree(s, error))) return s;
     weft_session_close(s);
     return NULL;
 }
@@ -233,7 +271,7 @@ void weft_session_close(weft_session *s) {
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)
         for (int k = 0; k < s->programs[i].n_steps; k++) {
             step *st = &s->programs[i].steps[k];
-            if (st->kernel->close && st->state) st->kernel->close(st->state);
+            if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
         }
     mem_free(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
@@ -322,6 +360,27 @@ static double clock_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* Starts a sum over ranks, or waits for one. */
+static weft_status communicate(weft_session *s, runnable *r, const step *st, weft_error *error) {
+    const weft_node *n = st->node;
+    if (n->op == &weft_op_wait) {
+        const collective_attrs *a = n->in[0]->node->attrs;
+        return weft_comm_wait(s->comm, r->tickets[a->order], error);
+    }
+    const collective_attrs *a = n->attrs;
+    weft_collective c = {.kind = WEFT_ALL_REDUCE,
+                         .dtype = WEFT_F32,
+                         .buffer = st->in[0].data,
+                         .count = (size_t)type_elements(&st->in[0].type),
+                         .scratch = st->out[1].data,
+                         .scratch_bytes = (size_t)a->scratch,
+                         .order = (uint64_t)a->order,
+                         .run = s->run,
+                         .program = r->p->name,
+                         .name = a->path};
+    return weft_comm_start(s->comm, &c, &r->tickets[a->order], error);
+}
+
 static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < r->n_steps && !status; i++) {
@@ -329,7 +388,7 @@ static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
         if (st->version && *st->version == *st->packed) continue;
         double start = s->profiles ? clock_ns() : 0;
         st->call.error = error;
-        status = st->kernel->run(st->state, &st->call);
+        status = st->kernel ? st->kernel->run(st->state, &st->call) : communicate(s, r, st, error);
         if (s->profiles) st->nanoseconds += clock_ns() - start;
         st->runs++;
         if (st->version) *st->packed = *st->version;
@@ -348,7 +407,9 @@ weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds,
     if (!status) status = check_fetches(r, fetches, n_fetches, error);
     if (status) return status;
     r->run.step = r->counter ? (int64_t)*r->counter : 0;
-    r->run.micro = head->micro;
+    r->run.local = head->micro;
+    r->run.micro = head->micro + (s->comm ? (int64_t)s->comm->rank * s->plan->options.accumulate : 0);
+    if (r->p->n_collectives) s->run++;
     int threads = omp_get_max_threads();
     omp_set_num_threads(s->plan->kernels.threads);
     status = walk(s, r, error ? error : &own);

@@ -222,6 +222,12 @@ uint64_t *store_version(const weft_store *s, const weft_variable *v) {
     return e ? &e->version : NULL;
 }
 
+void *store_block(weft_store *s, uint64_t *bytes) {
+    for (int i = 0; i < s->n_entries; i++) s->entries[i].version++;
+    *bytes = s->bytes;
+    return s->memory;
+}
+
 uint64_t store_seed(const weft_store *s) {
     return s->seed;
 }

@@ -217,7 +217,8 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
 static void count_writes(const weft_node *n, int64_t *versions) {
     if (n->op->flags & OP_WRITES && n->variable) ++*versions_of(n->variable, versions);
     for (int i = 0; i < n->n_in && i < 32; i++)
-        if (n->op->writes >> i & 1 && n->in[i]) ++*versions_of(n->in[i]->variable, versions);
+        if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable)
+            ++*versions_of(n->in[i]->variable, versions);
 }
 
 static weft_status play(prover *p, const weft_node *n, int64_t *versions) {

@@ -170,6 +170,36 @@ TEST(ranks_that_name_different_groups_are_told) {
     CHECK_HOLDS(ranks[1].text, "the name: group of 0 1 on rank 1, group of 1 0 on rank 0");
 }
 
+/* ---- events ---- */
+
+typedef struct seen {
+    int events;
+    uint64_t last_finished_ns;
+    bool is_in_order;
+} seen;
+
+static void see(void *context, const weft_comm_event *e) {
+    seen *s = context;
+    s->is_in_order = s->is_in_order && s->last_finished_ns <= e->began_ns && e->started_ns <= e->began_ns &&
+                     e->began_ns <= e->met_ns && e->met_ns <= e->finished_ns &&
+                     e->collective->order == (uint64_t)s->events + 1 && strcmp(e->group_name, "world") == 0;
+    s->last_finished_ns = e->finished_ns;
+    s->events++;
+}
+
+TEST(events_tell_when_each_collective_began_met_and_finished) {
+    weft_comm *comms[1] = {0};
+    weft_error error = {0};
+    seen s = {.is_in_order = true};
+    uint64_t ticket = 0;
+    NEED(weft_comm_threads(1, &(weft_comm_options){.event = see, .event_context = &s}, comms, &error) ==
+         WEFT_OK);
+    for (uint64_t i = 1; i <= 1000; i++) /* more than the queue holds */
+        CHECK(weft_comm_start(comms[0], &(weft_collective){.order = i}, &ticket, &error) == WEFT_OK);
+    weft_comm_free(comms[0]); /* finishes what is under way */
+    CHECK_SAYS(s.events == 1000 && s.is_in_order, "%d events", s.events);
+}
+
 /* ---- ranks that differ, stall, give up ---- */
 
 /* Rank 1 is what `change` makes of the others' collective. */
@@ -410,6 +440,7 @@ SUITE("communicators",
        T(two_ranks_with_two_micro_batches_each_sum_to_the_bits_of_four),
        T(f64_and_bf16_buffers_are_summed_too), T(groups_share_the_lane_and_keep_their_own_ranks),
        T(ranks_that_name_different_groups_are_told),
+       T(events_tell_when_each_collective_began_met_and_finished),
        T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
        T(a_rank_that_aborts_gives_all_the_reason),

@@ -8,6 +8,7 @@
 #ifndef WEFT_SESSION_H
 #define WEFT_SESSION_H
 
+#include "weft/comm.h"
 #include "weft/plan.h"
 
 #ifdef __cplusplus
@@ -37,6 +38,11 @@ weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double l
 
 /* Opens a session: allocates the arena, builds kernels. The plan and the store must outlive it. */
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
+/* The same for one rank of a world: all ranks call it with plans of one model and options.world = comm->world. The
+ * ranks compare their plans first (WEFT_PEER names the first that differs), then rank 0's store goes to all. With
+ * accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
+ * the session; runs of graphs that train are collective. After a WEFT_PEER error call weft_comm_abort. */
+weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm, weft_error *error);
 void weft_session_close(weft_session *session);
 
 /* A tensor of the caller's: row-major. For fetches `data` is written. */

@@ -4,6 +4,7 @@
 #include "ops/update.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Elements a thread takes at a time: enough that a region costs nothing, little enough to share out evenly.
  */
@@ -130,13 +131,36 @@ const weft_kernel SIMD(adam_update) = {.name = SIMD_NAME,
 
 /* ---- accumulate ---- */
 
+/* The levels of the tree for elements [begin, end), a chunk that stays in the cache. */
+static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, int64_t begin, int64_t end) {
+    enum { CHUNK = 1024 };
+    const accumulate_attrs *a = c->attrs;
+    float carry[CHUNK], *top = (float *)c->in[0].data + begin, *out = (float *)c->out[0].data + begin;
+    int64_t n = end - begin;
+    int l = 0;
+    memcpy(carry, (const float *)c->in[levels].data + begin, (size_t)n * sizeof *carry);
+    for (; local >> l & 1; l++) {
+        const float *before = (const float *)c->in[levels - 1 - l].data + begin;
+        for (int64_t i = 0; i < n; i++) carry[i] = before[i] + carry[i];
+    }
+    memcpy((float *)c->in[levels - 1 - l].data + begin, carry, (size_t)n * sizeof *carry);
+    for (int k = levels - 2; a->last && k >= 0; k--) {
+        const float *rest = (const float *)c->in[levels - 1 - k].data + begin;
+        if (a->of >> k & 1)
+            for (int64_t i = 0; i < n; i++) top[i] += rest[i];
+    }
+    if (out != top) memcpy(out, top, (size_t)n * sizeof *out); /* the same memory in a session */
+}
+
 static weft_status accumulate_run(void *state, const kernel_call *c) {
     (void)state;
-    float *total = c->in[0].data, *out = c->out[0].data; /* the same memory in a session */
-    const float *more = c->in[1].data;
-    int64_t n = type_elements(&c->in[0].type);
-#pragma omp parallel for simd num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) out[i] = total[i] = total[i] + more[i];
+    enum { CHUNK = 1024 };
+    const accumulate_attrs *a = c->attrs;
+    int levels = accumulate_levels(a->of);
+    int64_t n = type_elements(&c->in[0].type), local = c->run->local < a->of ? c->run->local : a->of - 1;
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t begin = 0; begin < n; begin += CHUNK)
+        accumulate_chunk(c, levels, local, begin, begin + CHUNK < n ? begin + CHUNK : n);
     return WEFT_OK;
 }
 

@@ -1,0 +1,15 @@
+/* collective.h - attributes of the nodes on the communication lane. */
+#ifndef WEFT_OPS_COLLECTIVE_H
+#define WEFT_OPS_COLLECTIVE_H
+
+#include "ops/op_kit.h"
+
+typedef struct collective_attrs {
+    const char *path; /* the segment */
+    int64_t order;    /* among the program's collectives, from 0: the same on all ranks */
+    int64_t scratch;  /* bytes */
+} collective_attrs;
+
+extern const weft_op weft_op_all_reduce, weft_op_wait;
+
+#endif
