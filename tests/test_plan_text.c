@@ -1,0 +1,115 @@
+/* test_plan_text.c - what each pass makes of a small GAN, held against dumps that a person has read
+ * (tests/golden/plan.PASS.txt). Reference kernels and one thread, so that the dumps are the same on every machine.
+ *
+ * When a pass is meant to change: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text writes them anew; read the
+ * difference before you commit it. */
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static weft_value *generator(weft_value *z) {
+    WEFT_SCOPE(z, "generator") {
+        z = weft_relu(weft_batch_norm(weft_linear(z, 12, "fc"), "bn"));
+        z = weft_tanh(weft_linear(z, 6, "out"));
+    }
+    return z;
+}
+
+static weft_value *discriminator(weft_value *x) {
+    WEFT_SCOPE(x, "discriminator") {
+        x = weft_leaky_relu(weft_linear(x, 10, "fc"), 0.2);
+        x = weft_linear(weft_dropout(x, 0.25), 1, "out");
+    }
+    return x;
+}
+
+static weft_value *bce(weft_value *logits, double target) {
+    weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
+    return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
+}
+
+static weft_model *gan(void) {
+    weft_model *m = weft_model_new("gan");
+    weft_model_batch(m, 4);
+    weft_optimizer adam = {.type = "adam", .lr = 2e-4, .beta1 = 0.5, .clip_norm = 1};
+    weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
+    weft_value *real = weft_input(d, "real", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 6});
+    weft_value *fake = generator(weft_random_normal(d, 2, (int64_t[]){WEFT_BATCH, 3}, 0, 1));
+    weft_value *loss = weft_add(bce(discriminator(real), 1), bce(discriminator(weft_stop_gradient(fake)), 0));
+    weft_minimize(loss, "discriminator", &adam);
+    weft_output(loss, "d_loss");
+    weft_graph *g = weft_graph_new(m, "g_step", WEFT_TRAIN);
+    loss = bce(discriminator(generator(weft_random_normal(g, 2, (int64_t[]){WEFT_BATCH, 3}, 0, 1))), 1);
+    weft_minimize(loss, "generator", &adam);
+    weft_output(loss, "g_loss");
+    return m;
+}
+
+static char *read_text(const char *path) {
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    char *text = test_memory(1 << 20);
+    text[fread(text, 1, (1 << 20) - 1, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+/* The line where two dumps part, and both sides of it: enough to see what a pass did. */
+static void check_same(const char *pass, const char *got, const char *want) {
+    int line = 1;
+    while (*got && *got == *want) {
+        line += *got == '\n';
+        got++;
+        want++;
+    }
+    while (got[-1] != '\n' && want[-1] != '\n') {
+        got--;
+        want--;
+    }
+    CHECK_SAYS(!*got && !*want, "plan.%s.txt, line %d:\n  got  %.*s\n  want %.*s", pass, line, (int)strcspn(got, "\n"), got,
+               (int)strcspn(want, "\n"), want);
+}
+
+static void check_pass(const weft_model *m, const char *pass, int world) {
+    char path[512], name[80];
+    weft_error e = {0};
+    weft_compile_options options = {.isa = WEFT_ISA_REFERENCE, .threads = 1, .stop_after = pass, .world = world};
+    snprintf(name, sizeof name, world > 1 ? "%s.world%d" : "%s", pass, world);
+    snprintf(path, sizeof path, "%s/golden/plan.%s.txt", TEST_DATA, name);
+    weft_plan *plan = weft_compile(m, &options, &e);
+    char *got = weft_plan_text(plan), *want = read_text(path);
+    CHECK_SAYS(plan != NULL, "%s: %s", pass, e.text);
+    if (plan && getenv("WEFT_UPDATE_GOLDENS")) {
+        FILE *f = fopen(path, "wb");
+        CHECK(f && fputs(got, f) >= 0 && fclose(f) == 0);
+    } else if (plan && CHECK_SAYS(want != NULL, "%s cannot be read", path)) {
+        check_same(name, got, want);
+        weft_model *back = weft_model_parse(want, name, NULL, &e);
+        char *again = weft_model_text(back);
+        CHECK_SAYS(back != NULL, "%s", e.text);
+        if (back) check_same(name, again, want);
+        free(again);
+        weft_model_free(back);
+    }
+    free(got);
+    free(want);
+    weft_plan_free(plan);
+}
+
+TEST(every_pass_makes_what_was_read_and_agreed) {
+    static const char *const passes[] = {"simplify", "autodiff", "optimizer", "clean", "layout", "order", "memory"};
+    weft_model *m = gan();
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) check_pass(m, passes[i], 1);
+    weft_model_free(m);
+}
+
+TEST(in_a_world_of_two_buckets_are_summed_and_awaited) {
+    weft_model *m = gan();
+    check_pass(m, "memory", 2);
+    weft_model_free(m);
+}
+
+SUITE("plan text", {T(every_pass_makes_what_was_read_and_agreed), T(in_a_world_of_two_buckets_are_summed_and_awaited)})
