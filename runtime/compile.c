@@ -100,6 +100,8 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
     if (o->world < 0 || o->world > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
+    if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
+        return error_set(error, WEFT_ARGUMENT, "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: 25)");
     if ((unsigned)o->isa > WEFT_ISA_AVX512)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
     if (o->isa > isa_best())
@@ -168,7 +170,7 @@ static bool counters(weft_plan *plan, const weft_model *source) {
 static bool compile_all(weft_plan *plan, const weft_model *source) {
     weft_model *m = plan->model;
     int count = 0;
-    if (!segments_cut(m, source) || !optimizer_variables(m, source, plan->options.accumulate) ||
+    if (!segments_cut(m, source, plan->options.bucket_cap_mb) || !optimizer_variables(m, source, plan->options.accumulate) ||
         !counters(plan, source))
         return false;
     for (const weft_graph *g = source->graphs; g; g = g->next) count += 3;
@@ -219,6 +221,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->options = *o;
     plan->options.batch = o->batch ? o->batch : model->batch;
     plan->options.accumulate = o->accumulate ? o->accumulate : 1;
+    plan->options.bucket_cap_mb = o->bucket_cap_mb > 0 ? o->bucket_cap_mb : 25;
     plan->options.world = o->world ? o->world : 1;
     plan->options.threads = o->threads ? o->threads : usable_cores();
     plan->options.isa = o->isa ? o->isa : isa_best();

@@ -20,7 +20,7 @@ struct weft_loader {
     int n;
     column *columns;
     int64_t samples, room; /* room: rows that a batch has at most */
-    int64_t next;          /* the next place in `order` */
+    int64_t next;          /* the next of this rank's batches, from 0 */
     int64_t *order;        /* which sample is where; NULL: as they lie */
 };
 
@@ -98,6 +98,12 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
         error_set(error, WEFT_ARGUMENT, "loader: at least one array and a batch of at least 1 are needed");
         return NULL;
     }
+    int ranks = options->num_replicas ? options->num_replicas : 1;
+    if (ranks < 1 || options->rank < 0 || options->rank >= ranks || options->in_a_row < 0) {
+        error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such share",
+                  options->rank, options->num_replicas, options->in_a_row);
+        return NULL;
+    }
     weft_loader *l = mem_new(env, sizeof *l);
     if (!l) {
         error_memory(error, "loader");
@@ -105,6 +111,8 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
     }
     l->env = env ? *env : (weft_env){0};
     l->options = *options;
+    l->options.num_replicas = ranks;
+    if (!options->in_a_row) l->options.in_a_row = 1;
     if (loader_init(l, n, arrays, error) == WEFT_OK) return l;
     weft_loader_free(l);
     return NULL;
@@ -122,26 +130,35 @@ void weft_loader_free(weft_loader *l) {
 
 /* ---- batches ---- */
 
-int64_t weft_loader_batches(const weft_loader *l) {
-    if (!l) return 0;
+/* Of the common order, dealt to all ranks. */
+static int64_t all_batches(const weft_loader *l) {
     int64_t whole = l->samples / l->options.batch;
     return whole + (!l->options.drop_last && l->samples % l->options.batch != 0);
 }
 
+int64_t weft_loader_batches(const weft_loader *l) {
+    if (!l) return 0;
+    int64_t row = l->options.in_a_row, round = row * l->options.num_replicas, all = all_batches(l);
+    if (l->options.num_replicas == 1) return all;
+    int64_t rest = l->options.drop_last ? 0 : all % round - row * l->options.rank;
+    return all / round * row + (rest < 0 ? 0 : rest < row ? rest : row);
+}
+
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
-    int64_t left = l ? l->samples - l->next : 0;
-    int64_t count = l && left > l->options.batch ? l->options.batch : left;
-    if (count < 1 || (l->options.drop_last && count < l->options.batch)) return false;
+    if (!l || l->next >= weft_loader_batches(l)) return false;
+    int64_t row = l->options.in_a_row, turn = l->next / row * l->options.num_replicas + l->options.rank;
+    int64_t begin = (turn * row + l->next % row) * l->options.batch, left = l->samples - begin;
+    int64_t count = left > l->options.batch ? l->options.batch : left;
     for (int i = 0; i < l->n; i++) {
         column *c = &l->columns[i];
         const char *from = weft_array_data(c->array);
         for (int64_t r = 0; r < count; r++) {
-            int64_t sample = l->order ? l->order[l->next + r] : l->next + r;
+            int64_t sample = l->order ? l->order[begin + r] : begin + r;
             memcpy(c->rows + (size_t)r * c->row_bytes, from + (size_t)sample * c->row_bytes, c->row_bytes);
         }
         data[i] = c->rows;
     }
-    l->next += count;
+    l->next++;
     *rows = count;
     return true;
 }

@@ -48,7 +48,7 @@ struct weft_plan {
 };
 
 /* ---- segments (runtime/segments.c): needs the source model's minimize nodes; fills model->variables ---- */
-bool segments_cut(weft_model *model, const weft_model *source);
+bool segments_cut(weft_model *model, const weft_model *source, double cap_mb);
 
 /* ---- optimizer.c ---- */
 /* Variables that the minimize nodes of the source need (state per segment, step, lr, accumulated gradients). */

@@ -2,8 +2,9 @@
  * pass finishes their gradients (the reverse of their first use in the first graph that trains them).
  *
  * Two parameters share a segment when they belong to one subgraph (top-level scope) and the same minimize calls
- * train both in the same parameter group. So every update, of any graph, covers whole segments. A segment is cut
- * at SEGMENT_CAP bytes, PyTorch's bucket_cap_mb.
+ * train both in the same parameter group. So every update, of any graph, covers whole segments. A segment holds up
+ * to bucket_cap_mb, as PyTorch's buckets do; the first of a subgraph 1 MiB (its sum over ranks begins early), the
+ * last the same where it can.
  */
 #include "runtime/program.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEGMENT_CAP = 25 << 20, SEGMENT_ALIGN = 16 /* elements: 64 bytes of f32 */ };
+enum { SMALL = 1 << 20 /* bytes */, SEGMENT_ALIGN = 16 /* elements: 64 bytes of f32 */ };
 
 typedef struct trained {
     weft_variable *parameter; /* in the plan's model */
@@ -85,24 +86,53 @@ static bool make_segment(weft_model *m, const trained *list, int count, int numb
     return true;
 }
 
-/* list is sorted: runs of equal (subgraph, signature) become segments, cut at the cap. */
-static bool cut_runs(weft_model *m, const trained *list, int count) {
-    int number = 0;
-    for (int i = 0, end; i < count; i = end) {
-        int64_t elements = 0;
-        bool same_subgraph = i && list[i].subgraph == list[i - 1].subgraph;
-        number = same_subgraph ? number + 1 : 0;
-        for (end = i; end < count; end++) {
-            bool alike = list[end].subgraph == list[i].subgraph && list[end].signature == list[i].signature;
-            if (!alike || (end > i && (elements + padded(list[end].parameter)) * 4 > SEGMENT_CAP)) break;
-            elements += padded(list[end].parameter);
-        }
-        if (!make_segment(m, list + i, end - i, number)) return false;
+static int64_t bytes_of(const trained *t) {
+    return padded(t->parameter) * (int64_t)sizeof(float);
+}
+
+/* How many of the parameters [0, count), all alike, the next segment takes: at least one, then up to `cap` bytes. */
+static int fill(const trained *list, int count, int64_t cap) {
+    int64_t bytes = bytes_of(&list[0]);
+    int n = 1;
+    for (; n < count && bytes + bytes_of(&list[n]) <= cap; n++) bytes += bytes_of(&list[n]);
+    return n;
+}
+
+/* Of the last segment's parameters, those at its end that stay together as a small one: its sum over ranks is the
+ * one that nothing hides. */
+static int tail(const trained *list, int count) {
+    int64_t bytes = 0;
+    int n = 0;
+    for (; n < count && bytes + bytes_of(&list[count - 1 - n]) <= SMALL; n++) bytes += bytes_of(&list[count - 1 - n]);
+    return n < count ? n : 0;
+}
+
+/* Cuts `count` parameters that are trained alike, numbering on from *number. */
+static bool cut_run(weft_model *m, const trained *list, int count, int64_t cap, int *number) {
+    while (count) {
+        bool first = *number == 0;
+        int n = fill(list, count, first && cap > SMALL ? SMALL : cap);
+        if (n == count && tail(list, count)) n -= tail(list, count);
+        if (!make_segment(m, list, n, (*number)++)) return false;
+        list += n;
+        count -= n;
     }
     return true;
 }
 
-bool segments_cut(weft_model *m, const weft_model *source) {
+/* list is sorted: runs of one (subgraph, signature) are cut each for itself. */
+static bool cut_runs(weft_model *m, const trained *list, int count, int64_t cap) {
+    int number = 0;
+    for (int i = 0, end; i < count; i = end) {
+        if (i && list[i].subgraph != list[i - 1].subgraph) number = 0;
+        for (end = i; end < count; end++)
+            if (list[end].subgraph != list[i].subgraph || list[end].signature != list[i].signature) break;
+        if (!cut_run(m, list + i, end - i, cap, &number)) return false;
+    }
+    return true;
+}
+
+bool segments_cut(weft_model *m, const weft_model *source, double cap_mb) {
     trained *list = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *list);
     if (!list) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
     int count = 0, call = 0, kept = 0;
@@ -120,5 +150,5 @@ bool segments_cut(weft_model *m, const weft_model *source) {
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];
     qsort(list, (size_t)kept, sizeof *list, compare);
-    return cut_runs(m, list, kept);
+    return cut_runs(m, list, kept, (int64_t)(cap_mb * (1 << 20)));
 }

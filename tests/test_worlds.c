@@ -57,6 +57,7 @@ typedef struct rank {
     const weft_model *model;
     weft_comm *comm;
     int accumulate;
+    double cap_mb;
     uint64_t seed;
     float weights[WEIGHTS];
     int n_weights;
@@ -89,7 +90,7 @@ static void keep_weights(rank *r, const weft_store *store) {
 static void *train(void *argument) {
     rank *r = argument;
     int world = r->comm ? r->comm->world : 1, id = r->comm ? r->comm->rank : 0, a = r->accumulate;
-    weft_compile_options options = {.threads = 1, .accumulate = a, .world = world, .verify = true};
+    weft_compile_options options = {.threads = 1, .accumulate = a, .world = world, .bucket_cap_mb = r->cap_mb, .verify = true};
     weft_plan *plan = weft_compile(r->model, &options, &r->error);
     weft_store *store = plan ? weft_store_new(plan, r->seed, &r->error) : NULL;
     weft_session *s = store ? weft_session_open_on(plan, store, r->comm, &r->error) : NULL;
@@ -103,13 +104,13 @@ static void *train(void *argument) {
     return NULL;
 }
 
-static void train_world(const task *t, int world, int accumulate, rank *ranks) {
+static void train_world(const task *t, int world, int accumulate, double cap_mb, rank *ranks) {
     weft_comm *comms[MOST_RANKS] = {0};
     weft_error error = {0};
     weft_model *m = build(t);
     if (world > 1) CHECK_SAYS(weft_comm_threads(world, NULL, comms, &error) == WEFT_OK, "%s", error.text);
     for (int i = 0; i < world; i++) {
-        ranks[i] = (rank){.model = m, .comm = comms[i], .accumulate = accumulate, .seed = 5 + (uint64_t)i};
+        ranks[i] = (rank){.model = m, .comm = comms[i], .accumulate = accumulate, .cap_mb = cap_mb, .seed = 5 + (uint64_t)i};
         CHECK(pthread_create(&ranks[i].thread, NULL, train, &ranks[i]) == 0);
     }
     for (int i = 0; i < world; i++) {
@@ -126,8 +127,9 @@ static void check_worlds(const char *name, const task *t) {
         {2, 2, 1}, {3, 3, 1}, {4, 2, 2}, {4, 4, 1}}; /* micro-batches, world, each */
     static rank one[MOST_RANKS], many[MOST_RANKS];
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        train_world(t, 1, cases[c][0], one);
-        train_world(t, cases[c][1], cases[c][2], many);
+        train_world(t, 1, cases[c][0], 0, one);
+        /* with buckets of one parameter each, too */
+        train_world(t, cases[c][1], cases[c][2], c % 2 ? 1e-5 : 0, many);
         CHECK(one[0].n_weights > 100);
         for (int i = 0; i < cases[c][1]; i++)
             CHECK_SAYS(memcmp(one[0].weights, many[i].weights, sizeof one[0].weights) == 0,

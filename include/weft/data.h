@@ -23,13 +23,17 @@ typedef struct weft_loader_options {
     bool shuffle;
     bool drop_last; /* leave out a last batch that is smaller */
     uint64_t seed;
+    /* Ranks that share the data, as PyTorch's DistributedSampler: rank `rank` of num_replicas (0: 1) takes in_a_row
+     * (0: 1; else the micro-batches of a step) batches of the common order, then the next rank does. With drop_last
+     * all get equally many; without it each batch is somebody's, none is dealt twice. */
+    int rank, num_replicas, in_a_row;
 } weft_loader_options;
 /* arrays[n] must outlive the loader. */
 weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
                              const weft_env *env, weft_error *error);
 void weft_loader_free(weft_loader *loader);
 void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
-int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch */
+int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch, for this rank */
 /* Copies the next batch: data[i] points at rows of array i, *rows says how many; false at the epoch's end.
  * The memory is the loader's and stays until the next call. */
 bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);
