@@ -197,8 +197,8 @@ static weft_value *same_memory(weft_node *n) {
 static weft_value *start_sum(program *p, const weft_variable *s, weft_value *flat) {
     size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, (weft_dtype)0, (size_t)s->type.shape[0],
                                            p->plan->options.world);
-    collective_attrs a = {
-        .path = s->path, .order = p->n_collectives++, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN)};
+    p->n_collectives++; /* numbered when the schedule is pinned */
+    collective_attrs a = {.path = s->path, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN)};
     return same_memory(node_new(p->graph, &weft_op_all_reduce, 1, &flat, &a));
 }
 

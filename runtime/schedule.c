@@ -151,11 +151,14 @@ static void hoist(weft_graph *g) {
     }
 }
 
+/* The list becomes the schedule; collectives are numbered as they stand in it. */
 static bool pin(weft_graph *g, weft_node **order, int count) {
+    int64_t collectives = 0;
     g->first = g->last = NULL;
     for (int i = 0; i < count; i++) {
         weft_node *n = order[i];
         n->order = i;
+        if (n->op == &weft_op_all_reduce) ((collective_attrs *)n->attrs)->order = collectives++;
         n->prev = g->last;
         n->next = NULL;
         if (g->last)

@@ -6,12 +6,13 @@
  * overtakes a reader all end the same way: an operand finds somebody else's value. Rules:
  *   V1  operands are made before they are read, by the schedule
  *   V2  every byte an operand reads holds that operand's value
- *   V3  results and workspaces of one node do not overlap (but for results placed over operands), nor leave the arena
+ *   V3  results and workspaces of one node overlap neither each other nor its operands (but for results that are
+ *       declared to be in an operand's place), nor leave the arena
  *   V4  a variable is read in the version that the building order gave: parameters before any update, state
  *       after exactly the assigns built before it
  *   V5  at the end, outputs hold their values
  */
-#include "runtime/program.h"
+#include "runtime/verify.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +32,7 @@ typedef struct prover {
     bool failed_memory;
 } prover;
 
-typedef struct range {
-    const void *space;
-    int64_t begin, end;
-} range;
-
-/* ---- where a value lies, found by its own walk ---- */
-
-static bool locate(const weft_value *v, range *r) {
+bool verify_locate(const weft_value *v, verify_range *r) {
     int64_t offset = 0, last = 0;
     for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
     int64_t bytes = (last + 1) * (int64_t)dtype_bytes(v->type.dtype);
@@ -88,7 +82,7 @@ static bool put(prover *p, size_t at, extent e) {
 }
 
 /* Cuts what overlaps r and gives the bytes to `value`. */
-static void claim(prover *p, range r, const weft_value *value) {
+static void claim(prover *p, verify_range r, const weft_value *value) {
     for (size_t i = 0; i < p->count; i++) {
         extent *e = &p->extents[i];
         if (e->space != r.space || e->end <= r.begin || e->begin >= r.end) continue;
@@ -118,7 +112,7 @@ static bool holds(const weft_value *owner, const weft_value *wanted) {
 }
 
 /* A value that holds other bytes than `wanted` somewhere in r; NULL when all are wanted's. *none: unwritten bytes. */
-static const weft_value *intruder(const prover *p, range r, const weft_value *wanted, bool *none) {
+static const weft_value *intruder(const prover *p, verify_range r, const weft_value *wanted, bool *none) {
     static const weft_node nobody_node = {.op = &weft_op_bucket, .scope = ""};
     static const weft_value scratch = {.node = (weft_node *)&nobody_node, .id = -1};
     int64_t covered = 0;
@@ -148,10 +142,10 @@ static weft_status broken(prover *p, const char *rule, const weft_node *n, const
 /* Scattered views (strides beyond their own elements) read less than their span: the span is checked when it is
  * theirs, else each row would be; a view's bytes are its base's, so the base's whole claim is what counts. */
 static weft_status check_read(prover *p, const weft_node *n, const weft_value *v) {
-    range r;
+    verify_range r;
     bool none;
     const weft_value *mine = content(v);
-    if (!locate(v, &r)) return WEFT_OK;
+    if (!verify_locate(v, &r)) return WEFT_OK;
     if (r.begin < 0) return broken(p, "V1", n, v, "has no place in memory", NULL);
     const weft_value *other = intruder(p, r, mine, &none);
     if (other && other->node->op->flags & OP_IS_VARIABLE && mine->variable &&
@@ -162,19 +156,35 @@ static weft_status check_read(prover *p, const weft_node *n, const weft_value *v
     return WEFT_OK;
 }
 
+static bool is_part_of(const weft_value *part, const weft_value *whole) {
+    while (part && part != whole) part = part->base;
+    return part != NULL;
+}
+
+/* Whether an operand lies where result `v` goes, other than as a part of v (a bucket's members). */
+static bool reads_bytes(const weft_node *n, const weft_value *v, verify_range range) {
+    verify_range r;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !is_part_of(n->in[i], v) && verify_locate(n->in[i], &r) && ranges_meet(r, range))
+            return true;
+    return false;
+}
+
 /* Members write into their bucket; the bucket's node then owns the whole. */
 static weft_status claim_results(prover *p, const weft_node *n) {
-    range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+    verify_range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
     for (int k = 0; k < n->n_out; k++) {
-        if (!locate(&n->out[k], &r)) continue;
+        if (!verify_locate(&n->out[k], &r)) continue;
         if (r.begin < 0) return broken(p, "V1", n, &n->out[k], "has no place in memory", NULL);
         if (!r.space && (uint64_t)r.end > p->p->arena_bytes)
             return broken(p, "V3", n, &n->out[k], "leaves the arena", NULL);
         if (!r.space && n->workspace_bytes && r.begin < w.end && w.begin < r.end)
             return broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
+        if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
+            return broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place", NULL);
         for (int i = 0; i < k; i++) {
-            range other;
-            if (locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
+            verify_range other;
+            if (verify_locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
                 other.begin < r.end)
                 return broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
         }
@@ -184,12 +194,12 @@ static weft_status claim_results(prover *p, const weft_node *n) {
 }
 
 static weft_status check_workspace(prover *p, const weft_node *n) {
-    range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
+    verify_range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
     if (!n->workspace_bytes) return WEFT_OK;
     if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes)
         return broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
+        if (n->in[i] && verify_locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
             return broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
     claim(p, w, NULL);
     return WEFT_OK;
@@ -246,6 +256,7 @@ weft_status verify_program(const program *program, weft_error *error) {
         status = play(&p, n, versions);
     for (const graph_output *o = program->graph->outputs; o && !status; o = o->next)
         status = check_read(&p, o->value->node, o->value); /* V5 */
+    if (!status) status = verify_lanes(program, error);
     mem_free(env, versions, variables * sizeof *versions);
     mem_free(env, p.extents, p.room * sizeof *p.extents);
     return status;
