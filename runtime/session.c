@@ -360,6 +360,13 @@ static double clock_ns(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* After a failure: collectives that were started still work on the arena; nobody else will wait for them. */
+static void drain(weft_session *s, runnable *r, int reached) {
+    for (int i = 0; i < reached; i++)
+        if (r->steps[i].node->op == &weft_op_all_reduce)
+            weft_comm_wait(s->comm, r->tickets[((const collective_attrs *)r->steps[i].node->attrs)->order], NULL);
+}
+
 /* Starts a sum over ranks, or waits for one. */
 static weft_status communicate(weft_session *s, runnable *r, const step *st, weft_error *error) {
     const weft_node *n = st->node;
@@ -383,16 +390,18 @@ static weft_status communicate(weft_session *s, runnable *r, const step *st, wef
 
 static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < r->n_steps && !status; i++) {
-        step *st = &r->steps[i];
+    int reached = 0;
+    for (; reached < r->n_steps && !status; reached++) {
+        step *st = &r->steps[reached];
         if (st->version && *st->version == *st->packed) continue;
         double start = s->profiles ? clock_ns() : 0;
         st->call.error = error;
         status = st->kernel ? st->kernel->run(st->state, &st->call) : communicate(s, r, st, error);
         if (s->profiles) st->nanoseconds += clock_ns() - start;
         st->runs++;
-        if (st->version) *st->packed = *st->version;
+        if (st->version && !status) *st->packed = *st->version;
     }
+    if (status && r->p->n_collectives) drain(s, r, reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
     return status;
 }

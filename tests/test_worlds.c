@@ -188,6 +188,77 @@ TEST(ranks_with_different_plans_are_told_before_the_first_step) {
     }
 }
 
+/* ---- ranks that part while they train ---- */
+
+typedef struct runner {
+    pthread_t thread;
+    weft_comm *comm;
+    const weft_model *model;
+    const char *graph; /* what this rank runs in its third step */
+    uint8_t label;     /* and on which label */
+    weft_error error;
+} runner;
+
+static weft_model *two_graphs(void) {
+    weft_model *m = weft_model_new("m");
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "b" : "a", WEFT_TRAIN);
+        weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){BATCH, 2, 6, 6});
+        weft_value *y = weft_input(g, "y", WEFT_U8, 1, (int64_t[]){BATCH});
+        weft_minimize(weft_cross_entropy(mlp(x), y), "net", &(weft_optimizer){.type = "sgd"});
+    }
+    return m;
+}
+
+static void *run_three(void *argument) {
+    runner *r = argument;
+    float x[BATCH * 2 * 36] = {0};
+    uint8_t y[BATCH] = {0};
+    weft_compile_options options = {.threads = 1, .world = 2, .bucket_cap_mb = 1e-5};
+    weft_plan *plan = weft_compile(r->model, &options, &r->error);
+    weft_store *store = weft_store_new(plan, 1, &r->error);
+    weft_session *s = weft_session_open_on(plan, store, r->comm, &r->error);
+    for (int i = 0; s && i < 3 && !r->error.status; i++) {
+        if (i == 2) y[0] = r->label;
+        weft_run(s, i < 2 ? "a" : r->graph, (weft_feed[]){{"x", x, sizeof x}, {"y", y, sizeof y}}, 2, NULL, 0, &r->error);
+    }
+    if (r->error.status) weft_comm_abort(r->comm, "this rank gave up");
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_comm_free(r->comm);
+    return NULL;
+}
+
+static void run_pair(runner *r) {
+    weft_comm *comms[2];
+    weft_model *m = two_graphs();
+    CHECK(weft_comm_threads(2, &(weft_comm_options){.deadline_seconds = 5}, comms, NULL) == WEFT_OK);
+    for (int i = 0; i < 2; i++) {
+        r[i].comm = comms[i];
+        r[i].model = m;
+        CHECK(pthread_create(&r[i].thread, NULL, run_three, &r[i]) == 0);
+    }
+    for (int i = 0; i < 2; i++) CHECK(pthread_join(r[i].thread, NULL) == 0);
+    weft_model_free(m);
+}
+
+TEST(ranks_that_run_different_graphs_are_told_which) {
+    runner r[2] = {{.graph = "a"}, {.graph = "b"}};
+    run_pair(r);
+    for (int i = 0; i < 2; i++) {
+        CHECK_SAYS(r[i].error.status == WEFT_PEER, "rank %d: %s", i, r[i].error.text);
+        CHECK_HOLDS(r[i].error.text, "program");
+    }
+}
+
+TEST(an_error_on_one_rank_ends_the_others_too) {
+    runner r[2] = {{.graph = "a"}, {.graph = "a", .label = 3}};
+    run_pair(r);
+    CHECK_SAYS(r[1].error.status == WEFT_DATA, "%s", r[1].error.text);
+    CHECK_SAYS(r[0].error.status == WEFT_PEER, "%s", r[0].error.text);
+}
+
 TEST(a_plan_for_several_ranks_needs_their_communicator) {
     weft_model *m = build(&(task){mlp, {.type = "adam"}});
     weft_error error = {0};
@@ -203,4 +274,6 @@ TEST(a_plan_for_several_ranks_needs_their_communicator) {
 SUITE("worlds", {T(an_mlp_with_dropout_trains_to_the_same_bits_in_any_world),
                  T(a_conv_net_trains_to_the_same_bits_in_any_world),
                  T(ranks_with_different_plans_are_told_before_the_first_step),
+                 T(ranks_that_run_different_graphs_are_told_which),
+                 T(an_error_on_one_rank_ends_the_others_too),
                  T(a_plan_for_several_ranks_needs_their_communicator)})
