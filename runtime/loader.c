@@ -144,6 +144,10 @@ int64_t weft_loader_batches(const weft_loader *l) {
     return all / round * row + (rest < 0 ? 0 : rest < row ? rest : row);
 }
 
+void weft_loader_seek(weft_loader *l, int64_t batch) {
+    if (l) l->next = batch < 0 ? 0 : batch;
+}
+
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
     if (!l || l->next >= weft_loader_batches(l)) return false;
     int64_t row = l->options.in_a_row, turn = l->next / row * l->options.num_replicas + l->options.rank;

@@ -1,6 +1,8 @@
 /* plan.c - a compiled plan's figures and faces: memory, text, JSON, proof. */
 #include "runtime/program.h"
 
+#include "ops/collective.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,21 @@ uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_
     return total;
 }
 
+static bool starts_collective(const weft_node *n) {
+    return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
+}
+
+/* Scratch of collectives, at the moment when most of it is in use. */
+static uint64_t communication_bytes(const program *p) {
+    uint64_t live = 0, most = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (starts_collective(n)) live += (uint64_t)((const collective_attrs *)n->attrs)->scratch;
+        if (live > most) most = live;
+        if (n->op == &weft_op_wait) live -= (uint64_t)type_elements(&n->in[1]->type); /* u8 */
+    }
+    return most;
+}
+
 bool plan_measure(weft_plan *plan) {
     uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
@@ -37,6 +54,8 @@ bool plan_measure(weft_plan *plan) {
         const program *p = &plan->programs[i];
         if (p->arena_bytes > m->activations) m->activations = p->arena_bytes;
         if (p->workspace_bytes > m->workspace) m->workspace = p->workspace_bytes;
+        uint64_t communication = communication_bytes(p);
+        if (communication > m->communication) m->communication = communication;
     }
     m->total = store + m->derived + m->activations;
     return true;
@@ -122,7 +141,7 @@ static json_t *bucket_json(const weft_variable *s) {
                      "parameters", members);
 }
 
-static json_t *subgraph_json(const weft_model *m, const char *name, size_t length) {
+static json_t *subgraph_json(const weft_model *m, const char *name, size_t length, bool is_shared) {
     json_int_t parameters = 0, bytes = 0;
     json_t *buckets = json_array();
     for (const weft_variable *v = m->variables; v; v = v->next) {
@@ -135,7 +154,8 @@ static json_t *subgraph_json(const weft_model *m, const char *name, size_t lengt
             json_array_append_new(buckets, bucket_json(v));
     }
     return json_pack("{s:s#, s:I, s:I, s:b, s:i, s:o}", "name", name, (int)length, "parameters", parameters,
-                     "bytes", bytes, "ddp", 0, "zero", 0, "buckets", buckets);
+                     "bytes", bytes, "ddp", is_shared && json_array_size(buckets), "zero", 0, "buckets",
+                     buckets);
 }
 
 static bool is_new_subgraph(const weft_model *m, const weft_variable *v, size_t length) {
@@ -144,12 +164,55 @@ static bool is_new_subgraph(const weft_model *m, const weft_variable *v, size_t 
     return v->path[length] == '/';
 }
 
+/* The gradient whose node ends last before a collective can start: down through buckets and sums over micro-batches. */
+const weft_node *plan_ready_after(const weft_node *n) {
+    while (n->is_update || node_is_silent(n)) {
+        const weft_node *latest = NULL;
+        for (int i = 0; i < n->n_in; i++) {
+            const weft_node *from = n->in[i] ? n->in[i]->node : NULL;
+            if (from && !(from->op->flags & OP_IS_VARIABLE) && (!latest || from->order > latest->order))
+                latest = from;
+        }
+        if (!latest) return n;
+        n = latest;
+    }
+    return n;
+}
+
+/* The first node behind `wait` that reads what it gives, perhaps through views; NULL: none. */
+static const weft_node *needed_by(const weft_node *wait) {
+    for (const weft_node *n = wait->next; n; n = n->next)
+        for (int i = 0; i < n->n_in && !node_is_silent(n); i++)
+            for (const weft_value *v = n->in[i]; v; v = v->base)
+                if (v == &wait->out[0]) return n;
+    return NULL;
+}
+
+static json_t *collective_json(const weft_node *n) {
+    char ready[200], needed[200] = "";
+    const collective_attrs *a = n->attrs;
+    const weft_node *wait = n->next;
+    while (wait && (wait->op != &weft_op_wait || wait->in[0]->node != n)) wait = wait->next;
+    const weft_node *reader = wait ? needed_by(wait) : NULL;
+    if (reader) node_show(reader, needed);
+    return json_pack("{s:I, s:s, s:s#, s:s, s:I, s:s, s:s, s:i}", "order", (json_int_t)a->order, "op",
+                     n->op->name, "subgraph", a->path, (int)strcspn(a->path, "."), "bucket", a->path, "bytes",
+                     (json_int_t)type_bytes(&n->in[0]->type), "ready_after",
+                     node_show(plan_ready_after(n->in[0]->node), ready), "needed_by", needed, "nodes_between",
+                     wait ? wait->order - n->order - 1 : 0);
+}
+
 static json_t *graph_json(const program *p) {
     static const char *const phases[] = {"whole", "first", "add", "last"};
-    json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", graph_node_count(p->graph));
-    return json_pack("{s:s, s:s, s:s, s:i, s:[], s:o, s:I, s:I}", "name", p->name, "mode",
+    json_t *collectives = json_array();
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (starts_collective(n)) json_array_append_new(collectives, collective_json(n));
+    int nodes = graph_node_count(p->graph), moved = (int)json_array_size(collectives);
+    json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", nodes - moved);
+    if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:I}", "name", p->name, "mode",
                      p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
-                     graph_node_count(p->graph), "collectives", "lanes", lanes, "peak_bytes",
+                     nodes, "collectives", collectives, "lanes", lanes, "peak_bytes",
                      (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
 }
 
@@ -159,16 +222,17 @@ char *weft_plan_json(const weft_plan *plan) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         size_t length = strcspn(v->path, "/");
         if (v->kind == VARIABLE_PARAMETER && is_new_subgraph(plan->model, v, length))
-            json_array_append_new(subgraphs, subgraph_json(plan->model, v->path, length));
+            json_array_append_new(subgraphs,
+                                  subgraph_json(plan->model, v->path, length, plan->options.world > 1));
     }
     for (int i = 0; i < plan->n_programs; i++) json_array_append_new(graphs, graph_json(&plan->programs[i]));
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan_fingerprint(plan));
-    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:o, s:o, s:o, s:[]}", "world", 1, "rank",
-                             0, "fingerprint", fingerprint, "model", plan->model->name, "batch",
-                             (json_int_t)plan->options.batch, "threads", plan->options.threads, "isa",
-                             isa_name(plan->options.isa), "subgraphs", subgraphs, "graphs", graphs, "memory",
-                             memory_json(&plan->memory), "unused");
+    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:o, s:o, s:o, s:[]}", "world",
+                             plan->options.world, "rank", 0, "fingerprint", fingerprint, "model",
+                             plan->model->name, "batch", (json_int_t)plan->options.batch, "threads",
+                             plan->options.threads, "isa", isa_name(plan->options.isa), "subgraphs",
+                             subgraphs, "graphs", graphs, "memory", memory_json(&plan->memory), "unused");
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;

@@ -74,6 +74,9 @@ size_t value_span(const weft_value *v);
 /* Offset in bytes from its root's first element. */
 int64_t value_offset(const weft_value *v);
 
+/* The node behind which a bucket (or what is made of it: n) is ready: the last of its gradients. */
+const weft_node *plan_ready_after(const weft_node *n);
+
 program *plan_program(const weft_plan *plan, const char *graph, program_phase phase);
 
 /* ---- figures (plan.c, flops.c) ---- */

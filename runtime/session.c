@@ -72,6 +72,8 @@ struct weft_session {
     uint64_t *packed;  /* version of the parameter that a derived variable was made from, by index */
     runnable *programs;
     bool profiles;
+    void (*event)(void *context, const weft_node_event *event); /* NULL: nobody traces */
+    void *event_context;
 };
 
 /* ---- opening: where every value lies ---- */
@@ -354,17 +356,18 @@ static void fetch(const runnable *r, const weft_fetch *fetches, int n) {
     }
 }
 
-static double clock_ns(void) {
+static uint64_t clock_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* After a failure: collectives that were started still work on the arena; nobody else will wait for them. */
 static void drain(weft_session *s, runnable *r, int reached) {
     for (int i = 0; i < reached; i++)
         if (r->steps[i].node->op == &weft_op_all_reduce)
-            weft_comm_wait(s->comm, r->tickets[((const collective_attrs *)r->steps[i].node->attrs)->order], NULL);
+            weft_comm_wait(s->comm, r->tickets[((const collective_attrs *)r->steps[i].node->attrs)->order],
+                           NULL);
 }
 
 /* Starts a sum over ranks, or waits for one. */
@@ -388,16 +391,37 @@ static weft_status communicate(weft_session *s, runnable *r, const step *st, wef
     return weft_comm_start(s->comm, &c, &r->tickets[a->order], error);
 }
 
+/* Profile and trace: a node has just finished. */
+static void note(weft_session *s, const runnable *r, step *st, uint64_t began) {
+    uint64_t now = clock_ns();
+    const weft_node *n = st->node;
+    st->nanoseconds += (double)(now - began);
+    if (!s->event) return;
+    const weft_node *start = n->op == &weft_op_wait ? n->in[0]->node : n;
+    weft_node_event e = {.graph = r->p->name,
+                         .op = n->op->name,
+                         .scope = n->scope,
+                         .kernel = st->kernel ? st->kernel->name : NULL,
+                         .id = n->n_out ? n->out[0].id : 0,
+                         .run = r->p->n_collectives ? s->run : 0,
+                         .order = st->kernel ? -1 : ((const collective_attrs *)start->attrs)->order,
+                         .is_wait = start != n,
+                         .began_ns = began,
+                         .finished_ns = now};
+    s->event(s->event_context, &e);
+}
+
 static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
     weft_status status = WEFT_OK;
     int reached = 0;
+    bool is_timed = s->profiles || s->event;
     for (; reached < r->n_steps && !status; reached++) {
         step *st = &r->steps[reached];
         if (st->version && *st->version == *st->packed) continue;
-        double start = s->profiles ? clock_ns() : 0;
+        uint64_t began = is_timed ? clock_ns() : 0;
         st->call.error = error;
         status = st->kernel ? st->kernel->run(st->state, &st->call) : communicate(s, r, st, error);
-        if (s->profiles) st->nanoseconds += clock_ns() - start;
+        if (is_timed) note(s, r, st, began);
         st->runs++;
         if (st->version && !status) *st->packed = *st->version;
     }
@@ -435,6 +459,13 @@ weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds,
 
 void weft_session_profile(weft_session *s, bool on) {
     if (s) s->profiles = on;
+}
+
+void weft_session_trace(weft_session *s, void (*event)(void *context, const weft_node_event *event),
+                        void *context) {
+    if (!s) return;
+    s->event = event;
+    s->event_context = context;
 }
 
 static int slower_first(const void *pa, const void *pb) {

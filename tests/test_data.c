@@ -373,6 +373,52 @@ TEST(shuffles_are_fair) {
     faults_end(&f);
 }
 
+/* Batch `number` of one loader for all is batch j of rank r: number = (j / a * w + r) * a + j % a. */
+static void check_share(const weft_array *array, int w, int a, bool drop) {
+    unsigned char all[SAMPLES];
+    int64_t rows, dealt = 0;
+    const void *data;
+    weft_loader_options o = {.batch = 8, .shuffle = true, .drop_last = drop, .seed = 4};
+    weft_loader *one = weft_loader_new(1, &array, &o, NULL, NULL);
+    for (int64_t at = 0; weft_loader_next(one, &data, &rows); at += rows)
+        memcpy(all + at, data, (size_t)rows);
+    for (int r = 0; r < w; r++) {
+        o.rank = r, o.num_replicas = w, o.in_a_row = a;
+        weft_loader *l = weft_loader_new(1, &array, &o, NULL, NULL);
+        int64_t j = 0;
+        for (; weft_loader_next(l, &data, &rows); j++)
+            CHECK(memcmp(data, all + ((j / a * w + r) * a + j % a) * 8, (size_t)rows) == 0);
+        CHECK(j == weft_loader_batches(l));
+        CHECK(!drop || j == weft_loader_batches(one) / (w * a) * a);
+        weft_loader_seek(l, 0);
+        CHECK(j == 0 || (weft_loader_next(l, &data, &rows) &&
+                         memcmp(data, all + (int64_t)r * a * 8, (size_t)rows) == 0));
+        dealt += j;
+        weft_loader_free(l);
+    }
+    CHECK(drop || dealt == weft_loader_batches(one));
+    weft_loader_free(one);
+}
+
+TEST(ranks_share_the_batches_of_one_order) {
+    faults f;
+    faults_init(&f);
+    weft_array *arrays[2];
+    two_arrays(&f, arrays);
+    for (int w = 1; w <= 5; w++)
+        for (int a = 1; a <= 4; a++) {
+            check_share(arrays[0], w, a, false);
+            check_share(arrays[0], w, a, true);
+        }
+    weft_error error;
+    weft_loader_options o = {.batch = 8, .rank = 2, .num_replicas = 2};
+    CHECK(!weft_loader_new(1, (const weft_array *const *)arrays, &o, NULL, &error));
+    CHECK_HOLDS(error.text, "rank 2 of 2");
+    weft_array_free(arrays[0]);
+    weft_array_free(arrays[1]);
+    faults_end(&f);
+}
+
 TEST(loaders_that_make_no_sense_say_so) {
     faults f;
     weft_error error;
@@ -399,4 +445,4 @@ SUITE("data",
        T(idx_files_are_read), T(each_rule_of_npy_has_its_message),
        T(each_rule_of_headers_and_gzip_has_its_message), T(loading_an_array_survives_any_failure),
        T(an_epoch_covers_every_sample_once), T(the_order_depends_on_seed_and_epoch_alone),
-       T(shuffles_are_fair), T(loaders_that_make_no_sense_say_so)})
+       T(shuffles_are_fair), T(ranks_share_the_batches_of_one_order), T(loaders_that_make_no_sense_say_so)})

@@ -299,6 +299,46 @@ TEST(plans_are_text_json_and_verified) {
     ends(run("graphtool verify dcgan28.bin --batch 4"), 0);
 }
 
+TEST(plans_of_a_world_list_its_collectives) {
+    NEED(make_model("dcgan28"));
+    ends(run("graphtool plan dcgan28.bin --world 4 --batch 4 --json"), 0);
+    json_t *plan = json_out("out");
+    json_t *graph = json_array_get(json_object_get(plan, "graphs"), 0), *one;
+    size_t i, order = 0;
+    CHECK(json_integer_value(json_object_get(plan, "world")) == 4);
+    CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "communication")) > 0);
+    json_array_foreach(json_object_get(graph, "collectives"), i, one) {
+        CHECK(json_integer_value(json_object_get(one, "order")) == (json_int_t)order++);
+        CHECK_HOLDS(json_string_value(json_object_get(one, "bucket")), "discriminator.");
+        CHECK_HOLDS(json_string_value(json_object_get(one, "ready_after")), "(discriminator/");
+        CHECK_HOLDS(json_string_value(json_object_get(one, "needed_by")), "adam_update");
+    }
+    CHECK(order >= 1);
+    json_array_foreach(json_object_get(plan, "subgraphs"), i, one)
+        CHECK(json_is_true(json_object_get(one, "ddp")));
+    json_decref(plan);
+    ends(run("graphtool verify dcgan28.bin --batch 4 --world 4 --accumulate 2"), 0);
+}
+
+TEST(a_trace_holds_every_node_of_every_step) {
+    NEED(make_model("mlp"));
+    ends(run("graphtool trace mlp.bin --batch 4 --steps 3 --warmup 1 -o trace.json"), 0);
+    json_t *all = json_out("trace.json"), *events = json_object_get(all, "traceEvents"), *one;
+    size_t i, adam = 0;
+    double last = 0;
+    json_array_foreach(events, i, one) {
+        if (strcmp(json_string_value(json_object_get(one, "ph")), "X") != 0) continue;
+        double begin = json_number_value(json_object_get(one, "ts"));
+        CHECK(begin >= last);
+        last = begin;
+        adam += strncmp(json_string_value(json_object_get(one, "name")), "adam_update", 11) == 0;
+    }
+    CHECK(adam > 0 && adam % 3 == 0);
+    json_decref(all);
+    ends(run("graphtool trace mlp.bin --batch 4"), 2);
+    ends(run("graphtool trace mlp.bin -o no/such.json"), 2);
+}
+
 TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops --json"), 0);
     json_t *ops = json_out("out");
@@ -433,12 +473,23 @@ TEST(bench_prints_the_keys_of_the_design) {
     ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
 
-SUITE("tools", {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
-                T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-                T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
-                T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
-                T(plans_are_text_json_and_verified), T(ops_are_listed_for_people_and_machines),
-                T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once),
-                T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data),
-                T(an_interrupt_keeps_the_weights), T(wrong_feeds_are_told_before_training),
-                T(losses_that_are_not_numbers_stop_training), T(bench_prints_the_keys_of_the_design)})
+SUITE("tools", {T(help_tells_options_and_an_example),
+                T(wrong_use_is_one_line_and_exit_2),
+                T(outputs_that_cannot_be_written_leave_nothing),
+                T(zoo_lists_and_writes_its_models),
+                T(pictures_parse_and_stay_below_max_nodes),
+                T(repeated_scopes_are_drawn_once),
+                T(scopes_of_different_weights_are_not_folded),
+                T(drawing_takes_less_than_two_seconds),
+                T(plans_are_text_json_and_verified),
+                T(plans_of_a_world_list_its_collectives),
+                T(a_trace_holds_every_node_of_every_step),
+                T(ops_are_listed_for_people_and_machines),
+                T(training_logs_saves_and_is_repeatable),
+                T(eval_counts_every_sample_once),
+                T(gans_train_both_graphs_and_sample),
+                T(predictions_cover_all_data),
+                T(an_interrupt_keeps_the_weights),
+                T(wrong_feeds_are_told_before_training),
+                T(losses_that_are_not_numbers_stop_training),
+                T(bench_prints_the_keys_of_the_design)})

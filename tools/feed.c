@@ -1,6 +1,8 @@
 /* feed.c - arrays from files as batches, and graphs bound to them. */
 #include "tools/feed.h"
 
+#include "tools/world.h"
+
 #include "graph/type.h"
 
 #include <stdlib.h>
@@ -37,7 +39,7 @@ static int load_one(batches *b, const char *option) {
 }
 
 int batches_load(batches *b, const text_list *files) {
-    *b = (batches){0};
+    *b = (batches){.world = 1, .in_a_row = 1};
     for (int i = 0; i < files->n; i++) {
         int status = load_one(b, files->v[i]);
         if (status >= 0) return status;
@@ -45,20 +47,31 @@ int batches_load(batches *b, const text_list *files) {
     return -1;
 }
 
-int batches_cut(batches *b, const weft_loader_options *how) {
+int batches_cut(batches *b, const weft_loader_options *how, const options *o) {
     weft_error error = {0};
+    weft_loader_options mine = *how;
+    mine.rank = world_rank(o);
+    mine.num_replicas = world_size(o);
+    mine.in_a_row = (int)o->accumulate;
     b->batch = how->batch;
-    if (b->n && !(b->loader = weft_loader_new(b->n, (const weft_array *const *)b->arrays, how, NULL, &error)))
+    if (b->n &&
+        !(b->loader = weft_loader_new(b->n, (const weft_array *const *)b->arrays, &mine, NULL, &error)))
         return tool_error(&error);
     return -1;
 }
 
+void batches_epoch(batches *b, int64_t epoch) {
+    b->turn = 0;
+    weft_loader_epoch(b->loader, epoch);
+}
+
 bool batches_next(batches *b) {
+    int64_t row = b->in_a_row, turn = b->turn++;
     if (b->loader) return weft_loader_next(b->loader, b->data, &b->rows);
     b->rows = b->batch;
-    b->turn = (b->turn + 1) % SYNTHETIC_BATCHES;
+    int64_t number = ((turn / row * b->world + b->rank) * row + turn % row + 1) % SYNTHETIC_BATCHES;
     for (int i = 0; i < b->n; i++)
-        b->data[i] = (const char *)b->synthetic[i] + (size_t)b->turn * (size_t)b->batch * b->row_bytes[i];
+        b->data[i] = (const char *)b->synthetic[i] + (size_t)number * (size_t)b->batch * b->row_bytes[i];
     return true;
 }
 
@@ -138,6 +151,22 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
         if (r->fetches[i].bytes == sizeof(float) && !r->fetches[i].data) r->fetches[i].data = &r->values[i];
     if (weft_run(session, r->name, r->feeds, r->n_in, r->fetches, r->n_out, &error))
         return tool_error(&error);
+    return -1;
+}
+
+int graph_runs_step(graph_run *runs, int n, weft_session *session, batches *b, int64_t micro, int room,
+                    double *values) {
+    int64_t begin = b->turn;
+    for (int g = 0, at = 0; g < n; at += runs[g++].n_out) {
+        weft_loader_seek(b->loader, b->turn = begin);
+        for (int64_t k = 0; k < micro; k++) {
+            if (!batches_next(b)) return tool_fail("the data ended inside an epoch");
+            int status = graph_run_once(&runs[g], session, b);
+            if (status >= 0) return status;
+            for (int i = 0; i < runs[g].n_out && at + i < room; i++)
+                values[at + i] = (k ? values[at + i] : 0) + (double)runs[g].values[i] / (double)micro;
+        }
+    }
     return -1;
 }
 

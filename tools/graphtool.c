@@ -1,5 +1,5 @@
 /* graphtool.c - the list of subcommands; each is one file of its own name. */
-#include "tools/tools.h"
+#include "tools/world.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,6 +41,14 @@ static const command commands[] = {
      "graphtool bench gpt.bin --threads 2 --json",
      bench_run,
      {.steps = 20, .warmup = 3}},
+    {"trace",
+     FOR_TRACE,
+     "Writes when each node and each collective of some training steps ran",
+     true,
+     "The file is for ui.perfetto.dev and chrome://tracing.",
+     "mpirun -n 2 graphtool trace gpt.bin --threads 1 -o trace.json",
+     trace_run,
+     {.steps = 5, .warmup = 3}},
     {"verify", FOR_VERIFY, "Proves the plan behind every pass of the compiler", true, NULL,
      "graphtool verify dcgan28.bin", verify_run},
 };
@@ -63,8 +71,10 @@ int main(int argc, char **argv) {
         if (strcmp(commands[i].name, name)) continue;
         options o;
         int status = options_parse(&commands[i], argc - 1, argv + 1, &o);
-        if (status < 0 && commands[i].bit & RUNS) tool_calm_threads(argv);
-        return status >= 0 ? status : commands[i].run(&o);
+        if (status < 0 && commands[i].bit & (RUNS | FOR_TRACE)) tool_calm_threads(argv);
+        if (status >= 0 || !(commands[i].bit & RUNS)) return status >= 0 ? status : commands[i].run(&o);
+        status = world_open(&o, commands[i].bit == FOR_PREDICT ? WORLD_LEADS : WORLD_JOINS, NULL);
+        return world_close(&o, status >= 0 ? status : commands[i].run(&o));
     }
     return tool_fail("no command '%.60s'; see graphtool --help", name);
 }

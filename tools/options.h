@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2 };
+enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_INTERRUPTED = 130 };
 
 enum { OPTIONS_MAX_DATA = 16 };
 
@@ -22,10 +22,11 @@ typedef struct text_list {
 /* Numbers are 0 and texts NULL when not given, unless a command sets another default before parsing. */
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
-    const char *graph, *output, *format, *isa, *after, *log, *weights, *port, *grid;
-    int64_t batch, threads, accumulate, depth, max_nodes, epochs, steps, warmup, seed;
+    const char *graph, *output, *format, *isa, *after, *log, *weights, *port, *grid, *launcher;
+    int64_t batch, threads, accumulate, world, depth, max_nodes, epochs, steps, warmup, seed;
     double lr;
     text_list data, val_data;
+    struct weft_comm *comm; /* the ranks that work together, by world_open; NULL: we are alone */
     bool json, markdown, all, plan, keep_going, profile, training;
 } options;
 
@@ -40,6 +41,7 @@ enum {
     FOR_BENCH = 1 << 6,
     FOR_VERIFY = 1 << 7,
     FOR_PREDICT = 1 << 8,
+    FOR_TRACE = 1 << 9,
 };
 
 typedef struct command {

@@ -12,6 +12,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Who speaks on stderr: the process. */
+static struct speaker {
+    bool holds, is_hearsay;
+    int rank;
+    char line[1400]; /* held; empty: nothing */
+} speaker;
+
+void tool_speak_as(int rank) {
+    speaker = (struct speaker){.holds = true, .rank = rank};
+}
+
+void tool_tell_held(void) {
+    if (!*speaker.line) return;
+    sleep((unsigned)(speaker.rank > 0) + speaker.is_hearsay);
+    char rank[32] = "";
+    if (speaker.rank) snprintf(rank, sizeof rank, "rank %d: ", speaker.rank);
+    fprintf(stderr, "graphtool: %s%s\n", rank, speaker.line);
+    *speaker.line = 0;
+}
+
 int tool_fail(const char *format, ...) {
     char line[1400];
     va_list args;
@@ -20,11 +40,15 @@ int tool_fail(const char *format, ...) {
     va_end(args);
     for (char *p = line; *p; p++)
         if ((unsigned char)*p < ' ') *p = ' '; /* one line, whatever a file name holds */
-    fprintf(stderr, "graphtool: %s\n", line);
+    if (!speaker.holds)
+        fprintf(stderr, "graphtool: %s\n", line);
+    else if (!*speaker.line)
+        memcpy(speaker.line, line, sizeof line);
     return EXIT_MISUSED;
 }
 
 int tool_error(const weft_error *error) {
+    if (!*speaker.line) speaker.is_hearsay = error->status == WEFT_PEER;
     int status = tool_fail("%s", *error->text ? error->text : weft_status_text(error->status));
     return error->status == WEFT_DATA ? EXIT_WRONG : status;
 }

@@ -13,6 +13,11 @@ int tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for a weft_error; returns EXIT_WRONG for values met at run time, else EXIT_MISUSED. */
 int tool_error(const weft_error *error);
 
+/* One rank of several: from here on errors are held, the first of them, and told with the rank by tool_tell_held: 1 s
+ * later when rank is not 0, 1 s later still when a communicator brought it, so that the rank which ends all is heard. */
+void tool_speak_as(int rank);
+void tool_tell_held(void);
+
 /* A file that appears under its name only when it is whole. */
 typedef struct out_file {
     FILE *stream;

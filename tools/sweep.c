@@ -1,6 +1,8 @@
 /* sweep.c - every sample once. A batch's mean counts as many times as it has rows. */
 #include "tools/sweep.h"
 
+#include "tools/world.h"
+
 #include "graph/graph.h"
 
 #include <string.h>
@@ -14,16 +16,19 @@ static int compile_and_bind(sweep *s, int which, const weft_model *m, const opti
 
 int sweep_open(sweep *s, const weft_model *m, const options *o, const char *graph, const text_list *files,
                const char *fetch) {
-    *s = (sweep){0};
+    *s = (sweep){.alone = *o, .comm = o->comm};
+    s->alone.accumulate = 0;
     int status = batches_load(&s->data, files);
     if (status >= 0) return status;
     int64_t batch = o->batch ? o->batch : m->batch;
     if (s->data.n && s->data.samples < batch) batch = s->data.samples;
-    if ((status = batches_cut(&s->data, &(weft_loader_options){.batch = batch})) >= 0) return status;
-    if ((status = compile_and_bind(s, 0, m, o, graph, batch, fetch)) >= 0) return status;
+    if ((status = batches_cut(&s->data, &(weft_loader_options){.batch = batch}, &s->alone)) >= 0)
+        return status;
+    s->alone.comm = NULL;
+    if ((status = compile_and_bind(s, 0, m, &s->alone, graph, batch, fetch)) >= 0) return status;
     if ((status = batches_all_used(&s->data, 1, s->run)) >= 0) return status;
     int64_t rest = s->data.n ? s->data.samples % batch : 0;
-    if (rest) status = compile_and_bind(s, 1, m, o, graph, rest, fetch);
+    if (rest) status = compile_and_bind(s, 1, m, &s->alone, graph, rest, fetch);
     return status;
 }
 
@@ -37,8 +42,8 @@ int sweep_attach(sweep *s, weft_store *store) {
 }
 
 void sweep_restart(sweep *s) {
-    s->data.turn = 0;
-    if (s->data.loader) weft_loader_epoch(s->data.loader, 0);
+    batches_epoch(&s->data, 0);
+    if (!s->data.n && s->comm) s->data.turn = s->comm->rank; /* without data rank 0 has the only batch */
 }
 
 int sweep_next(sweep *s, int *which) {
@@ -50,13 +55,19 @@ int sweep_next(sweep *s, int *which) {
 
 int sweep_means(sweep *s, double *means, int64_t *samples) {
     int which, status, n = s->run[0].n_out;
-    double sums[RUN_MAX_PORTS] = {0};
-    *samples = 0;
+    double sums[RUN_MAX_PORTS + 1] = {0};
     sweep_restart(s);
     while ((status = sweep_next(s, &which)) == -1) {
         for (int i = 0; i < n; i++) sums[i] += (double)s->run[which].values[i] * (double)s->data.rows;
-        *samples += s->data.rows;
+        sums[n] += (double)s->data.rows;
     }
+    if (status == -2 && s->comm) {
+        options all = s->alone;
+        all.comm = s->comm;
+        int summed = world_sum(&all, n + 1, sums);
+        if (summed >= 0) return summed;
+    }
+    *samples = (int64_t)sums[n];
     for (int i = 0; i < n && *samples; i++) means[i] = sums[i] / (double)*samples;
     return status == -2 ? -1 : status;
 }

@@ -6,6 +6,8 @@
 #include "tools/feed.h"
 
 typedef struct sweep {
+    options alone; /* the command's, for plans of one rank: ranks share the batches, not the steps */
+    weft_comm *comm;
     batches data;
     weft_plan *plan[2]; /* whole batches; the last one, NULL when it is whole too */
     weft_session *session[2];
@@ -24,7 +26,7 @@ void sweep_close(sweep *s);
 int sweep_next(sweep *s, int *which);
 void sweep_restart(sweep *s);
 
-/* Means over all samples of the outputs of run[0], into means[run[0].n_out]; *samples counts them. */
+/* Means over all samples of the outputs of run[0], into means[run[0].n_out]; *samples counts them, on all ranks. */
 int sweep_means(sweep *s, double *means, int64_t *samples);
 
 #endif

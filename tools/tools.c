@@ -29,6 +29,7 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
     *into = (weft_compile_options){.batch = o->batch,
                                    .threads = (int)o->threads,
                                    .accumulate = (int)o->accumulate,
+                                   .world = o->comm ? o->comm->world : (int)o->world,
                                    .stop_after = o->after};
     if (o->isa && !isa_parse(o->isa, &into->isa))
         return tool_fail("--isa=%s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);

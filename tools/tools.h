@@ -16,6 +16,7 @@ int eval_run(const options *o);
 int bench_run(const options *o);
 int verify_run(const options *o);
 int predict_run(const options *o);
+int trace_run(const options *o);
 
 /* The model of o->model; NULL with *status set after telling why not. */
 weft_model *tool_load(const options *o, int *status);

@@ -1,7 +1,8 @@
 /* train.c - graphtool train: a step runs every training graph of the model once, in order, on one batch (with
- * --accumulate=K on K batches). Weights are written at the end, all or nothing; Ctrl-C ends after the step at hand. */
+ * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, all or nothing; Ctrl-C ends after the step at hand. */
 #include "tools/progress.h"
 #include "tools/sweep.h"
+#include "tools/world.h"
 
 #include "graph/graph.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GRAPHS = 16, EXIT_INTERRUPTED = 130 };
+enum { MAX_GRAPHS = 16 };
 
 typedef struct training {
     const options *o;
@@ -26,7 +27,8 @@ typedef struct training {
     int64_t micro, steps_per_epoch, steps; /* micro-batches a step; all steps */
     int n_values;
     const char *names[PROGRESS_MAX];
-    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches */
+    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches, on all ranks */
+    bool is_interrupted;         /* some rank was: all stop after the same step */
 } training;
 
 static volatile sig_atomic_t interrupted;
@@ -54,8 +56,11 @@ static int open_data(training *t, const weft_model *m) {
         return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N",
                          (long long)t->data.samples, (long long)batch);
     weft_loader_options how = {.batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed};
-    if ((status = batches_cut(&t->data, &how)) >= 0) return status;
+    if ((status = batches_cut(&t->data, &how, o)) >= 0) return status;
     if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: say --steps=N");
+    if (t->data.n && !weft_loader_batches(t->data.loader) && world_size(o) > 1)
+        return tool_fail("%lld samples are fewer than a step of %d ranks takes: say --batch=N",
+                         (long long)t->data.samples, world_size(o));
     t->steps_per_epoch = t->data.n ? weft_loader_batches(t->data.loader) / t->micro : o->steps;
     if (!t->steps_per_epoch)
         return tool_fail("--accumulate=%lld: the data have only %lld batches", (long long)t->micro,
@@ -98,7 +103,7 @@ static int prepare(training *t, weft_model *m) {
     if (!(t->plan = tool_compile(m, o, NULL, 0, &status))) return status;
     if ((status = bind_graphs(t, m)) >= 0) return status;
     if (o->lr > 0 && weft_store_set_lr(t->store, NULL, o->lr, &error)) return tool_error(&error);
-    if (!(t->session = weft_session_open(t->plan, t->store, &error))) return tool_error(&error);
+    if (!(t->session = weft_session_open_on(t->plan, t->store, o->comm, &error))) return tool_error(&error);
     if (t->has_val) status = sweep_attach(&t->val, t->store);
     if (status >= 0) return status;
     return progress_open(&t->progress, o->log, t->steps, t->n_values, t->names);
@@ -116,21 +121,23 @@ static int check_numbers(const training *t) {
     return -1;
 }
 
+/* The step's values as means over all ranks, and whether somebody wants to stop. */
+static int agree(training *t) {
+    double all[PROGRESS_MAX + 1];
+    for (int i = 0; i < t->n_values; i++) all[i] = t->values[i] / world_size(t->o);
+    all[t->n_values] = interrupted;
+    int status = world_sum(t->o, t->n_values + 1, all);
+    memcpy(t->values, all, sizeof t->values);
+    t->is_interrupted = all[t->n_values] > 0;
+    return status;
+}
+
 static int one_step(training *t, int64_t epoch) {
-    int64_t rows = 0;
-    memset(t->values, 0, sizeof t->values);
-    for (int64_t k = 0; k < t->micro; k++) {
-        if (t->data.n && !batches_next(&t->data)) return tool_fail("the data ended inside an epoch");
-        if (!t->data.n) t->data.rows = t->data.batch;
-        rows += t->data.rows;
-        for (int g = 0, at = 0; g < t->n_graphs; g++) {
-            int status = graph_run_once(&t->graphs[g], t->session, &t->data);
-            if (status >= 0) return status;
-            for (int i = 0; i < t->graphs[g].n_out && at < t->n_values; i++)
-                t->values[at++] += (double)t->graphs[g].values[i] / (double)t->micro;
-        }
-    }
-    int status = progress_step(&t->progress, epoch, rows, t->values);
+    int status =
+        graph_runs_step(t->graphs, t->n_graphs, t->session, &t->data, t->micro, t->n_values, t->values);
+    int64_t rows = t->micro * t->data.rows * world_size(t->o);
+    if (status < 0) status = agree(t);
+    if (status < 0) status = progress_step(&t->progress, epoch, rows, t->values);
     return status >= 0 ? status : check_numbers(t);
 }
 
@@ -145,9 +152,9 @@ static int validate(training *t, int64_t epoch) {
 
 static int all_steps(training *t) {
     int status = -1;
-    for (int64_t step = 0; status < 0 && step < t->steps && !interrupted; step++) {
+    for (int64_t step = 0; status < 0 && step < t->steps && !t->is_interrupted; step++) {
         int64_t epoch = step / t->steps_per_epoch, within = step % t->steps_per_epoch;
-        if (within == 0 && t->data.loader) weft_loader_epoch(t->data.loader, epoch);
+        if (within == 0) batches_epoch(&t->data, epoch);
         status = one_step(t, epoch + 1);
         bool ends = within == t->steps_per_epoch - 1 || step == t->steps - 1;
         if (status < 0 && ends && t->has_val) status = validate(t, epoch + 1);
@@ -160,12 +167,12 @@ static int finish(training *t) {
     if (t->o->output && weft_weights_save(t->store, t->o->output, t->o->training, &error))
         return tool_error(&error);
     double seconds = clock_seconds() - t->progress.start;
-    printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", interrupted ? "interrupted after" : "trained",
+    printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
            (long long)t->progress.step, (long long)t->progress.samples, seconds,
            t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
            t->o->output ? t->o->output : "");
     if (fflush(stdout)) return tool_fail("standard output: writing failed");
-    return interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
+    return t->is_interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
 }
 
 static void close_all(training *t) {

@@ -1,7 +1,6 @@
 /* world.c - who we are, sums of a few numbers, and how all ranks end when one cannot go on. */
 #include "tools/world.h"
 
-#include <string.h>
 #include <unistd.h>
 
 extern char **environ; /* POSIX declares it nowhere */
@@ -29,7 +28,7 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
     if (launch.world == 1) return -1;
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
-    if (launch.rank) tool_hold_errors(launch.rank);
+    tool_speak_as(launch.rank);
     if (!(o->comm = weft_comm_mpi(&launch, how, &error))) {
         int status = tool_error(&error);
         tool_tell_held();
@@ -40,18 +39,33 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
 
 /* ---- leaving ---- */
 
-/* The first to know tells it, and its abort ends the others before they would tell the same: rank 0 has told its own
- * error already; the others wait for a second in case it is everybody's; who was told by a communicator waits one more. */
+/* What went wrong is told once: by the rank where it did, before it ends the others. So those who only heard of it
+ * hold back; when all ranks found the same, rank 0 is the first to tell. */
 int world_close(options *o, int status) {
-    if (!o->comm) return status;
-    if (status == EXIT_FINE || status == EXIT_INTERRUPTED) {
+    if (o->comm && (status == EXIT_FINE || status == EXIT_INTERRUPTED)) {
         weft_comm_free(o->comm);
-        o->comm = NULL;
-        return status;
+    } else if (o->comm) {
+        tool_tell_held();
+        fflush(stdout);
+        weft_comm_abort(o->comm, "graphtool ended with an error");
     }
-    if (o->comm->rank || tool_has_held()) sleep(o->comm->rank && tool_has_held_of_peer() ? 2 : 1);
-    tool_tell_held();
-    fflush(stdout);
-    weft_comm_abort(o->comm, "graphtool ends on this rank");
+    o->comm = NULL;
     return status;
+}
+
+/* ---- sums ---- */
+
+int world_sum(const options *o, int n, double *values) {
+    enum { SCRATCH = 1 << 16 };
+    _Alignas(64) char scratch[SCRATCH];
+    weft_error error = {0};
+    if (!o->comm) return -1;
+    weft_collective sum = {.kind = WEFT_ALL_REDUCE,
+                           .dtype = WEFT_F64,
+                           .buffer = values,
+                           .count = (size_t)n,
+                           .scratch = scratch,
+                           .scratch_bytes = sizeof scratch,
+                           .name = "figures"};
+    return weft_comm_run(o->comm, &sum, &error) ? tool_error(&error) : -1;
 }

@@ -12,20 +12,17 @@ typedef enum world_use {
     WORLD_LEADS, /* rank 0 works alone; the others leave at once */
 } world_use;
 
-/* Finds out who we are (--launcher) and joins the others. Returns -1 to go on, else the exit status. */
-int world_open(options *o, world_use use);
+/* Finds out who we are (--launcher) and joins the others; `how` may be NULL. Returns -1 to go on, else the exit
+ * status. */
+int world_open(options *o, world_use use, const weft_comm_options *how);
 /* The end of a command with this status: parts from the others, or ends them. Returns the status. */
 int world_close(options *o, int status);
 
-/* From the communicator's thread, after each collective; before world_open (trace). */
-void world_on_event(void (*event)(void *context, const weft_comm_event *event), void *context);
-
-/* Sums over all ranks, in place; with one rank nothing happens. At most WORLD_MOST. -1, or the exit status after
- * telling why not. */
-enum { WORLD_MOST = 64 };
-int world_sum(const options *o, int n, double *values);
-
 int world_rank(const options *o); /* 0 alone */
 int world_size(const options *o); /* 1 alone */
+
+/* Sums over all ranks, in place, n at most WORLD_MOST. Alone nothing happens. -1, or the exit status. */
+enum { WORLD_MOST = 64 };
+int world_sum(const options *o, int n, double *values);
 
 #endif

@@ -34,6 +34,7 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
 void weft_loader_free(weft_loader *loader);
 void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
 int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch, for this rank */
+void weft_loader_seek(weft_loader *loader, int64_t batch);  /* the next one is this of the epoch's, from 0 */
 /* Copies the next batch: data[i] points at rows of array i, *rows says how many; false at the epoch's end.
  * The memory is the loader's and stays until the next call. */
 bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);

@@ -42,7 +42,8 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
  * ranks compare their plans first (WEFT_PEER names the first that differs), then rank 0's store goes to all. With
  * accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
  * the session; runs of graphs that train are collective. After a WEFT_PEER error call weft_comm_abort. */
-weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm, weft_error *error);
+weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
+                                   weft_error *error);
 void weft_session_close(weft_session *session);
 
 /* A tensor of the caller's: row-major. For fetches `data` is written. */
@@ -81,6 +82,20 @@ bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_
  * Switched on by weft_session_profile(session, true), which costs two clock reads a node. */
 void weft_session_profile(weft_session *session, bool on);
 char *weft_session_profile_text(const weft_session *session);
+
+/* When a node ran, on the monotonic clock in nanoseconds (that of weft_comm_event). Texts live as long as the plan. */
+typedef struct weft_node_event {
+    const char *graph, *op, *scope;
+    const char *kernel; /* NULL: it starts a collective or waits for one */
+    int id;             /* the node's first number in the plan's text, 0 without a result */
+    uint64_t run;       /* that of the run's collectives (weft_collective.run); 0: the program has none */
+    int64_t order;      /* of the collective that it starts or waits for; -1: none */
+    bool is_wait;
+    uint64_t began_ns, finished_ns;
+} weft_node_event;
+/* Calls `event` after each node, in the thread of weft_run; NULL switches it off, and then it costs nothing. */
+void weft_session_trace(weft_session *session, void (*event)(void *context, const weft_node_event *event),
+                        void *context);
 
 #ifdef __cplusplus
 }
