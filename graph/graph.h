@@ -38,6 +38,7 @@ struct weft_variable {
     int index;              /* in order of making */
     weft_variable *segment; /* a parameter's segment once it is laid out, else NULL */
     int64_t offset;         /* elements from the segment's start */
+    int owner;              /* segments and optimizer state sharded by ZeRO: the rank that updates, plus 1; 0: all */
     /* Segments, and optimizer and gradient variables over one: */
     int n_members;
     weft_variable **members; /* parameters, in order of their offsets */

@@ -125,9 +125,8 @@ static weft_node *node_store(const op_call *c) {
     if (c->op->flags & OP_VARIABLE) {
         n->variable = variable_find(g->model, ((variable_attrs *)n->attrs)->path);
         if (c->op->flags & OP_IS_VARIABLE) n->out[0].variable = n->variable;
-        if (c->op->writes && c->n_out)
-            n->out[0].variable = c->in[0]->variable; /* what was written, from there on */
     }
+    if (c->op->writes && c->n_out) n->out[0].variable = c->in[0]->variable; /* what was written, from there on */
     n->scope = scope_intern(g->model, g->scope->path);
     n->is_backward = g->building_backward;
     n->is_update = g->building_update;

@@ -46,6 +46,7 @@ static weft_status reference(const kernel_call *c) {
         flat_set(m, i, mi);
         flat_set(v, i, vi);
         flat_set(p, i, w - rate * mi / (sqrt(vi) / root + a->eps));
+        flat_set(&c->out[0], i, flat_get(p, i));
     }
     return WEFT_OK;
 }

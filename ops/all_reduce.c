@@ -3,14 +3,15 @@
  * Made by the optimizer pass; run by the session's communicator, so there is no kernel. */
 #include "ops/collective.h"
 
-static const op_attr attrs[] = {
+const op_attr sum_attr_table[] = {
     {"path", ATTR_STRING, offsetof(collective_attrs, path), 0, 0},
     {"order", ATTR_INT, offsetof(collective_attrs, order), 0, INT64_MAX},
     {"scratch", ATTR_INT, offsetof(collective_attrs, scratch), 1, (int64_t)1 << 46},
+    {"root", ATTR_INT, offsetof(collective_attrs, root), 0, INT32_MAX},
     {0},
 };
 
-static bool infer(op_call *c) {
+bool infer_sum(op_call *c) {
     const collective_attrs *a = c->attrs;
     if (!a->path || !variable_find(c->graph->model, a->path))
         return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
@@ -27,9 +28,9 @@ const weft_op weft_op_all_reduce = {
     .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .attrs_bytes = sizeof(collective_attrs),
-    .attrs = attrs,
+    .attrs = sum_attr_table,
     .writes = 1,
-    .infer = infer,
+    .infer = infer_sum,
     .samples =
         (const op_sample[]){{"f32[8]", "path=\"no/such\" scratch=64", .error = "there is no segment"}, {0}},
 };

@@ -7,9 +7,14 @@
 typedef struct collective_attrs {
     const char *path; /* the segment */
     int64_t order;    /* among the program's collectives, from 0: the same on all ranks */
-    int64_t scratch;  /* bytes */
+    int64_t scratch;  /* bytes; of sums */
+    int64_t root;     /* reduce, broadcast: a rank */
 } collective_attrs;
 
-extern const weft_op weft_op_all_reduce, weft_op_wait;
+extern const weft_op weft_op_all_reduce, weft_op_reduce, weft_op_broadcast, weft_op_wait;
+
+/* Attributes of sums and of broadcasts; infer of a sum: the operand, and scratch. */
+extern const op_attr sum_attr_table[];
+bool infer_sum(op_call *c);
 
 #endif

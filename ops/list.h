@@ -11,6 +11,8 @@ X(minimize)
 X(fused)
 X(bucket)
 X(all_reduce)
+X(reduce)
+X(broadcast)
 X(wait)
 /* pointwise */
 X(neg)

@@ -38,6 +38,7 @@ static weft_status reference(const kernel_call *c) {
             d = a->nesterov ? d + a->momentum * moved : moved;
         }
         flat_set(p, i, flat_get(p, i) - lr * d);
+        flat_set(&c->out[0], i, flat_get(p, i));
     }
     return WEFT_OK;
 }

@@ -15,7 +15,8 @@ bool infer_update(op_call *c, int n_flat, unsigned optional) {
     weft_dtype dtype = op_in(c, 0)->dtype;
     if (dtype != WEFT_F32 && dtype != WEFT_F64)
         return op_fail(c, WEFT_TYPE, "operand 0 is %s: it must be f32 or f64", TYPE(op_in(c, 0)));
-    c->n_out = 0;
+    c->n_out = 1; /* the parameters from there on: operand 0's memory */
+    c->out[0] = *op_in(c, 0);
     return true;
 }
 

@@ -98,10 +98,15 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
                          o->threads);
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
+    if ((unsigned)o->zero > 1 || o->rank < 0 || o->rank >= (o->world ? o->world : 1))
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: zero=%d rank=%d: stage 0 or 1, a rank below the world's %d", o->zero,
+                         o->rank, o->world ? o->world : 1);
     if (o->world < 0 || o->world > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
     if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
-        return error_set(error, WEFT_ARGUMENT, "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: 25)");
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: 25)");
     if ((unsigned)o->isa > WEFT_ISA_AVX512)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
     if (o->isa > isa_best())
@@ -170,8 +175,8 @@ static bool counters(weft_plan *plan, const weft_model *source) {
 static bool compile_all(weft_plan *plan, const weft_model *source) {
     weft_model *m = plan->model;
     int count = 0;
-    if (!segments_cut(m, source, plan->options.bucket_cap_mb) || !optimizer_variables(m, source, plan->options.accumulate) ||
-        !counters(plan, source))
+    if (!segments_cut(m, source, &plan->options) ||
+        !optimizer_variables(m, source, plan->options.accumulate) || !counters(plan, source))
         return false;
     for (const weft_graph *g = source->graphs; g; g = g->next) count += 3;
     plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);

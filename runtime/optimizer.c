@@ -62,6 +62,7 @@ static bool make(weft_model *m, const char *optimizer, const char *what, const c
     weft_variable *v = variable_new(m, path, VARIABLE_OPTIMIZER, &type, init);
     if (!v) return false;
     v->segment = segment;
+    v->owner = segment ? segment->owner : 0;
     if (segment) {
         v->members = segment->members;
         v->n_members = segment->n_members;
@@ -194,12 +195,15 @@ static weft_value *same_memory(weft_node *n) {
     return &n->out[0];
 }
 
-static weft_value *start_sum(program *p, const weft_variable *s, weft_value *flat) {
-    size_t bytes = weft_collective_scratch(WEFT_ALL_REDUCE, WEFT_F32, (weft_dtype)0, (size_t)s->type.shape[0],
-                                           p->plan->options.world);
+/* To the owner alone where there is one; clipping wants the norm of all, and so all everywhere. */
+static weft_value *start_sum(program *p, const minimize_attrs *m, const weft_variable *s, weft_value *flat) {
+    bool to_one = s->owner && m->clip_norm <= 0;
+    size_t bytes = weft_collective_scratch(to_one ? WEFT_REDUCE : WEFT_ALL_REDUCE, WEFT_F32, (weft_dtype)0,
+                                           (size_t)s->type.shape[0], p->plan->options.world);
+    collective_attrs a = {
+        .path = s->path, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN), .root = to_one ? s->owner - 1 : 0};
     p->n_collectives++; /* numbered when the schedule is pinned */
-    collective_attrs a = {.path = s->path, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN)};
-    return same_memory(node_new(p->graph, &weft_op_all_reduce, 1, &flat, &a));
+    return same_memory(node_new(p->graph, to_one ? &weft_op_reduce : &weft_op_all_reduce, 1, &flat, &a));
 }
 
 /* `flat` as its collective leaves it. */
@@ -216,15 +220,26 @@ static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **par
     return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, attrs) : NULL;
 }
 
-/* What the norm is taken over: each member's gradient, in the order of segments and members. */
-static int norm_parts(program *p, const weft_node *n, weft_variable *s, weft_value *flat,
-                      weft_value **parts) {
-    if (p->phase == PHASE_WHOLE && !is_shared(p)) return member_gradients(n, s, parts) ? s->n_members : 0;
+/* What the norm is taken over: each member's gradient, at its parameter's index, so that the sum's order does not
+ * depend on how segments are cut. */
+static bool norm_parts(program *p, const weft_node *n, weft_variable *s, weft_value *flat,
+                       weft_value **parts) {
+    weft_value **list = arena_new_array(&p->graph->model->arena, (size_t)s->n_members, sizeof *list);
+    bool whole = p->phase == PHASE_WHOLE && !is_shared(p);
+    if (!list || (whole && !member_gradients(n, s, list))) return false;
     for (int i = 0; i < s->n_members; i++) {
         const weft_variable *v = s->members[i];
-        parts[i] = weft_slice(flat, 0, v->offset, v->offset + type_elements(&v->type));
+        parts[v->index] =
+            whole ? list[i] : weft_slice(flat, 0, v->offset, v->offset + type_elements(&v->type));
     }
-    return s->n_members;
+    return true;
+}
+
+static int compact(weft_value **parts, int count) {
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        if (parts[i]) parts[n++] = parts[i];
+    return n;
 }
 
 static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
@@ -263,7 +278,11 @@ static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_v
     set_field(kind->op, attrs, "lr_scale", lr_scale);
     set_field(kind->op, attrs, "weight_decay", a->weight_decay * decay_scale);
     set_field(kind->op, attrs, "decoupled", strcmp(a->type, "adamw") == 0);
-    return node_new(g, kind->op, n, in, attrs) != NULL;
+    weft_value *updated = node_value(g, kind->op, n, in, attrs);
+    if (!updated || !s->owner) return updated != NULL;
+    p->n_collectives++;
+    return node_new(g, &weft_op_broadcast, 1, &updated,
+                    &(collective_attrs){.path = s->path, .root = s->owner - 1}) != NULL;
 }
 
 typedef struct expansion {
@@ -271,8 +290,7 @@ typedef struct expansion {
     weft_node *n;
     const minimize_attrs *a;
     weft_value **flat;  /* by a segment's index */
-    weft_value **parts; /* what the norm is taken over */
-    int n_parts;
+    weft_value **parts; /* what the norm is taken over: each member's gradient, by its parameter's index */
     step_values v;
 } expansion;
 
@@ -281,14 +299,13 @@ static bool gather(expansion *e, weft_variable *s) {
     program *p = e->p;
     if (!(e->flat[s->index] = bucket(p, e->n, s))) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD || !is_shared(p)) return true;
-    return (e->flat[s->index] = start_sum(p, s, e->flat[s->index])) != NULL;
+    return (e->flat[s->index] = start_sum(p, e->a, s, e->flat[s->index])) != NULL;
 }
 
 /* Clipping needs every gradient before the first update. */
 static bool measure(expansion *e, weft_variable *s) {
     if (!(e->flat[s->index] = finished(e->p, e->flat[s->index]))) return false;
-    e->n_parts += norm_parts(e->p, e->n, s, e->flat[s->index], e->parts + e->n_parts);
-    return true;
+    return norm_parts(e->p, e->n, s, e->flat[s->index], e->parts);
 }
 
 static bool apply(expansion *e, weft_variable *s) {
@@ -313,7 +330,8 @@ static bool expand(program *p, weft_node *n) {
         return model_fail(g->model, g, WEFT_MEMORY, "optimizer: memory could not be had");
     if (!for_segments(&e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
-    if (e.a->clip_norm > 0 && (!for_segments(&e, measure) || !(e.v.scale = clip(g, e.a, e.parts, e.n_parts))))
+    if (e.a->clip_norm > 0 &&
+        (!for_segments(&e, measure) || !(e.v.scale = clip(g, e.a, e.parts, compact(e.parts, (int)count)))))
         return false;
     return step_begin(p, e.a, &e.v) && for_segments(&e, apply);
 }

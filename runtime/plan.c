@@ -10,11 +10,16 @@
 
 /* ---- memory ---- */
 
-uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]) {
+bool variable_is_held(const weft_plan *plan, const weft_variable *v) {
+    return v->kind != VARIABLE_OPTIMIZER || !v->owner || v->owner == plan->options.rank + 1;
+}
+
+uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]) {
+    const weft_model *m = plan->model;
     uint64_t total = 0;
     for (int k = 0; k < VARIABLE_KINDS; k++) bytes_of_kind[k] = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) {
-        if (v->kind == VARIABLE_PARAMETER && v->segment) continue;
+        if ((v->kind == VARIABLE_PARAMETER && v->segment) || !variable_is_held(plan, v)) continue;
         uint64_t bytes = size_align(type_bytes(&v->type), MEM_ALIGN);
         bool derived = v->kind == VARIABLE_DERIVED;
         if (offsets) offsets[v->index] = derived ? bytes_of_kind[v->kind] : total;
@@ -45,7 +50,7 @@ static uint64_t communication_bytes(const program *p) {
 bool plan_measure(weft_plan *plan) {
     uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
-    uint64_t store = store_layout(plan->model, NULL, kinds);
+    uint64_t store = store_layout(plan, NULL, kinds);
     m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_SEGMENT];
     m->gradients = kinds[VARIABLE_GRADIENT];
     m->optimizer = kinds[VARIABLE_OPTIMIZER];

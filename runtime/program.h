@@ -48,7 +48,7 @@ struct weft_plan {
 };
 
 /* ---- segments (runtime/segments.c): needs the source model's minimize nodes; fills model->variables ---- */
-bool segments_cut(weft_model *model, const weft_model *source, double cap_mb);
+bool segments_cut(weft_model *model, const weft_model *source, const weft_compile_options *options);
 
 /* ---- optimizer.c ---- */
 /* Variables that the minimize nodes of the source need (state per segment, step, lr, accumulated gradients). */
@@ -96,11 +96,13 @@ typedef struct store_entry {
 
 /* Bytes of the whole store of a model's variables; offsets[model->n_variables] (or NULL) are filled in, those of
  * derived values count from the start of a session's derived region. */
-uint64_t store_layout(const weft_model *m, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
+uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
+/* Whether this plan's rank holds a variable: all but what ZeRO gives to another. */
+bool variable_is_held(const weft_plan *plan, const weft_variable *v);
 
 /* The memory of a variable in a store, NULL when there is none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
-/* The store's whole memory, for a writer. */
+/* The store's memory that all ranks hold alike, for a writer. */
 void *store_block(weft_store *store, uint64_t *bytes);
 uint64_t store_seed(const weft_store *store);
 /* Counts the changes of a variable's memory (a parameter's: of its segment's), from 1; writers add to it. */

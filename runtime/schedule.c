@@ -158,7 +158,8 @@ static bool pin(weft_graph *g, weft_node **order, int count) {
     for (int i = 0; i < count; i++) {
         weft_node *n = order[i];
         n->order = i;
-        if (n->op == &weft_op_all_reduce) ((collective_attrs *)n->attrs)->order = collectives++;
+        if (n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait)
+            ((collective_attrs *)n->attrs)->order = collectives++;
         n->prev = g->last;
         n->next = NULL;
         if (g->last)

@@ -2,7 +2,7 @@
  * pass finishes their gradients (the reverse of their first use in the first graph that trains them).
  *
  * Two parameters share a segment when they belong to one subgraph (top-level scope) and the same minimize calls
- * train both in the same parameter group. So every update, of any graph, covers whole segments. A segment holds up
+ * train both in the same parameter group (with ZeRO, when one rank owns both, too). So every update, of any graph, covers whole segments. A segment holds up
  * to bucket_cap_mb, as PyTorch's buckets do; the first of a subgraph 1 MiB (its sum over ranks begins early), the
  * last the same where it can.
  */
@@ -20,6 +20,7 @@ typedef struct trained {
     weft_variable *parameter; /* in the plan's model */
     const char *subgraph;     /* interned top-level scope */
     int subgraph_order;
+    int owner;          /* ZeRO: rank + 1; 0: everyone */
     uint64_t signature; /* of the (minimize, group) pairs that train it; 0: none */
     int64_t first_use;  /* place in its first minimizing graph */
 } trained;
@@ -58,6 +59,7 @@ static int compare(const void *pa, const void *pb) {
     const trained *a = pa, *b = pb;
     if (a->subgraph_order != b->subgraph_order) return a->subgraph_order - b->subgraph_order;
     if (a->signature != b->signature) return a->signature < b->signature ? -1 : 1;
+    if (a->owner != b->owner) return a->owner - b->owner;
     if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
     return b->parameter->index - a->parameter->index;
 }
@@ -81,6 +83,7 @@ static bool make_segment(weft_model *m, const trained *list, int count, int numb
     weft_variable *s = variable_new(m, path, VARIABLE_SEGMENT, &type, (weft_init){0});
     if (!s) return false;
     s->members = members;
+    s->owner = list[0].owner;
     s->n_members = count;
     for (int i = 0; i < count; i++) members[i]->segment = s;
     return true;
@@ -103,7 +106,8 @@ static int fill(const trained *list, int count, int64_t cap) {
 static int tail(const trained *list, int count) {
     int64_t bytes = 0;
     int n = 0;
-    for (; n < count && bytes + bytes_of(&list[count - 1 - n]) <= SMALL; n++) bytes += bytes_of(&list[count - 1 - n]);
+    for (; n < count && bytes + bytes_of(&list[count - 1 - n]) <= SMALL; n++)
+        bytes += bytes_of(&list[count - 1 - n]);
     return n < count ? n : 0;
 }
 
@@ -120,19 +124,47 @@ static bool cut_run(weft_model *m, const trained *list, int count, int64_t cap, 
     return true;
 }
 
-/* list is sorted: runs of one (subgraph, signature) are cut each for itself. */
+/* ---- owners: whole parameters, the largest first, to the rank with the least so far, as torch's
+ * ZeroRedundancyOptimizer deals them; each subgraph for itself ---- */
+
+static int by_size(const void *pa, const void *pb) {
+    const trained *a = pa, *b = pb;
+    if (a->subgraph_order != b->subgraph_order) return a->subgraph_order - b->subgraph_order;
+    int64_t x = type_elements(&a->parameter->type), y = type_elements(&b->parameter->type);
+    if (x != y) return x > y ? -1 : 1;
+    return a->parameter->index - b->parameter->index;
+}
+
+static bool deal(weft_model *m, trained *list, int count, int world) {
+    int64_t *load = arena_new_array(&m->arena, (size_t)world, sizeof *load);
+    if (!load) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
+    qsort(list, (size_t)count, sizeof *list, by_size);
+    for (int i = 0; i < count; i++) {
+        int least = 0;
+        if (i && list[i].subgraph != list[i - 1].subgraph) memset(load, 0, (size_t)world * sizeof *load);
+        for (int r = 1; r < world; r++)
+            if (load[r] < load[least]) least = r;
+        load[least] += type_elements(&list[i].parameter->type);
+        list[i].owner = least + 1;
+    }
+    return true;
+}
+
+/* list is sorted: runs of one (subgraph, signature, owner) are cut each for itself. */
 static bool cut_runs(weft_model *m, const trained *list, int count, int64_t cap) {
     int number = 0;
     for (int i = 0, end; i < count; i = end) {
         if (i && list[i].subgraph != list[i - 1].subgraph) number = 0;
         for (end = i; end < count; end++)
-            if (list[end].subgraph != list[i].subgraph || list[end].signature != list[i].signature) break;
+            if (list[end].subgraph != list[i].subgraph || list[end].signature != list[i].signature ||
+                list[end].owner != list[i].owner)
+                break;
         if (!cut_run(m, list + i, end - i, cap, &number)) return false;
     }
     return true;
 }
 
-bool segments_cut(weft_model *m, const weft_model *source, double cap_mb) {
+bool segments_cut(weft_model *m, const weft_model *source, const weft_compile_options *o) {
     trained *list = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *list);
     if (!list) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
     int count = 0, call = 0, kept = 0;
@@ -149,6 +181,7 @@ bool segments_cut(weft_model *m, const weft_model *source, double cap_mb) {
             if (n->op == &weft_op_minimize) sign(list, count, g, n, call++);
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];
+    if (o->zero && o->world > 1 && !deal(m, list, kept, o->world)) return false;
     qsort(list, (size_t)kept, sizeof *list, compare);
-    return cut_runs(m, list, kept, (int64_t)(cap_mb * (1 << 20)));
+    return cut_runs(m, list, kept, (int64_t)(o->bucket_cap_mb * (1 << 20)));
 }

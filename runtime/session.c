@@ -18,6 +18,8 @@ typedef struct step {
     void *state;
     kernel_call call;
     tensor *in, *out;
+    int n_touched; /* segments that it reads or writes, by variable index */
+    int *touched;
     const uint64_t *version; /* a pack of a parameter: runs only when this has moved on from *packed */
     uint64_t *packed;
     double nanoseconds; /* when profiling */
@@ -66,6 +68,8 @@ struct weft_session {
     const weft_plan *plan;
     weft_store *store;
     weft_comm *comm;   /* NULL: alone */
+    uint64_t *carried; /* tickets of broadcasts that outlast their run, plus 1; by the segment\'s index */
+    int n_carried;
     uint64_t run;      /* runs of programs with collectives so far */
     char *memory;      /* the arena, then the derived values */
     uint64_t *offsets; /* of variables, by index: used for derived ones */
@@ -119,13 +123,36 @@ static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, w
     return true;
 }
 
+/* ZeRO: an update belongs to the rank that owns its segment's optimizer state. */
+static bool is_ours(const weft_session *s, const weft_node *n) {
+    const weft_variable *v = n->op->writes && n->in[0] ? n->in[0]->variable : NULL;
+    if (n->op->flags & OP_COMMUNICATES || !v || v->kind != VARIABLE_SEGMENT || !v->owner) return true;
+    return v->owner == s->plan->options.rank + 1;
+}
+
+/* The segment whose memory an operand lies in, or NULL. */
+static const weft_variable *segment_of(const weft_value *v) {
+    const weft_variable *root = v ? value_root(v)->variable : NULL;
+    if (!root) return NULL;
+    return root->kind == VARIABLE_PARAMETER ? root->segment : root->kind == VARIABLE_SEGMENT ? root : NULL;
+}
+
+static bool note_segments(weft_session *s, step *st, const weft_node *n) {
+    st->touched = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->touched);
+    for (int i = 0; st->touched && i < n->n_in; i++) {
+        const weft_variable *v = segment_of(n->in[i]);
+        if (v && v->owner) st->touched[st->n_touched++] = v->index;
+    }
+    return st->touched != NULL;
+}
+
 static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error *error) {
     step *st = &r->steps[r->n_steps];
     st->node = n;
     st->kernel = n->kernel;
     st->in = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->in);
     st->out = arena_new_array(&s->arena, (size_t)n->n_out + 1, sizeof *st->out);
-    if (!st->in || !st->out) return !error_memory(error, "session");
+    if (!st->in || !st->out || !note_segments(s, st, n)) return !error_memory(error, "session");
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !bind(s, r, n->in[i], &st->in[i], error)) return false;
     for (int k = 0; k < n->n_out; k++)
@@ -195,7 +222,7 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
             r->inputs[r->n_inputs++] =
                 (fed){.name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
     for (weft_node *n = p->graph->first; n; n = n->next)
-        if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
+        if (!node_is_silent(n) && is_ours(s, n) && !prepare_step(s, r, n, error)) return false;
     return prepare_outputs(s, r, error);
 }
 
@@ -254,9 +281,11 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->memory = mem_raw(&s->env, session_bytes(plan));
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
-    if (s->offsets) store_layout(plan->model, s->offsets, kinds);
+    s->carried = arena_new_array(&s->arena, variables, sizeof *s->carried);
+    if (s->offsets) store_layout(plan, s->offsets, kinds);
     s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
-    bool good = (s->memory && s->programs && s->offsets && s->packed) || !error_memory(error, "session");
+    bool good = (s->memory && s->programs && s->offsets && s->packed && s->carried) ||
+                !error_memory(error, "session");
     int threads = omp_get_max_threads();
     omp_set_num_threads(plan->kernels.threads);
     for (int i = 0; good && i < plan->n_programs; i++)
@@ -267,8 +296,11 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     return NULL;
 }
 
+static weft_status arrive_all(weft_session *s, weft_error *error);
+
 void weft_session_close(weft_session *s) {
     if (!s) return;
+    if (s->carried) arrive_all(s, NULL);
     weft_env env = s->env;
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)
         for (int k = 0; k < s->programs[i].n_steps; k++) {
@@ -362,15 +394,41 @@ static uint64_t clock_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* After a failure: collectives that were started still work on the arena; nobody else will wait for them. */
+/* ---- the communication lane ---- */
+
+static bool is_sum(const weft_node *n) {
+    return n->op == &weft_op_all_reduce || n->op == &weft_op_reduce;
+}
+
+/* After a failure: sums that were started still work on the arena; nobody else will wait for them. */
 static void drain(weft_session *s, runnable *r, int reached) {
     for (int i = 0; i < reached; i++)
-        if (r->steps[i].node->op == &weft_op_all_reduce)
+        if (is_sum(r->steps[i].node))
             weft_comm_wait(s->comm, r->tickets[((const collective_attrs *)r->steps[i].node->attrs)->order],
                            NULL);
 }
 
-/* Starts a sum over ranks, or waits for one. */
+/* Carried broadcasts of segment `index` have arrived when this returns. */
+static weft_status arrive(weft_session *s, int index, weft_error *error) {
+    if (!s->carried[index]) return WEFT_OK;
+    weft_status status = weft_comm_wait(s->comm, s->carried[index] - 1, error);
+    s->carried[index] = 0;
+    s->n_carried--;
+    return status;
+}
+
+static weft_status arrive_all(weft_session *s, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; s->n_carried && i < s->plan->model->n_variables && !status; i++)
+        status = arrive(s, i, error);
+    return status;
+}
+
+weft_status weft_sync(weft_session *s, weft_error *error) {
+    return s ? arrive_all(s, error) : error_set(error, WEFT_ARGUMENT, "sync: there is no session");
+}
+
+/* Starts a collective, or waits for a sum. */
 static weft_status communicate(weft_session *s, runnable *r, const step *st, weft_error *error) {
     const weft_node *n = st->node;
     if (n->op == &weft_op_wait) {
@@ -378,17 +436,24 @@ static weft_status communicate(weft_session *s, runnable *r, const step *st, wef
         return weft_comm_wait(s->comm, r->tickets[a->order], error);
     }
     const collective_attrs *a = n->attrs;
-    weft_collective c = {.kind = WEFT_ALL_REDUCE,
+    weft_collective c = {.kind = n->op == &weft_op_broadcast ? WEFT_BROADCAST
+                                 : n->op == &weft_op_reduce  ? WEFT_REDUCE
+                                                             : WEFT_ALL_REDUCE,
                          .dtype = WEFT_F32,
                          .buffer = st->in[0].data,
                          .count = (size_t)type_elements(&st->in[0].type),
-                         .scratch = st->out[1].data,
-                         .scratch_bytes = (size_t)a->scratch,
+                         .root = (int)a->root,
+                         .scratch = is_sum(n) ? st->out[1].data : NULL,
+                         .scratch_bytes = is_sum(n) ? (size_t)a->scratch : 0,
                          .order = (uint64_t)a->order,
                          .run = s->run,
                          .program = r->p->name,
                          .name = a->path};
-    return weft_comm_start(s->comm, &c, &r->tickets[a->order], error);
+    weft_status status = weft_comm_start(s->comm, &c, &r->tickets[a->order], error);
+    if (status || is_sum(n)) return status;
+    s->carried[n->variable->index] = r->tickets[a->order] + 1;
+    s->n_carried++;
+    return WEFT_OK;
 }
 
 /* Profile and trace: a node has just finished. */
@@ -418,6 +483,9 @@ static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
     for (; reached < r->n_steps && !status; reached++) {
         step *st = &r->steps[reached];
         if (st->version && *st->version == *st->packed) continue;
+        for (int k = 0; s->n_carried && k < st->n_touched && !status; k++)
+            status = arrive(s, st->touched[k], error);
+        if (status) break;
         uint64_t began = is_timed ? clock_ns() : 0;
         st->call.error = error;
         status = st->kernel ? st->kernel->run(st->state, &st->call) : communicate(s, r, st, error);

@@ -25,6 +25,8 @@ struct weft_store {
     uint64_t seed;
     char *memory;
     uint64_t bytes;
+    uint64_t
+        common; /* bytes from the start that all ranks hold alike: less than bytes where state is sharded */
     int n_entries, n_public;
     store_entry *entries;
     public_entry *public_entries;
@@ -32,9 +34,9 @@ struct weft_store {
 
 /* ---- building ---- */
 
-static bool copy_entries(weft_store *s, const weft_model *m, const uint64_t *offsets) {
-    for (const weft_variable *v = m->variables; v; v = v->next) {
-        if (v->kind == VARIABLE_DERIVED) continue;
+static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (v->kind == VARIABLE_DERIVED || !variable_is_held(plan, v)) continue;
         store_entry *e = &s->entries[s->n_entries++];
         *e = (store_entry){.path = arena_copy(&s->arena, v->path),
                            .kind = v->kind,
@@ -51,6 +53,15 @@ static store_entry *find_entry(const weft_store *s, const char *path) {
     for (int i = 0; i < s->n_entries; i++)
         if (strcmp(s->entries[i].path, path) == 0) return &s->entries[i];
     return NULL;
+}
+
+/* Variables are laid out in order of making: parameters, state and segments before the optimizers' state. */
+static uint64_t common_bytes(const weft_plan *plan, const uint64_t *offsets, uint64_t all) {
+    bool is_sharded = false;
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) is_sharded |= v->owner != 0;
+    for (const weft_variable *v = plan->model->variables; is_sharded && v; v = v->next)
+        if (v->kind == VARIABLE_OPTIMIZER && variable_is_held(plan, v)) return offsets[v->index];
+    return all;
 }
 
 static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset,
@@ -73,8 +84,9 @@ static bool add_members(weft_store *s, const weft_variable *v, uint64_t offset) 
     return true;
 }
 
-static bool publish(weft_store *s, const weft_model *m, const uint64_t *offsets) {
-    for (const weft_variable *v = m->variables; v; v = v->next) {
+static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (!variable_is_held(plan, v)) continue;
         uint64_t at = offsets[v->index];
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
         bool member = v->kind == VARIABLE_PARAMETER && v->segment;
@@ -119,14 +131,15 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
     s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
     s->public_entries = arena_new_array(&s->arena, count_public(m) + 1, sizeof *s->public_entries);
-    if (offsets) s->bytes = store_layout(m, offsets, kinds);
+    if (offsets) s->bytes = store_layout(plan, offsets, kinds);
     s->memory = offsets ? mem_raw(&s->env, s->bytes) : NULL;
-    if (!s->memory || !s->entries || !s->public_entries || !copy_entries(s, m, offsets) ||
-        !publish(s, m, offsets)) {
+    if (!s->memory || !s->entries || !s->public_entries || !copy_entries(s, plan, offsets) ||
+        !publish(s, plan, offsets)) {
         error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
         weft_store_free(s);
         return NULL;
     }
+    s->common = common_bytes(plan, offsets, s->bytes);
     fill(s);
     return s;
 }
@@ -224,7 +237,7 @@ uint64_t *store_version(const weft_store *s, const weft_variable *v) {
 
 void *store_block(weft_store *s, uint64_t *bytes) {
     for (int i = 0; i < s->n_entries; i++) s->entries[i].version++;
-    *bytes = s->bytes;
+    *bytes = s->common;
     return s->memory;
 }
 

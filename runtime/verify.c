@@ -218,8 +218,9 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
     int64_t now = *versions_of(root->variable, (int64_t *)versions), wanted = 0;
     for (const weft_node *m = p->p->graph->first; m; m = m->next)
         if (m->op->flags & OP_WRITES && m->variable == root->variable && m->id <= root->node->id) wanted++;
-    bool accumulates = root->variable->kind == VARIABLE_GRADIENT;
-    if (now == wanted || accumulates) return WEFT_OK;
+    bool is_written =
+        root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes; /* ordered as operands are */
+    if (now == wanted || is_written) return WEFT_OK;
     return broken(p, "V4", n, v,
                   now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
 }

@@ -1,9 +1,10 @@
 /* verify_lanes.c - proves what concerns the communication lane of a scheduled program. The lane runs its collectives
  * one after the other, beside the compute lane; `wait` is the only event between them. Rules:
- *   L1  a wait names the results of one collective before it, and every collective has exactly one wait
+ *   L1  a wait names the results of one sum before it, and every sum has exactly one wait; a broadcast has none
  *   L2  collectives stand in the order of their numbers, 0, 1, 2 ...: the same on all ranks
  *   L3  while a collective is under way, from its start to its wait, no other node touches its buffer or scratch
  *   L4  every gradient is in one bucket, its own segment's, and a segment holds parameters of one subgraph and type
+ *   L6  no node of the program touches a segment behind its broadcast, which outlasts the run
  *   L5  in a world of several ranks an update reads its segment's gradients behind that segment's wait
  */
 #include "runtime/verify.h"
@@ -53,6 +54,15 @@ static bool touches(const weft_node *n, verify_range busy) {
     return false;
 }
 
+static weft_status check_carried(const program *p, weft_error *error, const weft_node *broadcast) {
+    verify_range busy;
+    verify_locate(&broadcast->out[0], &busy);
+    for (const weft_node *n = broadcast->next; n; n = n->next)
+        if (!node_is_silent(n) && touches(n, busy))
+            return verify_broken(p, error, "L6", n, "touches a segment behind its broadcast");
+    return WEFT_OK;
+}
+
 static weft_status check_quiet(const program *p, weft_error *error, const weft_node *start,
                                const weft_node *wait) {
     verify_range buffer, scratch;
@@ -76,11 +86,12 @@ static weft_status check_collectives(const program *p, weft_error *error) {
             return verify_broken(p, error, "L1", n, "waits for what is no collective");
         if (!is_start(n)) continue;
         const weft_node *wait = wait_of(n, &waits);
-        if (waits != 1 || wait->order <= n->order)
+        bool is_carried = n->op == &weft_op_broadcast;
+        if (is_carried ? waits != 0 : waits != 1 || wait->order <= n->order)
             return verify_broken(p, error, "L1", n, "does not have one wait behind it");
         if (((const collective_attrs *)n->attrs)->order != next++)
             return verify_broken(p, error, "L2", n, "stands out of the order of collectives");
-        weft_status status = check_quiet(p, error, n, wait);
+        weft_status status = is_carried ? check_carried(p, error, n) : check_quiet(p, error, n, wait);
         if (status) return status;
     }
     return WEFT_OK;
@@ -116,6 +127,7 @@ static weft_status check_bucket(const program *p, weft_error *error, const weft_
 /* ---- L5 ---- */
 
 static bool is_update(const weft_node *n) {
+    if (n->op->flags & OP_COMMUNICATES) return false;
     return n->op->writes && n->n_in > 1 && n->in[0] && n->in[0]->variable &&
            n->in[0]->variable->kind == VARIABLE_SEGMENT;
 }

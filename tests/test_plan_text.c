@@ -69,15 +69,16 @@ static void check_same(const char *pass, const char *got, const char *want) {
         got--;
         want--;
     }
-    CHECK_SAYS(!*got && !*want, "plan.%s.txt, line %d:\n  got  %.*s\n  want %.*s", pass, line, (int)strcspn(got, "\n"), got,
-               (int)strcspn(want, "\n"), want);
+    CHECK_SAYS(!*got && !*want, "plan.%s.txt, line %d:\n  got  %.*s\n  want %.*s", pass, line,
+               (int)strcspn(got, "\n"), got, (int)strcspn(want, "\n"), want);
 }
 
-static void check_pass(const weft_model *m, const char *pass, int world) {
+static void check_pass(const weft_model *m, const char *pass, int world, int zero) {
     char path[512], name[80];
     weft_error e = {0};
-    weft_compile_options options = {.isa = WEFT_ISA_REFERENCE, .threads = 1, .stop_after = pass, .world = world};
-    snprintf(name, sizeof name, world > 1 ? "%s.world%d" : "%s", pass, world);
+    weft_compile_options options = {
+        .isa = WEFT_ISA_REFERENCE, .threads = 1, .stop_after = pass, .world = world, .zero = zero};
+    snprintf(name, sizeof name, world > 1 ? "%s.world%d%s" : "%s", pass, world, zero ? ".zero" : "");
     snprintf(path, sizeof path, "%s/golden/plan.%s.txt", TEST_DATA, name);
     weft_plan *plan = weft_compile(m, &options, &e);
     char *got = weft_plan_text(plan), *want = read_text(path);
@@ -100,16 +101,19 @@ static void check_pass(const weft_model *m, const char *pass, int world) {
 }
 
 TEST(every_pass_makes_what_was_read_and_agreed) {
-    static const char *const passes[] = {"simplify", "autodiff", "optimizer", "clean", "layout", "order", "memory"};
+    static const char *const passes[] = {"simplify", "autodiff", "optimizer", "clean",
+                                         "layout",   "order",    "memory"};
     weft_model *m = gan();
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) check_pass(m, passes[i], 1);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) check_pass(m, passes[i], 1, 0);
     weft_model_free(m);
 }
 
-TEST(in_a_world_of_two_buckets_are_summed_and_awaited) {
+TEST(in_a_world_of_two_buckets_are_summed_and_parameters_sent_back) {
     weft_model *m = gan();
-    check_pass(m, "memory", 2);
+    check_pass(m, "memory", 2, 0);
+    check_pass(m, "memory", 2, 1);
     weft_model_free(m);
 }
 
-SUITE("plan text", {T(every_pass_makes_what_was_read_and_agreed), T(in_a_world_of_two_buckets_are_summed_and_awaited)})
+SUITE("plan text", {T(every_pass_makes_what_was_read_and_agreed),
+                    T(in_a_world_of_two_buckets_are_summed_and_parameters_sent_back)})

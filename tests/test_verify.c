@@ -47,6 +47,7 @@ static weft_plan *make_plan(test_random *r, int world) {
                                     .threads = 1,
                                     .bucket_cap_mb = 1e-3 * (1 + (double)(random_bits(r) % 4)),
                                     .accumulate = 1 + (int)(random_bits(r) % 3),
+                                    .zero = world > 1 && random_bits(r) % 2,
                                     .verify = true};
     weft_plan *plan = weft_compile(m, &options, &e);
     CHECK_SAYS(plan != NULL, "%s", e.text);
@@ -69,7 +70,10 @@ TEST(good_plans_give_no_alarm) {
 typedef bool (*is_kind)(const weft_node *n);
 
 static bool is_start(const weft_node *n) {
-    return n->op == &weft_op_all_reduce;
+    return n->op == &weft_op_all_reduce || n->op == &weft_op_reduce;
+}
+static bool is_broadcast(const weft_node *n) {
+    return n->op == &weft_op_broadcast;
 }
 static bool is_wait(const weft_node *n) {
     return n->op == &weft_op_wait;
@@ -149,6 +153,14 @@ static bool read_in_flight(weft_graph *g, test_random *r) {
     return false;
 }
 
+/* A node reads parameters that a broadcast is still bringing. */
+static bool read_carried(weft_graph *g, test_random *r) {
+    weft_node *sent = pick(g, r, is_broadcast), *u = pick(g, r, is_update);
+    if (!sent || !u || u->order < sent->order) return false;
+    u->in[1] = &sent->out[0];
+    return true;
+}
+
 static bool start_too_early(weft_graph *g, test_random *r) {
     weft_node *start = pick(g, r, is_start);
     if (!start) return false;
@@ -203,9 +215,9 @@ static bool bucket_moves(weft_graph *g, test_random *r) {
 TEST(every_mutant_is_caught_by_a_named_rule) {
     static bool (*const mutate[])(weft_graph * g, test_random * r) = {
         drop_wait,    swap_collectives, wait_for_another,  shrink_lifetime, start_too_early, update_too_early,
-        other_bucket, member_moves,     update_of_another, bucket_moves,    read_in_flight};
+        other_bucket, member_moves,     update_of_another, bucket_moves,    read_in_flight,  read_carried};
     enum { KINDS = sizeof mutate / sizeof *mutate };
-    static const char *const rules[] = {"V1", "V2", "V3", "L1", "L2", "L3", "L4", "L5"};
+    static const char *const rules[] = {"V1", "V2", "V3", "L1", "L2", "L3", "L4", "L5", "L6"};
     int hits[sizeof rules / sizeof *rules] = {0}, mutants = 0;
     test_random r = {77};
     for (int i = 0; mutants < 400 && i < 4000; i++) {

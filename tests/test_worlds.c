@@ -58,6 +58,7 @@ typedef struct rank {
     weft_comm *comm;
     int accumulate;
     double cap_mb;
+    int zero;
     uint64_t seed;
     float weights[WEIGHTS];
     int n_weights;
@@ -90,12 +91,19 @@ static void keep_weights(rank *r, const weft_store *store) {
 static void *train(void *argument) {
     rank *r = argument;
     int world = r->comm ? r->comm->world : 1, id = r->comm ? r->comm->rank : 0, a = r->accumulate;
-    weft_compile_options options = {.threads = 1, .accumulate = a, .world = world, .bucket_cap_mb = r->cap_mb, .verify = true};
+    weft_compile_options options = {.threads = 1,
+                                    .accumulate = a,
+                                    .world = world,
+                                    .rank = id,
+                                    .zero = r->zero,
+                                    .bucket_cap_mb = r->cap_mb,
+                                    .verify = true};
     weft_plan *plan = weft_compile(r->model, &options, &r->error);
     weft_store *store = plan ? weft_store_new(plan, r->seed, &r->error) : NULL;
     weft_session *s = store ? weft_session_open_on(plan, store, r->comm, &r->error) : NULL;
     for (int64_t step = 0; s && step < STEPS; step++)
         for (int i = 0; i < a && !r->error.status; i++) micro_step(s, (step * world + id) * a + i, &r->error);
+    if (s) weft_sync(s, &r->error);
     if (s) keep_weights(r, store);
     weft_session_close(s);
     weft_store_free(store);
@@ -104,13 +112,18 @@ static void *train(void *argument) {
     return NULL;
 }
 
-static void train_world(const task *t, int world, int accumulate, double cap_mb, rank *ranks) {
+static void train_world(const task *t, int world, int accumulate, double cap_mb, int zero, rank *ranks) {
     weft_comm *comms[MOST_RANKS] = {0};
     weft_error error = {0};
     weft_model *m = build(t);
     if (world > 1) CHECK_SAYS(weft_comm_threads(world, NULL, comms, &error) == WEFT_OK, "%s", error.text);
     for (int i = 0; i < world; i++) {
-        ranks[i] = (rank){.model = m, .comm = comms[i], .accumulate = accumulate, .cap_mb = cap_mb, .seed = 5 + (uint64_t)i};
+        ranks[i] = (rank){.model = m,
+                          .comm = comms[i],
+                          .accumulate = accumulate,
+                          .cap_mb = cap_mb,
+                          .zero = zero,
+                          .seed = 5 + (uint64_t)i};
         CHECK(pthread_create(&ranks[i].thread, NULL, train, &ranks[i]) == 0);
     }
     for (int i = 0; i < world; i++) {
@@ -127,14 +140,17 @@ static void check_worlds(const char *name, const task *t) {
         {2, 2, 1}, {3, 3, 1}, {4, 2, 2}, {4, 4, 1}}; /* micro-batches, world, each */
     static rank one[MOST_RANKS], many[MOST_RANKS];
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        train_world(t, 1, cases[c][0], 0, one);
-        /* with buckets of one parameter each, too */
-        train_world(t, cases[c][1], cases[c][2], c % 2 ? 1e-5 : 0, many);
+        train_world(t, 1, cases[c][0], 0, 0, one);
         CHECK(one[0].n_weights > 100);
-        for (int i = 0; i < cases[c][1]; i++)
-            CHECK_SAYS(memcmp(one[0].weights, many[i].weights, sizeof one[0].weights) == 0,
-                       "%s: rank %d of %d, %d micro-batches each: other bits than one rank with %d", name, i,
-                       cases[c][1], cases[c][2], cases[c][0]);
+        for (int kind = 0; kind < 4; kind++) { /* ZeRO or not, buckets of one parameter each or not */
+            int zero = kind % 2;
+            train_world(t, cases[c][1], cases[c][2], kind / 2 ? 1e-5 : 0, zero, many);
+            for (int i = 0; i < cases[c][1]; i++)
+                CHECK_SAYS(
+                    memcmp(one[0].weights, many[i].weights, sizeof one[0].weights) == 0,
+                    "%s: rank %d of %d, %d micro-batches each, zero %d: other bits than one rank with %d",
+                    name, i, cases[c][1], cases[c][2], zero, cases[c][0]);
+        }
     }
 }
 
@@ -145,6 +161,29 @@ TEST(an_mlp_with_dropout_trains_to_the_same_bits_in_any_world) {
 
 TEST(a_conv_net_trains_to_the_same_bits_in_any_world) {
     check_worlds("adamw", &(task){conv_net, {.type = "adamw", .lr = 1e-2}});
+}
+
+TEST(optimizer_state_is_shared_out_by_zero) {
+    weft_model *m = build(&(task){conv_net, {.type = "adam"}});
+    weft_error error = {0};
+    uint64_t whole = 0, parts = 0, most = 0;
+    for (int rank = -1; rank < 3; rank++) { /* -1: without ZeRO */
+        weft_compile_options options = {.world = 3, .zero = rank >= 0, .rank = rank < 0 ? 0 : rank};
+        weft_plan *plan = weft_compile(m, &options, &error);
+        NEED(plan);
+        uint64_t bytes = weft_plan_memory(plan).optimizer;
+        if (rank < 0)
+            whole = bytes;
+        else
+            parts += bytes;
+        if (rank >= 0 && bytes > most) most = bytes;
+        weft_plan_free(plan);
+    }
+    /* each rank has the scalars, and padding of its own */
+    CHECK_SAYS(parts >= whole && parts < whole + 4096 && most < whole * 2 / 3,
+               "%llu in all, %llu on three ranks, at most %llu", (unsigned long long)whole,
+               (unsigned long long)parts, (unsigned long long)most);
+    weft_model_free(m);
 }
 
 /* ---- ranks that differ ---- */
@@ -220,7 +259,8 @@ static void *run_three(void *argument) {
     weft_session *s = weft_session_open_on(plan, store, r->comm, &r->error);
     for (int i = 0; s && i < 3 && !r->error.status; i++) {
         if (i == 2) y[0] = r->label;
-        weft_run(s, i < 2 ? "a" : r->graph, (weft_feed[]){{"x", x, sizeof x}, {"y", y, sizeof y}}, 2, NULL, 0, &r->error);
+        weft_run(s, i < 2 ? "a" : r->graph, (weft_feed[]){{"x", x, sizeof x}, {"y", y, sizeof y}}, 2, NULL, 0,
+                 &r->error);
     }
     if (r->error.status) weft_comm_abort(r->comm, "this rank gave up");
     weft_session_close(s);
@@ -271,9 +311,9 @@ TEST(a_plan_for_several_ranks_needs_their_communicator) {
     weft_model_free(m);
 }
 
-SUITE("worlds", {T(an_mlp_with_dropout_trains_to_the_same_bits_in_any_world),
-                 T(a_conv_net_trains_to_the_same_bits_in_any_world),
-                 T(ranks_with_different_plans_are_told_before_the_first_step),
-                 T(ranks_that_run_different_graphs_are_told_which),
-                 T(an_error_on_one_rank_ends_the_others_too),
-                 T(a_plan_for_several_ranks_needs_their_communicator)})
+SUITE("worlds",
+      {T(an_mlp_with_dropout_trains_to_the_same_bits_in_any_world),
+       T(a_conv_net_trains_to_the_same_bits_in_any_world), T(optimizer_state_is_shared_out_by_zero),
+       T(ranks_with_different_plans_are_told_before_the_first_step),
+       T(ranks_that_run_different_graphs_are_told_which), T(an_error_on_one_rank_ends_the_others_too),
+       T(a_plan_for_several_ranks_needs_their_communicator)})

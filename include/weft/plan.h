@@ -33,6 +33,8 @@ typedef struct weft_compile_options {
     weft_isa isa;
     int accumulate;         /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
     double bucket_cap_mb;   /* how much a bucket of gradients holds; 0: 25. Plans on one store must agree on it */
+    int zero;               /* 1: the optimizer's state of each bucket lives on one rank, which updates it */
+    int rank;               /* which rank's share of what is sharded this plan's store holds */
     int world;              /* ranks that train together, each on its own micro-batches; 0: 1 */
     const char *graph;      /* compile this graph alone; NULL: all */
     const char *stop_after; /* leave the pipeline after this pass (for dumps); such a plan cannot run */

@@ -46,6 +46,10 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
                                    weft_error *error);
 void weft_session_close(weft_session *session);
 
+/* Waits for what outlasted the last run (ZeRO's broadcasts of updated parameters). Runs of this session wait by
+ * themselves, each node for what it reads; call this before the store is read or another session runs on it. */
+weft_status weft_sync(weft_session *session, weft_error *error);
+
 /* A tensor of the caller's: row-major. For fetches `data` is written. */
 typedef struct weft_feed {
     const char *name;

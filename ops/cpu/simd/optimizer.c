@@ -19,6 +19,11 @@ static int64_t block_end(int64_t begin, int64_t n) {
     return begin + BLOCK < n ? begin + BLOCK : n;
 }
 
+/* In a session the result is operand 0's own memory; elsewhere it is filled here. */
+static void keep_result(const kernel_call *c) {
+    if (c->out[0].data != c->in[0].data) memcpy(c->out[0].data, c->in[0].data, type_bytes(&c->in[0].type));
+}
+
 /* ---- sgd ---- */
 
 typedef struct sgd_numbers {
@@ -75,6 +80,7 @@ static weft_status sgd_run(void *state, const kernel_call *c) {
         else
             sgd_momentum(p + i, g + i, buf + i, length, s);
     }
+    keep_result(c);
     return WEFT_OK;
 }
 
@@ -120,6 +126,7 @@ static weft_status adam_run(void *state, const kernel_call *c) {
     int64_t n = type_elements(&c->in[0].type);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < n; i += BLOCK) adam_block(p + i, g + i, m + i, v + i, block_end(i, n) - i, s);
+    keep_result(c);
     return WEFT_OK;
 }
 
