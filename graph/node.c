@@ -84,10 +84,10 @@ static bool call_check(const op_call *c) {
     return true;
 }
 
-static void node_link(weft_graph *g, weft_node *n) {
-    weft_node *place = g->cursor ? g->cursor : g->last;
+/* After `place`; NULL: to the front. */
+static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
     n->prev = place;
-    n->next = place ? place->next : NULL;
+    n->next = place ? place->next : g->first;
     if (n->next)
         n->next->prev = n;
     else
@@ -96,6 +96,10 @@ static void node_link(weft_graph *g, weft_node *n) {
         place->next = n;
     else
         g->first = n;
+}
+
+static void node_link(weft_graph *g, weft_node *n) {
+    insert_after(g, n, g->cursor ? g->cursor : g->last);
     if (g->cursor) g->cursor = n;
 }
 
@@ -126,7 +130,8 @@ static weft_node *node_store(const op_call *c) {
         n->variable = variable_find(g->model, ((variable_attrs *)n->attrs)->path);
         if (c->op->flags & OP_IS_VARIABLE) n->out[0].variable = n->variable;
     }
-    if (c->op->writes && c->n_out) n->out[0].variable = c->in[0]->variable; /* what was written, from there on */
+    if (c->op->writes && c->n_out)
+        n->out[0].variable = c->in[0]->variable; /* what was written, from there on */
     n->scope = scope_intern(g->model, g->scope->path);
     n->is_backward = g->building_backward;
     n->is_update = g->building_update;
@@ -192,18 +197,8 @@ void node_remove(weft_node *n) {
 }
 
 void node_move_after(weft_node *n, weft_node *place) {
-    weft_graph *g = n->graph;
     node_remove(n);
-    n->prev = place;
-    n->next = place ? place->next : g->first;
-    if (n->next)
-        n->next->prev = n;
-    else
-        g->last = n;
-    if (place)
-        place->next = n;
-    else
-        g->first = n;
+    insert_after(n->graph, n, place);
 }
 
 static void node_replace(weft_node *n, weft_value *from, weft_value *to) {
