@@ -146,7 +146,9 @@ static json_t *bucket_json(const weft_variable *s) {
                      "parameters", members);
 }
 
-static json_t *subgraph_json(const weft_model *m, const char *name, size_t length, bool is_shared) {
+static json_t *subgraph_json(const weft_plan *plan, const char *name, size_t length) {
+    const weft_model *m = plan->model;
+    bool is_shared = plan->options.world > 1;
     json_int_t parameters = 0, bytes = 0;
     json_t *buckets = json_array();
     for (const weft_variable *v = m->variables; v; v = v->next) {
@@ -159,8 +161,8 @@ static json_t *subgraph_json(const weft_model *m, const char *name, size_t lengt
             json_array_append_new(buckets, bucket_json(v));
     }
     return json_pack("{s:s#, s:I, s:I, s:b, s:i, s:o}", "name", name, (int)length, "parameters", parameters,
-                     "bytes", bytes, "ddp", is_shared && json_array_size(buckets), "zero", 0, "buckets",
-                     buckets);
+                     "bytes", bytes, "ddp", is_shared && json_array_size(buckets), "zero",
+                     is_shared ? plan->options.zero : 0, "buckets", buckets);
 }
 
 static bool is_new_subgraph(const weft_model *m, const weft_variable *v, size_t length) {
@@ -227,15 +229,14 @@ char *weft_plan_json(const weft_plan *plan) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         size_t length = strcspn(v->path, "/");
         if (v->kind == VARIABLE_PARAMETER && is_new_subgraph(plan->model, v, length))
-            json_array_append_new(subgraphs,
-                                  subgraph_json(plan->model, v->path, length, plan->options.world > 1));
+            json_array_append_new(subgraphs, subgraph_json(plan, v->path, length));
     }
     for (int i = 0; i < plan->n_programs; i++) json_array_append_new(graphs, graph_json(&plan->programs[i]));
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan_fingerprint(plan));
     json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:o, s:o, s:o, s:[]}", "world",
-                             plan->options.world, "rank", 0, "fingerprint", fingerprint, "model",
-                             plan->model->name, "batch", (json_int_t)plan->options.batch, "threads",
+                             plan->options.world, "rank", plan->options.rank, "fingerprint", fingerprint,
+                             "model", plan->model->name, "batch", (json_int_t)plan->options.batch, "threads",
                              plan->options.threads, "isa", isa_name(plan->options.isa), "subgraphs",
                              subgraphs, "graphs", graphs, "memory", memory_json(&plan->memory), "unused");
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;

@@ -51,7 +51,7 @@ same() {
     shift 2
     "$tool" train "$model.bin" "$@" --threads 1 --seed 3 --steps "$steps" --accumulate 2 --log one.jsonl \
         -o one.safetensors >/dev/null || fail "$model alone"
-    ranks 2 train "$model.bin" "$@" --threads 1 --seed 3 --steps "$steps" --log two.jsonl -o two.safetensors ||
+    ranks 2 train "$model.bin" "$@" "${zero[@]}" --threads 1 --seed 3 --steps "$steps" --log two.jsonl -o two.safetensors ||
         fail "$model: exit $?: $(cat err)"
     [[ $(grep -c ^trained out) == 1 ]] || fail "$model: not one rank alone writes: $(cat out)"
     python3 - "$model" <<'END' || failures=$((failures + 1))
@@ -72,9 +72,15 @@ if wrong or not one or len(lines[0]) != len(lines[1]):
 END
     echo "$model: done"
 }
+zero=()
 same mlp 10 "${data[@]}"
 same gpt 3 --data tokens=tokens --data target=tokens
 same dcgan28 3 --data image=image
+zero=(--zero 1) # sharded optimizer state changes no bit
+same mlp 10 "${data[@]}"
+same dcgan28 3 --data image=image
+ranks 2 train mlp.bin "${data[@]}" --zero 1 --optimizer-state --steps 1 -o w.safetensors && fail "sharded state: exit 0"
+grep -q "no rank holds all of it" err || fail "sharded state: $(cat err)"
 
 # Evaluation: ranks share the batches, a smaller last one included.
 "$tool" eval mlp.bin "${data[@]}" --threads 1 >alone

@@ -23,7 +23,7 @@ typedef struct text_list {
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *output, *format, *isa, *after, *log, *weights, *port, *grid, *launcher;
-    int64_t batch, threads, accumulate, world, depth, max_nodes, epochs, steps, warmup, seed;
+    int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr;
     text_list data, val_data;
     struct weft_comm *comm; /* the ranks that work together, by world_open; NULL: we are alone */

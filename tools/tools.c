@@ -30,6 +30,8 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .threads = (int)o->threads,
                                    .accumulate = (int)o->accumulate,
                                    .world = o->comm ? o->comm->world : (int)o->world,
+                                   .rank = o->comm ? o->comm->rank : (int)o->rank,
+                                   .zero = (int)o->zero,
                                    .stop_after = o->after};
     if (o->isa && !isa_parse(o->isa, &into->isa))
         return tool_fail("--isa=%s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);

@@ -51,6 +51,8 @@ static int open_data(training *t, const weft_model *m) {
     int status = batches_load(&t->data, &o->data);
     if (status >= 0) return status;
     int64_t batch = o->batch ? o->batch : m->batch;
+    if (o->zero && o->training && world_size(o) > 1)
+        return tool_fail("--zero=1 --optimizer-state: no rank holds all of it; leave one of them out");
     t->micro = o->accumulate ? o->accumulate : 1;
     if (t->data.n && t->data.samples < batch)
         return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N",
@@ -146,6 +148,8 @@ static int validate(training *t, int64_t epoch) {
     const char *names[RUN_MAX_PORTS];
     int64_t samples;
     for (int i = 0; i < t->val.run[0].n_out; i++) names[i] = t->val.run[0].out[i].name;
+    weft_error error = {0};
+    if (weft_sync(t->session, &error)) return tool_error(&error); /* the other session reads the same store */
     int status = sweep_means(&t->val, means, &samples);
     return status >= 0 ? status : progress_validation(&t->progress, epoch, t->val.run[0].n_out, names, means);
 }
@@ -164,6 +168,7 @@ static int all_steps(training *t) {
 
 static int finish(training *t) {
     weft_error error = {0};
+    if (weft_sync(t->session, &error)) return tool_error(&error);
     if (t->o->output && weft_weights_save(t->store, t->o->output, t->o->training, &error))
         return tool_error(&error);
     double seconds = clock_seconds() - t->progress.start;
