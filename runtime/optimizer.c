@@ -7,7 +7,8 @@
  *     adam_update(segment, g, exp_avg, exp_avg_sq, lr, step', scale)
  * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
  * to them, and only the last program updates. In a world of several ranks a bucket (the accumulated one) goes
- * through all_reduce and wait before its update.
+ * through all_reduce and wait before its update; with ZeRO it is reduced to the segment's owner, which alone updates
+ * and then broadcasts the parameters.
  */
 #include "runtime/program.h"
 
@@ -214,7 +215,7 @@ static weft_value *finished(program *p, weft_value *flat) {
 }
 
 static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value **parts, int n_parts) {
-    char attrs[256] = {0};
+    _Alignas(16) char attrs[256] = {0};
     weft_value *norm = node_value(g, &weft_op_global_norm, n_parts, parts, NULL);
     set_field(&weft_op_clip_scale, attrs, "max_norm", a->clip_norm);
     return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, attrs) : NULL;
@@ -247,7 +248,7 @@ static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
     weft_variable *step = find(g->model, a->name, "step", NULL), *lr = find(g->model, a->name, "lr", NULL);
     if (!step || !lr)
         return model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s has no step", SHOW(a->name));
-    char attrs[256] = {0};
+    _Alignas(16) char attrs[256] = {0};
     copy_namesakes(&weft_op_schedule, attrs, &weft_op_minimize, a);
     set_field(&weft_op_schedule, attrs, "kind", (double)a->schedule);
     weft_value *before = variable_value(g, step);
@@ -266,7 +267,7 @@ static bool update(program *p, const minimize_attrs *a, weft_variable *s, weft_v
     weft_value *in[8] = {variable_value(g, s), gradient};
     int n = 2;
     double lr_scale, decay_scale;
-    char attrs[256] = {0};
+    _Alignas(16) char attrs[256] = {0};
     for (int i = 0; i < 3 && kind->slots[i]; i++)
         in[n++] =
             has_slot(a, kind, i) ? variable_value(g, find(g->model, a->name, s->path, kind->slots[i])) : NULL;
