@@ -192,7 +192,3 @@ weft_value *sum_to(weft_value *gradient, const weft_value *like) {
     weft_value *sum = weft_sum(gradient, n, axes, true);
     return lead ? weft_reshape(sum, like->type.ndim, like->type.shape) : sum;
 }
-
-weft_value *fill_like(const weft_value *like, double value) {
-    return weft_constant(like->node->graph, like->type.dtype, like->type.ndim, like->type.shape, value);
-}

@@ -43,7 +43,5 @@ bool shape_bind(const op_call *c, tensor_type *type);
 /* ---- for gradients ---- */
 /* `gradient` (of a broadcast result) summed to the shape of `like`. */
 weft_value *sum_to(weft_value *gradient, const weft_value *like);
-/* A constant of the type of `like`. */
-weft_value *fill_like(const weft_value *like, double value);
 
 #endif

@@ -146,12 +146,10 @@ static bool compile_program(weft_plan *plan, program *p, const weft_graph *sourc
     static const char *const suffix[] = {"", ".first", ".add", ".last"};
     char name[240];
     snprintf(name, sizeof name, "%.200s%s", source->name, suffix[phase]);
-    *p = (program){.plan = plan, .source = source, .phase = phase};
+    *p = (program){.plan = plan, .phase = phase};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
-    bool good = p->name && p->graph && run_pipeline(p);
-    p->source = NULL;
-    return good;
+    return p->name && p->graph && run_pipeline(p);
 }
 
 static bool has_random(const weft_graph *g) {
@@ -160,14 +158,20 @@ static bool has_random(const weft_graph *g) {
     return false;
 }
 
+counter_path counter_path_of(const char *graph) {
+    counter_path path;
+    snprintf(path.text, sizeof path.text, "optimizer.graph/%s/step", graph);
+    return path;
+}
+
 /* A graph that draws random numbers has a step counter in the store. */
 static bool counters(weft_plan *plan, const weft_model *source) {
     tensor_type type = type_scalar(WEFT_F64);
-    char path[300];
     for (const weft_graph *g = source->graphs; g; g = g->next) {
         if (!has_random(g)) continue;
-        snprintf(path, sizeof path, "optimizer.graph/%s/step", g->name);
-        if (!variable_new(plan->model, path, VARIABLE_OPTIMIZER, &type, (weft_init){0})) return false;
+        if (!variable_new(plan->model, counter_path_of(g->name).text, VARIABLE_OPTIMIZER, &type,
+                          (weft_init){0}))
+            return false;
     }
     return true;
 }

@@ -32,15 +32,11 @@ uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_o
     return total;
 }
 
-static bool starts_collective(const weft_node *n) {
-    return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
-}
-
 /* Scratch of collectives, at the moment when most of it is in use. */
 static uint64_t communication_bytes(const program *p) {
     uint64_t live = 0, most = 0;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
-        if (starts_collective(n)) live += (uint64_t)((const collective_attrs *)n->attrs)->scratch;
+        if (node_starts_collective(n)) live += (uint64_t)((const collective_attrs *)n->attrs)->scratch;
         if (live > most) most = live;
         if (n->op == &weft_op_wait) live -= (uint64_t)type_elements(&n->in[1]->type); /* u8 */
     }
@@ -68,13 +64,6 @@ bool plan_measure(weft_plan *plan) {
 
 weft_memory weft_plan_memory(const weft_plan *plan) {
     return plan ? plan->memory : (weft_memory){0};
-}
-
-program *plan_program(const weft_plan *plan, const char *graph, program_phase phase) {
-    for (int i = 0; i < plan->n_programs; i++)
-        if (strcmp(plan->programs[i].name, graph) == 0 && plan->programs[i].phase == phase)
-            return &plan->programs[i];
-    return NULL;
 }
 
 /* ---- text ---- */
@@ -213,7 +202,7 @@ static json_t *graph_json(const program *p) {
     static const char *const phases[] = {"whole", "first", "add", "last"};
     json_t *collectives = json_array();
     for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (starts_collective(n)) json_array_append_new(collectives, collective_json(n));
+        if (node_starts_collective(n)) json_array_append_new(collectives, collective_json(n));
     int nodes = graph_node_count(p->graph), moved = (int)json_array_size(collectives);
     json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", nodes - moved);
     if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));

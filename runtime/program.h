@@ -24,8 +24,7 @@ typedef enum program_phase {
 
 typedef struct program {
     weft_plan *plan;
-    const weft_graph *source; /* the user's graph; only while compiling */
-    const char *name;         /* of the user's graph */
+    const char *name; /* of the user's graph */
     program_phase phase;
     weft_graph *graph; /* private; its list is the schedule from the order pass on */
     unsigned has;      /* properties that passes gave */
@@ -67,6 +66,8 @@ weft_status verify_program(const program *p, weft_error *error);
 /* ---- questions about values in a scheduled program ---- */
 /* Nothing to run: inputs, parameters, state reads, views. */
 bool node_is_silent(const weft_node *n);
+/* Puts a collective on the communication lane (a wait does not). */
+bool node_starts_collective(const weft_node *n);
 /* The value whose memory `v` lies in: follows base. */
 const weft_value *value_root(const weft_value *v);
 /* Bytes that `v` spans in memory from its first element, by its strides. */
@@ -77,7 +78,11 @@ int64_t value_offset(const weft_value *v);
 /* The node behind which a bucket (or what is made of it: n) is ready: the last of its gradients. */
 const weft_node *plan_ready_after(const weft_node *n);
 
-program *plan_program(const weft_plan *plan, const char *graph, program_phase phase);
+/* Path of the counter of steps of a graph that draws random numbers. */
+typedef struct counter_path {
+    char text[300];
+} counter_path;
+counter_path counter_path_of(const char *graph);
 
 /* ---- figures (plan.c, flops.c) ---- */
 bool plan_measure(weft_plan *plan); /* fills plan->memory */

@@ -16,6 +16,10 @@ bool node_is_silent(const weft_node *n) {
     return n->op->flags & OP_VIEW && n->out[0].base;
 }
 
+bool node_starts_collective(const weft_node *n) {
+    return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
+}
+
 const weft_value *value_root(const weft_value *v) {
     while (v->base) v = v->base;
     return v;
@@ -158,8 +162,7 @@ static bool pin(weft_graph *g, weft_node **order, int count) {
     for (int i = 0; i < count; i++) {
         weft_node *n = order[i];
         n->order = i;
-        if (n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait)
-            ((collective_attrs *)n->attrs)->order = collectives++;
+        if (node_starts_collective(n)) ((collective_attrs *)n->attrs)->order = collectives++;
         n->prev = g->last;
         n->next = NULL;
         if (g->last)

@@ -117,9 +117,7 @@ static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
 
 static double *counter_of(weft_session *s, const program *p) {
     tensor_type type = type_scalar(WEFT_F64);
-    char path[300];
-    snprintf(path, sizeof path, "optimizer.graph/%s/step", p->name);
-    return store_memory(s->store, path, &type);
+    return store_memory(s->store, counter_path_of(p->name).text, &type);
 }
 
 static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *error) {

@@ -27,10 +27,6 @@ weft_status verify_broken(const program *p, weft_error *error, const char *rule,
                      node_show(n, node), what);
 }
 
-static bool is_start(const weft_node *n) {
-    return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
-}
-
 static const weft_node *wait_of(const weft_node *start, int *count) {
     const weft_node *found = NULL;
     *count = 0;
@@ -82,9 +78,10 @@ static weft_status check_collectives(const program *p, weft_error *error) {
     int64_t next = 0;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         int waits;
-        if (n->op == &weft_op_wait && (!is_start(n->in[0]->node) || n->in[1] != &n->in[0]->node->out[1]))
+        if (n->op == &weft_op_wait &&
+            (!node_starts_collective(n->in[0]->node) || n->in[1] != &n->in[0]->node->out[1]))
             return verify_broken(p, error, "L1", n, "waits for what is no collective");
-        if (!is_start(n)) continue;
+        if (!node_starts_collective(n)) continue;
         const weft_node *wait = wait_of(n, &waits);
         bool is_carried = n->op == &weft_op_broadcast;
         if (is_carried ? waits != 0 : waits != 1 || wait->order <= n->order)

@@ -3,6 +3,7 @@
  */
 #include "weft/file.h"
 
+#include "ops/op_kit.h"
 #include "runtime/program.h"
 #include "runtime/safetensors.h"
 
@@ -84,29 +85,11 @@ weft_status weft_weights_save(const weft_store *store, const char *path, bool tr
 
 /* ---- loading ---- */
 
-static float from_bf16(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
-    float f;
-    memcpy(&f, &wide, sizeof f);
-    return f;
-}
-
-static double float_at(weft_dtype dtype, const void *data, size_t i) {
-    if (dtype == WEFT_F64) return ((const double *)data)[i];
-    if (dtype == WEFT_BF16) return from_bf16(((const uint16_t *)data)[i]);
-    if (dtype == WEFT_F16) return (double)((const _Float16 *)data)[i];
-    return ((const float *)data)[i];
-}
-
 /* Only f32 and f64 are stored; the file may hold any floating-point type. */
-static void convert(weft_dtype to, void *into, weft_dtype from, const void *data, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        double v = float_at(from, data, i);
-        if (to == WEFT_F64)
-            ((double *)into)[i] = v;
-        else
-            ((float *)into)[i] = (float)v;
-    }
+static void convert(weft_dtype to, void *into, weft_dtype from, const void *data, int64_t count) {
+    tensor out = {.data = into, .type = type_of(to, 1, &count), .stride = {1}};
+    tensor in = {.data = (void *)(uintptr_t)data, .type = type_of(from, 1, &count), .stride = {1}};
+    for (int64_t i = 0; i < count; i++) element_set(&out, &i, element_get(&in, &i));
 }
 
 static bool can_convert(weft_dtype to, weft_dtype from) {
@@ -157,8 +140,7 @@ static weft_status load_one(weft_store *store, const safetensors *file, const sa
     void *data = mem_raw(&file->env, from_bytes), *converted = same ? data : mem_raw(&file->env, bytes);
     weft_status status =
         data && converted ? safetensors_read(file, t, data, error) : error_memory(error, file->path);
-    if (!status && !same)
-        convert(to->type.dtype, converted, t->type.dtype, data, (size_t)type_elements(&to->type));
+    if (!status && !same) convert(to->type.dtype, converted, t->type.dtype, data, type_elements(&to->type));
     if (!status) status = weft_store_set(store, to->path, converted, bytes, error);
     if (!same) mem_free(&file->env, converted, bytes);
     mem_free(&file->env, data, from_bytes);
