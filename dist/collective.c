@@ -105,6 +105,18 @@ size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft
 
 /* ---- rounds ---- */
 
+/* Rank r's range; asked for one rank after another, from 0, with *begin 0 at first. */
+static range next_range(const weft_collective *c, int world, int r, size_t *begin) {
+    if (!c->counts) return equal_range(c->count, world, r);
+    range own = {*begin, *begin + c->counts[r]};
+    *begin = own.end;
+    return own;
+}
+
+static size_t length(range r) {
+    return r.end - r.begin;
+}
+
 static size_t largest_count(const weft_collective *c, int world) {
     size_t most = c->count / (size_t)world + (c->count % (size_t)world != 0);
     if (!c->counts) return most;
@@ -114,23 +126,45 @@ static size_t largest_count(const weft_collective *c, int world) {
     return most;
 }
 
-/* Scattering straight to the owners moves each element once, but an owner of most of the bucket would do all the
- * adding and need all the scratch. Beyond twice the fair share the slices are equal and sums travel once more. */
+/* An owner of most of the buffer would do all the adding and need all the scratch, or send all to everyone. Beyond
+ * twice the fair share others help: they add, or pass on, a slice each, and it travels once more. */
 static bool is_balanced(const weft_collective *c, int world) {
     return largest_count(c, world) / 2 <= c->count / (size_t)world;
 }
 
-cut cut_of(const weft_collective *c, int world) {
-    cut k = {.c = c, .world = world};
-    size_t w = (size_t)world, width = dtype_bytes(c->dtype), span = c->count;
-    k.step = collective_is_sum(c->kind) ? ROUND_ELEMENTS : ROUND_MOVE_BYTES / width;
-    k.by_range = c->kind == WEFT_ALL_GATHER || (c->kind == WEFT_REDUCE_SCATTER && is_balanced(c, world));
-    if (k.by_range) span = largest_count(c, world);
-    /* Slots of scratch hold round / world + 1 elements. */
-    if (k.by_range && c->kind == WEFT_REDUCE_SCATTER)
-        k.step = (c->count < ROUND_ELEMENTS ? c->count : ROUND_ELEMENTS) / w + 1;
-    k.is_relayed = c->kind == WEFT_BROADCAST && world > 2 && c->count / w * width >= 16384;
-    k.rounds = span / k.step + (span % k.step != 0);
+/* Slices under 16 KiB are not worth another message. */
+static bool pays_to_relay(const weft_collective *c, int world, size_t elements) {
+    return world > 2 && elements / (size_t)world * dtype_bytes(c->dtype) >= 16384;
+}
+
+/* Slots of scratch hold round / world + 1 elements. */
+cut_room cut_room_of_messages(const weft_collective *c, int world) {
+    size_t round = c->count < ROUND_ELEMENTS ? c->count : ROUND_ELEMENTS;
+    return (cut_room){.sum = ROUND_ELEMENTS,
+                      .range = round / (size_t)world + 1,
+                      .move = ROUND_MOVE_BYTES / dtype_bytes(c->dtype),
+                      .can_relay = true};
+}
+
+static cut_way way_of(const weft_collective *c, int world, const cut_room *room) {
+    if (c->kind == WEFT_REDUCE_SCATTER)
+        return room->to_owners || is_balanced(c, world) ? CUT_RANGES : CUT_WINDOWS;
+    if (c->kind != WEFT_ALL_GATHER) return CUT_WINDOWS;
+    bool helps = room->can_relay && !is_balanced(c, world);
+    return helps && pays_to_relay(c, world, largest_count(c, world)) ? CUT_OWNERS : CUT_RANGES;
+}
+
+static size_t rounds_in(size_t elements, size_t step) {
+    return elements / step + (elements % step != 0);
+}
+
+cut cut_of(const weft_collective *c, int world, const cut_room *room) {
+    cut k = {.c = c, .world = world, .way = way_of(c, world, room), .can_relay = room->can_relay};
+    k.step = collective_is_sum(c->kind) ? room->sum : room->move;
+    if (k.way == CUT_RANGES && c->kind == WEFT_REDUCE_SCATTER) k.step = room->range;
+    if (k.way == CUT_WINDOWS) k.rounds = rounds_in(c->count, k.step);
+    if (k.way == CUT_RANGES) k.rounds = rounds_in(largest_count(c, world), k.step);
+    for (int r = 0; k.way == CUT_OWNERS && r < world; r++) k.rounds += rounds_in(c->counts[r], k.step);
     return k;
 }
 
@@ -138,33 +172,63 @@ static void fill_ranges(const cut *k, size_t round, range *work, range *dest) {
     const weft_collective *c = k->c;
     size_t begin = 0;
     for (int r = 0; r < k->world; r++) {
-        range own = equal_range(c->count, k->world, r);
-        if (c->counts) own = (range){begin, begin + c->counts[r]};
-        begin = own.end;
+        range own = next_range(c, k->world, r, &begin);
         work[r] = range_piece(own, round * k->step, k->step);
         dest[r] = c->kind == WEFT_ALL_GATHER ? (range){0, c->count} : work[r];
     }
 }
 
-static void fill_window(const cut *k, range window, range *work, range *dest) {
-    const weft_collective *c = k->c;
-    size_t length = window.end - window.begin, begin = 0;
-    for (int r = 0; r < k->world; r++) {
-        range slice = equal_range(length, k->world, r);
+static void fill_slices(range window, int world, range *work) {
+    for (int r = 0; r < world; r++) {
+        range slice = equal_range(length(window), world, r);
         work[r] = (range){window.begin + slice.begin, window.begin + slice.end};
-        if (c->kind == WEFT_BROADCAST && !k->is_relayed) work[r] = r == c->root ? window : (range){0, 0};
-        dest[r] = c->kind == WEFT_REDUCE && r != c->root ? (range){0, 0} : window;
-        if (c->kind != WEFT_REDUCE_SCATTER) continue;
-        range own = equal_range(c->count, k->world, r);
-        if (c->counts) own = (range){begin, begin + c->counts[r]};
-        begin = own.end;
-        dest[r] = range_common(window, own);
     }
 }
 
-void cut_round(const cut *k, size_t round, range *work, range *dest) {
-    if (k->by_range)
+static void fill_window(const cut *k, range window, range *work, range *dest) {
+    const weft_collective *c = k->c;
+    size_t begin = 0;
+    fill_slices(window, k->world, work);
+    for (int r = 0; r < k->world; r++) {
+        dest[r] = c->kind == WEFT_REDUCE && r != c->root ? (range){0, 0} : window;
+        if (c->kind == WEFT_REDUCE_SCATTER)
+            dest[r] = range_common(window, next_range(c, k->world, r, &begin));
+    }
+}
+
+/* A window goes from one rank to all. */
+static int fill_from_one(const cut *k, int root, range window, range *work, range *dest) {
+    bool is_relayed = k->can_relay && pays_to_relay(k->c, k->world, length(window));
+    fill_slices(window, k->world, work);
+    for (int r = 0; r < k->world; r++) {
+        if (!is_relayed) work[r] = r == root ? window : (range){0, 0};
+        dest[r] = window;
+    }
+    return is_relayed ? root : -1;
+}
+
+/* Owners take turns; with the equal cut nobody would need help, so there are counts. */
+static int fill_owner(const cut *k, size_t round, range *work, range *dest) {
+    size_t begin = 0;
+    int owner = 0;
+    for (;; owner++) {
+        size_t rounds = rounds_in(k->c->counts[owner], k->step);
+        if (round < rounds) break;
+        round -= rounds;
+        begin += k->c->counts[owner];
+    }
+    range whole = {begin, begin + k->c->counts[owner]};
+    return fill_from_one(k, owner, range_piece(whole, round * k->step, k->step), work, dest);
+}
+
+int cut_round(const cut *k, size_t round, range *work, range *dest) {
+    if (k->way == CUT_OWNERS) return fill_owner(k, round, work, dest);
+    if (k->way == CUT_RANGES) {
         fill_ranges(k, round, work, dest);
-    else
-        fill_window(k, range_piece((range){0, k->c->count}, round * k->step, k->step), work, dest);
+        return -1;
+    }
+    range window = range_piece((range){0, k->c->count}, round * k->step, k->step);
+    if (k->c->kind == WEFT_BROADCAST) return fill_from_one(k, k->c->root, window, work, dest);
+    fill_window(k, window, work, dest);
+    return -1;
 }

@@ -29,18 +29,34 @@ bool collective_is_sum(weft_collective_kind kind);
 /* Does it make sense in a group of this size? */
 weft_status collective_check(const weft_collective *c, int world, weft_error *error);
 
+/* What a round may hold: it depends on where the data go through. */
+typedef struct cut_room {
+    size_t sum;     /* elements of a sum */
+    size_t range;   /* elements of each rank's range, of a reduce_scatter to the owners */
+    size_t move;    /* elements of what is only moved */
+    bool can_relay; /* sending costs: ranks pass on a slice each, so that nobody sends all to everyone */
+    bool to_owners; /* a reduce_scatter always adds at the owners */
+} cut_room;
+cut_room cut_room_of_messages(const weft_collective *c, int world);
+
+typedef enum cut_way {
+    CUT_WINDOWS, /* a round is a window of the buffer */
+    CUT_RANGES,  /* a piece of every rank's range */
+    CUT_OWNERS   /* a window of one rank's range; one rank's rounds after another's */
+} cut_way;
+
 /* How a collective is cut into rounds. */
 typedef struct cut {
     const weft_collective *c;
     int world;
+    cut_way way;
     size_t rounds;
-    size_t step;   /* elements a round: of the buffer, or of each rank's range if by_range */
-    bool by_range; /* a round takes a piece of every rank's range; else a window of the buffer */
-    bool
-        is_relayed; /* a broadcast whose ranks pass on a slice each: the root sends the buffer once, not world times */
+    size_t step; /* elements a round: of the buffer, or of each rank's range */
+    bool can_relay;
 } cut;
-cut cut_of(const weft_collective *c, int world);
-/* Fills work[world] and dest[world] for one round. */
-void cut_round(const cut *k, size_t round, range *work, range *dest);
+cut cut_of(const weft_collective *c, int world, const cut_room *room);
+/* Fills work[world] and dest[world] for one round. Returns the rank that deals the slices that the others pass on,
+ * -1 if none does. */
+int cut_round(const cut *k, size_t round, range *work, range *dest);
 
 #endif

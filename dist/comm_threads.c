@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RING = 8 }; /* control messages a rank may leave unread from each other */
+enum { RING = 8, MOST_THREADS = 256 }; /* control messages a rank may leave unread from each other */
 
 typedef enum notice_state { NOTICE_NONE, NOTICE_WAITS, NOTICE_IS_COPIED, NOTICE_DONE } notice_state;
 
@@ -46,6 +46,8 @@ struct thread_world {
     int n, users;
     thread_rank *ranks;
     notice *board; /* [from][to] */
+    char *pieces;  /* of the windows, one after another; NULL: none */
+    size_t piece_bytes;
 };
 
 static thread_rank *rank_of(transport *t) {
@@ -178,10 +180,12 @@ static void world_free(thread_world *w) {
     for (size_t i = 0; w->ranks && i < n; i++) {
         mem_free(&w->env, w->ranks[i].ring, RING * n * sizeof(control));
         mem_free(&w->env, w->ranks[i].wants, n * sizeof(want));
+        window_free(w->ranks[i].t.window);
         pthread_cond_destroy(&w->ranks[i].called);
     }
     mem_free(&w->env, w->ranks, n * sizeof *w->ranks);
     mem_free(&w->env, w->board, n * n * sizeof *w->board);
+    mem_free(&w->env, w->pieces, n * w->piece_bytes);
     pthread_mutex_destroy(&w->lock);
     weft_env env = w->env;
     mem_free(&env, w, sizeof *w);
@@ -211,14 +215,33 @@ static const transport_calls threads_calls = {
 
 static bool rank_init(thread_world *w, int i, const pthread_condattr_t *monotonic) {
     thread_rank *r = &w->ranks[i];
-    r->t = (transport){&threads_calls, i, w->n, i, w->n, 1e-3};
+    r->t = (transport){&threads_calls, i, w->n, i, w->n, 1e-3, NULL};
     r->world = w;
     r->ring = mem_new_array(&w->env, RING * (size_t)w->n, sizeof(control));
     r->wants = mem_new_array(&w->env, (size_t)w->n, sizeof(want));
     return pthread_cond_init(&r->called, monotonic) == 0 && r->ring && r->wants;
 }
 
-static thread_world *world_new(int n, const weft_env *env) {
+/* Before any rank begins. */
+static bool windows_init(thread_world *w, size_t data_bytes) {
+    size_t n = (size_t)w->n;
+    int numbers[MOST_THREADS];
+    for (int i = 0; i < w->n; i++) numbers[i] = i;
+    w->piece_bytes = window_piece_bytes(w->n, data_bytes);
+    w->pieces = mem_new_array(&w->env, n, w->piece_bytes);
+    if (!w->pieces) return false;
+    for (int i = 0; i < w->n; i++) {
+        window *one = window_new(&w->env, w->n, numbers, w->n, i, data_bytes);
+        if (!one) return false;
+        for (size_t k = 0; k < n; k++) one->pieces[k] = w->pieces + k * w->piece_bytes;
+        window_clean(one);
+        w->ranks[i].t.window = one;
+        w->ranks[i].t.nap_seconds = 50e-6; /* the bell wakes it, messages do not */
+    }
+    return true;
+}
+
+static thread_world *world_new(int n, int64_t window_bytes, const weft_env *env) {
     pthread_condattr_t monotonic;
     thread_world *w = mem_new(env, sizeof *w);
     if (!w || pthread_condattr_init(&monotonic)) {
@@ -233,6 +256,8 @@ static thread_world *world_new(int n, const weft_env *env) {
                 pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0;
     for (int i = 0; w->ranks && i < n; i++) good = rank_init(w, i, &monotonic) && good;
     pthread_condattr_destroy(&monotonic);
+    if (good && window_bytes > 0 && window_is_enough(n, (size_t)window_bytes))
+        good = windows_init(w, (size_t)window_bytes);
     if (good) return w;
     world_free(w);
     return NULL;
@@ -240,9 +265,10 @@ static thread_world *world_new(int n, const weft_env *env) {
 
 weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms,
                               weft_error *error) {
-    if (!comms || world < 1 || world > 256)
-        return error_set(error, WEFT_ARGUMENT, "weft_comm_threads: %d ranks; 1 to 256 can be threads", world);
-    thread_world *w = world_new(world, options ? options->env : NULL);
+    if (!comms || world < 1 || world > MOST_THREADS)
+        return error_set(error, WEFT_ARGUMENT, "weft_comm_threads: %d ranks; 1 to %d can be threads", world,
+                         MOST_THREADS);
+    thread_world *w = world_new(world, options ? options->window_bytes : 0, options ? options->env : NULL);
     if (!w) return error_memory(error, "a world of threads");
     weft_status status = WEFT_OK;
     weft_error first = {0}; /* kept: freeing the rest must not replace it */

@@ -32,20 +32,21 @@ static weft_status failed(const engine *e, weft_error *error) {
     return e->failure.status;
 }
 
-static void fill_op(engine *e, engine_group *g, const weft_collective *c) {
+static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine_group *founded) {
     lane_op *op = &e->queue[e->issued % QUEUE];
-    *op = (lane_op){.c = *c, .group = g, .started_ns = engine_now()};
+    *op = (lane_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
     snprintf(op->program, sizeof op->program, "%s", c->program ? c->program : "");
     snprintf(op->name, sizeof op->name, "%s", c->name ? c->name : "");
     op->c.program = op->program;
     op->c.name = op->name;
     op->sequence = ++g->sequence;
     op->facts = facts_of(op);
+    shared_plan(e, op);
     e->issued++;
 }
 
-static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
-                                weft_error *error) {
+static weft_status start_op(weft_comm *comm, const weft_collective *c, engine_group *founded,
+                            uint64_t *ticket, weft_error *error) {
     engine *e = engine_of(comm);
     uint64_t since = engine_now(), at = 0;
     weft_status status = WEFT_OK;
@@ -60,12 +61,17 @@ static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint6
     }
     if (!status && e->failure.status) status = failed(e, error);
     if (!status) {
-        fill_op(e, ((engine_handle *)comm)->group, c);
+        fill_op(e, ((engine_handle *)comm)->group, c, founded);
         *ticket = e->issued;
         pthread_cond_broadcast(&e->changed);
     }
     pthread_mutex_unlock(&e->lock);
     return status;
+}
+
+static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
+                                weft_error *error) {
+    return start_op(comm, c, NULL, ticket, error);
 }
 
 static weft_status engine_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error) {
@@ -152,8 +158,11 @@ static engine_group *group_new(engine *e, const int *ranks, int n) {
         group_free(e, g);
         return NULL;
     }
+    const window *w = e->t->window;
+    g->is_local = w != NULL;
     for (int i = 0; i < n; i++) {
         g->ranks[i] = ranks[i];
+        g->is_local = g->is_local && w->place_of[ranks[i]] >= 0;
         if (ranks[i] == e->t->rank) g->own = i;
     }
     return g;
@@ -189,8 +198,10 @@ static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, w
     g->next = e->groups;
     e->groups = g;
     pthread_mutex_unlock(&e->lock);
-    weft_status status =
-        weft_comm_run(comm, &(weft_collective){.kind = WEFT_BARRIER, .count = hash, .name = list}, error);
+    uint64_t ticket = 0;
+    weft_collective barrier = {.kind = WEFT_BARRIER, .count = hash, .name = list};
+    weft_status status = start_op(comm, &barrier, g, &ticket, error);
+    if (!status) status = engine_wait(comm, ticket, error);
     if (!status && g->own >= 0 && !(*group = handle_new(e, g, error))) status = WEFT_MEMORY;
     return status;
 }
@@ -207,6 +218,8 @@ static void engine_release(engine *e) {
     mem_free(&e->env, e->peers, w * sizeof *e->peers);
     mem_free(&e->env, e->work, w * sizeof *e->work);
     mem_free(&e->env, e->dest, w * sizeof *e->dest);
+    mem_free(&e->env, e->from, w * sizeof *e->from);
+    mem_free(&e->env, e->window_since, w * sizeof *e->window_since);
     e->t->calls->free(e->t);
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->lock);

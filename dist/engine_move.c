@@ -12,6 +12,7 @@ typedef struct mover {
     const engine_group *g;
     range *work, *dest;
     cut cut;
+    int dealer;         /* of this round, -1: none */
     bool has_wire;      /* f32 that travels as bf16 */
     size_t width;       /* bytes an element on the wire */
     char *slots, *send; /* contributions of others; what is converted before it is sent (with a wire type) */
@@ -78,15 +79,16 @@ static weft_status contribute(mover *m, size_t round, weft_error *error) {
     }
     if (!status) status = engine_until(m->e, m->op, transfers_done, error);
     if (status) return status;
-    ordered_sum sum = {m->c->dtype, m->has_wire ? WEFT_BF16 : m->c->dtype, m->g->n, own, m->slots, slot};
+    for (int r = 0; r < m->g->n; r++) m->e->from[r] = m->slots + (size_t)r * slot * m->width;
+    ordered_sum sum = {m->c->dtype, m->has_wire ? WEFT_BF16 : m->c->dtype, m->g->n, own, m->e->from};
     ordered_add(&sum, place(m, m->work[own].begin), slot);
     return WEFT_OK;
 }
 
-/* ---- phase 0 of a relayed broadcast: the root deals a slice to each ---- */
+/* ---- phase 0 of a relayed round: its dealer gives a slice to each ---- */
 
 static weft_status deal(mover *m, size_t round, weft_error *error) {
-    int own = m->g->own, root = m->c->root, tag = tag_of(m, round, 0);
+    int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
     weft_status status = WEFT_OK;
     if (own != root) status = get(m, root, tag, place(m, m->work[own].begin), length(m->work[own]), error);
     for (int i = 1; !status && own == root && i < m->g->n; i++) {
@@ -105,7 +107,7 @@ static weft_status receive_results(mover *m, int tag, weft_error *error) {
     for (int i = 1; !status && i < m->g->n; i++) {
         int from = other(m, m->g->n - i);
         range r = range_common(m->work[from], m->dest[m->g->own]);
-        if (m->cut.is_relayed && m->g->own == m->c->root) r.end = r.begin;
+        if (m->g->own == m->dealer) r.end = r.begin;
         status =
             get(m, from, tag, m->has_wire ? m->slots + got * m->width : place(m, r.begin), length(r), error);
         got += length(r);
@@ -126,11 +128,15 @@ static weft_status distribute(mover *m, size_t round, weft_error *error) {
     int tag = tag_of(m, round, 1);
     range own = m->work[m->g->own];
     weft_status status = receive_results(m, tag, error);
-    if (m->has_wire) bf16_from_f32((uint16_t *)m->send, (float *)place(m, own.begin), length(own));
+    bool is_narrow = !m->has_wire;
     for (int i = 1; !status && i < m->g->n; i++) {
         int to = other(m, i);
         range r = range_common(own, m->dest[to]);
-        if (m->cut.is_relayed && to == m->c->root) r.end = r.begin;
+        if (to == m->dealer) r.end = r.begin;
+        if (!is_narrow && length(r)) {
+            bf16_from_f32((uint16_t *)m->send, (float *)place(m, own.begin), length(own));
+            is_narrow = true;
+        }
         status = put(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), length(r), error);
     }
     if (!status) status = engine_until(m->e, m->op, transfers_done, error);
@@ -142,7 +148,8 @@ weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
     if (c->kind == WEFT_BARRIER || op->group->n == 1) return WEFT_OK;
     mover m = {.e = e, .op = op, .c = c, .g = op->group, .work = e->work, .dest = e->dest};
-    m.cut = cut_of(c, m.g->n);
+    cut_room room = cut_room_of_messages(c, m.g->n);
+    m.cut = cut_of(c, m.g->n, &room);
     m.has_wire = c->wire == WEFT_BF16;
     m.width = m.has_wire ? sizeof(uint16_t) : dtype_bytes(c->dtype);
     m.slots = c->scratch;
@@ -150,9 +157,9 @@ weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
                         : NULL;
     weft_status status = WEFT_OK;
     for (size_t round = 0; !status && round < m.cut.rounds; round++) {
-        cut_round(&m.cut, round, m.work, m.dest);
+        m.dealer = cut_round(&m.cut, round, m.work, m.dest);
         if (collective_is_sum(c->kind)) status = contribute(&m, round, error);
-        if (!status && m.cut.is_relayed) status = deal(&m, round, error);
+        if (!status && m.dealer >= 0) status = deal(&m, round, error);
         if (!status) status = distribute(&m, round, error);
     }
     return status;

@@ -38,6 +38,7 @@ facts facts_of(const lane_op *op) {
     f.dtype = (int32_t)c->dtype;
     f.wire = (int32_t)c->wire;
     f.root = c->kind == WEFT_REDUCE || c->kind == WEFT_BROADCAST ? c->root : 0;
+    f.unordered = c->unordered;
     return f;
 }
 
@@ -86,7 +87,8 @@ static bool facts_differ(pair *d, const facts *a, const facts *b) {
            numbers_differ(d, "hash of the ranks' counts", a->counts_hash, b->counts_hash) ||
            numbers_differ(d, "element type", (uint64_t)a->dtype, (uint64_t)b->dtype) ||
            numbers_differ(d, "type on the wire", (uint64_t)a->wire, (uint64_t)b->wire) ||
-           numbers_differ(d, "root", (uint64_t)a->root, (uint64_t)b->root);
+           numbers_differ(d, "root", (uint64_t)a->root, (uint64_t)b->root) ||
+           numbers_differ(d, "order of the sum (1: any)", (uint64_t)a->unordered, (uint64_t)b->unordered);
 }
 
 static weft_status fail_differ(engine *e, const lane_op *op, int from, const facts *theirs, const pair *d,
@@ -99,7 +101,7 @@ static weft_status fail_differ(engine *e, const lane_op *op, int from, const fac
         title_of(theirs).text, d->what, d->mine, e->t->rank, d->theirs, from);
 }
 
-static const arrival *arrival_of(const lane_op *op, int member) {
+const arrival *watch_arrival(const lane_op *op, int member) {
     const arrival *a = &op->group->arrivals[member * ARRIVALS + (int)(op->sequence % ARRIVALS)];
     return a->sequence == op->sequence ? a : NULL;
 }
@@ -109,7 +111,7 @@ weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft
     *are_all_here = op->told == g->n;
     for (int i = 0; i < g->n; i++) {
         if (i == g->own) continue;
-        const arrival *a = arrival_of(op, i);
+        const arrival *a = watch_arrival(op, i);
         pair d;
         if (a && facts_differ(&d, &op->facts, &a->facts))
             return fail_differ(e, op, g->ranks[i], &a->facts, &d, error);
@@ -123,7 +125,7 @@ weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft
 static void tell_peer(const engine *e, const lane_op *op, int member, text *t) {
     const peer *p = &e->peers[op->group->ranks[member]];
     text_add(t, "; rank %d ", op->group->ranks[member]);
-    if (arrival_of(op, member))
+    if (watch_arrival(op, member))
         text_add(t, "has entered");
     else if (p->has_entered)
         text_add(t, "HAS NOT ENTERED, last entered %s #%llu%s%s%s", p->last_kind,
@@ -138,18 +140,34 @@ static void tell_peer(const engine *e, const lane_op *op, int member, text *t) {
         text_add(t, ", never heard");
 }
 
+void watch_finished(engine *e, const lane_op *op) {
+    e->past[e->n_past++ % PAST] = (past){op->facts, engine_now()};
+}
+
+/* Newest first: what this rank has done tells which step of which run it is in. */
+static void tell_past(const engine *e, text *t) {
+    uint64_t n = e->n_past < PAST ? e->n_past : PAST;
+    for (uint64_t i = 1; i <= n; i++) {
+        const past *p = &e->past[(e->n_past - i) % PAST];
+        text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ", title_of(&p->facts).text);
+        if (p->facts.run) text_add(t, " of run %llu", (unsigned long long)p->facts.run);
+        text_add(t, " %.1f s ago", (double)(engine_now() - p->finished_ns) * 1e-9);
+    }
+}
+
 weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_error *error) {
-    enum { TOLD = 6 };
+    enum { TOLD = 4 };
     text t = {0};
     int missing = 0, told = 0;
     for (int pass = 0; pass < 2; pass++) /* those who have not entered come first */
         for (int i = 0; i < op->group->n; i++) {
-            bool is_missing = i != op->group->own && !arrival_of(op, i);
+            bool is_missing = i != op->group->own && !watch_arrival(op, i);
             missing += pass == 0 && is_missing;
             if (i == op->group->own || is_missing == (pass == 1) || ++told > TOLD) continue;
             tell_peer(e, op, i, &t);
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
+    tell_past(e, &t);
     weft_status status = error_set(error, WEFT_PEER,
                                    "%s of %s on rank %d: not finished after %.1f s, %d of %d ranks missing%s",
                                    title_of(&op->facts).text, op->group->name, e->t->rank, seconds, missing,
@@ -160,6 +178,20 @@ weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_err
 
 /* ---- sending ---- */
 
+/* To a rank of this machine through the window. */
+static bool control_put(engine *e, int to, const control *m) {
+    window *w = e->t->window;
+    if (w && w->place_of[to] >= 0) return window_send(w, w->place_of[to], m);
+    return e->t->calls->control_send(e->t, to, m);
+}
+
+static bool control_get(engine *e, control *m) {
+    window *w = e->t->window;
+    if (w && window_receive(w, m)) return true;
+    bool are_all_local = w && w->n == w->world;
+    return !are_all_local && e->t->calls->control_receive(e->t, m);
+}
+
 static void tell_entered(engine *e, lane_op *op) {
     control m;
     memset(&m, 0, sizeof m);
@@ -168,9 +200,9 @@ static void tell_entered(engine *e, lane_op *op) {
     m.group = op->group->id;
     m.sequence = op->sequence;
     m.facts = op->facts;
+    m.window_at = op->window_at;
     for (; op->told < op->group->n; op->told++)
-        if (op->told != op->group->own && !e->t->calls->control_send(e->t, op->group->ranks[op->told], &m))
-            return;
+        if (op->told != op->group->own && !control_put(e, op->group->ranks[op->told], &m)) return;
 }
 
 /* The active collective and those behind it, in order, so that a member never gets a later one first. */
@@ -201,7 +233,7 @@ static void beat(engine *e) {
     copy_text(m.text, e->place, sizeof m.text);
     pthread_mutex_unlock(&e->lock);
     for (; e->beat_to < e->t->world; e->beat_to++)
-        if (e->beat_to != e->t->rank && !e->t->calls->control_send(e->t, e->beat_to, &m)) return;
+        if (e->beat_to != e->t->rank && !control_put(e, e->beat_to, &m)) return;
 }
 
 void watch_tell_failure(engine *e, const char *reason) {
@@ -212,8 +244,7 @@ void watch_tell_failure(engine *e, const char *reason) {
     copy_text(m.text, reason, sizeof m.text);
     /* As good as it goes: a peer that takes no messages will find out by its deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
-        while (i != e->t->rank && !e->t->calls->control_send(e->t, i, &m) && tries++ < 100)
-            e->t->calls->nap(e->t, 1e-3);
+        while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
 }
 
 /* ---- reading ---- */
@@ -235,14 +266,15 @@ static void note_entered(engine *e, const control *m) {
     copy_text(p->last_kind, weft_collective_name((weft_collective_kind)m->facts.kind), sizeof p->last_kind);
     for (int i = 0; g && i < g->n; i++)
         if (g->ranks[i] == m->from)
-            g->arrivals[i * ARRIVALS + (int)(m->sequence % ARRIVALS)] = (arrival){m->sequence, m->facts};
+            g->arrivals[i * ARRIVALS + (int)(m->sequence % ARRIVALS)] =
+                (arrival){m->sequence, m->window_at, m->facts};
 }
 
 void watch_pump(engine *e) {
     tell_started(e);
     beat(e);
     control m;
-    while (e->t->calls->control_receive(e->t, &m)) {
+    while (control_get(e, &m)) {
         if (m.from < 0 || m.from >= e->t->world) continue;
         peer *p = &e->peers[m.from];
         p->heard_ns = engine_now();

@@ -50,6 +50,17 @@ static void add_f64(double *out, const double *a, const double *b, size_t count)
     for (size_t i = 0; i < count; i++) out[i] = a[i] + b[i];
 }
 
+void bf16_add(uint16_t *into, const uint16_t *from, size_t count) {
+    float a[BLOCK], b[BLOCK];
+    for (size_t at = 0; at < count; at += BLOCK) {
+        size_t n = count - at < BLOCK ? count - at : BLOCK;
+        f32_from_bf16(a, into + at, n);
+        f32_from_bf16(b, from + at, n);
+        add_f32(a, a, b, n);
+        bf16_from_f32(into + at, a, n);
+    }
+}
+
 typedef struct partial {
     const void *at;
     uint32_t leaves;
@@ -66,17 +77,16 @@ typedef struct adder {
 /* Leaf r, elements [at, at + n), as what is added: where it lies, or widened into this stack place's room. */
 static const void *leaf(adder *a, int r, const char *into, size_t at, size_t n) {
     const ordered_sum *s = a->s;
-    size_t element = (size_t)r * s->slot + at;
     float *room = (float *)a->room[a->top];
     bool is_own = r == s->own;
-    if (a->is_f64) return is_own ? (const double *)into + at : (const double *)s->slots + element;
+    if (a->is_f64) return is_own ? (const double *)into + at : (const double *)s->from[r] + at;
     if (s->dtype == WEFT_F32 && s->wire != WEFT_BF16)
-        return is_own ? (const float *)into + at : (const float *)s->slots + element;
+        return is_own ? (const float *)into + at : (const float *)s->from[r] + at;
     if (is_own &&
         s->dtype == WEFT_F32) { /* rounded as if it had travelled: any rank may be the one who adds */
         round_to_bf16(room, (const float *)into + at, n);
     } else {
-        f32_from_bf16(room, is_own ? (const uint16_t *)into + at : (const uint16_t *)s->slots + element, n);
+        f32_from_bf16(room, is_own ? (const uint16_t *)into + at : (const uint16_t *)s->from[r] + at, n);
     }
     return room;
 }

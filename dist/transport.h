@@ -1,9 +1,11 @@
 /* transport.h - what the engine needs from a way to move bytes between ranks: threads and MPI are two; another is a
- * file with these functions. All calls of one transport come from one thread, the engine's. None of them waits.
+ * file with these functions. All calls of one transport come from one thread, the engine's. None of them waits, but
+ * for open, group and close. Ranks that share a window (window.h) bring their control messages and most data there.
  */
 #ifndef WEFT_DIST_TRANSPORT_H
 #define WEFT_DIST_TRANSPORT_H
 
+#include "dist/collective.h"
 #include "graph/error.h"
 #include "weft/comm.h"
 
@@ -13,6 +15,7 @@ enum { NAME_BYTES = 40, PLACE_BYTES = 64, REASON_BYTES = 320 };
 typedef struct facts {
     uint64_t run, order, elements, counts_hash;
     int32_t kind, dtype, wire, root;
+    int32_t unordered, padding;
     char program[NAME_BYTES], name[NAME_BYTES];
 } facts;
 
@@ -26,12 +29,23 @@ typedef enum control_kind {
 typedef struct control {
     int32_t kind, from; /* rank in the world */
     uint32_t group, padding;
-    uint64_t sequence; /* of the group's collectives */
-    facts facts;       /* ENTER: of that collective; BEAT: of the last one entered */
+    uint64_t sequence;  /* of the group's collectives */
+    uint64_t window_at; /* ENTER: rounds the sender's window has seen before it */
+    facts facts;        /* ENTER: of that collective; BEAT: of the last one entered */
     char text[REASON_BYTES];
 } control;
 
 typedef struct transport transport;
+typedef struct window window;
+typedef struct unordered_sum {
+    weft_collective_kind kind; /* all_reduce, reduce, reduce_scatter */
+    weft_dtype dtype;
+    void *buffer;
+    size_t count;
+    const range *counts; /* [n]: of their lengths, for reduce_scatter */
+    int n, root;
+} unordered_sum;
+
 typedef struct transport_calls {
     const char *kind;
     /* Joins the world: fills rank, world, local_rank, local_world, nap_seconds. May wait for the other ranks. */
@@ -41,6 +55,12 @@ typedef struct transport_calls {
     weft_status (*send)(transport *t, int to, int tag, const void *from, size_t bytes, weft_error *error);
     weft_status (*receive)(transport *t, int from, int tag, void *into, size_t bytes, weft_error *error);
     weft_status (*progress)(transport *t, bool *is_done, weft_error *error);
+    /* Sums of the library's own, in no certain order; NULL: there are none. `group` is called by its members when
+     * all have met, and may wait for them (the world is group 0, and needs no call). `sum` starts one in place, on at
+     * most INT32_MAX elements; with counts (a reduce_scatter) the result lies at the buffer's begin; `progress`
+     * tells when it is done. */
+    weft_status (*group)(transport *t, uint32_t id, const int *ranks, int n, weft_error *error);
+    weft_status (*sum)(transport *t, uint32_t group, const unordered_sum *sum, weft_error *error);
     /* Copies the message; false: no room now, try again. */
     bool (*control_send)(transport *t, int to, const control *message);
     bool (*control_receive)(transport *t, control *message);
@@ -58,6 +78,7 @@ struct transport {
     const transport_calls *calls;
     int rank, world, local_rank, local_world;
     double nap_seconds;
+    window *window; /* shared with the ranks of this machine, the transport's; NULL: none */
 };
 
 /* A communicator on a transport, which it frees (also on failure). */

@@ -4,7 +4,8 @@
  *     comm_ranks differ       rank 1 starts another kind; every rank prints its error, then aborts
  *     comm_ranks missing      rank 1 stays away; likewise
  *     comm_ranks stopped      rank 1 stops itself (SIGSTOP): not even its communication thread answers
- *     comm_ranks time         how long an all_reduce takes: 25 MB, as bf16, 1 KB
+ *     comm_ranks time         how long collectives take, by kind and size
+ * A second argument is the size of the window in bytes (-1: none, so all goes by messages).
  */
 #include "support/comm_check.h"
 #include "support/test.h"
@@ -25,18 +26,14 @@ static int tell(const weft_comm *c, const char *text) {
 }
 
 static int all(weft_comm *c) {
-    static const size_t counts[] = {0, 1, 7, 1001, 300000, (2 << 20) + 321};
+    static const size_t counts[] = {0, 1, 7, 1001, 100000, (2 << 20) + 321};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         const char *wrong = comm_check_all(c, counts[i], 1 + i);
         if (!wrong) wrong = comm_check_cuts(c, counts[i], 20 + i);
         if (wrong) return tell(c, wrong);
     }
-    int ranks[] = {c->world - 1, 0};
-    weft_comm *pair = NULL;
-    weft_error error = {0};
-    if (c->world > 2 && weft_comm_group(c, ranks, 2, &pair, &error)) return tell(c, error.text);
-    const char *wrong = pair ? comm_check_all(pair, 5000, 3) : NULL;
-    weft_comm_free(pair);
+    const char *wrong = comm_check_unordered(c, 70001, 30);
+    if (!wrong) wrong = comm_check_groups(c, 5000, 40);
     if (wrong) return tell(c, wrong);
     tell(c, "all is well");
     return 0;
@@ -73,16 +70,60 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int measure_one(weft_comm *c, const char *what, weft_collective a, int runs) {
-    double best = 1e9;
-    weft_error error = {0};
-    for (int i = 0; i < runs; i++) {
-        double begin = now();
-        if (weft_comm_run(c, &a, &error)) return tell(c, error.text);
-        if (now() - begin < best) best = now() - begin;
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Work for `seconds`: what a training step does between two collectives. */
+static void compute(double seconds) {
+    double until = now() + seconds;
+    while (now() < until) {
     }
-    if (c->rank == 0) printf("all_reduce %s: %.3f ms\n", what, best * 1e3);
-    return 0;
+}
+
+/* start, compute, wait: prints what this takes beyond the computing. */
+static int measure_one(weft_comm *c, const char *what, weft_collective a, int runs, double busy) {
+    enum { MOST = 2000 };
+    double *took = test_memory(MOST * sizeof *took), sum = 0;
+    weft_error error = {0};
+    weft_status status = WEFT_OK;
+    runs = runs < MOST ? runs : MOST;
+    for (int i = 0; i < runs && !status; i++) {
+        uint64_t ticket;
+        double begin = now();
+        status = weft_comm_start(c, &a, &ticket, &error);
+        if (busy > 0) compute(busy);
+        if (!status) status = weft_comm_wait(c, ticket, &error);
+        took[i] = now() - begin - busy;
+        sum += took[i];
+    }
+    qsort(took, (size_t)runs, sizeof *took, by_size);
+    if (c->rank == 0 && !status)
+        printf("%-36s best %9.1f  median %9.1f  mean %9.1f us\n", what, took[0] * 1e6, took[runs / 2] * 1e6,
+               sum / runs * 1e6);
+    free(took);
+    return status ? tell(c, error.text) : 0;
+}
+
+static int measure_kind(weft_comm *c, weft_collective a, const char *how) {
+    static const struct {
+        size_t elements;
+        const char *text;
+        int runs;
+    } sizes[] = {{64, "256 B", 2000},
+                 {16384, "64 KB", 1000},
+                 {250000, "1 MB", 200},
+                 {1000000, "4 MB", 60},
+                 {6250000, "25 MB", 20}};
+    int code = 0;
+    for (size_t i = 0; !code && i < sizeof sizes / sizeof *sizes; i++) {
+        char what[100];
+        a.count = sizes[i].elements;
+        snprintf(what, sizeof what, "%s %s%s", weft_collective_name(a.kind), sizes[i].text, how);
+        code = measure_one(c, what, a, sizes[i].runs, 0);
+    }
+    return code;
 }
 
 static int measure(weft_comm *c) {
@@ -90,12 +131,25 @@ static int measure(weft_comm *c) {
     size_t room = 12 << 20;
     weft_collective a = {WEFT_ALL_REDUCE, .buffer = test_memory(N * sizeof(float)), .count = N,
                          .scratch = test_memory(room), .scratch_bytes = room};
-    int code = measure_one(c, "25 MB", a, 11);
+    int code = measure_kind(c, a, "");
     a.wire = WEFT_BF16;
-    if (!code) code = measure_one(c, "25 MB as bf16", a, 11);
+    if (!code) code = measure_kind(c, a, " as bf16");
     a.wire = WEFT_F32;
-    a.count = 256;
-    if (!code) code = measure_one(c, "1 KB", a, 201);
+    a.unordered = true;
+    if (!code) code = measure_kind(c, a, ", any order");
+    a.kind = WEFT_REDUCE_SCATTER;
+    if (!code) code = measure_kind(c, a, ", any order");
+    a.unordered = false;
+    if (!code) code = measure_kind(c, a, "");
+    a.kind = WEFT_ALL_GATHER;
+    if (!code) code = measure_kind(c, a, "");
+    a.kind = WEFT_BROADCAST;
+    if (!code) code = measure_kind(c, a, "");
+    a.kind = WEFT_ALL_REDUCE;
+    a.count = 64;
+    if (!code) code = measure_one(c, "all_reduce 256 B, 0.5 ms of work", a, 1000, 5e-4);
+    a.count = 250000;
+    if (!code) code = measure_one(c, "all_reduce 1 MB, 2 ms of work", a, 300, 2e-3);
     free(a.buffer);
     free(a.scratch);
     return code;
@@ -106,7 +160,8 @@ int main(int argc, char **argv) {
     weft_launch launch;
     weft_error error = {0};
     weft_comm_options options = {.deadline_seconds =
-                                     strcmp(mode, "missing") && strcmp(mode, "stopped") ? 60 : 3};
+                                     strcmp(mode, "missing") && strcmp(mode, "stopped") ? 60 : 2};
+    options.window_bytes = argc > 2 ? strtoll(argv[2], NULL, 10) : 0;
     weft_status status = weft_launch_read("auto", environ, &launch, &error);
     weft_comm *c = status ? NULL : weft_comm_mpi(launch.world > 1 ? &launch : NULL, &options, &error);
     if (!c) {

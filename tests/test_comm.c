@@ -1,6 +1,7 @@
 /* test_comm.c - communicators: every collective against a plain sum, to the bit, for worlds of 1 to 8 threads; the
  * cut does not matter; groups; ranks that differ, stall or give up end in an error that names them, not in a hang;
  * what launchers tell. */
+#include "dist/collective.h"
 #include "support/comm_check.h"
 #include "support/test.h"
 
@@ -30,11 +31,12 @@ static void *rank_main(void *context) {
     return NULL;
 }
 
-static void world_run(int world, double deadline, size_t count, void (*body)(rank_run *r),
-                      rank_run ranks[MOST]) {
+/* window: bytes of shared memory a rank, 0: none, all goes by messages. */
+static void window_run(int world, int64_t window, double deadline, size_t count, void (*body)(rank_run *r),
+                       rank_run ranks[MOST]) {
     weft_comm *comms[MOST] = {0};
     weft_error error = {0};
-    weft_comm_options options = {.deadline_seconds = deadline};
+    weft_comm_options options = {.deadline_seconds = deadline, .window_bytes = window};
     if (world == 1)
         comms[0] = weft_comm_self(NULL, &error);
     else
@@ -48,6 +50,11 @@ static void world_run(int world, double deadline, size_t count, void (*body)(ran
         NEED(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]) == 0);
     }
     for (int i = 0; i < world; i++) pthread_join(ranks[i].thread, NULL);
+}
+
+static void world_run(int world, double deadline, size_t count, void (*body)(rank_run *r),
+                      rank_run ranks[MOST]) {
+    window_run(world, 0, deadline, count, body, ranks);
 }
 
 static void keep(rank_run *r, const char *text) {
@@ -74,6 +81,32 @@ TEST(every_collective_gives_the_bits_of_a_plain_sum_on_every_rank) {
             world_run(worlds[w], 60, counts[c], all_kinds, ranks);
             for (int i = 0; i < worlds[w]; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
         }
+}
+
+/* Slots of a few hundred bytes, so that each is used again and again. */
+TEST(through_a_window_the_bits_are_the_same) {
+    static const int worlds[] = {2, 3, 4, 8};
+    static const size_t counts[] = {0, 1, 7, 1001, 20000};
+    rank_run ranks[MOST];
+    for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+            window_run(worlds[w], 8192, 60, counts[c], all_kinds, ranks);
+            for (int i = 0; i < worlds[w]; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+        }
+    window_run(3, 1 << 20, 60, 600000, all_kinds, ranks);
+    for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+}
+
+static void any_order(rank_run *r) {
+    keep(r, comm_check_unordered(r->comm, r->count, 3));
+}
+
+TEST(sums_in_any_order_are_sums) {
+    rank_run ranks[MOST];
+    for (int world = 1; world <= 4; world++) {
+        window_run(world, world % 2 * 4096, 60, 3001, any_order, ranks);
+        for (int i = 0; i < world; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+    }
 }
 
 /* More than one round: a sum's is 2 Mi elements. */
@@ -130,6 +163,61 @@ TEST(f64_and_bf16_buffers_are_summed_too) {
     for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
 }
 
+/* ---- what travels ---- */
+
+static size_t length(range r) {
+    return r.end - r.begin;
+}
+
+/* Elements that each rank gets and sends by messages, the dealing of relayed rounds included. */
+static void count_traffic(const weft_collective *c, int world, size_t *received, size_t *sent) {
+    range work[MOST], dest[MOST];
+    cut_room room = cut_room_of_messages(c, world);
+    cut k = cut_of(c, world, &room);
+    for (int r = 0; r < world; r++) received[r] = sent[r] = 0;
+    for (size_t round = 0; round < k.rounds; round++) {
+        int dealer = cut_round(&k, round, work, dest);
+        for (int to = 0; to < world; to++) {
+            for (int from = 0; from < world; from++) {
+                if (from == to) continue;
+                size_t n = to == dealer ? 0 : length(range_common(work[from], dest[to]));
+                if (c->kind == WEFT_REDUCE_SCATTER || from == dealer) n += length(work[to]);
+                received[to] += n;
+                sent[from] += n;
+            }
+        }
+    }
+}
+
+/* Random counts, half of them zero. */
+TEST(a_rank_gets_what_it_needs_once_and_without_a_share_nothing) {
+    test_random random = {41};
+    size_t counts[MOST], received[MOST], sent[MOST];
+    for (int i = 0; i < 2000; i++) {
+        int world = 2 + (int)(random_bits(&random) % (MOST - 1));
+        weft_collective c = {WEFT_ALL_GATHER, .counts = counts};
+        size_t most = 0;
+        for (int r = 0; r < world; r++) {
+            counts[r] = random_bits(&random) % 2 ? random_bits(&random) % 300000 : 0;
+            c.count += counts[r];
+            if (counts[r] > most) most = counts[r];
+        }
+        count_traffic(&c, world, received, sent);
+        for (int r = 0; r < world; r++)
+            CHECK_SAYS(received[r] == c.count - counts[r], "all_gather %d, rank %d of %d: %zu of %zu", i, r,
+                       world, received[r], c.count);
+        for (int r = 0; r < world; r++) /* slices below 4096 elements are not passed on */
+            CHECK_SAYS(sent[r] <= 2 * c.count + (size_t)(world * world) * 4096,
+                       "all_gather %d: rank %d of %d sends %zu of %zu", i, r, world, sent[r], c.count);
+        bool is_balanced = most / 2 <= c.count / (size_t)world;
+        c.kind = WEFT_REDUCE_SCATTER;
+        count_traffic(&c, world, received, sent);
+        for (int r = 0; r < world; r++) /* else ranks without a share help to add */
+            CHECK_SAYS(!is_balanced || received[r] == counts[r] * (size_t)(world - 1),
+                       "reduce_scatter %d, rank %d of %d: %zu for %zu", i, r, world, received[r], counts[r]);
+    }
+}
+
 /* ---- groups ---- */
 
 static void in_groups(rank_run *r) {
@@ -151,8 +239,23 @@ static void in_groups(rank_run *r) {
 
 TEST(groups_share_the_lane_and_keep_their_own_ranks) {
     rank_run ranks[MOST];
-    world_run(3, 60, 0, in_groups, ranks);
-    for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+    for (int64_t window = 0; window <= 4096; window += 4096) {
+        window_run(3, window, 60, 0, in_groups, ranks);
+        for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+    }
+}
+
+static void all_in_groups(rank_run *r) {
+    keep(r, comm_check_groups(r->comm, r->count, 5));
+}
+
+TEST(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing) {
+    rank_run ranks[MOST];
+    for (int world = 1; world <= 4; world++)
+        for (int64_t window = 0; window <= 4096; window += 4096) {
+            window_run(world, window, 60, 701, all_in_groups, ranks);
+            for (int i = 0; i < world; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+        }
 }
 
 static void different_groups(rank_run *r) {
@@ -245,6 +348,9 @@ static void another_order(weft_collective *c) {
 static void sum_to_one(weft_collective *c) {
     c->kind = WEFT_REDUCE;
 }
+static void any_order_will_do(weft_collective *c) {
+    c->unordered = true;
+}
 
 TEST(ranks_that_differ_hear_the_first_difference_on_both_sides) {
     static const struct {
@@ -261,18 +367,20 @@ TEST(ranks_that_differ_hear_the_first_difference_on_both_sides) {
         {sum_to_one,
          "rank 0 is at all_reduce #17 (bucket generator.2), rank 1 at reduce #17 (bucket generator.2)",
          "reduce on rank 1, all_reduce on rank 0"},
+        {any_order_will_do, "the order of the sum (1: any): 0 on rank 0, 1 on rank 1",
+         "1 on rank 1, 0 on rank 0"},
     };
     rank_run ranks[MOST];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         change = cases[i].change;
-        world_run(2, 20, 0, differ, ranks);
+        window_run(2, i % 2 * 4096, 20, 0, differ, ranks);
         CHECK_HOLDS(ranks[0].text, cases[i].on_0);
         CHECK_HOLDS(ranks[1].text, cases[i].on_1);
     }
 }
 
 static weft_status barrier(rank_run *r, uint64_t order, const char *name, weft_error *error) {
-    return weft_comm_run(r->comm, &(weft_collective){.order = order, .name = name}, error);
+    return weft_comm_run(r->comm, &(weft_collective){.order = order, .name = name, .run = 5}, error);
 }
 
 static void one_stays_away(rank_run *r) {
@@ -291,13 +399,14 @@ static void one_stays_away(rank_run *r) {
 TEST(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes) {
     rank_run ranks[MOST];
     time_t begin = time(NULL);
-    world_run(3, 0.8, 0, one_stays_away, ranks);
+    window_run(3, 4096, 0.8, 0, one_stays_away, ranks);
     CHECK_SAYS(time(NULL) - begin < 10, "took %d s", (int)(time(NULL) - begin));
     for (int i = 0; i < 3; i += 2) {
         CHECK_HOLDS(ranks[i].text, "#17 (generator.2)");
         CHECK_HOLDS(
             ranks[i].text,
             "rank 1 HAS NOT ENTERED, last entered barrier #16 (generator.1), at \"data loader wait\"");
+        CHECK_HOLDS(ranks[i].text, "; finished here before: barrier #16 (generator.1) of run 5 ");
     }
     CHECK_TEXT(ranks[1].text, "");
 }
@@ -374,7 +483,8 @@ TEST(a_world_that_cannot_have_its_memory_fails_cleanly) {
         weft_error error = {0};
         atomic_store(&count.calls, 0);
         atomic_store(&count.fail, n);
-        weft_status status = weft_comm_threads(2, &(weft_comm_options){.env = &env}, comms, &error);
+        weft_status status =
+            weft_comm_threads(2, &(weft_comm_options){.env = &env, .window_bytes = 4096}, comms, &error);
         CHECK_SAYS(status == WEFT_OK ? n > atomic_load(&count.calls) : error.status == WEFT_MEMORY,
                    "allocation %ld: %s", n, error.text);
         for (int i = 0; i < 2; i++) weft_comm_free(comms[i]);
@@ -436,9 +546,12 @@ TEST(launchers_that_say_nonsense_are_refused) {
 
 SUITE("communicators",
       {T(every_collective_gives_the_bits_of_a_plain_sum_on_every_rank),
+       T(through_a_window_the_bits_are_the_same), T(sums_in_any_order_are_sums),
        T(buffers_longer_than_a_round_are_summed_alike),
        T(two_ranks_with_two_micro_batches_each_sum_to_the_bits_of_four),
        T(f64_and_bf16_buffers_are_summed_too), T(groups_share_the_lane_and_keep_their_own_ranks),
+       T(a_rank_gets_what_it_needs_once_and_without_a_share_nothing),
+       T(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing),
        T(ranks_that_name_different_groups_are_told),
        T(events_tell_when_each_collective_began_met_and_finished),
        T(ranks_that_differ_hear_the_first_difference_on_both_sides),

@@ -12,11 +12,11 @@ command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmp
 flags=()
 mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none)
 
-# ranks N MODE EXPECTED...: runs it; each text must be in what it prints.
+# ranks N MODE WINDOW EXPECTED...: runs it; each text must be in what it prints.
 ranks() {
-    local n=$1 mode=$2 output status want
-    shift 2
-    output=$(timeout 60 mpirun "${flags[@]}" -np "$n" "$program" "$mode" 2>&1)
+    local n=$1 mode=$2 window=$3 output status want
+    shift 3
+    output=$(timeout 60 mpirun "${flags[@]}" -np "$n" "$program" "$mode" "$window" 2>&1)
     status=$?
     if [[ $mode == all ]] && ((status)) || [[ $mode != all ]] && ((status == 0 || status == 124)); then
         echo "FAILED: $n ranks, $mode: exit $status"
@@ -35,11 +35,30 @@ timeout 60 "$program" all
 status=$?
 ((status == 77)) && { echo "skipped: built without MPI"; exit 77; }
 ((status)) && { echo "FAILED: alone: exit $status"; failures=1; }
-ranks 2 all "rank 0: all is well" "rank 1: all is well"
-ranks 3 all "rank 0: all is well" "rank 1: all is well" "rank 2: all is well"
-ranks 2 differ "the kind: all_reduce on rank 0, broadcast on rank 1" "the kind: broadcast on rank 1, all_reduce on rank 0"
+everyone=("rank 0: all is well" "rank 1: all is well")
+ranks 2 all 0 "${everyone[@]}"
+ranks 2 all -1 "${everyone[@]}" # no window: by messages, and by MPI's own sums
+ranks 3 all 8192 "${everyone[@]}" "rank 2: all is well"
+ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
+# These mostly wait, so all at once; each in a shell of its own, which ends with the number of its failures.
+(
+    ranks 2 differ 0 "the kind: all_reduce on rank 0, broadcast on rank 1" \
+        "the kind: broadcast on rank 1, all_reduce on rank 0"
+    exit $failures
+) & waiting=($!)
 # Rank 0 or rank 2 is the first to give up; its report ends the job, so only what that one rank says is certain.
-ranks 3 missing ': all_reduce #17 (missing) of world on rank ' ': not finished after 3.0 s, 1 of 3 ranks missing' \
-    'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1), at "data loader wait", heard '
-ranks 2 stopped 'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1)'
+(
+    ranks 3 missing 0 ': all_reduce #17 (missing) of world on rank ' \
+        ': not finished after 2.0 s, 1 of 3 ranks missing' \
+        'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1), at "data loader wait", heard ' \
+        '; finished here before: all_reduce #16 (generator.1) '
+    exit $failures
+) & waiting+=($!)
+(
+    ranks 2 stopped -1 'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1)'
+    exit $failures
+) & waiting+=($!)
+for shell in "${waiting[@]}"; do
+    wait "$shell" || failures=$((failures + 1))
+done
 exit $((failures > 0))

@@ -7,7 +7,7 @@
  * get WEFT_PEER and a text that names the first difference on both sides.
  * Sums: contributions are added by an aligned binary tree over ranks (for three: in order). The bits depend on
  * the contributions and their order alone: not on how a buffer is cut, who adds, or what else is under way;
- * every rank gets the same bits.
+ * every rank gets the same bits. `unordered` gives that up.
  * Errors are sticky: after one failed, every call gives that error. Nothing waits for ever: a collective that does
  * not finish within the deadline fails and its text tells which ranks have not entered it.
  * Threads: start, test, wait and place of one communicator (its groups included) are called by one thread at a
@@ -46,10 +46,13 @@ typedef struct weft_collective {
     weft_collective_kind kind;
     weft_dtype dtype; /* sums: f32, f64, bf16 (added in f32, rounded once); the others move any type */
     weft_dtype
-        wire;     /* of sums of f32: WEFT_BF16 halves what travels (contributions and the sum are rounded to
+        wire; /* of sums of f32: WEFT_BF16 halves what travels (contributions and the sum are rounded to
                          bf16, added in f32; with one rank nothing travels); else 0 */
-    void *buffer; /* count elements; the caller's, untouched by him from start to done */
-    size_t count; /* elements, 0 is fine; the same on all ranks */
+    /* Sums may be added in any order: on MPI by its own collectives, but where the ranks share a window, which is
+     * faster. Other bits, the same on every rank. Self and threads keep the order. */
+    bool unordered;
+    void *buffer;         /* count elements; the caller's, untouched by him from start to done */
+    size_t count;         /* elements, 0 is fine; the same on all ranks */
     const size_t *counts; /* one a rank, count in all; kept until done; NULL: the equal cut */
     int root;             /* rank in the group; for reduce and broadcast */
     void *scratch;        /* sums: weft_collective_scratch bytes, 64-byte aligned, used from start to done */
@@ -132,6 +135,9 @@ typedef struct weft_comm_options {
     const weft_env *env;
     double deadline_seconds; /* for each step of a collective (to meet, to move a piece); 0: 300 */
     double nap_seconds;      /* between two looks for progress; 0: 50 us on one machine, 500 us on several */
+    /* Memory that the ranks of one machine share, a rank: collectives among them go through it. 0: 8 MiB (threads:
+     * none); negative: none. The same on all ranks; taken once, at the start. */
+    int64_t window_bytes;
     /* Called on the communicator's thread after each collective. */
     void (*event)(void *context, const weft_comm_event *event);
     void *event_context;

@@ -95,14 +95,33 @@ static const char *check_reduce(rank_check *k, weft_dtype wire, int root) {
     return wrong;
 }
 
-/* This rank's range. shape 0: equal; 1: everyone twice the rank before, as far as it goes; 2: all to the last. */
+/* What rank r of a world gets of `count` elements, in one of these shapes. */
+enum { EQUAL, DOUBLING, ALL_TO_LAST, ALL_TO_FIRST, ALL_TO_MIDDLE, EVERY_OTHER, SHAPES };
+static size_t count_of(int shape, size_t count, int world, int r) {
+    size_t begin, end, others = ((size_t)world + 1) / 2;
+    weft_comm_range(count, world, r, &begin, &end);
+    switch (shape) {
+    case EQUAL:
+        return end - begin;
+    case DOUBLING:
+        return count / (size_t)world / 2 * (size_t)(r + 1);
+    case ALL_TO_FIRST:
+        return r == 0 ? count : 0;
+    case ALL_TO_MIDDLE:
+        return r == world / 2 ? count : 0;
+    case EVERY_OTHER:
+        return r % 2 ? 0 : count / others;
+    default:
+        return 0;
+    }
+}
+
+/* This rank's range; the last takes what is left. */
 static void cut_counts(rank_check *k, int shape, size_t *begin, size_t *end) {
     int world = k->comm->world;
     size_t left = k->count, at = 0;
     for (int r = 0; r < world; r++) {
-        size_t b, e;
-        weft_comm_range(k->count, world, r, &b, &e);
-        size_t n = shape == 0 ? e - b : shape == 1 ? k->count / (size_t)world / 2 * (size_t)(r + 1) : 0;
+        size_t n = count_of(shape, k->count, world, r);
         if (r == world - 1 || n > left) n = left;
         k->counts[r] = n;
         if (r == k->comm->rank) *begin = at, *end = at + n;
@@ -168,19 +187,90 @@ static void check_end(rank_check *k) {
 const char *comm_check_all(weft_comm *comm, size_t count, uint64_t seed) {
     rank_check k = check_begin(comm, count, seed);
     const char *wrong = NULL;
+    int shapes = count > 1 << 17 ? ALL_TO_FIRST : SHAPES; /* the plain sums of long ones take their time */
     for (int wire = 0; !wrong && wire < 2; wire++) {
         weft_dtype type = wire ? WEFT_BF16 : WEFT_F32;
         wrong = check_reduce(&k, type, -1);
         if (!wrong) wrong = check_reduce(&k, type, comm->world - 1);
-        for (int shape = 0; !wrong && shape < 3; shape++) wrong = check_scatter(&k, type, shape);
+        for (int shape = 0; !wrong && shape < shapes; shape++) wrong = check_scatter(&k, type, shape);
     }
-    for (int shape = 0; !wrong && shape < 3; shape++) wrong = check_gather(&k, shape);
+    for (int shape = 0; !wrong && shape < shapes; shape++) wrong = check_gather(&k, shape);
     if (!wrong) wrong = check_broadcast(&k, 0);
     if (!wrong) wrong = check_broadcast(&k, comm->world / 2);
     weft_collective barrier = {.kind = WEFT_BARRIER, .order = ++k.order};
     weft_error error = {0};
     if (!wrong && weft_comm_run(comm, &barrier, &error)) wrong = say(&k, "barrier", error.text);
     check_end(&k);
+    return wrong;
+}
+
+/* ---- sums in any order: of small whole numbers, so that every order gives the same bits ---- */
+
+static float whole(int rank, size_t i) {
+    return (float)((i * 7 + (size_t)rank * 3) % 16);
+}
+
+/* A collective whose result is elements [begin, end). */
+static const char *check_any_order(rank_check *k, weft_collective c, size_t begin, size_t end) {
+    weft_error error = {0};
+    c.unordered = true;
+    for (size_t i = 0; i < k->count; i++) k->buffer[i] = whole(k->comm->rank, i);
+    if (weft_comm_run(k->comm, &c, &error)) return say(k, weft_collective_name(c.kind), error.text);
+    for (size_t i = begin; i < end; i++) {
+        float want = 0;
+        for (int r = 0; r < k->comm->world; r++) want += whole(r, i);
+        if (k->buffer[i] != want) return say(k, weft_collective_name(c.kind), "a wrong sum, of any order");
+    }
+    return NULL;
+}
+
+const char *comm_check_unordered(weft_comm *comm, size_t count, uint64_t seed) {
+    rank_check k = check_begin(comm, count, seed);
+    const char *wrong = NULL;
+    for (int wire = 0; !wrong && wire < 2; wire++) {
+        weft_collective c = collective(&k, WEFT_ALL_REDUCE);
+        c.wire = wire ? WEFT_BF16 : WEFT_F32;
+        wrong = check_any_order(&k, c, 0, count);
+        c.kind = WEFT_REDUCE;
+        c.root = comm->world / 2;
+        c.order = ++k.order;
+        if (!wrong) wrong = check_any_order(&k, c, 0, c.root == comm->rank ? count : 0);
+        c.kind = WEFT_REDUCE_SCATTER;
+        c.counts = k.counts;
+        for (int shape = 0; !wrong && shape < SHAPES; shape++) {
+            size_t begin = 0, end = 0;
+            cut_counts(&k, shape, &begin, &end);
+            c.order = ++k.order;
+            wrong = check_any_order(&k, c, begin, end);
+        }
+    }
+    check_end(&k);
+    return wrong;
+}
+
+/* ---- groups ---- */
+
+/* All is done in each group by its members at once, the lane in between. */
+const char *comm_check_groups(weft_comm *comm, size_t count, uint64_t seed) {
+    enum { GROUPS = 4 };
+    int last = comm->world - 1;
+    int lists[GROUPS][3] = {{last, 0}, {1}, {2, 0, last}, {0, 1}};
+    int sizes[GROUPS] = {last > 0 ? 2 : 0, last > 0, last > 2 ? 3 : 0, last > 1 ? 2 : 1};
+    weft_comm *groups[GROUPS] = {0};
+    const char *wrong = NULL;
+    weft_error error = {0};
+    rank_check k = {.comm = comm, .count = count};
+    for (int g = 0; g < GROUPS && !wrong; g++)
+        if (sizes[g] && weft_comm_group(comm, lists[g], sizes[g], &groups[g], &error))
+            wrong = say(&k, "a group", error.text);
+    for (int turn = 0; turn < 3 && !wrong; turn++) {
+        for (int g = 0; g < GROUPS && !wrong; g++) {
+            if (groups[g]) wrong = comm_check_all(groups[g], count, seed + (uint64_t)turn);
+            if (groups[g] && !wrong) wrong = comm_check_unordered(groups[g], count, seed);
+        }
+        if (!wrong) wrong = comm_check_all(comm, count / 2, seed);
+    }
+    for (int g = 0; g < GROUPS; g++) weft_comm_free(groups[g]);
     return wrong;
 }
 

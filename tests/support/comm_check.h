@@ -16,6 +16,12 @@ float comm_expected(uint64_t seed, int world, size_t i, bool as_bf16);
  * storage of the thread) that tells what was wrong. Called by all ranks of comm with the same arguments. */
 const char *comm_check_all(weft_comm *comm, size_t count, uint64_t seed);
 
+/* Sums in any order, whole numbers. */
+const char *comm_check_unordered(weft_comm *comm, size_t count, uint64_t seed);
+
+/* All of the above in groups: two ranks, three in another order, single ones. */
+const char *comm_check_groups(weft_comm *comm, size_t count, uint64_t seed);
+
 /* One buffer summed in four uneven pieces, all under way at once: the bits are those of one piece. */
 const char *comm_check_cuts(weft_comm *comm, size_t count, uint64_t seed);
 
