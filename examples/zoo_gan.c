@@ -28,26 +28,28 @@ static weft_value *down4(weft_value *x, int64_t out, int64_t stride, int64_t pad
     return weft_conv2d(x, &c, name);
 }
 
-static weft_value *generator28(weft_value *z) {
+static weft_value *generator28(weft_value *z, const zoo_options *o) {
+    int64_t wide = zoo_width(o, 128);
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(weft_linear(z, 7 * 7 * 128, "fc"), SHAPE(WEFT_BATCH, 128, 7, 7));
+        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), SHAPE(WEFT_BATCH, wide, 7, 7));
         z = weft_relu(gan_bn(z, "bn1"));
-        z = weft_relu(gan_bn(up4(z, 64, 2, 1, false, "up1"), "bn2"));
+        z = weft_relu(gan_bn(up4(z, wide / 2, 2, 1, false, "up1"), "bn2"));
         z = weft_tanh(up4(z, 1, 2, 1, true, "up2"));
     }
     return z;
 }
 
-static weft_value *discriminator28(weft_value *x) {
+static weft_value *discriminator28(weft_value *x, const zoo_options *o) {
     WEFT_SCOPE(x, "discriminator") {
-        x = weft_leaky_relu(down4(x, 64, 2, 1, true, "conv1"), 0.2);
-        x = weft_leaky_relu(gan_bn(down4(x, 128, 2, 1, false, "conv2"), "bn2"), 0.2);
+        x = weft_leaky_relu(down4(x, zoo_width(o, 64), 2, 1, true, "conv1"), 0.2);
+        x = weft_leaky_relu(gan_bn(down4(x, zoo_width(o, 128), 2, 1, false, "conv2"), "bn2"), 0.2);
         x = weft_linear(weft_flatten(x, 1), 1, "fc");
     }
     return x;
 }
 
-static weft_value *generator64(weft_value *z) {
+static weft_value *generator64(weft_value *z, const zoo_options *o) {
+    (void)o;
     static const int64_t width[] = {512, 256, 128, 64};
     WEFT_SCOPE(z, "generator") {
         z = weft_reshape(z, SHAPE(WEFT_BATCH, 100, 1, 1));
@@ -62,7 +64,8 @@ static weft_value *generator64(weft_value *z) {
     return z;
 }
 
-static weft_value *discriminator64(weft_value *x) {
+static weft_value *discriminator64(weft_value *x, const zoo_options *o) {
+    (void)o;
     WEFT_SCOPE(x, "discriminator") {
         x = weft_leaky_relu(down4(x, 64, 2, 1, false, "conv1"), 0.2);
         for (int i = 1; i < 4; i++) {
@@ -79,9 +82,10 @@ static weft_value *discriminator64(weft_value *x) {
 typedef struct gan_parts {
     int64_t z;
     weft_value *(*real)(weft_graph *g); /* images in [-1, 1] */
-    weft_value *(*generator)(weft_value *z);
-    weft_value *(*discriminator)(weft_value *x);
+    weft_value *(*generator)(weft_value *z, const zoo_options *o);
+    weft_value *(*discriminator)(weft_value *x, const zoo_options *o);
     bool gray; /* samples are [B,H,W], not [B,C,H,W] */
+    const zoo_options *o;
 } gan_parts;
 
 /* Mean over the batch of the discriminator's error when the answer should be `target`, 0 or 1. */
@@ -91,30 +95,30 @@ static weft_value *bce(weft_value *logits, double target) {
 }
 
 static weft_value *gan_fake(weft_graph *g, const gan_parts *p) {
-    return p->generator(weft_random_normal(g, SHAPE(WEFT_BATCH, p->z), 0, 1));
+    return p->generator(weft_random_normal(g, SHAPE(WEFT_BATCH, p->z), 0, 1), p->o);
 }
 
 static weft_value *gan_d_loss(weft_graph *g, const gan_parts *p) {
-    weft_value *real = bce(p->discriminator(p->real(g)), 1);
-    return weft_add(real, bce(p->discriminator(weft_stop_gradient(gan_fake(g, p))), 0));
+    weft_value *real = bce(p->discriminator(p->real(g), p->o), 1);
+    return weft_add(real, bce(p->discriminator(weft_stop_gradient(gan_fake(g, p)), p->o), 0));
 }
 
 static void gan_graphs(weft_model *m, const gan_parts *p) {
     weft_optimizer adam = {.type = "adam", .lr = 2e-4, .beta1 = 0.5, .beta2 = 0.999};
     weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *loss = gan_d_loss(d, p);
-    weft_minimize(loss, "discriminator", &adam);
+    weft_minimize(loss, "discriminator", zoo_optimizer(p->o, &adam));
     weft_output(loss, "d_loss");
 
     /* The discriminator is used, not trained; its running statistics move, as in PyTorch. */
     weft_graph *g = weft_graph_new(m, "g_step", WEFT_TRAIN);
-    loss = bce(p->discriminator(gan_fake(g, p)), 1);
-    weft_minimize(loss, "generator", &adam);
+    loss = bce(p->discriminator(gan_fake(g, p), p->o), 1);
+    weft_minimize(loss, "generator", zoo_optimizer(p->o, &adam));
     weft_output(loss, "g_loss");
 
     weft_graph *val = weft_graph_new(m, "val", WEFT_EVAL);
     weft_output(gan_d_loss(val, p), "d_loss");
-    weft_output(bce(p->discriminator(gan_fake(val, p)), 1), "g_loss");
+    weft_output(bce(p->discriminator(gan_fake(val, p), p->o), 1), "g_loss");
 
     weft_value *samples = to_pixels(gan_fake(weft_graph_new(m, "predict", WEFT_EVAL), p));
     if (p->gray)
@@ -131,11 +135,9 @@ static weft_value *real64(weft_graph *g) {
 }
 
 void zoo_dcgan28(weft_model *m, const zoo_options *o) {
-    (void)o;
-    gan_graphs(m, &(gan_parts){64, real28, generator28, discriminator28, true});
+    gan_graphs(m, &(gan_parts){64, real28, generator28, discriminator28, true, o});
 }
 
 void zoo_dcgan(weft_model *m, const zoo_options *o) {
-    (void)o;
-    gan_graphs(m, &(gan_parts){100, real64, generator64, discriminator64, false});
+    gan_graphs(m, &(gan_parts){100, real64, generator64, discriminator64, false, o});
 }

@@ -38,6 +38,12 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
         snprintf(why, 200, "%s is not a finite number", f->name);
         return why;
     }
+    if (f->kind == ATTR_REAL && f->max &&
+        !(CFIELD(double, attrs, f) >= (double)f->min && CFIELD(double, attrs, f) <= (double)f->max)) {
+        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, CFIELD(double, attrs, f),
+                 (long long)f->min, (long long)f->max);
+        return why;
+    }
     if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
         snprintf(why, 200, "%s is no element type", f->name);
         return why;
@@ -132,7 +138,10 @@ static void field_write(text *t, const op_attr *f, const void *attrs) {
     case ATTR_INT:
         if (CFIELD(int64_t, attrs, f) == 0) return;
         text_add(t, " %s=", f->name);
-        int_write(t, CFIELD(int64_t, attrs, f));
+        if (f->words)
+            text_add(t, "%s", f->words[CFIELD(int64_t, attrs, f)]);
+        else
+            int_write(t, CFIELD(int64_t, attrs, f));
         return;
     case ATTR_REAL:
         if (CFIELD(double, attrs, f) == 0) return;
@@ -203,6 +212,14 @@ bool real_parse(const char **at, double *v) {
     return true;
 }
 
+static bool word_parse(const char **at, const char *const *words, int64_t *v) {
+    size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz_");
+    for (*v = 0; words[*v]; ++*v)
+        if (strlen(words[*v]) == n && memcmp(words[*v], *at, n) == 0) break;
+    *at += n;
+    return words[*v] != NULL;
+}
+
 static bool ints_parse(const char **at, attr_ints *v) {
     for (v->n = 0; v->n < WEFT_MAX_NDIM;) {
         if (!int_parse(at, &v->v[v->n++])) return false;
@@ -235,12 +252,15 @@ static bool string_parse(const char **at, const char **v, arena *a) {
 static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
     switch (f->kind) {
     case ATTR_INT:
-        return int_parse(at, &FIELD(int64_t, attrs, f));
+        return f->words ? word_parse(at, f->words, &FIELD(int64_t, attrs, f))
+                        : int_parse(at, &FIELD(int64_t, attrs, f));
     case ATTR_REAL:
         return real_parse(at, &FIELD(double, attrs, f));
     case ATTR_BOOL:
         FIELD(bool, attrs, f) = **at == '1';
-        return *(*at)++ == '1';
+        if (**at != '0' && **at != '1') return false;
+        ++*at;
+        return true;
     case ATTR_DTYPE: {
         size_t n = strcspn(*at, " \n;}");
         if (!dtype_parse(*at, n, &FIELD(weft_dtype, attrs, f))) return false;
@@ -262,12 +282,23 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
     return false;
 }
 
-/* Stops at the first word that is not `name=...`: the caller goes on from there. */
+static void say_unreadable(const weft_op *op, const op_attr *f, char why[200]) {
+    int n = snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
+    for (int i = 0; f->words && f->words[i] && n >= 0 && n < 200; i++)
+        n += snprintf(why + n, 200 - (size_t)n, i ? " or %s" : ": %s", f->words[i]);
+}
+
 bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]) {
-    uint64_t seen = 0; /* bit i: field i of the table was given */
     memset(attrs, 0, op->attrs_bytes);
+    return attrs_change(at, " ", op, attrs, a, why);
+}
+
+/* Stops at the first word that is not `name=...`: the caller goes on from there. */
+bool attrs_change(const char **at, const char *between, const weft_op *op, void *attrs, arena *a,
+                  char why[200]) {
+    uint64_t seen = 0; /* bit i: field i of the table was given */
     for (;;) {
-        const char *p = *at + strspn(*at, " ");
+        const char *p = *at + strspn(*at, between);
         size_t n = strcspn(p, "= \n");
         if (p[n] != '=' || !((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'))) return true;
         const op_attr *f = op->attrs;
@@ -284,7 +315,7 @@ bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char
         seen |= bit;
         p += n + 1;
         if (!field_parse(&p, f, attrs, a)) {
-            snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
+            say_unreadable(op, f, why);
             return false;
         }
         *at = p;

@@ -8,6 +8,7 @@
  */
 #include "graph/graph.h"
 
+#include "graph/ddp.h"
 #include "graph/minimize.h"
 #include "weft/ops.h"
 
@@ -126,8 +127,28 @@ static bool not_reached(weft_node *n, const weft_variable *v) {
     return model_fail(
         n->graph->model, n->graph, WEFT_ORDER,
         "graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
-        "pattern or freeze it",
+        "pattern, freeze it, or leave it out here by find_unused_parameters (weft_ddp)",
         n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
+}
+
+/* find_unused_parameters: left alone where the loss does not reach it. */
+static bool may_be_unused(const weft_variable *v, const weft_model *m) {
+    const struct ddp_entry *e = ddp_find(m, v->path);
+    return e && e->attrs.find_unused_parameters;
+}
+
+/* Keeps of targets[0 .. count) those that this graph reads; -1 after an error. */
+static int used_targets(weft_node *n, weft_variable **targets, int count) {
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        weft_value *v = parameter_in_graph(n->graph, targets[i]);
+        if (!v && !may_be_unused(targets[i], n->graph->model)) {
+            not_reached(n, targets[i]);
+            return -1;
+        }
+        if (v) targets[kept++] = targets[i];
+    }
+    return kept;
 }
 
 static bool expand_minimize(weft_node *n, double seed) {
@@ -143,15 +164,21 @@ static bool expand_minimize(weft_node *n, double seed) {
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
     in[0] = n->in[0];
-    for (int i = 0; i < count; i++) {
-        if (!(in[1 + i] = parameter_in_graph(g, targets[i]))) return not_reached(n, targets[i]);
-        in[1 + i]->mark = 1;
-    }
+    if ((count = used_targets(n, targets, count)) < 0) return false;
+    for (int i = 0; i < count; i++) parameter_in_graph(g, targets[i])->mark = 1;
     if (!backward(in[0], n, seed)) return false;
-    for (int i = 0; i < count; i++)
-        if (!(in[1 + count + i] = in[1 + i]->mapped)) return not_reached(n, targets[i]);
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        weft_value *v = parameter_in_graph(g, targets[i]);
+        if (!v->mapped && !may_be_unused(targets[i], g->model)) return not_reached(n, targets[i]);
+        if (v->mapped) targets[kept++] = targets[i];
+    }
+    for (int i = 0; i < kept; i++) {
+        in[1 + i] = parameter_in_graph(g, targets[i]);
+        in[1 + kept + i] = in[1 + i]->mapped;
+    }
     n->in = in;
-    n->n_in = 1 + 2 * count;
+    n->n_in = 1 + 2 * kept;
     return true;
 }
 

@@ -20,11 +20,12 @@ typedef enum variable_kind {
     VARIABLE_PARAMETER,
     VARIABLE_STATE,
     VARIABLE_SEGMENT,   /* parameters that lie one after the other and are updated together */
-    VARIABLE_OPTIMIZER, /* optimizer state over a segment, or a scalar of the optimizer (step, lr) */
+    VARIABLE_SHARD,     /* the range of a segment that this rank updates (ZeRO) */
+    VARIABLE_OPTIMIZER, /* optimizer state over a segment or shard, or a scalar of the optimizer (step, lr) */
     VARIABLE_GRADIENT,  /* accumulated gradients of a segment */
     VARIABLE_DERIVED,   /* a parameter in a form that a kernel prefers; owned by sessions, not by the store */
 } variable_kind;
-enum { VARIABLE_KINDS = 6 };
+enum { VARIABLE_KINDS = 7 };
 bool variable_has_init(variable_kind kind);
 
 struct weft_variable {
@@ -36,12 +37,14 @@ struct weft_variable {
     weft_init init;
     bool is_frozen;
     int index;              /* in order of making */
-    weft_variable *segment; /* a parameter's segment once it is laid out, else NULL */
-    int64_t offset;         /* elements from the segment's start */
-    int owner;              /* segments and optimizer state sharded by ZeRO: the rank that updates, plus 1; 0: all */
-    /* Segments, and optimizer and gradient variables over one: */
+    weft_variable *segment; /* whose parameter, shard or optimizer state this is; NULL: nobody's */
+    int64_t offset;         /* where it begins there, in elements */
+    /* Segments, and optimizer and gradient variables over a whole one: */
     int n_members;
     weft_variable **members; /* parameters, in order of their offsets */
+    /* Segments: */
+    int subgraph;         /* index in the plan */
+    const size_t *shards; /* elements that each rank of the process group updates, in order; NULL: all do all */
 };
 
 /* ---- values and nodes ---- */
@@ -139,8 +142,9 @@ struct weft_model {
     /* Paths by their hash, so that finding one does not slow down as models grow. */
     scope_entry *scopes[MODEL_BUCKETS]; /* every interned path */
     weft_variable *by_path[MODEL_BUCKETS];
-    weft_error error; /* the first one; WEFT_OK: none */
-    const char *file; /* the caller's place, from weft_at; used by the next builder */
+    struct ddp_entry *ddps, **ddps_end; /* what weft_ddp said: graph/ddp.h */
+    weft_error error;                   /* the first one; WEFT_OK: none */
+    const char *file;                   /* the caller's place, from weft_at; used by the next builder */
     int line;
 };
 
@@ -191,13 +195,15 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
                             weft_init init);
 /* false after recording why `init` cannot fill `path`, which has ndim axes. g may be NULL. */
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
+/* Whether it lies in its segment's memory. */
+bool variable_is_part(const weft_variable *v);
 /* The graph's present value of a variable: its parameter node, or the newest state / assign result. */
 weft_value *variable_value(weft_graph *g, weft_variable *v);
 
 /* ---- whole graphs ---- */
 /* Copies `from` into `model` (its variables already there) as `name`, call by call at that model's batch. */
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name);
-/* A model with the same variables and no graphs. NULL when memory is out. */
+/* A model with the same variables and options of subgraphs, and no graphs. NULL when memory is out. */
 weft_model *model_clone_variables(const weft_model *from, int64_t batch);
 
 /* ---- dumps (graph/text_write.c, graph/text_read.c) ---- */

@@ -14,6 +14,7 @@ enum {
     MODEL_MAX_OPERANDS = 1 << 20,
     MODEL_MAX_INPUTS = 4096, /* a graph; outputs too */
     MODEL_MAX_VARIABLES = 1 << 15,
+    MODEL_MAX_SUBGRAPHS = 4096, /* with options of their own */
 };
 
 #endif

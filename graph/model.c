@@ -17,6 +17,7 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
     arena_init(&m->arena, &m->env);
     m->graphs_end = &m->graphs;
     m->variables_end = &m->variables;
+    m->ddps_end = &m->ddps;
     m->batch = 1;
     m->name = "";
     if (!scope_intern(m, "") || !name || !(m->name = arena_copy(&m->arena, name))) {

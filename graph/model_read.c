@@ -8,6 +8,7 @@
  *   - names, enumerations, duplicates, unknown ops, attributes and fields are errors with file, place and
  * rule.
  */
+#include "graph/ddp.h"
 #include "graph/io.h"
 #include "graph/limits.h"
 #include "graph/model_file.h"
@@ -147,19 +148,39 @@ static bool field_load(loader *l, const char *place, const op_attr *f, const Wef
     return true;
 }
 
-static bool attributes_load(loader *l, const char *place, const weft_op *op, const Weft__Call *call,
-                            void *attrs) {
+static bool attributes_load(loader *l, const char *place, const weft_op *op, size_t n,
+                            Weft__Attribute *const *list, void *attrs) {
     uint64_t seen = 0; /* bit i: field i of the op's table was given */
-    for (size_t i = 0; i < call->n_attributes; i++) {
-        const char *name = call->attributes[i]->name;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = list[i]->name;
         const op_attr *f = op->attrs;
         while (f && f->name && strcmp(f->name, name) != 0) f++;
         if (!f || !f->name) return load_fail(l, place, "%s has no attribute '%s'", op->name, SHOW(name));
         uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);
         if (seen & bit) return load_fail(l, place, "attribute %s is given twice", f->name);
         seen |= bit;
-        if (!field_load(l, place, f, call->attributes[i], attrs)) return false;
+        if (!field_load(l, place, f, list[i], attrs)) return false;
     }
+    return true;
+}
+
+/* ---- options of subgraphs ---- */
+
+static bool subgraph_load(loader *l, const Weft__Subgraph *from) {
+    char place[160];
+    ddp_attrs attrs = {0};
+    snprintf(place, sizeof place, "subgraph %s", *from->path ? SHOW(from->path) : "/");
+    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+    if (ddp_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
+    if (!attributes_load(l, place, &ddp_fields, from->n_options, from->options, &attrs)) return false;
+    return ddp_set(l->m, from->path, &attrs) || load_fail(l, "subgraphs", "options");
+}
+
+static bool subgraphs_load(loader *l, const Weft__Model *file) {
+    if (file->n_subgraphs > MODEL_MAX_SUBGRAPHS)
+        return load_fail(l, "", "%zu subgraphs, at most %d", file->n_subgraphs, MODEL_MAX_SUBGRAPHS);
+    for (size_t i = 0; i < file->n_subgraphs; i++)
+        if (!subgraph_load(l, file->subgraphs[i])) return false;
     return true;
 }
 
@@ -200,7 +221,8 @@ static weft_node *call_make(loader *l, const char *place, const weft_op *op, con
     weft_value **in = arena_new_array(&m->arena, call->n_operand_call + 1, sizeof *in);
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
     if (!here.path || !in || !attrs) return no_memory(l), NULL;
-    if (!operands_load(l, place, call, number, in) || !attributes_load(l, place, op, call, attrs) ||
+    if (!operands_load(l, place, call, number, in) ||
+        !attributes_load(l, place, op, call->n_attributes, call->attributes, attrs) ||
         !variable_is_new(l, place, op, attrs))
         return NULL;
     scope_entry *above = l->g->scope;
@@ -276,7 +298,7 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
     if (!model_ok(l->m)) return load_fail(l, "", "model");
     if (file->n_graphs > MODEL_MAX_GRAPHS)
         return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
-    if (!variables_load(l, file)) return false;
+    if (!variables_load(l, file) || !subgraphs_load(l, file)) return false;
     for (size_t i = 0; i < file->n_graphs; i++)
         if (!graph_load(l, file->graphs[i])) return false;
     return true;

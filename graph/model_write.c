@@ -1,6 +1,7 @@
 /* model_write.c - weft_save: the builder calls of a model as model.bin (graph/model.proto). The same model
  * gives the same bytes. What a call left zero is left out, so that attributes added later read as zero in old
  * files. */
+#include "graph/ddp.h"
 #include "graph/io.h"
 #include "graph/model_file.h"
 #include "weft/file.h"
@@ -57,17 +58,19 @@ static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs,
     return false;
 }
 
-static bool attributes_save(Weft__Call *call, const weft_node *n, arena *a) {
+/* Fills *to, an array of *n messages. */
+static bool attributes_save(Weft__Attribute ***to, size_t *n, const op_attr *table, const void *attrs,
+                            arena *a) {
     size_t count = 0;
-    for (const op_attr *f = n->op->attrs; f && f->name; f++) count++;
+    for (const op_attr *f = table; f && f->name; f++) count++;
     Weft__Attribute *list = arena_new_array(a, count + 1, sizeof *list);
-    call->attributes = arena_new_array(a, count + 1, sizeof *call->attributes);
-    if (!list || !call->attributes) return false;
-    for (const op_attr *f = n->op->attrs; f && f->name; f++) {
-        Weft__Attribute *next = &list[call->n_attributes];
-        if (field_save(next, f, n->attrs, a))
-            call->attributes[call->n_attributes++] = next;
-        else if (f->kind == ATTR_INTS && ATTR_FIELD(const attr_ints, n->attrs, f).n)
+    *to = arena_new_array(a, count + 1, sizeof **to);
+    if (!list || !*to) return false;
+    for (const op_attr *f = table; f && f->name; f++) {
+        Weft__Attribute *next = &list[*n];
+        if (field_save(next, f, attrs, a))
+            (*to)[(*n)++] = next;
+        else if (f->kind == ATTR_INTS && ATTR_FIELD(const attr_ints, attrs, f).n)
             return false; /* memory */
     }
     return true;
@@ -91,7 +94,8 @@ static Weft__Call *call_save(const weft_node *n, const uint32_t *number, arena *
         call->operand_call[i] = number[n->in[i]->id];
         call->operand_result[i] = (uint32_t)n->in[i]->index;
     }
-    return attributes_save(call, n, a) ? call : NULL;
+    bool good = attributes_save(&call->attributes, &call->n_attributes, n->op->attrs, n->attrs, a);
+    return good ? call : NULL;
 }
 
 static bool outputs_save(Weft__Graph *graph, const weft_graph *g, const uint32_t *number, arena *a) {
@@ -144,6 +148,23 @@ static Weft__Variable *variable_save(const weft_variable *v, arena *a) {
     return to;
 }
 
+static Weft__Subgraph *subgraph_save(const ddp_entry *e, arena *a) {
+    Weft__Subgraph *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__subgraph__init(to);
+    to->path = plain(e->path);
+    return attributes_save(&to->options, &to->n_options, ddp_attr_table, &e->attrs, a) ? to : NULL;
+}
+
+static bool subgraphs_save(Weft__Model *model, const weft_model *m, arena *a) {
+    size_t count = 0;
+    for (const ddp_entry *e = m->ddps; e; e = e->next) count++;
+    model->subgraphs = arena_new_array(a, count + 1, sizeof *model->subgraphs);
+    for (const ddp_entry *e = m->ddps; model->subgraphs && e; e = e->next)
+        if (!(model->subgraphs[model->n_subgraphs++] = subgraph_save(e, a))) return false;
+    return model->subgraphs != NULL;
+}
+
 static Weft__Model *model_save(const weft_model *m, arena *a) {
     Weft__Model *model = arena_new(a, sizeof *model);
     if (!model) return NULL;
@@ -160,7 +181,7 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
         if (!(model->variables[model->n_variables++] = variable_save(v, a))) return NULL;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (!(model->graphs[model->n_graphs++] = graph_save(g, a))) return NULL;
-    return model;
+    return subgraphs_save(model, m, a) ? model : NULL;
 }
 
 /* ---- saving ---- */

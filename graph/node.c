@@ -128,7 +128,7 @@ static weft_node *node_store(const op_call *c) {
             (weft_value){.node = n, .index = k, .id = g->next_id++, .type = c->out[k], .arena_offset = -1};
     if (c->op->flags & OP_VARIABLE) {
         n->variable = variable_find(g->model, ((variable_attrs *)n->attrs)->path);
-        if (c->op->flags & OP_IS_VARIABLE) n->out[0].variable = n->variable;
+        if (c->op->flags & (OP_IS_VARIABLE | OP_WRITES)) n->out[0].variable = n->variable;
     }
     if (c->op->writes && c->n_out)
         n->out[0].variable = c->in[0]->variable; /* what was written, from there on */

@@ -24,7 +24,7 @@ typedef struct attr_ints {
 
 typedef enum attr_kind {
     ATTR_INT,    /* int64_t, in [min, max] */
-    ATTR_REAL,   /* double, finite */
+    ATTR_REAL,   /* double, finite, in [min, max] */
     ATTR_BOOL,   /* bool */
     ATTR_DTYPE,  /* weft_dtype */
     ATTR_INTS,   /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
@@ -37,6 +37,7 @@ typedef struct op_attr {
     attr_kind kind;
     size_t offset;    /* in the op's attribute struct */
     int64_t min, max; /* both 0: any */
+    const char *const *words; /* ATTR_INT, NULL: numbers; else what 0, 1, ... are called in text, NULL ends */
 } op_attr;
 
 /* ---- inferring shapes: the only gate through which a node comes into being ---- */
@@ -181,6 +182,9 @@ typedef struct text text;
 void attrs_write(text *t, const weft_op *op, const void *attrs);
 /* Parses what attrs_write wrote, up to the end of the line; strings go to `a`. false: *why says what. */
 bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]);
+/* The same on top of what `attrs` holds; the fields are parted by any of the characters in `between`. */
+bool attrs_change(const char **at, const char *between, const weft_op *op, void *attrs, arena *a,
+                  char why[200]);
 /* Numbers as dumps have them: shortest text that reads back to the same double, '.' whatever the locale. */
 void real_write(text *t, double v);
 bool real_parse(const char **at, double *v);

@@ -11,7 +11,11 @@
 extern const weft_op weft_op_reorder;
 
 static bool overlaps(const weft_variable *a, const weft_variable *b) {
-    return a && b && (a == b || a->segment == b || b->segment == a);
+    if (!a || !b) return false;
+    if (variable_is_part(a) && variable_is_part(b))
+        return a->segment == b->segment && a->offset < b->offset + type_elements(&b->type) &&
+               b->offset < a->offset + type_elements(&a->type);
+    return a == b || (variable_is_part(a) && a->segment == b) || (variable_is_part(b) && b->segment == a);
 }
 
 static bool writes(const weft_node *n, const weft_variable *v) {

@@ -5,6 +5,7 @@
  * The text may be hostile: every number is bounded, tables are sized by what the text itself holds
  * (MODEL_MAX_*), nodes are made by node_new with all its checks, and nothing recurses.
  */
+#include "graph/ddp.h"
 #include "graph/text_read.h"
 
 #include <stdarg.h>
@@ -149,6 +150,17 @@ static bool members_read(reader *r, weft_variable *v) {
     return true;
 }
 
+/* The segment that a shard, or optimizer state over one, is a range of. */
+static bool range_read(reader *r, weft_variable *v) {
+    const char *path = reader_name(r, "@ ");
+    weft_variable *s = path ? variable_find(r->m, path) : NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT) return reader_fail(r, "there is no segment '%s'", SHOW(path));
+    int64_t most = type_elements(&s->type) - type_elements(&v->type);
+    v->segment = s;
+    if (most < 0 || v->type.ndim != 1) return reader_fail(r, "%s is larger than its segment", SHOW(v->path));
+    return !reader_take(r, "@") || reader_int(r, 1, most, &v->offset);
+}
+
 /* Paths that the optimizer pass makes have an optimizer's name in front, which is less strict than a scope's.
  */
 static bool made_path_is_valid(const char *path) {
@@ -182,8 +194,26 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!v) return false;
     if (reader_take(r, " members=") && (by_user || !members_read(r, v)))
         return reader_fail(r, "%s: its members cannot be read", SHOW(path));
+    bool has_range = kind == VARIABLE_SHARD || (kind == VARIABLE_OPTIMIZER && !v->n_members);
+    if (has_range && reader_take(r, " of=") && !range_read(r, v))
+        return reader_fail(r, "%s: its range cannot be read", SHOW(path));
+    if (kind == VARIABLE_SHARD && !v->segment) return reader_fail(r, "%s has no segment", SHOW(path));
     v->is_frozen = reader_take(r, " frozen");
     return true;
+}
+
+/* "generator zero=1", behind "ddp " */
+static bool ddp_read(reader *r) {
+    void *attrs;
+    const char *path = reader_name(r, " ");
+    if (!path) return false;
+    if (r->n_graphs) return reader_fail(r, "options of subgraphs come before graphs");
+    if (ddp_at(r->m, path)) return reader_fail(r, "subgraph %s is listed twice", SHOW(path));
+    if (r->n_ddps++ == MODEL_MAX_SUBGRAPHS)
+        return reader_fail(r, "more than %d subgraphs", MODEL_MAX_SUBGRAPHS);
+    if (!attrs_read(r, &ddp_fields, &attrs)) return false;
+    reader_place(r);
+    return ddp_set(r->m, path, attrs);
 }
 
 /* ---- graphs ---- */
@@ -256,6 +286,7 @@ static bool line_read(reader *r) {
     }
     if (reader_take(r, "graph ")) return graph_read(r);
     if (reader_take(r, "output ")) return output_read(r);
+    if (reader_take(r, "ddp ")) return ddp_read(r);
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
         const char *name = variable_kind_name((variable_kind)kind);
         size_t n = strlen(name);

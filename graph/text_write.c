@@ -4,14 +4,17 @@
  *     parameter generator/fc/weight f32[6272,64] uniform(-0.125,0.125)
  *     state generator/bn1/running_mean f32[128] zeros(0,0)
  *     segment adam:generator f32[407680] members=generator/fc/weight,generator/fc/bias
+ *     shard adam:generator/own f32[203840] of=adam:generator@203840
  *     optimizer optimizer.adam:generator/step f64[] zeros(0,0)
  *     gradient adam:generator/gradient f32[407680] members=generator/fc/weight,generator/fc/bias
+ *     ddp generator bucket_cap_mb=4 zero=1 shard=flat
  *     graph d_step train
  *     %0 u8[128,28,28] = input() name="image" dtype=u8 shape=B,28,28
  *     %7 f32[128,64,14,14]:nhwc = conv2d(%3, d/conv1/weight, -) stride=2,2 in d/conv1 by onednn @5 +0x4000
  *     %9 f32[4], %8 f32[4] = fused(%1, %2) {%8 f32[4] = add(%1, %2); %9 f32[4] = relu(%8)} in generator
  *     output d_loss %57
  *
+ * A `ddp` line has the options of a subgraph, those that are not zero; `ddp /` is the whole model.
  * Parameters are named by path where they are used; `-` is an operand left out; `bwd` and `upd` mark nodes
  * made by autodiff and the optimizer; a fused node's results have the numbers of the body nodes that make
  * them. After the layout pass types carry `:nhwc` or `:s(1,2)` (strides) and nodes the kernel that runs them.
@@ -19,14 +22,14 @@
  * a result inside another's buffer (`+0x4000,=%3+16,-`: three results, the last without a place);
  * `work+0x0:4096` is workspace, `# onednn: why` says why better kernels were passed over. A member of a segment lies where the one before it ends, or at element `@n`.
  */
-#include "graph/graph.h"
+#include "graph/ddp.h"
 #include "graph/kernel.h"
 #include "graph/text_read.h"
 
 static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
     "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
-static const char *const kind_names[] = {"parameter", "state", "segment", "optimizer", "gradient", "derived"};
+static const char *const kind_names[] = {"parameter", "state", "segment", "shard", "optimizer", "gradient", "derived"};
 
 const char *init_name(weft_init_kind kind) {
     return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
@@ -38,6 +41,10 @@ const char *variable_kind_name(variable_kind kind) {
 
 static void members_write(text *t, const weft_variable *v) {
     int64_t next = 0;
+    if (v->segment && !v->n_members && v->kind != VARIABLE_PARAMETER) {
+        text_add(t, " of=%s", v->segment->path);
+        if (v->offset) text_add(t, "@%lld", (long long)v->offset);
+    }
     for (int i = 0; i < v->n_members; i++) {
         const weft_variable *p = v->members[i];
         text_add(t, i ? ",%s" : " members=%s", p->path);
@@ -157,6 +164,7 @@ char *weft_model_text(const weft_model *m) {
     if (!m) return NULL;
     text_add(&t, "model %s batch=%lld\n", m->name, (long long)m->batch);
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
+    for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
     return text_take(&t);
 }

@@ -1,5 +1,5 @@
 /* variable.c - parameters and state: found by path or made; one node a graph reads each (I4). */
-#include "graph/graph.h"
+#include "graph/ddp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,10 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     v->same_hash = *bucket;
     *bucket = v;
     return v;
+}
+
+bool variable_is_part(const weft_variable *v) {
+    return v->segment && (v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_SHARD);
 }
 
 bool variable_has_init(variable_kind kind) {
@@ -130,5 +134,6 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
         weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
         if (copy) copy->is_frozen = v->is_frozen;
     }
+    for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);
     return m;
 }

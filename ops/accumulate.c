@@ -4,7 +4,8 @@
  *
  * It works as counting in binary does: operand `levels - 1 - l` holds the sum of 2^l micro-batches that waits for
  * its neighbour. Micro-batch i (run->local) is added to the levels of i's trailing ones and waits on the level
- * behind them. `last`: what still waits is added, highest level first, into operand 0, which is the result.
+ * behind them. `last` ends the step, after however many micro-batches: what waits on the levels of the bits of their
+ * number is added, highest level first, into operand 0, which is the result.
  */
 #include "ops/update.h"
 
@@ -41,9 +42,10 @@ static void add_element(const kernel_call *c, int64_t e, int levels, int64_t loc
     }
     flat_set(&c->in[levels - 1 - l], e, carry);
     if (!a->last) return;
-    double total = flat_get(&c->in[0], e);
-    for (int k = levels - 2; k >= 0; k--) {
-        if (a->of >> k & 1) total = total + flat_get(&c->in[levels - 1 - k], e);
+    int top = accumulate_levels(local + 1) - 1; /* levels above hold an earlier step's sums */
+    double total = flat_get(&c->in[levels - 1 - top], e);
+    for (int k = top - 1; k >= 0; k--) {
+        if ((local + 1) >> k & 1) total = total + flat_get(&c->in[levels - 1 - k], e);
         if (single) total = (float)total;
     }
     flat_set(&c->in[0], e, total);

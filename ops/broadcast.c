@@ -1,33 +1,18 @@
-/* broadcast.c - starts to send a segment's updated parameters from rank `root` to all, in place. Nothing in its program
- * waits for it: the first later node that reads one of the parameters does, in whichever graph runs next, so that it
- * hides behind that forward. The session keeps it, as it outlasts the run. */
+/* broadcast.c - starts to send a buffer from rank `root` of the process group to all, in place, on the communication lane.
+ * Results as all_reduce's; what stands between it and its wait hides it. */
 #include "ops/collective.h"
-
-static const op_attr attrs[] = {
-    {"path", ATTR_STRING, offsetof(collective_attrs, path), 0, 0},
-    {"order", ATTR_INT, offsetof(collective_attrs, order), 0, INT64_MAX},
-    {"root", ATTR_INT, offsetof(collective_attrs, root), 0, INT32_MAX},
-    {0},
-};
-
-static bool infer(op_call *c) {
-    const collective_attrs *a = c->attrs;
-    if (!a->path || !variable_find(c->graph->model, a->path))
-        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
-    c->n_out = 1;
-    c->out[0] = *op_in(c, 0);
-    return true;
-}
 
 const weft_op weft_op_broadcast = {
     .name = "broadcast",
-    .summary = "starts to send updated parameters to all ranks",
+    .summary = "starts to send a buffer from one rank to all",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .attrs_bytes = sizeof(collective_attrs),
-    .attrs = attrs,
+    .attrs = sum_attr_table,
     .writes = 1,
-    .infer = infer,
-    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+    .infer = infer_sum,
+    .samples =
+        (const op_sample[]){
+            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a segment nor a scope"}, {0}},
 };

@@ -23,7 +23,7 @@ typedef struct adam_update_attrs {
 
 /* accumulate(top level, ..., level 0, gradient): see ops/accumulate.c */
 typedef struct accumulate_attrs {
-    int64_t of; /* micro-batches a step on this rank */
+    int64_t of; /* at most so many micro-batches a step on this rank */
     bool last;  /* this run ends the step */
 } accumulate_attrs;
 int accumulate_levels(int64_t of); /* 1 for 1, 2 for 2 and 3, 3 for 4 to 7 */
@@ -39,9 +39,19 @@ typedef struct schedule_attrs {
     double gamma, floor;
 } schedule_attrs;
 
-enum { NORM_CHUNK = 4096 }; /* elements whose squares are summed together by global_norm */
+/* Norms of gradients: chunk_squares, then root_sum. Squares are summed in f64 over chunks of NORM_CHUNK elements from
+ * each parameter's start, then over chunks in order, parameters in order: however gradients are spread over ranks,
+ * the sum is the same. */
+enum { NORM_CHUNK = 4096 };
+int64_t norm_chunks(int64_t elements);
+typedef struct chunk_squares_attrs {
+    const char *path; /* the segment */
+    int64_t begin;    /* where the operand begins in it */
+} chunk_squares_attrs;
+/* What a member has of `count` elements from `begin` of its segment: elements [*first, *last) of its own. */
+bool member_range(const weft_variable *member, int64_t begin, int64_t count, int64_t *first, int64_t *last);
 
-extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_accumulate, weft_op_global_norm,
+extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_accumulate, weft_op_chunk_squares, weft_op_root_sum,
     weft_op_clip_scale, weft_op_schedule;
 
 /* For infer: operands 0 to n_flat - 1 have operand 0's type, f32 or f64; those from n_flat on are f64[]. Only

@@ -3,7 +3,7 @@
 #include "ops/collective.h"
 
 static bool infer(op_call *c) {
-    if (!(c->in[0]->node->op->flags & OP_COMMUNICATES) || c->in[1]->node != c->in[0]->node)
+    if (!(c->in[0]->node->op->flags & OP_COMMUNICATES) || (c->n_in > 1 && c->in[1]->node != c->in[0]->node))
         return op_fail(c, WEFT_ARGUMENT, "operands must be a collective's results");
     c->n_out = 1;
     c->out[0] = *op_in(c, 0);
@@ -13,7 +13,7 @@ static bool infer(op_call *c) {
 const weft_op weft_op_wait = {
     .name = "wait",
     .summary = "returns when a collective has finished",
-    .min_in = 2,
+    .min_in = 1,
     .max_in = 2,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .writes = 1,

@@ -7,6 +7,7 @@
 
 #include "graph/minimize.h"
 #include "ops/cpu/onednn.h"
+#include "runtime/collectives.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -35,6 +36,10 @@ static bool clean(program *p) {
     return pass_simplify(p->graph) && graph_order_edges(p->graph);
 }
 
+static bool collectives(program *p) {
+    return lower_sum_ranks(p) && broadcast_buffers(p);
+}
+
 static bool fuse(program *p) {
     return p->plan->kernels.isa == WEFT_ISA_REFERENCE || pass_fuse(p->graph);
 }
@@ -47,16 +52,18 @@ typedef struct pass {
 
 /* clang-format off */
 static const pass pipeline[] = {
-    /* name       run             requires                gives          */
-    {"simplify",  simplify,       0,                      0              },
-    {"autodiff",  autodiff,       0,                      HAS_GRADIENTS  },
-    {"optimizer", pass_optimizer, HAS_GRADIENTS,          HAS_UPDATES    },
-    {"clean",     clean,          HAS_UPDATES,            0              },
-    {"fuse",      fuse,           HAS_UPDATES,            0              },
-    {"layout",    pass_layout,    HAS_UPDATES,            HAS_LAYOUT     },
-    {"order",     pass_schedule,  HAS_LAYOUT,             HAS_ORDER      },
-    {"memory",    pass_memory,    HAS_ORDER,              HAS_MEMORY     },
-    {"verify",    pass_verify,    HAS_ORDER | HAS_MEMORY, 0              },
+    /* name         run             requires                gives          */
+    {"simplify",     simplify,       0,                      0              },
+    {"sync_norm",    pass_sync_norm, 0,                      0              },
+    {"autodiff",     autodiff,       0,                      HAS_GRADIENTS  },
+    {"optimizer",    pass_optimizer, HAS_GRADIENTS,          HAS_UPDATES    },
+    {"clean",        clean,          HAS_UPDATES,            0              },
+    {"collectives",  collectives,    HAS_UPDATES,            0              },
+    {"fuse",         fuse,           HAS_UPDATES,            0              },
+    {"layout",       pass_layout,    HAS_UPDATES,            HAS_LAYOUT     },
+    {"order",        pass_schedule,  HAS_LAYOUT,             HAS_ORDER      },
+    {"memory",       pass_memory,    HAS_ORDER,              HAS_MEMORY     },
+    {"verify",       pass_verify,    HAS_ORDER | HAS_MEMORY, 0              },
 };
 /* clang-format on */
 enum { N_PASSES = sizeof pipeline / sizeof *pipeline };
@@ -98,15 +105,16 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
                          o->threads);
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
-    if ((unsigned)o->zero > 1 || o->rank < 0 || o->rank >= (o->world ? o->world : 1))
+    if ((unsigned)o->zero > 2 || (unsigned)o->shard > WEFT_SHARD_FLAT || o->rank < 0 ||
+        o->rank >= (o->world ? o->world : 1))
         return error_set(error, WEFT_ARGUMENT,
-                         "compile: zero=%d rank=%d: stage 0 or 1, a rank below the world's %d", o->zero,
-                         o->rank, o->world ? o->world : 1);
+                         "compile: zero=%d shard=%d rank=%d: stage 0 to 2, shard 0 or 1, a rank below the world's %d",
+                         o->zero, o->shard, o->rank, o->world ? o->world : 1);
     if (o->world < 0 || o->world > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
     if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
         return error_set(error, WEFT_ARGUMENT,
-                         "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: 25)");
+                         "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: at most 25)");
     if ((unsigned)o->isa > WEFT_ISA_AVX512)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
     if (o->isa > isa_best())
@@ -179,8 +187,8 @@ static bool counters(weft_plan *plan, const weft_model *source) {
 static bool compile_all(weft_plan *plan, const weft_model *source) {
     weft_model *m = plan->model;
     int count = 0;
-    if (!segments_cut(m, source, &plan->options) ||
-        !optimizer_variables(m, source, plan->options.accumulate) || !counters(plan, source))
+    if (!subgraphs_find(plan, source) || !trainings_find(plan, source) || !segments_cut(plan) ||
+        !optimizer_variables(plan) || !counters(plan, source))
         return false;
     for (const weft_graph *g = source->graphs; g; g = g->next) count += 3;
     plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);
@@ -192,7 +200,7 @@ static bool compile_all(weft_plan *plan, const weft_model *source) {
         for (int i = 0; i < n; i++)
             if (!compile_program(plan, &plan->programs[plan->n_programs++], g, phases[i])) return false;
     }
-    return true;
+    return plan->options.stop_after || pass_verify_plan(plan);
 }
 
 static double now_ms(void) {
@@ -230,19 +238,22 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->options = *o;
     plan->options.batch = o->batch ? o->batch : model->batch;
     plan->options.accumulate = o->accumulate ? o->accumulate : 1;
-    plan->options.bucket_cap_mb = o->bucket_cap_mb > 0 ? o->bucket_cap_mb : 25;
     plan->options.world = o->world ? o->world : 1;
     plan->options.threads = o->threads ? o->threads : usable_cores();
     plan->options.isa = o->isa ? o->isa : isa_best();
     plan->kernels = (kernel_env){plan->options.isa, plan->options.threads, &plan->env};
     plan->model = model_clone_variables(model, plan->options.batch);
-    if (!plan->model || !compile_all(plan, model) || !plan_measure(plan)) {
+    if (!plan->model || !compile_all(plan, model) || !plan_measure(plan) || !plan_identify(plan, model)) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else
             error_memory(error, "compile");
         weft_plan_free(plan);
         return NULL;
+    }
+    for (int i = 0; i < plan->n_trainings; i++) {
+        plan->trainings[i].graph = NULL; /* the source may go */
+        plan->trainings[i].minimize = NULL;
     }
     plan->can_run = !o->stop_after;
     plan->options.graph = plan->options.stop_after = NULL;

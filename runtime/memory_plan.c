@@ -26,31 +26,6 @@ static bool owns_memory(const weft_value *v) {
     return !v->base && !v->variable && v->node->op != &weft_op_input;
 }
 
-/* ---- 1: buckets ---- */
-
-static void place_in_bucket(weft_node *b) {
-    const weft_variable *s = b->variable;
-    weft_value *flat = &b->out[0];
-    for (int i = 0; i < b->n_in; i++) {
-        weft_value *v = b->in[i];
-        if (!owns_memory(v) || !lies_row_major(v) || v->type.dtype != WEFT_F32) continue;
-        v->base = flat;
-        v->base_offset = s->members[i]->offset;
-    }
-}
-
-/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. */
-static void place_viewed(weft_node *b) {
-    const weft_variable *s = b->variable;
-    for (int i = 0; i < b->n_in; i++) {
-        weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
-        if (root == &b->out[0] || !owns_memory(root) || !lies_row_major(v) || !lies_row_major(root)) continue;
-        if (value_offset(v) != 0 || type_bytes(&root->type) != type_bytes(&v->type)) continue;
-        root->base = &b->out[0];
-        root->base_offset = s->members[i]->offset;
-    }
-}
-
 /* ---- lifetimes ---- */
 
 /* root->mark: step of the last read (the end of the run for outputs). */
@@ -64,6 +39,47 @@ static void find_last_reads(weft_graph *g, int steps) {
             if (root->mark < n->order) root->mark = n->order;
         }
     for (graph_output *o = g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark = steps;
+}
+
+/* ---- 1: buckets ---- */
+
+/* Whether a collective works in the bucket's own memory. */
+static bool is_overwritten(const weft_node *b) {
+    for (const weft_node *n = b->next; n; n = n->next)
+        if (n->op->writes & 1 && n->in[0] == &b->out[0]) return true;
+    return false;
+}
+
+/* A value that is still read behind a bucket cannot lie in it when it is overwritten: a gradient that two parameters
+ * share, or one that is an output. value->mark is its last read. */
+static bool may_lie_in(const weft_node *b, bool overwritten, const weft_value *v) {
+    return owns_memory(v) && (!overwritten || v->mark <= b->order);
+}
+
+static void place_in_bucket(weft_node *b) {
+    const weft_variable *s = b->variable;
+    weft_value *flat = &b->out[0];
+    bool overwritten = is_overwritten(b);
+    for (int i = 0; i < b->n_in; i++) {
+        weft_value *v = b->in[i];
+        if (!may_lie_in(b, overwritten, v) || !lies_row_major(v) || v->type.dtype != WEFT_F32) continue;
+        v->base = flat;
+        v->base_offset = s->members[i]->offset;
+    }
+}
+
+/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. */
+static void place_viewed(weft_node *b) {
+    const weft_variable *s = b->variable;
+    bool overwritten = is_overwritten(b);
+    for (int i = 0; i < b->n_in; i++) {
+        weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
+        if (root == &b->out[0] || !may_lie_in(b, overwritten, root)) continue;
+        if (!lies_row_major(v) || !lies_row_major(root)) continue;
+        if (value_offset(v) != 0 || type_bytes(&root->type) != type_bytes(&v->type)) continue;
+        root->base = &b->out[0];
+        root->base_offset = s->members[i]->offset;
+    }
 }
 
 /* ---- 2: in place ---- */
@@ -188,8 +204,10 @@ bool pass_memory(program *p) {
         if (n->workspace_bytes == SIZE_MAX)
             return model_fail(g->model, g, WEFT_MEMORY, "%s: its workspace could not be told: memory is out",
                               n->op->name);
-        if (n->op == &weft_op_bucket) place_in_bucket(n);
     }
+    find_last_reads(g, nodes);
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_bucket) place_in_bucket(n);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_viewed(n);
     buffer *list = arena_new_array(a, (size_t)values, sizeof *list);

@@ -9,6 +9,7 @@
 #ifndef WEFT_RUNTIME_PROGRAM_H
 #define WEFT_RUNTIME_PROGRAM_H
 
+#include "graph/ddp.h"
 #include "graph/graph.h"
 #include "graph/kernel.h"
 #include "weft/plan.h"
@@ -21,6 +22,36 @@ typedef enum program_phase {
     PHASE_ADD,   /* gradients added to the store's, no update */
     PHASE_LAST,  /* added, then the update */
 } program_phase;
+
+/* Parameters that are trained by one DDP (include/weft/ddp.h), and the ranks that share their gradients. */
+typedef struct subgraph {
+    const char *path;  /* its scope; "": the whole model, or parameters outside any scope */
+    const char *name;  /* in front of its buckets' numbers: the path, or "model" */
+    ddp_attrs ddp;     /* with the compile options where it says nothing */
+    int n_ranks, rank; /* of this plan's process group, and this rank's place in it */
+    const int *ranks;
+    int largest; /* ranks of the largest group of its partition: the same seen from all */
+} subgraph;
+
+/* A minimize call of the source model and what it trains. */
+typedef struct training {
+    const weft_graph *graph;   /* of the source: while compiling only */
+    const weft_node *minimize; /* likewise */
+    const char *name;          /* of that graph */
+    bool *trains;              /* by index of a parameter */
+} training;
+
+/* State of an optimizer over a segment. */
+typedef struct optimizer_slot {
+    const weft_variable *segment;
+    const char *name, *slot;       /* "optimizer.adam:generator", "exp_avg" */
+    const weft_variable *variable; /* NULL: this rank has no share of it */
+} optimizer_slot;
+
+/* A parameter that a graph minimizes over and does not reach (find_unused_parameters). */
+typedef struct unused_parameter {
+    const char *graph, *path;
+} unused_parameter;
 
 typedef struct program {
     weft_plan *plan;
@@ -38,6 +69,12 @@ struct weft_plan {
     kernel_env kernels;
     weft_compile_options options;
     weft_model *model; /* variables (segments and optimizer state among them) and the programs' graphs */
+    int n_subgraphs, n_trainings, n_unused;
+    subgraph *subgraphs;
+    training *trainings;
+    unused_parameter *unused;
+    int n_states;
+    optimizer_slot *states;
     int n_programs;
     program *programs;
     bool can_run;
@@ -46,12 +83,36 @@ struct weft_plan {
     weft_memory memory;
 };
 
-/* ---- segments (runtime/segments.c): needs the source model's minimize nodes; fills model->variables ---- */
-bool segments_cut(weft_model *model, const weft_model *source, const weft_compile_options *options);
+/* ---- what all programs of a plan share, in the order in which compiling makes it ---- */
+/* subgraphs.c: fills plan->subgraphs. */
+bool subgraphs_find(weft_plan *plan, const weft_model *source);
+/* The subgraph of a parameter, of the longest path that it lies under. */
+const subgraph *subgraph_of(const weft_plan *plan, const char *parameter);
+/* trainings.c: fills plan->trainings and plan->unused. */
+bool trainings_find(weft_plan *plan, const weft_model *source);
+/* segments.c: lays parameters out in segments (model->variables). */
+bool segments_cut(weft_plan *plan);
+/* optimizer_state.c: variables that updates need: state per segment or shard, step, lr, accumulated gradients. */
+bool optimizer_variables(weft_plan *plan);
 
-/* ---- optimizer.c ---- */
-/* Variables that the minimize nodes of the source need (state per segment, step, lr, accumulated gradients). */
-bool optimizer_variables(weft_model *model, const weft_model *source, int accumulate);
+/* One parameter of a segment that is being cut; shards.c deals owners to them. */
+typedef struct trained {
+    weft_variable *parameter; /* in the plan's model */
+    int subgraph;
+    int owner;          /* ZeRO, greedy: a place in the largest process group */
+    uint64_t signature; /* of the (minimize, group) pairs that train it; 0: none */
+    int64_t first_use;  /* place in its first minimizing graph */
+} trained;
+/* Greedy: gives each an owner, subgraph by subgraph. */
+bool shards_deal(weft_plan *plan, trained *list, int count);
+/* Sets s->shards, and makes the variable of this rank's range unless that is empty. */
+bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members);
+/* Where this rank's range of a sharded segment begins and ends, in elements. */
+void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
+/* Its variable; NULL: it is empty. */
+weft_variable *shard_find(const weft_model *m, const weft_variable *s);
+
+/* ---- optimizer.c, reduction.c ---- */
 bool pass_optimizer(program *p);
 
 /* ---- the other passes of this folder ---- */
@@ -59,9 +120,15 @@ bool pass_layout(program *p);
 bool pass_schedule(program *p);
 bool pass_memory(program *p);
 bool pass_verify(program *p);
+bool pass_verify_plan(weft_plan *plan);
 
-/* Fails with WEFT_INTERNAL and the rule's name unless the program's schedule and memory are right. */
+/* These fail with WEFT_INTERNAL and the rule's name (verify.h has the list) unless the program's schedule and memory are
+ * right; unless any program may run after any other; unless a session waits for all that it must. */
 weft_status verify_program(const program *p, weft_error *error);
+weft_status verify_plan(const weft_plan *plan, weft_error *error);
+weft_status verify_session(const weft_session *s, weft_error *error);
+/* The same for the plans of all ranks of a world, by rank: they do the same collectives in the same order. */
+weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error);
 
 /* ---- questions about values in a scheduled program ---- */
 /* Nothing to run: inputs, parameters, state reads, views. */
@@ -85,34 +152,64 @@ typedef struct counter_path {
 counter_path counter_path_of(const char *graph);
 
 /* ---- figures (plan.c, flops.c) ---- */
-bool plan_measure(weft_plan *plan); /* fills plan->memory */
-uint64_t plan_fingerprint(const weft_plan *plan);
+bool plan_measure(weft_plan *plan);                            /* fills plan->memory */
+bool plan_identify(weft_plan *plan, const weft_model *source); /* fills plan->fingerprint */
 double program_flops(const program *p);
 
 /* ---- where variables lie in a store (runtime/store.c) ---- */
+/* How the optimizer's state of a segment is spread over its process group (ZeRO). */
+typedef struct store_cut {
+    int n_ranks;
+    const int64_t *starts; /* [n_ranks + 1]: rank r has the segment's elements from starts[r] to starts[r + 1] */
+} store_cut;
+
 typedef struct store_entry {
+    struct store_entry *home; /* whose version counts its changes: itself, or its segment */
     const char *path;
     variable_kind kind;
     tensor_type type;
     weft_init init;
     uint64_t offset;  /* bytes */
-    uint64_t version; /* changes so far, from 1; of members of a segment the segment's counts */
+    uint64_t version; /* changes so far, from 1 */
+    const store_cut *cut; /* of a segment; NULL: all ranks have all */
+    bool is_arriving;     /* a segment: another rank's parameters are on their way into it */
 } store_entry;
+
+/* What a user can name: a parameter, state, or a parameter's part of an optimizer's state, of which this rank holds
+ * elements [begin, end): all, or with ZeRO its own. */
+typedef struct store_part {
+    const char *path;
+    tensor_type type;
+    int64_t begin, end;
+    char *memory;      /* of element `begin`; NULL: none is here */
+    store_entry *home; /* likewise */
+    const char *parameter; /* itself, or whose optimizer state it is; NULL: a number that belongs to nobody */
+    const store_cut *cut;  /* of its segment, in which the parameter begins at element `offset` */
+    int64_t offset;
+} store_part;
+/* In a fixed order, the same on all ranks; NULL past the end. */
+const store_part *store_part_at(const weft_store *store, int index);
 
 /* Bytes of the whole store of a model's variables; offsets[model->n_variables] (or NULL) are filled in, those of
  * derived values count from the start of a session's derived region. */
 uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
-/* Whether this plan's rank holds a variable: all but what ZeRO gives to another. */
-bool variable_is_held(const weft_plan *plan, const weft_variable *v);
-
 /* The memory of a variable in a store, NULL when there is none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);
-/* The store's memory that all ranks hold alike, for a writer. */
-void *store_block(weft_store *store, uint64_t *bytes);
 uint64_t store_seed(const weft_store *store);
 /* Counts the changes of a variable's memory (a parameter's: of its segment's), from 1; writers add to it. */
 uint64_t *store_version(const weft_store *store, const weft_variable *v);
 const weft_env *store_env(const weft_store *store);
+/* Where a variable's changes are counted; NULL: the store has none of that path. */
+store_entry *store_home(const weft_store *store, const weft_variable *v);
+/* A session says that another rank's parameters are on their way into a segment, or have come. */
+void store_set_arriving(weft_store *store, store_entry *segment, bool is_arriving);
+int store_arriving(const weft_store *store); /* into how many */
+/* WEFT_ORDER while any are on their way. */
+weft_status store_check_settled(const weft_store *store, const char *what, weft_error *error);
+/* WEFT_ORDER unless segments are shared out as the plan has them. */
+weft_status store_check_cuts(const weft_store *store, const weft_plan *plan, weft_error *error);
+/* Whether optimizer state has come from a file. */
+bool *store_has_loaded(weft_store *store);
 bool store_has_parameter(const weft_store *store,
                          const char *path); /* false for state, and for no such path */
 

@@ -8,6 +8,7 @@
 #define WEFT_RUNTIME_SAFETENSORS_H
 
 #include "graph/error.h"
+#include "graph/io.h"
 #include "graph/type.h"
 
 enum { SAFETENSORS_MAX_HEADER = 16 << 20 };
@@ -34,15 +35,44 @@ weft_status safetensors_open(safetensors *s, const char *path, const weft_env *e
 void safetensors_close(safetensors *s);
 /* NULL when there is none of that name. */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name);
-/* All bytes of a tensor, end - begin, into `into`. */
+/* `bytes` bytes of a tensor, from its byte `at` on, into `into`; all of them: end - begin. */
+weft_status safetensors_read_range(const safetensors *s, const safetensors_tensor *t, uint64_t at, void *into,
+                                   size_t bytes, weft_error *error);
 weft_status safetensors_read(const safetensors *s, const safetensors_tensor *t, void *into,
                              weft_error *error);
 
-/* Gives the bytes of tensor `index` when they are to be written: at most one tensor is in memory at a time.
- */
-typedef weft_status (*safetensors_fill)(void *context, int index, void *into, size_t bytes,
+/* ---- writing: a tensor goes to the file in pieces, so that none needs to be in memory whole ---- */
+
+enum { SAFETENSORS_PIECE = 4 << 20 /* bytes; whole elements */ };
+
+/* Gives `bytes` bytes of tensor `index` from its byte `at` on, at most SAFETENSORS_PIECE, when they are to be written. */
+typedef weft_status (*safetensors_fill)(void *context, int index, uint64_t at, void *into, size_t bytes,
                                         weft_error *error);
-/* tensors[n]: names and types; begin and end are filled in. Widest elements first, then by name. */
+
+/* A file under way. */
+typedef struct safetensors_writer {
+    const weft_env *env;
+    const char *path; /* NULL: nothing is written */
+    int n;
+    safetensors_tensor *tensors, **order;
+    text header;
+    char *piece;
+    size_t piece_bytes;
+    file_writer file;
+    weft_error *error;
+} safetensors_writer;
+
+/* Begins with a header for tensors[n]: names and types; begin and end are filled in. Widest elements first, then by
+ * name. Without a path all is done but writing: for ranks that only have something to give. On failure nothing stays
+ * open. */
+weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
+                              safetensors_tensor *tensors, weft_error *error);
+/* Asks for all pieces, in their order, also when writing one has failed: so ranks that ask together stay in step. */
+weft_status safetensors_data(safetensors_writer *w, safetensors_fill fill, void *context);
+/* The file appears, unless something failed: `status` is what the caller knows. Always the last call. */
+weft_status safetensors_finish(safetensors_writer *w, weft_status status);
+
+/* All three. */
 weft_status safetensors_write(const char *path, const weft_env *env, int n, safetensors_tensor *tensors,
                               safetensors_fill fill, void *context, weft_error *error);
 

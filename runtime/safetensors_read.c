@@ -7,7 +7,6 @@
  *   - holes, overlaps, and bytes before the first or after the last tensor
  * The parser knows this one shape of JSON, so it neither recurses nor builds a tree.
  */
-#include "graph/io.h"
 #include "runtime/safetensors.h"
 
 #include <stdarg.h>
@@ -382,10 +381,14 @@ const safetensors_tensor *safetensors_find(const safetensors *s, const char *nam
     return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof key, by_name) : NULL;
 }
 
+weft_status safetensors_read_range(const safetensors *s, const safetensors_tensor *t, uint64_t at, void *into,
+                                   size_t bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = bytes ? io->read(io->context, s->file, s->data_at + t->begin + at, into, bytes) : 0;
+    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+}
+
 weft_status safetensors_read(const safetensors *s, const safetensors_tensor *t, void *into,
                              weft_error *error) {
-    const weft_io *io = io_of(&s->env);
-    size_t bytes = (size_t)(t->end - t->begin);
-    int code = bytes ? io->read(io->context, s->file, s->data_at + t->begin, into, bytes) : 0;
-    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+    return safetensors_read_range(s, t, 0, into, (size_t)(t->end - t->begin), error);
 }

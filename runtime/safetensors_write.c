@@ -1,6 +1,5 @@
 /* safetensors_write.c - canonical: tensors with wider elements first (so that all stay aligned), then by
  * name; one spelling of the header, padded with spaces to 8 bytes. */
-#include "graph/io.h"
 #include "runtime/safetensors.h"
 
 #include <stdlib.h>
@@ -42,81 +41,100 @@ static void header_write(text *t, int n, safetensors_tensor *const *order) {
 }
 
 /* Sorted, and each placed after the one before it. */
-static weft_status layout(const char *path, int n, safetensors_tensor *const *order, size_t *largest,
-                          weft_error *error) {
+static weft_status layout(safetensors_writer *w) {
+    const char *path = w->path ? w->path : "weights";
     size_t at = 0;
-    *largest = 1;
-    for (int i = 0; i < n; i++) {
-        safetensors_tensor *t = order[i];
+    w->piece_bytes = 1;
+    for (int i = 0; i < w->n; i++) {
+        safetensors_tensor *t = w->order[i];
         size_t bytes = dtype_bytes(t->type.dtype);
         bool good = bytes > 0;
         for (int k = 0; k < t->type.ndim; k++)
             good = good && size_mul(&bytes, bytes, (size_t)t->type.shape[k]);
         t->begin = at;
         if (!good || !size_add(&at, at, bytes) || at > (uint64_t)INT64_MAX)
-            return error_set(error, WEFT_ARGUMENT, "%.400s: %s is too large", path, SHOW(t->name));
+            return error_set(w->error, WEFT_ARGUMENT, "%.400s: %s is too large", path, SHOW(t->name));
         t->end = at;
-        if (bytes > *largest) *largest = bytes;
+        if (bytes > w->piece_bytes) w->piece_bytes = bytes < SAFETENSORS_PIECE ? bytes : SAFETENSORS_PIECE;
     }
     return WEFT_OK;
 }
 
-typedef struct output {
-    int n;
-    safetensors_tensor *tensors, **order;
-    safetensors_fill fill;
-    void *context;
-    text header;
-    char *buffer; /* the largest tensor's bytes */
-} output;
+static weft_status put_in_order(safetensors_writer *w) {
+    const char *path = w->path ? w->path : "weights";
+    for (int i = 0; i < w->n; i++) w->order[i] = &w->tensors[i];
+    qsort(w->order, (size_t)w->n, sizeof *w->order, by_name);
+    for (int i = 1; i < w->n; i++)
+        if (strcmp(w->order[i - 1]->name, w->order[i]->name) == 0)
+            return error_set(w->error, WEFT_NAME, "%.400s: two tensors would be named %s", path,
+                             SHOW(w->order[i]->name));
+    qsort(w->order, (size_t)w->n, sizeof *w->order, by_width_and_name);
+    weft_status status = layout(w);
+    if (status) return status;
+    header_write(&w->header, w->n, w->order);
+    if (!w->header.failed && w->header.length > SAFETENSORS_MAX_HEADER)
+        return error_set(w->error, WEFT_ARGUMENT, "%.400s: a header of %zu bytes, at most %d", path,
+                         w->header.length, SAFETENSORS_MAX_HEADER);
+    w->piece = w->header.failed ? NULL : mem_raw(w->env, w->piece_bytes);
+    return w->piece ? WEFT_OK : error_memory(w->error, path);
+}
 
-static weft_status data_write(const output *o, file_writer *w) {
+static void release(safetensors_writer *w) {
+    free(w->header.data);
+    mem_free(w->env, w->piece, w->piece_bytes);
+    mem_free(w->env, w->order, ((size_t)w->n + 1) * sizeof *w->order);
+}
+
+static weft_status header_put(safetensors_writer *w) {
     unsigned char length[8];
-    for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)o->header.length >> (8 * i));
-    file_append(w, length, sizeof length);
-    weft_status status = file_append(w, o->header.data, o->header.length);
-    for (int i = 0; !status && i < o->n; i++) {
-        const safetensors_tensor *t = o->order[i];
-        size_t bytes = (size_t)(t->end - t->begin);
-        status = o->fill(o->context, (int)(t - o->tensors), o->buffer, bytes, w->error);
-        if (!status) status = file_append(w, o->buffer, bytes);
+    weft_status status = file_begin(&w->file, w->env, w->path, w->error);
+    if (status) return file_finish(&w->file, status);
+    for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)w->header.length >> (8 * i));
+    file_append(&w->file, length, sizeof length);
+    if ((status = file_append(&w->file, w->header.data, w->header.length)))
+        return file_finish(&w->file, status);
+    return WEFT_OK;
+}
+
+weft_status safetensors_begin(safetensors_writer *w, const char *path, const weft_env *env, int n,
+                              safetensors_tensor *tensors, weft_error *error) {
+    *w = (safetensors_writer){.env = env, .path = path, .n = n, .tensors = tensors, .error = error};
+    w->order = mem_new_array(env, (size_t)n + 1, sizeof *w->order);
+    if (!w->order) return error_memory(error, path ? path : "weights");
+    weft_status status = put_in_order(w);
+    if (!status && path) status = header_put(w);
+    if (status) release(w);
+    return status;
+}
+
+static weft_status tensor_put(safetensors_writer *w, const safetensors_tensor *t, safetensors_fill fill,
+                              void *context) {
+    weft_status status = WEFT_OK;
+    for (uint64_t at = 0, all = t->end - t->begin; !status && at < all;) {
+        size_t bytes = all - at < SAFETENSORS_PIECE ? (size_t)(all - at) : SAFETENSORS_PIECE;
+        status = fill(context, (int)(t - w->tensors), at, w->piece, bytes, w->error);
+        if (!status && w->path) file_append(&w->file, w->piece, bytes); /* it keeps its failure */
+        at += bytes;
     }
     return status;
 }
 
-static weft_status order_and_write(output *o, const char *path, const weft_env *env, weft_error *error) {
-    size_t largest;
-    file_writer w;
-    qsort(o->order, (size_t)o->n, sizeof *o->order, by_name);
-    for (int i = 1; i < o->n; i++)
-        if (strcmp(o->order[i - 1]->name, o->order[i]->name) == 0)
-            return error_set(error, WEFT_NAME, "%.400s: two tensors would be named %s", path,
-                             SHOW(o->order[i]->name));
-    qsort(o->order, (size_t)o->n, sizeof *o->order, by_width_and_name);
-    weft_status status = layout(path, o->n, o->order, &largest, error);
-    if (status) return status;
-    header_write(&o->header, o->n, o->order);
-    if (!o->header.failed && o->header.length > SAFETENSORS_MAX_HEADER)
-        return error_set(error, WEFT_ARGUMENT, "%.400s: a header of %zu bytes, at most %d", path,
-                         o->header.length, SAFETENSORS_MAX_HEADER);
-    o->buffer = o->header.failed ? NULL : mem_raw(env, largest);
-    if (!o->buffer) return error_memory(error, path);
-    status = file_begin(&w, env, path, error);
-    if (!status) status = data_write(o, &w);
-    status = file_finish(&w, status);
-    mem_free(env, o->buffer, largest);
+weft_status safetensors_data(safetensors_writer *w, safetensors_fill fill, void *context) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && i < w->n; i++) status = tensor_put(w, w->order[i], fill, context);
+    return status ? status : w->path ? w->file.status : WEFT_OK;
+}
+
+weft_status safetensors_finish(safetensors_writer *w, weft_status status) {
+    if (w->path) status = file_finish(&w->file, status);
+    release(w);
     return status;
 }
 
 weft_status safetensors_write(const char *path, const weft_env *env, int n, safetensors_tensor *tensors,
                               safetensors_fill fill, void *context, weft_error *error) {
-    output o = {.n = n, .tensors = tensors, .fill = fill, .context = context};
+    safetensors_writer w;
     if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
-    o.order = mem_new_array(env, (size_t)n + 1, sizeof *o.order);
-    if (!o.order) return error_memory(error, path);
-    for (int i = 0; i < n; i++) o.order[i] = &tensors[i];
-    weft_status status = order_and_write(&o, path, env, error);
-    free(o.header.data);
-    mem_free(env, o.order, ((size_t)n + 1) * sizeof *o.order);
-    return status;
+    weft_status status = safetensors_begin(&w, path, env, n, tensors, error);
+    return status ? status : safetensors_finish(&w, safetensors_data(&w, fill, context));
 }

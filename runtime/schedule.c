@@ -4,11 +4,15 @@
  * runs one that shrinks what is live as soon as there is one (an optimizer update frees its bucket), else the
  * first in list order. The one with the lower peak stays; the list order wins ties. In a world of several ranks
  * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
- * between hides the collective.
+ * between hides the collective. But for ZeRO 2: there the wait for a bucket, and the copy of this rank's range out of it,
+ * stand behind the start of the sum after next, so that two buckets live at a time. `serial` puts each wait right
+ * behind its start.
  */
 #include "runtime/program.h"
 
 #include "ops/collective.h"
+
+extern const weft_op weft_op_reorder;
 
 bool node_is_silent(const weft_node *n) {
     if (n->op == &weft_op_input) return true;
@@ -135,23 +139,72 @@ static void greedy(weft_graph *g, weft_node **list, int count, bool *done, weft_
 
 enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
 
+/* What the ranks of a world must do in one order, whatever each of them updates, so that it cannot move towards what
+ * it reads: waits, and all collectives but those that sum buckets (a norm's reads this rank's own ranges). */
+static bool must_stay(const weft_node *n) {
+    bool sums_bucket = n->op->writes && n->variable && n->variable->kind == VARIABLE_SEGMENT;
+    return n->op == &weft_op_wait || (node_starts_collective(n) && !sums_bucket);
+}
+
 /* The update of a segment becomes ready long before the end of the list: each update node moves up to right behind
  * the last of what it waits for, and behind those moved there before it. The list stays sorted by mark. */
 static void hoist(weft_graph *g) {
     int64_t moved = 0;
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
-        if (!n->is_update || n->op == &weft_op_wait) continue;
+        if (!n->is_update || must_stay(n)) continue;
         weft_node *after = NULL;
         int64_t latest = -1;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && n->in[i]->node->mark > latest) latest = (after = n->in[i]->node)->mark;
         for (int i = 0; i < n->n_after; i++)
             if (n->after[i]->mark > latest) latest = (after = n->after[i])->mark;
+        /* reads of accumulated gradients wait for nothing; left behind they would hold back the sums over ranks */
+        if (!after && n->variable && n->variable->kind == VARIABLE_GRADIENT)
+            latest = (after = g->first)->mark;
         if (!after) continue;
         n->mark = latest / SPACING * SPACING + ++moved;
         while (after->next && after->next->mark < n->mark) after = after->next;
         if (after != n && after != n->prev) node_move_after(n, after);
+    }
+}
+
+/* ---- waits that stand early ---- */
+
+/* A wait, with the views of its result and their copies. */
+static void move_wait(weft_node *wait, weft_node *place) {
+    weft_node *last = wait, *next = wait->next;
+    node_move_after(wait, place);
+    for (weft_node *n = next; n; n = next) {
+        next = n->next;
+        bool looks = (n->op->flags & OP_VIEW || n->op == &weft_op_reorder) && n->n_in == 1;
+        if (!looks || (n->in[0]->node != wait && n->in[0]->node != last)) continue;
+        node_move_after(n, last);
+        last = n;
+    }
+}
+
+static weft_node *wait_for(const weft_node *start) {
+    for (weft_node *n = start->next; n; n = n->next)
+        if (n->op == &weft_op_wait && n->in[0]->node == start) return n;
+    return NULL;
+}
+
+static bool is_copied_out(const program *p, const weft_node *start) {
+    return start->op == &weft_op_reduce_scatter && p->phase == PHASE_WHOLE &&
+           p->plan->subgraphs[start->variable->subgraph].ddp.zero == 2;
+}
+
+static void place_waits(program *p) {
+    weft_node *behind[2] = {0}; /* waits for the two last sums */
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        weft_node *wait = node_starts_collective(n) ? wait_for(n) : NULL;
+        if (wait && p->plan->options.serial) move_wait(wait, n);
+        if (!wait || p->plan->options.serial || !is_copied_out(p, n)) continue;
+        if (behind[0]) move_wait(behind[0], n);
+        behind[0] = behind[1];
+        behind[1] = wait;
     }
 }
 
@@ -188,6 +241,7 @@ bool pass_schedule(program *p) {
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
     hoist(g);
+    place_waits(p);
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = count;

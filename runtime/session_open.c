@@ -11,9 +11,7 @@ static uint64_t arena_bytes(const weft_plan *plan) {
 
 static char *variable_memory(weft_session *s, const weft_variable *v) {
     if (v->kind == VARIABLE_DERIVED) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
-    const weft_variable *root = v->kind == VARIABLE_PARAMETER && v->segment ? v->segment : v;
-    char *base = store_memory(s->store, root->path, &root->type);
-    return base && root != v ? base + v->offset * (int64_t)sizeof(float) : base;
+    return store_memory(s->store, v->path, &v->type);
 }
 
 static int input_index(const runnable *r, const weft_value *root) {
@@ -46,25 +44,18 @@ static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, w
     return true;
 }
 
-/* ZeRO: an update belongs to the rank that owns its segment's optimizer state. */
-static bool is_ours(const weft_session *s, const weft_node *n) {
-    const weft_variable *v = n->op->writes && n->in[0] ? n->in[0]->variable : NULL;
-    if (n->op->flags & OP_COMMUNICATES || !v || v->kind != VARIABLE_SEGMENT || !v->owner) return true;
-    return v->owner == s->plan->options.rank + 1;
-}
-
 /* The segment whose memory an operand lies in, or NULL. */
 static const weft_variable *segment_of(const weft_value *v) {
     const weft_variable *root = v ? value_root(v)->variable : NULL;
     if (!root) return NULL;
-    return root->kind == VARIABLE_PARAMETER ? root->segment : root->kind == VARIABLE_SEGMENT ? root : NULL;
+    return variable_is_part(root) ? root->segment : root->kind == VARIABLE_SEGMENT ? root : NULL;
 }
 
 static bool note_segments(weft_session *s, step *st, const weft_node *n) {
     st->touched = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->touched);
     for (int i = 0; st->touched && i < n->n_in; i++) {
         const weft_variable *v = segment_of(n->in[i]);
-        if (v && v->owner) st->touched[st->n_touched++] = v->index;
+        if (v && v->shards) st->touched[st->n_touched++] = v;
     }
     return st->touched != NULL;
 }
@@ -94,8 +85,11 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
         st->version = store_version(s->store, n->in[0]->variable);
         st->packed = &s->packed[made->index];
     }
-    if (n->op->writes && n->in[0]->variable)
-        r->written[r->n_written++] = store_version(s->store, n->in[0]->variable);
+    const weft_variable *written = n->op->flags & OP_WRITES ? n->variable
+                                   : n->op->writes          ? n->in[0]->variable
+                                                            : NULL;
+    if (written) r->written[r->n_written++] = store_version(s->store, written);
+    if (written && written->kind == VARIABLE_GRADIENT) r->sums[r->n_sums++] = r->written[r->n_written - 1];
     r->n_steps++; /* from here on closing closes it */
     return !n->kernel || !n->kernel->open ||
            n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
@@ -110,6 +104,8 @@ static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
         r->outputs[r->n_outputs++] = (fetched){.name = o->name,
                                                .memory = t.data,
                                                .input = t.data ? -1 : input_index(r, value_root(o->value)),
+                                               .offset = value_offset(o->value),
+                                               .is_shared = segment_of(o->value) != NULL,
                                                .bytes = type_bytes(&o->value->type)};
     }
     return true;
@@ -135,15 +131,16 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
     r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
     r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
+    r->sums = arena_new_array(&s->arena, nodes + 1, sizeof *r->sums);
     r->tickets = arena_new_array(&s->arena, (size_t)p->n_collectives + 1, sizeof *r->tickets);
-    if (!r->written || !r->tickets || !r->steps || !r->inputs || !r->patches || !r->outputs)
+    if (!r->written || !r->sums || !r->tickets || !r->steps || !r->inputs || !r->patches || !r->outputs)
         return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (n->op == &weft_op_input)
             r->inputs[r->n_inputs++] =
                 (fed){.name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
     for (weft_node *n = p->graph->first; n; n = n->next)
-        if (!node_is_silent(n) && is_ours(s, n) && !prepare_step(s, r, n, error)) return false;
+        if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
     return prepare_outputs(s, r, error);
 }
 
@@ -183,16 +180,20 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
     s->carried = arena_new_array(&s->arena, variables, sizeof *s->carried);
+    s->groups = arena_new_array(&s->arena, (size_t)plan->n_subgraphs + 1, sizeof *s->groups);
     if (s->offsets) store_layout(plan, s->offsets, kinds);
     s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
-    bool good = (s->memory && s->programs && s->offsets && s->packed && s->carried) ||
+    bool good = (s->memory && s->programs && s->offsets && s->packed && s->carried && s->groups) ||
                 !error_memory(error, "session");
+    for (int i = 0; good && i < plan->n_programs; i++)
+        good = !plan->programs[i].trains || !store_check_cuts(store, plan, error);
     int threads = omp_get_max_threads();
     omp_set_num_threads(plan->kernels.threads);
     for (int i = 0; good && i < plan->n_programs; i++)
         good = prepare(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
-    if (good && (!comm || comm->world == 1 || lane_agree(s, error))) return s;
+    if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
+    if (good && (!comm || comm->world == 1 || (lane_open(s, error) && lane_agree(s, error)))) return s;
     weft_session_close(s);
     return NULL;
 }
@@ -200,6 +201,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
 void weft_session_close(weft_session *s) {
     if (!s) return;
     if (s->carried) weft_sync(s, NULL);
+    lane_close(s);
     weft_env env = s->env;
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)
         for (int k = 0; k < s->programs[i].n_steps; k++) {

@@ -5,21 +5,127 @@
 #include <omp.h>
 #include <string.h>
 
-static runnable *find_runnable(weft_session *s, const char *graph, program_phase phase) {
+static runnable *find_runnable(const weft_session *s, const char *graph, program_phase phase) {
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
             return &s->programs[i];
     return NULL;
 }
 
-/* The program of this run: with accumulation the first, the middle ones, the last. */
-static runnable *choose(weft_session *s, const char *graph, runnable **head) {
-    runnable *whole = find_runnable(s, graph, PHASE_WHOLE);
-    *head = whole ? whole : find_runnable(s, graph, PHASE_FIRST);
-    if (whole || !*head || (*head)->micro == 0) return *head;
-    bool last = (*head)->micro == s->plan->options.accumulate - 1;
-    return find_runnable(s, graph, last ? PHASE_LAST : PHASE_ADD);
+/* ---- which program, and where in its step a graph is ---- */
+
+/* Of a graph with accumulation: its first program, which keeps count, the adding one, and the one to run now. */
+typedef struct turn {
+    runnable *head, *add, *now;
+} turn;
+
+/* Versions only grow: the sum of those of a graph's gradient buffers moves with any of them. */
+static uint64_t sums_stand(const runnable *add) {
+    uint64_t sum = 0;
+    for (int i = 0; i < add->n_sums; i++) sum += *add->sums[i];
+    return sum;
 }
+
+static bool shares_sums(const runnable *a, const runnable *b) {
+    for (int i = 0; i < a->n_sums; i++)
+        for (int k = 0; k < b->n_sums; k++)
+            if (a->sums[i] == b->sums[k]) return true;
+    return false;
+}
+
+/* The next run of this graph is the first of a step. */
+static void forget_step(runnable *head) {
+    head->micro = 0;
+    head->ends_next = false;
+}
+
+/* Graphs that train the same parameters add into the same buffers: two steps at once would lose gradients. */
+static weft_status check_sums(weft_session *s, const turn *t, weft_error *error) {
+    const char *graph = t->head->p->name;
+    for (int i = 0; t->head->micro == 0 && i < s->plan->n_programs; i++) {
+        const runnable *other = &s->programs[i];
+        if (other->p->phase != PHASE_FIRST || other->micro == 0 ||
+            !shares_sums(t->add, find_runnable(s, other->p->name, PHASE_ADD)))
+            continue;
+        return error_set(
+            error, WEFT_ORDER,
+            "run: graph %s cannot begin a step: graph %s trains the same parameters and has added "
+            "%lld micro-batches of a step that must end first",
+            graph, other->p->name, (long long)other->micro);
+    }
+    if (t->head->micro == 0 || sums_stand(t->add) == t->head->sums_stand) return WEFT_OK;
+    forget_step(t->head);
+    return error_set(
+        error, WEFT_ORDER,
+        "run: the gradients that graph %s has added are gone: another session used the store in the "
+        "middle of its step, which now begins anew",
+        graph);
+}
+
+/* Why a graph cannot run without sync now, or WEFT_OK. */
+static weft_status check_no_sync(const weft_session *s, const turn *t, weft_error *error) {
+    const char *graph = t->head->p->name;
+    int of = s->plan->options.accumulate;
+    if (!t->head->p->trains)
+        return error_set(error, WEFT_ORDER, "run: graph %s adds no gradients: use weft_run", graph);
+    if (of == 1)
+        return error_set(
+            error, WEFT_ORDER,
+            "run: graph %s cannot run without sync: its plan has one micro-batch a step; compile "
+            "with options.accumulate",
+            graph);
+    if (t->head->micro < of - 1) return WEFT_OK;
+    return error_set(
+        error, WEFT_ORDER,
+        "run: graph %s cannot run without sync: micro-batch %d of %d ends the step (use weft_run, or "
+        "compile with a larger options.accumulate)",
+        graph, of, of);
+}
+
+/* The program of this run: with accumulation the first, the middle ones, the last. */
+static weft_status choose(weft_session *s, const char *graph, bool no_sync, turn *t, weft_error *error) {
+    runnable *whole = find_runnable(s, graph, PHASE_WHOLE);
+    *t = (turn){.head = whole ? whole : find_runnable(s, graph, PHASE_FIRST)};
+    t->now = t->head;
+    if (!t->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
+    weft_status status = no_sync ? check_no_sync(s, t, error) : WEFT_OK;
+    if (status || whole) return status;
+    t->add = find_runnable(s, graph, PHASE_ADD);
+    if ((status = check_sums(s, t, error))) return status;
+    int64_t micro = t->head->micro;
+    bool is_last = !no_sync && (t->head->ends_next || micro == s->plan->options.accumulate - 1);
+    if (micro) t->now = is_last ? find_runnable(s, graph, PHASE_LAST) : t->add;
+    return WEFT_OK;
+}
+
+static bool ends_step(const runnable *r) {
+    return r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
+}
+
+/* After a run that went well: where the graph's next one stands. */
+static void count(turn *t, bool no_sync) {
+    bool is_done = ends_step(t->now);
+    t->head->micro = is_done ? 0 : t->head->micro + 1;
+    t->head->ends_next = !is_done && (t->head->ends_next || no_sync);
+    if (t->now->counter && is_done) *t->now->counter += 1;
+}
+
+/* After a run that failed behind its first `reached` nodes. Adding again what a middle run has added changes nothing
+ * (it goes to a level of its own), so that run may be repeated. A last run overwrites levels: behind its first
+ * sum or update the step is lost. */
+static void discount(weft_session *s, turn *t, int reached) {
+    bool has_written = false, has_started = false;
+    for (int i = 0; i < reached; i++) {
+        const weft_node *n = t->now->steps[i].node;
+        has_written |= n->op->writes && n->in[0]->variable;
+        has_started |= node_starts_collective(n);
+    }
+    if (t->now->p->phase == PHASE_LAST && has_written) forget_step(t->head);
+    /* the other ranks have not seen this run: its repetition is the one that they wait for */
+    if (t->now->p->n_collectives && !has_started) s->run--;
+}
+
+/* ---- feeds and fetches ---- */
 
 static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = NULL;
@@ -74,52 +180,91 @@ static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, i
 static void fetch(const runnable *r, const weft_fetch *fetches, int n) {
     for (int f = 0; f < n; f++) {
         const fetched *o = find_output(r, fetches[f].name);
-        const void *from = o->memory ? o->memory : r->inputs[o->input].data;
+        const char *from = o->memory ? o->memory : (const char *)r->inputs[o->input].data + o->offset;
         memcpy(fetches[f].data, from, o->bytes);
     }
 }
 
-static weft_status walk(weft_session *s, runnable *r, weft_error *error) {
-    weft_status status = WEFT_OK;
-    int reached = 0;
+/* What is fetched straight from the store may be on its way from another rank. */
+static weft_status arrive_for_fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
+                                    weft_error *error) {
+    for (int f = 0; s->n_carried && f < n; f++)
+        if (find_output(r, fetches[f].name)->is_shared) return weft_sync(s, error);
+    return WEFT_OK;
+}
+
+/* ---- the run ---- */
+
+static weft_status take(weft_session *s, runnable *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
-    for (; reached < r->n_steps && !status; reached++) {
-        step *st = &r->steps[reached];
-        if (st->version && *st->version == *st->packed) continue;
-        if (s->n_carried && (status = lane_arrive(s, st, error))) break;
-        uint64_t began = is_timed ? clock_ns() : 0;
-        st->call.error = error;
-        status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
-        if (is_timed) note_time(s, r, st, began);
-        st->runs++;
-        if (st->version && !status) *st->packed = *st->version;
+    if (st->version && *st->version == *st->packed) return WEFT_OK;
+    if (s->n_carried) {
+        int before = s->n_carried;
+        uint64_t began = s->event ? clock_ns() : 0;
+        weft_status status = lane_arrive(s, st, error);
+        if (s->event && s->n_carried < before) note_arrival(s, r, st, began);
+        if (status) return status;
     }
-    if (status && r->p->n_collectives) lane_drain(s, r, reached);
+    uint64_t began = is_timed ? clock_ns() : 0;
+    st->call.error = error;
+    weft_status status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
+    if (is_timed) note_time(s, r, st, began);
+    if (st->version && !status) *st->packed = *st->version;
+    return status;
+}
+
+/* *reached: how many steps were taken; the one behind them failed. */
+static weft_status walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (*reached = 0; *reached < r->n_steps; ++*reached)
+        if ((status = take(s, r, &r->steps[*reached], error))) break;
+    if (status && r->p->n_collectives) lane_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
+    return status;
+}
+
+static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {
+    runnable *r = t->now;
+    int reached, threads = omp_get_max_threads();
+    int64_t micro = t->head->micro, rank = s->comm ? s->comm->rank : 0;
+    r->run.step = r->counter ? (int64_t)*r->counter : 0;
+    r->run.local = micro;
+    r->run.micro = micro + rank * s->plan->options.accumulate;
+    if (r->p->n_collectives) s->run++;
+    omp_set_num_threads(s->plan->kernels.threads);
+    weft_status status = walk(s, r, &reached, error);
+    omp_set_num_threads(threads);
+    /* the first program assigns the buffers that the others add to */
+    for (int i = 0; r->p->phase == PHASE_FIRST && i < t->add->n_sums; i++) ++*t->add->sums[i];
+    if (t->add) t->head->sums_stand = sums_stand(t->add);
+    if (status) discount(s, t, reached);
+    return status;
+}
+
+static weft_status run(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
+                       const weft_fetch *fetches, int n_fetches, weft_error *error) {
+    if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
+    weft_error own = {0};
+    turn t;
+    if (store_arriving(s->store) != s->n_carried)
+        return store_check_settled(s->store, "run: of another session on the store", error);
+    weft_status status = choose(s, graph, no_sync, &t, error);
+    if (!status) status = feed(t.now, feeds, n_feeds, error);
+    if (!status) status = check_fetches(t.now, fetches, n_fetches, error);
+    if (!status) status = run_turn(s, &t, error ? error : &own);
+    if (status) return status;
+    count(&t, no_sync);
+    status = arrive_for_fetch(s, t.now, fetches, n_fetches, error);
+    if (!status) fetch(t.now, fetches, n_fetches);
     return status;
 }
 
 weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
                      const weft_fetch *fetches, int n_fetches, weft_error *error) {
-    if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
-    weft_error own = {0};
-    runnable *head, *r = choose(s, graph, &head);
-    if (!r) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
-    weft_status status = feed(r, feeds, n_feeds, error);
-    if (!status) status = check_fetches(r, fetches, n_fetches, error);
-    if (status) return status;
-    r->run.step = r->counter ? (int64_t)*r->counter : 0;
-    r->run.local = head->micro;
-    r->run.micro = head->micro + (s->comm ? (int64_t)s->comm->rank * s->plan->options.accumulate : 0);
-    if (r->p->n_collectives) s->run++;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(s->plan->kernels.threads);
-    status = walk(s, r, error ? error : &own);
-    omp_set_num_threads(threads);
-    if (status) return status;
-    fetch(r, fetches, n_fetches);
-    bool step_done = r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
-    head->micro = step_done ? 0 : head->micro + 1;
-    if (r->counter && step_done) *r->counter += 1;
-    return WEFT_OK;
+    return run(s, graph, false, feeds, n_feeds, fetches, n_fetches, error);
+}
+
+weft_status weft_run_no_sync(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
+                             const weft_fetch *fetches, int n_fetches, weft_error *error) {
+    return run(s, graph, true, feeds, n_feeds, fetches, n_fetches, error);
 }

@@ -1,5 +1,6 @@
 /* session_state.h - what a session is made of, shared by its files: session_open.c binds tensors and builds kernels,
- * session_run.c feeds, walks and fetches, session_lane.c talks to the other ranks, session_profile.c tells times. */
+ * session_run.c feeds, walks and fetches, session_lane.c and session_agree.c talk to the other ranks, session_save.c
+ * saves what they hold together, session_profile.c tells times. */
 #ifndef WEFT_RUNTIME_SESSION_STATE_H
 #define WEFT_RUNTIME_SESSION_STATE_H
 
@@ -12,11 +13,11 @@ typedef struct step {
     void *state;
     kernel_call call;
     tensor *in, *out;
-    int n_touched; /* segments that it reads or writes, by variable index */
-    int *touched;
+    int n_touched; /* sharded segments that it reads or writes */
+    const weft_variable **touched;
     const uint64_t *version; /* a pack of a parameter: runs only when this has moved on from *packed */
     uint64_t *packed;
-    double nanoseconds; /* when profiling */
+    double nanoseconds; /* of the runs that were timed */
     int64_t runs;
 } step;
 
@@ -37,7 +38,9 @@ typedef struct patch {
 typedef struct fetched {
     const char *name;
     const char *memory;
-    int input; /* >= 0: it is an input handed through; memory is NULL */
+    int input;      /* >= 0: it is an input handed through, from byte `offset` on; memory is NULL */
+    int64_t offset; /* bytes */
+    bool is_shared; /* it lies in the store, where another rank's parameters may still be arriving */
     size_t bytes;
 } fetched;
 
@@ -51,8 +54,13 @@ typedef struct runnable {
     fetched *outputs;
     uint64_t **written; /* versions of what its updates change */
     int n_written;
+    uint64_t **sums; /* versions of the store's gradient buffers that it adds to: at most n_written of them */
+    int n_sums;
     double *counter; /* the graph's random step counter in the store, or NULL */
-    int64_t micro;   /* micro-batches since the last update (kept in the graph's first program) */
+    /* Of a step with accumulation, kept in the graph's first program: */
+    int64_t micro;       /* micro-batches so far */
+    bool ends_next;      /* weft_run_no_sync was among them: the next weft_run ends the step */
+    uint64_t sums_stand; /* all versions of the gradient buffers added up, as the last run left them */
     run_state run;
 } runnable;
 
@@ -61,9 +69,11 @@ struct weft_session {
     arena arena;
     const weft_plan *plan;
     weft_store *store;
-    weft_comm *comm;   /* NULL: alone */
-    uint64_t *carried; /* tickets of broadcasts that outlast their run, plus 1; by the segment\'s index */
+    weft_comm *comm;    /* NULL: alone */
+    weft_comm **groups; /* process group of each subgraph, by its index: comm itself, or one of ours */
+    uint64_t *carried;  /* tickets of gathers that outlast their run, plus 1; by the segment's index */
     int n_carried;
+    int32_t *votes; /* [world]: what each rank says when all are asked */
     uint64_t run;      /* runs of programs with collectives so far */
     char *memory;      /* the arena, then the derived values */
     uint64_t *offsets; /* of variables, by index: used for derived ones */
@@ -75,18 +85,30 @@ struct weft_session {
 };
 
 /* ---- session_lane.c ---- */
-/* All ranks hold one plan, and begin with rank 0's values and seed. */
-bool lane_agree(weft_session *s, weft_error *error);
+/* Process groups. */
+bool lane_open(weft_session *s, weft_error *error);
+void lane_close(weft_session *s);
 /* Starts a collective, or waits for a sum. */
 weft_status lane_run(weft_session *s, runnable *r, const step *st, weft_error *error);
-/* Carried broadcasts of the segments that a step touches have arrived when this returns. */
+/* Carried gathers of the segments that a step touches have arrived when this returns. */
 weft_status lane_arrive(weft_session *s, const step *st, weft_error *error);
-/* After a failure: sums that were started in the first `reached` steps still work on the arena; waits for them. */
+/* After a failure: collectives of the first `reached` steps still work on the arena; waits for them. */
 void lane_drain(weft_session *s, runnable *r, int reached);
+
+/* ---- session_agree.c ---- */
+/* All ranks hold one plan, and begin with the same values and seed. */
+bool lane_agree(weft_session *s, weft_error *error);
+/* All ranks of the world call it with how it went for each: WEFT_OK when it went well for all, else an error on all, the
+ * own or that of the first rank that has one. `error` holds the own and is not NULL. */
+weft_status lane_settle(weft_session *s, const char *name, weft_status own, weft_error *error);
+/* Communicator of the ranks that share a part's gradients; the world for what belongs to no subgraph. */
+weft_comm *lane_group(const weft_session *s, const store_part *p);
 
 /* ---- session_profile.c ---- */
 uint64_t clock_ns(void);
 /* A step that began at `began` has ended: counts it, tells the tracer. */
 void note_time(weft_session *s, const runnable *r, step *st, uint64_t began);
+/* Before a step, since `began`, carried broadcasts were waited for: tells the tracer. */
+void note_arrival(weft_session *s, const runnable *r, const step *st, uint64_t began);
 
 #endif

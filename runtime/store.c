@@ -6,18 +6,11 @@
  */
 #include "runtime/program.h"
 
+#include "ops/update.h"
 #include "runtime/init.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* What a user can name: a whole entry, or a parameter's part of a flat one. */
-typedef struct public_entry {
-    const char *path;
-    tensor_type type;
-    uint64_t offset;   /* bytes */
-    store_entry *home; /* whose version counts its changes */
-} public_entry;
 
 struct weft_store {
     weft_env env;
@@ -25,18 +18,18 @@ struct weft_store {
     uint64_t seed;
     char *memory;
     uint64_t bytes;
-    uint64_t
-        common; /* bytes from the start that all ranks hold alike: less than bytes where state is sharded */
     int n_entries, n_public;
+    int n_arriving;  /* segments that another rank's parameters are on their way into */
+    bool has_loaded; /* optimizer state from a file */
     store_entry *entries;
-    public_entry *public_entries;
+    store_part *parts; /* what a user can name */
 };
 
 /* ---- building ---- */
 
 static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
-        if (v->kind == VARIABLE_DERIVED || !variable_is_held(plan, v)) continue;
+        if (v->kind == VARIABLE_DERIVED) continue;
         store_entry *e = &s->entries[s->n_entries++];
         *e = (store_entry){.path = arena_copy(&s->arena, v->path),
                            .kind = v->kind,
@@ -55,30 +48,78 @@ static store_entry *find_entry(const weft_store *s, const char *path) {
     return NULL;
 }
 
-/* Variables are laid out in order of making: parameters, state and segments before the optimizers' state. */
-static uint64_t common_bytes(const weft_plan *plan, const uint64_t *offsets, uint64_t all) {
-    bool is_sharded = false;
-    for (const weft_variable *v = plan->model->variables; v; v = v->next) is_sharded |= v->owner != 0;
-    for (const weft_variable *v = plan->model->variables; is_sharded && v; v = v->next)
-        if (v->kind == VARIABLE_OPTIMIZER && variable_is_held(plan, v)) return offsets[v->index];
-    return all;
+/* Parameters and shards change with their segment. */
+static void find_homes(weft_store *s, const weft_plan *plan) {
+    int i = 0;
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (v->kind == VARIABLE_DERIVED) continue;
+        store_entry *e = &s->entries[i++];
+        e->home = variable_is_part(v) ? find_entry(s, v->segment->path) : e;
+    }
 }
 
-static bool add_public(weft_store *s, const char *path, const tensor_type *type, uint64_t offset,
-                       const char *home) {
-    public_entry *e = &s->public_entries[s->n_public++];
-    *e = (public_entry){arena_copy(&s->arena, path), *type, offset, find_entry(s, home)};
-    return e->path && e->home;
+static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *segment) {
+    int n = plan->subgraphs[segment->subgraph].n_ranks;
+    store_cut *cut = arena_new(&s->arena, sizeof *cut);
+    int64_t *starts = arena_new_array(&s->arena, (size_t)n + 1, sizeof *starts);
+    if (!cut || !starts) return false;
+    for (int r = 0; r < n; r++) starts[r + 1] = starts[r] + (int64_t)segment->shards[r];
+    *cut = (store_cut){n, starts};
+    find_entry(s, segment->path)->cut = cut;
+    return true;
 }
 
-/* "optimizer.NAME/SEGMENT/SLOT" becomes "optimizer.NAME/PARAMETER/SLOT" for every member. */
-static bool add_members(weft_store *s, const weft_variable *v, uint64_t offset) {
-    char path[1500];
-    const char *segment = strstr(v->path, v->segment->path), *slot = strrchr(v->path, '/');
-    for (int i = 0; i < v->n_members; i++) {
-        const weft_variable *p = v->members[i];
-        snprintf(path, sizeof path, "%.*s%s%s", (int)(segment - v->path), v->path, p->path, slot);
-        if (!add_public(s, path, &p->type, offset + (uint64_t)p->offset * sizeof(float), v->path))
+static bool note_cuts(weft_store *s, const weft_plan *plan) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->shards && !note_cut(s, plan, v)) return false;
+    return true;
+}
+
+static store_part *add_part(weft_store *s, const char *path, const tensor_type *type) {
+    store_part *e = &s->parts[s->n_public++];
+    *e = (store_part){.path = arena_copy(&s->arena, path), .type = *type, .end = type_elements(type)};
+    return e->path ? e : NULL;
+}
+
+static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
+    store_part *e = add_part(s, v->path, &v->type);
+    if (!e) return false;
+    e->memory = s->memory + offset;
+    e->home = find_entry(s, v->path)->home;
+    if (v->kind != VARIABLE_OPTIMIZER) e->parameter = e->path;
+    return true;
+}
+
+/* "optimizer.NAME/PARAMETER/SLOT" for every member of a segment, of which state variable `v` (NULL: none is here)
+ * holds elements from v->offset on, at `offset` bytes. */
+static bool add_members(weft_store *s, const weft_variable *segment, const char *name, const char *slot,
+                        const weft_variable *v, uint64_t offset) {
+    char path[2000];
+    int64_t count = v ? type_elements(&v->type) : 0;
+    const store_cut *cut = find_entry(s, segment->path)->cut;
+    for (int i = 0; i < segment->n_members; i++) {
+        const weft_variable *p = segment->members[i];
+        snprintf(path, sizeof path, "%s/%s/%s", name, p->path, slot);
+        store_part *e = add_part(s, path, &p->type);
+        if (!e || !(e->parameter = arena_copy(&s->arena, p->path))) return false;
+        e->cut = cut;
+        e->offset = p->offset;
+        if (!v || !member_range(p, v->offset, count, &e->begin, &e->end)) {
+            e->begin = e->end = 0;
+            continue;
+        }
+        e->memory = s->memory + offset + (uint64_t)(p->offset + e->begin - v->offset) * sizeof(float);
+        e->home = find_entry(s, v->path)->home;
+    }
+    return true;
+}
+
+/* State of an optimizer: of what is sharded all ranks list the same paths. */
+static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    for (int i = 0; i < plan->n_states; i++) {
+        const optimizer_slot *o = &plan->states[i];
+        if (!add_members(s, o->segment, o->name, o->slot, o->variable,
+                         o->variable ? offsets[o->variable->index] : 0))
             return false;
     }
     return true;
@@ -86,21 +127,16 @@ static bool add_members(weft_store *s, const weft_variable *v, uint64_t offset) 
 
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
-        if (!variable_is_held(plan, v)) continue;
-        uint64_t at = offsets[v->index];
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
-        bool member = v->kind == VARIABLE_PARAMETER && v->segment;
-        if ((plain || (v->kind == VARIABLE_OPTIMIZER && !v->segment)) &&
-            !add_public(s, v->path, &v->type, at, member ? v->segment->path : v->path))
-            return false;
-        if (v->kind == VARIABLE_OPTIMIZER && v->segment && !add_members(s, v, at)) return false;
+        bool is_scalar = v->kind == VARIABLE_OPTIMIZER && !v->segment;
+        if ((plain || is_scalar) && !add_whole(s, v, offsets[v->index])) return false;
     }
-    return true;
+    return add_states(s, plan, offsets);
 }
 
-static size_t count_public(const weft_model *m) {
-    size_t n = 0;
-    for (const weft_variable *v = m->variables; v; v = v->next) n += 1 + (size_t)v->n_members;
+static size_t count_parts(const weft_plan *plan) {
+    size_t n = (size_t)plan->model->n_variables;
+    for (int i = 0; i < plan->n_states; i++) n += (size_t)plan->states[i].segment->n_members;
     return n;
 }
 
@@ -130,16 +166,16 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     arena_init(&s->arena, &s->env);
     uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
     s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
-    s->public_entries = arena_new_array(&s->arena, count_public(m) + 1, sizeof *s->public_entries);
+    s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
     if (offsets) s->bytes = store_layout(plan, offsets, kinds);
     s->memory = offsets ? mem_raw(&s->env, s->bytes) : NULL;
-    if (!s->memory || !s->entries || !s->public_entries || !copy_entries(s, plan, offsets) ||
-        !publish(s, plan, offsets)) {
+    bool good = s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
+    if (good) find_homes(s, plan);
+    if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
         error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
         weft_store_free(s);
         return NULL;
     }
-    s->common = common_bytes(plan, offsets, s->bytes);
     fill(s);
     return s;
 }
@@ -154,14 +190,18 @@ void weft_store_free(weft_store *s) {
 
 /* ---- by path ---- */
 
-static const public_entry *find_public(const weft_store *s, const char *path) {
+static const store_part *find_part(const weft_store *s, const char *path) {
     for (int i = 0; s && path && i < s->n_public; i++)
-        if (strcmp(s->public_entries[i].path, path) == 0) return &s->public_entries[i];
+        if (strcmp(s->parts[i].path, path) == 0) return &s->parts[i];
     return NULL;
 }
 
-static const public_entry *expect(const weft_store *s, const char *path, size_t bytes, weft_error *error) {
-    const public_entry *e = find_public(s, path);
+static bool is_whole(const store_part *e) {
+    return e->begin == 0 && e->end == type_elements(&e->type);
+}
+
+static const store_part *expect(const weft_store *s, const char *path, size_t bytes, weft_error *error) {
+    const store_part *e = find_part(s, path);
     if (!e) {
         error_set(error, WEFT_NAME, "store: there is no '%s'", SHOW(path));
         return NULL;
@@ -171,32 +211,46 @@ static const public_entry *expect(const weft_store *s, const char *path, size_t 
                   TYPE(&e->type), type_bytes(&e->type), bytes);
         return NULL;
     }
-    return e;
+    if (!is_whole(e)) {
+        error_set(
+            error, WEFT_ORDER,
+            "store: of %s, %s, this rank holds elements %lld to %lld alone: ZeRO has the others elsewhere",
+            e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
+        return NULL;
+    }
+    return e->home->is_arriving && store_check_settled(s, e->path, error) ? NULL : e;
 }
 
 weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
                            weft_error *error) {
-    const public_entry *e = expect(s, path, bytes, error);
-    if (!e) return error ? error->status : WEFT_NAME;
-    memcpy(into, s->memory + e->offset, bytes);
+    weft_error own = {0};
+    const store_part *e = expect(s, path, bytes, error ? error : &own);
+    if (!e) return error ? error->status : own.status;
+    memcpy(into, e->memory, bytes);
     return WEFT_OK;
 }
 
 weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
                            weft_error *error) {
-    const public_entry *e = expect(s, path, bytes, error);
-    if (!e) return error ? error->status : WEFT_NAME;
-    memcpy(s->memory + e->offset, from, bytes);
+    weft_error own = {0};
+    const store_part *e = expect(s, path, bytes, error ? error : &own);
+    if (!e) return error ? error->status : own.status;
+    memcpy(e->memory, from, bytes);
     e->home->version++;
     return WEFT_OK;
 }
 
+const store_part *store_part_at(const weft_store *s, int index) {
+    return s && index >= 0 && index < s->n_public ? &s->parts[index] : NULL;
+}
+
 const char *weft_store_path(const weft_store *s, int index) {
-    return s && index >= 0 && index < s->n_public ? s->public_entries[index].path : NULL;
+    const store_part *e = store_part_at(s, index);
+    return e ? e->path : NULL;
 }
 
 int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]) {
-    const public_entry *e = find_public(s, path);
+    const store_part *e = find_part(s, path);
     if (!e) return -1;
     if (dtype) *dtype = e->type.dtype;
     if (shape) memcpy(shape, e->type.shape, sizeof e->type.shape);
@@ -231,14 +285,8 @@ void *store_memory(const weft_store *s, const char *path, const tensor_type *typ
 }
 
 uint64_t *store_version(const weft_store *s, const weft_variable *v) {
-    store_entry *e = find_entry(s, v->kind == VARIABLE_PARAMETER && v->segment ? v->segment->path : v->path);
-    return e ? &e->version : NULL;
-}
-
-void *store_block(weft_store *s, uint64_t *bytes) {
-    for (int i = 0; i < s->n_entries; i++) s->entries[i].version++;
-    *bytes = s->common;
-    return s->memory;
+    store_entry *e = find_entry(s, v->path);
+    return e ? &e->home->version : NULL;
 }
 
 uint64_t store_seed(const weft_store *s) {
@@ -253,4 +301,53 @@ bool store_has_parameter(const weft_store *s, const char *path) {
     for (int i = 0; i < s->n_entries; i++)
         if (strcmp(s->entries[i].path, path) == 0) return s->entries[i].kind == VARIABLE_PARAMETER;
     return false;
+}
+
+/* ---- parameters on their way, and who holds what ---- */
+
+store_entry *store_home(const weft_store *s, const weft_variable *v) {
+    store_entry *e = find_entry(s, v->path);
+    return e ? e->home : NULL;
+}
+
+void store_set_arriving(weft_store *s, store_entry *segment, bool is_arriving) {
+    s->n_arriving += is_arriving - segment->is_arriving;
+    segment->is_arriving = is_arriving;
+}
+
+int store_arriving(const weft_store *s) {
+    return s->n_arriving;
+}
+
+weft_status store_check_settled(const weft_store *s, const char *what, weft_error *error) {
+    if (!s->n_arriving) return WEFT_OK;
+    return error_set(
+        error, WEFT_ORDER,
+        "%.400s: parameters that other ranks have updated are still on their way: call weft_sync first",
+        what);
+}
+
+static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {
+    if (!cut || !shards) return !cut && !shards;
+    bool same = cut->n_ranks == n_ranks;
+    for (int r = 0; same && r < n_ranks; r++)
+        same = cut->starts[r + 1] - cut->starts[r] == (int64_t)shards[r];
+    return same;
+}
+
+weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_error *error) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        const store_entry *e = v->kind == VARIABLE_SEGMENT ? find_entry(s, v->path) : NULL;
+        if (e && !same_cut(e->cut, v->shards, plan->subgraphs[v->subgraph].n_ranks))
+            return error_set(
+                error, WEFT_ORDER,
+                "session: the store shares out the optimizer state of %s otherwise than the plan: it "
+                "was made for another world, zero or shard",
+                v->path);
+    }
+    return WEFT_OK;
+}
+
+bool *store_has_loaded(weft_store *s) {
+    return &s->has_loaded;
 }

@@ -29,7 +29,7 @@ typedef struct prover {
     weft_error *error;
     extent *extents;
     size_t count, room;
-    bool failed_memory;
+    bool failed_memory, is_at_end;
 } prover;
 
 bool verify_locate(const weft_value *v, verify_range *r) {
@@ -43,7 +43,7 @@ bool verify_locate(const weft_value *v, verify_range *r) {
     }
     if (at->variable) {
         const weft_variable *s = at->variable;
-        bool member = s->kind == VARIABLE_PARAMETER && s->segment;
+        bool member = variable_is_part(s);
         r->space = member ? s->segment : s;
         r->begin = offset + (member ? s->offset * 4 : 0);
     } else if (at->node->op == &weft_op_input) {
@@ -132,9 +132,9 @@ static weft_status broken(prover *p, const char *rule, const weft_node *n, const
     char node[200], maker[200] = "nobody";
     node_show(n, node);
     if (other) node_show(other->node, maker);
-    return error_set(p->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s", rule,
-                     p->p->graph->name, n->order, node, v ? v->id : -1, what, other ? " " : "",
-                     other ? maker : "");
+    return error_set(p->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s",
+                     p->is_at_end ? "V5" : rule, p->p->graph->name, n->order, node, v ? v->id : -1, what,
+                     other ? " " : "", other ? maker : "");
 }
 
 /* ---- rules ---- */
@@ -206,18 +206,26 @@ static weft_status check_workspace(prover *p, const weft_node *n) {
 }
 
 /* V4: how many writers of a variable have run when it is read, against how many were built before the read. */
-static int64_t *versions_of(const weft_variable *v, int64_t *versions) {
-    const weft_variable *root = v->kind == VARIABLE_PARAMETER && v->segment ? v->segment : v;
-    return &versions[root->index];
+static const weft_variable *home_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->segment : v;
+}
+
+static bool writes_home(const weft_node *n, const weft_variable *home) {
+    if (n->op->flags & OP_WRITES && n->variable && home_of(n->variable) == home) return true;
+    for (int i = 0; i < n->n_in && i < 32; i++)
+        if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable && home_of(n->in[i]->variable) == home)
+            return true;
+    return false;
 }
 
 static weft_status check_version(prover *p, const weft_node *n, const weft_value *v,
                                  const int64_t *versions) {
     const weft_value *root = value_root(v);
     if (!root->variable) return WEFT_OK;
-    int64_t now = *versions_of(root->variable, (int64_t *)versions), wanted = 0;
+    const weft_variable *home = home_of(root->variable);
+    int64_t now = versions[home->index], wanted = 0;
     for (const weft_node *m = p->p->graph->first; m; m = m->next)
-        if (m->op->flags & OP_WRITES && m->variable == root->variable && m->id <= root->node->id) wanted++;
+        if (m->id <= root->node->id && writes_home(m, home)) wanted++;
     bool is_written =
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes; /* ordered as operands are */
     if (now == wanted || is_written) return WEFT_OK;
@@ -226,10 +234,17 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
 }
 
 static void count_writes(const weft_node *n, int64_t *versions) {
-    if (n->op->flags & OP_WRITES && n->variable) ++*versions_of(n->variable, versions);
+    const weft_variable *seen[33];
+    int count = 0;
+    if (n->op->flags & OP_WRITES && n->variable) seen[count++] = home_of(n->variable);
     for (int i = 0; i < n->n_in && i < 32; i++)
         if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable)
-            ++*versions_of(n->in[i]->variable, versions);
+            seen[count++] = home_of(n->in[i]->variable);
+    for (int i = 0; i < count; i++) {
+        bool again = false;
+        for (int k = 0; k < i; k++) again |= seen[k] == seen[i];
+        if (!again) versions[seen[i]->index]++;
+    }
 }
 
 static weft_status play(prover *p, const weft_node *n, int64_t *versions) {
@@ -255,9 +270,11 @@ weft_status verify_program(const program *program, weft_error *error) {
     weft_status status = versions ? WEFT_OK : error_memory(error, "verify");
     for (const weft_node *n = program->graph->first; n && !status; n = n->next)
         status = play(&p, n, versions);
+    p.is_at_end = true;
     for (const graph_output *o = program->graph->outputs; o && !status; o = o->next)
-        status = check_read(&p, o->value->node, o->value); /* V5 */
+        status = check_read(&p, o->value->node, o->value);
     if (!status) status = verify_lanes(program, error);
+    if (!status) status = verify_buckets(program, error);
     mem_free(env, versions, variables * sizeof *versions);
     mem_free(env, p.extents, p.room * sizeof *p.extents);
     return status;
@@ -266,5 +283,11 @@ weft_status verify_program(const program *program, weft_error *error) {
 bool pass_verify(program *p) {
     weft_error error = {0};
     if (verify_program(p, &error)) return model_fail(p->graph->model, NULL, error.status, "%s", error.text);
+    return true;
+}
+
+bool pass_verify_plan(weft_plan *plan) {
+    weft_error error = {0};
+    if (verify_plan(plan, &error)) return model_fail(plan->model, NULL, error.status, "%s", error.text);
     return true;
 }

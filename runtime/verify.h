@@ -1,4 +1,13 @@
-/* verify.h - what the verifier's files share. Its rules: V in verify.c (memory), L in verify_lanes.c (communication). */
+/* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and one line at the
+ * top of its file:
+ *     verify.c          V1-V5            memory of one program
+ *     verify_lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
+ *     verify_buckets.c  L4, L5, L7       gradients, their sums, and who updates what
+ *     verify_plan.c     L8, L9, L11      any program after any other
+ *     verify_session.c  L14, L15         a session does what the plan counts on
+ *     verify_world.c    L12, L13         the plans of all ranks
+ * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
+ */
 #ifndef WEFT_RUNTIME_VERIFY_H
 #define WEFT_RUNTIME_VERIFY_H
 
@@ -18,6 +27,18 @@ bool ranges_meet(verify_range a, verify_range b);
 weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
                           const char *what);
 
+/* The one wait for a collective, and how many there are. */
+const weft_node *verify_wait_of(const weft_node *start, int *count);
+/* A gather that nothing in its program waits for: it is under way when the run ends. */
+bool verify_is_carried(const weft_node *n);
+/* Sums a segment's gradients. */
+bool verify_sums_gradients(const weft_node *n);
+/* The subgraph of a parameter's path, or of a scope's, from what weft_ddp said; NULL: none. */
+const subgraph *verify_home(const weft_plan *plan, const char *path);
+/* Elements [begin, end) of a segment that this plan's rank updates. */
+void verify_own(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
+
 weft_status verify_lanes(const program *p, weft_error *error);
+weft_status verify_buckets(const program *p, weft_error *error);
 
 #endif

@@ -1,28 +1,13 @@
 /* weights.c - a store's values as safetensors, under PyTorch's names: "generator/fc/weight" is
  * "generator.fc.weight". Loading checks every name, shape and type before it changes the first value.
  */
-#include "weft/file.h"
+#include "runtime/weights.h"
 
 #include "ops/op_kit.h"
-#include "runtime/program.h"
-#include "runtime/safetensors.h"
+#include "weft/file.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* One path of the store. */
-typedef struct weight {
-    const char *path;
-    char *name; /* dotted */
-    tensor_type type;
-} weight;
-
-typedef struct weights {
-    const weft_store *store;
-    arena arena;
-    int n;
-    weight *list; /* sorted by name once loading begins */
-} weights;
 
 static bool is_training(const char *path) {
     return strncmp(path, "optimizer.", 10) == 0;
@@ -32,40 +17,60 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const weight *)a)->name, ((const weight *)b)->name);
 }
 
+static bool add(weights *w, const store_part *part) {
+    weight *to = &w->list[w->n++];
+    *to = (weight){part, arena_copy(&w->arena, part->path)};
+    for (char *c = to->name; c && *c; c++)
+        if (*c == '/') *c = '.';
+    return to->name != NULL;
+}
+
 /* Paths may hold dots already: two that differ only there would share a name. */
-static weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
-                                   weft_error *error) {
-    int room = 0;
+weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
+                            weft_error *error) {
+    size_t room = 0;
     *w = (weights){.store = store};
     arena_init(&w->arena, store_env(store));
-    while (weft_store_path(store, room)) room++;
-    w->list = arena_new_array(&w->arena, (size_t)room + 1, sizeof *w->list);
-    if (!w->list) return error_memory(error, file);
-    for (int i = 0; i < room; i++) {
-        const char *path = weft_store_path(store, i);
-        if (!training && is_training(path)) continue;
-        weight *to = &w->list[w->n++];
-        to->path = path;
-        to->type.ndim = weft_store_shape(store, path, &to->type.dtype, to->type.shape);
-        to->name = arena_copy(&w->arena, path);
-        if (!to->name) return error_memory(error, file);
-        for (char *c = to->name; *c; c++)
-            if (*c == '/') *c = '.';
+    while (store_part_at(store, (int)room)) room++;
+    w->list = arena_new_array(&w->arena, room + 1, sizeof *w->list);
+    w->tensors = arena_new_array(&w->arena, room + 1, sizeof *w->tensors);
+    if (!w->list || !w->tensors) return error_memory(error, file);
+    for (size_t i = 0; i < room; i++) {
+        const store_part *part = store_part_at(store, (int)i);
+        if ((training || !is_training(part->path)) && !add(w, part)) return error_memory(error, file);
     }
     qsort(w->list, (size_t)w->n, sizeof *w->list, by_name);
-    for (int i = 1; i < w->n; i++)
-        if (by_name(&w->list[i - 1], &w->list[i]) == 0)
-            return error_set(error, WEFT_NAME,
-                             "%.400s: %s and %s would both be named %s in the file: rename one", file,
-                             SHOW(w->list[i - 1].path), SHOW(w->list[i].path), SHOW(w->list[i].name));
+    for (int i = 0; i < w->n; i++) {
+        w->tensors[i] = (safetensors_tensor){.name = w->list[i].name, .type = w->list[i].part->type};
+        if (i && by_name(&w->list[i - 1], &w->list[i]) == 0)
+            return error_set(
+                error, WEFT_NAME, "%.400s: %s and %s would both be named %s in the file: rename one", file,
+                SHOW(w->list[i - 1].part->path), SHOW(w->list[i].part->path), SHOW(w->list[i].name));
+    }
     return WEFT_OK;
 }
 
 /* ---- saving ---- */
 
-static weft_status weight_get(void *context, int index, void *into, size_t bytes, weft_error *error) {
+/* Said on all ranks alike, also on one that happens to hold all of something. */
+static weft_status check_whole(const weights *w, const char *file, weft_error *error) {
+    for (int i = 0; i < w->n; i++) {
+        const store_part *p = w->list[i].part;
+        if (p->cut && p->cut->n_ranks > 1)
+            return error_set(
+                error, WEFT_ORDER,
+                "%.400s: ZeRO shares out %s over %d ranks: weft_session_save, called by all of them, "
+                "brings it together",
+                file, SHOW(p->path), p->cut->n_ranks);
+    }
+    return WEFT_OK;
+}
+
+static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     const weights *w = context;
-    return weft_store_get(w->store, w->list[index].path, into, bytes, error);
+    (void)error;
+    memcpy(into, w->list[index].part->memory + at, bytes);
+    return WEFT_OK;
 }
 
 weft_status weft_weights_save(const weft_store *store, const char *path, bool training, weft_error *error) {
@@ -74,11 +79,9 @@ weft_status weft_weights_save(const weft_store *store, const char *path, bool tr
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_save: a store and a path are needed");
     weft_status status = weights_collect(&w, store, training, path, error);
-    safetensors_tensor *list = status ? NULL : arena_new_array(&w.arena, (size_t)w.n + 1, sizeof *list);
-    if (!status && !list) status = error_memory(error, path);
-    for (int i = 0; !status && i < w.n; i++)
-        list[i] = (safetensors_tensor){.name = w.list[i].name, .type = w.list[i].type};
-    if (!status) status = safetensors_write(path, store_env(store), w.n, list, weight_get, &w, error);
+    if (!status) status = check_whole(&w, path, error);
+    if (!status) status = store_check_settled(store, path, error);
+    if (!status) status = safetensors_write(path, store_env(store), w.n, w.tensors, give, &w, error);
     arena_free(&w.arena);
     return status;
 }
@@ -109,41 +112,61 @@ static bool is_left_aside(const weights *w, const char *name) {
     if (n >= k && strcmp(name + n - k, count) == 0 && (n == k || name[n - k - 1] == '.')) return true;
     if (!is_training(name)) return false;
     for (int i = 0; i < w->n; i++)
-        if (is_training(w->list[i].path)) return false;
+        if (is_training(w->list[i].part->path)) return false;
     return true;
 }
 
-static weft_status check(const weights *w, const safetensors *file, weft_error *error) {
-    for (int i = 0; i < file->n; i++) {
-        const safetensors_tensor *t = &file->tensors[i];
-        const weight *to = weight_named(w, t->name);
-        if (!to && is_left_aside(w, t->name)) continue;
-        if (!to) return error_set(error, WEFT_NAME, "%.400s: the model has no %s", file->path, SHOW(t->name));
-        if (!shape_equal(&to->type, &t->type))
-            return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, the model's is %s", file->path,
-                             SHOW(t->name), TYPE(&t->type), TYPE(&to->type));
-        if (!can_convert(to->type.dtype, t->type.dtype))
-            return error_set(error, WEFT_TYPE, "%.400s: %s is %s, which does not convert to the model's %s",
-                             file->path, SHOW(t->name), TYPE(&t->type), TYPE(&to->type));
-    }
-    for (int i = 0; i < w->n; i++)
-        if (store_has_parameter(w->store, w->list[i].path) && !safetensors_find(file, w->list[i].name))
-            return error_set(error, WEFT_NAME, "%.400s: parameter %s is missing", file->path,
-                             SHOW(w->list[i].name));
+static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
+                             weft_error *error) {
+    const weight *to = weight_named(w, t->name);
+    if (!to && is_left_aside(w, t->name)) return WEFT_OK;
+    if (!to) return error_set(error, WEFT_NAME, "%.400s: the model has no %s", file->path, SHOW(t->name));
+    const tensor_type *type = &to->part->type;
+    if (!shape_equal(type, &t->type))
+        return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, the model's is %s", file->path, SHOW(t->name),
+                         TYPE(&t->type), TYPE(type));
+    if (!can_convert(type->dtype, t->type.dtype))
+        return error_set(error, WEFT_TYPE, "%.400s: %s is %s, which does not convert to the model's %s",
+                         file->path, SHOW(t->name), TYPE(&t->type), TYPE(type));
     return WEFT_OK;
 }
 
-static weft_status load_one(weft_store *store, const safetensors *file, const safetensors_tensor *t,
-                            const weight *to, weft_error *error) {
-    size_t from_bytes = (size_t)(t->end - t->begin), bytes = type_bytes(&to->type);
-    bool same = t->type.dtype == to->type.dtype;
-    void *data = mem_raw(&file->env, from_bytes), *converted = same ? data : mem_raw(&file->env, bytes);
+static weft_status check(const weights *w, const safetensors *file, weft_error *error) {
+    weft_status status = store_check_settled(w->store, file->path, error);
+    for (int i = 0; !status && i < file->n; i++) status = check_one(w, file, &file->tensors[i], error);
+    for (int i = 0; !status && i < w->n; i++)
+        if (store_has_parameter(w->store, w->list[i].part->path) && !safetensors_find(file, w->list[i].name))
+            status = error_set(error, WEFT_NAME, "%.400s: parameter %s is missing", file->path,
+                               SHOW(w->list[i].name));
+    return status;
+}
+
+/* Of what is shared out, this rank's range alone is read. */
+static weft_status load_one(const safetensors *file, const safetensors_tensor *t, const store_part *to,
+                            weft_error *error) {
+    int64_t count = to->end - to->begin;
+    size_t width = dtype_bytes(t->type.dtype), from_bytes = (size_t)count * width;
+    uint64_t at = (uint64_t)to->begin * width;
+    if (!count) return WEFT_OK;
+    void *data = mem_raw(&file->env, from_bytes);
     weft_status status =
-        data && converted ? safetensors_read(file, t, data, error) : error_memory(error, file->path);
-    if (!status && !same) convert(to->type.dtype, converted, t->type.dtype, data, type_elements(&to->type));
-    if (!status) status = weft_store_set(store, to->path, converted, bytes, error);
-    if (!same) mem_free(&file->env, converted, bytes);
+        data ? safetensors_read_range(file, t, at, data, from_bytes, error) : error_memory(error, file->path);
+    if (!status && to->type.dtype == t->type.dtype) memcpy(to->memory, data, from_bytes);
+    if (!status && to->type.dtype != t->type.dtype)
+        convert(to->type.dtype, to->memory, t->type.dtype, data, count);
+    if (!status) to->home->version++;
     mem_free(&file->env, data, from_bytes);
+    return status;
+}
+
+static weft_status load_all(weft_store *store, const weights *w, const safetensors *file, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && i < file->n; i++) {
+        const weight *to = weight_named(w, file->tensors[i].name);
+        if (!to) continue;
+        status = load_one(file, &file->tensors[i], to->part, error);
+        if (is_training(to->part->path)) *store_has_loaded(store) = true;
+    }
     return status;
 }
 
@@ -157,10 +180,7 @@ weft_status weft_weights_load(weft_store *store, const char *path, weft_error *e
     if (status) return status;
     status = weights_collect(&w, store, true, path, error);
     if (!status) status = check(&w, &file, error);
-    for (int i = 0; !status && i < file.n; i++) {
-        const weight *to = weight_named(&w, file.tensors[i].name);
-        if (to) status = load_one(store, &file, &file.tensors[i], to, error);
-    }
+    if (!status) status = load_all(store, &w, &file, error);
     arena_free(&w.arena);
     safetensors_close(&file);
     return status;

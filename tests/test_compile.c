@@ -318,7 +318,22 @@ TEST(two_compiles_agree) {
     weft_model_free(m);
 }
 
+TEST(a_parameter_is_trained_once_in_a_graph) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){2, 3});
+    weft_value *loss = weft_mean(weft_square(weft_linear(x, 2, "fc")), 2, (int64_t[]){0, 1}, false);
+    weft_minimize(loss, "fc", &(weft_optimizer){.type = "sgd", .name = "one"});
+    weft_minimize(loss, "fc", &(weft_optimizer){.type = "sgd", .name = "two"});
+    weft_error e = {0};
+    CHECK(weft_compile(m, NULL, &e) == NULL);
+    CHECK_SAYS(e.status == WEFT_ORDER, "%s", e.text);
+    CHECK_HOLDS(e.text, "graph step: two minimize calls train fc/weight");
+    weft_model_free(m);
+}
+
 SUITE("compile", {T(compiled_random_graphs_compute_what_plain_evaluation_does),
                   T(the_verifier_finds_values_that_were_moved_onto_others),
                   T(the_verifier_finds_an_update_that_overtakes_a_reader),
-                  T(every_stage_dumps_text_that_parses_back), T(two_compiles_agree)})
+                  T(every_stage_dumps_text_that_parses_back), T(two_compiles_agree),
+                  T(a_parameter_is_trained_once_in_a_graph)})

@@ -8,11 +8,17 @@ What stands behind the opening fence of a block decides:
                     and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
   ```c ops/relu.c   a quote: these lines stand in that file, one after the other
-  ```sh, ```text    not checked
+  ```sh             run, where there is tests/docs/PAGE.sh, which makes what they need and comes first
+  ```text           not checked
+
+A table whose last column is headed "a line that runs" has one in each row, as code; several are run one after the
+other. One that begins with graphtool or mpirun goes to the shell, with the page's sh blocks; the others are C:
+tests/docs/PAGE_lines.c includes them as "lines.h", LINE(its number, the code) each.
 
     test_docs.py --library libweft.a [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."] [--links "..."]
 """
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -22,6 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
 PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
 
 wrong = []
@@ -63,20 +70,23 @@ class Compiler:
         source.write_text(text)
         program = source.with_suffix("")
         command = [self.o.cxx, "-std=c++17"] if is_cpp else [self.o.cc, "-std=c11", "-D_GNU_SOURCE"]
-        command += WARNINGS + shlex.split(self.o.flags) + ["-I", str(ROOT / "include"), "-o", str(program)]
+        command += WARNINGS + shlex.split(self.o.flags) + ["-o", str(program)]
+        command += ["-I", str(ROOT / "include"), "-I", str(self.folder)]
         command += [str(source), self.o.library] + shlex.split(self.o.links)
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return tell(place, f"does not compile:\n{done.stderr}")
-        self.run(place, program)
+        self.run(place, str(program))
 
-    def run(self, place, program):
+    def run(self, place, *command):
+        tools = str(Path(self.o.graphtool).parent.resolve()) if self.o.graphtool else "."
+        paths = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"])
         try:
-            done = subprocess.run([str(program)], cwd=self.folder, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, env=paths)
         except subprocess.TimeoutExpired:
             return tell(place, "runs longer than two minutes")
         if done.returncode:
-            tell(place, f"ends with {done.returncode}:\n{done.stdout}{done.stderr}")
+            tell(place, f"ends with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
 
 
 def check_quote(place, name, text):
@@ -106,6 +116,43 @@ def check_code(page, compiler):
         compiler.compile(name, pieces, is_cpp=False)
     elif pieces != PROLOGUE:
         tell(name, f"its pieces of code are never run: {ending.relative_to(ROOT)} is missing")
+
+
+def table_lines(page):
+    """(line, code) of every row of the tables that promise one."""
+    in_table = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        cells = [c.strip() for c in line.strip().strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            in_table = False
+        elif cells[-1] == "a line that runs":
+            in_table = True
+        elif in_table and set(cells[-1]) != set("-"):
+            code = re.findall(r"`([^`]+)`", cells[-1])
+            if not code:
+                tell(f"{page.relative_to(ROOT)}:{number}", "a row without a line that runs")
+            yield from ((number, c) for c in code)
+
+
+def check_lines(page, compiler):
+    """C lines of tables in one program, shell lines and blocks in one script: both say which line is wrong."""
+    name = page.relative_to(ROOT)
+    frame, start = (ROOT / "tests/docs" / (page.stem + end) for end in ("_lines.c", ".sh"))
+    lines = list(table_lines(page))
+    c = [(n, text) for n, text in lines if not text.startswith(SHELL)]
+    sh = [(n, text) for n, text in lines if text.startswith(SHELL)]
+    sh += [(n, text) for n, words, text in blocks(page) if words == ["sh"]]
+    if c:
+        made = (f'#line {n} "{name}"\nLINE({n}{k:03}, {text})\n' for k, (n, text) in enumerate(c))
+        (compiler.folder / "lines.h").write_text("".join(made))
+        compiler.compile(name, frame.read_text(), is_cpp=False)
+    if start.is_file() and compiler.o.graphtool:
+        made = "".join(f"echo '{name}:{n}'\n{text}\n" for n, text in sorted(sh))
+        (compiler.folder / "lines.sh").write_text(start.read_text() + made)
+        compiler.run(name, "bash", "-e", "lines.sh")
+    elif any(text.startswith(SHELL) for _, text in lines) and not start.is_file():
+        tell(name, f"its shell lines are never run: {start.relative_to(ROOT)} is missing")
+    compiler.count += len(c) + len(sh)
 
 
 def check_links(page):
@@ -138,6 +185,7 @@ def main():
         for page in pages():
             check_links(page)
             check_code(page, compiler)
+            check_lines(page, compiler)
     if o.graphtool:
         check_ops(o.graphtool)
     print("\n".join(wrong) if wrong else f"{len(pages())} pages, {compiler.count} pieces of code")

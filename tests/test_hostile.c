@@ -218,8 +218,10 @@ TEST(plan_texts_survive_mutation) {
     weft_model_free(m);
 }
 
-static weft_status fill(void *context, int index, void *into, size_t bytes, weft_error *error) {
+static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes,
+                        weft_error *error) {
     (void)context;
+    (void)at;
     (void)error;
     memset(into, index, bytes);
     return WEFT_OK;

@@ -95,9 +95,24 @@ static void change_call(Weft__Graph *g, test_random *r) {
     }
 }
 
+static void change_subgraph(Weft__Model *m, test_random *r) {
+    static const char *const paths[] = {"",     "/",   "discriminator", "generator", "generator/fc",
+                                        "none", "../x"};
+    static const char *const groups[] = {"",          ";",         "0-",          "3-1", "0;0",
+                                         "0-1048575", "0-1048576", "9999999999,", "1"};
+    Weft__Subgraph *s = m->subgraphs[below(r, m->n_subgraphs)];
+    Weft__Attribute *a = s->options[below(r, s->n_options)];
+    if (!below(r, 3))
+        s->path = (char *)paths[below(r, sizeof paths / sizeof *paths)];
+    else if (a->value_case == WEFT__ATTRIBUTE__VALUE_TEXT)
+        a->text = (char *)groups[below(r, sizeof groups / sizeof *groups)];
+    else
+        change_attribute(a, r);
+}
+
 static void change_model(Weft__Model *m, test_random *r) {
     Weft__Graph *g = m->graphs[below(r, m->n_graphs)];
-    switch (below(r, 12)) {
+    switch (below(r, 13)) {
     case 0:
         m->batch = extreme(r);
         break;
@@ -117,6 +132,9 @@ static void change_model(Weft__Model *m, test_random *r) {
         break;
     case 5:
         if (g->n_outputs) g->outputs[below(r, g->n_outputs)]->call = (uint32_t)below(r, g->n_calls + 2);
+        break;
+    case 6:
+        change_subgraph(m, r);
         break;
     default:
         change_call(g, r);

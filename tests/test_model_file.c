@@ -192,6 +192,27 @@ static void parameter_twice(model_message *m) {
             return;
         }
 }
+static void same_subgraph(model_message *m) {
+    m->subgraphs[1]->path = m->subgraphs[0]->path;
+}
+static void subgraph_path(model_message *m) {
+    m->subgraphs[0]->path = "generator/";
+}
+static void subgraph_option(model_message *m) {
+    m->subgraphs[0]->options[0]->name = "bucket";
+}
+static void subgraph_option_twice(model_message *m) {
+    m->subgraphs[0]->options[1] = m->subgraphs[0]->options[0];
+}
+static void subgraph_cap(model_message *m) {
+    m->subgraphs[0]->options[0]->real = -1;
+}
+static void subgraph_stage_3(model_message *m) {
+    m->subgraphs[0]->options[1]->integer = 3;
+}
+static void subgraph_group(model_message *m) {
+    m->subgraphs[1]->options[m->subgraphs[1]->n_options - 1]->text = "0-1;1";
+}
 #undef CALL
 
 static const struct {
@@ -228,6 +249,13 @@ static const struct {
     {output_beyond, "output d_loss: result 0 of call 100000: there is none"},
     {output_name, "output name ''"},
     {shape_conflict, "graph d_step: call "},
+    {same_subgraph, "m.bin: subgraph generator: it is listed twice"},
+    {subgraph_path, "there is no parameter under 'generator/'"},
+    {subgraph_option, "m.bin: subgraph generator: ddp has no attribute 'bucket'"},
+    {subgraph_option_twice, "attribute bucket_cap_mb is given twice"},
+    {subgraph_cap, "ddp generator: bucket_cap_mb=-1: it must be 0 to 1048576"},
+    {subgraph_stage_3, "ddp generator: zero=3: it must be -1 to 2"},
+    {subgraph_group, "process_group '0-1;1': a rank is named twice"},
     {parameter_twice, "is read by an earlier call already"},
 };
 

@@ -136,8 +136,10 @@ TEST(each_rule_of_safetensors_has_its_message) {
     faults_end(&f);
 }
 
-static weft_status fill_index(void *context, int index, void *into, size_t bytes, weft_error *error) {
+static weft_status fill_index(void *context, int index, uint64_t at, void *into, size_t bytes,
+                        weft_error *error) {
     (void)context;
+    (void)at;
     (void)error;
     memset(into, index, bytes);
     return WEFT_OK;

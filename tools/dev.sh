@@ -10,7 +10,7 @@ Usage: tools/dev.sh COMMAND [ARGUMENT]...
   asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
   debug              an unoptimized build, in build/debug
   format [FILE...]   clang-format, on the files that git says changed unless named
-  docs               writes docs/ops.md and docs/dcgan28.svg anew
+  docs               writes docs/ops.md and the pictures in docs/ anew
 Example: tools/dev.sh asan tools
 END
 }
@@ -50,6 +50,9 @@ docs)
     build/release/graphtool ops --markdown -o docs/ops.md
     build/release/weft-zoo dcgan28 -o build/dcgan28.bin
     build/release/graphtool dot build/dcgan28.bin --graph d_step -T svg -o docs/dcgan28.svg
+    build/release/graphtool dot build/dcgan28.bin --view=plan --world 4 --zero 1 -T svg -o docs/dcgan28-plan.svg
+    build/release/graphtool dot build/dcgan28.bin --view=plan --world 2 --ddp generator:zero=1,shard=flat,bucket_cap_mb=4 \
+        -T svg -o docs/distribution.svg
     ;;
 -h | --help) usage ;;
 *) usage >&2; exit 2 ;;

@@ -1,4 +1,4 @@
-/* dot.c - graphtool dot: a graph as a picture, from the model or (--all, --plan) from what compiling makes of it. */
+/* dot.c - graphtool dot: a picture of a graph, as it is written or as compiling makes it, or of a whole plan. */
 #include "tools/draw.h"
 #include "tools/tools.h"
 
@@ -13,7 +13,7 @@ static const char *graph_name(const weft_model *m, const options *o) {
     if (o->graph) return o->graph;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (g->mode == WEFT_TRAIN) return g->name;
-    return m->graphs ? m->graphs->name : NULL;
+    return m->graphs->name;
 }
 
 static int write_dot(Agraph_t *g, const char *path) {
@@ -44,42 +44,55 @@ static int render(Agraph_t *g, const char *format, const char *path) {
     return status;
 }
 
-static int draw(const weft_graph *g, const weft_model *m, const options *o) {
+/* Takes the picture; NULL: memory was out. */
+static int show(Agraph_t *picture, const options *o) {
+    const char *format = o->format ? o->format : "dot";
+    if (!picture) return tool_fail("memory could not be had");
+    int status = strcmp(format, "dot") ? render(picture, format, o->output) : write_dot(picture, o->output);
+    agclose(picture);
+    return status;
+}
+
+static int draw(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
     scene s;
     char title[600];
-    int status;
-    const char *format = o->format ? o->format : "dot";
     snprintf(title, sizeof title, "%.200s, graph %.200s (%s, batch %lld)%s", m->name, g->name,
-             g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, o->plan ? ", compiled" : "");
+             g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, what);
+    bool all = o->all || *what;
     Agraph_t *picture = NULL;
-    if (scene_build(&s, g, o->all || o->plan, (int)o->depth, (int)o->max_nodes))
-        picture = draw_scene(&s, m, title);
-    if (!picture)
-        status = tool_fail("memory could not be had");
-    else
-        status = strcmp(format, "dot") ? render(picture, format, o->output) : write_dot(picture, o->output);
-    if (picture) agclose(picture);
+    if (scene_build(&s, g, all, (int)o->depth, (int)o->max_nodes)) picture = draw_scene(&s, m, title);
+    int status = show(picture, o);
     scene_free(&s);
     return status;
 }
 
-/* --all: as it is once gradients and updates are nodes; --plan: as it runs. */
-static int draw_compiled(const weft_model *m, const options *o, const char *name) {
+/* Behind the pass that makes gradients and updates nodes, or (pass NULL) as it runs. */
+static int draw_compiled(const weft_model *m, const options *o, const char *pass) {
     int status = EXIT_FINE;
     options late = *o;
-    late.after = o->plan ? NULL : "optimizer";
-    weft_plan *plan = tool_compile(m, &late, name, 0, &status);
+    late.after = pass;
+    weft_plan *plan = tool_compile(m, &late, graph_name(m, o), 0, &status);
     if (!plan) return status;
-    status = draw(plan->programs[0].graph, m, o); /* the colours are the model's */
+    const program *last = &plan->programs[plan->n_programs - 1]; /* with accumulation: the one that updates */
+    status = draw(last->graph, m, o, pass ? "" : ", as it runs"); /* the colours are the model's */
+    weft_plan_free(plan);
+    return status;
+}
+
+static int draw_whole_plan(const weft_model *m, const options *o) {
+    int status = EXIT_FINE;
+    weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
+    if (!plan) return status;
+    status = show(draw_plan(plan, (int)o->max_nodes), o);
     weft_plan_free(plan);
     return status;
 }
 
 /* --batch without compiling: the calls are replayed. */
-static int draw_forward(const weft_model *m, const options *o, const char *name) {
-    const weft_graph *g = graph_find(m, name);
-    if (!g) return tool_fail("%s: no graph '%.80s' in the model", o->model, name);
-    if (!o->batch || o->batch == m->batch) return draw(g, m, o);
+static int draw_forward(const weft_model *m, const options *o) {
+    const weft_graph *g = graph_find(m, graph_name(m, o));
+    if (!g) return tool_fail("%s: no graph '%.80s' in the model", o->model, o->graph);
+    if (!o->batch || o->batch == m->batch) return draw(g, m, o, "");
     weft_model *copy = model_clone_variables(m, o->batch);
     int status;
     if (!copy)
@@ -87,24 +100,30 @@ static int draw_forward(const weft_model *m, const options *o, const char *name)
     else if (!(g = graph_replay(g, copy, g->name)))
         status = tool_error(&copy->error);
     else
-        status = draw(g, copy, o);
+        status = draw(g, copy, o, "");
     weft_model_free(copy);
     return status;
 }
 
 int dot_run(const options *o) {
     int status = EXIT_FINE;
+    const char *view = o->view ? o->view : "graph";
     if (o->format && strcmp(o->format, "dot") && strcmp(o->format, "svg") && strcmp(o->format, "png"))
         return tool_fail("dot: --type=%.40s: dot, svg or png is needed", o->format);
+    if (strcmp(view, "graph") && strcmp(view, "program") && strcmp(view, "plan"))
+        return tool_fail("dot: --view=%.40s: graph, program or plan is needed", view);
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
-    const char *name = graph_name(m, o);
-    if (!name)
+    if (!m->graphs)
         status = tool_fail("%s: the model has no graph", o->model);
-    else if (o->all || o->plan)
-        status = draw_compiled(m, o, name);
+    else if (strcmp(view, "plan") == 0)
+        status = draw_whole_plan(m, o);
+    else if (strcmp(view, "program") == 0)
+        status = draw_compiled(m, o, NULL);
+    else if (o->all)
+        status = draw_compiled(m, o, "optimizer");
     else
-        status = draw_forward(m, o, name);
+        status = draw_forward(m, o);
     weft_model_free(m);
     return status;
 }

@@ -2,6 +2,8 @@
 #include "tools/draw.h"
 
 #include "graph/minimize.h"
+#include "tools/buckets.h"
+#include "tools/paint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,28 +67,10 @@ static draw_kind kind_of(const weft_node *n) {
     return is_pointwise(n) ? KIND_POINTWISE : KIND_COMPUTE;
 }
 
-/* ---- colours of subgraphs: strong for borders and titles, pale inside ---- */
-
-static const struct subgraph_look {
-    const char *line, *fill;
-} subgraph_looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
-                      {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
-enum { SUBGRAPH_LOOKS = sizeof subgraph_looks / sizeof *subgraph_looks };
-
-/* By the top-level scope's place among the model's, so that every graph of a model paints it alike. */
-static const struct subgraph_look *look_of(const scene *s, const weft_model *m, int box) {
+/* The look of a box is that of its top-level scope. */
+static const subgraph_look *look_of(const scene *s, const weft_model *m, int box) {
     while (s->boxes[box].depth > 1) box = s->boxes[box].parent;
-    const char *top = s->boxes[box].path;
-    size_t length = strlen(top);
-    static const struct subgraph_look none = {"#666666", "#f4f4f4"};
-    int place = 0;
-    for (const weft_variable *v = m->variables, *last = NULL; v; last = v, v = v->next) {
-        if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1))
-            place++; /* the next subgraph begins */
-        if (strncmp(v->path, top, length) == 0 && v->path[length] == '/')
-            return &subgraph_looks[place % SUBGRAPH_LOOKS];
-    }
-    return &none; /* no parameters below it */
+    return subgraph_look_of(m, s->boxes[box].path);
 }
 
 /* ---- labels ---- */
@@ -170,16 +154,6 @@ static void node_label(text *t, const scene *s, const scene_item *i) {
     }
 }
 
-/* "12.3 M" */
-static void count_label(text *t, double n) {
-    if (n >= 1e6)
-        text_add(t, "%.1f M", n / 1e6);
-    else if (n >= 1e4)
-        text_add(t, "%.0f k", n / 1e3);
-    else
-        text_add(t, "%.0f", n);
-}
-
 /* "blocks 0...47 x48" and, on closed boxes and subgraphs, how much is inside. */
 static void box_label(text *t, const scene *s, const weft_model *m, int box, bool closed) {
     const scene_box *b = &s->boxes[box];
@@ -193,7 +167,7 @@ static void box_label(text *t, const scene *s, const weft_model *m, int box, boo
     if (closed) text_add(t, "\n%d ops", b->items);
     if (!elements || !(closed || b->depth == 1)) return;
     text_add(t, closed ? ", " : "  \xc2\xb7  ");
-    count_label(t, (double)elements);
+    number_text(t, (double)elements);
     text_add(t, closed && b->members > 1 ? " parameters each" : " parameters");
 }
 
@@ -207,17 +181,6 @@ typedef struct drawing {
     bool used[KINDS];
 } drawing;
 
-static void set(void *object, const char *name, const char *value) {
-    agsafeset(object, (char *)name, (char *)value, "");
-}
-
-/* Takes and frees the text. */
-static void set_text(void *object, const char *name, text *t) {
-    set(object, name, t->data ? t->data : "");
-    free(t->data);
-    *t = (text){0};
-}
-
 static Agraph_t *cluster_of(drawing *d, int box) {
     if (box <= 0) return d->g;
     if (!scene_box_is_open(d->s, box)) return cluster_of(d, d->s->boxes[box].parent);
@@ -225,19 +188,19 @@ static Agraph_t *cluster_of(drawing *d, int box) {
     char name[32];
     snprintf(name, sizeof name, "cluster_%d", box);
     Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), name, 1);
-    const struct subgraph_look *look = look_of(d->s, d->m, box);
+    const subgraph_look *look = look_of(d->s, d->m, box);
     text label = {0};
     box_label(&label, d->s, d->m, box, false);
-    set_text(g, "label", &label);
+    paint_text(g, "label", &label);
     bool top = d->s->boxes[box].depth == 1, fold = d->s->boxes[box].members > 1;
-    set(g, "style", fold ? "filled,rounded,bold" : "filled,rounded");
-    set(g, "fillcolor", top ? look->fill : "#ffffff80");
-    set(g, "color", look->line);
-    set(g, "fontcolor", look->line);
-    set(g, "penwidth", top ? "2.5" : fold ? "3" : "1");
-    set(g, "fontsize", top ? "20" : "14");
-    set(g, "fontname", "Helvetica-Bold");
-    set(g, "labeljust", "l");
+    paint_set(g, "style", fold ? "filled,rounded,bold" : "filled,rounded");
+    paint_set(g, "fillcolor", top ? look->fill : "#ffffff80");
+    paint_set(g, "color", look->line);
+    paint_set(g, "fontcolor", look->line);
+    paint_set(g, "penwidth", top ? "2.5" : fold ? "3" : "1");
+    paint_set(g, "fontsize", top ? "20" : "14");
+    paint_set(g, "fontname", "Helvetica-Bold");
+    paint_set(g, "labeljust", "l");
     return d->cluster[box] = g;
 }
 
@@ -260,28 +223,28 @@ static void draw_unit(drawing *d, int unit) {
     else
         node_label(&label, d->s, &d->s->items[u->item]);
     if (u->parts > 1) text_add(&label, "\n... %d parts", u->parts);
-    set_text(n, "label", &label);
-    set(n, "shape", looks[kind].shape);
-    set(n, "fillcolor", looks[kind].fill);
+    paint_text(n, "label", &label);
+    paint_set(n, "shape", looks[kind].shape);
+    paint_set(n, "fillcolor", looks[kind].fill);
     if (kind == KIND_CLOSED) {
-        set(n, "fillcolor", look_of(d->s, d->m, u->box)->fill);
-        set(n, "color", look_of(d->s, d->m, u->box)->line);
-        set(n, "penwidth", "2");
+        paint_set(n, "fillcolor", look_of(d->s, d->m, u->box)->fill);
+        paint_set(n, "color", look_of(d->s, d->m, u->box)->line);
+        paint_set(n, "penwidth", "2");
     }
-    if (kind == KIND_OUTPUT) set(n, "peripheries", "2");
+    if (kind == KIND_OUTPUT) paint_set(n, "peripheries", "2");
 }
 
 static void draw_edge(drawing *d, const scene_edge *e) {
     Agedge_t *edge = agedge(d->g, unit_node(d, e->from), unit_node(d, e->to), NULL, 1);
     if (e->repeats) { /* into the next member of a fold: a dashed way back that does not shape the layout */
-        set(edge, "style", "dashed");
-        set(edge, "constraint", "false");
+        paint_set(edge, "style", "dashed");
+        paint_set(edge, "constraint", "false");
         return;
     }
     text label = {0};
     if (e->value) type_label(&label, &e->value->type);
     if (e->more) text_add(&label, " +%d", e->more);
-    set_text(edge, "label", &label);
+    paint_text(edge, "label", &label);
 }
 
 static void draw_legend(drawing *d) {
@@ -297,34 +260,10 @@ static void draw_legend(drawing *d) {
     }
     text_add(&t, "%s<tr><td colspan=\"%d\">on edges: shapes, f32 unless said</td></tr></table>",
              shown ? "</tr>" : "", PER_ROW);
-    char *all = text_take(&t);
-    char *html = all ? agstrdup_html(d->g, all) : NULL;
-    free(all);
-    if (!html) return;
     Agnode_t *n = agnode(d->g, "legend", 1);
-    agset(n, "label", html);
-    agstrfree(d->g, html);
-    set(n, "shape", "none");
-    set(n, "style", "");
-}
-
-static void set_defaults(Agraph_t *g, const char *title) {
-    static const char *const rows[][3] = {
-        {"G", "fontname", "Helvetica"}, {"G", "labelloc", "t"},       {"G", "labeljust", "l"},
-        {"G", "ranksep", "0.3"},        {"G", "nodesep", "0.25"},     {"G", "fontsize", "16"},
-        {"N", "fontname", "Helvetica"}, {"N", "fontsize", "11"},      {"N", "style", "filled,rounded"},
-        {"N", "shape", "box"},          {"N", "height", "0.3"},       {"N", "margin", "0.12,0.05"},
-        {"E", "fontname", "Helvetica"}, {"E", "fontsize", "9"},       {"E", "arrowsize", "0.6"},
-        {"E", "color", "#555555"},      {"E", "fontcolor", "#333333"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        agattr(g,
-               *rows[i][0] == 'G'   ? AGRAPH
-               : *rows[i][0] == 'N' ? AGNODE
-                                    : AGEDGE,
-               (char *)rows[i][1], (char *)rows[i][2]);
-    agattr(g, AGNODE, "label", "");
-    agattr(g, AGRAPH, "label", "");
-    agset(g, "label", (char *)title);
+    paint_html(d->g, n, &t);
+    paint_set(n, "shape", "none");
+    paint_set(n, "style", "");
 }
 
 Agraph_t *draw_scene(const scene *s, const weft_model *m, const char *title) {
@@ -335,7 +274,7 @@ Agraph_t *draw_scene(const scene *s, const weft_model *m, const char *title) {
         free(d.cluster);
         return NULL;
     }
-    set_defaults(d.g, title);
+    paint_defaults(d.g, title);
     for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
     for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
     draw_legend(&d);

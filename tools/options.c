@@ -28,7 +28,9 @@ typedef struct option_row {
 #define F(field) offsetof(options, field)
 enum {
     COMPILES = FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT | FOR_TRACE,
+    SPREADS = FOR_PLAN | FOR_DOT | FOR_VERIFY | FOR_TRAIN | FOR_BENCH | FOR_TRACE, /* over ranks */
     FEEDS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_PREDICT | FOR_TRACE,
+    PLANS = FOR_PLAN | FOR_DOT | FOR_VERIFY,
     WRITES = FOR_INFO | FOR_DOT | FOR_PLAN | FOR_OPS,
     MILLION = 1000000,
 };
@@ -57,24 +59,36 @@ static const option_row rows[] = {
     {"grid", 0, "RxC", OPTION_TEXT, F(grid), FOR_PREDICT, 0, 0, "rows and columns of images in a PNG (8x8)"},
     {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX,
      "batch size (the model's default)"},
-    {"threads", 't', "T", OPTION_INT, F(threads), COMPILES, 1, 1024, "threads (every core)"},
-    {"isa", 0, "NAME", OPTION_TEXT, F(isa), COMPILES, 0, 0, "auto, reference, sse2, avx2 or avx512 (auto)"},
-    {"accumulate", 0, "K", OPTION_INT, F(accumulate),
-     FOR_PLAN | FOR_TRAIN | FOR_BENCH | FOR_VERIFY | FOR_TRACE, 1, 65536, "micro-batches a step (1)"},
+    {"threads", 't', "T", OPTION_INT, F(threads), COMPILES | FOR_DOT, 1, 1024, "threads (every core)"},
+    {"isa", 0, "NAME", OPTION_TEXT, F(isa), COMPILES | FOR_DOT, 0, 0,
+     "auto, reference, sse2, avx2 or avx512 (auto)"},
+    {"accumulate", 0, "K", OPTION_INT, F(accumulate), SPREADS, 1, 65536, "micro-batches a step (1)"},
     {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
      "seed of initial values, order and noise (0)"},
-    {"world", 0, "N", OPTION_INT, F(world), FOR_PLAN | FOR_VERIFY, 1, 1 << 20,
-     "as one of N ranks that train together (1)"},
-    {"rank", 0, "R", OPTION_INT, F(rank), FOR_PLAN | FOR_VERIFY, 0, 1 << 20,
-     "whose share of sharded state to count (0)"},
-    {"zero", 0, "STAGE", OPTION_INT, F(zero), FOR_PLAN | FOR_VERIFY | FOR_TRAIN | FOR_BENCH | FOR_TRACE, 0, 1,
-     "1: optimizer state and updates of each bucket on one rank (0)"},
+    {"world", 0, "N", OPTION_INT, F(world), PLANS, 1, 1 << 20, "as one of N ranks that train together (1)"},
+    {"rank", 0, "R", OPTION_INT, F(rank), PLANS, 0, 1 << 20, "as this one of them (0)"},
+    {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), SPREADS, 0, 0,
+     "spread the parameters under PATH (empty: all) as weft_ddp says: generator:zero=1,bucket_cap_mb=4"},
+    {"zero", 0, "STAGE", OPTION_INT, F(zero), SPREADS, 0, 2,
+     "1: optimizer state and updates are shared out over ranks, 2: gradients too (0)"},
+    {"shard", 0, "HOW", OPTION_TEXT, F(shard), SPREADS, 0, 0,
+     "what --zero shares out: greedy, whole parameters; flat, equal ranges (greedy)"},
+    {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), SPREADS, 0, 0,
+     "MiB of gradients that are reduced at once (a sixteenth of the subgraph, at most 25)"},
+    {"reduce", 0, "HOW", OPTION_TEXT, F(reduce), SPREADS, 0, 0,
+     "sums over ranks: ordered, the same bits in any world; fast (ordered)"},
+    {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
+     "wait for each collective where it starts: nothing overlaps"},
     {"launcher", 0, "NAME", OPTION_TEXT, F(launcher), FEEDS, 0, 0,
      "whose variables tell rank and world: auto, mpi, slurm or env (auto)"},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
     {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
-    {"plan", 0, NULL, OPTION_FLAG, F(plan), FOR_DOT, 0, 0, "draw what the compiler makes of the graph"},
-    {"all", 'a', NULL, OPTION_FLAG, F(all), FOR_DOT, 0, 0, "draw the backward pass and the updates too"},
+    {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,
+     "the whole plan as text that reads back, node by node"},
+    {"view", 0, "VIEW", OPTION_TEXT, F(view), FOR_DOT, 0, 0,
+     "graph, as it is written; program, as it runs; plan: buckets and lanes (graph)"},
+    {"all", 'a', NULL, OPTION_FLAG, F(all), FOR_DOT, 0, 0,
+     "in the view graph: the backward pass and the updates too"},
     {"depth", 0, "N", OPTION_INT, F(depth), FOR_DOT, 0, 64, "levels of scopes to open (as many as fit)"},
     {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), FOR_DOT, 4, 100000,
      "close scopes until at most this many nodes are left (80)"},
@@ -139,8 +153,10 @@ static int value_set(const command *c, const option_row *row, const char *value,
     }
     case OPTION_LIST: {
         text_list *list = at;
-        const char *equals = strchr(value, '=');
-        if (!equals || equals == value || !equals[1]) return refuse(c, row, value, "NAME=FILE is needed");
+        char gap = row->argument[strcspn(row->argument, "=:")]; /* PATH may be empty, NAME not */
+        const char *right = strchr(value, gap);
+        snprintf(rule, sizeof rule, "%s is needed", row->argument);
+        if (!right || (right == value && gap == '=') || !right[1]) return refuse(c, row, value, rule);
         if (list->n == OPTIONS_MAX_DATA) return refuse(c, row, value, "too many of them");
         list->v[list->n++] = value;
         return -1;

@@ -13,7 +13,7 @@ enum { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_MISUSED = 2, EXIT_INTERRUPTED = 130 }
 
 enum { OPTIONS_MAX_DATA = 16 };
 
-/* Values of a list option: --data NAME=FILE, several times. */
+/* Values of a list option (--data NAME=FILE, --ddp PATH:FIELDS), several times. */
 typedef struct text_list {
     int n;
     const char *v[OPTIONS_MAX_DATA];
@@ -22,12 +22,13 @@ typedef struct text_list {
 /* Numbers are 0 and texts NULL when not given, unless a command sets another default before parsing. */
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
-    const char *graph, *output, *format, *isa, *after, *log, *weights, *port, *grid, *launcher;
+    const char *graph, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
+    const char *shard, *reduce;
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
-    double lr;
-    text_list data, val_data;
+    double lr, bucket_cap_mb;
+    text_list data, val_data, ddp;
     struct weft_comm *comm; /* the ranks that work together, by world_open; NULL: we are alone */
-    bool json, markdown, all, plan, keep_going, profile, training;
+    bool json, markdown, all, dump, serial, keep_going, profile, training;
 } options;
 
 /* Bits of option_row.commands. */

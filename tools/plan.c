@@ -1,4 +1,5 @@
-/* plan.c - graphtool plan: the compiled model as text or JSON, at the end or behind any pass. */
+/* plan.c - graphtool plan: the compiled model for people (summary.h), as text that reads back, or as JSON. */
+#include "tools/summary.h"
 #include "tools/tools.h"
 
 #include <stdlib.h>
@@ -11,7 +12,10 @@ int plan_run(const options *o) {
     weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
     weft_model_free(m);
     if (!plan) return status;
-    char *all = o->json ? weft_plan_json(plan) : weft_plan_text(plan);
+    /* a plan that was stopped early has no lanes yet */
+    char *all = o->json               ? weft_plan_json(plan)
+                : o->dump || o->after ? weft_plan_text(plan)
+                                      : plan_summary(plan);
     if (!all)
         status = tool_fail("memory could not be had");
     else

@@ -1,14 +1,8 @@
-/* timeline.c - recording, and Chrome's format: "X" is a bar, "M" a name of a row, "s" "t" "f" an arrow whose ends lie
- * inside bars. Times are in microseconds. */
+/* timeline.c - recording, and what belongs together in a record: a collective, what made it ready, who waited. */
 #include "tools/timeline.h"
-
-#include "ops/collective.h"
-#include "runtime/program.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { COMPUTE, COMMUNICATION };
 
 /* ---- recording ---- */
 
@@ -58,6 +52,8 @@ void timeline_free(timeline *t) {
     *t = (timeline){0};
 }
 
+/* ---- joining ---- */
+
 /* The first node from a time on. */
 static size_t first_from(const timeline *t, uint64_t ns) {
     size_t low = 0, high = t->n_nodes;
@@ -71,109 +67,91 @@ static size_t first_from(const timeline *t, uint64_t ns) {
     return low;
 }
 
-const weft_node_event *timeline_wait(const timeline *t, const lane_event *c) {
-    for (size_t i = first_from(t, c->started_ns); i < t->n_nodes && t->nodes[i].run == c->run; i++)
-        if (t->nodes[i].is_wait && (uint64_t)t->nodes[i].order == c->order) return &t->nodes[i];
-    return NULL;
-}
-
-/* The node of this number in a collective's run, before it started. */
-static const weft_node_event *node_before(const timeline *t, const lane_event *c, int id) {
-    for (size_t i = first_from(t, c->started_ns); i-- > 0 && t->nodes[i].run == c->run;)
-        if (t->nodes[i].id == id) return &t->nodes[i];
-    return NULL;
-}
-
-/* ---- writing ---- */
-
-typedef struct writer {
-    FILE *stream;
-    int rank;
-    uint64_t zero_ns;
-    bool is_good;
-} writer;
-
-static void put(writer *w, json_t *event) {
-    w->is_good = w->is_good && event &&
-                 json_dumpf(event, w->stream, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 &&
-                 fputs(",\n", w->stream) != EOF;
-    json_decref(event);
-}
-
-static double microseconds(const writer *w, uint64_t ns) {
-    return (double)(int64_t)(ns - w->zero_ns) * 1e-3;
-}
-
-static void put_row(writer *w, const char *kind, int row, const char *name) {
-    put(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", kind, "pid", w->rank, "tid", row,
-                     "args", "name", name));
-}
-
-static void put_bar(writer *w, int row, const char *kind, const char *name, uint64_t began, uint64_t finished,
-                    json_t *args) {
-    put(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "cat", kind, "name", name, "pid",
-                     w->rank, "tid", row, "ts", microseconds(w, began), "dur",
-                     (double)(finished - began) * 1e-3, "args", args));
-}
-
-/* One end of an arrow, in the middle of a bar. Its number is of rank, run and order, and below 2^53. */
-static void put_arrow(writer *w, const char *phase, int row, const lane_event *c, uint64_t began,
-                      uint64_t finished) {
-    uint64_t id = (((uint64_t)w->rank << 20 | (c->run & 0xfffff)) << 12) | (c->order & 0xfff);
-    put(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:f}", "ph", phase, "bp", "e", "cat", "bucket",
-                     "name", c->name, "id", (json_int_t)id, "pid", w->rank, "tid", row, "ts",
-                     microseconds(w, began + (finished - began) / 2)));
-}
-
-static void put_node(writer *w, const weft_node_event *e) {
-    char name[120];
-    const char *kind = e->kernel ? "compute" : e->is_wait ? "wait" : "start";
-    snprintf(name, sizeof name, "%.80s %%%d", e->op, e->id);
-    put_bar(w, COMPUTE, kind, name, e->began_ns, e->finished_ns,
-            json_pack("{s:s, s:s, s:s}", "graph", e->graph, "scope", e->scope, "kernel",
-                      e->kernel ? e->kernel : ""));
-}
-
-/* The number of the node that makes a collective's bucket ready, by the plan. */
-static int ready_id(const weft_plan *plan, const lane_event *c) {
-    for (int i = 0; i < plan->n_programs; i++) {
-        const program *p = &plan->programs[i];
-        if (!p->n_collectives || strcmp(p->name, c->program) != 0) continue;
-        for (const weft_node *n = p->graph->first; n; n = n->next)
-            if (n->op == &weft_op_all_reduce &&
-                ((const collective_attrs *)n->attrs)->order == (int64_t)c->order)
-                return plan_ready_after(n->in[0]->node)->out[0].id;
+/* The last node of a run before a time: that started collective `order`, or (order -1) that has this number. */
+static const weft_node_event *node_before(const timeline *t, uint64_t run, uint64_t ns, int64_t order,
+                                          int id) {
+    for (size_t i = first_from(t, ns + 1); i-- > 0 && t->nodes[i].run >= run;) {
+        const weft_node_event *e = &t->nodes[i];
+        bool is_arrival = e->is_wait && e->order < 0; /* it has the number of the node behind it */
+        if (e->run == run && (order >= 0 ? !e->is_wait && e->order == order : !is_arrival && e->id == id))
+            return e;
     }
-    return 0;
-}
-
-static void put_collective(writer *w, const timeline *t, const weft_plan *plan, const lane_event *c) {
-    const weft_node_event *wait = timeline_wait(t, c);
-    const weft_node_event *ready = node_before(t, c, ready_id(plan, c));
-    char name[100];
-    snprintf(name, sizeof name, "%s %s", c->op, c->name);
-    put_bar(w, COMMUNICATION, "collective", name, c->began_ns, c->finished_ns,
-            json_pack("{s:s, s:I, s:I, s:I, s:f}", "graph", c->program, "run", (json_int_t)c->run, "order",
-                      (json_int_t)c->order, "bytes", (json_int_t)c->bytes, "until_all_were_there_us",
-                      (double)(c->met_ns - c->began_ns) * 1e-3));
-    if (ready) put_arrow(w, "s", COMPUTE, c, ready->began_ns, ready->finished_ns);
-    put_arrow(w, "t", COMMUNICATION, c, c->began_ns, c->finished_ns);
-    if (wait) put_arrow(w, "f", COMPUTE, c, wait->began_ns, wait->finished_ns);
-}
-
-char *timeline_text(const timeline *t, const weft_plan *plan, int rank, uint64_t zero_ns) {
-    char *text = NULL, name[40];
-    size_t bytes;
-    writer w = {.stream = open_memstream(&text, &bytes), .rank = rank, .zero_ns = zero_ns, .is_good = true};
-    if (!w.stream) return NULL;
-    snprintf(name, sizeof name, "rank %d", rank);
-    put_row(&w, "process_name", COMPUTE, name);
-    put_row(&w, "thread_name", COMPUTE, "compute");
-    if (t->n_lane) put_row(&w, "thread_name", COMMUNICATION, "communication");
-    for (size_t i = 0; i < t->n_nodes; i++) put_node(&w, &t->nodes[i]);
-    for (size_t i = 0; i < t->n_lane; i++)
-        if (t->lane[i].began_ns >= zero_ns) put_collective(&w, t, plan, &t->lane[i]);
-    if (fclose(w.stream) == 0 && w.is_good) return text;
-    free(text);
     return NULL;
+}
+
+/* By the node that started it, whose graph is known by its whole name; before nodes were traced, by what the
+ * communicator kept of the name. */
+static void find_move(const timeline *t, lane_event *c, const lane_list *plan) {
+    const weft_node_event *start = node_before(t, c->run, c->started_ns, (int64_t)c->order, 0);
+    size_t cut = sizeof c->program - 1;
+    for (int i = 0; i < plan->n && !c->move; i++) {
+        const lanes *l = &plan->v[i];
+        if (start ? strcmp(start->graph, l->p->name) : strncmp(c->program, l->p->name, cut)) continue;
+        for (int k = 0; k < l->n_moves; k++)
+            if (l->moves[k].order == (int64_t)c->order &&
+                (!start || l->moves[k].start->out[0].id == start->id)) {
+                c->of = l;
+                c->move = &l->moves[k];
+            }
+    }
+    const weft_node *ready = c->move ? c->move->ready : NULL;
+    if (ready && ready->n_out) c->ready = node_before(t, c->run, c->started_ns, -1, ready->out[0].id);
+}
+
+/* Whether the node of an event reads the bucket, in some phase of its graph. */
+static bool event_reads(const weft_plan *plan, const weft_node_event *e, const weft_variable *bucket) {
+    for (int i = 0; i < plan->n_programs; i++) {
+        if (strcmp(plan->programs[i].name, e->graph) != 0) continue;
+        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
+            for (int k = 0; n->n_out && n->out[0].id == e->id && k < n->n_in; k++)
+                if (n->in[k] && bucket_of(n->in[k]) == bucket) return true;
+    }
+    return false;
+}
+
+/* Nobody in the record waits for it any more. Carried ones always find a reader: their bucket's next update. */
+static bool is_settled(const lane_event *c, const weft_node_event *w) {
+    return c->wait || !c->move || (c->move->wait && c->run < w->run);
+}
+
+/* Which collective a wait is for: the latest of the carried ones when there are several. *first is where to look from:
+ * all before it are settled. */
+static lane_event *awaited_by(timeline *t, const weft_node_event *w, const weft_plan *plan, size_t *first) {
+    lane_event *latest = NULL;
+    while (*first < t->n_lane && is_settled(&t->lane[*first], w)) ++*first;
+    for (size_t i = *first; i < t->n_lane && t->lane[i].started_ns <= w->finished_ns; i++) {
+        lane_event *c = &t->lane[i];
+        if (is_settled(c, w)) continue;
+        bool is_it = w->order >= 0
+                         ? c->run == w->run && (int64_t)c->order == w->order
+                         : !c->move->wait && c->move->bucket && event_reads(plan, w, c->move->bucket);
+        if (!is_it) continue;
+        c->wait = w;
+        latest = c;
+    }
+    return latest;
+}
+
+/* *first is where to look from: all before it finished before earlier waits began. */
+static void expose(timeline *t, const weft_node_event *w, lane_event *awaited, size_t *first) {
+    uint64_t left = w->finished_ns - w->began_ns;
+    while (*first < t->n_lane && t->lane[*first].finished_ns <= w->began_ns) ++*first;
+    for (size_t i = *first; i < t->n_lane && t->lane[i].began_ns < w->finished_ns; i++) {
+        lane_event *c = &t->lane[i];
+        uint64_t begin = c->began_ns > w->began_ns ? c->began_ns : w->began_ns;
+        uint64_t end = c->finished_ns < w->finished_ns ? c->finished_ns : w->finished_ns;
+        if (end <= begin) continue;
+        c->exposed_ns += end - begin;
+        left -= end - begin < left ? end - begin : left; /* the lane is serial: no moment counts twice */
+    }
+    if (awaited) awaited->exposed_ns += left;
+}
+
+void timeline_join(timeline *t, const lane_list *plan) {
+    size_t unsettled = 0, unfinished = 0;
+    for (size_t i = 0; i < t->n_lane; i++) find_move(t, &t->lane[i], plan);
+    for (size_t i = 0; i < t->n_nodes; i++) {
+        const weft_node_event *w = &t->nodes[i];
+        if (w->is_wait) expose(t, w, awaited_by(t, w, plan->plan, &unsettled), &unfinished);
+    }
 }

@@ -6,11 +6,17 @@
 #ifndef WEFT_TOOLS_TIMELINE_H
 #define WEFT_TOOLS_TIMELINE_H
 
+#include "tools/lanes.h"
 #include "tools/tools.h"
 
 typedef struct lane_event {
-    char program[40], name[40], op[40];
+    char program[40], name[40], op[20]; /* cut where they are longer */
     uint64_t run, order, started_ns, began_ns, met_ns, finished_ns, bytes;
+    /* By timeline_join; NULL: none was seen. */
+    const lanes *of;
+    const lane_move *move;
+    const weft_node_event *ready, *wait; /* of carried ones the wait is in a later run */
+    uint64_t exposed_ns;                 /* the compute lane stood waiting for it */
 } lane_event;
 
 typedef struct timeline {
@@ -26,10 +32,12 @@ void timeline_on_node(void *context, const weft_node_event *event);
 void timeline_on_collective(void *context, const weft_comm_event *event);
 void timeline_free(timeline *t);
 
-/* The events from zero_ns on as JSON objects, a comma and a line end behind each; free(). NULL: memory was out. */
-char *timeline_text(const timeline *t, const weft_plan *plan, int rank, uint64_t zero_ns);
+/* Once all is recorded: finds what each collective is in the plan, what made it ready, who waited for it and how long.
+ * A moment of waiting counts for the collective at the head of the lane, as that holds up what is behind it; when
+ * there is none, for the one that is awaited. */
+void timeline_join(timeline *t, const lane_list *plan);
 
-/* The node that waits for a collective; NULL: none. */
-const weft_node_event *timeline_wait(const timeline *t, const lane_event *c);
+/* The events from zero_ns on as JSON objects, a comma and a line end behind each; free(). NULL: memory was out. */
+char *timeline_text(const timeline *t, int rank, uint64_t zero_ns);
 
 #endif

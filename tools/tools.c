@@ -8,21 +8,38 @@
 #include <time.h>
 #include <unistd.h>
 
+/* --ddp PATH:FIELDS, in order: a later one adds to what an earlier one says of the same path. */
+static bool spread(weft_model *m, const text_list *ddp) {
+    for (int i = 0; i < ddp->n; i++) {
+        const char *colon = strchr(ddp->v[i], ':');
+        char *path = strndup(ddp->v[i], (size_t)(colon - ddp->v[i]));
+        if (!path) return false;
+        weft_status status = weft_ddp_text(m, path, colon + 1);
+        free(path);
+        if (status) return false;
+    }
+    return true;
+}
+
 weft_model *tool_load(const options *o, int *status) {
     weft_error error = {0};
     weft_model *m = weft_load(o->model, NULL, &error);
-    if (!m) *status = tool_error(&error);
+    if (!m) {
+        *status = tool_error(&error);
+    } else if (!spread(m, &o->ddp)) {
+        *status = weft_model_error(m)->status ? tool_error(weft_model_error(m))
+                                              : tool_fail("memory could not be had");
+        weft_model_free(m);
+        m = NULL;
+    }
     return m;
 }
 
-static bool isa_parse(const char *name, weft_isa *isa) {
-    static const char *const names[] = {"auto", "reference", "sse2", "avx2", "avx512"};
-    for (int i = 0; i < 5; i++)
-        if (strcmp(names[i], name) == 0) {
-            *isa = (weft_isa)i;
-            return true;
-        }
-    return false;
+/* Which of the names, NULL behind them, `word` is; -1: none. */
+static int choice(const char *word, const char *const *names) {
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], word) == 0) return i;
+    return -1;
 }
 
 int tool_compile_options(const options *o, weft_compile_options *into) {
@@ -32,9 +49,19 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .world = o->comm ? o->comm->world : (int)o->world,
                                    .rank = o->comm ? o->comm->rank : (int)o->rank,
                                    .zero = (int)o->zero,
+                                   .bucket_cap_mb = o->bucket_cap_mb,
+                                   .serial = o->serial,
                                    .stop_after = o->after};
-    if (o->isa && !isa_parse(o->isa, &into->isa))
-        return tool_fail("--isa=%s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);
+    static const char *const isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
+    static const char *const shards[] = {"greedy", "flat", NULL}, *const sums[] = {"ordered", "fast", NULL};
+    int isa = o->isa ? choice(o->isa, isas) : 0, shard = o->shard ? choice(o->shard, shards) : 0;
+    int sum = o->reduce ? choice(o->reduce, sums) : 0;
+    if (isa < 0) return tool_fail("--isa=%.40s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);
+    if (shard < 0) return tool_fail("--shard=%.40s: greedy or flat is needed", o->shard);
+    if (sum < 0) return tool_fail("--reduce=%.40s: ordered or fast is needed", o->reduce);
+    into->isa = (weft_isa)isa;
+    into->shard = (weft_shard)shard;
+    into->fast_reduce = sum;
     weft_error error;
     if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error))
         return tool_fail("%s", error.text);

@@ -1,6 +1,6 @@
 /* trace.c - graphtool trace: some training steps as a picture of time (see timeline.h), and how much of each
- * collective the compute lane stood waiting for: that is exposed, the rest of its time was hidden. */
-#include "tools/timeline.h"
+ * collective the compute lane stood waiting for: that is exposed, the rest of its time was hidden (exposure.c). */
+#include "tools/exposure.h"
 #include "tools/workload.h"
 #include "tools/world.h"
 
@@ -11,6 +11,7 @@
 typedef struct tracing {
     const options *o;
     workload work;
+    lane_list plan;
     timeline time;
     uint64_t zero_ns; /* where the picture begins */
     double step_ms;   /* mean of this rank's */
@@ -49,10 +50,14 @@ static int run_steps(tracing *t) {
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     uint64_t start = clock_ns();
     for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work);
+    weft_error error = {0}; /* what outlasts the last run belongs to its step */
+    if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
     t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
-    return status >= 0 || !t->time.is_out_of_memory ? status
-                                                    : tool_fail("memory for the events could not be had");
+    if (status < 0 && (t->time.is_out_of_memory || !lane_list_make(&t->plan, t->work.plan)))
+        return tool_fail("memory for the events could not be had");
+    if (status < 0) timeline_join(&t->time, &t->plan);
+    return status;
 }
 
 /* ---- the file: rank after rank sends its events, rank 0 writes them ---- */
@@ -63,7 +68,7 @@ static int write_rank(tracing *t, out_file *f, int rank) {
     uint64_t bytes = 0;
     char *text = NULL;
     if (rank == world_rank(o)) {
-        if (!(text = timeline_text(&t->time, t->work.plan, rank, t->zero_ns)))
+        if (!(text = timeline_text(&t->time, rank, t->zero_ns)))
             return tool_fail("memory for the events could not be had");
         bytes = strlen(text);
     }
@@ -92,47 +97,13 @@ static int write_file(tracing *t) {
         out_abandon(&f);
         return status;
     }
-    fprintf(f.stream, "{\"ph\":\"M\",\"name\":\"end\",\"pid\":0}\n]}\n"); /* JSON has no comma at the end */
+    /* the last one, as JSON has no comma at the end */
+    fputs("{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}\n]}\n",
+          f.stream);
     return out_close(&f);
 }
 
-/* ---- the summary: means over steps and ranks ---- */
-
-enum { EXPOSED, LANE, TIMES, FIGURES }; /* of one collective: ms, ms, how often */
-
-static bool is_same(const lane_event *a, const lane_event *b) {
-    return a->order == b->order && strcmp(a->program, b->program) == 0;
-}
-
-static json_t *summary_row(const lane_event *c, const double f[FIGURES]) {
-    double exposed = f[EXPOSED] / f[TIMES], lane = f[LANE] / f[TIMES], hidden = lane - exposed;
-    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f}", "graph", c->program, "op", c->op, "bucket",
-                     c->name, "bytes", (json_int_t)c->bytes, "lane_ms", lane, "exposed_ms", exposed,
-                     "hidden_ms", hidden > 0 ? hidden : 0);
-}
-
-/* The same collectives come on all ranks in the same order, so each row is one sum over ranks. */
-static int summarize(const tracing *t, json_t *rows) {
-    const timeline *l = &t->time;
-    for (size_t i = 0; i < l->n_lane; i++) {
-        bool is_first = l->lane[i].began_ns >= t->zero_ns;
-        double f[FIGURES] = {0};
-        for (size_t k = 0; k < i && is_first; k++)
-            is_first = l->lane[k].began_ns < t->zero_ns || !is_same(&l->lane[k], &l->lane[i]);
-        for (size_t k = i; k < l->n_lane && is_first; k++) {
-            const lane_event *c = &l->lane[k];
-            const weft_node_event *wait = is_same(c, &l->lane[i]) ? timeline_wait(l, c) : NULL;
-            if (!wait) continue;
-            f[EXPOSED] += (double)(wait->finished_ns - wait->began_ns) * 1e-6;
-            f[LANE] += (double)(c->finished_ns - c->began_ns) * 1e-6;
-            f[TIMES]++;
-        }
-        int status = is_first ? world_sum(t->o, FIGURES, f) : -1;
-        if (status >= 0) return status;
-        if (f[TIMES] > 0) json_array_append_new(rows, summary_row(&l->lane[i], f));
-    }
-    return -1;
-}
+/* ---- the summary ---- */
 
 static double number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
@@ -163,7 +134,7 @@ static void print_rows(const tracing *t, const json_t *rows) {
 
 static int report(const tracing *t) {
     json_t *rows = json_array();
-    int status = summarize(t, rows);
+    int status = exposure_rows(t->o, &t->time, &t->plan, t->zero_ns, rows);
     if (status < 0 && t->o->json)
         return out_json(NULL, json_pack("{s:i, s:I, s:f, s:o}", "world", world_size(t->o), "steps",
                                         (json_int_t)t->o->steps, "step_ms", t->step_ms, "collectives", rows));
@@ -185,6 +156,7 @@ static int trace(tracing *t) {
     if (status < 0) status = run_steps(t);
     if (status < 0) status = write_file(t);
     if (status < 0) status = report(t);
+    lane_list_free(&t->plan);
     workload_close(&t->work);
     weft_model_free(m);
     return status;

@@ -51,8 +51,6 @@ static int open_data(training *t, const weft_model *m) {
     int status = batches_load(&t->data, &o->data);
     if (status >= 0) return status;
     int64_t batch = o->batch ? o->batch : m->batch;
-    if (o->zero && o->training && world_size(o) > 1)
-        return tool_fail("--zero=1 --optimizer-state: no rank holds all of it; leave one of them out");
     t->micro = o->accumulate ? o->accumulate : 1;
     if (t->data.n && t->data.samples < batch)
         return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N",
@@ -166,11 +164,19 @@ static int all_steps(training *t) {
     return status;
 }
 
-static int finish(training *t) {
+/* All ranks give what they hold; that there is a file only rank 0 knows. */
+static int save(training *t) {
     weft_error error = {0};
+    double files = t->o->output != NULL;
     if (weft_sync(t->session, &error)) return tool_error(&error);
-    if (t->o->output && weft_weights_save(t->store, t->o->output, t->o->training, &error))
-        return tool_error(&error);
+    int status = world_sum(t->o, 1, &files);
+    if (status >= 0 || files == 0) return status;
+    return weft_session_save(t->session, t->o->output, t->o->training, &error) ? tool_error(&error) : -1;
+}
+
+static int finish(training *t) {
+    int status = save(t);
+    if (status >= 0) return status;
     double seconds = clock_seconds() - t->progress.start;
     printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
            (long long)t->progress.step, (long long)t->progress.samples, seconds,

@@ -1,5 +1,5 @@
-/* ddp.h - separate data-parallel training: which parameters are one subgraph, and how its gradients and optimizer state
- * are spread over ranks. Without any call each top-level scope with trained parameters is a subgraph with the
+/* ddp.h - separate data-parallel training: which parameters are one subgraph, and how its gradients and optimizer
+ * state are spread over ranks. Without any call each top-level scope with trained parameters is a subgraph with the
  * defaults; names and defaults are those of torch.nn.parallel.DistributedDataParallel and ZeroRedundancyOptimizer
  * (docs/distribution.md has the whole table). In a world of one rank nothing here changes a run.
  */
@@ -15,30 +15,38 @@ extern "C" {
 /* How ZeRO cuts a bucket. */
 typedef enum weft_shard {
     WEFT_SHARD_GREEDY = 0, /* whole parameters, the largest first, to the rank with the least so far */
-    WEFT_SHARD_FLAT = 1,   /* equal ranges, for optimizers that work element by element (others take greedy) */
+    WEFT_SHARD_FLAT = 1, /* equal ranges, for optimizers that work element by element (others take greedy) */
 } weft_shard;
 
 /* Zero-initialized means the defaults. */
 typedef struct weft_ddp_options {
-    double bucket_cap_mb;        /* MiB of gradients a bucket; 0: what weft_compile says (25) */
-    int zero;                    /* ZeRO stage 1 or 2; 0: what weft_compile says; -1: none, whatever it says */
+    double bucket_cap_mb; /* MiB of gradients a bucket, at most 2^20; 0: what weft_compile says */
+    int zero;             /* ZeRO stage 1 or 2; 0: what weft_compile says; -1: none, whatever it says */
     weft_shard shard;
-    bool broadcast_buffers;      /* state (running statistics) is made rank 0's before each run that trains it */
-    bool find_unused_parameters; /* a graph that minimizes over parameters its loss does not reach leaves them out,
+    bool broadcast_buffers; /* state (running statistics) is made rank 0's before each run that trains it */
+    bool
+        find_unused_parameters; /* a graph that minimizes over parameters its loss does not reach leaves them out,
                                     untouched, and the plan lists them; false: that is an error that names one */
-    bool sync_batch_norm;        /* batch_norm takes its statistics over all ranks of the process group */
-    weft_dtype wire;             /* WEFT_BF16: gradients travel in bf16 and are added in f32; 0: as they are */
-    const char *process_group;   /* ranks that share gradients, groups by ';': "0-3;4-7", "0,2;1,3". A rank that none
-                                    names is alone. NULL: the world */
+    bool sync_batch_norm;       /* batch_norm takes its statistics over all ranks of the process group */
+    weft_dtype wire;            /* WEFT_BF16: gradients travel in bf16 and are added in f32; 0: as they are */
+    const char
+        *process_group; /* ranks that share gradients: "0-3;4-7", "0,2;1,3". Groups are parted by ';', ranks
+                                    and ranges of a group by ','. A rank that none names is alone. NULL: the world */
 } weft_ddp_options;
 
-/* The parameters under scope `path` that no longer path has claimed are one subgraph with these options; "" is the
- * whole model. A second call on a path replaces its options. They are saved with the model.
+/* The parameters under scope `path` that no longer path has claimed are one subgraph with these options (NULL: the
+ * defaults); "" or "/" is the whole model. A second call on a path replaces all its options. They are saved with the
+ * model.
  *     weft_ddp(model, "encoder/layer1", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 4});
- * Errors: a path without parameters (WEFT_NAME), a value out of its range (WEFT_ARGUMENT). */
+ * Errors, sticky like a builder's: a path without parameters (WEFT_NAME), a value out of its range (WEFT_ARGUMENT). */
 weft_status weft_ddp(weft_model *model, const char *path, const weft_ddp_options *options);
 
-/* The same from text, on top of what the path has already: "zero=1 bucket_cap_mb=4", as dumps write it. */
+/* The same from text, on top of what the path has already: NAME=VALUE, parted by blanks or commas. Names are those of
+ * weft_ddp_options, but bf16_wire=1 is .wire = WEFT_BF16; flags are 0 or 1; shard is greedy or flat; a process group
+ * stands in quotes, or goes as far as its digits and "-,;" do. Dumps have the same: what follows the path of a `ddp`
+ * line can be given here.
+ *     weft_ddp_text(model, "generator", "zero=1,shard=flat,process_group=0-3;4-7,bucket_cap_mb=4");
+ * Errors: those of weft_ddp, and a text that cannot be read (WEFT_ARGUMENT). */
 weft_status weft_ddp_text(weft_model *model, const char *path, const char *options);
 
 #ifdef __cplusplus

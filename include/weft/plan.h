@@ -6,7 +6,7 @@
 #ifndef WEFT_PLAN_H
 #define WEFT_PLAN_H
 
-#include "weft/model.h"
+#include "weft/ddp.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,11 +31,24 @@ typedef struct weft_compile_options {
     int64_t batch; /* what WEFT_BATCH is; 0: the model's default */
     int threads;   /* 0: every core the process may use */
     weft_isa isa;
-    int accumulate;         /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
-    double bucket_cap_mb;   /* how much a bucket of gradients holds; 0: 25. Plans on one store must agree on it */
-    int zero;               /* 1: the optimizer's state of each bucket lives on one rank, which updates it */
-    int rank;               /* which rank's share of what is sharded this plan's store holds */
-    int world;              /* ranks that train together, each on its own micro-batches; 0: 1 */
+    int accumulate; /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
+
+    /* ---- many ranks (include/weft/ddp.h has the same for one subgraph) ---- */
+    int world; /* ranks that train together, each on its own micro-batches; 0: 1 */
+    int rank;  /* which rank's share of what is sharded this plan's store holds */
+    /* MiB of gradients a bucket; 0: a sixteenth of its subgraph, at most 25 (of one rank alone: 25). Plans that train on
+     * one store must agree on it. */
+    double bucket_cap_mb;
+    /* ZeRO stage where weft_ddp says none: 1 shards the optimizer's state, 2 the gradients too; and how. */
+    int zero;
+    weft_shard shard;
+    /* Collectives are awaited where they start, so that nothing overlaps: for measuring, for tests. */
+    bool serial;
+    /* Sums over ranks in whatever order is fastest, not in the one that gives the same bits in any world. */
+    bool fast_reduce;
+    /* Ranks' values at the start are checked to be equal, not made so (weft_session_open_on). */
+    bool check_equal;
+
     const char *graph;      /* compile this graph alone; NULL: all */
     const char *stop_after; /* leave the pipeline after this pass (for dumps); such a plan cannot run */
     bool verify;            /* run the verifier after every pass, not only at the end */
@@ -51,8 +64,8 @@ typedef struct weft_memory {
     uint64_t gradients;  /* that outlast a run (accumulation) */
     uint64_t optimizer;
     uint64_t derived;
-    uint64_t activations; /* the arena: activations, gradients of one run, kernels' workspace */
-    uint64_t workspace;   /* of which kernels' scratch, at the arena's peak program */
+    uint64_t activations;   /* the arena: activations, gradients of one run, kernels' workspace */
+    uint64_t workspace;     /* of which kernels' scratch, at the arena's peak program */
     uint64_t communication; /* of which scratch of collectives, likewise */
     uint64_t total;
 } weft_memory;

@@ -22,7 +22,9 @@ typedef struct weft_session weft_session;
 weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error);
 void weft_store_free(weft_store *store);
 
-/* Copies a parameter or state out of or into the store, row-major, in its own type. `bytes` must be exact. */
+/* Copies a parameter or state out of or into the store, row-major, in its own type. `bytes` must be exact. WEFT_ORDER for
+ * what another rank holds (ZeRO's optimizer state), and for a parameter that is still on its way from there: weft_sync
+ * comes first. */
 weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
                            weft_error *error);
 weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes,
@@ -39,15 +41,20 @@ weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double l
 /* Opens a session: allocates the arena, builds kernels. The plan and the store must outlive it. */
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
 /* The same for one rank of a world: all ranks call it with plans of one model and options.world = comm->world. The
- * ranks compare their plans first (WEFT_PEER names the first that differs), then rank 0's store goes to all. With
- * accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
+ * ranks compare their plans first (WEFT_PEER names the first that differs), then their values become the same:
+ * parameters, state and the optimizer state that each holds whole those of the first rank of the subgraph's process
+ * group (without groups: of rank 0); step counters, learning rates and the seed those of rank 0. So loading on rank 0
+ * alone is enough without ZeRO; with it every rank loads, and where only some have that is WEFT_PEER. With
+ * options.check_equal no value is sent: the first that differs is WEFT_PEER on all ranks, by its name and rank.
+ * With accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
  * the session; runs of graphs that train are collective. After a WEFT_PEER error call weft_comm_abort. */
 weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
                                    weft_error *error);
 void weft_session_close(weft_session *session);
 
 /* Waits for what outlasted the last run (ZeRO's broadcasts of updated parameters). Runs of this session wait by
- * themselves, each node for what it reads; call this before the store is read or another session runs on it. */
+ * themselves, each node for what it reads; call this before the store is read or another session runs on it, which are
+ * WEFT_ORDER errors until then. After a failure nothing is under way any more. */
 weft_status weft_sync(weft_session *session, weft_error *error);
 
 /* A tensor of the caller's: row-major. For fetches `data` is written. */
@@ -64,12 +71,24 @@ typedef struct weft_fetch {
 
 /* Runs a graph once. Every input must be fed, with exactly its bytes; the data are read in place and must stay
  * as they are during the call. With accumulation (options.accumulate = k), a training graph's k-th run applies
- * the update, the others only add gradients.
+ * the update, the others only add gradients. Graphs that train the same parameters take turns by whole steps, in one
+ * session (else WEFT_ORDER). A run that fails in the middle may have written state and parameters; the gradients of the
+ * step's earlier runs are kept, and it may be repeated (in a world: when none of its collectives had begun), unless it
+ * was the last and sums or updates had begun: then the next one begins a new step.
  *     float loss;
  *     weft_run(s, "d_step", (weft_feed[]){{"image", batch, sizeof batch}}, 1,
  *              (weft_fetch[]){{"d_loss", &loss, sizeof loss}}, 1, &error); */
 weft_status weft_run(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
                      const weft_fetch *fetches, int n_fetches, weft_error *error);
+
+/* The same for a micro-batch that does not end a step: its gradients are added, for all subgraphs of the graph at once,
+ * nothing is updated and no gradient communicated. After it the next weft_run of the graph is the last of
+ * the step, before the count is full too: m times this, then weft_run, with m + 1 <= k. (A step of a single
+ * micro-batch wants a plan with accumulate 1: with k > 1 the first weft_run of a step does not update.) Gradients are
+ * divided by k * world whatever m is, as a loss divided by k is in PyTorch. Errors (WEFT_ORDER): a plan with accumulate
+ * 1, a graph that trains nothing, micro-batch number k. */
+weft_status weft_run_no_sync(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
+                             const weft_fetch *fetches, int n_fetches, weft_error *error);
 
 /* What a graph wants and gives: index 0, 1, ... ; false past the end. */
 typedef struct weft_port {
@@ -82,8 +101,8 @@ typedef struct weft_port {
 bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
 bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port);
 
-/* How long each node took on average since the session opened, as text (slowest first); free with free().
- * Switched on by weft_session_profile(session, true), which costs two clock reads a node. */
+/* How long each node took on average, as text (slowest first); free with free(). Counts what runs while
+ * weft_session_profile(session, true) holds, which costs two clock reads a node. */
 void weft_session_profile(weft_session *session, bool on);
 char *weft_session_profile_text(const weft_session *session);
 
@@ -93,8 +112,8 @@ typedef struct weft_node_event {
     const char *kernel; /* NULL: it starts a collective or waits for one */
     int id;             /* the node's first number in the plan's text, 0 without a result */
     uint64_t run;       /* that of the run's collectives (weft_collective.run); 0: the program has none */
-    int64_t order;      /* of the collective that it starts or waits for; -1: none */
-    bool is_wait;
+    int64_t order;      /* of the collective that it starts or waits for; -1: none of this run's */
+    bool is_wait;       /* with order -1: before this node, for what an earlier run had left under way */
     uint64_t began_ns, finished_ns;
 } weft_node_event;
 /* Calls `event` after each node, in the thread of weft_run; NULL switches it off, and then it costs nothing. */

@@ -8,6 +8,7 @@
 #include "weft/ops.h"     /* every op as a builder */
 #include "weft/layers.h"  /* layers: ops with their parameters made or found by name */
 #include "weft/train.h"   /* gradients, optimizers, schedules, minimize, freezing */
+#include "weft/ddp.h"     /* which parameters share gradients between ranks, and how */
 #include "weft/plan.h"    /* compile: model -> plan; dumps, verification, memory figures */
 #include "weft/session.h" /* store and session: where values live and how graphs run */
 #include "weft/comm.h"    /* communicators: how ranks exchange tensors */

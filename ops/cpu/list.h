@@ -35,7 +35,7 @@ ALL(random_uniform)
 ALL(random_normal)
 ALL(dropout)
 /* optimizers */
-ALL(global_norm)
+ALL(chunk_squares)
 ALL(accumulate)
 ALL(sgd_update)
 ALL(adam_update)

@@ -62,6 +62,18 @@ static int run_budget(void) {
     return wrong || b.left != 1 << 20;
 }
 
+static int run_spread(void) {
+    weft_model *m = build_classifier();
+    weft_status status = spread(m);
+    char *text = weft_model_text(m);
+    int wrong = status || !text ||
+                !strstr(text, "ddp net/fc1 bucket_cap_mb=4 zero=1 shard=flat bf16_wire=1 process") ||
+                print_plan(m, 0);
+    free(text);
+    weft_model_free(m);
+    return wrong;
+}
+
 int main(void) {
-    return run_classifier() || run_layers() || run_budget();
+    return run_classifier() || run_spread() || run_layers() || run_budget();
 }

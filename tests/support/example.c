@@ -1,6 +1,7 @@
 /* example.c - see example.h. */
 #include "support/example.h"
 
+#include "weft/ddp.h"
 #include "weft/layers.h"
 #include "weft/train.h"
 
@@ -66,5 +67,10 @@ weft_model *example_model(const weft_env *env) {
     weft_graph *v = weft_graph_new(m, "val", WEFT_EVAL);
     weft_output(discriminator(image_of(v)), "score");
     weft_freeze(m, "generator/up/bias");
+    weft_ddp(m, "generator",
+             &(weft_ddp_options){
+                 .bucket_cap_mb = 0.5, .zero = 1, .shard = WEFT_SHARD_FLAT, .broadcast_buffers = true});
+    weft_ddp(m, "discriminator/conv",
+             &(weft_ddp_options){.zero = -1, .wire = WEFT_BF16, .process_group = "0-1;3,2"});
     return m;
 }

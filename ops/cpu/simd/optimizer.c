@@ -138,6 +138,19 @@ const weft_kernel SIMD(adam_update) = {.name = SIMD_NAME,
 
 /* ---- accumulate ---- */
 
+/* Into the top level: what waits after `count` micro-batches, n elements from `begin`, the highest level first. */
+static void combine_chunk(const kernel_call *c, int levels, int64_t count, int64_t begin, int64_t n) {
+    float *top = (float *)c->in[0].data + begin;
+    int highest = accumulate_levels(count) - 1; /* levels above hold an earlier step's sums */
+    if (highest < levels - 1)
+        memcpy(top, (const float *)c->in[levels - 1 - highest].data + begin, (size_t)n * sizeof *top);
+    for (int k = highest - 1; k >= 0; k--) {
+        const float *rest = (const float *)c->in[levels - 1 - k].data + begin;
+        if (count >> k & 1)
+            for (int64_t i = 0; i < n; i++) top[i] += rest[i];
+    }
+}
+
 /* The levels of the tree for elements [begin, end), a chunk that stays in the cache. */
 static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, int64_t begin, int64_t end) {
     enum { CHUNK = 1024 };
@@ -151,11 +164,7 @@ static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, in
         for (int64_t i = 0; i < n; i++) carry[i] = before[i] + carry[i];
     }
     memcpy((float *)c->in[levels - 1 - l].data + begin, carry, (size_t)n * sizeof *carry);
-    for (int k = levels - 2; a->last && k >= 0; k--) {
-        const float *rest = (const float *)c->in[levels - 1 - k].data + begin;
-        if (a->of >> k & 1)
-            for (int64_t i = 0; i < n; i++) top[i] += rest[i];
-    }
+    if (a->last) combine_chunk(c, levels, local + 1, begin, n);
     if (out != top) memcpy(out, top, (size_t)n * sizeof *out); /* the same memory in a session */
 }
 
@@ -177,11 +186,11 @@ const weft_kernel SIMD(accumulate) = {.name = SIMD_NAME,
                                       .declines = declines,
                                       .run = accumulate_run};
 
-/* ---- global_norm ---- */
+/* ---- chunk_squares ---- */
 
 /* Squares of one chunk. Sixteen running sums, added in a fixed order: the same bits with every vector width.
  */
-static double chunk_squares(const float *g, int64_t n) {
+static double chunk_sum(const float *g, int64_t n) {
     enum { LANES = 16 };
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
@@ -192,47 +201,32 @@ static double chunk_squares(const float *g, int64_t n) {
     return sum;
 }
 
-static int64_t chunk_count(const tensor_type *t) {
-    return (type_elements(t) + NORM_CHUNK - 1) / NORM_CHUNK;
-}
-
-static const char *norm_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->type.dtype != WEFT_F32) return "not f32";
-    return NULL;
-}
-
-static size_t norm_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    int64_t most = 0;
-    for (int i = 0; i < n->n_in; i++) {
-        int64_t chunks = chunk_count(&n->in[i]->type);
-        most = chunks > most ? chunks : most;
+/* A member's chunks; g is where the range of gradients begins. Ranges end where chunks do. */
+static void member_sums(const kernel_call *c, const weft_variable *v, const float *g, int64_t count,
+                        double *sums) {
+    const chunk_squares_attrs *a = c->attrs;
+    int64_t chunks = norm_chunks(type_elements(&v->type)), first, last;
+    memset(sums, 0, (size_t)chunks * sizeof *sums);
+    if (!member_range(v, a->begin, count, &first, &last)) return;
+    g += v->offset - a->begin;
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (last - first > 8 * NORM_CHUNK)
+    for (int64_t i = first / NORM_CHUNK; i < norm_chunks(last); i++) {
+        int64_t left = last - i * NORM_CHUNK;
+        sums[i] = chunk_sum(g + i * NORM_CHUNK, left < NORM_CHUNK ? left : NORM_CHUNK);
     }
-    return (size_t)most * sizeof(double);
 }
 
-static weft_status norm_run(void *state, const kernel_call *c) {
+static weft_status squares_run(void *state, const kernel_call *c) {
     (void)state;
-    double *sums = c->workspace, total = 0;
-    for (int k = 0; k < c->n_in; k++) {
-        const float *g = c->in[k].data;
-        int64_t n = type_elements(&c->in[k].type), chunks = chunk_count(&c->in[k].type);
-#pragma omp parallel for num_threads(c->threads) schedule(static) if (chunks > 8)
-        for (int64_t i = 0; i < chunks; i++) {
-            int64_t begin = i * NORM_CHUNK, left = n - begin;
-            sums[i] = chunk_squares(g + begin, left < NORM_CHUNK ? left : NORM_CHUNK);
-        }
-        for (int64_t i = 0; i < chunks; i++) total += sums[i];
+    const weft_variable *s = c->node->variable;
+    double *sums = c->out[0].data;
+    int64_t count = c->n_in ? c->in[0].type.shape[0] : 0;
+    for (int i = 0; i < s->n_members; i++) {
+        member_sums(c, s->members[i], c->n_in ? c->in[0].data : NULL, count, sums);
+        sums += norm_chunks(type_elements(&s->members[i]->type));
     }
-    *(double *)c->out[0].data = sqrt(total);
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(global_norm) = {.name = SIMD_NAME,
-                                       .op = &weft_op_global_norm,
-                                       .min_isa = SIMD_LEVEL,
-                                       .declines = norm_declines,
-                                       .workspace = norm_workspace,
-                                       .run = norm_run};
+const weft_kernel SIMD(chunk_squares) = {
+    .name = SIMD_NAME, .op = &weft_op_chunk_squares, .min_isa = SIMD_LEVEL, .run = squares_run};

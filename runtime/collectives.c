@@ -1,0 +1,62 @@
+/* collectives.c - sum_ranks nodes become collectives: a copy of the operand, as sums work in place, the start of its sum
+ * on the communication lane, and the wait that its readers read. Nodes keep their places in the list, which is the same
+ * on all ranks, so collectives are numbered alike everywhere.
+ */
+#include "runtime/collectives.h"
+
+#include "ops/collective.h"
+#include "ops/sum_ranks.h"
+
+extern const weft_op weft_op_reorder;
+
+/* A result in its operand's own memory. */
+static weft_node *in_place(weft_node *n) {
+    if (n) n->out[0].base = n->in[0];
+    return n;
+}
+
+weft_node *collective_start(program *p, const weft_op *op, weft_value *buffer, const subgraph *group,
+                            const char *path) {
+    if (!buffer) return NULL;
+    weft_collective_kind kind = op == &weft_op_broadcast ? WEFT_BROADCAST : WEFT_ALL_REDUCE;
+    size_t bytes = weft_collective_scratch(kind, buffer->type.dtype, (weft_dtype)0,
+                                           (size_t)type_elements(&buffer->type), group->n_ranks);
+    collective_attrs a = {
+        .path = path, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN), .group = group - p->plan->subgraphs};
+    p->n_collectives++; /* numbered when the schedule is pinned */
+    return in_place(node_new(p->graph, op, 1, &buffer, &a));
+}
+
+weft_value *collective_wait(weft_node *start) {
+    if (!start) return NULL;
+    weft_value *both[] = {&start->out[0], &start->out[1]};
+    weft_node *wait = in_place(node_new(start->graph, &weft_op_wait, 2, both, NULL));
+    return wait ? &wait->out[0] : NULL;
+}
+
+static weft_value *sum(program *p, weft_node *n) {
+    const sum_ranks_attrs *a = n->attrs;
+    const subgraph *group = &p->plan->subgraphs[a->group];
+    weft_value *copy = node_value(p->graph, &weft_op_reorder, 1, n->in, NULL);
+    return collective_wait(collective_start(p, &weft_op_all_reduce, copy, group, a->path));
+}
+
+bool lower_sum_ranks(program *p) {
+    weft_graph *g = p->graph;
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op != &weft_op_sum_ranks) continue;
+        scope_entry here = {.path = n->scope}, *above = g->scope;
+        g->cursor = n;
+        g->scope = &here;
+        g->building_backward = n->is_backward;
+        weft_value *whole = sum(p, n);
+        g->building_backward = false;
+        g->scope = above;
+        g->cursor = NULL;
+        if (!whole) return false;
+        graph_replace(g, &n->out[0], whole);
+        node_remove(n);
+    }
+    return true;
+}

@@ -1,0 +1,145 @@
+/* plan_json.c - a plan as JSON with stable keys, documented in docs/graphtool.md. */
+#include "runtime/program.h"
+
+#include "ops/collective.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static json_t *memory_json(const weft_memory *m) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
+                     "gradients", (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
+                     (json_int_t)m->derived, "activations", (json_int_t)m->activations, "workspace",
+                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "total",
+                     (json_int_t)m->total);
+}
+
+static json_t *ranks_json(const subgraph *g) {
+    json_t *list = json_array();
+    for (int i = 0; i < g->n_ranks; i++) json_array_append_new(list, json_integer(g->ranks[i]));
+    return list;
+}
+
+/* "own" is this rank's range, in elements; of all ranks' only how many have one is told. */
+static json_t *shard_json(const weft_plan *plan, const weft_variable *s) {
+    int64_t begin, end;
+    int owners = 0;
+    shard_range(plan, s, &begin, &end);
+    for (int r = 0; r < plan->subgraphs[s->subgraph].n_ranks; r++) owners += s->shards[r] > 0;
+    return json_pack("{s:i, s:I, s:I}", "owners", owners, "begin", (json_int_t)begin, "end", (json_int_t)end);
+}
+
+static json_t *bucket_json(const weft_plan *plan, const weft_variable *s) {
+    json_t *members = json_array();
+    for (int i = 0; i < s->n_members; i++) json_array_append_new(members, json_string(s->members[i]->path));
+    return json_pack("{s:s, s:I, s:o, s:o}", "id", s->path, "bytes", (json_int_t)type_bytes(&s->type),
+                     "parameters", members, "own", s->shards ? shard_json(plan, s) : json_null());
+}
+
+static json_t *subgraph_json(const weft_plan *plan, int index) {
+    const subgraph *g = &plan->subgraphs[index];
+    json_int_t parameters = 0, bytes = 0;
+    json_t *buckets = json_array();
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (v->subgraph != index) continue;
+        if (v->kind == VARIABLE_PARAMETER) {
+            parameters += type_elements(&v->type);
+            bytes += (json_int_t)type_bytes(&v->type);
+        }
+        if (v->kind == VARIABLE_SEGMENT) json_array_append_new(buckets, bucket_json(plan, v));
+    }
+    bool is_shared = plan->options.world > 1 && json_array_size(buckets);
+    bool holds_all = g->ddp.zero == 2 && plan->options.accumulate > 1; /* gradients of many micro-batches */
+    return json_pack(
+        "{s:s, s:I, s:I, s:b, s:I, s:s, s:b, s:s, s:f, s:b, s:b, s:b, s:o, s:o}", "name", g->name,
+        "parameters", parameters, "bytes", bytes, "ddp", is_shared, "zero", (json_int_t)g->ddp.zero, "shard",
+        !g->ddp.zero                      ? "none"
+        : g->ddp.shard == WEFT_SHARD_FLAT ? "flat"
+                                          : "greedy",
+        "holds_full_gradients", is_shared && (g->ddp.zero < 2 || holds_all), "wire",
+        g->ddp.bf16_wire ? "bf16" : "f32", "bucket_cap_mb", g->ddp.bucket_cap_mb, "broadcast_buffers",
+        g->ddp.broadcast_buffers, "find_unused_parameters", g->ddp.find_unused_parameters, "sync_batch_norm",
+        g->ddp.sync_batch_norm, "process_group", ranks_json(g), "buckets", buckets);
+}
+
+/* The gradient whose node ends last before a collective can start: down through buckets and sums over micro-batches. */
+const weft_node *plan_ready_after(const weft_node *n) {
+    while (n->is_update || node_is_silent(n)) {
+        const weft_node *latest = NULL;
+        for (int i = 0; i < n->n_in; i++) {
+            const weft_node *from = n->in[i] ? n->in[i]->node : NULL;
+            if (from && !(from->op->flags & OP_IS_VARIABLE) && (!latest || from->order > latest->order))
+                latest = from;
+        }
+        if (!latest) return n;
+        n = latest;
+    }
+    return n;
+}
+
+/* The first node behind `wait` that reads what it gives, perhaps through views; NULL: none. */
+static const weft_node *needed_by(const weft_node *wait) {
+    for (const weft_node *n = wait->next; n; n = n->next)
+        for (int i = 0; i < n->n_in && !node_is_silent(n); i++)
+            for (const weft_value *v = n->in[i]; v; v = v->base)
+                if (v == &wait->out[0]) return n;
+    return NULL;
+}
+
+/* Nodes that run while a collective is under way. */
+static int nodes_between(const weft_node *start, const weft_node *wait) {
+    int count = 0;
+    for (const weft_node *n = start->next; n != wait; n = n->next) count += !node_is_silent(n);
+    return count;
+}
+
+static json_t *collective_json(const weft_plan *plan, const weft_node *n) {
+    char ready[200], needed[200] = "";
+    const collective_attrs *a = n->attrs;
+    const weft_node *from = n->in[0]->node; /* gathers follow an update, sums the last gradient */
+    const weft_node *wait = n->next;
+    while (wait && (wait->op != &weft_op_wait || wait->in[0]->node != n)) wait = wait->next;
+    const weft_node *reader = wait ? needed_by(wait) : NULL;
+    if (reader) node_show(reader, needed);
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:i}", "order", (json_int_t)a->order, "op",
+                     n->op->name, "subgraph", plan->subgraphs[a->group].name, "bucket", a->path, "bytes",
+                     (json_int_t)type_bytes(&n->out[0].type), "ready_after",
+                     node_show(n->op == &weft_op_all_gather ? from : plan_ready_after(from), ready),
+                     "needed_by", needed, "nodes_between", wait ? nodes_between(n, wait) : 0);
+}
+
+static json_t *graph_json(const program *p) {
+    static const char *const phases[] = {"whole", "first", "add", "last"};
+    json_t *collectives = json_array();
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (node_starts_collective(n)) json_array_append_new(collectives, collective_json(p->plan, n));
+    int nodes = graph_node_count(p->graph), moved = (int)json_array_size(collectives);
+    json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", nodes - moved);
+    if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:I}", "name", p->name, "mode",
+                     p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
+                     nodes, "collectives", collectives, "lanes", lanes, "peak_bytes",
+                     (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
+}
+
+char *weft_plan_json(const weft_plan *plan) {
+    if (!plan) return NULL;
+    json_t *subgraphs = json_array(), *graphs = json_array(), *unused = json_array();
+    for (int i = 0; i < plan->n_subgraphs; i++) json_array_append_new(subgraphs, subgraph_json(plan, i));
+    for (int i = 0; i < plan->n_unused; i++)
+        json_array_append_new(unused, json_pack("{s:s, s:s}", "graph", plan->unused[i].graph, "parameter",
+                                                plan->unused[i].path));
+    for (int i = 0; i < plan->n_programs; i++) json_array_append_new(graphs, graph_json(&plan->programs[i]));
+    char fingerprint[20];
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan->fingerprint);
+    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:s, s:o, s:o, s:o, s:o}", "world",
+                             plan->options.world, "rank", plan->options.rank, "fingerprint", fingerprint,
+                             "model", plan->model->name, "batch", (json_int_t)plan->options.batch, "threads",
+                             plan->options.threads, "isa", isa_name(plan->options.isa), "reduce",
+                             plan->options.fast_reduce ? "fast" : "ordered", "subgraphs", subgraphs, "graphs",
+                             graphs, "memory", memory_json(&plan->memory), "unused", unused);
+    char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    return text;
+}

@@ -1,0 +1,151 @@
+/* reduction.c - how gradients come together and parameters go back, as nodes:
+ *     all do all      s = all_reduce(bucket)      w = wait(s)
+ *     ZeRO            s = reduce_scatter(bucket)  w = wait(s)   own = w[this rank's range]   ...   all_gather(updated)
+ * The sum starts where the bucket is done and is awaited by its update; what the schedule puts between hides it. With
+ * ZeRO 2 a range is copied out as soon as it is summed, so that the bucket's memory serves the next (schedule.c puts
+ * that wait early). all_gather is awaited by nobody in its program: it hides behind the next forward.
+ */
+#include "runtime/optimizer.h"
+
+#include "ops/collective.h"
+#include "ops/update.h"
+#include "weft/comm.h"
+#include "weft/ops.h"
+
+#include <string.h>
+
+extern const weft_op weft_op_reorder;
+
+static const subgraph *home(const program *p, const weft_variable *s) {
+    return &p->plan->subgraphs[s->subgraph];
+}
+
+bool reduction_is_needed(const program *p, const weft_variable *s) {
+    (void)s; /* a rank that is alone takes part too, with itself: all ranks have the same list of collectives */
+    return p->plan->options.world > 1;
+}
+
+/* A result in its operand's own memory. */
+static weft_value *same_memory(weft_node *n) {
+    if (!n) return NULL;
+    if (!n->in[0]->variable) n->out[0].base = n->in[0];
+    return &n->out[0];
+}
+
+static weft_value *start(program *p, const weft_op *op, const subgraph *g, const char *path, weft_value *flat,
+                         bool is_gradient) {
+    bool bf16 = is_gradient && g->ddp.bf16_wire;
+    weft_collective_kind kind = op == &weft_op_all_reduce ? WEFT_ALL_REDUCE : WEFT_REDUCE_SCATTER;
+    size_t bytes = weft_collective_scratch(kind, flat->type.dtype, bf16 ? WEFT_BF16 : (weft_dtype)0,
+                                           (size_t)type_elements(&flat->type), g->n_ranks);
+    collective_attrs a = {.path = path,
+                          .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN),
+                          .group = g - p->plan->subgraphs,
+                          .bf16 = bf16,
+                          .unordered = is_gradient && p->plan->options.fast_reduce};
+    p->n_collectives++; /* numbered when the schedule is pinned */
+    return same_memory(node_new(p->graph, op, 1, &flat, &a));
+}
+
+weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat) {
+    const weft_op *op = s->shards ? &weft_op_reduce_scatter : &weft_op_all_reduce;
+    return flat ? start(p, op, home(p, s), s->path, flat, true) : NULL;
+}
+
+static weft_value *await(program *p, weft_value *started) {
+    weft_value *in[] = {started, started ? &started->node->out[1] : NULL};
+    return started ? same_memory(node_new(p->graph, &weft_op_wait, 2, in, NULL)) : NULL;
+}
+
+weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat) {
+    return reduction_is_needed(p, s) ? await(p, flat) : flat;
+}
+
+bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own) {
+    const subgraph *g = home(p, s);
+    int64_t begin = 0, end = s->type.shape[0];
+    *own = NULL;
+    if (s->shards) shard_range(p->plan, s, &begin, &end);
+    if (begin == end) return true;
+    bool is_part = end - begin < s->type.shape[0];
+    weft_value *v = is_part ? weft_slice(finished, 0, begin, end) : finished;
+    if (v && is_part && g->ddp.zero == 2 && p->phase == PHASE_WHOLE)
+        v = node_value(p->graph, &weft_op_reorder, 1, &v, NULL);
+    /* autodiff divides by the world; those who share here may be fewer */
+    if (v && g->n_ranks != p->plan->options.world)
+        v = weft_scale(v, (double)p->plan->options.world / g->n_ranks);
+    return (*own = v) != NULL;
+}
+
+/* ---- the norm of all gradients ---- */
+
+/* Sums of squares over the chunks of a segment's members, zeros outside this rank's range: f64[chunks]. */
+static weft_value *squares(program *p, const weft_variable *s, weft_value *own) {
+    int64_t begin = 0, end = 0;
+    if (s->shards) shard_range(p->plan, s, &begin, &end);
+    return node_value(p->graph, &weft_op_chunk_squares, own ? 1 : 0, &own,
+                      &(chunk_squares_attrs){.path = s->path, .begin = begin});
+}
+
+/* The chunk sums of one subgraph's segments one after the other, of all ranks. */
+static weft_value *subgraph_squares(program *p, int subgraph_index, weft_value *const *own,
+                                    const bool *is_trained) {
+    weft_model *m = p->graph->model;
+    const subgraph *g = &p->plan->subgraphs[subgraph_index];
+    weft_value **parts = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *parts);
+    int n = 0;
+    bool is_sharded = false;
+    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    for (const weft_variable *s = m->variables; s; s = s->next) {
+        if (!is_trained[s->index] || s->subgraph != subgraph_index) continue;
+        if (!(parts[n++] = squares(p, s, own[s->index]))) return NULL;
+        is_sharded |= s->shards != NULL;
+    }
+    weft_value *all = n > 1 ? weft_concat(n, parts, 0) : n ? parts[0] : NULL;
+    if (!all || !is_sharded) return all;
+    return await(p, start(p, &weft_op_all_reduce, g, *g->path ? g->path : g->name, all, false));
+}
+
+/* Each parameter's chunk sums at its index, so that the norm does not depend on how segments are cut. */
+static bool spread(program *p, int subgraph_index, weft_value *all, const bool *is_trained,
+                   weft_value **by_parameter) {
+    int64_t at = 0;
+    for (const weft_variable *s = p->graph->model->variables; s; s = s->next) {
+        if (!is_trained[s->index] || s->subgraph != subgraph_index) continue;
+        for (int i = 0; i < s->n_members; i++) {
+            int64_t chunks = norm_chunks(type_elements(&s->members[i]->type));
+            weft_value *v = weft_slice(all, 0, at, at + chunks);
+            if (!v) return false;
+            by_parameter[s->members[i]->index] = v;
+            at += chunks;
+        }
+    }
+    return true;
+}
+
+weft_value *reduction_norm(program *p, weft_value *const *own, const bool *is_trained) {
+    weft_model *m = p->graph->model;
+    size_t count = (size_t)m->n_variables;
+    weft_value **parts = arena_new_array(&m->arena, count + 1, sizeof *parts);
+    int n = 0;
+    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    for (int i = 0; i < p->plan->n_subgraphs; i++) {
+        weft_value *all = subgraph_squares(p, i, own, is_trained);
+        if (!model_ok(m) || (all && !spread(p, i, all, is_trained, parts))) return NULL;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (parts[i]) parts[n++] = parts[i];
+    return node_value(p->graph, &weft_op_root_sum, n, parts, NULL);
+}
+
+/* ---- and back ---- */
+
+bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale) {
+    weft_value *in[] = {after, scale};
+    collective_attrs a = {.path = s->path, .group = s->subgraph};
+    p->n_collectives++;
+    weft_node *n = node_new(p->graph, &weft_op_all_gather, scale ? 2 : 1, in, &a);
+    if (!n || !p->plan->options.serial) return n != NULL;
+    weft_value *sent = &n->out[0];
+    return node_new(p->graph, &weft_op_wait, 1, &sent, NULL) != NULL;
+}

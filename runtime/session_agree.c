@@ -1,0 +1,246 @@
+/* session_agree.c - what the ranks of a world agree on: before the first step that they hold one plan and begin alike,
+ * and whenever they act together whether all of them could.
+ *
+ * Values travel in the order of the store's parts, which is the same on all ranks however memory is laid out on each.
+ * Parameters, state and optimizer state that all hold come from the first rank of their subgraph's process group, as
+ * torch's DDP takes them; the numbers of optimizers and graphs (step, lr, counters of random draws) and the seed from
+ * rank 0 of the world. What ZeRO shares out stays as it is: each rank has loaded its own range.
+ */
+#include "runtime/session_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { PIECE = 4 << 20 /* bytes that travel at once */ };
+
+/* ---- whether all could ---- */
+
+/* The error of one rank to all. */
+static weft_status pass_on(weft_session *s, int from, const char *name, weft_error *told) {
+    weft_collective text = {.kind = WEFT_BROADCAST,
+                            .dtype = WEFT_U8,
+                            .root = from,
+                            .name = name,
+                            .buffer = told,
+                            .count = sizeof *told};
+    weft_error error = {0};
+    weft_status status = weft_comm_run(s->comm, &text, &error);
+    if (status) *told = error;
+    return status;
+}
+
+weft_status lane_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
+    int from = 0, world = s->comm->world;
+    weft_collective votes = {
+        .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = s->votes, .count = (size_t)world};
+    s->votes[s->comm->rank] = (int32_t)own;
+    weft_status status = weft_comm_run(s->comm, &votes, own ? NULL : error);
+    if (status) return own ? own : status;
+    while (from < world && !s->votes[from]) from++;
+    if (from == world) return WEFT_OK;
+    weft_error told = *error;
+    status = pass_on(s, from, name, &told);
+    if (own && own != WEFT_PEER) return own;
+    if (status || told.status == WEFT_PEER) return error_set(error, WEFT_PEER, "%s", told.text);
+    return error_set(error, WEFT_PEER, "rank %d: %s", from, told.text);
+}
+
+/* ---- the parts of a process group ---- */
+
+static const subgraph *subgraph_of_part(const weft_session *s, const store_part *p) {
+    return p->parameter ? subgraph_of(s->plan, p->parameter) : NULL;
+}
+
+weft_comm *lane_group(const weft_session *s, const store_part *p) {
+    const subgraph *g = subgraph_of_part(s, p);
+    return g ? s->groups[g - s->plan->subgraphs] : s->comm;
+}
+
+/* Which rank of the world a part comes from. */
+static int first_rank(const weft_session *s, const store_part *p) {
+    const subgraph *g = subgraph_of_part(s, p);
+    return g ? g->ranks[0] : 0;
+}
+
+/* The next part from *index on that `group` makes equal; NULL: that was the last. */
+static const store_part *next_part(const weft_session *s, const weft_comm *group, int *index) {
+    const store_part *p;
+    for (; (p = store_part_at(s->store, *index)); ++*index)
+        if (!p->cut && lane_group(s, p) == group) return p;
+    return NULL;
+}
+
+/* Does `act` with every process group of this rank: the world, then others as their subgraphs come. */
+static bool for_groups(weft_session *s, bool (*act)(weft_session *s, weft_comm *group, void *context),
+                       void *context) {
+    bool good = act(s, s->comm, context);
+    for (int i = 0; good && i < s->plan->n_subgraphs; i++) {
+        bool is_new = s->groups[i] != s->comm;
+        for (int k = 0; k < i; k++) is_new &= s->groups[k] != s->groups[i];
+        if (is_new && s->groups[i]->world > 1) good = act(s, s->groups[i], context);
+    }
+    return good;
+}
+
+/* ---- made equal ---- */
+
+typedef struct place {
+    int part;
+    size_t at; /* bytes of it that are done */
+} place;
+
+typedef struct sharing {
+    char *piece;
+    weft_error *error;
+} sharing;
+
+/* From the store into a piece, or back; from *from on as far as the piece goes. Returns how many bytes. */
+static size_t move(weft_session *s, const weft_comm *group, place *from, char *piece, bool is_back) {
+    const store_part *p;
+    size_t used = 0;
+    while (used < PIECE && (p = next_part(s, group, &from->part))) {
+        size_t left = type_bytes(&p->type) - from->at, n = left < PIECE - used ? left : PIECE - used;
+        memcpy(is_back ? p->memory + from->at : piece + used, is_back ? piece + used : p->memory + from->at,
+               n);
+        if (is_back) p->home->version++;
+        used += n;
+        *from = n < left ? (place){from->part, from->at + n} : (place){from->part + 1, 0};
+    }
+    return used;
+}
+
+static bool share(weft_session *s, weft_comm *group, void *context) {
+    sharing *h = context;
+    place begin = {0}, end = {0};
+    for (;; begin = end) {
+        weft_collective values = {
+            .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "store", .buffer = h->piece};
+        values.count = move(s, group, &end, h->piece, false);
+        if (!values.count) return true;
+        if (weft_comm_run(group, &values, h->error)) return false;
+        if (group->rank) move(s, group, &begin, h->piece, true);
+    }
+}
+
+static bool make_equal(weft_session *s, weft_error *error) {
+    sharing h = {mem_raw(&s->env, PIECE), error};
+    if (!h.piece) return !error_memory(error, "session");
+    bool good = for_groups(s, share, &h);
+    mem_free(&s->env, h.piece, PIECE);
+    return good;
+}
+
+/* Random nodes draw alike on all ranks: by micro-batch, not by rank. */
+static bool share_seed(weft_session *s, weft_error *error) {
+    uint64_t seed = store_seed(s->store);
+    weft_collective c = {
+        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "seed", .buffer = &seed, .count = sizeof seed};
+    if (weft_comm_run(s->comm, &c, error)) return false;
+    for (int i = 0; i < s->plan->n_programs; i++) s->programs[i].run.seed = seed;
+    return true;
+}
+
+/* ---- or checked to be equal ---- */
+
+typedef struct checking {
+    uint64_t *own, *theirs; /* hashes, part by part */
+    int first;              /* that differs; INT32_MAX: none */
+    weft_error *error;
+} checking;
+
+/* Eight bytes a turn, each turn invertible: one changed word always shows. */
+static uint64_t hash_bytes(const char *data, size_t bytes) {
+    uint64_t hash = bytes + 1;
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, data + i, bytes - i < 8 ? bytes - i : 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static bool compare(weft_session *s, weft_comm *group, void *context) {
+    checking *c = context;
+    const store_part *p;
+    size_t n = 0;
+    for (int i = 0; (p = next_part(s, group, &i)); i++)
+        c->own[n++] = hash_bytes(p->memory, type_bytes(&p->type));
+    memcpy(c->theirs, c->own, n * sizeof *c->own);
+    weft_collective hashes = {.kind = WEFT_BROADCAST,
+                              .dtype = WEFT_I64,
+                              .name = "check of the store",
+                              .buffer = c->theirs,
+                              .count = n};
+    if (weft_comm_run(group, &hashes, c->error)) return false;
+    n = 0;
+    for (int i = 0; next_part(s, group, &i); i++, n++)
+        if (c->own[n] != c->theirs[n] && i < c->first) c->first = i;
+    return true;
+}
+
+static weft_status tell_difference(const weft_session *s, int first, weft_error *error) {
+    if (first == INT32_MAX) return WEFT_OK;
+    const store_part *p = store_part_at(s->store, first);
+    return error_set(error, WEFT_PEER, "session: %s %s of rank %d is not what rank %d has (check_equal)",
+                     p->path, TYPE(&p->type), s->comm->rank, first_rank(s, p));
+}
+
+static bool check_equal(weft_session *s, weft_error *error) {
+    size_t n = 1;
+    while (store_part_at(s->store, (int)n - 1)) n++;
+    checking c = {.own = mem_new_array(&s->env, 2 * n, sizeof *c.own), .first = INT32_MAX, .error = error};
+    if (!c.own) return !error_memory(error, "session");
+    c.theirs = c.own + n;
+    bool good = for_groups(s, compare, &c);
+    mem_free(&s->env, c.own, 2 * n * sizeof *c.own);
+    return good && !lane_settle(s, "check of the store", tell_difference(s, c.first, error), error);
+}
+
+/* ---- before the first step ---- */
+
+static bool is_sharded(const weft_session *s) {
+    for (const weft_variable *v = s->plan->model->variables; v; v = v->next)
+        if (v->shards) return true;
+    return false;
+}
+
+/* Whether a rank that shares something out with this one has voted otherwise. */
+static bool votes_differ(const weft_session *s, const weft_variable *segment) {
+    const subgraph *g = &s->plan->subgraphs[segment->subgraph];
+    for (int i = 0; segment->shards && i < g->n_ranks; i++)
+        if (s->votes[g->ranks[i]] != s->votes[s->comm->rank]) return true;
+    return false;
+}
+
+/* State that is shared out cannot come from one rank: where one has loaded it, each of its group must have. */
+static bool check_loaded(weft_session *s, weft_error *error) {
+    bool differs = false;
+    if (!is_sharded(s)) return true;
+    weft_collective loads = {.kind = WEFT_ALL_GATHER,
+                             .dtype = WEFT_I32,
+                             .name = "loaded state",
+                             .buffer = s->votes,
+                             .count = (size_t)s->comm->world};
+    s->votes[s->comm->rank] = *store_has_loaded(s->store);
+    if (weft_comm_run(s->comm, &loads, error)) return false;
+    for (const weft_variable *v = s->plan->model->variables; v; v = v->next) differs |= votes_differ(s, v);
+    weft_status status = WEFT_OK;
+    if (differs)
+        status = error_set(
+            error, WEFT_PEER,
+            "session: some ranks have loaded optimizer state and others not: ZeRO shares it out, so "
+            "weft_weights_load is called by every rank (or by none)");
+    return !lane_settle(s, "loaded state", status, error);
+}
+
+bool lane_agree(weft_session *s, weft_error *error) {
+    char fingerprint[40];
+    weft_error nobody_asks;
+    if (!error) error = &nobody_asks;
+    snprintf(fingerprint, sizeof fingerprint, "plan %016llx", (unsigned long long)s->plan->fingerprint);
+    weft_collective same = {.kind = WEFT_BARRIER, .name = fingerprint};
+    if (weft_comm_run(s->comm, &same, error) || !check_loaded(s, error)) return false;
+    bool good = s->plan->options.check_equal ? check_equal(s, error) : make_equal(s, error);
+    return good && share_seed(s, error);
+}

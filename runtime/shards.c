@@ -1,0 +1,125 @@
+/* shards.c - ZeRO (Rajbhandari et al., arXiv:1910.02054): each rank of a process group updates one range of every
+ * segment, and holds the optimizer's state of that range alone.
+ *
+ *   greedy  whole parameters, the largest first, to the rank with the least so far, as torch's
+ *           ZeroRedundancyOptimizer deals them; each subgraph for itself. Inside a segment parameters lie by owner, so
+ *           that an owner's are one range. They are dealt in the largest process group; in a smaller one neighbours
+ *           fall together. So parameters lie alike on all ranks of the world, as their first exchange needs.
+ *   flat    ranges as equal as the chunks allow over which norms are summed (NORM_CHUNK from each parameter's start), so
+ *           that a chunk is never cut and norms have the same bits
+ * A range may be empty: of a small segment, many are.
+ */
+#include "runtime/program.h"
+
+#include "ops/update.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const subgraph *home(const weft_plan *plan, const weft_variable *s) {
+    return &plan->subgraphs[s->subgraph];
+}
+
+/* ---- greedy ---- */
+
+static int by_size(const void *pa, const void *pb) {
+    const trained *a = pa, *b = pb;
+    if (a->subgraph != b->subgraph) return a->subgraph - b->subgraph;
+    int64_t x = type_elements(&a->parameter->type), y = type_elements(&b->parameter->type);
+    if (x != y) return x > y ? -1 : 1;
+    return a->parameter->index - b->parameter->index;
+}
+
+bool shards_deal(weft_plan *plan, trained *list, int count) {
+    int64_t *load = NULL;
+    qsort(list, (size_t)count, sizeof *list, by_size);
+    for (int i = 0; i < count; i++) {
+        const subgraph *g = &plan->subgraphs[list[i].subgraph];
+        if (!g->ddp.zero || g->ddp.shard != WEFT_SHARD_GREEDY) continue;
+        if (!i || list[i].subgraph != list[i - 1].subgraph)
+            load = arena_new_array(&plan->model->arena, (size_t)g->largest, sizeof *load);
+        if (!load) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: memory could not be had");
+        int least = 0;
+        for (int r = 1; r < g->largest; r++)
+            if (load[r] < load[least]) least = r;
+        load[least] += type_elements(&list[i].parameter->type);
+        list[i].owner = least;
+    }
+    return true;
+}
+
+/* An owner's range begins with its first parameter; the next owner's ends it. */
+static void cut_greedy(const weft_variable *s, const trained *members, const subgraph *g, size_t *shards) {
+    for (int i = 0; i < s->n_members; i++) {
+        int64_t end = i + 1 < s->n_members ? s->members[i + 1]->offset : s->type.shape[0];
+        int64_t owner = (int64_t)members[i].owner * g->n_ranks / g->largest;
+        shards[owner] += (size_t)(end - s->members[i]->offset);
+    }
+}
+
+/* ---- flat ---- */
+
+/* The place next to `wanted` where no chunk is cut. */
+static int64_t chunk_border(const weft_variable *s, int64_t wanted) {
+    for (int i = 0; i < s->n_members; i++) {
+        int64_t begin = s->members[i]->offset;
+        int64_t end = i + 1 < s->n_members ? s->members[i + 1]->offset : s->type.shape[0];
+        if (wanted > end) continue;
+        int64_t below = begin + (wanted - begin) / NORM_CHUNK * NORM_CHUNK, above = below + NORM_CHUNK;
+        if (above > end) above = end;
+        return wanted - below <= above - wanted ? below : above;
+    }
+    return s->type.shape[0];
+}
+
+static void cut_flat(const weft_variable *s, int n_ranks, size_t *shards) {
+    int64_t begin = 0, total = s->type.shape[0];
+    for (int r = 0; r < n_ranks; r++) {
+        int64_t share = total / n_ranks * (r + 1) + total % n_ranks * (r + 1) / n_ranks;
+        int64_t end = r == n_ranks - 1 ? total : chunk_border(s, share);
+        shards[r] = (size_t)(end - begin);
+        begin = end;
+    }
+}
+
+/* ---- ranges ---- */
+
+void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end) {
+    *begin = 0;
+    for (int r = 0; r < home(plan, s)->rank; r++) *begin += (int64_t)s->shards[r];
+    *end = *begin + (int64_t)s->shards[home(plan, s)->rank];
+}
+
+static void shard_path(char path[1500], const weft_variable *s) {
+    snprintf(path, 1500, "%s.own", s->path);
+}
+
+weft_variable *shard_find(const weft_model *m, const weft_variable *s) {
+    char path[1500];
+    shard_path(path, s);
+    return variable_find(m, path);
+}
+
+bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
+    const subgraph *g = home(plan, s);
+    char path[1500];
+    int64_t begin, end;
+    if (!g->ddp.zero) return true;
+    size_t *shards = arena_new_array(&plan->model->arena, (size_t)g->n_ranks, sizeof *shards);
+    if (!shards) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: memory could not be had");
+    if (g->ddp.shard == WEFT_SHARD_FLAT)
+        cut_flat(s, g->n_ranks, shards);
+    else
+        cut_greedy(s, members, g, shards);
+    s->shards = shards;
+    shard_range(plan, s, &begin, &end);
+    if (begin == end) return true;
+    tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){end - begin});
+    shard_path(path, s);
+    weft_variable *own = variable_new(plan->model, path, VARIABLE_SHARD, &type, (weft_init){0});
+    if (!own) return false;
+    own->segment = s;
+    own->offset = begin;
+    own->subgraph = s->subgraph;
+    return true;
+}

@@ -1,0 +1,138 @@
+/* trainings.c - what each minimize call of a model trains: the parameters that its pattern matches and that are not
+ * frozen. One that its loss does not reach is an error, which autodiff names, unless its subgraph says
+ * find_unused_parameters: then this call leaves it alone, and the plan lists it.
+ */
+#include "runtime/program.h"
+
+#include "graph/minimize.h"
+
+#include <string.h>
+
+/* By value id: whether the loss of `minimize` depends on it through ops that have a gradient. */
+static bool *reached_by(arena *a, const weft_node *minimize) {
+    const weft_graph *g = minimize->graph;
+    bool *reached = arena_new_array(a, (size_t)g->next_id + 1, sizeof *reached);
+    if (!reached) return NULL;
+    reached[minimize->in[0]->id] = true;
+    for (const weft_node *n = minimize->prev; n; n = n->prev) {
+        bool is_wanted = false;
+        for (int k = 0; k < n->n_out; k++) is_wanted |= reached[n->out[k].id];
+        /* what gradients are taken of depends on all that they are taken through */
+        if (!is_wanted || (n->op->flags & OP_NO_GRADIENT && n->op != &weft_op_gradients)) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && dtype_is_float(n->in[i]->type.dtype)) reached[n->in[i]->id] = true;
+    }
+    return reached;
+}
+
+static bool is_reached(const weft_graph *g, const bool *reached, const weft_variable *v) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_parameter && strcmp(n->variable->path, v->path) == 0)
+            return reached[n->out[0].id];
+    return false;
+}
+
+static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variable *v) {
+    unused_parameter *u = &plan->unused[plan->n_unused++];
+    *u = (unused_parameter){arena_copy(&plan->model->arena, g->name), v->path};
+    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+}
+
+static bool find_targets(weft_plan *plan, training *t) {
+    weft_model *m = plan->model;
+    const minimize_attrs *a = t->minimize->attrs;
+    bool *reached = reached_by(&m->arena, t->minimize);
+    t->trains = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *t->trains);
+    if (!reached || !t->trains) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    for (weft_variable *v = m->variables; v; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER || v->is_frozen || !path_matches(a->pattern, v->path)) continue;
+        bool may_be_unused = plan->subgraphs[v->subgraph].ddp.find_unused_parameters;
+        t->trains[v->index] = !may_be_unused || is_reached(t->graph, reached, v);
+        if (!t->trains[v->index] && !note_unused(plan, t->graph, v)) return false;
+    }
+    return true;
+}
+
+/* Updates of one run take effect together at its end: two of one parameter would undo each other. */
+static bool check_once(weft_plan *plan, const training *t) {
+    for (const training *other = plan->trainings; other != t; other++)
+        for (const weft_variable *v = plan->model->variables; other->graph == t->graph && v; v = v->next)
+            if (t->trains[v->index] && other->trains[v->index])
+                return model_fail(
+                    plan->model, NULL, WEFT_ORDER,
+                    "graph %s: two minimize calls train %s: add their losses, or train it in two graphs",
+                    t->graph->name, v->path);
+    return true;
+}
+
+/* By rank: the least of its process group. */
+static int *leaders(weft_plan *plan, const char *groups) {
+    arena *memory = &plan->model->arena;
+    int world = plan->options.world;
+    const char *why;
+    int *least = arena_new_array(memory, (size_t)world, sizeof *least);
+    int *ranks = arena_new_array(memory, (size_t)world, sizeof *ranks);
+    bool *is_known = arena_new_array(memory, (size_t)world, sizeof *is_known);
+    for (int r = 0; least && ranks && is_known && r < world; r++) {
+        int n = is_known[r] ? 0 : process_group_of(groups, world, r, ranks, &why);
+        for (int i = 0; i < n; i++) {
+            least[ranks[i]] = r;
+            is_known[ranks[i]] = true;
+        }
+    }
+    return ranks && is_known ? least : NULL;
+}
+
+static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, bool *answer) {
+    const char *of_a = a->ddp.process_group, *of_b = b->ddp.process_group;
+    *answer = true;
+    if (of_a == of_b || (of_a && of_b && strcmp(of_a, of_b) == 0)) return true;
+    int *x = leaders(plan, of_a), *y = leaders(plan, of_b);
+    if (!x || !y) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    *answer = memcmp(x, y, (size_t)plan->options.world * sizeof *x) == 0;
+    return true;
+}
+
+/* A norm over subgraphs of different process groups differs from rank to rank, and so would the updates of ranks that
+ * must stay equal. */
+static bool check_clip(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    const subgraph *first = NULL;
+    bool alike = true;
+    for (int i = 0; i < plan->n_subgraphs && a->clip_norm > 0 && plan->options.world > 1; i++) {
+        const subgraph *s = &plan->subgraphs[i];
+        bool is_trained = false;
+        for (const weft_variable *v = plan->model->variables; v; v = v->next)
+            is_trained |= v->kind == VARIABLE_PARAMETER && v->subgraph == i && t->trains[v->index];
+        if (!is_trained) continue;
+        if (!first) first = s;
+        if (!share_groups(plan, first, s, &alike)) return false;
+        if (!alike)
+            return model_fail(
+                plan->model, NULL, WEFT_ARGUMENT,
+                "graph %s clips the gradients of %s and %s by one norm, but their process groups differ, "
+                "so that ranks which share one of them would scale it differently: minimize them apart",
+                t->graph->name, first->name, s->name);
+    }
+    return true;
+}
+
+bool trainings_find(weft_plan *plan, const weft_model *source) {
+    weft_model *m = plan->model;
+    size_t calls = 0;
+    for (const weft_graph *g = source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) calls += n->op == &weft_op_minimize;
+    plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
+    plan->unused = arena_new_array(&m->arena, calls * (size_t)m->n_variables + 1, sizeof *plan->unused);
+    if (!plan->trainings || !plan->unused)
+        return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    for (const weft_graph *g = source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) {
+            if (n->op != &weft_op_minimize) continue;
+            training *t = &plan->trainings[plan->n_trainings++];
+            *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
+            if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+            if (!find_targets(plan, t) || !check_once(plan, t) || !check_clip(plan, t)) return false;
+        }
+    return true;
+}

@@ -1,0 +1,25 @@
+/* weights.h - a store's values as tensors of a file: what weights.c and session_save.c share. */
+#ifndef WEFT_RUNTIME_WEIGHTS_H
+#define WEFT_RUNTIME_WEIGHTS_H
+
+#include "runtime/program.h"
+#include "runtime/safetensors.h"
+
+typedef struct weight {
+    const store_part *part;
+    char *name; /* dotted */
+} weight;
+
+typedef struct weights {
+    const weft_store *store;
+    arena arena;
+    int n;
+    weight *list;                /* sorted by name */
+    safetensors_tensor *tensors; /* the same as a file has them */
+} weights;
+
+/* All of the store, or without `training` parameters and state. The arena is to be freed, after a failure too. */
+weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
+                            weft_error *error);
+
+#endif

@@ -1,0 +1,376 @@
+/* mutants_buckets.c - mutants of buckets, ranges and groups; see mutants.h. */
+#include "support/mutants.h"
+
+#include "ops/collective.h"
+#include "ops/update.h"
+
+#include <string.h>
+
+static int below(const victim *v, int n) {
+    return (int)(random_bits(v->r) % (uint64_t)n);
+}
+
+/* ---- buckets ---- */
+
+static bool lose_bucket(const victim *v) {
+    weft_node *b = v->p->phase == PHASE_FIRST ? mutant_pick(v, is_bucket) : NULL;
+    if (!b) return false;
+    node_remove(b);
+    mutant_renumber(v->g);
+    return true;
+}
+
+static bool other_bucket(const victim *v) {
+    weft_node *a = mutant_pick(v, is_bucket), *b = mutant_pick(v, is_bucket);
+    if (!a || a == b) return false;
+    a->variable = b->variable;
+    return true;
+}
+
+static bool member_leaves(const victim *v) {
+    weft_node *a = mutant_pick(v, is_bucket), *b = mutant_pick(v, is_bucket);
+    if (!a || a == b) return false;
+    a->variable->members[below(v, a->variable->n_members)]->segment = b->variable;
+    return true;
+}
+
+static bool lost_member(const victim *v) {
+    weft_node *b = mutant_pick(v, is_bucket);
+    if (!b || b->n_in < 2) return false;
+    b->n_in--;
+    b->variable->n_members--;
+    return true;
+}
+
+/* Whatever lies in a program for member i of one segment and k of another, or of the same. */
+static void exchange(weft_variable *s, int i, weft_variable *t, int k, weft_node *a, weft_node *b) {
+    weft_variable *x = s->members[i], *y = t->members[k];
+    weft_value *kept = a->in[i];
+    int64_t offset = x->offset;
+    s->members[i] = y;
+    t->members[k] = x;
+    x->offset = y->offset;
+    y->offset = offset;
+    x->segment = t;
+    y->segment = s;
+    a->in[i] = b->in[k];
+    b->in[k] = kept;
+}
+
+/* Two parameters of one shape change places, with their gradients: all fits, but not the subgraphs. */
+static bool mix_subgraphs(const victim *v) {
+    weft_node *a = mutant_pick(v, is_bucket), *b = mutant_pick(v, is_bucket);
+    if (!a || a->variable->subgraph == b->variable->subgraph || a->n_in + b->n_in < 3) return false;
+    for (int i = 0; i < a->n_in; i++)
+        for (int k = 0; k < b->n_in; k++)
+            if (type_equal(&a->in[i]->type, &b->in[k]->type)) {
+                exchange(a->variable, i, b->variable, k, a, b);
+                return true;
+            }
+    return false;
+}
+
+static bool mix_types(const victim *v) {
+    weft_node *b = mutant_pick(v, is_bucket);
+    if (!b) return false;
+    b->variable->members[below(v, b->n_in)]->type.dtype = WEFT_F64;
+    return true;
+}
+
+static bool claim_other_subgraph(const victim *v) {
+    weft_node *b = mutant_pick(v, is_bucket);
+    if (!b || v->plan->n_subgraphs < 2) return false;
+    b->variable->subgraph = (b->variable->subgraph + 1) % v->plan->n_subgraphs;
+    return true;
+}
+
+static bool members_overlap(const victim *v) {
+    weft_node *b = mutant_pick(v, is_bucket);
+    if (!b || b->n_in < 2) return false;
+    b->variable->members[b->n_in - 1]->offset = b->variable->members[b->n_in - 2]->offset;
+    return true;
+}
+
+/* ---- sums and updates ---- */
+
+static bool update_by_another(const victim *v) {
+    weft_node *a = mutant_pick(v, is_update), *b = mutant_pick(v, is_update);
+    if (!a || a == b || a->in[1] == b->in[1]) return false;
+    weft_value *kept = a->in[1];
+    a->in[1] = b->in[1];
+    b->in[1] = kept;
+    return true;
+}
+
+static bool sum_another(const victim *v) {
+    weft_node *a = mutant_pick(v, is_sum), *b = mutant_pick(v, is_sum);
+    if (!a || a == b) return false;
+    a->variable = b->variable;
+    return true;
+}
+
+static bool sum_otherwise(const victim *v) {
+    weft_node *a = mutant_pick(v, is_sum);
+    if (!a || !a->variable->shards || v->plan->subgraphs[a->variable->subgraph].n_ranks < 2) return false;
+    a->op = &weft_op_all_reduce; /* some ranks sum to owners, this one to all */
+    return true;
+}
+
+static bool lose_update(const victim *v) {
+    weft_node *u = mutant_pick(v, is_update);
+    if (!u) return false;
+    for (weft_node *n = u->next; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] == &u->out[0]) n->in[i] = u->in[1];
+    node_remove(u);
+    mutant_renumber(v->g);
+    return true;
+}
+
+/* ---- ranges ---- */
+
+static weft_variable *sharded(const victim *v) {
+    weft_variable *found = NULL;
+    uint64_t seen = 0;
+    for (weft_variable *s = v->plan->model->variables; s; s = s->next)
+        if (s->shards && v->plan->subgraphs[s->subgraph].n_ranks > 1 && random_bits(v->r) % ++seen == 0)
+            found = s;
+    return found;
+}
+
+static bool shift_border(const victim *v) {
+    weft_variable *s = sharded(v);
+    if (!s) return false;
+    size_t *shards = (size_t *)(uintptr_t)s->shards;
+    int n = v->plan->subgraphs[s->subgraph].n_ranks, from = below(v, n), to = (from + 1) % n;
+    if (!shards[from]) return false;
+    size_t by = shards[from] > 16 ? 16 : shards[from];
+    shards[from] -= by;
+    shards[to] += by;
+    return true;
+}
+
+static bool lose_range(const victim *v) {
+    weft_variable *s = sharded(v);
+    size_t *shards = s ? (size_t *)(uintptr_t)s->shards : NULL;
+    int last = s ? v->plan->subgraphs[s->subgraph].n_ranks - 1 : 0;
+    if (!s || !shards[last]) return false;
+    shards[last] -= 1;
+    return true;
+}
+
+static bool updates_share(const weft_node *n) {
+    return is_update(n) && n->in[0]->variable->kind == VARIABLE_SHARD;
+}
+
+static bool foreign_range(const victim *v) {
+    weft_node *u = mutant_pick(v, updates_share);
+    if (!u) return false;
+    weft_variable *own = u->in[0]->variable;
+    if (own->segment->type.shape[0] == own->type.shape[0]) return false;
+    own->offset += own->offset ? -1 : 1;
+    return true;
+}
+
+static bool foreign_state(const victim *v) {
+    weft_node *u = mutant_pick(v, is_update);
+    for (int i = 2; u && i < u->n_in; i++) {
+        weft_variable *state = u->in[i] ? u->in[i]->variable : NULL;
+        if (!state || !state->segment) continue;
+        state->offset += 16;
+        return true;
+    }
+    return false;
+}
+
+static bool is_own_part(const weft_node *n) {
+    return n->is_update && n->n_in == 1 && n->in[0]->node->op == &weft_op_wait && n->out[0].base == n->in[0];
+}
+
+static bool foreign_gradients(const victim *v) {
+    weft_node *n = mutant_pick(v, is_own_part);
+    if (!n || n->in[0]->node->in[0]->node->op != &weft_op_reduce_scatter) return false;
+    n->out[0].base_offset += n->out[0].base_offset ? -1 : 1;
+    return true;
+}
+
+static bool is_squares(const weft_node *n) {
+    return n->op == &weft_op_chunk_squares && n->n_in;
+}
+
+static bool foreign_squares(const victim *v) {
+    weft_node *n = mutant_pick(v, is_squares);
+    if (!n) return false;
+    ((chunk_squares_attrs *)n->attrs)->begin += 4;
+    return true;
+}
+
+/* ---- ways over the ranks ---- */
+
+static bool other_group(const victim *v) {
+    weft_node *n = mutant_pick(v, node_starts_collective);
+    if (!n || v->plan->n_subgraphs < 2) return false;
+    collective_attrs *a = n->attrs;
+    a->group = (a->group + 1) % v->plan->n_subgraphs;
+    return true;
+}
+
+static bool other_wire(const victim *v) {
+    weft_node *n = mutant_pick(v, is_start);
+    if (n) ((collective_attrs *)n->attrs)->bf16 = !((collective_attrs *)n->attrs)->bf16;
+    return n != NULL;
+}
+
+static bool any_order(const victim *v) {
+    weft_node *n = mutant_pick(v, is_sum);
+    if (n) ((collective_attrs *)n->attrs)->unordered = !((collective_attrs *)n->attrs)->unordered;
+    return n != NULL;
+}
+
+static bool less_scratch(const victim *v) {
+    weft_node *n = mutant_pick(v, is_sum);
+    collective_attrs *a = n ? n->attrs : NULL;
+    if (!n || v->plan->subgraphs[a->group].n_ranks < 2) return false;
+    a->scratch = n->out[1].type.shape[0] = 16;
+    return true;
+}
+
+static bool other_place(const victim *v) {
+    subgraph *g = &v->plan->subgraphs[below(v, v->plan->n_subgraphs)];
+    if (g->n_ranks < 2) return false;
+    int *ranks = (int *)(uintptr_t)g->ranks, other = (g->rank + 1) % g->n_ranks, kept = ranks[other];
+    ranks[other] = ranks[g->rank];
+    ranks[g->rank] = kept;
+    return true;
+}
+
+static bool other_options(const victim *v) {
+    subgraph *g = &v->plan->subgraphs[below(v, v->plan->n_subgraphs)];
+    g->ddp.sync_batch_norm = !g->ddp.sync_batch_norm;
+    return true;
+}
+
+/* ---- steps of several programs ---- */
+
+static bool adds(const weft_node *n) {
+    return n->op == &weft_op_accumulate;
+}
+
+static bool swap_levels(const victim *v) {
+    weft_node *n = mutant_pick(v, adds);
+    if (!n || n->n_in < 3) return false;
+    weft_value *kept = n->in[0];
+    n->in[0] = n->in[1];
+    n->in[1] = kept;
+    return true;
+}
+
+static bool end_too_early(const victim *v) {
+    weft_node *n = mutant_pick(v, adds);
+    if (!n) return false;
+    ((accumulate_attrs *)n->attrs)->last = !((accumulate_attrs *)n->attrs)->last;
+    return true;
+}
+
+static bool forget_first(const victim *v) {
+    weft_node *b = v->p->phase == PHASE_FIRST ? mutant_pick(v, is_bucket) : NULL;
+    weft_node *other = b ? mutant_pick(v, is_bucket) : NULL;
+    if (!b || other == b) return false;
+    b->out[0].variable = other->out[0].variable; /* one buffer for two buckets */
+    return true;
+}
+
+/* ---- one rank alone ---- */
+
+static bool is_free_sum(const weft_node *n) {
+    return n->op == &weft_op_all_reduce && !is_sum(n) && mutant_wait(n);
+}
+
+static void count_anew(const victim *v) {
+    int64_t order = 0;
+    for (weft_node *n = v->g->first; n; n = n->next)
+        if (node_starts_collective(n)) ((collective_attrs *)n->attrs)->order = order++;
+    v->p->n_collectives = (int)order;
+    mutant_renumber(v->g);
+}
+
+static bool skip_collective(const victim *v) {
+    weft_node *n = mutant_pick(v, is_free_sum);
+    if (!n) return false;
+    weft_node *w = mutant_wait(n);
+    mutant_bypass(v->g, &w->out[0], n->in[0]);
+    node_remove(w);
+    node_remove(n);
+    count_anew(v);
+    return true;
+}
+
+/* Two neighbours on the lane change places on this rank, with all that goes with it. */
+static bool swap_collectives(const victim *v) {
+    weft_node *a = mutant_pick(v, node_starts_collective), *b = a ? a->next : NULL;
+    while (b && !node_starts_collective(b)) b = b->next;
+    if (!b || (a->op == b->op && a->variable == b->variable)) return false;
+    for (weft_node *n = a; n != b; n = n->next)
+        for (int i = 0; i < b->n_in; i++)
+            if (b->in[i] && (b->in[i]->node == n || value_root(b->in[i])->node == n)) {
+                node_move_after(a, b); /* its wait, if it stands between, is too early then */
+                count_anew(v);
+                return true;
+            }
+    node_move_after(b, a->prev);
+    count_anew(v);
+    return true;
+}
+
+static bool other_root(const victim *v) {
+    weft_node *n = mutant_pick(v, node_starts_collective);
+    if (!n || n->op != &weft_op_broadcast) return false;
+    ((collective_attrs *)n->attrs)->root += 1;
+    return true;
+}
+
+/* Members of one shape change places in this rank's store. */
+static bool lie_otherwise(const victim *v) {
+    weft_node *b = v->plan->options.world > 1 ? mutant_pick(v, is_bucket) : NULL;
+    for (int i = 1; b && i < b->n_in; i++) {
+        weft_variable *s = b->variable;
+        if (!type_equal(&s->members[i]->type, &s->members[i - 1]->type)) continue;
+        exchange(s, i, s, i - 1, b, b);
+        return true;
+    }
+    return false;
+}
+
+const mutant mutants_of_buckets[] = {
+    {"a bucket is lost", lose_bucket, "L4"},
+    {"a bucket is another segment's", other_bucket, "L4"},
+    {"a parameter moves to another bucket", member_leaves, "L4 V2 V4"},
+    {"a bucket loses its last member", lost_member, "L4"},
+    {"a bucket has a member of another subgraph", mix_subgraphs, "L4 L10 V1 V2 V4"},
+    {"a bucket mixes types", mix_types, "L4 L13"},
+    {"a bucket claims another subgraph", claim_other_subgraph, "L4"},
+    {"members overlap", members_overlap, "L4 V2 V3 V4"},
+    {"two updates swap gradients", update_by_another, "L5 V1 V2 L7"},
+    {"two sums are of one segment", sum_another, "L5 L10 L3 L6"},
+    {"one rank sums to all, the others to owners", sum_otherwise, "L5 L10"},
+    {"an update is lost", lose_update, "L5 L6"},
+    {"a border moves on one rank", shift_border, "L6 L7 L13 L5"},
+    {"an element belongs to nobody", lose_range, "L7 L6 L5"},
+    {"an update of a range that is not its own", foreign_range, "L7 L6 V4"},
+    {"an update with the state of another range", foreign_state, "L7"},
+    {"an update by gradients of another range", foreign_gradients, "L7"},
+    {"a norm of another range", foreign_squares, "L7"},
+    {"a collective goes over another group", other_group, "L10"},
+    {"a sum travels by another wire", other_wire, "L10"},
+    {"a sum is added in any order", any_order, "L10"},
+    {"a sum has too little scratch", less_scratch, "L10"},
+    {"a rank takes another's place", other_place, "L10 L7 L6 L5"},
+    {"a subgraph has options that nobody gave", other_options, "L10"},
+    {"two levels of a tree of sums are swapped", swap_levels, "L11"},
+    {"a step ends too early", end_too_early, "L11"},
+    {"two buckets are assigned to one buffer", forget_first, "L11 V2"},
+    {"one rank leaves out a collective", skip_collective, "L12"},
+    {"one rank swaps two collectives", swap_collectives, "L12 V1 V2 V3 L1 L3 L6"},
+    {"one rank has another root", other_root, "L12"},
+    {"parameters lie in another order on one rank", lie_otherwise, "L13"},
+    {0}};

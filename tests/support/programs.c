@@ -1,0 +1,127 @@
+/* programs.c - see programs.h. */
+#include "support/programs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *const zoo[] = {"mlp", "convnet", "dcgan28", "dcgan", "gpt", "resnet18"};
+
+static char folder[] = "/tmp/weft_tools_XXXXXX";
+
+static void remove_folder(void) {
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    if (system(command)) fprintf(stderr, "%s stays\n", folder);
+}
+
+static void need_folder(void) {
+    static bool made;
+    if (made) return;
+    made = true;
+    if (!mkdtemp(folder)) abort();
+    setenv("LSAN_OPTIONS", "suppressions=" TEST_DATA "/lsan.supp:print_suppressions=0",
+           0); /* sanitized builds */
+    atexit(remove_folder);
+}
+
+char *read_all(const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "rb");
+    if (!f) return NULL;
+    fseek(f, 0, SEEK_END);
+    long n = ftell(f);
+    rewind(f);
+    char *all = test_memory((size_t)n + 1);
+    all[fread(all, 1, (size_t)n, f)] = 0;
+    fclose(f);
+    return all;
+}
+
+int run(const char *format, ...) {
+    char command[2000], all[2400];
+    va_list args;
+    need_folder();
+    va_start(args, format);
+    vsnprintf(command, sizeof command, format, args);
+    va_end(args);
+    snprintf(all, sizeof all, "cd %s && PATH=%s:$PATH && { %s; } >out 2>err", folder, TEST_TOOLS, command);
+    int status = system(all);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + status;
+}
+
+bool ends(int status, int wanted) {
+    char *err = read_all("err");
+    bool good = test_check(status == wanted, __FILE__, __LINE__, "exit status %d, not %d: %s", status, wanted,
+                           err ? err : "");
+    free(err);
+    return good;
+}
+
+void refuses(int status, const char *part) {
+    char *err = read_all("err"), *out = read_all("out");
+    ends(status, 2);
+    CHECK_HOLDS(err, part);
+    CHECK_SAYS(err && strchr(err, '\n') && !strchr(err, '\n')[1], "one line is wanted, not: %s",
+               err ? err : "");
+    CHECK_TEXT(out, "");
+    free(err);
+    free(out);
+}
+
+bool exists(const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return access(path, F_OK) == 0;
+}
+
+json_t *json_out(const char *name) {
+    char *all = read_all(name);
+    json_error_t error;
+    json_t *json = all ? json_loads(all, JSON_REJECT_DUPLICATES, &error) : NULL;
+    CHECK_SAYS(json != NULL, "no JSON: %s", all ? all : "");
+    free(all);
+    return json;
+}
+
+bool is_quick(void) {
+    return getenv("WEFT_TEST_QUICK") != NULL;
+}
+
+static void put_file(const char *name, const void *head, size_t head_bytes, const void *data, size_t bytes) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(head, 1, head_bytes, f) != head_bytes || fwrite(data, 1, bytes, f) != bytes || fclose(f))
+        abort();
+}
+
+void make_data(void) {
+    static uint8_t images[SAMPLES][28 * 28], labels[SAMPLES];
+    test_random r = {5};
+    need_folder();
+    if (exists("images.idx")) return;
+    for (int i = 0; i < SAMPLES; i++) {
+        labels[i] = (uint8_t)(i % 10);
+        for (int k = 0; k < 28 * 28; k++)
+            images[i][k] = (uint8_t)(labels[i] * 25 + (int)(random_bits(&r) % 8));
+    }
+    put_file("images.idx", "\0\0\x08\x03\0\0\0\x46\0\0\0\x1c\0\0\0\x1c", 16, images, sizeof images);
+    put_file("labels.idx", "\0\0\x08\x01\0\0\0\x46", 8, labels, sizeof labels);
+    char npy[128] = "\x93NUMPY\x01\x00\x76";
+    memset(npy + 10, ' ', 118);
+    memcpy(npy + 10, "{'descr': '|u1', 'fortran_order': False, 'shape': (70,), }", 58);
+    npy[127] = '\n';
+    put_file("labels.npy", npy, 128, labels, sizeof labels);
+}
+
+bool make_model(const char *name) {
+    char file[64];
+    snprintf(file, sizeof file, "%s.bin", name);
+    need_folder();
+    return exists(file) || ends(run("weft-zoo %s -o %s", name, file), 0);
+}

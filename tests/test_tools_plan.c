@@ -1,0 +1,247 @@
+/* test_tools_plan.c - plans and pictures of graphs: graphtool plan, dot, verify, trace. */
+#include "support/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- models and pictures ---- */
+
+/* What gc (of graphviz) counts; the legend is no node of the graph. */
+static int nodes_drawn(const char *file) {
+    if (!ends(run("gc -n %s", file), 0)) return -1;
+    char *out = read_all("out");
+    int n = out ? atoi(out) - 1 : -1;
+    free(out);
+    return n;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+TEST(pictures_parse_and_stay_below_max_nodes) {
+    for (int i = 0; i < ZOO; i++) {
+        if (!make_model(zoo[i])) continue;
+        ends(run("graphtool dot %s.bin -o a.dot", zoo[i]), 0);
+        int n = nodes_drawn("a.dot");
+        CHECK_SAYS(n > 3 && n <= 80, "%s: %d nodes", zoo[i], n);
+        ends(run("graphtool dot %s.bin --max-nodes 12 -o b.dot", zoo[i]), 0);
+        n = nodes_drawn("b.dot");
+        CHECK_SAYS(n >= 1 && n <= 12, "%s: %d nodes of at most 12", zoo[i], n);
+        ends(run("graphtool dot %s.bin --all --max-nodes 40 -o c.dot", zoo[i]), 0);
+        n = nodes_drawn("c.dot");
+        CHECK_SAYS(n >= 3 && n <= 40, "%s --all: %d nodes of at most 40", zoo[i], n);
+        ends(run("graphtool dot %s.bin --view=program -o d.dot && gc d.dot", zoo[i]), 0);
+    }
+}
+
+TEST(repeated_scopes_are_drawn_once) {
+    ends(run("weft-zoo gpt --layers 48 --d 96 --ctx 32 -o deep.bin"), 0);
+    ends(run("graphtool dot deep.bin -o deep.dot"), 0);
+    char *dot = read_all("deep.dot");
+    CHECK_HOLDS(dot, "\xc3\x97"
+                     "48"); /* x48 */
+    free(dot);
+    int n = nodes_drawn("deep.dot");
+    CHECK_SAYS(n > 10 && n < 60, "%d nodes", n);
+}
+
+/* conv1 and conv2 of convnet have weights of different shapes, whatever their names. */
+TEST(scopes_of_different_weights_are_not_folded) {
+    NEED(make_model("convnet"));
+    ends(run("graphtool dot convnet.bin -o c.dot && grep -q 'weight 32.*1.*3.*3' c.dot && grep -q 'weight "
+             "32.*32.*3.*3' c.dot"),
+         0);
+    ends(run("! grep -q 'conv1.*conv2' c.dot"), 0);
+}
+
+TEST(drawing_takes_less_than_two_seconds) {
+    NEED(make_model("dcgan28"));
+    double start = now();
+    ends(run("graphtool dot dcgan28.bin --graph d_step -T svg -o p.svg"), 0);
+    CHECK_SAYS(now() - start < (is_quick() ? 20 : 2), "%.2f s", now() - start);
+    char *svg = read_all("p.svg");
+    CHECK_HOLDS(svg, "generator");
+    CHECK_HOLDS(svg, "discriminator");
+    CHECK_HOLDS(svg, "</svg>");
+    free(svg);
+    ends(run("graphtool dot dcgan28.bin --graph g_step -T png -o p.png && head -c 4 p.png | grep -q PNG"), 0);
+}
+
+/* ---- plans ---- */
+
+TEST(plans_are_text_json_and_verified) {
+    NEED(make_model("dcgan28"));
+    ends(run("graphtool plan dcgan28.bin --graph g_step --batch 4 --dump"), 0);
+    char *text = read_all("out");
+    CHECK_HOLDS(text, "graph g_step");
+    CHECK_HOLDS(text, "generator/fc/weight");
+    free(text);
+    ends(run("graphtool plan dcgan28.bin --after=autodiff | grep -q '^model dcgan28'"), 0);
+    ends(run("graphtool plan dcgan28.bin --json -o plan.json"), 0);
+    json_t *plan = json_out("plan.json");
+    CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "total")) > 0);
+    json_decref(plan);
+    ends(run("graphtool verify dcgan28.bin --batch 4"), 0);
+}
+
+TEST(plans_of_a_world_list_its_collectives) {
+    NEED(make_model("dcgan28"));
+    ends(run("graphtool plan dcgan28.bin --world 4 --batch 4 --json"), 0);
+    json_t *plan = json_out("out");
+    json_t *graph = json_array_get(json_object_get(plan, "graphs"), 0), *one;
+    size_t i, order = 0;
+    CHECK(json_integer_value(json_object_get(plan, "world")) == 4);
+    CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "communication")) > 0);
+    json_array_foreach(json_object_get(graph, "collectives"), i, one) {
+        CHECK(json_integer_value(json_object_get(one, "order")) == (json_int_t)order++);
+        CHECK_HOLDS(json_string_value(json_object_get(one, "bucket")), "discriminator.");
+        CHECK_HOLDS(json_string_value(json_object_get(one, "ready_after")), "(discriminator/");
+        CHECK_HOLDS(json_string_value(json_object_get(one, "needed_by")), "adam_update");
+    }
+    CHECK(order >= 1);
+    json_array_foreach(json_object_get(plan, "subgraphs"), i, one)
+        CHECK(json_is_true(json_object_get(one, "ddp")));
+    json_decref(plan);
+    ends(run("graphtool verify dcgan28.bin --batch 4 --world 4 --accumulate 2"), 0);
+}
+
+/* The line of a text that begins so; the caller frees it. */
+static char *line_of(const char *text, const char *begin) {
+    const char *at = text ? strstr(text, begin) : NULL;
+    return at ? strndup(at, strcspn(at, "\n")) : NULL;
+}
+
+TEST(a_summary_tells_buckets_collectives_and_lanes) {
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool plan dcgan28.bin --world 4 --batch 4 --threads 1 --bucket-cap-mb 25"), 0));
+    char *text = read_all("out"), *graph = strstr(text, "\ngraph g_step"), *line;
+    CHECK_HOLDS(text, "dcgan28: batch 4, rank 0 of 4, 1 thread, ");
+    CHECK_HOLDS(text, "\nsubgraph generator: 9 parameters, 540161 numbers, 2.1 MiB; bucket_cap_mb=25\n");
+    CHECK_HOLDS(line = line_of(text, "  generator.0 "),
+                " \xe2\x80\xa6 "); /* from its first parameter to its last */
+    free(line);
+    NEED(graph != NULL);
+    CHECK_HOLDS(line = line_of(graph, "all_reduce generator.1"), "matmul"); /* its weight's gradient */
+    free(line);
+    /* what starts first stands above, with its track from there to the wait */
+    const char *start = strstr(graph, "start all_reduce generator.0");
+    const char *next = strstr(graph, "start all_reduce generator.1"),
+               *wait = strstr(graph, "wait generator.0");
+    const char *update = wait ? strstr(wait, "adam_update generator.0") : NULL;
+    CHECK(start && next && wait && update && start < next && next < wait && wait < update);
+    CHECK_HOLDS(line = line_of(graph, "start all_reduce generator.0"), " 0 all_reduce generator.0, ");
+    CHECK_HOLDS(line, " o ");
+    free(line);
+    CHECK_HOLDS(text, "memory of this rank");
+    free(text);
+}
+
+/* Sharded state: what goes back to all is read first by a next run, and both summaries and pictures say where. */
+TEST(carried_collectives_lead_to_their_first_reader) {
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4 --zero 1"), 0));
+    char *text = read_all("out");
+    CHECK_HOLDS(text, "first read of generator.0: ");
+    CHECK_HOLDS(text, "next run: ");
+    CHECK_HOLDS(text, "into the next run\n");
+    free(text);
+    NEED(ends(run("graphtool dot dcgan28.bin --view=plan --world 2 --batch 4 --zero 1 -o z.dot && gc z.dot"),
+              0));
+    text = read_all("z.dot");
+    CHECK_HOLDS(text, "of the last g_step");
+    CHECK_HOLDS(text, "generator.0 is first read");
+    free(text);
+}
+
+TEST(pictures_of_plans_show_subgraphs_and_lanes) {
+    for (int i = 0; i < ZOO; i++) {
+        if (!make_model(zoo[i])) continue;
+        ends(run("graphtool dot %s.bin --view=plan -o p.dot && gc p.dot", zoo[i]),
+             0); /* one rank: no lane beside */
+        NEED(ends(
+            run("graphtool dot %s.bin --view=plan --world 8 --bucket-cap-mb 1 -o q.dot && gc q.dot", zoo[i]),
+            0));
+        char *dot = read_all("q.dot");
+        CHECK_HOLDS(dot, "communication lane");
+        CHECK_HOLDS(dot, "subgraph ");
+        CHECK_HOLDS(dot, "nodes until the wait");
+        free(dot);
+        ends(run("graphtool dot %s.bin --view=plan --world 8 --bucket-cap-mb 0.1 --max-nodes 12 -o r.dot && "
+                 "gc r.dot",
+                 zoo[i]),
+             0);
+        int n = nodes_drawn("r.dot"), all = nodes_drawn("q.dot");
+        CHECK_SAYS(n > 0 && n <= 2 * 2 * (12 + 4), "%s: %d nodes of %d", zoo[i], n, all);
+    }
+    NEED(ends(run("graphtool dot gpt.bin --view=plan --world 4 --accumulate 3 -T png -o g.png"), 0));
+    ends(run("head -c 4 g.png | grep -q PNG"), 0);
+}
+
+TEST(ddp_options_spread_one_subgraph) {
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=1,bucket_cap_mb=0.5"), 0));
+    char *text = read_all("out"), *line;
+    CHECK_HOLDS(line = line_of(text, "subgraph generator"), "zero=1");
+    free(line);
+    line = line_of(text, "subgraph discriminator");
+    CHECK(line && !strstr(line, "zero"));
+    free(line);
+    free(text);
+    NEED(ends(run("graphtool plan dcgan28.bin --world 2 --ddp :zero=1"), 0)); /* the whole model as one */
+    text = read_all("out");
+    CHECK_HOLDS(text, "subgraph model: ");
+    free(text);
+    refuses(run("graphtool plan dcgan28.bin --ddp generato:zero=1"), "no parameter under 'generato'");
+    refuses(run("graphtool plan dcgan28.bin --ddp generator:zero=7"), "zero=7");
+    refuses(run("graphtool plan dcgan28.bin --ddp generator"), "PATH:FIELDS is needed");
+    refuses(run("graphtool plan dcgan28.bin --shard=thin"), "greedy or flat");
+    refuses(run("graphtool plan dcgan28.bin --reduce=slow"), "ordered or fast");
+}
+
+/* A plan costs what the model costs, not what the world does. */
+TEST(the_plan_of_the_last_of_4096_ranks_takes_seconds) {
+    for (int i = 0; i < ZOO; i++) {
+        if (!make_model(zoo[i])) continue;
+        double start = now();
+        ends(run("graphtool plan %s.bin --world 4096 --rank 4095 --zero 2 && graphtool plan %s.bin --world "
+                 "4096 "
+                 "--rank 4095 --zero 2 --json >/dev/null",
+                 zoo[i], zoo[i]),
+             0);
+        CHECK_SAYS(now() - start < (is_quick() ? 60 : 5), "%s: %.2f s", zoo[i], now() - start);
+    }
+}
+
+/* ---- traces ---- */
+
+TEST(a_trace_holds_every_node_of_every_step) {
+    NEED(make_model("mlp"));
+    ends(run("graphtool trace mlp.bin --batch 4 --steps 3 --warmup 1 -o trace.json"), 0);
+    json_t *all = json_out("trace.json"), *events = json_object_get(all, "traceEvents"), *one;
+    size_t i, adam = 0;
+    double last = 0;
+    json_array_foreach(events, i, one) {
+        if (strcmp(json_string_value(json_object_get(one, "ph")), "X") != 0) continue;
+        double begin = json_number_value(json_object_get(one, "ts"));
+        CHECK(begin >= last);
+        last = begin;
+        adam += strncmp(json_string_value(json_object_get(one, "name")), "adam_update", 11) == 0;
+    }
+    CHECK(adam > 0 && adam % 3 == 0);
+    json_decref(all);
+    ends(run("graphtool trace mlp.bin --batch 4"), 2);
+    ends(run("graphtool trace mlp.bin -o no/such.json"), 2);
+}
+
+SUITE("tools: plans",
+      {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
+       T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
+       T(plans_are_text_json_and_verified), T(plans_of_a_world_list_its_collectives),
+       T(a_summary_tells_buckets_collectives_and_lanes), T(carried_collectives_lead_to_their_first_reader),
+       T(pictures_of_plans_show_subgraphs_and_lanes), T(ddp_options_spread_one_subgraph),
+       T(the_plan_of_the_last_of_4096_ranks_takes_seconds), T(a_trace_holds_every_node_of_every_step)})

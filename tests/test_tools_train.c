@@ -1,0 +1,134 @@
+/* test_tools_train.c - graphtool train, eval, predict and bench on small data. */
+#include "support/programs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *last_line(const char *name) {
+    char *all = read_all(name), *last = all;
+    for (char *p = all; p && *p; p++)
+        if (*p == '\n' && p[1]) last = p + 1;
+    json_t *json = last ? json_loads(last, 0, NULL) : NULL;
+    free(all);
+    return json;
+}
+
+TEST(training_logs_saves_and_is_repeatable) {
+    make_data();
+    NEED(make_model("mlp"));
+    const char *train = "graphtool train mlp.bin " DATA " --batch 10 --epochs 4 --seed 3 --threads 2 --log";
+    NEED(ends(run("%s a.jsonl -o a.safetensors", train), 0));
+    NEED(ends(run("%s b.jsonl -o b.safetensors", train), 0));
+    ends(run("cmp a.safetensors b.safetensors"), 0);
+    ends(run("test $(wc -l <a.jsonl) = 28"), 0); /* 4 epochs of 7 steps */
+    json_t *line = last_line("a.jsonl");
+    CHECK(json_integer_value(json_object_get(line, "step")) == 28);
+    CHECK(json_integer_value(json_object_get(line, "epoch")) == 4);
+    double loss = json_real_value(json_object_get(line, "loss"));
+    CHECK_SAYS(loss > 0 && loss < 2, "loss %g after 4 epochs", loss);
+    json_decref(line);
+    ends(run("graphtool train mlp.bin " DATA " --batch 10 --steps 3 --weights a.safetensors --lr 1e-4 "
+             "--val-data image=images.idx --val-data label=labels.idx --log c.jsonl"),
+         0);
+    line = last_line("c.jsonl");
+    CHECK(json_object_get(line, "val_accuracy") != NULL);
+    json_decref(line);
+}
+
+TEST(eval_counts_every_sample_once) {
+    make_data();
+    NEED(make_model("mlp"));
+    double loss[2] = {0};
+    for (int i = 0; i < 2; i++) { /* 70 = 4 x 16 + 6 = 1 x 70: the same mean */
+        NEED(ends(run("graphtool eval mlp.bin " DATA " --batch %d --seed 3 --json", i ? 70 : 16), 0));
+        json_t *out = json_out("out");
+        CHECK(json_integer_value(json_object_get(out, "samples")) == SAMPLES);
+        CHECK(json_object_get(out, "accuracy") != NULL);
+        loss[i] = json_real_value(json_object_get(out, "loss"));
+        json_decref(out);
+    }
+    CHECK_SAYS(loss[0] > 0 && loss[0] - loss[1] < 1e-5 && loss[1] - loss[0] < 1e-5, "%g and %g", loss[0],
+               loss[1]);
+}
+
+TEST(gans_train_both_graphs_and_sample) {
+    make_data();
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool train dcgan28.bin --data image=images.idx --batch 16 --steps 3 --log g.jsonl "
+                  "-o g.safetensors"),
+              0));
+    json_t *line = last_line("g.jsonl");
+    CHECK(json_is_real(json_object_get(line, "d_loss")) && json_is_real(json_object_get(line, "g_loss")));
+    json_decref(line);
+    ends(run("graphtool predict dcgan28.bin --weights g.safetensors --fetch samples --grid 2x3 -o s.png"), 0);
+    ends(run("head -c 4 s.png | grep -q PNG"), 0);
+    ends(run("graphtool predict dcgan28.bin --weights g.safetensors --batch 4 -o s.npy"), 0);
+    ends(run("test $(wc -c <s.npy) = %d", 128 + 4 * 28 * 28), 0);
+}
+
+TEST(predictions_cover_all_data) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run("graphtool predict mlp.bin --data image=images.idx --batch 16 --fetch class -o c.npy"), 0));
+    ends(run("test $(wc -c <c.npy) = %d", 128 + SAMPLES * 8), 0);
+}
+
+TEST(an_interrupt_keeps_the_weights) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("timeout --preserve-status -s INT 3 graphtool train mlp.bin " DATA
+             " --batch 10 --epochs 1000000 "
+             "-o i.safetensors"),
+         130);
+    CHECK(exists("i.safetensors"));
+}
+
+TEST(wrong_feeds_are_told_before_training) {
+    make_data();
+    NEED(make_model("mlp"));
+    const char *train = "graphtool train mlp.bin --batch 10 -o never.safetensors";
+    refuses(run("%s --data image=images.idx", train), "input label u8[10] is not fed");
+    refuses(run("%s " DATA " --data more=labels.idx", train), "more: no graph");
+    refuses(run("%s --data image=labels.idx --data label=labels.idx", train), "takes u8[10,28,28]");
+    refuses(run("%s " DATA " --data image=images.idx", train), "a file already");
+    refuses(run("%s --data image=images.idx --data label=none.npy", train), "none.npy");
+    refuses(run("%s " DATA " --batch 71", train), "fewer than a batch");
+    refuses(run("%s", train), "--steps=N");
+    CHECK(!exists("never.safetensors"));
+}
+
+TEST(losses_that_are_not_numbers_stop_training) {
+    make_data();
+    NEED(make_model("mlp"));
+    const char *train = "graphtool train mlp.bin " DATA " --batch 10 --epochs 3 --lr 1e30 -o nan.safetensors";
+    ends(run("%s", train), 1);
+    char *err = read_all("err");
+    CHECK_HOLDS(err, "training stops");
+    free(err);
+    CHECK(!exists("nan.safetensors"));
+    ends(run("%s --keep-going", train), 0);
+    CHECK(exists("nan.safetensors"));
+}
+
+TEST(bench_prints_the_keys_of_the_design) {
+    static const char *const keys[] = {"model",        "graphs",     "dtype",  "world",         "threads",
+                                       "steps",        "median_ms",  "min_ms", "first_step_ms", "compile_ms",
+                                       "peak_rss_mib", "plan_bytes", "gflops", "losses"};
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool bench dcgan28.bin --threads 2 --batch 8 --steps 3 --warmup 1 --json"), 0));
+    json_t *out = json_out("out");
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        CHECK_SAYS(json_object_get(out, keys[i]) != NULL, "no key %s", keys[i]);
+    CHECK(json_object_size(out) == sizeof keys / sizeof *keys);
+    CHECK(json_array_size(json_object_get(json_object_get(out, "losses"), "g_loss")) >= 4);
+    json_decref(out);
+    if (is_quick()) return;
+    NEED(make_model("gpt")); /* integer inputs must be in range by themselves */
+    ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
+}
+
+SUITE("tools: training",
+      {T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once),
+       T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
+       T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
+       T(bench_prints_the_keys_of_the_design)})

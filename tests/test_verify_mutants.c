@@ -1,0 +1,121 @@
+/* test_verify_mutants.c - plans that went wrong: each is a good one of random_model.c with one change of mutants.h that
+ * may let a rank read what is not there yet, sum what does not belong together, or part from the others. Every one must
+ * be caught, by a rule that its list names, and every rule must catch something. */
+#include "runtime/verify.h"
+#include "support/lane_player.h"
+#include "support/mutants.h"
+#include "support/random_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORLD = 4, TRIES = 400, PLAYS = 60 };
+
+/* In the order in which they are looked for; L14 and L15 are of sessions: test_verify_runs.c. */
+static const char *const rules[] = {"V1", "V2", "V3", "V4", "V5", "L1",  "L2",  "L3",  "L4",
+                                    "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13"};
+enum { RULES = sizeof rules / sizeof *rules };
+
+typedef struct tally {
+    int mutants, conflicts, hits[RULES];
+} tally;
+
+/* ---- worlds ---- */
+
+typedef struct world {
+    int n;
+    weft_plan *plans[WORLD];
+} world;
+
+static bool open_world(world *w, test_random *r) {
+    weft_error e = {0};
+    w->n = 1 + random_below(r, 8);
+    if (w->n > WORLD) w->n = 2;
+    weft_model *m = random_model(r, w->n);
+    weft_compile_options options = random_options(r, w->n);
+    for (int k = 0; k < w->n; k++) {
+        options.rank = k;
+        w->plans[k] = weft_compile(m, &options, &e);
+        CHECK_SAYS(w->plans[k] != NULL, "%s", e.text);
+    }
+    weft_model_free(m);
+    return e.status == WEFT_OK;
+}
+
+static void close_world(world *w) {
+    for (int k = 0; k < w->n; k++) weft_plan_free(w->plans[k]);
+}
+
+/* ---- one mutant ---- */
+
+/* "L10: graph ..." is named by "L3 L10". */
+static bool is_named(const char *list, const char *text) {
+    size_t n = strcspn(text, ":");
+    for (const char *at = list; at; at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL)
+        if (strncmp(at, text, n) == 0 && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
+static void count_rule(tally *t, const char *text) {
+    for (int k = 0; k < RULES; k++) t->hits[k] += is_named(rules[k], text);
+}
+
+/* false: it is none, as no lane ever meets the other. (The lane is first in, first out: whoever waits for a later
+ * collective has waited for this one, too.) */
+static bool judge(const world *w, const weft_plan *plan, const mutant *m, uint64_t seed, test_random *r,
+                  tally *t) {
+    weft_error e = {0};
+    char what[200] = "";
+    if (m->conflicts && !lane_conflicts(plan, r, PLAYS, what)) return false;
+    weft_status status = weft_plan_verify(plan, &e);
+    if (!status) status = verify_world((const weft_plan *const *)w->plans, w->n, &e);
+    CHECK_SAYS(status == WEFT_INTERNAL, "seed %llu: not caught: %s", (unsigned long long)seed, m->name);
+    CHECK_SAYS(!status || is_named(m->rules, e.text), "seed %llu: %s: caught by %s", (unsigned long long)seed,
+               m->name, e.text);
+    t->mutants++;
+    t->conflicts += m->conflicts;
+    count_rule(t, e.text);
+    return true;
+}
+
+static bool try_mutant(const mutant *m, test_random *r, tally *t) {
+    uint64_t seed = r->state;
+    world w = {0};
+    bool is_done = false;
+    if (!open_world(&w, r)) return false;
+    victim v = {.plan = w.plans[random_below(r, w.n)], .r = r};
+    for (int i = 0; i < 2 * v.plan->n_programs && !is_done; i++) {
+        v.p = &v.plan->programs[random_below(r, v.plan->n_programs)];
+        v.g = v.p->graph;
+        is_done = m->mutate(&v);
+    }
+    if (is_done) is_done = judge(&w, v.plan, m, seed, r, t);
+    close_world(&w);
+    return is_done;
+}
+
+/* `count` mutants of each kind; fewer of a rare one. */
+static void try_list(const mutant *list, int count, test_random *r, tally *t) {
+    for (const mutant *m = list; m->name; m++) {
+        int done = 0;
+        for (int i = 0; i < TRIES && done < count; i++) done += try_mutant(m, r, t);
+        CHECK_SAYS(2 * done >= count, "%d of %d: %s", done, count, m->name);
+    }
+}
+
+TEST(every_mutant_is_caught_by_a_named_rule) {
+    test_random r = {77};
+    tally t = {0};
+    bool quick = getenv("WEFT_TEST_QUICK") != NULL;
+    int each = quick ? 3 : 12;
+    try_list(mutants_of_lanes, each, &r, &t);
+    try_list(mutants_of_buckets, each, &r, &t);
+    CHECK_SAYS(t.mutants >= (quick ? 100 : 500) && t.conflicts >= 5 * each,
+               "%d mutants, %d of them seen to conflict", t.mutants, t.conflicts);
+    for (int k = 0; k < RULES; k++) CHECK_SAYS(t.hits[k] > 0, "rule %s was never hit", rules[k]);
+    if (getenv("WEFT_TEST_SHOW"))
+        for (int k = 0; k < RULES; k++) printf("%s: %d\n", rules[k], t.hits[k]);
+}
+
+SUITE("verify mutants", {T(every_mutant_is_caught_by_a_named_rule)})

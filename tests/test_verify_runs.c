@@ -1,0 +1,215 @@
+/* test_verify_runs.c - any program after any program, on real sessions: random plans run in random orders beside a
+ * communication lane that is instant, or late, or anything between, and that leaves garbage where it works until it is
+ * waited for. Whatever its pace, every fetched number and the whole store must be the same bits. */
+#include "runtime/session_state.h"
+#include "support/random_model.h"
+#include "support/slow_lane.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 24, MOST = 1 << 16 /* bytes of an output or a path */, FETCHES = 3 };
+
+static bool is_quick(void) {
+    return getenv("WEFT_TEST_QUICK") != NULL;
+}
+
+/* What a player leaves behind. */
+typedef struct result {
+    uint64_t hash;
+    int fetched, waited, refused;
+    weft_error error;
+} result;
+
+static void add_bytes(result *r, const void *data, size_t bytes) {
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i++) r->hash = (r->hash ^ at[i]) * 1099511628211u;
+}
+
+static void on_event(void *context, const weft_node_event *event) {
+    (void)event;
+    slow_lane_pass(context);
+}
+
+static const char *random_graph(const weft_plan *plan, test_random *r) {
+    return plan->programs[random_below(r, plan->n_programs)].name;
+}
+
+/* Feeds, a run with or without sync, some fetches. Refusals (a step that another graph is in the middle of) are a result, too. */
+static void run_once(weft_session *s, const weft_plan *plan, test_random *r, result *out) {
+    static float x[MOST / 4];
+    static char memory[FETCHES][MOST];
+    weft_port port;
+    weft_fetch fetches[FETCHES];
+    const char *graph = random_graph(plan, r);
+    int n = 0;
+    if (!CHECK(weft_plan_input(plan, graph, 0, &port) && port.bytes <= sizeof x)) return;
+    for (size_t i = 0; i < port.bytes / 4; i++) x[i] = (float)random_in(r, -1, 1);
+    weft_feed feed = {port.name, x, port.bytes};
+    bool no_sync = plan->options.accumulate > 1 && random_below(r, 4) == 0, wanted = random_below(r, 2);
+    for (int i = 0; wanted && n < FETCHES && weft_plan_output(plan, graph, i, &port); i++)
+        if (random_below(r, 2) && CHECK(port.bytes <= MOST)) {
+            fetches[n] = (weft_fetch){port.name, memory[n], port.bytes};
+            n++;
+        }
+    weft_status status = no_sync ? weft_run_no_sync(s, graph, &feed, 1, fetches, n, &out->error)
+                                 : weft_run(s, graph, &feed, 1, fetches, n, &out->error);
+    out->refused += status == WEFT_ORDER;
+    add_bytes(out, &status, sizeof status);
+    for (int i = 0; i < n && !status; i++) add_bytes(out, fetches[i].data, fetches[i].bytes);
+    out->fetched += n;
+    if (status == WEFT_ORDER) out->error = (weft_error){0};
+}
+
+static void add_store(const weft_store *store, result *out) {
+    static char memory[MOST];
+    const store_part *part;
+    for (int i = 0; (part = store_part_at(store, i)); i++) {
+        size_t bytes = (size_t)(part->end - part->begin) * dtype_bytes(part->type.dtype);
+        if (!part->memory || !CHECK(bytes <= sizeof memory)) continue;
+        add_bytes(out, part->memory, bytes);
+    }
+}
+
+/* A session that waits for nothing that earlier runs left under way. */
+static void forget_all(weft_session *s) {
+    for (int i = 0; i < s->plan->n_programs; i++) {
+        runnable *p = &s->programs[i];
+        for (int k = 0; k < p->n_steps; k++) p->steps[k].n_touched = 0;
+        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].is_shared = false;
+    }
+}
+
+static result play(const weft_plan *plan, lane_pace pace, bool waits, uint64_t seed) {
+    result out = {.hash = 14695981039346656037u};
+    test_random r = {seed};
+    weft_comm *comm = slow_lane_new(plan->options.rank, plan->options.world, pace, seed + 1);
+    weft_store *store = weft_store_new(plan, 1, &out.error);
+    weft_session *s = store ? weft_session_open_on(plan, store, comm, &out.error) : NULL;
+    if (s) weft_session_trace(s, on_event, comm);
+    if (s && !waits) forget_all(s);
+    for (int i = 0; s && i < RUNS && !out.error.status; i++) {
+        run_once(s, plan, &r, &out);
+        out.waited += slow_lane_under_way(comm) > 0;
+        if (i % 8 == 7) weft_sync(s, &out.error);
+        if (i % 8 == 7) CHECK_SAYS(s->n_carried == 0, "%d gathers are carried after weft_sync", s->n_carried);
+    }
+    if (s) weft_sync(s, &out.error);
+    if (s) add_store(store, &out);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_comm_free(comm);
+    return out;
+}
+
+TEST(no_pace_of_the_lane_changes_a_bit) {
+    test_random r = {5};
+    int plans = is_quick() ? 12 : 200, carried = 0, fetched = 0, wrong = 0;
+    for (int i = 0; i < plans; i++) {
+        weft_error e = {0};
+        uint64_t seed = r.state;
+        int world = 2 + random_below(&r, 4);
+        weft_model *m = random_model(&r, world);
+        weft_compile_options options = random_options(&r, world);
+        options.rank = random_below(&r, world);
+        weft_plan *plan = weft_compile(m, &options, &e);
+        weft_model_free(m);
+        if (!CHECK_SAYS(plan != NULL, "seed %llu: %s", (unsigned long long)seed, e.text)) continue;
+        result at_once = play(plan, LANE_AT_ONCE, true, seed);
+        CHECK_SAYS(!at_once.error.status, "seed %llu: %s", (unsigned long long)seed, at_once.error.text);
+        for (lane_pace pace = LANE_RANDOM; pace <= LANE_LATE; pace++) {
+            result got = play(plan, pace, true, seed);
+            CHECK_SAYS(!got.error.status, "seed %llu: %s", (unsigned long long)seed, got.error.text);
+            CHECK_SAYS(got.hash == at_once.hash, "seed %llu, pace %d: other bits", (unsigned long long)seed,
+                       pace);
+            carried += got.waited;
+            fetched += got.fetched;
+        }
+        bool is_harmless = play(plan, LANE_LATE, false, seed).hash == at_once.hash;
+        wrong += !is_harmless;
+        weft_plan_free(plan);
+    }
+    CHECK_SAYS(carried > plans && fetched > plans, "%d runs left something under way, %d fetches", carried,
+               fetched);
+    CHECK_SAYS(wrong > plans / 4, "only %d of %d plans go wrong where nobody waits", wrong, plans);
+}
+
+/* ---- sessions that do not wait, or do not count ---- */
+
+static weft_session *open_sharded(test_random *r, weft_plan **plan, weft_store **store, weft_comm **comm) {
+    weft_error e = {0};
+    weft_model *m = random_model(r, 2);
+    weft_compile_options options = random_options(r, 2);
+    options.zero = 1;
+    *plan = weft_compile(m, &options, &e);
+    weft_model_free(m);
+    *comm = slow_lane_new(0, 2, LANE_AT_ONCE, 1);
+    *store = *plan ? weft_store_new(*plan, 1, &e) : NULL;
+    weft_session *s = *store ? weft_session_open_on(*plan, *store, *comm, &e) : NULL;
+    CHECK_SAYS(s != NULL, "%s", e.text);
+    return s;
+}
+
+static bool forget_wait(runnable *p, test_random *r) {
+    step *st = &p->steps[random_below(r, p->n_steps)];
+    if (!st->n_touched || node_starts_collective(st->node)) return false;
+    st->n_touched = 0;
+    return true;
+}
+
+static bool is_from_shards(const program *p, const char *output) {
+    for (const graph_output *o = p->graph->outputs; o; o = o->next) {
+        const weft_variable *v = value_root(o->value)->variable;
+        if (strcmp(o->name, output) == 0) return v && v->segment && v->segment->shards;
+    }
+    return false;
+}
+
+static bool forget_fetch(runnable *p, test_random *r) {
+    fetched *o = &p->outputs[random_below(r, p->n_outputs)];
+    o->is_shared = false;
+    return is_from_shards(p->p, o->name);
+}
+
+static bool forget_version(runnable *p, test_random *r) {
+    (void)r;
+    bool is_real = p->p->trains && (p->p->phase == PHASE_WHOLE || p->p->phase == PHASE_LAST);
+    if (is_real) p->n_written = 0;
+    return is_real;
+}
+
+TEST(a_session_that_forgets_to_wait_is_caught) {
+    static const struct {
+        bool (*forget)(runnable *p, test_random *r);
+        const char *rule;
+    } mutants[] = {{forget_wait, "L14"}, {forget_fetch, "L14"}, {forget_version, "L15"}};
+    test_random r = {9};
+    int hits[3] = {0}, sessions = is_quick() ? 12 : 60;
+    for (int i = 0; i < sessions; i++) {
+        weft_plan *plan;
+        weft_store *store;
+        weft_comm *comm;
+        weft_error e = {0};
+        weft_session *s = open_sharded(&r, &plan, &store, &comm);
+        if (s) CHECK_SAYS(verify_session(s, &e) == WEFT_OK, "%s", e.text);
+        bool is_sharded = false;
+        for (const weft_variable *v = plan->model->variables; v; v = v->next) is_sharded |= v->shards != NULL;
+        for (int tries = 0; s && is_sharded && tries < 20; tries++) {
+            runnable *p = &s->programs[random_below(&r, plan->n_programs)];
+            if (!mutants[i % 3].forget(p, &r)) continue;
+            weft_status status = verify_session(s, &e);
+            bool is_named = strncmp(e.text, mutants[i % 3].rule, 3) == 0;
+            CHECK_SAYS(status && is_named, "session %d is not caught by %s: %s", i, mutants[i % 3].rule,
+                       e.text);
+            hits[i % 3]++;
+            break;
+        }
+        weft_session_close(s);
+        weft_store_free(store);
+        weft_comm_free(comm);
+        weft_plan_free(plan);
+    }
+    for (int k = 0; k < 3; k++) CHECK_SAYS(hits[k] > sessions / 12, "kind %d: %d mutants", k, hits[k]);
+}
+
+SUITE("verify runs", {T(no_pace_of_the_lane_changes_a_bit), T(a_session_that_forgets_to_wait_is_caught)})
