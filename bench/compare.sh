@@ -5,6 +5,9 @@
 # machine meets both; the table shows medians over the rounds. What other processes did meanwhile is measured
 # for each run (other_cpus: in CPUs' worth of work), and a run above 0.1 is named, because it lies.
 set -euo pipefail
+me=compare.sh
+# shellcheck source=bench/common.sh
+source "$(dirname "$0")/common.sh"
 
 usage() {
     cat <<'END'
@@ -17,6 +20,7 @@ Cases: mlp dcgan28 dcgan resnet18 gpt (default: all).
   -k, --steps=K      timed steps a run, for both (each tool's own default)
       --dtype=TYPE   f32 or bf16 (f32)
       --build=DIR    where graphtool and weft-zoo are (build/release)
+      --quick        one round of three steps, to see that all works
       --install      first make a Python with PyTorch in out/torch (pip; some GB)
   -h, --help         this text
 
@@ -26,11 +30,9 @@ Example: bench/compare.sh --rounds 5 --threads 2 mlp gpt
 END
 }
 
-die() { echo "compare.sh: $2" >&2; exit "$1"; }
-
 # ---- options
 rounds=3 threads=$(nproc) steps='' dtype=f32 build=build/release install=false cases=()
-parsed=$(getopt -n compare.sh -o r:t:k:h -l rounds:,threads:,steps:,dtype:,build:,install,help -- "$@") || exit 2
+parsed=$(getopt -n "$me" -o r:t:k:h -l rounds:,threads:,steps:,dtype:,build:,install,quick,help -- "$@") || exit 2
 eval set -- "$parsed"
 while true; do
     case $1 in
@@ -40,45 +42,25 @@ while true; do
     --dtype) dtype=$2; shift 2 ;;
     --build) build=$(realpath -m -- "$2"); shift 2 ;;
     --install) install=true; shift ;;
+    --quick) rounds=1 steps=3; shift ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
     esac
 done
 cases=("$@")
 ((${#cases[@]})) || cases=(mlp dcgan28 dcgan resnet18 gpt)
-for number in "$rounds" "$threads" "${steps:-1}"; do
-    [[ $number =~ ^[1-9][0-9]*$ ]] || die 2 "'$number' is not a count of at least 1"
-done
+check_counts "$rounds" "$threads" "${steps:-1}"
 [[ $dtype == f32 || $dtype == bf16 ]] || die 2 "--dtype is f32 or bf16, not '$dtype'"
-for name in "${cases[@]}"; do
-    [[ " mlp dcgan28 dcgan resnet18 gpt " == *" $name "* ]] || die 2 "no case '$name'; see --help"
-done
-
-cd "$(dirname "$0")/.."
-mkdir -p out/bench
+check_cases "mlp dcgan28 dcgan resnet18 gpt" "${cases[@]}"
+bench_begin "$build"
 trap 'exit 130' INT
-for tool in graphtool weft-zoo; do
-    [[ -x $build/$tool ]] || die 2 "$build/$tool is not there; build first, or say --build=DIR"
-done
 
 # ---- PyTorch
 if $install; then
     python3 -m venv out/torch
     out/torch/bin/pip install --quiet torch numpy safetensors
 fi
-python=''
-if [[ -n ${WEFT_TORCH_PYTHON-} ]]; then
-    "$WEFT_TORCH_PYTHON" -c 'import torch' || die 2 "WEFT_TORCH_PYTHON=$WEFT_TORCH_PYTHON cannot import torch"
-    python=$WEFT_TORCH_PYTHON
-else
-    for candidate in out/torch/bin/python ~/torch/bin/python python3; do
-        if "$candidate" -c 'import torch' 2>/dev/null; then
-            python=$candidate
-            break
-        fi
-    done
-fi
-[[ -n $python ]] || die 2 "no Python with PyTorch: set WEFT_TORCH_PYTHON or say --install"
+find_torch
 
 # ---- one run
 # run_one ENGINE CASE COMMAND...: runs it, takes the JSON it prints, adds engine, case and (where the command
@@ -157,16 +139,6 @@ if notes:
           + "; ".join(notes) + ".")
 END
 
-flags=''
-for flag in avx2 fma avx_vnni avx512f avx512_bf16 avx512_fp16 amx_bf16 amx_fp16 asimd sve bf16; do
-    if grep -qw -m1 "$flag" /proc/cpuinfo; then flags+=" $flag"; fi
-done
-weft_version=$("$build/graphtool" --version 2>/dev/null | head -n 1) || weft_version=
-commit=$(git rev-parse --short HEAD 2>/dev/null) || commit="no commit"
-[[ -z $(git status --porcelain --untracked-files=no 2>/dev/null) ]] || commit+=" with changes"
-cat <<END
-
-- Machine: $(LC_ALL=C lscpu | sed -n 's/^Model name: *//p' | head -n 1), $(nproc) cores,$flags; $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo); Linux $(uname -r)
-- Run: $(date -u '+%Y-%m-%d %H:%M UTC'), $dtype, $threads threads, medians of $rounds rounds, steps a run: ${steps:-default}
-- Versions: ${weft_version:-graphtool does not say} ($commit); $("$python" -c 'import sys, torch; print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}")')
-END
+echo
+print_machine "$python"
+echo "- Run: $(date -u '+%Y-%m-%d %H:%M UTC'), $dtype, $threads threads, medians of $rounds rounds, steps a run: ${steps:-default}"
