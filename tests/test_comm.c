@@ -1,8 +1,8 @@
 /* test_comm.c - communicators: every collective against a plain sum, to the bit, for worlds of 1 to 8 threads; the
- * cut does not matter; groups; ranks that differ, stall or give up end in an error that names them, not in a hang;
- * what launchers tell. */
+ * cut does not matter; groups; what is refused. */
 #include "dist/collective.h"
 #include "support/comm_check.h"
+#include "support/comm_world.h"
 #include "support/test.h"
 
 #include <pthread.h>
@@ -11,59 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-/* ---- a world: one function on every rank, each with a text of its own ---- */
-
-enum { MOST = 8 };
-
-typedef struct rank_run {
-    weft_comm *comm;
-    void (*body)(struct rank_run *r);
-    size_t count;
-    char text[1200]; /* what went wrong, or what the body has to tell */
-    pthread_t thread;
-} rank_run;
-
-static void *rank_main(void *context) {
-    rank_run *r = context;
-    r->body(r);
-    weft_comm_free(r->comm);
-    return NULL;
-}
-
-/* window: bytes of shared memory a rank, 0: none, all goes by messages. */
-static void window_run(int world, int64_t window, double deadline, size_t count, void (*body)(rank_run *r),
-                       rank_run ranks[MOST]) {
-    weft_comm *comms[MOST] = {0};
-    weft_error error = {0};
-    weft_comm_options options = {.deadline_seconds = deadline, .window_bytes = window};
-    if (world == 1)
-        comms[0] = weft_comm_self(NULL, &error);
-    else
-        weft_comm_threads(world, &options, comms, &error);
-    memset(ranks, 0, MOST * sizeof *ranks);
-    NEED(comms[0] != NULL);
-    for (int i = 0; i < world; i++) {
-        ranks[i].comm = comms[i];
-        ranks[i].body = body;
-        ranks[i].count = count;
-        NEED(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]) == 0);
-    }
-    for (int i = 0; i < world; i++) pthread_join(ranks[i].thread, NULL);
-}
-
-static void world_run(int world, double deadline, size_t count, void (*body)(rank_run *r),
-                      rank_run ranks[MOST]) {
-    window_run(world, 0, deadline, count, body, ranks);
-}
-
-static void keep(rank_run *r, const char *text) {
-    if (text && !*r->text) snprintf(r->text, sizeof r->text, "%s", text);
-}
-
-static void pause_ms(int ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
 
 /* ---- sums ---- */
 
@@ -78,7 +25,7 @@ TEST(every_collective_gives_the_bits_of_a_plain_sum_on_every_rank) {
     rank_run ranks[MOST];
     for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            world_run(worlds[w], 60, counts[c], all_kinds, ranks);
+            threads_run(worlds[w], 60, counts[c], all_kinds, ranks);
             for (int i = 0; i < worlds[w]; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
         }
 }
@@ -112,7 +59,7 @@ TEST(sums_in_any_order_are_sums) {
 /* More than one round: a sum's is 2 Mi elements. */
 TEST(buffers_longer_than_a_round_are_summed_alike) {
     rank_run ranks[MOST];
-    world_run(3, 60, (2 << 20) + 12345, all_kinds, ranks);
+    threads_run(3, 60, (2 << 20) + 12345, all_kinds, ranks);
     for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
 }
 
@@ -133,7 +80,7 @@ static void sum_of_pairs(rank_run *r) {
 
 TEST(two_ranks_with_two_micro_batches_each_sum_to_the_bits_of_four) {
     rank_run ranks[MOST];
-    world_run(2, 60, 0, sum_of_pairs, ranks);
+    threads_run(2, 60, 0, sum_of_pairs, ranks);
     for (int i = 0; i < 2; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
 }
 
@@ -159,7 +106,7 @@ static void sum_f64_and_bf16(rank_run *r) {
 
 TEST(f64_and_bf16_buffers_are_summed_too) {
     rank_run ranks[MOST];
-    world_run(3, 60, 0, sum_f64_and_bf16, ranks);
+    threads_run(3, 60, 0, sum_f64_and_bf16, ranks);
     for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
 }
 
@@ -268,7 +215,7 @@ static void different_groups(rank_run *r) {
 
 TEST(ranks_that_name_different_groups_are_told) {
     rank_run ranks[MOST];
-    world_run(2, 20, 0, different_groups, ranks);
+    threads_run(2, 20, 0, different_groups, ranks);
     CHECK_HOLDS(ranks[0].text, "the name: group of 1 0 on rank 0, group of 0 1 on rank 1");
     CHECK_HOLDS(ranks[1].text, "the name: group of 0 1 on rank 1, group of 1 0 on rank 0");
 }
@@ -301,130 +248,6 @@ TEST(events_tell_when_each_collective_began_met_and_finished) {
         CHECK(weft_comm_start(comms[0], &(weft_collective){.order = i}, &ticket, &error) == WEFT_OK);
     weft_comm_free(comms[0]); /* finishes what is under way */
     CHECK_SAYS(s.events == 1000 && s.is_in_order, "%d events", s.events);
-}
-
-/* ---- ranks that differ, stall, give up ---- */
-
-/* Rank 1 is what `change` makes of the others' collective. */
-static void (*change)(weft_collective *c); /* set before the threads start */
-static void differ(rank_run *r) {
-    float x[4] = {0};
-    _Alignas(64) char scratch[256];
-    weft_error error = {0};
-    weft_collective c = {.kind = WEFT_ALL_REDUCE,
-                         .buffer = x,
-                         .count = 4,
-                         .scratch = scratch,
-                         .scratch_bytes = sizeof scratch,
-                         .order = 17,
-                         .run = 7,
-                         .program = "d_step",
-                         .name = "bucket generator.2"};
-    if (r->comm->rank == 1) change(&c);
-    weft_comm_run(r->comm, &c, &error);
-    keep(r, error.text);
-    weft_error again = {0};
-    c.order++;
-    if (weft_comm_run(r->comm, &c, &again) != WEFT_PEER || strcmp(error.text, again.text))
-        keep(r, "errors stay");
-}
-
-static void another_kind(weft_collective *c) {
-    c->kind = WEFT_BROADCAST;
-}
-static void fewer_elements(weft_collective *c) {
-    c->count = 1;
-}
-static void another_program(weft_collective *c) {
-    c->program = "g_step";
-    c->order = 3;
-}
-static void one_run_more(weft_collective *c) {
-    c->run++;
-}
-static void another_order(weft_collective *c) {
-    c->order = 18;
-}
-static void sum_to_one(weft_collective *c) {
-    c->kind = WEFT_REDUCE;
-}
-static void any_order_will_do(weft_collective *c) {
-    c->unordered = true;
-}
-
-TEST(ranks_that_differ_hear_the_first_difference_on_both_sides) {
-    static const struct {
-        void (*change)(weft_collective *c);
-        const char *on_0, *on_1;
-    } cases[] = {
-        {another_kind, "the kind: all_reduce on rank 0, broadcast on rank 1",
-         "broadcast on rank 1, all_reduce on rank 0"},
-        {fewer_elements, "number of elements: 4 on rank 0, 1 on rank 1", "1 on rank 1, 4 on rank 0"},
-        {another_program, "the program: d_step on rank 0, g_step on rank 1",
-         "g_step on rank 1, d_step on rank 0"},
-        {one_run_more, "the run: 7 on rank 0, 8 on rank 1", "8 on rank 1, 7 on rank 0"},
-        {another_order, "order number: 17 on rank 0, 18 on rank 1", "18 on rank 1, 17 on rank 0"},
-        {sum_to_one,
-         "rank 0 is at all_reduce #17 (bucket generator.2), rank 1 at reduce #17 (bucket generator.2)",
-         "reduce on rank 1, all_reduce on rank 0"},
-        {any_order_will_do, "the order of the sum (1: any): 0 on rank 0, 1 on rank 1",
-         "1 on rank 1, 0 on rank 0"},
-    };
-    rank_run ranks[MOST];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        change = cases[i].change;
-        window_run(2, i % 2 * 4096, 20, 0, differ, ranks);
-        CHECK_HOLDS(ranks[0].text, cases[i].on_0);
-        CHECK_HOLDS(ranks[1].text, cases[i].on_1);
-    }
-}
-
-static weft_status barrier(rank_run *r, uint64_t order, const char *name, weft_error *error) {
-    return weft_comm_run(r->comm, &(weft_collective){.order = order, .name = name, .run = 5}, error);
-}
-
-static void one_stays_away(rank_run *r) {
-    weft_error error = {0};
-    if (barrier(r, 16, "generator.1", &error)) keep(r, "the first must pass");
-    if (r->comm->rank == 1) {
-        weft_comm_place(r->comm, "data loader wait");
-        pause_ms(1800);
-        return; /* frees without entering */
-    }
-    pause_ms(700); /* so that a heartbeat has told the place */
-    if (barrier(r, 17, "generator.2", &error) != WEFT_PEER) keep(r, "no error");
-    keep(r, error.text);
-}
-
-TEST(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes) {
-    rank_run ranks[MOST];
-    time_t begin = time(NULL);
-    window_run(3, 4096, 0.8, 0, one_stays_away, ranks);
-    CHECK_SAYS(time(NULL) - begin < 10, "took %d s", (int)(time(NULL) - begin));
-    for (int i = 0; i < 3; i += 2) {
-        CHECK_HOLDS(ranks[i].text, "#17 (generator.2)");
-        CHECK_HOLDS(
-            ranks[i].text,
-            "rank 1 HAS NOT ENTERED, last entered barrier #16 (generator.1), at \"data loader wait\"");
-        CHECK_HOLDS(ranks[i].text, "; finished here before: barrier #16 (generator.1) of run 5 ");
-    }
-    CHECK_TEXT(ranks[1].text, "");
-}
-
-static void one_aborts(rank_run *r) {
-    weft_error error = {0};
-    if (r->comm->rank == 0)
-        weft_comm_abort(r->comm, "the disk is full");
-    else if (barrier(r, 1, "x", &error) != WEFT_PEER)
-        keep(r, "no error");
-    keep(r, error.text);
-}
-
-TEST(a_rank_that_aborts_gives_all_the_reason) {
-    rank_run ranks[MOST];
-    world_run(3, 20, 0, one_aborts, ranks);
-    CHECK_HOLDS(ranks[1].text, "rank 0 has given up: rank 0 was aborted: the disk is full");
-    CHECK_HOLDS(ranks[2].text, "the disk is full");
 }
 
 /* ---- what is refused ---- */
@@ -495,55 +318,6 @@ TEST(a_world_that_cannot_have_its_memory_fails_cleanly) {
     CHECK(false);
 }
 
-/* ---- launchers ---- */
-
-static void launch_is(const char *launcher, char *const *environment, const char *want, int rank, int world,
-                      int local) {
-    weft_launch l;
-    weft_error e = {0};
-    CHECK_SAYS(weft_launch_read(launcher, environment, &l, &e) == WEFT_OK, "%s", e.text);
-    CHECK_TEXT(l.launcher, want);
-    CHECK_SAYS(l.rank == rank && l.world == world && l.local_rank == local, "%s: %d of %d, local %d", want,
-               l.rank, l.world, l.local_rank);
-}
-
-TEST(ranks_are_read_from_every_launcher) {
-    char *open_mpi[] = {"OMPI_COMM_WORLD_RANK=3",
-                        "OMPI_COMM_WORLD_SIZE=4",
-                        "OMPI_COMM_WORLD_LOCAL_RANK=1",
-                        "OMPI_COMM_WORLD_LOCAL_SIZE=2",
-                        "SLURM_PROCID=0",
-                        "SLURM_NTASKS=1",
-                        NULL};
-    char *mpich[] = {"PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALRANKID=1", "MPI_LOCALNRANKS=2", NULL};
-    char *pmix[] = {"PMIX_RANK=2", "SLURM_NTASKS=3", "SLURM_LOCALID=0", "SLURM_PROCID=2", NULL};
-    char *slurm[] = {"SLURM_PROCID=5", "SLURM_NTASKS=8", "SLURM_LOCALID=1", "SLURM_STEP_ID=0", NULL};
-    char *batch[] = {"SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_STEP_ID=4294967291", NULL};
-    char *torchrun[] = {"RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500",
-                        NULL};
-    launch_is("auto", open_mpi, "mpi", 3, 4, 1);
-    launch_is("slurm", open_mpi, "slurm", 0, 1, 0);
-    launch_is(NULL, mpich, "mpi", 1, 2, 1);
-    launch_is("auto", pmix, "mpi", 2, 3, 0);
-    launch_is("auto", slurm, "slurm", 5, 8, 1);
-    launch_is("auto", batch, "none", 0, 1, 0);
-    launch_is("env", torchrun, "env", 1, 2, 1);
-    launch_is("auto", (char *[]){"HOME=/root", NULL}, "none", 0, 1, 0);
-    weft_launch l;
-    CHECK(weft_launch_read("env", torchrun, &l, NULL) == WEFT_OK && l.port == 29500 &&
-          strcmp(l.address, "10.0.0.1") == 0);
-}
-
-TEST(launchers_that_say_nonsense_are_refused) {
-    weft_launch l;
-    weft_error e = {0};
-    CHECK(weft_launch_read("mpi", (char *[]){"RANK=0", NULL}, &l, &e) == WEFT_NAME);
-    CHECK(weft_launch_read("pigeon", NULL, &l, &e) == WEFT_ARGUMENT);
-    CHECK(weft_launch_read("env", (char *[]){"RANK=2", "WORLD_SIZE=2", NULL}, &l, &e) == WEFT_ARGUMENT);
-    CHECK_HOLDS(e.text, "RANK is '2', not a number from 0 to 1");
-    CHECK(weft_launch_read("env", (char *[]){"RANK=0", "WORLD_SIZE=2x", NULL}, &l, &e) == WEFT_ARGUMENT);
-}
-
 SUITE("communicators",
       {T(every_collective_gives_the_bits_of_a_plain_sum_on_every_rank),
        T(through_a_window_the_bits_are_the_same), T(sums_in_any_order_are_sums),
@@ -554,9 +328,5 @@ SUITE("communicators",
        T(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing),
        T(ranks_that_name_different_groups_are_told),
        T(events_tell_when_each_collective_began_met_and_finished),
-       T(ranks_that_differ_hear_the_first_difference_on_both_sides),
-       T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
-       T(a_rank_that_aborts_gives_all_the_reason),
        T(collectives_that_make_no_sense_are_refused_before_they_start),
-       T(a_world_that_cannot_have_its_memory_fails_cleanly), T(ranks_are_read_from_every_launcher),
-       T(launchers_that_say_nonsense_are_refused)})
+       T(a_world_that_cannot_have_its_memory_fails_cleanly)})

@@ -1,0 +1,139 @@
+/* test_comm_failures.c - ranks that differ, stall or give up: all end in an error that names them, not in a hang. */
+#include "support/comm_world.h"
+#include "support/test.h"
+
+#include <string.h>
+#include <time.h>
+
+static void pause_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+/* ---- ranks that differ, stall, give up ---- */
+
+/* Rank 1 is what `change` makes of the others' collective. */
+static void (*change)(weft_collective *c); /* set before the threads start */
+static void differ(rank_run *r) {
+    float x[4] = {0};
+    _Alignas(64) char scratch[256];
+    weft_error error = {0};
+    weft_collective c = {.kind = WEFT_ALL_REDUCE,
+                         .buffer = x,
+                         .count = 4,
+                         .scratch = scratch,
+                         .scratch_bytes = sizeof scratch,
+                         .order = 17,
+                         .run = 7,
+                         .program = "d_step",
+                         .name = "bucket generator.2"};
+    if (r->comm->rank == 1) change(&c);
+    weft_comm_run(r->comm, &c, &error);
+    keep(r, error.text);
+    weft_error again = {0};
+    c.order++;
+    if (weft_comm_run(r->comm, &c, &again) != WEFT_PEER || strcmp(error.text, again.text))
+        keep(r, "errors stay");
+}
+
+static void another_kind(weft_collective *c) {
+    c->kind = WEFT_BROADCAST;
+}
+static void fewer_elements(weft_collective *c) {
+    c->count = 1;
+}
+static void another_program(weft_collective *c) {
+    c->program = "g_step";
+    c->order = 3;
+}
+static void one_run_more(weft_collective *c) {
+    c->run++;
+}
+static void another_order(weft_collective *c) {
+    c->order = 18;
+}
+static void sum_to_one(weft_collective *c) {
+    c->kind = WEFT_REDUCE;
+}
+static void any_order_will_do(weft_collective *c) {
+    c->unordered = true;
+}
+
+TEST(ranks_that_differ_hear_the_first_difference_on_both_sides) {
+    static const struct {
+        void (*change)(weft_collective *c);
+        const char *on_0, *on_1;
+    } cases[] = {
+        {another_kind, "the kind: all_reduce on rank 0, broadcast on rank 1",
+         "broadcast on rank 1, all_reduce on rank 0"},
+        {fewer_elements, "number of elements: 4 on rank 0, 1 on rank 1", "1 on rank 1, 4 on rank 0"},
+        {another_program, "the program: d_step on rank 0, g_step on rank 1",
+         "g_step on rank 1, d_step on rank 0"},
+        {one_run_more, "the run: 7 on rank 0, 8 on rank 1", "8 on rank 1, 7 on rank 0"},
+        {another_order, "order number: 17 on rank 0, 18 on rank 1", "18 on rank 1, 17 on rank 0"},
+        {sum_to_one,
+         "rank 0 is at all_reduce #17 (bucket generator.2), rank 1 at reduce #17 (bucket generator.2)",
+         "reduce on rank 1, all_reduce on rank 0"},
+        {any_order_will_do, "the order of the sum (1: any): 0 on rank 0, 1 on rank 1",
+         "1 on rank 1, 0 on rank 0"},
+    };
+    rank_run ranks[MOST];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        change = cases[i].change;
+        window_run(2, i % 2 * 4096, 20, 0, differ, ranks);
+        CHECK_HOLDS(ranks[0].text, cases[i].on_0);
+        CHECK_HOLDS(ranks[1].text, cases[i].on_1);
+    }
+}
+
+static weft_status barrier(rank_run *r, uint64_t order, const char *name, weft_error *error) {
+    return weft_comm_run(r->comm, &(weft_collective){.order = order, .name = name, .run = 5}, error);
+}
+
+static void one_stays_away(rank_run *r) {
+    weft_error error = {0};
+    if (barrier(r, 16, "generator.1", &error)) keep(r, "the first must pass");
+    if (r->comm->rank == 1) {
+        weft_comm_place(r->comm, "data loader wait");
+        pause_ms(1800);
+        return; /* frees without entering */
+    }
+    pause_ms(700); /* so that a heartbeat has told the place */
+    if (barrier(r, 17, "generator.2", &error) != WEFT_PEER) keep(r, "no error");
+    keep(r, error.text);
+}
+
+TEST(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes) {
+    rank_run ranks[MOST];
+    time_t begin = time(NULL);
+    window_run(3, 4096, 0.8, 0, one_stays_away, ranks);
+    CHECK_SAYS(time(NULL) - begin < 10, "took %d s", (int)(time(NULL) - begin));
+    for (int i = 0; i < 3; i += 2) {
+        CHECK_HOLDS(ranks[i].text, "#17 (generator.2)");
+        CHECK_HOLDS(
+            ranks[i].text,
+            "rank 1 HAS NOT ENTERED, last entered barrier #16 (generator.1), at \"data loader wait\"");
+        CHECK_HOLDS(ranks[i].text, "; finished here before: barrier #16 (generator.1) of run 5 ");
+    }
+    CHECK_TEXT(ranks[1].text, "");
+}
+
+static void one_aborts(rank_run *r) {
+    weft_error error = {0};
+    if (r->comm->rank == 0)
+        weft_comm_abort(r->comm, "the disk is full");
+    else if (barrier(r, 1, "x", &error) != WEFT_PEER)
+        keep(r, "no error");
+    keep(r, error.text);
+}
+
+TEST(a_rank_that_aborts_gives_all_the_reason) {
+    rank_run ranks[MOST];
+    threads_run(3, 20, 0, one_aborts, ranks);
+    CHECK_HOLDS(ranks[1].text, "rank 0 has given up: rank 0 was aborted: the disk is full");
+    CHECK_HOLDS(ranks[2].text, "the disk is full");
+}
+
+SUITE("communicators that fail",
+      {T(ranks_that_differ_hear_the_first_difference_on_both_sides),
+       T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
+       T(a_rank_that_aborts_gives_all_the_reason)})
