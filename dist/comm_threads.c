@@ -161,18 +161,26 @@ static void threads_stop(transport *t) {
     (void)t;
 }
 
-/* After a failure, notices may be left; one that is being copied is waited for, a matter of microseconds. */
-static void threads_close(transport *t, bool is_failed) {
+/* Notices that nobody has taken are taken back; one that is being copied is waited for, a matter of microseconds. */
+static void threads_withdraw(transport *t) {
     thread_rank *r = rank_of(t);
     thread_world *w = r->world;
-    (void)is_failed;
     pthread_mutex_lock(&w->lock);
-    for (int to = 0; to < w->n; to++) {
-        while (notice_of(w, t->rank, to)->state == NOTICE_IS_COPIED) pthread_cond_wait(&r->called, &w->lock);
-        notice_of(w, t->rank, to)->state = NOTICE_NONE;
+    for (int i = 0; i < w->n; i++) {
+        while (notice_of(w, t->rank, i)->state == NOTICE_IS_COPIED) pthread_cond_wait(&r->called, &w->lock);
+        notice_of(w, t->rank, i)->state = NOTICE_NONE;
+        r->wants[i].is_open = false;
     }
-    r->has_left = true;
     pthread_mutex_unlock(&w->lock);
+}
+
+static void threads_close(transport *t, bool is_failed) {
+    thread_rank *r = rank_of(t);
+    (void)is_failed;
+    threads_withdraw(t);
+    pthread_mutex_lock(&r->world->lock);
+    r->has_left = true;
+    pthread_mutex_unlock(&r->world->lock);
 }
 
 static void world_free(thread_world *w) {
@@ -209,6 +217,7 @@ static const transport_calls threads_calls = {
     .control_receive = threads_control_receive,
     .nap = threads_nap,
     .stop = threads_stop,
+    .withdraw = threads_withdraw,
     .close = threads_close,
     .free = threads_free,
 };

@@ -142,6 +142,7 @@ static void work_off(engine *e) {
         lane_op *op = next_op(e);
         if (!op) continue;
         weft_status status = run_op(e, op, &error);
+        if (status && e->t->calls->withdraw) e->t->calls->withdraw(e->t);
         pthread_mutex_lock(&e->lock);
         if (status)
             engine_fail_locked(e, &error);

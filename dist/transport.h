@@ -68,6 +68,9 @@ typedef struct transport_calls {
     void (*nap)(transport *t, double seconds);
     /* Ends the whole job, where there is one. */
     void (*stop)(transport *t);
+    /* After a failure, before the caller hears of it and his buffers may go: nothing reads or writes them from here on.
+     * NULL: cannot be done (MPI: what a failed collective uses must stay in memory). */
+    void (*withdraw)(transport *t);
     /* Leaves the world; when is_failed, buffers of unfinished transfers are let go as far as possible. */
     void (*close)(transport *t, bool is_failed);
     /* Frees the struct. Called last, by the thread that frees the communicator. */
