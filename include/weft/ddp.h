@@ -20,18 +20,24 @@ typedef enum weft_shard {
 
 /* Zero-initialized means the defaults. */
 typedef struct weft_ddp_options {
-    double bucket_cap_mb; /* MiB of gradients a bucket, at most 2^20; 0: what weft_compile says */
-    int zero;             /* ZeRO stage 1 or 2; 0: what weft_compile says; -1: none, whatever it says */
+    /* MiB of gradients a bucket, at most 2^20; 0: what weft_compile says. */
+    double bucket_cap_mb;
+    /* ZeRO stage 1 or 2; 0: what weft_compile says; -1: none, whatever it says. */
+    int zero;
     weft_shard shard;
-    bool broadcast_buffers; /* state (running statistics) is made rank 0's before each run that trains it */
-    bool
-        find_unused_parameters; /* a graph that minimizes over parameters its loss does not reach leaves them out,
-                                    untouched, and the plan lists them; false: that is an error that names one */
-    bool sync_batch_norm;       /* batch_norm takes its statistics over all ranks of the process group */
-    weft_dtype wire;            /* WEFT_BF16: gradients travel in bf16 and are added in f32; 0: as they are */
-    const char
-        *process_group; /* ranks that share gradients: "0-3;4-7", "0,2;1,3". Groups are parted by ';', ranks
-                                    and ranges of a group by ','. A rank that none names is alone. NULL: the world */
+    /* State (running statistics) is made rank 0's before each run that trains it. */
+    bool broadcast_buffers;
+    /* A graph that minimizes over parameters its loss does not reach leaves them out, untouched, and the plan lists them;
+     * false: that is an error that names one. */
+    bool find_unused_parameters;
+    /* batch_norm takes its statistics over all ranks of the process group. */
+    bool sync_batch_norm;
+    /* WEFT_BF16: gradients travel in bf16 and are added in f32; 0: as they are. */
+    weft_dtype wire;
+    /* Ranks that share gradients: "0-3;4-7", "0,2;1,3". Groups are parted by ';', ranks and ranges of a group by ','. A
+     * rank that none names is alone. NULL: the world. What one minimize call clips by one norm must have one partition
+     * (WEFT_ARGUMENT from weft_compile): ranks that share gradients would scale them differently. */
+    const char *process_group;
 } weft_ddp_options;
 
 /* The parameters under scope `path` that no longer path has claimed are one subgraph with these options (NULL: the
