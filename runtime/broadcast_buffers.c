@@ -63,18 +63,18 @@ static weft_node *before_readers(weft_graph *g, const flock *f) {
 }
 
 /* The start of their broadcast; NULL after an error. */
-static weft_node *send(program *p, flock *f) {
+static weft_value *send(program *p, flock *f) {
     for (int i = 0; i < f->count; i++) {
         weft_value *v = &f->state[i]->out[0];
         f->flat[i] = weft_reshape(v, 1, (int64_t[]){type_elements(&v->type)});
         if (!f->flat[i]) return NULL;
     }
     return collective_start(p, &weft_op_broadcast, weft_concat(f->count, f->flat, 0), f->group,
-                            f->group->name);
+                            f->group->name, false);
 }
 
 /* Waits; the variables become what came, and that is what readers read. */
-static bool receive(program *p, flock *f, weft_node *start) {
+static bool receive(program *p, flock *f, weft_value *start) {
     weft_value *all = collective_wait(start);
     int64_t at = 0;
     for (int i = 0; i < f->count; i++) {
@@ -103,7 +103,7 @@ static bool share(program *p, flock *f, weft_node **front) {
     scope_entry here = {.path = f->group->path}, *above = g->scope;
     g->scope = &here;
     g->cursor = *front;
-    weft_node *start = send(p, f);
+    weft_value *start = send(p, f);
     *front = g->cursor;
     if (!is_read_at_once) g->cursor = place;
     bool good = start && receive(p, f, start);

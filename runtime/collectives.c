@@ -10,35 +10,44 @@
 extern const weft_op weft_op_reorder;
 
 /* A result in its operand's own memory. */
-static weft_node *in_place(weft_node *n) {
-    if (n) n->out[0].base = n->in[0];
-    return n;
+static weft_value *same_memory(weft_node *n) {
+    if (!n) return NULL;
+    if (!n->in[0]->variable) n->out[0].base = n->in[0];
+    return &n->out[0];
 }
 
-weft_node *collective_start(program *p, const weft_op *op, weft_value *buffer, const subgraph *group,
-                            const char *path) {
+static weft_collective_kind kind_of(const weft_op *op) {
+    return op == &weft_op_broadcast        ? WEFT_BROADCAST
+           : op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
+                                           : WEFT_ALL_REDUCE;
+}
+
+weft_value *collective_start(program *p, const weft_op *op, weft_value *buffer, const subgraph *group,
+                             const char *path, bool is_gradient) {
     if (!buffer) return NULL;
-    weft_collective_kind kind = op == &weft_op_broadcast ? WEFT_BROADCAST : WEFT_ALL_REDUCE;
-    size_t bytes = weft_collective_scratch(kind, buffer->type.dtype, (weft_dtype)0,
+    bool bf16 = is_gradient && group->ddp.bf16_wire;
+    size_t bytes = weft_collective_scratch(kind_of(op), buffer->type.dtype, bf16 ? WEFT_BF16 : (weft_dtype)0,
                                            (size_t)type_elements(&buffer->type), group->n_ranks);
-    collective_attrs a = {
-        .path = path, .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN), .group = group - p->plan->subgraphs};
+    collective_attrs a = {.path = path,
+                          .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN),
+                          .group = group - p->plan->subgraphs,
+                          .bf16 = bf16,
+                          .unordered = is_gradient && p->plan->options.fast_reduce};
     p->n_collectives++; /* numbered when the schedule is pinned */
-    return in_place(node_new(p->graph, op, 1, &buffer, &a));
+    return same_memory(node_new(p->graph, op, 1, &buffer, &a));
 }
 
-weft_value *collective_wait(weft_node *start) {
-    if (!start) return NULL;
-    weft_value *both[] = {&start->out[0], &start->out[1]};
-    weft_node *wait = in_place(node_new(start->graph, &weft_op_wait, 2, both, NULL));
-    return wait ? &wait->out[0] : NULL;
+weft_value *collective_wait(weft_value *started) {
+    if (!started) return NULL;
+    weft_value *both[] = {started, &started->node->out[1]};
+    return same_memory(node_new(started->node->graph, &weft_op_wait, 2, both, NULL));
 }
 
 static weft_value *sum(program *p, weft_node *n) {
     const sum_ranks_attrs *a = n->attrs;
     const subgraph *group = &p->plan->subgraphs[a->group];
     weft_value *copy = node_value(p->graph, &weft_op_reorder, 1, n->in, NULL);
-    return collective_wait(collective_start(p, &weft_op_all_reduce, copy, group, a->path));
+    return collective_wait(collective_start(p, &weft_op_all_reduce, copy, group, a->path, false));
 }
 
 bool lower_sum_ranks(program *p) {

@@ -5,6 +5,7 @@
  * ZeRO 2 a range is copied out as soon as it is summed, so that the bucket's memory serves the next (schedule.c puts
  * that wait early). all_gather is awaited by nobody in its program: it hides behind the next forward.
  */
+#include "runtime/collectives.h"
 #include "runtime/optimizer.h"
 
 #include "ops/collective.h"
@@ -21,44 +22,18 @@ static const subgraph *home(const program *p, const weft_variable *s) {
 }
 
 bool reduction_is_needed(const program *p, const weft_variable *s) {
-    (void)s; /* a rank that is alone takes part too, with itself: all ranks have the same list of collectives */
+    (void)
+        s; /* a rank that is alone takes part too, with itself: all ranks have the same list of collectives */
     return p->plan->options.world > 1;
-}
-
-/* A result in its operand's own memory. */
-static weft_value *same_memory(weft_node *n) {
-    if (!n) return NULL;
-    if (!n->in[0]->variable) n->out[0].base = n->in[0];
-    return &n->out[0];
-}
-
-static weft_value *start(program *p, const weft_op *op, const subgraph *g, const char *path, weft_value *flat,
-                         bool is_gradient) {
-    bool bf16 = is_gradient && g->ddp.bf16_wire;
-    weft_collective_kind kind = op == &weft_op_all_reduce ? WEFT_ALL_REDUCE : WEFT_REDUCE_SCATTER;
-    size_t bytes = weft_collective_scratch(kind, flat->type.dtype, bf16 ? WEFT_BF16 : (weft_dtype)0,
-                                           (size_t)type_elements(&flat->type), g->n_ranks);
-    collective_attrs a = {.path = path,
-                          .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN),
-                          .group = g - p->plan->subgraphs,
-                          .bf16 = bf16,
-                          .unordered = is_gradient && p->plan->options.fast_reduce};
-    p->n_collectives++; /* numbered when the schedule is pinned */
-    return same_memory(node_new(p->graph, op, 1, &flat, &a));
 }
 
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat) {
     const weft_op *op = s->shards ? &weft_op_reduce_scatter : &weft_op_all_reduce;
-    return flat ? start(p, op, home(p, s), s->path, flat, true) : NULL;
-}
-
-static weft_value *await(program *p, weft_value *started) {
-    weft_value *in[] = {started, started ? &started->node->out[1] : NULL};
-    return started ? same_memory(node_new(p->graph, &weft_op_wait, 2, in, NULL)) : NULL;
+    return collective_start(p, op, flat, home(p, s), s->path, true);
 }
 
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat) {
-    return reduction_is_needed(p, s) ? await(p, flat) : flat;
+    return reduction_is_needed(p, s) ? collective_wait(flat) : flat;
 }
 
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own) {
@@ -103,7 +78,8 @@ static weft_value *subgraph_squares(program *p, int subgraph_index, weft_value *
     }
     weft_value *all = n > 1 ? weft_concat(n, parts, 0) : n ? parts[0] : NULL;
     if (!all || !is_sharded) return all;
-    return await(p, start(p, &weft_op_all_reduce, g, *g->path ? g->path : g->name, all, false));
+    return collective_wait(
+        collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));
 }
 
 /* Each parameter's chunk sums at its index, so that the norm does not depend on how segments are cut. */
