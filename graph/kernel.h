@@ -1,5 +1,6 @@
-/* kernel.h - what a backend offers for an op besides the reference. Kernels are rows of the backend's table
- * (ops/cpu/table.c), best first; the compiler takes the first that does not decline. */
+/* kernel.h - what a backend offers for an op. Kernels are rows of the backend's table (ops/cpu/table.c,
+ * ops/cuda/table.c), best first; the compiler takes the first that does not decline. The CPU has the reference behind
+ * them all, CUDA has not: an op that none of its kernels takes is an error there. */
 #ifndef WEFT_GRAPH_KERNEL_H
 #define WEFT_GRAPH_KERNEL_H
 
@@ -10,6 +11,9 @@ typedef struct kernel_env {
     weft_isa isa;
     int threads;
     const weft_env *env;
+    weft_device device;
+    bool deterministic, tf32;        /* CUDA: weft_compile_options */
+    const struct cuda_context *cuda; /* of a session on a GPU (ops/cuda/cuda.h); NULL while compiling */
 } kernel_env;
 
 typedef struct weft_kernel {
@@ -26,11 +30,17 @@ typedef struct weft_kernel {
     size_t (*packed_bytes)(const weft_node *n, int i, const kernel_env *env);
     /* Builds what runs need (primitives) when a session opens; NULL: *state stays NULL. */
     weft_status (*open)(const weft_node *n, const kernel_env *env, void **state, weft_error *error);
-    weft_status (*run)(void *state, const kernel_call *c);
+    weft_status (*run)(void *state,
+                       const kernel_call *c); /* NULL: this build lacks the backend; it can plan, not run */
     void (*close)(void *state);
+    /* CUDA: the rule that a value breaks which a run calls bad ("labels are below the number of classes"); NULL: none. */
+    const char *data_rule;
 } weft_kernel;
 
-/* The kernels of an op for this env, best first, the reference last; returns how many were put into `list`. */
+/* The tables, NULL at the end. */
+extern const weft_kernel *const cpu_kernels[], *const cuda_kernels[];
+
+/* The kernels of an op for this env, best first; returns how many were put into `list`. */
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room);
 
 /* The best kernel that takes the node; *declined (may be NULL) gets the reasons of better ones, in `a`. */

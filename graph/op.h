@@ -63,6 +63,8 @@ bool infer_same(op_call *c);      /* one float operand, the result like it */
 bool infer_broadcast(op_call *c); /* operands of one float type, the result their broadcast */
 bool op_want_float(const op_call *c, int i);
 bool op_want_same_dtype(const op_call *c); /* over all operands */
+/* Operand i, if it is there, has operand `of`'s element type, or f32 beside a low one. */
+bool op_want_beside(const op_call *c, int i, int of);
 
 /* ---- running ---- */
 
@@ -89,8 +91,9 @@ typedef struct kernel_call {
     const tensor *out;
     void *workspace; /* as many bytes as the kernel asked for, aligned to 64 */
     int threads;
-    const run_state *run;
+    const run_state *run; /* on a GPU: in its memory, and so are in[], out[] and the workspace */
     weft_error *error;
+    const struct cuda_context *cuda; /* a run on a GPU puts its work on this one's stream; NULL: the CPU */
 } kernel_call;
 
 /* A value met at run time breaks a rule (a label out of range): fills call->error, returns WEFT_DATA. */
@@ -124,6 +127,15 @@ enum {
     OP_COMMUNICATES = 1 << 11, /* on the communication lane: the session's communicator runs it, no kernel does */
 };
 
+/* How the precision pass (graph/precision.c) treats an op where the graph has a low type, bf16 or f16. A value that the
+ * user made low himself stays what it is: only f32 values change their type. */
+typedef enum op_precision {
+    PRECISION_F32,     /* runs in f32: operands that became low are cast up */
+    PRECISION_LOW,     /* runs low: operands of low_in are cast down */
+    PRECISION_FOLLOWS, /* runs low when every float operand of low_in is low already (constants are as the others are),
+                        * else in f32 */
+} op_precision;
+
 struct weft_op {
     const char *name;
     const char *summary; /* one line for docs/ops.md: "max(x, 0)" */
@@ -139,6 +151,12 @@ struct weft_op {
     unsigned
         writes; /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
     unsigned in_place; /* bit i: result 0 may share memory with operand i (same type; pointwise: implied) */
+
+    /* Where it runs low, operands of low_in and results of low_out are of the low type, its other float operands and
+     * results f32 (the weight and the statistics of a norm). Sums are in f32 at least. An op with an attribute `wide`
+     * (BOOL) then gives result 0 in f32 too. infer takes all of these mixtures. */
+    op_precision precision;
+    unsigned low_in, low_out; /* bit i: operand i, result i */
 
     bool (*infer)(op_call *c);
     /* Builds din[i], the gradient of operand i, for every wanted[i], from dout[k], which is NULL where no

@@ -26,8 +26,15 @@ typedef enum weft_isa {
  * the first compile). Without it, plans below the machine's best leave oneDNN out. */
 weft_status weft_limit_isa(weft_isa isa, weft_error *error);
 
+/* Where a plan runs. Compiling for a GPU needs none, nor its driver; opening a session does. */
+typedef enum weft_device {
+    WEFT_CPU = 0,
+    WEFT_CUDA = 1,
+} weft_device;
+
 /* Zero-initialized means the defaults. */
 typedef struct weft_compile_options {
+    weft_device device;
     int64_t batch; /* what WEFT_BATCH is; 0: the model's default */
     int threads;   /* 0: every core the process may use */
     weft_isa isa;
@@ -48,6 +55,10 @@ typedef struct weft_compile_options {
     bool fast_reduce;
     /* Ranks' values at the start are checked to be equal, not made so (weft_session_open_on). */
     bool check_equal;
+
+    /* ---- a GPU ---- */
+    bool deterministic; /* the same bits on any two runs: no algorithm whose order of adding is left to chance */
+    bool tf32;          /* matrix products and convolutions of f32 may round operands to 10 bits of mantissa */
 
     const char *graph;      /* compile this graph alone; NULL: all */
     const char *stop_after; /* leave the pipeline after this pass (for dumps); such a plan cannot run */

@@ -28,7 +28,8 @@ extern "C" {
     X(DATA, 9, "a value met at run time breaks a rule")                                                      \
     X(ORDER, 10, "calls came in an order that makes no sense")                                               \
     X(INTERNAL, 11, "a rule of Weft's own is broken: please report it")                                      \
-    X(PEER, 12, "ranks disagree, or one is missing")
+    X(PEER, 12, "ranks disagree, or one is missing")                                                         \
+    X(DEVICE, 13, "a GPU or its driver failed, or there is none")
 
 typedef enum weft_status {
 #define X(name, number, text) WEFT_##name = number,

@@ -1,0 +1,11 @@
+/* table.c - ops/cuda/list.h as a table. */
+#include "ops/cuda/cuda.h"
+
+const weft_kernel *const cuda_kernels[] = {
+#define RUN(name)  &cuda_##name,
+#define OPEN(name) RUN(name)
+#include "ops/cuda/list.h"
+#undef RUN
+#undef OPEN
+    NULL,
+};
