@@ -12,6 +12,7 @@
 #include "graph/ddp.h"
 #include "graph/graph.h"
 #include "graph/kernel.h"
+#include "runtime/device.h"
 #include "weft/plan.h"
 #include "weft/session.h"
 
@@ -181,7 +182,7 @@ typedef struct store_part {
     const char *path;
     tensor_type type;
     int64_t begin, end;
-    char *memory;      /* of element `begin`; NULL: none is here */
+    char *memory;      /* of element `begin`, on the store's device; NULL: none is here */
     store_entry *home; /* likewise */
     const char *parameter; /* itself, or whose optimizer state it is; NULL: a number that belongs to nobody */
     const store_cut *cut;  /* of its segment, in which the parameter begins at element `offset` */
@@ -189,6 +190,12 @@ typedef struct store_part {
 } store_part;
 /* In a fixed order, the same on all ranks; NULL past the end. */
 const store_part *store_part_at(const weft_store *store, int index);
+/* Bytes of a part's memory (from its element `begin` on), to and from the host's; writing counts as a change. */
+weft_status store_read(const weft_store *store, const store_part *part, size_t at, void *into, size_t bytes,
+                       weft_error *error);
+weft_status store_write(weft_store *store, const store_part *part, size_t at, const void *from, size_t bytes,
+                        weft_error *error);
+const device *store_device(const weft_store *store);
 
 /* Bytes of the whole store of a model's variables; offsets[model->n_variables] (or NULL) are filled in, those of
  * derived values count from the start of a session's derived region. */

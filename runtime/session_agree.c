@@ -94,19 +94,20 @@ typedef struct sharing {
     weft_error *error;
 } sharing;
 
-/* From the store into a piece, or back; from *from on as far as the piece goes. Returns how many bytes. */
-static size_t move(weft_session *s, const weft_comm *group, place *from, char *piece, bool is_back) {
+/* From the store into h->piece, or back; from *from on as far as the piece goes: *used bytes. */
+static weft_status move(weft_session *s, const weft_comm *group, place *from, bool is_back, sharing *h,
+                        size_t *used) {
     const store_part *p;
-    size_t used = 0;
-    while (used < PIECE && (p = next_part(s, group, &from->part))) {
-        size_t left = type_bytes(&p->type) - from->at, n = left < PIECE - used ? left : PIECE - used;
-        memcpy(is_back ? p->memory + from->at : piece + used, is_back ? piece + used : p->memory + from->at,
-               n);
-        if (is_back) p->home->version++;
-        used += n;
+    weft_status status = WEFT_OK;
+    for (*used = 0; !status && *used < PIECE && (p = next_part(s, group, &from->part));) {
+        size_t left = type_bytes(&p->type) - from->at, n = left < PIECE - *used ? left : PIECE - *used;
+        char *piece = h->piece + *used;
+        status = is_back ? store_write(s->store, p, from->at, piece, n, h->error)
+                         : store_read(s->store, p, from->at, piece, n, h->error);
+        *used += n;
         *from = n < left ? (place){from->part, from->at + n} : (place){from->part + 1, 0};
     }
-    return used;
+    return status;
 }
 
 static bool share(weft_session *s, weft_comm *group, void *context) {
@@ -115,10 +116,10 @@ static bool share(weft_session *s, weft_comm *group, void *context) {
     for (;; begin = end) {
         weft_collective values = {
             .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "store", .buffer = h->piece};
-        values.count = move(s, group, &end, h->piece, false);
+        if (move(s, group, &end, false, h, &values.count)) return false;
         if (!values.count) return true;
         if (weft_comm_run(group, &values, h->error)) return false;
-        if (group->rank) move(s, group, &begin, h->piece, true);
+        if (group->rank && move(s, group, &begin, true, h, &values.count)) return false;
     }
 }
 
@@ -144,13 +145,13 @@ static bool share_seed(weft_session *s, weft_error *error) {
 
 typedef struct checking {
     uint64_t *own, *theirs; /* hashes, part by part */
-    int first;              /* that differs; INT32_MAX: none */
+    char *piece;
+    int first; /* that differs; INT32_MAX: none */
     weft_error *error;
 } checking;
 
 /* Eight bytes a turn, each turn invertible: one changed word always shows. */
-static uint64_t hash_bytes(const char *data, size_t bytes) {
-    uint64_t hash = bytes + 1;
+static uint64_t hash_bytes(const char *data, size_t bytes, uint64_t hash) {
     for (size_t i = 0; i < bytes; i += 8) {
         uint64_t word = 0;
         memcpy(&word, data + i, bytes - i < 8 ? bytes - i : 8);
@@ -160,12 +161,24 @@ static uint64_t hash_bytes(const char *data, size_t bytes) {
     return hash;
 }
 
+static weft_status hash_part(weft_session *s, const store_part *p, checking *c, uint64_t *hash) {
+    size_t bytes = type_bytes(&p->type);
+    weft_status status = WEFT_OK;
+    *hash = bytes + 1;
+    for (size_t at = 0; !status && at < bytes; at += PIECE) {
+        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        status = store_read(s->store, p, at, c->piece, n, c->error);
+        *hash = hash_bytes(c->piece, n, *hash);
+    }
+    return status;
+}
+
 static bool compare(weft_session *s, weft_comm *group, void *context) {
     checking *c = context;
     const store_part *p;
     size_t n = 0;
     for (int i = 0; (p = next_part(s, group, &i)); i++)
-        c->own[n++] = hash_bytes(p->memory, type_bytes(&p->type));
+        if (hash_part(s, p, c, &c->own[n++])) return false;
     memcpy(c->theirs, c->own, n * sizeof *c->own);
     weft_collective hashes = {.kind = WEFT_BROADCAST,
                               .dtype = WEFT_I64,
@@ -189,10 +202,14 @@ static weft_status tell_difference(const weft_session *s, int first, weft_error 
 static bool check_equal(weft_session *s, weft_error *error) {
     size_t n = 1;
     while (store_part_at(s->store, (int)n - 1)) n++;
-    checking c = {.own = mem_new_array(&s->env, 2 * n, sizeof *c.own), .first = INT32_MAX, .error = error};
-    if (!c.own) return !error_memory(error, "session");
-    c.theirs = c.own + n;
-    bool good = for_groups(s, compare, &c);
+    checking c = {.own = mem_new_array(&s->env, 2 * n, sizeof *c.own),
+                  .piece = mem_raw(&s->env, PIECE),
+                  .first = INT32_MAX,
+                  .error = error};
+    bool good = (c.own && c.piece) || !error_memory(error, "session");
+    if (good) c.theirs = c.own + n;
+    good = good && for_groups(s, compare, &c);
+    mem_free(&s->env, c.piece, PIECE);
     mem_free(&s->env, c.own, 2 * n * sizeof *c.own);
     return good && !lane_settle(s, "check of the store", tell_difference(s, c.first, error), error);
 }

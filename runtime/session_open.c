@@ -78,11 +78,12 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
                              .in = st->in,
                              .out = st->out,
                              .workspace = n->workspace_bytes ? s->memory + n->workspace_offset : NULL,
-                             .threads = s->plan->kernels.threads,
-                             .run = &r->run};
+                             .threads = s->kernels.threads,
+                             .run = s->cuda ? s->cuda_run : &r->run,
+                             .cuda = s->kernels.cuda};
     const weft_variable *made = n->n_out ? n->out[0].variable : NULL;
     if (made && made->kind == VARIABLE_DERIVED) {
-        st->version = store_version(s->store, n->in[0]->variable);
+        st->version = store_version(s->store, value_root(n->in[0])->variable);
         st->packed = &s->packed[made->index];
     }
     const weft_variable *written = n->op->flags & OP_WRITES ? n->variable
@@ -91,8 +92,7 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
     if (written) r->written[r->n_written++] = store_version(s->store, written);
     if (written && written->kind == VARIABLE_GRADIENT) r->sums[r->n_sums++] = r->written[r->n_written - 1];
     r->n_steps++; /* from here on closing closes it */
-    return !n->kernel || !n->kernel->open ||
-           n->kernel->open(n, &s->plan->kernels, &st->state, error) == WEFT_OK;
+    return !n->kernel || !n->kernel->open || n->kernel->open(n, &s->kernels, &st->state, error) == WEFT_OK;
 }
 
 static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
@@ -111,9 +111,12 @@ static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
     return true;
 }
 
-static double *counter_of(weft_session *s, const program *p) {
+static void find_counter(weft_session *s, runnable *r) {
     tensor_type type = type_scalar(WEFT_F64);
-    return store_memory(s->store, counter_path_of(p->name).text, &type);
+    counter_path path = counter_path_of(r->p->name);
+    const weft_variable *v = variable_find(s->plan->model, path.text);
+    r->counter = v ? store_memory(s->store, path.text, &type) : NULL;
+    if (r->counter) r->counter_version = store_version(s->store, v);
 }
 
 static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *error) {
@@ -125,7 +128,7 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     for (graph_output *o = p->graph->outputs; o; o = o->next) outputs++;
     r->p = p;
     r->run.seed = store_seed(s->store);
-    r->counter = counter_of(s, p);
+    find_counter(s, r);
     r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
     r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
     r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
@@ -164,6 +167,11 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
             error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
         return NULL;
     }
+    if (store_device(store)->kind != plan->options.device) {
+        error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
+                  device_name(plan->options.device), store_device(store)->name);
+        return NULL;
+    }
     weft_session *s = mem_new(&plan->env, sizeof *s);
     if (!s) {
         error_memory(error, "session");
@@ -176,15 +184,18 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     arena_init(&s->arena, &s->env);
     uint64_t kinds[VARIABLE_KINDS];
     size_t variables = (size_t)plan->model->n_variables + 1;
-    s->memory = mem_raw(&s->env, session_bytes(plan));
+    s->device = store_device(store);
+    s->kernels = plan->kernels;
+    s->memory = s->device->take(&s->env, session_bytes(plan), error);
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
     s->carried = arena_new_array(&s->arena, variables, sizeof *s->carried);
     s->groups = arena_new_array(&s->arena, (size_t)plan->n_subgraphs + 1, sizeof *s->groups);
     if (s->offsets) store_layout(plan, s->offsets, kinds);
     s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
-    bool good = (s->memory && s->programs && s->offsets && s->packed && s->carried && s->groups) ||
-                !error_memory(error, "session");
+    bool good = s->memory && s->programs && s->offsets && s->packed && s->carried && s->groups;
+    if (!good && (!error || !error->status)) error_memory(error, "session");
+    good = good && !s->device->executor->open(s, error);
     for (int i = 0; good && i < plan->n_programs; i++)
         good = !plan->programs[i].trains || !store_check_cuts(store, plan, error);
     int threads = omp_get_max_threads();
@@ -208,7 +219,8 @@ void weft_session_close(weft_session *s) {
             step *st = &s->programs[i].steps[k];
             if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
         }
-    mem_free(&env, s->memory, session_bytes(s->plan));
+    s->device->executor->close(s);
+    s->device->give(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);
 }

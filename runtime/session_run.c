@@ -102,12 +102,24 @@ static bool ends_step(const runnable *r) {
     return r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
 }
 
+/* The graph's counter of random steps may have been loaded, or another session may have counted. */
+static weft_status read_counter(weft_session *s, runnable *head, weft_error *error) {
+    if (!head->counter || *head->counter_version == head->random_version) return WEFT_OK;
+    weft_status status = s->device->read(&head->random_step, head->counter, sizeof head->random_step, error);
+    if (!status) head->random_version = *head->counter_version;
+    return status;
+}
+
 /* After a run that went well: where the graph's next one stands. */
-static void count(turn *t, bool no_sync) {
+static weft_status count(weft_session *s, turn *t, bool no_sync, weft_error *error) {
     bool is_done = ends_step(t->now);
-    t->head->micro = is_done ? 0 : t->head->micro + 1;
-    t->head->ends_next = !is_done && (t->head->ends_next || no_sync);
-    if (t->now->counter && is_done) *t->now->counter += 1;
+    runnable *head = t->head;
+    head->micro = is_done ? 0 : head->micro + 1;
+    head->ends_next = !is_done && (head->ends_next || no_sync);
+    if (!head->counter || !is_done) return WEFT_OK;
+    head->random_step += 1;
+    head->random_version = ++*head->counter_version;
+    return s->device->executor->put(s, head->counter, head->random_step, error);
 }
 
 /* After a run that failed behind its first `reached` nodes. Adding again what a middle run has added changes nothing
@@ -177,12 +189,12 @@ static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, i
     return WEFT_OK;
 }
 
-static void fetch(const runnable *r, const weft_fetch *fetches, int n) {
-    for (int f = 0; f < n; f++) {
-        const fetched *o = find_output(r, fetches[f].name);
-        const char *from = o->memory ? o->memory : (const char *)r->inputs[o->input].data + o->offset;
-        memcpy(fetches[f].data, from, o->bytes);
-    }
+static weft_status fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
+                         weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int f = 0; f < n && !status; f++)
+        status = s->device->executor->fetch(s, r, find_output(r, fetches[f].name), fetches[f].data, error);
+    return status;
 }
 
 /* What is fetched straight from the store may be on its way from another rank. */
@@ -223,16 +235,48 @@ static weft_status walk(weft_session *s, runnable *r, int *reached, weft_error *
     return status;
 }
 
+/* ---- the CPU as an executor: what it is told, it does at once ---- */
+
+static weft_status open_nothing(weft_session *s, weft_error *error) {
+    (void)s, (void)error;
+    return WEFT_OK;
+}
+
+static weft_status fetch_here(weft_session *s, const runnable *r, const fetched *from, void *into,
+                              weft_error *error) {
+    (void)s, (void)error;
+    const char *memory =
+        from->memory ? from->memory : (const char *)r->inputs[from->input].data + from->offset;
+    memcpy(into, memory, from->bytes);
+    return WEFT_OK;
+}
+
+static weft_status put_here(weft_session *s, double *to, double value, weft_error *error) {
+    (void)s, (void)error;
+    *to = value;
+    return WEFT_OK;
+}
+
+static void close_nothing(weft_session *s) {
+    (void)s;
+}
+
+const executor executor_cpu = {open_nothing, walk, fetch_here, put_here, open_nothing, close_nothing};
+
+/* ---- a run, on any device ---- */
+
 static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {
     runnable *r = t->now;
     int reached, threads = omp_get_max_threads();
     int64_t micro = t->head->micro, rank = s->comm ? s->comm->rank : 0;
-    r->run.step = r->counter ? (int64_t)*r->counter : 0;
+    weft_status status = read_counter(s, t->head, error);
+    if (status) return status;
+    r->run.step = r->counter ? (int64_t)t->head->random_step : 0;
     r->run.local = micro;
     r->run.micro = micro + rank * s->plan->options.accumulate;
     if (r->p->n_collectives) s->run++;
     omp_set_num_threads(s->plan->kernels.threads);
-    weft_status status = walk(s, r, &reached, error);
+    status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);
     /* the first program assigns the buffers that the others add to */
     for (int i = 0; r->p->phase == PHASE_FIRST && i < t->add->n_sums; i++) ++*t->add->sums[i];
@@ -253,10 +297,9 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
     if (!status) status = check_fetches(t.now, fetches, n_fetches, error);
     if (!status) status = run_turn(s, &t, error ? error : &own);
     if (status) return status;
-    count(&t, no_sync);
-    status = arrive_for_fetch(s, t.now, fetches, n_fetches, error);
-    if (!status) fetch(t.now, fetches, n_fetches);
-    return status;
+    status = count(s, &t, no_sync, error);
+    if (!status) status = arrive_for_fetch(s, t.now, fetches, n_fetches, error);
+    return status ? status : fetch(s, t.now, fetches, n_fetches, error);
 }
 
 weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,

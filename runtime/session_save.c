@@ -44,9 +44,12 @@ static weft_status gather(saving *v, const store_part *p, span wanted, void *int
     if (writer < 0) return WEFT_OK;
     size_t count = (size_t)(wanted.end - wanted.begin), width = dtype_bytes(p->type.dtype);
     span own = common((span){p->begin, p->end}, wanted);
+    weft_status status = WEFT_OK;
     if (own.begin < own.end)
-        memcpy((char *)into + (size_t)(own.begin - wanted.begin) * width,
-               p->memory + (size_t)(own.begin - p->begin) * width, (size_t)(own.end - own.begin) * width);
+        status = store_read(s->store, p, (size_t)(own.begin - p->begin) * width,
+                            (char *)into + (size_t)(own.begin - wanted.begin) * width,
+                            (size_t)(own.end - own.begin) * width, error);
+    if (status) return status;
     for (int r = 0; r < p->cut->n_ranks; r++) {
         span has = {p->cut->starts[r] - p->offset, p->cut->starts[r + 1] - p->offset};
         span part = common(has, wanted);
@@ -67,8 +70,8 @@ static weft_status give(void *context, int index, uint64_t at, void *into, size_
     const store_part *p = v->w.list[index].part;
     int64_t width = (int64_t)dtype_bytes(p->type.dtype), first = (int64_t)at / width;
     if (p->cut) return gather(v, p, (span){first, first + (int64_t)bytes / width}, into, error);
-    if (v->session->comm->rank == 0) memcpy(into, p->memory + at, bytes);
-    return WEFT_OK;
+    if (v->session->comm->rank) return WEFT_OK;
+    return store_read(v->session->store, p, at, into, bytes, error);
 }
 
 /* Groups of the session and shares of the store come from plans: of one model, with the same options. */

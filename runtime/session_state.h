@@ -15,7 +15,7 @@ typedef struct step {
     tensor *in, *out;
     int n_touched; /* sharded segments that it reads or writes */
     const weft_variable **touched;
-    const uint64_t *version; /* a pack of a parameter: runs only when this has moved on from *packed */
+    const uint64_t *version; /* a pack or cast of a parameter: runs only when this has moved on from *packed */
     uint64_t *packed;
     double nanoseconds; /* of the runs that were timed */
     int64_t runs;
@@ -56,7 +56,10 @@ typedef struct runnable {
     int n_written;
     uint64_t **sums; /* versions of the store's gradient buffers that it adds to: at most n_written of them */
     int n_sums;
-    double *counter; /* the graph's random step counter in the store, or NULL */
+    double *counter; /* the graph's random step counter in the store's memory, or NULL */
+    /* Kept in the graph's first program: what the counter holds, as of this version of it in the store. */
+    double random_step;
+    uint64_t *counter_version, random_version;
     /* Of a step with accumulation, kept in the graph's first program: */
     int64_t micro;       /* micro-batches so far */
     bool ends_next;      /* weft_run_no_sync was among them: the next weft_run ends the step */
@@ -64,16 +67,37 @@ typedef struct runnable {
     run_state run;
 } runnable;
 
+/* How a kind of device runs programs. */
+typedef struct executor {
+    /* Before kernels are built: makes s->kernels.cuda and what else runs need. */
+    weft_status (*open)(weft_session *s, weft_error *error);
+    /* Feeds are in r->inputs; *reached: how many steps were taken, the one behind them failed. May return before the
+     * device is done. */
+    weft_status (*walk)(weft_session *s, runnable *r, int *reached, weft_error *error);
+    /* An output as the last walk of r made it, once it is there. */
+    weft_status (*fetch)(weft_session *s, const runnable *r, const fetched *from, void *into,
+                         weft_error *error);
+    /* Writes a number to the store's memory behind all that is under way, and need not wait for it. */
+    weft_status (*put)(weft_session *s, double *to, double value, weft_error *error);
+    /* Returns when the device has done all, with the error that it met, if any. */
+    weft_status (*settle)(weft_session *s, weft_error *error);
+    void (*close)(weft_session *s);
+} executor;
+
 struct weft_session {
     weft_env env;
     arena arena;
     const weft_plan *plan;
+    const device *device;
+    kernel_env kernels;        /* the plan's, with what this session has on its device */
+    struct cuda_session *cuda; /* runtime/cuda; NULL on the CPU */
+    run_state *cuda_run;       /* of the run under way, in the GPU's memory */
     weft_store *store;
     weft_comm *comm;    /* NULL: alone */
     weft_comm **groups; /* process group of each subgraph, by its index: comm itself, or one of ours */
     uint64_t *carried;  /* tickets of gathers that outlast their run, plus 1; by the segment's index */
     int n_carried;
-    int32_t *votes; /* [world]: what each rank says when all are asked */
+    int32_t *votes;    /* [world]: what each rank says when all are asked */
     uint64_t run;      /* runs of programs with collectives so far */
     char *memory;      /* the arena, then the derived values */
     uint64_t *offsets; /* of variables, by index: used for derived ones */

@@ -15,8 +15,9 @@
 struct weft_store {
     weft_env env;
     arena arena;
+    const device *device;
     uint64_t seed;
-    char *memory;
+    char *memory; /* on the device */
     uint64_t bytes;
     int n_entries, n_public;
     int n_arriving;  /* segments that another rank's parameters are on their way into */
@@ -140,13 +141,24 @@ static size_t count_parts(const weft_plan *plan) {
     return n;
 }
 
-static void fill(weft_store *s) {
-    memset(s->memory, 0, s->bytes);
-    for (int i = 0; i < s->n_entries; i++) {
+static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *error) {
+    size_t bytes = type_bytes(&e->type);
+    void *values = mem_raw(&s->env, bytes);
+    if (!values) return error_memory(error, "store");
+    init_fill(values, &e->type, e->path, e->init, s->seed);
+    weft_status status = s->device->write(s->memory + e->offset, values, bytes, error);
+    mem_free(&s->env, values, bytes);
+    return status;
+}
+
+static weft_status fill(weft_store *s, weft_error *error) {
+    weft_status status = s->device->clear(s->memory, s->bytes, error);
+    for (int i = 0; i < s->n_entries && !status; i++) {
         const store_entry *e = &s->entries[i];
         if (e->kind != VARIABLE_SEGMENT && e->kind != VARIABLE_GRADIENT && e->init.kind != WEFT_INIT_ZEROS)
-            init_fill(s->memory + e->offset, &e->type, e->path, e->init, s->seed);
+            status = fill_entry(s, e, error);
     }
+    return status;
 }
 
 weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error) {
@@ -156,34 +168,38 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     }
     const weft_model *m = plan->model;
     uint64_t kinds[VARIABLE_KINDS];
-    weft_store *s = mem_new(&plan->env, sizeof *s);
+    const device *d = device_of(plan->options.device, error);
+    weft_store *s = d ? mem_new(&plan->env, sizeof *s) : NULL;
     if (!s) {
-        error_memory(error, "store");
+        if (d) error_memory(error, "store");
         return NULL;
     }
     s->env = plan->env;
+    s->device = d;
     s->seed = seed;
     arena_init(&s->arena, &s->env);
     uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
     s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
     s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
     if (offsets) s->bytes = store_layout(plan, offsets, kinds);
-    s->memory = offsets ? mem_raw(&s->env, s->bytes) : NULL;
+    s->memory = offsets ? d->take(&s->env, s->bytes, error) : NULL;
     bool good = s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
     if (good) find_homes(s, plan);
     if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
-        error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
+        if (!error || !error->status)
+            error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
         weft_store_free(s);
         return NULL;
     }
-    fill(s);
-    return s;
+    if (!fill(s, error)) return s;
+    weft_store_free(s);
+    return NULL;
 }
 
 void weft_store_free(weft_store *s) {
     if (!s) return;
     weft_env env = s->env;
-    mem_free(&env, s->memory, s->bytes);
+    s->device->give(&env, s->memory, s->bytes);
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);
 }
@@ -226,8 +242,7 @@ weft_status weft_store_get(const weft_store *s, const char *path, void *into, si
     weft_error own = {0};
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
-    memcpy(into, e->memory, bytes);
-    return WEFT_OK;
+    return store_read(s, e, 0, into, bytes, error);
 }
 
 weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
@@ -235,9 +250,22 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
     weft_error own = {0};
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
-    memcpy(e->memory, from, bytes);
-    e->home->version++;
-    return WEFT_OK;
+    return store_write(s, e, 0, from, bytes, error);
+}
+
+weft_status store_read(const weft_store *s, const store_part *part, size_t at, void *into, size_t bytes,
+                       weft_error *error) {
+    return s->device->read(into, part->memory + at, bytes, error);
+}
+
+weft_status store_write(weft_store *s, const store_part *part, size_t at, const void *from, size_t bytes,
+                        weft_error *error) {
+    part->home->version++;
+    return s->device->write(part->memory + at, from, bytes, error);
+}
+
+const device *store_device(const weft_store *s) {
+    return s->device;
 }
 
 const store_part *store_part_at(const weft_store *s, int index) {
@@ -269,7 +297,8 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
         bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 &&
                      strcmp(e->path + n - 3, "/lr") == 0;
         if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
-        memcpy(s->memory + e->offset, &lr, sizeof lr);
+        weft_status status = s->device->write(s->memory + e->offset, &lr, sizeof lr, error);
+        if (status) return status;
         matched++;
     }
     if (!matched)

@@ -68,9 +68,7 @@ static weft_status check_whole(const weights *w, const char *file, weft_error *e
 
 static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     const weights *w = context;
-    (void)error;
-    memcpy(into, w->list[index].part->memory + at, bytes);
-    return WEFT_OK;
+    return store_read(w->store, w->list[index].part, at, into, bytes, error);
 }
 
 weft_status weft_weights_save(const weft_store *store, const char *path, bool training, weft_error *error) {
@@ -142,19 +140,20 @@ static weft_status check(const weights *w, const safetensors *file, weft_error *
 }
 
 /* Of what is shared out, this rank's range alone is read. */
-static weft_status load_one(const safetensors *file, const safetensors_tensor *t, const store_part *to,
-                            weft_error *error) {
+static weft_status load_one(weft_store *store, const safetensors *file, const safetensors_tensor *t,
+                            const store_part *to, weft_error *error) {
     int64_t count = to->end - to->begin;
     size_t width = dtype_bytes(t->type.dtype), from_bytes = (size_t)count * width;
+    size_t to_bytes = (size_t)count * dtype_bytes(to->type.dtype);
     uint64_t at = (uint64_t)to->begin * width;
     if (!count) return WEFT_OK;
     void *data = mem_raw(&file->env, from_bytes);
-    weft_status status =
-        data ? safetensors_read_range(file, t, at, data, from_bytes, error) : error_memory(error, file->path);
-    if (!status && to->type.dtype == t->type.dtype) memcpy(to->memory, data, from_bytes);
-    if (!status && to->type.dtype != t->type.dtype)
-        convert(to->type.dtype, to->memory, t->type.dtype, data, count);
-    if (!status) to->home->version++;
+    void *converted = to->type.dtype == t->type.dtype ? data : mem_raw(&file->env, to_bytes);
+    weft_status status = data && converted ? safetensors_read_range(file, t, at, data, from_bytes, error)
+                                           : error_memory(error, file->path);
+    if (!status && converted != data) convert(to->type.dtype, converted, t->type.dtype, data, count);
+    if (!status) status = store_write(store, to, 0, converted, to_bytes, error);
+    if (converted != data) mem_free(&file->env, converted, to_bytes);
     mem_free(&file->env, data, from_bytes);
     return status;
 }
@@ -164,7 +163,7 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
     for (int i = 0; !status && i < file->n; i++) {
         const weight *to = weight_named(w, file->tensors[i].name);
         if (!to) continue;
-        status = load_one(file, &file->tensors[i], to->part, error);
+        status = load_one(store, file, &file->tensors[i], to->part, error);
         if (is_training(to->part->path)) *store_has_loaded(store) = true;
     }
     return status;

@@ -1,0 +1,53 @@
+/* device.c - the CPU as a device, and the list of them. */
+#include "runtime/device.h"
+
+#include "graph/error.h"
+
+#include <string.h>
+
+#ifdef WEFT_CUDA
+extern const device device_cuda; /* runtime/cuda/device_cuda.c */
+#endif
+
+static void *take(const weft_env *env, size_t bytes, weft_error *error) {
+    void *memory = mem_raw(env, bytes);
+    if (!memory) error_set(error, WEFT_MEMORY, "%zu bytes could not be had", bytes);
+    return memory;
+}
+
+static void give(const weft_env *env, void *memory, size_t bytes) {
+    mem_free(env, memory, bytes);
+}
+
+static weft_status copy(void *to, const void *from, size_t bytes, weft_error *error) {
+    (void)error;
+    memcpy(to, from, bytes);
+    return WEFT_OK;
+}
+
+static weft_status clear(void *to, size_t bytes, weft_error *error) {
+    (void)error;
+    memset(to, 0, bytes);
+    return WEFT_OK;
+}
+
+extern const struct executor executor_cpu; /* session_run.c */
+const device device_cpu = {WEFT_CPU, "cpu", take, give, copy, copy, clear, &executor_cpu};
+
+static const char *const names[] = {"cpu", "cuda"};
+
+const char *device_name(weft_device kind) {
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
+}
+
+const device *device_of(weft_device kind, weft_error *error) {
+    if (kind == WEFT_CPU) return &device_cpu;
+#ifdef WEFT_CUDA
+    if (kind == WEFT_CUDA) return &device_cuda;
+#endif
+    error_set(
+        error, WEFT_UNSUPPORTED,
+        "a plan for %s: this build of Weft has no %s backend (configure with -DWEFT_CUDA=ON, where nvcc is)",
+        device_name(kind), device_name(kind));
+    return NULL;
+}
