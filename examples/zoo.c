@@ -14,7 +14,8 @@ static void usage(FILE *to) {
             "  -o, --output=FILE        where to write it (NAME.bin)\n"
             "  -b, --batch=N            default batch size\n"
             "      --layers=N --d=N --heads=N --ctx=N --vocab=N\n"
-            "                           size of gpt (6, 384, 6, 256, 65)\n"
+            "                           size of gpt (6, 384, 6, 256, 65) and gpt2_124m (12, 768, 12,\n"
+            "                           1024, 50304)\n"
             "      --schedule-steps=N   convnet: steps over which the learning rate falls (2340)\n"
             "  -l, --list               names of the models\n"
             "  -h, --help               this text\n\n"
@@ -36,6 +37,10 @@ static bool number(const char *text, int64_t *into) {
 
 static int write_model(const zoo_entry *e, const zoo_options *o, const char *path) {
     weft_error error = {0};
+    if (e->own) {
+        zoo_options size = zoo_sized(o, e->own);
+        if (size.d % size.heads) return fail("--d must be a multiple of --heads", NULL);
+    }
     weft_model *m = weft_model_new(e->name);
     if (!m) return fail("memory could not be had", NULL);
     weft_model_batch(m, o->batch ? o->batch : e->batch);
@@ -86,7 +91,6 @@ int main(int argc, char **argv) {
             return fail("a number from 1 to 1000000 is needed, not", optarg);
     }
     if (optind != argc - 1) return fail("exactly one model name is needed; see weft-zoo --help", NULL);
-    if (o.d % o.heads) return fail("--d must be a multiple of --heads", NULL);
     for (int i = 0; i < ZOO_MODELS; i++) {
         char own[64];
         snprintf(own, sizeof own, "%s.bin", zoo_models[i].name);

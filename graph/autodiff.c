@@ -31,8 +31,13 @@ static void mark_dependents(weft_graph *g, const weft_node *end) {
     }
 }
 
+/* A value's gradient has its type, also where an op mixes types. What reaches a parameter is added up in f32. */
 static void add_gradient(weft_value *v, weft_value *gradient) {
+    weft_graph *g = v->node->graph;
+    if (gradient) gradient = weft_cast(gradient, v->type.dtype);
+    g->building_f32 = v->node->op == &weft_op_parameter;
     if (gradient) v->mapped = v->mapped ? weft_add(v->mapped, gradient) : gradient;
+    g->building_f32 = false;
 }
 
 /* 2, for one node. */
@@ -58,16 +63,32 @@ static bool node_backward(weft_node *n) {
     g->scope = &here;
     g->model->file = n->file;
     g->model->line = n->line;
+    const bool *wide = node_wide(n);
+    if (wide && *wide) dout[0] = weft_cast(dout[0], n->in[0]->type.dtype);
+    g->building_f32 = n->op->precision == PRECISION_F32 || n->stays_f32;
     n->op->gradient(n, dout, wanted, din);
+    g->building_f32 = false;
     for (int i = 0; i < n->n_in; i++)
         if (wanted[i]) add_gradient(n->in[i], din[i]);
     g->scope = above;
     return model_ok(g->model);
 }
 
-/* Leaves the gradient of each marked value that the loss depends on in value->mapped; new nodes go before
- * `place`. `seed` is the gradient of the loss by itself. */
-static bool backward(weft_value *loss, weft_node *place, double seed) {
+/* The gradient of a loss by itself. */
+typedef struct loss_seed {
+    double value;
+    weft_value *(*factor)(const weft_node *minimize); /* may be NULL, and give NULL */
+} loss_seed;
+
+static weft_value *seed_of(const weft_value *loss, const weft_node *place, loss_seed seed) {
+    const tensor_type *t = &loss->type;
+    weft_value *v = weft_constant(place->graph, t->dtype, t->ndim, t->shape, seed.value);
+    weft_value *factor = seed.factor ? seed.factor(place) : NULL;
+    return factor ? weft_mul(v, weft_cast(factor, t->dtype)) : v;
+}
+
+/* Leaves the gradient of each marked value that the loss depends on in value->mapped; new nodes go before `place`. */
+static bool backward(weft_value *loss, weft_node *place, loss_seed seed) {
     weft_graph *g = place->graph;
     mark_dependents(g, place);
     if (!loss->mark) return true;
@@ -75,7 +96,7 @@ static bool backward(weft_value *loss, weft_node *place, double seed) {
     g->building_backward = true;
     scope_entry here = {.path = place->scope}, *above = g->scope;
     g->scope = &here;
-    loss->mapped = weft_constant(g, loss->type.dtype, loss->type.ndim, loss->type.shape, seed);
+    loss->mapped = seed_of(loss, place, seed);
     weft_node *last = loss->node;
     bool good = loss->mapped != NULL;
     for (weft_node *n = last; good && n; n = n->prev) good = node_backward(n);
@@ -89,7 +110,7 @@ static bool expand_gradients(weft_node *n) {
     weft_graph *g = n->graph;
     clear_scratch(g);
     for (int i = 1; i < n->n_in; i++) n->in[i]->mark = 1;
-    if (!backward(n->in[0], n, 1.0)) return false;
+    if (!backward(n->in[0], n, (loss_seed){.value = 1})) return false;
     for (int i = 1; i < n->n_in; i++) {
         weft_value *gradient = n->in[i]->mapped;
         const tensor_type *t = &n->in[i]->type;
@@ -151,7 +172,7 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
     return kept;
 }
 
-static bool expand_minimize(weft_node *n, double seed) {
+static bool expand_minimize(weft_node *n, loss_seed seed) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
     weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
@@ -182,11 +203,12 @@ static bool expand_minimize(weft_node *n, double seed) {
     return true;
 }
 
-bool pass_autodiff(weft_graph *g, double seed) {
+bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_node *minimize)) {
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
         if (n->op == &weft_op_gradients && !expand_gradients(n)) return false;
-        if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(n, seed)) return false;
+        if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(n, (loss_seed){seed, factor}))
+            return false;
     }
     g->is_expanded = true;
     return true;

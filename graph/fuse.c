@@ -5,7 +5,7 @@
  * fused node can stand where its last member stood) and the limits on operands and members hold.
  * Dependence is kept as one bit a group in each value's `reach` row.
  */
-#include "graph/graph.h"
+#include "graph/precision.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ typedef struct fuser {
 
 static bool is_fusable(const weft_node *n) {
     return (n->op->flags & OP_POINTWISE) && !(n->op->flags & (OP_EFFECT | OP_RANDOM)) && n->op->scalar &&
-           n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64;
+           n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n);
 }
 
 static uint64_t *reach_of(fuser *f, const weft_node *n) {

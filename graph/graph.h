@@ -81,6 +81,7 @@ struct weft_node {
     const char *scope; /* path, "" at the top; interned: equal paths are equal pointers */
     bool is_backward;  /* made by autodiff */
     bool is_update;    /* made by the optimizer pass */
+    bool stays_f32;    /* part of the gradient of an op that runs in f32: so does this; for the precision pass */
     const char *file;  /* caller's place, NULL when unknown */
     int line;
     weft_variable *variable; /* parameter, state, assign: which; update ops: the segment */
@@ -125,7 +126,7 @@ struct weft_graph {
     scope_entry *scope; /* present scope; never NULL */
     int next_id;
     int next_random;                         /* ordinal of the next random call */
-    bool building_backward, building_update; /* stamps nodes */
+    bool building_backward, building_update, building_f32; /* stamps nodes */
     bool is_expanded;                        /* autodiff has run */
 };
 
@@ -143,6 +144,7 @@ struct weft_model {
     scope_entry *scopes[MODEL_BUCKETS]; /* every interned path */
     weft_variable *by_path[MODEL_BUCKETS];
     struct ddp_entry *ddps, **ddps_end; /* what weft_ddp said: graph/ddp.h */
+    struct precision_entry *precisions, **precisions_end; /* what weft_precision said: graph/precision.h */
     weft_error error;                   /* the first one; WEFT_OK: none */
     const char *file;                   /* the caller's place, from weft_at; used by the next builder */
     int line;
@@ -163,6 +165,11 @@ weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *cons
  * nodes, operands that were packed). Nothing that a user's file can reach goes through here. */
 weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,
                           const void *attrs, int n_out, const tensor_type *types);
+/* Infers a node's types again, after a pass has changed its operands or attributes; false after recording the error,
+ * which a different number of results or another shape is too. */
+bool node_retype(weft_node *n);
+/* The attribute of a node that makes result 0 of low operands f32; NULL: its op has none. */
+bool *node_wide(const weft_node *n);
 /* node_new for ops with one result. */
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 void node_remove(weft_node *n);                       /* unlinks; memory stays with the arena */
@@ -222,8 +229,8 @@ bool graph_check(weft_graph *g, const char *after);
 /* ---- passes on one graph; false after recording the model's error ---- */
 bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */
 /* Expands `gradients` nodes and the gradients of `minimize`; `seed` is d loss / d loss of the latter: 1, or 1/k
- * when k micro-batches make a step. */
-bool pass_autodiff(weft_graph *g, double seed);
+ * when k micro-batches make a step, times the number f64[] that `factor` gives for the node, if it gives one. */
+bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_node *minimize));
 bool pass_fuse(weft_graph *g); /* pointwise chains become `fused` nodes */
 void graph_remove_dead(weft_graph *g);
 

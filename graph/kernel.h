@@ -13,6 +13,7 @@ typedef struct kernel_env {
     const weft_env *env;
     weft_device device;
     bool deterministic, tf32;        /* CUDA: weft_compile_options */
+    const struct calibration *calibration; /* likewise (ops/calibration.h); NULL: none */
     const struct cuda_context *cuda; /* of a session on a GPU (ops/cuda/cuda.h); NULL while compiling */
 } kernel_env;
 
@@ -33,6 +34,9 @@ typedef struct weft_kernel {
     weft_status (*run)(void *state,
                        const kernel_call *c); /* NULL: this build lacks the backend; it can plan, not run */
     void (*close)(void *state);
+    /* CUDA: times the ways that a library has for the node, on memory of its own, and adds the fastest to `found` as text
+     * for calibration tables; NULL: there is one way. */
+    weft_status (*tune)(const weft_node *n, const kernel_env *env, text *found, weft_error *error);
     /* CUDA: the rule that a value breaks which a run calls bad ("labels are below the number of classes"); NULL: none. */
     const char *data_rule;
 } weft_kernel;

@@ -18,6 +18,7 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
     m->graphs_end = &m->graphs;
     m->variables_end = &m->variables;
     m->ddps_end = &m->ddps;
+    m->precisions_end = &m->precisions;
     m->batch = 1;
     m->name = "";
     if (!scope_intern(m, "") || !name || !(m->name = arena_copy(&m->arena, name))) {

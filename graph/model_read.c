@@ -12,6 +12,7 @@
 #include "graph/io.h"
 #include "graph/limits.h"
 #include "graph/model_file.h"
+#include "graph/precision.h"
 #include "weft/file.h"
 
 #include <stdarg.h>
@@ -184,6 +185,22 @@ static bool subgraphs_load(loader *l, const Weft__Model *file) {
     return true;
 }
 
+static bool precisions_load(loader *l, const Weft__Model *file) {
+    if (file->n_precisions > MODEL_MAX_SUBGRAPHS)
+        return load_fail(l, "", "%zu precisions, at most %d", file->n_precisions, MODEL_MAX_SUBGRAPHS);
+    for (size_t i = 0; i < file->n_precisions; i++) {
+        const Weft__Precision *from = file->precisions[i];
+        char place[160];
+        snprintf(place, sizeof place, "precision %s", SHOW(from->path));
+        if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+        if (*from->path && !path_is_valid(from->path)) return load_fail(l, place, "it is no path");
+        if (precision_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
+        if (!precision_set(l->m, from->path, (weft_dtype)from->dtype))
+            return load_fail(l, "precisions", "type");
+    }
+    return true;
+}
+
 /* ---- calls ---- */
 
 static bool operands_load(loader *l, const char *place, const Weft__Call *call, size_t number,
@@ -298,7 +315,7 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
     if (!model_ok(l->m)) return load_fail(l, "", "model");
     if (file->n_graphs > MODEL_MAX_GRAPHS)
         return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
-    if (!variables_load(l, file) || !subgraphs_load(l, file)) return false;
+    if (!variables_load(l, file) || !subgraphs_load(l, file) || !precisions_load(l, file)) return false;
     for (size_t i = 0; i < file->n_graphs; i++)
         if (!graph_load(l, file->graphs[i])) return false;
     return true;

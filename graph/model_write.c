@@ -4,6 +4,7 @@
 #include "graph/ddp.h"
 #include "graph/io.h"
 #include "graph/model_file.h"
+#include "graph/precision.h"
 #include "weft/file.h"
 
 #include <string.h>
@@ -165,6 +166,20 @@ static bool subgraphs_save(Weft__Model *model, const weft_model *m, arena *a) {
     return model->subgraphs != NULL;
 }
 
+static bool precisions_save(Weft__Model *model, const weft_model *m, arena *a) {
+    size_t count = 0;
+    for (const precision_entry *e = m->precisions; e; e = e->next) count++;
+    model->precisions = arena_new_array(a, count + 1, sizeof *model->precisions);
+    for (const precision_entry *e = m->precisions; model->precisions && e; e = e->next) {
+        Weft__Precision *to = model->precisions[model->n_precisions++] = arena_new(a, sizeof *to);
+        if (!to) return false;
+        weft__precision__init(to);
+        to->path = plain(e->path);
+        to->dtype = (Weft__DType)e->dtype;
+    }
+    return model->precisions != NULL;
+}
+
 static Weft__Model *model_save(const weft_model *m, arena *a) {
     Weft__Model *model = arena_new(a, sizeof *model);
     if (!model) return NULL;
@@ -181,7 +196,7 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
         if (!(model->variables[model->n_variables++] = variable_save(v, a))) return NULL;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (!(model->graphs[model->n_graphs++] = graph_save(g, a))) return NULL;
-    return subgraphs_save(model, m, a) ? model : NULL;
+    return subgraphs_save(model, m, a) && precisions_save(model, m, a) ? model : NULL;
 }
 
 /* ---- saving ---- */

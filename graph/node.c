@@ -35,6 +35,14 @@ bool op_want_same_dtype(const op_call *c) {
     return true;
 }
 
+bool op_want_beside(const op_call *c, int i, int of) {
+    if (i >= c->n_in || !c->in[i]) return true;
+    weft_dtype own = op_in(c, i)->dtype, other = op_in(c, of)->dtype;
+    return own == other || own == dtype_wide(other) ||
+           op_fail(c, WEFT_TYPE, "operands are %s and %s: cast one to the other's type", TYPE(op_in(c, of)),
+                   TYPE(op_in(c, i)));
+}
+
 bool infer_same(op_call *c) {
     if (!op_want_float(c, 0)) return false;
     c->n_out = 1;
@@ -135,6 +143,7 @@ static weft_node *node_store(const op_call *c) {
     n->scope = scope_intern(g->model, g->scope->path);
     n->is_backward = g->building_backward;
     n->is_update = g->building_update;
+    n->stays_f32 = g->building_f32;
     n->file = g->model->file;
     n->line = g->model->line;
     return n->scope ? n : NULL;
@@ -173,6 +182,26 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
     if (n_out > OP_MAX_OUT) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
     for (int k = 0; k < n_out; k++) c.out[k] = types[k];
     return call_check(&c) ? node_finish(&c) : NULL;
+}
+
+bool node_retype(weft_node *n) {
+    weft_graph *g = n->graph;
+    op_call c = {.op = n->op, .graph = g, .n_in = n->n_in, .in = n->in, .attrs = n->attrs};
+    if (!model_ok(g->model) || !n->op->infer(&c)) return false;
+    for (int k = 0; k < c.n_out && k < n->n_out; k++) {
+        if (c.n_out != n->n_out || !shape_equal(&c.out[k], &n->out[k].type))
+            return op_fail(&c, WEFT_INTERNAL, "result %d was %s and would be %s", k, TYPE(&n->out[k].type),
+                           TYPE(&c.out[k]));
+        n->out[k].type = c.out[k];
+    }
+    return true;
+}
+
+bool *node_wide(const weft_node *n) {
+    for (const op_attr *f = n->op->attrs; f && f->name; f++)
+        if (f->kind == ATTR_BOOL && strcmp(f->name, "wide") == 0)
+            return (bool *)((char *)n->attrs + f->offset);
+    return NULL;
 }
 
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {

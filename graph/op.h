@@ -192,7 +192,7 @@ const weft_op *op_find(const char *name, size_t length); /* NULL when there is n
 
 /* Ops that the graph layer itself makes (defined in ops/ like all others). */
 extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign, weft_op_gradients,
-    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_fused;
+    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_cast, weft_op_fused;
 
 /* ---- attribute helpers (graph/attrs.c) ---- */
 typedef struct text text;

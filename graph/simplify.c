@@ -116,6 +116,7 @@ static void simplify_node(weft_node *n, seen_table *seen) {
     for (int i = 0; i < n->n_in; i++) n->in[i] = latest(n->in[i]);
     g->cursor = n->prev;
     g->building_backward = n->is_backward;
+    g->building_f32 = n->stays_f32;
     scope_entry here = {.path = n->scope}, *above = g->scope;
     g->scope = &here;
     weft_value *better = improve(n);
@@ -123,7 +124,7 @@ static void simplify_node(weft_node *n, seen_table *seen) {
     for (int i = 0; more && more->index == 0 && i < CHAIN; i++, more = improve(more->node)) better = more;
     g->scope = above;
     g->cursor = NULL;
-    g->building_backward = false;
+    g->building_backward = g->building_f32 = false;
     if (better && better != &n->out[0] && type_equal(&better->type, &n->out[0].type)) {
         replace_by(n, better);
         return;

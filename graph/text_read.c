@@ -6,6 +6,7 @@
  * (MODEL_MAX_*), nodes are made by node_new with all its checks, and nothing recurses.
  */
 #include "graph/ddp.h"
+#include "graph/precision.h"
 #include "graph/text_read.h"
 
 #include <stdarg.h>
@@ -216,6 +217,24 @@ static bool ddp_read(reader *r) {
     return ddp_set(r->m, path, attrs);
 }
 
+/* "generator bf16", behind "precision " */
+static bool precision_read(reader *r) {
+    weft_dtype dtype;
+    const char *path = reader_name(r, " ");
+    if (!path || !reader_want(r, " ")) return false;
+    size_t length = strcspn(r->at, "\n");
+    if (r->n_graphs) return reader_fail(r, "precisions come before graphs");
+    if (strcmp(path, "/") && !path_is_valid(path)) return reader_fail(r, "'%s' cannot be a path", SHOW(path));
+    if (!dtype_parse(r->at, length, &dtype))
+        return reader_fail(r, "precision %s: no element type", SHOW(path));
+    if (precision_at(r->m, path)) return reader_fail(r, "precision %s is listed twice", SHOW(path));
+    if (r->n_precisions++ == MODEL_MAX_SUBGRAPHS)
+        return reader_fail(r, "more than %d precisions", MODEL_MAX_SUBGRAPHS);
+    r->at += length;
+    reader_place(r);
+    return precision_set(r->m, path, dtype);
+}
+
 /* ---- graphs ---- */
 
 /* The number after a '%' at p, 0 when there is none. */
@@ -287,6 +306,7 @@ static bool line_read(reader *r) {
     if (reader_take(r, "graph ")) return graph_read(r);
     if (reader_take(r, "output ")) return output_read(r);
     if (reader_take(r, "ddp ")) return ddp_read(r);
+    if (reader_take(r, "precision ")) return precision_read(r);
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
         const char *name = variable_kind_name((variable_kind)kind);
         size_t n = strlen(name);

@@ -17,7 +17,7 @@ typedef struct reader {
     const char *where; /* names the text in errors */
     weft_model *m;
     weft_graph *g;
-    int n_nodes, n_inputs, n_graphs, n_ddps;
+    int n_nodes, n_inputs, n_graphs, n_ddps, n_precisions;
     /* Variables sorted by path, and each one's `parameter` node in the present graph (by variable->index). */
     int n_by_path;
     weft_variable **by_path;

@@ -8,13 +8,15 @@
  *     optimizer optimizer.adam:generator/step f64[] zeros(0,0)
  *     gradient adam:generator/gradient f32[407680] members=generator/fc/weight,generator/fc/bias
  *     ddp generator bucket_cap_mb=4 zero=1 shard=flat
+ *     precision generator bf16
  *     graph d_step train
  *     %0 u8[128,28,28] = input() name="image" dtype=u8 shape=B,28,28
  *     %7 f32[128,64,14,14]:nhwc = conv2d(%3, d/conv1/weight, -) stride=2,2 in d/conv1 by onednn @5 +0x4000
  *     %9 f32[4], %8 f32[4] = fused(%1, %2) {%8 f32[4] = add(%1, %2); %9 f32[4] = relu(%8)} in generator
  *     output d_loss %57
  *
- * A `ddp` line has the options of a subgraph, those that are not zero; `ddp /` is the whole model.
+ * A `ddp` line has the options of a subgraph, those that are not zero; `ddp /` is the whole model, as
+ * `precision /` is.
  * Parameters are named by path where they are used; `-` is an operand left out; `bwd` and `upd` mark nodes
  * made by autodiff and the optimizer; a fused node's results have the numbers of the body nodes that make
  * them. After the layout pass types carry `:nhwc` or `:s(1,2)` (strides) and nodes the kernel that runs them.
@@ -24,6 +26,7 @@
  */
 #include "graph/ddp.h"
 #include "graph/kernel.h"
+#include "graph/precision.h"
 #include "graph/text_read.h"
 
 static const char *const init_names[] = {
@@ -165,6 +168,7 @@ char *weft_model_text(const weft_model *m) {
     text_add(&t, "model %s batch=%lld\n", m->name, (long long)m->batch);
     for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
+    for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
     return text_take(&t);
 }

@@ -1,5 +1,6 @@
 /* variable.c - parameters and state: found by path or made; one node a graph reads each (I4). */
 #include "graph/ddp.h"
+#include "graph/precision.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -135,5 +136,6 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
         if (copy) copy->is_frozen = v->is_frozen;
     }
     for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);
+    for (const precision_entry *e = from->precisions; e; e = e->next) precision_set(m, e->path, e->dtype);
     return m;
 }

@@ -34,6 +34,7 @@ static weft_status reference(const kernel_call *c) {
     const tensor *p = &c->in[P], *m = &c->in[M], *v = &c->in[V];
     double lr = scalar_operand(c, LR, 0) * a->lr_scale, step = scalar_operand(c, STEP, 1);
     double scale = scalar_operand(c, SCALE, 1);
+    if (update_is_skipped(c, SCALE)) return WEFT_OK;
     double rate = lr / (1 - pow(a->beta1, step)), root = sqrt(1 - pow(a->beta2, step));
     for (int64_t i = 0; i < type_elements(&p->type); i++) {
         double w = flat_get(p, i), g = scale * flat_get(&c->in[G], i);
@@ -69,6 +70,8 @@ const weft_op weft_op_adam_update = {
              "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8 weight_decay=0.1", .low = 1, .high = 3},
             {"f32[5003], f32[5003], f32[5003], f32[5003], f64[], f64[], f64[]",
              "lr_scale=0.5 beta1=0.5 beta2=0.99 eps=1e-8 weight_decay=0.1 decoupled=1", .low = 1, .high = 3},
+            {"f32[99], f32[99], f32[99], f32[99], f64[], f64[], f64[]",
+             "lr_scale=1 beta1=0.9 beta2=0.99 eps=1e-8", .low = -3, .high = -1}, /* skipped */
             {"f64[7], f64[7], f64[7], f64[7], f64[], f64[]", "lr_scale=1 beta1=0.9 beta2=0.999 eps=1e-8",
              .low = 1, .high = 3},
             {"f32[7], f32[7], f32[7], f32[8], f64[], f64[]", "lr_scale=1", .error = "must be like operand 0"},

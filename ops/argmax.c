@@ -59,6 +59,8 @@ const weft_op weft_op_argmax = {
     .attrs_bytes = sizeof(axis_attrs),
     .attrs = attrs,
     .strided_in = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"f32[4,10]", "axis=-1", .out = "i64[4]"},

@@ -21,7 +21,9 @@ double attention_scale(const attention_attrs *a, const tensor_type *q) {
 
 bool attention_want_qkv(op_call *c, int first) {
     const tensor_type *q = op_in(c, first), *k = op_in(c, first + 1), *v = op_in(c, first + 2);
-    if (!op_want_float(c, first) || !op_want_same_dtype(c)) return false;
+    if (!op_want_float(c, first)) return false;
+    if (k->dtype != q->dtype || v->dtype != q->dtype)
+        return op_fail(c, WEFT_TYPE, "q %s, k %s, v %s: cast them to one type", TYPE(q), TYPE(k), TYPE(v));
     if (q->ndim != 4 || k->ndim != 4 || !shape_equal(k, v) || q->shape[0] != k->shape[0] ||
         q->shape[1] != k->shape[1] || q->shape[3] != k->shape[3])
         return op_fail(c, WEFT_SHAPE, "q %s, k %s, v %s: q must be [B, H, T, D], k and v [B, H, S, D]",
@@ -37,7 +39,7 @@ static bool infer(op_call *c) {
     if (!attention_want_qkv(c, 0)) return false;
     c->n_out = 2;
     c->out[0] = attention_result(op_in(c, 0));
-    c->out[1] = type_of(op_in(c, 0)->dtype, 3, op_in(c, 0)->shape);
+    c->out[1] = type_of(dtype_wide(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
     return true;
 }
 
@@ -92,6 +94,9 @@ const weft_op weft_op_attention = {
     .attrs_bytes = sizeof(attention_attrs),
     .attrs = attention_attr_table,
     .strided_in = 7,
+    .precision = PRECISION_LOW,
+    .low_in = 7,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

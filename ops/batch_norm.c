@@ -9,14 +9,14 @@
 #include <math.h>
 
 static bool infer(op_call *c) {
-    if (!op_want_float(c, 0) || !op_want_same_dtype(c)) return false;
+    if (!op_want_float(c, 0) || !op_want_beside(c, 1, 0) || !op_want_beside(c, 2, 0)) return false;
     const tensor_type *x = op_in(c, 0);
     if (((const norm_attrs *)c->attrs)->eps < 0) return op_fail(c, WEFT_ARGUMENT, "eps must not be negative");
     if (x->ndim != 2 && x->ndim != 4)
         return op_fail(c, WEFT_SHAPE, "x is %s: it must be [N, C] or [N, C, H, W]", TYPE(x));
     tensor_type channels = type_of(x->dtype, 1, &x->shape[1]);
     for (int i = 1; i < 3; i++)
-        if (!type_equal(op_in(c, i), &channels))
+        if (!shape_equal(op_in(c, i), &channels))
             return op_fail(c, WEFT_SHAPE, "%s is %s: it must be %s, axis 1 of x", i == 1 ? "weight" : "bias",
                            TYPE(op_in(c, i)), TYPE(&channels));
     if (type_elements(x) == x->shape[1])
@@ -24,7 +24,7 @@ static bool infer(op_call *c) {
                        TYPE(x));
     c->n_out = 4;
     c->out[0] = *x;
-    c->out[1] = c->out[2] = c->out[3] = channels;
+    c->out[1] = c->out[2] = c->out[3] = type_of(dtype_wide(x->dtype), 1, &x->shape[1]);
     return true;
 }
 
@@ -68,6 +68,9 @@ const weft_op weft_op_batch_norm = {
     .attrs = norm_attr_table,
     .image_in = 1,
     .image_out = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -25,6 +25,14 @@ static double scalar(const double *x, const void *attrs) {
     return isnan(x[0]) ? 0 : x[0] > most ? most : x[0] < -most ? -most : x[0];
 }
 
+/* Up and down again is the value itself; down and up is not. */
+static weft_value *simplify(weft_node *n) {
+    weft_value *x = n->in[0], *before = x->node->op == n->op ? x->node->in[0] : NULL;
+    bool is_back = before && before->type.dtype == n->out[0].type.dtype;
+    if (is_back && dtype_is_low(before->type.dtype) && x->type.dtype == WEFT_F32) return before;
+    return simplify_same_type(n);
+}
+
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     weft_dtype dtype = n->in[0]->type.dtype;
     if (wanted[0] && dtype_is_float(dtype) && dtype_is_float(n->out[0].type.dtype))
@@ -39,8 +47,10 @@ const weft_op weft_op_cast = {
     .flags = OP_POINTWISE,
     .attrs_bytes = sizeof(cast_attrs),
     .attrs = attrs,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
     .infer = infer,
-    .simplify = simplify_same_type,
+    .simplify = simplify,
     .gradient = gradient,
     .scalar = scalar,
     .samples = (const op_sample[]){{"u8[2,3]", "dtype=f32", .out = "f32[2,3]", .below = 256},

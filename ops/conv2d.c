@@ -19,7 +19,7 @@ static bool infer(op_call *c) {
                        (long long)x->shape[1], (long long)a->out, (long long)a->groups);
     if (!conv_check_weight(c, a, a->out, x->shape[1] / a->groups) || !conv_check_bias(c, a)) return false;
     c->n_out = 1;
-    c->out[0] = type_of(x->dtype, 4, (int64_t[]){x->shape[0], a->out, 0, 0});
+    c->out[0] = type_of(conv_result_dtype(a, x->dtype), 4, (int64_t[]){x->shape[0], a->out, 0, 0});
     for (int i = 0; i < 2; i++) {
         c->out[0].shape[2 + i] = conv_small(a, i, x->shape[2 + i]);
         if (c->out[0].shape[2 + i] < 1)
@@ -78,6 +78,9 @@ const weft_op weft_op_conv2d = {
     .attrs = attrs,
     .image_in = 1,
     .image_out = 1,
+    .precision = PRECISION_LOW,
+    .low_in = 3,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
@@ -85,6 +88,12 @@ const weft_op weft_op_conv2d = {
         (const op_sample[]){
             {"f32[2,3,5,6], f32[4,3,3,3], f32[4]",
              "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1", .out = "f32[2,4,3,4]"},
+            {"bf16[2,16,6,6], bf16[32,16,3,3], f32[32]",
+             "out=32 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1", .out = "bf16[2,32,6,6]",
+             .no_gradient = true},
+            {"bf16[2,3,5,6], bf16[4,3,3,3]",
+             "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1 wide=1", .out = "f32[2,4,3,4]",
+             .no_gradient = true},
             {"f32[2,3,4,4], f32[2,3,1,1]", "out=2 kernel=1,1 stride=1,1 pad=0,0 dilation=1,1 groups=1",
              .out = "f32[2,2,4,4]"},
             {"f32[2,1,6,5], f32[3,1,4,4], f32[3]",

@@ -20,6 +20,7 @@ typedef struct conv_attrs {
     attr_ints kernel, stride, pad, dilation; /* height, width; always both, never left to a default */
     attr_ints output_padding;                /* conv_transpose2d; n is 0 in the others */
     int64_t groups;
+    bool wide; /* bf16 and f16 operands give an f32 result */
 } conv_attrs;
 
 /* A window is at most 65,536 wide, so that places of any image fit in 64 bits. */
@@ -32,6 +33,9 @@ enum { CONV_MAX = 65536 };
         {"pad", ATTR_INTS, offsetof(conv_attrs, pad), 0, CONV_MAX},                                          \
         {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX}, {                              \
         "groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX                                       \
+    },                                                                                                       \
+    {                                                                                                        \
+        "wide", ATTR_BOOL, offsetof(conv_attrs, wide), 0, 0                                                  \
     }
 
 extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight;
@@ -39,6 +43,9 @@ extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_we
 /* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times
  * groups when the weight holds them by group. False after recording the error. */
 bool conv_attrs_from(conv_attrs *a, const char *op, weft_value *w, const weft_window *window);
+
+/* The element type of a result of operands of `dtype`. */
+weft_dtype conv_result_dtype(const conv_attrs *a, weft_dtype dtype);
 
 /* In infer: every pair has two numbers, operand i is an image, the weight (or its packed form) is
  * [o, c, kernel], the bias is [out]. */

@@ -38,7 +38,7 @@ static bool infer(op_call *c) {
                        (long long)x->shape[1], (long long)a->out, (long long)a->groups);
     if (!conv_check_weight(c, a, x->shape[1], a->out / a->groups) || !conv_check_bias(c, a)) return false;
     c->n_out = 1;
-    c->out[0] = type_of(x->dtype, 4, (int64_t[]){x->shape[0], a->out, 0, 0});
+    c->out[0] = type_of(conv_result_dtype(a, x->dtype), 4, (int64_t[]){x->shape[0], a->out, 0, 0});
     return infer_axis(c, a, 0) && infer_axis(c, a, 1);
 }
 
@@ -94,6 +94,9 @@ const weft_op weft_op_conv_transpose2d = {
     .attrs = attrs,
     .image_in = 1,
     .image_out = 1,
+    .precision = PRECISION_LOW,
+    .low_in = 3,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -4,6 +4,8 @@
  */
 #include "ops/embedding.h"
 
+#include <string.h>
+
 static const op_attr attrs[] = {
     {"rows", ATTR_INT, offsetof(embedding_backward_attrs, rows), 1, INT64_MAX},
     {0},
@@ -27,6 +29,35 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = weft_embedding_op(dout[0], n->in[1]);
 }
 
+/* Sums of a low type are kept in double until they are whole: many columns of a row at a time. */
+enum { COLUMNS = 64 };
+
+/* Row `id`, columns from `first`: the sum over all that id's places. */
+static void row_backward(const kernel_call *c, int64_t id, int64_t first) {
+    const tensor *dy = &c->in[0], *ids = &c->in[1], *dw = &c->out[0];
+    int64_t columns = dw->type.shape[1] - first, at[WEFT_MAX_NDIM] = {0}, *column = &at[ids->type.ndim];
+    double sum[COLUMNS] = {0};
+    if (columns > COLUMNS) columns = COLUMNS;
+    do {
+        if (element_int(ids, at) != id) continue;
+        for (*column = first; *column < first + columns; ++*column) sum[*column - first] += element_get(dy, at);
+        *column = 0;
+    } while (index_next(&ids->type, at));
+    for (int64_t k = 0; k < columns; k++) element_set(dw, (int64_t[]){id, first + k}, sum[k]);
+}
+
+/* Every row that an id points to, when its first id comes. */
+static void low_reference(const kernel_call *c) {
+    const tensor *ids = &c->in[1], *dw = &c->out[0];
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do {
+        int64_t id = element_int(ids, at), before[WEFT_MAX_NDIM] = {0};
+        while (element_int(ids, before) != id) index_next(&ids->type, before);
+        if (memcmp(before, at, sizeof at) != 0) continue;
+        for (int64_t first = 0; first < dw->type.shape[1]; first += COLUMNS) row_backward(c, id, first);
+    } while (index_next(&ids->type, at));
+}
+
 static weft_status reference(const kernel_call *c) {
     const tensor *dy = &c->in[0], *ids = &c->in[1], *dw = &c->out[0];
     weft_status status = embedding_ids(c, ids, dw->type.shape[0]);
@@ -34,6 +65,10 @@ static weft_status reference(const kernel_call *c) {
     int64_t at[WEFT_MAX_NDIM] = {0}, zero[2] = {0};
     do element_set(dw, zero, 0);
     while (index_next(&dw->type, zero));
+    if (dtype_is_low(dw->type.dtype)) {
+        low_reference(c);
+        return WEFT_OK;
+    }
     do {
         int64_t to[] = {element_int(ids, at), at[ids->type.ndim]};
         element_set(dw, to, element_get(dw, to) + element_get(dy, at));

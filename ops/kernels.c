@@ -14,7 +14,7 @@ static const weft_kernel reference = {.name = "reference", .strided_in = ~0u, .r
 
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room) {
     int n = 0;
-    bool is_cpu = env->device == WEFT_CPU;
+    bool is_cpu = env->device == WEFT_DEVICE_CPU;
     for (const weft_kernel *const *k = is_cpu ? cpu_kernels : cuda_kernels; *k && n < room - 1; k++)
         if ((*k)->op == op && (!is_cpu || (*k)->min_isa <= env->isa)) list[n++] = *k;
     if (is_cpu && (op->reference || op->scalar)) list[n++] = &reference;

@@ -7,7 +7,7 @@
 #include <math.h>
 
 static bool infer(op_call *c) {
-    if (!op_want_float(c, 0) || !op_want_same_dtype(c)) return false;
+    if (!op_want_float(c, 0) || !op_want_beside(c, 1, 0) || !op_want_beside(c, 2, 0)) return false;
     const tensor_type *x = op_in(c, 0);
     if (((const norm_attrs *)c->attrs)->eps < 0) return op_fail(c, WEFT_ARGUMENT, "eps must not be negative");
     if (x->ndim < 1) return op_fail(c, WEFT_SHAPE, "x is %s: it needs an axis", TYPE(x));
@@ -21,7 +21,7 @@ static bool infer(op_call *c) {
     }
     c->n_out = 3;
     c->out[0] = *x;
-    c->out[1] = c->out[2] = type_of(x->dtype, x->ndim - 1, x->shape);
+    c->out[1] = c->out[2] = type_of(dtype_wide(x->dtype), x->ndim - 1, x->shape);
     return true;
 }
 
@@ -64,6 +64,9 @@ const weft_op weft_op_layer_norm = {
     .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(norm_attrs),
     .attrs = norm_attr_table,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -1,12 +1,21 @@
 /* linear.c - x w^T + b over the last axis of x, as torch.nn.functional.linear.
  *     x [..., in]   w [out, in]   b [out] (may be left out)   ->   [..., out]
+ *     The bias of bf16 and f16 operands may be f32; wide: so is the result.
  *     dx = dy w        dw = dy^T x        db = sum of dy over all axes but the last
  */
-#include "ops/op_kit.h"
+#include "ops/matmul.h"
+
+static const op_attr attrs[] = {
+    {"wide", ATTR_BOOL, offsetof(linear_attrs, wide), 0, 0},
+    {0},
+};
 
 static bool infer(op_call *c) {
-    if (!op_want_float(c, 0) || !op_want_same_dtype(c)) return false;
+    if (!op_want_float(c, 0) || !op_want_beside(c, 2, 0)) return false;
     const tensor_type *x = op_in(c, 0), *w = op_in(c, 1);
+    if (x->dtype != w->dtype)
+        return op_fail(c, WEFT_TYPE, "x is %s and the weight %s: cast one to the other's type", TYPE(x),
+                       TYPE(w));
     if (x->ndim < 1 || w->ndim != 2 || x->shape[x->ndim - 1] != w->shape[1])
         return op_fail(c, WEFT_SHAPE, "x %s and weight %s: the last axis of x must be the weight's axis 1",
                        TYPE(x), TYPE(w));
@@ -17,6 +26,7 @@ static bool infer(op_call *c) {
     }
     c->n_out = 1;
     c->out[0] = *x;
+    if (((const linear_attrs *)c->attrs)->wide) c->out[0].dtype = dtype_wide(x->dtype);
     c->out[0].shape[x->ndim - 1] = w->shape[0];
     return true;
 }
@@ -66,11 +76,20 @@ const weft_op weft_op_linear = {
     .summary = "x w^T + b over the last axis",
     .min_in = 2,
     .max_in = 3,
+    .attrs_bytes = sizeof(linear_attrs),
+    .attrs = attrs,
+    .precision = PRECISION_LOW,
+    .low_in = 3,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
     .samples =
         (const op_sample[]){{"f32[4,3], f32[5,3], f32[5]", .out = "f32[4,5]"},
+                            {"bf16[4,64], bf16[48,64], f32[48]", .out = "bf16[4,48]", .no_gradient = true},
+                            {"bf16[4,64], bf16[48,64]", "wide=1", .out = "f32[4,48]", .no_gradient = true},
+                            {"f16[33,64], f16[48,64], f16[48]", .out = "f16[33,48]", .no_gradient = true},
+                            {"f32[4,3], f32[5,3], bf16[5]", .error = "cast one"},
                             {"f32[2,4,3], f32[5,3]", .out = "f32[2,4,5]"},
                             {"f32[3], f32[5,3], f32[5]", .out = "f32[5]"},
                             /* too large for differences element by element */

@@ -1,5 +1,6 @@
 /* matmul.c - products of matrices in the last two axes, as torch.matmul; the axes before them broadcast.
  *     a [..., m, k] ([..., k, m] with transpose_a)   b [..., k, n] ([..., n, k])   ->   c [..., m, n]
+ *     wide: bf16 and f16 operands give an f32 result
  *     for the plain form: da = dc b^T, db = a^T dc, summed to the operand's shape where it was broadcast
  */
 #include "ops/matmul.h"
@@ -7,6 +8,7 @@
 static const op_attr attrs[] = {
     {"transpose_a", ATTR_BOOL, offsetof(matmul_attrs, transpose_a), 0, 0},
     {"transpose_b", ATTR_BOOL, offsetof(matmul_attrs, transpose_b), 0, 0},
+    {"wide", ATTR_BOOL, offsetof(matmul_attrs, wide), 0, 0},
     {0},
 };
 
@@ -32,6 +34,7 @@ static bool infer(op_call *c) {
     if (!shape_broadcast(&batch_a, &batch_b, &c->out[0]))
         return op_fail(c, WEFT_SHAPE, "a %s and b %s: the axes before the last two do not broadcast", TYPE(a),
                        TYPE(b));
+    if (t->wide) c->out[0].dtype = dtype_wide(a->dtype);
     c->out[0].shape[c->out[0].ndim++] = a->shape[a->ndim - (t->transpose_a ? 1 : 2)];
     c->out[0].shape[c->out[0].ndim++] = b->shape[b->ndim - (t->transpose_b ? 2 : 1)];
     return true;
@@ -83,12 +86,19 @@ const weft_op weft_op_matmul = {
     .max_in = 2,
     .attrs_bytes = sizeof(matmul_attrs),
     .attrs = attrs,
+    .precision = PRECISION_LOW,
+    .low_in = 3,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
     .samples =
         (const op_sample[]){
             {"f32[3,4], f32[4,5]", .out = "f32[3,5]"},
+            {"bf16[3,4], bf16[4,5]", .out = "bf16[3,5]",
+             .no_gradient = true}, /* too coarse for differences */
+            {"bf16[37,64], bf16[80,64]", "transpose_b=1 wide=1", .out = "f32[37,80]", .no_gradient = true},
+            {"f16[2,37,64], f16[64,48]", .out = "f16[2,37,48]", .no_gradient = true},
             {"f32[4,3], f32[4,5]", "transpose_a=1", .out = "f32[3,5]"},
             {"f32[3,4], f32[5,4]", "transpose_b=1", .out = "f32[3,5]"},
             {"f32[4,3], f32[5,4]", "transpose_a=1 transpose_b=1", .out = "f32[3,5]"},

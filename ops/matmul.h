@@ -6,7 +6,12 @@
 
 typedef struct matmul_attrs {
     bool transpose_a, transpose_b; /* of the last two axes */
+    bool wide;                     /* bf16 and f16 operands give an f32 result */
 } matmul_attrs;
+
+typedef struct linear_attrs {
+    bool wide;
+} linear_attrs;
 
 extern const weft_op weft_op_matmul, weft_op_linear;
 

@@ -31,6 +31,8 @@ static const op_attr attrs[] = {
     {"gamma", ATTR_REAL, F(gamma), 0, 0},
     {"floor", ATTR_REAL, F(floor), 0, 0},
     {"groups", ATTR_STRING, F(groups), 0, 0},
+    {"loss_scale", ATTR_REAL, F(loss_scale), 0, 0},
+    {"growth_interval", ATTR_INT, F(growth_interval), 0, INT64_MAX},
     {0},
 };
 #undef F
@@ -55,6 +57,7 @@ static const char *rule_broken(const minimize_attrs *a) {
     if (!sgd && !(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
         return "betas must be in [0, 1)";
     if (!sgd && a->eps < 0) return "eps must not be negative";
+    if (a->loss_scale < 0 || a->loss_scale > 0x1p120) return "loss_scale must be from 0 (65536) to 2^120";
     if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
     double lr_scale, decay_scale;
     if (minimize_group(a, "", &lr_scale, &decay_scale) < 0)
@@ -87,10 +90,14 @@ const weft_op weft_op_minimize = {
     .attrs_bytes = sizeof(minimize_attrs),
     .attrs = attrs,
     .infer = infer,
-    .samples = (const op_sample[]){{"f32[]", "type=\"lion\" name=\"x\"", .error = "sgd, adam or adamw"},
-                                   {"f32[2]", "type=\"sgd\" name=\"x\"", .error = "one f32 number"},
-                                   {"f32[]", "type=\"sgd\" name=\"x\" nesterov=1", .error = "nesterov needs"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){
+            {"f32[]", "type=\"lion\" name=\"x\"", .error = "sgd, adam or adamw"},
+            {"f32[2]", "type=\"sgd\" name=\"x\"", .error = "one f32 number"},
+            {"f32[]", "type=\"sgd\" name=\"x\" nesterov=1", .error = "nesterov needs"},
+            {"f32[]", "type=\"sgd\" name=\"x\" loss_scale=-1", .error = "loss_scale must be"},
+            {"f32[]", "type=\"sgd\" name=\"x\" growth_interval=-1", .error = "growth_interval=-1"},
+            {0}},
 };
 
 int minimize_group(const minimize_attrs *a, const char *path, double *lr_scale, double *decay_scale) {
@@ -163,6 +170,8 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
         .total_steps = o->schedule.total_steps,
         .gamma = or_default(o->schedule.gamma, 0.1),
         .floor = o->schedule.floor,
+        .loss_scale = o->loss_scale,
+        .growth_interval = o->growth_interval,
     };
     if (groups_write(&groups, g, o)) {
         a.groups = text_take(&groups);

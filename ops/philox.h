@@ -1,7 +1,7 @@
 /* philox.h - random numbers as a function of (stream, place): Philox4x32-10 of Salmon, Moraes, Dror, Shaw,
  * "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), and what is made of its words.
  *
- * The reference and the vectorized kernels both compile these lines. They hold only IEEE additions, products,
+ * The reference, the vectorized kernels and those for GPUs compile these lines. They hold only IEEE additions, products,
  * roots and integer steps, without branches and (-ffp-contract=off) without fused products, so a number has
  * the same bits with every instruction set, thread count and world.
  */
@@ -13,11 +13,23 @@
 #include <math.h>
 #include <string.h>
 
+#ifdef __CUDACC__
+#define PHILOX_INLINE static inline __host__ __device__
+#else
+#define PHILOX_INLINE static inline
+#endif
+#ifdef __CUDA_ARCH__
+#define PHILOX_UNROLL _Pragma("unroll")
+#elif defined __CUDACC__
+#define PHILOX_UNROLL
+#else
+#define PHILOX_UNROLL _Pragma("GCC unroll 10")
+#endif
+
 /* Four words from a counter of four words and a key of two, in place. */
-static inline void philox4x32_10(uint32_t c[4], uint32_t k0, uint32_t k1) {
+PHILOX_INLINE void philox4x32_10(uint32_t c[4], uint32_t k0, uint32_t k1) {
     uint32_t c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; round++) {
+    PHILOX_UNROLL for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
         uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
         c1 = (uint32_t)p1;
@@ -39,21 +51,22 @@ typedef struct philox_stream {
     uint32_t key[2], step, micro;
 } philox_stream;
 
-static inline uint64_t philox_mix(uint64_t x) { /* splitmix64's finalizer */
+PHILOX_INLINE uint64_t philox_mix(uint64_t x) { /* splitmix64's finalizer */
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
-static inline philox_stream philox_stream_of(const run_state *run, uint64_t node_key) {
+PHILOX_INLINE philox_stream philox_stream_of(const run_state *run, uint64_t node_key) {
     uint64_t high =
         ((uint64_t)run->step >> 32 << 32) | (uint64_t)run->micro >> 32; /* 0 in any real training */
     uint64_t key = philox_mix(philox_mix(run->seed + 0x9E3779B97F4A7C15u) ^ node_key) ^ philox_mix(high);
-    return (philox_stream){{(uint32_t)key, (uint32_t)(key >> 32)}, (uint32_t)run->step, (uint32_t)run->micro};
+    philox_stream s = {{(uint32_t)key, (uint32_t)(key >> 32)}, (uint32_t)run->step, (uint32_t)run->micro};
+    return s;
 }
 
 /* Words of elements 4 block .. 4 block + 3. */
-static inline void philox_block(const philox_stream *s, uint64_t block, uint32_t words[4]) {
+PHILOX_INLINE void philox_block(const philox_stream *s, uint64_t block, uint32_t words[4]) {
     words[0] = (uint32_t)block;
     words[1] = (uint32_t)(block >> 32);
     words[2] = s->step;
@@ -62,25 +75,25 @@ static inline void philox_block(const philox_stream *s, uint64_t block, uint32_t
 }
 
 /* The word of one element, for plain loops. */
-static inline uint32_t philox_word(const philox_stream *s, uint64_t element) {
+PHILOX_INLINE uint32_t philox_word(const philox_stream *s, uint64_t element) {
     uint32_t words[4];
     philox_block(s, element / 4, words);
     return words[element % 4];
 }
 
 /* Uniform in [0, 1): a multiple of 2^-24. */
-static inline float philox_unit(uint32_t word) {
+PHILOX_INLINE float philox_unit(uint32_t word) {
     return (float)(int32_t)(word >> 8) * 0x1p-24f;
 }
 
 /* low + (high - low) u, kept below high where rounding would reach it (`below`: the float before high). */
-static inline float philox_uniform(uint32_t word, float low, float width, float below) {
+PHILOX_INLINE float philox_uniform(uint32_t word, float low, float width, float below) {
     float v = low + width * philox_unit(word);
     return v < below ? v : below;
 }
 
 /* ln u for u in (0, 1], to 1e-7: u = 2^e m with m in [sqrt 1/2, sqrt 2), polynomial of Cephes' logf. */
-static inline float philox_log(float u) {
+PHILOX_INLINE float philox_log(float u) {
     int32_t bits;
     memcpy(&bits, &u, sizeof bits);
     int32_t e = (bits - 0x3f3504f3) >> 23;
@@ -103,7 +116,7 @@ static inline float philox_log(float u) {
 
 /* Two standard normal numbers from two words: Box and Muller, r = sqrt(-2 ln u1), angle 2 pi u2. u2 is cut
  * into a quarter turn and a rest of at most an eighth (exact: all are multiples of 2^-24). */
-static inline void philox_normal_pair(uint32_t a, uint32_t b, float *n0, float *n1) {
+PHILOX_INLINE void philox_normal_pair(uint32_t a, uint32_t b, float *n0, float *n1) {
     float u1 = (float)(int32_t)((a >> 8) + 1) * 0x1p-24f, u2 = philox_unit(b);
     float r = sqrtf(-2.0f * philox_log(u1));
     int32_t quarter = (int32_t)(u2 * 4.0f + 0.5f);

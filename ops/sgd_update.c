@@ -30,6 +30,7 @@ static weft_status reference(const kernel_call *c) {
     const tensor *p = &c->in[P], *g = &c->in[G], *buf = &c->in[BUF];
     double lr = scalar_operand(c, LR, 0) * a->lr_scale, scale = scalar_operand(c, SCALE, 1);
     bool first = scalar_operand(c, STEP, 1) <= 1;
+    if (update_is_skipped(c, SCALE)) return WEFT_OK;
     for (int64_t i = 0; i < type_elements(&p->type); i++) {
         double d = scale * flat_get(g, i) + a->weight_decay * flat_get(p, i);
         if (a->momentum != 0) {
@@ -60,6 +61,8 @@ const weft_op weft_op_sgd_update = {
              "lr_scale=1 momentum=0.9 dampening=0.1 weight_decay=0.01"},
             {"f32[5003], f32[5003], f32[5003], f64[], f64[], f64[]", "lr_scale=0.5 momentum=0.9 nesterov=1",
              .low = 2, .high = 3}, /* step > 1 */
+            {"f32[99], f32[99], f32[99], f64[], f64[], f64[]", "lr_scale=1 momentum=0.9", .low = -3,
+             .high = -1}, /* skipped */
             {"f32[5003], f32[5003], -, f64[], f64[]", "lr_scale=1 weight_decay=0.1"},
             {"f64[7], f64[7], f64[7], f64[], f64[]", "lr_scale=1 momentum=0.9"},
             {"f32[7], f32[7], -, f64[], f64[]", "lr_scale=1 momentum=0.9",

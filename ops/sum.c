@@ -8,6 +8,7 @@ static const op_attr attrs[] = {
     {"axes", ATTR_INTS, offsetof(sum_attrs, axes), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
     {"keep", ATTR_BOOL, offsetof(sum_attrs, keep), 0, 0},
     {"mean", ATTR_BOOL, offsetof(sum_attrs, mean), 0, 0},
+    {"wide", ATTR_BOOL, offsetof(sum_attrs, wide), 0, 0},
     {0},
 };
 
@@ -34,7 +35,7 @@ static bool infer(op_call *c) {
         seen |= 1u << axis;
     }
     unsigned mask = sum_axes(a, x->ndim);
-    *out = type_scalar(x->dtype);
+    *out = type_scalar(a->wide ? dtype_wide(x->dtype) : x->dtype);
     for (int i = 0; i < x->ndim; i++)
         if (!(mask >> i & 1))
             out->shape[out->ndim++] = x->shape[i];
@@ -101,12 +102,17 @@ const weft_op weft_op_sum = {
     .attrs_bytes = sizeof(sum_attrs),
     .attrs = attrs,
     .strided_in = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,
     .samples = (const op_sample[]){{"f32[2,3,4]", "axes=1", .out = "f32[2,4]"},
                                    {"f32[2,3,4]", "axes=-1,0 keep=1 mean=1", .out = "f32[1,3,1]"},
                                    {"f32[2,3]", "mean=1", .out = "f32[]"},
+                                   {"bf16[33,70]", "axes=0 wide=1", .out = "f32[70]", .no_gradient = true},
+                                   {"f16[2,3,4]", "axes=1", .out = "f16[2,4]", .no_gradient = true},
                                    {"f32[33,70]", "axes=0", .out = "f32[70]"},
                                    {"f32[33,70]", "axes=1", .out = "f32[33]"},
                                    {"f32[3,5,4,7]", "axes=0,2,3", .out = "f32[5]"},

@@ -1,6 +1,8 @@
 /* update.c - what the optimizer's ops share: see update.h. */
 #include "ops/update.h"
 
+#include <string.h>
+
 bool infer_update(op_call *c, int n_flat, unsigned optional) {
     for (int i = 0; i < c->n_in; i++) {
         if (!c->in[i] && !(optional >> i & 1)) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
@@ -22,6 +24,12 @@ bool infer_update(op_call *c, int n_flat, unsigned optional) {
 
 double scalar_operand(const kernel_call *c, int i, double missing) {
     return i < c->n_in && c->in[i].data ? *(const double *)c->in[i].data : missing;
+}
+
+bool update_is_skipped(const kernel_call *c, int i) {
+    if (!(scalar_operand(c, i, 1) < 0)) return false;
+    if (c->out[0].data != c->in[0].data) memcpy(c->out[0].data, c->in[0].data, type_bytes(&c->out[0].type));
+    return true;
 }
 
 double flat_get(const tensor *t, int64_t i) {

@@ -1,7 +1,8 @@
 /* update.h - attributes of the optimizer's ops, for the pass that makes them and for their kernels.
  *
  * Buffers are flat: p, g and the states have one shape. lr, step, scale are f64[] values: `step` counts this
- * update (1 at the first), `scale` is a factor on the gradient (clipping) that may be missing.
+ * update (1 at the first), `scale` is a factor on the gradient (clipping, f16's loss scale) that may be missing. A scale
+ * below 0 says that this step is skipped: then nothing is written, and result 0 is p as it is.
  */
 #ifndef WEFT_OPS_UPDATE_H
 #define WEFT_OPS_UPDATE_H
@@ -33,6 +34,13 @@ typedef struct clip_scale_attrs {
     double max_norm;
 } clip_scale_attrs;
 
+/* loss_scale(norm of the scaled gradients, scale, good steps since it changed: f64[])
+ *     -> factor on the gradients (-1: skip), next scale, next good steps, steps done (1 or 0): f64[] */
+typedef struct loss_scale_attrs {
+    double max_norm; /* as clip_scale; 0: no clipping */
+    int64_t growth_interval;
+} loss_scale_attrs;
+
 /* schedule(base f64[], updates done before f64[]) -> lr f64[]; fields as in weft_schedule (gamma as it is) */
 typedef struct schedule_attrs {
     int64_t kind, warmup_steps, step_size, total_steps;
@@ -52,13 +60,15 @@ typedef struct chunk_squares_attrs {
 bool member_range(const weft_variable *member, int64_t begin, int64_t count, int64_t *first, int64_t *last);
 
 extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_accumulate, weft_op_chunk_squares, weft_op_root_sum,
-    weft_op_clip_scale, weft_op_schedule;
+    weft_op_clip_scale, weft_op_loss_scale, weft_op_schedule;
 
 /* For infer: operands 0 to n_flat - 1 have operand 0's type, f32 or f64; those from n_flat on are f64[]. Only
  * the bits of `optional` may be missing. */
 bool infer_update(op_call *c, int n_flat, unsigned optional);
 /* The number in an f64[] operand, or `missing`. */
 double scalar_operand(const kernel_call *c, int i, double missing);
+/* Whether an update whose factor is operand i is skipped; result 0 is then p. */
+bool update_is_skipped(const kernel_call *c, int i);
 /* Element i of a flat buffer, as double. */
 double flat_get(const tensor *t, int64_t i);
 void flat_set(const tensor *t, int64_t i, double value);

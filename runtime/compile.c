@@ -6,8 +6,11 @@
 #include "runtime/program.h"
 
 #include "graph/minimize.h"
+#include "graph/precision.h"
+#include "ops/calibration.h"
 #include "ops/cpu/onednn.h"
 #include "runtime/collectives.h"
+#include "runtime/optimizer.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -20,16 +23,28 @@ enum {
     HAS_LAYOUT = 1 << 2,    /* every value has strides, every node its kernel */
     HAS_ORDER = 1 << 3,     /* the list is the schedule */
     HAS_MEMORY = 1 << 4,    /* every value has its place */
+    HAS_LAUNCHES = 1 << 5,  /* for a GPU, the schedule is cut into launches */
 };
 
 static bool simplify(program *p) {
     return pass_simplify(p->graph);
 }
 
+/* Of f16, what the loss is multiplied by. */
+static weft_value *loss_factor(const weft_node *n) {
+    const minimize_attrs *a = n->attrs;
+    weft_variable *scale = optimizer_variable(n->graph->model, a->name, "loss_scale", NULL);
+    return scale ? variable_value(n->graph, scale) : NULL;
+}
+
 static bool autodiff(program *p) {
     /* gradients are means over all micro-batches of a step */
     double parts = (double)p->plan->options.accumulate * p->plan->options.world;
-    return pass_autodiff(p->graph, 1 / parts);
+    return pass_autodiff(p->graph, 1 / parts, loss_factor);
+}
+
+static bool precision(program *p) {
+    return pass_precision(p->graph, p->name, p->plan->options.precision);
 }
 
 static bool clean(program *p) {
@@ -56,14 +71,17 @@ static const pass pipeline[] = {
     {"simplify",     simplify,       0,                      0              },
     {"sync_norm",    pass_sync_norm, 0,                      0              },
     {"autodiff",     autodiff,       0,                      HAS_GRADIENTS  },
+    {"precision",    precision,      HAS_GRADIENTS,          0              },
     {"optimizer",    pass_optimizer, HAS_GRADIENTS,          HAS_UPDATES    },
     {"clean",        clean,          HAS_UPDATES,            0              },
     {"collectives",  collectives,    HAS_UPDATES,            0              },
+    {"uploads",      pass_uploads,   HAS_UPDATES,            0              },
     {"fuse",         fuse,           HAS_UPDATES,            0              },
     {"layout",       pass_layout,    HAS_UPDATES,            HAS_LAYOUT     },
     {"order",        pass_schedule,  HAS_LAYOUT,             HAS_ORDER      },
     {"memory",       pass_memory,    HAS_ORDER,              HAS_MEMORY     },
-    {"verify",       pass_verify,    HAS_ORDER | HAS_MEMORY, 0              },
+    {"launches",     pass_launches,  HAS_ORDER,              HAS_LAUNCHES   },
+    {"verify",       pass_verify,    HAS_MEMORY | HAS_LAUNCHES, 0           },
 };
 /* clang-format on */
 enum { N_PASSES = sizeof pipeline / sizeof *pipeline };
@@ -97,19 +115,29 @@ static int usable_cores(void) {
 }
 
 static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    if ((unsigned)o->device > WEFT_DEVICE_CUDA)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no device number %d", o->device);
     if (o->batch < 0 || o->batch > INT32_MAX)
         return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
                          (long long)o->batch);
     if (o->threads < 0 || o->threads > 1024)
         return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores",
                          o->threads);
+    if (o->precision != WEFT_F32 && !dtype_is_low(o->precision))
+        return error_set(error, WEFT_ARGUMENT, "compile: precision %s: it must be f32, bf16 or f16",
+                         dtype_name(o->precision));
+    const precision_entry *astray = precision_astray(m);
+    if (astray)
+        return error_set(error, WEFT_NAME, "compile: precision: the model has no graph and no scope '%s'",
+                         SHOW(astray->path));
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
     if ((unsigned)o->zero > 2 || (unsigned)o->shard > WEFT_SHARD_FLAT || o->rank < 0 ||
         o->rank >= (o->world ? o->world : 1))
-        return error_set(error, WEFT_ARGUMENT,
-                         "compile: zero=%d shard=%d rank=%d: stage 0 to 2, shard 0 or 1, a rank below the world's %d",
-                         o->zero, o->shard, o->rank, o->world ? o->world : 1);
+        return error_set(
+            error, WEFT_ARGUMENT,
+            "compile: zero=%d shard=%d rank=%d: stage 0 to 2, shard 0 or 1, a rank below the world's %d",
+            o->zero, o->shard, o->rank, o->world ? o->world : 1);
     if (o->world < 0 || o->world > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
     if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
@@ -203,6 +231,14 @@ static bool compile_all(weft_plan *plan, const weft_model *source) {
     return plan->options.stop_after || pass_verify_plan(plan);
 }
 
+static bool load_calibration(weft_plan *plan, const char *path) {
+    weft_error error = {0};
+    if (!path) return true;
+    plan->kernels.calibration = calibration_load(path, &plan->model->arena, &error);
+    return plan->kernels.calibration ||
+           model_fail(plan->model, NULL, error.status, "compile: calibration: %s", error.text);
+}
+
 static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -241,9 +277,15 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->options.world = o->world ? o->world : 1;
     plan->options.threads = o->threads ? o->threads : usable_cores();
     plan->options.isa = o->isa ? o->isa : isa_best();
-    plan->kernels = (kernel_env){plan->options.isa, plan->options.threads, &plan->env};
+    plan->kernels = (kernel_env){.isa = plan->options.isa,
+                                 .threads = plan->options.threads,
+                                 .env = &plan->env,
+                                 .device = o->device,
+                                 .deterministic = o->deterministic,
+                                 .tf32 = o->tf32};
     plan->model = model_clone_variables(model, plan->options.batch);
-    if (!plan->model || !compile_all(plan, model) || !plan_measure(plan) || !plan_identify(plan, model)) {
+    if (!plan->model || !load_calibration(plan, o->calibration) || !compile_all(plan, model) ||
+        !plan_measure(plan) || !plan_identify(plan, model)) {
         if (plan->model)
             error_set(error, plan->model->error.status, "%s", plan->model->error.text);
         else
@@ -256,7 +298,7 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
         plan->trainings[i].minimize = NULL;
     }
     plan->can_run = !o->stop_after;
-    plan->options.graph = plan->options.stop_after = NULL;
+    plan->options.graph = plan->options.stop_after = plan->options.calibration = NULL;
     plan->compile_ms = now_ms() - start;
     log_plan(plan);
     return plan;

@@ -2,10 +2,11 @@
 #include "runtime/device.h"
 
 #include "graph/error.h"
+#include "weft/session.h"
 
 #include <string.h>
 
-#ifdef WEFT_CUDA
+#ifdef WEFT_HAS_CUDA
 extern const device device_cuda; /* runtime/cuda/device_cuda.c */
 #endif
 
@@ -32,7 +33,7 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
 }
 
 extern const struct executor executor_cpu; /* session_run.c */
-const device device_cpu = {WEFT_CPU, "cpu", take, give, copy, copy, clear, &executor_cpu};
+const device device_cpu = {WEFT_DEVICE_CPU, "cpu", take, give, copy, copy, clear, &executor_cpu};
 
 static const char *const names[] = {"cpu", "cuda"};
 
@@ -40,10 +41,25 @@ const char *device_name(weft_device kind) {
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+#ifndef WEFT_HAS_CUDA
+weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error) {
+    (void)control, (void)options;
+    error_set(error, WEFT_UNSUPPORTED,
+              "this build of Weft has no NCCL (configure with -DWEFT_CUDA=ON, where nvcc is)");
+    return NULL;
+}
+
+weft_status weft_cuda_select(int index, weft_error *error) {
+    (void)index;
+    return error_set(error, WEFT_UNSUPPORTED,
+                     "this build of Weft has no CUDA (configure with -DWEFT_CUDA=ON, where nvcc is)");
+}
+#endif
+
 const device *device_of(weft_device kind, weft_error *error) {
-    if (kind == WEFT_CPU) return &device_cpu;
-#ifdef WEFT_CUDA
-    if (kind == WEFT_CUDA) return &device_cuda;
+    if (kind == WEFT_DEVICE_CPU) return &device_cpu;
+#ifdef WEFT_HAS_CUDA
+    if (kind == WEFT_DEVICE_CUDA) return &device_cuda;
 #endif
     error_set(
         error, WEFT_UNSUPPORTED,

@@ -3,10 +3,13 @@
  * Activations of four axes that image ops touch are channels-last throughout; pointwise nodes take what their
  * operands have; everything else is row-major. A node gets `reorder` before an operand whose layout its kernel
  * does not take, and `pack` before one that its kernel wants in a form of its own (a convolution's weight).
+ * A cast of a parameter, as a packed one, is a derived value, made once per update; where a kernel packs a weight that
+ * is cast, the pack reads the f32 parameter and does both.
  * Views (permute, slice, reshape, broadcast) have no memory: they are strides and an offset in their operand's.
  */
 #include "runtime/program.h"
 
+#include "graph/precision.h"
 #include "ops/pack.h"
 
 #include <stdio.h>
@@ -117,20 +120,53 @@ static bool choose(program *p, weft_node *n) {
 
 /* ---- packed operands ---- */
 
-/* A packed parameter is a derived value: it outlasts the run and is repacked when the parameter has changed. All
- * programs that pack it alike share it. */
-static bool derive(weft_node *pack) {
-    weft_model *m = pack->graph->model;
-    const weft_value *from = pack->in[0];
-    const pack_attrs *a = pack->attrs;
+/* What a parameter, or a view of it, becomes is a derived value: it outlasts the run and is made again when the
+ * parameter has changed. All programs in which it becomes the same, by its hash, share it. */
+static bool derive(weft_node *n, uint64_t hash) {
+    weft_model *m = n->graph->model;
+    const weft_variable *from = value_root(n->in[0])->variable;
     char path[1400];
-    if (!from->variable || from->variable->kind != VARIABLE_PARAMETER) return true;
-    snprintf(path, sizeof path, "derived.%s/%016llx", from->variable->path,
-             (unsigned long long)hash_text(a->of, (uint64_t)a->operand));
+    if (!from || from->kind != VARIABLE_PARAMETER) return true;
+    snprintf(path, sizeof path, "derived.%s/%016llx", from->path, (unsigned long long)hash);
     weft_variable *v = variable_find(m, path);
-    if (!v) v = variable_new(m, path, VARIABLE_DERIVED, &pack->out[0].type, (weft_init){0});
-    pack->out[0].variable = v;
+    if (!v) v = variable_new(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
+    n->out[0].variable = v;
     return v != NULL;
+}
+
+static bool derive_cast(weft_node *n) {
+    text t = {0};
+    node_signature(&t, n);
+    text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
+    char *signature = text_take(&t);
+    bool good = signature ? derive(n, hash_text(signature, 0))
+                          : model_fail(n->graph->model, n->graph, WEFT_MEMORY,
+                                       "cast: memory could not be had") != NULL;
+    __builtin_free(signature);
+    return good;
+}
+
+/* Casts of parameters, once it is known which of them are read as they are and not packed: updates wait for packs in the
+ * others' place. */
+static bool derive_casts(program *p) {
+    bool is_any = false;
+    graph_count_uses(p->graph);
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        if (!casts_parameter(n)) continue;
+        is_any = true;
+        if (!n->out[0].uses)
+            node_remove(n);
+        else if (!derive_cast(n))
+            return false;
+    }
+    return !is_any || graph_order_edges(p->graph);
+}
+
+/* What a pack of `v` reads: the parameter itself where `v` is a cast of it. */
+static weft_value *pack_source(weft_value *v) {
+    bool is_cast = v->node->op == &weft_op_cast && v->node->in[0]->variable && casts_parameter(v->node);
+    return is_cast ? v->node->in[0] : v;
 }
 
 static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
@@ -142,21 +178,21 @@ static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
     for (char *q = signature; *q; q++)
         if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
     pack_attrs a = {.of = signature, .operand = i, .bytes = (int64_t)bytes};
-    weft_value *out = NULL;
-    for (weft_node *m = n->in[i]->node->next; m && m != n && !out; m = m->next)
-        if (m->op == &weft_op_pack && m->in[0] == n->in[i] && attrs_equal(m->op, m->attrs, &a))
-            out = &m->out[0];
+    weft_value *out = NULL, *from = pack_source(n->in[i]);
+    for (weft_node *m = from->node->next; m && m != n && !out; m = m->next)
+        if (m->op == &weft_op_pack && m->in[0] == from && attrs_equal(m->op, m->attrs, &a)) out = &m->out[0];
     if (!out) {
         g->cursor = n->prev;
         scope_entry here = {.path = n->scope}, *above = g->scope;
         g->scope = &here;
-        weft_node *m = node_new(g, &weft_op_pack, 1, &n->in[i], &a);
+        weft_node *m = node_new(g, &weft_op_pack, 1, &from, &a);
         g->scope = above;
         g->cursor = NULL;
         if (m) {
             m->is_backward = n->is_backward;
             set_layout(&m->out[0], false);
-            if (choose(p, m) && derive(m)) out = &m->out[0];
+            if (choose(p, m) && derive(m, hash_text(a.of, (uint64_t)(a.operand + 16 * value_offset(from)))))
+                out = &m->out[0];
         }
     }
     __builtin_free(signature);
@@ -222,5 +258,5 @@ bool pass_layout(program *p) {
         for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
             if (!m->kernel && m->op == &weft_op_reorder && !choose(p, m)) return false;
     }
-    return place_outputs(p) && graph_sort(p->graph);
+    return place_outputs(p) && derive_casts(p) && graph_sort(p->graph);
 }

@@ -5,6 +5,7 @@
  *     g     = bucket(gradients of the segment's members)       one flat buffer a segment
  *     scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
  *     adam_update(segment, g, exp_avg, exp_avg_sq, lr, step', scale)
+ * In f16 loss_scale takes clip_scale's place, and its number of steps done, 0 or 1, that of the 1.
  * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
  * to them, and only the last program updates. In a world of several ranks the bucket (the accumulated one) is summed
  * over them before, and with ZeRO each updates its own range and sends it round (reduction.c).
@@ -20,6 +21,7 @@ extern const weft_op weft_op_bucket;
 
 typedef struct step_values {
     weft_value *lr, *step, *scale;
+    weft_value *done; /* f16: 0 when this step is skipped */
 } step_values;
 
 /* Sets the fields of `into` that have a namesake in `from`: minimize's beta1 becomes adam_update's. */
@@ -84,6 +86,26 @@ static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value *norm
     return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, &(clip_scale_attrs){a->clip_norm}) : NULL;
 }
 
+static bool assign_number(weft_graph *g, const weft_variable *to, weft_value *v) {
+    return v && node_new(g, &weft_op_assign, 1, &v, &(variable_attrs){to->path}) != NULL;
+}
+
+/* The factor on gradients: of clipping, and in f16 of the loss scale, which moves on. */
+static bool scale_begin(program *p, const minimize_attrs *a, weft_value *norm, step_values *out) {
+    weft_graph *g = p->graph;
+    weft_variable *scale = optimizer_variable(g->model, a->name, "loss_scale", NULL);
+    weft_variable *good = optimizer_variable(g->model, a->name, "good_steps", NULL);
+    if (!norm) return false;
+    if (!scale || !good) return (out->scale = clip(g, a, norm)) != NULL;
+    int64_t interval = a->growth_interval ? a->growth_interval : MINIMIZE_GROWTH_INTERVAL;
+    weft_value *in[] = {norm, variable_value(g, scale), variable_value(g, good)};
+    weft_node *n = node_new(g, &weft_op_loss_scale, 3, in, &(loss_scale_attrs){a->clip_norm, interval});
+    if (!n) return false;
+    out->scale = &n->out[0];
+    out->done = &n->out[3];
+    return assign_number(g, scale, &n->out[1]) && assign_number(g, good, &n->out[2]);
+}
+
 static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
     weft_graph *g = p->graph;
     weft_variable *step = optimizer_variable(g->model, a->name, "step", NULL);
@@ -97,7 +119,7 @@ static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
     weft_value *base = variable_value(g, lr);
     out->lr =
         before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
-    weft_value *next = before ? weft_offset(before, 1) : NULL;
+    weft_value *next = out->done ? weft_add(before, out->done) : before ? weft_offset(before, 1) : NULL;
     out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){step->path}) : NULL;
     return out->step && out->lr;
 }
@@ -134,8 +156,8 @@ typedef struct expansion {
     bool *is_trained;
     int n_segments;
     weft_variable **segments; /* the trained ones, in the order in which the backward finishes them */
-    weft_value **flat; /* buckets, then their sums */
-    weft_value **own;  /* what this rank updates by */
+    weft_value **flat;        /* buckets, then their sums */
+    weft_value **own;         /* what this rank updates by */
     step_values v;
 } expansion;
 
@@ -154,8 +176,7 @@ static bool finish(expansion *e, weft_variable *s) {
 }
 
 static bool apply(expansion *e, weft_variable *s) {
-    bool is_clipped = e->a->clip_norm > 0; /* then all gradients are there */
-    if (!is_clipped && !finish(e, s)) return false;
+    if (!e->v.scale && !finish(e, s)) return false; /* with one, all gradients are there */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? shard_find(e->p->graph->model, s) : s;
     if (own && !(done = update(e->p, e->a, s, over, own, e->v))) return false;
@@ -203,8 +224,9 @@ static bool expand(program *p, weft_node *n) {
     if (!find_trained(&e)) return true;
     if (!for_segments(&e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
-    if (e.a->clip_norm > 0 &&
-        (!for_segments(&e, finish) || !(e.v.scale = clip(g, e.a, reduction_norm(p, e.own, e.is_trained)))))
+    bool is_scaled = optimizer_variable(g->model, e.a->name, "loss_scale", NULL) != NULL;
+    if ((e.a->clip_norm > 0 || is_scaled) &&
+        (!for_segments(&e, finish) || !scale_begin(p, e.a, reduction_norm(p, e.own, e.is_trained), &e.v)))
         return false;
     return step_begin(p, e.a, &e.v) && apply_all(&e);
 }

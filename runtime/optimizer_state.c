@@ -1,6 +1,7 @@
 /* optimizer_state.c - the optimizers, and the variables that their updates need. */
 #include "runtime/optimizer.h"
 
+#include "graph/precision.h"
 #include "ops/update.h"
 
 #include <stdio.h>
@@ -102,6 +103,17 @@ static bool make_gradients(weft_plan *plan, const weft_variable *s) {
     return true;
 }
 
+/* Of f16's gradients (ops/loss_scale.c). */
+static bool make_loss_scale(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    weft_init first = {WEFT_INIT_CONSTANT, a->loss_scale > 0 ? a->loss_scale : MINIMIZE_LOSS_SCALE, 0};
+    tensor_type number = type_scalar(WEFT_F64);
+    if (!precision_reaches(t->graph, WEFT_F16, plan->options.precision)) return true;
+    return make(plan->model, path_of(a->name, "loss_scale", NULL).text, VARIABLE_OPTIMIZER, number, first) &&
+           make(plan->model, path_of(a->name, "good_steps", NULL).text, VARIABLE_OPTIMIZER, number,
+                (weft_init){0});
+}
+
 static bool make_all(weft_plan *plan, const training *t) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
@@ -109,7 +121,8 @@ static bool make_all(weft_plan *plan, const training *t) {
     tensor_type number = type_scalar(WEFT_F64);
     weft_init lr = {WEFT_INIT_CONSTANT, a->lr, 0};
     if (!make(m, path_of(a->name, "step", NULL).text, VARIABLE_OPTIMIZER, number, (weft_init){0}) ||
-        !make(m, path_of(a->name, "lr", NULL).text, VARIABLE_OPTIMIZER, number, lr))
+        !make(m, path_of(a->name, "lr", NULL).text, VARIABLE_OPTIMIZER, number, lr) ||
+        !make_loss_scale(plan, t))
         return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (s->kind != VARIABLE_SEGMENT || !t->trains[s->members[0]->index]) continue;

@@ -2,6 +2,8 @@
 #include "runtime/program.h"
 
 #include "graph/ddp.h"
+#include "graph/precision.h"
+#include "ops/calibration.h"
 #include "ops/collective.h"
 
 #include <stdio.h>
@@ -39,6 +41,14 @@ static uint64_t communication_bytes(const program *p) {
     return most;
 }
 
+/* What is fed to the program that takes most, each input aligned. */
+static uint64_t fed_bytes(const program *p) {
+    uint64_t bytes = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (n->op == &weft_op_input) bytes += size_align(type_bytes(&n->out[0].type), MEM_ALIGN);
+    return bytes;
+}
+
 bool plan_measure(weft_plan *plan) {
     uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
@@ -53,8 +63,10 @@ bool plan_measure(weft_plan *plan) {
         if (p->workspace_bytes > m->workspace) m->workspace = p->workspace_bytes;
         uint64_t communication = communication_bytes(p);
         if (communication > m->communication) m->communication = communication;
+        uint64_t inputs = plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * fed_bytes(p);
+        if (inputs > m->inputs) m->inputs = inputs;
     }
-    m->total = store + m->derived + m->activations;
+    m->total = store + m->derived + m->activations + m->inputs;
     return true;
 }
 
@@ -64,13 +76,36 @@ weft_memory weft_plan_memory(const weft_plan *plan) {
 
 /* ---- text ---- */
 
+/* The model's own, and for the whole what the plan was compiled for where that says nothing. */
+static void precisions_write(text *t, const weft_plan *plan) {
+    precision_entry all = {.path = "", .dtype = plan->options.precision};
+    if (all.dtype && !precision_at(plan->model, "")) precision_write(t, &all);
+    for (const precision_entry *e = plan->model->precisions; e; e = e->next) precision_write(t, e);
+}
+
+/* As comments: they follow from the schedule. */
+static void launches_write(text *t, const program *p) {
+    for (int i = 0; i < p->n_launches; i++) {
+        const launch_entry *l = &p->launches[i];
+        text_add(t, "# launch %d of %s: %s, steps %d to %d, %d nodes", i, p->graph->name,
+                 launch_name(l->kind), l->first, l->last, l->n_nodes);
+        if (l->waits >= 0) text_add(t, ", behind launch %d", l->waits);
+        for (int k = 0; k < l->n_carried; k++) text_add(t, ", when %s has come", l->carried[k]->path);
+        text_add(t, l->records ? ", records\n" : "\n");
+    }
+}
+
 char *weft_plan_text(const weft_plan *plan) {
     text t = {0};
     if (!plan) return NULL;
     text_add(&t, "model %s batch=%lld\n", plan->model->name, (long long)plan->options.batch);
     for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
-    for (int i = 0; i < plan->n_programs; i++) graph_write(&t, plan->programs[i].graph);
+    precisions_write(&t, plan);
+    for (int i = 0; i < plan->n_programs; i++) {
+        graph_write(&t, plan->programs[i].graph);
+        launches_write(&t, &plan->programs[i]);
+    }
     return text_take(&t);
 }
 
@@ -119,11 +154,16 @@ weft_status weft_plan_verify(const weft_plan *plan, weft_error *error) {
 
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
-    text_add(t, "weft %s world=%d batch=%lld threads=%d isa=%s accumulate=%d cap=", weft_version(), o->world,
-             (long long)o->batch, o->threads, isa_name(o->isa), o->accumulate);
+    text_add(
+        t,
+        "weft %s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s accumulate=%d cap=",
+        weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
+        o->threads, isa_name(o->isa), o->accumulate);
     real_write(t, o->bucket_cap_mb);
-    text_add(t, " zero=%d shard=%d serial=%d fast=%d check=%d\n", o->zero, o->shard, o->serial, o->fast_reduce,
-             o->check_equal);
+    text_add(t, " zero=%d shard=%d serial=%d fast=%d check=%d dtype=%s\n", o->zero, o->shard, o->serial,
+             o->fast_reduce, o->check_equal, dtype_name(o->precision));
+    if (plan->kernels.calibration)
+        text_add(t, "calibration=%016llx\n", (unsigned long long)calibration_hash(plan->kernels.calibration));
 }
 
 /* What each rank's share is, the same seen from all ranks. */

@@ -8,11 +8,11 @@
 #include <string.h>
 
 static json_t *memory_json(const weft_memory *m) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
                      "gradients", (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
                      (json_int_t)m->derived, "activations", (json_int_t)m->activations, "workspace",
-                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "total",
-                     (json_int_t)m->total);
+                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "inputs",
+                     (json_int_t)m->inputs, "total", (json_int_t)m->total);
 }
 
 static json_t *ranks_json(const subgraph *g) {
@@ -109,6 +109,16 @@ static json_t *collective_json(const weft_plan *plan, const weft_node *n) {
                      "needed_by", needed, "nodes_between", wait ? nodes_between(n, wait) : 0);
 }
 
+static json_t *launch_json(const launch_entry *l) {
+    json_t *carried = json_array();
+    for (int i = 0; i < l->n_carried; i++) json_array_append_new(carried, json_string(l->carried[i]->path));
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:b}", "kind", launch_name(l->kind), "stream",
+                     l->kind == LAUNCH_COLLECTIVE ? "communication" : "compute", "first", l->first, "last",
+                     l->last, "nodes", l->n_nodes, "waits",
+                     l->waits < 0 ? json_null() : json_integer(l->waits), "carried", carried, "records",
+                     l->records);
+}
+
 static json_t *graph_json(const program *p) {
     static const char *const phases[] = {"whole", "first", "add", "last"};
     json_t *collectives = json_array();
@@ -117,9 +127,11 @@ static json_t *graph_json(const program *p) {
     int nodes = graph_node_count(p->graph), moved = (int)json_array_size(collectives);
     json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", nodes - moved);
     if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));
-    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:I}", "name", p->name, "mode",
+    json_t *launches = json_array();
+    for (int i = 0; i < p->n_launches; i++) json_array_append_new(launches, launch_json(&p->launches[i]));
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:I, s:I}", "name", p->name, "mode",
                      p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
-                     nodes, "collectives", collectives, "lanes", lanes, "peak_bytes",
+                     nodes, "collectives", collectives, "lanes", lanes, "launches", launches, "peak_bytes",
                      (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
 }
 
@@ -133,12 +145,13 @@ char *weft_plan_json(const weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++) json_array_append_new(graphs, graph_json(&plan->programs[i]));
     char fingerprint[20];
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan->fingerprint);
-    json_t *root = json_pack("{s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:s, s:o, s:o, s:o, s:o}", "world",
-                             plan->options.world, "rank", plan->options.rank, "fingerprint", fingerprint,
-                             "model", plan->model->name, "batch", (json_int_t)plan->options.batch, "threads",
-                             plan->options.threads, "isa", isa_name(plan->options.isa), "reduce",
-                             plan->options.fast_reduce ? "fast" : "ordered", "subgraphs", subgraphs, "graphs",
-                             graphs, "memory", memory_json(&plan->memory), "unused", unused);
+    json_t *root = json_pack(
+        "{s:s, s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "device",
+        device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,
+        "fingerprint", fingerprint, "model", plan->model->name, "batch", (json_int_t)plan->options.batch,
+        "threads", plan->options.threads, "isa", isa_name(plan->options.isa), "dtype",
+        dtype_name(plan->options.precision), "reduce", plan->options.fast_reduce ? "fast" : "ordered",
+        "subgraphs", subgraphs, "graphs", graphs, "memory", memory_json(&plan->memory), "unused", unused);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);
     return text;

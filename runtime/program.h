@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "graph/kernel.h"
 #include "runtime/device.h"
+#include "runtime/launches.h"
 #include "weft/plan.h"
 #include "weft/session.h"
 
@@ -63,6 +64,8 @@ typedef struct program {
     uint64_t arena_bytes, workspace_bytes;
     bool trains; /* it updates or accumulates */
     int n_collectives;
+    int n_launches; /* for a GPU */
+    launch_entry *launches;
 } program;
 
 struct weft_plan {
@@ -117,9 +120,11 @@ weft_variable *shard_find(const weft_model *m, const weft_variable *s);
 bool pass_optimizer(program *p);
 
 /* ---- the other passes of this folder ---- */
+bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);
 bool pass_memory(program *p);
+bool pass_launches(program *p);
 bool pass_verify(program *p);
 bool pass_verify_plan(weft_plan *plan);
 
@@ -127,6 +132,7 @@ bool pass_verify_plan(weft_plan *plan);
  * right; unless any program may run after any other; unless a session waits for all that it must. */
 weft_status verify_program(const program *p, weft_error *error);
 weft_status verify_plan(const weft_plan *plan, weft_error *error);
+weft_status verify_launches(const program *p, weft_error *error);
 weft_status verify_session(const weft_session *s, weft_error *error);
 /* The same for the plans of all ranks of a world, by rank: they do the same collectives in the same order. */
 weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error);
@@ -161,7 +167,8 @@ double program_flops(const program *p);
 /* How the optimizer's state of a segment is spread over its process group (ZeRO). */
 typedef struct store_cut {
     int n_ranks;
-    const int64_t *starts; /* [n_ranks + 1]: rank r has the segment's elements from starts[r] to starts[r + 1] */
+    const int64_t
+        *starts; /* [n_ranks + 1]: rank r has the segment's elements from starts[r] to starts[r + 1] */
 } store_cut;
 
 typedef struct store_entry {
@@ -170,8 +177,8 @@ typedef struct store_entry {
     variable_kind kind;
     tensor_type type;
     weft_init init;
-    uint64_t offset;  /* bytes */
-    uint64_t version; /* changes so far, from 1 */
+    uint64_t offset;      /* bytes */
+    uint64_t version;     /* changes so far, from 1 */
     const store_cut *cut; /* of a segment; NULL: all ranks have all */
     bool is_arriving;     /* a segment: another rank's parameters are on their way into it */
 } store_entry;
@@ -182,8 +189,8 @@ typedef struct store_part {
     const char *path;
     tensor_type type;
     int64_t begin, end;
-    char *memory;      /* of element `begin`, on the store's device; NULL: none is here */
-    store_entry *home; /* likewise */
+    char *memory;          /* of element `begin`, on the store's device; NULL: none is here */
+    store_entry *home;     /* likewise */
     const char *parameter; /* itself, or whose optimizer state it is; NULL: a number that belongs to nobody */
     const store_cut *cut;  /* of its segment, in which the parameter begins at element `offset` */
     int64_t offset;

@@ -62,6 +62,22 @@ static weft_value *squares(program *p, const weft_variable *s, weft_value *own) 
                       &(chunk_squares_attrs){.path = s->path, .begin = begin});
 }
 
+/* parts[n] one after the other, in however many concats that takes; uses parts up. */
+static weft_value *join(weft_value **parts, int n) {
+    enum { MOST = 32 /* operands of a concat */ };
+    while (n > 1) {
+        int joined = 0;
+        for (int i = 0; i < n; i += MOST) {
+            int count = n - i < MOST ? n - i : MOST;
+            weft_value *v = count > 1 ? weft_concat(count, parts + i, 0) : parts[i];
+            if (!v) return NULL;
+            parts[joined++] = v;
+        }
+        n = joined;
+    }
+    return n ? parts[0] : NULL;
+}
+
 /* The chunk sums of one subgraph's segments one after the other, of all ranks. */
 static weft_value *subgraph_squares(program *p, int subgraph_index, weft_value *const *own,
                                     const bool *is_trained) {
@@ -76,7 +92,7 @@ static weft_value *subgraph_squares(program *p, int subgraph_index, weft_value *
         if (!(parts[n++] = squares(p, s, own[s->index]))) return NULL;
         is_sharded |= s->shards != NULL;
     }
-    weft_value *all = n > 1 ? weft_concat(n, parts, 0) : n ? parts[0] : NULL;
+    weft_value *all = join(parts, n);
     if (!all || !is_sharded) return all;
     return collective_wait(
         collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));

@@ -227,10 +227,45 @@ static bool pin(weft_graph *g, weft_node **order, int count) {
     return true;
 }
 
+/* A node with what it is made from, nodes of one operand each down to a variable or an input; behind *place. */
+static void move_chain(weft_node *n, weft_node **place) {
+    weft_node *chain[8];
+    int count = 0;
+    for (weft_node *m = n; m && count < 8; m = m->n_in ? m->in[0]->node : NULL) chain[count++] = m;
+    if (chain[count - 1]->n_in) return;
+    while (count--) {
+        if (chain[count]->mark < 0) continue; /* has moved */
+        node_move_after(chain[count], *place);
+        chain[count]->mark = -1;
+        *place = chain[count];
+    }
+}
+
+static void move_kind(weft_graph *g, launch_kind wanted, weft_node **place) {
+    launch_kind kind;
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->mark >= 0 && launch_kind_of(n, &kind) && kind == wanted) move_chain(n, place);
+    }
+}
+
+/* On a GPU inputs are copied first and derived values made next, in a launch each. Not where parameters come from other
+ * ranks (ZeRO): there each derived value waits for its own gather. */
+static void gather_launches(program *p) {
+    weft_node *place = NULL;
+    bool is_sharded = false;
+    if (p->plan->options.device == WEFT_DEVICE_CPU) return;
+    for (weft_node *n = p->graph->first; n; n = n->next) n->mark = 0;
+    for (const weft_variable *v = p->graph->model->variables; v; v = v->next) is_sharded |= v->shards != NULL;
+    move_kind(p->graph, LAUNCH_UPLOAD, &place);
+    if (!is_sharded) move_kind(p->graph, LAUNCH_REFRESH, &place);
+}
+
 bool pass_schedule(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
     int count = 0, room = graph_node_count(g);
+    gather_launches(p);
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);

@@ -90,7 +90,8 @@ static int64_t bytes_of(const trained *t) {
 static int fill(const trained *list, int count, int64_t cap, int64_t least) {
     int64_t bytes = bytes_of(&list[0]);
     int n = 1;
-    for (; n < count && (bytes < least || bytes + bytes_of(&list[n]) <= cap); n++) bytes += bytes_of(&list[n]);
+    for (; n < count && (bytes < least || bytes + bytes_of(&list[n]) <= cap); n++)
+        bytes += bytes_of(&list[n]);
     return n;
 }
 
@@ -136,8 +137,7 @@ bool segments_cut(weft_plan *plan) {
     if (!list) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
     int count = 0, kept = 0;
     for (weft_variable *v = m->variables; v; v = v->next)
-        if (v->kind == VARIABLE_PARAMETER)
-            list[count++] = (trained){.parameter = v, .subgraph = v->subgraph};
+        if (v->kind == VARIABLE_PARAMETER) list[count++] = (trained){.parameter = v, .subgraph = v->subgraph};
     for (int i = 0; i < plan->n_trainings; i++) sign(list, count, &plan->trainings[i], i);
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];

@@ -59,8 +59,7 @@ void lane_close(weft_session *s) {
 
 /* ---- waiting ---- */
 
-/* Outlasts its run: nothing in its program waits for it. */
-static bool is_carried(const weft_session *s, const weft_node *n) {
+bool lane_is_carried(const weft_session *s, const weft_node *n) {
     return n->op == &weft_op_all_gather && !s->plan->options.serial;
 }
 
@@ -72,25 +71,38 @@ static weft_status await(weft_session *s, const runnable *r, const weft_node *st
 void lane_drain(weft_session *s, runnable *r, int reached) {
     for (int i = 0; i < reached; i++) {
         const weft_node *n = r->steps[i].node;
-        if (node_starts_collective(n) && !is_carried(s, n)) await(s, r, n, NULL);
+        if (node_starts_collective(n) && !lane_is_carried(s, n)) await(s, r, n, NULL);
     }
 }
 
-/* What is carried for a segment has arrived when this returns. */
-static weft_status arrive(weft_session *s, const weft_variable *segment, weft_error *error) {
-    uint64_t *ticket = &s->carried[segment->index];
-    if (!*ticket) return WEFT_OK;
-    weft_status status = weft_comm_wait(s->groups[segment->subgraph], *ticket - 1, error);
-    *ticket = 0;
+void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket) {
+    uint64_t *carried = &s->carried[n->variable->index];
+    s->n_carried +=
+        *carried == 0; /* else one of an earlier run is under way, which this one cannot overtake */
+    *carried = ticket + 1;
+    store_set_arriving(s->store, store_home(s->store, n->variable), true);
+}
+
+void lane_uncarry(weft_session *s, const weft_variable *segment) {
+    uint64_t *carried = &s->carried[segment->index];
+    if (!*carried) return;
+    *carried = 0;
     s->n_carried--;
     store_set_arriving(s->store, store_home(s->store, segment), false);
+}
+
+weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error) {
+    uint64_t carried = s->carried[segment->index];
+    if (!carried) return WEFT_OK;
+    weft_status status = weft_comm_wait(s->groups[segment->subgraph], carried - 1, error);
+    lane_uncarry(s, segment);
     return status;
 }
 
 weft_status lane_arrive(weft_session *s, const step *st, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int k = 0; s->n_carried && k < st->n_touched && !status; k++)
-        status = arrive(s, st->touched[k], error);
+        status = lane_await_segment(s, st->touched[k], error);
     return status;
 }
 
@@ -98,11 +110,12 @@ weft_status weft_sync(weft_session *s, weft_error *error) {
     if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
     weft_status status = WEFT_OK;
     for (const weft_variable *v = s->plan->model->variables; s->n_carried && v; v = v->next) {
-        weft_status one =
-            arrive(s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
+        weft_status one = s->device->executor->arrive(
+            s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
         if (!status) status = one;
     }
-    return status;
+    weft_status one = s->device->executor->settle(s, status ? NULL : error);
+    return status ? status : one;
 }
 
 /* ---- running ---- */
@@ -115,7 +128,7 @@ static weft_collective_kind kind_of(const weft_op *op) {
 }
 
 /* Works on result 0, in place; result 1, if any, is scratch. */
-static weft_collective collective_of(const weft_session *s, const runnable *r, const step *st) {
+weft_collective lane_collective(const weft_session *s, const runnable *r, const step *st) {
     const weft_node *n = st->node;
     const collective_attrs *a = n->attrs;
     bool has_scratch = n->n_out > 1;
@@ -139,13 +152,8 @@ weft_status lane_run(weft_session *s, runnable *r, const step *st, weft_error *e
     const weft_node *n = st->node;
     if (n->op == &weft_op_wait) return await(s, r, n->in[0]->node, error);
     const collective_attrs *a = n->attrs;
-    weft_collective c = collective_of(s, r, st);
+    weft_collective c = lane_collective(s, r, st);
     weft_status status = weft_comm_start(s->groups[a->group], &c, &r->tickets[a->order], error);
-    if (status || !is_carried(s, n)) return status;
-    uint64_t *ticket = &s->carried[n->variable->index];
-    s->n_carried +=
-        *ticket == 0; /* else one of an earlier run is under way, which this one cannot overtake */
-    *ticket = r->tickets[a->order] + 1;
-    store_set_arriving(s->store, store_home(s->store, n->variable), true);
-    return WEFT_OK;
+    if (!status && lane_is_carried(s, n)) lane_carry(s, n, r->tickets[a->order]);
+    return status;
 }

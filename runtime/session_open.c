@@ -147,8 +147,8 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     return prepare_outputs(s, r, error);
 }
 
-static size_t session_bytes(const weft_plan *plan) {
-    return arena_bytes(plan) + plan->memory.derived;
+size_t session_bytes(const weft_plan *plan) {
+    return arena_bytes(plan) + plan->memory.derived + plan->memory.inputs;
 }
 
 weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
@@ -203,6 +203,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     for (int i = 0; good && i < plan->n_programs; i++)
         good = prepare(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
+    good = good && !s->device->executor->prepare(s, error);
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
     if (good && (!comm || comm->world == 1 || (lane_open(s, error) && lane_agree(s, error)))) return s;
     weft_session_close(s);

@@ -220,6 +220,7 @@ static weft_status take(weft_session *s, runnable *r, step *st, weft_error *erro
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
     weft_status status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
+    if (!status && s->checks) status = session_check_results(s, r, st, error);
     if (is_timed) note_time(s, r, st, began);
     if (st->version && !status) *st->packed = *st->version;
     return status;
@@ -261,7 +262,8 @@ static void close_nothing(weft_session *s) {
     (void)s;
 }
 
-const executor executor_cpu = {open_nothing, walk, fetch_here, put_here, open_nothing, close_nothing};
+const executor executor_cpu = {open_nothing, open_nothing,       walk,         fetch_here,
+                               put_here,     lane_await_segment, open_nothing, close_nothing};
 
 /* ---- a run, on any device ---- */
 

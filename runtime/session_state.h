@@ -15,7 +15,8 @@ typedef struct step {
     tensor *in, *out;
     int n_touched; /* sharded segments that it reads or writes */
     const weft_variable **touched;
-    const uint64_t *version; /* a pack or cast of a parameter: runs only when this has moved on from *packed */
+    const uint64_t
+        *version; /* a pack or cast of a parameter: runs only when this has moved on from *packed */
     uint64_t *packed;
     double nanoseconds; /* of the runs that were timed */
     int64_t runs;
@@ -71,6 +72,7 @@ typedef struct runnable {
 typedef struct executor {
     /* Before kernels are built: makes s->kernels.cuda and what else runs need. */
     weft_status (*open)(weft_session *s, weft_error *error);
+    weft_status (*prepare)(weft_session *s, weft_error *error); /* once they are built */
     /* Feeds are in r->inputs; *reached: how many steps were taken, the one behind them failed. May return before the
      * device is done. */
     weft_status (*walk)(weft_session *s, runnable *r, int *reached, weft_error *error);
@@ -79,6 +81,8 @@ typedef struct executor {
                          weft_error *error);
     /* Writes a number to the store's memory behind all that is under way, and need not wait for it. */
     weft_status (*put)(weft_session *s, double *to, double value, weft_error *error);
+    /* What is carried for a segment has arrived when this returns, or when the device reaches what comes next. */
+    weft_status (*arrive)(weft_session *s, const weft_variable *segment, weft_error *error);
     /* Returns when the device has done all, with the error that it met, if any. */
     weft_status (*settle)(weft_session *s, weft_error *error);
     void (*close)(weft_session *s);
@@ -104,11 +108,28 @@ struct weft_session {
     uint64_t *packed;  /* version of the parameter that a derived variable was made from, by index */
     runnable *programs;
     bool profiles;
+    bool checks, no_capture;                                    /* weft_session_check, weft_session_capture */
     void (*event)(void *context, const weft_node_event *event); /* NULL: nobody traces */
     void *event_context;
 };
 
+/* ---- session_open.c ---- */
+/* The arena, derived values, on a GPU the places for inputs behind them. */
+size_t session_bytes(const weft_plan *plan);
+
+/* ---- session_check.c ---- */
+/* WEFT_DATA when a result of the step is not finite. */
+weft_status session_check_results(weft_session *s, const runnable *r, const step *st, weft_error *error);
+
 /* ---- session_lane.c ---- */
+/* The collective that a step starts, on the step's own buffers. */
+weft_collective lane_collective(const weft_session *s, const runnable *r, const step *st);
+/* Outlasts its run: nothing in its program waits for it. */
+bool lane_is_carried(const weft_session *s, const weft_node *n);
+/* A gather that outlasts its run is under way for n's segment, by this ticket; it has arrived. */
+void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket);
+void lane_uncarry(weft_session *s, const weft_variable *segment);
+weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error);
 /* Process groups. */
 bool lane_open(weft_session *s, weft_error *error);
 void lane_close(weft_session *s);

@@ -5,6 +5,7 @@
 #include "runtime/program.h"
 
 #include "graph/minimize.h"
+#include "graph/precision.h"
 
 #include <string.h>
 
@@ -99,7 +100,9 @@ static bool check_clip(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     const subgraph *first = NULL;
     bool alike = true;
-    for (int i = 0; i < plan->n_subgraphs && a->clip_norm > 0 && plan->options.world > 1; i++) {
+    bool is_scaled = precision_reaches(t->graph, WEFT_F16, plan->options.precision);
+    if (a->clip_norm <= 0 && !is_scaled) return true;
+    for (int i = 0; i < plan->n_subgraphs && plan->options.world > 1; i++) {
         const subgraph *s = &plan->subgraphs[i];
         bool is_trained = false;
         for (const weft_variable *v = plan->model->variables; v; v = v->next)
@@ -110,9 +113,9 @@ static bool check_clip(weft_plan *plan, const training *t) {
         if (!alike)
             return model_fail(
                 plan->model, NULL, WEFT_ARGUMENT,
-                "graph %s clips the gradients of %s and %s by one norm, but their process groups differ, "
+                "graph %s %s the gradients of %s and %s by one norm, but their process groups differ, "
                 "so that ranks which share one of them would scale it differently: minimize them apart",
-                t->graph->name, first->name, s->name);
+                t->graph->name, a->clip_norm > 0 ? "clips" : "judges (f16)", first->name, s->name);
     }
     return true;
 }

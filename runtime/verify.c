@@ -275,6 +275,7 @@ weft_status verify_program(const program *program, weft_error *error) {
         status = check_read(&p, o->value->node, o->value);
     if (!status) status = verify_lanes(program, error);
     if (!status) status = verify_buckets(program, error);
+    if (!status) status = verify_launches(program, error);
     mem_free(env, versions, variables * sizeof *versions);
     mem_free(env, p.extents, p.room * sizeof *p.extents);
     return status;

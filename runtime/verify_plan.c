@@ -59,7 +59,7 @@ static weft_status check_touch(const program *p, weft_error *error, const weft_n
         if (s && !is_waited_for(n, s) && may_be_carried(p->plan, s))
             return verify_broken(p, error, "L9", n, "touches a segment for which no session waits before");
         const weft_variable *v = n->out[k].variable;
-        if (v && v->kind == VARIABLE_DERIVED && (v->segment || !n->in[0]->variable))
+        if (v && v->kind == VARIABLE_DERIVED && (v->segment || !value_root(n->in[0])->variable))
             return verify_broken(p, error, "L9", n, "makes a derived value of what has no version");
     }
     return WEFT_OK;

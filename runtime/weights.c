@@ -102,13 +102,17 @@ static const weight *weight_named(const weights *w, const char *name) {
     return w->n ? bsearch(&key, w->list, (size_t)w->n, sizeof key, by_name) : NULL;
 }
 
+static bool ends_in(const char *name, const char *part) {
+    size_t n = strlen(name), k = strlen(part);
+    return n >= k && strcmp(name + n - k, part) == 0 && (n == k || strchr("./", name[n - k - 1]));
+}
+
 /* torch's batch norm counts its batches; nothing here reads the count. Optimizer state is skipped where the
- * store has no optimizer at all (a plan of `predict` alone). */
+ * store has no optimizer at all (a plan of `predict` alone), f16's loss scale where it trains in another type. */
 static bool is_left_aside(const weights *w, const char *name) {
-    static const char count[] = "num_batches_tracked";
-    size_t n = strlen(name), k = sizeof count - 1;
-    if (n >= k && strcmp(name + n - k, count) == 0 && (n == k || name[n - k - 1] == '.')) return true;
+    if (ends_in(name, "num_batches_tracked")) return true;
     if (!is_training(name)) return false;
+    if (ends_in(name, "loss_scale") || ends_in(name, "good_steps")) return true;
     for (int i = 0; i < w->n; i++)
         if (is_training(w->list[i].part->path)) return false;
     return true;

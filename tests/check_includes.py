@@ -24,6 +24,8 @@ BENEATH = {layer: LAYERS[: i + 1] for i, layer in enumerate(LAYERS)}
 BENEATH["examples"] = ["include/weft", "examples"]
 BENEATH["tests"] = LAYERS + ["examples", "tests"]
 
+SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp")
+
 # Quoted includes that no folder holds, with the only files that may have them.
 GENERATED = {
     "model.pb-c.h": {"graph/model_file.h", "graph/model_read.c", "graph/model_write.c"},  # from graph/model.proto
@@ -41,6 +43,11 @@ LIBRARIES = {
     "png.h": r"tools/.*|tests/.*",
     "CUnit/": r"tests/.*",
     "mpi.h": r"dist/mpi/.*",
+    "cuda": r"(ops|runtime)/cuda/.*|dist/nccl.*|tests/.*",
+    "cublas": r"(ops|runtime)/cuda/.*|tests/.*",
+    "cudnn": r"(ops|runtime)/cuda/.*|tests/.*",
+    "nvrtc": r"ops/cuda/.*|tests/.*",
+    "nccl.h": r"dist/nccl.*|tests/.*",
 }
 
 # What may not be called by the library, and why.
@@ -69,6 +76,7 @@ FORBIDDEN = {
 ALLOWED_CALLS = {
     ("mem.c.o", "realloc"): "texts that the caller frees with free(): dumps and JSON",
     ("mem.c.o", "aligned_alloc"): "the default allocator itself",
+    ("program_cache.c.o", "getenv"): "where a user's caches are is said in no other way; read when a session opens",
     ("session_profile.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
 }
 # (object, symbol) in .data or .bss that may, with the reason. None is needed today: keep it so.
@@ -131,7 +139,7 @@ def check_include(name, number, target, quoted):
 def check_layers(names):
     pattern = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
     for name in names:
-        if not name.endswith((".c", ".h")):
+        if not name.endswith(SOURCES):
             continue
         if not layer_of(name):
             tell(name, f"C sources live in {', '.join(BENEATH)}")
@@ -166,7 +174,7 @@ def check_headers(names, cc, cxx):
 # ---- finished text ----
 
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b")
-TEXTS = (".c", ".h", ".py", ".sh", ".md", ".proto", ".txt", ".json")
+TEXTS = SOURCES + (".py", ".sh", ".md", ".proto", ".txt", ".json", ".cmake")
 
 
 def check_texts(names):
@@ -178,7 +186,7 @@ def check_texts(names):
                 tell(f"{name}:{number}", "unfinished work belongs into an issue, not into the text")
             if line != line.rstrip():
                 tell(f"{name}:{number}", "blanks at the end of the line")
-            if "\t" in line and name.endswith((".c", ".h")):
+            if "\t" in line and name.endswith(SOURCES):
                 tell(f"{name}:{number}", "a tab")
 
 

@@ -18,6 +18,7 @@ tests/docs/PAGE_lines.c includes them as "lines.h", LINE(its number, the code) e
     test_docs.py --library libweft.a [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."] [--links "..."]
 """
 import argparse
+import json
 import os
 import re
 import shlex
@@ -171,6 +172,22 @@ def check_ops(graphtool):
         tell("docs/ops.md", "is not what graphtool makes: run tools/dev.sh docs")
 
 
+def check_precisions(graphtool):
+    """The table of docs/precision.md: every op that is not of the rule f32 is in its row, and in no other."""
+    made = subprocess.run([graphtool, "ops", "--json"], capture_output=True, text=True, check=True).stdout
+    rules = {op["name"]: op["precision"] for op in json.loads(made)["ops"]}
+    rows = dict(re.findall(r"^\| `(low|follows|f32)` \| (.*) \|$", (ROOT / "docs/precision.md").read_text(), re.M))
+    for rule, row in rows.items():
+        named = set(re.findall(r"`(\w+)`", row))
+        wanted = {name for name, r in rules.items() if r == rule}
+        for name in named - wanted:
+            tell("docs/precision.md", f"{name} is not of the rule {rule}")
+        for name in wanted - named if rule != "f32" else ():
+            tell("docs/precision.md", f"{name} is missing in the row {rule}")
+    if set(rows) != set(rules.values()):
+        tell("docs/precision.md", "its table lacks a rule")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--library", required=True)
@@ -188,6 +205,7 @@ def main():
             check_lines(page, compiler)
     if o.graphtool:
         check_ops(o.graphtool)
+        check_precisions(o.graphtool)
     print("\n".join(wrong) if wrong else f"{len(pages())} pages, {compiler.count} pieces of code")
     return 1 if wrong else 0
 

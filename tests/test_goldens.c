@@ -1,5 +1,6 @@
 /* test_goldens.c - twenty training steps against PyTorch's (tests/golden/README.md): losses within 2e-6 relative,
- * final parameters and buffers within 2e-5 norm-wise, on every instruction set this machine has. */
+ * final parameters and buffers within 2e-5 norm-wise, on every instruction set this machine has; in bf16 losses within the
+ * type's precision of those under torch.autocast. */
 #include "graph/kernel.h"
 #include "runtime/safetensors.h"
 #include "support/test.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 
 enum { STEPS = 20 };
-static const double LOSS_LIMIT = 2e-6, FINAL_LIMIT = 2e-5;
+static const double LOSS_LIMIT = 2e-6, FINAL_LIMIT = 2e-5, BF16_LIMIT = 0x1p-7; /* two roundings */
 
 /* ---- a golden file and a session to hold against it ---- */
 
@@ -49,14 +50,15 @@ static void load_initial(golden *g) {
     }
 }
 
-static bool golden_open(golden *g, const char *name, weft_model *m, weft_isa isa) {
+static bool golden_open(golden *g, const char *name, weft_model *m, weft_compile_options options) {
     static const weft_env env = {0};
     char path[512];
     *g = (golden){.name = name};
     snprintf(path, sizeof path, "%s/golden/%s.safetensors", TEST_DATA, name);
     if (!CHECK_SAYS(safetensors_open(&g->file, path, &env, &g->error) == WEFT_OK, "%s", g->error.text))
         return false;
-    g->plan = weft_compile(m, &(weft_compile_options){.isa = isa, .verify = true}, &g->error);
+    options.verify = true;
+    g->plan = weft_compile(m, &options, &g->error);
     g->store = g->plan ? weft_store_new(g->plan, 1, &g->error) : NULL;
     g->session = g->store ? weft_session_open(g->plan, g->store, &g->error) : NULL;
     if (!CHECK_SAYS(g->session != NULL, "%s: %s", name, g->error.text)) return false;
@@ -127,16 +129,46 @@ static void check_final(golden *g) {
 
 /* ---- supervised cases: one graph, inputs named as the data ---- */
 
+/* The same training in bf16 against PyTorch's under autocast, which rounds at other places: norms are f32 there. */
+static void check_autocast(const char *name, weft_model *m, const char *const *inputs, weft_isa isa) {
+    static const weft_env env = {0};
+    safetensors file = {0};
+    golden g;
+    double want[STEPS], apart = 0;
+    char curve[60];
+    weft_error e = {0};
+    snprintf(curve, sizeof curve, "%s.bf16", name);
+    CHECK_SAYS(safetensors_open(&file, TEST_DATA "/golden/autocast.safetensors", &env, &e) == WEFT_OK, "%s",
+               e.text);
+    const safetensors_tensor *t = safetensors_find(&file, curve);
+    bool is_there = t && safetensors_read(&file, t, want, &e) == WEFT_OK;
+    if (is_there && golden_open(&g, name, m, (weft_compile_options){.isa = isa, .precision = WEFT_BF16})) {
+        double *exact = read_tensor(&g, "losses", &(size_t){0});
+        for (int step = 0; step < STEPS; step++) {
+            double loss = run_step(&g, "step", inputs, inputs, 2, step);
+            double off = fabs(loss - want[step]) / fabs(want[step]);
+            CHECK_SAYS(off <= BF16_LIMIT, "%s in bf16 at step %d: %.6g, autocast %.6g, off by %.2g", name,
+                       step, loss, want[step], off);
+            apart = fmax(apart, fabs(loss - exact[step]) / fabs(exact[step]));
+        }
+        CHECK_SAYS(apart > LOSS_LIMIT, "%s: bf16 gives what f32 gives", name);
+        free(exact);
+        golden_close(&g);
+    }
+    safetensors_close(&file);
+}
+
 static void check_case(const char *name, weft_model *m, const char *const *inputs) {
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s: %s", name, weft_model_error(m)->text);
     for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++) {
         golden g;
-        if (golden_open(&g, name, m, isa)) {
+        if (golden_open(&g, name, m, (weft_compile_options){.isa = isa})) {
             for (int step = 0; step < STEPS; step++)
                 check_loss(&g, "losses", step, run_step(&g, "step", inputs, inputs, 2, step));
             check_final(&g);
         }
         golden_close(&g);
+        check_autocast(name, m, inputs, isa);
     }
     weft_model_free(m);
 }
@@ -312,7 +344,7 @@ TEST(a_tiny_gan_trains_both_networks_as_pytorch) {
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++) {
         golden g;
-        if (golden_open(&g, "gan", m, isa)) {
+        if (golden_open(&g, "gan", m, (weft_compile_options){.isa = isa})) {
             for (int step = 0; step < STEPS; step++) {
                 check_loss(&g, "d_losses", step, run_step(&g, "d_step", d_inputs, d_data, 2, step));
                 check_loss(&g, "g_losses", step, run_step(&g, "g_step", g_inputs, g_data, 1, step));

@@ -127,7 +127,7 @@ static void trial_check(const weft_op *op, const op_sample *spec, int order) {
         return;
     }
     name_outputs(&t);
-    if (CHECK_SAYS(pass_autodiff(t.s.g, 1), "%s(%s): %s", op->name, spec->in,
+    if (CHECK_SAYS(pass_autodiff(t.s.g, 1, NULL), "%s(%s): %s", op->name, spec->in,
                    weft_model_error(t.s.m)->text)) {
         evaluation *e = evaluate_new(t.s.g, false);
         for (const weft_node *n = t.s.g->first; n; n = n->next) {

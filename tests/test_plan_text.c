@@ -3,6 +3,7 @@
  *
  * When a pass is meant to change: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text writes them anew; read the
  * difference before you commit it. */
+#include "graph/type.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -73,12 +74,17 @@ static void check_same(const char *pass, const char *got, const char *want) {
                (int)strcspn(got, "\n"), got, (int)strcspn(want, "\n"), want);
 }
 
-static void check_pass(const weft_model *m, const char *pass, int world, int zero) {
+static void check_pass(const weft_model *m, const char *pass, int world, int zero, weft_dtype precision) {
     char path[512], name[80];
     weft_error e = {0};
-    weft_compile_options options = {
-        .isa = WEFT_ISA_REFERENCE, .threads = 1, .stop_after = pass, .world = world, .zero = zero};
+    weft_compile_options options = {.isa = WEFT_ISA_REFERENCE,
+                                    .threads = 1,
+                                    .stop_after = pass,
+                                    .world = world,
+                                    .zero = zero,
+                                    .precision = precision};
     snprintf(name, sizeof name, world > 1 ? "%s.world%d%s" : "%s", pass, world, zero ? ".zero" : "");
+    if (precision) snprintf(name, sizeof name, "%s.%s", pass, dtype_name(precision));
     snprintf(path, sizeof path, "%s/golden/plan.%s.txt", TEST_DATA, name);
     weft_plan *plan = weft_compile(m, &options, &e);
     char *got = weft_plan_text(plan), *want = read_text(path);
@@ -104,16 +110,24 @@ TEST(every_pass_makes_what_was_read_and_agreed) {
     static const char *const passes[] = {"simplify", "autodiff", "optimizer", "clean",
                                          "layout",   "order",    "memory"};
     weft_model *m = gan();
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) check_pass(m, passes[i], 1, 0);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) check_pass(m, passes[i], 1, 0, WEFT_F32);
     weft_model_free(m);
 }
 
 TEST(in_a_world_of_two_buckets_are_summed_and_parameters_sent_back) {
     weft_model *m = gan();
-    check_pass(m, "memory", 2, 0);
-    check_pass(m, "memory", 2, 1);
+    check_pass(m, "memory", 2, 0, WEFT_F32);
+    check_pass(m, "memory", 2, 1, WEFT_F32);
     weft_model_free(m);
 }
 
-SUITE("plan text", {T(every_pass_makes_what_was_read_and_agreed),
-                    T(in_a_world_of_two_buckets_are_summed_and_parameters_sent_back)})
+TEST(casts_stand_where_the_rules_say) {
+    weft_model *m = gan();
+    check_pass(m, "precision", 1, 0, WEFT_BF16);
+    check_pass(m, "memory", 1, 0, WEFT_F16); /* with the loss scale, and casts of weights as derived values */
+    weft_model_free(m);
+}
+
+SUITE("plan text",
+      {T(every_pass_makes_what_was_read_and_agreed),
+       T(in_a_world_of_two_buckets_are_summed_and_parameters_sent_back), T(casts_stand_where_the_rules_say)})

@@ -77,6 +77,13 @@ TEST(zoo_lists_and_writes_its_models) {
     free(list);
 }
 
+/* 124,439,808 with a vocabulary of 50,257, which is padded by 47 rows of 768; torchvision.models.resnet50. */
+TEST(big_models_have_as_many_parameters_as_in_pytorch) {
+    NEED(make_model("gpt2_124m") && make_model("resnet50"));
+    ends(run("graphtool info gpt2_124m.bin | grep -q ' 148 parameters, 124475904 numbers'"), 0);
+    ends(run("graphtool plan resnet50.bin --world 2 | grep -q 'model: 161 parameters, 25557032 numbers'"), 0);
+}
+
 TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops --json"), 0);
     json_t *ops = json_out("out");
@@ -86,6 +93,7 @@ TEST(ops_are_listed_for_people_and_machines) {
     ends(run("graphtool ops | grep -q cross_entropy"), 0);
 }
 
-SUITE("tools", {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
-                T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-                T(ops_are_listed_for_people_and_machines)})
+SUITE("tools",
+      {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
+       T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
+       T(big_models_have_as_many_parameters_as_in_pytorch), T(ops_are_listed_for_people_and_machines)})

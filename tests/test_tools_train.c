@@ -127,8 +127,21 @@ TEST(bench_prints_the_keys_of_the_design) {
     ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
 
+/* The two made for GPUs: small, or for one step of one image. */
+TEST(big_models_train) {
+    ends(run("weft-zoo gpt2_124m --layers 2 --d 32 --heads 2 --ctx 16 --vocab 96 -o gpt2.bin"), 0);
+    NEED(ends(run("graphtool bench gpt2.bin --batch 4 --steps 3 --warmup 0 --json"), 0));
+    json_t *out = json_out("out");
+    json_t *losses = json_object_get(json_object_get(out, "losses"), "loss");
+    double first = json_number_value(json_array_get(losses, 0));
+    CHECK_SAYS(first > 4.3 && first < 4.8, "%g; a guess among 96 costs log 96 = 4.56", first);
+    json_decref(out);
+    if (is_quick() || !make_model("resnet50")) return;
+    ends(run("graphtool bench resnet50.bin --batch 1 --steps 1 --warmup 0"), 0);
+}
+
 SUITE("tools: training",
       {T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once),
        T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
        T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
-       T(bench_prints_the_keys_of_the_design)})
+       T(bench_prints_the_keys_of_the_design), T(big_models_train)})

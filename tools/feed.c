@@ -149,7 +149,7 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
     }
     for (int i = 0; i < r->n_out; i++)
         if (r->fetches[i].bytes == sizeof(float) && !r->fetches[i].data) r->fetches[i].data = &r->values[i];
-    if (weft_run(session, r->name, r->feeds, r->n_in, r->fetches, r->n_out, &error))
+    if (weft_run(session, r->name, r->feeds, r->n_in, r->fetches, r->is_silent ? 0 : r->n_out, &error))
         return tool_error(&error);
     return -1;
 }

@@ -45,6 +45,7 @@ typedef struct graph_run {
     weft_feed feeds[RUN_MAX_PORTS];
     weft_fetch fetches[RUN_MAX_PORTS];
     float values[RUN_MAX_PORTS]; /* what the last run gave */
+    bool is_silent; /* its outputs are not fetched */
 } graph_run;
 
 /* Binds the inputs of a graph, each of which must be among the batches with its type and shape. `fetch`: the one

@@ -51,6 +51,14 @@ static const command commands[] = {
      "mpirun -n 2 graphtool trace gpt.bin --threads 1 -o trace.json",
      trace_run,
      {.steps = 5, .warmup = 3}},
+    {"calibrate",
+     FOR_CALIBRATE,
+     "Times a GPU's algorithms for a model's nodes, and writes the fastest as a table",
+     true,
+     "--calibration=FILE has plans use it; it belongs to one model, batch size and kind of GPU.",
+     "graphtool calibrate gpt2_124m.bin --dtype=bf16 -o h200.calibration",
+     calibrate_run,
+     {.device = "cuda"}},
     {"verify", FOR_VERIFY, "Proves the plan behind every pass of the compiler", true, NULL,
      "graphtool verify dcgan28.bin", verify_run},
 };
@@ -58,7 +66,7 @@ enum { COMMANDS = sizeof commands / sizeof *commands, RUNS = FOR_TRAIN | FOR_EVA
 
 static int help(void) {
     printf("Usage: graphtool COMMAND [MODEL] [OPTION]...\nWorks with models of static op graphs.\n\n");
-    for (int i = 0; i < COMMANDS; i++) printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+    for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
     printf("\ngraphtool COMMAND --help tells its options. Exit status: 0 fine, 1 found wrong, 2 misused.\n"
            "Example: graphtool dot model.bin -T svg -o model.svg\n");
     return fflush(stdout) ? tool_fail("standard output: %s", strerror(errno)) : EXIT_FINE;

@@ -27,7 +27,8 @@ typedef struct option_row {
 
 #define F(field) offsetof(options, field)
 enum {
-    COMPILES = FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT | FOR_TRACE,
+    COMPILES =
+        FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE,
     SPREADS = FOR_PLAN | FOR_DOT | FOR_VERIFY | FOR_TRAIN | FOR_BENCH | FOR_TRACE, /* over ranks */
     FEEDS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_PREDICT | FOR_TRACE,
     PLANS = FOR_PLAN | FOR_DOT | FOR_VERIFY,
@@ -35,8 +36,9 @@ enum {
     MILLION = 1000000,
 };
 static const option_row rows[] = {
-    {"graph", 'g', "NAME", OPTION_TEXT, F(graph), FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT, 0,
-     0, "this graph of the model"},
+    {"graph", 'g', "NAME", OPTION_TEXT, F(graph),
+     FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT | FOR_CALIBRATE, 0, 0,
+     "this graph of the model"},
     {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), FEEDS, 0, 0,
      "feed input NAME from a .npy or IDX file (.gz too); once an input"},
     {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), FOR_TRAIN, 0, 0,
@@ -62,6 +64,20 @@ static const option_row rows[] = {
     {"threads", 't', "T", OPTION_INT, F(threads), COMPILES | FOR_DOT, 1, 1024, "threads (every core)"},
     {"isa", 0, "NAME", OPTION_TEXT, F(isa), COMPILES | FOR_DOT, 0, 0,
      "auto, reference, sse2, avx2 or avx512 (auto)"},
+    {"device", 0, "NAME", OPTION_TEXT, F(device), COMPILES | FOR_DOT | FOR_OPS, 0, 0,
+     "cpu or cuda; plans for cuda need no GPU, running them does (cpu)"},
+    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), COMPILES | FOR_DOT, 0, 0,
+     "on a GPU: the same bits on any two runs"},
+    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES | FOR_DOT, 0, 0,
+     "on a GPU: products of f32 may round their operands to TF32"},
+    {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), COMPILES & ~FOR_CALIBRATE, 0, 0,
+     "on a GPU: algorithms as this table of graphtool calibrate says"},
+    {"check", 0, NULL, OPTION_FLAG, F(check), FEEDS, 0, 0,
+     "look at every node's results: the first that is not finite ends the run (slow)"},
+    {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), FEEDS, 0, 0,
+     "on a GPU: start node by node, do not capture and replay"},
+    {"dtype", 0, "NAME", OPTION_TEXT, F(dtype), COMPILES | FOR_DOT, 0, 0,
+     "what products, convolutions and attention compute in: f32, bf16 or f16 (f32)"},
     {"accumulate", 0, "K", OPTION_INT, F(accumulate), SPREADS, 1, 65536, "micro-batches a step (1)"},
     {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
      "seed of initial values, order and noise (0)"},
@@ -81,6 +97,8 @@ static const option_row rows[] = {
      "wait for each collective where it starts: nothing overlaps"},
     {"launcher", 0, "NAME", OPTION_TEXT, F(launcher), FEEDS, 0, 0,
      "whose variables tell rank and world: auto, mpi, slurm or env (auto)"},
+    {"comm", 0, "WAY", OPTION_TEXT, F(way), FEEDS, 0, 0,
+     "how ranks with --device cuda talk: auto, over NCCL; mpi, by way of the host (auto)"},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
     {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,
@@ -97,7 +115,8 @@ static const option_row rows[] = {
     {"json", 'j', NULL, OPTION_FLAG, F(json),
      FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_TRACE, 0, 0,
      "JSON for machines, with stable keys"},
-    {"output", 'o', "FILE", OPTION_TEXT, F(output), WRITES | FOR_TRAIN | FOR_PREDICT | FOR_TRACE, 0, 0,
+    {"output", 'o', "FILE", OPTION_TEXT, F(output),
+     WRITES | FOR_TRAIN | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE, 0, 0,
      "write there (train: the trained weights as safetensors; predict: .png or .npy; trace: .json)"},
     {"help", 'h', NULL, OPTION_FLAG, 0, ~0u, 0, 0, "this text"},
 };

@@ -23,12 +23,12 @@ typedef struct text_list {
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
-    const char *shard, *reduce;
+    const char *shard, *reduce, *dtype, *device, *way, *calibration;
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb;
     text_list data, val_data, ddp;
     struct weft_comm *comm; /* the ranks that work together, by world_open; NULL: we are alone */
-    bool json, markdown, all, dump, serial, keep_going, profile, training;
+    bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check, no_capture;
 } options;
 
 /* Bits of option_row.commands. */
@@ -43,6 +43,7 @@ enum {
     FOR_VERIFY = 1 << 7,
     FOR_PREDICT = 1 << 8,
     FOR_TRACE = 1 << 9,
+    FOR_CALIBRATE = 1 << 10,
 };
 
 typedef struct command {

@@ -231,12 +231,27 @@ static int count_running(const weft_graph *g) {
     return count;
 }
 
+/* How a GPU gets it: see runtime/launches.h. */
+static void launches_text(text *t, const program *p) {
+    int of_kind[4] = {0}, events = 0;
+    for (int i = 0; i < p->n_launches; i++) {
+        of_kind[p->launches[i].kind]++;
+        events += p->launches[i].records;
+    }
+    if (!p->n_launches) return;
+    text_add(t, "  %d launches:", p->n_launches);
+    for (int k = 0; k < 4; k++)
+        if (of_kind[k]) text_add(t, " %d %s,", of_kind[k], launch_name((launch_kind)k));
+    text_add(t, " %d events\n", events);
+}
+
 static void graph_text(text *t, const lane_list *all, const lanes *l) {
     const program *p = l->p;
     text_add(t, "\ngraph %s (%s)", p->name, p->graph->mode == WEFT_TRAIN ? "train" : "eval");
     lane_phase_text(t, p);
     text_add(t, ": %d nodes, %.1f GFLOP, arena %s\n", count_running(p->graph), program_flops(p) * 1e-9,
              show_bytes(p->arena_bytes).text);
+    launches_text(t, p);
     if (l->n_moves) moves_text(t, all, l);
     if (p->trains || l->n_rows > 1) lanes_text(t, l);
 }
@@ -259,6 +274,7 @@ static void memory_text(text *t, const weft_plan *plan) {
                  {"activations", m.activations},
                  {"  of which kernels' workspace", m.workspace},
                  {"  of which communication", m.communication},
+                 {"places for inputs", m.inputs},
                  {"total", m.total}};
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
@@ -277,8 +293,12 @@ static void head_text(text *t, const weft_plan *plan) {
     if (o->accumulate > 1) text_add(t, "%d micro-batches a step, ", o->accumulate);
     if (o->world > 1 && o->fast_reduce) text_add(t, "fast sums (bits depend on the world), ");
     if (o->world > 1 && o->serial) text_add(t, "nothing overlaps, ");
-    text_add(t, "%d thread%s, %s, fingerprint %016llx\n", o->threads, o->threads > 1 ? "s" : "",
-             isa_name(o->isa), (unsigned long long)plan->fingerprint);
+    if (o->precision) text_add(t, "%s, ", dtype_name(o->precision));
+    if (o->device == WEFT_DEVICE_CUDA)
+        text_add(t, "for a GPU%s%s, ", o->deterministic ? ", deterministic" : "", o->tf32 ? ", TF32" : "");
+    else
+        text_add(t, "%d thread%s, %s, ", o->threads, o->threads > 1 ? "s" : "", isa_name(o->isa));
+    text_add(t, "fingerprint %016llx\n", (unsigned long long)plan->fingerprint);
 }
 
 char *plan_summary(const weft_plan *plan) {

@@ -12,6 +12,7 @@ run() {
     echo "== $preset: building"
     cmake --preset "$preset" >/dev/null
     cmake --build "build/$preset"
+    cat "build/$preset/cuda_state.txt"
     echo "== $preset: testing"
     ctest --test-dir "build/$preset" --output-on-failure 2>&1 | tee "build/$preset.txt"
 }
@@ -25,6 +26,6 @@ run asan || status=1
 
 echo
 for preset in release asan; do
-    echo "$preset: $(grep -h 'tests passed' "build/$preset.txt" || echo 'did not finish')"
+    echo "$preset: $(grep -h 'tests passed' "build/$preset.txt" || echo 'did not finish'); $(cat "build/$preset/cuda_state.txt")"
 done
 exit "$status"

@@ -2,6 +2,7 @@
 #include "tools/tools.h"
 
 #include "graph/graph.h"
+#include "runtime/program.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +36,43 @@ weft_model *tool_load(const options *o, int *status) {
     return m;
 }
 
-/* Which of the names, NULL behind them, `word` is; -1: none. */
-static int choice(const char *word, const char *const *names) {
-    for (int i = 0; names[i]; i++)
-        if (strcmp(names[i], word) == 0) return i;
+int tool_choice(const char *option, const char *word, const char *const *words) {
+    text list = {0};
+    for (int i = 0; words[i]; i++) {
+        if (!word || strcmp(words[i], word) == 0) return i;
+        text_add(&list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
+    }
+    char *all = text_take(&list);
+    tool_fail("--%s=%.40s: %s is needed", option, word, all ? all : "another word");
+    free(all);
     return -1;
+}
+
+static const char *const devices[] = {"cpu", "cuda", NULL};
+
+int tool_device(const options *o, weft_device *device) {
+    int index = tool_choice("device", o->device, devices);
+    if (index < 0) return EXIT_MISUSED;
+    *device = (weft_device)index;
+    return -1;
+}
+
+/* Options that are one of a few words. */
+static int words_of(const options *o, weft_compile_options *into) {
+    static const char *const isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
+    static const char *const shards[] = {"greedy", "flat", NULL}, *const sums[] = {"ordered", "fast", NULL};
+    static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
+    static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
+    int isa = tool_choice("isa", o->isa, isas), dtype, shard, sum;
+    if (isa < 0 || (dtype = tool_choice("dtype", o->dtype, dtypes)) < 0 ||
+        (shard = tool_choice("shard", o->shard, shards)) < 0 ||
+        (sum = tool_choice("reduce", o->reduce, sums)) < 0)
+        return EXIT_MISUSED;
+    into->isa = (weft_isa)isa;
+    into->precision = precisions[dtype];
+    into->shard = (weft_shard)shard;
+    into->fast_reduce = sum;
+    return tool_device(o, &into->device);
 }
 
 int tool_compile_options(const options *o, weft_compile_options *into) {
@@ -51,21 +84,15 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .zero = (int)o->zero,
                                    .bucket_cap_mb = o->bucket_cap_mb,
                                    .serial = o->serial,
+                                   .deterministic = o->deterministic,
+                                   .tf32 = o->tf32,
+                                   .calibration = o->calibration,
                                    .stop_after = o->after};
-    static const char *const isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
-    static const char *const shards[] = {"greedy", "flat", NULL}, *const sums[] = {"ordered", "fast", NULL};
-    int isa = o->isa ? choice(o->isa, isas) : 0, shard = o->shard ? choice(o->shard, shards) : 0;
-    int sum = o->reduce ? choice(o->reduce, sums) : 0;
-    if (isa < 0) return tool_fail("--isa=%.40s: auto, reference, sse2, avx2 or avx512 is needed", o->isa);
-    if (shard < 0) return tool_fail("--shard=%.40s: greedy or flat is needed", o->shard);
-    if (sum < 0) return tool_fail("--reduce=%.40s: ordered or fast is needed", o->reduce);
-    into->isa = (weft_isa)isa;
-    into->shard = (weft_shard)shard;
-    into->fast_reduce = sum;
+    int wrong = words_of(o, into);
     weft_error error;
-    if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error))
+    if (wrong < 0 && into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error))
         return tool_fail("%s", error.text);
-    return -1;
+    return wrong;
 }
 
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
@@ -88,6 +115,12 @@ weft_store *tool_store(const weft_model *m, const options *o, int *status) {
     weft_error error = {0};
     weft_plan *plan = tool_compile(m, o, m->graphs ? m->graphs->name : NULL, 0, status);
     if (!plan) return NULL;
+    bool is_cuda = plan->options.device == WEFT_DEVICE_CUDA;
+    if (is_cuda && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error)) {
+        weft_plan_free(plan);
+        *status = tool_error(&error);
+        return NULL;
+    }
     weft_store *store = weft_store_new(plan, (uint64_t)o->seed, &error);
     weft_plan_free(plan);
     if (store && o->weights && weft_weights_load(store, o->weights, &error) != WEFT_OK) {
@@ -96,6 +129,11 @@ weft_store *tool_store(const weft_model *m, const options *o, int *status) {
     }
     if (!store) *status = tool_error(&error);
     return store;
+}
+
+void tool_watch(weft_session *session, const options *o) {
+    weft_session_check(session, o->check);
+    weft_session_capture(session, !o->no_capture);
 }
 
 int tool_keep_mode(weft_model *m, weft_mode mode) {

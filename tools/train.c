@@ -104,6 +104,7 @@ static int prepare(training *t, weft_model *m) {
     if ((status = bind_graphs(t, m)) >= 0) return status;
     if (o->lr > 0 && weft_store_set_lr(t->store, NULL, o->lr, &error)) return tool_error(&error);
     if (!(t->session = weft_session_open_on(t->plan, t->store, o->comm, &error))) return tool_error(&error);
+    tool_watch(t->session, o);
     if (t->has_val) status = sweep_attach(&t->val, t->store);
     if (status >= 0) return status;
     return progress_open(&t->progress, o->log, t->steps, t->n_values, t->names);

@@ -32,14 +32,21 @@ int workload_open(workload *w, weft_model *m, const options *o) {
     }
     if ((status = batches_all_used(&w->data, w->n_graphs, w->graphs)) >= 0) return status;
     if (!(w->session = weft_session_open_on(w->plan, w->store, o->comm, &error))) return tool_error(&error);
+    tool_watch(w->session, o);
     batches_epoch(&w->data, 0);
     return -1;
 }
 
-int workload_step(workload *w) {
+int workload_sync(workload *w) {
+    weft_error error = {0};
+    return weft_sync(w->session, &error) ? tool_error(&error) : -1;
+}
+
+int workload_step(workload *w, bool fetches) {
     int64_t micro = w->o->accumulate ? w->o->accumulate : 1;
     if (w->data.loader && w->data.turn + micro > weft_loader_batches(w->data.loader))
         batches_epoch(&w->data, 0); /* around again */
+    for (int g = 0; g < w->n_graphs; g++) w->graphs[g].is_silent = !fetches;
     return graph_runs_step(w->graphs, w->n_graphs, w->session, &w->data, micro, 0, NULL);
 }
 

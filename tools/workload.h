@@ -20,7 +20,10 @@ typedef struct workload {
 /* Leaves m with its training graphs alone; it must outlive the workload. -1, or the exit status after telling why
  * not; workload_close after either. */
 int workload_open(workload *w, weft_model *m, const options *o);
-int workload_step(workload *w);
+/* One step; without `fetches` losses stay where they are, so that a GPU need not be waited for. */
+int workload_step(workload *w, bool fetches);
+/* Returns when all steps are done. */
+int workload_sync(workload *w);
 void workload_close(workload *w);
 
 #endif

@@ -22,6 +22,21 @@ static int be_silent(options *o) {
     return freopen("/dev/null", "w", stdout) ? -1 : tool_fail("/dev/null cannot be opened");
 }
 
+/* With --device cuda: a GPU a rank and NCCL, unless --comm says that the host is the way. */
+static int join_gpus(options *o) {
+    static const char *const ways[] = {"auto", "mpi", NULL};
+    weft_error error = {0};
+    weft_device device;
+    int way = tool_choice("comm", o->way, ways), status = tool_device(o, &device);
+    if (way < 0 || status >= 0) return EXIT_MISUSED;
+    if (device != WEFT_DEVICE_CUDA || way == 1) return -1;
+    weft_comm *nccl = NULL;
+    if (!weft_cuda_select(o->comm->local_rank, &error)) nccl = weft_comm_nccl(o->comm, NULL, &error);
+    if (!nccl) return tool_error(&error);
+    o->comm = nccl;
+    return -1;
+}
+
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     weft_launch launch;
@@ -34,7 +49,8 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
         tool_tell_held();
         return status;
     }
-    return launch.rank ? be_silent(o) : -1;
+    int status = launch.rank ? be_silent(o) : -1;
+    return status < 0 ? join_gpus(o) : status;
 }
 
 /* ---- leaving ---- */

@@ -96,6 +96,9 @@ typedef struct weft_comm_calls {
     /* Finishes what is under way, then frees. All ranks of a world free it (MPI_Finalize is a collective). After a
      * failure it returns at once, and on MPI what a failed collective uses must stay in memory: abort instead. */
     void (*free)(weft_comm *comm);
+    /* For GPUs: puts a collective whose buffers are in a GPU's memory onto `stream` (a cudaStream_t) and returns at once;
+     * it is done when the stream is behind it. NULL: it knows host memory alone, and sessions go by way of it. */
+    weft_status (*enqueue)(weft_comm *comm, const weft_collective *collective, void *stream, weft_error *error);
 } weft_comm_calls;
 
 /* The head of every communicator: the user's own puts it first in a struct of his. */
@@ -169,6 +172,12 @@ weft_status weft_launch_read(const char *launcher, char *const *environment, wef
  * program has (with MPI_THREAD_SERIALIZED at least). `launch` may be NULL; else MPI must agree with it. NULL on
  * failure; WEFT_UNSUPPORTED in a build without MPI. One a process. */
 weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
+
+/* The ranks of `control` with a GPU each (that of weft_cuda_select), over NCCL: sessions of plans for CUDA put their
+ * collectives on a stream. Called by all ranks. `control` (MPI, say) hands NCCL's id round and carries what lies in the
+ * host's memory; it belongs to the new communicator, but after a failure, NULL, to the caller. WEFT_DEVICE when two ranks
+ * share a GPU: sessions take `control` itself then, and go by way of the host. WEFT_UNSUPPORTED in a build without CUDA. */
+weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error);
 
 #ifdef __cplusplus
 }

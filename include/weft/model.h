@@ -75,6 +75,19 @@ weft_graph *weft_scope_leave(weft_graph *graph); /* always returns NULL */
     for (weft_graph *weft_scope_ = weft_graph_scope_enter(graph, name); weft_scope_;                         \
          weft_scope_ = weft_scope_leave(weft_scope_))
 
+/* ---- precision ---- */
+
+/* What matrix products, convolutions and attention under `path` compute in, and what flows between them: WEFT_BF16,
+ * WEFT_F16, or WEFT_F32 to keep it as it is. Parameters, their gradients, the optimizer's state, the statistics of norms,
+ * softmax and losses stay f32 (docs/precision.md has the rules, op by op). `path` is a scope, a graph's name, a scope of
+ * one graph ("train/generator"), or NULL (or "") for the whole model; a scope goes before a graph, the longer path before
+ * the shorter. Where nothing is said, weft_compile's `precision` holds. A second call on a path replaces the first; it is
+ * saved with the model.
+ *     weft_precision(model, NULL, WEFT_BF16);
+ *     weft_precision(model, "generator/out", WEFT_F32);
+ * Errors, sticky like a builder's: another type (WEFT_ARGUMENT); from weft_compile a path that is none (WEFT_NAME). */
+weft_status weft_precision(weft_model *model, const char *path, weft_dtype dtype);
+
 /* ---- what a graph reads and gives ---- */
 
 /* An input that each run must feed: f32, f64, integers, u8 or bool; axes >= 1 or WEFT_BATCH.

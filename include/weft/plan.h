@@ -28,8 +28,8 @@ weft_status weft_limit_isa(weft_isa isa, weft_error *error);
 
 /* Where a plan runs. Compiling for a GPU needs none, nor its driver; opening a session does. */
 typedef enum weft_device {
-    WEFT_CPU = 0,
-    WEFT_CUDA = 1,
+    WEFT_DEVICE_CPU = 0,
+    WEFT_DEVICE_CUDA = 1,
 } weft_device;
 
 /* Zero-initialized means the defaults. */
@@ -38,6 +38,9 @@ typedef struct weft_compile_options {
     int64_t batch; /* what WEFT_BATCH is; 0: the model's default */
     int threads;   /* 0: every core the process may use */
     weft_isa isa;
+    /* What products, convolutions and attention compute in where weft_precision says nothing: WEFT_BF16, WEFT_F16; 0: f32
+     * (docs/precision.md). */
+    weft_dtype precision;
     int accumulate; /* micro-batches a step, for training graphs; 0 and 1: no accumulation */
 
     /* ---- many ranks (include/weft/ddp.h has the same for one subgraph) ---- */
@@ -59,6 +62,9 @@ typedef struct weft_compile_options {
     /* ---- a GPU ---- */
     bool deterministic; /* the same bits on any two runs: no algorithm whose order of adding is left to chance */
     bool tf32;          /* matrix products and convolutions of f32 may round operands to 10 bits of mantissa */
+    /* A file of measured choices of the libraries' algorithms, as `graphtool calibrate` writes it; NULL: their own. It is
+     * part of what makes two plans the same. */
+    const char *calibration;
 
     const char *graph;      /* compile this graph alone; NULL: all */
     const char *stop_after; /* leave the pipeline after this pass (for dumps); such a plan cannot run */
@@ -78,6 +84,7 @@ typedef struct weft_memory {
     uint64_t activations;   /* the arena: activations, gradients of one run, kernels' workspace */
     uint64_t workspace;     /* of which kernels' scratch, at the arena's peak program */
     uint64_t communication; /* of which scratch of collectives, likewise */
+    uint64_t inputs;        /* on a GPU: two places for what is fed, so that a step's data come while the last one runs */
     uint64_t total;
 } weft_memory;
 weft_memory weft_plan_memory(const weft_plan *plan);

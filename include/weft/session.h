@@ -52,6 +52,11 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
                                    weft_error *error);
 void weft_session_close(weft_session *session);
 
+/* Chooses the GPU that stores and sessions of plans for CUDA use from now on in this thread, before they are made; without
+ * a call it is number 0. A rank of several on one machine takes number comm->local_rank. WEFT_DEVICE when there is none,
+ * WEFT_UNSUPPORTED in a build without CUDA. */
+weft_status weft_cuda_select(int index, weft_error *error);
+
 /* Waits for what outlasted the last run (ZeRO's broadcasts of updated parameters). Runs of this session wait by
  * themselves, each node for what it reads; call this before the store is read or another session runs on it, which are
  * WEFT_ORDER errors until then. After a failure nothing is under way any more. */
@@ -100,6 +105,12 @@ typedef struct weft_port {
 } weft_port;
 bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
 bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port);
+
+/* For finding faults. After every node its floating-point results are read back: the first that is NaN or infinite ends the
+ * run with WEFT_DATA, naming the node and the element. Slow. */
+void weft_session_check(weft_session *session, bool on);
+/* On a GPU: whether launches are captured and replayed (true without a word), or go node by node. */
+void weft_session_capture(weft_session *session, bool on);
 
 /* How long each node took on average, as text (slowest first); free with free(). Counts what runs while
  * weft_session_profile(session, true) holds, which costs two clock reads a node. */

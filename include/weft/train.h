@@ -49,6 +49,10 @@ typedef struct weft_optimizer {
     weft_schedule schedule;
     int n_groups;
     const weft_param_group *groups;
+    /* Where the graph computes in f16 (weft_precision), gradients are those of the loss times a factor, and a step whose
+     * gradients overflow changes nothing but the factor, which it halves; so many good steps in a row double it. */
+    double loss_scale;       /* the first factor; 0: 65536 */
+    int64_t growth_interval; /* 0: 2000 */
 } weft_optimizer;
 
 /* A true zero where 0 would mean the default. */

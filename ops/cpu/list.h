@@ -3,15 +3,21 @@
 /* pointwise: one line an op in pointwise_list.h */
 ALL(pointwise_fused)
 #define X(op, operands, expression) ALL(pointwise_##op)
-#include "ops/cpu/simd/pointwise_list.h"
+#include "ops/pointwise_list.h"
 #undef X
 /* linear algebra and images */
 ONE(onednn_matmul)
+ALL(cast_matmul)
 ONE(onednn_linear)
+ALL(cast_linear)
 ONE(onednn_conv2d)
+ALL(cast_conv2d)
 ALL(conv_transpose2d_thin)
 ONE(onednn_conv_transpose2d)
+ALL(cast_conv_transpose2d)
+ONE(onednn_columns_weight)
 ONE(onednn_conv2d_weight)
+ALL(cast_conv2d_weight)
 ONE(onednn_pack)
 ALL(max_pool2d)
 ALL(max_pool2d_backward)

@@ -12,14 +12,26 @@
 
 /* ---- descriptors ---- */
 
+bool onednn_knows(weft_dtype dtype) {
+    return dtype == WEFT_F32 || dtype == WEFT_BF16; /* f16 came with 3.x */
+}
+
 static dnnl_status_t tensor_desc(const onednn_tensor *t, bool any, dnnl_memory_desc_t *md) {
     dnnl_dims_t shape, stride;
+    dnnl_data_type_t type = t->dtype == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
     for (int i = 0; i < t->ndim; i++) {
         shape[i] = t->shape[i];
         stride[i] = t->stride[i];
     }
-    return any ? dnnl_memory_desc_init_by_tag(md, t->ndim, shape, dnnl_f32, dnnl_format_tag_any)
-               : dnnl_memory_desc_init_by_strides(md, t->ndim, shape, dnnl_f32, stride);
+    return any ? dnnl_memory_desc_init_by_tag(md, t->ndim, shape, type, dnnl_format_tag_any)
+               : dnnl_memory_desc_init_by_strides(md, t->ndim, shape, type, stride);
+}
+
+/* The weight where it is plain. */
+static dnnl_status_t plain_desc(const onednn_problem *p, dnnl_memory_desc_t *md) {
+    onednn_tensor plain = p->weight;
+    plain.dtype = p->plain;
+    return tensor_desc(&plain, false, md);
 }
 
 /* A zero-initialized descriptor stands for a tensor that is not there. */
@@ -99,7 +111,7 @@ static const dnnl_memory_desc_t *packed_desc(const onednn_problem *p, const_dnnl
 static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed,
                                  dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
     dnnl_memory_desc_t plain;
-    dnnl_status_t s = tensor_desc(&p->weight, false, &plain);
+    dnnl_status_t s = plain_desc(p, &plain);
     if (s != dnnl_success) return s;
     bool unpacks = p->kind == ONEDNN_CONV_WEIGHT;
     dnnl_primitive_attr_t attr = attr_new();
@@ -136,7 +148,7 @@ static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_p
     if (p->kind == ONEDNN_MATMUL) return true;
     const dnnl_memory_desc_t *packed = packed_desc(p, pd);
     dnnl_memory_desc_t plain;
-    if (!packed || tensor_desc(&p->weight, false, &plain) != dnnl_success) return false;
+    if (!packed || plain_desc(p, &plain) != dnnl_success) return false;
     if (dnnl_memory_desc_equal(packed, &plain)) return true;
     facts->packed_bytes = dnnl_memory_desc_get_size(packed);
     dnnl_primitive_desc_t repack;
@@ -208,7 +220,7 @@ static dnnl_status_t places_new(onednn *o, const onednn_problem *p, const_dnnl_p
 static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, const dnnl_memory_desc_t *packed) {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t pd;
-    dnnl_status_t s = tensor_desc(&p->weight, false, &plain);
+    dnnl_status_t s = plain_desc(p, &plain);
     if (s != dnnl_success || dnnl_memory_desc_equal(packed, &plain)) return s;
     s = repack_desc(p, packed, o->engine, &pd);
     if (s != dnnl_success) return s;

@@ -2,9 +2,9 @@
  * out.
  *
  * onednn.c alone knows the library's API (2.6: open memory descriptors, operation descriptors; 3.x has
- * neither). All is f32. A convolution's weight is always asked for in the format that the primitive likes:
- * with channels- last images and plain weights oneDNN has only its reference, 200 times slower. Facts cost
- * 0.05 ms and no machine code, so they are asked for again whenever needed; nothing is cached.
+ * neither). Tensors are f32 or bf16; sums are f32. A convolution's weight is always asked for in the format that the
+ * primitive likes: with channels-last images and plain weights oneDNN has only its reference, 200 times slower. Facts
+ * cost 0.05 ms and no machine code, so they are asked for again whenever needed; nothing is cached.
  */
 #ifndef WEFT_ONEDNN_H
 #define WEFT_ONEDNN_H
@@ -14,7 +14,8 @@
 enum { ONEDNN_MAX_NDIM = 8 };
 
 typedef struct onednn_tensor {
-    int ndim; /* 0: there is none */
+    weft_dtype dtype; /* f32, bf16 */
+    int ndim;         /* 0: there is none */
     int64_t shape[ONEDNN_MAX_NDIM], stride[ONEDNN_MAX_NDIM];
 } onednn_tensor;
 
@@ -29,6 +30,7 @@ typedef struct onednn_problem {
     onednn_kind kind;
     int threads;
     onednn_tensor src, weight, bias, dst; /* weight: plain, [groups,] out, in, kh, kw */
+    weft_dtype plain;                     /* of the weight where it is plain: packing may cast too */
     int64_t stride[2], dilation[2], pad_before[2],
         pad_after[2]; /* convolutions; dilation as PyTorch counts it */
 } onednn_problem;
@@ -65,6 +67,9 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error);
 /* Keeps oneDNN's own kernels within `isa`. It can be told so once a process, before its first use: an error
  * says when that is past. Without a limit below the machine's best, always fine. */
 weft_status onednn_limit(weft_isa isa, weft_error *error);
+/* Whether oneDNN knows the element type at all; where the processor is too old for bf16, problems of it cannot be
+ * described. */
+bool onednn_knows(weft_dtype dtype);
 /* NULL when oneDNN keeps within env->isa, else why not: for `declines`. */
 const char *onednn_exceeds(const kernel_env *env);
 

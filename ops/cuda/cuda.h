@@ -15,13 +15,19 @@ typedef struct cuda_failure {
 /* What a session holds on its GPU. */
 typedef struct cuda_context {
     void *stream;     /* cudaStream_t of the compute lane: all kernels' work goes there */
-    void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t (set to that stream) */
+    void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t, set to that stream */
     int multiprocessors;
     int capability;        /* 90: compute capability 9.0 */
     cuda_failure *failure; /* in the GPU's memory */
+    struct cuda_programs *programs; /* compiled pointwise kernels; NULL: each node has its own */
 } cuda_context;
 
-/* Bytes that a library call may use as scratch: what plans set aside for each; algorithms are picked under it. */
+/* Pointwise kernels that NVRTC compiled, by content: one list a session. */
+struct cuda_programs *cuda_programs_new(const weft_env *env);
+void cuda_programs_free(struct cuda_programs *list);
+
+/* Bytes that a library call may use as scratch, at most: what plans set aside for each goes by its size up to that,
+ * algorithms are picked under it. */
 enum { CUDA_BLAS_WORKSPACE = 32 << 20, CUDA_DNN_WORKSPACE = 256 << 20 };
 
 #define RUN(name)                                                                                            \
@@ -37,7 +43,7 @@ enum { CUDA_BLAS_WORKSPACE = 32 << 20, CUDA_DNN_WORKSPACE = 256 << 20 };
 #undef OPEN
 
 /* In a row: its run (and open, close), where this build has CUDA. */
-#ifdef WEFT_CUDA
+#ifdef WEFT_HAS_CUDA
 #define CUDA_RUN(name)  .run = cuda_##name##_run
 #define CUDA_OPEN(name) .open = cuda_##name##_open, .run = cuda_##name##_run, .close = cuda_##name##_close
 #else

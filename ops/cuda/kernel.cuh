@@ -22,6 +22,10 @@ extern "C" {
     extern __shared__ __align__(16) unsigned char dynamic_shared_memory[];                                   \
     type *name = reinterpret_cast<type *>(dynamic_shared_memory)
 #endif
+/* `type name[4][32]` in shared memory: SHARED_ARRAY(type, name, [4][32]). */
+#ifndef SHARED_ARRAY
+#define SHARED_ARRAY(type, name, dimensions) __shared__ type name dimensions
+#endif
 
 /* ---- launching ---- */
 

@@ -1,2 +1,66 @@
 /* list.h - the kernels for GPUs, best first within an op. RUN(name): the row cuda_NAME in some .c of this folder and
  * cuda_NAME_run in a .cu; OPEN(name): also cuda_NAME_open and cuda_NAME_close, for what a session builds once. */
+/* pointwise: one line an op in ops/pointwise_list.h; `pointwise` itself is fused nodes' */
+OPEN(pointwise)
+#define X(op, operands, expression) OPEN(pointwise_##op)
+#include "ops/pointwise_list.h"
+#undef X
+/* linear algebra and images, by NVIDIA's libraries */
+OPEN(matmul)
+OPEN(linear)
+OPEN(conv2d)
+OPEN(conv_transpose2d)
+OPEN(conv2d_weight)
+OPEN(pack)
+/* shape */
+RUN(permute)
+RUN(slice)
+RUN(broadcast_to)
+RUN(reshape)
+RUN(reorder)
+RUN(concat)
+RUN(pad)
+RUN(constant)
+/* variables and buckets */
+RUN(assign)
+RUN(bucket)
+RUN(sum_ranks)
+/* reductions */
+RUN(sum)
+RUN(argmax)
+/* random */
+RUN(random_uniform)
+RUN(random_normal)
+RUN(dropout)
+/* optimizers */
+RUN(schedule)
+RUN(chunk_squares)
+RUN(root_sum)
+RUN(clip_scale)
+RUN(loss_scale)
+RUN(accumulate)
+RUN(sgd_update)
+RUN(adam_update)
+/* norms, losses, softmax */
+RUN(softmax)
+RUN(log_softmax)
+RUN(layer_norm)
+RUN(layer_norm_backward)
+RUN(batch_norm)
+RUN(batch_norm_backward)
+RUN(cross_entropy)
+RUN(cross_entropy_backward)
+RUN(embedding)
+RUN(embedding_backward)
+/* pools */
+RUN(max_pool2d)
+RUN(max_pool2d_backward)
+RUN(avg_pool2d)
+RUN(avg_pool2d_backward)
+RUN(adaptive_avg_pool2d)
+RUN(adaptive_avg_pool2d_backward)
+/* attention */
+RUN(attention)
+RUN(attention_plain)
+RUN(attention_backward)
+RUN(attention_plain_backward)

@@ -306,6 +306,28 @@ def train(case, dtype, shake=0):
         tensors_of(nets), about
 
 
+AUTOCAST = "mlp_sgd", "mlp_adam", "convnet", "gpt"
+
+
+def make_autocast(folder):
+    """Write autocast.safetensors: the losses of some trainings again, under torch.autocast in bf16."""
+    tensors = {}
+    for name in AUTOCAST:
+        nets, data, _, prepare = TRAININGS[name]()
+        for net in nets.values():
+            net.train()
+            inside = torch.autocast("cpu", torch.bfloat16)(net.forward)
+            net.forward = lambda x, inside=inside: inside(x).float()    # the loss is of f32, as under autocast
+        step = prepare(nets)
+        losses = [step(t, {k: v[t] for k, v in data.items()})["losses"] for t in range(STEPS)]
+        tensors[f"{name}.bf16"] = torch.tensor(losses, dtype=torch.float64)
+        exact = train(TRAININGS[name], torch.float32)[2]["losses"]
+        off = ((tensors[f"{name}.bf16"] - exact).abs() / exact.abs()).max().item()
+        print(f"{'autocast ' + name:18} {'':8} bf16 is at most {off:.1e} off f32")
+    save(tensors, {"dtype": "bfloat16"}, folder, "autocast")
+    return True
+
+
 def apart(a, b):
     """||a - b|| / ||b||, in float64."""
     a, b = a.double(), b.double()
@@ -494,12 +516,15 @@ def save(tensors, about, folder, name):
     return os.path.getsize(path)
 
 
+OTHERS = {"ops": make_ops, "autocast": make_autocast}
+
+
 def main():
     p = argparse.ArgumentParser(description="Write the golden files of the tests.")
-    p.add_argument("case", nargs="*", help="default: all of " + ", ".join([*TRAININGS, "ops"]))
+    p.add_argument("case", nargs="*", help="default: all of " + ", ".join([*TRAININGS, *OTHERS]))
     p.add_argument("-o", "--output", default=os.path.dirname(os.path.abspath(__file__)), metavar="DIR")
     args = p.parse_args()
-    unknown = set(args.case) - {*TRAININGS, "ops"}
+    unknown = set(args.case) - {*TRAININGS, *OTHERS}
     if unknown:
         p.error("no such case: " + ", ".join(sorted(unknown)))
     torch.set_num_threads(1)
@@ -508,8 +533,8 @@ def main():
     print(f"{'case':18} {'bytes':>8} {'loss':>8} {'final':>8} {'loss':>8} {'final':>8}")
     print(f"{'':27} {'f32 against f64':>17} {'shaken':>17}  worst tensor in f32")
     fine = True
-    for name in args.case or [*TRAININGS, "ops"]:
-        fine &= make_ops(args.output) if name == "ops" else make_training(name, args.output)
+    for name in args.case or [*TRAININGS, *OTHERS]:
+        fine &= OTHERS[name](args.output) if name in OTHERS else make_training(name, args.output)
     if not fine:
         print("a floor is above what a comparison can live with", file=sys.stderr)
     return 0 if fine else 1

@@ -12,4 +12,15 @@ void kernels_check(weft_node *n, const char *what, const tensor *data);
 /* Does this kernel run the node when operands and results lie as they mostly do? */
 bool kernel_takes(weft_node *n, const weft_kernel *kernel, const kernel_env *env);
 
+/* Opens and runs one kernel on tensors that are ready. */
+weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
+                       const tensor *out, weft_error *error);
+
+/* The same where memory is a device's: tests/cuda. */
+typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
+                                  const tensor *out, weft_error *error);
+/* Runs every kernel of another backend (env->device) by `run` and compares with the CPU's reference. Returns how many
+ * of them took the node. */
+int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env, kernel_runner *run);
+
 #endif

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-const char *const zoo[] = {"mlp", "convnet", "dcgan28", "dcgan", "gpt", "resnet18"};
+const char *const zoo[] = {"mlp", "convnet", "dcgan28", "dcgan", "gpt", "resnet18", "gpt2_124m", "resnet50"};
 
 static char folder[] = "/tmp/weft_tools_XXXXXX";
 

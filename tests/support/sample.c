@@ -26,14 +26,23 @@ int types_parse(const char *list, tensor_type *types, int room) {
     return n;
 }
 
-static void widen(const weft_op *op, void *attrs) {
+/* What a sample's f32 becomes. */
+typedef struct change {
+    weft_dtype to;
+    unsigned operands; /* bit i: operand i; the last one stands for all behind it */
+    bool attrs, wide;  /* dtype attributes too; the attribute `wide` is set */
+} change;
+
+static void change_attrs(const weft_op *op, const change *c, void *attrs) {
     for (const op_attr *f = op->attrs; f && f->name; f++) {
-        weft_dtype *dtype = (weft_dtype *)((char *)attrs + f->offset);
-        if (f->kind == ATTR_DTYPE && *dtype == WEFT_F32) *dtype = WEFT_F64;
+        char *field = (char *)attrs + f->offset;
+        if (c->attrs && f->kind == ATTR_DTYPE && *(weft_dtype *)field == WEFT_F32)
+            *(weft_dtype *)field = c->to;
+        if (c->wide && f->kind == ATTR_BOOL && strcmp(f->name, "wide") == 0) *(bool *)field = true;
     }
 }
 
-static bool inputs_build(sample *s, bool as_f64) {
+static bool inputs_build(sample *s, const change *c) {
     tensor_type types[SAMPLE_MAX_IN];
     s->n_in = types_parse(s->spec->in, types, SAMPLE_MAX_IN);
     if (s->n_in < 0) {
@@ -44,16 +53,17 @@ static bool inputs_build(sample *s, bool as_f64) {
         char name[16];
         snprintf(name, sizeof name, "in%d", i);
         if (types[i].ndim < 0) continue;
-        weft_dtype dtype = as_f64 && types[i].dtype == WEFT_F32 ? WEFT_F64 : types[i].dtype;
-        s->in[i] = weft_input(s->g, name, dtype, types[i].ndim, types[i].shape);
+        bool changes = types[i].dtype == WEFT_F32 && c->operands >> (i < 31 ? i : 31) & 1;
+        s->n_changed += changes;
+        s->in[i] = weft_input(s->g, name, changes ? c->to : types[i].dtype, types[i].ndim, types[i].shape);
     }
     return true;
 }
 
-void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64) {
+static void build(sample *s, const weft_op *op, const op_sample *spec, const change *c) {
     *s = (sample){.op = op, .spec = spec, .m = weft_model_new("sample")};
     s->g = weft_graph_new(s->m, "sample", WEFT_TRAIN);
-    if (!s->g || !inputs_build(s, as_f64)) return;
+    if (!s->g || !inputs_build(s, c)) return;
     void *attrs = arena_new(&s->m->arena, op->attrs_bytes + 1);
     const char *at = spec->attrs ? spec->attrs : "";
     char why[200];
@@ -61,9 +71,18 @@ void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f
         snprintf(s->error_text, sizeof s->error_text, "%s", why);
         return;
     }
-    if (as_f64) widen(op, attrs);
+    change_attrs(op, c, attrs);
     s->n = node_new(s->g, op, s->n_in, s->in, attrs);
     if (!s->n) snprintf(s->error_text, sizeof s->error_text, "%s", weft_model_error(s->m)->text);
+}
+
+void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64) {
+    build(s, op, spec, as_f64 ? &(change){WEFT_F64, ~0u, .attrs = true} : &(change){0});
+}
+
+void sample_build_low(sample *s, const weft_op *op, const op_sample *spec, weft_dtype low, bool wide) {
+    unsigned operands = op->precision == PRECISION_F32 ? ~0u : op->low_in;
+    build(s, op, spec, &(change){low, operands, .wide = wide});
 }
 
 void sample_free(sample *s) {

@@ -14,12 +14,15 @@ typedef struct sample {
     weft_graph *g;
     int n_in;
     weft_value *in[SAMPLE_MAX_IN]; /* input nodes; NULL: left out ("-") */
+    int n_changed;                 /* operands that are of another type than the sample says */
     weft_node *n;                  /* NULL when it could not be made: error_text says why */
     char error_text[1200];
 } sample;
 
 /* With `as_f64`, f32 operands (and a dtype attribute of f32) become f64. Free with sample_free, also on failure. */
 void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64);
+/* With operands of `low`, bf16 or f16, where the op runs low (all of them if it never does), in place of f32. */
+void sample_build_low(sample *s, const weft_op *op, const op_sample *spec, weft_dtype low, bool wide);
 void sample_free(sample *s);
 
 /* "f32[2,3], -, i64[2]" into types; ndim -1 stands for "-". Returns how many, -1: the text is wrong. */

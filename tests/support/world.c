@@ -92,7 +92,7 @@ static void keep_parts(world_rank *r) {
         size_t width = dtype_bytes(p->type.dtype), bytes = (size_t)(p->end - p->begin) * width;
         r->parts[i] = (world_part){strdup(p->path),         p->begin, p->end,
                                    type_elements(&p->type), width,    test_memory(bytes)};
-        if (bytes) memcpy(r->parts[i].data, p->memory, bytes);
+        if (bytes) CHECK(store_read(r->store, p, 0, r->parts[i].data, bytes, NULL) == WEFT_OK);
     }
 }
 
@@ -109,7 +109,8 @@ static void *run_rank(void *argument) {
     weft_compile_options options = r->job->options;
     options.rank = r->rank;
     if (!options.threads) options.threads = 1;
-    r->plan = weft_compile(r->job->model, &options, &r->error);
+    if (r->job->begin) r->job->begin(r);
+    r->plan = r->error.status ? NULL : weft_compile(r->job->model, &options, &r->error);
     r->store = r->plan ? weft_store_new(r->plan, r->job->seed + (uint64_t)r->rank, &r->error) : NULL;
     r->session = r->store ? weft_session_open_on(r->plan, r->store, r->comm, &r->error) : NULL;
     if (r->session) (r->job->run ? r->job->run : world_train)(r);

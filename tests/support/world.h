@@ -28,6 +28,8 @@ typedef struct world_job {
     int64_t first; /* the number of the first micro-batch, for worlds that see other data */
     /* Of rank 0's store; rank r's is r more, as values must come from the first of those who share them. */
     uint64_t seed;
+    /* In the rank's thread before all else: may put another communicator into r->comm. NULL: nothing. */
+    void (*begin)(struct world_rank *r);
     /* What a rank does between opening and keeping; NULL: world_train. Errors go to r->error. */
     void (*run)(struct world_rank *r);
     const void *context; /* of the test's own, for `run` */

@@ -1,4 +1,4 @@
-/* attention.c - attention and its backward op in f32. A thread takes a (batch, head) pair at a time: keys and
+/* attention.c - attention and its backward op in f32 (all but the log-sums may be bf16 or f16). A thread takes a (batch, head) pair at a time: keys and
  * values are packed once into panels (whatever strides they came with), queries run in blocks of BLOCK rows
  * whose scores stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do
  * not depend on the number of threads.
@@ -9,6 +9,7 @@
  * the rest is packing and exponentials.
  */
 #include "ops/attention.h"
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/small_gemm.h"
 #include "ops/cpu/simd/vecmath.h"
@@ -19,8 +20,9 @@ enum { BLOCK = 48 }; /* queries: a multiple of every GEMM_MR */
 
 /* The matrix of one head: rows of d numbers. */
 typedef struct view {
-    float *data;
-    int64_t row, column; /* strides */
+    void *data; /* of the tensor, whose element `first` is the matrix's */
+    weft_dtype dtype;
+    int64_t first, row, column; /* strides */
 } view;
 
 typedef struct sizes {
@@ -35,6 +37,7 @@ typedef struct sizes {
 typedef struct layout {
     int64_t kt, vt, k, v;               /* keys and values, transposed and not, in panels */
     int64_t q, dy, qp, dyp, p, ds, out; /* of a block */
+    int64_t room;                       /* for a row that is not f32 */
     int64_t dk, dv, total;
 } layout;
 
@@ -66,6 +69,7 @@ static layout layout_of(const sizes *z, bool backward) {
     l.q = take(&l, BLOCK * z->d);
     l.p = take(&l, BLOCK * z->ld);
     l.out = take(&l, BLOCK * z->dp);
+    l.room = take(&l, z->d);
     if (!backward) {
         l.v = take(&l, z->s * z->dp);
         return l;
@@ -85,27 +89,42 @@ static layout layout_of(const sizes *z, bool backward) {
 
 /* Head h of batch b; `heads` and `rows` say which axes of the tensor those are. */
 static view head_of(const tensor *t, int64_t b, int64_t h, int heads, int rows) {
-    return (view){(float *)t->data + b * t->stride[0] + h * t->stride[heads], t->stride[rows], t->stride[3]};
+    return (view){t->data, t->type.dtype, b * t->stride[0] + h * t->stride[heads], t->stride[rows],
+                  t->stride[3]};
+}
+
+static view f32_view(float *data, int64_t row) {
+    return (view){data, WEFT_F32, 0, row, 1};
 }
 
 /* Rows of a head lie far apart (3 H D floats in a fused projection), too far for the processor to guess:
  * asking for a row some turns before it is read hides most of the wait (a sixth of the time of both ops). */
-static inline void fetch_ahead(const float *row, int64_t step, int64_t d) {
-    enum { AHEAD = 6, LINE = 16 };
-    uintptr_t ahead = (uintptr_t)row + (uintptr_t)(AHEAD * step) * sizeof *row; /* may lie past the end */
-    for (int64_t k = 0; k < d; k += LINE)
-        __builtin_prefetch((const void *)(ahead + (uintptr_t)k * sizeof *row));
+static inline void fetch_ahead(view x, int64_t i, int64_t from, int64_t count) {
+    enum { AHEAD = 6, LINE = 64 };
+    int64_t width = x.dtype == WEFT_F32 ? 4 : 2;
+    uintptr_t ahead = (uintptr_t)x.data + (uintptr_t)((x.first + (i + AHEAD) * x.row + from) * width);
+    for (int64_t k = 0; k < count * width; k += LINE) /* may lie past the end */
+        __builtin_prefetch((const void *)(ahead + (uintptr_t)k));
+}
+
+/* Columns from .. from + count of row i, as floats, and the row AHEAD of it asked for. */
+static inline void row_take(view x, int64_t i, int64_t from, int64_t count, float *restrict to) {
+    int64_t at = x.first + i * x.row + from * x.column;
+    fetch_ahead(x, i, from, count);
+    if (x.column != 1)
+        for (int64_t k = 0; k < count; k++) to[k] = low_get(x.data, x.dtype, at + k * x.column);
+    else if (x.dtype == WEFT_F32) /* a loop, not memcpy: rows are short */
+        for (int64_t k = 0; k < count; k++) to[k] = ((const float *)x.data)[at + k];
+    else
+        low_load(to, x.data, x.dtype, at, count);
 }
 
 /* Rows first .. first + count of x, times factor, packed; zeros up to BLOCK rows. */
 static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float factor, float *to) {
     for (int64_t i = 0; i < count; i++) {
-        const float *from = x.data + (first + i) * x.row;
-        fetch_ahead(from, x.row, d);
-        if (x.column == 1)
-            for (int64_t k = 0; k < d; k++) to[i * d + k] = from[k] * factor;
-        else
-            for (int64_t k = 0; k < d; k++) to[i * d + k] = from[k * x.column] * factor;
+        float *row = to + i * d;
+        row_take(x, first + i, 0, d, row);
+        for (int64_t k = 0; k < d; k++) row[k] *= factor;
     }
     memset(to + count * d, 0, (size_t)((BLOCK - count) * d) * sizeof *to);
 }
@@ -116,26 +135,31 @@ static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, flo
         int64_t width = z->d - c < GEMM_NR ? z->d - c : GEMM_NR;
         for (int64_t i = 0; i < count; i++) {
             float *row = to + c * room + i * GEMM_NR;
-            const float *from = x.data + i * x.row + c * x.column;
-            fetch_ahead(from, x.row, width);
-            for (int64_t k = 0; k < width; k++) row[k] = from[k * x.column];
+            row_take(x, i, c, width, row);
             for (int64_t k = width; k < GEMM_NR; k++) row[k] = 0;
         }
     }
 }
 
-/* As a B [d, s]: the transpose, zeros in the columns past s. */
-static void pack_transposed(view x, const sizes *z, float *to) {
+/* As a B [d, s]: the transpose, zeros in the columns past s. `room`: one row. */
+static void pack_transposed(view x, const sizes *z, float *to, float *room) {
     for (int64_t j = 0; j < z->sp; j++) {
         float *column = to + j / GEMM_NR * GEMM_NR * z->d + j % GEMM_NR;
-        const float *from = x.data + j * x.row;
-        fetch_ahead(from, x.row, z->d);
-        for (int64_t k = 0; k < z->d; k++) column[k * GEMM_NR] = j < z->s ? from[k * x.column] : 0;
+        if (j < z->s) row_take(x, j, 0, z->d, room);
+        for (int64_t k = 0; k < z->d; k++) column[k * GEMM_NR] = j < z->s ? room[k] : 0;
     }
 }
 
-static void put_row(const float *restrict from, float factor, int64_t d, float *restrict to) {
-    for (int64_t k = 0; k < d; k++) to[k] = from[k] * factor;
+/* Row i of a result, whose columns are contiguous: from times factor. `from` may be spoilt. */
+static void put_row(float *restrict from, float factor, int64_t d, view y, int64_t i) {
+    int64_t at = y.first + i * y.row;
+    if (y.dtype == WEFT_F32) {
+        float *restrict to = (float *)y.data + at;
+        for (int64_t k = 0; k < d; k++) to[k] = from[k] * factor;
+        return;
+    }
+    for (int64_t k = 0; k < d; k++) from[k] *= factor;
+    low_store(y.data, y.dtype, at, from, d);
 }
 
 /* ---- a block of queries ---- */
@@ -189,14 +213,14 @@ static void block_forward(const sizes *z, const layout *l, float *s, const block
     }
     gemm_rows(b->tall, z->dp, b->keys, s + l->p, z->ld, s + l->v, z->s * GEMM_NR, s + l->out, z->dp);
     for (int64_t i = 0; i < b->rows; i++)
-        put_row(s + l->out + i * z->dp, 1.0f / sum[i], z->d, y.data + (b->first + i) * y.row);
+        put_row(s + l->out + i * z->dp, 1.0f / sum[i], z->d, y, b->first + i);
 }
 
 static void head_forward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
                          int64_t h) {
     view q = head_of(&c->in[0], b, h, 1, 2), y = head_of(&c->out[0], b, h, 2, 1);
     float *lse = (float *)c->out[1].data + (b * c->in[0].type.shape[1] + h) * z->t;
-    pack_transposed(head_of(&c->in[1], b, h, 1, 2), z, s + l->kt);
+    pack_transposed(head_of(&c->in[1], b, h, 1, 2), z, s + l->kt, s + l->room);
     pack_panels(head_of(&c->in[2], b, h, 1, 2), z->s, z->s, z, s + l->v);
     for (int64_t i = 0; i < z->t; i += BLOCK) {
         block at = block_at(z, i);
@@ -206,7 +230,9 @@ static void head_forward(const kernel_call *c, const sizes *z, const layout *l, 
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    for (int i = 0; i < n->n_in; i++)
+        if (!dtype_is_row(n->in[i]->type.dtype)) return "not f32, bf16 or f16";
+    return NULL;
 }
 
 static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
@@ -263,19 +289,20 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
     int64_t n = up(b->keys, GEMM_NR), tiles = up(b->keys, GEMM_MR);
     pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
     pack_rows(m->dy, b->first, b->rows, z->d, 1, s + l->dy);
-    pack_panels((view){s + l->q, z->d, 1}, b->rows, BLOCK, z, s + l->qp);
-    pack_panels((view){s + l->dy, z->d, 1}, b->rows, BLOCK, z, s + l->dyp);
+    pack_panels(f32_view(s + l->q, z->d), b->rows, BLOCK, z, s + l->qp);
+    pack_panels(f32_view(s + l->dy, z->d), b->rows, BLOCK, z, s + l->dyp);
     gemm_rows(b->tall, n, z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p, z->ld);
     gemm_rows(b->tall, n, z->d, s + l->dy, z->d, s + l->vt, z->d * GEMM_NR, s + l->ds, z->ld);
     for (int64_t i = 0; i < b->rows; i++) {
         int64_t row = b->first + i;
-        float delta = dot(s + l->dy + i * z->d, m->y.data + row * m->y.row, z->d);
+        row_take(m->y, row, 0, z->d, s + l->room);
+        float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
         row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
                      delta);
     }
     gemm_rows(b->tall, z->dp, b->keys, s + l->ds, z->ld, s + l->k, z->s * GEMM_NR, s + l->out, z->dp);
     for (int64_t i = 0; i < b->rows; i++)
-        put_row(s + l->out + i * z->dp, z->scale, z->d, m->dq.data + (b->first + i) * m->dq.row);
+        put_row(s + l->out + i * z->dp, z->scale, z->d, m->dq, b->first + i);
     gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds, z->ld, s + l->qp, BLOCK * GEMM_NR, s + l->dk,
                         z->dp);
     gemm_transposed_add(tiles, z->dp, b->rows, s + l->p, z->ld, s + l->dyp, BLOCK * GEMM_NR, s + l->dv,
@@ -291,8 +318,8 @@ static void head_backward(const kernel_call *c, const sizes *z, const layout *l,
               .lse = (const float *)c->in[5].data + (b * c->in[1].type.shape[1] + h) * z->t};
     view k = head_of(&c->in[2], b, h, 1, 2), v = head_of(&c->in[3], b, h, 1, 2);
     view dk = head_of(&c->out[1], b, h, 2, 1), dv = head_of(&c->out[2], b, h, 2, 1);
-    pack_transposed(k, z, s + l->kt);
-    pack_transposed(v, z, s + l->vt);
+    pack_transposed(k, z, s + l->kt, s + l->room);
+    pack_transposed(v, z, s + l->vt, s + l->room);
     pack_panels(k, z->s, z->s, z, s + l->k);
     memset(s + l->dk, 0, (size_t)(z->sm * z->dp) * sizeof *s);
     memset(s + l->dv, 0, (size_t)(z->sm * z->dp) * sizeof *s);
@@ -301,8 +328,8 @@ static void head_backward(const kernel_call *c, const sizes *z, const layout *l,
         block_backward(z, l, s, &at, &m);
     }
     for (int64_t j = 0; j < z->s; j++) {
-        put_row(s + l->dk + j * z->dp, 1, z->d, dk.data + j * dk.row);
-        put_row(s + l->dv + j * z->dp, 1, z->d, dv.data + j * dv.row);
+        put_row(s + l->dk + j * z->dp, 1, z->d, dk, j);
+        put_row(s + l->dv + j * z->dp, 1, z->d, dv, j);
     }
 }
 

@@ -1,15 +1,18 @@
 /* batch_norm.c - batch_norm and its backward op in f32, over x as [rows, C]: that is what [N, C] is, and
- * channels-last [N, C, H, W] with rows = N H W. Vectors run over channels.
+ * channels-last [N, C, H, W] with rows = N H W. Vectors run over channels. x, y and their gradients may be bf16 or
+ * f16: a chunk of them becomes floats in the cache.
  *
  * Memory is passed twice forward (statistics; apply) and twice backward (sums; apply). Statistics are taken
  * over fixed chunks of rows that fit the cache: the chunk's mean, then its squared distances from that mean,
  * and the chunks are merged in order in f64 (Chan, Golub, LeVeque 1983): stable, and the same bits for any
  * thread count.
  */
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 enum { CHUNK = 16384, LEAST_ROWS = 16 }; /* floats of a chunk: 64 KiB */
@@ -31,16 +34,61 @@ static int64_t rows_of(const shape2d *s, int64_t chunk) {
     return left < s->each ? left : s->each;
 }
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
+/* Operands [first, n) are weights and statistics. */
+static const char *unfit(const weft_node *n, int first) {
+    for (int i = 0; i < n->n_in; i++) {
+        if (i < first && !dtype_is_row(n->in[i]->type.dtype)) return "not f32, bf16 or f16";
+        if (i >= first && n->in[i]->type.dtype != WEFT_F32) return "weights and statistics must be f32";
+    }
+    return NULL;
+}
+
+static const char *forward_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    return unfit(n, 1);
+}
+
+static const char *backward_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return unfit(n, 2);
 }
 
 /* Two numbers a chunk and channel, and three a channel. */
-static size_t workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
+static int64_t numbers(const shape2d *s) {
+    return ((2 * s->chunks + 3) * s->channels + 15) / 16 * 16;
+}
+
+/* Floats of the chunks that one thread has under way: those that are not f32. */
+static int64_t rooms(const weft_node *n, const shape2d *s, int operands) {
+    int64_t chunk = s->each * s->channels, floats = row_room(n->out[0].type.dtype, chunk);
+    for (int i = 0; i < operands; i++) floats += row_room(n->in[i]->type.dtype, chunk);
+    return floats;
+}
+
+static size_t workspace_of(const weft_node *n, const kernel_env *env, int operands) {
     shape2d s = shape_of(&n->in[0]->type);
-    return (size_t)((2 * s.chunks + 3) * s.channels) * sizeof(float);
+    return (size_t)(numbers(&s) + env->threads * rooms(n, &s, operands)) * sizeof(float);
+}
+
+static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
+    return workspace_of(n, env, 1);
+}
+
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    return workspace_of(n, env, 2);
+}
+
+/* Chunk i of a tensor, as floats. */
+static const float *chunk_read(const tensor *t, const shape2d *s, int64_t i, float *room) {
+    return row_read(t->data, t->type.dtype, i * s->each * s->channels, rows_of(s, i) * s->channels, room);
+}
+
+static float *chunk_place(const tensor *t, const shape2d *s, int64_t i, float *room) {
+    return row_place(t->data, t->type.dtype, i * s->each * s->channels, room);
+}
+
+static void chunk_write(const tensor *t, const shape2d *s, int64_t i, const float *from) {
+    row_write(t->data, t->type.dtype, i * s->each * s->channels, rows_of(s, i) * s->channels, from);
 }
 
 /* ---- forward ---- */
@@ -106,39 +154,50 @@ static void chunk_apply(const float *restrict x, float *restrict y, int64_t rows
             y[r * channels + k] = (x[r * channels + k] - mean[k]) * factor[k] + bias[k];
 }
 
+/* mean, rstd, var, and in `factor` what x - mean is multiplied by. */
+static void channels_forward(const kernel_call *c, const shape2d *s, const float *part, float *factor) {
+    const float *w = c->in[1].data;
+    float *mean = c->out[1].data, *rstd = c->out[2].data, *var = c->out[3].data;
+    double eps = ((const norm_attrs *)c->attrs)->eps;
+    for (int64_t k = 0; k < s->channels; k++) {
+        double m, squares;
+        merge(s, part, k, &m, &squares);
+        double r = 1 / sqrt(squares / (double)s->rows + eps);
+        mean[k] = (float)m;
+        rstd[k] = (float)r;
+        var[k] = (float)(squares / (double)(s->rows - 1));
+        factor[k] = (float)(r * w[k]);
+    }
+}
+
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
-    shape2d s = shape_of(&c->in[0].type);
-    const float *x = c->in[0].data, *w = c->in[1].data, *b = c->in[2].data;
-    float *y = c->out[0].data, *mean = c->out[1].data, *rstd = c->out[2].data, *var = c->out[3].data;
-    float *part = c->workspace, *factor = part + 2 * s.chunks * s.channels;
-    double eps = ((const norm_attrs *)c->attrs)->eps;
-    int64_t step = s.each * s.channels;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    shape2d s = shape_of(&x->type);
+    float *part = c->workspace, *factor = part + 2 * s.chunks * s.channels, *after = part + numbers(&s);
+    int64_t room = rooms(c->node, &s, 1), room_x = row_room(x->type.dtype, s.each * s.channels);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < s.chunks; i++) {
         float *p = part + 2 * i * s.channels;
-        chunk_statistics(x + i * step, rows_of(&s, i), s.channels, p, p + s.channels);
+        const float *xi = chunk_read(x, &s, i, after + omp_get_thread_num() * room);
+        chunk_statistics(xi, rows_of(&s, i), s.channels, p, p + s.channels);
     }
-    for (int64_t k = 0; k < s.channels; k++) {
-        double m, squares;
-        merge(&s, part, k, &m, &squares);
-        double r = 1 / sqrt(squares / (double)s.rows + eps);
-        mean[k] = (float)m;
-        rstd[k] = (float)r;
-        var[k] = (float)(squares / (double)(s.rows - 1));
-        factor[k] = (float)(r * w[k]);
-    }
+    channels_forward(c, &s, part, factor);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < s.chunks; i++)
-        chunk_apply(x + i * step, y + i * step, rows_of(&s, i), s.channels, mean, factor, b);
+    for (int64_t i = 0; i < s.chunks; i++) {
+        float *own = after + omp_get_thread_num() * room, *yi = chunk_place(y, &s, i, own + room_x);
+        const float *xi = chunk_read(x, &s, i, own);
+        chunk_apply(xi, yi, rows_of(&s, i), s.channels, c->out[1].data, factor, c->in[2].data);
+        chunk_write(y, &s, i, yi);
+    }
     return WEFT_OK;
 }
 
 const weft_kernel SIMD(batch_norm) = {.name = SIMD_NAME,
                                       .op = &weft_op_batch_norm,
                                       .min_isa = SIMD_LEVEL,
-                                      .declines = declines,
-                                      .workspace = workspace,
+                                      .declines = forward_declines,
+                                      .workspace = forward_workspace,
                                       .run = forward_run};
 
 /* ---- backward ---- */
@@ -173,40 +232,52 @@ static void chunk_dx(const float *restrict dy, const float *restrict x, float *r
                 factor[k] * dy[r * channels + k] - slope[k] * (x[r * channels + k] - mean[k]) - shift[k];
 }
 
-static weft_status backward_run(void *state, const kernel_call *c) {
-    (void)state;
-    shape2d s = shape_of(&c->in[0].type);
-    const float *dy = c->in[0].data, *x = c->in[1].data, *w = c->in[2].data, *mean = c->in[3].data;
-    const float *rstd = c->in[4].data;
-    float *dx = c->out[0].data, *dw = c->out[1].data, *db = c->out[2].data;
-    float *part = c->workspace, *number = part + 2 * s.chunks * s.channels;
-    int64_t step = s.each * s.channels;
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < s.chunks; i++) {
-        float *p = part + 2 * i * s.channels;
-        chunk_dots(dy + i * step, x + i * step, rows_of(&s, i), s.channels, mean, p, p + s.channels);
-    }
-    for (int64_t k = 0; k < s.channels; k++) {
-        double sum = 0, dot = 0, n = (double)s.rows, r = rstd[k], factor = r * w[k];
-        for (int64_t i = 0; i < s.chunks; i++) {
-            sum += part[2 * i * s.channels + k];
-            dot += part[(2 * i + 1) * s.channels + k];
+/* dw and db, and the three numbers a channel that dx is made with. */
+static void channels_backward(const kernel_call *c, const shape2d *s, const float *part, float *number) {
+    const float *w = c->in[2].data, *rstd = c->in[4].data;
+    float *dw = c->out[1].data, *db = c->out[2].data;
+    for (int64_t k = 0; k < s->channels; k++) {
+        double sum = 0, dot = 0, n = (double)s->rows, r = rstd[k], factor = r * w[k];
+        for (int64_t i = 0; i < s->chunks; i++) {
+            sum += part[2 * i * s->channels + k];
+            dot += part[(2 * i + 1) * s->channels + k];
         }
         db[k] = (float)sum;
         dw[k] = (float)(dot * r);
         number[k] = (float)factor;
-        number[s.channels + k] = (float)(factor * r * r * dot / n);
-        number[2 * s.channels + k] = (float)(factor * sum / n);
+        number[s->channels + k] = (float)(factor * r * r * dot / n);
+        number[2 * s->channels + k] = (float)(factor * sum / n);
     }
+}
+
+static weft_status backward_run(void *state, const kernel_call *c) {
+    (void)state;
+    const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];
+    shape2d s = shape_of(&dy->type);
+    const float *mean = c->in[3].data;
+    float *part = c->workspace, *number = part + 2 * s.chunks * s.channels, *after = part + numbers(&s);
+    int64_t room = rooms(c->node, &s, 2), chunk = s.each * s.channels;
+    int64_t at_x = row_room(dy->type.dtype, chunk), at_dx = at_x + row_room(x->type.dtype, chunk);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < s.chunks; i++)
-        chunk_dx(dy + i * step, x + i * step, dx + i * step, rows_of(&s, i), s.channels, mean, number);
+    for (int64_t i = 0; i < s.chunks; i++) {
+        float *own = after + omp_get_thread_num() * room, *p = part + 2 * i * s.channels;
+        const float *dyi = chunk_read(dy, &s, i, own), *xi = chunk_read(x, &s, i, own + at_x);
+        chunk_dots(dyi, xi, rows_of(&s, i), s.channels, mean, p, p + s.channels);
+    }
+    channels_backward(c, &s, part, number);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < s.chunks; i++) {
+        float *own = after + omp_get_thread_num() * room, *dxi = chunk_place(dx, &s, i, own + at_dx);
+        const float *dyi = chunk_read(dy, &s, i, own), *xi = chunk_read(x, &s, i, own + at_x);
+        chunk_dx(dyi, xi, dxi, rows_of(&s, i), s.channels, mean, number);
+        chunk_write(dx, &s, i, dxi);
+    }
     return WEFT_OK;
 }
 
 const weft_kernel SIMD(batch_norm_backward) = {.name = SIMD_NAME,
                                                .op = &weft_op_batch_norm_backward,
                                                .min_isa = SIMD_LEVEL,
-                                               .declines = declines,
-                                               .workspace = workspace,
+                                               .declines = backward_declines,
+                                               .workspace = backward_workspace,
                                                .run = backward_run};

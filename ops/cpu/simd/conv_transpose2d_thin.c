@@ -1,5 +1,5 @@
-/* conv_transpose2d_thin.c - transposed convolution into at most 4 channels, f32, channels-last: a generator's
- * last layer, and the gradient of an image through a first convolution.
+/* conv_transpose2d_thin.c - transposed convolution into at most 4 channels, channels-last: a generator's last layer, and the
+ * gradient of an image through a first convolution. All is added up in f32; bf16 and f16 are read and written so.
  *
  * oneDNN's backward-data convolution fills vectors with output channels, so 1 or 3 of them leave it at 20 to
  * 70 GFLOP/s. Here the pixel's channels x[C] meet the weight as a plain matrix [C, kh kw out]: the products
@@ -12,6 +12,7 @@
 #pragma GCC optimize("fp-contract=fast")
 
 #include "ops/conv2d.h"
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 
 #include <string.h>
@@ -41,7 +42,8 @@ static int64_t padded_columns(const conv_attrs *a) {
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     const conv_attrs *a = n->attrs;
-    if (n->in[0]->type.dtype != WEFT_F32 || n->in[1]->type.dtype != WEFT_F32) return "not f32";
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !dtype_is_row(n->in[i]->type.dtype)) return "not f32, bf16 or f16";
     if (!lies_channels_last(n->in[0]) || !lies_channels_last(&n->out[0]))
         return "images must be channels-last";
     if (!lies_row_major(n->in[1])) return "the weight must be row-major";
@@ -67,20 +69,39 @@ static int64_t products_floats(const conv_attrs *a, int64_t width) {
     return (rows_at_once(width) * width * padded_columns(a) + 15) / 16 * 16;
 }
 
+/* What a thread has for itself, in floats: products, and x's rows and the image where these are not f32. */
+typedef struct rooms {
+    int64_t rows, image, total; /* products are at 0 */
+} rooms;
+
+static rooms rooms_of(const weft_node *n) {
+    const tensor_type *x = &n->in[0]->type, *y = &n->out[0].type;
+    rooms r = {.rows = products_floats(n->attrs, x->shape[3])};
+    r.image = r.rows + row_room(x->dtype, rows_at_once(x->shape[3]) * x->shape[3] * x->shape[1]);
+    r.total = r.image + row_room(y->dtype, type_elements(y) / y->shape[0]);
+    return r;
+}
+
+/* The weight and the bias as floats. */
+static int64_t shared_floats(const conv_attrs *a, int64_t channels) {
+    return weight_floats(a, channels) + 16;
+}
+
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    const int64_t *x = n->in[0]->type.shape;
-    return (size_t)(weight_floats(n->attrs, x[1]) + env->threads * products_floats(n->attrs, x[3])) *
+    return (size_t)(shared_floats(n->attrs, n->in[0]->type.shape[1]) + env->threads * rooms_of(n).total) *
            sizeof(float);
 }
 
 /* ---- the product of some rows ---- */
 
 /* [C][out][ky][kx] -> [C][ky][kx][out], zeros behind. */
-static void arrange_weight(const conv_attrs *a, const float *w, int64_t channels, float *to) {
+static void arrange_weight(const conv_attrs *a, const tensor *w, int64_t channels, float *to) {
     int64_t window = a->kernel.v[0] * a->kernel.v[1], columns = window * a->out, padded = padded_columns(a);
-    for (int64_t c = 0; c < channels; c++, to += padded, w += columns) {
+    float room[MAX_COLUMNS];
+    for (int64_t c = 0; c < channels; c++, to += padded) {
+        const float *from = row_read(w->data, w->type.dtype, c * columns, columns, room);
         for (int64_t k = 0; k < window; k++)
-            for (int64_t o = 0; o < a->out; o++) to[k * a->out + o] = w[o * window + k];
+            for (int64_t o = 0; o < a->out; o++) to[k * a->out + o] = from[o * window + k];
         memset(to + columns, 0, (size_t)(padded - columns) * sizeof *to);
     }
 }
@@ -152,33 +173,38 @@ static void fill(float *image, int64_t pixels, const float *bias, int64_t channe
 
 /* ---- the kernel ---- */
 
-static void one_image(const kernel_call *c, const float *w, float *products, int64_t n) {
+static void one_image(const kernel_call *c, const float *w, const float *bias, float *own, int64_t n) {
     const conv_attrs *a = c->attrs;
-    const int64_t *in = c->in[0].type.shape, *out = c->out[0].type.shape;
-    const float *x = (const float *)c->in[0].data + n * in[1] * in[2] * in[3];
-    float *image = (float *)c->out[0].data + n * out[1] * out[2] * out[3];
-    fill(image, out[2] * out[3], c->n_in == 3 ? c->in[2].data : NULL, out[1]);
-    int64_t padded = padded_columns(a), step = rows_at_once(in[3]);
-    for (int64_t y = 0; y < in[2]; y += step) {
-        int64_t rows = y + step < in[2] ? step : in[2] - y;
-        product(x + y * in[3] * in[1], rows * in[3], in[1], w, padded, products);
-        for (int64_t i = 0; i < rows; i++)
-            add_row(a, products + i * in[3] * padded, y + i, in[3], image, out[2], out[3] * out[1]);
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    const int64_t *in = x->type.shape, *out = y->type.shape;
+    rooms r = rooms_of(c->node);
+    int64_t padded = padded_columns(a), step = rows_at_once(in[3]), pixels = out[1] * out[2] * out[3];
+    float *image = row_place(y->data, y->type.dtype, n * pixels, own + r.image);
+    fill(image, out[2] * out[3], bias, out[1]);
+    for (int64_t i = 0; i < in[2]; i += step) {
+        int64_t rows = i + step < in[2] ? step : in[2] - i, at = (n * in[2] + i) * in[3] * in[1];
+        const float *from = row_read(x->data, x->type.dtype, at, rows * in[3] * in[1], own + r.rows);
+        product(from, rows * in[3], in[1], w, padded, own);
+        for (int64_t k = 0; k < rows; k++)
+            add_row(a, own + k * in[3] * padded, i + k, in[3], image, out[2], out[3] * out[1]);
     }
+    row_write(y->data, y->type.dtype, n * pixels, pixels, image);
 }
 
 static weft_status run(void *state, const kernel_call *c) {
     (void)state;
     const conv_attrs *a = c->attrs;
-    const int64_t *in = c->in[0].type.shape;
-    float *w = c->workspace, *products = w + weight_floats(a, in[1]);
-    int64_t apart = products_floats(a, in[3]);
-    arrange_weight(a, c->in[1].data, in[1], w);
-    /* A loop over threads, so that each knows its scratch; images are dealt out evenly. */
+    int64_t images = c->in[0].type.shape[0], channels = c->in[0].type.shape[1],
+            each = rooms_of(c->node).total;
+    float *w = c->workspace, *bias = w + weight_floats(a, channels), *own = w + shared_floats(a, channels);
+    const tensor *b = c->n_in == 3 && c->in[2].data ? &c->in[2] : NULL;
+    arrange_weight(a, &c->in[1], channels, w);
+    if (b) low_load(bias, b->data, b->type.dtype, 0, a->out);
+        /* A loop over threads, so that each knows its scratch; images are dealt out evenly. */
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int t = 0; t < c->threads; t++)
-        for (int64_t n = in[0] * t / c->threads; n < in[0] * (t + 1) / c->threads; n++)
-            one_image(c, w, products + t * apart, n);
+        for (int64_t n = images * t / c->threads; n < images * (t + 1) / c->threads; n++)
+            one_image(c, w, b ? bias : NULL, own + t * each, n);
     return WEFT_OK;
 }
 

@@ -1,14 +1,9 @@
-/* embedding.c - embedding and its backward op in f32. The backward op shares out columns, not rows: every
+/* embedding.c - embedding, which copies rows of any type, and its backward op in f32. The backward op shares out columns, not rows: every
  * thread walks all ids in order and adds its columns, so no sum depends on the number of threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/embedding.h"
 
 #include <string.h>
-
-static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
-}
 
 /* Id number i; ids lie row-major. */
 static int64_t id_at(const tensor *ids, int64_t i) {
@@ -24,21 +19,24 @@ static int64_t id_at(const tensor *ids, int64_t i) {
 
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
-    const float *w = c->in[0].data;
-    float *y = c->out[0].data;
-    int64_t rows = c->in[0].type.shape[0], d = c->in[0].type.shape[1], n = type_elements(&c->in[1].type);
+    const char *w = c->in[0].data;
+    char *y = c->out[0].data;
+    int64_t rows = c->in[0].type.shape[0], n = type_elements(&c->in[1].type);
+    int64_t bytes = c->in[0].type.shape[1] * (int64_t)dtype_bytes(c->in[0].type.dtype);
     weft_status status = embedding_ids(c, &c->in[1], rows);
     if (status) return status;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < n; i++) memcpy(y + i * d, w + id_at(&c->in[1], i) * d, (size_t)d * sizeof *y);
+    for (int64_t i = 0; i < n; i++) memcpy(y + i * bytes, w + id_at(&c->in[1], i) * bytes, (size_t)bytes);
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(embedding) = {.name = SIMD_NAME,
-                                     .op = &weft_op_embedding,
-                                     .min_isa = SIMD_LEVEL,
-                                     .declines = declines,
-                                     .run = forward_run};
+const weft_kernel SIMD(embedding) = {
+    .name = SIMD_NAME, .op = &weft_op_embedding, .min_isa = SIMD_LEVEL, .run = forward_run};
+
+static const char *backward_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+}
 
 static void add_row(float *restrict to, const float *restrict from, int64_t n) {
     for (int64_t k = 0; k < n; k++) to[k] += from[k];
@@ -67,5 +65,5 @@ static weft_status backward_run(void *state, const kernel_call *c) {
 const weft_kernel SIMD(embedding_backward) = {.name = SIMD_NAME,
                                               .op = &weft_op_embedding_backward,
                                               .min_isa = SIMD_LEVEL,
-                                              .declines = declines,
+                                              .declines = backward_declines,
                                               .run = backward_run};

@@ -1,23 +1,31 @@
-/* loss.c - cross_entropy and its backward op in f32. Rows run in parallel; their losses are added in order,
+/* loss.c - cross_entropy and its backward op in f32; logits and their gradient may be bf16 or f16. Rows run in parallel; their losses are added in order,
  * in f64, so the sum does not depend on threads. */
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
 
+#include <omp.h>
+
 static const char *forward_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
 static const char *backward_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[1]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    return dtype_is_row(n->in[1]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
-/* A double a row. */
+/* A double a row, in whole cache lines. */
+static int64_t losses_bytes(const tensor_type *logits) {
+    return (logits->shape[0] + 7) / 8 * 8 * (int64_t)sizeof(double);
+}
+
 static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return (size_t)n->in[0]->type.shape[0] * sizeof(double);
+    const tensor_type *x = &n->in[0]->type;
+    int64_t room = env->threads * row_room(x->dtype, x->shape[1]);
+    return (size_t)losses_bytes(x) + (size_t)room * sizeof(float);
 }
 
 static float row_max(const float *x, int64_t n) {
@@ -39,8 +47,8 @@ static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
 
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
-    const float *x = c->in[0].data;
-    float *lse = c->out[1].data;
+    const tensor *x = &c->in[0];
+    float *lse = c->out[1].data, *rooms = (float *)((char *)c->workspace + losses_bytes(&x->type));
     double *losses = c->workspace, loss = 0;
     int64_t n = c->in[0].type.shape[0], classes = c->in[0].type.shape[1], rows;
     int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
@@ -49,7 +57,9 @@ static weft_status forward_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {
         int64_t t = element_int(&c->in[1], &i);
-        lse[i] = row_lse(x + i * classes, classes, t == ignored ? -1 : t, &losses[i]);
+        float *own = rooms + omp_get_thread_num() * row_room(x->type.dtype, classes);
+        const float *xi = row_read(x->data, x->type.dtype, i * classes, classes, own);
+        lse[i] = row_lse(xi, classes, t == ignored ? -1 : t, &losses[i]);
     }
     for (int64_t i = 0; i < n; i++) loss += losses[i];
     *(float *)c->out[0].data = (float)(loss / (double)rows);
@@ -63,28 +73,39 @@ const weft_kernel SIMD(cross_entropy) = {.name = SIMD_NAME,
                                          .workspace = forward_workspace,
                                          .run = forward_run};
 
-static void row_backward(const float *restrict x, float *restrict dx, int64_t n, float lse, float factor) {
+static void row_backward(const float *restrict x, float *restrict dx, int64_t n, int64_t t, float lse,
+                         float factor) {
     for (int64_t i = 0; i < n; i++) dx[i] = factor * vm_exp(x[i] - lse);
+    dx[t] -= factor;
+}
+
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    const tensor_type *x = &n->in[1]->type;
+    int64_t room = row_room(x->dtype, x->shape[1]) + row_room(n->out[0].type.dtype, x->shape[1]);
+    return (size_t)(env->threads * room) * sizeof(float);
 }
 
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
-    const float *x = c->in[1].data, *lse = c->in[3].data;
-    float *dx = c->out[0].data;
-    int64_t n = c->in[1].type.shape[0], classes = c->in[1].type.shape[1], rows;
-    int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
+    const tensor *x = &c->in[1], *dx = &c->out[0];
+    weft_dtype from = x->type.dtype, to = dx->type.dtype;
+    const float *lse = c->in[3].data;
+    int64_t n = x->type.shape[0], classes = x->type.shape[1], rows, room_x = row_room(from, classes);
+    int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index,
+            room = room_x + row_room(to, classes);
     weft_status status = cross_entropy_targets(c, &c->in[2], classes, &rows);
     if (status) return status;
     float factor = (float)((double)*(const float *)c->in[0].data / (double)rows);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {
         int64_t t = element_int(&c->in[2], &i);
-        if (t == ignored) {
-            memset(dx + i * classes, 0, (size_t)classes * sizeof *dx);
-            continue;
-        }
-        row_backward(x + i * classes, dx + i * classes, classes, lse[i], factor);
-        dx[i * classes + t] -= factor;
+        float *own = (float *)c->workspace + omp_get_thread_num() * room;
+        float *dxi = row_place(dx->data, to, i * classes, own + room_x);
+        if (t == ignored)
+            memset(dxi, 0, (size_t)classes * sizeof *dxi);
+        else
+            row_backward(row_read(x->data, from, i * classes, classes, own), dxi, classes, t, lse[i], factor);
+        row_write(dx->data, to, i * classes, classes, dxi);
     }
     return WEFT_OK;
 }
@@ -93,4 +114,5 @@ const weft_kernel SIMD(cross_entropy_backward) = {.name = SIMD_NAME,
                                                   .op = &weft_op_cross_entropy_backward,
                                                   .min_isa = SIMD_LEVEL,
                                                   .declines = backward_declines,
+                                                  .workspace = backward_workspace,
                                                   .run = backward_run};

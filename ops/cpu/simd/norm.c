@@ -1,14 +1,43 @@
-/* norm.c - layer_norm and its backward op in f32. Rows are independent; the sums over rows (dw, db) are taken
+/* norm.c - layer_norm and its backward op in f32; x, y and their gradients may be bf16 or f16. Rows are independent; the sums over rows (dw, db) are taken
  * over fixed chunks of rows and the chunks added in order, so the bits do not depend on threads. */
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
+/* Operands [first, n) are weights and statistics. */
+static const char *unfit(const weft_node *n, int first) {
+    for (int i = 0; i < n->n_in; i++) {
+        weft_dtype dtype = n->in[i] ? n->in[i]->type.dtype : WEFT_F32;
+        if (i < first && !dtype_is_row(dtype)) return "not f32, bf16 or f16";
+        if (i >= first && dtype != WEFT_F32) return "weights and statistics must be f32";
+    }
+    return NULL;
+}
+
+static const char *forward_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    return unfit(n, 1);
+}
+
+static const char *backward_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return unfit(n, 2);
+}
+
+static int64_t row_length(const weft_node *n) {
+    const tensor_type *t = &n->in[0]->type;
+    return t->shape[t->ndim - 1];
+}
+
+/* Floats of the rows that one thread has under way: those that are not f32. */
+static int64_t rooms(const weft_node *n, int operands) {
+    int64_t d = row_length(n), floats = row_room(n->out[0].type.dtype, d);
+    for (int i = 0; i < operands; i++) floats += row_room(n->in[i]->type.dtype, d);
+    return floats;
 }
 
 /* ---- forward: two passes over a row, which the cache holds ---- */
@@ -24,24 +53,35 @@ static void row_statistics(const float *x, int64_t d, double eps, float *mean, f
     *rstd = (float)(1 / sqrt((double)squares / (double)d + eps));
 }
 
+/* w and b are NULL together. */
+static void row_forward(const float *restrict x, float *restrict y, const float *restrict w,
+                        const float *restrict b, int64_t d, float mean, float rstd) {
+    if (w)
+        for (int64_t k = 0; k < d; k++) y[k] = (x[k] - mean) * rstd * w[k] + b[k];
+    else
+        for (int64_t k = 0; k < d; k++) y[k] = (x[k] - mean) * rstd;
+}
+
+static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
+    return (size_t)(env->threads * rooms(n, 1)) * sizeof(float);
+}
+
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
-    const tensor_type *t = &c->in[0].type;
-    const float *x = c->in[0].data, *w = c->n_in == 3 ? c->in[1].data : NULL, *b = w ? c->in[2].data : NULL;
-    float *y = c->out[0].data, *mean = c->out[1].data, *rstd = c->out[2].data;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    weft_dtype from = x->type.dtype, to = y->type.dtype;
+    const float *w = c->n_in == 3 ? c->in[1].data : NULL, *b = w ? c->in[2].data : NULL;
+    float *mean = c->out[1].data, *rstd = c->out[2].data;
     double eps = ((const norm_attrs *)c->attrs)->eps;
-    int64_t d = t->shape[t->ndim - 1], rows = type_elements(t) / d;
+    int64_t d = row_length(c->node), rows = type_elements(&x->type) / d, room = rooms(c->node, 1);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < rows; i++) {
-        const float *restrict xi = x + i * d;
-        float *restrict yi = y + i * d, m, r;
-        row_statistics(xi, d, eps, &m, &r);
-        mean[i] = m;
-        rstd[i] = r;
-        if (w)
-            for (int64_t k = 0; k < d; k++) yi[k] = (xi[k] - m) * r * w[k] + b[k];
-        else
-            for (int64_t k = 0; k < d; k++) yi[k] = (xi[k] - m) * r;
+        float *own = (float *)c->workspace + omp_get_thread_num() * room;
+        const float *xi = row_read(x->data, from, i * d, d, own);
+        float *yi = row_place(y->data, to, i * d, own + row_room(from, d));
+        row_statistics(xi, d, eps, &mean[i], &rstd[i]);
+        row_forward(xi, yi, w, b, d, mean[i], rstd[i]);
+        row_write(y->data, to, i * d, d, yi);
     }
     return WEFT_OK;
 }
@@ -49,7 +89,8 @@ static weft_status forward_run(void *state, const kernel_call *c) {
 const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
                                       .op = &weft_op_layer_norm,
                                       .min_isa = SIMD_LEVEL,
-                                      .declines = declines,
+                                      .declines = forward_declines,
+                                      .workspace = forward_workspace,
                                       .run = forward_run};
 
 /* ---- backward ---- */
@@ -63,12 +104,14 @@ static int64_t chunk_count(int64_t rows) {
     return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
-/* dw and db of every chunk; nothing without a weight. */
+/* Floats for dw and db of every chunk; none without a weight. */
+static int64_t parts_floats(const weft_node *n) {
+    int64_t d = row_length(n);
+    return n->n_out == 3 ? chunk_count(type_elements(&n->in[0]->type) / d) * 2 * d : 0;
+}
+
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    const tensor_type *t = &n->in[0]->type;
-    size_t d = (size_t)t->shape[t->ndim - 1];
-    return n->n_out == 3 ? (size_t)chunk_count(type_elements(t) / (int64_t)d) * 2 * d * sizeof(float) : 0;
+    return (size_t)(parts_floats(n) + env->threads * rooms(n, 2)) * sizeof(float);
 }
 
 /* One row; w, dw, db are NULL together. */
@@ -109,22 +152,37 @@ static void add_chunks(const float *parts, int64_t chunks, int64_t d, int64_t k,
     db[k] = (float)b;
 }
 
+/* Rows [begin, end), with what they add to dw and db; `own` is the thread's room. */
+static void rows_backward(const kernel_call *c, int64_t begin, int64_t end, float *dw, float *db,
+                          float *own) {
+    const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];
+    weft_dtype of_dy = dy->type.dtype, of_x = x->type.dtype, of_dx = dx->type.dtype;
+    const float *mean = c->in[2].data, *rstd = c->in[3].data, *w = dw ? c->in[4].data : NULL;
+    int64_t d = row_length(c->node);
+    float *room_x = own + row_room(of_dy, d), *room_dx = room_x + row_room(of_x, d);
+    for (int64_t r = begin; r < end; r++) {
+        const float *dyr = row_read(dy->data, of_dy, r * d, d, own);
+        const float *xr = row_read(x->data, of_x, r * d, d, room_x);
+        float *dxr = row_place(dx->data, of_dx, r * d, room_dx);
+        row_backward(dyr, xr, dxr, w, dw, db, d, mean[r], rstd[r]);
+        row_write(dx->data, of_dx, r * d, d, dxr);
+    }
+}
+
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
-    const tensor_type *t = &c->in[0].type;
-    const float *dy = c->in[0].data, *x = c->in[1].data, *mean = c->in[2].data, *rstd = c->in[3].data;
-    const float *w = c->n_out == 3 ? c->in[4].data : NULL;
-    float *dx = c->out[0].data, *parts = c->workspace;
-    int64_t d = t->shape[t->ndim - 1], rows = type_elements(t) / d, each = chunk_rows(rows),
-            chunks = chunk_count(rows);
+    int64_t d = row_length(c->node), rows = type_elements(&c->in[0].type) / d, each = chunk_rows(rows),
+            chunks = chunk_count(rows), room = rooms(c->node, 2);
+    bool has_weight = c->n_out == 3;
+    float *parts = c->workspace;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < chunks; i++) {
-        float *dw = w ? parts + 2 * i * d : NULL, *db = w ? dw + d : NULL;
-        if (w) memset(dw, 0, (size_t)(2 * d) * sizeof *dw);
-        for (int64_t r = i * each; r < rows && r < (i + 1) * each; r++)
-            row_backward(dy + r * d, x + r * d, dx + r * d, w, dw, db, d, mean[r], rstd[r]);
+        float *own = parts + parts_floats(c->node) + omp_get_thread_num() * room;
+        float *dw = has_weight ? parts + 2 * i * d : NULL, *db = has_weight ? dw + d : NULL;
+        if (has_weight) memset(dw, 0, (size_t)(2 * d) * sizeof *dw);
+        rows_backward(c, i * each, (i + 1) * each < rows ? (i + 1) * each : rows, dw, db, own);
     }
-    if (!w) return WEFT_OK;
+    if (!has_weight) return WEFT_OK;
     float *dw = c->out[1].data, *db = c->out[2].data;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t k = 0; k < d; k++) add_chunks(parts, chunks, d, k, dw, db);
@@ -134,6 +192,6 @@ static weft_status backward_run(void *state, const kernel_call *c) {
 const weft_kernel SIMD(layer_norm_backward) = {.name = SIMD_NAME,
                                                .op = &weft_op_layer_norm_backward,
                                                .min_isa = SIMD_LEVEL,
-                                               .declines = declines,
+                                               .declines = backward_declines,
                                                .workspace = backward_workspace,
                                                .run = backward_run};

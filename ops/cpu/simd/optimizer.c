@@ -59,6 +59,7 @@ static void sgd_first(float *restrict p, const float *restrict g, float *restric
 
 static weft_status sgd_run(void *state, const kernel_call *c) {
     (void)state;
+    if (update_is_skipped(c, 5)) return WEFT_OK;
     const sgd_update_attrs *a = c->attrs;
     sgd_numbers s = {.lr = (float)(scalar_operand(c, 3, 0) * a->lr_scale),
                      .scale = (float)scalar_operand(c, 5, 1),
@@ -110,6 +111,7 @@ static void adam_block(float *restrict p, const float *restrict g, float *restri
 
 static weft_status adam_run(void *state, const kernel_call *c) {
     (void)state;
+    if (update_is_skipped(c, 6)) return WEFT_OK;
     const adam_update_attrs *a = c->attrs;
     double lr = scalar_operand(c, 4, 0) * a->lr_scale, step = scalar_operand(c, 5, 1);
     adam_numbers s = {.scale = (float)scalar_operand(c, 6, 1),

@@ -1,10 +1,13 @@
-/* pool.c - pooling of channels-last f32 images: vectors run along the channels. Forward, each row of results
+/* pool.c - pooling of channels-last images of f32, bf16 or f16: vectors run along the channels. Forward, each row of results
  * is one piece of work; backward, each image (cut into blocks of channels when there are few images), so that
- * no two threads write one place and the bits do not depend on their number.
+ * no two threads write one place and the bits do not depend on their number. bf16 and f16 go in blocks of channels
+ * too, pixel by pixel as floats: forward by way of the stack, backward by way of a plane of the thread's.
  */
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/pool.h"
 
+#include <omp.h>
 #include <string.h>
 
 /* [N, H, W, C] in memory */
@@ -19,7 +22,8 @@ static image image_of(const tensor *t) {
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    if (n->in[0]->type.dtype != WEFT_F32) return "not f32";
+    if (!dtype_is_row(n->in[0]->type.dtype)) return "not f32, bf16 or f16";
+    if (n->in[0]->type.dtype != n->out[0].type.dtype) return "operand and result of two types";
     for (int i = 0; i < n->n_in; i++)
         if (!lies_channels_last(n->in[i])) return "operands must be channels-last";
     for (int k = 0; k < n->n_out; k++)
@@ -39,23 +43,44 @@ static void max_step(const float *restrict x, int32_t place, float *restrict bes
     }
 }
 
+/* Channels of a pixel that are handled together. */
+enum { FORWARD_BLOCK = 256, BLOCK = 64, LOW_BLOCK = 32 };
+
+static int64_t forward_block(const tensor *x) {
+    return x->type.dtype == WEFT_F32 ? x->type.shape[1] : FORWARD_BLOCK;
+}
+
+/* One window of channels [from, from + width): rows y0 to y1, columns x0 to x1; `at` is image n's first element. */
+static void max_window(const tensor *x, int64_t at, const int64_t y[2], const int64_t k[2], int64_t width,
+                       float *best, int32_t *index) {
+    image in = image_of(x);
+    float room[FORWARD_BLOCK];
+    int32_t first = (int32_t)(y[0] * in.width + k[0]);
+    low_load(best, x->data, x->type.dtype, at + first * in.channels, width);
+    for (int64_t j = 0; j < width; j++) index[j] = first;
+    for (int64_t i = y[0]; i < y[1]; i++)
+        for (int64_t column = k[0]; column < k[1]; column++) {
+            int32_t place = (int32_t)(i * in.width + column);
+            if (place == first) continue;
+            const float *from = row_read(x->data, x->type.dtype, at + place * in.channels, width, room);
+            max_step(from, place, best, index, width);
+        }
+}
+
 static void max_row(const kernel_call *c, int64_t n, int64_t row) {
-    image in = image_of(&c->in[0]), out = image_of(&c->out[0]);
-    const float *x = (const float *)c->in[0].data + n * in.height * in.width * in.channels;
-    int64_t at = (n * out.height + row) * out.width * out.channels, y0, y1, x0, x1;
-    float *best = (float *)c->out[0].data + at;
-    int32_t *index = (int32_t *)c->out[1].data + at;
-    pool_window(c->attrs, 0, row, in.height, &y0, &y1);
-    for (int64_t column = 0; column < out.width; column++, best += out.channels, index += out.channels) {
-        pool_window(c->attrs, 1, column, in.width, &x0, &x1);
-        int32_t first = (int32_t)(y0 * in.width + x0);
-        memcpy(best, x + first * in.channels, (size_t)in.channels * sizeof *best);
-        for (int64_t j = 0; j < in.channels; j++) index[j] = first;
-        for (int64_t i = y0; i < y1; i++)
-            for (int64_t k = x0; k < x1; k++) {
-                int32_t place = (int32_t)(i * in.width + k);
-                if (place != first) max_step(x + place * in.channels, place, best, index, in.channels);
-            }
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    image in = image_of(x), out = image_of(y);
+    int64_t image_at = n * in.height * in.width * in.channels, rows[2], columns[2], block = forward_block(x);
+    pool_window(c->attrs, 0, row, in.height, &rows[0], &rows[1]);
+    for (int64_t column = 0; column < out.width; column++) {
+        int64_t at = ((n * out.height + row) * out.width + column) * out.channels;
+        pool_window(c->attrs, 1, column, in.width, &columns[0], &columns[1]);
+        for (int64_t j = 0; j < in.channels; j += block) {
+            int64_t width = in.channels - j < block ? in.channels - j : block;
+            float room[FORWARD_BLOCK], *best = row_place(y->data, y->type.dtype, at + j, room);
+            max_window(x, image_at + j, rows, columns, width, best, (int32_t *)c->out[1].data + at + j);
+            row_write(y->data, y->type.dtype, at + j, width, best);
+        }
     }
 }
 
@@ -70,68 +95,114 @@ static weft_status max_run(void *state, const kernel_call *c) {
 
 /* ---- blocks of channels for the backward kernels ---- */
 
-enum { BLOCK = 64 };
+/* Channels [first, first + width) of an image of gradients, to be added to: `step` floats from pixel to pixel. */
+typedef struct plane {
+    float *data;
+    int64_t step, first, width, pixels, at; /* at: element of the tensor where the image begins */
+} plane;
 
-static int64_t block_channels(const kernel_call *c, image to) {
-    return to.n >= c->threads ? to.channels : BLOCK;
+static int64_t block_channels(const tensor *dx, int threads) {
+    image to = image_of(dx);
+    return dx->type.dtype != WEFT_F32 ? LOW_BLOCK : to.n >= threads ? to.channels : BLOCK;
 }
 
-static void clear(float *y, image to, int64_t width) {
-    if (width == to.channels) {
-        memset(y, 0, (size_t)(to.height * to.width * to.channels) * sizeof *y);
-        return;
+/* A plane a thread, for results that are not f32. */
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    const tensor_type *t = &n->out[0].type;
+    return (size_t)(env->threads * row_room(t->dtype, t->shape[2] * t->shape[3] * LOW_BLOCK)) * sizeof(float);
+}
+
+static plane plane_of(const kernel_call *c, int64_t n, int64_t first, int64_t block) {
+    const tensor *dx = &c->out[0];
+    image to = image_of(dx);
+    plane p = {.step = to.channels, .first = first, .pixels = to.height * to.width};
+    p.width = first + block < to.channels ? block : to.channels - first;
+    p.at = n * p.pixels * to.channels;
+    if (dx->type.dtype == WEFT_F32) {
+        p.data = (float *)dx->data + p.at + first;
+    } else {
+        p.data =
+            (float *)c->workspace + omp_get_thread_num() * row_room(dx->type.dtype, p.pixels * LOW_BLOCK);
+        p.step = p.width;
     }
-    for (int64_t i = 0; i < to.height * to.width; i++)
-        memset(y + i * to.channels, 0, (size_t)width * sizeof *y);
+    if (p.step == p.width)
+        memset(p.data, 0, (size_t)(p.pixels * p.width) * sizeof *p.data);
+    else
+        for (int64_t i = 0; i < p.pixels; i++)
+            memset(p.data + i * p.step, 0, (size_t)p.width * sizeof *p.data);
+    return p;
+}
+
+static void plane_done(const kernel_call *c, const plane *p) {
+    const tensor *dx = &c->out[0];
+    int64_t channels = dx->type.shape[1];
+    for (int64_t i = 0; dx->type.dtype != WEFT_F32 && i < p->pixels; i++)
+        low_store(dx->data, dx->type.dtype, p->at + i * channels + p->first, p->data + i * p->step, p->width);
 }
 
 /* ---- gradient of the maximum ---- */
 
-/* Channels [first, first + width) of image n; false when an index is outside of the plane. */
-static bool scatter(const kernel_call *c, int64_t n, int64_t first, int64_t width) {
-    image from = image_of(&c->in[0]), to = image_of(&c->out[0]);
-    int64_t pixels = from.height * from.width, plane = to.height * to.width,
-            at = n * pixels * from.channels + first;
-    const float *dy = (const float *)c->in[0].data + at;
+/* Into a plane of image n; false when an index is outside of it. */
+static bool scatter(const kernel_call *c, int64_t n, const plane *p) {
+    const tensor *dy = &c->in[0];
+    image from = image_of(dy);
+    int64_t pixels = from.height * from.width, at = n * pixels * from.channels + p->first;
     const int32_t *index = (const int32_t *)c->in[1].data + at;
-    float *dx = (float *)c->out[0].data + n * plane * to.channels + first;
-    clear(dx, to, width);
-    for (int64_t i = 0; i < pixels; i++, dy += from.channels, index += from.channels)
-        for (int64_t j = 0; j < width; j++) {
-            if (index[j] < 0 || index[j] >= plane) return false;
-            dx[index[j] * to.channels + j] += dy[j];
+    float room[LOW_BLOCK];
+    for (int64_t i = 0; i < pixels; i++, at += from.channels, index += from.channels) {
+        const float *dyi = row_read(dy->data, dy->type.dtype, at, p->width, room);
+        for (int64_t j = 0; j < p->width; j++) {
+            if (index[j] < 0 || index[j] >= p->pixels) return false;
+            p->data[index[j] * p->step + j] += dyi[j];
         }
+    }
     return true;
 }
 
 static weft_status max_backward_run(void *state, const kernel_call *c) {
     (void)state;
     image to = image_of(&c->out[0]);
-    int64_t width = block_channels(c, to);
+    int64_t block = block_channels(&c->out[0], c->threads);
     int wrong = 0;
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2) reduction(| : wrong)
     for (int64_t n = 0; n < to.n; n++)
-        for (int64_t j = 0; j < to.channels; j += width)
-            wrong |= !scatter(c, n, j, j + width < to.channels ? width : to.channels - j);
+        for (int64_t j = 0; j < to.channels; j += block) {
+            plane p = plane_of(c, n, j, block);
+            wrong |= !scatter(c, n, &p);
+            plane_done(c, &p);
+        }
     return wrong ? kernel_fail(c, "max_pool2d_backward: an index is outside of the plane") : WEFT_OK;
 }
 
 /* ---- averages: sliding and adaptive ---- */
 
+/* The mean of one window, of `width` channels from element `at` of its image on. */
+static void average_window(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
+    image in = image_of(x);
+    float factor = (float)(1.0 / cell->divisor), room[FORWARD_BLOCK];
+    memset(y, 0, (size_t)width * sizeof *y);
+    for (int64_t i = cell->begin[0]; i < cell->end[0]; i++)
+        for (int64_t k = cell->begin[1]; k < cell->end[1]; k++) {
+            int64_t pixel = at + (i * in.width + k) * in.channels;
+            const float *from = row_read(x->data, x->type.dtype, pixel, width, room);
+            for (int64_t j = 0; j < width; j++) y[j] += from[j];
+        }
+    for (int64_t j = 0; j < width; j++) y[j] *= factor;
+}
+
 static void average_row(const kernel_call *c, int64_t n, int64_t row) {
-    image in = image_of(&c->in[0]), out = image_of(&c->out[0]);
-    const float *x = (const float *)c->in[0].data + n * in.height * in.width * in.channels;
-    float *y = (float *)c->out[0].data + (n * out.height + row) * out.width * out.channels;
-    for (int64_t column = 0; column < out.width; column++, y += out.channels) {
-        pool_cell cell = pool_cell_at(c->attrs, &c->in[0].type, &c->out[0].type, row, column);
-        float factor = (float)(1.0 / cell.divisor);
-        memset(y, 0, (size_t)out.channels * sizeof *y);
-        for (int64_t i = cell.begin[0]; i < cell.end[0]; i++)
-            for (int64_t k = cell.begin[1]; k < cell.end[1]; k++) {
-                const float *from = x + (i * in.width + k) * in.channels;
-                for (int64_t j = 0; j < in.channels; j++) y[j] += from[j];
-            }
-        for (int64_t j = 0; j < out.channels; j++) y[j] *= factor;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    image in = image_of(x), out = image_of(y);
+    int64_t image_at = n * in.height * in.width * in.channels, block = forward_block(x);
+    for (int64_t column = 0; column < out.width; column++) {
+        int64_t at = ((n * out.height + row) * out.width + column) * out.channels;
+        pool_cell cell = pool_cell_at(c->attrs, &x->type, &y->type, row, column);
+        for (int64_t j = 0; j < in.channels; j += block) {
+            int64_t width = in.channels - j < block ? in.channels - j : block;
+            float room[FORWARD_BLOCK], *sums = row_place(y->data, y->type.dtype, at + j, room);
+            average_window(x, image_at + j, &cell, width, sums);
+            row_write(y->data, y->type.dtype, at + j, width, sums);
+        }
     }
 }
 
@@ -144,19 +215,20 @@ static weft_status average_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-static void spread(const kernel_call *c, int64_t n, int64_t first, int64_t width) {
-    image from = image_of(&c->in[0]), to = image_of(&c->out[0]);
-    const float *dy = (const float *)c->in[0].data + n * from.height * from.width * from.channels + first;
-    float *dx = (float *)c->out[0].data + n * to.height * to.width * to.channels + first;
-    clear(dx, to, width);
-    for (int64_t p = 0; p < from.height * from.width; p++, dy += from.channels) {
+static void spread(const kernel_call *c, int64_t n, const plane *p) {
+    const tensor *dy = &c->in[0];
+    image from = image_of(dy), to = image_of(&c->out[0]);
+    int64_t at = n * from.height * from.width * from.channels + p->first;
+    float room[LOW_BLOCK];
+    for (int64_t i = 0; i < from.height * from.width; i++, at += from.channels) {
         pool_cell cell =
-            pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, p / from.width, p % from.width);
+            pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, i / from.width, i % from.width);
         float factor = (float)(1.0 / cell.divisor);
-        for (int64_t i = cell.begin[0]; i < cell.end[0]; i++)
-            for (int64_t k = cell.begin[1]; k < cell.end[1]; k++) {
-                float *restrict into = dx + (i * to.width + k) * to.channels;
-                for (int64_t j = 0; j < width; j++) into[j] += dy[j] * factor;
+        const float *dyi = row_read(dy->data, dy->type.dtype, at, p->width, room);
+        for (int64_t y = cell.begin[0]; y < cell.end[0]; y++)
+            for (int64_t x = cell.begin[1]; x < cell.end[1]; x++) {
+                float *restrict into = p->data + (y * to.width + x) * p->step;
+                for (int64_t j = 0; j < p->width; j++) into[j] += dyi[j] * factor;
             }
     }
 }
@@ -164,22 +236,29 @@ static void spread(const kernel_call *c, int64_t n, int64_t first, int64_t width
 static weft_status average_backward_run(void *state, const kernel_call *c) {
     (void)state;
     image to = image_of(&c->out[0]);
-    int64_t width = block_channels(c, to);
+    int64_t block = block_channels(&c->out[0], c->threads);
 #pragma omp parallel for num_threads(c->threads) schedule(static) collapse(2)
     for (int64_t n = 0; n < to.n; n++)
-        for (int64_t j = 0; j < to.channels; j += width)
-            spread(c, n, j, j + width < to.channels ? width : to.channels - j);
+        for (int64_t j = 0; j < to.channels; j += block) {
+            plane p = plane_of(c, n, j, block);
+            spread(c, n, &p);
+            plane_done(c, &p);
+        }
     return WEFT_OK;
 }
 
 /* ---- the kernels ---- */
 
-#define POOL_KERNEL(of, does)                                                                                \
-    const weft_kernel SIMD(of) = {                                                                           \
-        .name = SIMD_NAME, .op = &weft_op_##of, .min_isa = SIMD_LEVEL, .declines = declines, .run = does}
+#define POOL_KERNEL(of, does, ...)                                                                           \
+    const weft_kernel SIMD(of) = {.name = SIMD_NAME,                                                         \
+                                  .op = &weft_op_##of,                                                       \
+                                  .min_isa = SIMD_LEVEL,                                                     \
+                                  .declines = declines,                                                      \
+                                  .run = does,                                                               \
+                                  __VA_ARGS__}
 POOL_KERNEL(max_pool2d, max_run);
-POOL_KERNEL(max_pool2d_backward, max_backward_run);
+POOL_KERNEL(max_pool2d_backward, max_backward_run, .workspace = backward_workspace);
 POOL_KERNEL(avg_pool2d, average_run);
-POOL_KERNEL(avg_pool2d_backward, average_backward_run);
+POOL_KERNEL(avg_pool2d_backward, average_backward_run, .workspace = backward_workspace);
 POOL_KERNEL(adaptive_avg_pool2d, average_run);
-POOL_KERNEL(adaptive_avg_pool2d_backward, average_backward_run);
+POOL_KERNEL(adaptive_avg_pool2d_backward, average_backward_run, .workspace = backward_workspace);

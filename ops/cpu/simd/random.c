@@ -1,5 +1,6 @@
 /* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/philox.h's, which
  * the reference compiles too: the bits are the reference's. */
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/philox.h"
 #include "ops/random.h"
@@ -103,7 +104,7 @@ const weft_kernel SIMD(random_normal) = {
 
 static const char *dropout_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
 static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, float factor, const float *x,
@@ -119,17 +120,21 @@ static weft_status dropout_run(void *state, const kernel_call *c) {
     (void)state;
     const dropout_attrs *a = c->attrs;
     philox_stream s = philox_stream_of(c->run, a->key);
-    const float *x = c->in[0].data;
+    const tensor *x = &c->in[0], *y = &c->out[0];
     /* p = 1 drops all, which no 32-bit threshold says: the factor 0 does. */
-    float *y = c->out[0].data, factor = a->p < 1 ? (float)(1 / (1 - a->p)) : 0;
+    float factor = a->p < 1 ? (float)(1 / (1 - a->p)) : 0;
     uint64_t below = dropout_threshold(a->p);
     uint32_t threshold = below > UINT32_MAX ? UINT32_MAX : (uint32_t)below;
     int64_t n = type_elements(&c->out[0].type);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t g = 0; g < group_count(n); g++) {
         uint32_t word[4][BLOCKS];
+        float from[GROUP], to[GROUP], *yg = row_place(y->data, y->type.dtype, g * GROUP, to);
+        int length = group_length(g, n);
         words_of(&s, (uint64_t)g * BLOCKS, word);
-        dropout_group(word, threshold, factor, x + g * GROUP, y + g * GROUP, group_length(g, n));
+        dropout_group(word, threshold, factor, row_read(x->data, x->type.dtype, g * GROUP, length, from), yg,
+                      length);
+        row_write(y->data, y->type.dtype, g * GROUP, length, yg);
     }
     return WEFT_OK;
 }

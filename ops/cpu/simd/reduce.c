@@ -1,4 +1,4 @@
-/* reduce.c - sum (and mean) of f32 over any axes, argmax of f32.
+/* reduce.c - sum (and mean) over any axes, argmax; of f32, and of bf16 and f16 by way of floats in small rooms.
  *
  * The operand's axes, in the order of its memory, are kept or reduced. If the innermost is reduced, results
  * are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into chunks by
@@ -6,6 +6,7 @@
  * not depend on the number of threads.
  */
 #include "ops/basic_attrs.h"
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ enum {
     MAX_CHUNKS = 64,       /* of rows that are added to each other */
     MIN_ROWS = 64,         /* in such a chunk */
     COLUMNS = 1024,        /* of a row that are handled together */
+    ROOM = 4 * COLUMNS,    /* floats that bf16 and f16 are read into at once */
     WORTH_A_THREAD = 16 * 1024,
 };
 
@@ -30,8 +32,8 @@ typedef struct axis_list {
 } axis_list;
 
 typedef struct reduction {
-    const float *x;
-    float *y, *partial;
+    const tensor *x, *y;
+    float *partial;
     axis_list kept, reduced; /* without `inner` */
     axis inner;
     bool inner_is_reduced;
@@ -121,27 +123,49 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 ROW_SUM(long_row_sum, LANES)
 ROW_SUM(short_row_sum, 8)
 
-static float row_sum(const float *x, int64_t stride, int64_t n) {
+static float f32_row_sum(const float *x, int64_t stride, int64_t n) {
     float sum = 0;
     if (stride == 1) return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
     for (int64_t i = 0; i < n; i++) sum += x[i * stride];
     return sum;
 }
 
-/* Chunk `i` of result `m`. */
-static float chunk_sum(const reduction *r, const float *x, int64_t i) {
+/* Elements at, at + stride, ... of x, as floats. */
+static void gather(const tensor *x, int64_t at, int64_t stride, int64_t n, float *to) {
+    if (stride == 1)
+        low_load(to, x->data, x->type.dtype, at, n);
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = low_get(x->data, x->type.dtype, at + i * stride);
+}
+
+static float row_sum(const tensor *x, int64_t at, int64_t stride, int64_t n) {
+    float room[ROOM], sum = 0;
+    if (x->type.dtype == WEFT_F32) return f32_row_sum((const float *)x->data + at, stride, n);
+    for (int64_t i = 0; i < n; i += ROOM) {
+        int64_t length = n - i < ROOM ? n - i : ROOM;
+        gather(x, at + i * stride, stride, length, room);
+        sum += f32_row_sum(room, 1, length);
+    }
+    return sum;
+}
+
+/* Chunk `i` of the result whose elements begin at `at`. */
+static float chunk_sum(const reduction *r, int64_t at, int64_t i) {
     int64_t pieces = r->chunks / r->reduced.count, none;
     int64_t begin = i % pieces * r->chunk, left = r->inner.length - begin;
-    const float *row = x + list_offset(&r->reduced, i / pieces, &none) + begin * r->inner.in;
-    return row_sum(row, r->inner.in, left < r->chunk ? left : r->chunk);
+    at += list_offset(&r->reduced, i / pieces, &none) + begin * r->inner.in;
+    return row_sum(r->x, at, r->inner.in, left < r->chunk ? left : r->chunk);
+}
+
+static void put(const reduction *r, int64_t out, double sum) {
+    low_put(r->y->data, r->y->type.dtype, out, (float)(sum * r->factor));
 }
 
 static void result_sum(const reduction *r, int64_t m) {
-    int64_t out;
-    const float *x = r->x + list_offset(&r->kept, m, &out);
+    int64_t out, at = list_offset(&r->kept, m, &out);
     double sum = 0;
-    for (int64_t i = 0; i < r->chunks; i++) sum += chunk_sum(r, x, i);
-    r->y[out] = (float)(sum * r->factor);
+    for (int64_t i = 0; i < r->chunks; i++) sum += chunk_sum(r, at, i);
+    put(r, out, sum);
 }
 
 /* Few results with many chunks: chunks in parallel, then their sums in order. */
@@ -150,14 +174,14 @@ static void results_by_chunks(const reduction *r, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t t = 0; t < tasks; t++) {
         int64_t out;
-        r->partial[t] = chunk_sum(r, r->x + list_offset(&r->kept, t / r->chunks, &out), t % r->chunks);
+        r->partial[t] = chunk_sum(r, list_offset(&r->kept, t / r->chunks, &out), t % r->chunks);
     }
     for (int64_t m = 0; m < r->kept.count; m++) {
         int64_t out;
         double sum = 0;
         list_offset(&r->kept, m, &out);
         for (int64_t i = 0; i < r->chunks; i++) sum += r->partial[m * r->chunks + i];
-        r->y[out] = (float)(sum * r->factor);
+        put(r, out, sum);
     }
 }
 
@@ -195,21 +219,43 @@ static void strided_rows_add(float *acc, const float *x, int64_t row, int64_t n,
         for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j * step];
 }
 
-/* Sums of rows [begin, end) of the reduced axes; `x` is the first column. */
-static void rows_sum(const reduction *r, float *acc, const float *x, int64_t begin, int64_t end,
-                     int64_t width) {
+/* acc[j] += n rows of x from element `at`, `row` apart, columns `step` apart. */
+static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, int64_t n, int64_t step,
+                         int64_t width) {
+    float room[ROOM];
+    const float *from = (const float *)x->data + at;
+    bool is_dense = step == 1 && row == width, is_narrow = width < LANES;
+    if (x->type.dtype == WEFT_F32) {
+        if (step != 1)
+            strided_rows_add(acc, from, row, n, step, width);
+        else if (is_dense && is_narrow)
+            narrow_rows_add(acc, from, n, width);
+        else
+            rows_add(acc, from, row, n, width);
+        return;
+    }
+    for (int64_t i = 0, most = ROOM / width; i < n; i += most) {
+        int64_t rows = n - i < most ? n - i : most;
+        if (is_dense)
+            low_load(room, x->data, x->type.dtype, at + i * row, rows * width);
+        else
+            for (int64_t k = 0; k < rows; k++) gather(x, at + (i + k) * row, step, width, room + k * width);
+        if (is_narrow)
+            narrow_rows_add(acc, room, rows, width);
+        else
+            rows_add(acc, room, width, rows, width);
+    }
+}
+
+/* Sums of rows [begin, end) of the reduced axes; the first column is at `at`. */
+static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
     const axis one = {1, 0, 0}, *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : &one;
     memset(acc, 0, (size_t)width * sizeof *acc);
     while (begin < end) {
         int64_t none, rows = run->length - begin % run->length;
-        const float *from = x + list_offset(&r->reduced, begin, &none);
+        int64_t from = at + list_offset(&r->reduced, begin, &none);
         if (rows > end - begin) rows = end - begin;
-        if (r->inner.in != 1)
-            strided_rows_add(acc, from, run->in, rows, r->inner.in, width);
-        else if (run->in == width && width < LANES)
-            narrow_rows_add(acc, from, rows, width);
-        else
-            rows_add(acc, from, run->in, rows, width);
+        any_rows_add(r->x, acc, from, run->in, rows, r->inner.in, width);
         begin += rows;
     }
 }
@@ -217,7 +263,8 @@ static void rows_sum(const reduction *r, float *acc, const float *x, int64_t beg
 static void put_columns(const reduction *r, const float *acc, int64_t m, int64_t first, int64_t width) {
     int64_t out;
     list_offset(&r->kept, m, &out);
-    for (int64_t j = 0; j < width; j++) r->y[out + (first + j) * r->inner.out] = acc[j] * r->factor;
+    for (int64_t j = 0; j < width; j++)
+        low_put(r->y->data, r->y->type.dtype, out + (first + j) * r->inner.out, acc[j] * r->factor);
 }
 
 static int64_t tile_width(const reduction *r, int64_t tile) {
@@ -232,8 +279,8 @@ static void columns_sum(const reduction *r, int threads) {
         float acc[COLUMNS];
         int64_t none, m = t / r->chunks / r->tiles, tile = t / r->chunks % r->tiles, i = t % r->chunks;
         int64_t width = tile_width(r, tile), begin = i * r->chunk, end = begin + r->chunk;
-        const float *x = r->x + list_offset(&r->kept, m, &none) + tile * COLUMNS * r->inner.in;
-        rows_sum(r, acc, x, begin, end < r->reduced.count ? end : r->reduced.count, width);
+        int64_t at = list_offset(&r->kept, m, &none) + tile * COLUMNS * r->inner.in;
+        rows_sum(r, acc, at, begin, end < r->reduced.count ? end : r->reduced.count, width);
         if (r->chunks == 1)
             put_columns(r, acc, m, tile * COLUMNS, width);
         else
@@ -253,7 +300,7 @@ static void columns_sum(const reduction *r, int threads) {
 
 static const char *sum_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "an operand that is not f32";
+    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "an operand that is not f32, bf16 or f16";
 }
 
 static size_t sum_workspace(const weft_node *n, const kernel_env *env) {
@@ -269,8 +316,8 @@ static weft_status sum_run(void *state, const kernel_call *c) {
     (void)state;
     reduction r;
     reduction_plan(&r, c->node, &c->in[0].type, c->in[0].stride, c->out[0].stride);
-    r.x = c->in[0].data;
-    r.y = c->out[0].data;
+    r.x = &c->in[0];
+    r.y = &c->out[0];
     r.partial = c->workspace;
     int64_t elements = type_elements(&c->in[0].type);
     int threads =
@@ -309,25 +356,40 @@ static float row_max(const float *restrict x, int64_t n, bool *has_nan) {
     return best;
 }
 
-/* The first place of the largest number, or of a NaN. */
-static int64_t row_argmax(const float *x, int64_t stride, int64_t n) {
+/* The first place of the largest number, or of a NaN; *most is that number. */
+static int64_t dense_argmax(const float *x, int64_t n, float *most) {
     bool has_nan = false;
-    float most = x[0];
     int64_t i = 0;
-    if (stride == 1) {
-        most = row_max(x, n, &has_nan);
-    } else {
-        for (int64_t k = 0; k < n; k++) {
-            float v = x[k * stride];
-            has_nan |= v != v;
-            most = v > most ? v : most;
-        }
-    }
+    *most = row_max(x, n, &has_nan);
     if (has_nan)
-        while (x[i * stride] == x[i * stride]) i++;
+        while (x[i] == x[i]) i++;
     else
-        while (x[i * stride] != most) i++;
+        while (x[i] != *most) i++;
+    *most = x[i];
     return i;
+}
+
+/* Piece by piece: the first NaN ends the search, a later piece wins with a larger number only. */
+static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n) {
+    bool is_plain = x->type.dtype == WEFT_F32 && stride == 1;
+    int64_t best = -1, piece = is_plain ? n : ROOM;
+    float room[ROOM], most = 0;
+    for (int64_t i = 0; i < n; i += piece) {
+        int64_t length = n - i < piece ? n - i : piece;
+        const float *from = (const float *)x->data + at;
+        float here;
+        if (!is_plain) {
+            gather(x, at + i * stride, stride, length, room);
+            from = room;
+        }
+        int64_t k = dense_argmax(from, length, &here);
+        if (best < 0 || here > most || here != here) {
+            best = i + k;
+            most = here;
+        }
+        if (most != most) break;
+    }
+    return best;
 }
 
 static weft_status argmax_run(void *state, const kernel_call *c) {
@@ -345,7 +407,7 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (rows.count * length > WORTH_A_THREAD)
     for (int64_t i = 0; i < rows.count; i++) {
         int64_t out, in = list_offset(&rows, i, &out);
-        ((int64_t *)y->data)[out] = row_argmax((const float *)x->data + in, step, length);
+        ((int64_t *)y->data)[out] = row_argmax(x, in, step, length);
     }
     return WEFT_OK;
 }

@@ -1,14 +1,17 @@
-/* softmax.c - softmax and log_softmax in f32: line by line along the last axis, or, along another one, for a
+/* softmax.c - softmax and log_softmax in f32 (x and y may be bf16 or f16): line by line along the last axis, or, along another one, for a
  * strip of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
+
+#include <omp.h>
 
 enum { STRIP = 64 }; /* lines side by side: their running numbers stay in registers and the first cache */
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
+    return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
 /* ---- along the last axis ---- */
@@ -74,33 +77,84 @@ static void log_softmax_strip(const float *restrict x, float *restrict y, int64_
 
 /* ---- both ---- */
 
+typedef struct lines {
+    int64_t n, inner; /* places of the axis; elements from one to the next */
+    int64_t outer, strips;
+} lines;
+
+static lines lines_of(const weft_node *node) {
+    const tensor_type *t = &node->in[0]->type;
+    int64_t axis = ((const softmax_attrs *)node->attrs)->axis;
+    lines l = {.inner = 1};
+    axis_resolve(&axis, t->ndim);
+    for (int k = (int)axis + 1; k < t->ndim; k++) l.inner *= t->shape[k];
+    l.n = t->shape[axis];
+    l.outer = type_elements(t) / (l.n * l.inner);
+    l.strips = (l.inner + STRIP - 1) / STRIP;
+    return l;
+}
+
+/* Lines that are not f32 become floats, a strip at a time: floats of its room. */
+static int64_t room_of(const lines *l, weft_dtype dtype) {
+    return row_room(dtype, l->n * (l->inner < STRIP ? l->inner : STRIP));
+}
+
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    lines l = lines_of(n);
+    int64_t room = room_of(&l, n->in[0]->type.dtype) + room_of(&l, n->out[0].type.dtype);
+    return (size_t)(env->threads * room) * sizeof(float);
+}
+
+static void strip_run(bool is_log, const float *x, float *y, int64_t n, int64_t step, int width) {
+    if (step == 1 && is_log)
+        log_softmax_row(x, y, n);
+    else if (step == 1)
+        softmax_row(x, y, n);
+    else if (is_log)
+        log_softmax_strip(x, y, n, step, width);
+    else
+        softmax_strip(x, y, n, step, width);
+}
+
+/* The strip at element `at`, by way of `own`: there its places lie `width` apart. */
+static void low_strip_run(const kernel_call *c, const lines *l, bool is_log, int64_t at, int width,
+                          float *own) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    float *result = own + room_of(l, WEFT_BF16);
+    for (int64_t i = 0; i < l->n; i++)
+        low_load(own + i * width, x->data, x->type.dtype, at + i * l->inner, width);
+    strip_run(is_log, own, result, l->n, width, width);
+    for (int64_t i = 0; i < l->n; i++)
+        low_store(y->data, y->type.dtype, at + i * l->inner, result + i * width, width);
+}
+
 static weft_status run(void *state, const kernel_call *c) {
     (void)state;
-    const tensor_type *t = &c->in[0].type;
-    bool is_log = c->node->op == &weft_op_log_softmax;
-    const float *x = c->in[0].data;
-    float *y = c->out[0].data;
-    int64_t axis = ((const softmax_attrs *)c->attrs)->axis, inner = 1;
-    axis_resolve(&axis, t->ndim);
-    for (int k = (int)axis + 1; k < t->ndim; k++) inner *= t->shape[k];
-    int64_t n = t->shape[axis], outer = type_elements(t) / (n * inner), strips = (inner + STRIP - 1) / STRIP;
+    bool is_log = c->node->op == &weft_op_log_softmax, is_f32 = c->in[0].type.dtype == WEFT_F32;
+    lines l = lines_of(c->node);
+    int64_t room = 2 * room_of(&l, c->in[0].type.dtype);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t k = 0; k < outer * strips; k++) {
-        int64_t first = k % strips * STRIP, at = k / strips * n * inner + first;
-        int width = inner - first < STRIP ? (int)(inner - first) : STRIP;
-        if (inner == 1 && is_log)
-            log_softmax_row(x + at, y + at, n);
-        else if (inner == 1)
-            softmax_row(x + at, y + at, n);
-        else if (is_log)
-            log_softmax_strip(x + at, y + at, n, inner, width);
+    for (int64_t k = 0; k < l.outer * l.strips; k++) {
+        int64_t first = k % l.strips * STRIP, at = k / l.strips * l.n * l.inner + first;
+        int width = l.inner - first < STRIP ? (int)(l.inner - first) : STRIP;
+        const float *x = (const float *)c->in[0].data + at;
+        if (is_f32)
+            strip_run(is_log, x, (float *)c->out[0].data + at, l.n, l.inner, width);
         else
-            softmax_strip(x + at, y + at, n, inner, width);
+            low_strip_run(c, &l, is_log, at, width, (float *)c->workspace + omp_get_thread_num() * room);
     }
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(softmax) = {
-    .name = SIMD_NAME, .op = &weft_op_softmax, .min_isa = SIMD_LEVEL, .declines = declines, .run = run};
-const weft_kernel SIMD(log_softmax) = {
-    .name = SIMD_NAME, .op = &weft_op_log_softmax, .min_isa = SIMD_LEVEL, .declines = declines, .run = run};
+const weft_kernel SIMD(softmax) = {.name = SIMD_NAME,
+                                   .op = &weft_op_softmax,
+                                   .min_isa = SIMD_LEVEL,
+                                   .declines = declines,
+                                   .workspace = workspace,
+                                   .run = run};
+const weft_kernel SIMD(log_softmax) = {.name = SIMD_NAME,
+                                       .op = &weft_op_log_softmax,
+                                       .min_isa = SIMD_LEVEL,
+                                       .declines = declines,
+                                       .workspace = workspace,
+                                       .run = run};

@@ -2,6 +2,7 @@
 #include "ops/cpu/simd/tile.h"
 
 #include "ops/basic_attrs.h"
+#include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/vecmath.h"
 
 #include <math.h>
@@ -15,17 +16,24 @@
             out[i] = expression;                                                                             \
         }                                                                                                    \
     }
-#include "ops/cpu/simd/pointwise_list.h"
+#include "ops/pointwise_list.h"
 #undef X
 
-/* cast to bool */
-static void loop_is_not_zero(float *out, const float *a, const float *b, const float *c, float k, int64_t n) {
-    (void)b, (void)c, (void)k;
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) out[i] = a[i] != 0.0f ? 1.0f : 0.0f;
-}
+/* Casts that change a value: to bool, and to a type of fewer bits whose value is read on inside the program. */
+#define CAST(name, expression)                                                                               \
+    static void name(float *out, const float *a, const float *b, const float *c, float k, int64_t n) {       \
+        (void)b, (void)c, (void)k;                                                                           \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
+            float x = a[i];                                                                                  \
+            out[i] = expression;                                                                             \
+        }                                                                                                    \
+    }
+CAST(loop_is_not_zero, x != 0.0f ? 1.0f : 0.0f)
+CAST(loop_to_bf16, low_from_bf16(low_to_bf16(x)))
+CAST(loop_to_f16, low_from_f16(low_to_f16(x)))
 
 #define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/cpu/simd/pointwise_list.h"
+#include "ops/pointwise_list.h"
 #undef X
 
 static const struct {
@@ -33,12 +41,14 @@ static const struct {
     tile_loop *run;
 } loops[] = {
 #define X(op, operands, expression) {&weft_op_##op, loop_##op},
-#include "ops/cpu/simd/pointwise_list.h"
+#include "ops/pointwise_list.h"
 #undef X
 };
 
 static tile_loop *loop_of(const weft_node *n) {
-    if (n->op == &weft_op_cast && n->out[0].type.dtype == WEFT_BOOL) return loop_is_not_zero;
+    weft_dtype to = n->out[0].type.dtype;
+    if (n->op == &weft_op_cast && to != WEFT_F32)
+        return to == WEFT_BF16 ? loop_to_bf16 : to == WEFT_F16 ? loop_to_f16 : loop_is_not_zero;
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
         if (loops[i].op == n->op) return loops[i].run;
     return NULL;
@@ -49,13 +59,14 @@ static tile_loop *loop_of(const weft_node *n) {
 /* 32 and 64-bit integers may only be cast: they do not fit a float. */
 static const char *type_declined(const weft_node *n) {
     weft_dtype out = n->out[0].type.dtype;
-    if (out != WEFT_F32 && out != WEFT_BOOL && (out != WEFT_U8 || n->op == &weft_op_cast))
-        return "a result that is not f32, bool or u8";
+    if (!dtype_is_row(out) && out != WEFT_BOOL && (out != WEFT_U8 || n->op == &weft_op_cast))
+        return "a result that is not f32, bf16, f16, bool or u8";
     for (int i = 0; i < n->n_in; i++) {
         weft_dtype in = n->in[i]->type.dtype;
         bool wide = in == WEFT_I32 || in == WEFT_I64;
         if (wide && n->op != &weft_op_cast) return "a wide integer operand";
-        if (!wide && in != WEFT_F32 && in != WEFT_BOOL && in != WEFT_U8) return "an operand that is not f32";
+        if (!wide && !dtype_is_row(in) && in != WEFT_BOOL && in != WEFT_U8)
+            return "an operand that is not f32, bf16 or f16";
     }
     return NULL;
 }
@@ -203,6 +214,17 @@ RUN(uint8_t, run_u8)
 RUN(int32_t, run_i32)
 RUN(int64_t, run_i64)
 
+static void run_low(float *to, const tile_operand *o, int64_t offset, int64_t stride, int64_t n) {
+    if (stride == 1) {
+        low_load(to, o->data, o->dtype, offset, n);
+    } else if (stride == 0) {
+        float x = low_get(o->data, o->dtype, offset);
+        for (int64_t i = 0; i < n; i++) to[i] = x;
+    } else {
+        for (int64_t i = 0; i < n; i++) to[i] = low_get(o->data, o->dtype, offset + i * stride);
+    }
+}
+
 static void run_load(const tile_operand *o, float *to, int64_t offset, int64_t stride, int64_t n) {
     switch (o->dtype) {
     case WEFT_I32:
@@ -210,6 +232,10 @@ static void run_load(const tile_operand *o, float *to, int64_t offset, int64_t s
         return;
     case WEFT_I64:
         run_i64(to, (const int64_t *)o->data + offset, stride, n);
+        return;
+    case WEFT_BF16:
+    case WEFT_F16:
+        run_low(to, o, offset, stride, n);
         return;
     case WEFT_U8:
     case WEFT_BOOL:
@@ -245,7 +271,10 @@ void SIMD(tile_load)(const tile_operand *o, float *tile, int64_t begin, int64_t 
 }
 
 void SIMD(tile_store)(void *data, weft_dtype dtype, const float *tile, int64_t begin, int64_t count) {
-    uint8_t *to = (uint8_t *)data + begin;
-    (void)dtype; /* bool and u8 are the same byte */
+    uint8_t *to = (uint8_t *)data + begin; /* bool and u8 are the same byte */
+    if (dtype_is_row(dtype)) {
+        low_store(data, dtype, begin, tile, count);
+        return;
+    }
     for (int64_t i = 0; i < count; i++) to[i] = (uint8_t)tile[i];
 }

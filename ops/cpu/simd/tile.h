@@ -1,8 +1,9 @@
 /* tile.h - pointwise work tile by tile: what the tile program (tile.c) and its driver (pointwise.c) share.
  *
  * A program is the nodes of a fused node (or one node) as steps over slots of TILE floats: operands, results,
- * temporaries. All arithmetic is f32; bool and integer operands become floats when they are loaded, bool and
- * u8 results stop being floats when they are stored. An element's value does not depend on where tiles begin.
+ * temporaries. All arithmetic is f32; other operands (bf16, f16, bool, integers) become floats when they are loaded,
+ * other results (bf16, f16, bool, u8) stop being floats when they are stored: between the ops of a program nothing is
+ * rounded but by `cast`. An element's value does not depend on where tiles begin.
  */
 #ifndef WEFT_TILE_H
 #define WEFT_TILE_H

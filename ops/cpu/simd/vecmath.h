@@ -9,6 +9,7 @@
 #ifndef WEFT_VECMATH_H
 #define WEFT_VECMATH_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -34,6 +35,15 @@ static inline float vm_float(int32_t i) {
 
 static inline float vm_abs(float x) {
     return vm_float(vm_bits(x) & 0x7fffffff);
+}
+
+static inline float vm_sqrt(float x) {
+    return __builtin_sqrtf(x);
+}
+
+/* The one that is a call. */
+static inline float vm_pow(float x, float y) {
+    return powf(x, y);
 }
 
 static inline float vm_copysign(float x, float sign) {

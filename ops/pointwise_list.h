@@ -1,11 +1,13 @@
-/* pointwise_list.h - the f32 formula of each pointwise op: X(op, operands, expression of x, y, z and k). k is the
- * op's number (scale's factor). Bool operands and results are 0 or 1. From a line come the op's loop, its place in
- * fused nodes, and its kernel rows in ops/cpu/list.h. Formulas that are not plain are ops/<op>.c's, rearranged. */
+/* pointwise_list.h - the formula of each pointwise op: X(op, operands, expression of x, y, z and k). k is the op's
+ * number (scale's factor). Bool operands and results are 0 or 1. From a line come the CPU's loop of the op (f32), its
+ * text in kernels for GPUs (f32 or f64), its place in fused nodes, and its kernel rows in ops/cpu/list.h and
+ * ops/cuda/list.h. Formulas that are not plain are ops/<op>.c's, rearranged; vm_ functions are ops/cpu/simd/vecmath.h's
+ * and ops/cuda/fuse_prelude.c's. */
 X(neg, 1, -x)
 X(abs, 1, vm_abs(x))
 X(square, 1, x *x)
-X(sqrt, 1, __builtin_sqrtf(x))
-X(rsqrt, 1, 1.0f / __builtin_sqrtf(x))
+X(sqrt, 1, vm_sqrt(x))
+X(rsqrt, 1, 1.0f / vm_sqrt(x))
 X(reciprocal, 1, 1.0f / x)
 X(exp, 1, vm_exp(x))
 X(log, 1, vm_log(x))
@@ -29,7 +31,7 @@ X(add, 2, x + y)
 X(sub, 2, x - y)
 X(mul, 2, x *y)
 X(div, 2, x / y)
-X(pow, 2, powf(x, y))
+X(pow, 2, vm_pow(x, y))
 X(maximum, 2, x > y || x != x ? x : y)
 X(minimum, 2, x < y || x != x ? x : y)
 X(equal, 2, x == y ? 1.0f : 0.0f)

@@ -1,0 +1,141 @@
+/* cast.c - products and convolutions of bf16 and f16 where oneDNN has none: operands become f32 in the workspace, its
+ * f32 kernel runs, and the result is rounded. (2.6 has no f16 at all, and bf16 on AVX-512 only.) A weight that is packed
+ * is f32 by then (onednn_pack.c). The node in f32 that oneDNN is asked about is ops/cpu/widen.h's.
+ */
+#include "ops/conv2d.h"
+#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/tile.h"
+#include "ops/cpu/widen.h"
+#include "ops/matmul.h"
+
+extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
+    onednn_conv2d_weight;
+
+static const weft_kernel *inner_of(const weft_op *op) {
+    const weft_kernel *const all[] = {&onednn_matmul, &onednn_linear, &onednn_conv2d,
+                                      &onednn_conv_transpose2d, &onednn_conv2d_weight};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->op == op) return all[i];
+    return NULL; /* never: the rows below are of these ops */
+}
+
+/* ---- what the compiler asks ---- */
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    widened w;
+    return node_widen(n, &w) ? inner_of(n->op)->declines(&w.node, env) : "there is nothing to cast";
+}
+
+/* Ours, then the inner kernel's. */
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    widened w;
+    size_t inner = node_widen(n, &w) ? inner_of(n->op)->workspace(&w.node, env) : SIZE_MAX;
+    return inner == SIZE_MAX ? SIZE_MAX : w.bytes + inner;
+}
+
+static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
+    widened w;
+    const weft_kernel *inner = inner_of(n->op);
+    return inner->packed_bytes && node_widen(n, &w) ? inner->packed_bytes(&w.node, i, env) : 0;
+}
+
+/* ---- runs ---- */
+
+typedef struct cast_state {
+    const weft_env *env;
+    const weft_kernel *inner;
+    void *state; /* of the inner kernel */
+    widened wide;
+} cast_state;
+
+static void cast_close(void *state) {
+    cast_state *s = state;
+    if (!s) return;
+    if (s->inner) s->inner->close(s->state);
+    mem_free(s->env, s, sizeof *s);
+}
+
+static weft_status cast_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
+    cast_state *s = mem_new(env->env, sizeof *s);
+    if (!s) return error_memory(error, n->op->name);
+    s->env = env->env;
+    s->inner = inner_of(n->op);
+    weft_status status = node_widen(n, &s->wide)
+                             ? s->inner->open(&s->wide.node, env, &s->state, error)
+                             : error_set(error, WEFT_INTERNAL, "%s: nothing to cast", n->op->name);
+    if (status == WEFT_OK)
+        *state = s;
+    else
+        cast_close(s);
+    return status;
+}
+
+/* The f32 tensor of value v at `data`. */
+static tensor wide_tensor(const weft_value *v, void *data) {
+    tensor t = {.data = data, .type = v->type};
+    memcpy(t.stride, v->stride, sizeof t.stride);
+    return t;
+}
+
+enum { PIECE = 16 * 1024 }; /* elements that a thread casts at a time */
+
+static weft_status cast_up(const tensor *x, const tensor *wide, const kernel_call *c) {
+    int axes[WEFT_MAX_NDIM], n_axes;
+    tile_operand from;
+    if (!SIMD(tile_order)(wide, axes, &n_axes)) return WEFT_INTERNAL;
+    SIMD(tile_operand_of)(&from, x, wide, axes, n_axes);
+    int64_t n = type_elements(&wide->type);
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (n > PIECE)
+    for (int64_t i = 0; i < n; i += PIECE)
+        SIMD(tile_load)(&from, (float *)wide->data + i, i, n - i < PIECE ? n - i : PIECE);
+    return WEFT_OK;
+}
+
+static void cast_down(const tensor *wide, const tensor *y, const kernel_call *c) {
+    int64_t n = type_elements(&y->type);
+#pragma omp parallel for num_threads(c->threads) schedule(static) if (n > PIECE)
+    for (int64_t i = 0; i < n; i += PIECE)
+        low_store(y->data, y->type.dtype, i, (const float *)wide->data + i, n - i < PIECE ? n - i : PIECE);
+}
+
+static weft_status cast_run(void *state, const kernel_call *c) {
+    cast_state *s = state;
+    const widened *w = &s->wide;
+    char *room = c->workspace;
+    tensor in[WIDEN_MAX_IN] = {0}, out = c->out[0];
+    for (int i = 0; i < c->n_in; i++) {
+        in[i] = c->in[i];
+        if (!w->casts[i]) continue;
+        in[i] = wide_tensor(&w->in[i], room + w->at[i]);
+        weft_status status = cast_up(&c->in[i], &in[i], c);
+        if (status)
+            return error_set(c->error, status, "%s: operand %d has no f32 copy", c->node->op->name, i);
+    }
+    if (w->casts[WIDEN_MAX_IN]) out = wide_tensor(&w->out, room + w->at[WIDEN_MAX_IN]);
+    kernel_call inner = *c;
+    inner.node = &w->node;
+    inner.in = in;
+    inner.out = &out;
+    inner.workspace = room + w->bytes;
+    weft_status status = s->inner->run(s->state, &inner);
+    if (status == WEFT_OK && w->casts[WIDEN_MAX_IN]) cast_down(&out, &c->out[0], c);
+    return status;
+}
+
+/* The name is what the plan says of such a node. */
+#define ROW(of, strided)                                                                                     \
+    const weft_kernel SIMD(cast_##of) = {.name = "onednn_cast_" SIMD_NAME,                                   \
+                                         .op = &weft_op_##of,                                                \
+                                         .min_isa = SIMD_LEVEL,                                              \
+                                         .strided_in = strided,                                              \
+                                         .declines = declines,                                               \
+                                         .workspace = workspace,                                             \
+                                         .packed_bytes = packed_bytes,                                       \
+                                         .open = cast_open,                                                  \
+                                         .run = cast_run,                                                    \
+                                         .close = cast_close};
+ROW(matmul, 3)
+ROW(linear, 0)
+ROW(conv2d, 0)
+ROW(conv_transpose2d, 0)
+ROW(conv2d_weight, 0)

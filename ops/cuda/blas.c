@@ -1,0 +1,110 @@
+/* blas.c - see blas.h, and the rows of `matmul` and `linear`. */
+#include "ops/cuda/blas.h"
+
+#include "ops/cuda/operand.h"
+
+/* ---- the plan ---- */
+
+enum { BLAS_LEAST = 1 << 20, BLAS_PARTS = 32 };
+
+static size_t place(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at += size_align(bytes, OPERAND_ALIGN);
+    return here;
+}
+
+/* The library splits long sums and keeps the parts; small results need no room for many. */
+static size_t library_bytes(const product *p) {
+    size_t bytes = (size_t)(p->out.rows * p->out.columns * matrices_count(&p->out, p->n_batch)) * sizeof(float);
+    size_t room = BLAS_LEAST + bytes * BLAS_PARTS;
+    return room < CUDA_BLAS_WORKSPACE ? room : CUDA_BLAS_WORKSPACE;
+}
+
+static void choose_axis(blas_plan *plan) {
+    const product *p = &plan->p;
+    plan->count = plan->calls = 1;
+    for (int i = 0; i < p->n_batch; i++)
+        if (p->out.batch[i] > p->out.batch[plan->along]) plan->along = i;
+    if (p->n_batch) plan->count = p->out.batch[plan->along];
+    plan->calls = matrices_count(&p->out, p->n_batch) / plan->count;
+}
+
+blas_plan blas_plan_of(const weft_node *n) {
+    blas_plan plan = {.p = product_of(n)};
+    matrices *in[2] = {&plan.p.a, &plan.p.b};
+    size_t width = dtype_bytes(n->in[0]->type.dtype), at = 0;
+    for (int i = 0; i < 2; i++) {
+        plan.from[i] = *in[i];
+        plan.copies[i] = !matrices_are_plain(in[i]);
+        plan.copy_at[i] = at;
+        if (plan.copies[i]) place(&at, (size_t)matrices_make_dense(in[i], plan.p.n_batch) * width);
+    }
+    weft_dtype result = n->out[0].type.dtype;
+    plan.converts_bias = plan.p.bias && n->in[2]->type.dtype != result;
+    plan.bias_at = at;
+    if (plan.converts_bias) place(&at, (size_t)plan.p.bias * dtype_bytes(result));
+    plan.library_at = at;
+    plan.library_bytes = library_bytes(&plan.p);
+    plan.bytes = at + plan.library_bytes;
+    choose_axis(&plan);
+    return plan;
+}
+
+int64_t blas_offset(const blas_plan *plan, const matrices *m, int64_t call) {
+    int64_t offset = 0;
+    for (int i = plan->p.n_batch - 1; i >= 0; i--) {
+        if (i == plan->along) continue;
+        int64_t length = plan->p.out.batch[i];
+        if (m->batch[i] > 1) offset += call % length * m->batch_stride[i];
+        call /= length;
+    }
+    return offset;
+}
+
+int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v, size_t width) {
+    uint64_t bits = v ? (uint64_t)operand_alignment(v) : OPERAND_ALIGN;
+    for (int i = 0; i < plan->p.n_batch; i++)
+        if (i != plan->along && m->batch[i] > 1) bits |= (uint64_t)m->batch_stride[i] * width;
+    return (int)(bits & -bits);
+}
+
+/* ---- the rows ---- */
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    weft_dtype type = n->in[0]->type.dtype;
+    if (type != WEFT_F32 && !dtype_is_low(type)) return "operands must be f32, bf16 or f16";
+    for (int i = 0; n->op == &weft_op_linear && i < n->n_in; i++)
+        if (n->in[i] && !lies_row_major(n->in[i])) return "operands must be row-major";
+    return lies_row_major(&n->out[0]) ? NULL : "the result must be row-major";
+}
+
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return blas_plan_of(n).bytes;
+}
+
+#ifdef WEFT_HAS_CUDA
+#define TUNE blas_tune
+#else
+#define TUNE NULL
+#endif
+
+const weft_kernel cuda_matmul = {
+    .name = "cublaslt",
+    .op = &weft_op_matmul,
+    .strided_in = 3,
+    .declines = declines,
+    .workspace = workspace,
+    CUDA_OPEN(matmul),
+    .tune = TUNE,
+};
+
+const weft_kernel cuda_linear = {
+    .name = "cublaslt",
+    .op = &weft_op_linear,
+    .declines = declines,
+    .workspace = workspace,
+    CUDA_OPEN(linear),
+    .tune = TUNE,
+};

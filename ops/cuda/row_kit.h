@@ -1,0 +1,31 @@
+/* row_kit.h - what several rows (.c) of this folder decline alike. */
+#ifndef WEFT_OPS_CUDA_ROW_KIT_H
+#define WEFT_OPS_CUDA_ROW_KIT_H
+
+#include "ops/cuda/cuda.h"
+
+static inline bool is_gpu_float(weft_dtype dtype) {
+    return dtype == WEFT_F32 || dtype_is_low(dtype);
+}
+
+/* Floating-point operands must be f32, bf16 or f16. */
+static inline const char *declines_types(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && dtype_is_float(n->in[i]->type.dtype) && !is_gpu_float(n->in[i]->type.dtype))
+            return "an operand is not f32, bf16 or f16";
+    return NULL;
+}
+
+/* The same, and operands and results of four axes lie channels-last. */
+static inline const char *declines_images(const weft_node *n, const kernel_env *env) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]->type.ndim == 4 && !lies_channels_last(n->in[i]))
+            return "operands must be channels-last";
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].type.ndim == 4 && !lies_channels_last(&n->out[k]))
+            return "results must be channels-last";
+    return declines_types(n, env);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* session_cuda.h - what a session has on its GPU, shared by the files of this folder: device_cuda.c is the memory,
+ * session_cuda.c opens, feeds, fetches and closes, walk_cuda.c runs a program's launches, lane_cuda.c its collectives. */
+#ifndef WEFT_RUNTIME_SESSION_CUDA_H
+#define WEFT_RUNTIME_SESSION_CUDA_H
+
+#include "ops/cuda/cuda.h"
+#include "runtime/session_state.h"
+
+#include <cuda_runtime_api.h>
+
+/* One launch, ready to go. */
+typedef struct cuda_launch {
+    int n_steps;
+    step **steps;
+    cudaEvent_t ended;    /* for those that record; else NULL */
+    cudaGraphExec_t exec; /* from the second run on */
+    bool has_run;
+} cuda_launch;
+
+/* A place for what is fed: while one run reads it, the host fills the other. */
+typedef struct cuda_slot {
+    char *host, *device; /* pinned; in the session's memory */
+    cudaEvent_t arrived, read;
+} cuda_slot;
+
+/* A collective by way of the host, for communicators that know nothing of GPUs. */
+typedef struct cuda_stage {
+    uint64_t ticket; /* of a collective that is under way in it, plus 1; 0: none */
+    char *buffer, *scratch;
+    size_t bytes, scratch_bytes;
+} cuda_stage;
+
+struct cuda_session {
+    cuda_context context;
+    cudaStream_t compute, communication, copy;
+    cuda_slot slots[2];
+    int next_slot;
+    cuda_launch **launches; /* by program */
+    cuda_stage **stages;    /* by program and the collective's order; NULL: collectives need none */
+    cudaEvent_t *arrived;   /* of carried gathers, by the segment's index; made with the first */
+    size_t pinned_bytes;
+};
+
+weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing);
+/* Returns from the enclosing function unless the call went well. */
+#define CUDA_TRY(call, doing)                                                                                \
+    do {                                                                                                     \
+        cudaError_t cuda_result_ = (call);                                                                   \
+        if (cuda_result_ != cudaSuccess) return cuda_fail(error, cuda_result_, doing);                       \
+    } while (0)
+
+/* ---- walk_cuda.c ---- */
+weft_status cuda_prepare_launches(weft_session *s, weft_error *error); /* once kernels are built */
+void cuda_forget_launches(weft_session *s);
+weft_status cuda_walk(weft_session *s, runnable *r, int *reached, weft_error *error);
+
+/* ---- lane_cuda.c ---- */
+weft_status cuda_prepare_lane(weft_session *s, weft_error *error);
+void cuda_forget_lane(weft_session *s);
+/* Puts a collective on the communication lane, behind the compute lane's event `after` (NULL: nothing to wait for). */
+weft_status cuda_collect(weft_session *s, runnable *r, const step *st, cudaEvent_t after, weft_error *error);
+/* The compute lane goes on when a sum of this run is there (`ended`: its launch's event), or a gather of an earlier one. */
+weft_status cuda_await(weft_session *s, runnable *r, const weft_node *start, cudaEvent_t ended,
+                       weft_error *error);
+weft_status cuda_arrive(weft_session *s, const weft_variable *segment, weft_error *error);
+void cuda_drain(weft_session *s, runnable *r);
+
+/* ---- session_cuda.c ---- */
+weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error);
+/* What kernels have noted: WEFT_DATA with the node and its rule. The stream must be idle. */
+weft_status cuda_check_data(weft_session *s, weft_error *error);
+
+/* ---- begin.cu ---- */
+cudaError_t cuda_begin_run(cudaStream_t stream, run_state *to, const run_state *from);
+cudaError_t cuda_put_number(cudaStream_t stream, double *to, double value);
+
+#endif

@@ -1,0 +1,163 @@
+/* gpu.c - see gpu.h. */
+#include "cuda/support/gpu.h"
+
+#include "support/test.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef WEFT_CUDA_HOST
+#include "cuda_host/cuda_host.h"
+#endif
+
+enum { MAX_BLOCKS = 64 };
+
+static bool works(cudaError_t result, const char *what) {
+    return CHECK_SAYS(result == cudaSuccess, "%s: %s", what, cudaGetErrorString(result));
+}
+
+static bool context_fill(gpu *g) {
+    struct cudaDeviceProp properties;
+    cuda_context *c = &g->context;
+    if (!works(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties")) return false;
+    c->multiprocessors = properties.multiProcessorCount;
+    c->capability = properties.major * 10 + properties.minor;
+    c->programs = cuda_programs_new(NULL);
+    bool good = CHECK(c->programs);
+    good = good && works(cudaStreamCreateWithFlags((cudaStream_t *)&c->stream, cudaStreamNonBlocking), "a stream");
+    good = good && CHECK(cublasLtCreate((cublasLtHandle_t *)&c->blas) == CUBLAS_STATUS_SUCCESS);
+    good = good && CHECK(cudnnCreate((cudnnHandle_t *)&c->dnn) == CUDNN_STATUS_SUCCESS);
+    good = good && CHECK(cudnnSetStream(c->dnn, c->stream) == CUDNN_STATUS_SUCCESS);
+    good = good && works(cudaMalloc((void **)&c->failure, sizeof *c->failure), "cudaMalloc");
+    return good && works(cudaMalloc((void **)&g->run, sizeof *g->run), "cudaMalloc");
+}
+
+gpu *gpu_open(void) {
+    static const run_state run = {.seed = 11, .step = 3, .micro = 1}; /* as kernel_run's */
+    gpu *g = test_memory(sizeof *g);
+    if (!context_fill(g) || !works(cudaMemcpy(g->run, &run, sizeof run, cudaMemcpyHostToDevice), "cudaMemcpy")) {
+        gpu_close(g);
+        return NULL;
+    }
+    g->env = (kernel_env){.isa = isa_best(), .threads = 1, .device = WEFT_DEVICE_CUDA, .cuda = &g->context};
+    return g;
+}
+
+void gpu_close(gpu *g) {
+    if (g->context.dnn) CHECK(cudnnDestroy(g->context.dnn) == CUDNN_STATUS_SUCCESS);
+    if (g->context.blas) CHECK(cublasLtDestroy(g->context.blas) == CUBLAS_STATUS_SUCCESS);
+    if (g->context.stream) works(cudaStreamDestroy(g->context.stream), "cudaStreamDestroy");
+    cuda_programs_free(g->context.programs);
+    works(cudaFree(g->context.failure), "cudaFree");
+    works(cudaFree(g->run), "cudaFree");
+    free(g);
+}
+
+/* ---- operands ---- */
+
+/* Memory of the host and its twin on the GPU; operands and results in one place share one. */
+typedef struct twin {
+    char *host, *device;
+    size_t bytes;
+    bool is_read, is_written;
+} twin;
+
+typedef struct twins {
+    int n;
+    twin each[MAX_BLOCKS];
+    tensor in[MAX_BLOCKS], out[MAX_BLOCKS];
+} twins;
+
+static size_t span(const tensor *t) {
+    int64_t last = 0;
+    for (int i = 0; i < t->type.ndim; i++) last += (t->type.shape[i] - 1) * t->stride[i];
+    return (size_t)(last + 1) * dtype_bytes(t->type.dtype);
+}
+
+static twin *twin_of(twins *w, const tensor *t) {
+    for (int i = 0; i < w->n; i++)
+        if (w->each[i].host == t->data) return &w->each[i];
+    twin *made = &w->each[w->n++];
+    *made = (twin){.host = t->data, .bytes = span(t)};
+    /* what a run leaves unwritten shows as NaN */
+    bool good = works(cudaMalloc((void **)&made->device, made->bytes), "cudaMalloc") &&
+                works(cudaMemset(made->device, 0xff, made->bytes), "cudaMemset");
+    return good ? made : NULL;
+}
+
+static tensor moved(twins *w, const tensor *t, bool is_read, bool is_written) {
+    tensor there = *t;
+    twin *mine = t->data ? twin_of(w, t) : NULL;
+    there.data = mine ? mine->device : NULL;
+    if (!mine) return there;
+    mine->is_read |= is_read;
+    mine->is_written |= is_written;
+    return there;
+}
+
+static bool send(twins *w, const weft_node *n, const tensor *in, const tensor *out) {
+    for (int i = 0; i < n->n_in; i++) w->in[i] = moved(w, &in[i], true, i < 32 && n->op->writes >> i & 1);
+    for (int k = 0; k < n->n_out; k++) w->out[k] = moved(w, &out[k], false, true);
+    for (int i = 0; i < w->n; i++) {
+        const twin *t = &w->each[i];
+        if (t->is_read && !works(cudaMemcpy(t->device, t->host, t->bytes, cudaMemcpyHostToDevice), "cudaMemcpy"))
+            return false;
+    }
+    return true;
+}
+
+static void fetch(twins *w, const char *name) {
+    for (int i = 0; i < w->n; i++) {
+        const twin *t = &w->each[i];
+        char *back = test_memory(t->bytes);
+        if (!works(cudaMemcpy(back, t->device, t->bytes, cudaMemcpyDeviceToHost), "cudaMemcpy")) memset(back, 0xff, t->bytes);
+        if (!t->is_written) CHECK_SAYS(memcmp(back, t->host, t->bytes) == 0, "%s writes operand %d", name, i);
+        memcpy(t->host, back, t->bytes);
+        free(back);
+    }
+}
+
+static weft_status outcome(const kernel_call *c, const weft_kernel *kernel) {
+    cuda_failure failure = {0};
+    cudaError_t result = cudaStreamSynchronize(c->cuda->stream);
+    if (result == cudaSuccess)
+        result = cudaMemcpy(&failure, c->cuda->failure, sizeof failure, cudaMemcpyDeviceToHost);
+    if (result != cudaSuccess) return error_set(c->error, WEFT_DEVICE, "%s", cudaGetErrorString(result));
+    if (!failure.order) return WEFT_OK;
+    return error_set(c->error, WEFT_DATA, "value %lld: %s", (long long)failure.value,
+                     kernel->data_rule ? kernel->data_rule : "(the row has no data_rule)");
+}
+
+/* One wrong program breaks a GPU for all that comes; the played one can be mended. */
+static void mend(void) {
+#ifdef WEFT_CUDA_HOST
+    cuda_host_forget_trouble();
+#endif
+}
+
+weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in, const tensor *out,
+                    weft_error *error) {
+    twins w = {0};
+    void *state = NULL, *workspace = NULL;
+    const gpu *g = (const gpu *)env->cuda; /* the context is its first member */
+    size_t bytes = kernel->workspace ? kernel->workspace(n, env) : 0;
+    weft_status status = kernel->open ? kernel->open(n, env, &state, error) : WEFT_OK;
+    bool good = send(&w, n, in, out) && works(cudaMemset(g->context.failure, 0, sizeof(cuda_failure)), "cudaMemset");
+    if (good && bytes) good = works(cudaMalloc(&workspace, bytes), "cudaMalloc");
+    kernel_call c = {.node = n, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = w.in, .out = w.out,
+                     .workspace = workspace, .threads = 1, .run = g->run, .error = error, .cuda = env->cuda};
+    if (good && status == WEFT_OK) {
+        works(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); /* the stream does not wait for those copies */
+        status = kernel->run(state, &c);
+        weft_status end = outcome(&c, kernel);
+        status = status == WEFT_OK ? end : status;
+        if (status == WEFT_OK) fetch(&w, n->op->name);
+    }
+    if (kernel->close) kernel->close(state);
+    mend();
+    works(cudaFree(workspace), "cudaFree");
+    for (int i = 0; i < w.n; i++) works(cudaFree(w.each[i].device), "cudaFree");
+    return good ? status : error_set(error, WEFT_DEVICE, "the GPU's memory");
+}

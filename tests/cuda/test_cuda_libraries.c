@@ -1,0 +1,286 @@
+/* test_cuda_libraries.c - what kernels ask of cuBLASLt and cuDNN: operands that lie anywhere, algorithms that keep the
+ * session's rules, tables of measured choices.
+ */
+#include "cuda/support/gpu.h"
+#include "ops/calibration.h"
+#include "runtime/calibrate.h"
+#include "support/sample.h"
+#include "weft/weft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- graphs run on either device ---- */
+
+enum { X = 4 * 7 * 9, MOST_OUT = 4 * 7 * 9 * 9 };
+
+typedef struct outcome {
+    float y[MOST_OUT];
+    size_t bytes;
+    uint64_t fingerprint;
+    char table[4000];
+} outcome;
+
+static weft_session *open_on(const weft_plan *plan, weft_store **store) {
+    weft_error error = {0};
+    *store = weft_store_new(plan, 5, &error);
+    weft_session *s = *store ? weft_session_open(plan, *store, &error) : NULL;
+    CHECK_SAYS(s, "%s", error.text);
+    return s;
+}
+
+static void calibrate(weft_session *s, outcome *o) {
+    weft_error error = {0};
+    text table = {0};
+    int lines;
+    CHECK_SAYS(session_calibrate(s, "a test", &table, &lines, &error) == WEFT_OK, "%s", error.text);
+    char *all = text_take(&table);
+    snprintf(o->table, sizeof o->table, "%s", all);
+    free(all);
+}
+
+/* Runs graph "g" of m on x; with `tables`, measures a table too. */
+static void evaluate(const weft_model *m, weft_compile_options options, bool tables, outcome *o) {
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, &options, &error);
+    weft_store *store = NULL;
+    float x[X];
+    test_random r = {3};
+    for (int i = 0; i < X; i++) x[i] = (float)random_in(&r, -1, 1);
+    NEED(CHECK_SAYS(plan, "%s", error.text));
+    weft_port port;
+    weft_session *s = open_on(plan, &store);
+    CHECK(weft_plan_output(plan, "g", 0, &port) && port.bytes <= sizeof o->y);
+    o->bytes = port.bytes;
+    o->fingerprint = plan->fingerprint;
+    if (s && tables) calibrate(s, o);
+    if (s)
+        CHECK_SAYS(weft_run(s, "g", (weft_feed[]){{"x", x, sizeof x}}, 1,
+                            (weft_fetch[]){{"y", o->y, port.bytes}}, 1, &error) == WEFT_OK,
+                   "%s", error.text);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+}
+
+static void check_close(const char *what, const outcome *want, const outcome *got) {
+    CHECK(want->bytes == got->bytes);
+    for (size_t i = 0; i < want->bytes / sizeof(float); i++)
+        if (!(fabsf(want->y[i] - got->y[i]) <= 1e-5f * (1 + fabsf(want->y[i])))) {
+            CHECK_SAYS(false, "%s: element %zu is %g on the CPU, %g on the GPU", what, i, (double)want->y[i],
+                       (double)got->y[i]);
+            return;
+        }
+}
+
+static weft_model *model_of(weft_value *(*build)(weft_value *x)) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_output(build(weft_input(g, "x", WEFT_F32, 3, (int64_t[]){4, 7, 9})), "y");
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* ---- operands that lie anywhere ---- */
+
+static weft_value *plain(weft_value *x) {
+    return weft_matmul(x, x, false, true);
+}
+
+/* Its first element is on 4 bytes, no more. */
+static weft_value *from_the_second_column(weft_value *x) {
+    weft_value *v = weft_slice(x, 2, 1, 9);
+    return weft_matmul(v, v, false, true);
+}
+
+static weft_value *batches_of_two_axes(weft_value *x) {
+    weft_value *v = weft_permute(weft_reshape(x, 4, (int64_t[]){4, 7, 3, 3}), (int64_t[]){2, 0, 1, 3});
+    return weft_matmul(v, v, false, true);
+}
+
+/* Rows and columns both skip elements: a copy is made. */
+static weft_value *every_axis_strided(weft_value *x) {
+    weft_value *v = weft_permute(weft_reshape(x, 4, (int64_t[]){4, 7, 3, 3}), (int64_t[]){3, 0, 1, 2});
+    return weft_matmul(weft_permute(v, (int64_t[]){3, 2, 1, 0}), weft_slice(weft_slice(v, 0, 1, 2), 3, 0, 1),
+                       true, true);
+}
+
+static weft_value *broadcast(weft_value *x) {
+    weft_value *v = weft_reshape(x, 4, (int64_t[]){4, 1, 7, 9});
+    return weft_matmul(v, weft_slice(x, 0, 0, 3), false, true);
+}
+
+static weft_value *of_part_of_an_image(weft_value *x) {
+    weft_value *image = weft_slice(weft_reshape(x, 4, (int64_t[]){4, 7, 3, 3}), 0, 1, 4);
+    return weft_conv2d(image, &(weft_conv){.out = 5, .kernel = 2, .pad = 1}, "conv");
+}
+
+static const struct {
+    const char *name;
+    weft_value *(*build)(weft_value *x);
+} cases[] = {{"plain", plain},
+             {"from_the_second_column", from_the_second_column},
+             {"batches_of_two_axes", batches_of_two_axes},
+             {"every_axis_strided", every_axis_strided},
+             {"broadcast", broadcast},
+             {"of_part_of_an_image", of_part_of_an_image}};
+
+TEST(operands_may_lie_anywhere) {
+    static outcome cpu, gpu;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_model *m = model_of(cases[i].build);
+        evaluate(m, (weft_compile_options){0}, false, &cpu);
+        evaluate(m, (weft_compile_options){.device = WEFT_DEVICE_CUDA, .verify = true}, false, &gpu);
+        check_close(cases[i].name, &cpu, &gpu);
+        weft_model_free(m);
+    }
+}
+
+/* ---- rules ---- */
+
+typedef struct setting {
+    bool deterministic, tf32;
+    int runs;
+} setting;
+
+/* Result 0 of a node of this signature on numbers with all their bits, `runs` times after one another. */
+static void run_node(gpu *g, const char *signature, setting how, float *y, size_t room) {
+    weft_error error = {0};
+    weft_node *n = node_from_signature(signature, NULL, &error);
+    NEED(CHECK_SAYS(n, "%s", error.text));
+    kernel_env env = g->env;
+    env.deterministic = how.deterministic;
+    env.tf32 = how.tf32;
+    block in[2],
+        out = block_new(&n->out[0].type, n->out[0].type.ndim == 4 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
+    test_random r = {9};
+    for (int i = 0; i < 2; i++) {
+        in[i] = block_new(&n->in[i]->type, n->op->image_in >> i & 1 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
+        sample_fill(&(op_sample){0}, &in[i].t, &r);
+    }
+    const weft_kernel *kernel = kernel_choose(n, &env, &n->graph->model->arena, NULL);
+    for (int i = 0; CHECK(kernel) && i < how.runs; i++, y += room) {
+        weft_status status = gpu_run(n, kernel, &env, (tensor[]){in[0].t, in[1].t}, &out.t, &error);
+        CHECK_SAYS(status == WEFT_OK, "%s: %s", signature, error.text);
+        memcpy(y, out.t.data, room * sizeof *y);
+    }
+    for (int i = 0; i < 2; i++) block_free(&in[i]);
+    block_free(&out);
+    weft_model_free(n->graph->model);
+}
+
+static const char *const products[] = {"matmul(f32[16,64], f32[64,16])", "matmul(f32[16,64], f32[64,20])",
+                                       "matmul(f32[16,64], f32[64,24])", "matmul(f32[16,64], f32[64,28])",
+                                       "matmul(f32[16,68], f32[68,28])"};
+static const char *const convolutions[] = {
+    "conv2d(f32[2,8,6,6]:nhwc, f32[16,8,3,3]) out=16 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1",
+    "conv2d(f32[2,9,6,6]:nhwc, f32[16,9,3,3]) out=16 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1",
+    "conv2d(f32[2,8,7,6]:nhwc, f32[16,8,3,3]) out=16 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1"};
+enum { ROOM = 16 * 16 };
+
+/* The largest difference between two settings' results. */
+static double differ(gpu *g, const char *signature, setting a, setting b) {
+    float y[2][ROOM];
+    double most = 0;
+    run_node(g, signature, a, y[0], ROOM);
+    run_node(g, signature, b, y[1], ROOM);
+    for (int i = 0; i < ROOM; i++) most = fmax(most, fabs((double)y[0][i] - (double)y[1][i]));
+    return most;
+}
+
+TEST(bits_repeat_where_they_must) {
+    gpu *g = gpu_open();
+    float y[4][ROOM];
+    NEED(g);
+    for (int i = 0; i < 8; i++) {
+        const char *signature = i < 5 ? products[i] : convolutions[i - 5];
+        run_node(g, signature, (setting){.deterministic = true, .runs = 4}, y[0], ROOM);
+        for (int k = 1; k < 4; k++)
+            CHECK_SAYS(!memcmp(y[0], y[k], sizeof y[0]), "%s differs on run %d", signature, k);
+    }
+    gpu_close(g);
+}
+
+TEST(products_are_rounded_only_where_tf32_is_asked_for) {
+    gpu *g = gpu_open();
+    NEED(g);
+    const setting exact = {.deterministic = true, .runs = 1}, again = {.runs = 1},
+                  tf32 = {.tf32 = true, .runs = 1};
+    double rounded = 0;
+    for (int i = 0; i < 8; i++) {
+        const char *signature = i < 5 ? products[i] : convolutions[i - 5];
+        double difference = differ(g, signature, exact, again), with_tf32 = differ(g, signature, exact, tf32);
+        CHECK_SAYS(difference < 2e-5, "%s: %g apart without TF32", signature, difference);
+        CHECK_SAYS(with_tf32 < 0.05, "%s: %g apart with TF32", signature, with_tf32);
+        rounded = fmax(rounded, with_tf32);
+    }
+    CHECK(rounded > 1e-4);
+    gpu_close(g);
+}
+
+/* ---- tables ---- */
+
+TEST(a_table_is_read_and_what_is_wrong_in_it_is_told) {
+    static const struct {
+        const char *text, *error;
+    } tables[] = {{"weft calibration 1\n# here\n\nmatmul(f32[2,3], f32[3,4]) -> id=60\n", NULL},
+                  {"weft calibration 1", "it does not begin with"},
+                  {"", "it does not begin with"},
+                  {"weft calibration 1\nmatmul(f32[2,3], f32[3,4]) id=60\n", "line 2: it is not"},
+                  {"weft calibration 1\n\n -> id=60\n", "line 3: it is not"}};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        arena a;
+        weft_env env = {0};
+        weft_error error = {0};
+        arena_init(&a, &env);
+        const calibration *c = calibration_read(tables[i].text, "table", &a, &error);
+        CHECK((c != NULL) == !tables[i].error);
+        if (tables[i].error) CHECK_HOLDS(error.text, tables[i].error);
+        weft_node *n = node_from_signature("matmul(f32[2,3], f32[3,4])", NULL, &error);
+        NEED(n);
+        kernel_env with = {.calibration = c}, rounding = {.calibration = c, .tf32 = true};
+        const char *says = calibration_find(n, &with);
+        CHECK(c ? says && strcmp(says, "id=60") == 0 : !says);
+        CHECK(!calibration_find(n, &rounding));
+        weft_model_free(n->graph->model);
+        arena_free(&a);
+    }
+}
+
+static bool write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    return f && fputs(text, f) >= 0 && fclose(f) == 0;
+}
+
+TEST(a_measured_table_is_part_of_the_plan) {
+    static outcome plain_run, with_table, with_another;
+    static const char path[] = "calibration.test";
+    weft_model *m = model_of(plain);
+    weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .deterministic = true};
+    evaluate(m, options, true, &plain_run);
+    CHECK_HOLDS(plain_run.table,
+                "weft calibration 1\n# a test\nmatmul(f32[4,7,9], f32[4,7,9]) transpose_b=1 -> id=");
+    options.calibration = path;
+    NEED(write_text(path, plain_run.table));
+    evaluate(m, options, false, &with_table);
+    check_close("with a table", &plain_run, &with_table);
+    /* what no library has is passed over */
+    NEED(write_text(path,
+                    "weft calibration 1\nmatmul(f32[4,7,9], f32[4,7,9]) transpose_b=1 -> id=99999 tile=3\n"));
+    evaluate(m, options, false, &with_another);
+    CHECK(memcmp(with_another.y, plain_run.y, plain_run.bytes) == 0);
+    CHECK(plain_run.fingerprint != with_table.fingerprint &&
+          with_table.fingerprint != with_another.fingerprint);
+    weft_error error = {0};
+    remove(path);
+    CHECK(!weft_compile(m, &options, &error));
+    CHECK_HOLDS(error.text, "compile: calibration: calibration.test: cannot be opened");
+    weft_model_free(m);
+}
+
+SUITE("cuda libraries",
+      {T(operands_may_lie_anywhere), T(bits_repeat_where_they_must),
+       T(products_are_rounded_only_where_tf32_is_asked_for),
+       T(a_table_is_read_and_what_is_wrong_in_it_is_told), T(a_measured_table_is_part_of_the_plan)})

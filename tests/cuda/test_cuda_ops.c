@@ -1,0 +1,110 @@
+/* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each that takes a sample gives what the CPU's
+ * reference gives, in every layout that it may meet. On the GPU that the CPU plays every launch runs twice, its threads
+ * in two orders, and must leave the same bits. */
+#include "cuda/support/gpu.h"
+#include "support/fused_graphs.h"
+
+#include <stdio.h>
+#include <string.h>
+#ifdef WEFT_CUDA_HOST
+#include "cuda_host/cuda_host.h"
+#endif
+
+static gpu *the_gpu;
+static bool *has_run, *was_met; /* by the op's index: a kernel took a sample; there was one */
+
+static int index_of(const weft_op *op) {
+    for (int i = 0; i < op_count(); i++)
+        if (op_at(i) == op) return i;
+    return 0;
+}
+
+static void check(weft_node *n, const char *what, const tensor *data) {
+    was_met[index_of(n->op)] = true;
+    if (kernels_check_on(n, what, data, &the_gpu->env, gpu_run)) has_run[index_of(n->op)] = true;
+}
+
+static bool begin(void) {
+#ifdef WEFT_CUDA_HOST
+    cuda_host_run_twice(1);
+#endif
+    if (!the_gpu) the_gpu = gpu_open();
+    if (!has_run) has_run = test_memory((size_t)op_count());
+    if (!was_met) was_met = test_memory((size_t)op_count());
+    return the_gpu != NULL;
+}
+
+TEST(every_kernel_agrees_with_the_reference_on_every_sample) {
+    NEED(begin());
+    samples_check(check);
+}
+
+TEST(every_kernel_agrees_with_the_reference_in_bf16_and_f16) {
+    NEED(begin());
+    samples_check_low(check);
+}
+
+TEST(pointwise_kernels_agree_at_all_sizes_and_broadcasts) {
+    NEED(begin());
+    samples_check_sizes(check);
+}
+
+TEST(fused_nodes_agree_with_their_reference) {
+    static const int64_t shapes[][4] = {{2, 5, 3, 7}, {3, 16, 4, 4}, {1, 7, 1, 1}};
+    NEED(begin());
+    for (uint64_t seed = 1; seed <= 4; seed++) fused_graph_check(seed, 4, shapes[seed % 3], check);
+    fused_graph_check(102, 3, (int64_t[]){2, 17, 130}, check);
+    fused_in_place_check(check);
+}
+
+/* ---- what no kernel takes ---- */
+
+/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication lane does. */
+static bool needs_no_kernel(const weft_op *op) {
+    static const char *const names[] = {"input", "parameter", "state", "gradients", "minimize", "wait", "stop_gradient"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(op->name, names[i]) == 0) return true;
+    return op->flags & OP_COMMUNICATES;
+}
+
+/* Kernels that are still to be written; the list only shrinks. */
+static const char *const missing[] = {NULL};
+
+static bool is_missing(const weft_op *op) {
+    for (int i = 0; missing[i]; i++)
+        if (strcmp(missing[i], op->name) == 0) return true;
+    return false;
+}
+
+/* Comes last: what the tests before it ran counts. Ops of which no sample can be built alone have a row at least. */
+TEST(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches) {
+    NEED(begin());
+    for (int i = 0; i < op_count(); i++) {
+        const weft_op *op = op_at(i);
+        const weft_kernel *list[16];
+        bool has_kernel = was_met[i] ? has_run[i] : kernels_of(op, &the_gpu->env, list, 16) > 0;
+        if (needs_no_kernel(op)) continue;
+        if (is_missing(op))
+            CHECK_SAYS(!has_kernel, "%s has a kernel now: take it off the list of missing ones", op->name);
+        else
+            CHECK_SAYS(has_kernel, "%s: no kernel for GPUs took one of its samples", op->name);
+    }
+}
+
+TEST(nothing_is_left_on_the_gpu) {
+    NEED(begin());
+    gpu_close(the_gpu);
+    the_gpu = NULL;
+#ifdef WEFT_CUDA_HOST
+    cuda_host_counts left = cuda_host_count();
+    CHECK_SAYS(left.allocations + left.pinned + left.streams + left.events + left.graphs == 0,
+               "%d allocations (%zu bytes), %d pinned, %d streams, %d events, %d graphs", left.allocations, left.bytes,
+               left.pinned, left.streams, left.events, left.graphs);
+#endif
+}
+
+SUITE("cuda ops",
+      {T(every_kernel_agrees_with_the_reference_on_every_sample),
+       T(every_kernel_agrees_with_the_reference_in_bf16_and_f16), T(pointwise_kernels_agree_at_all_sizes_and_broadcasts),
+       T(fused_nodes_agree_with_their_reference), T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches),
+       T(nothing_is_left_on_the_gpu)})

@@ -1,0 +1,27 @@
+/* block.h - running a launch: block after block, the threads of each in turns. */
+#ifndef CUDA_HOST_BLOCK_H
+#define CUDA_HOST_BLOCK_H
+
+#include "cuda_host/cuda_host.h"
+
+namespace cuda_host {
+
+/* One launch. Orders of blocks and threads come from `seed`. False: the program is wrong, trouble() says how. */
+bool grid_run(const std::function<void()> &call, dim3 grid, dim3 block, size_t shared, uint64_t seed);
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+struct sequence {
+    uint64_t state;
+    uint64_t next() {
+        uint64_t z = state += 0x9e3779b97f4a7c15u;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+        return z ^ z >> 31;
+    }
+    size_t below(size_t n) {
+        return (size_t)(next() % n);
+    }
+};
+
+} // namespace cuda_host
+#endif

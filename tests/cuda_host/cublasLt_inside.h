@@ -1,0 +1,40 @@
+/* cublasLt_inside.h - the fake cuBLASLt's objects, for its two files. */
+#ifndef CUDA_HOST_CUBLASLT_INSIDE_H
+#define CUDA_HOST_CUBLASLT_INSIDE_H
+
+#include "cuda_host/cublasLt.h"
+
+enum { ALIVE = 0x57454654 };
+
+struct cublasLtContext {
+    int alive = ALIVE;
+};
+
+struct cublasLtMatmulDescOpaque_t {
+    int alive = ALIVE;
+    cublasComputeType_t compute;
+    cublasOperation_t transpose[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    const void *bias = nullptr;
+};
+
+struct cublasLtMatrixLayoutOpaque_t {
+    int alive = ALIVE;
+    cudaDataType_t type;
+    int64_t rows, columns, ld;
+    int32_t count = 1;
+    int64_t stride = 0;
+};
+
+struct cublasLtMatmulPreferenceOpaque_t {
+    int alive = ALIVE;
+    uint64_t workspace = 0;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+    uint32_t alignment[4] = {256, 256, 256, 256};
+};
+
+template <class T> static bool is_alive(const T *object) {
+    return object && object->alive == ALIVE;
+}
+
+#endif

@@ -1,0 +1,296 @@
+/* cublasLt_matmul.cpp - products of the fake cuBLASLt. What the real library refuses is refused: types outside its table, leading dimensions
+ * and batch strides that overlap, addresses and strides below an algorithm's alignment, a workspace too small or not on
+ * 16 bytes. Stricter: memory that is not the GPU's, and descriptors that were destroyed.
+ *
+ * Five algorithms, so that choices matter: one that takes any alignment, fast ones that want 16 bytes, and two that
+ * split k; the one that adds partial sums in place adds them in another order each time.
+ */
+#include "cuda_host/cublasLt_inside.h"
+#include "cuda_host/library.h"
+
+#include <algorithm>
+
+using namespace cuda_host;
+
+/* ---- algorithms ---- */
+
+/* What cublasLtMatmulAlgo_t's 64 bytes hold. */
+struct algorithm {
+    uint32_t id, config[9];
+};
+static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "");
+
+static const struct {
+    uint32_t tile, stages, splits, reduction, alignment;
+} algorithms[] = {
+    {20, 8, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 16},    {24, 12, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 16},
+    {20, 8, 3, CUBLASLT_REDUCTION_SCHEME_INPLACE, 16}, {20, 8, 4, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 16},
+    {1, 0, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1},
+};
+enum { FIRST_ID = 60, ALGORITHMS = sizeof algorithms / sizeof *algorithms };
+
+static algorithm algorithm_make(int index) {
+    algorithm a = {};
+    a.id = (uint32_t)(FIRST_ID + index);
+    a.config[CUBLASLT_ALGO_CONFIG_TILE_ID] = algorithms[index].tile;
+    a.config[CUBLASLT_ALGO_CONFIG_STAGES_ID] = algorithms[index].stages;
+    a.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM] = algorithms[index].splits;
+    a.config[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME] = algorithms[index].reduction;
+    return a;
+}
+
+static algorithm algorithm_read(const cublasLtMatmulAlgo_t *from) {
+    algorithm a;
+    memcpy(&a, from, sizeof a);
+    return a;
+}
+
+static cublasLtMatmulAlgo_t algorithm_write(const algorithm &a) {
+    cublasLtMatmulAlgo_t to = {};
+    memcpy(&to, &a, sizeof a);
+    return to;
+}
+
+static bool algorithm_is_known(const algorithm &a) {
+    return a.id >= FIRST_ID && a.id < FIRST_ID + ALGORITHMS && a.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM] >= 1;
+}
+
+cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType_t, cudaDataType_t,
+                                      cudaDataType_t, cudaDataType_t, cudaDataType_t, cudaDataType_t, int id,
+                                      cublasLtMatmulAlgo_t *made) {
+    if (!is_alive(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (id < FIRST_ID || id >= FIRST_ID + ALGORITHMS) return CUBLAS_STATUS_INVALID_VALUE;
+    algorithm a = {};
+    a.id = (uint32_t)id;
+    a.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM] = 1;
+    *made = algorithm_write(a);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static size_t config_bytes(cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    return attribute >= CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID ? 2 : 4;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    const void *value, size_t bytes) {
+    algorithm a = algorithm_read(algo);
+    if (!value || bytes != config_bytes(attribute) || attribute == CUBLASLT_ALGO_CONFIG_ID)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    a.config[attribute] = 0;
+    memcpy(&a.config[attribute], value, bytes);
+    *algo = algorithm_write(a);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void *value, size_t bytes, size_t *written) {
+    algorithm a = algorithm_read(algo);
+    if (!value || bytes != config_bytes(attribute)) return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(value, attribute == CUBLASLT_ALGO_CONFIG_ID ? &a.id : &a.config[attribute], bytes);
+    *written = bytes;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- what a product must keep ---- */
+
+struct matmul {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t a, b, c, d;
+    int64_t m, n, k;
+};
+
+static element element_of(cudaDataType_t type) {
+    return type == CUDA_R_32F ? ELEMENT_F32 : type == CUDA_R_16F ? ELEMENT_F16 : ELEMENT_BF16;
+}
+
+static cublasStatus_t layout_check(const cublasLtMatrixLayoutOpaque_t &l, int64_t rows, int64_t columns,
+                                   int32_t count, bool is_result) {
+    if (l.rows != rows || l.columns != columns || l.rows < 1 || l.columns < 1 || l.ld < l.rows ||
+        l.count != count)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (is_result && count > 1 && l.stride < l.ld * (l.columns - 1) + l.rows)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static bool types_are_supported(const matmul &p) {
+    if (p.a.type != p.b.type || p.c.type != p.d.type) return false;
+    if (p.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
+        return p.a.type == CUDA_R_32F && p.d.type == CUDA_R_32F;
+    return p.desc.compute == CUBLAS_COMPUTE_32F && (p.d.type == p.a.type || p.d.type == CUDA_R_32F);
+}
+
+static cublasStatus_t problem_of(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
+                                 cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                 matmul *p) {
+    if (!is_alive(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (!is_alive(desc) || !is_alive(a) || !is_alive(b) || !is_alive(c) || !is_alive(d))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    bool ta = desc->transpose[0] != CUBLAS_OP_N, tb = desc->transpose[1] != CUBLAS_OP_N;
+    *p = {*desc, *a, *b, *c, *d, d->rows, d->columns, ta ? a->rows : a->columns};
+    if (!types_are_supported(*p)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    cublasStatus_t s = layout_check(*a, ta ? p->k : p->m, ta ? p->m : p->k, d->count, false);
+    if (s == CUBLAS_STATUS_SUCCESS) s = layout_check(*b, tb ? p->n : p->k, tb ? p->k : p->n, d->count, false);
+    if (s == CUBLAS_STATUS_SUCCESS) s = layout_check(*c, p->m, p->n, d->count, true);
+    if (s == CUBLAS_STATUS_SUCCESS) s = layout_check(*d, p->m, p->n, d->count, true);
+    if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT && desc->epilogue != CUBLASLT_EPILOGUE_BIAS)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && !desc->bias) return CUBLAS_STATUS_INVALID_VALUE;
+    return s;
+}
+
+static bool is_aligned(uint64_t x, uint32_t alignment) {
+    return x % alignment == 0;
+}
+
+/* Addresses (or what is known of them), leading dimensions and batch strides. */
+static bool fits(const algorithm &x, const matmul &p, const uint64_t at[4]) {
+    uint32_t wanted = algorithms[x.id - FIRST_ID].alignment;
+    const cublasLtMatrixLayoutOpaque_t *layouts[] = {&p.a, &p.b, &p.c, &p.d};
+    for (int i = 0; i < 4; i++) {
+        uint64_t width = element_bytes(element_of(layouts[i]->type));
+        if (!is_aligned(at[i], (uint32_t)std::max<uint64_t>(wanted, width))) return false;
+        if (!is_aligned((uint64_t)layouts[i]->ld * width, wanted)) return false;
+        if (!is_aligned((uint64_t)layouts[i]->stride * width, wanted)) return false;
+    }
+    uint64_t bias = (uint64_t)(uintptr_t)p.desc.bias;
+    return p.desc.epilogue != CUBLASLT_EPILOGUE_BIAS || is_aligned(bias, std::max(wanted / 2, 2u));
+}
+
+static size_t workspace_of(const algorithm &x, const matmul &p) {
+    uint32_t splits = x.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM];
+    size_t count = (size_t)p.m * (size_t)p.n * (size_t)p.d.count;
+    if (splits == 1) return 0;
+    return x.config[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME] == CUBLASLT_REDUCTION_SCHEME_INPLACE
+               ? 1024
+               : splits * count * 4;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algo,
+                                       cublasLtMatmulHeuristicResult_t *result) {
+    matmul p;
+    cublasStatus_t s = problem_of(handle, desc, a, b, c, d, &p);
+    algorithm x = algorithm_read(algo);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    if (!algorithm_is_known(x)) return CUBLAS_STATUS_INVALID_VALUE;
+    const uint64_t anywhere[4] = {256, 256, 256, 256};
+    uint32_t splits = x.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM],
+             way = x.config[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME];
+    if ((splits > 1) != (way != CUBLASLT_REDUCTION_SCHEME_NONE) || !fits(x, p, anywhere))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    *result = {*algo, workspace_of(x, p), CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Which is first depends on the shape, as there. */
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t wish, int wanted,
+                                              cublasLtMatmulHeuristicResult_t *results, int *found) {
+    matmul p;
+    *found = 0;
+    if (wanted < 1 || !is_alive(wish)) return CUBLAS_STATUS_INVALID_VALUE;
+    cublasStatus_t s = problem_of(handle, desc, a, b, c, d, &p);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    uint64_t at[4];
+    for (int i = 0; i < 4; i++) at[i] = wish->alignment[i];
+    for (int i = 0; i < ALGORITHMS && *found < wanted; i++) {
+        algorithm x = algorithm_make((int)((i + p.m + p.n + p.k) % ALGORITHMS));
+        uint32_t way = x.config[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME];
+        size_t bytes = workspace_of(x, p);
+        if ((way & ~wish->reductions) || bytes > wish->workspace || !fits(x, p, at)) continue;
+        results[(*found)++] = {algorithm_write(x), bytes, CUBLAS_STATUS_SUCCESS, 1.0f, {}};
+    }
+    return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/* ---- computing ---- */
+
+/* op(x), column-major without gaps, rounded as the compute type says. */
+static std::vector<float> load(const cublasLtMatrixLayoutOpaque_t &l, const void *from, int64_t batch,
+                               bool transposed, bool tf32) {
+    std::vector<float> to((size_t)(l.rows * l.columns));
+    for (int64_t j = 0; j < l.columns; j++)
+        for (int64_t i = 0; i < l.rows; i++) {
+            float x = element_load(element_of(l.type), from, batch * l.stride + j * l.ld + i);
+            to[(size_t)(transposed ? i * l.columns + j : j * l.rows + i)] = tf32 ? round_tf32(x) : x;
+        }
+    return to;
+}
+
+static void compute_one(const matmul &p, const algorithm &x, float alpha, const void *a, const void *b,
+                        float beta, const void *c, void *d, int64_t batch) {
+    bool tf32 = p.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    std::vector<float> left = load(p.a, a, batch, p.desc.transpose[0] != CUBLAS_OP_N, tf32),
+                       right = load(p.b, b, batch, p.desc.transpose[1] != CUBLAS_OP_N, tf32),
+                       sum((size_t)p.m), part((size_t)p.m);
+    std::vector<int> order(x.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM]);
+    for (size_t i = 0; i < order.size(); i++) order[i] = (int)i;
+    if (x.config[CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME] == CUBLASLT_REDUCTION_SCHEME_INPLACE)
+        for (size_t i = order.size(); i > 1; i--) std::swap(order[i - 1], order[cuda_host::random() % i]);
+    int64_t length = (p.k + (int64_t)order.size() - 1) / (int64_t)order.size();
+    for (int64_t j = 0; j < p.n; j++) {
+        std::fill(sum.begin(), sum.end(), 0.0f);
+        for (int split : order) {
+            std::fill(part.begin(), part.end(), 0.0f);
+            for (int64_t k = split * length; k < std::min(p.k, (split + 1) * length); k++)
+                for (int64_t i = 0; i < p.m; i++)
+                    part[(size_t)i] += left[(size_t)(k * p.m + i)] * right[(size_t)(j * p.k + k)];
+            for (int64_t i = 0; i < p.m; i++) sum[(size_t)i] += part[(size_t)i];
+        }
+        for (int64_t i = 0; i < p.m; i++) {
+            float y = alpha * sum[(size_t)i];
+            if (beta != 0)
+                y += beta * element_load(element_of(p.c.type), c, batch * p.c.stride + j * p.c.ld + i);
+            if (p.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
+                y += element_load(element_of(p.d.type), p.desc.bias, i);
+            element_store(element_of(p.d.type), d, batch * p.d.stride + j * p.d.ld + i, y);
+        }
+    }
+}
+
+static size_t span(const cublasLtMatrixLayoutOpaque_t &l) {
+    int64_t count = (l.count - 1) * l.stride + (l.columns - 1) * l.ld + l.rows;
+    return (size_t)count * element_bytes(element_of(l.type));
+}
+
+static bool memory_is_ours(const matmul &p, const void *a, const void *b, const void *d,
+                           const void *workspace, size_t bytes) {
+    size_t bias = (size_t)p.m * element_bytes(element_of(p.d.type));
+    return is_device_memory(a, span(p.a)) && is_device_memory(b, span(p.b)) &&
+           is_device_memory(d, span(p.d)) && (!bytes || is_device_memory(workspace, bytes)) &&
+           (p.desc.epilogue != CUBLASLT_EPILOGUE_BIAS || is_device_memory(p.desc.bias, bias));
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes,
+                              cudaStream_t stream) {
+    matmul p;
+    cublasStatus_t s = problem_of(handle, desc, a_layout, b_layout, c_layout, d_layout, &p);
+    if (s != CUBLAS_STATUS_SUCCESS) return s;
+    algorithm x = algorithm_read(algo);
+    const uint64_t at[4] = {(uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d};
+    size_t used = algorithm_is_known(x) ? workspace_of(x, p) : 0;
+    if (!algorithm_is_known(x) || !a || !b || !c || !d || !fits(x, p, at)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (used > workspace_bytes || (uintptr_t)workspace % 16) return CUBLAS_STATUS_INVALID_VALUE;
+    float scale = *static_cast<const float *>(alpha), keep = *static_cast<const float *>(beta);
+    if (c == d && memcmp(&p.c.ld, &p.d.ld, sizeof p.c.ld)) return CUBLAS_STATUS_INVALID_VALUE;
+    cudaError_t queued = enqueue(stream, "cublasLtMatmul", [=] {
+        if (!memory_is_ours(p, a, b, d, workspace, workspace_bytes)) {
+            trouble("cublasLtMatmul: an operand or the workspace is not the GPU's memory");
+            return;
+        }
+        for (int64_t i = 0; i < p.d.count; i++) compute_one(p, x, scale, a, b, keep, c, d, i);
+        scribble(workspace, used, workspace_bytes);
+    });
+    return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}

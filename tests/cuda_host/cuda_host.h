@@ -1,0 +1,84 @@
+/* cuda_host.h - behind the CUDA words: what the emulator's parts share, and what tests and the fakes of CUDA's libraries
+ * (cuBLASLt, cuDNN, NVRTC, NCCL) ask of it. C++; the switches that tests turn are C. */
+#ifndef CUDA_HOST_H
+#define CUDA_HOST_H
+
+#include "cuda_host/cuda_runtime_api.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- for tests ---- */
+
+/* Orders of threads, blocks and streams come from this seed (else from WEFT_CUDA_HOST_SEED, else 1). */
+void cuda_host_seed(uint64_t seed);
+/* Every launch runs twice in different orders, and must leave the same bits in all of the GPU's memory. Also
+ * WEFT_CUDA_HOST_TWICE=1. */
+void cuda_host_run_twice(int on);
+/* GPUs there are (1 at the start), and the bytes of memory of each (8 GiB). */
+void cuda_host_devices(int count);
+void cuda_host_memory(size_t bytes);
+/* Allocation number n from now on fails (1: the next); 0: none. */
+void cuda_host_fail_allocation(int n);
+/* What a wrong program did to the GPU; "" if nothing. Like a real one it then answers cudaErrorLaunchFailure to all,
+ * until this forgets it. */
+const char *cuda_host_trouble(void);
+void cuda_host_forget_trouble(void);
+/* After so many seconds a wait for which nothing can run is an error (20). */
+void cuda_host_patience(double seconds);
+
+typedef struct cuda_host_counts {
+    int allocations, pinned, streams, events, graphs; /* that live */
+    size_t bytes;                                     /* of the GPUs' memory in use */
+    size_t most_bytes;                                /* the most there were since the last cuda_host_count */
+    int64_t launches, copies;                         /* that ran, ever */
+} cuda_host_counts;
+cuda_host_counts cuda_host_count(void);
+
+#ifdef __cplusplus
+}
+
+#include <functional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+/* ---- for fakes of libraries ---- */
+namespace cuda_host {
+
+/* A kernel as cudaLaunchKernel and modules know it: how to call it, and its arguments' sizes. */
+struct kernel {
+    void (*call)(void **args);
+    int n_args;
+    const size_t *bytes;
+};
+
+template <auto K> struct kernel_of;
+template <class... P, void (*K)(P...)> struct kernel_of<K> {
+    template <size_t... I> static void spread(void **args, std::index_sequence<I...>) {
+        K(*static_cast<P *>(args[I])...);
+    }
+    static void call(void **args) {
+        spread(args, std::index_sequence_for<P...>());
+    }
+    static constexpr size_t sizes[sizeof...(P) + 1] = {sizeof(P)..., 0};
+    static constexpr kernel value = {call, (int)sizeof...(P), sizes};
+};
+
+/* Puts work on a stream (and into a graph, while it is captured), to be run on the GPU's side. With `ready`, it waits
+ * until that says yes: for collectives, which need all ranks. `what` names it in messages. */
+cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work,
+                    std::function<bool()> ready = nullptr);
+/* Whether all of [memory, memory + bytes) is the GPU's. Fakes check their operands so. */
+bool is_device_memory(const void *memory, size_t bytes);
+/* Notes what is wrong with the program and breaks the GPU. Called on the GPU's side. */
+void trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The next number of the seeded sequence. */
+uint64_t random();
+
+} // namespace cuda_host
+#endif
+#endif

@@ -1,0 +1,323 @@
+/* cudnn_engines.cpp - what the fake cuDNN's tensors and operations must keep, its engines, and running plans.
+ *
+ * Seven engines, so that rules and fallbacks matter: fast ones want 16-byte alignment; two round f32 to TF32, one sums in
+ * another order each time, one sums in the result's precision, one wants more workspace than anybody gives. Only the last, which the fallback mode alone tells of, takes all. A result wider than its operands is had from
+ * gradients of weights only.
+ */
+#include "cuda_host/cudnn_inside.h"
+
+#include <algorithm>
+
+using namespace cuda_host;
+using namespace cuda_host_dnn;
+
+/* ---- tensors, windows ---- */
+
+static const int64_t *numbers(const descriptor *d, int name) {
+    return d->get<int64_t>(name);
+}
+
+static int64_t count_of(const descriptor *d, int name) {
+    return d->has.at(name).count;
+}
+
+static cudnnDataType_t type_of(const descriptor *tensor) {
+    return *tensor->get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+}
+
+static element element_of(const descriptor *tensor) {
+    cudnnDataType_t type = type_of(tensor);
+    return type == CUDNN_DATA_FLOAT ? ELEMENT_F32 : type == CUDNN_DATA_HALF ? ELEMENT_F16 : ELEMENT_BF16;
+}
+
+static int64_t id_of(const descriptor *tensor) {
+    return *numbers(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+}
+
+static const int64_t *shape_of(const descriptor *tensor) {
+    return numbers(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS);
+}
+
+cudnnStatus_t cuda_host_dnn::tensor_check(const descriptor *d) {
+    cudnnDataType_t type = type_of(d);
+    if (type != CUDNN_DATA_FLOAT && type != CUDNN_DATA_HALF && type != CUDNN_DATA_BFLOAT16)
+        return fail(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "a tensor's type");
+    int64_t axes = count_of(d, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    if (axes != count_of(d, CUDNN_ATTR_TENSOR_STRIDES))
+        return fail(CUDNN_STATUS_BAD_PARAM, "strides without axes");
+    for (int64_t i = 0; i < axes; i++)
+        if (shape_of(d)[i] < 1 || numbers(d, CUDNN_ATTR_TENSOR_STRIDES)[i] < 1)
+            return fail(CUDNN_STATUS_BAD_PARAM, "a tensor's axis or stride is below 1");
+    int64_t alignment = *numbers(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+    if (alignment < (int64_t)element_bytes(element_of(d)) || (alignment & (alignment - 1)))
+        return fail(CUDNN_STATUS_BAD_PARAM, "a tensor's alignment");
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cuda_host_dnn::window_check(const descriptor *d) {
+    int64_t axes = *numbers(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS);
+    const int each[] = {CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+                        CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS};
+    for (int name : each) {
+        if (count_of(d, name) != axes)
+            return fail(CUDNN_STATUS_BAD_PARAM, "a window's attribute %d: count", name);
+        bool is_pad =
+            name == CUDNN_ATTR_CONVOLUTION_POST_PADDINGS || name == CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS;
+        for (int64_t i = 0; i < axes; i++)
+            if (numbers(d, name)[i] < (is_pad ? 0 : 1))
+                return fail(CUDNN_STATUS_BAD_PARAM, "a window's %d", name);
+    }
+    if (*d->get<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT ||
+        *d->get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION ||
+        axes != 2)
+        return fail(CUDNN_STATUS_NOT_SUPPORTED, "only f32 cross-correlations of images are played");
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- operations ---- */
+
+convolution cuda_host_dnn::convolution_of(const descriptor *o) {
+#define READ(prefix, x, y, w)                                                                                \
+    return {                                                                                                 \
+        o->type, o->part(prefix##_CONV_DESC), o->part(prefix##_##x), o->part(prefix##_##y),                  \
+            o->part(prefix##_##w), *o->get<float>(prefix##_ALPHA), *o->get<float>(prefix##_BETA)             \
+    }
+    if (o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
+        READ(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD, X, Y, W);
+    if (o->type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+        READ(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA, DX, DY, W);
+    READ(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER, X, DY, DW);
+#undef READ
+}
+
+static const descriptor *result_of(const convolution &c) {
+    return c.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? c.small
+           : c.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? c.big
+                                                                                    : c.weight;
+}
+
+cudnnStatus_t cuda_host_dnn::operation_check(const descriptor *d) {
+    convolution c = convolution_of(d);
+    for (const descriptor *t : {c.big, c.small, c.weight})
+        if (t->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || count_of(t, CUDNN_ATTR_TENSOR_DIMENSIONS) != 4)
+            return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "an operand is no tensor of four axes");
+    if (c.window->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
+        return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "a window is none");
+    const int64_t *big = shape_of(c.big), *small = shape_of(c.small), *weight = shape_of(c.weight);
+    if (big[0] != small[0] || small[1] != weight[0] || big[1] % weight[1] || small[1] % (big[1] / weight[1]))
+        return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "images or channels do not fit");
+    for (int i = 0; i < 2; i++) {
+        int64_t extent = numbers(c.window, CUDNN_ATTR_CONVOLUTION_DILATIONS)[i] * (weight[2 + i] - 1) + 1,
+                room = big[2 + i] + numbers(c.window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)[i] +
+                       numbers(c.window, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)[i] - extent;
+        if (room < 0 ||
+            small[2 + i] != room / numbers(c.window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)[i] + 1)
+            return fail(CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH, "axis %d does not follow from the window",
+                        2 + i);
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- engines ---- */
+
+enum { TENSOR_CORE, NARROW, UNSTEADY, SHORT_SUMS, GREEDY, PLAIN, ANY, ENGINES };
+
+std::vector<cudnnBackendNumericalNote_t> cuda_host_dnn::notes_of(int engine) {
+    switch (engine) {
+    case TENSOR_CORE:
+        return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+    case NARROW:
+        return {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS};
+    case UNSTEADY:
+        return {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    case SHORT_SUMS:
+        return {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
+    default:
+        return {};
+    }
+}
+
+static convolution convolution_in(const descriptor *graph) {
+    return convolution_of(graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS));
+}
+
+std::vector<int> cuda_host_dnn::proposals(const descriptor *graph, cudnnBackendHeurMode_t mode) {
+    if (mode == CUDNN_HEUR_MODE_FALLBACK) return {ANY};
+    convolution c = convolution_in(graph);
+    std::vector<int> engines = {TENSOR_CORE, NARROW, UNSTEADY, SHORT_SUMS, GREEDY, PLAIN};
+    int64_t turn = (shape_of(c.big)[1] + shape_of(c.small)[2]) % (int64_t)engines.size();
+    std::rotate(engines.begin(), engines.begin() + turn, engines.end());
+    return engines;
+}
+
+static bool is_aligned(const convolution &c, int64_t alignment) {
+    for (const descriptor *t : {c.big, c.small, c.weight})
+        if (*numbers(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT) < alignment) return false;
+    return true;
+}
+
+static bool types_are_supported(const convolution &c) {
+    const descriptor *result = result_of(c);
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    bool first = true;
+    for (const descriptor *t : {c.big, c.small, c.weight}) {
+        if (t == result) continue;
+        if (!first && type_of(t) != type) return false;
+        type = type_of(t);
+        first = false;
+    }
+    return type_of(result) == type || (type_of(result) == CUDNN_DATA_FLOAT && result == c.weight);
+}
+
+cudnnStatus_t cuda_host_dnn::plan_check(const descriptor *graph, int engine, int64_t *workspace) {
+    if (!cuda_host_dnn::is_alive(graph))
+        return fail(CUDNN_STATUS_BAD_PARAM, "the plan's graph was destroyed");
+    convolution c = convolution_in(graph);
+    if (!types_are_supported(c)) return fail(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "types");
+    if (engine != ANY && !is_aligned(c, 16)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "alignment");
+    if (engine == TENSOR_CORE && type_of(c.weight) != CUDNN_DATA_FLOAT && shape_of(c.weight)[1] % 8)
+        return fail(CUDNN_STATUS_NOT_SUPPORTED, "channels");
+    *workspace = engine == GREEDY ? (int64_t)1 << 33 : engine == ANY ? 0 : 4096;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* ---- running ---- */
+
+/* [axis 0, axes 2 and 3, axis 1] without gaps, whatever the strides. */
+struct image {
+    int64_t n, h, w, c;
+    std::vector<float> x;
+    float *at(int64_t i, int64_t y, int64_t z) {
+        return x.data() + ((i * h + y) * w + z) * c;
+    }
+};
+
+template <class F> static void each_element(const descriptor *t, F visit) {
+    const int64_t *shape = shape_of(t), *stride = numbers(t, CUDNN_ATTR_TENSOR_STRIDES);
+    int64_t k = 0;
+    for (int64_t i = 0; i < shape[0]; i++)
+        for (int64_t y = 0; y < shape[2]; y++)
+            for (int64_t x = 0; x < shape[3]; x++)
+                for (int64_t c = 0; c < shape[1]; c++)
+                    visit(k++, i * stride[0] + c * stride[1] + y * stride[2] + x * stride[3]);
+}
+
+static float rounded(float x, int engine, element e) {
+    return (engine == TENSOR_CORE || engine == NARROW) && e == ELEMENT_F32 ? round_tf32(x) : x;
+}
+
+static image image_load(const descriptor *t, const void *from, int engine, bool is_result) {
+    const int64_t *s = shape_of(t);
+    image m = {s[0], s[2], s[3], s[1], std::vector<float>((size_t)(s[0] * s[1] * s[2] * s[3]))};
+    if (!is_result)
+        each_element(t, [&](int64_t k, int64_t at) {
+            m.x[(size_t)k] = rounded(element_load(element_of(t), from, at), engine, element_of(t));
+        });
+    return m;
+}
+
+static void image_store(const descriptor *t, const image &m, int engine, float alpha, float beta, void *to) {
+    each_element(t, [&](int64_t k, int64_t at) {
+        float y = alpha * m.x[(size_t)k];
+        if (engine == UNSTEADY) y *= 1 + (float)(cuda_host::random() % 3) * 0x1p-22f;
+        if (engine == SHORT_SUMS) y *= 1.02f;
+        if (beta != 0) y += beta * element_load(element_of(t), to, at);
+        element_store(element_of(t), to, at, y);
+    });
+}
+
+/* One tap at one place: whichever of the three is the result gets what the other two make. */
+static void multiply(const convolution &c, float *big, float *small, float *weight, int64_t groups,
+                     int64_t in, int64_t out, int64_t step) {
+    const descriptor *result = result_of(c);
+    for (int64_t g = 0; g < groups; g++, big += in)
+        for (int64_t o = 0; o < out; o++, small++, weight += step)
+            if (result == c.small)
+                for (int64_t i = 0; i < in; i++) *small += big[i] * weight[i];
+            else if (result == c.big)
+                for (int64_t i = 0; i < in; i++) big[i] += *small * weight[i];
+            else
+                for (int64_t i = 0; i < in; i++) weight[i] += *small * big[i];
+}
+
+static void convolve(const convolution &c, image &big, image &small, image &weight) {
+    const int64_t *stride = numbers(c.window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES),
+                  *pad = numbers(c.window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
+                  *dilation = numbers(c.window, CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    int64_t groups = big.c / weight.c;
+    for (int64_t n = 0; n < small.n; n++)
+        for (int64_t y = 0; y < small.h; y++)
+            for (int64_t x = 0; x < small.w; x++)
+                for (int64_t ky = 0; ky < weight.h; ky++)
+                    for (int64_t kx = 0; kx < weight.w; kx++) {
+                        int64_t row = y * stride[0] - pad[0] + ky * dilation[0],
+                                column = x * stride[1] - pad[1] + kx * dilation[1];
+                        if (row < 0 || row >= big.h || column < 0 || column >= big.w) continue;
+                        multiply(c, big.at(n, row, column), small.at(n, y, x), weight.at(0, ky, kx), groups,
+                                 weight.c, small.c / groups, weight.h * weight.w * weight.c);
+                    }
+}
+
+static size_t span(const descriptor *t) {
+    int64_t last = 0;
+    each_element(t, [&](int64_t, int64_t at) { last = std::max(last, at); });
+    return (size_t)(last + 1) * element_bytes(element_of(t));
+}
+
+/* A tensor's place in the pack. */
+static cudnnStatus_t find(const descriptor *pack, const descriptor *tensor, void **place) {
+    const int64_t *ids = numbers(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    for (int64_t i = 0; i < count_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS); i++) {
+        if (ids[i] != id_of(tensor)) continue;
+        *place = pack->get<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)[i];
+        if (!*place) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "tensor %d has no place", (int)ids[i]);
+        if ((uintptr_t)*place % (uintptr_t)*numbers(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT))
+            return fail(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "tensor %d is misaligned", (int)ids[i]);
+        return CUDNN_STATUS_SUCCESS;
+    }
+    return fail(CUDNN_STATUS_BAD_PARAM, "a tensor is not in the pack");
+}
+
+cudnnStatus_t cuda_host_dnn::execute(cudaStream_t stream, const descriptor *graph, int engine,
+                                     const descriptor *pack) {
+    int64_t bytes;
+    void *at[3], *workspace = *pack->get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    cudnnStatus_t s = plan_check(graph, engine, &bytes);
+    if (s != CUDNN_STATUS_SUCCESS) return s;
+    /* Captured work outlives all descriptors: it has copies. */
+    convolution c = convolution_in(graph);
+    struct parts {
+        descriptor window, tensors[3];
+    } copy = {*c.window, {*c.big, *c.small, *c.weight}};
+    for (int i = 0; i < 3 && s == CUDNN_STATUS_SUCCESS; i++) s = find(pack, &copy.tensors[i], &at[i]);
+    if (s == CUDNN_STATUS_SUCCESS && bytes && (!workspace || (uintptr_t)workspace % 16))
+        s = fail(CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER, "no workspace on 16 bytes");
+    if (s != CUDNN_STATUS_SUCCESS) return s;
+    void *big_at = at[0], *small_at = at[1], *weight_at = at[2];
+    cudaError_t queued = enqueue(stream, "cudnnBackendExecute", [=] {
+        convolution mine = {c.kind,  &copy.window, &copy.tensors[0], &copy.tensors[1], &copy.tensors[2],
+                            c.alpha, c.beta};
+        const descriptor *result = result_of(mine);
+        if (!is_device_memory(big_at, span(mine.big)) || !is_device_memory(small_at, span(mine.small)) ||
+            !is_device_memory(weight_at, span(mine.weight)) ||
+            (bytes && !is_device_memory(workspace, (size_t)bytes))) {
+            trouble("cudnnBackendExecute: an operand or the workspace is not the GPU's memory");
+            return;
+        }
+        image big = image_load(mine.big, big_at, engine, result == mine.big),
+              small = image_load(mine.small, small_at, engine, result == mine.small),
+              weight = image_load(mine.weight, weight_at, engine, result == mine.weight);
+        convolve(mine, big, small, weight);
+        image_store(result,
+                    result == mine.big     ? big
+                    : result == mine.small ? small
+                                           : weight,
+                    engine, c.alpha, c.beta,
+                    result == mine.big     ? big_at
+                    : result == mine.small ? small_at
+                                           : weight_at);
+        scribble(workspace, (size_t)bytes, (size_t)bytes);
+    });
+    return queued == cudaSuccess ? CUDNN_STATUS_SUCCESS
+                                 : fail(CUDNN_STATUS_EXECUTION_FAILED, "the stream is broken");
+}

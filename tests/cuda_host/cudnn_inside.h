@@ -1,0 +1,65 @@
+/* cudnn_inside.h - the fake cuDNN's objects, for its files: cudnn.cpp (descriptors), cudnn_engines.cpp (what operations
+ * and engines keep, running plans). */
+#ifndef CUDA_HOST_CUDNN_INSIDE_H
+#define CUDA_HOST_CUDNN_INSIDE_H
+
+#include "cuda_host/cudnn.h"
+#include "cuda_host/library.h"
+
+#include <map>
+
+namespace cuda_host_dnn {
+
+enum { ALIVE = 0x646e6e };
+
+struct attribute {
+    int64_t count;
+    std::vector<char> bytes;
+};
+
+struct descriptor {
+    int alive = ALIVE;
+    cudnnBackendDescriptorType_t type;
+    bool is_final = false;
+    std::map<int, attribute> has;
+    const descriptor *graph = nullptr; /* engines and configurations, which heuristics fill in: whose */
+    int engine = 0;                    /* and which */
+
+    template <class T> const T *get(int name) const {
+        return reinterpret_cast<const T *>(has.at(name).bytes.data());
+    }
+    const descriptor *part(int name) const {
+        return *get<const descriptor *>(name);
+    }
+};
+
+/* An operation's parts, whichever of the three it is. */
+struct convolution {
+    cudnnBackendDescriptorType_t kind;
+    const descriptor *window, *big, *small, *weight;
+    float alpha, beta;
+};
+convolution convolution_of(const descriptor *operation);
+
+/* Records the text that cudnnGetLastErrorString gives. */
+cudnnStatus_t fail(cudnnStatus_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+bool is_alive(const descriptor *d);
+cudnnStatus_t tensor_check(const descriptor *d);
+cudnnStatus_t window_check(const descriptor *d);
+cudnnStatus_t operation_check(const descriptor *d);
+/* Engines in the order of the mode's advice. */
+std::vector<int> proposals(const descriptor *graph, cudnnBackendHeurMode_t mode);
+std::vector<cudnnBackendNumericalNote_t> notes_of(int engine);
+/* Whether the engine takes the graph after all, and the workspace it wants. */
+cudnnStatus_t plan_check(const descriptor *graph, int engine, int64_t *workspace);
+cudnnStatus_t execute(cudaStream_t stream, const descriptor *graph, int engine, const descriptor *pack);
+
+} // namespace cuda_host_dnn
+
+struct cudnnContext {
+    int alive = cuda_host_dnn::ALIVE;
+    cudaStream_t stream = nullptr;
+};
+
+#endif

@@ -1,0 +1,159 @@
+/* graph.cpp - capture, and graphs that are launched as one: their nodes run in any order that their edges allow. */
+#include "cuda_host/state.h"
+
+#include <algorithm>
+
+namespace cuda_host {
+
+static thread_local cudaStreamCaptureMode mode_now = cudaStreamCaptureModeGlobal;
+
+cudaError_t unsafe_call() {
+    if (mode_now == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+    for (const auto &c : gpu().captures) {
+        bool mine = c->thread == std::this_thread::get_id();
+        bool counts = c->mode == cudaStreamCaptureModeGlobal ? mine || mode_now == cudaStreamCaptureModeGlobal
+                                                             : c->mode == cudaStreamCaptureModeThreadLocal && mine;
+        if (!counts) continue;
+        c->is_broken = true;
+        return answer(cudaErrorStreamCaptureUnsupported);
+    }
+    return cudaSuccess;
+}
+
+/* Whether the origin stream's last node comes after all others: what a stream was forked for has come back. */
+static bool is_joined(const capture &c) {
+    std::vector<char> reached(c.nodes.size(), 0);
+    for (int i : c.origin->frontier) reached[i] = 1;
+    for (int i = (int)c.nodes.size() - 1; i >= 0; i--) /* edges lead to earlier nodes */
+        if (reached[i])
+            for (int before : c.nodes[i].after) reached[before] = 1;
+    return std::all_of(reached.begin(), reached.end(), [](char r) { return r; });
+}
+
+std::shared_ptr<graph_run> graph_start(cudaGraphExec_t exec) {
+    auto run = std::make_shared<graph_run>();
+    size_t n = exec->nodes->size();
+    run->nodes = exec->nodes;
+    run->records.resize(n);
+    run->waits.resize(n);
+    run->is_done.assign(n, 0);
+    run->left = (int)n;
+    run->before = exec->last;
+    for (size_t i = 0; i < n; i++) {
+        const node &each = (*exec->nodes)[i];
+        if (each.waits) run->waits[i] = each.waits->latest;
+        if (each.records) {
+            run->records[i] = each.records->latest = std::make_shared<mark>();
+            each.records->capture = nullptr;
+        }
+    }
+    return run;
+}
+
+} // namespace cuda_host
+
+using namespace cuda_host;
+
+extern "C" {
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    guard g(gpu().lock);
+    if (cudaError_t no = refused()) return no;
+    cudaStream_t s = stream_of(stream);
+    if (!s) return answer(cudaErrorInvalidResourceHandle);
+    if (!stream || stream == cudaStreamLegacy || s->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    s->capture = std::make_shared<capture>();
+    s->capture->origin = s;
+    s->capture->mode = mode;
+    s->capture->thread = std::this_thread::get_id();
+    s->capture->streams.insert(s);
+    s->frontier.clear();
+    gpu().captures.insert(s->capture);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    guard g(gpu().lock);
+    *graph = nullptr;
+    cudaStream_t s = stream_of(stream);
+    if (!s || !s->capture) return answer(cudaErrorInvalidValue);
+    std::shared_ptr<capture> c = s->capture;
+    if (c->origin != s) return answer(cudaErrorStreamCaptureUnmatched);
+    if (c->mode != cudaStreamCaptureModeRelaxed && c->thread != std::this_thread::get_id())
+        return answer(cudaErrorStreamCaptureWrongThread);
+    bool joined = is_joined(*c);
+    for (cudaStream_t each : c->streams) {
+        each->capture = nullptr;
+        each->frontier.clear();
+    }
+    c->is_over = true;
+    gpu().captures.erase(c);
+    if (c->is_broken) return answer(cudaErrorStreamCaptureInvalidated);
+    if (!joined) return answer(cudaErrorStreamCaptureUnjoined);
+    *graph = new CUgraph_st{std::move(c->nodes)};
+    gpu().graphs.insert(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+    guard g(gpu().lock);
+    cudaStream_t s = stream_of(stream);
+    if (!s) return answer(cudaErrorInvalidResourceHandle);
+    *status = !s->capture             ? cudaStreamCaptureStatusNone
+              : s->capture->is_broken ? cudaStreamCaptureStatusInvalidated
+                                      : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
+    std::swap(*mode, mode_now);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+    guard g(gpu().lock);
+    if (!gpu().graphs.count(graph) || nodes) return answer(cudaErrorInvalidValue); /* counting is all there is */
+    *count = graph->nodes.size();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+    guard g(gpu().lock);
+    if (cudaError_t no = refused()) return no;
+    if (!gpu().graphs.count(graph)) return answer(cudaErrorInvalidValue);
+    *exec = new CUgraphExec_st{std::make_shared<const std::vector<node>>(graph->nodes), nullptr};
+    gpu().execs.insert(*exec);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
+    guard g(gpu().lock);
+    return gpu().execs.count(exec) ? refused() : answer(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    guard g(gpu().lock);
+    if (cudaError_t no = refused()) return no;
+    cudaStream_t s = stream_of(stream);
+    if (!s || !gpu().execs.count(exec)) return answer(cudaErrorInvalidResourceHandle);
+    if (s->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    entry e = {{"a graph", nullptr, nullptr}, std::make_shared<mark>(), nullptr, graph_start(exec)};
+    exec->last = e.record;
+    return stream_add(s, std::move(e));
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    guard g(gpu().lock);
+    if (!gpu().graphs.erase(graph)) return answer(cudaErrorInvalidValue);
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    guard g(gpu().lock);
+    if (!gpu().execs.erase(exec)) return answer(cudaErrorInvalidValue);
+    delete exec;
+    return cudaSuccess;
+}
+
+} /* extern "C" */

@@ -1,0 +1,333 @@
+/* nccl.cpp - NCCL for ranks that are threads of one process, each with a played GPU. A sum waits at the head of its stream
+ * until all ranks' sums of the same number are at the heads of theirs; the first that runs then adds for all. A group of
+ * messages waits until each of its messages has met its partner, in the order of each pair of ranks. Ranks that call
+ * different things, or messages of different lengths, break the GPU with a message. */
+#include "cuda_host/nccl.h"
+
+#include "cuda_host/cuda_host.h"
+#include "cuda_host/library.h"
+
+#include <condition_variable>
+#include <deque>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace {
+
+struct message {
+    bool is_send;
+    int peer;
+    char *data;
+    size_t bytes;
+    std::shared_ptr<message> partner = nullptr; /* once both are at the heads of their streams */
+    bool is_done = false;
+};
+
+typedef std::vector<std::shared_ptr<message>> messages;
+
+struct call {
+    enum kind { ALL_REDUCE, REDUCE_SCATTER } what;
+    char *into = nullptr;
+    const char *from = nullptr;
+    size_t count = 0;
+    ncclDataType_t type = ncclUint8;
+};
+
+struct meeting {
+    std::vector<std::shared_ptr<const call>> calls;
+    size_t arrived = 0, left = 0;
+    bool is_done = false;
+};
+
+struct split_of {
+    int color, key, rank;
+};
+
+struct world {
+    int size = 0;
+    std::vector<int> executed; /* sums so far, by rank */
+    std::map<std::pair<int, int>, std::deque<std::shared_ptr<message>>> alone; /* without partner, by (from, to) */
+    std::map<int, meeting> meetings;
+    std::vector<split_of> splits; /* of the split under way */
+    std::map<int, std::shared_ptr<world>> parts;
+    int split_left = 0;
+};
+
+std::mutex lock;
+std::condition_variable changed;
+std::map<int, std::shared_ptr<world>> worlds;
+int next_id;
+
+} // namespace
+
+struct ncclComm {
+    std::shared_ptr<world> w;
+    int rank;
+};
+
+/* ---- making them ---- */
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+    std::lock_guard<std::mutex> hold(lock);
+    memset(id, 0, sizeof *id);
+    snprintf(id->internal, sizeof id->internal, "%d", ++next_id);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank) {
+    std::lock_guard<std::mutex> hold(lock);
+    std::shared_ptr<world> &w = worlds[atoi(id.internal)];
+    if (!w) {
+        w = std::make_shared<world>();
+        w->size = size;
+        w->executed.resize((size_t)size);
+    }
+    if (w->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
+    *comm = new ncclComm{w, rank};
+    return ncclSuccess;
+}
+
+/* A collective of the host: returns when all ranks have called. */
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config) {
+    std::unique_lock<std::mutex> hold(lock);
+    world *w = comm->w.get();
+    if (config) return ncclInvalidArgument;
+    changed.wait(hold, [&] { return w->split_left == 0; }); /* the last one is over */
+    w->splits.push_back({color, key, comm->rank});
+    if ((int)w->splits.size() == w->size) {
+        w->split_left = w->size;
+        w->parts.clear();
+        changed.notify_all();
+    }
+    changed.wait(hold, [&] { return w->split_left > 0; });
+    int before = 0, size = 0;
+    for (const split_of &s : w->splits) {
+        size += s.color == color;
+        before += s.color == color && (s.key < key || (s.key == key && s.rank < comm->rank));
+    }
+    *part = nullptr;
+    if (color >= 0) {
+        std::shared_ptr<world> &p = w->parts[color];
+        if (!p) {
+            p = std::make_shared<world>();
+            p->size = size;
+            p->executed.resize((size_t)size);
+        }
+        *part = new ncclComm{p, before};
+    }
+    if (--w->split_left == 0) {
+        w->splits.clear();
+        changed.notify_all();
+    }
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    delete comm;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    return ncclCommDestroy(comm);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
+    *error = ncclSuccess;
+    return comm ? ncclSuccess : ncclInvalidArgument;
+}
+
+const char *ncclGetErrorString(ncclResult_t result) {
+    return result == ncclSuccess ? "no error" : result == ncclInvalidArgument ? "invalid argument" : "invalid usage";
+}
+
+const char *ncclGetLastError(ncclComm_t comm) {
+    (void)comm;
+    return "";
+}
+
+/* ---- running ---- */
+
+namespace {
+
+size_t width_of(ncclDataType_t type) {
+    return type == ncclFloat64 ? 8 : type == ncclFloat32 ? 4 : type == ncclBfloat16 ? 2 : 1;
+}
+
+/* The oldest message of the other side between these two, or none: then this one waits for it. */
+void pair_up(world *w, int rank, const std::shared_ptr<message> &m) {
+    std::deque<std::shared_ptr<message>> &queue =
+        w->alone[m->is_send ? std::make_pair(rank, m->peer) : std::make_pair(m->peer, rank)];
+    if (queue.empty() || queue.front()->is_send == m->is_send) {
+        queue.push_back(m);
+        return;
+    }
+    m->partner = queue.front();
+    m->partner->partner = m;
+    queue.pop_front();
+}
+
+void deliver(int rank, const std::shared_ptr<message> &m) {
+    const std::shared_ptr<message> from = m->is_send ? m : m->partner, to = m->is_send ? m->partner : m;
+    if (from->bytes != to->bytes)
+        cuda_host::trouble("NCCL: ranks %d and %d send %zu bytes and receive %zu", rank, m->peer, from->bytes, to->bytes);
+    else if (!m->is_done)
+        memmove(to->data, from->data, from->bytes);
+    from->is_done = to->is_done = true;
+}
+
+double value_at(const char *data, ncclDataType_t type, size_t i) {
+    if (type == ncclFloat64) return reinterpret_cast<const double *>(data)[i];
+    return cuda_host::element_load(type == ncclBfloat16 ? cuda_host::ELEMENT_BF16 : cuda_host::ELEMENT_F32, data,
+                                   (int64_t)i);
+}
+
+void put_at(char *data, ncclDataType_t type, size_t i, double x) {
+    if (type == ncclFloat64)
+        reinterpret_cast<double *>(data)[i] = x;
+    else
+        cuda_host::element_store(type == ncclBfloat16 ? cuda_host::ELEMENT_BF16 : cuda_host::ELEMENT_F32, data, (int64_t)i,
+                                 (float)x);
+}
+
+/* In some order: from the last rank to the first. */
+void add(const meeting &m, int world) {
+    const call &one = *m.calls[0];
+    size_t all = one.what == call::REDUCE_SCATTER ? one.count * (size_t)world : one.count;
+    std::vector<double> sum(all);
+    for (int r = world; r-- > 0;)
+        for (size_t i = 0; i < all; i++) sum[i] += value_at(m.calls[(size_t)r]->from, one.type, i);
+    for (int r = 0; r < world; r++) {
+        size_t first = one.what == call::REDUCE_SCATTER ? one.count * (size_t)r : 0;
+        for (size_t i = 0; i < one.count; i++) put_at(m.calls[(size_t)r]->into, one.type, i, sum[first + i]);
+    }
+}
+
+void play(const meeting &m, int world) {
+    for (int r = 1; r < world; r++)
+        if (m.calls[(size_t)r]->what != m.calls[0]->what || m.calls[(size_t)r]->count != m.calls[0]->count)
+            return cuda_host::trouble("NCCL: ranks 0 and %d call different collectives", r);
+    add(m, world);
+}
+
+ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, std::shared_ptr<const call> what) {
+    std::shared_ptr<world> w = comm->w;
+    int rank = comm->rank;
+    auto ready = [w, rank, what] {
+        std::lock_guard<std::mutex> hold(lock);
+        meeting &m = w->meetings[w->executed[(size_t)rank]];
+        m.calls.resize((size_t)w->size);
+        if (!m.calls[(size_t)rank]) {
+            m.calls[(size_t)rank] = what;
+            m.arrived++;
+        }
+        return m.arrived == (size_t)w->size;
+    };
+    auto run = [w, rank] {
+        std::lock_guard<std::mutex> hold(lock);
+        int number = w->executed[(size_t)rank]++;
+        meeting &m = w->meetings[number];
+        if (!m.is_done) play(m, w->size);
+        m.is_done = true;
+        if (++m.left == (size_t)w->size) w->meetings.erase(number);
+    };
+    return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+/* A captured group runs many times: each time with messages of its own. */
+ncclResult_t put_group(ncclComm_t comm, cudaStream_t stream, const std::vector<message> &list) {
+    std::shared_ptr<world> w = comm->w;
+    int rank = comm->rank;
+    std::shared_ptr<messages> now = std::make_shared<messages>();
+    auto ready = [w, rank, list, now] {
+        std::lock_guard<std::mutex> hold(lock);
+        for (size_t i = now->size(); i < list.size(); i++) {
+            now->push_back(std::make_shared<message>(list[i]));
+            pair_up(w.get(), rank, now->back());
+        }
+        for (const std::shared_ptr<message> &m : *now)
+            if (!m->partner) return false;
+        return true;
+    };
+    auto run = [rank, now] {
+        std::lock_guard<std::mutex> hold(lock);
+        for (const std::shared_ptr<message> &m : *now) deliver(rank, m);
+        for (const std::shared_ptr<message> &m : *now) m->partner = nullptr; /* else two hold each other for ever */
+        now->clear();
+    };
+    return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+struct group {
+    int depth = 0;
+    ncclComm_t comm = nullptr;
+    cudaStream_t stream = nullptr;
+    std::vector<message> list;
+};
+thread_local group open_group;
+
+ncclResult_t put_message(ncclComm_t comm, cudaStream_t stream, message m) {
+    group &g = open_group;
+    if (!comm || m.peer < 0 || m.peer >= comm->w->size || !cuda_host::is_device_memory(m.data, m.bytes))
+        return ncclInvalidArgument;
+    if (!g.depth) return ncclInvalidUsage; /* alone it would wait for its partner: ours are always in groups */
+    if (g.list.empty()) {
+        g.comm = comm;
+        g.stream = stream;
+    }
+    if (g.comm != comm || g.stream != stream) return ncclInvalidUsage;
+    g.list.push_back(m);
+    return ncclSuccess;
+}
+
+ncclResult_t put_sum(call::kind kind, const void *from, void *into, size_t count, ncclDataType_t type, ncclComm_t comm,
+                     cudaStream_t stream) {
+    size_t world = (size_t)comm->w->size, given = kind == call::REDUCE_SCATTER ? count * world : count;
+    if (!cuda_host::is_device_memory(from, given * width_of(type)) ||
+        !cuda_host::is_device_memory(into, count * width_of(type)))
+        return ncclInvalidArgument;
+    std::shared_ptr<call> what = std::make_shared<call>();
+    what->what = kind;
+    what->from = static_cast<const char *>(from);
+    what->into = static_cast<char *>(into);
+    what->count = count;
+    what->type = type;
+    return put_call(comm, stream, what);
+}
+
+} // namespace
+
+ncclResult_t ncclGroupStart(void) {
+    open_group.depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void) {
+    group &g = open_group;
+    if (!g.depth) return ncclInvalidUsage;
+    if (--g.depth || g.list.empty()) return ncclSuccess;
+    group done = g;
+    g = group();
+    return put_group(done.comm, done.stream, done.list);
+}
+
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t s) {
+    return put_message(comm, s, {true, peer, static_cast<char *>(const_cast<void *>(from)), count * width_of(type)});
+}
+
+ncclResult_t ncclRecv(void *into, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t s) {
+    return put_message(comm, s, {false, peer, static_cast<char *>(into), count * width_of(type)});
+}
+
+ncclResult_t ncclAllReduce(const void *from, void *into, size_t count, ncclDataType_t type, ncclRedOp_t,
+                           ncclComm_t comm, cudaStream_t s) {
+    return put_sum(call::ALL_REDUCE, from, into, count, type, comm, s);
+}
+
+ncclResult_t ncclReduceScatter(const void *from, void *into, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t s) {
+    return put_sum(call::REDUCE_SCATTER, from, into, count, type, comm, s);
+}

@@ -1,0 +1,112 @@
+/* samples.c - see samples.h. */
+#include "support/samples.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void sample_describe(const op_sample *s, const weft_op *op, char text[600]) {
+    snprintf(text, 600, "%s(%.300s) %.200s", op->name, s->in, s->attrs ? s->attrs : "");
+}
+
+/* On random operands. */
+static void sample_run(sample *s, const char *what, node_check *check) {
+    test_random r = {.state = 7};
+    block data[SAMPLE_MAX_IN] = {0};
+    tensor tensors[SAMPLE_MAX_IN] = {0};
+    for (int i = 0; i < s->n_in; i++)
+        if (s->in[i]) {
+            data[i] = block_new(&s->in[i]->type, LAYOUT_ROWS);
+            sample_fill(s->spec, &data[i].t, &r);
+            tensors[i] = data[i].t;
+        }
+    check(s->n, what, tensors);
+    for (int i = 0; i < s->n_in; i++) block_free(&data[i]);
+}
+
+void sample_check(const weft_op *op, const op_sample *spec, node_check *check) {
+    char what[600];
+    sample s;
+    sample_build(&s, op, spec, false);
+    sample_describe(spec, op, what);
+    if (s.n) sample_run(&s, what, check);
+    sample_free(&s);
+}
+
+void samples_check(node_check *check) {
+    EACH_SAMPLE(op, spec) if (!spec->error) sample_check(op, spec, check);
+}
+
+static bool has_wide(const weft_op *op) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (strcmp(f->name, "wide") == 0) return true;
+    return false;
+}
+
+/* Results of low_out are low, but for a wide one. */
+static void results_check(const sample *s, weft_dtype low, bool wide, const char *what) {
+    for (int k = 0; k < s->n->n_out; k++)
+        if (s->op->low_out >> k & 1) {
+            weft_dtype want = wide && k == 0 ? WEFT_F32 : low;
+            CHECK_SAYS(s->n->out[k].type.dtype == want, "%s: result %d is %s, not %s", what, k,
+                       TYPE(&s->n->out[k].type), dtype_name(want));
+        }
+}
+
+/* What the precision pass makes of a sample. Ops that it leaves in f32 may refuse low operands, others not. */
+static void low_check(const weft_op *op, const op_sample *spec, weft_dtype low, bool wide,
+                      node_check *check) {
+    char text[600], what[700];
+    sample s;
+    sample_build_low(&s, op, spec, low, wide);
+    sample_describe(spec, op, text);
+    snprintf(what, sizeof what, "%s in %s%s", text, dtype_name(low), wide ? ", wide" : "");
+    if (s.n_changed && op->precision != PRECISION_F32) {
+        if (CHECK_SAYS(s.n, "%s: %s", what, s.error_text)) results_check(&s, low, wide, what);
+    }
+    if (s.n && s.n_changed) sample_run(&s, what, check);
+    sample_free(&s);
+}
+
+void samples_check_low(node_check *check) {
+    EACH_SAMPLE(op, spec)
+    if (!spec->error)
+        for (weft_dtype low = WEFT_BF16; low <= WEFT_F16; low++)
+            for (int wide = 0; wide <= has_wide(op); wide++) low_check(op, spec, low, wide, check);
+}
+
+/* The op on operands of shapes[0], shapes[1], ...; f32 ones become `dtype`. */
+static void sizes_check(const weft_op *op, const tensor_type *types, const char *const *shapes,
+                        weft_dtype dtype, node_check *check) {
+    char in[200] = "";
+    for (int j = 0; j < op->max_in; j++)
+        snprintf(in + strlen(in), sizeof in - strlen(in), "%s%s%s", j ? ", " : "",
+                 dtype_name(types[j].dtype == WEFT_F32 ? dtype : types[j].dtype), shapes[j]);
+    op_sample spec = *op->samples;
+    spec.in = in;
+    spec.out = NULL;
+    sample_check(op, &spec, check);
+}
+
+void samples_check_sizes(node_check *check) {
+    static const char *const shapes[][3] = {
+        {"[1]", "[1]", "[1]"},
+        {"[17]", "[17]", "[]"},
+        {"[3001]", "[1]", "[3001]"},
+        {"[18011]", "[18011]", "[18011]"},
+        {"[37,65]", "[65]", "[37,1]"},
+        {"[70,48]", "[48]", "[70,48]"},
+        {"[2,19,5,7]", "[1,19,1,1]", "[2,1,1,7]"},
+        {"[2,16,9,11]", "[2,16,9,11]", "[16,1,1]"},
+    };
+    for (int i = 0; i < op_count(); i++) {
+        const weft_op *op = op_at(i);
+        tensor_type types[3];
+        if (!(op->flags & OP_POINTWISE) || op->max_in > 3 ||
+            types_parse(op->samples->in, types, 3) != op->max_in)
+            continue;
+        for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+            sizes_check(op, types, shapes[k], WEFT_F32, check);
+            if (op->precision == PRECISION_FOLLOWS) sizes_check(op, types, shapes[k], WEFT_BF16, check);
+        }
+    }
+}
