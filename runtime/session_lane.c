@@ -76,30 +76,30 @@ void lane_drain(weft_session *s, runnable *r, int reached) {
     }
 }
 
-/* What is carried for a segment has arrived when this returns. */
-static weft_status arrive(weft_session *s, const weft_variable *segment, weft_error *error) {
+/* What is carried for a variable, if it is a segment, has arrived when this returns. */
+weft_status lane_arrive_for(weft_session *s, const weft_variable *segment, weft_error *error) {
     uint64_t *ticket = &s->carried[segment->index];
     if (!*ticket) return WEFT_OK;
     weft_status status = weft_comm_wait(s->groups[segment->subgraph], *ticket - 1, error);
     *ticket = 0;
     s->n_carried--;
-    store_set_arriving(s->store, store_home(s->store, segment), false);
+    store_note_arriving(s->store, store_home(s->store, segment), -1);
     return status;
 }
 
 weft_status lane_arrive(weft_session *s, const step *st, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int k = 0; s->n_carried && k < st->n_touched && !status; k++)
-        status = arrive(s, st->touched[k], error);
+        status = lane_arrive_for(s, st->touched[k], error);
     return status;
 }
 
 weft_status weft_sync(weft_session *s, weft_error *error) {
     if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
-    weft_status status = WEFT_OK;
+    weft_status status = tail_end(s, error);
     for (const weft_variable *v = s->plan->model->variables; s->n_carried && v; v = v->next) {
-        weft_status one =
-            arrive(s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
+        weft_status one = lane_arrive_for(
+            s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
         if (!status) status = one;
     }
     return status;
@@ -143,9 +143,10 @@ weft_status lane_run(weft_session *s, runnable *r, const step *st, weft_error *e
     weft_status status = weft_comm_start(s->groups[a->group], &c, &r->tickets[a->order], error);
     if (status || !is_carried(s, n)) return status;
     uint64_t *ticket = &s->carried[n->variable->index];
-    s->n_carried +=
-        *ticket == 0; /* else one of an earlier run is under way, which this one cannot overtake */
+    if (!*ticket) { /* else one of an earlier run is under way, which this one cannot overtake */
+        s->n_carried++;
+        store_note_arriving(s->store, store_home(s->store, n->variable), 1);
+    }
     *ticket = r->tickets[a->order] + 1;
-    store_set_arriving(s->store, store_home(s->store, n->variable), true);
     return WEFT_OK;
 }

@@ -76,7 +76,7 @@ static void forget_all(weft_session *s) {
     for (int i = 0; i < s->plan->n_programs; i++) {
         runnable *p = &s->programs[i];
         for (int k = 0; k < p->n_steps; k++) p->steps[k].n_touched = 0;
-        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].is_shared = false;
+        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].home = NULL;
     }
 }
 
@@ -167,7 +167,7 @@ static bool is_from_shards(const program *p, const char *output) {
 
 static bool forget_fetch(runnable *p, test_random *r) {
     fetched *o = &p->outputs[random_below(r, p->n_outputs)];
-    o->is_shared = false;
+    o->home = NULL;
     return is_from_shards(p->p, o->name);
 }
 
