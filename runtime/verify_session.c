@@ -124,11 +124,18 @@ static weft_status check_steps(const runnable *r, const runnable *next, weft_err
     return WEFT_OK;
 }
 
-static weft_status check_outputs(const runnable *r, const runnable *next, weft_error *error) {
+/* In the arena outputs are their program's own: what makes them has waited for the tail. */
+static bool is_in_arena(const weft_session *s, const fetched *o) {
+    return o->memory >= s->memory && o->memory < s->memory + s->plan->memory.activations;
+}
+
+static weft_status check_outputs(const weft_session *s, const runnable *r, const runnable *next,
+                                 weft_error *error) {
+    int until = tail_needs_for_outputs(r, next);
     for (int i = 0; i < next->n_outputs; i++) {
         const fetched *o = &next->outputs[i];
-        int until = tail_needs_for_outputs(r, next);
-        for (int k = until > r->tail ? until : r->tail; o->memory && k < r->n_steps; k++)
+        if (!o->memory || is_in_arena(s, o)) continue;
+        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
             if (step_writes(&r->steps[k], (span){o->memory, o->memory + o->bytes}))
                 return error_set(error, WEFT_INTERNAL,
                                  "L18: graph %s: output %s is copied before a tail writes it",
@@ -163,7 +170,7 @@ static weft_status check_tail(const weft_session *s, const runnable *r, weft_err
     }
     for (int i = 0; i < s->plan->n_programs && !status; i++) {
         status = check_steps(r, &s->programs[i], error);
-        if (!status) status = check_outputs(r, &s->programs[i], error);
+        if (!status) status = check_outputs(s, r, &s->programs[i], error);
     }
     return status;
 }
