@@ -54,6 +54,7 @@ bool plan_measure(weft_plan *plan) {
         uint64_t communication = communication_bytes(p);
         if (communication > m->communication) m->communication = communication;
     }
+    m->carried = plan->carried_bytes;
     m->total = store + m->derived + m->activations;
     return true;
 }

@@ -8,11 +8,11 @@
 #include <string.h>
 
 static json_t *memory_json(const weft_memory *m) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
                      "gradients", (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
                      (json_int_t)m->derived, "activations", (json_int_t)m->activations, "workspace",
-                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "total",
-                     (json_int_t)m->total);
+                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "carried",
+                     (json_int_t)m->carried, "total", (json_int_t)m->total);
 }
 
 static json_t *ranks_json(const subgraph *g) {
@@ -109,6 +109,13 @@ static json_t *collective_json(const weft_plan *plan, const weft_node *n) {
                      "needed_by", needed, "nodes_between", wait ? nodes_between(n, wait) : 0);
 }
 
+static int tail_nodes(const program *p) {
+    int count = 0;
+    for (const weft_node *n = p->graph->last; n && n->order >= p->tail; n = n->prev)
+        count += !node_is_silent(n);
+    return count;
+}
+
 static json_t *graph_json(const program *p) {
     static const char *const phases[] = {"whole", "first", "add", "last"};
     json_t *collectives = json_array();
@@ -117,10 +124,10 @@ static json_t *graph_json(const program *p) {
     int nodes = graph_node_count(p->graph), moved = (int)json_array_size(collectives);
     json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", nodes - moved);
     if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));
-    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:I}", "name", p->name, "mode",
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:i, s:I, s:I}", "name", p->name, "mode",
                      p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
-                     nodes, "collectives", collectives, "lanes", lanes, "peak_bytes",
-                     (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
+                     nodes, "collectives", collectives, "lanes", lanes, "tail_nodes", tail_nodes(p),
+                     "peak_bytes", (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
 }
 
 char *weft_plan_json(const weft_plan *plan) {
