@@ -217,21 +217,18 @@ weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *err
 }
 
 static weft_status take(weft_session *s, runnable *r, step *st, weft_error *error) {
-    weft_status status = s->tail.r ? tail_run(s, tail_needs(s->tail.r, st), error) : WEFT_OK;
+    weft_status status = s->tail.r ? tail_before(s, st, error) : WEFT_OK;
     return status ? status : session_step(s, r, st, error);
 }
 
-/* *reached: how many steps were taken; the one behind them failed. What outputs need of a tail is run whether they are
- * fetched or not: ranks that fetch other things stay alike. */
+/* *reached: how many steps were taken; the one behind them failed. */
 static weft_status walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
     weft_status status = WEFT_OK;
     for (*reached = 0; *reached < r->tail; ++*reached)
         if ((status = take(s, r, &r->steps[*reached], error))) break;
     if (status && r->p->n_collectives) lane_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
-    if (!status && r->tail < r->n_steps) tail_leave(s, r);
-    if (!status && s->tail.r) status = tail_run(s, tail_needs_for_outputs(s->tail.r, r), error);
-    return status;
+    return status ? status : tail_before_end(s, r, error);
 }
 
 static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {

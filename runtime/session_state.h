@@ -58,9 +58,9 @@ typedef struct runnable {
     int n_written;
     uint64_t **sums; /* versions of the store's gradient buffers that it adds to: at most n_written of them */
     int n_sums;
-    int tail; /* from this step on it may be left to later runs; n_steps: no step is */
-    int *
-        needs; /* by variable: how many steps must be over before another program touches it; NULL without a tail */
+    int tail;        /* from this step on it may be left to later runs; n_steps: no step is */
+    bool tail_sends; /* collectives start there */
+    int *needs; /* by variable: steps that come before another program's touch of it; NULL without a tail */
     store_entry **homes; /* what the tail touches */
     int n_homes;
     double *counter; /* the graph's random step counter in the store, or NULL */
@@ -120,13 +120,13 @@ weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *err
 /* ---- session_tail.c ---- */
 /* Once all programs are prepared: what their tails touch. */
 bool tail_open(weft_session *s, weft_error *error);
-/* The program has run up to its tail, which is pending from now on. */
-void tail_leave(weft_session *s, runnable *r);
 /* How far r's tail, if pending, must have come before a step, and before what is fetched; in steps. */
 int tail_needs(const runnable *r, const step *st);
 int tail_needs_for_outputs(const runnable *r, const runnable *next);
-/* Runs the pending tail up to step `until`. After an error none is pending, and the rest of it is lost. */
-weft_status tail_run(weft_session *s, int until, weft_error *error);
+/* Runs the pending tail as far as a step needs. At the end of a run: as far as its outputs need, and leaves its own. After an
+ * error none is pending, and the rest of it is lost. */
+weft_status tail_before(weft_session *s, const step *st, weft_error *error);
+weft_status tail_before_end(weft_session *s, runnable *r, weft_error *error);
 /* To its end, from outside of a run. */
 weft_status tail_end(weft_session *s, weft_error *error);
 
