@@ -2,7 +2,8 @@
  * on: waits for sums, the norm, updates, the way back of what ZeRO shares out. A session leaves it pending, and runs it as
  * far as a later run's next step needs: a sum that the backward ended with hides behind what does not read its parameters.
  *
- *   - A tail reads nothing of the caller's, draws no numbers and makes no output; so later is as good as now.
+ *   - A tail reads nothing of the caller's nor of its run (random draws, the micro-batch's number) and makes no output; so
+ *     later is as good as now.
  *   - One tail is pending at a time: another program's first collective, or its first write into the carried region of
  *     the arena (memory_plan.c), runs it to its end. So collectives keep one order on all ranks, whatever is fetched.
  *   - Only where something is gained: some program reads parameters before it needs what the tail updates. Two graphs
@@ -12,6 +13,7 @@
 #include "runtime/program.h"
 
 #include "ops/collective.h"
+#include "ops/update.h"
 
 static int steps_of(const program *p) {
     return p->graph->last ? p->graph->last->order + 1 : 0;
@@ -25,7 +27,8 @@ static bool makes_output(const weft_node *n) {
 }
 
 static bool may_outlast(const weft_node *n) {
-    if (!n->is_update || n->op->flags & OP_RANDOM || makes_output(n)) return false;
+    if (!n->is_update || n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate || makes_output(n))
+        return false;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && value_root(n->in[i])->node->op == &weft_op_input) return false;
     return true;

@@ -1,13 +1,14 @@
 /* verify_tails.c - proves that the tail of a program can run as late as a session likes, beside any other programs that
  * do not meet it (verify_session.c: that they do not). Rules:
  *   L16  a tail begins with a wait, in a plan of several ranks that overlap; no node in it is of the forward or the
- *        backward, draws numbers, reads the caller's memory, makes an output, or reads a number that the caller may set
- *        between runs
+ *        backward, draws numbers or counts micro-batches, reads the caller's memory, makes an output, or reads a number
+ *        that the caller may set between runs
  *   L17  what it touches in the arena lies in the carried region, which is within the arena
  */
 #include "runtime/verify.h"
 
 #include "ops/collective.h"
+#include "ops/update.h"
 
 #include <string.h>
 
@@ -31,7 +32,8 @@ static bool is_output(const weft_node *n) {
 
 static const char *why_not(const program *p, const weft_node *n) {
     verify_range r;
-    if (!n->is_update || n->is_backward || n->op->flags & OP_RANDOM) return "is no part of the update";
+    if (!n->is_update || n->is_backward) return "is no part of the update";
+    if (n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate) return "depends on which run is the last";
     if (is_output(n)) return "makes an output when its run is over";
     for (int i = 0; i < n->n_in; i++) {
         if (n->in[i] && !verify_locate(n->in[i], &r)) return "reads the caller's memory when its run is over";
