@@ -5,7 +5,7 @@
 
 Every function of the libraries that a source calls (cublasLt..., cudnn..., nvrtc..., nccl...) gets a stub in late.S: a
 jump through a slot, which late_load.c fills at the first call. Where the library cannot be loaded the stub answers 1,
-which all four take as a failure, and functions that give texts say what the loader said. link_check.c names them all:
+which all four take as a failure, and functions that give texts say so. link_check.c names them all:
 linking it to the libraries proves that they are there.
 """
 import re
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 PREFIXES = {"cublasLt": "cublasLt", "cudnn": "cudnn", "nvrtc": "nvrtc", "nccl": "nccl"}
-TEXTS = re.compile(r"String$|Name$")
+TEXTS = re.compile(r"String$|Name$|^ncclGetLastError$")
 
 STUB = """
     .globl {name}
@@ -78,14 +78,13 @@ LOAD = """/* Made by cmake/late.py. */
 #include <dlfcn.h>
 #include <stddef.h>
 
-static const struct library { const char *name, *path; } libraries[] = {
+%(texts)sstatic const struct library { const char *name, *path, *(*text)(void); } libraries[] = {
 %(libraries)s};
 static const struct function { const char *name; int library; _Bool gives_text; } functions[] = {
 %(functions)s};
 __attribute__((visibility("hidden"))) void *late_slots[%(count)d];
 
 static long fail(void) { return 1; }
-static const char *fail_text(void) { return "the library cannot be loaded"; }
 
 /* The function itself, or one that says that it could not be had. Two threads may come here: they store the same. */
 __attribute__((visibility("hidden"))) void *late_load(int index) {
@@ -94,7 +93,7 @@ __attribute__((visibility("hidden"))) void *late_load(int index) {
     void *handle = dlopen(l->name, RTLD_NOW | RTLD_LOCAL); /* where the system looks, else where it was built */
     if (!handle) handle = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
     void *found = handle ? dlsym(handle, f->name) : NULL;
-    if (!found) return f->gives_text ? (void *)fail_text : (void *)fail;
+    if (!found) return f->gives_text ? (void *)l->text : (void *)fail;
     __atomic_store_n(&late_slots[index], found, __ATOMIC_RELEASE);
     return found;
 }
@@ -116,16 +115,18 @@ def main():
     folder, libraries, sources = Path(sys.argv[1]), sys.argv[2:], []
     libraries, sources = libraries[: libraries.index("--")], libraries[libraries.index("--") + 1 :]
     folder.mkdir(parents=True, exist_ok=True)
-    stubs, functions, named, names = "", "", "", []
+    stubs, functions, named, texts, names = "", "", "", "", []
     for number, library in enumerate(libraries):
         path = Path(library).resolve()
         prefix = next(p for p in PREFIXES if Path(library).name.startswith("lib" + p))
-        named += f'    {{"{soname_of(library)}", "{path.parent / soname_of(library)}"}},\n'
+        soname = soname_of(library)
+        texts += f'static const char *text_{number}(void) {{ return "{soname} cannot be loaded"; }}\n'
+        named += f'    {{"{soname}", "{path.parent / soname}", text_{number}}},\n'
         for name in calls_of(sources, PREFIXES[prefix]):
             stubs += STUB.format(name=name, at=8 * len(names), index=len(names))
             functions += f'    {{"{name}", {number}, {1 if TEXTS.search(name) else 0}}},\n'
             names.append(name)
-    parts = {"libraries": named, "functions": functions or '    {"", 0, 0},\n', "count": max(len(names), 1)}
+    parts = {"texts": texts, "libraries": named, "functions": functions or '    {"", 0, 0},\n', "count": max(len(names), 1)}
     (folder / "late.S").write_text("# Made by cmake/late.py.\n    .text\n" + RESOLVE + stubs
                                    + '\n    .section .note.GNU-stack,"",@progbits\n')
     (folder / "late_load.c").write_text(LOAD % parts)

@@ -1,6 +1,6 @@
 /* compile.c - the whole compiler, readable top to bottom: a private copy of the model, its segments, and for each
- * graph and phase one program that goes through the pipeline below. Nothing here touches a device, builds machine
- * code or measures time, so two compiles of one model agree.
+ * graph and phase one program that goes through the pipeline below: all up to their order, then all to the end.
+ * Nothing here touches a device, builds machine code or measures time, so two compiles of one model agree.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/program.h"
@@ -90,18 +90,19 @@ const char *weft_pass_name(int index) {
     return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
 }
 
-static bool run_pipeline(program *p) {
+/* On from where it is, until the program has `enough` or is stopped. */
+static bool run_pipeline(program *p, unsigned enough) {
     const char *stop = p->plan->options.stop_after;
     weft_model *m = p->graph->model;
-    for (int i = 0; i < N_PASSES; i++) {
-        const pass *s = &pipeline[i];
+    for (; p->n_passes < N_PASSES && (p->has & enough) != enough && !p->is_stopped; p->n_passes++) {
+        const pass *s = &pipeline[p->n_passes];
         if ((p->has & s->requires) != s->requires)
             return model_fail(m, NULL, WEFT_INTERNAL, "pass %s lacks what earlier passes must give", s->name);
         if (!s->run(p)) return false;
         if (!model_ok(m)) return false; /* a builder failed inside the pass */
         if (p->plan->options.verify && !graph_check(p->graph, s->name)) return false;
         p->has |= s->gives;
-        if (stop && strcmp(stop, s->name) == 0) return true;
+        if (stop && strcmp(stop, s->name) == 0) p->is_stopped = true;
     }
     return true;
 }
@@ -185,7 +186,16 @@ static bool compile_program(weft_plan *plan, program *p, const weft_graph *sourc
     *p = (program){.plan = plan, .phase = phase};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
-    return p->name && p->graph && run_pipeline(p);
+    return p->name && p->graph && run_pipeline(p, HAS_ORDER);
+}
+
+/* What a program leaves to later runs is told from all schedules, and memory is planned by that. */
+static bool finish_programs(weft_plan *plan) {
+    if (plan->n_programs && plan->programs[0].is_stopped) return true;
+    if (!tails_find(plan)) return false;
+    for (int i = 0; i < plan->n_programs; i++)
+        if (!run_pipeline(&plan->programs[i], ~0u)) return false;
+    return true;
 }
 
 static bool has_random(const weft_graph *g) {
@@ -228,7 +238,7 @@ static bool compile_all(weft_plan *plan, const weft_model *source) {
         for (int i = 0; i < n; i++)
             if (!compile_program(plan, &plan->programs[plan->n_programs++], g, phases[i])) return false;
     }
-    return plan->options.stop_after || pass_verify_plan(plan);
+    return finish_programs(plan) && (plan->options.stop_after || pass_verify_plan(plan));
 }
 
 static bool load_calibration(weft_plan *plan, const char *path) {

@@ -6,10 +6,14 @@
  *      workspaces are buffers that live for one step. Greedy by size: the largest first, each at the lowest
  *      offset where it meets no buffer that lives at the same time (the "greedy by size" of Pisarchyk and Lee,
  *      2020, arXiv:2001.03288).
+ * What lives into a program's tail (tails.c) lies at the arena's start, in a region that all programs of the plan share.
+ * No other buffer lies there that is written before the program's first collective or write into the region: until then
+ * another program's tail may be under way there, from then on it is over.
  * Inputs are read where the caller has them, parameters and state where the store has them.
  */
 #include "runtime/program.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 extern const weft_op weft_op_bucket;
@@ -20,7 +24,14 @@ typedef struct buffer {
     int64_t offset;
     weft_value *value; /* or */
     weft_node *workspace_of;
+    bool is_carried;
 } buffer;
+
+typedef struct buffer_list {
+    buffer *v; /* the largest first */
+    buffer **met;
+    int count;
+} buffer_list;
 
 static bool owns_memory(const weft_value *v) {
     return !v->base && !v->variable && v->node->op != &weft_op_input;
@@ -143,21 +154,28 @@ static int by_offset(const void *pa, const void *pb) {
     return (*a)->offset < (*b)->offset ? -1 : (*a)->offset > (*b)->offset;
 }
 
-static uint64_t place_buffers(buffer *list, int count, buffer **met) {
+/* Carried ones are placed first, then the others around them; those that begin before step `settled` from `floor` on.
+ * Returns where the last one ends. */
+static uint64_t place_buffers(const buffer_list *l, bool carried, int settled, uint64_t floor) {
     uint64_t total = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < l->count; i++) {
+        buffer *b = &l->v[i];
         int n = 0;
-        for (int k = 0; k < i; k++)
-            if (list[k].first <= list[i].last && list[i].first <= list[k].last) met[n++] = &list[k];
-        qsort(met, (size_t)n, sizeof *met, by_offset);
-        int64_t at = 0;
+        if (b->is_carried != carried) continue;
+        for (int k = 0; k < l->count; k++) {
+            buffer *other = &l->v[k];
+            bool is_placed = other->is_carried == carried ? k < i : other->is_carried;
+            if (is_placed && other->first <= b->last && b->first <= other->last) l->met[n++] = other;
+        }
+        qsort(l->met, (size_t)n, sizeof *l->met, by_offset);
+        int64_t at = b->first < settled ? (int64_t)floor : 0;
         for (int k = 0; k < n; k++) {
-            if (at + (int64_t)list[i].bytes <= met[k]->offset) break;
-            int64_t end = met[k]->offset + (int64_t)met[k]->bytes;
+            if (at + (int64_t)b->bytes <= l->met[k]->offset) break;
+            int64_t end = l->met[k]->offset + (int64_t)l->met[k]->bytes;
             if (end > at) at = end;
         }
-        list[i].offset = at;
-        if ((uint64_t)at + list[i].bytes > total) total = (uint64_t)at + list[i].bytes;
+        b->offset = at;
+        if ((uint64_t)at + b->bytes > total) total = (uint64_t)at + b->bytes;
     }
     return total;
 }
@@ -193,40 +211,84 @@ static int collect(program *p, buffer *list, const int *first) {
     return count;
 }
 
-bool pass_memory(program *p) {
-    weft_graph *g = p->graph;
-    arena *a = &g->model->arena;
-    int nodes = graph_node_count(g), values = 0;
-    for (weft_node *n = g->first; n; n = n->next) {
-        values += n->n_out + 1;
+/* Roots that nodes of the tail read or make. */
+static void mark_carried(const program *p, buffer_list *l, bool *in_tail) {
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->order < p->tail || node_is_silent(n)) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) in_tail[value_root(n->in[i])->id] = true;
+        for (int k = 0; k < n->n_out; k++) in_tail[value_root(&n->out[k])->id] = true;
+    }
+    for (int i = 0; i < l->count; i++)
+        l->v[i].is_carried = l->v[i].value ? in_tail[l->v[i].value->id] : l->v[i].first >= p->tail;
+}
+
+/* The step before which no other program's tail is under way any more. */
+static int settled_from(const program *p) {
+    int first = INT_MAX;
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (node_starts_collective(n) && n->order < first) first = n->order;
+    for (int i = 0; i < p->buffers->count; i++)
+        if (p->buffers->v[i].is_carried && p->buffers->v[i].first < first) first = p->buffers->v[i].first;
+    return first;
+}
+
+static bool find_workspaces(program *p) {
+    for (weft_node *n = p->graph->first; n; n = n->next) {
         n->workspace_bytes =
             n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
         if (n->workspace_bytes == SIZE_MAX)
-            return model_fail(g->model, g, WEFT_MEMORY, "%s: its workspace could not be told: memory is out",
-                              n->op->name);
+            return model_fail(p->graph->model, p->graph, WEFT_MEMORY,
+                              "%s: its workspace could not be told: memory is out", n->op->name);
     }
+    return true;
+}
+
+/* Puts values into others' buffers; what is left gets its own. */
+static void share_buffers(weft_graph *g, int nodes) {
     find_last_reads(g, nodes);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_in_bucket(n);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_viewed(n);
-    buffer *list = arena_new_array(a, (size_t)values, sizeof *list);
-    buffer **met = arena_new_array(a, (size_t)values, sizeof *met);
-    int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
-    if (!list || !met || !first)
-        return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
     find_last_reads(g, nodes);
     for (weft_node *n = g->first; n; n = n->next) take_over(n);
+}
+
+bool memory_carry(program *p) {
+    weft_graph *g = p->graph;
+    arena *a = &g->model->arena;
+    int nodes = graph_node_count(g), values = 0;
+    if (!find_workspaces(p)) return false;
+    for (weft_node *n = g->first; n; n = n->next) values += n->n_out + 1;
+    buffer_list *l = arena_new(a, sizeof *l);
+    int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
+    bool *in_tail = arena_new_array(a, (size_t)g->next_id + 1, sizeof *in_tail);
+    if (l) l->v = arena_new_array(a, (size_t)values, sizeof *l->v);
+    if (l) l->met = arena_new_array(a, (size_t)values, sizeof *l->met);
+    if (!l || !l->v || !l->met || !first || !in_tail)
+        return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+    share_buffers(g, nodes);
     find_first_writes(g, first);
-    int count = collect(p, list, first);
-    qsort(list, (size_t)count, sizeof *list, by_size);
-    p->arena_bytes = place_buffers(list, count, met);
-    for (int i = 0; i < count; i++) {
-        if (list[i].value)
-            list[i].value->arena_offset = list[i].offset;
+    l->count = collect(p, l->v, first);
+    mark_carried(p, l, in_tail);
+    qsort(l->v, (size_t)l->count, sizeof *l->v, by_size);
+    p->buffers = l;
+    p->carried_bytes = place_buffers(l, true, 0, 0);
+    return true;
+}
+
+bool pass_memory(program *p) {
+    const buffer_list *l = p->buffers;
+    p->arena_bytes = place_buffers(l, false, settled_from(p), p->plan->carried_bytes);
+    if (p->carried_bytes > p->arena_bytes) p->arena_bytes = p->carried_bytes;
+    for (int i = 0; i < l->count; i++) {
+        if (l->v[i].value)
+            l->v[i].value->arena_offset = l->v[i].offset;
         else
-            list[i].workspace_of->workspace_offset = list[i].offset;
-        if (list[i].workspace_of && list[i].bytes > p->workspace_bytes) p->workspace_bytes = list[i].bytes;
+            l->v[i].workspace_of->workspace_offset = l->v[i].offset;
+        if (l->v[i].workspace_of && l->v[i].bytes > p->workspace_bytes) p->workspace_bytes = l->v[i].bytes;
     }
+    p->buffers = NULL;
     return true;
 }

@@ -66,6 +66,7 @@ bool plan_measure(weft_plan *plan) {
         uint64_t inputs = plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * fed_bytes(p);
         if (inputs > m->inputs) m->inputs = inputs;
     }
+    m->carried = plan->carried_bytes;
     m->total = store + m->derived + m->activations + m->inputs;
     return true;
 }

@@ -8,11 +8,12 @@
 #include <string.h>
 
 static json_t *memory_json(const weft_memory *m) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters", (json_int_t)m->parameters,
-                     "gradients", (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "derived",
-                     (json_int_t)m->derived, "activations", (json_int_t)m->activations, "workspace",
-                     (json_int_t)m->workspace, "communication", (json_int_t)m->communication, "inputs",
-                     (json_int_t)m->inputs, "total", (json_int_t)m->total);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters",
+                     (json_int_t)m->parameters, "gradients", (json_int_t)m->gradients, "optimizer",
+                     (json_int_t)m->optimizer, "derived", (json_int_t)m->derived, "activations",
+                     (json_int_t)m->activations, "workspace", (json_int_t)m->workspace, "communication",
+                     (json_int_t)m->communication, "inputs", (json_int_t)m->inputs, "carried",
+                     (json_int_t)m->carried, "total", (json_int_t)m->total);
 }
 
 static json_t *ranks_json(const subgraph *g) {
@@ -119,6 +120,13 @@ static json_t *launch_json(const launch_entry *l) {
                      l->records);
 }
 
+static int tail_nodes(const program *p) {
+    int count = 0;
+    for (const weft_node *n = p->graph->last; n && n->order >= p->tail; n = n->prev)
+        count += !node_is_silent(n);
+    return count;
+}
+
 static json_t *graph_json(const program *p) {
     static const char *const phases[] = {"whole", "first", "add", "last"};
     json_t *collectives = json_array();
@@ -129,10 +137,11 @@ static json_t *graph_json(const program *p) {
     if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));
     json_t *launches = json_array();
     for (int i = 0; i < p->n_launches; i++) json_array_append_new(launches, launch_json(&p->launches[i]));
-    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:I, s:I}", "name", p->name, "mode",
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:i, s:I, s:I}", "name", p->name, "mode",
                      p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
-                     nodes, "collectives", collectives, "lanes", lanes, "launches", launches, "peak_bytes",
-                     (json_int_t)p->arena_bytes, "flops", (json_int_t)program_flops(p));
+                     nodes, "collectives", collectives, "lanes", lanes, "launches", launches, "tail_nodes",
+                     tail_nodes(p), "peak_bytes", (json_int_t)p->arena_bytes, "flops",
+                     (json_int_t)program_flops(p));
 }
 
 char *weft_plan_json(const weft_plan *plan) {

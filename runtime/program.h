@@ -60,12 +60,18 @@ typedef struct program {
     const char *name; /* of the user's graph */
     program_phase phase;
     weft_graph *graph; /* private; its list is the schedule from the order pass on */
-    unsigned has;      /* properties that passes gave */
+    int n_passes;      /* that it has gone through */
+    unsigned has;      /* properties that they gave */
+    bool is_stopped;   /* by options.stop_after */
     uint64_t arena_bytes, workspace_bytes;
     bool trains; /* it updates or accumulates */
     int n_collectives;
     int n_launches; /* for a GPU */
     launch_entry *launches;
+    /* Its tail (tails.c): nodes from this number on outlast the run; behind the last one: none does. */
+    int tail;
+    uint64_t carried_bytes;      /* of the arena: what lives into the tail */
+    struct buffer_list *buffers; /* while memory is planned */
 } program;
 
 struct weft_plan {
@@ -85,6 +91,7 @@ struct weft_plan {
     double compile_ms;
     uint64_t fingerprint;
     weft_memory memory;
+    uint64_t carried_bytes; /* at the arena's start: the most that any program has */
 };
 
 /* ---- what all programs of a plan share, in the order in which compiling makes it ---- */
@@ -123,6 +130,10 @@ bool pass_optimizer(program *p);
 bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);
+/* tails.c: with all programs scheduled, whose tails outlast their runs; sets plan->carried_bytes. */
+bool tails_find(weft_plan *plan);
+/* memory_plan.c: collects a program's buffers and places those that live into its tail. */
+bool memory_carry(program *p);
 bool pass_memory(program *p);
 bool pass_launches(program *p);
 bool pass_verify(program *p);
@@ -144,6 +155,8 @@ bool node_is_silent(const weft_node *n);
 bool node_starts_collective(const weft_node *n);
 /* The value whose memory `v` lies in: follows base. */
 const weft_value *value_root(const weft_value *v);
+/* The variable of the store whose memory `v` lies in, the segment for its parts; NULL: it lies elsewhere. */
+const weft_variable *value_home(const weft_value *v);
 /* Bytes that `v` spans in memory from its first element, by its strides. */
 size_t value_span(const weft_value *v);
 /* Offset in bytes from its root's first element. */
@@ -180,7 +193,7 @@ typedef struct store_entry {
     uint64_t offset;      /* bytes */
     uint64_t version;     /* changes so far, from 1 */
     const store_cut *cut; /* of a segment; NULL: all ranks have all */
-    bool is_arriving;     /* a segment: another rank's parameters are on their way into it */
+    int arriving;         /* why it may not be read yet: a gather brings parameters, a tail is to update it */
 } store_entry;
 
 /* What a user can name: a parameter, state, or a parameter's part of an optimizer's state, of which this rank holds
@@ -215,9 +228,9 @@ uint64_t *store_version(const weft_store *store, const weft_variable *v);
 const weft_env *store_env(const weft_store *store);
 /* Where a variable's changes are counted; NULL: the store has none of that path. */
 store_entry *store_home(const weft_store *store, const weft_variable *v);
-/* A session says that another rank's parameters are on their way into a segment, or have come. */
-void store_set_arriving(weft_store *store, store_entry *segment, bool is_arriving);
-int store_arriving(const weft_store *store); /* into how many */
+/* A session says that new values are on their way into a variable (1), or are there (-1). */
+void store_note_arriving(weft_store *store, store_entry *entry, int change);
+int store_arriving(const weft_store *store); /* how many are on their way */
 /* WEFT_ORDER while any are on their way. */
 weft_status store_check_settled(const weft_store *store, const char *what, weft_error *error);
 /* WEFT_ORDER unless segments are shared out as the plan has them. */

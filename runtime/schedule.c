@@ -6,11 +6,13 @@
  * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
  * between hides the collective. But for ZeRO 2: there the wait for a bucket, and the copy of this rank's range out of it,
  * stand behind the start of the sum after next, so that two buckets live at a time. `serial` puts each wait right
- * behind its start.
+ * behind its start. Else what reads no parameters of other graphs' comes first: theirs may still be on their way (tails.c).
  */
 #include "runtime/program.h"
 
 #include "ops/collective.h"
+
+#include <string.h>
 
 extern const weft_op weft_op_reorder;
 
@@ -27,6 +29,12 @@ bool node_starts_collective(const weft_node *n) {
 const weft_value *value_root(const weft_value *v) {
     while (v->base) v = v->base;
     return v;
+}
+
+const weft_variable *value_home(const weft_value *v) {
+    const weft_variable *root = value_root(v)->variable;
+    if (!root || root->kind == VARIABLE_DERIVED) return NULL;
+    return variable_is_part(root) ? root->segment : root;
 }
 
 int64_t value_offset(const weft_value *v) {
@@ -208,6 +216,58 @@ static void place_waits(program *p) {
     }
 }
 
+/* ---- what an earlier run may have left under way ---- */
+
+/* Another graph of the plan trains it, and this one does not. */
+static bool is_foreign(const program *p, const weft_variable *v) {
+    bool others = false;
+    for (int i = 0; v && v->kind == VARIABLE_PARAMETER && i < p->plan->n_trainings; i++) {
+        const training *t = &p->plan->trainings[i];
+        if (t->trains[v->index] && strcmp(t->name, p->name) == 0) return false;
+        others |= t->trains[v->index];
+    }
+    return others;
+}
+
+/* Marked nodes stay behind those that are not. */
+static bool follows_marked(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->node->mark) return true;
+    for (int i = 0; i < n->n_after; i++)
+        if (n->after[i]->mark) return true;
+    return false;
+}
+
+/* Nodes that depend on no foreign parameter go first, else in the order of the list: of a GAN's discriminator the
+ * forward and the backward of real images. A program that talks to other ranks on the way waits for all there. */
+static void foreign_last(const program *p) {
+    weft_node *last = NULL;
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (node_starts_collective(n) && !n->is_update) return;
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        n->mark = n->is_update || follows_marked(n);
+        for (int i = 0; i < n->n_in; i++)
+            n->mark |= n->in[i] && is_foreign(p, value_root(n->in[i])->variable);
+        if (n->mark) continue;
+        if (n->prev != last) node_move_after(n, last);
+        last = n;
+    }
+}
+
+/* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end. */
+static void numbers_first(weft_graph *g) {
+    weft_node *first = NULL;
+    for (weft_node *n = g->last; n && n->is_update; n = n->prev)
+        if (n->op == &weft_op_wait) first = n;
+    for (weft_node *n = g->first; n && n != first; n = n->next) n->mark = 0;
+    for (weft_node *n = first, *next; n; n = next) {
+        next = n->next;
+        n->mark = must_stay(n) || follows_marked(n);
+        if (!n->mark) node_move_after(n, first->prev);
+    }
+}
+
 /* The list becomes the schedule; collectives are numbered as they stand in it. */
 static bool pin(weft_graph *g, weft_node **order, int count) {
     int64_t collectives = 0;
@@ -265,7 +325,9 @@ bool pass_schedule(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
     int count = 0, room = graph_node_count(g);
+    bool overlaps = p->n_collectives && !p->plan->options.serial;
     gather_launches(p);
+    if (overlaps) foreign_last(p);
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
@@ -277,6 +339,7 @@ bool pass_schedule(program *p) {
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
     hoist(g);
     place_waits(p);
+    if (overlaps) numbers_first(g);
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = count;

@@ -77,10 +77,11 @@ void lane_drain(weft_session *s, runnable *r, int reached) {
 
 void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket) {
     uint64_t *carried = &s->carried[n->variable->index];
-    s->n_carried +=
-        *carried == 0; /* else one of an earlier run is under way, which this one cannot overtake */
+    if (!*carried) { /* else one of an earlier run is under way, which this one cannot overtake */
+        s->n_carried++;
+        store_note_arriving(s->store, store_home(s->store, n->variable), 1);
+    }
     *carried = ticket + 1;
-    store_set_arriving(s->store, store_home(s->store, n->variable), true);
 }
 
 void lane_uncarry(weft_session *s, const weft_variable *segment) {
@@ -88,7 +89,7 @@ void lane_uncarry(weft_session *s, const weft_variable *segment) {
     if (!*carried) return;
     *carried = 0;
     s->n_carried--;
-    store_set_arriving(s->store, store_home(s->store, segment), false);
+    store_note_arriving(s->store, store_home(s->store, segment), -1);
 }
 
 weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error) {
@@ -108,7 +109,7 @@ weft_status lane_arrive(weft_session *s, const step *st, weft_error *error) {
 
 weft_status weft_sync(weft_session *s, weft_error *error) {
     if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
-    weft_status status = WEFT_OK;
+    weft_status status = tail_end(s, error);
     for (const weft_variable *v = s->plan->model->variables; s->n_carried && v; v = v->next) {
         weft_status one = s->device->executor->arrive(
             s, v, status ? NULL : error); /* all, so that none works on a store that is gone */

@@ -44,18 +44,21 @@ static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, w
     return true;
 }
 
-/* The segment whose memory an operand lies in, or NULL. */
-static const weft_variable *segment_of(const weft_value *v) {
-    const weft_variable *root = v ? value_root(v)->variable : NULL;
-    if (!root) return NULL;
-    return variable_is_part(root) ? root->segment : root->kind == VARIABLE_SEGMENT ? root : NULL;
+static bool touches_carried(const weft_session *s, const weft_value *v) {
+    const weft_value *root = value_root(v);
+    bool is_arena = !root->variable && root->node->op != &weft_op_input;
+    return is_arena && (uint64_t)root->arena_offset < s->plan->carried_bytes;
 }
 
-static bool note_segments(weft_session *s, step *st, const weft_node *n) {
-    st->touched = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->touched);
-    for (int i = 0; st->touched && i < n->n_in; i++) {
-        const weft_variable *v = segment_of(n->in[i]);
-        if (v && v->shards) st->touched[st->n_touched++] = v;
+static bool note_touched(weft_session *s, step *st, const weft_node *n) {
+    st->ends_tails = node_starts_collective(n);
+    if (n->workspace_bytes) st->ends_tails |= (uint64_t)n->workspace_offset < s->plan->carried_bytes;
+    st->touched = arena_new_array(&s->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *st->touched);
+    for (int i = 0; st->touched && i < n->n_in + n->n_out; i++) {
+        const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+        const weft_variable *home = v ? value_home(v) : NULL;
+        if (home) st->touched[st->n_touched++] = home;
+        st->ends_tails |= v && touches_carried(s, v);
     }
     return st->touched != NULL;
 }
@@ -66,7 +69,7 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
     st->kernel = n->kernel;
     st->in = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->in);
     st->out = arena_new_array(&s->arena, (size_t)n->n_out + 1, sizeof *st->out);
-    if (!st->in || !st->out || !note_segments(s, st, n)) return !error_memory(error, "session");
+    if (!st->in || !st->out || !note_touched(s, st, n)) return !error_memory(error, "session");
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !bind(s, r, n->in[i], &st->in[i], error)) return false;
     for (int k = 0; k < n->n_out; k++)
@@ -105,7 +108,7 @@ static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
                                                .memory = t.data,
                                                .input = t.data ? -1 : input_index(r, value_root(o->value)),
                                                .offset = value_offset(o->value),
-                                               .is_shared = segment_of(o->value) != NULL,
+                                               .home = value_home(o->value),
                                                .bytes = type_bytes(&o->value->type)};
     }
     return true;
@@ -204,6 +207,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
         good = prepare(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
+    good = good && tail_open(s, error);
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
     if (good && (!comm || comm->world == 1 || (lane_open(s, error) && lane_agree(s, error)))) return s;
     weft_session_close(s);

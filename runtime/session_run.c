@@ -134,7 +134,7 @@ static void discount(weft_session *s, turn *t, int reached) {
     }
     if (t->now->p->phase == PHASE_LAST && has_written) forget_step(t->head);
     /* the other ranks have not seen this run: its repetition is the one that they wait for */
-    if (t->now->p->n_collectives && !has_started) s->run--;
+    if (t->now->p->n_collectives && !has_started) s->runs--;
 }
 
 /* ---- feeds and fetches ---- */
@@ -200,14 +200,17 @@ static weft_status fetch(weft_session *s, const runnable *r, const weft_fetch *f
 /* What is fetched straight from the store may be on its way from another rank. */
 static weft_status arrive_for_fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
                                     weft_error *error) {
-    for (int f = 0; s->n_carried && f < n; f++)
-        if (find_output(r, fetches[f].name)->is_shared) return weft_sync(s, error);
-    return WEFT_OK;
+    weft_status status = WEFT_OK;
+    for (int f = 0; s->n_carried && f < n && !status; f++) {
+        const weft_variable *home = find_output(r, fetches[f].name)->home;
+        if (home) status = s->device->executor->arrive(s, home, error);
+    }
+    return status;
 }
 
 /* ---- the run ---- */
 
-static weft_status take(weft_session *s, runnable *r, step *st, weft_error *error) {
+weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;
     if (s->n_carried) {
@@ -226,14 +229,19 @@ static weft_status take(weft_session *s, runnable *r, step *st, weft_error *erro
     return status;
 }
 
+static weft_status take(weft_session *s, runnable *r, step *st, weft_error *error) {
+    weft_status status = s->tail.r ? tail_before(s, st, error) : WEFT_OK;
+    return status ? status : session_step(s, r, st, error);
+}
+
 /* *reached: how many steps were taken; the one behind them failed. */
 static weft_status walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (*reached = 0; *reached < r->n_steps; ++*reached)
+    for (*reached = 0; *reached < r->tail; ++*reached)
         if ((status = take(s, r, &r->steps[*reached], error))) break;
     if (status && r->p->n_collectives) lane_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
-    return status;
+    return status ? status : tail_before_end(s, r, error);
 }
 
 /* ---- the CPU as an executor: what it is told, it does at once ---- */
@@ -276,7 +284,7 @@ static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {
     r->run.step = r->counter ? (int64_t)t->head->random_step : 0;
     r->run.local = micro;
     r->run.micro = micro + rank * s->plan->options.accumulate;
-    if (r->p->n_collectives) s->run++;
+    if (r->p->n_collectives) s->run = ++s->runs;
     omp_set_num_threads(s->plan->kernels.threads);
     status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);
@@ -292,7 +300,7 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
     weft_error own = {0};
     turn t;
-    if (store_arriving(s->store) != s->n_carried)
+    if (store_arriving(s->store) != s->n_carried + (s->tail.r ? s->tail.r->n_homes : 0))
         return store_check_settled(s->store, "run: of another session on the store", error);
     weft_status status = choose(s, graph, no_sync, &t, error);
     if (!status) status = feed(t.now, feeds, n_feeds, error);

@@ -1,6 +1,6 @@
 /* session_state.h - what a session is made of, shared by its files: session_open.c binds tensors and builds kernels,
- * session_run.c feeds, walks and fetches, session_lane.c and session_agree.c talk to the other ranks, session_save.c
- * saves what they hold together, session_profile.c tells times. */
+ * session_run.c feeds, walks and fetches, session_tail.c runs what a run left to later ones, session_lane.c and
+ * session_agree.c talk to the other ranks, session_save.c saves what they hold together, session_profile.c tells times. */
 #ifndef WEFT_RUNTIME_SESSION_STATE_H
 #define WEFT_RUNTIME_SESSION_STATE_H
 
@@ -13,8 +13,9 @@ typedef struct step {
     void *state;
     kernel_call call;
     tensor *in, *out;
-    int n_touched; /* sharded segments that it reads or writes */
+    int n_touched; /* variables of the store that it reads or writes (a segment for its parts) */
     const weft_variable **touched;
+    bool ends_tails; /* it starts a collective, or touches the carried region of the arena */
     const uint64_t
         *version; /* a pack or cast of a parameter: runs only when this has moved on from *packed */
     uint64_t *packed;
@@ -41,7 +42,8 @@ typedef struct fetched {
     const char *memory;
     int input;      /* >= 0: it is an input handed through, from byte `offset` on; memory is NULL */
     int64_t offset; /* bytes */
-    bool is_shared; /* it lies in the store, where another rank's parameters may still be arriving */
+    const weft_variable
+        *home; /* it lies in this one, whose next value may still be on its way; NULL: it cannot be */
     size_t bytes;
 } fetched;
 
@@ -57,6 +59,11 @@ typedef struct runnable {
     int n_written;
     uint64_t **sums; /* versions of the store's gradient buffers that it adds to: at most n_written of them */
     int n_sums;
+    int tail;        /* from this step on it may be left to later runs; n_steps: no step is */
+    bool tail_sends; /* collectives start there */
+    int *needs; /* by variable: steps that come before another program's touch of it; NULL without a tail */
+    store_entry **homes; /* what the tail touches */
+    int n_homes;
     double *counter; /* the graph's random step counter in the store's memory, or NULL */
     /* Kept in the graph's first program: what the counter holds, as of this version of it in the store. */
     double random_step;
@@ -67,6 +74,13 @@ typedef struct runnable {
     uint64_t sums_stand; /* all versions of the gradient buffers added up, as the last run left them */
     run_state run;
 } runnable;
+
+/* A program whose tail is not over; r NULL: there is none. */
+typedef struct pending {
+    runnable *r;
+    int next;     /* its first step that has not run */
+    uint64_t run; /* its number: that of its collectives */
+} pending;
 
 /* How a kind of device runs programs. */
 typedef struct executor {
@@ -101,8 +115,10 @@ struct weft_session {
     weft_comm **groups; /* process group of each subgraph, by its index: comm itself, or one of ours */
     uint64_t *carried;  /* tickets of gathers that outlast their run, plus 1; by the segment's index */
     int n_carried;
-    int32_t *votes;    /* [world]: what each rank says when all are asked */
-    uint64_t run;      /* runs of programs with collectives so far */
+    int32_t *votes; /* [world]: what each rank says when all are asked */
+    uint64_t runs;  /* of programs with collectives so far */
+    uint64_t run;   /* the number of that whose steps are run: the last one, or that of a tail */
+    pending tail;
     char *memory;      /* the arena, then the derived values */
     uint64_t *offsets; /* of variables, by index: used for derived ones */
     uint64_t *packed;  /* version of the parameter that a derived variable was made from, by index */
@@ -135,10 +151,27 @@ bool lane_open(weft_session *s, weft_error *error);
 void lane_close(weft_session *s);
 /* Starts a collective, or waits for a sum. */
 weft_status lane_run(weft_session *s, runnable *r, const step *st, weft_error *error);
-/* Carried gathers of the segments that a step touches have arrived when this returns. */
+/* Carried gathers of the variables that a step touches have arrived when this returns. */
 weft_status lane_arrive(weft_session *s, const step *st, weft_error *error);
 /* After a failure: collectives of the first `reached` steps still work on the arena; waits for them. */
 void lane_drain(weft_session *s, runnable *r, int reached);
+
+/* ---- session_run.c ---- */
+/* One step, whatever tail is pending; carried gathers are waited for. */
+weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *error);
+
+/* ---- session_tail.c ---- */
+/* Once all programs are prepared: what their tails touch. */
+bool tail_open(weft_session *s, weft_error *error);
+/* How far r's tail, if pending, must have come before a step, and before what is fetched; in steps. */
+int tail_needs(const runnable *r, const step *st);
+int tail_needs_for_outputs(const runnable *r, const runnable *next);
+/* Runs the pending tail as far as a step needs. At the end of a run: as far as its outputs need, and leaves its own. After an
+ * error none is pending, and the rest of it is lost. */
+weft_status tail_before(weft_session *s, const step *st, weft_error *error);
+weft_status tail_before_end(weft_session *s, runnable *r, weft_error *error);
+/* To its end, from outside of a run. */
+weft_status tail_end(weft_session *s, weft_error *error);
 
 /* ---- session_agree.c ---- */
 /* All ranks hold one plan, and begin with the same values and seed. */

@@ -20,7 +20,7 @@ struct weft_store {
     char *memory; /* on the device */
     uint64_t bytes;
     int n_entries, n_public;
-    int n_arriving;  /* segments that another rank's parameters are on their way into */
+    int n_arriving;  /* the sum over entries */
     bool has_loaded; /* optimizer state from a file */
     store_entry *entries;
     store_part *parts; /* what a user can name */
@@ -234,7 +234,7 @@ static const store_part *expect(const weft_store *s, const char *path, size_t by
             e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
         return NULL;
     }
-    return e->home->is_arriving && store_check_settled(s, e->path, error) ? NULL : e;
+    return e->home->arriving && store_check_settled(s, e->path, error) ? NULL : e;
 }
 
 weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
@@ -339,9 +339,9 @@ store_entry *store_home(const weft_store *s, const weft_variable *v) {
     return e ? e->home : NULL;
 }
 
-void store_set_arriving(weft_store *s, store_entry *segment, bool is_arriving) {
-    s->n_arriving += is_arriving - segment->is_arriving;
-    segment->is_arriving = is_arriving;
+void store_note_arriving(weft_store *s, store_entry *entry, int change) {
+    s->n_arriving += change;
+    entry->arriving += change;
 }
 
 int store_arriving(const weft_store *s) {
@@ -352,8 +352,7 @@ weft_status store_check_settled(const weft_store *s, const char *what, weft_erro
     if (!s->n_arriving) return WEFT_OK;
     return error_set(
         error, WEFT_ORDER,
-        "%.400s: parameters that other ranks have updated are still on their way: call weft_sync first",
-        what);
+        "%.400s: what earlier runs update among the ranks is still on its way: call weft_sync first", what);
 }
 
 static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {

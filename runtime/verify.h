@@ -4,7 +4,8 @@
  *     verify_lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
  *     verify_buckets.c  L4, L5, L7       gradients, their sums, and who updates what
  *     verify_plan.c     L8, L9, L11      any program after any other
- *     verify_session.c  L14, L15         a session does what the plan counts on
+ *     verify_tails.c    L16, L17         tails that outlast their runs
+ *     verify_session.c  L14, L15, L18, L19   a session does what the plan counts on
  *     verify_world.c    L12, L13         the plans of all ranks
  * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
  */
@@ -40,5 +41,6 @@ void verify_own(const weft_plan *plan, const weft_variable *s, int64_t *begin, i
 
 weft_status verify_lanes(const program *p, weft_error *error);
 weft_status verify_buckets(const program *p, weft_error *error);
+weft_status verify_tail(const program *p, weft_error *error);
 
 #endif

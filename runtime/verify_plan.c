@@ -160,6 +160,7 @@ weft_status verify_plan(const weft_plan *plan, weft_error *error) {
     weft_status status = check_subgraphs(plan, error);
     for (int i = 0; i < plan->n_programs && !status; i++) {
         status = check_program(&plan->programs[i], error);
+        if (!status) status = verify_tail(&plan->programs[i], error);
         if (!status) status = check_phases(&plan->programs[i], error);
     }
     return status;

@@ -3,6 +3,10 @@
  *   L14  before a step a session waits for each sharded segment whose memory the step touches, but for a gather, which
  *        the lane keeps in order; and before it copies such memory to the caller
  *   L15  a run that changes a segment counts that in its version, by which derived values are made anew
+ *   L18  before a step that touches what a pending tail writes, or writes what it reads, the tail has come past that; and
+ *        past what it writes to before that is copied to the caller
+ *   L19  a tail is over before a collective of another run starts; one of its own program starts before it is left, so
+ *        that never two are pending; and what it touches in the store counts as arriving
  */
 #include "runtime/verify.h"
 
@@ -66,7 +70,7 @@ static weft_status check_runnable(const weft_session *s, const runnable *r, cons
     }
     for (int i = 0; i < r->n_outputs; i++) {
         const fetched *o = &r->outputs[i];
-        if (segment->shards && o->memory && !o->is_shared &&
+        if (segment->shards && o->memory && o->home != segment &&
             spans_meet((span){o->memory, o->memory + o->bytes}, m))
             return error_set(error, WEFT_INTERNAL,
                              "L14: graph %s: output %s is copied while it may be on its way",
@@ -75,8 +79,105 @@ static weft_status check_runnable(const weft_session *s, const runnable *r, cons
     return WEFT_OK;
 }
 
+/* ---- L18, L19 ---- */
+
+/* What step `st` touches with its operand or result `i`, its workspace behind them; *writes: it may change it. */
+static span touched_by(const step *st, int i, bool *writes) {
+    const weft_node *n = st->node;
+    const char *work = st->call.workspace;
+    bool in_place = i < 32 && n->op->writes >> i & 1;
+    *writes =
+        i >= n->n_in || in_place || n->op->flags & OP_COMMUNICATES; /* a wait ends what wrote its operands */
+    if (i < n->n_in) return n->in[i] ? span_of(&st->in[i]) : (span){0};
+    if (i < n->n_in + n->n_out) return span_of(&st->out[i - n->n_in]);
+    return work ? (span){work, work + n->workspace_bytes} : (span){0};
+}
+
+static bool conflicts(const step *a, const step *b) {
+    for (int i = 0; i <= a->node->n_in + a->node->n_out; i++)
+        for (int k = 0; k <= b->node->n_in + b->node->n_out; k++) {
+            bool writes, writes_too;
+            span x = touched_by(a, i, &writes), y = touched_by(b, k, &writes_too);
+            if ((writes || writes_too) && spans_meet(x, y)) return true;
+        }
+    return false;
+}
+
+static bool starts(const runnable *r, int until) {
+    for (int i = 0; i < until; i++)
+        if (node_starts_collective(r->steps[i].node)) return true;
+    return false;
+}
+
+/* All that a tail leaves, against what program `next` does before its own tail. */
+static weft_status check_steps(const runnable *r, const runnable *next, weft_error *error) {
+    for (int i = 0; i < next->n_steps && next->steps[i].node->order < next->p->tail; i++) {
+        const step *st = &next->steps[i];
+        int until = tail_needs(r, st);
+        if (node_starts_collective(st->node) && until < r->n_steps)
+            return verify_broken(next->p, error, "L19", st->node, "starts while a tail is pending");
+        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
+            if (conflicts(st, &r->steps[k]))
+                return verify_broken(next->p, error, "L18", st->node,
+                                     "does not wait for a tail that it meets");
+    }
+    return WEFT_OK;
+}
+
+/* In the arena outputs are their program's own: what makes them has waited for the tail. */
+static bool is_in_arena(const weft_session *s, const fetched *o) {
+    return o->memory >= s->memory && o->memory < s->memory + s->plan->memory.activations;
+}
+
+static weft_status check_outputs(const weft_session *s, const runnable *r, const runnable *next,
+                                 weft_error *error) {
+    int until = tail_needs_for_outputs(r, next);
+    for (int i = 0; i < next->n_outputs; i++) {
+        const fetched *o = &next->outputs[i];
+        if (!o->memory || is_in_arena(s, o)) continue;
+        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
+            if (step_writes(&r->steps[k], (span){o->memory, o->memory + o->bytes}))
+                return error_set(error, WEFT_INTERNAL,
+                                 "L18: graph %s: output %s is copied before a tail writes it",
+                                 next->p->graph->name, o->name);
+    }
+    return WEFT_OK;
+}
+
+static bool is_announced(const weft_session *s, const runnable *r, const weft_value *v) {
+    const weft_variable *root = value_root(v)->variable;
+    const store_entry *home = root && root->kind != VARIABLE_DERIVED ? store_home(s->store, root) : NULL;
+    bool found = !home;
+    for (int i = 0; i < r->n_homes; i++) found |= r->homes[i] == home;
+    return found;
+}
+
+static weft_status check_tail(const weft_session *s, const runnable *r, weft_error *error) {
+    weft_status status = WEFT_OK;
+    int left = 0;
+    while (left < r->n_steps && r->steps[left].node->order < r->p->tail) left++;
+    if (left == r->n_steps && left == r->tail) return WEFT_OK;
+    if (left != r->tail || !starts(r, left))
+        return error_set(error, WEFT_INTERNAL,
+                         "L19: graph %s: its tail begins elsewhere, or beside another one",
+                         r->p->graph->name);
+    for (int k = left; k < r->n_steps; k++) {
+        const weft_node *n = r->steps[k].node;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && !is_announced(s, r, n->in[i]))
+                return verify_broken(r->p, error, "L19", n,
+                                     "touches what may be read in the store meanwhile");
+    }
+    for (int i = 0; i < s->plan->n_programs && !status; i++) {
+        status = check_steps(r, &s->programs[i], error);
+        if (!status) status = check_outputs(s, r, &s->programs[i], error);
+    }
+    return status;
+}
+
 weft_status verify_session(const weft_session *s, weft_error *error) {
     weft_status status = WEFT_OK;
+    for (int i = 0; i < s->plan->n_programs && !status; i++) status = check_tail(s, &s->programs[i], error);
     for (const weft_variable *v = s->plan->model->variables; v && !status; v = v->next) {
         if (v->kind != VARIABLE_SEGMENT) continue;
         const char *memory = store_memory(s->store, v->path, &v->type);

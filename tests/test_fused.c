@@ -6,7 +6,8 @@
 TEST(fused_nodes_agree_with_their_reference) {
     static const int64_t shapes[][4] = {{2, 5, 3, 7}, {3, 16, 4, 4}, {1, 7, 1, 1}};
     int fused = 0;
-    for (uint64_t seed = 1; seed <= 12; seed++) fused += fused_graph_check(seed, 4, shapes[seed % 3], kernels_check);
+    for (uint64_t seed = 1; seed <= 12; seed++)
+        fused += fused_graph_check(seed, 4, shapes[seed % 3], kernels_check);
     CHECK(fused >= 12);
 }
 

@@ -158,6 +158,31 @@ TEST(carried_collectives_lead_to_their_first_reader) {
     free(text);
 }
 
+/* What a run does not wait for stands behind its end. */
+TEST(tails_stand_behind_the_end_of_their_run) {
+    NEED(make_model("dcgan28"));
+    NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4"), 0));
+    char *text = read_all("out"), *graph = strstr(text, "\ngraph g_step");
+    const char *end = graph ? strstr(graph, "end of the run") : NULL,
+               *wait = end ? strstr(end, "wait generator.0") : NULL;
+    CHECK(end && wait && strstr(graph, "wait generator.0") == wait);
+    CHECK_HOLDS(graph, "first read of discriminator.0: ");
+    CHECK_HOLDS(graph, ", in a later run");
+    CHECK_HOLDS(text, "of which outlasts runs");
+    free(text);
+    NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4 --json"), 0));
+    json_t *plan = json_out("out");
+    CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "carried")) > 0);
+    CHECK(json_integer_value(
+              json_object_get(json_array_get(json_object_get(plan, "graphs"), 0), "tail_nodes")) > 4);
+    json_decref(plan);
+    NEED(ends(run("graphtool dot dcgan28.bin --view=plan --world 2 --batch 4 -o t.dot && gc t.dot"), 0));
+    text = read_all("t.dot");
+    CHECK_HOLDS(text, "of the last g_step");
+    CHECK_HOLDS(text, "in a later run");
+    free(text);
+}
+
 TEST(pictures_of_plans_show_subgraphs_and_lanes) {
     for (int i = 0; i < ZOO; i++) {
         if (!make_model(zoo[i])) continue;
@@ -243,5 +268,6 @@ SUITE("tools: plans",
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
        T(plans_are_text_json_and_verified), T(plans_of_a_world_list_its_collectives),
        T(a_summary_tells_buckets_collectives_and_lanes), T(carried_collectives_lead_to_their_first_reader),
-       T(pictures_of_plans_show_subgraphs_and_lanes), T(ddp_options_spread_one_subgraph),
-       T(the_plan_of_the_last_of_4096_ranks_takes_seconds), T(a_trace_holds_every_node_of_every_step)})
+       T(tails_stand_behind_the_end_of_their_run), T(pictures_of_plans_show_subgraphs_and_lanes),
+       T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
+       T(a_trace_holds_every_node_of_every_step)})

@@ -11,7 +11,7 @@ enum { WORLD = 6, RUNS = 40 };
 
 /* What the plans of the test had, so that none of it goes untested. */
 typedef struct census {
-    int plans, carried, groups, sync, buffers, clipped, accumulated, flat, empty;
+    int plans, carried, groups, sync, buffers, clipped, accumulated, flat, empty, tails, beside;
 } census;
 
 static int wanted_plans(void) {
@@ -31,6 +31,7 @@ static void count_nodes(const program *p, census *c) {
     c->buffers += buffers;
     c->clipped += clipped;
     c->accumulated += p->phase == PHASE_ADD;
+    c->tails += p->tail <= p->graph->last->order;
 }
 
 static void count_plan(const weft_plan *plan, census *c) {
@@ -72,7 +73,7 @@ static void check_world(test_random *r, census *c) {
         CHECK_SAYS(!weft_plan_verify(plans[k], &e), "seed %llu: %s", (unsigned long long)seed, e.text);
         CHECK_SAYS(plans[k]->fingerprint == plans[0]->fingerprint,
                    "seed %llu: rank %d has another fingerprint", (unsigned long long)seed, k);
-        CHECK_SAYS(!lane_conflicts(plans[k], r, RUNS, what), "seed %llu, rank %d: %s",
+        CHECK_SAYS(!lane_conflicts(plans[k], r, RUNS, &c->beside, what), "seed %llu, rank %d: %s",
                    (unsigned long long)seed, k, what);
         count_plan(plans[k], c);
     }
@@ -93,10 +94,12 @@ TEST(good_plans_give_no_alarm_in_any_order) {
     }
     int least = wanted_plans() / 20;
     CHECK_SAYS(c.carried > least && c.groups > least && c.sync > least && c.buffers > least &&
-                   c.clipped > least && c.accumulated > least && c.flat > least && c.empty > least,
+                   c.clipped > least && c.accumulated > least && c.flat > least && c.empty > least &&
+                   c.tails > least && c.beside > wanted_plans(),
                "of %d plans: carried %d, groups %d, sync %d, buffers %d, clipped %d, accumulated %d, flat "
-               "%d, empty %d",
-               c.plans, c.carried, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.flat, c.empty);
+               "%d, empty %d, tails %d, nodes beside one %d",
+               c.plans, c.carried, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.flat, c.empty,
+               c.tails, c.beside);
 }
 
 /* Norms of two subgraphs are summed in one order by ranks that have shares of both, of one, of none. */

@@ -12,9 +12,9 @@
 
 enum { WORLD = 4, TRIES = 400, PLAYS = 60 };
 
-/* In the order in which they are looked for; L14 and L15 are of sessions: test_verify_runs.c. */
-static const char *const rules[] = {"V1", "V2", "V3", "V4", "V5", "L1",  "L2",  "L3",  "L4",
-                                    "L5", "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13"};
+/* In the order in which they are looked for; L14, L15, L18 and L19 are of sessions: test_verify_runs.c. */
+static const char *const rules[] = {"V1", "V2", "V3", "V4", "V5",  "L1",  "L2",  "L3",  "L4",  "L5",
+                                    "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13", "L16", "L17"};
 enum { RULES = sizeof rules / sizeof *rules };
 
 typedef struct tally {
@@ -67,7 +67,7 @@ static bool judge(const world *w, const weft_plan *plan, const mutant *m, uint64
                   tally *t) {
     weft_error e = {0};
     char what[200] = "";
-    if (m->conflicts && !lane_conflicts(plan, r, PLAYS, what)) return false;
+    if (m->conflicts && !lane_conflicts(plan, r, PLAYS, NULL, what)) return false;
     weft_status status = weft_plan_verify(plan, &e);
     if (!status) status = verify_world((const weft_plan *const *)w->plans, w->n, &e);
     CHECK_SAYS(status == WEFT_INTERNAL, "seed %llu: not caught: %s", (unsigned long long)seed, m->name);

@@ -17,7 +17,7 @@ static bool is_quick(void) {
 /* What a player leaves behind. */
 typedef struct result {
     uint64_t hash;
-    int fetched, waited, refused;
+    int fetched, waited, refused, pending; /* runs that fetched, that left something under way, a tail */
     weft_error error;
 } result;
 
@@ -76,7 +76,7 @@ static void forget_all(weft_session *s) {
     for (int i = 0; i < s->plan->n_programs; i++) {
         runnable *p = &s->programs[i];
         for (int k = 0; k < p->n_steps; k++) p->steps[k].n_touched = 0;
-        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].is_shared = false;
+        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].home = NULL;
     }
 }
 
@@ -91,8 +91,11 @@ static result play(const weft_plan *plan, lane_pace pace, bool waits, uint64_t s
     for (int i = 0; s && i < RUNS && !out.error.status; i++) {
         run_once(s, plan, &r, &out);
         out.waited += slow_lane_under_way(comm) > 0;
+        out.pending += s->tail.r != NULL;
         if (i % 8 == 7) weft_sync(s, &out.error);
-        if (i % 8 == 7) CHECK_SAYS(s->n_carried == 0, "%d gathers are carried after weft_sync", s->n_carried);
+        if (i % 8 == 7)
+            CHECK_SAYS(s->n_carried == 0 && !s->tail.r, "%d gathers are carried after weft_sync",
+                       s->n_carried);
     }
     if (s) weft_sync(s, &out.error);
     if (s) add_store(store, &out);
@@ -104,7 +107,7 @@ static result play(const weft_plan *plan, lane_pace pace, bool waits, uint64_t s
 
 TEST(no_pace_of_the_lane_changes_a_bit) {
     test_random r = {5};
-    int plans = is_quick() ? 12 : 200, carried = 0, fetched = 0, wrong = 0;
+    int plans = is_quick() ? 12 : 200, carried = 0, fetched = 0, wrong = 0, pending = 0;
     for (int i = 0; i < plans; i++) {
         weft_error e = {0};
         uint64_t seed = r.state;
@@ -124,6 +127,7 @@ TEST(no_pace_of_the_lane_changes_a_bit) {
                        pace);
             carried += got.waited;
             fetched += got.fetched;
+            pending += got.pending;
         }
         bool is_harmless = play(plan, LANE_LATE, false, seed).hash == at_once.hash;
         wrong += !is_harmless;
@@ -131,6 +135,7 @@ TEST(no_pace_of_the_lane_changes_a_bit) {
     }
     CHECK_SAYS(carried > plans && fetched > plans, "%d runs left something under way, %d fetches", carried,
                fetched);
+    CHECK_SAYS(pending > plans, "%d runs left a tail", pending);
     CHECK_SAYS(wrong > plans / 4, "only %d of %d plans go wrong where nobody waits", wrong, plans);
 }
 
@@ -150,11 +155,70 @@ static weft_session *open_sharded(test_random *r, weft_plan **plan, weft_store *
     return s;
 }
 
-static bool forget_wait(runnable *p, test_random *r) {
+/* Whether some value of the step's lies in a variable that `fits`. */
+static bool touches(const step *st, const weft_session *s,
+                    bool (*fits)(const weft_session *s, const weft_variable *v)) {
+    for (int k = 0; k < st->n_touched; k++)
+        if (fits(s, st->touched[k])) return true;
+    return false;
+}
+
+static bool is_sharded(const weft_session *s, const weft_variable *v) {
+    (void)s;
+    return v->kind == VARIABLE_SEGMENT && v->shards;
+}
+
+static bool is_in_tail(const weft_session *s, const weft_variable *v) {
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (v->kind == VARIABLE_SEGMENT && s->programs[i].needs && s->programs[i].needs[v->index])
+            return true;
+    return false;
+}
+
+static bool forget_wait(weft_session *s, runnable *p, test_random *r) {
     step *st = &p->steps[random_below(r, p->n_steps)];
-    if (!st->n_touched || node_starts_collective(st->node)) return false;
+    if (node_starts_collective(st->node) || !touches(st, s, is_sharded)) return false;
     st->n_touched = 0;
     return true;
+}
+
+/* A step that may be the first to meet a tail forgets it. */
+static bool forget_tail(weft_session *s, runnable *p, test_random *r) {
+    step *st = &p->steps[random_below(r, p->n_steps)];
+    if (st->ends_tails || st->node->order >= p->p->tail || !touches(st, s, is_in_tail)) return false;
+    st->n_touched = 0;
+    return true;
+}
+
+static bool has_tails(const weft_session *s) {
+    return s->plan->carried_bytes > 0;
+}
+
+static bool forget_region(weft_session *s, runnable *p, test_random *r) {
+    step *st = &p->steps[random_below(r, p->n_steps)];
+    bool is_it = st->ends_tails && !st->n_touched && p->tail < p->n_steps && st < p->steps + p->tail;
+    if (!is_it || node_starts_collective(st->node)) return false;
+    st->ends_tails = false;
+    return has_tails(s);
+}
+
+static bool overtake_tail(weft_session *s, runnable *p, test_random *r) {
+    step *st = &p->steps[random_below(r, p->n_steps)];
+    if (!has_tails(s) || !node_starts_collective(st->node) || st >= p->steps + p->tail) return false;
+    st->ends_tails = false;
+    return true;
+}
+
+static bool leave_late(weft_session *s, runnable *p, test_random *r) {
+    (void)s, (void)r;
+    if (p->tail == p->n_steps) return false;
+    p->tail++;
+    return true;
+}
+
+static bool hide_arrival(weft_session *s, runnable *p, test_random *r) {
+    (void)s, (void)r;
+    return p->tail < p->n_steps && p->n_homes-- > 0;
 }
 
 static bool is_from_shards(const program *p, const char *output) {
@@ -165,51 +229,61 @@ static bool is_from_shards(const program *p, const char *output) {
     return false;
 }
 
-static bool forget_fetch(runnable *p, test_random *r) {
+static bool forget_fetch(weft_session *s, runnable *p, test_random *r) {
+    (void)s;
     fetched *o = &p->outputs[random_below(r, p->n_outputs)];
-    o->is_shared = false;
+    o->home = NULL;
     return is_from_shards(p->p, o->name);
 }
 
-static bool forget_version(runnable *p, test_random *r) {
-    (void)r;
+static bool forget_version(weft_session *s, runnable *p, test_random *r) {
+    (void)s, (void)r;
     bool is_real = p->p->trains && (p->p->phase == PHASE_WHOLE || p->p->phase == PHASE_LAST);
     if (is_real) p->n_written = 0;
     return is_real;
 }
 
+typedef struct forgetful {
+    bool (*forget)(weft_session *s, runnable *p, test_random *r);
+    const char *rules;
+} forgetful;
+
+/* Whether there was something to forget. */
+static bool try_forgetful(weft_session *s, const forgetful *f, test_random *r, int number) {
+    weft_error e = {0};
+    CHECK_SAYS(verify_session(s, &e) == WEFT_OK, "%s", e.text);
+    for (int tries = 0; tries < 40; tries++) {
+        runnable *p = &s->programs[random_below(r, s->plan->n_programs)];
+        if (!f->forget(s, p, r)) continue;
+        weft_status status = verify_session(s, &e);
+        char rule[4] = {e.text[0], e.text[1], e.text[2]};
+        CHECK_SAYS(status && strstr(f->rules, rule), "session %d is not caught by %s: %s", number, f->rules,
+                   e.text);
+        return true;
+    }
+    return false;
+}
+
 TEST(a_session_that_forgets_to_wait_is_caught) {
-    static const struct {
-        bool (*forget)(runnable *p, test_random *r);
-        const char *rule;
-    } mutants[] = {{forget_wait, "L14"}, {forget_fetch, "L14"}, {forget_version, "L15"}};
+    static const forgetful mutants[] = {
+        {forget_wait, "L14 L18"}, {forget_fetch, "L14 L18"}, {forget_version, "L15"}, {forget_tail, "L18"},
+        {forget_region, "L18"},   {overtake_tail, "L19"},    {leave_late, "L19"},     {hide_arrival, "L19"}};
+    enum { KINDS = sizeof mutants / sizeof *mutants };
     test_random r = {9};
-    int hits[3] = {0}, sessions = is_quick() ? 12 : 60;
+    int hits[KINDS] = {0}, sessions = KINDS * (is_quick() ? 8 : 40);
     for (int i = 0; i < sessions; i++) {
         weft_plan *plan;
         weft_store *store;
         weft_comm *comm;
-        weft_error e = {0};
         weft_session *s = open_sharded(&r, &plan, &store, &comm);
-        if (s) CHECK_SAYS(verify_session(s, &e) == WEFT_OK, "%s", e.text);
-        bool is_sharded = false;
-        for (const weft_variable *v = plan->model->variables; v; v = v->next) is_sharded |= v->shards != NULL;
-        for (int tries = 0; s && is_sharded && tries < 20; tries++) {
-            runnable *p = &s->programs[random_below(&r, plan->n_programs)];
-            if (!mutants[i % 3].forget(p, &r)) continue;
-            weft_status status = verify_session(s, &e);
-            bool is_named = strncmp(e.text, mutants[i % 3].rule, 3) == 0;
-            CHECK_SAYS(status && is_named, "session %d is not caught by %s: %s", i, mutants[i % 3].rule,
-                       e.text);
-            hits[i % 3]++;
-            break;
-        }
+        if (s) hits[i % KINDS] += try_forgetful(s, &mutants[i % KINDS], &r, i);
         weft_session_close(s);
         weft_store_free(store);
         weft_comm_free(comm);
         weft_plan_free(plan);
     }
-    for (int k = 0; k < 3; k++) CHECK_SAYS(hits[k] > sessions / 12, "kind %d: %d mutants", k, hits[k]);
+    for (int k = 0; k < KINDS; k++)
+        CHECK_SAYS(hits[k] > sessions / KINDS / 12, "kind %d: %d mutants", k, hits[k]);
 }
 
 SUITE("verify runs", {T(no_pace_of_the_lane_changes_a_bit), T(a_session_that_forgets_to_wait_is_caught)})

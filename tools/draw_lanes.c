@@ -54,6 +54,8 @@ static const char *row_fill(const lane_row *row) {
         return "#c5ebe6";
     case ROW_READ:
         return "#d3e6f8";
+    case ROW_END:
+        return "#dddddd";
     case ROW_START:
     case ROW_READY:
         return "#ffffff";
@@ -104,6 +106,7 @@ static void row_label(text *t, const lanes *l, const lane_row *row) {
         break;
     case ROW_SPAN:
     case ROW_UPDATE:
+    case ROW_END:
         lane_row_text(t, l, row);
         break;
     }
@@ -185,10 +188,11 @@ static Agnode_t *draw_move(const drawing *d, int row) {
     text_add(&label, "%lld   %s\n%s, %s\n", (long long)m->order, m->start->op->name, m->name,
              show_bytes(m->bytes).text);
     if (wait >= 0)
-        text_add(&label, "%d node%s until the wait", m->between, m->between == 1 ? "" : "s");
+        text_add(&label, "%d node%s until the wait%s", m->between, m->between == 1 ? "" : "s",
+                 m->is_carried ? "\nin a later run" : "");
     else
         text_add(&label, "goes on into the next run");
-    Agnode_t *n = draw_beside(d, row, look, wait < 0, &label);
+    Agnode_t *n = draw_beside(d, row, look, m->is_carried, &label);
     draw_arrow(d->g, row_node(d, row, false), n, look, "");
     if (wait >= 0) draw_arrow(d->g, n, row_node(d, wait, false), look, "");
     return n;

@@ -47,9 +47,10 @@ static const weft_node *reader_of(const weft_node *from, const weft_value *what)
     return NULL;
 }
 
-static int nodes_between(const weft_node *from, const weft_node *to) {
+/* To the end of the run, if that comes first. */
+static int nodes_between(const program *p, const weft_node *from, const weft_node *to) {
     int count = 0;
-    for (const weft_node *n = from->next; n && n != to; n = n->next)
+    for (const weft_node *n = from->next; n && n != to && n->order < p->tail; n = n->next)
         count += !node_is_silent(n) && !(n->op->flags & OP_COMMUNICATES);
     return count;
 }
@@ -76,7 +77,8 @@ static void note_move(lanes *l, const weft_model *m, const weft_node *n) {
                         .order = a->order,
                         .bytes = type_bytes(&n->out[0].type)};
     move->ready = ready_behind(move);
-    move->between = nodes_between(n, move->wait);
+    move->is_carried = !move->wait || move->wait->order >= l->p->tail;
+    move->between = nodes_between(l->p, n, move->wait);
     move->reader = move->wait ? reader_of(move->wait, &move->wait->out[0]) : NULL;
 }
 
@@ -140,7 +142,7 @@ static bool note_reads(lanes *l, const carried *c, const weft_node *n) {
 
 /* Memory: every node makes at most one row, or one for each of its operands. */
 static bool read_program(lane_list *list, lanes *l, const program *p, const carried *c) {
-    size_t room = 1;
+    size_t room = 2;
     const weft_model *m = list->plan->model;
     for (const weft_node *n = p->graph->first; n; n = n->next) room += 1 + (size_t)n->n_in;
     l->p = p;
@@ -150,8 +152,13 @@ static bool read_program(lane_list *list, lanes *l, const program *p, const carr
     memset(c->is_read, 0, (size_t)m->n_variables);
     for (const weft_node *n = p->graph->first; n; n = n->next)
         if (node_starts_collective(n) && l->n_moves < p->n_collectives) note_move(l, m, n);
-    for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (!node_is_silent(n) && !note_reads(l, c, n)) note_event(l, n);
+    bool is_over = false;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (node_is_silent(n)) continue;
+        if (n->order >= p->tail && !is_over) row_new(l, ROW_END, n, NULL);
+        is_over = n->order >= p->tail;
+        if (!note_reads(l, c, n)) note_event(l, n);
+    }
     return true;
 }
 
@@ -165,13 +172,15 @@ int lane_first_read(const lanes *in, const weft_variable *bucket) {
 }
 
 const lane_move *lane_carried(const lane_list *l, const weft_variable *bucket, const lanes **of) {
+    const lane_move *found = NULL;
     for (int i = 0; i < l->n; i++)
         for (int k = 0; k < l->v[i].n_moves; k++) {
-            if (l->v[i].moves[k].wait || l->v[i].moves[k].bucket != bucket) continue;
+            const lane_move *m = &l->v[i].moves[k];
+            if (!m->is_carried || m->bucket != bucket || (found && !m->is_return)) continue;
             if (of) *of = &l->v[i];
-            return &l->v[i].moves[k];
+            found = m;
         }
-    return NULL;
+    return found;
 }
 
 /* ---- all of them ---- */
@@ -183,8 +192,9 @@ static bool is_shown(const program *p) {
 static void mark_carried(const weft_plan *plan, const carried *c) {
     for (int i = 0; i < plan->n_programs; i++)
         for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next) {
-            if (!node_starts_collective(n) || wait_for(n)) continue;
-            const weft_variable *b = variable_find(plan->model, ((const collective_attrs *)n->attrs)->path);
+            const weft_variable *b = n->order >= plan->programs[i].tail ? updated_bucket(n) : NULL;
+            if (node_starts_collective(n) && !wait_for(n))
+                b = variable_find(plan->model, ((const collective_attrs *)n->attrs)->path);
             if (b && b->kind == VARIABLE_SEGMENT) c->is_carried[b->index] = true;
         }
 }
@@ -252,6 +262,9 @@ void lane_row_text(text *t, const lanes *l, const lane_row *row) {
     case ROW_READ:
         text_add(t, "first read of %s: ", row->bucket->path);
         lane_node_text(t, row->node);
+        break;
+    case ROW_END:
+        text_add(t, "end of the run; later ones go on as they need it");
         break;
     }
 }

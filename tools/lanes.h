@@ -3,8 +3,9 @@
  *   row   of the compute lane: an event (a bucket is ready, a wait, an update ...) or the span of nodes between two
  *   move  of the communication lane: a collective, with what makes it ready and who waits for it
  *
- * Invariants: rows cover every node that runs, once, in order; moves stand in the order of the lane; a move that no
- * node of its program waits for is carried: it outlasts the run, and every lane says where it would first be read. */
+ * Invariants: rows cover every node that runs, once, in order; moves stand in the order of the lane. What no node waits for
+ * while its run lasts is carried: the way back of what ZeRO shares out, and what the program's tail waits for. Every lane
+ * says where it would first be read. */
 #ifndef WEFT_TOOLS_LANES_H
 #define WEFT_TOOLS_LANES_H
 
@@ -16,7 +17,8 @@ typedef enum row_kind {
     ROW_START,  /* starts a move */
     ROW_WAIT,   /* waits for a move */
     ROW_UPDATE, /* of a bucket's parameters */
-    ROW_READ,   /* the first node that reads what a carried move brings */
+    ROW_READ,   /* the first node that reads what is carried, by a move or a tail */
+    ROW_END,    /* the run is over; the rows behind it are its tail */
 } row_kind;
 
 typedef struct lane_row {
@@ -31,12 +33,13 @@ typedef struct lane_row {
 typedef struct lane_move {
     const weft_node *start;
     const weft_node *ready;      /* the last node that what it sends depends on */
-    const weft_node *wait;       /* NULL: carried */
+    const weft_node *wait;       /* NULL: none in its program */
     const weft_node *reader;     /* the first behind the wait */
     const char *name;            /* of its bucket, or of what else is sent: a norm, statistics */
     const weft_variable *bucket; /* NULL: of none */
     int subgraph;                /* index in the plan */
     bool is_return;              /* brings updated parameters back to all */
+    bool is_carried;
     int64_t order;
     uint64_t bytes;
     int between; /* nodes that run on the compute lane from start to wait, or to the end of the run */
@@ -63,7 +66,8 @@ void lane_list_free(lane_list *l);
 /* The row in which a carried move's bucket is first read by a run of `in`; -1: not at all. */
 int lane_first_read(const lanes *in, const weft_variable *bucket);
 
-/* A move that brings a bucket into the next run, and the lanes it is of (or NULL); NULL: none. */
+/* A move that brings a bucket into the next run, or the sum by which a tail updates it, and the lanes it is of (or NULL);
+ * NULL: none. */
 const lane_move *lane_carried(const lane_list *l, const weft_variable *bucket, const lanes **of);
 
 /* Which of a graph's runs in a step this is: "", ", the last of 4 runs". */

@@ -134,12 +134,11 @@ static void moves_text(text *t, const lane_list *all, const lanes *l) {
         cell_word(&rows, show_bytes(m->bytes).text);
         lane_node_text(&word, m->ready);
         cell(&rows, &word);
-        if (m->reader)
-            lane_node_text(&word, m->reader);
-        else if (!m->wait)
-            next_reader_text(&word, all, m);
+        if (m->reader) lane_node_text(&word, m->reader);
+        if (m->reader && m->is_carried) text_add(&word, ", in a later run");
+        if (!m->wait) next_reader_text(&word, all, m);
         cell(&rows, &word);
-        text_add(&word, m->wait ? "%d" : "%d+", m->between);
+        text_add(&word, m->is_carried ? "%d+" : "%d", m->between);
         cell(&rows, &word);
     }
     table_write(t, &rows);
@@ -275,6 +274,7 @@ static void memory_text(text *t, const weft_plan *plan) {
                  {"  of which kernels' workspace", m.workspace},
                  {"  of which communication", m.communication},
                  {"places for inputs", m.inputs},
+                 {"  of which outlasts runs", m.carried},
                  {"total", m.total}};
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");

@@ -70,7 +70,7 @@ static size_t first_from(const timeline *t, uint64_t ns) {
 /* The last node of a run before a time: that started collective `order`, or (order -1) that has this number. */
 static const weft_node_event *node_before(const timeline *t, uint64_t run, uint64_t ns, int64_t order,
                                           int id) {
-    for (size_t i = first_from(t, ns + 1); i-- > 0 && t->nodes[i].run >= run;) {
+    for (size_t i = first_from(t, ns + 1); i-- > 0 && (!t->nodes[i].run || t->nodes[i].run >= run);) {
         const weft_node_event *e = &t->nodes[i];
         bool is_arrival = e->is_wait && e->order < 0; /* it has the number of the node behind it */
         if (e->run == run && (order >= 0 ? !e->is_wait && e->order == order : !is_arrival && e->id == id))
@@ -109,9 +109,10 @@ static bool event_reads(const weft_plan *plan, const weft_node_event *e, const w
     return false;
 }
 
-/* Nobody in the record waits for it any more. Carried ones always find a reader: their bucket's next update. */
+/* Nobody in the record waits for it any more. A run's tail is over before the next but one. Gathers always find a reader:
+ * their bucket's next update. */
 static bool is_settled(const lane_event *c, const weft_node_event *w) {
-    return c->wait || !c->move || (c->move->wait && c->run < w->run);
+    return c->wait || !c->move || (c->move->wait && c->run + 1 < w->run);
 }
 
 /* Which collective a wait is for: the latest of the carried ones when there are several. *first is where to look from:

@@ -23,7 +23,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
 void weft_store_free(weft_store *store);
 
 /* Copies a parameter or state out of or into the store, row-major, in its own type. `bytes` must be exact. WEFT_ORDER for
- * what another rank holds (ZeRO's optimizer state), and for a parameter that is still on its way from there: weft_sync
+ * what another rank holds (ZeRO's optimizer state), and for what an earlier run still updates among ranks: weft_sync
  * comes first. */
 weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
                            weft_error *error);
@@ -57,9 +57,10 @@ void weft_session_close(weft_session *session);
  * WEFT_UNSUPPORTED in a build without CUDA. */
 weft_status weft_cuda_select(int index, weft_error *error);
 
-/* Waits for what outlasted the last run (ZeRO's broadcasts of updated parameters). Runs of this session wait by
- * themselves, each node for what it reads; call this before the store is read or another session runs on it, which are
- * WEFT_ORDER errors until then. After a failure nothing is under way any more. */
+/* Ends what outlasted the last run: ZeRO's broadcasts of updated parameters, and in a world sums and updates that the plan
+ * leaves to later runs. Runs of this session do so by themselves, each node for what it reads; call this before the store
+ * is read or another session runs on it, which are WEFT_ORDER errors until then. With ZeRO all ranks call it at the same
+ * place among their runs. After a failure nothing is under way any more. On a GPU it returns when all work is done. */
 weft_status weft_sync(weft_session *session, weft_error *error);
 
 /* A tensor of the caller's: row-major. For fetches `data` is written. */

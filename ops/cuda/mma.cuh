@@ -63,12 +63,14 @@ __device__ static inline void ldmatrix_x2_trans(unsigned (&r)[2], const void *ro
 __device__ static inline void copy_async_16(void *shared, const void *global, bool valid = true) {
     unsigned at = (unsigned)__cvta_generic_to_shared(shared);
     int bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(at), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(at), "l"(global), "r"(bytes)
+                 : "memory");
 }
 __device__ static inline void copy_async_4(void *shared, const void *global, bool valid = true) {
     unsigned at = (unsigned)__cvta_generic_to_shared(shared);
     int bytes = valid ? 4 : 0;
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(at), "l"(global), "r"(bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(at), "l"(global), "r"(bytes)
+                 : "memory");
 }
 /* Ends a group of copies; then waits until all but the newest `left` groups are there (for this thread: a barrier tells
  * the others). */

@@ -130,8 +130,10 @@ static __global__ void two_operations() {
 TEST(barriers_and_warp_operations_that_not_all_reach_are_caught) {
     CHECK_HOLDS(trouble_of(start(half_a_barrier, 2, 64, 0)).c_str(),
                 "40 of the block's 64 threads are at __syncthreads, 24 have ended");
-    CHECK_HOLDS(trouble_of(start(two_barriers, 1, 64, 0)).c_str(), "1 are at warp operations (thread 50 at __shfl_sync");
-    CHECK_HOLDS(trouble_of(start(wrong_mask, 1, 32, 0)).c_str(), "__shfl_xor_sync with mask 0xffff, which lacks its own lane");
+    CHECK_HOLDS(trouble_of(start(two_barriers, 1, 64, 0)).c_str(),
+                "1 are at warp operations (thread 50 at __shfl_sync");
+    CHECK_HOLDS(trouble_of(start(wrong_mask, 1, 32, 0)).c_str(),
+                "__shfl_xor_sync with mask 0xffff, which lacks its own lane");
     CHECK_HOLDS(trouble_of(start(two_operations, 1, 32, 0)).c_str(), "with the same mask");
     on_gpu<uint3> out(32); /* and the next kernel runs */
     CHECK(start(where, 1, 32, 0, out.at) == cudaSuccess);
@@ -204,8 +206,10 @@ static __global__ void too_much() {
 TEST(limits_of_a_launch_are_kept) {
     on_gpu<int> out(1);
     CHECK(start(much_shared, 1, 1, 100 << 10, out.at) == cudaErrorInvalidValue);
-    CHECK(cudaFuncSetAttribute(much_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10) == cudaErrorInvalidValue);
-    CHECK(cudaFuncSetAttribute(much_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10) == cudaSuccess);
+    CHECK(cudaFuncSetAttribute(much_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 228 << 10) ==
+          cudaErrorInvalidValue);
+    CHECK(cudaFuncSetAttribute(much_shared, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10) ==
+          cudaSuccess);
     CHECK(start(much_shared, 1, 1, 100 << 10, out.at) == cudaSuccess && out.fetch()[0] == 3);
     CHECK(start(much_shared, dim3(1, 65536), 1, 0, out.at) == cudaErrorInvalidConfiguration);
     CHECK(start(much_shared, 1, 1025, 0, out.at) == cudaErrorInvalidConfiguration);
@@ -268,7 +272,8 @@ TEST(low_types_round_as_the_library_does) {
 /* ---- tensor cores ---- */
 
 /* D = A B twice: operands by ldmatrix through cp.async, and register by register. */
-template <class Low> static __global__ void product(const Low *a, const Low *b, float *loaded, float *direct) {
+template <class Low>
+static __global__ void product(const Low *a, const Low *b, float *loaded, float *direct) {
     SHARED_ARRAY(Low, sa, [16][16]);
     SHARED_ARRAY(Low, sb, [16][8]);
     int lane = threadIdx.x, row = lane / 4, column = lane % 4 * 2;
@@ -311,7 +316,8 @@ template <class Low> static void product_check() {
     std::vector<float> got = loaded.fetch(), plus_one = direct.fetch();
     for (int i = 0; i < 128; i++) {
         double want = 0;
-        for (int k = 0; k < 16; k++) want += (double)(float)a[i / 8 * 16 + k] * (double)(float)b[k * 8 + i % 8];
+        for (int k = 0; k < 16; k++)
+            want += (double)(float)a[i / 8 * 16 + k] * (double)(float)b[k * 8 + i % 8];
         CHECK_SAYS(fabs(got[i] - want) < 1e-5, "[%d,%d] is %g, not %g", i / 8, i % 8, (double)got[i], want);
         CHECK(fabs(plus_one[i] - want - 1) < 1e-5);
     }
@@ -382,9 +388,11 @@ TEST(writes_beyond_buffers_and_the_hosts_hands_on_the_gpus_memory_are_caught) {
 #endif
 
 SUITE("cuda host",
-      {T(threads_know_where_they_are), T(sums_of_a_block_are_right_in_any_order_of_its_threads), T(a_missing_barrier_shows),
-       T(barriers_and_warp_operations_that_not_all_reach_are_caught), T(shuffles_and_votes_are_as_the_guide_says),
+      {T(threads_know_where_they_are), T(sums_of_a_block_are_right_in_any_order_of_its_threads),
+       T(a_missing_barrier_shows), T(barriers_and_warp_operations_that_not_all_reach_are_caught),
+       T(shuffles_and_votes_are_as_the_guide_says),
        T(a_lane_that_has_ended_is_not_waited_for_and_gives_garbage), T(shared_and_fresh_memory_are_nan),
        T(limits_of_a_launch_are_kept), T(atomics_add_up_and_those_of_floats_depend_on_the_order),
-       T(an_address_of_the_host_is_no_argument), T(low_types_round_as_the_library_does), T(tensor_cores_multiply),
+       T(an_address_of_the_host_is_no_argument), T(low_types_round_as_the_library_does),
+       T(tensor_cores_multiply),
        T(copies_into_shared_memory_are_there_when_they_were_waited_for) T_SANITIZED})

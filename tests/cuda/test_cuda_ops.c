@@ -61,7 +61,8 @@ TEST(fused_nodes_agree_with_their_reference) {
 
 /* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication lane does. */
 static bool needs_no_kernel(const weft_op *op) {
-    static const char *const names[] = {"input", "parameter", "state", "gradients", "minimize", "wait", "stop_gradient"};
+    static const char *const names[] = {"input",    "parameter", "state",        "gradients",
+                                        "minimize", "wait",      "stop_gradient"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(op->name, names[i]) == 0) return true;
     return op->flags & OP_COMMUNICATES;
@@ -98,13 +99,13 @@ TEST(nothing_is_left_on_the_gpu) {
 #ifdef WEFT_CUDA_HOST
     cuda_host_counts left = cuda_host_count();
     CHECK_SAYS(left.allocations + left.pinned + left.streams + left.events + left.graphs == 0,
-               "%d allocations (%zu bytes), %d pinned, %d streams, %d events, %d graphs", left.allocations, left.bytes,
-               left.pinned, left.streams, left.events, left.graphs);
+               "%d allocations (%zu bytes), %d pinned, %d streams, %d events, %d graphs", left.allocations,
+               left.bytes, left.pinned, left.streams, left.events, left.graphs);
 #endif
 }
 
 SUITE("cuda ops",
       {T(every_kernel_agrees_with_the_reference_on_every_sample),
-       T(every_kernel_agrees_with_the_reference_in_bf16_and_f16), T(pointwise_kernels_agree_at_all_sizes_and_broadcasts),
-       T(fused_nodes_agree_with_their_reference), T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches),
-       T(nothing_is_left_on_the_gpu)})
+       T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),
+       T(pointwise_kernels_agree_at_all_sizes_and_broadcasts), T(fused_nodes_agree_with_their_reference),
+       T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches), T(nothing_is_left_on_the_gpu)})

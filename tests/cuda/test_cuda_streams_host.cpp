@@ -152,7 +152,8 @@ TEST(queries_and_times) {
     CHECK(ms >= 0 && cudaStreamQuery(s.a) == cudaSuccess);
     works(cudaEventRecord(s.event, s.a));
     works(cudaStreamSynchronize(s.a));
-    CHECK(cudaEventElapsedTime(&ms, begin, s.event) == cudaErrorInvalidResourceHandle); /* made without times */
+    CHECK(cudaEventElapsedTime(&ms, begin, s.event) ==
+          cudaErrorInvalidResourceHandle); /* made without times */
     works(cudaEventDestroy(begin));
     works(cudaEventDestroy(end));
 }
@@ -174,7 +175,8 @@ TEST(a_host_function_runs_in_its_turn_and_may_not_call_cuda) {
 TEST(a_wait_that_cannot_end_is_told) {
     scene s;
     cuda_host_patience(0.1);
-    works(cuda_host::enqueue(s.a, "a sum of two ranks", [] {}, [] { return false; }));
+    works(cuda_host::enqueue(
+        s.a, "a sum of two ranks", [] {}, [] { return false; }));
     CHECK(cudaStreamSynchronize(s.a) == cudaErrorLaunchFailure);
     CHECK_HOLDS(cuda_host_trouble(), "waits for ever; first in the streams: a sum of two ranks");
     cuda_host_forget_trouble();
@@ -191,7 +193,8 @@ TEST(work_of_two_threads_can_wait_for_each_other) {
         works(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
         for (int round = 1; round <= 10; round++) {
             works(cuda_host::enqueue(stream, "arrive", [&] { arrived++; }));
-            works(cuda_host::enqueue(stream, "meet", [] {}, [&, round] { return arrived >= 2 * round; }));
+            works(cuda_host::enqueue(
+                stream, "meet", [] {}, [&, round] { return arrived >= 2 * round; }));
             works(cudaStreamSynchronize(stream));
         }
         works(cudaStreamDestroy(stream));
@@ -221,10 +224,12 @@ TEST(memory_is_counted_to_the_byte_and_can_run_out) {
     works(cudaMalloc(&q, 1));
     works(cudaFree(q));
     CHECK(cudaMalloc(&q, 1) == cudaErrorMemoryAllocation);
-    CHECK(cudaFree(static_cast<char *>(p) + 1) == cudaErrorInvalidValue && cudaFreeHost(p) == cudaErrorInvalidValue);
+    CHECK(cudaFree(static_cast<char *>(p) + 1) == cudaErrorInvalidValue &&
+          cudaFreeHost(p) == cudaErrorInvalidValue);
     works(cudaFree(p));
     CHECK(cudaFree(p) == cudaErrorInvalidValue && cudaFree(nullptr) == cudaSuccess);
-    CHECK(cuda_host_count().allocations == before.allocations && cuda_host_count().most_bytes == before.bytes);
+    CHECK(cuda_host_count().allocations == before.allocations &&
+          cuda_host_count().most_bytes == before.bytes);
     cudaGetLastError();
 }
 
@@ -266,8 +271,9 @@ static int captured() {
     CHECK(nodes == 3);
     works(cudaGraphInstantiate(&exec, graph, 0));
     works(cudaGraphDestroy(graph));
-    for (int i = 0; i < 3; i++) works(cudaGraphLaunch(exec, i == 1 ? s.b : s.a)); /* in turns, on any stream */
-    works(cudaGraphExecDestroy(exec)); /* what runs goes on */
+    for (int i = 0; i < 3; i++)
+        works(cudaGraphLaunch(exec, i == 1 ? s.b : s.a)); /* in turns, on any stream */
+    works(cudaGraphExecDestroy(exec));                    /* what runs goes on */
     return s.fetch(1) + 1000 * cuda_host_count().graphs;
 }
 
@@ -305,10 +311,16 @@ template <class F> static void forbidden(F call, cudaError_t says, cudaError_t e
     cudaGetLastError();
 }
 #define FORBIDDEN(says, ends, ...)                                                                           \
-    forbidden([](scene &s, int *pinned) { (void)s, (void)pinned; return (__VA_ARGS__); }, says, ends, #__VA_ARGS__)
+    forbidden(                                                                                               \
+        [](scene &s, int *pinned) {                                                                          \
+            (void)s, (void)pinned;                                                                           \
+            return (__VA_ARGS__);                                                                            \
+        },                                                                                                   \
+        says, ends, #__VA_ARGS__)
 
 TEST(what_a_capture_forbids_is_refused) {
-    const cudaError_t unsupported = cudaErrorStreamCaptureUnsupported, invalid = cudaErrorStreamCaptureInvalidated;
+    const cudaError_t unsupported = cudaErrorStreamCaptureUnsupported,
+                      invalid = cudaErrorStreamCaptureInvalidated;
     void *p;
     int here = 0;
     FORBIDDEN(unsupported, invalid, cudaStreamSynchronize(s.a));
@@ -325,8 +337,8 @@ TEST(what_a_capture_forbids_is_refused) {
     FORBIDDEN(cudaSuccess, cudaSuccess, cudaMemcpyAsync(pinned, s.x, 4, cudaMemcpyDeviceToHost, s.a));
     FORBIDDEN(cudaSuccess, cudaSuccess, cudaMemsetAsync(s.x, 0, 4, s.a));
     forbidden([&](scene &, int *) { return cudaMalloc(&p, 4); }, unsupported, invalid, "cudaMalloc");
-    forbidden([&](scene &s, int *) { return cudaMemcpyAsync(s.x, &here, 4, cudaMemcpyHostToDevice, s.a); }, unsupported,
-              invalid, "a copy from pageable memory");
+    forbidden([&](scene &s, int *) { return cudaMemcpyAsync(s.x, &here, 4, cudaMemcpyHostToDevice, s.a); },
+              unsupported, invalid, "a copy from pageable memory");
 }
 
 TEST(a_capture_of_one_thread_forbids_others_nothing) {
@@ -389,8 +401,8 @@ TEST(nothing_is_left) {
 SUITE("cuda streams host",
       {T(an_event_orders_streams_and_a_missing_one_shows), T(a_wait_is_for_the_record_that_stood_there),
        T(a_pinned_buffer_is_read_when_the_copy_runs), T(a_plain_copy_does_not_wait_for_a_non_blocking_stream),
-       T(queries_and_times), T(a_host_function_runs_in_its_turn_and_may_not_call_cuda), T(a_wait_that_cannot_end_is_told),
-       T(work_of_two_threads_can_wait_for_each_other), T(memory_is_counted_to_the_byte_and_can_run_out),
-       T(copies_say_where_both_ends_are), T(what_is_captured_runs_when_it_is_launched),
-       T(what_a_capture_forbids_is_refused), T(a_capture_of_one_thread_forbids_others_nothing),
-       T(external_events_join_graphs), T(nothing_is_left)})
+       T(queries_and_times), T(a_host_function_runs_in_its_turn_and_may_not_call_cuda),
+       T(a_wait_that_cannot_end_is_told), T(work_of_two_threads_can_wait_for_each_other),
+       T(memory_is_counted_to_the_byte_and_can_run_out), T(copies_say_where_both_ends_are),
+       T(what_is_captured_runs_when_it_is_launched), T(what_a_capture_forbids_is_refused),
+       T(a_capture_of_one_thread_forbids_others_nothing), T(external_events_join_graphs), T(nothing_is_left)})

@@ -83,7 +83,8 @@ void give_up() {
 std::string where(int t) {
     const uint3 &i = s.threads[t].index;
     char text[120];
-    snprintf(text, sizeof text, "thread (%u,%u,%u) of block (%u,%u,%u)", i.x, i.y, i.z, blockIdx.x, blockIdx.y, blockIdx.z);
+    snprintf(text, sizeof text, "thread (%u,%u,%u) of block (%u,%u,%u)", i.x, i.y, i.z, blockIdx.x,
+             blockIdx.y, blockIdx.z);
     return text;
 }
 
@@ -128,7 +129,8 @@ void warp_try(int t) {
         const thread &other = s.threads[first + lane];
         if (other.at != AT_WARP || other.mask != me.mask) return;
         if (other.all != me.all || strcmp(other.what, me.what) != 0) {
-            trouble("%s waits at %s, its warp's lane %d at %s, with the same mask", where(t).c_str(), me.what, lane, other.what);
+            trouble("%s waits at %s, its warp's lane %d at %s, with the same mask", where(t).c_str(), me.what,
+                    lane, other.what);
             s.failed = true;
             return;
         }
@@ -145,7 +147,8 @@ void thread_end(int t) {
     me.at = ENDED;
     s.ended++;
     me.copies.clear();
-    for (int other = t / 32 * 32; other < t / 32 * 32 + 32 && other < (int)s.threads.size() && !s.failed; other++)
+    for (int other = t / 32 * 32; other < t / 32 * 32 + 32 && other < (int)s.threads.size() && !s.failed;
+         other++)
         if (s.threads[other].at == AT_WARP) warp_try(other); /* this one is waited for no more */
 }
 
@@ -188,8 +191,9 @@ void tell_deadlock() {
     }
     std::string text = where(barrier >= 0 ? barrier : warp);
     char part[200];
-    snprintf(part, sizeof part, " waits for ever: %d of the block's %d threads are at __syncthreads, %d have ended", s.at_barrier,
-             n, s.ended);
+    snprintf(part, sizeof part,
+             " waits for ever: %d of the block's %d threads are at __syncthreads, %d have ended",
+             s.at_barrier, n, s.ended);
     text += part;
     if (warps) {
         snprintf(part, sizeof part, ", %d are at warp operations (thread %d at %s, mask %#x)", warps, warp,
@@ -254,7 +258,8 @@ bool grid_run(const std::function<void()> &call, dim3 grid, dim3 block, size_t s
     s.failed = false;
     s.threads.assign((size_t)block.x * block.y * block.z, thread());
     for (size_t t = 0; t < s.threads.size(); t++)
-        s.threads[t].index = {(unsigned)(t % block.x), (unsigned)(t / block.x % block.y), (unsigned)(t / block.x / block.y)};
+        s.threads[t].index = {(unsigned)(t % block.x), (unsigned)(t / block.x % block.y),
+                              (unsigned)(t / block.x / block.y)};
     s.dynamic_bytes = shared;
     s.dynamic = shared ? aligned(shared) : nullptr;
     blockDim = block;
@@ -319,7 +324,8 @@ int lane() {
 void warp_meet(const char *what, unsigned mask, const void *in, void *out, together *all) {
     thread *me = running();
     if (!(mask >> lane() & 1)) {
-        trouble("%s calls %s with mask %#x, which lacks its own lane %d", where(s.now).c_str(), what, mask, lane());
+        trouble("%s calls %s with mask %#x, which lacks its own lane %d", where(s.now).c_str(), what, mask,
+                lane());
         give_up();
     }
     me->at = AT_WARP;

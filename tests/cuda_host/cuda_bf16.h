@@ -5,7 +5,6 @@
 
 #include "cuda_host/cuda_fp16.h"
 
-
 struct __nv_bfloat16_raw {
     unsigned short x;
 };

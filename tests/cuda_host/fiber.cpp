@@ -48,7 +48,8 @@ namespace cuda_host {
 
 static void stack_map(fiber *f) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *memory = mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory = mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
         fprintf(stderr, "cuda_host: no memory for a thread's stack\n");
         exit(2);

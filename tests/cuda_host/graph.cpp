@@ -11,8 +11,9 @@ cudaError_t unsafe_call() {
     if (mode_now == cudaStreamCaptureModeRelaxed) return cudaSuccess;
     for (const auto &c : gpu().captures) {
         bool mine = c->thread == std::this_thread::get_id();
-        bool counts = c->mode == cudaStreamCaptureModeGlobal ? mine || mode_now == cudaStreamCaptureModeGlobal
-                                                             : c->mode == cudaStreamCaptureModeThreadLocal && mine;
+        bool counts = c->mode == cudaStreamCaptureModeGlobal
+                          ? mine || mode_now == cudaStreamCaptureModeGlobal
+                          : c->mode == cudaStreamCaptureModeThreadLocal && mine;
         if (!counts) continue;
         c->is_broken = true;
         return answer(cudaErrorStreamCaptureUnsupported);
@@ -112,7 +113,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
     guard g(gpu().lock);
-    if (!gpu().graphs.count(graph) || nodes) return answer(cudaErrorInvalidValue); /* counting is all there is */
+    if (!gpu().graphs.count(graph) || nodes)
+        return answer(cudaErrorInvalidValue); /* counting is all there is */
     *count = graph->nodes.size();
     return cudaSuccess;
 }

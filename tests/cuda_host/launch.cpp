@@ -56,17 +56,19 @@ static copy_of_memory memory_save() {
     return copy;
 }
 
-static void run_again(const std::function<void()> &call, const cudaLaunchConfig_t &c, const copy_of_memory &before) {
+static void run_again(const std::function<void()> &call, const cudaLaunchConfig_t &c,
+                      const copy_of_memory &before) {
     copy_of_memory first = memory_save();
     for (const auto &m : before) memcpy(reinterpret_cast<void *>(m.first), m.second.data(), m.second.size());
     if (!grid_run(call, c.gridDim, c.blockDim, c.dynamicSmemBytes, gpu().random.next())) return;
     for (const auto &m : first)
         for (size_t i = 0; i < m.second.size(); i++)
             if (m.second[i] != reinterpret_cast<const char *>(m.first)[i]) {
-                trouble("a kernel of %u blocks of %u threads leaves other bits when its threads run in another order (byte "
+                trouble("a kernel of %u blocks of %u threads leaves other bits when its threads run in "
+                        "another order (byte "
                         "%zu of %zu at %#lx)",
-                        c.gridDim.x * c.gridDim.y * c.gridDim.z, c.blockDim.x * c.blockDim.y * c.blockDim.z, i,
-                        m.second.size(), (unsigned long)m.first);
+                        c.gridDim.x * c.gridDim.y * c.gridDim.z, c.blockDim.x * c.blockDim.y * c.blockDim.z,
+                        i, m.second.size(), (unsigned long)m.first);
                 return;
             }
 }
@@ -83,8 +85,8 @@ static void launch_run(const std::function<void()> &call, const cudaLaunchConfig
 static bool fits(const cudaLaunchConfig_t &c) {
     const dim3 &g = c.gridDim, &b = c.blockDim;
     bool some = g.x && g.y && g.z && b.x && b.y && b.z;
-    return some && g.x <= 2147483647u && g.y <= 65535 && g.z <= 65535 && b.x <= 1024 && b.y <= 1024 && b.z <= 64 &&
-           (uint64_t)b.x * b.y * b.z <= 1024;
+    return some && g.x <= 2147483647u && g.y <= 65535 && g.z <= 65535 && b.x <= 1024 && b.y <= 1024 &&
+           b.z <= 64 && (uint64_t)b.x * b.y * b.z <= 1024;
 }
 
 cudaError_t launch(const void *kernel, const cudaLaunchConfig_t *config, std::function<void()> call,
@@ -136,7 +138,8 @@ using namespace cuda_host;
 
 extern "C" {
 
-cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared,
+                             cudaStream_t stream) {
     {
         guard g(gpu().lock);
         if (!gpu().module_kernels.count(function)) return answer(cudaErrorInvalidDeviceFunction);
@@ -171,7 +174,8 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, cudaJi
     size_t count = 0;
     int begin = 0;
     const char *text = static_cast<const char *>(code);
-    if (sscanf(text, "cuda_host:%zu:%n", &count, &begin) != 1 || !begin) return answer(cudaErrorNoKernelImageForDevice);
+    if (sscanf(text, "cuda_host:%zu:%n", &count, &begin) != 1 || !begin)
+        return answer(cudaErrorNoKernelImageForDevice);
     void *handle = object_load(text + begin, count);
     if (!handle) return answer(cudaErrorNoKernelImageForDevice);
     *library = new CUlib_st{handle};

@@ -13,7 +13,8 @@ cudaError_t set_attribute(const void *kernel, cudaFuncAttribute attribute, int v
 } // namespace cuda_host
 
 template <class... P, class... A>
-static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...), A &&...args) {
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                             A &&...args) {
     std::tuple<P...> copy(static_cast<P>(std::forward<A>(args))...);
     const void *at[sizeof...(P) + 1] = {};
     const size_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
@@ -24,7 +25,8 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
         (int)sizeof...(P));
 }
 
-template <class T> static inline cudaError_t cudaFuncSetAttribute(T *kernel, cudaFuncAttribute attribute, int value) {
+template <class T>
+static inline cudaError_t cudaFuncSetAttribute(T *kernel, cudaFuncAttribute attribute, int value) {
     return cuda_host::set_attribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 

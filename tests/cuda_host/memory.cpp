@@ -21,7 +21,8 @@ const allocation *allocation_of(const void *at, size_t bytes) {
     auto found = gpu().memory.upper_bound(place);
     if (found == gpu().memory.begin()) return nullptr;
     --found;
-    bool inside = place - found->first <= found->second.bytes && bytes <= found->second.bytes - (place - found->first);
+    bool inside =
+        place - found->first <= found->second.bytes && bytes <= found->second.bytes - (place - found->first);
     return inside ? &found->second : nullptr;
 }
 
@@ -75,8 +76,8 @@ static void *map_large(size_t bytes, size_t *mapped) {
     void *memory = mmap(nullptr, *mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || file < 0) return nullptr;
     for (size_t at = 0; at < *mapped; at += LARGE)
-        if (mmap(static_cast<char *>(memory) + at, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-                 file, 0) == MAP_FAILED)
+        if (mmap(static_cast<char *>(memory) + at, LARGE, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED)
             return nullptr;
     __asan_poison_memory_region(static_cast<char *>(memory) + bytes, *mapped - bytes);
     return memory;
@@ -109,7 +110,8 @@ static cudaError_t take(void **memory, size_t bytes, bool pinned) {
     if (bytes == 0) return cudaSuccess;
     int device = current_device();
     bool fails = s.fail_allocation > 0 && --s.fail_allocation == 0;
-    if (fails || (!pinned && bytes > s.memory_bytes - s.used[device])) return answer(cudaErrorMemoryAllocation);
+    if (fails || (!pinned && bytes > s.memory_bytes - s.used[device]))
+        return answer(cudaErrorMemoryAllocation);
     allocation a = {bytes, device, pinned, 0};
     if (!(*memory = take_bytes(&a))) return answer(cudaErrorMemoryAllocation);
     s.memory[reinterpret_cast<uintptr_t>(*memory)] = a;
@@ -128,7 +130,8 @@ static cudaError_t give(void *memory, bool pinned) {
     if (!memory) return cudaSuccess;
     if (s.in_host_function) return answer(cudaErrorNotPermitted);
     if (cudaError_t no = unsafe_call()) return no;
-    if (s.trouble.empty()) drain(current_device(), false); /* cudaFree waits; what of it fails, later calls tell */
+    if (s.trouble.empty())
+        drain(current_device(), false); /* cudaFree waits; what of it fails, later calls tell */
     auto found = s.memory.find(reinterpret_cast<uintptr_t>(memory));
     if (found == s.memory.end() || found->second.is_pinned != pinned) return answer(cudaErrorInvalidValue);
     if (!pinned) s.used[found->second.device] -= found->second.bytes;
@@ -142,11 +145,16 @@ static cudaError_t give(void *memory, bool pinned) {
 static bool ends_fit(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
     bool to_gpu = is_device_memory(to, bytes), from_gpu = is_device_memory(from, bytes);
     switch (kind) {
-    case cudaMemcpyHostToHost: return !to_gpu && !from_gpu;
-    case cudaMemcpyHostToDevice: return to_gpu && !from_gpu;
-    case cudaMemcpyDeviceToHost: return !to_gpu && from_gpu;
-    case cudaMemcpyDeviceToDevice: return to_gpu && from_gpu;
-    case cudaMemcpyDefault: return true;
+    case cudaMemcpyHostToHost:
+        return !to_gpu && !from_gpu;
+    case cudaMemcpyHostToDevice:
+        return to_gpu && !from_gpu;
+    case cudaMemcpyDeviceToHost:
+        return !to_gpu && from_gpu;
+    case cudaMemcpyDeviceToDevice:
+        return to_gpu && from_gpu;
+    case cudaMemcpyDefault:
+        return true;
     }
     return false;
 }
@@ -171,7 +179,8 @@ struct plane {
     size_t to_pitch, from_pitch, width, height;
     void run() const {
         for (size_t row = 0; row < height; row++)
-            memmove(static_cast<char *>(to) + row * to_pitch, static_cast<const char *>(from) + row * from_pitch, width);
+            memmove(static_cast<char *>(to) + row * to_pitch,
+                    static_cast<const char *>(from) + row * from_pitch, width);
         gpu().copies++;
     }
 };
@@ -182,11 +191,13 @@ static cudaError_t copy_async(plane p, cudaMemcpyKind kind, cudaStream_t stream)
     if (cudaError_t no = refused()) return no;
     if (!s) return answer(cudaErrorInvalidResourceHandle);
     if (p.width == 0 || p.height == 0) return cudaSuccess;
-    size_t to_bytes = (p.height - 1) * p.to_pitch + p.width, from_bytes = (p.height - 1) * p.from_pitch + p.width;
+    size_t to_bytes = (p.height - 1) * p.to_pitch + p.width,
+           from_bytes = (p.height - 1) * p.from_pitch + p.width;
     if (p.to_pitch < p.width || p.from_pitch < p.width || !ends_fit(p.to, p.from, p.width, kind))
         return answer(cudaErrorInvalidValue);
     bool to_gpu = is_device_memory(p.to, to_bytes), from_gpu = is_device_memory(p.from, from_bytes);
-    bool from_pageable = !from_gpu && !is_pinned(p.from, from_bytes), to_pageable = !to_gpu && !is_pinned(p.to, to_bytes);
+    bool from_pageable = !from_gpu && !is_pinned(p.from, from_bytes),
+         to_pageable = !to_gpu && !is_pinned(p.to, to_bytes);
     if (!from_pageable && !to_pageable) return add_work(s, "a copy", [p] { p.run(); });
     if (s->capture) { /* the host would have to wait */
         s->capture->is_broken = true;
@@ -194,8 +205,9 @@ static cudaError_t copy_async(plane p, cudaMemcpyKind kind, cudaStream_t stream)
     }
     if (to_pageable) { /* the host waits */
         if (cudaError_t failed = add_work(s, "a copy", [p] { p.run(); })) return failed;
-        return run_until([s] { return s->queue.empty(); }, "a copy to pageable memory") ? cudaSuccess
-                                                                                       : answer(cudaErrorLaunchFailure);
+        return run_until([s] { return s->queue.empty(); }, "a copy to pageable memory")
+                   ? cudaSuccess
+                   : answer(cudaErrorLaunchFailure);
     }
     auto staged = std::make_shared<std::vector<char>>(from_bytes); /* read now */
     memcpy(staged->data(), p.from, from_bytes);
@@ -244,12 +256,13 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind 
     return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
     return copy_async({to, from, bytes, bytes, bytes, 1}, kind, stream);
 }
 
-cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                              cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
     return copy_async({to, from, to_pitch, from_pitch, width, height}, kind, stream);
 }
 

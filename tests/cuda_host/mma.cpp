@@ -22,7 +22,8 @@ template <bool bf16> static void mma_all(unsigned lanes, const void *const in[32
         const mma_in &mine = *static_cast<const mma_in *>(in[lane]);
         int row = lane / 4, column = lane % 4 * 2;
         for (int i = 0; i < 4; i++)
-            for (int j = 0; j < 2; j++) a[row + i % 2 * 8][column + j + i / 2 * 8] = element<bf16>(mine.a[i], j);
+            for (int j = 0; j < 2; j++)
+                a[row + i % 2 * 8][column + j + i / 2 * 8] = element<bf16>(mine.a[i], j);
         for (int i = 0; i < 2; i++)
             for (int j = 0; j < 2; j++) b[column + j + i * 8][row] = element<bf16>(mine.b[i], j);
     }
@@ -55,7 +56,8 @@ static void load_all(unsigned lanes, const void *const in[32], void *const out[3
         unsigned short elements[8][8];
         for (int row = 0; row < 8; row++) {
             const void *at = static_cast<const load_in *>(in[tile * 8 + row])->row;
-            if (reinterpret_cast<uintptr_t>(at) % 16) return trouble("ldmatrix: a row's address is not a multiple of 16");
+            if (reinterpret_cast<uintptr_t>(at) % 16)
+                return trouble("ldmatrix: a row's address is not a multiple of 16");
             memcpy(elements[row], at, 16);
         }
         for (int lane = 0; lane < 32; lane++) {

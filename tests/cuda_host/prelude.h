@@ -25,7 +25,6 @@ void *shared_dynamic();
 #define SHARED_ARRAY(type, name, dimensions)                                                                 \
     static const char name##_key = 0;                                                                        \
     using name##_type = type dimensions;                                                                     \
-    name##_type &name =                                                                                      \
-        *static_cast<name##_type *>(cuda_host::shared_array(&name##_key, sizeof(name##_type)))
+    name##_type &name = *static_cast<name##_type *>(cuda_host::shared_array(&name##_key, sizeof(name##_type)))
 
 #endif

@@ -126,7 +126,7 @@ struct gpu_state {
     std::set<cudaGraphExec_t> execs;
     std::set<std::shared_ptr<capture>> captures;
     std::unordered_map<const void *, int> dynamic_shared; /* what cudaFuncSetAttribute allowed */
-    std::unordered_set<uint64_t> harmless;                /* words of arguments that are no addresses of the host */
+    std::unordered_set<uint64_t> harmless; /* words of arguments that are no addresses of the host */
     std::set<const void *> module_kernels;
     int64_t launches = 0, copies = 0;
 

@@ -28,7 +28,8 @@ struct candidate {
 
 static bool may_run(const graph_run &run, int i) {
     const node &n = (*run.nodes)[i];
-    if (run.is_done[i] || (run.waits[i] && !run.waits[i]->is_done) || (n.w.ready && !n.w.ready())) return false;
+    if (run.is_done[i] || (run.waits[i] && !run.waits[i]->is_done) || (n.w.ready && !n.w.ready()))
+        return false;
     return std::all_of(n.after.begin(), n.after.end(), [&](int before) { return run.is_done[before]; });
 }
 
@@ -96,7 +97,8 @@ static void tell_stuck(const char *what) {
             waiting += waiting.empty() ? "" : ", ";
             waiting += e.wait ? "an event that is not reached" : e.graph ? "a graph" : e.w.what;
         }
-    trouble("%s waits for ever; first in the streams: %s", what, waiting.empty() ? "nothing" : waiting.c_str());
+    trouble("%s waits for ever; first in the streams: %s", what,
+            waiting.empty() ? "nothing" : waiting.c_str());
 }
 
 bool run_until(const std::function<bool()> &done, const char *what) {
@@ -160,11 +162,13 @@ cudaError_t stream_add(cudaStream_t s, entry e) {
     return cudaSuccess;
 }
 
-cudaError_t add_work(cudaStream_t s, const char *what, std::function<void()> run, std::function<bool()> ready) {
+cudaError_t add_work(cudaStream_t s, const char *what, std::function<void()> run,
+                     std::function<bool()> ready) {
     return stream_add(s, {{what, std::move(run), std::move(ready)}, nullptr, nullptr, nullptr});
 }
 
-cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> run, std::function<bool()> ready) {
+cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> run,
+                    std::function<bool()> ready) {
     guard g(gpu().lock);
     cudaStream_t s = stream_of(stream);
     if (cudaError_t no = refused()) return no;
@@ -183,12 +187,14 @@ static cudaError_t wait_captured(cudaStream_t s, cudaEvent_t event) {
         s->frontier.clear();
     }
     for (int node : event->frontier)
-        if (std::find(s->frontier.begin(), s->frontier.end(), node) == s->frontier.end()) s->frontier.push_back(node);
+        if (std::find(s->frontier.begin(), s->frontier.end(), node) == s->frontier.end())
+            s->frontier.push_back(node);
     return cudaSuccess;
 }
 
 static cudaError_t add_external(cudaStream_t s, cudaEvent_t records, cudaEvent_t waits) {
-    if (cudaError_t failed = add_to_capture(s, {{"an external event", nullptr, nullptr}, nullptr, nullptr, nullptr}))
+    if (cudaError_t failed =
+            add_to_capture(s, {{"an external event", nullptr, nullptr}, nullptr, nullptr, nullptr}))
         return failed;
     s->capture->nodes.back().records = records;
     s->capture->nodes.back().waits = waits;

@@ -82,7 +82,8 @@ template <class T> static inline T __shfl_sync(unsigned mask, T value, int from,
 }
 template <class T> static inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
     int lane = cuda_host::lane(), from = lane ^ bits;
-    return cuda_host::shuffle_value("__shfl_xor_sync", mask, value, from / width > lane / width ? lane : from);
+    return cuda_host::shuffle_value("__shfl_xor_sync", mask, value,
+                                    from / width > lane / width ? lane : from);
 }
 template <class T> static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32) {
     int lane = cuda_host::lane(), from = lane - (int)by;
@@ -90,7 +91,8 @@ template <class T> static inline T __shfl_up_sync(unsigned mask, T value, unsign
 }
 template <class T> static inline T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32) {
     int lane = cuda_host::lane(), from = lane + (int)by;
-    return cuda_host::shuffle_value("__shfl_down_sync", mask, value, from / width > lane / width ? lane : from);
+    return cuda_host::shuffle_value("__shfl_down_sync", mask, value,
+                                    from / width > lane / width ? lane : from);
 }
 static inline unsigned __ballot_sync(unsigned mask, int predicate) {
     return cuda_host::ballot("__ballot_sync", mask, predicate);

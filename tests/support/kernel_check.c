@@ -214,12 +214,13 @@ static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *ker
     bool taken = false;
     for (layout_kind layout = LAYOUT_ROWS; layout <= LAYOUT_ODD; layout++)
         if (layout != LAYOUT_CHANNELS_LAST || has_images(n))
-            taken |= kernel_check(n, what, kernel, env, &(trial){layout, .aliased = -1, .run = run}, data, want);
+            taken |=
+                kernel_check(n, what, kernel, env, &(trial){layout, .aliased = -1, .run = run}, data, want);
     for (int k = 0; k < n->n_out; k++)
         for (int i = 0; i < n->n_in; i++)
             if (may_alias(n, i, k))
-                taken |= kernel_check(n, what, kernel, env, &(trial){.aliased = i, .result = k, .run = run}, data,
-                                      want);
+                taken |= kernel_check(n, what, kernel, env, &(trial){.aliased = i, .result = k, .run = run},
+                                      data, want);
     return taken;
 }
 
@@ -251,7 +252,8 @@ static bool reference_results(weft_node *n, const tensor *data, run_blocks *want
     return CHECK_SAYS(!why && error.status == WEFT_OK, "%s: reference: %s", n->op->name, error.text);
 }
 
-int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env, kernel_runner *run) {
+int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
+                     kernel_runner *run) {
     run_blocks want = {0};
     const weft_kernel *list[16];
     int count = kernels_of(n->op, env, list, 16), taken = 0;

@@ -17,10 +17,11 @@ weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env
                        const tensor *out, weft_error *error);
 
 /* The same where memory is a device's: tests/cuda. */
-typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
-                                  const tensor *out, weft_error *error);
+typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const kernel_env *env,
+                                  const tensor *in, const tensor *out, weft_error *error);
 /* Runs every kernel of another backend (env->device) by `run` and compares with the CPU's reference. Returns how many
  * of them took the node. */
-int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env, kernel_runner *run);
+int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
+                     kernel_runner *run);
 
 #endif

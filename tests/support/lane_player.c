@@ -20,7 +20,9 @@ typedef struct flight {
 
 typedef struct player {
     flight list[MOST]; /* first in, first out */
-    int count, conflicts;
+    int count, conflicts, tails;
+    const program *of;     /* whose tail is pending */
+    const weft_node *tail; /* from this node on; NULL: none is */
     char *what;
 } player;
 
@@ -94,8 +96,7 @@ static void note(player *p, const weft_node *n, const weft_node *start) {
                  node_show(start, b));
 }
 
-static void play_node(player *p, const weft_node *n) {
-    if (node_is_silent(n)) return;
+static void play_step(player *p, const weft_node *n) {
     for (int i = 0; i < n->n_in; i++) arrive(p, n->in[i]);
     if (n->op == &weft_op_wait) wait_for(p, n->in[0]->node);
     if (node_starts_collective(n)) {
@@ -106,13 +107,86 @@ static void play_node(player *p, const weft_node *n) {
         if (uses(n, p->list[i].buffer) || uses(n, p->list[i].scratch)) note(p, n, p->list[i].start);
 }
 
-int lane_conflicts(const weft_plan *plan, test_random *r, int runs, char what[200]) {
+/* ---- tails ---- */
+
+static void play_tail(player *p, const weft_node *last) {
+    for (const weft_node *n = p->tail, *end = last ? last->next : NULL; n != end; n = n->next)
+        if (!node_is_silent(n)) play_step(p, n);
+    p->tail = last ? last->next : NULL;
+}
+
+static const void *space_of(const weft_value *v) {
+    return v ? bytes_of(v).space : NULL;
+}
+
+static bool names(const weft_node *n, const void *space) {
+    for (int i = 0; i < n->n_in; i++)
+        if (space_of(n->in[i]) == space) return true;
+    for (int k = 0; k < n->n_out; k++)
+        if (space_of(&n->out[k]) == space) return true;
+    return false;
+}
+
+/* What a session runs of a tail before a node: all before a collective or a touch of the carried region; else up to the
+ * last node that touches a variable which this one touches. */
+static void run_tail_for(player *p, const weft_node *n) {
+    const weft_node *last = NULL;
+    bytes region = {NULL, 0, (int64_t)p->of->plan->carried_bytes};
+    if (node_starts_collective(n) || uses(n, region)) {
+        play_tail(p, NULL);
+        return;
+    }
+    for (const weft_node *t = p->tail; t; t = t->next)
+        for (int i = 0; i < n->n_in + n->n_out && !node_is_silent(t); i++) {
+            const void *space = space_of(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
+            if (space && names(t, space)) last = t;
+        }
+    if (last) play_tail(p, last);
+}
+
+static bool changes(const weft_node *n, int i) {
+    return i >= n->n_in || (i < 32 && n->op->writes >> i & 1) || n->op->flags & OP_COMMUNICATES;
+}
+
+static bool meets(const weft_node *a, const weft_node *b) {
+    for (int i = 0; i < a->n_in + a->n_out; i++)
+        for (int k = 0; k < b->n_in + b->n_out; k++) {
+            const weft_value *v = i < a->n_in ? a->in[i] : &a->out[i - a->n_in];
+            const weft_value *w = k < b->n_in ? b->in[k] : &b->out[k - b->n_in];
+            if (v && w && (changes(a, i) || changes(b, k)) && meet(bytes_of(v), bytes_of(w))) return true;
+        }
+    int64_t at = b->workspace_offset;
+    return b->workspace_bytes && uses(a, (bytes){NULL, at, at + (int64_t)b->workspace_bytes});
+}
+
+static void play_node(player *p, const weft_node *n) {
+    if (node_is_silent(n)) return;
+    if (p->tail) run_tail_for(p, n);
+    p->tails += p->tail != NULL;
+    for (const weft_node *t = p->tail; t; t = t->next)
+        if (!node_is_silent(t) && (meets(n, t) || meets(t, n))) note(p, n, t);
+    play_step(p, n);
+}
+
+static void play_program(player *p, const program *now) {
+    const weft_node *n = now->graph->first;
+    for (; n && n->order < now->tail; n = n->next) play_node(p, n);
+    if (n && p->tail) note(p, n, p->tail); /* two at once */
+    if (!n) return;
+    p->tail = n;
+    p->of = now;
+}
+
+int lane_conflicts(const weft_plan *plan, test_random *r, int runs, int *tails, char what[200]) {
     static player p;
     p = (player){.what = what};
     for (int i = 0; i < runs; i++) {
         const program *now = &plan->programs[random_bits(r) % (uint64_t)plan->n_programs];
-        for (const weft_node *n = now->graph->first; n; n = n->next) play_node(&p, n);
-        if (random_bits(r) % 16 == 0) finish(&p, p.count); /* weft_sync */
+        play_program(&p, now);
+        if (random_bits(r) % 16) continue;
+        play_tail(&p, NULL); /* weft_sync */
+        finish(&p, p.count);
     }
+    if (tails) *tails += p.tails;
     return p.conflicts;
 }

@@ -300,6 +300,53 @@ static bool write_carried(const victim *v) {
     return true;
 }
 
+/* ---- tails ---- */
+
+static bool has_tail(const victim *v) {
+    return v->p->tail <= v->g->last->order;
+}
+
+static bool tail_too_early(const victim *v) {
+    const weft_node *n = has_tail(v) ? mutant_pick(v, is_busy) : NULL;
+    if (!n || n->order >= v->p->tail) return false;
+    v->p->tail = n->order;
+    return true;
+}
+
+static bool tail_for_nothing(const victim *v) {
+    if (!has_tail(v)) return false;
+    v->plan->options.serial = true;
+    return true;
+}
+
+/* What is fetched when the run is over is made by its tail. */
+static bool output_in_tail(const victim *v) {
+    for (weft_node *n = v->g->last; v->g->outputs && n && n->order >= v->p->tail; n = n->prev) {
+        if (n->op != &weft_op_wait) continue;
+        v->g->outputs->value = &n->out[0];
+        return true;
+    }
+    return false;
+}
+
+static bool shrink_region(const victim *v) {
+    if (!has_tail(v)) return false;
+    v->plan->carried_bytes = MEM_ALIGN * (random_bits(v->r) % 2);
+    return true;
+}
+
+/* A bucket that lives into the tail lies where other programs do what they like. */
+static bool carry_elsewhere(const victim *v) {
+    for (weft_node *n = v->g->last; n && n->order >= v->p->tail; n = n->prev) {
+        weft_value *root = n->op == &weft_op_wait ? (weft_value *)value_root(n->in[0]) : NULL;
+        size_t bytes = root ? size_align(type_bytes(&root->type), MEM_ALIGN) : 0;
+        if (!root || root->variable || v->plan->carried_bytes + bytes > v->p->arena_bytes) continue;
+        root->arena_offset = (int64_t)(v->p->arena_bytes - bytes);
+        return true;
+    }
+    return false;
+}
+
 const mutant mutants_of_lanes[] = {
     {"a reader moves before what it reads", read_before_made, "V1"},
     {"a sum starts before its bucket is full", start_too_early, "V1"},
@@ -322,4 +369,9 @@ const mutant mutants_of_lanes[] = {
     {"a gather that outlasts its run works in the arena", gather_into_arena, "L6 L8 V2 V3 V5"},
     {"a gather that outlasts its run has a workspace", gather_with_workspace, "L8 V2 V3 V5"},
     {"a result is put where a gather may be at work", write_carried, "L9 V4", true},
+    {"a tail begins before its first wait", tail_too_early, "L16 L17"},
+    {"a tail outlasts a run of a plan without overlap", tail_for_nothing, "L16"},
+    {"an output is made by a tail", output_in_tail, "L16 V5"},
+    {"the carried region is smaller than what lies in it", shrink_region, "L17"},
+    {"a bucket lives into a tail outside of the carried region", carry_elsewhere, "L17 V2 V3 V5 L3"},
     {0}};

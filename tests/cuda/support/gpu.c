@@ -26,7 +26,8 @@ static bool context_fill(gpu *g) {
     c->capability = properties.major * 10 + properties.minor;
     c->programs = cuda_programs_new(NULL);
     bool good = CHECK(c->programs);
-    good = good && works(cudaStreamCreateWithFlags((cudaStream_t *)&c->stream, cudaStreamNonBlocking), "a stream");
+    good = good &&
+           works(cudaStreamCreateWithFlags((cudaStream_t *)&c->stream, cudaStreamNonBlocking), "a stream");
     good = good && CHECK(cublasLtCreate((cublasLtHandle_t *)&c->blas) == CUBLAS_STATUS_SUCCESS);
     good = good && CHECK(cudnnCreate((cudnnHandle_t *)&c->dnn) == CUDNN_STATUS_SUCCESS);
     good = good && CHECK(cudnnSetStream(c->dnn, c->stream) == CUDNN_STATUS_SUCCESS);
@@ -37,7 +38,8 @@ static bool context_fill(gpu *g) {
 gpu *gpu_open(void) {
     static const run_state run = {.seed = 11, .step = 3, .micro = 1}; /* as kernel_run's */
     gpu *g = test_memory(sizeof *g);
-    if (!context_fill(g) || !works(cudaMemcpy(g->run, &run, sizeof run, cudaMemcpyHostToDevice), "cudaMemcpy")) {
+    if (!context_fill(g) ||
+        !works(cudaMemcpy(g->run, &run, sizeof run, cudaMemcpyHostToDevice), "cudaMemcpy")) {
         gpu_close(g);
         return NULL;
     }
@@ -102,7 +104,8 @@ static bool send(twins *w, const weft_node *n, const tensor *in, const tensor *o
     for (int k = 0; k < n->n_out; k++) w->out[k] = moved(w, &out[k], false, true);
     for (int i = 0; i < w->n; i++) {
         const twin *t = &w->each[i];
-        if (t->is_read && !works(cudaMemcpy(t->device, t->host, t->bytes, cudaMemcpyHostToDevice), "cudaMemcpy"))
+        if (t->is_read &&
+            !works(cudaMemcpy(t->device, t->host, t->bytes, cudaMemcpyHostToDevice), "cudaMemcpy"))
             return false;
     }
     return true;
@@ -112,7 +115,8 @@ static void fetch(twins *w, const char *name) {
     for (int i = 0; i < w->n; i++) {
         const twin *t = &w->each[i];
         char *back = test_memory(t->bytes);
-        if (!works(cudaMemcpy(back, t->device, t->bytes, cudaMemcpyDeviceToHost), "cudaMemcpy")) memset(back, 0xff, t->bytes);
+        if (!works(cudaMemcpy(back, t->device, t->bytes, cudaMemcpyDeviceToHost), "cudaMemcpy"))
+            memset(back, 0xff, t->bytes);
         if (!t->is_written) CHECK_SAYS(memcmp(back, t->host, t->bytes) == 0, "%s writes operand %d", name, i);
         memcpy(t->host, back, t->bytes);
         free(back);
@@ -137,19 +141,30 @@ static void mend(void) {
 #endif
 }
 
-weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in, const tensor *out,
-                    weft_error *error) {
+weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
+                    const tensor *out, weft_error *error) {
     twins w = {0};
     void *state = NULL, *workspace = NULL;
     const gpu *g = (const gpu *)env->cuda; /* the context is its first member */
     size_t bytes = kernel->workspace ? kernel->workspace(n, env) : 0;
     weft_status status = kernel->open ? kernel->open(n, env, &state, error) : WEFT_OK;
-    bool good = send(&w, n, in, out) && works(cudaMemset(g->context.failure, 0, sizeof(cuda_failure)), "cudaMemset");
+    bool good =
+        send(&w, n, in, out) && works(cudaMemset(g->context.failure, 0, sizeof(cuda_failure)), "cudaMemset");
     if (good && bytes) good = works(cudaMalloc(&workspace, bytes), "cudaMalloc");
-    kernel_call c = {.node = n, .attrs = n->attrs, .n_in = n->n_in, .n_out = n->n_out, .in = w.in, .out = w.out,
-                     .workspace = workspace, .threads = 1, .run = g->run, .error = error, .cuda = env->cuda};
+    kernel_call c = {.node = n,
+                     .attrs = n->attrs,
+                     .n_in = n->n_in,
+                     .n_out = n->n_out,
+                     .in = w.in,
+                     .out = w.out,
+                     .workspace = workspace,
+                     .threads = 1,
+                     .run = g->run,
+                     .error = error,
+                     .cuda = env->cuda};
     if (good && status == WEFT_OK) {
-        works(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); /* the stream does not wait for those copies */
+        works(cudaDeviceSynchronize(),
+              "cudaDeviceSynchronize"); /* the stream does not wait for those copies */
         status = kernel->run(state, &c);
         weft_status end = outcome(&c, kernel);
         status = status == WEFT_OK ? end : status;

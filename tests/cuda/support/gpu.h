@@ -19,7 +19,7 @@ void gpu_close(gpu *g);
 
 /* A kernel_runner: copies operands over, runs, copies everything back. Operands that the op does not write must come
  * back as they went. env->cuda says where. */
-weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in, const tensor *out,
-                    weft_error *error);
+weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
+                    const tensor *out, weft_error *error);
 
 #endif
