@@ -67,7 +67,7 @@ static cudaError_t start(cudaStream_t stream, size_t count, void (*kernel)(P...)
     size_t blocks = (count + THREADS - 1) / THREADS;
     if (count == 0) return cudaSuccess;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(blocks < BLOCKS ? blocks : BLOCKS));
+    config.gridDim = dim3((unsigned)(blocks < (size_t)BLOCKS ? blocks : (size_t)BLOCKS));
     config.blockDim = dim3(THREADS);
     config.stream = stream;
     return cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);

@@ -22,6 +22,7 @@ typedef struct weft_kernel {
     const weft_op *op;
     weft_isa min_isa;    /* WEFT_ISA_SSE2 when any processor will do */
     unsigned strided_in; /* operands this kernel takes at any strides, besides op->strided_in */
+    bool rounds_wide;    /* a `wide` result has been rounded to the operands' low type on its way */
     /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
     const char *(*declines)(const weft_node *n, const kernel_env *env);
     /* Bytes of scratch that a run needs, SIZE_MAX when memory to find out could not be had; NULL: none. */

@@ -29,6 +29,7 @@ static bool makes_output(const weft_node *n) {
 static bool may_outlast(const weft_node *n) {
     if (!n->is_update || n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate || makes_output(n))
         return false;
+    if (n->op == &weft_op_loss_scale) return false; /* the next backward begins with its result */
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && value_root(n->in[i])->node->op == &weft_op_input) return false;
     return true;

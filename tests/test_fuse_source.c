@@ -3,6 +3,7 @@
 #include "ops/cuda/fuse.h"
 #include "ops/cuda/program_cache.h"
 #include "support/sample.h"
+#include "weft/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,8 @@
 
 /* ---- texts ---- */
 
-/* x is dense; a bias, a number a row, one for all, and a view that is turned: every way of reading. Two results. */
+/* x is dense, a bias is repeated along rows, a number a row along columns; turned times one is a node of its own. Two
+ * results. */
 static weft_model *example(int64_t rows, int64_t columns) {
     weft_model *m = weft_model_new("example");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
@@ -94,19 +96,28 @@ TEST(equal_patterns_have_equal_texts_whatever_their_shapes) {
 /* ---- NVRTC ---- */
 
 #ifdef WEFT_HAS_CUDA
-static void compile_check(const char *what, const char *source) {
+/* What NVRTC says of it, to be freed. */
+static char *compile_log(const char *source, nvrtcResult *result) {
     const char *options[] = {"--gpu-architecture=sm_90", "--std=c++17", "--fmad=false", "--ptxas-options=-v"};
     nvrtcProgram program = NULL;
     size_t bytes = 0;
-    nvrtcResult result = nvrtcCreateProgram(&program, source, "pointwise.cu", 0, NULL, NULL);
-    if (result == NVRTC_SUCCESS) result = nvrtcCompileProgram(program, 4, options);
-    char *log = nvrtcGetProgramLogSize(program, &bytes) == NVRTC_SUCCESS ? test_memory(bytes + 1) : NULL;
-    if (log && nvrtcGetProgramLog(program, log) != NVRTC_SUCCESS) log[0] = 0;
-    CHECK_SAYS(result == NVRTC_SUCCESS, "%s: %s: %s", what, nvrtcGetErrorString(result), log ? log : "");
-    CHECK_SAYS(log && !strstr(log, "warning") && !strstr(log, "error"), "%s: %s", what, log);
-    CHECK_SAYS(log && strstr(log, " 0 bytes spill stores"), "%s spills registers: %s", what, log);
+    *result = nvrtcCreateProgram(&program, source, "pointwise.cu", 0, NULL, NULL);
+    if (*result == NVRTC_SUCCESS) *result = nvrtcCompileProgram(program, 4, options);
+    bool has_log = nvrtcGetProgramLogSize(program, &bytes) == NVRTC_SUCCESS;
+    char *log = test_memory(bytes + 1);
+    log[0] = 0;
+    if (has_log) CHECK(nvrtcGetProgramLog(program, log) == NVRTC_SUCCESS);
+    CHECK(nvrtcDestroyProgram(&program) == NVRTC_SUCCESS);
+    return log;
+}
+
+static void compile_check(const char *what, const char *source) {
+    nvrtcResult result;
+    char *log = compile_log(source, &result);
+    CHECK_SAYS(result == NVRTC_SUCCESS, "%s: %s: %s", what, nvrtcGetErrorString(result), log);
+    CHECK_SAYS(!strstr(log, "warning"), "%s: %s", what, log);
+    CHECK_SAYS(strstr(log, " 0 bytes spill stores"), "%s spills registers: %s", what, log);
     free(log);
-    nvrtcDestroyProgram(&program);
 }
 
 static void op_compile_check(const weft_op *op, weft_dtype dtype) {

@@ -18,22 +18,23 @@ struct running_softmax {
 
     /* Scores become powers; returns what results so far are to be multiplied by. */
     template <int N> __device__ void step(float (&score)[N][4], float scale_log2, float (&factor)[2]) {
-        UNROLL for (int half = 0; half < 2; half++) {
+        UNROLLED(half, 2) {
             float now = most[half];
-            UNROLL for (int n = 0; n < N; n++) now =
-                fmaxf(now, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
+            UNROLLED(n, N) now = fmaxf(now, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
             factor[half] = fast_exp2((most[half] - now) * scale_log2);
             most[half] = now;
             sum[half] *= factor[half];
-            UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 2 * half; i < 2 * half + 2; i++) {
-                score[n][i] = fast_exp2(fmaf(score[n][i], scale_log2, -now * scale_log2));
-                sum[half] += score[n][i];
-            }
+            UNROLLED(n, N)
+                UNROLLED(k, 2) {
+                    float &x = score[n][2 * half + k];
+                    x = fast_exp2(fmaf(x, scale_log2, -now * scale_log2));
+                    sum[half] += x;
+                }
         }
     }
-    /* The sum over all columns; log of the sum of e^score. */
+    /* The sum over all columns. */
     __device__ float total(int half) {
         float all = sum[half] + __shfl_xor_sync(0xffffffffu, sum[half], 1);
         return all + __shfl_xor_sync(0xffffffffu, all, 2);
@@ -43,10 +44,11 @@ struct running_softmax {
 /* Keys that do not exist, or lie behind their query: -inf. Element (n, i) is query row + 8 (i / 2), key + 8 n + i % 2. */
 template <int N>
 __device__ static inline void mask_scores(float (&score)[N][4], const attention_shape &z, int row, int key) {
-    UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < 4; i++) {
-        int j = key + 8 * n + i % 2;
-        if (j >= z.s || (z.causal && j > row + i / 2 * 8)) score[n][i] = -INFINITY;
-    }
+    UNROLLED(n, N)
+        UNROLLED(i, 4) {
+            int j = key + 8 * n + i % 2;
+            if (j >= z.s || (z.causal && j > row + i / 2 * 8)) score[n][i] = -INFINITY;
+        }
 }
 
 template <class T, class SHAPE>
@@ -59,8 +61,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     attention_work work(z, tiles, z.causal);
     int first = work.tile * QUERIES, past = first + QUERIES < z.t ? first + QUERIES : z.t;
     int blocks = (z.keys_before(past) + KEYS - 1) / KEYS;
-    int lane = (int)threadIdx.x % 32,
-        own = (int)threadIdx.x / 32 * 16 * MT; /* first row of the warp in the tile */
+    int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT; /* the warp's first row of the tile */
     const T *head_k = k.at(z, work.pair), *head_v = v.at(z, work.pair);
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
@@ -72,7 +73,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     fetch(0);
     float out[MT][DP / 8][4] = {};
     running_softmax soft[MT];
-    UNROLL for (int m = 0; m < MT; m++) soft[m] = running_softmax{{-INFINITY, -INFINITY}, {0, 0}};
+    UNROLLED(m, MT) soft[m] = running_softmax{{-INFINITY, -INFINITY}, {0, 0}};
     for (int block = 0; block < blocks; block++) {
         copy_async_wait<0>();
         __syncthreads(); /* this block is here, and no one reads the one before it any more */
@@ -83,18 +84,18 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
         float p[MT][N][4];
         tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
         bool is_whole = key + KEYS <= z.s && !(z.causal && key + KEYS - 1 > first + own);
-        UNROLL for (int m = 0; m < MT; m++) {
+        UNROLLED(m, MT) {
             float factor[2];
             if (!is_whole) mask_scores(p[m], z, first + own + 16 * m + lane / 4, key + lane % 4 * 2);
             soft[m].step(p[m], z.scale_log2, factor);
-            UNROLL for (int n = 0; n < DP / 8; n++) UNROLL for (int i = 0; i < 4; i++) out[m][n][i] *=
-                factor[i / 2];
+            UNROLLED(n, DP / 8)
+                UNROLLED(i, 4) out[m][n][i] *= factor[i / 2];
         }
         tile_product_add<DP, MT>(out, p, values);
     }
-    UNROLL for (int m = 0; m < MT; m++) {
+    UNROLLED(m, MT) {
         float factor[2];
-        UNROLL for (int half = 0; half < 2; half++) {
+        UNROLLED(half, 2) {
             float total = soft[m].total(half);
             int row = first + own + 16 * m + 8 * half + lane / 4;
             factor[half] = 1.0f / total;

@@ -76,8 +76,9 @@ __device__ static inline void tile_load(T *tile, const heads_of<const T> &from, 
     if (from.is_fast) {
         const T *at = head + (first + row) * from.row + chunk * 8;
         int there = chunk * 8 < d ? rows - first - row : 0; /* rows k * STEP below it exist */
-        UNROLL for (int k = 0; k < ROWS / STEP; k++) copy_async_16(
-            to + k * STEP * DP, k * STEP < there ? at + k * STEP * from.row : head, k * STEP < there);
+        UNROLLED(k, ROWS / STEP)
+            copy_async_16(to + k * STEP * DP, k * STEP < there ? at + k * STEP * from.row : head,
+                          k * STEP < there);
         return;
     }
 #pragma unroll 1
@@ -145,14 +146,15 @@ __device__ static inline void tile_b(uint32_t (&b)[4], const T *tile, int k, int
  * once for both: with one, shared memory would be the limit, not the tensor cores. */
 template <int DP, int N, int MT, class T>
 __device__ static inline void tile_product_rows(float (&sum)[MT][N / 8][4], const T *a, int row, const T *b) {
-    UNROLL for (int m = 0; m < MT; m++) UNROLL for (int n = 0; n < N / 8; n++)
-        UNROLL for (int i = 0; i < 4; i++) sum[m][n][i] = 0;
-    UNROLL for (int k = 0; k < DP / 16; k++) {
+    UNROLLED(m, MT)
+        UNROLLED(n, N / 8)
+            UNROLLED(i, 4) sum[m][n][i] = 0;
+    UNROLLED(k, DP / 16) {
         uint32_t fa[MT][4], fb[4];
-        UNROLL for (int m = 0; m < MT; m++) tile_a<DP>(fa[m], a, row + 16 * m, k);
-        UNROLL for (int n = 0; n < N / 16; n++) {
+        UNROLLED(m, MT) tile_a<DP>(fa[m], a, row + 16 * m, k);
+        UNROLLED(n, N / 16) {
             tile_b_rows<DP>(fb, b, 16 * n, k);
-            UNROLL for (int m = 0; m < MT; m++) {
+            UNROLLED(m, MT) {
                 mma_half(T(), sum[m][2 * n], fa[m], fb, 0);
                 mma_half(T(), sum[m][2 * n + 1], fa[m], fb, 1);
             }
@@ -163,7 +165,7 @@ __device__ static inline void tile_product_rows(float (&sum)[MT][N / 8][4], cons
 /* What a product gave, 8 columns and the next 8, as the A of the next. */
 template <class T>
 __device__ static inline void fragment_a(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4]) {
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLLED(i, 2) {
         a[i] = pack_pair(T(), left[2 * i], left[2 * i + 1]);
         a[2 + i] = pack_pair(T(), right[2 * i], right[2 * i + 1]);
     }
@@ -173,12 +175,12 @@ __device__ static inline void fragment_a(uint32_t (&a)[4], const float (&left)[4
 template <int DP, int MT, int N, class T>
 __device__ static inline void tile_product_add(float (&sum)[MT][DP / 8][4], const float (&p)[MT][N][4],
                                                const T *b) {
-    UNROLL for (int k = 0; k < N / 2; k++) {
+    UNROLLED(k, N / 2) {
         uint32_t fa[MT][4], fb[4];
-        UNROLL for (int m = 0; m < MT; m++) fragment_a<T>(fa[m], p[m][2 * k], p[m][2 * k + 1]);
-        UNROLL for (int n = 0; n < DP / 16; n++) {
+        UNROLLED(m, MT) fragment_a<T>(fa[m], p[m][2 * k], p[m][2 * k + 1]);
+        UNROLLED(n, DP / 16) {
             tile_b<DP>(fb, b, k, n);
-            UNROLL for (int m = 0; m < MT; m++) {
+            UNROLLED(m, MT) {
                 mma_half(T(), sum[m][2 * n], fa[m], fb, 0);
                 mma_half(T(), sum[m][2 * n + 1], fa[m], fb, 1);
             }
@@ -194,12 +196,13 @@ __device__ static inline void tile_store(T *tile, int row, const float (&x)[DP /
                                          int rows, int d) {
     int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
     __syncwarp();
-    UNROLL for (int n = 0; n < DP / 8; n++) UNROLL for (int half = 0; half < 2; half++) {
-        uint32_t pair = pack_pair(T(), x[n][2 * half] * factor[half], x[n][2 * half + 1] * factor[half]);
-        *reinterpret_cast<uint32_t *>(tile + tile_place<DP>(row + g + 8 * half, n) + 2 * t) = pair;
-    }
+    UNROLLED(n, DP / 8)
+        UNROLLED(half, 2) {
+            uint32_t pair = pack_pair(T(), x[n][2 * half] * factor[half], x[n][2 * half + 1] * factor[half]);
+            *reinterpret_cast<uint32_t *>(tile + tile_place<DP>(row + g + 8 * half, n) + 2 * t) = pair;
+        }
     __syncwarp();
-    UNROLL for (int k = 0; k < DP / 16; k++) {
+    UNROLLED(k, DP / 16) {
         int i = k * 32 + lane, r = i / (DP / 8), chunk = i % (DP / 8);
         if (first + r >= rows || chunk * 8 >= d) continue;
         const T *from = tile + tile_place<DP>(row + r, chunk);

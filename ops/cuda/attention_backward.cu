@@ -38,7 +38,7 @@ __device__ static inline void row_deltas(const backward_operands<T> &s, int64_t 
             load_floats<8>(y + chunk * 8, b);
         else
             for (int j = 0; j < 8 && chunk * 8 + j < s.z.d; j++) b[j] = to_float(y[chunk * 8 + j]);
-        UNROLL for (int j = 0; j < 8; j++) sum += a[j] * b[j];
+        UNROLLED(j, 8) sum += a[j] * b[j];
     }
     sum += __shfl_xor_sync(0xffffffffu, sum, 1);
     if (lane % 2 == 0 && first + r < s.z.t) s.delta[pair * s.z.t + first + r] = sum;
@@ -51,12 +51,13 @@ template <int N>
 __device__ static inline void query_ds(float (&p)[N][4], const float (&dp)[N][4], const attention_shape &z,
                                        const float (&lse)[2], const float (&delta)[2], bool is_whole, int row,
                                        int key) {
-    UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < 4; i++) {
-        int j = key + 8 * n + i % 2;
-        bool is_seen = is_whole || (j < z.s && !(z.causal && j > row + i / 2 * 8));
-        float power = fast_exp2(fmaf(p[n][i], z.scale_log2, -lse[i / 2]));
-        p[n][i] = is_seen ? power * (dp[n][i] - delta[i / 2]) : 0.0f;
-    }
+    UNROLLED(n, N)
+        UNROLLED(i, 4) {
+            int j = key + 8 * n + i % 2;
+            bool is_seen = is_whole || (j < z.s && !(z.causal && j > row + i / 2 * 8));
+            float power = fast_exp2(fmaf(p[n][i], z.scale_log2, -lse[i / 2]));
+            p[n][i] = is_seen ? power * (dp[n][i] - delta[i / 2]) : 0.0f;
+        }
 }
 
 template <class T, class SHAPE>
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
     tile_load<DP, QUERIES, THREADS>(tile_dy, s.dy, s.dy.at(z, work.pair), first, z.t, z.d);
     fetch(0);
     float dq[MT][DP / 8][4] = {}, lse[MT][2], delta[MT][2];
-    UNROLL for (int m = 0; m < 2 * MT; m++) {
+    UNROLLED(m, 2 * MT) {
         bool is_there = row + 8 * m < z.t;
         lse[m / 2][m % 2] = is_there ? s.lse[work.pair * z.t + row + 8 * m] * 1.4426950408889634f : 0.0f;
     }
@@ -99,13 +100,14 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
         tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
         tile_product_rows<DP, KEYS, MT>(dp, tile_dy, own, values);
         bool is_whole = key + KEYS <= z.s && !(z.causal && key + KEYS - 1 > first + own);
-        UNROLL for (int m = 0; m < MT; m++)
+        UNROLLED(m, MT)
             query_ds(p[m], dp[m], z, lse[m], delta[m], is_whole, row + 16 * m, key + lane % 4 * 2);
         tile_product_add<DP, MT>(dq, p, keys);
     }
     float factor[2] = {z.scale, z.scale};
-    UNROLL for (int m = 0; m < MT; m++) tile_store<DP>(tile_q, own + 16 * m, dq[m], factor, s.dq,
-                                                       s.dq.at(z, work.pair), first + own + 16 * m, z.t, z.d);
+    UNROLLED(m, MT)
+        tile_store<DP>(tile_q, own + 16 * m, dq[m], factor, s.dq, s.dq.at(z, work.pair), first + own + 16 * m,
+                       z.t, z.d);
 }
 
 /* ---- dk, dv ---- */
@@ -125,13 +127,14 @@ template <int N>
 __device__ static inline void key_ds(float (&p)[N][4], float (&dp)[N][4], const attention_shape &z,
                                      const float *lse, const float *delta, bool is_whole, int row, int query,
                                      int column) {
-    UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < 4; i++) {
-        int at = 8 * n + column + i % 2;
-        bool is_seen = is_whole || query + at >= row + i / 2 * 8;
-        float power = fast_exp2(fmaf(p[n][i], z.scale_log2, lse[at] * -1.4426950408889634f));
-        p[n][i] = is_seen ? power : 0.0f;
-        dp[n][i] = p[n][i] * (dp[n][i] - delta[at]);
-    }
+    UNROLLED(n, N)
+        UNROLLED(i, 4) {
+            int at = 8 * n + column + i % 2;
+            bool is_seen = is_whole || query + at >= row + i / 2 * 8;
+            float power = fast_exp2(fmaf(p[n][i], z.scale_log2, lse[at] * -1.4426950408889634f));
+            p[n][i] = is_seen ? power : 0.0f;
+            dp[n][i] = p[n][i] * (dp[n][i] - delta[at]);
+        }
 }
 
 template <class T, class SHAPE>
@@ -177,7 +180,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
         tile_product_rows<DP, QUERIES, MT>(p, tile_k, own, queries);
         tile_product_rows<DP, QUERIES, MT>(dp, tile_v, own, dys);
         bool is_whole = !z.causal || query >= first + own + 16 * MT - 1;
-        UNROLL for (int m = 0; m < MT; m++)
+        UNROLLED(m, MT)
             key_ds(p[m], dp[m], z, lse + half * QUERIES, delta + half * QUERIES, is_whole,
                    first + own + 16 * m + lane / 4, query, lane % 4 * 2);
         tile_product_add<DP, MT>(dv, p, dys);
@@ -186,7 +189,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
     float one[2] = {1, 1}, factor[2] = {z.scale, z.scale};
     copy_async_wait<0>();
     __syncthreads(); /* keys that no query sees get here before their tiles do */
-    UNROLL for (int m = 0; m < MT; m++) {
+    UNROLLED(m, MT) {
         int row = own + 16 * m;
         tile_store<DP>(tile_k, row, dk[m], factor, s.dk, s.dk.at(z, work.pair), first + row, z.s, z.d);
         tile_store<DP>(tile_v, row, dv[m], one, s.dv, s.dv.at(z, work.pair), first + row, z.s, z.d);

@@ -41,21 +41,23 @@ __device__ static inline void plain_load(float *tile, const heads_of<const T> &f
 /* x[r][c] = row (own + 16 r) of a times row (own + 16 c) of b. */
 template <class S, int R>
 __device__ static inline void plain_scores(float (&x)[R][R], const float *a, const float *b) {
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int c = 0; c < R; c++) x[r][c] = 0;
+    UNROLLED(r, R)
+        UNROLLED(c, R) x[r][c] = 0;
     for (int k = 0; k < S::DP; k += 4) {
         float va[R][4], vb[R][4];
-        UNROLL for (int r = 0; r < R; r++) load_floats<4>(a + (row_of_thread() + 16 * r) * S::LD + k, va[r]);
-        UNROLL for (int c = 0; c < R; c++)
-            load_floats<4>(b + (column_of_thread() + 16 * c) * S::LD + k, vb[c]);
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int c = 0; c < R; c++)
-            UNROLL for (int j = 0; j < 4; j++) x[r][c] += va[r][j] * vb[c][j];
+        UNROLLED(r, R) load_floats<4>(a + (row_of_thread() + 16 * r) * S::LD + k, va[r]);
+        UNROLLED(c, R) load_floats<4>(b + (column_of_thread() + 16 * c) * S::LD + k, vb[c]);
+        UNROLLED(r, R)
+            UNROLLED(c, R)
+                UNROLLED(j, 4) x[r][c] += va[r][j] * vb[c][j];
     }
 }
 
 /* The threads' scores as a tile [16 R, 16 R], for plain_add. */
 template <int R> __device__ static inline void plain_put(float *tile, const float (&x)[R][R]) {
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int c = 0; c < R; c++)
-        tile[(row_of_thread() + 16 * r) * (16 * R + 1) + column_of_thread() + 16 * c] = x[r][c];
+    UNROLLED(r, R)
+        UNROLLED(c, R)
+            tile[(row_of_thread() + 16 * r) * (16 * R + 1) + column_of_thread() + 16 * c] = x[r][c];
 }
 
 /* out += p [16 R, 16 R] times b [16 R, DP]; columns 64 c + 4 (own) .. + 3 are out[r][4 c] .. */
@@ -63,12 +65,12 @@ template <class S, int R>
 __device__ static inline void plain_add(float (&out)[R][S::OWN], const float *p, const float *b) {
     for (int j = 0; j < 16 * R; j++) {
         float vp[R];
-        UNROLL for (int r = 0; r < R; r++) vp[r] = p[(row_of_thread() + 16 * r) * (16 * R + 1) + j];
-        UNROLL for (int c = 0; c < S::OWN / 4; c++) {
+        UNROLLED(r, R) vp[r] = p[(row_of_thread() + 16 * r) * (16 * R + 1) + j];
+        UNROLLED(c, S::OWN / 4) {
             float vb[4];
             load_floats<4>(b + j * S::LD + 64 * c + 4 * column_of_thread(), vb);
-            UNROLL for (int r = 0; r < R; r++) UNROLL for (int i = 0; i < 4; i++) out[r][4 * c + i] +=
-                vp[r] * vb[i];
+            UNROLLED(r, R)
+                UNROLLED(i, 4) out[r][4 * c + i] += vp[r] * vb[i];
         }
     }
 }
@@ -76,9 +78,9 @@ __device__ static inline void plain_add(float (&out)[R][S::OWN], const float *p,
 template <class S, int R, class T>
 __device__ static inline void plain_store(const float (&out)[R][S::OWN], const float (&factor)[R],
                                           const heads_of<T> &to, T *head, int first, int rows, int d) {
-    UNROLL for (int r = 0; r < R; r++) {
+    UNROLLED(r, R) {
         int row = first + row_of_thread() + 16 * r;
-        UNROLL for (int i = 0; i < S::OWN; i++) {
+        UNROLLED(i, S::OWN) {
             int column = i / 4 * 64 + 4 * column_of_thread() + i % 4;
             if (row < rows && column < d) head[row * to.row + column] = from_float<T>(out[r][i] * factor[r]);
         }
@@ -109,17 +111,17 @@ __global__ void __launch_bounds__(THREADS) plain_forward(plain_operands<T> s) {
         keys = z.keys_before(past);
     plain_load<S, BLOCK>(tile_q, s.q, s.q.at(z, work.pair), first, z.t, z.d);
     float out[R][S::OWN] = {}, most[R], sum[R] = {}, factor[R];
-    UNROLL for (int r = 0; r < R; r++) most[r] = -INFINITY;
+    UNROLLED(r, R) most[r] = -INFINITY;
     for (int key = 0; key < keys; key += BLOCK) {
         float p[R][R];
         __syncthreads();
         plain_load<S, BLOCK>(tile_kv, s.k, s.k.at(z, work.pair), key, z.s, z.d);
         __syncthreads();
         plain_scores<S, R>(p, tile_q, tile_kv);
-        UNROLL for (int r = 0; r < R; r++) {
+        UNROLLED(r, R) {
             int row = first + row_of_thread() + 16 * r;
             float now = most[r];
-            UNROLL for (int c = 0; c < R; c++) {
+            UNROLLED(c, R) {
                 int j = key + column_of_thread() + 16 * c;
                 p[r][c] = j >= z.s || (z.causal && j > row) ? -INFINITY : p[r][c] * z.scale;
                 now = fmaxf(now, p[r][c]);
@@ -128,11 +130,11 @@ __global__ void __launch_bounds__(THREADS) plain_forward(plain_operands<T> s) {
             factor[r] = expf(most[r] - now);
             most[r] = now;
             sum[r] *= factor[r];
-            UNROLL for (int c = 0; c < R; c++) {
+            UNROLLED(c, R) {
                 p[r][c] = expf(p[r][c] - now);
                 sum[r] += p[r][c];
             }
-            UNROLL for (int i = 0; i < S::OWN; i++) out[r][i] *= factor[r];
+            UNROLLED(i, S::OWN) out[r][i] *= factor[r];
         }
         __syncthreads(); /* the keys have been read */
         plain_put<R>(tile_p, p);
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(plain_operands<T> s) {
         __syncthreads();
         plain_add<S, R>(out, tile_p, tile_kv);
     }
-    UNROLL for (int r = 0; r < R; r++) {
+    UNROLLED(r, R) {
         float total = row_total(sum[r]);
         int row = first + row_of_thread() + 16 * r;
         factor[r] = 1.0f / total;
@@ -175,7 +177,7 @@ template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) pl
     plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(z, work.pair), first, z.t, z.d);
     __syncthreads();
     float dq[R][S::OWN] = {}, lse[R], delta[R], factor[R];
-    UNROLL for (int r = 0; r < R; r++) {
+    UNROLLED(r, R) {
         int row = row_of_thread() + 16 * r;
         bool is_there = first + row < z.t;
         float sum = 0;
@@ -194,11 +196,12 @@ template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) pl
         __syncthreads();
         plain_scores<S, R>(p, tile.own_a, tile.other_a);
         plain_scores<S, R>(dp, tile.own_b, tile.other_b);
-        UNROLL for (int r = 0; r < R; r++) UNROLL for (int c = 0; c < R; c++) {
-            int row = first + row_of_thread() + 16 * r, j = key + column_of_thread() + 16 * c;
-            bool is_seen = j < z.s && !(z.causal && j > row);
-            p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse[r]) * (dp[r][c] - delta[r]) : 0.0f;
-        }
+        UNROLLED(r, R)
+            UNROLLED(c, R) {
+                int row = first + row_of_thread() + 16 * r, j = key + column_of_thread() + 16 * c;
+                bool is_seen = j < z.s && !(z.causal && j > row);
+                p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse[r]) * (dp[r][c] - delta[r]) : 0.0f;
+            }
         plain_put<R>(tile.ds, p);
         __syncthreads();
         plain_add<S, R>(dq, tile.ds, tile.other_a);
@@ -225,12 +228,12 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(plain_operands<T> s) {
         __syncthreads();
         plain_scores<S, R>(p, tile.own_a, tile.other_a);
         plain_scores<S, R>(dp, tile.own_b, tile.other_b);
-        UNROLL for (int c = 0; c < R; c++) {
+        UNROLLED(c, R) {
             int i = query + column_of_thread() + 16 * c;
             bool is_there = i < z.t;
             float lse = is_there ? s.lse[work.pair * z.t + i] : 0.0f;
             float delta = is_there ? s.delta[work.pair * z.t + i] : 0.0f;
-            UNROLL for (int r = 0; r < R; r++) {
+            UNROLLED(r, R) {
                 bool is_seen = is_there && !(z.causal && first + row_of_thread() + 16 * r > i);
                 p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse) : 0.0f;
                 dp[r][c] = p[r][c] * (dp[r][c] - delta);
@@ -242,7 +245,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(plain_operands<T> s) {
         plain_add<S, R>(dv, tile.p, tile.other_b);
         plain_add<S, R>(dk, tile.ds, tile.other_a);
     }
-    UNROLL for (int r = 0; r < R; r++) {
+    UNROLLED(r, R) {
         one[r] = 1.0f;
         factor[r] = z.scale;
     }

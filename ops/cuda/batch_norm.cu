@@ -39,7 +39,7 @@ template <class T> struct batch_norm_source {
         __device__ void add(const batch_norm_source &s, int64_t row, int64_t column, part (&m)[VEC]) {
             float v[VEC];
             load_floats<VEC>(s.x + row * s.channels + column, v);
-            UNROLL for (int k = 0; k < VEC; k++) {
+            UNROLLED(k, VEC) {
                 if (!is_begun) {
                     zero[k] = v[k];
                     sum[k] = squares[k] = 0;
@@ -51,7 +51,7 @@ template <class T> struct batch_norm_source {
             is_begun = true;
         }
         __device__ void end(part (&m)[VEC]) {
-            UNROLL for (int k = 0; k < VEC; k++) {
+            UNROLLED(k, VEC) {
                 if (!is_begun) return;
                 float off = sum[k] / m[k].count, left = squares[k] - sum[k] * off;
                 m[k].mean = zero[k] + off;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     column_place at(lanes, VEC, rows, chunk);
     if (at.column >= channels) return;
     float scale[VEC], center[VEC], shift[VEC];
-    UNROLL for (int k = 0; k < VEC; k++) {
+    UNROLLED(k, VEC) {
         center[k] = mean[at.column + k];
         scale[k] = rstd[at.column + k] * w.at(at.column + k);
         shift[k] = b.at(at.column + k);
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     for (int64_t row = at.first + at.turn; row < at.past; row += at.turns) {
         float v[VEC];
         load_floats<VEC>(x + row * channels + at.column, v);
-        UNROLL for (int k = 0; k < VEC; k++) v[k] = (v[k] - center[k]) * scale[k] + shift[k];
+        UNROLLED(k, VEC) v[k] = (v[k] - center[k]) * scale[k] + shift[k];
         store_floats<VEC>(y + row * channels + at.column, v);
     }
 }
@@ -100,7 +100,7 @@ template <class T> struct batch_norm_gradient {
     template <int VEC> struct columns_of {
         float mean[VEC], rstd[VEC];
         __device__ void begin(const batch_norm_gradient &s, int64_t column) {
-            UNROLL for (int k = 0; k < VEC; k++) {
+            UNROLLED(k, VEC) {
                 mean[k] = s.mean[column + k];
                 rstd[k] = s.rstd[column + k];
             }
@@ -109,7 +109,7 @@ template <class T> struct batch_norm_gradient {
             float g[VEC], v[VEC];
             load_floats<VEC>(s.dy + row * s.channels + column, g);
             load_floats<VEC>(s.x + row * s.channels + column, v);
-            UNROLL for (int k = 0; k < VEC; k++) sum[k].merge(part{g[k] * (v[k] - mean[k]) * rstd[k], g[k]});
+            UNROLLED(k, VEC) sum[k].merge(part{g[k] * (v[k] - mean[k]) * rstd[k], g[k]});
         }
         __device__ void end(part (&)[VEC]) {
         }
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     column_place at(lanes, VEC, s.rows, chunk);
     if (at.column >= s.channels) return;
     float mean[VEC], rstd[VEC], scale[VEC], mean_g[VEC], mean_gx[VEC], n = (float)s.rows;
-    UNROLL for (int k = 0; k < VEC; k++) {
+    UNROLLED(k, VEC) {
         int64_t channel = at.column + k;
         mean[k] = s.mean[channel];
         rstd[k] = s.rstd[channel];
@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         float g[VEC], v[VEC];
         load_floats<VEC>(s.dy + row * s.channels + at.column, g);
         load_floats<VEC>(s.x + row * s.channels + at.column, v);
-        UNROLL for (int k = 0; k < VEC; k++) v[k] =
-            scale[k] * (g[k] - mean_g[k] - (v[k] - mean[k]) * rstd[k] * mean_gx[k]);
+        UNROLLED(k, VEC) v[k] = scale[k] * (g[k] - mean_g[k] - (v[k] - mean[k]) * rstd[k] * mean_gx[k]);
         store_floats<VEC>(s.dx + row * s.channels + at.column, v);
     }
 }

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     SHARED_ARRAY(part, shared, [VEC][COLUMN_THREADS]);
     column_place at(lanes, VEC, rows, chunk);
     part sum[VEC];
-    UNROLL for (int k = 0; k < VEC; k++) sum[k] = part::none();
+    UNROLLED(k, VEC) sum[k] = part::none();
     if (at.column < columns) {
         typename SOURCE::template columns_of<VEC> mine;
         mine.begin(source, at.column);
@@ -51,16 +51,14 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
             mine.add(source, row, at.column, sum);
         mine.end(sum);
     }
-    UNROLL for (int k = 0; k < VEC; k++) shared[k][threadIdx.x] = sum[k];
+    UNROLLED(k, VEC) shared[k][threadIdx.x] = sum[k];
     for (int step = at.turns / 2; step > 0; step /= 2) {
         __syncthreads();
         if (at.turn >= step) continue;
-        UNROLL for (int k = 0; k < VEC; k++) shared[k][threadIdx.x].merge(
-            shared[k][threadIdx.x + step * lanes]);
+        UNROLLED(k, VEC) shared[k][threadIdx.x].merge(shared[k][threadIdx.x + step * lanes]);
     }
     if (at.turn > 0 || at.column >= columns) return;
-    UNROLL for (int k = 0; k < VEC; k++) parts[(int64_t)blockIdx.y * columns + at.column + k] =
-        shared[k][threadIdx.x];
+    UNROLLED(k, VEC) parts[(int64_t)blockIdx.y * columns + at.column + k] = shared[k][threadIdx.x];
 }
 
 /* Stage 2: a block of 32 x 32 adds the parts of 32 columns. */

@@ -49,12 +49,10 @@ static size_t library_bytes(const conv_plan *p) {
 static void place_all(conv_plan *p) {
     size_t at = 0;
     if (p->extends_small) p->small_at = place(&at, type_bytes(&p->small));
-    tensor_type weight = p->weight;
-    if (p->is_weight) weight.dtype = p->result;
     p->weight_at = at;
-    if (p->turns_weight) place(&at, type_bytes(&weight));
+    if (p->turns_weight || p->rounds) place(&at, type_bytes(&p->weight));
     const tensor_type *all[3] = {&p->big, &p->small, &p->weight};
-    for (int i = 0; i < 3 && p->is_wide; i++)
+    for (int i = 0; i < 3 && p->widens; i++)
         if (i != conv_result(p)) p->wide_at[i] = place(&at, (size_t)type_elements(all[i]) * sizeof(float));
     p->library_at = at;
     p->library_bytes = library_bytes(p);
@@ -71,7 +69,8 @@ conv_plan conv_plan_of(const weft_node *n) {
         type_of(p.big.dtype, 4, (int64_t[]){p.small.shape[1], p.in_channels, a->kernel.v[0], a->kernel.v[1]});
     p.is_packed = !p.is_weight && conv_is_packed(&n->in[1]->type);
     p.turns_weight = is_turned(&p) && !p.is_packed;
-    p.is_wide = p.result != p.big.dtype;
+    p.rounds = p.is_weight && p.result != p.big.dtype;
+    p.widens = !p.is_weight && p.result != p.big.dtype;
     place_all(&p);
     return p;
 }
@@ -137,6 +136,7 @@ const weft_kernel cuda_conv2d_weight = {
     .op = &weft_op_conv2d_weight,
     .declines = declines,
     .workspace = workspace,
+    .rounds_wide = true,
     CUDA_OPEN(conv2d_weight),
 };
 

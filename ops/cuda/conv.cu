@@ -1,5 +1,5 @@
 /* conv.cu - runs of the three convolutions and of `pack`: cuDNN does the convolution, kernels here turn weights round,
- * add biases and convert what cuDNN does not take low.
+ * add biases and widen low operands.
  */
 #include "ops/cuda/conv_kernels.cuh"
 #include "ops/cuda/dnn.cuh"
@@ -14,7 +14,6 @@ extern "C" {
 typedef struct conv_state {
     const weft_env *env;
     conv_plan plan;
-    bool widens; /* operands are made f32 first */
     dnn *convolution;
 } conv_state;
 
@@ -32,7 +31,7 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
     what.kind = p->is_weight ? DNN_CONV_WEIGHT : p->is_transposed ? DNN_CONV_DATA : DNN_CONV;
     what.big = {p->big, operand_alignment(p->big_value)};
     what.small = {p->small, p->extends_small ? OPERAND_ALIGN : operand_alignment(p->small_value)};
-    what.weight = {p->weight, p->turns_weight ? OPERAND_ALIGN : operand_alignment(weight)};
+    what.weight = {p->weight, p->turns_weight || p->rounds ? OPERAND_ALIGN : operand_alignment(weight)};
     what.workspace_bytes = p->library_bytes;
     what.may_round = env->tf32 || dtype_is_low(p->big.dtype);
     for (int i = 0; i < 2; i++) {
@@ -50,17 +49,11 @@ static weft_status open_conv(const weft_node *n, const kernel_env *env, void **s
     s->plan = conv_plan_of(n);
     dnn_conv what = problem_of(n, env, &s->plan);
     dnn_tensor *all[3] = {&what.big, &what.small, &what.weight};
-    int result = conv_result(&s->plan);
-    all[result]->type.dtype = s->plan.result;
-    weft_status status = dnn_new(&what, env, &s->convolution, error);
-    if (status == WEFT_UNSUPPORTED && s->plan.is_wide) {
-        s->widens = true;
-        for (int i = 0; i < 3; i++) {
-            all[i]->type.dtype = WEFT_F32;
-            if (i != result) all[i]->alignment = OPERAND_ALIGN;
-        }
-        status = dnn_new(&what, env, &s->convolution, error);
+    for (int i = 0; i < 3 && s->plan.widens; i++) {
+        all[i]->type.dtype = WEFT_F32;
+        if (i != conv_result(&s->plan)) all[i]->alignment = OPERAND_ALIGN;
     }
+    weft_status status = dnn_new(&what, env, &s->convolution, error);
     if (status == WEFT_OK)
         *state = s;
     else
@@ -70,8 +63,7 @@ static weft_status open_conv(const weft_node *n, const kernel_env *env, void **s
 
 /* ---- runs ---- */
 
-static weft_status widen(const conv_state *s, const kernel_call *c, void **all[3]) {
-    const conv_plan *p = &s->plan;
+static weft_status widen(const conv_plan *p, const kernel_call *c, void **all[3]) {
     const tensor_type *types[3] = {&p->big, &p->small, &p->weight};
     weft_status status = WEFT_OK;
     for (int i = 0; i < 3 && status == WEFT_OK; i++) {
@@ -84,8 +76,7 @@ static weft_status widen(const conv_state *s, const kernel_call *c, void **all[3
 }
 
 /* Operands in the forms that cuDNN gets them in. */
-static weft_status prepare(const conv_state *s, const kernel_call *c, dnn_buffers *b) {
-    const conv_plan *p = &s->plan;
+static weft_status prepare(const conv_plan *p, const kernel_call *c, dnn_buffers *b) {
     char *workspace = (char *)c->workspace;
     weft_status status = WEFT_OK;
     if (p->extends_small) {
@@ -97,13 +88,13 @@ static weft_status prepare(const conv_state *s, const kernel_call *c, dnn_buffer
         status = turn_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
     }
     void **all[3] = {&b->big, &b->small, &b->weight};
-    return status == WEFT_OK && s->widens ? widen(s, c, all) : status;
+    return status == WEFT_OK && p->widens ? widen(p, c, all) : status;
 }
 
 /* From what cuDNN made to the node's result. */
 static weft_status complete(const conv_plan *p, const kernel_call *c, void *made) {
-    elements from = {made, p->result}, to = {c->out[0].data, p->result};
-    if (p->is_weight) return p->turns_weight ? turn_weight(c, false, from, to, &p->weight) : WEFT_OK;
+    elements from = {made, p->rounds ? p->big.dtype : p->result}, to = {c->out[0].data, p->result};
+    if (p->is_weight) return made != to.at ? turn_weight(c, false, from, to, &p->weight) : WEFT_OK;
     if (c->n_in < 3 || !c->in[2].data) return WEFT_OK;
     elements bias = {c->in[2].data, c->in[2].type.dtype};
     return add_bias(c, from, to, bias, c->out[0].type.shape[1], type_elements(&c->out[0].type));
@@ -113,13 +104,13 @@ static weft_status run_conv(void *state, const kernel_call *c) {
     const conv_state *s = (const conv_state *)state;
     const conv_plan *p = &s->plan;
     char *workspace = (char *)c->workspace;
-    void *made = p->is_weight && p->turns_weight ? workspace + p->weight_at : c->out[0].data;
+    void *made = p->is_weight && (p->turns_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
     dnn_buffers b = {};
     b.workspace = workspace + p->library_at;
     b.big = p->is_transposed ? made : c->in[0].data;
     b.small = p->is_weight ? c->in[1].data : p->is_transposed ? c->in[0].data : made;
     b.weight = p->is_weight ? made : c->in[1].data;
-    weft_status status = prepare(s, c, &b);
+    weft_status status = prepare(p, c, &b);
     if (status == WEFT_OK) status = dnn_run(s->convolution, c->cuda, &b, c->error);
     return status == WEFT_OK ? complete(p, c, made) : status;
 }

@@ -2,8 +2,9 @@
  *
  * Images are channels-last, as here; a weight [O, C/groups, kh, kw] is wanted as [O, kh, kw, C/groups] in the images'
  * type. conv2d and conv_transpose2d get it so from a `pack` node, or make it in each run; conv2d_weight turns its result
- * round. Where the result is wider than the operands and cuDNN has no such kernel, operands are made f32 first: TF32,
- * which has all their bits, is exact then.
+ * round. cuDNN's operations have one type, so where the result is wider than the operands, these are made f32 first:
+ * TF32, which has all their bits, is exact then. Gradients of weights are too many for that: theirs are rounded to the
+ * operands' type once, as PyTorch's are, and widened behind it.
  */
 #ifndef WEFT_OPS_CUDA_CONV_H
 #define WEFT_OPS_CUDA_CONV_H
@@ -17,11 +18,12 @@ typedef struct conv_plan {
     int64_t in_channels, taps;      /* of a weight: C/groups, kh kw */
     const weft_value *big_value, *small_value;
     weft_dtype result; /* the node's */
-    bool is_wide;      /* that is f32, operands are low */
+    bool widens;       /* operands are made f32 first */
+    bool rounds;       /* the result is low until it is written: a wide conv2d_weight */
     /* By an output padding of a whole stride, big reaches further than small: small goes in with zeros behind it. */
     bool extends_small;
-    bool is_packed,
-        turns_weight; /* the weight comes from a `pack` node; it is turned round in the workspace */
+    bool is_packed;                         /* the weight comes from a `pack` node */
+    bool turns_weight;                      /* it is turned round in the workspace */
     size_t small_at, weight_at, library_at; /* in the workspace */
     size_t wide_at[3];                      /* of big, small and weight as f32, but for the result */
     size_t library_bytes;                   /* what cuDNN may use */

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
         int64_t label = is_counted ? target.of(at) : -1;
         float shift = lse[at], scale = is_counted ? factor : 0.0f;
         auto put = [&](int64_t i, float(&v)[SHAPE::VEC]) {
-            UNROLL for (int k = 0; k < SHAPE::VEC; k++) {
+            UNROLLED(k, SHAPE::VEC) {
                 float p = soft_sum::exp_of(v[k] - shift);
                 v[k] = is_counted ? scale * (i + k == label ? p - 1.0f : p) : 0.0f;
             }

@@ -7,7 +7,7 @@
 enum { KEPT = 24, PROPOSALS = 64, IDS = 3 };
 
 /* ids of the tensors of a graph */
-enum { BIG = 1, SMALL, WEIGHT, VIRTUAL };
+enum { BIG = 1, SMALL, WEIGHT };
 
 struct dnn {
     const weft_env *env;
@@ -66,7 +66,6 @@ static cudnnDataType_t type_of_elements(weft_dtype dtype) {
 
 static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t id) {
     int64_t stride[WEFT_MAX_NDIM], alignment = t->alignment;
-    const bool is_virtual = true;
     cudnnDataType_t type = type_of_elements(t->type.dtype);
     stride_channels_last(&t->type, stride);
     cudnnBackendDescriptor_t made = begin(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -75,7 +74,6 @@ static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t 
     set_numbers(d, made, CUDNN_ATTR_TENSOR_STRIDES, 4, stride);
     set_numbers(d, made, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
     set_numbers(d, made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment);
-    if (id == VIRTUAL) set(d, made, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
     finish(d, made);
     return made;
 }
@@ -115,50 +113,22 @@ static const struct {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-static cudnnBackendDescriptor_t convolution_new(dnn *d, const dnn_conv *what, cudnnBackendDescriptor_t parts[3]) {
+static cudnnBackendDescriptor_t graph_new(dnn *d, const dnn_conv *what) {
     const auto *names = &operations[what->kind];
     const float one = 1, zero = 0;
-    cudnnBackendDescriptor_t window = window_new(d, what), operation = begin(d, names->type);
+    cudnnBackendDescriptor_t big = tensor_new(d, &what->big, BIG), small = tensor_new(d, &what->small, SMALL),
+                             weight = tensor_new(d, &what->weight, WEIGHT), window = window_new(d, what),
+                             operation = begin(d, names->type);
     set_descriptor(d, operation, names->window, window);
-    set_descriptor(d, operation, names->big, parts[0]);
-    set_descriptor(d, operation, names->small, parts[1]);
-    set_descriptor(d, operation, names->weight, parts[2]);
+    set_descriptor(d, operation, names->big, big);
+    set_descriptor(d, operation, names->small, small);
+    set_descriptor(d, operation, names->weight, weight);
     set(d, operation, names->alpha, CUDNN_TYPE_FLOAT, 1, &one);
     set(d, operation, names->beta, CUDNN_TYPE_FLOAT, 1, &zero);
     finish(d, operation);
-    return operation;
-}
-
-/* to = from, in `to`'s type. */
-static cudnnBackendDescriptor_t conversion_new(dnn *d, cudnnBackendDescriptor_t from, cudnnBackendDescriptor_t to) {
-    cudnnPointwiseMode_t mode = CUDNN_POINTWISE_IDENTITY;
-    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t how = begin(d, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    set(d, how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    set(d, how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-    finish(d, how);
-    cudnnBackendDescriptor_t operation = begin(d, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    set_descriptor(d, operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-    set_descriptor(d, operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, from);
-    set_descriptor(d, operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, to);
-    finish(d, operation);
-    return operation;
-}
-
-/* A result of another type than the operands' is had by an operation of its own, which engines fuse. */
-static cudnnBackendDescriptor_t graph_new(dnn *d, const dnn_conv *what) {
-    const dnn_tensor *tensors[3] = {&what->big, &what->small, &what->weight};
-    int result = what->kind == DNN_CONV ? 1 : what->kind == DNN_CONV_DATA ? 0 : 2;
-    bool converts = tensors[result]->type.dtype != tensors[(result + 1) % 3]->type.dtype;
-    cudnnBackendDescriptor_t parts[3], operations[2];
-    for (int i = 0; i < 3; i++) parts[i] = tensor_new(d, tensors[i], BIG + i);
-    cudnnBackendDescriptor_t made = parts[result];
-    if (converts) parts[result] = tensor_new(d, tensors[result], VIRTUAL);
-    operations[0] = convolution_new(d, what, parts);
-    if (converts) operations[1] = conversion_new(d, parts[result], made);
     cudnnBackendDescriptor_t graph = begin(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(d, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
-    set(d, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1 + converts, operations);
+    set_descriptor(d, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
     finish(d, graph);
     return graph;
 }

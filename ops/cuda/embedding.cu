@@ -94,12 +94,12 @@ __global__ void bucket_ends(sort_list list, int64_t n, buckets b, int64_t rows) 
 template <int VEC, class T>
 __device__ static inline void bucket_sum(const T *dy, const int *sorted, int first, int past, int step,
                                          int64_t d, int64_t k, float (&sum)[VEC]) {
-    UNROLL for (int j = 0; j < VEC; j++) sum[j] = 0;
+    UNROLLED(j, VEC) sum[j] = 0;
 #pragma unroll 4
     for (int slot = first; slot < past; slot += step) {
         float v[VEC];
         load_floats<VEC>(dy + sorted[slot] * d + k, v);
-        UNROLL for (int j = 0; j < VEC; j++) sum[j] += v[j];
+        UNROLLED(j, VEC) sum[j] += v[j];
     }
 }
 
@@ -125,11 +125,11 @@ __global__ void __launch_bounds__(THREADS, 4)
         for (int64_t from = 0; from < d; from += 32 * VEC) {
             int64_t k = from + lane * VEC;
             if (k < d) bucket_sum<VEC>(dy, b.sorted, first + warp, past, WARPS, d, k, sum);
-            UNROLL for (int j = 0; j < VEC; j++) shared[warp][j * 32 + lane] = k < d ? sum[j] : 0.0f;
+            UNROLLED(j, VEC) shared[warp][j * 32 + lane] = k < d ? sum[j] : 0.0f;
             __syncthreads();
             if (warp == 0 && k < d) {
                 for (int w = 1; w < WARPS; w++)
-                    UNROLL for (int j = 0; j < VEC; j++) sum[j] += shared[w][j * 32 + lane];
+                    UNROLLED(j, VEC) sum[j] += shared[w][j * 32 + lane];
                 store_floats<VEC>(dw + row * d + k, sum);
             }
             __syncthreads();

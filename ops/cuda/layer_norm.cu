@@ -15,19 +15,21 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     EACH_ROW(SHAPE, at, rows) {
         row_of<T, SHAPE> row(x + at * n, n);
         float sum = 0, squares = 0;
-        row.each([&](int64_t, float(&v)[VEC]) { UNROLL for (int k = 0; k < VEC; k++) sum += v[k]; });
+        row.each([&](int64_t, float(&v)[VEC]) {
+            UNROLLED(k, VEC) sum += v[k];
+        });
         float mean = row_sum<SHAPE>(sum, scratch) / (float)n;
         row.each([&](int64_t, float(&v)[VEC]) {
-            UNROLL for (int k = 0; k < VEC; k++) squares += (v[k] - mean) * (v[k] - mean);
+            UNROLLED(k, VEC) squares += (v[k] - mean) * (v[k] - mean);
         });
         float rstd = 1.0f / sqrtf(row_sum<SHAPE>(squares, scratch) / (float)n + eps);
         auto put = [&](int64_t i, float(&v)[VEC]) {
             float scale[VEC], shift[VEC];
-            UNROLL for (int k = 0; k < VEC; k++) v[k] = (v[k] - mean) * rstd;
+            UNROLLED(k, VEC) v[k] = (v[k] - mean) * rstd;
             if (!w) return;
             load_floats<VEC>(w + i, scale);
             load_floats<VEC>(b + i, shift);
-            UNROLL for (int k = 0; k < VEC; k++) v[k] = v[k] * scale[k] + shift[k];
+            UNROLLED(k, VEC) v[k] = v[k] * scale[k] + shift[k];
         };
         row.each(put, y + at * n);
         if (row.lane == 0) {

@@ -26,7 +26,7 @@ template <class T, class W> struct layer_norm_source {
             float g[VEC], v[VEC], mean = s.mean[row], rstd = s.rstd[row];
             load_floats<VEC>(s.dy + row * s.n + column, g);
             load_floats<VEC>(s.x + row * s.n + column, v);
-            UNROLL for (int k = 0; k < VEC; k++) sum[k].merge(part{g[k] * (v[k] - mean) * rstd, g[k]});
+            UNROLLED(k, VEC) sum[k].merge(part{g[k] * (v[k] - mean) * rstd, g[k]});
         }
         __device__ void end(part (&)[VEC]) {
         }
@@ -47,22 +47,22 @@ __device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, in
     /* v, g: x and dy become xhat and dy w */
     auto prepare = [&](int64_t i, float(&v)[VEC], float(&g)[VEC]) {
         float w[VEC];
-        UNROLL for (int k = 0; k < VEC; k++) v[k] = (v[k] - mean) * rstd;
+        UNROLLED(k, VEC) v[k] = (v[k] - mean) * rstd;
         if (!s.w) return;
         load_floats<VEC>(s.w + i, w);
-        UNROLL for (int k = 0; k < VEC; k++) g[k] *= w[k];
+        UNROLLED(k, VEC) g[k] *= w[k];
     };
     each_pair(x, dy, [&](int step, int64_t i, float(&v)[VEC], float(&g)[VEC]) {
         seen(step, mean, rstd, v, g);
         prepare(i, v, g);
-        UNROLL for (int k = 0; k < VEC; k++) sum_g += g[k];
-        UNROLL for (int k = 0; k < VEC; k++) sum_gx += g[k] * v[k];
+        UNROLLED(k, VEC) sum_g += g[k];
+        UNROLLED(k, VEC) sum_gx += g[k] * v[k];
     });
     float mean_g = row_sum<SHAPE>(sum_g, scratch) / (float)s.n,
           mean_gx = row_sum<SHAPE>(sum_gx, scratch) / (float)s.n;
     auto put = [&](int, int64_t i, float(&v)[VEC], float(&g)[VEC]) {
         prepare(i, v, g);
-        UNROLL for (int k = 0; k < VEC; k++) v[k] = rstd * (g[k] - mean_g - v[k] * mean_gx);
+        UNROLLED(k, VEC) v[k] = rstd * (g[k] - mean_g - v[k] * mean_gx);
     };
     each_pair(x, dy, put, s.dx + at * s.n);
 }
@@ -71,8 +71,8 @@ template <class T, class W, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS) layer_norm_dx_rows(layer_norm_source<T, W> s) {
     SHARED_ARRAY(float, scratch, [32]);
     EACH_ROW(SHAPE, at, s.rows)
-    layer_norm_dx<SHAPE>(s, at, scratch,
-                         [](int, float, float, float(&)[SHAPE::VEC], float(&)[SHAPE::VEC]) {});
+        layer_norm_dx<SHAPE>(s, at, scratch,
+                             [](int, float, float, float(&)[SHAPE::VEC], float(&)[SHAPE::VEC]) {});
 }
 
 /* Short rows, a warp each: dx, and parts [blocks, n] of dw and db, which a lane sums for its places in registers. */
@@ -82,16 +82,15 @@ __global__ void __launch_bounds__(LAYER_NORM_WARPS * 32)
     constexpr int VEC = SHAPE::VEC, STEPS = SHAPE::STEPS;
     SHARED_ARRAY(column_pair, shared, [LAYER_NORM_WARPS][LAYER_NORM_SHORT]);
     column_pair sum[STEPS * VEC];
-    UNROLL for (int k = 0; k < STEPS * VEC; k++) sum[k] = column_pair::none();
+    UNROLLED(k, STEPS * VEC) sum[k] = column_pair::none();
     EACH_ROW(SHAPE, at, s.rows) {
-        layer_norm_dx<SHAPE>(s, at, nullptr,
-                             [&](int step, float mean, float rstd, float(&v)[VEC], float(&g)[VEC]) {
-                                 UNROLL for (int k = 0; k < VEC; k++) sum[step * VEC + k].merge(
-                                     column_pair{g[k] * (v[k] - mean) * rstd, g[k]});
-                             });
+        layer_norm_dx<SHAPE>(
+            s, at, nullptr, [&](int step, float mean, float rstd, float(&v)[VEC], float(&g)[VEC]) {
+                UNROLLED(k, VEC) sum[step * VEC + k].merge(column_pair{g[k] * (v[k] - mean) * rstd, g[k]});
+            });
     }
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    UNROLL for (int k = 0; k < STEPS * VEC; k++) {
+    UNROLLED(k, STEPS * VEC) {
         int i = (k / VEC * 32 + lane) * VEC + k % VEC;
         if (i < s.n) shared[warp][i] = sum[k];
     }

@@ -16,10 +16,10 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
             for (int column = x0; column < x1; column++) {
                 float v[VEC];
                 load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
-                UNROLL for (int k = 0; k < VEC; k++) sum[k] += v[k];
+                UNROLLED(k, VEC) sum[k] += v[k];
             }
         float divisor = (float)rows.length(at.y) * (float)columns.length(at.x);
-        UNROLL for (int k = 0; k < VEC; k++) sum[k] /= divisor;
+        UNROLLED(k, VEC) sum[k] /= divisor;
         store_floats<VEC>(y + i * VEC, sum);
     }
 }
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy,
             for (int column = x0; column < x1; column++) {
                 float v[VEC], divisor = (float)rows.length(row) * (float)columns.length(column);
                 load_floats<VEC>(dy + pixel_place(at, p, rows.small, columns.small, row, column), v);
-                UNROLL for (int k = 0; k < VEC; k++) sum[k] += v[k] / divisor;
+                UNROLLED(k, VEC) sum[k] += v[k] / divisor;
             }
         store_floats<VEC>(dx + i * VEC, sum);
     }
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t
         columns.window(at.x, x0, x1);
         float best[VEC];
         vector_of<int32_t, VEC> place;
-        UNROLL for (int k = 0; k < VEC; k++) {
+        UNROLLED(k, VEC) {
             best[k] = -INFINITY;
             place.v[k] = y0 * columns.large + x0;
         }
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t
             for (int column = x0; column < x1; column++) {
                 float v[VEC];
                 load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
-                UNROLL for (int k = 0; k < VEC; k++) {
+                UNROLLED(k, VEC) {
                     bool wins = v[k] > best[k] || v[k] != v[k];
                     best[k] = wins ? v[k] : best[k];
                     place.v[k] = wins ? row * columns.large + column : place.v[k];
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(THREADS, 4)
                 vector_of<int32_t, VEC> place = load<VEC>(index + from);
                 float v[VEC];
                 load_floats<VEC>(dy + from, v);
-                UNROLL for (int k = 0; k < VEC; k++) sum[k] += place.v[k] == own ? v[k] : 0.0f;
+                UNROLLED(k, VEC) sum[k] += place.v[k] == own ? v[k] : 0.0f;
             }
         store_floats<VEC>(dx + i * VEC, sum);
     }

@@ -42,7 +42,8 @@ template <class T, class SHAPE> struct row_of {
     vector_of<T, VEC> kept[STEPS ? STEPS : 1];
 
     __device__ row_of(const T *from, int64_t count) : x(from), n(count), lane((int)threadIdx.x % LANES) {
-        UNROLL for (int s = 0; s < STEPS; s++) if (place(s) < n) kept[s] = load<VEC>(x + place(s));
+        UNROLLED(s, STEPS)
+            if (place(s) < n) kept[s] = load<VEC>(x + place(s));
     }
     __device__ int64_t place(int64_t step) const {
         return (step * LANES + lane) * VEC;
@@ -50,7 +51,7 @@ template <class T, class SHAPE> struct row_of {
     /* f(i, v): elements i .. i + VEC - 1 as floats, that f may change; `to` gets them back where it is given. */
     template <class F> __device__ void each(F f, T *to = nullptr) const {
         if constexpr (STEPS > 0) {
-            UNROLL for (int s = 0; s < STEPS; s++) {
+            UNROLLED(s, STEPS) {
                 if (place(s) < n) piece(place(s), kept[s], f, to);
             }
         } else {
@@ -60,7 +61,7 @@ template <class T, class SHAPE> struct row_of {
     }
     template <class F> __device__ static void piece(int64_t i, const vector_of<T, VEC> &from, F &f, T *to) {
         float v[VEC];
-        UNROLL for (int k = 0; k < VEC; k++) v[k] = to_float(from.v[k]);
+        UNROLLED(k, VEC) v[k] = to_float(from.v[k]);
         f(i, v);
         if (to) store_floats<VEC>(to + i, v);
     }
@@ -73,13 +74,13 @@ __device__ static inline void each_pair(const row_of<T, SHAPE> &a, const row_of<
     constexpr int VEC = SHAPE::VEC;
     auto piece = [&](int step, int64_t i, const vector_of<T, VEC> &from_a, const vector_of<T, VEC> &from_b) {
         float v[VEC], w[VEC];
-        UNROLL for (int k = 0; k < VEC; k++) v[k] = to_float(from_a.v[k]);
-        UNROLL for (int k = 0; k < VEC; k++) w[k] = to_float(from_b.v[k]);
+        UNROLLED(k, VEC) v[k] = to_float(from_a.v[k]);
+        UNROLLED(k, VEC) w[k] = to_float(from_b.v[k]);
         f(step, i, v, w);
         if (to) store_floats<VEC>(to + i, v);
     };
     if constexpr (SHAPE::STEPS > 0) {
-        UNROLL for (int s = 0; s < SHAPE::STEPS; s++) {
+        UNROLLED(s, SHAPE::STEPS) {
             if (a.place(s) < a.n) piece(s, a.place(s), a.kept[s], b.kept[s]);
         }
     } else {
@@ -116,11 +117,11 @@ struct soft_sum {
             max = most;
         }
         if (max == -INFINITY) return add_nothing(v);
-        UNROLL for (int k = 0; k < N; k++) sum += exp_of(v[k] - max);
+        UNROLLED(k, N) sum += exp_of(v[k] - max);
     }
     /* Nothing above -inf yet: e^-inf is 0, but a NaN must stay one. */
     template <int N> __device__ void add_nothing(const float (&v)[N]) {
-        UNROLL for (int k = 0; k < N; k++) sum += v[k] == -INFINITY ? 0.0f : v[k];
+        UNROLLED(k, N) sum += v[k] == -INFINITY ? 0.0f : v[k];
     }
     /* What it takes to bring this sum to another maximum. */
     __device__ float sum_at(float most) const {

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) softmax_rows(const T *x, T *y,
         s.template merge<SHAPE>(scratch);
         soft_result<IS_LOG> result(s);
         auto put = [&](int64_t, float(&v)[SHAPE::VEC]) {
-            UNROLL for (int k = 0; k < SHAPE::VEC; k++) v[k] = result.of(v[k]);
+            UNROLLED(k, SHAPE::VEC) v[k] = result.of(v[k]);
         };
         row.each(put, y + at * n);
     }

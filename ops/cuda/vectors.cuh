@@ -10,6 +10,7 @@
 #else
 #define UNROLL
 #endif
+#define UNROLLED(i, n) UNROLL for (int i = 0; i < (n); i++)
 
 /* N elements; more than 16 bytes go as several pieces of 16. */
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vector_of { T v[N]; };
@@ -22,12 +23,12 @@ template <int N, class T> __device__ static inline vector_of<T, N> load(const T 
 
 template <int N, class T> __device__ static inline void load_floats(const T *from, float (&x)[N]) {
     vector_of<T, N> v = load<N>(from);
-    UNROLL for (int k = 0; k < N; k++) x[k] = to_float(v.v[k]);
+    UNROLLED(k, N) x[k] = to_float(v.v[k]);
 }
 
 template <int N, class T> __device__ static inline void store_floats(T *to, const float (&x)[N]) {
     vector_of<T, N> v;
-    UNROLL for (int k = 0; k < N; k++) v.v[k] = from_float<T>(x[k]);
+    UNROLLED(k, N) v.v[k] = from_float<T>(x[k]);
     *reinterpret_cast<vector_of<T, N> *>(to) = v;
 }
 

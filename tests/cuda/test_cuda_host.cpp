@@ -193,6 +193,18 @@ TEST(shared_and_fresh_memory_are_nan) {
     for (float x : fresh.fetch()) CHECK(std::isnan(x));
 }
 
+static __global__ void set_last(float *x, int64_t n) {
+    x[n - 1] = 4;
+}
+
+TEST(large_memory_is_like_small) {
+    const size_t n = (9 << 20) / 4 + 1;
+    on_gpu<float> x(n);
+    CHECK(start(set_last, 1, 1, 0, x.at, (int64_t)n) == cudaSuccess);
+    std::vector<float> got = x.fetch();
+    CHECK(std::isnan(got[0]) && std::isnan(got[n / 2]) && std::isnan(got[n - 2]) && got[n - 1] == 4);
+}
+
 static __global__ void much_shared(int *out) {
     SHARED_MEMORY(int, all);
     all[25599] = 3;
@@ -381,6 +393,10 @@ TEST(writes_beyond_buffers_and_the_hosts_hands_on_the_gpus_memory_are_caught) {
     CHECK(is_caught([&] { start(write_at, 1, 1, 32, x.at, 8, true); }));
     CHECK(is_caught([&] { start(write_at, 1, 1, 32, (float *)nullptr, 8, false); }));
     CHECK(is_caught([&] { x.at[0] = 1; }));
+    on_gpu<float> large(2 << 20);
+    CHECK(!is_caught([&] { start(write_at, 1, 1, 32, large.at, (2 << 20) - 1, false); }));
+    CHECK(is_caught([&] { start(write_at, 1, 1, 32, large.at, 2 << 20, false); }));
+    CHECK(is_caught([&] { large.at[9] = 1; }));
 }
 #define T_SANITIZED , T(writes_beyond_buffers_and_the_hosts_hands_on_the_gpus_memory_are_caught)
 #else
@@ -392,7 +408,7 @@ SUITE("cuda host",
        T(a_missing_barrier_shows), T(barriers_and_warp_operations_that_not_all_reach_are_caught),
        T(shuffles_and_votes_are_as_the_guide_says),
        T(a_lane_that_has_ended_is_not_waited_for_and_gives_garbage), T(shared_and_fresh_memory_are_nan),
-       T(limits_of_a_launch_are_kept), T(atomics_add_up_and_those_of_floats_depend_on_the_order),
-       T(an_address_of_the_host_is_no_argument), T(low_types_round_as_the_library_does),
-       T(tensor_cores_multiply),
+       T(large_memory_is_like_small), T(limits_of_a_launch_are_kept),
+       T(atomics_add_up_and_those_of_floats_depend_on_the_order), T(an_address_of_the_host_is_no_argument),
+       T(low_types_round_as_the_library_does), T(tensor_cores_multiply),
        T(copies_into_shared_memory_are_there_when_they_were_waited_for) T_SANITIZED})

@@ -1,8 +1,8 @@
 /* cudnn_engines.cpp - what the fake cuDNN's tensors and operations must keep, its engines, and running plans.
  *
  * Seven engines, so that rules and fallbacks matter: fast ones want 16-byte alignment; two round f32 to TF32, one sums in
- * another order each time, one sums in the result's precision, one wants more workspace than anybody gives. Only the last, which the fallback mode alone tells of, takes all. A result wider than its operands is had from
- * gradients of weights only.
+ * another order each time, one sums in the result's precision, one wants more workspace than anybody gives. Only the
+ * last, which the fallback mode alone tells of, takes all. A result has its operands' type, as in cuDNN 9.19.
  */
 #include "cuda_host/cudnn_inside.h"
 
@@ -166,7 +166,7 @@ static bool types_are_supported(const convolution &c) {
         type = type_of(t);
         first = false;
     }
-    return type_of(result) == type || (type_of(result) == CUDNN_DATA_FLOAT && result == c.weight);
+    return type_of(result) == type;
 }
 
 cudnnStatus_t cuda_host_dnn::plan_check(const descriptor *graph, int engine, int64_t *workspace) {

@@ -72,7 +72,7 @@ static void *map_large(size_t bytes, size_t *mapped) {
         int made = memfd_create("cuda_host", 0);
         return made >= 0 && write(made, all.data(), all.size()) == (ssize_t)all.size() ? made : -1;
     }();
-    *mapped = (bytes + LARGE - 1) / LARGE * LARGE;
+    *mapped = (bytes / LARGE + 1) * LARGE; /* something is behind it always, poisoned */
     void *memory = mmap(nullptr, *mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || file < 0) return nullptr;
     for (size_t at = 0; at < *mapped; at += LARGE)

@@ -199,7 +199,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     if (!is_device(device)) return answer(cudaErrorInvalidDevice);
     *p = cudaDeviceProp();
     snprintf(p->name, sizeof p->name, "CPU that plays a GPU");
-    snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "cuda_host %d", device);
+    snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "gpu %u", (unsigned)device % 100000);
     p->totalGlobalMem = gpu().memory_bytes;
     p->sharedMemPerBlock = 48 << 10;
     p->sharedMemPerBlockOptin = 227 << 10;

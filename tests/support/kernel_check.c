@@ -155,12 +155,13 @@ static void run_blocks_free(run_blocks *b) {
     for (int k = 0; k < TEST_MAX_OUT; k++) block_free(&b->out[k]);
 }
 
-/* Largest difference allowed: a few f32 roundings of the element and of the tensor's largest element. */
-static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want) {
+/* Largest difference allowed: a few roundings (to `as`, the type in most cases) of the element and of the tensor's largest
+ * element. */
+static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want, weft_dtype as) {
     int64_t at[WEFT_MAX_NDIM] = {0};
-    double most = 0, bound = want->type.dtype == WEFT_F64 ? 1e-12 : 3e-6;
-    if (want->type.dtype == WEFT_BF16) bound = 8e-3; /* a unit in the last place: roundings may fall apart */
-    if (want->type.dtype == WEFT_F16) bound = 1e-3;
+    double most = 0, bound = as == WEFT_F64 ? 1e-12 : 3e-6;
+    if (as == WEFT_BF16) bound = 8e-3; /* a unit in the last place: roundings may fall apart */
+    if (as == WEFT_F16) bound = 1e-3;
     bool exact = !dtype_is_float(want->type.dtype);
     do most = fmax(most, fabs(element_get(want, at)));
     while (index_next(&want->type, at));
@@ -177,6 +178,11 @@ static void compare(const char *what, const char *which, int k, const tensor *go
     CHECK(true);
 }
 
+static weft_dtype rounded_to(const weft_node *n, const weft_kernel *kernel, int k) {
+    bool rounds = kernel->rounds_wide && k == 0 && n->n_in > 0 && n->in[0];
+    return rounds ? n->in[0]->type.dtype : n->out[k].type.dtype;
+}
+
 static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel, const kernel_env *env,
                          const trial *t, const tensor *data, const run_blocks *want) {
     run_blocks got = {0};
@@ -186,10 +192,10 @@ static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel
              kernel->name, isa_name(env->isa), t->layout, t->result, t->aliased, env->threads);
     const char *declined = kernel_try(n, kernel, env, t, data, &got, &error);
     if (!declined && CHECK_SAYS(error.status == WEFT_OK, "%s: %s", what, error.text)) {
-        for (int k = 0; k < n->n_out; k++) compare(what, "result", k, &got.out[k].t, &want->out[k].t);
+        for (int k = 0; k < n->n_out; k++) compare(what, "result", k, &got.out[k].t, &want->out[k].t, rounded_to(n, kernel, k));
         for (int i = 0; i < n->n_in; i++)
             if (has_bit(n->op->writes, i) && n->in[i])
-                compare(what, "operand", i, &got.in[i].t, &want->in[i].t);
+                compare(what, "operand", i, &got.in[i].t, &want->in[i].t, want->in[i].t.type.dtype);
     }
     run_blocks_free(&got);
     return !declined;
