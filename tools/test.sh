@@ -14,7 +14,7 @@ run() {
     cmake --build "build/$preset"
     cat "build/$preset/cuda_state.txt"
     echo "== $preset: testing"
-    ctest --test-dir "build/$preset" --output-on-failure 2>&1 | tee "build/$preset.txt"
+    ctest --test-dir "build/$preset" --parallel "$(nproc)" --output-on-failure 2>&1 | tee "build/$preset.txt"
 }
 
 status=0

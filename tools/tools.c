@@ -38,10 +38,10 @@ weft_model *tool_load(const options *o, int *status) {
 
 int tool_choice(const char *option, const char *word, const char *const *words) {
     text list = {0};
-    for (int i = 0; words[i]; i++) {
+    for (int i = 0; words[i]; i++)
         if (!word || strcmp(words[i], word) == 0) return i;
+    for (int i = 0; words[i]; i++)
         text_add(&list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-    }
     char *all = text_take(&list);
     tool_fail("--%s=%.40s: %s is needed", option, word, all ? all : "another word");
     free(all);

@@ -255,8 +255,12 @@ TEST(an_address_of_the_host_is_no_argument) {
     int here[4] = {0};
     static unsigned long long there;
     on_gpu<int> n(4);
+#ifndef __SANITIZE_ADDRESS__
     CHECK_HOLDS(trouble_of(start(count, 1, 1, 0, here, &there, (float *)nullptr)).c_str(), "argument 0");
     CHECK_HOLDS(trouble_of(start(count, 1, 1, 0, n.at, &there, (float *)nullptr)).c_str(), "argument 1");
+#else
+    (void)here, (void)there;
+#endif
 }
 
 /* ---- numbers ---- */
