@@ -8,7 +8,19 @@ extern "C" {
 #include "ops/cuda/mma.cuh"
 
 #include <cmath>
+#include <pthread.h>
 #include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+static int leaks_found() {
+    return __lsan_do_recoverable_leak_check();
+}
+#else
+static int leaks_found() {
+    return 0;
+}
+#endif
 
 /* ---- helpers ---- */
 
@@ -95,6 +107,25 @@ static __global__ void reverse(int *x, bool with_barrier) {
     copy[threadIdx.x] = x[threadIdx.x];
     if (with_barrier) __syncthreads();
     x[threadIdx.x] = copy[63 - threadIdx.x];
+}
+
+/* Stacks of a block's threads are kept for the next launch, which another thread of the host may make. AddressSanitizer took the
+ * stack of the first one for the second one's then: what only the second one's stack held was a leak, if reading did not fault. */
+static void *launch_reverse(void *x) {
+    CHECK(start(reverse, 1, 64, 0, (int *)x, true) == cudaSuccess);
+    return nullptr;
+}
+
+TEST(threads_of_the_host_may_launch_in_turn) {
+    on_gpu<int> x(std::vector<int>(64, 7));
+    pthread_t other;
+    CHECK(pthread_create(&other, nullptr, launch_reverse, x.at) == 0);
+    CHECK(pthread_join(other, nullptr) == 0);
+    void *volatile kept = malloc(10);
+    launch_reverse(x.at);
+    CHECK(leaks_found() == 0);
+    free(kept);
+    CHECK(x.fetch()[5] == 7);
 }
 
 TEST(a_missing_barrier_shows) {
@@ -409,7 +440,8 @@ TEST(writes_beyond_buffers_and_the_hosts_hands_on_the_gpus_memory_are_caught) {
 
 SUITE("cuda host",
       {T(threads_know_where_they_are), T(sums_of_a_block_are_right_in_any_order_of_its_threads),
-       T(a_missing_barrier_shows), T(barriers_and_warp_operations_that_not_all_reach_are_caught),
+       T(threads_of_the_host_may_launch_in_turn), T(a_missing_barrier_shows),
+       T(barriers_and_warp_operations_that_not_all_reach_are_caught),
        T(shuffles_and_votes_are_as_the_guide_says),
        T(a_lane_that_has_ended_is_not_waited_for_and_gives_garbage), T(shared_and_fresh_memory_are_nan),
        T(large_memory_is_like_small), T(limits_of_a_launch_are_kept),

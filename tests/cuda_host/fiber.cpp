@@ -77,7 +77,10 @@ void fiber_switch(fiber *from, fiber *to) {
 #endif
     cuda_host_switch(&from->top, to->top);
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(from->shadow, nullptr, nullptr);
+    /* Back from `to`, which may lie on another thread of the system than when it was entered first: its place is learnt anew. */
+    const void *bottom;
+    __sanitizer_finish_switch_fiber(from->shadow, &bottom, &to->bytes);
+    to->stack = static_cast<char *>(const_cast<void *>(bottom));
 #endif
 }
 

@@ -15,6 +15,7 @@ struct fiber {
 
 /* A stack with a guard page below it, kept for reuse; `entry` begins at the first switch to it, and never returns. */
 void fiber_make(fiber *f, void (*entry)());
+/* Returns when `to`, and nobody else, has switched back to `from`. */
 void fiber_switch(fiber *from, fiber *to);
 /* First thing in an entry: tells AddressSanitizer where it is, and where `from` is. */
 void fiber_entered(fiber *from);
