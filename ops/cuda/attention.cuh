@@ -56,6 +56,35 @@ template <class T> static heads_of<T> heads_from(const tensor *t, int heads, int
     return heads_of<T>{static_cast<T *>(t->data), stride[0], stride[heads], stride[rows], stride[3], is_fast};
 }
 
+/* ---- what both ways of the gradients take ---- */
+
+enum { BACKWARD_DY, BACKWARD_Q, BACKWARD_K, BACKWARD_V, BACKWARD_Y, BACKWARD_LSE }; /* operands of attention_backward */
+
+template <class T> struct backward_operands {
+    attention_shape z;
+    heads_of<const T> dy, q, k, v, y;
+    heads_of<T> dq, dk, dv;
+    const float *lse; /* [pairs, t] */
+    float *delta;     /* likewise, in the workspace */
+    int tiles;        /* of the kernel that is launched */
+};
+
+template <class T> static backward_operands<T> backward_operands_of(const kernel_call *c) {
+    backward_operands<T> s = {};
+    s.z = attention_shape_of(c, BACKWARD_Q);
+    s.dy = heads_from<const T>(&c->in[BACKWARD_DY], 2, 1);
+    s.q = heads_from<const T>(&c->in[BACKWARD_Q], 1, 2);
+    s.k = heads_from<const T>(&c->in[BACKWARD_K], 1, 2);
+    s.v = heads_from<const T>(&c->in[BACKWARD_V], 1, 2);
+    s.y = heads_from<const T>(&c->in[BACKWARD_Y], 2, 1);
+    s.dq = heads_from<T>(&c->out[0], 2, 1);
+    s.dk = heads_from<T>(&c->out[1], 2, 1);
+    s.dv = heads_from<T>(&c->out[2], 2, 1);
+    s.lse = static_cast<const float *>(c->in[BACKWARD_LSE].data);
+    s.delta = static_cast<float *>(c->workspace);
+    return s;
+}
+
 /* ---- tiles ---- */
 
 /* Where piece `chunk` (8 elements) of a row begins. */

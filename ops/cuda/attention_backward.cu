@@ -5,17 +5,6 @@
  */
 #include "ops/cuda/attention.cuh"
 
-enum { DY, Q, K, V, Y, LSE };
-
-template <class T> struct backward_operands {
-    attention_shape z;
-    heads_of<const T> dy, q, k, v, y;
-    heads_of<T> dq, dk, dv;
-    const float *lse;
-    float *delta; /* [pairs, t], in the workspace */
-    int tiles;
-};
-
 /* ---- dq ---- */
 
 template <int DP_> struct query_shape {
@@ -201,18 +190,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
 template <class T, int DP> static weft_status backward_launch(const kernel_call *c) {
     using QS = query_shape<DP>;
     using KS = key_shape<DP>;
-    backward_operands<T> s = {};
-    s.z = attention_shape_of(c, Q);
-    s.dy = heads_from<const T>(&c->in[DY], 2, 1);
-    s.q = heads_from<const T>(&c->in[Q], 1, 2);
-    s.k = heads_from<const T>(&c->in[K], 1, 2);
-    s.v = heads_from<const T>(&c->in[V], 1, 2);
-    s.y = heads_from<const T>(&c->in[Y], 2, 1);
-    s.dq = heads_from<T>(&c->out[0], 2, 1);
-    s.dk = heads_from<T>(&c->out[1], 2, 1);
-    s.dv = heads_from<T>(&c->out[2], 2, 1);
-    s.lse = static_cast<const float *>(c->in[LSE].data);
-    s.delta = static_cast<float *>(c->workspace);
+    backward_operands<T> s = backward_operands_of<T>(c);
     s.tiles = (s.z.t + QS::QUERIES - 1) / QS::QUERIES;
     weft_status status = launch(c, attention_dq<T, QS>, dim3((unsigned)(s.z.pairs * s.tiles)),
                                 dim3(QS::THREADS), QS::ELEMENTS * sizeof(T), s);
@@ -223,8 +201,8 @@ template <class T, int DP> static weft_status backward_launch(const kernel_call 
 }
 
 weft_status cuda_attention_backward_run(void *, const kernel_call *c) {
-    bool is_small = c->in[Q].type.shape[3] <= 64;
-    if (c->in[Q].type.dtype == WEFT_BF16)
+    bool is_small = c->in[BACKWARD_Q].type.shape[3] <= 64;
+    if (c->in[BACKWARD_Q].type.dtype == WEFT_BF16)
         return is_small ? backward_launch<__nv_bfloat16, 64>(c) : backward_launch<__nv_bfloat16, 128>(c);
     return is_small ? backward_launch<__half, 64>(c) : backward_launch<__half, 128>(c);
 }

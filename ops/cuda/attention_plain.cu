@@ -4,7 +4,7 @@
  */
 #include "ops/cuda/attention.cuh"
 
-enum { THREADS = 256, DY = 0, Q, K, V, Y, LSE };
+enum { THREADS = 256 };
 
 template <int DP_> struct plain_shape {
     static constexpr int DP = DP_,
@@ -12,11 +12,11 @@ template <int DP_> struct plain_shape {
     static constexpr int OWN = DP / 16; /* results of a row that a thread has, four side by side */
 };
 
-template <class T> struct plain_operands {
+template <class T> struct forward_operands {
     attention_shape z;
-    heads_of<const T> dy, q, k, v, y;
-    heads_of<T> out, dq, dk, dv;
-    float *lse, *delta; /* [pairs, t] */
+    heads_of<const T> q, k, v;
+    heads_of<T> out;
+    float *lse; /* [pairs, t] */
     int tiles;
 };
 
@@ -101,7 +101,7 @@ __device__ static inline float row_most(float x) {
 /* ---- forward ---- */
 
 template <class T, class S, int R>
-__global__ void __launch_bounds__(THREADS) plain_forward(plain_operands<T> s) {
+__global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
     SHARED_MEMORY(float, tile_q);
     float *tile_kv = tile_q + BLOCK * S::LD, *tile_p = tile_kv + BLOCK * S::LD;
@@ -164,7 +164,7 @@ template <class S, int R> struct plain_tiles {
     }
 };
 
-template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) plain_dq(plain_operands<T> s) {
+template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
     SHARED_MEMORY(float, shared);
     plain_tiles<S, R> tile(shared);
@@ -210,7 +210,7 @@ template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) pl
 }
 
 template <class T, class S, int R>
-__global__ void __launch_bounds__(THREADS) plain_dk_dv(plain_operands<T> s) {
+__global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
     SHARED_MEMORY(float, shared);
     plain_tiles<S, R> tile(shared);
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(plain_operands<T> s) {
 
 template <class T, class S, int R> static weft_status plain_launch(const kernel_call *c) {
     constexpr size_t bytes = (size_t)(2 * 16 * R * S::LD + 16 * R * (16 * R + 1)) * sizeof(float);
-    plain_operands<T> s = {};
+    forward_operands<T> s = {};
     s.z = attention_shape_of(c, 0);
     s.q = heads_from<const T>(&c->in[0], 1, 2);
     s.k = heads_from<const T>(&c->in[1], 1, 2);
@@ -269,18 +269,7 @@ template <class T, class S, int R> static weft_status plain_launch(const kernel_
 }
 
 template <class T, class S, int R> static weft_status plain_backward_launch(const kernel_call *c) {
-    plain_operands<T> s = {};
-    s.z = attention_shape_of(c, Q);
-    s.dy = heads_from<const T>(&c->in[DY], 2, 1);
-    s.q = heads_from<const T>(&c->in[Q], 1, 2);
-    s.k = heads_from<const T>(&c->in[K], 1, 2);
-    s.v = heads_from<const T>(&c->in[V], 1, 2);
-    s.y = heads_from<const T>(&c->in[Y], 2, 1);
-    s.dq = heads_from<T>(&c->out[0], 2, 1);
-    s.dk = heads_from<T>(&c->out[1], 2, 1);
-    s.dv = heads_from<T>(&c->out[2], 2, 1);
-    s.lse = static_cast<float *>(c->in[LSE].data);
-    s.delta = static_cast<float *>(c->workspace);
+    backward_operands<T> s = backward_operands_of<T>(c);
     s.tiles = (s.z.t + 16 * R - 1) / (16 * R);
     size_t bytes = plain_tiles<S, R>::BYTES;
     weft_status status =
@@ -300,8 +289,8 @@ weft_status cuda_attention_plain_run(void *, const kernel_call *c) {
 }
 
 weft_status cuda_attention_plain_backward_run(void *, const kernel_call *c) {
-    int64_t d = c->in[Q].type.shape[3];
-    return with_float(c, c->in[Q].type.dtype, [&](auto zero) {
+    int64_t d = c->in[BACKWARD_Q].type.shape[3];
+    return with_float(c, c->in[BACKWARD_Q].type.dtype, [&](auto zero) {
         using T = decltype(zero);
         if (d <= 64) return plain_backward_launch<T, plain_shape<64>, 4>(c);
         return d <= 128 ? plain_backward_launch<T, plain_shape<128>, 2>(c)
