@@ -130,8 +130,8 @@ bool pass_optimizer(program *p);
 bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);
-/* gathers.c: for the schedule; moves some of ZeRO's gathers, with their updates, in between the sums. */
-void gathers_spread(program *p);
+/* lane_order.c: for the schedule; begins some of ZeRO's gathers early, and some sums late. */
+void lane_order(program *p);
 /* tails.c: with all programs scheduled, whose tails outlast their runs; sets plan->carried_bytes. */
 bool tails_find(weft_plan *plan);
 /* memory_plan.c: collects a program's buffers and places those that live into its tail. */

@@ -339,7 +339,7 @@ bool pass_schedule(program *p) {
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
     hoist(g);
     place_waits(p);
-    if (overlaps) gathers_spread(p);
+    if (overlaps) lane_order(p);
     if (overlaps) numbers_first(g);
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) {

@@ -7,13 +7,15 @@
  *   - One tail is pending at a time: another program's first collective, or its first write into the carried region of
  *     the arena (memory_plan.c), runs it to its end. So collectives keep one order on all ranks, whatever is fetched.
  *   - Only where something is gained: some program reads parameters before it needs what the tail updates. Two graphs
- *     that train parts of a model, or a graph behind a frozen part of it; not a graph that trains all that it reads. The
- *     region costs memory, which the plan states.
+ *     that train parts of a model, a graph behind a frozen part of it, or one whose sums were put off for this (lane_order.c).
+ *     The region costs memory, which the plan states.
  */
 #include "runtime/program.h"
 
 #include "ops/collective.h"
 #include "ops/update.h"
+
+#include <string.h>
 
 static int steps_of(const program *p) {
     return p->graph->last ? p->graph->last->order + 1 : 0;
@@ -46,6 +48,14 @@ static int find_tail(const program *p) {
         if (n->op == &weft_op_wait) first = n->order;
     }
     return first;
+}
+
+/* The next wait for a whole sum, behind which a shorter tail would begin. (What ZeRO sends back should go out in the run.) */
+static int next_wait(const program *p) {
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (n->order > p->tail && n->op == &weft_op_wait && n->in[0]->node->op == &weft_op_all_reduce)
+            return n->order;
+    return steps_of(p);
 }
 
 /* ---- what it is good for ---- */
@@ -89,15 +99,23 @@ static bool pays(const weft_plan *plan, const program *p, bool *touched) {
     return false;
 }
 
-bool tails_find(weft_plan *plan) {
+/* The longest tail that pays: sums that were put off (lane_order.c) outlast a run whose others must be over. */
+static bool choose_tail(const weft_plan *plan, program *p) {
     weft_model *m = plan->model;
-    for (int i = 0; i < plan->n_programs; i++) {
-        program *p = &plan->programs[i];
-        bool *touched = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *touched);
-        if (!touched) return model_fail(m, NULL, WEFT_MEMORY, "tails: memory could not be had");
-        p->tail = find_tail(p);
-        if (p->tail < steps_of(p) && !pays(plan, p, touched)) p->tail = steps_of(p);
+    size_t variables = (size_t)m->n_variables + 1;
+    bool *touched = arena_new_array(&m->arena, variables, sizeof *touched);
+    if (!touched) return model_fail(m, NULL, WEFT_MEMORY, "tails: memory could not be had");
+    p->tail = find_tail(p);
+    while (p->tail < steps_of(p) && !pays(plan, p, touched)) {
+        memset(touched, 0, variables * sizeof *touched);
+        p->tail = next_wait(p);
     }
+    return true;
+}
+
+bool tails_find(weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (!choose_tail(plan, &plan->programs[i])) return false;
     for (int i = 0; i < plan->n_programs; i++) {
         program *p = &plan->programs[i];
         if (!memory_carry(p)) return false;

@@ -85,6 +85,7 @@ typedef struct weights {
 static weights exchange(const rig *r, const weights *from) {
     weights w = {.n = 0};
     const char *path;
+    CHECK(weft_sync(r->session, NULL) == WEFT_OK);
     for (int i = 0; (path = weft_store_path(r->store, i)); i++) {
         int64_t shape[WEFT_MAX_NDIM], n = 1;
         int ndim = weft_store_shape(r->store, path, NULL, shape);

@@ -5,12 +5,11 @@
 #include "weft/weft.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { PARAMETERS = 9, CHUNK = 4096 };
 
 /* A loss over parameters "net/p0" ... of the given sizes. */
-static weft_model *model_clipped(const int64_t *sizes, double clip_norm) {
+static weft_model *model_of(const int64_t *sizes) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *loss = weft_constant(g, WEFT_F32, 0, NULL, 0);
@@ -22,12 +21,8 @@ static weft_model *model_clipped(const int64_t *sizes, double clip_norm) {
             loss = weft_add(loss, weft_sum(weft_square(p), 1, (int64_t[]){0}, false));
         }
     }
-    weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .clip_norm = clip_norm});
+    weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd"});
     return m;
-}
-
-static weft_model *model_of(const int64_t *sizes) {
-    return model_clipped(sizes, 0);
 }
 
 static weft_plan *plan_of(const weft_model *m, int world, int rank, weft_shard shard, double cap_mb) {
@@ -143,42 +138,6 @@ TEST(all_ranks_see_one_cut_and_the_same_collectives) {
     weft_model_free(m);
 }
 
-/* ---- gathers in between the sums (runtime/gathers.c) ---- */
-
-/* Gathers that stand before the last sum: each must be of the segment whose sum is the first without one. */
-static int early_gathers(const weft_plan *plan) {
-    const weft_variable *summed[PARAMETERS] = {0};
-    int sums = 0, gathers = 0, early = 0;
-    for (const weft_node *n = plan->programs[0].graph->first; n; n = n->next) {
-        if (strcmp(n->op->name, "reduce_scatter") == 0) {
-            summed[sums++ % PARAMETERS] = n->variable;
-            early = gathers;
-        } else if (strcmp(n->op->name, "all_gather") == 0 && sums < PARAMETERS) {
-            CHECK_SAYS(n->variable == summed[gathers], "gather %d is of %s", gathers, n->variable->path);
-            CHECK(sums == 3 * (gathers + 1));
-            gathers++;
-        }
-    }
-    CHECK(sums == PARAMETERS);
-    return early;
-}
-
-TEST(the_first_third_of_gathers_begins_in_between_the_sums) {
-    int64_t sizes[PARAMETERS];
-    for (int i = 0; i < PARAMETERS; i++) sizes[i] = 20000; /* a bucket each, of 0.1 MiB */
-    for (int i = 0; i < 12; i++) {
-        bool is_clipped = i % 2;
-        weft_model *m = model_clipped(sizes, is_clipped ? 1.0 : 0);
-        weft_plan *plan = plan_of(m, 3, i / 4, i / 2 % 2 ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY, 0.1);
-        NEED(plan);
-        int early = early_gathers(plan);
-        CHECK_SAYS(early == (is_clipped ? 0 : 2), "%d gathers are early", early);
-        weft_plan_free(plan);
-        weft_model_free(m);
-    }
-}
-
 SUITE("shards",
       {T(ranges_cover_every_segment_and_cut_no_chunk), T(greedy_deals_whole_parameters_as_torch_does),
-       T(all_ranks_see_one_cut_and_the_same_collectives),
-       T(the_first_third_of_gathers_begins_in_between_the_sums)})
+       T(all_ranks_see_one_cut_and_the_same_collectives)})
