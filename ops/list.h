@@ -66,6 +66,9 @@ X(reorder)
 /* linear algebra */
 X(matmul)
 X(linear)
+X(linear_act)
+X(linear_weight)
+X(matmul_act_backward)
 /* images */
 X(conv2d)
 X(conv_transpose2d)

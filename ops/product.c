@@ -1,6 +1,8 @@
 /* product.c - see product.h. */
 #include "ops/product.h"
 
+#include "ops/epilogue.h"
+
 #include <string.h>
 
 static void value_strides(const weft_value *v, int64_t stride[WEFT_MAX_NDIM]) {
@@ -78,7 +80,7 @@ static void batch_to_rows(product *p) {
 product product_of(const weft_node *n) {
     product p = {0};
     const weft_value *x = n->in[0], *w = n->in[1], *y = &n->out[0];
-    if (n->op == &weft_op_linear) {
+    if (n->op == &weft_op_linear || n->op == &weft_op_linear_act) {
         int64_t in = w->type.shape[1], out = w->type.shape[0], rows = type_elements(&x->type) / in;
         p.a = (matrices){.rows = rows, .columns = in, .row_stride = in, .column_stride = 1};
         p.b = (matrices){.rows = in, .columns = out, .row_stride = 1, .column_stride = in};
@@ -87,7 +89,8 @@ product product_of(const weft_node *n) {
         tidy(&p.b);
         return p;
     }
-    const matmul_attrs *t = n->attrs;
+    static const matmul_attrs weight_gradient = {.transpose_a = true};
+    const matmul_attrs *t = n->op == &weft_op_linear_weight ? &weight_gradient : n->attrs;
     p.n_batch = y->type.ndim - 2;
     load(x, t->transpose_a, p.n_batch, &p.a);
     load(w, t->transpose_b, p.n_batch, &p.b);

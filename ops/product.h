@@ -1,4 +1,4 @@
-/* product.h - a node of `matmul` or `linear` as products of matrices at any strides, for the libraries of all backends.
+/* product.h - a node of `matmul`, `linear` or an op of epilogue.h as products of matrices at any strides, for the libraries of all backends.
  *
  * Permuted and transposed views are kept as they are, batch axes that lie evenly are merged, and a batch that only the
  * left operand has becomes more rows of one product.

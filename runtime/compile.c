@@ -74,6 +74,7 @@ static const pass pipeline[] = {
     {"precision",    precision,      HAS_GRADIENTS,          0              },
     {"optimizer",    pass_optimizer, HAS_GRADIENTS,          HAS_UPDATES    },
     {"clean",        clean,          HAS_UPDATES,            0              },
+    {"epilogue",     pass_epilogue,  HAS_UPDATES,            0              },
     {"collectives",  collectives,    HAS_UPDATES,            0              },
     {"uploads",      pass_uploads,   HAS_UPDATES,            0              },
     {"fuse",         fuse,           HAS_UPDATES,            0              },

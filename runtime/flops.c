@@ -2,8 +2,10 @@
  * reductions are left out, as is usual when utilization is quoted. */
 #include "runtime/program.h"
 
-extern const weft_op weft_op_linear, weft_op_matmul, weft_op_conv2d, weft_op_conv_transpose2d,
-    weft_op_conv2d_weight, weft_op_attention, weft_op_attention_backward;
+#include "ops/epilogue.h"
+
+extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight, weft_op_attention,
+    weft_op_attention_backward;
 
 static double elements(const weft_value *v) {
     return (double)type_elements(&v->type);
@@ -31,8 +33,10 @@ static double conv_weights(const weft_node *n) {
 }
 
 static double node_flops(const weft_node *n) {
-    if (n->op == &weft_op_linear) return 2 * elements(&n->out[0]) * (double)n->in[1]->type.shape[1];
-    if (n->op == &weft_op_matmul) return matmul_flops(n);
+    if (n->op == &weft_op_linear || n->op == &weft_op_linear_act)
+        return 2 * elements(&n->out[0]) * (double)n->in[1]->type.shape[1];
+    if (n->op == &weft_op_matmul || n->op == &weft_op_matmul_act_backward || n->op == &weft_op_linear_weight)
+        return matmul_flops(n);
     if (n->op == &weft_op_conv2d) return conv_flops(&n->out[0], conv_weights(n));
     if (n->op == &weft_op_conv_transpose2d) return conv_flops(n->in[0], conv_weights(n));
     if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));

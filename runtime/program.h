@@ -127,6 +127,7 @@ weft_variable *shard_find(const weft_model *m, const weft_variable *s);
 bool pass_optimizer(program *p);
 
 /* ---- the other passes of this folder ---- */
+bool pass_epilogue(program *p);
 bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);

@@ -41,7 +41,7 @@ static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
 template <class T> struct heads_of {
     T *data;
     int64_t batch, head, row, column;
-    int64_t is_fast; /* 1: rows lie dense and 16 bytes apart: copied in pieces of 16. A word: no byte is left to chance */
+    bool is_fast; /* rows lie dense and 16 bytes apart: copied in pieces of 16 */
 
     __device__ T *at(const attention_shape &z, int64_t pair) const {
         return data + pair / z.heads * batch + pair % z.heads * head;

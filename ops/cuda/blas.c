@@ -1,4 +1,4 @@
-/* blas.c - see blas.h, and the rows of `matmul` and `linear`. */
+/* blas.c - see blas.h, and the rows of `matmul`, `linear` and the ops of ops/epilogue.h. */
 #include "ops/cuda/blas.h"
 
 #include "ops/cuda/operand.h"
@@ -29,8 +29,24 @@ static void choose_axis(blas_plan *plan) {
     plan->calls = matrices_count(&p->out, p->n_batch) / plan->count;
 }
 
+static blas_epilogue epilogue_of(const weft_node *n) {
+    blas_epilogue e = {.sums = n->op == &weft_op_linear_weight};
+    if (n->op == &weft_op_linear_act) {
+        const linear_act_attrs *a = n->attrs;
+        e.act = (epilogue_act)a->act;
+        e.keeps = a->keep;
+    }
+    if (n->op == &weft_op_matmul_act_backward) {
+        e.act = (epilogue_act)((const matmul_act_attrs *)n->attrs)->act;
+        e.is_backward = true;
+    }
+    tensor_type kept = act_kept(e.act, &n->out[0].type);
+    e.kept_columns = kept.shape[kept.ndim - 1] * (e.act == ACT_RELU ? 8 : 1);
+    return e;
+}
+
 blas_plan blas_plan_of(const weft_node *n) {
-    blas_plan plan = {.p = product_of(n)};
+    blas_plan plan = {.p = product_of(n), .epilogue = epilogue_of(n)};
     matrices *in[2] = {&plan.p.a, &plan.p.b};
     size_t width = dtype_bytes(n->in[0]->type.dtype), at = 0;
     for (int i = 0; i < 2; i++) {
@@ -70,13 +86,44 @@ int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v
 
 /* ---- the rows ---- */
 
-static const char *declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
+/* Operands from `first` on, and the results. */
+static const char *declines_from(const weft_node *n, int first) {
     weft_dtype type = n->in[0]->type.dtype;
     if (type != WEFT_F32 && !dtype_is_low(type)) return "operands must be f32, bf16 or f16";
-    for (int i = 0; n->op == &weft_op_linear && i < n->n_in; i++)
+    for (int i = first; i < n->n_in; i++)
         if (n->in[i] && !lies_row_major(n->in[i])) return "operands must be row-major";
-    return lies_row_major(&n->out[0]) ? NULL : "the result must be row-major";
+    for (int k = 0; k < n->n_out; k++)
+        if (!lies_row_major(&n->out[k])) return "the result must be row-major";
+    return NULL;
+}
+
+/* A matmul's two operands may lie anywhere. */
+static const char *matmul_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return declines_from(n, 2);
+}
+
+static const char *linear_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return declines_from(n, 0);
+}
+
+/* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8 for GELU (of 128 bits for ReLU, which act_kept sees to). */
+static const char *kept_declines(const weft_node *n) {
+    enum { KEPT_MULTIPLE = 8 };
+    blas_plan plan = blas_plan_of(n);
+    bool fits = !blas_reads_kept(&plan) || plan.epilogue.kept_columns % KEPT_MULTIPLE == 0;
+    return fits ? NULL : "what GELU keeps must have a multiple of 8 columns";
+}
+
+static const char *linear_act_declines(const weft_node *n, const kernel_env *env) {
+    const char *why = linear_declines(n, env);
+    return why ? why : kept_declines(n);
+}
+
+static const char *act_backward_declines(const weft_node *n, const kernel_env *env) {
+    const char *why = matmul_declines(n, env);
+    return why ? why : kept_declines(n);
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
@@ -90,21 +137,18 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
 #define TUNE NULL
 #endif
 
-const weft_kernel cuda_matmul = {
-    .name = "cublaslt",
-    .op = &weft_op_matmul,
-    .strided_in = 3,
-    .declines = declines,
-    .workspace = workspace,
-    CUDA_OPEN(matmul),
-    .tune = TUNE,
-};
-
-const weft_kernel cuda_linear = {
-    .name = "cublaslt",
-    .op = &weft_op_linear,
-    .declines = declines,
-    .workspace = workspace,
-    CUDA_OPEN(linear),
-    .tune = TUNE,
-};
+#define ROW(of, any_strides, why)                                                                            \
+    const weft_kernel cuda_##of = {                                                                          \
+        .name = "cublaslt",                                                                                  \
+        .op = &weft_op_##of,                                                                                 \
+        .strided_in = any_strides,                                                                           \
+        .declines = why,                                                                                     \
+        .workspace = workspace,                                                                              \
+        CUDA_OPEN(of),                                                                                       \
+        .tune = TUNE,                                                                                        \
+    }
+ROW(matmul, 3, matmul_declines);
+ROW(linear, 0, linear_declines);
+ROW(linear_act, 0, linear_act_declines);
+ROW(linear_weight, 3, matmul_declines);
+ROW(matmul_act_backward, 3, act_backward_declines);

@@ -1,5 +1,5 @@
-/* blas.h - a node of `matmul` or `linear` as calls of cuBLASLt, in plain C: rows state its workspace by this, runs go by
- * it.
+/* blas.h - a node of `matmul`, `linear` or an op of ops/epilogue.h as calls of cuBLASLt, in plain C: rows state its
+ * workspace by this, runs go by it.
  *
  * One call does one batch axis, the longest; the others are walked by the host. Operands whose rows and columns both
  * skip elements are copied into the workspace first, a bias of another type than the result's is converted there.
@@ -8,10 +8,22 @@
 #define WEFT_OPS_CUDA_BLAS_H
 
 #include "ops/cuda/cuda.h"
+#include "ops/epilogue.h"
 #include "ops/product.h"
+
+/* What is done to a product's elements before they are stored, but for the bias. */
+typedef struct blas_epilogue {
+    epilogue_act act;
+    bool is_backward;     /* times act' of what was kept; else act of the product */
+    bool keeps;           /* what the backward wants: result 1 */
+    bool sums;            /* the left operand's rows are summed too: result 1, a bias' gradient */
+    int64_t kept_columns; /* elements (relu: bits) of a row that is kept */
+    bool is_apart;        /* not cuBLASLt's work: kernels of our own follow the product */
+} blas_epilogue;
 
 typedef struct blas_plan {
     product p;            /* as the library gets it */
+    blas_epilogue epilogue;
     matrices from[2];     /* the operands as they come */
     bool copies[2];       /* whether they are made dense first */
     size_t copy_at[2];    /* in the workspace, likewise below */
@@ -30,6 +42,14 @@ int64_t blas_offset(const blas_plan *plan, const matrices *m, int64_t call);
 
 /* Bytes that the first element of every call's matrix is aligned to, for m of value v (or of a copy: v is NULL). */
 int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v, size_t width);
+
+static inline bool blas_has_epilogue(const blas_plan *plan) {
+    return plan->epilogue.act || plan->epilogue.sums;
+}
+
+static inline bool blas_reads_kept(const blas_plan *plan) {
+    return plan->epilogue.act && (plan->epilogue.is_backward || plan->epilogue.keeps);
+}
 
 /* The rows' `tune` (blas_tune.cu). */
 weft_status blas_tune(const weft_node *n, const kernel_env *env, text *found, weft_error *error);

@@ -54,16 +54,72 @@ static cublasStatus_t layouts_new(const blas_plan *plan, blas_call *call) {
     return s;
 }
 
-/* The library looks at the pointer's alignment when it picks an algorithm. */
-static cublasStatus_t epilogue_new(const blas_plan *plan, blas_call *call) {
-    if (!plan->p.bias) return CUBLAS_STATUS_SUCCESS;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    cublasStatus_t s = set(call->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    return s == CUBLAS_STATUS_SUCCESS ? blas_call_bias(call, (const void *)(uintptr_t)call->bias_alignment) : s;
+/* By activation, and what a forward has beside it: nothing, a bias, something kept, both. */
+static const cublasLtEpilogue_t forward[ACTS][4] = {
+    {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS},
+    {CUBLASLT_EPILOGUE_RELU, CUBLASLT_EPILOGUE_RELU_BIAS, CUBLASLT_EPILOGUE_RELU_AUX,
+     CUBLASLT_EPILOGUE_RELU_AUX_BIAS},
+    {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,
+     CUBLASLT_EPILOGUE_GELU_AUX_BIAS},
+};
+static const cublasLtEpilogue_t backward[ACTS] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_DRELU,
+                                                  CUBLASLT_EPILOGUE_DGELU};
+
+/* Our left operand is the library's B. */
+static cublasLtEpilogue_t epilogue_of(const blas_plan *plan) {
+    const blas_epilogue *e = &plan->epilogue;
+    if (e->is_apart) return forward[ACT_NONE][plan->p.bias > 0];
+    if (e->sums) return CUBLASLT_EPILOGUE_BGRADB;
+    return e->is_backward ? backward[e->act] : forward[e->act][(plan->p.bias > 0) + 2 * e->keeps];
 }
 
-cublasStatus_t blas_call_bias(const blas_call *call, const void *bias) {
-    return set(call->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+static bool has_bias_pointer(const blas_plan *plan) {
+    return plan->p.bias || (plan->epilogue.sums && !plan->epilogue.is_apart);
+}
+
+static bool has_kept_pointer(const blas_plan *plan) {
+    return blas_reads_kept(plan) && !plan->epilogue.is_apart;
+}
+
+cublasStatus_t blas_call_places(const blas_plan *plan, const blas_call *call, const void *bias, const void *kept) {
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (has_bias_pointer(plan)) s = set(call->what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    if (has_kept_pointer(plan) && s == CUBLAS_STATUS_SUCCESS)
+        s = set(call->what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &kept, sizeof kept);
+    return s;
+}
+
+/* Types are the library's own choice: the result's for a bias, its gradient and GELU's operand, bits for ReLU. It looks
+ * at pointers' alignment when it picks an algorithm. */
+static cublasStatus_t epilogue_new(const blas_plan *plan, blas_call *call) {
+    cublasLtEpilogue_t epilogue = epilogue_of(plan);
+    int64_t columns = plan->epilogue.kept_columns;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    if (epilogue == CUBLASLT_EPILOGUE_DEFAULT) return s;
+    s = set(call->what, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    if (has_kept_pointer(plan) && s == CUBLAS_STATUS_SUCCESS)
+        s = set(call->what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &columns, sizeof columns);
+    return s == CUBLAS_STATUS_SUCCESS ? blas_call_places(plan, call, (const void *)(uintptr_t)call->bias_alignment,
+                                                         (const void *)(uintptr_t)call->kept_alignment)
+                                      : s;
+}
+
+/* The value that is kept, or was; NULL: none. */
+static const weft_value *kept_value(const weft_node *n, const blas_plan *plan) {
+    if (!blas_reads_kept(plan)) return NULL;
+    return plan->epilogue.is_backward ? n->in[2] : &n->out[1];
+}
+
+static void alignments(const weft_node *n, const blas_plan *plan, blas_call *call) {
+    size_t in = dtype_bytes(n->in[0]->type.dtype), out = dtype_bytes(n->out[0].type.dtype);
+    const weft_value *kept = kept_value(n, plan);
+    call->left_alignment = blas_alignment(plan, &plan->p.b, plan->copies[1] ? NULL : n->in[1], in);
+    call->right_alignment = blas_alignment(plan, &plan->p.a, plan->copies[0] ? NULL : n->in[0], in);
+    call->out_alignment = blas_alignment(plan, &plan->p.out, &n->out[0], out);
+    call->bias_alignment = call->kept_alignment = OPERAND_ALIGN;
+    if (plan->p.bias && !plan->converts_bias) call->bias_alignment = operand_alignment(n->in[2]);
+    if (plan->epilogue.sums) call->bias_alignment = operand_alignment(&n->out[1]);
+    if (kept) call->kept_alignment = operand_alignment(kept);
 }
 
 weft_status blas_call_new(const weft_node *n, const kernel_env *env, const blas_plan *plan, blas_call *call,
@@ -74,12 +130,7 @@ weft_status blas_call_new(const weft_node *n, const kernel_env *env, const blas_
     call->in_type = type_of_elements(in);
     call->out_type = type_of_elements(out);
     call->compute = env->tf32 && in == WEFT_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    call->left_alignment =
-        blas_alignment(plan, &plan->p.b, plan->copies[1] ? NULL : n->in[1], dtype_bytes(in));
-    call->right_alignment =
-        blas_alignment(plan, &plan->p.a, plan->copies[0] ? NULL : n->in[0], dtype_bytes(in));
-    call->out_alignment = blas_alignment(plan, &plan->p.out, &n->out[0], dtype_bytes(out));
-    call->bias_alignment = plan->p.bias && !plan->converts_bias ? operand_alignment(n->in[2]) : OPERAND_ALIGN;
+    alignments(n, plan, call);
     if (plan->count > INT32_MAX || plan->calls > INT32_MAX)
         return error_set(error, WEFT_UNSUPPORTED, "%s: more products than cuBLASLt counts", n->op->name);
     cublasStatus_t s = cublasLtMatmulDescCreate(&call->what, call->compute, CUDA_R_32F);

@@ -16,7 +16,7 @@ typedef struct blas_call {
     cublasComputeType_t compute;
     cudaDataType_t in_type, out_type;
     size_t workspace_bytes; /* at most */
-    int left_alignment, right_alignment, out_alignment, bias_alignment;
+    int left_alignment, right_alignment, out_alignment, bias_alignment, kept_alignment;
 } blas_call;
 
 weft_status blas_status(cublasStatus_t s, const char *doing, weft_error *error);
@@ -25,14 +25,19 @@ weft_status blas_status(cublasStatus_t s, const char *doing, weft_error *error);
 weft_status blas_call_new(const weft_node *n, const kernel_env *env, const blas_plan *plan, blas_call *call,
                           weft_error *error);
 void blas_call_free(blas_call *call);
-/* The bias' place, or before any is known one of the same alignment. */
-cublasStatus_t blas_call_bias(const blas_call *call, const void *bias);
+/* Where the bias (or its gradient) and what is kept lie, if the call has them; before that is known, as when an algorithm
+ * is chosen, blas_call_new has set places of the same alignment. */
+cublasStatus_t blas_call_places(const blas_plan *plan, const blas_call *call, const void *bias, const void *kept);
 
 /* Up to `room` algorithms within the workspace's cap, the library's favourite first. */
 weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublasLtMatmulAlgo_t *found, int room, int *n,
                             weft_error *error);
-/* The one that the calibration table names for the node, if it has it and the library still takes it, else the first. */
-weft_status blas_choose(const weft_node *n, const kernel_env *env, blas_call *call, weft_error *error);
+/* Builds the descriptors and takes the algorithm that the calibration table names for the node, if it names one that the
+ * library still takes, else the first. The table, or a library that has no algorithm for the epilogue, may put that
+ * apart: the plan has it so from then on. */
+weft_status blas_open(const weft_node *n, const kernel_env *env, blas_plan *plan, blas_call *call, weft_error *error);
+/* What stands in tables before the algorithm of a product whose epilogue is apart. */
+#define BLAS_APART "apart "
 /* "id=66 tile=20 stages=36 ...", what tables hold. */
 bool blas_algorithm_write(text *t, const cublasLtMatmulAlgo_t *algorithm);
 
@@ -44,5 +49,8 @@ static inline void *blas_workspace(const blas_plan *plan, void *workspace) {
 /* Puts all products on the stream. */
 cublasStatus_t blas_run(const blas_plan *plan, const blas_call *call, const struct cuda_context *cuda, const void *a,
                         const void *b, void *out, size_t in_width, size_t out_width, void *workspace);
+
+/* What an epilogue that is apart leaves to do behind the products. */
+weft_status blas_epilogue_apart(const kernel_call *c, const blas_plan *plan);
 
 #endif

@@ -9,6 +9,7 @@ extern "C" {
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the library's estimate ---- */
 
@@ -133,10 +134,29 @@ static bool is_taken(const blas_call *call, const kernel_env *env, const cublasL
            result.workspaceSize <= call->workspace_bytes;
 }
 
-weft_status blas_choose(const weft_node *n, const kernel_env *env, blas_call *call, weft_error *error) {
-    const char *named = calibration_find(n, env);
+static weft_status open_once(const weft_node *n, const kernel_env *env, const blas_plan *plan, const char *named,
+                             blas_call *call, weft_error *error) {
+    int count;
+    weft_status status = blas_call_new(n, env, plan, call, error);
+    if (status != WEFT_OK) return status;
     if (named && algorithm_read(named, call, env, &call->algorithm) && is_taken(call, env, &call->algorithm))
         return WEFT_OK;
-    int count;
     return blas_algorithms(call, env, &call->algorithm, 1, &count, error);
+}
+
+weft_status blas_open(const weft_node *n, const kernel_env *env, blas_plan *plan, blas_call *call, weft_error *error) {
+    weft_error first = {};
+    const char *named = calibration_find(n, env);
+    blas_epilogue *e = &plan->epilogue;
+    if (named && blas_has_epilogue(plan) && strncmp(named, BLAS_APART, strlen(BLAS_APART)) == 0) {
+        e->is_apart = true;
+        named += strlen(BLAS_APART);
+    }
+    weft_status status = open_once(n, env, plan, named, call, &first);
+    if (status == WEFT_OK) return status;
+    if (status == WEFT_MEMORY || e->is_apart || !blas_has_epilogue(plan))
+        return error_set(error, status, "%s", first.text);
+    blas_call_free(call);
+    e->is_apart = true;
+    return open_once(n, env, plan, NULL, call, error);
 }

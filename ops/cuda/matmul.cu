@@ -1,5 +1,5 @@
-/* matmul.cu - runs of `matmul` and `linear`: operands that cuBLASLt does not take are made dense, a bias gets the result's
- * type, then the products. */
+/* matmul.cu - runs of `matmul`, `linear` and the ops of ops/epilogue.h: operands that cuBLASLt does not take are made
+ * dense, a bias gets the result's type, then the products, then an epilogue that is apart. */
 #include "ops/cuda/blas_call.cuh"
 #include "ops/cuda/kernel.cuh"
 
@@ -69,8 +69,7 @@ static weft_status open_products(const weft_node *n, const kernel_env *env, void
     if (!s) return error_memory(error, "a matrix product");
     s->env = env->env;
     s->plan = blas_plan_of(n);
-    weft_status status = blas_call_new(n, env, &s->plan, &s->call, error);
-    if (status == WEFT_OK) status = blas_choose(n, env, &s->call, error);
+    weft_status status = blas_open(n, env, &s->plan, &s->call, error);
     if (status == WEFT_OK)
         *state = s;
     else
@@ -80,26 +79,38 @@ static weft_status open_products(const weft_node *n, const kernel_env *env, void
 
 /* ---- runs ---- */
 
-static weft_status run_products(void *state, const kernel_call *c) {
-    blas_state *s = (blas_state *)state;
-    const blas_plan *plan = &s->plan;
+/* Operands as the library takes them: copies are made, a bias converted. */
+static weft_status prepare(const kernel_call *c, const blas_plan *plan, const void *in[2]) {
     char *workspace = (char *)c->workspace;
-    const void *in[2] = {c->in[0].data, c->in[1].data};
     weft_status status = WEFT_OK;
     for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        in[i] = c->in[i].data;
         if (!plan->copies[i]) continue;
         in[i] = workspace + plan->copy_at[i];
         status = copy_operand(c, plan, i, workspace + plan->copy_at[i]);
     }
-    if (status == WEFT_OK && plan->converts_bias) status = convert_bias(c, workspace + plan->bias_at);
-    if (status != WEFT_OK) return status;
-    cublasStatus_t done = CUBLAS_STATUS_SUCCESS;
-    if (plan->p.bias)
-        done = blas_call_bias(&s->call, plan->converts_bias ? workspace + plan->bias_at : c->in[2].data);
-    if (done == CUBLAS_STATUS_SUCCESS)
-        done = blas_run(plan, &s->call, c->cuda, in[0], in[1], c->out[0].data, dtype_bytes(c->in[0].type.dtype),
-                        dtype_bytes(c->out[0].type.dtype), workspace);
+    return status == WEFT_OK && plan->converts_bias ? convert_bias(c, workspace + plan->bias_at) : status;
+}
+
+static cublasStatus_t set_places(const kernel_call *c, const blas_state *s) {
+    const blas_plan *plan = &s->plan;
+    const void *bias = plan->epilogue.sums ? c->out[1].data : nullptr, *kept = nullptr;
+    if (plan->p.bias) bias = plan->converts_bias ? (char *)c->workspace + plan->bias_at : c->in[2].data;
+    if (blas_reads_kept(plan)) kept = plan->epilogue.is_backward ? c->in[2].data : c->out[1].data;
+    return blas_call_places(plan, &s->call, bias, kept);
+}
+
+static weft_status run_products(void *state, const kernel_call *c) {
+    blas_state *s = (blas_state *)state;
+    const void *in[2];
     char node[200];
+    weft_status status = prepare(c, &s->plan, in);
+    if (status != WEFT_OK) return status;
+    cublasStatus_t done = set_places(c, s);
+    if (done == CUBLAS_STATUS_SUCCESS)
+        done = blas_run(&s->plan, &s->call, c->cuda, in[0], in[1], c->out[0].data, dtype_bytes(c->in[0].type.dtype),
+                        dtype_bytes(c->out[0].type.dtype), c->workspace);
+    if (done == CUBLAS_STATUS_SUCCESS && s->plan.epilogue.is_apart) return blas_epilogue_apart(c, &s->plan);
     return blas_status(done, done == CUBLAS_STATUS_SUCCESS ? "" : node_show(c->node, node), c->error);
 }
 
@@ -117,4 +128,7 @@ static weft_status run_products(void *state, const kernel_call *c) {
 extern "C" {
 PRODUCT(matmul)
 PRODUCT(linear)
+PRODUCT(linear_act)
+PRODUCT(linear_weight)
+PRODUCT(matmul_act_backward)
 }

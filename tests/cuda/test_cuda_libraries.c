@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef WEFT_CUDA_HOST
+#include "cuda_host/cublasLt.h"
+#endif
 
 /* ---- graphs run on either device ---- */
 
@@ -280,7 +283,50 @@ TEST(a_measured_table_is_part_of_the_plan) {
     weft_model_free(m);
 }
 
+/* ---- epilogues ---- */
+
+static weft_value *layer(weft_value *x) {
+    return weft_gelu_tanh(weft_linear(x, 16, "fc"));
+}
+
+TEST(an_epilogue_is_measured_and_may_be_apart_from_its_product) {
+    static outcome cpu, gpu, with_table;
+    static const char path[] = "calibration.epilogue.test",
+                      key[] = "linear_act(f32[4,7,9], f32[16,9], f32[16]) act=gelu_tanh -> ";
+    weft_model *m = model_of(layer);
+    weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .verify = true};
+    evaluate(m, (weft_compile_options){0}, false, &cpu);
+#ifdef WEFT_CUDA_HOST
+    for (int refused = 1; refused >= 0; refused--) {
+        cublasLt_host_refuse_epilogues(refused);
+#else
+    for (int refused = 0; refused >= 0; refused--) {
+#endif
+        evaluate(m, options, true, &gpu);
+        check_close("measured", &cpu, &gpu);
+        CHECK_HOLDS(gpu.table, key);
+        CHECK(!refused || strstr(gpu.table, " -> apart id="));
+        NEED(write_text(path, gpu.table));
+        options.calibration = path;
+        evaluate(m, options, false, &with_table);
+        check_close("with a table", &cpu, &with_table);
+        CHECK(gpu.fingerprint != with_table.fingerprint);
+        options.calibration = NULL;
+    }
+    remove(path);
+    /* apart, though the library has it */
+    NEED(write_text(
+        path, "weft calibration 1\n"
+              "linear_act(f32[4,7,9], f32[16,9], f32[16]) act=gelu_tanh -> apart id=60 tile=20 stages=8\n"));
+    options.calibration = path;
+    evaluate(m, options, false, &with_table);
+    check_close("apart", &cpu, &with_table);
+    remove(path);
+    weft_model_free(m);
+}
+
 SUITE("cuda libraries",
       {T(operands_may_lie_anywhere), T(bits_repeat_where_they_must),
        T(products_are_rounded_only_where_tf32_is_asked_for),
-       T(a_table_is_read_and_what_is_wrong_in_it_is_told), T(a_measured_table_is_part_of_the_plan)})
+       T(a_table_is_read_and_what_is_wrong_in_it_is_told), T(a_measured_table_is_part_of_the_plan),
+       T(an_epilogue_is_measured_and_may_be_apart_from_its_product)})

@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #ifdef WEFT_CUDA_HOST
+#include "cuda_host/cublasLt.h"
 #include "cuda_host/cuda_host.h"
 #endif
+#include "ops/epilogue.h"
 
 static gpu *the_gpu;
 static bool *has_run, *was_met; /* by the op's index: a kernel took a sample; there was one */
@@ -56,6 +58,23 @@ TEST(fused_nodes_agree_with_their_reference) {
     fused_graph_check(102, 3, (int64_t[]){2, 17, 130}, check);
     fused_in_place_check(check);
 }
+
+#ifdef WEFT_CUDA_HOST
+static void check_epilogue(weft_node *n, const char *what, const tensor *data) {
+    bool is_one = n->op == &weft_op_linear_act || n->op == &weft_op_matmul_act_backward ||
+                  n->op == &weft_op_linear_weight;
+    if (is_one) check(n, what, data);
+}
+
+/* A GPU, or a type, for which the library has no algorithm: kernels of our own follow the product. */
+TEST(epilogues_that_cublaslt_lacks_are_done_behind_the_product) {
+    NEED(begin());
+    cublasLt_host_refuse_epilogues(1);
+    samples_check(check_epilogue);
+    samples_check_low(check_epilogue);
+    cublasLt_host_refuse_epilogues(0);
+}
+#endif
 
 /* ---- what no kernel takes ---- */
 
@@ -108,4 +127,7 @@ SUITE("cuda ops",
       {T(every_kernel_agrees_with_the_reference_on_every_sample),
        T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),
        T(pointwise_kernels_agree_at_all_sizes_and_broadcasts), T(fused_nodes_agree_with_their_reference),
+#ifdef WEFT_CUDA_HOST
+       T(epilogues_that_cublaslt_lacks_are_done_behind_the_product),
+#endif
        T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches), T(nothing_is_left_on_the_gpu)})

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #ifdef WEFT_CUDA_HOST
+#include "cuda_host/cublasLt.h"
 #include "cuda_host/cuda_host.h"
 #endif
 
@@ -62,6 +63,50 @@ TEST(training_goes_as_on_the_cpu) {
         weft_model_free(m);
     }
 }
+
+/* In bf16 roundings fall apart, and a bias' gradient is a sum of rounded numbers here. */
+TEST(training_in_bf16_goes_about_as_on_the_cpu) {
+    for (int i = 0; i < 2; i++) {
+        weft_model *m = build(&models[i], &clipped);
+        model_case about = {models[i].name, .most = 1000};
+        world_rank *cpu = train(m, (weft_compile_options){.precision = WEFT_BF16}, NULL);
+        world_rank *gpu = train(
+            m, (weft_compile_options){.device = WEFT_DEVICE_CUDA, .precision = WEFT_BF16, .verify = true},
+            NULL);
+        check_close(&about, cpu, gpu);
+        world_free(cpu);
+        world_free(gpu);
+        weft_model_free(m);
+    }
+}
+
+#ifdef WEFT_CUDA_HOST
+static world_rank *train_counting(const weft_model *m, int64_t *launches) {
+    int64_t before = cuda_host_count().launches;
+    world_rank *r = train(m, (weft_compile_options){.device = WEFT_DEVICE_CUDA}, NULL);
+    *launches = cuda_host_count().launches - before;
+    return r;
+}
+
+/* Each of them is then a kernel of our own behind the product, in each step. */
+TEST(training_goes_the_same_way_where_cublaslt_lacks_epilogues) {
+    static const int epilogues[] = {2 + 2 + 3, 2 + 2 + 2 * 4}; /* forward, backward, gradients of a bias */
+    for (int i = 0; i < 2; i++) {
+        weft_model *m = build(&models[i], &clipped);
+        int64_t few, many;
+        world_rank *with = train_counting(m, &few);
+        cublasLt_host_refuse_epilogues(1);
+        world_rank *without = train_counting(m, &many);
+        cublasLt_host_refuse_epilogues(0);
+        check_close(&models[i], with, without);
+        CHECK_SAYS(many - few == epilogues[i] * STEPS, "%s: %lld launches more, not %d in each of %d steps",
+                   models[i].name, (long long)(many - few), epilogues[i], STEPS);
+        world_free(with);
+        world_free(without);
+        weft_model_free(m);
+    }
+}
+#endif
 
 /* ---- the same bits ---- */
 
@@ -330,9 +375,10 @@ TEST(values_come_back_and_go_there) {
 }
 
 SUITE("sessions on a GPU",
-      {T(training_goes_as_on_the_cpu), T(captured_launches_give_the_same_bits),
-       T(worlds_on_gpus_train_to_the_same_bits),
+      {T(training_goes_as_on_the_cpu), T(training_in_bf16_goes_about_as_on_the_cpu),
+       T(captured_launches_give_the_same_bits), T(worlds_on_gpus_train_to_the_same_bits),
 #ifdef WEFT_CUDA_HOST
+       T(training_goes_the_same_way_where_cublaslt_lacks_epilogues),
        T(nccl_trains_to_the_same_bits_as_one_gpu), T(ranks_that_share_a_gpu_are_told_so),
        T(memory_on_the_gpu_is_the_plans), T(nothing_is_lost_when_memory_is_out),
 #endif

@@ -16,6 +16,8 @@ struct cublasLtMatmulDescOpaque_t {
     cublasOperation_t transpose[2] = {CUBLAS_OP_N, CUBLAS_OP_N};
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     const void *bias = nullptr;
+    void *aux = nullptr;
+    int64_t aux_ld = 0;
 };
 
 struct cublasLtMatrixLayoutOpaque_t {

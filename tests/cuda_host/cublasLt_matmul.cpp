@@ -1,6 +1,7 @@
 /* cublasLt_matmul.cpp - products of the fake cuBLASLt. What the real library refuses is refused: types outside its table, leading dimensions
  * and batch strides that overlap, addresses and strides below an algorithm's alignment, a workspace too small or not on
- * 16 bytes. Stricter: memory that is not the GPU's, and descriptors that were destroyed.
+ * 16 bytes; of epilogues, what they lack: a bias, auxiliary memory on 16 bytes whose rows are of 128 bits (ReLU) or a
+ * multiple of 8 elements (GELU). Stricter: memory that is not the GPU's, and descriptors that were destroyed.
  *
  * Five algorithms, so that choices matter: one that takes any alignment, fast ones that want 16 bytes, and two that
  * split k; the one that adds partial sums in place adds them in another order each time.
@@ -9,6 +10,7 @@
 #include "cuda_host/library.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace cuda_host;
 
@@ -101,6 +103,54 @@ struct matmul {
     int64_t m, n, k;
 };
 
+/* What an epilogue's bits say. */
+enum { HAS_RELU = 2, HAS_BIAS = 4, IS_DRELU = 8, HAS_GELU = 32, IS_DGELU = 64, HAS_AUX = 128, SUMS_B = 512 };
+
+static bool has(const matmul &p, int bits) {
+    return p.desc.epilogue & bits;
+}
+
+static bool is_played(cublasLtEpilogue_t epilogue) {
+    switch (epilogue) {
+    case CUBLASLT_EPILOGUE_DEFAULT:
+    case CUBLASLT_EPILOGUE_RELU:
+    case CUBLASLT_EPILOGUE_BIAS:
+    case CUBLASLT_EPILOGUE_RELU_BIAS:
+    case CUBLASLT_EPILOGUE_GELU:
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
+    case CUBLASLT_EPILOGUE_RELU_AUX:
+    case CUBLASLT_EPILOGUE_RELU_AUX_BIAS:
+    case CUBLASLT_EPILOGUE_DRELU:
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+    case CUBLASLT_EPILOGUE_DGELU:
+    case CUBLASLT_EPILOGUE_BGRADB:
+        return true;
+    }
+    return false;
+}
+
+static bool is_refusing;
+
+void cublasLt_host_refuse_epilogues(int on) {
+    is_refusing = on;
+}
+
+static cublasStatus_t epilogue_check(const matmul &p) {
+    bool is_mask = has(p, HAS_RELU | IS_DRELU);
+    if (!is_played(p.desc.epilogue)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (is_refusing && has(p, ~(CUBLASLT_EPILOGUE_DEFAULT | HAS_BIAS))) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (has(p, HAS_BIAS | SUMS_B) && !p.desc.bias) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!has(p, HAS_AUX))
+        return has(p, SUMS_B) && p.d.count > 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+    if (p.d.count > 1)
+        return CUBLAS_STATUS_NOT_SUPPORTED; /* a stride of the auxiliary memory is not played */
+    if (!p.desc.aux || (uintptr_t)p.desc.aux % 16 || p.desc.aux_ld < p.m ||
+        p.desc.aux_ld % (is_mask ? 128 : 8))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 static element element_of(cudaDataType_t type) {
     return type == CUDA_R_32F ? ELEMENT_F32 : type == CUDA_R_16F ? ELEMENT_F16 : ELEMENT_BF16;
 }
@@ -135,10 +185,7 @@ static cublasStatus_t problem_of(cublasLtHandle_t handle, cublasLtMatmulDesc_t d
     if (s == CUBLAS_STATUS_SUCCESS) s = layout_check(*b, tb ? p->n : p->k, tb ? p->k : p->n, d->count, false);
     if (s == CUBLAS_STATUS_SUCCESS) s = layout_check(*c, p->m, p->n, d->count, true);
     if (s == CUBLAS_STATUS_SUCCESS) s = layout_check(*d, p->m, p->n, d->count, true);
-    if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT && desc->epilogue != CUBLASLT_EPILOGUE_BIAS)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && !desc->bias) return CUBLAS_STATUS_INVALID_VALUE;
-    return s;
+    return s == CUBLAS_STATUS_SUCCESS ? epilogue_check(*p) : s;
 }
 
 static bool is_aligned(uint64_t x, uint32_t alignment) {
@@ -156,7 +203,7 @@ static bool fits(const algorithm &x, const matmul &p, const uint64_t at[4]) {
         if (!is_aligned((uint64_t)layouts[i]->stride * width, wanted)) return false;
     }
     uint64_t bias = (uint64_t)(uintptr_t)p.desc.bias;
-    return p.desc.epilogue != CUBLASLT_EPILOGUE_BIAS || is_aligned(bias, std::max(wanted / 2, 2u));
+    return !has(p, HAS_BIAS | SUMS_B) || is_aligned(bias, std::max(wanted / 2, 2u));
 }
 
 static size_t workspace_of(const algorithm &x, const matmul &p) {
@@ -224,6 +271,38 @@ static std::vector<float> load(const cublasLtMatrixLayoutOpaque_t &l, const void
     return to;
 }
 
+static float gelu(float z, bool slope) {
+    const double k = 0.79788456080286535588, c = 0.044715;
+    double x = z, t = std::tanh(k * (x + c * x * x * x));
+    return (float)(slope ? 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * k * (1 + 3 * c * x * x)
+                         : 0.5 * x * (1 + t));
+}
+
+/* What becomes of element (i, j), bias included. Of a byte of the mask only bits of elements are defined. */
+static float finish(const matmul &p, int64_t i, int64_t j, float y) {
+    int64_t at = j * p.desc.aux_ld + i;
+    uint8_t *byte = has(p, HAS_AUX) ? static_cast<uint8_t *>(p.desc.aux) + at / 8 : nullptr;
+    element type = element_of(p.d.type);
+    if (has(p, IS_DRELU)) return *byte >> i % 8 & 1 ? y : 0.0f;
+    if (has(p, IS_DGELU)) return y * gelu(element_load(type, p.desc.aux, at), true);
+    if (has(p, HAS_RELU)) {
+        if (byte) *byte = (uint8_t)((*byte & ~(1 << i % 8)) | (y > 0) << i % 8);
+        return y > 0 ? y : 0.0f;
+    }
+    if (!has(p, HAS_GELU)) return y;
+    if (byte) element_store(type, p.desc.aux, at, y);
+    return gelu(y, false);
+}
+
+/* sums[j] over column j of op(B) */
+static void sum_columns(const matmul &p, const std::vector<float> &right) {
+    for (int64_t j = 0; j < p.n; j++) {
+        float sum = 0;
+        for (int64_t k = 0; k < p.k; k++) sum += right[(size_t)(j * p.k + k)];
+        element_store(element_of(p.d.type), const_cast<void *>(p.desc.bias), j, sum);
+    }
+}
+
 static void compute_one(const matmul &p, const algorithm &x, float alpha, const void *a, const void *b,
                         float beta, const void *c, void *d, int64_t batch) {
     bool tf32 = p.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -248,11 +327,11 @@ static void compute_one(const matmul &p, const algorithm &x, float alpha, const 
             float y = alpha * sum[(size_t)i];
             if (beta != 0)
                 y += beta * element_load(element_of(p.c.type), c, batch * p.c.stride + j * p.c.ld + i);
-            if (p.desc.epilogue == CUBLASLT_EPILOGUE_BIAS)
-                y += element_load(element_of(p.d.type), p.desc.bias, i);
-            element_store(element_of(p.d.type), d, batch * p.d.stride + j * p.d.ld + i, y);
+            if (has(p, HAS_BIAS)) y += element_load(element_of(p.d.type), p.desc.bias, i);
+            element_store(element_of(p.d.type), d, batch * p.d.stride + j * p.d.ld + i, finish(p, i, j, y));
         }
     }
+    if (has(p, SUMS_B)) sum_columns(p, right);
 }
 
 static size_t span(const cublasLtMatrixLayoutOpaque_t &l) {
@@ -262,10 +341,12 @@ static size_t span(const cublasLtMatrixLayoutOpaque_t &l) {
 
 static bool memory_is_ours(const matmul &p, const void *a, const void *b, const void *d,
                            const void *workspace, size_t bytes) {
-    size_t bias = (size_t)p.m * element_bytes(element_of(p.d.type));
+    size_t width = element_bytes(element_of(p.d.type)), bias = (size_t)(has(p, SUMS_B) ? p.n : p.m) * width,
+           aux_bits = (size_t)(p.desc.aux_ld * p.n) * (has(p, HAS_RELU | IS_DRELU) ? 1 : 8 * width);
     return is_device_memory(a, span(p.a)) && is_device_memory(b, span(p.b)) &&
            is_device_memory(d, span(p.d)) && (!bytes || is_device_memory(workspace, bytes)) &&
-           (p.desc.epilogue != CUBLASLT_EPILOGUE_BIAS || is_device_memory(p.desc.bias, bias));
+           (!has(p, HAS_BIAS | SUMS_B) || is_device_memory(p.desc.bias, bias)) &&
+           (!has(p, HAS_AUX) || is_device_memory(p.desc.aux, aux_bits / 8));
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,

@@ -19,6 +19,8 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     const void *at[sizeof...(P) + 1] = {};
     const size_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
     int n = 0;
+    /* what lies between members is nobody's, and may be left of anything */
+    std::apply([&](auto &...each) { (__builtin_clear_padding(&each), ...); }, copy);
     std::apply([&](const auto &...each) { ((at[n++] = &each), ...); }, copy);
     return cuda_host::launch(
         reinterpret_cast<const void *>(kernel), config, [=] { std::apply(kernel, copy); }, at, bytes,
