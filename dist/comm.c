@@ -45,6 +45,15 @@ void weft_comm_place(weft_comm *comm, const char *place) {
     if (comm && comm->calls->place) comm->calls->place(comm, place);
 }
 
+weft_status weft_comm_poll(weft_comm *comm, weft_error *error) {
+    if (!comm) return error_set(error, WEFT_ARGUMENT, "weft_comm_poll: no communicator");
+    return comm->calls->poll ? comm->calls->poll(comm, error) : WEFT_OK;
+}
+
+void weft_comm_fail(weft_comm *comm, const char *reason) {
+    if (comm && comm->calls->fail) comm->calls->fail(comm, reason);
+}
+
 void weft_comm_abort(weft_comm *comm, const char *reason) {
     if (comm) comm->calls->abort(comm, reason);
 }

@@ -41,6 +41,15 @@ static weft_status self_group(weft_comm *comm, const int *ranks, int n, weft_com
     return *group ? WEFT_OK : WEFT_MEMORY;
 }
 
+static weft_status self_poll(weft_comm *comm, weft_error *error) {
+    return self_failed((self_comm *)comm, error);
+}
+
+static void self_fail(weft_comm *comm, const char *reason) {
+    weft_error *failure = &((self_comm *)comm)->failure;
+    if (!failure->status) error_set(failure, WEFT_PEER, "%s", reason ? reason : "no reason given");
+}
+
 static void self_abort(weft_comm *comm, const char *reason) {
     error_set(&((self_comm *)comm)->failure, WEFT_PEER, "rank 0 was aborted: %s",
               reason ? reason : "no reason given");
@@ -58,6 +67,8 @@ static const weft_comm_calls self_calls = {
     .group = self_group,
     .abort = self_abort,
     .free = self_free,
+    .poll = self_poll,
+    .fail = self_fail,
 };
 
 weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error) {

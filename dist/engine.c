@@ -116,10 +116,18 @@ void engine_fail_locked(engine *e, const weft_error *error) {
     pthread_cond_broadcast(&e->changed);
 }
 
+/* Ranks that have given up while nothing is under way here: `poll` tells. */
+static void hear_failures(engine *e) {
+    for (int i = 0; i < e->t->world && !e->heard.status; i++)
+        if (e->peers[i].has_failed)
+            error_set(&e->heard, WEFT_PEER, "rank %d has given up: %s", i, e->peers[i].reason);
+}
+
 /* The next collective, or NULL after one look at the messages. */
 static lane_op *next_op(engine *e) {
     watch_pump(e);
     pthread_mutex_lock(&e->lock);
+    hear_failures(e);
     bool is_idle = e->finished == e->issued || e->failure.status;
     if (is_idle && !e->is_closing && !e->is_stopping) engine_wait_changed(e, IDLE_SECONDS);
     is_idle = e->finished == e->issued || e->failure.status;

@@ -86,6 +86,7 @@ typedef struct engine {
     /* under the lock */
     bool is_open, is_closing, is_ended, is_stopping;
     weft_error failure; /* of the communicator; WEFT_OK while it is fine */
+    weft_error heard;   /* another rank's, which this one's next collective with it will meet */
     uint64_t issued, finished;
     lane_op queue[QUEUE];
     engine_group *groups; /* newest first; the world is last */
@@ -109,7 +110,6 @@ typedef struct engine {
 uint64_t engine_now(void); /* ns, monotonic */
 
 /* ---- engine_watch.c: messages besides the data ---- */
-facts facts_of(const lane_op *op);
 /* Sends what is due, reads what has come. */
 void watch_pump(engine *e);
 /* Have all members entered? Fails when one differs or has given up. */

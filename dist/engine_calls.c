@@ -40,7 +40,7 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine
     op->c.program = op->program;
     op->c.name = op->name;
     op->sequence = ++g->sequence;
-    op->facts = facts_of(op);
+    op->facts = facts_of(&op->c, g->n);
     shared_plan(e, op);
     e->issued++;
 }
@@ -107,6 +107,25 @@ static void engine_place(weft_comm *comm, const char *place) {
     engine *e = engine_of(comm);
     pthread_mutex_lock(&e->lock);
     snprintf(e->place, sizeof e->place, "%s", place ? place : "");
+    pthread_mutex_unlock(&e->lock);
+}
+
+static weft_status engine_poll(weft_comm *comm, weft_error *error) {
+    engine *e = engine_of(comm);
+    pthread_mutex_lock(&e->lock);
+    const weft_error *met = e->failure.status ? &e->failure : &e->heard;
+    weft_status status = met->status;
+    if (status && error) *error = *met;
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static void engine_fail(weft_comm *comm, const char *reason) {
+    engine *e = engine_of(comm);
+    weft_error error;
+    error_set(&error, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    pthread_mutex_lock(&e->lock);
+    engine_fail_locked(e, &error);
     pthread_mutex_unlock(&e->lock);
 }
 
@@ -266,6 +285,8 @@ static const weft_comm_calls engine_calls = {
     .place = engine_place,
     .abort = engine_abort,
     .free = engine_free,
+    .poll = engine_poll,
+    .fail = engine_fail,
 };
 
 static bool engine_init(engine *e) {

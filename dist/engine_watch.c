@@ -9,98 +9,6 @@
 
 #define BEAT_NS 500000000u /* between two heartbeats of a rank, up to 64 ranks; above, in proportion */
 
-/* As much as fits. */
-static void copy_text(char *to, const char *from, size_t room) {
-    size_t n = from ? strlen(from) : 0;
-    if (n >= room) n = room - 1;
-    if (n) memcpy(to, from, n);
-    to[n] = 0;
-}
-
-static uint64_t hash_counts(const weft_collective *c, int n) {
-    uint64_t h = 0;
-    for (int i = 0; c->counts && i < n; i++) h = (h ^ c->counts[i]) * 0x9e3779b97f4a7c15u + 1;
-    return h;
-}
-
-facts facts_of(const lane_op *op) {
-    const weft_collective *c = &op->c;
-    facts f;
-    memset(&f, 0, sizeof f); /* travels whole: no stale bytes */
-    f.kind = (int32_t)c->kind;
-    f.order = c->order;
-    f.run = c->run;
-    copy_text(f.program, c->program, sizeof f.program);
-    copy_text(f.name, c->name, sizeof f.name);
-    f.elements = c->count;
-    f.counts_hash = hash_counts(c, op->group->n);
-    if (c->kind == WEFT_BARRIER) return f;
-    f.dtype = (int32_t)c->dtype;
-    f.wire = (int32_t)c->wire;
-    f.root = c->kind == WEFT_REDUCE || c->kind == WEFT_BROADCAST ? c->root : 0;
-    f.unordered = c->unordered;
-    return f;
-}
-
-/* "all_reduce #17 (bucket generator.2)" */
-typedef struct title {
-    char text[NAME_BYTES + 60];
-} title;
-static title title_of(const facts *f) {
-    title t;
-    int n = snprintf(t.text, sizeof t.text, "%s #%llu", weft_collective_name((weft_collective_kind)f->kind),
-                     (unsigned long long)f->order);
-    if (*f->name) snprintf(t.text + n, sizeof t.text - (size_t)n, " (%s)", SHOW(f->name));
-    return t;
-}
-
-/* ---- differences ---- */
-
-typedef struct pair {
-    char what[40], mine[NAME_BYTES + 20], theirs[NAME_BYTES + 20];
-} pair;
-
-static bool numbers_differ(pair *d, const char *what, uint64_t mine, uint64_t theirs) {
-    if (mine == theirs) return false;
-    copy_text(d->what, what, sizeof d->what);
-    snprintf(d->mine, sizeof d->mine, "%llu", (unsigned long long)mine);
-    snprintf(d->theirs, sizeof d->theirs, "%llu", (unsigned long long)theirs);
-    return true;
-}
-
-static bool texts_differ(pair *d, const char *what, const char *mine, const char *theirs) {
-    if (strncmp(mine, theirs, NAME_BYTES) == 0) return false;
-    copy_text(d->what, what, sizeof d->what);
-    copy_text(d->mine, *mine ? SHOW(mine) : "none", sizeof d->mine);
-    copy_text(d->theirs, *theirs ? SHOW(theirs) : "none", sizeof d->theirs);
-    return true;
-}
-
-/* The first difference, the coarsest first: another run or program explains all the rest. */
-static bool facts_differ(pair *d, const facts *a, const facts *b) {
-    return texts_differ(d, "program", a->program, b->program) || numbers_differ(d, "run", a->run, b->run) ||
-           numbers_differ(d, "order number", a->order, b->order) ||
-           texts_differ(d, "kind", weft_collective_name((weft_collective_kind)a->kind),
-                        weft_collective_name((weft_collective_kind)b->kind)) ||
-           texts_differ(d, "name", a->name, b->name) ||
-           numbers_differ(d, "number of elements", a->elements, b->elements) ||
-           numbers_differ(d, "hash of the ranks' counts", a->counts_hash, b->counts_hash) ||
-           numbers_differ(d, "element type", (uint64_t)a->dtype, (uint64_t)b->dtype) ||
-           numbers_differ(d, "type on the wire", (uint64_t)a->wire, (uint64_t)b->wire) ||
-           numbers_differ(d, "root", (uint64_t)a->root, (uint64_t)b->root) ||
-           numbers_differ(d, "order of the sum (1: any)", (uint64_t)a->unordered, (uint64_t)b->unordered);
-}
-
-static weft_status fail_differ(engine *e, const lane_op *op, int from, const facts *theirs, const pair *d,
-                               weft_error *error) {
-    return error_set(
-        error, WEFT_PEER,
-        "ranks disagree on collective %llu of %s: rank %d is at %s, rank %d at %s; the first difference "
-        "is the %s: %s on rank %d, %s on rank %d",
-        (unsigned long long)op->sequence, op->group->name, e->t->rank, title_of(&op->facts).text, from,
-        title_of(theirs).text, d->what, d->mine, e->t->rank, d->theirs, from);
-}
-
 const arrival *watch_arrival(const lane_op *op, int member) {
     const arrival *a = &op->group->arrivals[member * ARRIVALS + (int)(op->sequence % ARRIVALS)];
     return a->sequence == op->sequence ? a : NULL;
@@ -112,9 +20,8 @@ weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft
     for (int i = 0; i < g->n; i++) {
         if (i == g->own) continue;
         const arrival *a = watch_arrival(op, i);
-        pair d;
-        if (a && facts_differ(&d, &op->facts, &a->facts))
-            return fail_differ(e, op, g->ranks[i], &a->facts, &d, error);
+        const meeting m = {op->sequence, g->name, e->t->rank, g->ranks[i]};
+        if (a && facts_compare(&op->facts, &a->facts, &m, error)) return WEFT_PEER;
         if (!a) *are_all_here = false;
     }
     return WEFT_OK;
@@ -149,7 +56,7 @@ static void tell_past(const engine *e, text *t) {
     uint64_t n = e->n_past < PAST ? e->n_past : PAST;
     for (uint64_t i = 1; i <= n; i++) {
         const past *p = &e->past[(e->n_past - i) % PAST];
-        text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ", title_of(&p->facts).text);
+        text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ", facts_title(&p->facts).text);
         if (p->facts.run) text_add(t, " of run %llu", (unsigned long long)p->facts.run);
         text_add(t, " %.1f s ago", (double)(engine_now() - p->finished_ns) * 1e-9);
     }
@@ -170,8 +77,8 @@ weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_err
     tell_past(e, &t);
     weft_status status = error_set(error, WEFT_PEER,
                                    "%s of %s on rank %d: not finished after %.1f s, %d of %d ranks missing%s",
-                                   title_of(&op->facts).text, op->group->name, e->t->rank, seconds, missing,
-                                   op->group->n, t.data ? t.data : "");
+                                   facts_title(&op->facts).text, op->group->name, e->t->rank, seconds,
+                                   missing, op->group->n, t.data ? t.data : "");
     free(text_take(&t));
     return status;
 }
@@ -230,7 +137,7 @@ static void beat(engine *e) {
     m.kind = CONTROL_BEAT;
     m.from = e->t->rank;
     pthread_mutex_lock(&e->lock);
-    copy_text(m.text, e->place, sizeof m.text);
+    text_cut(m.text, e->place, sizeof m.text);
     pthread_mutex_unlock(&e->lock);
     for (; e->beat_to < e->t->world; e->beat_to++)
         if (e->beat_to != e->t->rank && !control_put(e, e->beat_to, &m)) return;
@@ -241,7 +148,7 @@ void watch_tell_failure(engine *e, const char *reason) {
     memset(&m, 0, sizeof m);
     m.kind = CONTROL_FAIL;
     m.from = e->t->rank;
-    copy_text(m.text, reason, sizeof m.text);
+    text_cut(m.text, reason, sizeof m.text);
     /* As good as it goes: a peer that takes no messages will find out by its deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
         while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
@@ -262,8 +169,8 @@ static void note_entered(engine *e, const control *m) {
     peer *p = &e->peers[m->from];
     p->has_entered = true;
     p->last_order = m->facts.order;
-    copy_text(p->last_name, m->facts.name, sizeof p->last_name);
-    copy_text(p->last_kind, weft_collective_name((weft_collective_kind)m->facts.kind), sizeof p->last_kind);
+    text_cut(p->last_name, m->facts.name, sizeof p->last_name);
+    text_cut(p->last_kind, weft_collective_name((weft_collective_kind)m->facts.kind), sizeof p->last_kind);
     for (int i = 0; g && i < g->n; i++)
         if (g->ranks[i] == m->from)
             g->arrivals[i * ARRIVALS + (int)(m->sequence % ARRIVALS)] =
@@ -280,10 +187,10 @@ void watch_pump(engine *e) {
         p->heard_ns = engine_now();
         m.text[sizeof m.text - 1] = m.facts.name[NAME_BYTES - 1] = m.facts.program[NAME_BYTES - 1] = 0;
         if (m.kind == CONTROL_ENTER) note_entered(e, &m);
-        if (m.kind == CONTROL_BEAT) copy_text(p->place, m.text, sizeof p->place);
+        if (m.kind == CONTROL_BEAT) text_cut(p->place, m.text, sizeof p->place);
         if (m.kind == CONTROL_FAIL && !p->has_failed) {
             p->has_failed = true;
-            copy_text(p->reason, m.text, sizeof p->reason);
+            text_cut(p->reason, m.text, sizeof p->reason);
         }
     }
 }

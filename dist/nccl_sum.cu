@@ -2,6 +2,8 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include "ops/cuda/start.cuh"
+
 extern "C" {
 #include "dist/nccl_sum.h"
 }
@@ -66,11 +68,8 @@ template <class... P, class... A>
 static cudaError_t start(cudaStream_t stream, size_t count, void (*kernel)(P...), A... args) {
     size_t blocks = (count + THREADS - 1) / THREADS;
     if (count == 0) return cudaSuccess;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(blocks < (size_t)BLOCKS ? blocks : (size_t)BLOCKS));
-    config.blockDim = dim3(THREADS);
-    config.stream = stream;
-    return cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
+    dim3 grid((unsigned)(blocks < (size_t)BLOCKS ? blocks : (size_t)BLOCKS));
+    return cuda_start(stream, kernel, grid, dim3(THREADS), 0, args...);
 }
 
 extern "C" cudaError_t nccl_sum(cudaStream_t stream, weft_dtype dtype, weft_dtype wire, void *into, const void *from,

@@ -6,18 +6,11 @@
 #define WEFT_DIST_TRANSPORT_H
 
 #include "dist/collective.h"
+#include "dist/facts.h"
 #include "graph/error.h"
 #include "weft/comm.h"
 
-enum { NAME_BYTES = 40, PLACE_BYTES = 64, REASON_BYTES = 320 };
-
-/* What ranks compare before data move, in the order in which differences are told. */
-typedef struct facts {
-    uint64_t run, order, elements, counts_hash;
-    int32_t kind, dtype, wire, root;
-    int32_t unordered, padding;
-    char program[NAME_BYTES], name[NAME_BYTES];
-} facts;
+enum { PLACE_BYTES = 64, REASON_BYTES = 320 };
 
 typedef enum control_kind {
     CONTROL_ENTER = 1, /* the sender has entered this collective */

@@ -49,6 +49,12 @@ weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, 
     return NULL;
 }
 
+weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
+                                 weft_error *error) {
+    (void)launch;
+    return weft_comm_nccl(NULL, options, error);
+}
+
 weft_status weft_cuda_select(int index, weft_error *error) {
     (void)index;
     return error_set(error, WEFT_UNSUPPORTED,

@@ -40,6 +40,10 @@ const char *launch_name(launch_kind kind) {
     return names[kind];
 }
 
+bool launch_is_captured(launch_kind kind) {
+    return kind != LAUNCH_UPLOAD;
+}
+
 bool launch_kind_of(const weft_node *n, launch_kind *kind) {
     if (node_is_silent(n) || n->op == &weft_op_wait) return false;
     bool is_derived = n->n_out && n->out[0].variable && n->out[0].variable->kind == VARIABLE_DERIVED;

@@ -6,7 +6,8 @@
  *     upload       inputs, from where the host's copy put them: addresses change from run to run, so not captured
  *     refresh      derived values (casts, packed weights), each only if its parameter has changed
  *     compute      kernels
- *     collective   one of them, on the communication lane, behind all that stands before it in the schedule
+ *     collective   one of them, on the communication lane, behind all that stands before it in the schedule; captured where
+ *                  the communicator puts it on the stream (NCCL), not where it goes by way of the host
  */
 #ifndef WEFT_RUNTIME_LAUNCHES_H
 #define WEFT_RUNTIME_LAUNCHES_H
@@ -30,6 +31,7 @@ typedef struct launch_entry {
 } launch_entry;
 
 const char *launch_name(launch_kind kind); /* "compute" */
+bool launch_is_captured(launch_kind kind); /* "collective": where the communicator puts it on the stream */
 /* Which kind of launch a node goes into; false for one that puts nothing on a lane (inputs, views, waits). */
 bool launch_kind_of(const weft_node *n, launch_kind *kind);
 

@@ -92,7 +92,10 @@ static void launches_write(text *t, const program *p) {
                  launch_name(l->kind), l->first, l->last, l->n_nodes);
         if (l->waits >= 0) text_add(t, ", behind launch %d", l->waits);
         for (int k = 0; k < l->n_carried; k++) text_add(t, ", when %s has come", l->carried[k]->path);
-        text_add(t, l->records ? ", records\n" : "\n");
+        text_add(t, "%s%s\n", l->records ? ", records" : "",
+                 !launch_is_captured(l->kind)   ? ", not captured"
+                 : l->kind == LAUNCH_COLLECTIVE ? ", captured over NCCL"
+                                                : ", captured");
     }
 }
 

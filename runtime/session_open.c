@@ -217,7 +217,6 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
 void weft_session_close(weft_session *s) {
     if (!s) return;
     if (s->carried) weft_sync(s, NULL);
-    lane_close(s);
     weft_env env = s->env;
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)
         for (int k = 0; k < s->programs[i].n_steps; k++) {
@@ -225,6 +224,7 @@ void weft_session_close(weft_session *s) {
             if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
         }
     s->device->executor->close(s);
+    lane_close(s); /* behind it: captured collectives hold on to their communicators */
     s->device->give(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);

@@ -77,6 +77,8 @@ ALLOWED_CALLS = {
     ("mem.c.o", "realloc"): "texts that the caller frees with free(): dumps and JSON",
     ("mem.c.o", "aligned_alloc"): "the default allocator itself",
     ("program_cache.c.o", "getenv"): "where a user's caches are is said in no other way; read when a session opens",
+    ("nccl_join.c.o", "getenv"): "NCCL_COMM_ID, which NCCL reads from there alone; once, when ranks join",
+    ("nccl_join.c.o", "setenv"): "the same; it is taken back when they have joined",
     ("session_profile.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
 }
 # (object, symbol) in .data or .bss that may, with the reason. None is needed today: keep it so.

@@ -133,6 +133,33 @@ TEST(a_rank_that_aborts_gives_all_the_reason) {
     CHECK_HOLDS(ranks[2].text, "the disk is full");
 }
 
+/* Nothing is under way when rank 0 gives up: who asks hears of it without waiting, and the next collective fails. */
+static void one_fails(rank_run *r) {
+    weft_error error = {0};
+    if (barrier(r, 1, "together", &error)) keep(r, "the first must pass");
+    if (weft_comm_poll(r->comm, &error) && r->comm->rank == 0) keep(r, "all is well");
+    if (barrier(r, 2, "once more", &error)) keep(r, "the second must pass");
+    if (r->comm->rank == 0) weft_comm_fail(r->comm, "the GPU is lost");
+    for (int i = 0; i < 2000 && !weft_comm_poll(r->comm, &error); i++) pause_ms(1);
+    keep(r, error.text);
+    if (barrier(r, 3, "too late", &error) != WEFT_PEER) keep(r, "no error");
+    pause_ms(r->comm->rank == 0 ? 50 : 0); /* the others have heard before it is gone */
+}
+
+TEST(a_rank_that_fails_is_heard_by_those_who_ask) {
+    rank_run ranks[MOST];
+    for (int window = 0; window < 2; window++) {
+        window_run(3, window * 4096, 20, 0, one_fails, ranks);
+        CHECK_TEXT(ranks[0].text, "the GPU is lost");
+        for (int i = 1; i < 3; i++) CHECK_HOLDS(ranks[i].text, "rank 0 has given up: the GPU is lost");
+    }
+    weft_comm *self = weft_comm_self(NULL, NULL);
+    CHECK(weft_comm_poll(self, NULL) == WEFT_OK);
+    weft_comm_fail(self, "enough");
+    CHECK(weft_comm_poll(self, NULL) == WEFT_PEER);
+    weft_comm_free(self);
+}
+
 /* Rank 1 gives up as soon as it has its part, which may fail rank 0 while rank 2 has not yet copied. */
 static void send_and_forget(rank_run *r) {
     char data[1024];
@@ -159,4 +186,5 @@ TEST(a_failure_does_not_hand_out_a_buffer_that_is_gone) {
 SUITE("communicators that fail",
       {T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
-       T(a_rank_that_aborts_gives_all_the_reason), T(a_failure_does_not_hand_out_a_buffer_that_is_gone)})
+       T(a_rank_that_aborts_gives_all_the_reason), T(a_rank_that_fails_is_heard_by_those_who_ask),
+       T(a_failure_does_not_hand_out_a_buffer_that_is_gone)})

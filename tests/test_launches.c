@@ -6,6 +6,7 @@
 #include "support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct setting {
@@ -83,6 +84,32 @@ TEST(one_gpu_needs_few_launches_a_step) {
         weft_plan_free(plan);
         weft_model_free(m);
     }
+}
+
+/* Each line of the plan's list says how its launch goes to the GPU. */
+TEST(plans_say_what_is_captured) {
+    static const char *const ways[] = {", not captured\n", ", captured\n", ", captured\n",
+                                       ", captured over NCCL\n"};
+    weft_model *m = zoo_model(&zoo_models[0]);
+    weft_plan *plan = compile(m, &settings[3]);
+    char *text = weft_plan_text(plan);
+    int lines[4] = {0};
+    for (const char *at = text; at && (at = strstr(at, "# launch ")); at++)
+        for (int kind = 0; kind < 4; kind++) {
+            char begin[40];
+            const char *end = strchr(at, '\n');
+            size_t length = strlen(ways[kind]);
+            snprintf(begin, sizeof begin, ": %s, steps", launch_name((launch_kind)kind));
+            const char *name = strstr(at, begin);
+            if (!end || !name || name > end) continue;
+            lines[kind]++;
+            CHECK_SAYS(strncmp(end + 1 - length, ways[kind], length) == 0, "%.*s", (int)(end - at), at);
+        }
+    for (int kind = 0; kind < 4; kind++)
+        CHECK_SAYS(lines[kind] > 0, "no launch is %s", launch_name((launch_kind)kind));
+    free(text);
+    weft_plan_free(plan);
+    weft_model_free(m);
 }
 
 /* ---- one change ---- */
@@ -194,4 +221,4 @@ TEST(a_changed_launch_is_found_by_its_rule) {
 }
 
 SUITE("launches", {T(zoo_models_are_cut_into_launches_that_hold), T(one_gpu_needs_few_launches_a_step),
-                   T(a_changed_launch_is_found_by_its_rule)})
+                   T(plans_say_what_is_captured), T(a_changed_launch_is_found_by_its_rule)})

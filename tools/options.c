@@ -98,7 +98,8 @@ static const option_row rows[] = {
     {"launcher", 0, "NAME", OPTION_TEXT, F(launcher), FEEDS, 0, 0,
      "whose variables tell rank and world: auto, mpi, slurm or env (auto)"},
     {"comm", 0, "WAY", OPTION_TEXT, F(way), FEEDS, 0, 0,
-     "how ranks with --device cuda talk: auto, over NCCL; mpi, by way of the host (auto)"},
+     "how ranks with --device cuda talk: nccl; mpi, by way of the host; auto, nccl beside MPI, under "
+     "torchrun alone (auto)"},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
     {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,

@@ -1,6 +1,7 @@
 /* world.c - who we are, sums of a few numbers, and how all ranks end when one cannot go on. */
 #include "tools/world.h"
 
+#include <string.h>
 #include <unistd.h>
 
 extern char **environ; /* POSIX declares it nowhere */
@@ -22,35 +23,48 @@ static int be_silent(options *o) {
     return freopen("/dev/null", "w", stdout) ? -1 : tool_fail("/dev/null cannot be opened");
 }
 
-/* With --device cuda: a GPU a rank and NCCL, unless --comm says that the host is the way. */
-static int join_gpus(options *o) {
-    static const char *const ways[] = {"auto", "mpi", NULL};
-    weft_error error = {0};
+typedef enum joining { BY_MPI, BY_BOTH, BY_NCCL } joining;
+
+/* With --device cuda: a GPU a rank and NCCL, beside MPI or (--comm nccl, or started by torchrun) alone, unless --comm says
+ * that the host is the way. */
+static int choose_joining(const options *o, const weft_launch *launch, joining *how) {
+    static const char *const ways[] = {"auto", "mpi", "nccl", NULL};
     weft_device device;
     int way = tool_choice("comm", o->way, ways), status = tool_device(o, &device);
     if (way < 0 || status >= 0) return EXIT_MISUSED;
-    if (device != WEFT_DEVICE_CUDA || way == 1) return -1;
-    weft_comm *nccl = NULL;
-    if (!weft_cuda_select(o->comm->local_rank, &error)) nccl = weft_comm_nccl(o->comm, NULL, &error);
-    if (!nccl) return tool_error(&error);
-    o->comm = nccl;
+    bool is_alone = way == 2 || strcmp(launch->launcher, "env") == 0;
+    *how = device != WEFT_DEVICE_CUDA || way == 1 ? BY_MPI : is_alone ? BY_NCCL : BY_BOTH;
     return -1;
+}
+
+/* A communicator that is there after a failure is o->comm: it ends the others. */
+static weft_status join(options *o, const weft_launch *launch, joining by, const weft_comm_options *how,
+                        weft_error *error) {
+    weft_comm *nccl = NULL;
+    if (by != BY_NCCL && !(o->comm = weft_comm_mpi(launch, how, error))) return error->status;
+    if (by == BY_MPI) return WEFT_OK;
+    int gpu = by == BY_NCCL ? launch->local_rank : o->comm->local_rank;
+    if (weft_cuda_select(gpu, error)) return error->status;
+    nccl = by == BY_NCCL ? weft_comm_nccl_launch(launch, how, error) : weft_comm_nccl(o->comm, NULL, error);
+    if (!nccl) return error->status;
+    o->comm = nccl;
+    return WEFT_OK;
 }
 
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     weft_launch launch;
+    joining by;
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
     if (launch.world == 1) return -1;
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
-    if (!(o->comm = weft_comm_mpi(&launch, how, &error))) {
-        int status = tool_error(&error);
-        tool_tell_held();
-        return status;
-    }
-    int status = launch.rank ? be_silent(o) : -1;
-    return status < 0 ? join_gpus(o) : status;
+    int status = choose_joining(o, &launch, &by);
+    if (status < 0 && launch.rank) status = be_silent(o);
+    if (status >= 0 || !join(o, &launch, by, how, &error)) return status;
+    status = tool_error(&error);
+    if (!o->comm) tool_tell_held();
+    return status;
 }
 
 /* ---- leaving ---- */

@@ -10,7 +10,7 @@
  * every rank gets the same bits. `unordered` gives that up.
  * Errors are sticky: after one failed, every call gives that error. Nothing waits for ever: a collective that does
  * not finish within the deadline fails and its text tells which ranks have not entered it.
- * Threads: start, test, wait and place of one communicator (its groups included) are called by one thread at a
+ * Threads: start, test, wait, poll and place of one communicator (its groups included) are called by one thread at a
  * time. Data move in the background, on a thread of the communicator's own.
  */
 #ifndef WEFT_COMM_H
@@ -97,8 +97,17 @@ typedef struct weft_comm_calls {
      * failure it returns at once, and on MPI what a failed collective uses must stay in memory: abort instead. */
     void (*free)(weft_comm *comm);
     /* For GPUs: puts a collective whose buffers are in a GPU's memory onto `stream` (a cudaStream_t) and returns at once;
-     * it is done when the stream is behind it. NULL: it knows host memory alone, and sessions go by way of it. */
-    weft_status (*enqueue)(weft_comm *comm, const weft_collective *collective, void *stream, weft_error *error);
+     * it is done when the stream is behind it. The stream may be captured: what is captured is started again and again,
+     * in the same order on all ranks. NULL: it knows host memory alone, and sessions go by way of it. */
+    weft_status (*enqueue)(weft_comm *comm, const weft_collective *collective, void *stream,
+                           weft_error *error);
+    /* Has this communicator failed, or has another rank given up? Never waits. Whoever waits for a stream asks now and
+     * then: once a call of a communicator that enqueues has given an error, nothing it put on a stream waits for other
+     * ranks any more. NULL: nothing to ask. */
+    weft_status (*poll)(weft_comm *comm, weft_error *error);
+    /* Every rank's collectives fail with this reason; unlike behind abort, the job goes on. NULL: the others find out by
+     * their deadlines. */
+    void (*fail)(weft_comm *comm, const char *reason);
 } weft_comm_calls;
 
 /* The head of every communicator: the user's own puts it first in a struct of his. */
@@ -118,6 +127,8 @@ weft_status weft_comm_run(weft_comm *comm, const weft_collective *collective,
                           weft_error *error); /* start, wait */
 weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error);
 void weft_comm_place(weft_comm *comm, const char *place);
+weft_status weft_comm_poll(weft_comm *comm, weft_error *error);
+void weft_comm_fail(weft_comm *comm, const char *reason);
 void weft_comm_abort(weft_comm *comm, const char *reason);
 void weft_comm_free(weft_comm *comm); /* NULL is fine */
 
@@ -174,10 +185,19 @@ weft_status weft_launch_read(const char *launcher, char *const *environment, wef
 weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
 
 /* The ranks of `control` with a GPU each (that of weft_cuda_select), over NCCL: sessions of plans for CUDA put their
- * collectives on a stream. Called by all ranks. `control` (MPI, say) hands NCCL's id round and carries what lies in the
- * host's memory; it belongs to the new communicator, but after a failure, NULL, to the caller. WEFT_DEVICE when two ranks
- * share a GPU: sessions take `control` itself then, and go by way of the host. WEFT_UNSUPPORTED in a build without CUDA. */
+ * collectives on a stream. Called by all ranks. `control` (MPI, say) hands NCCL's id round, carries what lies in the host's
+ * memory, and has the deadline; it belongs to the new communicator, but after a failure, NULL, to the caller. WEFT_DEVICE
+ * when two ranks share a GPU: sessions take `control` itself then, and go by way of the host. WEFT_UNSUPPORTED in a build
+ * without CUDA. Sessions that captured its collectives are closed before it is freed.
+ * `control` NULL: as weft_comm_nccl_launch with what weft_launch_read finds by itself. */
 weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error);
+
+/* The same without MPI: the launcher's ranks meet at launch->address and port (or NCCL_COMM_ID, if it is set; else it is set
+ * for the length of this call, as NCCL looks nowhere else), and what lies in the host's memory goes through NCCL too, by way
+ * of the GPU. A rank that does not come ends in an error at the deadline, but NCCL does not tell which; nor does it hand on
+ * why another rank gave up. Of options the deadline counts. */
+weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
+                                 weft_error *error);
 
 #ifdef __cplusplus
 }

@@ -110,7 +110,8 @@ bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_
 /* For finding faults. After every node its floating-point results are read back: the first that is NaN or infinite ends the
  * run with WEFT_DATA, naming the node and the element. Slow. */
 void weft_session_check(weft_session *session, bool on);
-/* On a GPU: whether launches are captured and replayed (true without a word), or go node by node. */
+/* On a GPU: whether launches are captured and replayed (true without a word), or go node by node. Over NCCL the same on all
+ * ranks. */
 void weft_session_capture(weft_session *session, bool on);
 
 /* How long each node took on average, as text (slowest first); free with free(). Counts what runs while

@@ -9,6 +9,8 @@
 /* The first value that broke its kernel's rule; in the GPU's memory, read when the host next waits. */
 typedef struct cuda_failure {
     int order;     /* of the node in the schedule, plus 1; 0: none */
+    int program;   /* whose schedule: what `running` was */
+    int running;   /* set as each run begins */
     int64_t value; /* the offending one */
 } cuda_failure;
 

@@ -12,6 +12,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "ops/cuda/start.cuh"
+
 extern "C" {
 #include "ops/cuda/cuda.h"
 }
@@ -45,12 +47,7 @@ static weft_status launch(const kernel_call *c, void (*kernel)(P...), dim3 grid,
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
         if (result != cudaSuccess) return cuda_check(c, result);
     }
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.dynamicSmemBytes = shared;
-    config.stream = static_cast<cudaStream_t>(c->cuda->stream);
-    return cuda_check(c, cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...));
+    return cuda_check(c, cuda_start(static_cast<cudaStream_t>(c->cuda->stream), kernel, grid, block, shared, args...));
 }
 
 /* Blocks for `count` threads' worth of work, at most `waves` of the whole GPU: loops stride by the grid. */
@@ -112,7 +109,9 @@ __device__ static inline float block_max(float x, float *scratch) {
 
 /* The first thread that meets a bad value notes it; the run goes on with garbage and its end tells. */
 __device__ static inline void note_failure(cuda_failure *failure, int order, int64_t value) {
-    if (atomicCAS(&failure->order, 0, order + 1) == 0) failure->value = value;
+    if (atomicCAS(&failure->order, 0, order + 1) != 0) return;
+    failure->value = value;
+    failure->program = failure->running;
 }
 
 #endif

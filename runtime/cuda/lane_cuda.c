@@ -4,10 +4,6 @@
 
 #include "ops/collective.h"
 
-static bool is_enqueued(const weft_session *s) {
-    return s->comm && s->comm->calls->enqueue;
-}
-
 static weft_comm *group_of(const weft_session *s, const weft_node *n) {
     return s->groups[((const collective_attrs *)n->attrs)->group];
 }
@@ -21,6 +17,8 @@ static cuda_stage *stage_of(const weft_session *s, const runnable *r, const weft
 static weft_status make_stage(weft_session *s, runnable *r, const step *st, weft_error *error) {
     const weft_node *n = st->node;
     cuda_stage *stage = stage_of(s, r, n);
+    stage->step = st;
+    stage->is_carried = lane_is_carried(s, n);
     stage->bytes = type_bytes(&st->out[0].type);
     stage->scratch_bytes = n->n_out > 1 ? (size_t)((const collective_attrs *)n->attrs)->scratch : 0;
     CUDA_TRY(cudaMallocHost((void **)&stage->buffer, stage->bytes), "taking pinned memory for a collective");
@@ -30,7 +28,7 @@ static weft_status make_stage(weft_session *s, runnable *r, const step *st, weft
 
 weft_status cuda_prepare_lane(weft_session *s, weft_error *error) {
     weft_status status = WEFT_OK;
-    if (!s->comm || s->comm->world == 1 || is_enqueued(s)) return WEFT_OK;
+    if (!s->comm || s->comm->world == 1 || cuda_is_enqueued(s)) return WEFT_OK;
     for (int i = 0; i < s->plan->n_programs; i++) {
         runnable *r = &s->programs[i];
         size_t count = (size_t)r->p->n_collectives + 1;
@@ -53,30 +51,28 @@ void cuda_forget_lane(weft_session *s) {
 
 /* ---- starting ---- */
 
-static weft_status enqueue(weft_session *s, runnable *r, const step *st, cudaEvent_t after,
-                           weft_error *error) {
-    struct cuda_session *c = s->cuda;
-    const weft_node *n = st->node;
-    weft_comm *group = group_of(s, n);
+weft_status cuda_enqueue(weft_session *s, runnable *r, const step *st, weft_error *error) {
+    weft_comm *group = group_of(s, st->node);
     weft_collective collective = lane_collective(s, r, st);
-    if (after) CUDA_TRY(cudaStreamWaitEvent(c->communication, after, 0), "ordering a collective");
-    weft_status status = group->calls->enqueue(group, &collective, c->communication, error);
-    if (status || !lane_is_carried(s, n)) return status;
-    cudaEvent_t *arrived = &c->arrived[n->variable->index];
+    return group->calls->enqueue(group, &collective, s->cuda->communication, error);
+}
+
+weft_status cuda_carry(weft_session *s, const step *st, weft_error *error) {
+    const weft_node *n = st->node;
+    if (!lane_is_carried(s, n)) return WEFT_OK;
+    cudaEvent_t *arrived = &s->cuda->arrived[n->variable->index];
     if (!*arrived) CUDA_TRY(cudaEventCreateWithFlags(arrived, cudaEventDisableTiming), "making an event");
-    CUDA_TRY(cudaEventRecord(*arrived, c->communication), "ordering a gather");
+    CUDA_TRY(cudaEventRecord(*arrived, s->cuda->communication), "ordering a gather");
     lane_carry(s, n, 0);
     return WEFT_OK;
 }
 
-static weft_status start_staged(weft_session *s, runnable *r, const step *st, cudaEvent_t after,
-                                weft_error *error) {
+weft_status cuda_stage_collective(weft_session *s, runnable *r, const step *st, weft_error *error) {
     struct cuda_session *c = s->cuda;
     const weft_node *n = st->node;
     cuda_stage *stage = stage_of(s, r, n);
     uint64_t ticket;
     weft_collective collective = lane_collective(s, r, st);
-    if (after) CUDA_TRY(cudaStreamWaitEvent(c->communication, after, 0), "ordering a collective");
     CUDA_TRY(cudaMemcpyAsync(stage->buffer, st->out[0].data, stage->bytes, cudaMemcpyDeviceToHost,
                              c->communication),
              "bringing a collective's buffer to the host");
@@ -86,19 +82,16 @@ static weft_status start_staged(weft_session *s, runnable *r, const step *st, cu
     weft_status status = weft_comm_start(group_of(s, n), &collective, &ticket, error);
     if (status) return status;
     stage->ticket = ticket + 1;
-    if (lane_is_carried(s, n)) lane_carry(s, n, ticket);
+    if (stage->is_carried) lane_carry(s, n, ticket);
     return WEFT_OK;
-}
-
-weft_status cuda_collect(weft_session *s, runnable *r, const step *st, cudaEvent_t after, weft_error *error) {
-    return is_enqueued(s) ? enqueue(s, r, st, after, error) : start_staged(s, r, st, after, error);
 }
 
 /* ---- waiting ---- */
 
 /* A staged collective ends, and its result goes back on the compute stream, in front of what needs it. */
-static weft_status finish(weft_session *s, const step *st, cuda_stage *stage, weft_error *error) {
+static weft_status finish(weft_session *s, cuda_stage *stage, weft_error *error) {
     if (!stage->ticket) return WEFT_OK;
+    const step *st = stage->step;
     weft_status status = weft_comm_wait(group_of(s, st->node), stage->ticket - 1, error);
     stage->ticket = 0;
     if (status) return status;
@@ -110,20 +103,18 @@ static weft_status finish(weft_session *s, const step *st, cuda_stage *stage, we
 
 /* All staged sums up to `start` have come: the compute lane waits for the last of several alone. */
 static weft_status await_staged(weft_session *s, runnable *r, const weft_node *start, weft_error *error) {
+    cuda_stage *stages = s->cuda->stages[r - s->programs];
     weft_status status = WEFT_OK;
-    for (int i = 0; i < r->n_steps && !status; i++) {
-        const step *st = &r->steps[i];
-        const weft_node *n = st->node;
-        if (!node_starts_collective(n) || lane_is_carried(s, n)) continue;
-        status = finish(s, st, stage_of(s, r, n), error);
-        if (n == start) break;
+    for (int i = 0; i < r->p->n_collectives && !status; i++) {
+        if (!stages[i].is_carried) status = finish(s, &stages[i], error);
+        if (stages[i].step->node == start) break;
     }
     return status;
 }
 
 weft_status cuda_await(weft_session *s, runnable *r, const weft_node *start, cudaEvent_t ended,
                        weft_error *error) {
-    if (!is_enqueued(s)) return await_staged(s, r, start, error);
+    if (!cuda_is_enqueued(s)) return await_staged(s, r, start, error);
     CUDA_TRY(cudaStreamWaitEvent(s->cuda->compute, ended, 0), "ordering behind a collective");
     return WEFT_OK;
 }
@@ -131,12 +122,10 @@ weft_status cuda_await(weft_session *s, runnable *r, const weft_node *start, cud
 /* Staged gathers of a segment that are under way, in the order in which they began: of several the last one holds. */
 static weft_status finish_gathers(weft_session *s, const weft_variable *segment, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < s->plan->n_programs && !status; i++)
-        for (int k = 0; k < s->programs[i].n_steps && !status; k++) {
-            const step *st = &s->programs[i].steps[k];
-            if (node_starts_collective(st->node) && st->node->variable == segment &&
-                lane_is_carried(s, st->node))
-                status = finish(s, st, stage_of(s, &s->programs[i], st->node), error);
+    for (int i = 0; i < s->plan->n_programs; i++)
+        for (int k = 0; k < s->plan->programs[i].n_collectives && !status; k++) {
+            cuda_stage *stage = &s->cuda->stages[i][k];
+            if (stage->is_carried && stage->step->node->variable == segment) status = finish(s, stage, error);
         }
     return status;
 }
@@ -144,7 +133,7 @@ static weft_status finish_gathers(weft_session *s, const weft_variable *segment,
 weft_status cuda_arrive(weft_session *s, const weft_variable *segment, weft_error *error) {
     weft_status status = WEFT_OK;
     if (!s->carried[segment->index]) return WEFT_OK;
-    if (is_enqueued(s))
+    if (cuda_is_enqueued(s))
         CUDA_TRY(cudaStreamWaitEvent(s->cuda->compute, s->cuda->arrived[segment->index], 0),
                  "ordering behind a gather");
     else
@@ -155,13 +144,11 @@ weft_status cuda_arrive(weft_session *s, const weft_variable *segment, weft_erro
 
 /* After a failure: what is under way works on the session's memory. */
 void cuda_drain(weft_session *s, runnable *r) {
-    if (is_enqueued(s)) {
-        cudaStreamSynchronize(s->cuda->communication);
+    if (cuda_is_enqueued(s)) {
+        cuda_wait(s, s->cuda->communication, NULL, "running", NULL);
         return;
     }
-    for (int i = 0; i < r->n_steps; i++) {
-        const weft_node *n = r->steps[i].node;
-        if (node_starts_collective(n) && !lane_is_carried(s, n))
-            finish(s, &r->steps[i], stage_of(s, r, n), NULL);
-    }
+    cuda_stage *stages = s->cuda->stages[r - s->programs];
+    for (int i = 0; stages && i < r->p->n_collectives; i++)
+        if (!stages[i].is_carried) finish(s, &stages[i], NULL);
 }

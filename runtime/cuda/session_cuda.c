@@ -66,8 +66,9 @@ static weft_status open_cuda(weft_session *s, weft_error *error) {
     if (!c) return error_memory(error, "session");
     c->launches = arena_new_array(&s->arena, programs, sizeof *c->launches);
     c->stages = arena_new_array(&s->arena, programs, sizeof *c->stages);
+    c->meets = arena_new_array(&s->arena, programs, sizeof *c->meets);
     c->arrived = arena_new_array(&s->arena, variables, sizeof *c->arrived);
-    if (!c->launches || !c->stages || !c->arrived) return error_memory(error, "session");
+    if (!c->launches || !c->stages || !c->meets || !c->arrived) return error_memory(error, "session");
     weft_status status = open_streams(c, error);
     if (!status) status = open_context(s, error);
     return status ? status : open_slots(s, error);
@@ -75,6 +76,7 @@ static weft_status open_cuda(weft_session *s, weft_error *error) {
 
 static weft_status prepare(weft_session *s, weft_error *error) {
     weft_status status = cuda_prepare_launches(s, error);
+    if (!status) status = cuda_prepare_watch(s, error);
     return status ? status : cuda_prepare_lane(s, error);
 }
 
@@ -112,7 +114,8 @@ weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error) {
     size_t at = 0;
     if (!r->n_inputs) return WEFT_OK;
     c->next_slot ^= 1;
-    CUDA_TRY(cudaEventSynchronize(slot->arrived), "waiting for a place for inputs");
+    weft_status status = cuda_wait(s, c->copy, slot->arrived, "waiting for a place for inputs", error);
+    if (status) return status;
     CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
     for (int i = 0; i < r->n_inputs; i++) {
         memcpy(slot->host + at, r->inputs[i].data, r->inputs[i].bytes);
@@ -130,26 +133,23 @@ weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error) {
 
 /* ---- fetching ---- */
 
-/* A kernel that has a rule, at this place of some program's schedule. */
-static const step *step_at(const weft_session *s, int order, const runnable **of) {
-    for (int i = 0; i < s->plan->n_programs; i++)
-        for (int k = 0; k < s->programs[i].n_steps; k++)
-            if (s->programs[i].steps[k].node->order == order && s->programs[i].steps[k].kernel &&
-                s->programs[i].steps[k].kernel->data_rule) {
-                *of = &s->programs[i];
-                return &s->programs[i].steps[k];
-            }
+/* A kernel that has a rule, at this place of the program's schedule. */
+static const step *step_at(const runnable *r, int order) {
+    for (int k = 0; k < r->n_steps; k++)
+        if (r->steps[k].node->order == order && r->steps[k].kernel && r->steps[k].kernel->data_rule)
+            return &r->steps[k];
     return NULL;
 }
 
 weft_status cuda_check_data(weft_session *s, weft_error *error) {
     cuda_failure met, *at = s->cuda->context.failure;
-    const runnable *of = NULL;
     char node[200];
     CUDA_TRY(cudaMemcpy(&met, at, sizeof met, cudaMemcpyDeviceToHost), "reading what kernels noted");
     if (!met.order) return WEFT_OK;
-    CUDA_TRY(cudaMemset(at, 0, sizeof met), "clearing what kernels noted");
-    const step *st = step_at(s, met.order - 1, &of);
+    CUDA_TRY(cudaMemset(&at->order, 0, sizeof at->order), "clearing what kernels noted");
+    bool is_known = met.program >= 0 && met.program < s->plan->n_programs;
+    const runnable *of = is_known ? &s->programs[met.program] : NULL;
+    const step *st = of ? step_at(of, met.order - 1) : NULL;
     if (!st)
         return error_set(error, WEFT_DATA, "run: a value broke a kernel's rule: %lld", (long long)met.value);
     return error_set(error, WEFT_DATA, "graph %s: %s: a value is %lld; %s", of->p->name,
@@ -160,6 +160,10 @@ static weft_status fetch(weft_session *s, const runnable *r, const fetched *from
                          weft_error *error) {
     struct cuda_session *c = s->cuda;
     (void)r;
+    /* first: a copy to the caller's memory waits for the stream, and hears nothing meanwhile */
+    weft_status status = cuda_is_enqueued(s) ? cuda_wait(s, c->compute, NULL, "running", error) : WEFT_OK;
+    if (!status) status = cuda_await_calls(s, error);
+    if (status) return status;
     CUDA_TRY(cudaMemcpyAsync(into, from->memory, from->bytes, cudaMemcpyDeviceToHost, c->compute),
              "fetching");
     CUDA_TRY(cudaStreamSynchronize(c->compute), "running");
@@ -175,8 +179,10 @@ static weft_status settle(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     if (!c) return WEFT_OK; /* it could not be opened */
     cudaStream_t const streams[] = {c->copy, c->compute, c->communication};
-    for (int i = 0; i < 3; i++) CUDA_TRY(cudaStreamSynchronize(streams[i]), "running");
-    return cuda_check_data(s, error);
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 3 && !status; i++) status = cuda_wait(s, streams[i], NULL, "running", error);
+    if (!status) status = cuda_await_calls(s, error);
+    return status ? status : cuda_check_data(s, error);
 }
 
 const executor executor_cuda = {open_cuda, prepare, cuda_walk, fetch, put, cuda_arrive, settle, close_cuda};

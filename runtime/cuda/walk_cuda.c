@@ -1,12 +1,9 @@
 /* walk_cuda.c - a program's launches on their lanes. The first run of a launch goes node by node, the second is captured,
- * from then on one call starts it. */
+ * from then on one call starts it. Collectives too, where the communicator puts them on a stream: NCCL connects in the first
+ * run, and from the second on all ranks start the same captured ones in the same order. */
 #include "runtime/cuda/session_cuda.h"
 
 #include <string.h>
-
-static bool is_captured(launch_kind kind) {
-    return kind == LAUNCH_COMPUTE || kind == LAUNCH_REFRESH;
-}
 
 /* ---- preparing ---- */
 
@@ -69,7 +66,7 @@ static weft_status run_step(weft_session *s, runnable *r, step *st, bool is_capt
     st->call.error = error;
     weft_status status = st->kernel->run(st->state, &st->call);
     if (status || is_capturing || !is_watched(s)) return status;
-    CUDA_TRY(cudaStreamSynchronize(s->cuda->compute), st->node->op->name);
+    if ((status = cuda_wait(s, s->cuda->compute, NULL, st->node->op->name, error))) return status;
     if (is_timed) note_time(s, r, st, began);
     return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
 }
@@ -83,12 +80,25 @@ static weft_status run_steps(weft_session *s, runnable *r, cuda_launch *l, bool 
     return status;
 }
 
-static weft_status capture(weft_session *s, runnable *r, cuda_launch *l, weft_error *error) {
+static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
+    return kind == LAUNCH_COLLECTIVE ? s->cuda->communication : s->cuda->compute;
+}
+
+static weft_status put(weft_session *s, runnable *r, launch_kind kind, cuda_launch *l, bool is_capturing,
+                       weft_error *error) {
+    if (kind != LAUNCH_COLLECTIVE) return run_steps(s, r, l, is_capturing, error);
+    weft_status status = cuda_enqueue(s, r, l->steps[0], error);
+    if (!status) l->has_run = true;
+    return status;
+}
+
+static weft_status capture(weft_session *s, runnable *r, launch_kind kind, cuda_launch *l,
+                           weft_error *error) {
+    cudaStream_t stream = stream_of(s, kind);
     cudaGraph_t graph = NULL;
-    CUDA_TRY(cudaStreamBeginCapture(s->cuda->compute, cudaStreamCaptureModeThreadLocal),
-             "beginning a capture");
-    weft_status status = run_steps(s, r, l, true, error);
-    cudaError_t result = cudaStreamEndCapture(s->cuda->compute, &graph);
+    CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    weft_status status = put(s, r, kind, l, true, error);
+    cudaError_t result = cudaStreamEndCapture(stream, &graph);
     if (!status && result != cudaSuccess) status = cuda_fail(error, result, "ending a capture");
     if (!status && (result = cudaGraphInstantiate(&l->exec, graph, 0)) != cudaSuccess)
         status = cuda_fail(error, result, "instantiating a captured graph");
@@ -98,24 +108,36 @@ static weft_status capture(weft_session *s, runnable *r, cuda_launch *l, weft_er
 
 /* A captured refresh does all of its nodes: where only some are stale they go one by one. */
 static bool can_capture(const weft_session *s, const launch_entry *l, const cuda_launch *c) {
-    if (!is_captured(l->kind) || !c->has_run || is_watched(s)) return false;
+    if (l->kind == LAUNCH_COLLECTIVE) return s->cuda->captures_collectives;
+    if (!launch_is_captured(l->kind) || !c->has_run || is_watched(s)) return false;
     for (int i = 0; i < c->n_steps; i++)
         if (!is_stale(c->steps[i])) return false;
     return true;
 }
 
+static weft_status start_launch(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+                                weft_error *error) {
+    weft_status status = WEFT_OK;
+    if (!can_capture(s, l, c)) return put(s, r, l->kind, c, false, error);
+    if (!c->exec) status = capture(s, r, l->kind, c, error);
+    if (!status) CUDA_TRY(cudaGraphLaunch(c->exec, stream_of(s, l->kind)), "launching a captured graph");
+    return status;
+}
+
 static weft_status start_compute(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
                                  weft_error *error) {
-    weft_status status = WEFT_OK;
-    if (!c->n_steps) return WEFT_OK;
-    if (!can_capture(s, l, c)) {
-        status = run_steps(s, r, c, false, error);
-    } else {
-        if (!c->exec) status = capture(s, r, c, error);
-        if (!status) CUDA_TRY(cudaGraphLaunch(c->exec, s->cuda->compute), "launching a captured graph");
-    }
+    weft_status status = c->n_steps ? start_launch(s, r, l, c, error) : WEFT_OK;
     if (!status) mark_fresh(c);
     return status;
+}
+
+/* `after`: of the compute lane, NULL when there is nothing to wait for. */
+static weft_status start_collective(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+                                    cudaEvent_t after, weft_error *error) {
+    if (after) CUDA_TRY(cudaStreamWaitEvent(s->cuda->communication, after, 0), "ordering a collective");
+    if (!cuda_is_enqueued(s)) return cuda_stage_collective(s, r, c->steps[0], error);
+    weft_status status = start_launch(s, r, l, c, error);
+    return status ? status : cuda_carry(s, c->steps[0], error);
 }
 
 /* The compute lane goes on when what a launch needs from the other lane is there. */
@@ -129,19 +151,15 @@ static weft_status await_others(weft_session *s, runnable *r, const launch_entry
 
 static weft_status start(weft_session *s, runnable *r, int index, cuda_launch *list, weft_error *error) {
     const launch_entry *l = &r->p->launches[index];
-    bool is_collective = l->kind == LAUNCH_COLLECTIVE;
     weft_status status;
-    if (is_collective) {
-        cudaEvent_t after = l->waits >= 0 ? list[l->waits].ended : NULL;
-        status = cuda_collect(s, r, list[index].steps[0], after, error);
+    if (l->kind == LAUNCH_COLLECTIVE) {
+        status = start_collective(s, r, l, &list[index], l->waits >= 0 ? list[l->waits].ended : NULL, error);
     } else {
         status = await_others(s, r, l, list, error);
         if (!status) status = start_compute(s, r, l, &list[index], error);
     }
     if (!status && list[index].ended)
-        CUDA_TRY(
-            cudaEventRecord(list[index].ended, is_collective ? s->cuda->communication : s->cuda->compute),
-            "recording an event");
+        CUDA_TRY(cudaEventRecord(list[index].ended, stream_of(s, l->kind)), "recording an event");
     return status;
 }
 
@@ -161,12 +179,33 @@ static int steps_before(const runnable *r, int order) {
     return n;
 }
 
+static bool have_collectives_run(const program *p, const cuda_launch *list) {
+    for (int i = 0; i < p->n_launches; i++)
+        if (p->launches[i].kind == LAUNCH_COLLECTIVE && !list[i].has_run) return false;
+    return true;
+}
+
+/* Among other ranks: NCCL connects in a program's first run, and waits for them without asking; so does the host. */
+static weft_status meet_others(weft_session *s, const runnable *r, const cuda_launch *list,
+                               weft_error *error) {
+    if (!r->p->n_collectives || !cuda_is_enqueued(s)) return WEFT_OK;
+    bool have_run = have_collectives_run(r->p, list);
+    s->cuda->captures_collectives = have_run && !s->no_capture;
+    weft_status status = cuda_call_roll(s, r, error);
+    return status || have_run ? status : cuda_await_calls(s, error);
+}
+
 weft_status cuda_walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
     const program *p = r->p;
-    cuda_launch *list = s->cuda->launches[r - s->programs];
+    int index = (int)(r - s->programs);
+    cuda_launch *list = s->cuda->launches[index];
     *reached = 0;
     weft_status status = cuda_feed(s, r, error);
-    if (!status) CUDA_TRY(cuda_begin_run(s->cuda->compute, s->cuda_run, &r->run), "beginning a run");
+    if (!status) status = meet_others(s, r, list, error);
+    if (!status)
+        CUDA_TRY(
+            cuda_begin_run(s->cuda->compute, s->cuda_run, &r->run, &s->cuda->context.failure->running, index),
+            "beginning a run");
     for (int i = 0; i < p->n_launches && !status; i++) {
         *reached = steps_before(r, p->launches[i].first);
         status = start(s, r, i, list, error);

@@ -141,7 +141,7 @@ TEST(queries_and_times) {
     works(cudaEventCreate(&begin));
     works(cudaEventCreate(&end));
     works(cudaEventRecord(begin, s.a));
-    for (int i = 0; i < 50; i++) put(s.a, set, s.x, i);
+    for (int i = 0; i < 200; i++) put(s.a, set, s.x, i);
     works(cudaEventRecord(end, s.a));
     CHECK(cudaEventQuery(end) == cudaErrorNotReady && cudaStreamQuery(s.a) == cudaErrorNotReady);
     CHECK(cudaEventElapsedTime(&ms, begin, end) == cudaErrorNotReady);

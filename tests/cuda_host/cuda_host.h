@@ -30,6 +30,11 @@ void cuda_host_forget_trouble(void);
 /* After so many seconds a wait for which nothing can run is an error (20). */
 void cuda_host_patience(double seconds);
 
+/* NCCL's network fails on this rank of every world; negative: it is mended. */
+void cuda_host_nccl_break(int rank);
+/* Ranks that call different things of NCCL wait for each other for ever, as on a real GPU, instead of breaking it. */
+void cuda_host_nccl_lenient(int on);
+
 typedef struct cuda_host_counts {
     int allocations, pinned, streams, events, graphs; /* that live */
     size_t bytes;                                     /* of the GPUs' memory in use */

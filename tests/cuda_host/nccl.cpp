@@ -1,28 +1,45 @@
 /* nccl.cpp - NCCL for ranks that are threads of one process, each with a played GPU. A sum waits at the head of its stream
  * until all ranks' sums of the same number are at the heads of theirs; the first that runs then adds for all. A group of
  * messages waits until each of its messages has met its partner, in the order of each pair of ranks. Ranks that call
- * different things, or messages of different lengths, break the GPU with a message. */
+ * different things, start captured calls in different orders, or send messages of different lengths, break the GPU with a
+ * message; or, as on a real one, wait for ever (cuda_host_nccl_lenient). What an aborted rank had queued ends at once, and
+ * whoever waits for it goes on waiting. */
 #include "cuda_host/nccl.h"
 
 #include "cuda_host/cuda_host.h"
 #include "cuda_host/library.h"
 
+#include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace {
+
+/* One rank of a communicator, for as long as anything of it is queued or captured. */
+struct member {
+    bool is_gone = false;                                    /* aborted */
+    std::map<std::pair<int, bool>, int> messages;            /* issued so far, by peer and direction */
+    int sums = 0;                                            /* issued so far */
+    std::shared_ptr<char> graphs = std::make_shared<char>(); /* captured calls hold it too */
+};
 
 struct message {
     bool is_send;
     int peer;
     char *data;
     size_t bytes;
+    int number = 0; /* among those issued between the two in this direction: one that is replayed keeps it */
+    std::shared_ptr<member> owner = nullptr;
     std::shared_ptr<message> partner = nullptr; /* once both are at the heads of their streams */
     bool is_done = false;
 };
@@ -35,6 +52,7 @@ struct call {
     const char *from = nullptr;
     size_t count = 0;
     ncclDataType_t type = ncclUint8;
+    int number = 0; /* among the rank's sums as they were issued */
 };
 
 struct meeting {
@@ -48,7 +66,9 @@ struct split_of {
 };
 
 struct world {
-    int size = 0;
+    int size = 0, joined = 0;
+    std::set<int> devices; /* of those who have joined */
+    bool shares_gpu = false;
     std::vector<int> executed; /* sums so far, by rank */
     std::map<std::pair<int, int>, std::deque<std::shared_ptr<message>>> alone; /* without partner, by (from, to) */
     std::map<int, meeting> meetings;
@@ -57,37 +77,68 @@ struct world {
     int split_left = 0;
 };
 
-std::mutex lock;
-std::condition_variable changed;
-std::map<int, std::shared_ptr<world>> worlds;
+/* Never destroyed: a rank whose others never come may wait here when the process ends. */
+std::mutex &lock = *new std::mutex;
+std::condition_variable &changed = *new std::condition_variable;
+std::map<std::string, std::shared_ptr<world>> &worlds = /* that not all ranks have joined */
+    *new std::map<std::string, std::shared_ptr<world>>;
 int next_id;
+std::set<int> broken; /* ranks of worlds whose network has failed */
+bool is_lenient;
 
 } // namespace
 
 struct ncclComm {
     std::shared_ptr<world> w;
     int rank;
+    bool is_part; /* split from another */
+    std::shared_ptr<member> me = std::make_shared<member>();
 };
+
+extern "C" void cuda_host_nccl_break(int rank) {
+    std::lock_guard<std::mutex> hold(lock);
+    if (rank < 0)
+        broken.clear();
+    else
+        broken.insert(rank);
+}
+
+extern "C" void cuda_host_nccl_lenient(int on) {
+    std::lock_guard<std::mutex> hold(lock);
+    is_lenient = on != 0;
+}
 
 /* ---- making them ---- */
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     std::lock_guard<std::mutex> hold(lock);
+    const char *address = getenv("NCCL_COMM_ID"); /* then all ranks ask, and get the same */
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "%d", ++next_id);
+    if (address)
+        snprintf(id->internal, sizeof id->internal, "%s", address);
+    else
+        snprintf(id->internal, sizeof id->internal, "%d", ++next_id);
     return ncclSuccess;
 }
 
+/* Returns when all ranks have called. */
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank) {
-    std::lock_guard<std::mutex> hold(lock);
-    std::shared_ptr<world> &w = worlds[atoi(id.internal)];
+    std::unique_lock<std::mutex> hold(lock);
+    std::shared_ptr<world> w = worlds[id.internal];
     if (!w) {
-        w = std::make_shared<world>();
+        w = worlds[id.internal] = std::make_shared<world>();
         w->size = size;
         w->executed.resize((size_t)size);
     }
     if (w->size != size || rank < 0 || rank >= size) return ncclInvalidArgument;
-    *comm = new ncclComm{w, rank};
+    int device = 0;
+    cudaGetDevice(&device);
+    w->shares_gpu |= !w->devices.insert(device).second;
+    if (++w->joined == size) worlds.erase(id.internal);
+    changed.notify_all();
+    changed.wait(hold, [&] { return w->joined == size; });
+    if (w->shares_gpu) return ncclInvalidUsage;
+    *comm = new ncclComm{w, rank, false};
     return ncclSuccess;
 }
 
@@ -117,7 +168,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part
             p->size = size;
             p->executed.resize((size_t)size);
         }
-        *part = new ncclComm{p, before};
+        *part = new ncclComm{p, before, true};
     }
     if (--w->split_left == 0) {
         w->splits.clear();
@@ -126,22 +177,54 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part
     return ncclSuccess;
 }
 
+/* What NCCL waits for without end. */
+static bool is_captured_still(ncclComm_t comm) {
+    return comm->me->graphs.use_count() > 1;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+    if (is_captured_still(comm)) cuda_host::trouble("ncclCommDestroy waits for ever: a captured graph holds it");
     delete comm;
     return ncclSuccess;
 }
 
+/* Takes back what others have not met yet. */
+static void leave(ncclComm_t comm) {
+    std::lock_guard<std::mutex> hold(lock);
+    world *w = comm->w.get();
+    comm->me->is_gone = true;
+    for (auto &queue : w->alone)
+        for (size_t i = queue.second.size(); i-- > 0;)
+            if (queue.second[i]->owner == comm->me) queue.second.erase(queue.second.begin() + (long)i);
+    for (auto &m : w->meetings) {
+        if (m.second.is_done || m.second.calls.empty() || !m.second.calls[(size_t)comm->rank]) continue;
+        m.second.calls[(size_t)comm->rank] = nullptr;
+        m.second.arrived--;
+    }
+}
+
+/* Kernels end at once; the call returns when graphs that hold the communicator are gone. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    return ncclCommDestroy(comm);
+    leave(comm);
+    for (int i = 0; i < 20000 && is_captured_still(comm); i++)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (is_captured_still(comm)) cuda_host::trouble("ncclCommAbort waits for ever: a captured graph holds it");
+    delete comm;
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
-    *error = ncclSuccess;
-    return comm ? ncclSuccess : ncclInvalidArgument;
+    std::lock_guard<std::mutex> hold(lock);
+    if (!comm) return ncclInvalidArgument;
+    *error = !comm->is_part && broken.count(comm->rank) ? ncclRemoteError : ncclSuccess;
+    return ncclSuccess;
 }
 
 const char *ncclGetErrorString(ncclResult_t result) {
-    return result == ncclSuccess ? "no error" : result == ncclInvalidArgument ? "invalid argument" : "invalid usage";
+    return result == ncclSuccess           ? "no error"
+           : result == ncclInvalidArgument ? "invalid argument"
+           : result == ncclRemoteError     ? "remote process exited or there was a network error"
+                                           : "invalid usage";
 }
 
 const char *ncclGetLastError(ncclComm_t comm) {
@@ -170,11 +253,18 @@ void pair_up(world *w, int rank, const std::shared_ptr<message> &m) {
     queue.pop_front();
 }
 
+bool fits(const message &m) {
+    return m.bytes == m.partner->bytes && m.number == m.partner->number;
+}
+
 void deliver(int rank, const std::shared_ptr<message> &m) {
     const std::shared_ptr<message> from = m->is_send ? m : m->partner, to = m->is_send ? m->partner : m;
     if (from->bytes != to->bytes)
         cuda_host::trouble("NCCL: ranks %d and %d send %zu bytes and receive %zu", rank, m->peer, from->bytes, to->bytes);
-    else if (!m->is_done)
+    else if (from->number != to->number)
+        cuda_host::trouble("NCCL: of rank %d's messages with rank %d number %d meets number %d", rank, m->peer, m->number,
+                           m->partner->number);
+    else if (!m->is_done && !m->partner->owner->is_gone)
         memmove(to->data, from->data, from->bytes);
     from->is_done = to->is_done = true;
 }
@@ -206,28 +296,45 @@ void add(const meeting &m, int world) {
     }
 }
 
+bool fits(const meeting &m) {
+    for (const std::shared_ptr<const call> &c : m.calls)
+        if (c->what != m.calls[0]->what || c->count != m.calls[0]->count || c->number != m.calls[0]->number)
+            return false;
+    return true;
+}
+
 void play(const meeting &m, int world) {
-    for (int r = 1; r < world; r++)
-        if (m.calls[(size_t)r]->what != m.calls[0]->what || m.calls[(size_t)r]->count != m.calls[0]->count)
-            return cuda_host::trouble("NCCL: ranks 0 and %d call different collectives", r);
+    if (!fits(m)) return cuda_host::trouble("NCCL: ranks call different collectives");
     add(m, world);
 }
 
-ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, std::shared_ptr<const call> what) {
+/* A call that is captured holds on to its communicator. */
+std::shared_ptr<char> hold_captured(ncclComm_t comm, cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    bool is_captured = cudaStreamIsCapturing(stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+    return is_captured ? comm->me->graphs : nullptr;
+}
+
+ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, const std::shared_ptr<call> &what) {
     std::shared_ptr<world> w = comm->w;
+    std::shared_ptr<member> me = comm->me;
+    std::shared_ptr<char> held = hold_captured(comm, stream);
     int rank = comm->rank;
-    auto ready = [w, rank, what] {
+    what->number = me->sums++;
+    auto ready = [w, rank, what, me] {
         std::lock_guard<std::mutex> hold(lock);
+        if (me->is_gone) return true;
         meeting &m = w->meetings[w->executed[(size_t)rank]];
         m.calls.resize((size_t)w->size);
-        if (!m.calls[(size_t)rank]) {
+        if (!m.calls[(size_t)rank] && !m.is_done) {
             m.calls[(size_t)rank] = what;
             m.arrived++;
         }
-        return m.arrived == (size_t)w->size;
+        return m.arrived == (size_t)w->size && (!is_lenient || fits(m));
     };
-    auto run = [w, rank] {
+    auto run = [w, rank, me, held] {
         std::lock_guard<std::mutex> hold(lock);
+        if (me->is_gone) return;
         int number = w->executed[(size_t)rank]++;
         meeting &m = w->meetings[number];
         if (!m.is_done) play(m, w->size);
@@ -238,24 +345,33 @@ ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, std::shared_ptr<cons
 }
 
 /* A captured group runs many times: each time with messages of its own. */
-ncclResult_t put_group(ncclComm_t comm, cudaStream_t stream, const std::vector<message> &list) {
+ncclResult_t put_group(ncclComm_t comm, cudaStream_t stream, std::vector<message> list) {
     std::shared_ptr<world> w = comm->w;
+    std::shared_ptr<member> me = comm->me;
+    std::shared_ptr<char> held = hold_captured(comm, stream);
     int rank = comm->rank;
     std::shared_ptr<messages> now = std::make_shared<messages>();
-    auto ready = [w, rank, list, now] {
+    for (message &m : list) {
+        m.owner = me;
+        m.number = me->messages[{m.peer, m.is_send}]++;
+    }
+    auto ready = [w, rank, list, now, me] {
         std::lock_guard<std::mutex> hold(lock);
+        if (me->is_gone) return true;
         for (size_t i = now->size(); i < list.size(); i++) {
             now->push_back(std::make_shared<message>(list[i]));
             pair_up(w.get(), rank, now->back());
         }
         for (const std::shared_ptr<message> &m : *now)
-            if (!m->partner) return false;
+            if (!m->partner || (m->partner->owner->is_gone && !m->is_done) || (is_lenient && !fits(*m))) return false;
         return true;
     };
-    auto run = [rank, now] {
+    auto run = [rank, now, me, held] {
         std::lock_guard<std::mutex> hold(lock);
-        for (const std::shared_ptr<message> &m : *now) deliver(rank, m);
-        for (const std::shared_ptr<message> &m : *now) m->partner = nullptr; /* else two hold each other for ever */
+        for (const std::shared_ptr<message> &m : *now) {
+            if (!me->is_gone) deliver(rank, m);
+            m->partner = nullptr; /* else two hold each other for ever */
+        }
         now->clear();
     };
     return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;

@@ -28,9 +28,10 @@ struct candidate {
 
 static bool may_run(const graph_run &run, int i) {
     const node &n = (*run.nodes)[i];
-    if (run.is_done[i] || (run.waits[i] && !run.waits[i]->is_done) || (n.w.ready && !n.w.ready()))
+    if (run.is_done[i] || (run.waits[i] && !run.waits[i]->is_done)) return false;
+    if (!std::all_of(n.after.begin(), n.after.end(), [&](int before) { return run.is_done[before]; }))
         return false;
-    return std::all_of(n.after.begin(), n.after.end(), [&](int before) { return run.is_done[before]; });
+    return !n.w.ready || n.w.ready(); /* last: NCCL's calls are there for the others once they have been asked */
 }
 
 static std::vector<candidate> candidates() {
@@ -101,6 +102,17 @@ static void tell_stuck(const char *what) {
             waiting.empty() ? "nothing" : waiting.c_str());
 }
 
+/* The host asks, and goes on: a little runs, seldom more. Who asks for ever for what cannot come is stuck too. */
+static bool query(const std::function<bool()> &done) {
+    gpu_state &s = gpu();
+    uint64_t most = s.random.below(4) ? s.random.below(3) : s.random.below(24);
+    memory_open();
+    for (; most > 0 && step(); most--) s.moved = seconds_now();
+    if (most > 0 && !done() && s.trouble.empty() && seconds_now() - s.moved > s.patience) tell_stuck("a query");
+    memory_close();
+    return done();
+}
+
 bool run_until(const std::function<bool()> &done, const char *what) {
     double since = seconds_now();
     memory_open();
@@ -157,6 +169,7 @@ cudaError_t stream_add(cudaStream_t s, entry e) {
     auto mine = gpu().default_streams.find(s->device);
     if (mine != gpu().default_streams.end() && mine->second == s) return add_to_default(s, std::move(e));
     s->queue.push_back(std::move(e));
+    gpu().moved = seconds_now();
     gpu().changed.notify_all();
     if (gpu().random.below(4) == 0) run_some(gpu().random.below(4)); /* GPUs do not wait to be waited for */
     return cudaSuccess;
@@ -266,9 +279,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     if (!s) return answer(cudaErrorInvalidResourceHandle);
     if (s->capture) s->capture->is_broken = true;
     if (s->capture) return answer(cudaErrorStreamCaptureUnsupported);
-    run_some(gpu().random.below(3));
+    bool is_idle = query([=] { return s->queue.empty(); });
     if (cudaError_t no = refused()) return no;
-    return s->queue.empty() ? cudaSuccess : cudaErrorNotReady;
+    return is_idle ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaDeviceSynchronize(void) {
@@ -363,9 +376,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaEventQuery(cudaEvent_t event) {
     guard g(gpu().lock);
     if (cudaError_t no = event_usable(event)) return no;
-    run_some(gpu().random.below(3));
+    std::shared_ptr<mark> m = event->latest;
+    bool is_reached = query([=] { return !m || m->is_done; });
     if (cudaError_t no = refused()) return no;
-    return !event->latest || event->latest->is_done ? cudaSuccess : cudaErrorNotReady;
+    return is_reached ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {

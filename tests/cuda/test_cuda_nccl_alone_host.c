@@ -1,0 +1,186 @@
+/* test_cuda_nccl_alone_host.c - worlds over NCCL that no MPI brings together: what goes through the host's memory does as with
+ * every communicator, training gives the bits of one GPU, and ranks that do not meet hear of it. Ranks are threads, so where
+ * they meet is told for all of them (NCCL_COMM_ID). */
+#include "cuda/support/narrow.h"
+#include "cuda_host/cuda_host.h"
+#include "support/comm_check.h"
+#include "support/comm_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct alone {
+    int rank, world, device;
+    double deadline;
+    const char *(*body)(weft_comm *comm); /* NULL, or what went wrong */
+    char wrong[300];
+    weft_error error;
+    pthread_t thread;
+} alone;
+
+static void *alone_main(void *context) {
+    alone *a = context;
+    const weft_launch launch = {.rank = a->rank, .world = a->world, .local_rank = a->rank};
+    const weft_comm_options options = {.deadline_seconds = a->deadline};
+    if (weft_cuda_select(a->device, &a->error)) return NULL;
+    weft_comm *comm = weft_comm_nccl_launch(&launch, &options, &a->error);
+    const char *wrong = comm && a->body ? a->body(comm) : NULL; /* its thread's own */
+    snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
+    weft_comm_free(comm);
+    return NULL;
+}
+
+/* The first `present` of a world. */
+static void run_alone(alone *ranks, int present, int world, bool share, double deadline,
+                      const char *(*body)(weft_comm *comm)) {
+    setenv("NCCL_COMM_ID", "127.0.0.1:29500", 1);
+    cuda_host_devices(world);
+    for (int i = 0; i < present; i++) {
+        ranks[i] =
+            (alone){.rank = i, .world = world, .device = share ? 0 : i, .deadline = deadline, .body = body};
+        NEED(pthread_create(&ranks[i].thread, NULL, alone_main, &ranks[i]) == 0);
+    }
+    for (int i = 0; i < present; i++) pthread_join(ranks[i].thread, NULL);
+    cuda_host_devices(1);
+    unsetenv("NCCL_COMM_ID");
+}
+
+static const char *check_collectives(weft_comm *comm) {
+    const size_t counts[] = {0, 1, 5, 1000};
+    const char *wrong = NULL;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts && !wrong; i++)
+        wrong = comm_check_all(comm, counts[i], 7 + i);
+    if (!wrong) wrong = comm_check_unordered(comm, 1000, 3);
+    if (!wrong) wrong = comm_check_cuts(comm, 5000, 4);
+    return wrong || comm->world == 1 ? wrong : comm_check_groups(comm, 257, 5);
+}
+
+TEST(collectives_of_the_host_are_those_of_every_communicator) {
+    alone ranks[MOST];
+    cuda_host_counts before = cuda_host_count();
+    for (int world = 1; world <= 4; world++) {
+        run_alone(ranks, world, world, false, 20, check_collectives);
+        for (int i = 0; i < world; i++)
+            CHECK_SAYS(!*ranks[i].wrong && !ranks[i].error.status, "rank %d of %d: %s %s", i, world,
+                       ranks[i].wrong, ranks[i].error.text);
+    }
+    CHECK_TEXT(cuda_host_trouble(), "");
+    CHECK(cuda_host_count().bytes == before.bytes && cuda_host_count().streams == before.streams);
+}
+
+/* ---- ranks that do not meet ---- */
+
+static _Thread_local char heard[sizeof(((weft_error *)0)->text)];
+
+static const char *differ(weft_comm *comm) {
+    weft_error error = {0}, again = {0};
+    weft_collective c = {.kind = WEFT_BARRIER, .run = 3, .program = comm->rank ? "g_step" : "d_step"};
+    snprintf(heard, sizeof heard, "%s", weft_comm_run(comm, &c, &error) ? error.text : "nothing");
+    if (weft_comm_poll(comm, &again) != WEFT_PEER || strcmp(again.text, error.text)) return "errors stay";
+    const char *want = comm->rank ? "the first difference is the program: g_step on rank 1, d_step on rank 0"
+                                  : "the first difference is the program: d_step on rank 0, g_step on rank 1";
+    return strstr(heard, want) ? NULL : "another text";
+}
+
+static const char *stay_away(weft_comm *comm) {
+    weft_error error = {0};
+    if (comm->rank == 1) {
+        nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+        return NULL;
+    }
+    weft_collective c = {.kind = WEFT_BARRIER, .name = "roll call"};
+    uint64_t ticket;
+    if (weft_comm_start(comm, &c, &ticket, &error)) return "a barrier starts without waiting";
+    while (!weft_comm_poll(comm, &error)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return strstr(error.text, "(roll call) of world on rank 0: not finished after") ? NULL : "another text";
+}
+
+TEST(ranks_that_differ_or_stay_away_are_told) {
+    static const char *(*const bodies[])(weft_comm *) = {differ, stay_away};
+    alone ranks[MOST];
+    for (int k = 0; k < 2; k++) {
+        run_alone(ranks, 2, 2, false, 0.5, bodies[k]);
+        for (int i = 0; i < 2; i++)
+            CHECK_SAYS(!*ranks[i].wrong && !ranks[i].error.status, "rank %d: %s %s", i, ranks[i].wrong,
+                       ranks[i].error.text);
+    }
+    CHECK_TEXT(cuda_host_trouble(), "");
+}
+
+TEST(ranks_that_cannot_join_are_told) {
+    alone ranks[MOST];
+    run_alone(ranks, 2, 2, true, 5, NULL);
+    for (int i = 0; i < 2; i++) CHECK_HOLDS(ranks[i].error.text, "NCCL: joining the others");
+    run_alone(ranks, 1, 2, false, 0.3, NULL); /* the thread that waits in NCCL is left behind: last */
+    CHECK_HOLDS(ranks[0].error.text, "rank 0 of 2: not all ranks have met over NCCL within 0.3 s");
+}
+
+TEST(where_ranks_meet_is_the_launchers_for_the_call_alone) {
+    weft_error error = {0};
+    const weft_launch nowhere = {.world = 2}, here = {.world = 2, .address = "127.0.0.1", .port = 29501};
+    CHECK(!weft_comm_nccl_launch(&nowhere, NULL, &error));
+    CHECK_HOLDS(error.text, "neither MASTER_ADDR and MASTER_PORT nor NCCL_COMM_ID");
+    CHECK(!weft_comm_nccl_launch(&here, &(weft_comm_options){.deadline_seconds = 0.2}, &error));
+    CHECK_HOLDS(error.text, "not all ranks have met");
+    CHECK(!getenv("NCCL_COMM_ID"));
+}
+
+/* ---- training ---- */
+
+static void join_alone(world_rank *r) {
+    const weft_launch launch = {.rank = r->rank, .world = r->world, .local_rank = r->rank};
+    weft_comm_free(r->comm);
+    r->comm = NULL;
+    if (!weft_cuda_select(r->rank, &r->error)) r->comm = weft_comm_nccl_launch(&launch, NULL, &r->error);
+}
+
+TEST(nccl_alone_trains_to_the_same_bits_as_one_gpu) {
+    weft_model *m = narrow_build(&narrow_models[0], &narrow_clipped);
+    weft_compile_options one = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .accumulate = 2};
+    weft_compile_options two = {
+        .device = WEFT_DEVICE_CUDA, .deterministic = true, .world = 2, .zero = 1, .bucket_cap_mb = 0.02};
+    setenv("NCCL_COMM_ID", "127.0.0.1:29500", 1);
+    cuda_host_devices(2);
+    world_rank *want = narrow_train(m, one, NULL);
+    world_rank *ranks =
+        world_run(&(world_job){.model = m, .steps = NARROW_STEPS, .options = two, .begin = join_alone});
+    world_check(want, ranks, 2, world_trained, "mlp");
+    world_free(want);
+    world_free(ranks);
+    cuda_host_devices(1);
+    unsetenv("NCCL_COMM_ID");
+    weft_model_free(m);
+}
+
+static void go_apart(world_rank *r) {
+    float loss;
+    for (int step = 0; step < 4 && !r->error.status; step++)
+        world_micro(r, step == 3 && r->rank ? "right" : "left", step, step == 3 ? &loss : NULL);
+}
+
+TEST(ranks_in_different_programs_hear_it_without_mpi) {
+    weft_model *m = narrow_two_graphs();
+    setenv("NCCL_COMM_ID", "127.0.0.1:29500", 1);
+    cuda_host_devices(2);
+    cuda_host_nccl_lenient(1);
+    world_rank *ranks = world_run_any(&(world_job){.model = m,
+                                                   .options = {.device = WEFT_DEVICE_CUDA, .world = 2},
+                                                   .begin = join_alone,
+                                                   .run = go_apart},
+                                      true);
+    CHECK_HOLDS(ranks[0].error.text, "the first difference is the program: left on rank 0, right on rank 1");
+    CHECK_HOLDS(ranks[1].error.text, "the first difference is the program: right on rank 1, left on rank 0");
+    CHECK_TEXT(cuda_host_trouble(), "");
+    world_free(ranks);
+    cuda_host_nccl_lenient(0);
+    cuda_host_devices(1);
+    unsetenv("NCCL_COMM_ID");
+    weft_model_free(m);
+}
+
+SUITE("NCCL without MPI",
+      {T(collectives_of_the_host_are_those_of_every_communicator), T(ranks_that_differ_or_stay_away_are_told),
+       T(nccl_alone_trains_to_the_same_bits_as_one_gpu), T(ranks_in_different_programs_hear_it_without_mpi),
+       T(where_ranks_meet_is_the_launchers_for_the_call_alone), T(ranks_that_cannot_join_are_told)})

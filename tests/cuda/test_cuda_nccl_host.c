@@ -1,0 +1,219 @@
+/* test_cuda_nccl_host.c - a GPU a rank over NCCL, both played: training goes to the bits of one GPU, with captured
+ * collectives and without; and whatever keeps ranks from meeting ends in one clear error on each of them, in bounded time,
+ * with streams that have come to their ends. */
+#include "cuda/support/narrow.h"
+#include "cuda_host/cuda_host.h"
+#include "graph/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static void join(world_rank *r) {
+    weft_comm *nccl = NULL;
+    if (!weft_cuda_select(r->rank, &r->error)) nccl = weft_comm_nccl(r->comm, NULL, &r->error);
+    if (nccl) r->comm = nccl;
+}
+
+/* ---- when all goes well ---- */
+
+static void train_uncaptured(world_rank *r) {
+    weft_session_capture(r->session, false);
+    world_train(r);
+}
+
+static void check_nccl(const weft_model *m, weft_compile_options many, void (*run)(world_rank *r),
+                       const char *name) {
+    weft_compile_options one = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .accumulate = many.world};
+    world_rank *alone = narrow_train(m, one, NULL);
+    world_rank *ranks = world_run(
+        &(world_job){.model = m, .steps = NARROW_STEPS, .options = many, .begin = join, .run = run});
+    if (!many.fast_reduce) world_check(alone, ranks, many.world, world_trained, name);
+    CHECK_SAYS(fabsf(ranks[0].losses[ranks[0].n_losses - 1] - ranks[1].losses[ranks[1].n_losses - 1]) < 2,
+               "%s: losses went apart", name);
+    world_free(alone);
+    world_free(ranks);
+}
+
+TEST(nccl_trains_to_the_same_bits_as_one_gpu) {
+    cuda_host_devices(3);
+    for (int i = 0; i < NARROW_MODELS; i += 1 + world_is_quick()) {
+        weft_model *m = narrow_build(&narrow_models[i], &narrow_clipped);
+        for (int zero = i % 2; zero < 3; zero += 2)
+            check_nccl(m,
+                       (weft_compile_options){.device = WEFT_DEVICE_CUDA,
+                                              .deterministic = true,
+                                              .world = 2 + (zero == 1),
+                                              .zero = zero,
+                                              .bucket_cap_mb = 0.02,
+                                              .fast_reduce = zero == 2 && i == 0},
+                       i == 1 ? train_uncaptured : NULL, narrow_models[i].name);
+        weft_model_free(m);
+    }
+    cuda_host_devices(1);
+}
+
+static void join_on_one_gpu(world_rank *r) {
+    weft_comm *nccl = weft_comm_nccl(r->comm, NULL, &r->error);
+    if (nccl) r->comm = nccl;
+}
+
+TEST(ranks_that_share_a_gpu_are_told_so) {
+    weft_model *m = narrow_build(&narrow_models[0], NULL);
+    weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .world = 2};
+    world_rank *ranks = world_run_any(
+        &(world_job){.model = m, .steps = 1, .options = options, .begin = join_on_one_gpu}, true);
+    for (int r = 0; r < 2; r++) {
+        CHECK(ranks[r].error.status == WEFT_DEVICE);
+        CHECK_HOLDS(ranks[r].error.text, "ranks 0 and 1 share a GPU");
+    }
+    world_free(ranks);
+    weft_model_free(m);
+}
+
+/* Each graph among groups of its own: roll calls and captured collectives are theirs. */
+TEST(groups_train_over_nccl_as_by_way_of_the_host) {
+    char where[300];
+    weft_model *m = narrow_two_graphs();
+    weft_ddp(m, "left", &(weft_ddp_options){.process_group = "0-1;2-3", .zero = 1});
+    weft_ddp(m, "right", &(weft_ddp_options){.process_group = "0,2;1,3"});
+    world_job job = {.model = m,
+                     .steps = NARROW_STEPS,
+                     .options = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .world = 4}};
+    cuda_host_devices(4);
+    world_rank *by_host = world_run(&job);
+    job.begin = join;
+    world_rank *by_nccl = world_run(&job);
+    for (int r = 0; r < 4; r++)
+        CHECK_SAYS(world_agrees(&by_host[r], &by_nccl[r], world_all, where), "rank %d: %s", r, where);
+    CHECK_TEXT(cuda_host_trouble(), "");
+    world_free(by_host);
+    world_free(by_nccl);
+    cuda_host_devices(1);
+    weft_model_free(m);
+}
+
+/* ---- when it does not ---- */
+
+enum { STEPS = 6, CAPTURED = 4 /* the step from which on all is */ };
+
+/* What rank 1 does differently. */
+typedef struct mishap {
+    const char *name;
+    int step;                      /* the strange one */
+    void (*before)(world_rank *r); /* at its begin; NULL: nothing */
+    const char *graph;             /* of that step; NULL: none, it stops there */
+    bool is_uncaptured;            /* all along */
+    const char *on[2];             /* what ranks are told */
+} mishap;
+
+/* Nobody asks for losses but at the end: that is where errors come. */
+static void live(world_rank *r) {
+    const mishap *m = r->job->context;
+    float loss;
+    bool is_strange = r->rank == 1;
+    if (is_strange && m->is_uncaptured) weft_session_capture(r->session, false);
+    for (int step = 0; step < STEPS && !r->error.status; step++) {
+        const char *graph = step % 2 ? "right" : "left";
+        if (is_strange && step == m->step && m->before) m->before(r);
+        if (is_strange && step == m->step) graph = m->graph;
+        if (!graph) return;
+        if (!r->error.status) world_micro(r, graph, step, step == STEPS - 1 ? &loss : NULL);
+    }
+    if (!r->error.status) weft_sync(r->session, &r->error);
+    weft_error again = {0};
+    if (r->error.status && weft_sync(r->session, &again))
+        CHECK_SAYS(strcmp(again.text, r->error.text) == 0, "first %s, then %s", r->error.text, again.text);
+}
+
+static void stay_away(world_rank *r) {
+    weft_comm_place(r->comm, "data loader wait");
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    world_micro(r, "left", 0, NULL); /* too late */
+}
+
+static void lose_network(world_rank *r) {
+    (void)r;
+    cuda_host_nccl_break(1);
+}
+
+static void end_epoch(world_rank *r) {
+    weft_collective barrier = {.kind = WEFT_BARRIER, .name = "end of the epoch"};
+    weft_comm_run(r->comm, &barrier, &r->error);
+}
+
+static void give_up(world_rank *r) {
+    error_set(&r->error, WEFT_FILE, "the disk is full");
+    weft_comm_abort(r->comm, r->error.text);
+}
+
+#define LOST  "NCCL: what is under way: remote process exited"
+#define APART "the first difference is the program: "
+static const mishap mishaps[] = {
+    {"a rank that does not come",
+     CAPTURED,
+     stay_away,
+     "left",
+     false,
+     {"rank 1 HAS NOT ENTERED, last entered barrier #0 (roll call, captured), at \"data loader wait\"",
+      "rank 0 has given up"}},
+    {"a rank that never came", 0, stay_away, "left", false, {"rank 1 HAS NOT ENTERED", "has given up"}},
+    {"a lost network", CAPTURED, lose_network, "left", false, {LOST, LOST}},
+    {"another program", CAPTURED, NULL, "right", false, {APART "left on rank 0, right on", APART "right on"}},
+    {"another program at first", 0, NULL, "right", false, {APART "left on", APART "right on"}},
+    {"a batch less", CAPTURED, end_epoch, NULL, false, {APART, APART "none on rank 1, left on"}},
+    {"a rank that captures nothing",
+     CAPTURED,
+     NULL,
+     "left",
+     true,
+     {"the name: roll call, captured on rank 0, roll call on rank 1", "the name: roll call on rank 1, "}},
+    {"a rank that aborts",
+     CAPTURED,
+     give_up,
+     NULL,
+     false,
+     {"rank 1 was aborted: the disk is full", "the disk is full"}},
+};
+
+static void check_mishap(const weft_model *m, const mishap *one, int world, int zero) {
+    const weft_comm_options comm = {.deadline_seconds = 1};
+    cuda_host_counts before = cuda_host_count();
+    time_t begin = time(NULL);
+    world_rank *ranks = world_run_any(
+        &(world_job){
+            .model = m,
+            .options = {.device = WEFT_DEVICE_CUDA, .world = world, .zero = zero, .bucket_cap_mb = 0.0001},
+            .begin = join,
+            .run = live,
+            .context = one,
+            .comm = &comm},
+        true);
+    CHECK_SAYS(time(NULL) - begin < 15, "%s: took %d s", one->name, (int)(time(NULL) - begin));
+    for (int r = 0; r < world; r++) /* of three any two may meet first */
+        CHECK_SAYS(ranks[r].error.status && (world > 2 || strstr(ranks[r].error.text, one->on[r])),
+                   "%s: rank %d of %d hears: %s", one->name, r, world, ranks[r].error.text);
+    CHECK_TEXT(cuda_host_trouble(), "");
+    cuda_host_counts after = cuda_host_count();
+    CHECK_SAYS(after.bytes == before.bytes && after.streams == before.streams &&
+                   after.events == before.events && after.graphs == before.graphs,
+               "%s: left %zu bytes, %d streams, %d events, %d graphs", one->name, after.bytes - before.bytes,
+               after.streams - before.streams, after.events - before.events, after.graphs - before.graphs);
+    cuda_host_nccl_break(-1);
+    world_free(ranks);
+}
+
+TEST(ranks_that_do_not_meet_all_hear_why) {
+    weft_model *m = narrow_two_graphs();
+    cuda_host_devices(3);
+    cuda_host_nccl_lenient(1);
+    for (size_t i = 0; i < sizeof mishaps / sizeof *mishaps; i++)
+        for (int world = 2; world <= 3 - (int)i % 2; world++) check_mishap(m, &mishaps[i], world, (int)i % 3);
+    cuda_host_nccl_lenient(0);
+    cuda_host_devices(1);
+    weft_model_free(m);
+}
+
+SUITE("NCCL", {T(nccl_trains_to_the_same_bits_as_one_gpu), T(groups_train_over_nccl_as_by_way_of_the_host),
+               T(ranks_that_share_a_gpu_are_told_so), T(ranks_that_do_not_meet_all_hear_why)})
