@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """gpu_compare.py - Weft beside PyTorch on one GPU, in turns; tools/gpu.sh calls it.
 
+    python gpu_compare.py calibrate [--build DIR] [--seconds S] [CASE...]
     python gpu_compare.py measure FILE.jsonl [--build DIR] [--seconds S] [--device cuda|cpu] [CASE...]
     python gpu_compare.py table FILE.jsonl         # Markdown
     python gpu_compare.py worst FILE.jsonl         # the case that is furthest from its goal
 
+calibrate has graphtool time algorithms for each case; measure uses the tables that it left in DIR.
 For each case: Weft, PyTorch's three forms (torch_gpu.py), Weft again and Weft --deterministic; each run is a process and
 gives one line of FILE. A run that fails, or for which no time is left, gives a line with `error`, and the next one
 begins. device_mib is the most that the device was short of during a run, by nvidia-smi every 100 ms, less what it was
@@ -86,10 +88,17 @@ def run_one(command, seconds, watch):
     return {**line, "device_mib": used.most()}
 
 
+GPU_OPTIONS = ("--device", "cuda", "--dtype", "bf16")
+
+
+def table_of(args, case):
+    return os.path.join(args.build, f"bench_{case}.calibration")
+
+
 def weft_command(args, model, *options):
     command = [os.path.join(args.build, "graphtool"), "bench", model, "--json", *options]
     if args.device == "cuda":
-        return command + ["--device", "cuda", "--dtype", "bf16", "--steps", "30", "--warmup", "10"]
+        return command + [*GPU_OPTIONS, "--steps", "30", "--warmup", "10"]
     return command + ["--steps", "3", "--warmup", "1"]
 
 
@@ -113,12 +122,27 @@ def write_model(args, case):
 def runs_of(args, case, model):
     """(engine, mode, command) in the order in which they run."""
     modes = TORCH_MODES if args.device == "cuda" else TORCH_MODES[:1]
-    yield "weft", "bf16", weft_command(args, model)
+    table = [f"--calibration={table_of(args, case)}"] if os.path.exists(table_of(args, case)) else []
+    yield "weft", "bf16", weft_command(args, model, *table)
     for mode in modes:
         yield "pytorch", mode, torch_command(args, case, mode)
-    yield "weft", "bf16", weft_command(args, model)
+    yield "weft", "bf16", weft_command(args, model)  # the faster counts
     if args.device == "cuda":
         yield "weft", "deterministic", weft_command(args, model, "--deterministic")
+
+
+def calibrate(args):
+    end, failed = time.monotonic() + args.seconds, 0
+    for case in args.cases or CASES:
+        table = table_of(args, case)
+        command = [os.path.join(args.build, "graphtool"), "calibrate", write_model(args, case), *GPU_OPTIONS, "-o", table]
+        print(" ".join(command), flush=True)
+        try:
+            failed += subprocess.run(command, timeout=max(1, end - time.monotonic())).returncode != 0
+        except subprocess.TimeoutExpired:
+            print(f"{case}: no time was left")
+            failed += 1
+    return int(failed > 0)
 
 
 def measure(args):
@@ -212,17 +236,20 @@ def worst(args):
 
 def main():
     p = argparse.ArgumentParser(description="Weft beside PyTorch on one GPU.")
-    p.add_argument("what", choices=("measure", "table", "worst"))
-    p.add_argument("file")
-    p.add_argument("cases", nargs="*", metavar="case", help=f"of {', '.join(CASES)} (all)")
+    p.add_argument("what", choices=("calibrate", "measure", "table", "worst"))
+    p.add_argument("names", nargs="*", metavar="name", help=f"the file, but for calibrate; cases of {', '.join(CASES)} (all)")
     p.add_argument("--build", default="build/gpu")
     p.add_argument("--seconds", type=float, default=240)
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     args = p.parse_args()
+    if args.what != "calibrate" and not args.names:
+        p.error(f"{args.what}: a file is needed")
+    args.cases = args.names if args.what == "calibrate" else args.names[1:]
+    args.file = args.names[0] if args.names else None
     for case in args.cases:
         if case not in CASES:
             p.error(f"'{case}' is none of {', '.join(CASES)}")
-    sys.exit({"measure": measure, "table": table, "worst": worst}[args.what](args))
+    sys.exit({"calibrate": calibrate, "measure": measure, "table": table, "worst": worst}[args.what](args))
 
 
 if __name__ == "__main__":

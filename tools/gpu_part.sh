@@ -71,7 +71,7 @@ profile() {
 case $1 in
 build) build_all ;;
 tests) ctest --test-dir "$build" -L cuda --no-tests=error --output-on-failure --timeout 60 -j 4 ;;
-calibrate) "$build/graphtool" calibrate --device cuda ;;
+calibrate) "$python" bench/gpu_compare.py calibrate --build "$build" --seconds "$2" gpt2_124m mlp ;;
 bench) bench "$2" ;;
 sanitizer) sanitize ;;
 profile) profile ;;

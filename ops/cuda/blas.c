@@ -5,7 +5,7 @@
 
 /* ---- the plan ---- */
 
-enum { BLAS_LEAST = 1 << 20, BLAS_PARTS = 32 };
+enum { BLAS_LEAST = 1 << 20 /* also parts of a bias' gradient (columns.h) */, BLAS_PARTS = 32 };
 
 static size_t place(size_t *at, size_t bytes) {
     size_t here = *at;
@@ -15,7 +15,8 @@ static size_t place(size_t *at, size_t bytes) {
 
 /* The library splits long sums and keeps the parts; small results need no room for many. */
 static size_t library_bytes(const product *p) {
-    size_t bytes = (size_t)(p->out.rows * p->out.columns * matrices_count(&p->out, p->n_batch)) * sizeof(float);
+    size_t bytes =
+        (size_t)(p->out.rows * p->out.columns * matrices_count(&p->out, p->n_batch)) * sizeof(float);
     size_t room = BLAS_LEAST + bytes * BLAS_PARTS;
     return room < CUDA_BLAS_WORKSPACE ? room : CUDA_BLAS_WORKSPACE;
 }
@@ -108,6 +109,12 @@ static const char *linear_declines(const weft_node *n, const kernel_env *env) {
     return declines_from(n, 0);
 }
 
+/* The sum down dy's columns, where it is apart, wants them side by side. */
+static const char *linear_weight_declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return lies_row_major(n->in[0]) ? declines_from(n, 2) : "dy must be row-major";
+}
+
 /* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8 for GELU (of 128 bits for ReLU, which act_kept sees to). */
 static const char *kept_declines(const weft_node *n) {
     enum { KEPT_MULTIPLE = 8 };
@@ -150,5 +157,5 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
 ROW(matmul, 3, matmul_declines);
 ROW(linear, 0, linear_declines);
 ROW(linear_act, 0, linear_act_declines);
-ROW(linear_weight, 3, matmul_declines);
+ROW(linear_weight, 2, linear_weight_declines);
 ROW(matmul_act_backward, 3, act_backward_declines);

@@ -24,7 +24,6 @@ static cudaError_t memory_take(trial *t) {
     const product *p = &t->plan.p;
     size_t a = span(&p->a, p->n_batch, t->in_width), b = span(&p->b, p->n_batch, t->in_width),
            out = span(&p->out, p->n_batch, t->out_width);
-    if (t->plan.epilogue.sums) a += span(&t->plan.from[0], p->n_batch, t->in_width); /* sums may read it as it comes */
     size_t sums = t->plan.epilogue.sums ? (size_t)p->a.rows : (size_t)p->bias,
            kept = blas_reads_kept(&t->plan) ? (size_t)(p->out.rows * t->plan.epilogue.kept_columns) : 0,
            bias_bytes = size_align(sums * t->out_width, PLACE), kept_bytes = size_align(kept * t->out_width, PLACE);
@@ -65,6 +64,7 @@ static bool run_epilogue(const trial *t, const kernel_env *env) {
     c.out = out;
     c.error = &error;
     c.cuda = env->cuda;
+    c.workspace = t->workspace;
     return blas_epilogue_apart(&c, &t->plan) == WEFT_OK;
 }
 

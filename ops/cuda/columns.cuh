@@ -125,4 +125,38 @@ struct column_pair {
     }
 };
 
+/* A column's sum. RESULTS take it: put(place, sum). */
+struct column_sum {
+    float x;
+    __device__ static column_sum none() {
+        return column_sum{0};
+    }
+    __device__ void merge(const column_sum &other) {
+        x += other.x;
+    }
+};
+
+template <class T, class RESULTS> struct column_source {
+    using part = column_sum;
+    const T *x;
+    int64_t row, out; /* strides */
+    RESULTS y;
+    template <int VEC> struct columns_of {
+        const T *from;
+        __device__ void begin(const column_source &s, int64_t) {
+            from = s.x;
+        }
+        __device__ void add(const column_source &s, int64_t row, int64_t column, part (&sum)[VEC]) {
+            float v[VEC];
+            load_floats<VEC>(from + row * s.row + column, v);
+            UNROLLED(k, VEC) sum[k].x += v[k];
+        }
+        __device__ void end(part (&)[VEC]) {
+        }
+    };
+    __device__ void finish(int64_t column, const part &sum) const {
+        y.put(column * out, sum.x);
+    }
+};
+
 #endif

@@ -3,7 +3,7 @@
  * backward that is done there understand each other.
  */
 #include "ops/cuda/blas_call.cuh"
-#include "ops/cuda/kernel.cuh"
+#include "ops/cuda/columns.cuh"
 
 enum { THREADS = 256, BITS = 8 };
 
@@ -45,28 +45,31 @@ template <class T> __global__ static void activate(T *y, T *kept, work w) {
     }
 }
 
-/* sums[i] over row i of m. */
-template <class T, class U> __global__ static void sum_rows(const T *from, U *sums, matrices m) {
-    int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    float sum = 0;
-    if (row >= m.rows) return;
-    for (int64_t k = 0; k < m.columns; k++) sum += to_float(from[row * m.row_stride + k * m.column_stride]);
-    sums[row] = from_float<U>(sum);
-}
+template <class T> struct bias_gradient {
+    T *data;
+    __device__ void put(int64_t at, float sum) const {
+        data[at] = from_float<T>(sum);
+    }
+};
 
-static weft_status sum_apart(const kernel_call *c, const matrices *m) {
-    dim3 grid((unsigned)((m->rows + THREADS - 1) / THREADS));
+/* Down the columns of dy, by way of the library's workspace: the product is over. */
+static weft_status sum_apart(const kernel_call *c, const blas_plan *plan) {
+    int64_t rows = c->in[0].type.shape[0], columns = c->in[0].type.shape[1];
+    column_sum *parts = (column_sum *)((char *)c->workspace + plan->library_at);
     return with_float(c, c->in[0].type.dtype, [&](auto from) {
         return with_float(c, c->out[1].type.dtype, [&](auto as) {
-            return launch(c, sum_rows<decltype(from), decltype(as)>, grid, dim3(THREADS), 0,
-                          (const decltype(from) *)c->in[0].data, (decltype(as) *)c->out[1].data, *m);
+            typedef decltype(from) T;
+            typedef bias_gradient<decltype(as)> results;
+            column_source<T, results> source = {(const T *)c->in[0].data, columns, 1, {(decltype(as) *)c->out[1].data}};
+            bool vectored = columns % vector_width<T> == 0 && is_vectored<T>(source.x, columns);
+            return column_sums<T>(c, source, rows, columns, vectored, parts);
         });
     });
 }
 
 weft_status blas_epilogue_apart(const kernel_call *c, const blas_plan *plan) {
     const blas_epilogue *e = &plan->epilogue;
-    if (e->sums) return sum_apart(c, &plan->from[0]);
+    if (e->sums) return sum_apart(c, plan);
     void *kept = e->is_backward ? c->in[2].data : e->keeps ? c->out[1].data : nullptr;
     bool is_mask = e->act == ACT_RELU;
     work w = {*e, plan->p.out.rows, plan->p.out.columns, is_mask ? (uint8_t *)kept : nullptr};

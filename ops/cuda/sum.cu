@@ -136,41 +136,6 @@ __global__ void __launch_bounds__(SUM_THREADS)
     }
 }
 
-/* ---- columns of a matrix ---- */
-
-struct column_sum {
-    float x;
-    __device__ static column_sum none() {
-        return column_sum{0};
-    }
-    __device__ void merge(const column_sum &other) {
-        x += other.x;
-    }
-};
-
-template <class T> struct column_source {
-    using part = column_sum;
-    const T *x;
-    int64_t row, out; /* strides */
-    sum_result y;
-    template <int VEC> struct columns_of {
-        const T *from;
-        __device__ void begin(const column_source &s, int64_t) {
-            from = s.x;
-        }
-        __device__ void add(const column_source &s, int64_t row, int64_t column, part (&sum)[VEC]) {
-            float v[VEC];
-            load_floats<VEC>(from + row * s.row + column, v);
-            UNROLL for (int k = 0; k < VEC; k++) sum[k].x += v[k];
-        }
-        __device__ void end(part (&)[VEC]) {
-        }
-    };
-    __device__ void finish(int64_t column, const part &sum) const {
-        y.put(column * out, sum.x);
-    }
-};
-
 /* ---- launching ---- */
 
 static unsigned blocks_of(int64_t tasks, int lanes) {
@@ -214,7 +179,7 @@ template <class T> static weft_status sum_launch(const kernel_call *c, const red
 template <class T> static weft_status columns_launch(const kernel_call *c, const reduce_plan *r) {
     int64_t row = r->reduced.at[0].in, columns = r->kept.count;
     sum_result y = {c->out[0].data, c->out[0].type.dtype, r->factor};
-    column_source<T> source = {static_cast<const T *>(c->in[0].data), row, r->kept.at[0].out, y};
+    column_source<T, sum_result> source = {static_cast<const T *>(c->in[0].data), row, r->kept.at[0].out, y};
     bool vectored = columns % vector_width<T> == 0 && is_vectored<T>(source.x, row);
     return column_sums<T>(c, source, r->reduced.count, columns, vectored,
                           static_cast<column_sum *>(c->workspace));
