@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """precision.py - does training in bf16 and f16 end where f32 ends?
 
-    bench/precision.py [--build DIR] [--steps N] [--dtypes bf16,f16] [--options "..."] [NAME[:BATCH]...]
+    bench/precision.py [--build DIR] [--steps N] [--dtypes bf16,f16] [--options "..."] [--no-luck] [NAME[:BATCH]...]
 
 Each model of the zoo is trained for N steps (200) from the same start on the same data, in f32 and in each dtype. Shown
 is the mean of each loss over the last quarter of the steps, and how far it is from f32's; 2% is the limit, beyond which the
@@ -103,6 +103,7 @@ def main():
     p.add_argument("--steps", type=int, default=200)
     p.add_argument("--dtypes", default="bf16,f16")
     p.add_argument("--options", default="")
+    p.add_argument("--no-luck", action="store_true", help="leave out the other seed")
     o = p.parse_args()
     good = True
     print(f"| model | batch | loss | f32 | other seed | {' | '.join(o.dtypes.split(','))} |")
@@ -119,7 +120,7 @@ def main():
         data = make_data(folder, graph["inputs"], vocab)
         options = o.options.split() + ([f"--lr={RATES[name]}"] if name in RATES else [])
         exact = train(o.build, model, data, folder, o.steps, options)
-        luck = train(o.build, model, data, folder, o.steps, options, "--seed", 7)
+        luck = exact if o.no_luck else train(o.build, model, data, folder, o.steps, options, "--seed", 7)
         found = {d: train(o.build, model, data, folder, o.steps, options, "--dtype", d) for d in o.dtypes.split(",")}
         for loss, value in exact.items():
             off = {d: f[loss] / value - 1 for d, f in found.items()}

@@ -32,7 +32,7 @@ weft_value *collective_start(program *p, const weft_op *op, weft_value *buffer, 
                           .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN),
                           .group = group - p->plan->subgraphs,
                           .bf16 = bf16,
-                          .unordered = is_gradient && p->plan->options.fast_reduce};
+                          .unordered = is_gradient && p->plan->options.reduce == WEFT_REDUCE_FAST};
     p->n_collectives++; /* numbered when the schedule is pinned */
     return same_memory(node_new(p->graph, op, 1, &buffer, &a));
 }

@@ -145,6 +145,8 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
     if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: at most 25)");
+    if ((unsigned)o->reduce > WEFT_REDUCE_FAST)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no way of reducing number %d", o->reduce);
     if ((unsigned)o->isa > WEFT_ISA_AVX512)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
     if (o->isa > isa_best())
@@ -288,6 +290,8 @@ weft_plan *weft_compile(const weft_model *model, const weft_compile_options *opt
     plan->options.world = o->world ? o->world : 1;
     plan->options.threads = o->threads ? o->threads : usable_cores();
     plan->options.isa = o->isa ? o->isa : isa_best();
+    if (!o->reduce)
+        plan->options.reduce = o->device == WEFT_DEVICE_CPU ? WEFT_REDUCE_ORDERED : WEFT_REDUCE_FAST;
     plan->kernels = (kernel_env){.isa = plan->options.isa,
                                  .threads = plan->options.threads,
                                  .env = &plan->env,

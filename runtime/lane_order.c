@@ -8,7 +8,8 @@
  *
  * Every third, not one third of them in a row: the forward reads parameters in turn, and finds the next one there each time. With 20
  * buckets and a link as fast as the compute, a model of the two lanes says 8% exposed with sums put off and 37% without, 9%
- * with early gathers and 21% without. Where all gradients decide together (a clipped norm, f16's loss scale) nothing moves.
+ * with early gathers and 21% without. Nothing moves where all gradients decide together (a clipped norm, f16's loss scale), nor
+ * where several graphs train (a GAN): behind each comes another's forward, which hides all that it does not read.
  */
 #include "runtime/program.h"
 
@@ -18,7 +19,7 @@
 enum {
     EVERY = 3,
     BEHIND = 3, /* sums that begin before an early gather's sum must have ended */
-    AT_ONCE = 2 /* the last buckets, which the next forward reads first, are not put off */
+    AT_ONCE = 2 /* the last sums, which the next forward needs first: not put off, no gather before them */
 };
 
 static bool is_sum(const weft_node *n, const weft_op *op) {
@@ -72,15 +73,21 @@ static void move_marked(weft_node *place) {
     }
 }
 
+static int count_sums(const weft_graph *g, const weft_op *op) {
+    int count = 0;
+    for (const weft_node *n = g->first; n; n = n->next) count += is_sum(n, op);
+    return count;
+}
+
 static void gathers_early(weft_graph *g) {
     weft_node *sums[BEHIND + 1] = {0}; /* the last ones, the latest first */
-    int count = 0;
+    int count = count_sums(g, &weft_op_reduce_scatter), at = 0;
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
         if (!is_sum(n, &weft_op_reduce_scatter)) continue;
         for (int i = BEHIND; i > 0; i--) sums[i] = sums[i - 1];
         sums[0] = n;
-        if (count++ % EVERY || !sums[BEHIND]) continue;
+        if (at++ % EVERY || !sums[BEHIND] || count - at < AT_ONCE) continue;
         weft_node *gather = gather_of(sums[BEHIND]);
         number(g);
         if (gather && mark_needs(gather, n)) move_marked(n);
@@ -88,14 +95,6 @@ static void gathers_early(weft_graph *g) {
 }
 
 /* ---- sums that go late ---- */
-
-/* Only a graph that nobody else's step stands between, and where a run's end may outlast it. */
-static bool may_put_off(const program *p) {
-    const weft_plan *plan = p->plan;
-    for (int i = 1; i < plan->n_trainings; i++)
-        if (plan->trainings[i].graph != plan->trainings[0].graph) return false;
-    return plan->options.device == WEFT_DEVICE_CPU;
-}
 
 /* Marks what waits for the sum, and the updates that wait for that. */
 static void mark_users(const weft_node *sum) {
@@ -122,21 +121,26 @@ static void put_off(weft_graph *g, weft_node *sum, weft_node *last_sum) {
 
 static void sums_late(weft_graph *g) {
     weft_node *last = NULL;
-    int count = 0, at;
-    for (weft_node *n = g->first; n; n = n->next)
-        if (is_sum(n, &weft_op_all_reduce)) count++, last = n;
-    at = count;
-    for (weft_node *n = last, *before; n; n = before) {
+    int count = count_sums(g, &weft_op_all_reduce), at = count;
+    for (weft_node *n = g->last, *before; n; n = before) {
         before = n->prev;
         if (!is_sum(n, &weft_op_all_reduce)) continue;
+        if (!last) last = n;
         if (--at % EVERY != EVERY - 1 || count - at <= AT_ONCE) continue;
         put_off(g, n, last);
         last = n;
     }
 }
 
+static bool is_alone(const weft_plan *plan) {
+    for (int i = 1; i < plan->n_trainings; i++)
+        if (plan->trainings[i].graph != plan->trainings[0].graph) return false;
+    return true;
+}
+
 void lane_order(program *p) {
-    if (decides_together(p->graph)) return;
+    if (decides_together(p->graph) || !is_alone(p->plan)) return;
     gathers_early(p->graph);
-    if (may_put_off(p)) sums_late(p->graph);
+    if (p->plan->options.device == WEFT_DEVICE_CPU)
+        sums_late(p->graph); /* elsewhere no run outlasts its end (tails.c) */
 }

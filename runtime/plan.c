@@ -165,7 +165,7 @@ static void options_write(text *t, const weft_plan *plan) {
         o->threads, isa_name(o->isa), o->accumulate);
     real_write(t, o->bucket_cap_mb);
     text_add(t, " zero=%d shard=%d serial=%d fast=%d check=%d dtype=%s\n", o->zero, o->shard, o->serial,
-             o->fast_reduce, o->check_equal, dtype_name(o->precision));
+             o->reduce, o->check_equal, dtype_name(o->precision));
     if (plan->kernels.calibration)
         text_add(t, "calibration=%016llx\n", (unsigned long long)calibration_hash(plan->kernels.calibration));
 }

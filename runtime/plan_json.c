@@ -159,7 +159,7 @@ char *weft_plan_json(const weft_plan *plan) {
         device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,
         "fingerprint", fingerprint, "model", plan->model->name, "batch", (json_int_t)plan->options.batch,
         "threads", plan->options.threads, "isa", isa_name(plan->options.isa), "dtype",
-        dtype_name(plan->options.precision), "reduce", plan->options.fast_reduce ? "fast" : "ordered",
+        dtype_name(plan->options.precision), "reduce", plan->options.reduce == WEFT_REDUCE_FAST ? "fast" : "ordered",
         "subgraphs", subgraphs, "graphs", graphs, "memory", memory_json(&plan->memory), "unused", unused);
     char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
     json_decref(root);

@@ -130,7 +130,7 @@ static weft_status check_way(const program *p, weft_error *error, const weft_nod
         return verify_broken(p, error, "L10", n, "goes over ranks of another subgraph");
     const ddp_attrs *ddp = &p->plan->subgraphs[a->group].ddp;
     if (a->bf16 != (is_gradient && ddp->bf16_wire) ||
-        a->unordered != (is_gradient && p->plan->options.fast_reduce))
+        a->unordered != (is_gradient && p->plan->options.reduce == WEFT_REDUCE_FAST))
         return verify_broken(p, error, "L10", n, "sums in another way than its subgraph says");
     if (!has_room(p, n)) return verify_broken(p, error, "L10", n, "has not the scratch that it needs");
     return WEFT_OK;

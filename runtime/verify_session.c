@@ -163,10 +163,12 @@ static weft_status check_tail(const weft_session *s, const runnable *r, weft_err
                          r->p->graph->name);
     for (int k = left; k < r->n_steps; k++) {
         const weft_node *n = r->steps[k].node;
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && !is_announced(s, r, n->in[i]))
+        for (int i = 0; i < n->n_in + n->n_out; i++) {
+            const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+            if (v && !is_announced(s, r, v))
                 return verify_broken(r->p, error, "L19", n,
                                      "touches what may be read in the store meanwhile");
+        }
     }
     for (int i = 0; i < s->plan->n_programs && !status; i++) {
         status = check_steps(r, &s->programs[i], error);

@@ -206,7 +206,12 @@ static bool overtake_tail(weft_session *s, runnable *p, test_random *r) {
     step *st = &p->steps[random_below(r, p->n_steps)];
     if (!has_tails(s) || !node_starts_collective(st->node) || st >= p->steps + p->tail) return false;
     st->ends_tails = false;
-    return true;
+    for (int i = 0; i < s->plan->n_programs; i++) {
+        const runnable *other = &s->programs[i];
+        if (other->tail < other->n_steps && tail_needs(other, st) < other->n_steps) return true;
+    }
+    st->ends_tails = true; /* it needs all that each of them writes: it waits for that */
+    return false;
 }
 
 static bool leave_late(weft_session *s, runnable *p, test_random *r) {

@@ -218,7 +218,7 @@ static void check_close(const char *what, const weft_ddp_options *ddp, weft_comp
     options.world = 3;
     world_job job = {.model = other, .options = options, .steps = LONG, .number = few}, plain = job;
     plain.model = exact;
-    plain.options.fast_reduce = false;
+    plain.options.reduce = WEFT_REDUCE_ORDERED;
     world_rank *a = world_run(&plain), *b = world_run(&job);
     double want = last_loss(a, 3), got = last_loss(b, 3);
     CHECK_SAYS(fabs(got - want) < 0.02 * want, "%s: loss %g, in f32 %g", what, got, want);
@@ -244,7 +244,7 @@ TEST(gradients_may_travel_as_bf16) {
 TEST(sums_in_any_order_keep_ranks_alike) {
     for (int zero = 0; zero < 3; zero++)
         check_close("fast", &(weft_ddp_options){.zero = zero},
-                    (weft_compile_options){.bucket_cap_mb = 0.1, .fast_reduce = true});
+                    (weft_compile_options){.bucket_cap_mb = 0.1, .reduce = WEFT_REDUCE_FAST});
 }
 
 /* ---- state, at one world: nothing of it depends on stage, cap and overlap ---- */

@@ -92,7 +92,7 @@ static const option_row rows[] = {
     {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), SPREADS, 0, 0,
      "MiB of gradients that are reduced at once (a sixteenth of the subgraph, at most 25)"},
     {"reduce", 0, "HOW", OPTION_TEXT, F(reduce), SPREADS, 0, 0,
-     "sums over ranks: ordered, the same bits in any world; fast (ordered)"},
+     "sums over ranks: ordered, the same bits in any world; fast; auto: fast with NCCL (auto)"},
     {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
      "wait for each collective where it starts: nothing overlaps"},
     {"launcher", 0, "NAME", OPTION_TEXT, F(launcher), FEEDS, 0, 0,

@@ -291,7 +291,7 @@ static void head_text(text *t, const weft_plan *plan) {
     text_add(t, "%s: batch %lld, ", plan->model->name, (long long)o->batch);
     if (o->world > 1) text_add(t, "rank %d of %d, ", o->rank, o->world);
     if (o->accumulate > 1) text_add(t, "%d micro-batches a step, ", o->accumulate);
-    if (o->world > 1 && o->fast_reduce) text_add(t, "fast sums (bits depend on the world), ");
+    if (o->world > 1 && o->reduce == WEFT_REDUCE_FAST) text_add(t, "fast sums (bits depend on the world), ");
     if (o->world > 1 && o->serial) text_add(t, "nothing overlaps, ");
     if (o->precision) text_add(t, "%s, ", dtype_name(o->precision));
     if (o->device == WEFT_DEVICE_CUDA)

@@ -60,7 +60,8 @@ int tool_device(const options *o, weft_device *device) {
 /* Options that are one of a few words. */
 static int words_of(const options *o, weft_compile_options *into) {
     static const char *const isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
-    static const char *const shards[] = {"greedy", "flat", NULL}, *const sums[] = {"ordered", "fast", NULL};
+    static const char *const shards[] = {"greedy", "flat", NULL}, *const sums[] = {"auto", "ordered", "fast",
+                                                                                   NULL};
     static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
     static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
     int isa = tool_choice("isa", o->isa, isas), dtype, shard, sum;
@@ -71,7 +72,9 @@ static int words_of(const options *o, weft_compile_options *into) {
     into->isa = (weft_isa)isa;
     into->precision = precisions[dtype];
     into->shard = (weft_shard)shard;
-    into->fast_reduce = sum;
+    into->reduce = (weft_reduce)sum;
+    bool by_host = o->comm && strcmp(o->comm->kind, "nccl") != 0; /* nothing is faster there */
+    if (!sum && by_host) into->reduce = WEFT_REDUCE_ORDERED;
     return tool_device(o, &into->device);
 }
 

@@ -32,6 +32,13 @@ typedef enum weft_device {
     WEFT_DEVICE_CUDA = 1,
 } weft_device;
 
+/* How gradients are summed over ranks. */
+typedef enum weft_reduce {
+    WEFT_REDUCE_AUTO = 0,    /* ordered on the CPU, fast on a GPU */
+    WEFT_REDUCE_ORDERED = 1, /* by a tree over the numbers of micro-batches: the same bits in any world */
+    WEFT_REDUCE_FAST = 2,    /* in whatever order the communicator is fastest (MPI's, NCCL's own) */
+} weft_reduce;
+
 /* Zero-initialized means the defaults. */
 typedef struct weft_compile_options {
     weft_device device;
@@ -54,8 +61,7 @@ typedef struct weft_compile_options {
     weft_shard shard;
     /* Collectives are awaited where they start, so that nothing overlaps: for measuring, for tests. */
     bool serial;
-    /* Sums over ranks in whatever order is fastest, not in the one that gives the same bits in any world. */
-    bool fast_reduce;
+    weft_reduce reduce;
     /* Ranks' values at the start are checked to be equal, not made so (weft_session_open_on). */
     bool check_equal;
 

@@ -370,7 +370,7 @@ const mutant mutants_of_buckets[] = {
     {"a step ends too early", end_too_early, "L11"},
     {"two buckets are assigned to one buffer", forget_first, "L11 V2"},
     {"one rank leaves out a collective", skip_collective, "L12 L16"},
-    {"one rank swaps two collectives", swap_collectives, "L12 V1 V2 V3 L1 L3 L6"},
+    {"one rank swaps two collectives", swap_collectives, "L12 L16 V1 V2 V3 L1 L3 L6"},
     {"one rank has another root", other_root, "L12"},
     {"parameters lie in another order on one rank", lie_otherwise, "L13"},
     {0}};

@@ -225,6 +225,6 @@ weft_compile_options random_options(test_random *r, int world) {
                                   .zero = random_below(r, 3),
                                   .shard = one_in(r, 2) ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY,
                                   .serial = one_in(r, 6),
-                                  .fast_reduce = one_in(r, 6),
+                                  .reduce = one_in(r, 6) ? WEFT_REDUCE_FAST : WEFT_REDUCE_AUTO,
                                   .verify = true};
 }
