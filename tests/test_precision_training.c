@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 200, BATCHES = 16, LAST = 50 };
+enum { STEPS = 200, LAST = 50 };
 
 /* As few batches as can be learned in part. */
 static int64_t few(const world_rank *r, int64_t step, int micro) {
-    (void)r, (void)micro;
-    return step % BATCHES;
+    (void)micro;
+    return step % *(const int *)r->job->context;
 }
 
 static weft_model *build(const char *name, const zoo_options *size) {
@@ -26,9 +26,12 @@ static weft_model *build(const char *name, const zoo_options *size) {
 }
 
 /* The mean of the last losses of all training graphs. */
-static double trained_to(const weft_model *m, weft_dtype precision, float *first) {
-    world_job job = {
-        .model = m, .steps = STEPS, .number = few, .options = {.precision = precision, .threads = 1}};
+static double trained_to(const weft_model *m, int batches, weft_dtype precision, float *first) {
+    world_job job = {.model = m,
+                     .steps = STEPS,
+                     .number = few,
+                     .context = &batches,
+                     .options = {.precision = precision, .threads = 1}};
     world_rank *r = world_run(&job);
     int n = r->n_losses < LAST ? r->n_losses : LAST;
     double sum = 0;
@@ -42,17 +45,19 @@ TEST(training_in_bf16_ends_where_f32_ends) {
 #define GPT .layers = 2, .d = 64, .heads = 2, .ctx = 32, .vocab = 40
     static const struct {
         const char *name;
+        int batches;
         zoo_options size;
-    } models[] = {{"mlp", {.batch = 32, .narrow = 4}},
-                  {"gpt", {GPT, .batch = 4}},
-                  {"gpt2_124m", {GPT, .batch = 4}},
-                  {"convnet", {.batch = 16, .narrow = 4, .schedule_steps = STEPS}},
-                  {"dcgan28", {.batch = 8, .narrow = 4}}};
+    } models[] = {{"mlp", 64, {.batch = 64, .narrow = 2}},
+                  {"gpt", 64, {GPT, .batch = 4}},
+                  {"gpt2_124m", 64, {GPT, .batch = 4}},
+                  {"convnet", 32, {.batch = 32, .narrow = 2, .schedule_steps = STEPS}},
+                  {"dcgan28", 64, {.batch = 8, .narrow = 4}}};
     int count = world_is_quick() ? 1 : (int)(sizeof models / sizeof *models);
     for (int i = 0; i < count; i++) {
         weft_model *m = build(models[i].name, &models[i].size);
         float first, unused;
-        double exact = trained_to(m, WEFT_F32, &first), low = trained_to(m, WEFT_BF16, &unused);
+        double exact = trained_to(m, models[i].batches, WEFT_F32, &first),
+               low = trained_to(m, models[i].batches, WEFT_BF16, &unused);
         if (getenv("WEFT_TEST_SHOW"))
             printf("%s: %g at first, %g at last, in bf16 %+.2f%%\n", models[i].name, (double)first, exact,
                    100 * (low / exact - 1));
