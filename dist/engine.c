@@ -171,8 +171,9 @@ static weft_status make_tables(engine *e, weft_error *error) {
     e->dest = mem_new_array(&e->env, w, sizeof *e->dest);
     e->from = mem_new_array(&e->env, w, sizeof *e->from);
     e->window_since = mem_new_array(&e->env, w, sizeof *e->window_since);
+    e->window_until = mem_new_array(&e->env, w, sizeof *e->window_until);
     e->beat_to = e->t->world;
-    if (!g || !e->peers || !e->work || !e->dest || !e->from || !e->window_since)
+    if (!g || !e->peers || !e->work || !e->dest || !e->from || !e->window_since || !e->window_until)
         return error_memory(error, "a communicator");
     g->n = e->t->world;
     g->own = e->t->rank;

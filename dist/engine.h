@@ -100,6 +100,8 @@ typedef struct engine {
     uint64_t
         *window_since; /* [world]: rounds a rank's window had seen when what it shares with this one began, or
                                if that is over, ended */
+    uint64_t *
+        window_until; /* [world]: rounds this one's window had seen when what it last shared with a rank ended */
     window_move moving;
     past past[PAST];
     uint64_t n_past;

@@ -239,6 +239,7 @@ static void engine_release(engine *e) {
     mem_free(&e->env, e->dest, w * sizeof *e->dest);
     mem_free(&e->env, e->from, w * sizeof *e->from);
     mem_free(&e->env, e->window_since, w * sizeof *e->window_since);
+    mem_free(&e->env, e->window_until, w * sizeof *e->window_until);
     e->t->calls->free(e->t);
     pthread_cond_destroy(&e->changed);
     pthread_mutex_destroy(&e->lock);

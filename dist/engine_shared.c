@@ -138,13 +138,15 @@ static void tell(const sharer *s, atomic_uint_least64_t *count, size_t rounds) {
 
 /* ---- the stages; false: nothing to do now ---- */
 
-/* Is the slot free: has everyone done the round that lay there before? A rank that lags behind what it shared with
- * this one before may still read that many of its slots; a member may besides lag in this collective. */
+/* Is the slot free: has everyone done the round that lay there before? A rank that lags behind what it last shared with
+ * this one may still read that many of its slots, counted back from where they were then: what this one has shared with
+ * others since took slots too. A member may besides lag in this collective. */
 static bool has_room(const sharer *s, size_t round) {
     for (int i = 0; i < s->w->n; i++) {
         uint64_t done = atomic_load_explicit(&window_flags_of(s->w, i)->done, memory_order_acquire);
         int64_t lag = (int64_t)(s->e->window_since[i] - done);
-        if (i != s->w->own && lag > 0 && round + (uint64_t)lag >= s->w->slots) return false;
+        uint64_t ahead = s->op->window_at + round - s->e->window_until[i];
+        if (i != s->w->own && lag > 0 && ahead + (uint64_t)lag >= s->w->slots) return false;
     }
     for (int i = 0; round >= s->w->slots && i < s->g->n; i++) {
         if (i == s->g->own) continue;
@@ -264,7 +266,10 @@ weft_status shared_collective(engine *e, lane_op *op, weft_error *error) {
         m->awaited = m->done + 1;
         status = engine_until(e, op, is_round_done, error);
     }
-    for (int i = 0; i < s.g->n; i++)
-        if (i != s.g->own) e->window_since[place_of(&s, i)] += m->cut.rounds;
+    for (int i = 0; i < s.g->n; i++) {
+        if (i == s.g->own) continue;
+        e->window_since[place_of(&s, i)] += m->cut.rounds;
+        e->window_until[place_of(&s, i)] = op->window_at + m->cut.rounds;
+    }
     return status;
 }

@@ -33,7 +33,7 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
 }
 
 extern const struct executor executor_cpu; /* session_run.c */
-const device device_cpu = {WEFT_DEVICE_CPU, "cpu", take, give, copy, copy, clear, &executor_cpu};
+const device device_cpu = {WEFT_DEVICE_CPU, "cpu", take, give, copy, copy, clear, NULL, &executor_cpu};
 
 static const char *const names[] = {"cpu", "cuda"};
 

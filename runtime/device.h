@@ -15,6 +15,8 @@ typedef struct device {
     weft_status (*read)(void *into, const void *from, size_t bytes, weft_error *error);
     weft_status (*write)(void *to, const void *from, size_t bytes, weft_error *error);
     weft_status (*clear)(void *to, size_t bytes, weft_error *error); /* to zeros */
+    /* Bytes that are in use on the device, whoever has them; NULL: nobody can tell. */
+    weft_status (*in_use)(uint64_t *bytes, weft_error *error);
     const struct executor *executor; /* how sessions run there: session_state.h */
 } device;
 

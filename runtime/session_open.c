@@ -229,3 +229,14 @@ void weft_session_close(weft_session *s) {
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);
 }
+
+weft_status weft_session_beyond(const weft_session *s, uint64_t *bytes, weft_error *error) {
+    uint64_t own = s ? s->plan->memory.total : 0;
+    if (!s || !bytes)
+        return error_set(error, WEFT_ARGUMENT, "weft_session_beyond: a session and a place are needed");
+    *bytes = 0;
+    if (!s->device->in_use) return WEFT_OK;
+    weft_status status = s->device->in_use(bytes, error);
+    if (!status) *bytes = *bytes > own ? *bytes - own : 0;
+    return status;
+}

@@ -205,6 +205,54 @@ TEST(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing) {
         }
 }
 
+/* ---- a slow reader ---- */
+
+enum { TURNS = 400, ALONE = 7, TOLD = 600 };
+
+/* What the root tells its group in this turn; false after an error. */
+static bool tell(rank_run *r, weft_comm *group, int turn, int which) {
+    int32_t x[TOLD];
+    weft_error error = {0};
+    weft_collective c = {WEFT_BROADCAST, WEFT_I32, .buffer = x, .count = TOLD};
+    for (int i = 0; i < TOLD; i++) x[i] = group->rank ? -1 : turn * 100 + which + i;
+    if (weft_comm_run(group, &c, &error)) keep(r, error.text);
+    for (int i = 0; i < TOLD && !*r->text; i++)
+        if (x[i] != turn * 100 + which + i) keep(r, "what was told is not what was heard");
+    return !*r->text;
+}
+
+/* Rank 0 tells rank 2 something and goes on with rank 1, which takes its slots round and round; rank 2 may still read. */
+static void with_a_slow_reader(rank_run *r) {
+    weft_comm *slow = NULL, *fast = NULL;
+    weft_error error = {0};
+    if (weft_comm_group(r->comm, (int[]){0, 2}, 2, &slow, &error) ||
+        weft_comm_group(r->comm, (int[]){0, 1}, 2, &fast, &error))
+        keep(r, error.text);
+    for (int turn = 0; turn < TURNS && !*r->text; turn++) {
+        if (slow && !tell(r, slow, turn, 0)) break;
+        for (int i = 1; fast && i <= ALONE && tell(r, fast, turn, i); i++) continue;
+    }
+    weft_comm_free(slow);
+    weft_comm_free(fast);
+}
+
+static void *keep_busy(void *until) {
+    while (!atomic_load((atomic_bool *)until)) continue;
+    return NULL;
+}
+
+TEST(a_slow_reader_is_not_overtaken_by_other_groups) {
+    enum { BUSY = 3 }; /* threads that take the processor from readers */
+    rank_run ranks[MOST];
+    atomic_bool is_over = false;
+    pthread_t busy[BUSY];
+    for (int i = 0; i < BUSY; i++) NEED(pthread_create(&busy[i], NULL, keep_busy, &is_over) == 0);
+    window_run(3, 4096, 60, 0, with_a_slow_reader, ranks);
+    atomic_store(&is_over, true);
+    for (int i = 0; i < BUSY; i++) pthread_join(busy[i], NULL);
+    for (int i = 0; i < 3; i++) CHECK_SAYS(!*ranks[i].text, "%s", ranks[i].text);
+}
+
 static void different_groups(rank_run *r) {
     weft_comm *g = NULL;
     weft_error error = {0};
@@ -326,7 +374,7 @@ SUITE("communicators",
        T(f64_and_bf16_buffers_are_summed_too), T(groups_share_the_lane_and_keep_their_own_ranks),
        T(a_rank_gets_what_it_needs_once_and_without_a_share_nothing),
        T(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing),
-       T(ranks_that_name_different_groups_are_told),
+       T(a_slow_reader_is_not_overtaken_by_other_groups), T(ranks_that_name_different_groups_are_told),
        T(events_tell_when_each_collective_began_met_and_finished),
        T(collectives_that_make_no_sense_are_refused_before_they_start),
        T(a_world_that_cannot_have_its_memory_fails_cleanly)})

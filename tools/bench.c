@@ -82,6 +82,14 @@ static double step_flops(const timing *t) {
     return flops;
 }
 
+/* Null on a CPU. */
+static json_t *beyond_plan(const timing *t) {
+    uint64_t bytes;
+    bool counts = t->work.plan->options.device != WEFT_DEVICE_CPU &&
+                  weft_session_beyond(t->work.session, &bytes, NULL) == WEFT_OK;
+    return counts ? json_integer((json_int_t)bytes) : json_null();
+}
+
 static json_t *report(const timing *t, const weft_model *m) {
     struct rusage use;
     json_t *names = json_array();
@@ -90,24 +98,28 @@ static json_t *report(const timing *t, const weft_model *m) {
     for (int g = 0; g < t->work.n_graphs; g++)
         json_array_append_new(names, json_string(t->work.graphs[g].name));
     getrusage(RUSAGE_SELF, &use);
-    return json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:O}", "model",
-                     m->name, "graphs", names, "device", device_name(t->work.plan->options.device), "dtype",
-                     dtype_name(t->work.plan->options.precision), "world", world_size(t->o), "threads",
-                     t->work.plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms", median,
-                     "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms", t->work.compile_ms,
-                     "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
-                     (json_int_t)weft_plan_memory(t->work.plan).total, "gflops",
-                     flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses", t->losses);
+    return json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
+                     "model", m->name, "graphs", names, "device", device_name(t->work.plan->options.device),
+                     "dtype", dtype_name(t->work.plan->options.precision), "world", world_size(t->o),
+                     "threads", t->work.plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms",
+                     median, "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
+                     t->work.compile_ms, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
+                     (json_int_t)weft_plan_memory(t->work.plan).total, "beyond_bytes", beyond_plan(t),
+                     "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses",
+                     t->losses);
 }
 
 static int print_report(const timing *t, json_t *all) {
     if (t->o->json) return out_json(NULL, all);
-    printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s; %.0f "
+    const json_t *beyond = json_object_get(all, "beyond_bytes");
+    printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s%s%s; %.0f "
            "GFLOP/s\n",
            json_string_value(json_object_get(all, "model")),
            json_real_value(json_object_get(all, "median_ms")), t->ms[0], t->first_ms, t->work.compile_ms,
            json_real_value(json_object_get(all, "peak_rss_mib")),
            show_bytes(weft_plan_memory(t->work.plan).total).text,
+           json_is_integer(beyond) ? ", beyond it on the GPU " : "",
+           json_is_integer(beyond) ? show_bytes((uint64_t)json_integer_value(beyond)).text : "",
            json_number_value(json_object_get(all, "gflops")));
     json_decref(all);
     return fflush(stdout) ? tool_fail("standard output: writing failed") : EXIT_FINE;

@@ -114,6 +114,10 @@ void weft_session_check(weft_session *session, bool on);
  * ranks. */
 void weft_session_capture(weft_session *session, bool on);
 
+/* On a GPU: bytes in use there beyond the plan's (weft_plan_memory's total, which store and session take exactly): by the CUDA
+ * context, by libraries for themselves, by whoever else uses the device. 0 on a CPU, where nobody counts. */
+weft_status weft_session_beyond(const weft_session *session, uint64_t *bytes, weft_error *error);
+
 /* How long each node took on average, as text (slowest first); free with free(). Counts what runs while
  * weft_session_profile(session, true) holds, which costs two clock reads a node. */
 void weft_session_profile(weft_session *session, bool on);

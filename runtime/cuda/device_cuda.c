@@ -48,8 +48,15 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
     return WEFT_OK;
 }
 
+static weft_status in_use(uint64_t *bytes, weft_error *error) {
+    size_t left, all;
+    CUDA_TRY(cudaMemGetInfo(&left, &all), "asking for its memory");
+    *bytes = all - left;
+    return WEFT_OK;
+}
+
 extern const executor executor_cuda; /* session_cuda.c */
-const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", take, give, read, write, clear, &executor_cuda};
+const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", take, give, read, write, clear, in_use, &executor_cuda};
 
 weft_status weft_cuda_select(int index, weft_error *error) {
     int count = 0;

@@ -135,11 +135,13 @@ TEST(worlds_on_gpus_train_to_the_same_bits) {
 #ifdef WEFT_CUDA_HOST
 static weft_memory planned;
 static size_t in_use;
+static uint64_t beyond;
 
 static void look_at_memory(world_rank *r) {
     planned = weft_plan_memory(r->plan);
     world_train(r);
     in_use = cuda_host_count().bytes;
+    CHECK(weft_session_beyond(r->session, &beyond, NULL) == WEFT_OK);
 }
 
 TEST(memory_on_the_gpu_is_the_plans) {
@@ -149,6 +151,7 @@ TEST(memory_on_the_gpu_is_the_plans) {
         world_free(narrow_train(m, (weft_compile_options){.device = WEFT_DEVICE_CUDA}, look_at_memory));
         CHECK_SAYS(in_use - before == planned.total, "%s: %zu bytes in use, the plan says %llu",
                    narrow_models[i].name, in_use - before, (unsigned long long)planned.total);
+        CHECK_SAYS(beyond == before, "%llu bytes beyond the plan", (unsigned long long)beyond);
         CHECK(cuda_host_count().bytes == before);
         weft_model_free(m);
     }
