@@ -24,7 +24,7 @@ ROWS = 2048
 # What a small machine trains in minutes; elsewhere: NAME:BATCH.
 DEFAULT = ["mlp:64", "convnet:32", "dcgan28:32", "dcgan:16", "gpt:4", "resnet18:8", "gpt2_124m:1", "resnet50:4"]
 # Slower than the model's own, where with it two seeds differ by more than the limit: luck would be measured, not precision.
-RATES = {"dcgan": 2e-5, "resnet18": 0.002, "resnet50": 0.002}
+RATES = {"dcgan": 2e-5, "resnet18": 0.002, "resnet50": 2e-4, "gpt2_124m": 1e-4}
 SIZES = {"gpt": ["--layers=2", "--d=128", "--heads=4", "--ctx=64"],
          "gpt2_124m": ["--ctx=128"]}  # all its parameters, on shorter texts
 
