@@ -7,7 +7,7 @@
  *            own instead, with the update before it.
  *
  * Every third, not one third of them in a row: the forward reads parameters in turn, and finds the next one there each time. With 20
- * buckets and a link as fast as the compute, a model of the two lanes says 8% exposed with sums put off and 37% without, 9%
+ * buckets and a link as fast as the compute, a model of the two lanes says 8% exposed with sums put off and 37% without, 10%
  * with early gathers and 21% without. Nothing moves where all gradients decide together (a clipped norm, f16's loss scale), nor
  * where several graphs train (a GAN): behind each comes another's forward, which hides all that it does not read.
  */
