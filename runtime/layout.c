@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const weft_op weft_op_reorder;
+extern const weft_op weft_op_reorder, weft_op_bucket;
 
 static void set_layout(weft_value *v, bool channels_last) {
     if (channels_last)
@@ -79,7 +79,9 @@ static bool pointwise_channels_last(const weft_node *n) {
     return false;
 }
 
+/* A bucket's operands are copied as they lie in memory, or made in their places there. */
 static bool takes_any(const weft_node *n, const weft_kernel *first, int i) {
+    if (n->op == &weft_op_bucket) return false;
     return n->op->flags & OP_POINTWISE || n->op == &weft_op_fused || n->op == &weft_op_reorder ||
            (i < 32 && ((n->op->strided_in | (first ? first->strided_in : 0)) >> i & 1));
 }

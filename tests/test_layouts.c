@@ -1,0 +1,208 @@
+/* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views (transposed,
+ * broadcast) and channels-last ones, through minimize. Cases of attack/: a parameter, at most one input, and the parameter
+ * after a step of sgd with lr 1, by PyTorch in f64. */
+#include "support/test.h"
+#include "support/world.h"
+#include "weft/weft.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 256 };
+
+typedef struct numbers {
+    float at[ROOM];
+    int n;
+} numbers;
+
+typedef struct layout_case {
+    const char *name; /* attack/s1_NAME.json */
+    weft_value *(*loss)(weft_value *w, weft_graph *g);
+    int64_t shape[WEFT_MAX_NDIM];
+    numbers w, input, want;
+} layout_case;
+
+/* ---- models ---- */
+
+static weft_value *input(weft_graph *g, int ndim, const int64_t *shape) {
+    return weft_input(g, "x", WEFT_F32, ndim, shape);
+}
+
+static weft_value *mean_square(weft_value *x) {
+    return weft_mean(weft_square(x), 0, NULL, false);
+}
+
+static weft_value *mean(weft_value *w, weft_graph *g) {
+    (void)g;
+    return weft_mean(w, 0, NULL, false);
+}
+
+static weft_value *permute(weft_value *w, weft_graph *g) {
+    weft_value *t = weft_permute(w, (int64_t[]){1, 0});
+    return weft_sum(weft_mul(t, input(g, 2, (int64_t[]){2, 3})), 0, NULL, false);
+}
+
+static weft_value *attention(weft_value *w, weft_graph *g) {
+    weft_value *x = input(g, 4, (int64_t[]){1, 3, 5, 4});
+    return mean_square(weft_attention(x, w, x, false, 0));
+}
+
+static weft_value *max_pool(weft_value *w, weft_graph *g) {
+    (void)g;
+    return mean_square(weft_max_pool2d(w, &(weft_pool){.kernel = {2, 2}}));
+}
+
+static weft_value *avg_pool(weft_value *w, weft_graph *g) {
+    (void)g;
+    return mean_square(weft_avg_pool2d(w, &(weft_pool){.kernel = {2, 2}, .stride = {1, 1}}));
+}
+
+static weft_value *conv_input(weft_value *w, weft_graph *g) {
+    return mean_square(weft_conv2d_op(w, input(g, 4, (int64_t[]){4, 3, 2, 2}), NULL, NULL));
+}
+
+static layout_case cases[] = {
+    {"mean", mean},          {"permute", permute},           {"attention", attention},
+    {"nhwc_pool", max_pool}, {"batch_norm_input", avg_pool}, {"conv_by_computed_input", conv_input},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* ---- files ---- */
+
+static void read_numbers(numbers *n, const json_t *list) {
+    for (n->n = 0; n->n < ROOM && n->n < (int)json_array_size(list); n->n++)
+        n->at[n->n] = (float)json_number_value(json_array_get(list, (size_t)n->n));
+}
+
+/* How many axes its parameter has; 0: the file cannot be read. */
+static int case_read(layout_case *c) {
+    char path[300];
+    snprintf(path, sizeof path, TEST_DATA "/attack/s1_%s.json", c->name);
+    json_t *file = json_load_file(path, 0, NULL);
+    const json_t *shape = json_object_get(file, "shape");
+    int ndim = (int)json_array_size(shape);
+    for (int i = 0; i < ndim; i++) c->shape[i] = json_integer_value(json_array_get(shape, (size_t)i));
+    read_numbers(&c->w, json_object_get(file, "w"));
+    read_numbers(&c->input, json_object_get(file, "input"));
+    read_numbers(&c->want, json_object_get(file, "want"));
+    json_decref(file);
+    return ndim;
+}
+
+static weft_model *case_build(const layout_case *c, int ndim) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *w = weft_parameter_in(g, "w", ndim, c->shape, (weft_init){0});
+    weft_minimize(c->loss(w, g), NULL, &(weft_optimizer){.type = "sgd", .lr = 1});
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* ---- runs ---- */
+
+/* One step from the case's parameter; what it becomes is the rank's loss list. */
+static void run_case(world_rank *r) {
+    const layout_case *c = r->job->context;
+    weft_feed feed = {"x", c->input.at, (size_t)c->input.n * 4};
+    size_t bytes = (size_t)c->w.n * 4;
+    int k = r->job->options.accumulate ? r->job->options.accumulate : 1;
+    weft_status status = weft_store_set(r->store, "w", c->w.at, bytes, &r->error);
+    for (int i = 0; i < k && !status; i++)
+        status = weft_run(r->session, "g", &feed, c->input.n > 0, NULL, 0, &r->error);
+    if (!status) status = weft_sync(r->session, &r->error);
+    r->losses = test_memory(bytes);
+    r->n_losses = c->w.n;
+    if (!status) weft_store_get(r->store, "w", r->losses, bytes, &r->error);
+}
+
+static void check_case(layout_case *c, const weft_model *m, weft_compile_options options) {
+    world_job job = {.model = m, .options = options, .run = run_case, .context = c};
+    world_rank *ranks = world_run(&job);
+    options.world = options.world ? options.world : 1;
+    for (int r = 0; r < options.world; r++)
+        for (int i = 0; i < c->want.n && ranks[r].n_losses == c->want.n; i++)
+            if (!CHECK_SAYS(fabsf(ranks[r].losses[i] - c->want.at[i]) < 2e-6f,
+                            "%s, isa %d, world %d, zero %d, accumulate %d: w[%d] is %g, not %g", c->name,
+                            options.isa, options.world, options.zero, options.accumulate, i,
+                            (double)ranks[r].losses[i], (double)c->want.at[i]))
+                break;
+    world_free(ranks);
+}
+
+TEST(gradients_in_any_layout_reach_their_parameter) {
+    static const weft_compile_options ways[] = {
+        {.world = 1},
+        {.accumulate = 3},
+        {.world = 2},
+        {.world = 2, .zero = 1},
+        {.world = 2, .zero = 2, .accumulate = 2},
+        {.world = 2, .zero = 2, .shard = WEFT_SHARD_FLAT},
+    };
+    for (int i = 0; i < CASES; i++) {
+        layout_case *c = &cases[i];
+        int ndim = case_read(c);
+        if (!CHECK_SAYS(c->w.n > 0 && c->want.n == c->w.n, "no case %s", c->name)) continue;
+        weft_model *m = case_build(c, ndim);
+        for (size_t w = 0; w < 2 * sizeof ways / sizeof *ways; w++) {
+            weft_compile_options o = ways[w / 2];
+            o.isa = w % 2 ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE;
+            o.verify = true;
+            check_case(c, m, o);
+        }
+        weft_model_free(m);
+    }
+}
+
+/* ---- models from files ---- */
+
+/* A step of a file's model from zeros and with an input of 1, 2, 3, ...; `w` gets n elements of net/w. */
+static bool step_file(const char *name, weft_isa isa, size_t inputs, float *w, size_t n) {
+    char path[300];
+    float x[16];
+    weft_error e = {0};
+    for (size_t i = 0; i < inputs; i++) x[i] = (float)i + 1;
+    memset(w, 0, n * sizeof *w);
+    snprintf(path, sizeof path, TEST_DATA "/attack/%s", name);
+    weft_model *m = weft_load(path, NULL, &e);
+    weft_plan *p = m ? weft_compile(m, &(weft_compile_options){.isa = isa, .verify = true}, &e) : NULL;
+    weft_store *s = p ? weft_store_new(p, 1, &e) : NULL;
+    weft_session *r = s ? weft_session_open(p, s, &e) : NULL;
+    bool good = r && !weft_store_set(s, "net/w", w, n * sizeof *w, &e) &&
+                !weft_run(r, "g", &(weft_feed){"c", x, inputs * sizeof *x}, inputs > 0, NULL, 0, &e) &&
+                !weft_store_get(s, "net/w", w, n * sizeof *w, &e);
+    CHECK_SAYS(good, "%s: %s", name, e.text);
+    weft_session_close(r);
+    weft_store_free(s);
+    weft_plan_free(p);
+    weft_model_free(m);
+    return good;
+}
+
+static void check_all(const char *name, const float *got, const float *want, int n) {
+    for (int i = 0; i < n; i++)
+        if (!CHECK_SAYS(fabsf(got[i] - want[i]) < 1e-6f, "%s: w[%d] is %g, not %g", name, i, (double)got[i],
+                        (double)want[i]))
+            return;
+}
+
+TEST(models_whose_gradients_are_views_train_from_files) {
+    static float w[4096], tenth[4096];
+    static const float transposed[] = {-1, -4, -7, -10, -13, -2, -5, -8, -11, -14, -3, -6, -9, -12, -15};
+    static const float rows[] = {-1, -2, -3, -4, -5, -1, -2, -3, -4, -5, -1, -2, -3, -4, -5};
+    float mean_of[15];
+    for (int i = 0; i < 15; i++) mean_of[i] = -1 / 15.0f;
+    for (int i = 0; i < 4096; i++) tenth[i] = -0.01f;
+    for (int i = 0; i < 2; i++) {
+        weft_isa isa = i ? WEFT_ISA_AUTO : WEFT_ISA_REFERENCE;
+        if (step_file("mean_grad_wrong.bin", isa, 0, w, 15)) check_all("mean", w, mean_of, 15);
+        if (step_file("permute_grad_wrong.bin", isa, 15, w, 15)) check_all("permute", w, transposed, 15);
+        if (step_file("rowsum_grad_wrong.bin", isa, 5, w, 15)) check_all("rows", w, rows, 15);
+        if (step_file("cast_sum.bin", isa, 0, w, 4096)) check_all("cast", w, tenth, 4096);
+    }
+}
+
+SUITE("layouts", {T(gradients_in_any_layout_reach_their_parameter),
+                  T(models_whose_gradients_are_views_train_from_files)})
