@@ -90,7 +90,7 @@ TEST(tails_change_no_bit_in_any_order_of_graphs) {
                     weft_compile_options o = {
                         .world = 2, .accumulate = a, .zero = zero, .bucket_cap_mb = 0.02};
                     o.shard = zero && i % 2 ? WEFT_SHARD_FLAT : WEFT_SHARD_GREEDY;
-                    if (!world_is_quick() || (i + zero + a + clipped) % 4 == 0) check_order(m, &o, orders[i]);
+                    if (!test_is_quick() || (i + zero + a + clipped) % 4 == 0) check_order(m, &o, orders[i]);
                 }
         weft_model_free(m);
     }
@@ -233,7 +233,7 @@ TEST(a_rank_that_goes_with_a_tail_pending_is_an_error_not_a_hang) {
                              .run = go_away,
                              .context = ways[i],
                              .comm = &(weft_comm_options){.deadline_seconds = 1}};
-            if (!world_is_quick() || i == zero) world_free(world_run_any(&job, true));
+            if (!test_is_quick() || i == zero) world_free(world_run_any(&job, true));
         }
     weft_model_free(m);
 }

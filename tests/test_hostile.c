@@ -14,7 +14,7 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { MUTATIONS = 2000, MEMORY_CAP = 64 << 20 };
+enum { MEMORY_CAP = 64 << 20 };
 
 /* ---- mutations ---- */
 
@@ -159,7 +159,10 @@ static void attack(const char *name, void (*act)(subject *s), const void *good, 
     mutant m = {.room = 2 * n + 1024};
     m.data = test_memory(m.room);
     int accepted = 0;
-    for (uint64_t seed = 0; seed <= MUTATIONS; seed++) {
+    uint64_t first = test_seed(1);
+    int mutations = test_count(2000, 2000);
+    for (int i = 0; i <= mutations; i++) {
+        uint64_t seed = i ? first + (uint64_t)i - 1 : 0; /* 0: the good file itself */
         test_random r = {seed};
         subject s = {.f = &f, .name = name};
         if (seed)
@@ -179,7 +182,7 @@ static void attack(const char *name, void (*act)(subject *s), const void *good, 
         CHECK_SAYS(f.live == 0 && f.handles == 0, "%s, seed %llu: %zu bytes, %ld files are left", name,
                    (unsigned long long)seed, f.live, f.handles);
     }
-    CHECK_SAYS(accepted < MUTATIONS / 2, "%s: %d of %d mutants were accepted", name, accepted, MUTATIONS);
+    CHECK_SAYS(accepted < mutations / 2, "%s: %d of %d mutants were accepted", name, accepted, mutations);
     free(m.data);
     faults_end(&f);
 }

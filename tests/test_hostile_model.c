@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MUTATIONS = 2000, MEMORY_CAP = 64 << 20 };
+enum { MEMORY_CAP = 64 << 20 };
 
 static const int64_t extremes[] = {0,
                                    1,
@@ -192,9 +192,10 @@ TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
     CHECK(weft_save(example, "good", NULL) == WEFT_OK);
     weft_model_free(example);
     const fake_file *good = fake_get(&f, "good");
-    int loaded = 0, compiled = 0;
+    int loaded = 0, compiled = 0, mutations = test_count(2000, 2000);
+    uint64_t first = test_seed(1);
     f.cap = MEMORY_CAP;
-    for (uint64_t seed = 1; good && seed <= MUTATIONS; seed++) {
+    for (uint64_t seed = first; good && seed < first + (uint64_t)mutations; seed++) {
         weft_error error = {0};
         put_changed(&f, good, seed);
         weft_model *m = weft_load("x", &f.env, &error);
@@ -206,7 +207,7 @@ TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
         CHECK_SAYS(f.live == 0 && f.handles == 0, "seed %llu: %zu bytes are left", (unsigned long long)seed,
                    f.live);
     }
-    CHECK_SAYS(loaded > MUTATIONS / 20 && compiled > MUTATIONS / 50,
+    CHECK_SAYS(loaded > mutations / 20 && compiled > mutations / 50,
                "%d loaded, %d compiled: the test tests little", loaded, compiled);
     faults_end(&f);
 }

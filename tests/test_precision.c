@@ -215,7 +215,7 @@ TEST(every_model_of_the_zoo_is_proved_in_every_world) {
     static const struct {
         int world, zero, accumulate;
     } worlds[] = {{1, 0, 1}, {1, 0, 4}, {2, 0, 1}, {2, 1, 2}, {4, 2, 1}};
-    int step = world_is_quick() ? 3 : 1;
+    int step = test_is_quick() ? 3 : 1;
     for (int i = 0; i < ZOO_MODELS; i++)
         for (size_t w = 0; w < sizeof worlds / sizeof *worlds; w++)
             for (int k = 0; k < 2; k++) {
@@ -245,7 +245,7 @@ static void check_bits(int model, weft_dtype low, int line) {
     char what[100];
     int w = worlds[line].world, a = worlds[line].accumulate;
     weft_model *m = zoo_model(model, &small);
-    world_job one = {.model = m, .steps = world_is_quick() ? 2 : 6};
+    world_job one = {.model = m, .steps = test_is_quick() ? 2 : 6};
     one.options = (weft_compile_options){.accumulate = w * a, .precision = low};
     world_job many = one;
     many.options = (weft_compile_options){.world = w,

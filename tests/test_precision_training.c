@@ -52,7 +52,7 @@ TEST(training_in_bf16_ends_where_f32_ends) {
                   {"gpt2_124m", 64, {GPT, .batch = 4}},
                   {"convnet", 32, {.batch = 32, .narrow = 2, .schedule_steps = STEPS}},
                   {"dcgan28", 64, {.batch = 8, .narrow = 4}}};
-    int count = world_is_quick() ? 1 : (int)(sizeof models / sizeof *models);
+    int count = test_is_quick() ? 1 : (int)(sizeof models / sizeof *models);
     for (int i = 0; i < count; i++) {
         weft_model *m = build(models[i].name, &models[i].size);
         float first, unused;

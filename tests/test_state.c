@@ -174,7 +174,7 @@ TEST(training_goes_on_in_another_world) {
         run_variant(m, a, NULL, 0, 5, file("five"), false);
         for (int k = 0; k < VARIANTS; k++) {
             const variant *b = &variants[k];
-            if (world_is_quick() && k != (i + 1) % VARIANTS) continue;
+            if (test_is_quick() && k != (i + 1) % VARIANTS) continue;
             run_variant(m, b, file("five"), 5, 10, file("again"), false);
             CHECK_SAYS(same_files(file("ten"), file("again")),
                        "world %d zero %d shard %d, then world %d zero %d shard %d", a->world, a->zero,

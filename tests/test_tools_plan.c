@@ -63,7 +63,7 @@ TEST(drawing_takes_less_than_two_seconds) {
     NEED(make_model("dcgan28"));
     double start = now();
     ends(run("graphtool dot dcgan28.bin --graph d_step -T svg -o p.svg"), 0);
-    CHECK_SAYS(now() - start < (is_quick() ? 20 : 2), "%.2f s", now() - start);
+    CHECK_SAYS(now() - start < (test_is_quick() ? 20 : 2), "%.2f s", now() - start);
     char *svg = read_all("p.svg");
     CHECK_HOLDS(svg, "generator");
     CHECK_HOLDS(svg, "discriminator");
@@ -238,7 +238,7 @@ TEST(the_plan_of_the_last_of_4096_ranks_takes_seconds) {
                  "--rank 4095 --zero 2 --json >/dev/null",
                  zoo[i], zoo[i]),
              0);
-        CHECK_SAYS(now() - start < (is_quick() ? 60 : 5), "%s: %.2f s", zoo[i], now() - start);
+        CHECK_SAYS(now() - start < (test_is_quick() ? 60 : 5), "%s: %.2f s", zoo[i], now() - start);
     }
 }
 

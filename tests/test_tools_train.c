@@ -123,7 +123,7 @@ TEST(bench_prints_the_keys_of_the_design) {
     CHECK(json_object_size(out) == sizeof keys / sizeof *keys);
     CHECK(json_array_size(json_object_get(json_object_get(out, "losses"), "g_loss")) >= 4);
     json_decref(out);
-    if (is_quick()) return;
+    if (test_is_quick()) return;
     NEED(make_model("gpt")); /* integer inputs must be in range by themselves */
     ends(run("graphtool bench gpt.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
@@ -137,7 +137,7 @@ TEST(big_models_train) {
     double first = json_number_value(json_array_get(losses, 0));
     CHECK_SAYS(first > 4.3 && first < 4.8, "%g; a guess among 96 costs log 96 = 4.56", first);
     json_decref(out);
-    if (is_quick() || !make_model("resnet50")) return;
+    if (test_is_quick() || !make_model("resnet50")) return;
     ends(run("graphtool bench resnet50.bin --batch 1 --steps 1 --warmup 0"), 0);
 }
 

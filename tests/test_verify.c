@@ -15,7 +15,7 @@ typedef struct census {
 } census;
 
 static int wanted_plans(void) {
-    return getenv("WEFT_TEST_QUICK") ? 150 : 1200;
+    return test_count(1200, 150);
 }
 
 static void count_nodes(const program *p, census *c) {
@@ -85,7 +85,7 @@ static void check_world(test_random *r, census *c) {
 }
 
 TEST(good_plans_give_no_alarm_in_any_order) {
-    test_random r = {1};
+    test_random r = {test_seed(1)};
     census c = {0};
     while (c.plans < wanted_plans()) {
         int before = c.plans;

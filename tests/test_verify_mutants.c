@@ -105,9 +105,9 @@ static void try_list(const mutant *list, int count, test_random *r, tally *t) {
 }
 
 TEST(every_mutant_is_caught_by_a_named_rule) {
-    test_random r = {77};
+    test_random r = {test_seed(77)};
     tally t = {0};
-    bool quick = getenv("WEFT_TEST_QUICK") != NULL;
+    bool quick = test_is_quick();
     int each = quick ? 3 : 12;
     try_list(mutants_of_lanes, each, &r, &t);
     try_list(mutants_of_buckets, each, &r, &t);

@@ -10,10 +10,6 @@
 
 enum { RUNS = 24, MOST = 1 << 16 /* bytes of an output or a path */, FETCHES = 3 };
 
-static bool is_quick(void) {
-    return getenv("WEFT_TEST_QUICK") != NULL;
-}
-
 /* What a player leaves behind. */
 typedef struct result {
     uint64_t hash;
@@ -106,8 +102,8 @@ static result play(const weft_plan *plan, lane_pace pace, bool waits, uint64_t s
 }
 
 TEST(no_pace_of_the_lane_changes_a_bit) {
-    test_random r = {5};
-    int plans = is_quick() ? 12 : 200, carried = 0, fetched = 0, wrong = 0, pending = 0;
+    test_random r = {test_seed(5)};
+    int plans = test_count(200, 12), carried = 0, fetched = 0, wrong = 0, pending = 0;
     for (int i = 0; i < plans; i++) {
         weft_error e = {0};
         uint64_t seed = r.state;
@@ -275,7 +271,7 @@ TEST(a_session_that_forgets_to_wait_is_caught) {
         {forget_region, "L18"},   {overtake_tail, "L19"},    {leave_late, "L19"},     {hide_arrival, "L19"}};
     enum { KINDS = sizeof mutants / sizeof *mutants };
     test_random r = {9};
-    int hits[KINDS] = {0}, sessions = KINDS * (is_quick() ? 8 : 40);
+    int hits[KINDS] = {0}, sessions = KINDS * (test_is_quick() ? 8 : 40);
     for (int i = 0; i < sessions; i++) {
         weft_plan *plan;
         weft_store *store;

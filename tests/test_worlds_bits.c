@@ -130,7 +130,7 @@ static void check_setting(const zoo_case *c, const setting *s, int line) {
     static const double caps[] = {[TINY] = 1e-5, [SMALL] = 0.1, [DEFAULT] = 0};
     char what[100];
     weft_model *m = build(c, s);
-    world_job one = {.model = m, .steps = world_is_quick() ? QUICK_STEPS : STEPS};
+    world_job one = {.model = m, .steps = test_is_quick() ? QUICK_STEPS : STEPS};
     one.options = (weft_compile_options){.accumulate = s->world * s->accumulate};
     world_job many = one;
     many.options = (weft_compile_options){.world = s->world,
@@ -151,7 +151,7 @@ static void check_setting(const zoo_case *c, const setting *s, int line) {
 
 static void check_model(const zoo_case *c, int shift) {
     for (int i = 0; i < SETTINGS; i++)
-        if (!world_is_quick() || i % 4 == shift) check_setting(c, &settings[i], i);
+        if (!test_is_quick() || i % 4 == shift) check_setting(c, &settings[i], i);
 }
 
 #define SIZES .layers = 2, .d = 32, .heads = 2, .ctx = 8, .vocab = 10, .schedule_steps = 15

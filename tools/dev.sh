@@ -36,8 +36,7 @@ build) build release ;;
 debug) build debug ;;
 test) suites release "$@" ;;
 asan)
-    export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
-    export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+    source tools/sanitizer_env.sh
     suites asan "$@"
     ;;
 format)

@@ -19,9 +19,7 @@ run() {
 
 status=0
 run release || status=1
-# Sanitized code is slow: suites that can do with less then do. Graphviz and its font libraries keep caches.
-export WEFT_TEST_QUICK=1 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1
-export LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0"
+source tools/sanitizer_env.sh
 run asan || status=1
 
 echo

@@ -40,7 +40,7 @@ static void check_nccl(const weft_model *m, weft_compile_options many, void (*ru
 
 TEST(nccl_trains_to_the_same_bits_as_one_gpu) {
     cuda_host_devices(3);
-    for (int i = 0; i < NARROW_MODELS; i += 1 + world_is_quick()) {
+    for (int i = 0; i < NARROW_MODELS; i += 1 + test_is_quick()) {
         weft_model *m = narrow_build(&narrow_models[i], &narrow_clipped);
         for (int zero = i % 2; zero < 3; zero += 2)
             check_nccl(m,

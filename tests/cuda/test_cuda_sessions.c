@@ -109,7 +109,7 @@ TEST(worlds_on_gpus_train_to_the_same_bits) {
         int world, zero;
         bool serial;
     } settings[] = {{2, 0, false}, {2, 1, false}, {3, 2, false}, {2, 1, true}};
-    for (int i = 0; i < NARROW_MODELS; i += 1 + world_is_quick()) {
+    for (int i = 0; i < NARROW_MODELS; i += 1 + test_is_quick()) {
         weft_model *m = narrow_build(&narrow_models[i], &narrow_clipped);
         for (size_t k = (size_t)i % 2; k < sizeof settings / sizeof *settings; k += 2) {
             weft_compile_options one = {

@@ -88,10 +88,6 @@ json_t *json_out(const char *name) {
     return json;
 }
 
-bool is_quick(void) {
-    return getenv("WEFT_TEST_QUICK") != NULL;
-}
-
 static void put_file(const char *name, const void *head, size_t head_bytes, const void *data, size_t bytes) {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);

@@ -30,7 +30,5 @@ enum { ZOO = 8, SAMPLES = 70 };
 void make_data(void);
 #define DATA "--data image=images.idx --data label=labels.npy"
 
-/* Sanitized code is slow: WEFT_TEST_QUICK. */
-bool is_quick(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "support/test.h"
 
 #include <CUnit/Basic.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,22 @@ uint64_t random_bits(test_random *r) {
 
 double random_in(test_random *r, double low, double high) {
     return low + (high - low) * (double)(random_bits(r) >> 11) * 0x1p-53;
+}
+
+bool test_is_quick(void) {
+    return getenv("WEFT_TEST_QUICK") != NULL;
+}
+
+int test_count(int normal, int quick) {
+    const char *cases = getenv("WEFT_TEST_CASES");
+    long n = cases ? strtol(cases, NULL, 10) : 0;
+    if (n > 0 && n < INT_MAX) return (int)n;
+    return test_is_quick() ? quick : normal;
+}
+
+uint64_t test_seed(uint64_t normal) {
+    const char *seed = getenv("WEFT_TEST_SEED");
+    return seed ? strtoull(seed, NULL, 10) : normal;
 }
 
 void *test_memory(size_t bytes) {

@@ -220,7 +220,3 @@ bool world_check(const world_rank *want, const world_rank *ranks, int n, world_f
                           what, i, n, where);
     return good && CHECK_SAYS(hold_all(ranks, n, where), "%s: %s", what, where);
 }
-
-bool world_is_quick(void) {
-    return getenv("WEFT_TEST_QUICK") != NULL;
-}

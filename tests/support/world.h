@@ -75,7 +75,5 @@ bool world_check(const world_rank *want, const world_rank *ranks, int n, world_f
 /* What a rank holds of a path; NULL: nobody has such a path. */
 const world_part *world_find(const world_rank *r, const char *path);
 
-/* Sanitized code is slow: WEFT_TEST_QUICK. */
-bool world_is_quick(void);
 
 #endif
