@@ -5,6 +5,7 @@
  *   1. mark every value that depends on a target (value->mark), stopping at ops without a gradient;
  *   2. walk back from the loss; a node whose results have gradients (value->mapped) hands them to its op, which
  *      builds the gradients of its operands; several contributions to one value are added in the order met.
+ * A gradient that a user named is a value of its own, as every value is that a later declaration may name.
  */
 #include "graph/graph.h"
 
@@ -31,10 +32,14 @@ static void mark_dependents(weft_graph *g, const weft_node *end) {
     }
 }
 
+static weft_value *as_type(weft_value *v, weft_dtype dtype) {
+    return v && v->type.dtype != dtype ? weft_cast(v, dtype) : v;
+}
+
 /* A value's gradient has its type, also where an op mixes types. What reaches a parameter is added up in f32. */
 static void add_gradient(weft_value *v, weft_value *gradient) {
     weft_graph *g = v->node->graph;
-    if (gradient) gradient = weft_cast(gradient, v->type.dtype);
+    gradient = as_type(gradient, v->type.dtype);
     g->building_f32 = v->node->op == &weft_op_parameter;
     if (gradient) v->mapped = v->mapped ? weft_add(v->mapped, gradient) : gradient;
     g->building_f32 = false;
@@ -64,7 +69,7 @@ static bool node_backward(weft_node *n) {
     g->model->file = n->file;
     g->model->line = n->line;
     const bool *wide = node_wide(n);
-    if (wide && *wide) dout[0] = weft_cast(dout[0], n->in[0]->type.dtype);
+    if (wide && *wide) dout[0] = as_type(dout[0], n->in[0]->type.dtype);
     g->building_f32 = n->op->precision == PRECISION_F32 || n->stays_f32;
     n->op->gradient(n, dout, wanted, din);
     g->building_f32 = false;
@@ -84,7 +89,7 @@ static weft_value *seed_of(const weft_value *loss, const weft_node *place, loss_
     const tensor_type *t = &loss->type;
     weft_value *v = weft_constant(place->graph, t->dtype, t->ndim, t->shape, seed.value);
     weft_value *factor = seed.factor ? seed.factor(place) : NULL;
-    return factor ? weft_mul(v, weft_cast(factor, t->dtype)) : v;
+    return factor ? weft_mul(v, as_type(factor, t->dtype)) : v;
 }
 
 /* Leaves the gradient of each marked value that the loss depends on in value->mapped; new nodes go before `place`. */
@@ -106,19 +111,25 @@ static bool backward(weft_value *loss, weft_node *place, loss_seed seed) {
     return good;
 }
 
+/* The gradient by v, before node `place`: a new value, since gradients by two values can be one (of a + b by a and b),
+ * and a later `gradients` that names the one means only it. */
+static weft_value *gradient_of(weft_value *v, const weft_node *place) {
+    weft_graph *g = place->graph;
+    const tensor_type *t = &v->type;
+    g->cursor = place->prev;
+    weft_value *gradient =
+        v->mapped ? value_again(v->mapped) : weft_constant(g, t->dtype, t->ndim, t->shape, 0);
+    g->cursor = NULL;
+    return gradient;
+}
+
 static bool expand_gradients(weft_node *n) {
     weft_graph *g = n->graph;
     clear_scratch(g);
     for (int i = 1; i < n->n_in; i++) n->in[i]->mark = 1;
     if (!backward(n->in[0], n, (loss_seed){.value = 1})) return false;
     for (int i = 1; i < n->n_in; i++) {
-        weft_value *gradient = n->in[i]->mapped;
-        const tensor_type *t = &n->in[i]->type;
-        if (!gradient) {
-            g->cursor = n->prev;
-            gradient = weft_constant(g, t->dtype, t->ndim, t->shape, 0);
-            g->cursor = NULL;
-        }
+        weft_value *gradient = gradient_of(n->in[i], n);
         if (!gradient) return false;
         graph_replace(g, &n->out[i - 1], gradient);
     }

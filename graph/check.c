@@ -6,6 +6,8 @@
  *   G5  outputs name values of nodes that are in the list
  *   G6  a fused node's body reads its operands or earlier body nodes only, and makes all its results
  *   G7  nodes that must come first (`after`) are in the list
+ *   G8  until gradients are made: the user's nodes read what they named, or all read in its place one new value, which
+ *       stands for nothing else and which no other node reads
  */
 #include "graph/graph.h"
 
@@ -81,4 +83,75 @@ bool graph_check(weft_graph *g, const char *after) {
         if (o->value->id >= g->next_id || !c.seen[o->value->id]) good = broken(&c, "G5", NULL, o->name);
     mem_free(env, c.seen, ids * sizeof(bool));
     return good && check_edges(&c);
+}
+
+/* ---- G8 ---- */
+
+/* A copy of a graph beside its source, from which replay made its nodes in order. */
+typedef struct names {
+    checker c;
+    int first_new;        /* ids from here on are the passes' */
+    weft_value **present; /* of each value of the source, by id: what stands for it in the copy; NULL: not met yet */
+    int *meant;           /* of each value of the copy, by id: 1 + the id of the source's value that it stands for */
+} names;
+
+/* The copy's value `now` is read where the source reads `then`. */
+static bool name_read(const names *t, const weft_node *n, const weft_value *then, weft_value *now) {
+    if (!t->present[then->id] && now->id >= t->first_new && !t->meant[now->id]) {
+        t->present[then->id] = now;
+        t->meant[now->id] = then->id + 1;
+    }
+    return t->present[then->id] == now || broken(&t->c, "G8", n, "it reads another value than the user named");
+}
+
+static bool names_of_node(const names *t, const weft_node *source, const weft_node *n) {
+    if (source->n_in != n->n_in || source->op != n->op || !attrs_equal(n->op, source->attrs, n->attrs))
+        return broken(&t->c, "G8", n, "the user made another node");
+    for (int k = 0; k < n->n_out; k++) {
+        t->present[source->out[k].id] = &n->out[k];
+        t->meant[n->out[k].id] = source->out[k].id + 1;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !name_read(t, n, source->in[i], n->in[i])) return false;
+    return true;
+}
+
+/* Nodes that are gone make no values of the source, so that their readers are held to new ones. */
+static bool names_kept(const names *t, const weft_graph *source) {
+    const weft_node *n = t->c.g->first;
+    int id = 0; /* replay gives its nodes the ids 0, 1, ... */
+    for (const weft_node *s = source->first; s; id += s->n_out, s = s->next) {
+        while (n && n->id >= t->first_new) n = n->next;
+        if (!n || n->id != id || n->n_out != s->n_out) continue;
+        if (!names_of_node(t, s, n)) return false;
+        n = n->next;
+    }
+    const graph_output *o = t->c.g->outputs;
+    for (const graph_output *s = source->outputs; s && o; s = s->next, o = o->next)
+        if (!name_read(t, o->value->node, s->value, o->value)) return false;
+    return true;
+}
+
+/* What stands for a user's value is read by the user's nodes alone. */
+static bool names_apart(const names *t) {
+    for (const weft_node *n = t->c.g->first; n; n = n->next)
+        for (int i = 0; n->id >= t->first_new && i < n->n_in; i++)
+            if (n->in[i] && n->in[i]->id >= t->first_new && t->meant[n->in[i]->id])
+                return broken(&t->c, "G8", n, "it reads what stands for a value of the user's");
+    return true;
+}
+
+bool graph_check_names(const weft_graph *source, weft_graph *g, const char *after) {
+    const weft_env *env = &g->model->env;
+    size_t ids = (size_t)g->next_id + 1, source_ids = (size_t)source->next_id + 1;
+    names t = {.c = {.g = g, .after = after},
+               .present = mem_new_array(env, source_ids, sizeof *t.present),
+               .meant = mem_new_array(env, ids, sizeof *t.meant)};
+    for (const weft_node *n = source->first; n; n = n->next) t.first_new += n->n_out;
+    bool good = t.present && t.meant;
+    if (!good) model_fail(g->model, g, WEFT_MEMORY, "check: memory could not be had");
+    good = good && names_kept(&t, source) && names_apart(&t);
+    if (t.meant) mem_free(env, t.meant, ids * sizeof *t.meant);
+    if (t.present) mem_free(env, t.present, source_ids * sizeof *t.present);
+    return good;
 }

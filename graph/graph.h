@@ -186,6 +186,9 @@ weft_graph *graph_find(const weft_model *m, const char *name);
 /* "conv2d %12 (discriminator/conv1)" for messages */
 const char *node_show(const weft_node *n, char buffer[200]);
 
+/* A new value that is v: where a caller gets what he may name, though nothing is to be done. */
+weft_value *value_again(weft_value *v);
+
 /* ---- scopes and names (graph/scope.c) ---- */
 const char *scope_intern(weft_model *m, const char *path); /* equal paths give equal pointers */
 bool name_is_valid(const char *name);                      /* 1-200 letters, digits, '_', '-', '.' */
@@ -225,6 +228,8 @@ weft_node *node_from_signature(const char *signature, const weft_env *env, weft_
 
 /* What must hold after every pass (graph/check.c lists the rules); `after` names the pass in the error. */
 bool graph_check(weft_graph *g, const char *after);
+/* Until gradients are made, whatever the calls of `source` name stands for itself in its copy g (rule G8). */
+bool graph_check_names(const weft_graph *source, weft_graph *g, const char *after);
 
 /* ---- passes on one graph; false after recording the model's error ---- */
 bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "weft/ops.h"
+
 /* ---- infer helpers ---- */
 
 bool op_fail(const op_call *c, weft_status status, const char *format, ...) {
@@ -207,6 +209,12 @@ bool *node_wide(const weft_node *n) {
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     weft_node *n = node_new(g, op, n_in, in, attrs);
     return n ? &n->out[0] : NULL;
+}
+
+weft_value *value_again(weft_value *v) {
+    int64_t axes[WEFT_MAX_NDIM];
+    for (int i = 0; i < WEFT_MAX_NDIM; i++) axes[i] = i;
+    return weft_permute(v, axes); /* any type, any batch size; nothing to the layout pass, and to simplify */
 }
 
 /* ---- changing ---- */

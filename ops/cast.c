@@ -66,6 +66,6 @@ const weft_op weft_op_cast = {
 };
 
 weft_value *weft_cast(weft_value *x, weft_dtype dtype) {
-    if (!x || x->type.dtype == dtype) return x;
+    if (!x) return NULL;
     return node_value(x->node->graph, &weft_op_cast, 1, &x, &(cast_attrs){dtype});
 }

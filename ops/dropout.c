@@ -77,7 +77,7 @@ const weft_op weft_op_dropout = {
 weft_value *weft_dropout(weft_value *x, double p) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;
-    if (p == 0 || (g->mode == WEFT_EVAL && p > 0 && p <= 1)) return x;
+    if (p == 0 || (g->mode == WEFT_EVAL && p > 0 && p <= 1)) return value_again(x);
     dropout_attrs a = {.p = p, .key = random_key(g)};
     return node_value(g, &weft_op_dropout, 1, &x, &a);
 }

@@ -19,12 +19,20 @@
 
 enum {
     HAS_GRADIENTS = 1 << 0, /* no `gradients` left; `minimize` carries parameters and their gradients */
-    HAS_UPDATES = 1 << 1,   /* no `minimize` left; order edges are set */
-    HAS_LAYOUT = 1 << 2,    /* every value has strides, every node its kernel */
-    HAS_ORDER = 1 << 3,     /* the list is the schedule */
-    HAS_MEMORY = 1 << 4,    /* every value has its place */
-    HAS_LAUNCHES = 1 << 5,  /* for a GPU, the schedule is cut into launches */
+    HAS_TYPES = 1 << 1,     /* what scopes say of their nodes, groups and precision, is done */
+    HAS_UPDATES = 1 << 2,   /* no `minimize` left; order edges are set */
+    HAS_LAYOUT = 1 << 3,    /* every value has strides, every node its kernel */
+    HAS_ORDER = 1 << 4,     /* the list is the schedule */
+    HAS_MEMORY = 1 << 5,    /* every value has its place */
+    HAS_LAUNCHES = 1 << 6,  /* for a GPU, the schedule is cut into launches */
 };
+
+/* What a pass may change: a graph names its values and scopes to passes, `gradients` its targets, weft_ddp and
+ * weft_precision the nodes of a scope. Equal values are two as long as a pass to come may be told of the one: with y = 1 x,
+ * the gradient of f(y) + g(x) by y is not that by x. So passes that merge values, or put one in place of another that is as
+ * good (`merges`), run when HAS_NAMED is there. Before gradients are made a pass may add nodes, and put new values in place
+ * of others, one for one: graph_check_names proves that it does no more. */
+enum { HAS_NAMED = HAS_GRADIENTS | HAS_TYPES };
 
 static bool simplify(program *p) {
     return pass_simplify(p->graph);
@@ -63,32 +71,38 @@ typedef struct pass {
     const char *name;
     bool (*run)(program *p);
     unsigned requires, gives;
+    bool merges; /* nodes or values */
 } pass;
 
 /* clang-format off */
 static const pass pipeline[] = {
-    /* name         run             requires                gives          */
-    {"simplify",     simplify,       0,                      0              },
-    {"sync_norm",    pass_sync_norm, 0,                      0              },
-    {"autodiff",     autodiff,       0,                      HAS_GRADIENTS  },
-    {"precision",    precision,      HAS_GRADIENTS,          0              },
-    {"optimizer",    pass_optimizer, HAS_GRADIENTS,          HAS_UPDATES    },
-    {"clean",        clean,          HAS_UPDATES,            0              },
-    {"epilogue",     pass_epilogue,  HAS_UPDATES,            0              },
-    {"collectives",  collectives,    HAS_UPDATES,            0              },
-    {"uploads",      pass_uploads,   HAS_UPDATES,            0              },
-    {"fuse",         fuse,           HAS_UPDATES,            0              },
-    {"layout",       pass_layout,    HAS_UPDATES,            HAS_LAYOUT     },
-    {"order",        pass_schedule,  HAS_LAYOUT,             HAS_ORDER      },
-    {"memory",       pass_memory,    HAS_ORDER,              HAS_MEMORY     },
-    {"launches",     pass_launches,  HAS_ORDER,              HAS_LAUNCHES   },
-    {"verify",       pass_verify,    HAS_MEMORY | HAS_LAUNCHES, 0           },
+    /* name         run             requires                gives          merges */
+    {"sync_norm",    pass_sync_norm, 0,                      0,             false},
+    {"autodiff",     autodiff,       0,                      HAS_GRADIENTS, false},
+    {"precision",    precision,      HAS_GRADIENTS,          HAS_TYPES,     false},
+    {"simplify",     simplify,       HAS_TYPES,              0,             true },
+    {"optimizer",    pass_optimizer, HAS_TYPES,              HAS_UPDATES,   false},
+    {"clean",        clean,          HAS_UPDATES,            0,             true },
+    {"epilogue",     pass_epilogue,  HAS_UPDATES,            0,             true },
+    {"collectives",  collectives,    HAS_UPDATES,            0,             false},
+    {"uploads",      pass_uploads,   HAS_UPDATES,            0,             false},
+    {"fuse",         fuse,           HAS_UPDATES,            0,             true },
+    {"layout",       pass_layout,    HAS_UPDATES,            HAS_LAYOUT,    true },
+    {"order",        pass_schedule,  HAS_LAYOUT,             HAS_ORDER,     false},
+    {"memory",       pass_memory,    HAS_ORDER,              HAS_MEMORY,    false},
+    {"launches",     pass_launches,  HAS_ORDER,              HAS_LAUNCHES,  false},
+    {"verify",       pass_verify,    HAS_MEMORY | HAS_LAUNCHES, 0,          false},
 };
 /* clang-format on */
 enum { N_PASSES = sizeof pipeline / sizeof *pipeline };
 
 const char *weft_pass_name(int index) {
     return index >= 0 && index < N_PASSES ? pipeline[index].name : NULL;
+}
+
+static bool check_graph(program *p, const char *after) {
+    if (!(p->has & HAS_GRADIENTS) && !graph_check_names(p->source, p->graph, after)) return false;
+    return graph_check(p->graph, after);
 }
 
 /* On from where it is, until the program has `enough` or is stopped. */
@@ -99,10 +113,12 @@ static bool run_pipeline(program *p, unsigned enough) {
         const pass *s = &pipeline[p->n_passes];
         if ((p->has & s->requires) != s->requires)
             return model_fail(m, NULL, WEFT_INTERNAL, "pass %s lacks what earlier passes must give", s->name);
+        if (s->merges && (p->has & HAS_NAMED) != HAS_NAMED)
+            return model_fail(m, NULL, WEFT_INTERNAL, "pass %s merges what later passes may name", s->name);
         if (!s->run(p)) return false;
         if (!model_ok(m)) return false; /* a builder failed inside the pass */
-        if (p->plan->options.verify && !graph_check(p->graph, s->name)) return false;
         p->has |= s->gives;
+        if (p->plan->options.verify && !check_graph(p, s->name)) return false;
         if (stop && strcmp(stop, s->name) == 0) p->is_stopped = true;
     }
     return true;
@@ -186,10 +202,12 @@ static bool compile_program(weft_plan *plan, program *p, const weft_graph *sourc
     static const char *const suffix[] = {"", ".first", ".add", ".last"};
     char name[240];
     snprintf(name, sizeof name, "%.200s%s", source->name, suffix[phase]);
-    *p = (program){.plan = plan, .phase = phase};
+    *p = (program){.plan = plan, .source = source, .phase = phase};
     p->name = arena_copy(&plan->model->arena, source->name);
     p->graph = graph_replay(source, plan->model, name);
-    return p->name && p->graph && run_pipeline(p, HAS_ORDER);
+    bool good = p->name && p->graph && run_pipeline(p, HAS_ORDER);
+    p->source = NULL; /* it may go */
+    return good;
 }
 
 /* What a program leaves to later runs is told from all schedules, and memory is planned by that. */

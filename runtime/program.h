@@ -57,7 +57,8 @@ typedef struct unused_parameter {
 
 typedef struct program {
     weft_plan *plan;
-    const char *name; /* of the user's graph */
+    const char *name;         /* of the user's graph */
+    const weft_graph *source; /* that graph: while compiling only */
     program_phase phase;
     weft_graph *graph; /* private; its list is the schedule from the order pass on */
     int n_passes;      /* that it has gone through */

@@ -4,7 +4,8 @@
  *     y    = (x - mean) rsqrt(var + eps) w + b           running variance from var nG / (nG - 1)
  * All ranks have one batch shape, so equal weights are right. The variance takes a second sum, from the mean of all,
  * rather than E[x^2] - mean^2, which cancels. It is composed of ops before autodiff runs, so that its gradient, two more
- * sums in the backward, needs no rule of its own.
+ * sums in the backward, needs no rule of its own. As in batch_norm, no gradient goes through the statistics that it gives:
+ * they are values apart from those that y is made of, also for who takes gradients by them.
  */
 #include "runtime/collectives.h"
 
@@ -32,7 +33,8 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     weft_value *rstd = weft_rsqrt(weft_offset(var, ((const norm_attrs *)n->attrs)->eps));
     if (!rstd) return false;
     weft_value *y = weft_add(weft_mul(centered, along(weft_mul(rstd, w), x)), along(b, x));
-    weft_value *made[] = {y, mean, rstd, weft_scale(var, count / (count - 1))};
+    weft_value *made[] = {y, weft_stop_gradient(mean), weft_stop_gradient(rstd),
+                          weft_stop_gradient(weft_scale(var, count / (count - 1)))};
     for (int k = 0; k < 4; k++) {
         if (!made[k]) return false;
         graph_replace(n->graph, &n->out[k], made[k]);
