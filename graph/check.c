@@ -91,8 +91,8 @@ bool graph_check(weft_graph *g, const char *after) {
 typedef struct names {
     checker c;
     int first_new;        /* ids from here on are the passes' */
-    weft_value **present; /* of each value of the source, by id: what stands for it in the copy; NULL: not met yet */
-    int *meant;           /* of each value of the copy, by id: 1 + the id of the source's value that it stands for */
+    weft_value **present; /* by id of the source's values: what stands for it in the copy; NULL: not met */
+    int *meant;           /* by id of the copy's values: 1 + the id of the source's that it stands for */
 } names;
 
 /* The copy's value `now` is read where the source reads `then`. */
@@ -101,7 +101,8 @@ static bool name_read(const names *t, const weft_node *n, const weft_value *then
         t->present[then->id] = now;
         t->meant[now->id] = then->id + 1;
     }
-    return t->present[then->id] == now || broken(&t->c, "G8", n, "it reads another value than the user named");
+    return t->present[then->id] == now ||
+           broken(&t->c, "G8", n, "it reads another value than the user named");
 }
 
 static bool names_of_node(const names *t, const weft_node *source, const weft_node *n) {

@@ -250,22 +250,24 @@ TEST(a_plan_has_two_sums_forward_and_two_backward_for_each_layer_that_asks) {
 
 enum { PROBE = 48 };
 
-/* y and the gradients of sum(y k) by x, weight and bias; scalars of a batch of 16 values a channel. */
+/* y and the gradients of sum(y k) + sum(mean^2) by x, weight, bias, y and the mean, through which none goes on to x; of a
+ * batch of 16 values a channel. */
 static weft_model *probe(bool is_image, const weft_ddp_options *options) {
-    static const char *const names[] = {"dx", "dw", "db"};
+    static const char *const names[] = {"dx", "dw", "db", "dy", "dmean"};
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
     weft_value *x = is_image ? weft_input(g, "x", WEFT_F32, 4, (int64_t[]){4, 3, 2, 2})
                              : weft_input(g, "x", WEFT_F32, 2, (int64_t[]){16, 3});
-    weft_value *k = weft_input(g, "k", WEFT_F32, x->type.ndim, x->type.shape), *in[3] = {x}, *gradient[3];
-    weft_value *y = weft_batch_norm(x, "bn");
+    weft_value *k = weft_input(g, "k", WEFT_F32, x->type.ndim, x->type.shape), *in[5] = {x}, *gradient[5];
+    weft_value *y = in[3] = weft_batch_norm(x, "bn"), *mean = in[4] = &y->node->out[1];
     WEFT_SCOPE(x, "bn") {
         in[1] = weft_parameter(x, "weight", 1, (int64_t[]){3}, (weft_init){0});
         in[2] = weft_parameter(x, "bias", 1, (int64_t[]){3}, (weft_init){0});
     }
-    weft_gradients(weft_sum(weft_mul(y, k), 0, NULL, false), 3, in, gradient);
+    weft_value *loss = weft_sum(weft_mul(y, k), 0, NULL, false);
+    weft_gradients(weft_add(loss, weft_sum(weft_square(mean), 0, NULL, false)), 5, in, gradient);
     weft_output(y, "y");
-    for (int i = 0; i < 3; i++) weft_output(gradient[i], names[i]);
+    for (int i = 0; i < 5; i++) weft_output(gradient[i], names[i]);
     if (options) weft_ddp(m, "bn", options);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
@@ -326,9 +328,9 @@ static int answers(bool is_image, bool is_synced, int world, double *list) {
 
 TEST(gradients_of_the_composition_are_those_of_batch_norm) {
     for (int is_image = 0; is_image < 2; is_image++) {
-        double op[3 * PROBE] = {0}, composed[3 * PROBE] = {0};
+        double op[4 * PROBE] = {0}, composed[4 * PROBE] = {0};
         int n = answers(is_image, false, 2, op), variances = n - 3;
-        CHECK(n == 2 * PROBE + 3 * 2 + 6 && answers(is_image, true, 2, composed) == n);
+        CHECK(n == 3 * PROBE + 3 * 3 + 6 && answers(is_image, true, 2, composed) == n);
         for (int i = 0; i < variances; i++)
             CHECK_SAYS(fabs(op[i] - composed[i]) < 1e-9, "%d: %.12g by the op, %.12g composed", i, op[i],
                        composed[i]);
