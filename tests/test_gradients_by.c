@@ -2,12 +2,11 @@
  *
  * Small cases with numbers that PyTorch gives in f64, and random graphs full of what a compiler likes to merge (equal nodes,
  * identities, chains of views, folded constants, gradients that are one), whose expected gradients are central differences
- * of support/differences.h. WEFT_TEST_CASES sets how many random graphs there are.
+ * of support/differences.h.
  */
 #include "graph/graph.h"
 #include "support/differences.h"
 #include "support/test.h"
-#include "support/world.h"
 #include "weft/weft.h"
 
 #include <math.h>
@@ -507,10 +506,9 @@ static void random_check(uint64_t seed) {
 }
 
 TEST(gradients_by_random_values_of_random_graphs_are_their_differences) {
-    const char *cases = getenv("WEFT_TEST_CASES"), *first = getenv("WEFT_TEST_SEED");
-    uint64_t n = cases ? strtoull(cases, NULL, 10) : world_is_quick() ? 100 : 600;
-    uint64_t seed = first ? strtoull(first, NULL, 10) : 1;
-    for (uint64_t i = 0; i < n; i++) random_check(seed + i);
+    int n = test_count(600, 100);
+    uint64_t seed = test_seed(1);
+    for (int i = 0; i < n; i++) random_check(seed + (uint64_t)i);
 }
 
 SUITE("gradients by any value",
