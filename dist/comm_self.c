@@ -1,5 +1,6 @@
 /* comm_self.c - the world of one rank: every collective is done when it is started, nothing is copied. */
 #include "dist/collective.h"
+#include "dist/comm_options.h"
 
 typedef struct self_comm {
     weft_comm comm; /* first: what the caller holds */
@@ -73,6 +74,7 @@ static const weft_comm_calls self_calls = {
 
 weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error) {
     const weft_env *env = options ? options->env : NULL;
+    if (comm_options_check(options, error)) return NULL;
     self_comm *s = mem_new(env, sizeof *s);
     if (!s) {
         error_memory(error, "a communicator");

@@ -6,6 +6,7 @@
  */
 #include "dist/transport.h"
 
+#include "dist/comm_options.h"
 #include "dist/engine.h"
 
 #include <string.h>
@@ -277,9 +278,10 @@ weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_
     if (!comms || world < 1 || world > MOST_THREADS)
         return error_set(error, WEFT_ARGUMENT, "weft_comm_threads: %d ranks; 1 to %d can be threads", world,
                          MOST_THREADS);
+    weft_status status = comm_options_check(options, error);
+    if (status) return status;
     thread_world *w = world_new(world, options ? options->window_bytes : 0, options ? options->env : NULL);
     if (!w) return error_memory(error, "a world of threads");
-    weft_status status = WEFT_OK;
     weft_error first = {0}; /* kept: freeing the rest must not replace it */
     for (int i = 0; i < world; i++) {
         comms[i] = status ? NULL : engine_comm(&w->ranks[i].t, options, &first);

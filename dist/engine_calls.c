@@ -1,5 +1,6 @@
 /* engine_calls.c - the table of functions on top of the engine: what the caller's thread does. It only ever touches
  * what is under the lock. */
+#include "dist/comm_options.h"
 #include "dist/engine.h"
 
 #include <stdio.h>
@@ -315,7 +316,7 @@ static engine *engine_new(transport *t, const weft_comm_options *options, weft_e
     }
     if (env) e->env = *env;
     if (options) e->options = *options;
-    if (e->options.deadline_seconds <= 0) e->options.deadline_seconds = 300;
+    e->options.deadline_seconds = comm_deadline(options);
     e->t = t;
     if (pthread_create(&e->thread, NULL, engine_main, e) == 0) return e;
     engine_release(e);

@@ -29,11 +29,26 @@ weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft
 
 /* ---- the table of who is where ---- */
 
-static void tell_peer(const engine *e, const lane_op *op, int member, text *t) {
+/* In the order in which they are told. */
+typedef enum presence { ABSENT, SILENT, PRESENT, PRESENCES } presence;
+
+static uint64_t beat_ns(const engine *e) {
+    return BEAT_NS * (uint64_t)(e->t->world / 64 + 1);
+}
+
+/* A rank may fall silent after it has entered, while data move. */
+static presence presence_of(const engine *e, const lane_op *op, int member, uint64_t now) {
+    const peer *p = &e->peers[op->group->ranks[member]];
+    if (member == op->group->own) return PRESENT;
+    if (!watch_arrival(op, member)) return ABSENT;
+    return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
+}
+
+static void tell_peer(const engine *e, const lane_op *op, int member, presence is, text *t) {
     const peer *p = &e->peers[op->group->ranks[member]];
     text_add(t, "; rank %d ", op->group->ranks[member]);
-    if (watch_arrival(op, member))
-        text_add(t, "has entered");
+    if (is != ABSENT)
+        text_add(t, "has entered%s", is == SILENT ? " but HAS FALLEN SILENT" : "");
     else if (p->has_entered)
         text_add(t, "HAS NOT ENTERED, last entered %s #%llu%s%s%s", p->last_kind,
                  (unsigned long long)p->last_order, *p->last_name ? " (" : "",
@@ -65,20 +80,23 @@ static void tell_past(const engine *e, text *t) {
 weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_error *error) {
     enum { TOLD = 4 };
     text t = {0};
-    int missing = 0, told = 0;
-    for (int pass = 0; pass < 2; pass++) /* those who have not entered come first */
-        for (int i = 0; i < op->group->n; i++) {
-            bool is_missing = i != op->group->own && !watch_arrival(op, i);
-            missing += pass == 0 && is_missing;
-            if (i == op->group->own || is_missing == (pass == 1) || ++told > TOLD) continue;
-            tell_peer(e, op, i, &t);
+    uint64_t now = engine_now(); /* who is missing is counted and named by one look */
+    int n = op->group->n, missing = 0, told = 0;
+    for (int i = 0; i < n; i++) missing += presence_of(e, op, i, now) != PRESENT;
+    if (missing)
+        text_add(&t, "%d of %d ranks missing", missing, n);
+    else
+        text_add(&t, "though all %d ranks are there: too slow for this deadline", n);
+    for (int is = ABSENT; is < PRESENCES; is++)
+        for (int i = 0; i < n; i++) {
+            if (i == op->group->own || presence_of(e, op, i, now) != (presence)is || ++told > TOLD) continue;
+            tell_peer(e, op, i, (presence)is, &t);
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
     tell_past(e, &t);
-    weft_status status = error_set(error, WEFT_PEER,
-                                   "%s of %s on rank %d: not finished after %.1f s, %d of %d ranks missing%s",
-                                   facts_title(&op->facts).text, op->group->name, e->t->rank, seconds,
-                                   missing, op->group->n, t.data ? t.data : "");
+    weft_status status =
+        error_set(error, WEFT_PEER, "%s of %s on rank %d: not finished after %.1f s, %s",
+                  facts_title(&op->facts).text, op->group->name, e->t->rank, seconds, t.data ? t.data : "");
     free(text_take(&t));
     return status;
 }
@@ -129,7 +147,7 @@ static void beat(engine *e) {
     uint64_t now = engine_now();
     if (e->beat_to >= e->t->world) {
         if (now < e->next_beat_ns) return;
-        e->next_beat_ns = now + BEAT_NS * (uint64_t)(e->t->world / 64 + 1);
+        e->next_beat_ns = now + beat_ns(e);
         e->beat_to = 0;
     }
     control m;

@@ -10,6 +10,7 @@
  */
 #include "dist/nccl_comm.h"
 
+#include "dist/comm_options.h"
 #include "dist/engine.h"
 #include "graph/type.h"
 
@@ -349,7 +350,8 @@ ncclResult_t nccl_host_split(weft_comm *host, ncclComm_t *other) {
 
 weft_comm *nccl_host_comm(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
     const weft_env *env = options ? options->env : NULL;
-    double deadline = options && options->deadline_seconds > 0 ? options->deadline_seconds : 300;
+    double deadline = comm_deadline(options);
+    if (comm_options_check(options, error)) return NULL;
     const weft_comm like = {.rank = launch->rank,
                             .world = launch->world,
                             .local_rank = launch->local_rank,

@@ -1,15 +1,20 @@
 /* comm_ranks.c - one rank of a world of processes, started by tests/test_comm_mpi.sh under mpirun.
  *
  *     comm_ranks all          every collective against plain sums; exit 0
+ *     comm_ranks bits         some of every kind; prints a hash of what each rank ended with
+ *     comm_ranks endless      all_reduces until it is killed
  *     comm_ranks differ       rank 1 starts another kind; every rank prints its error, then aborts
  *     comm_ranks missing      rank 1 stays away; likewise
  *     comm_ranks stopped      rank 1 stops itself (SIGSTOP): not even its communication thread answers
  *     comm_ranks time         how long collectives take, by kind and size
- * A second argument is the size of the window in bytes (-1: none, so all goes by messages).
+ *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
+ *     comm_ranks cut          rank 1 is stopped while data of a large collective move
+ * A second argument is the size of the window in bytes (-1: none, so all goes by messages). Log lines are printed.
  */
 #include "support/comm_check.h"
 #include "support/test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +44,64 @@ static int all(weft_comm *c) {
     return 0;
 }
 
+/* Contributions that any change of order or cut would round otherwise. */
+static void contribute(float *x, size_t n, int rank) {
+    uint32_t state = 12345u + 977u * (uint32_t)rank;
+    for (size_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        x[i] = (float)(int32_t)state * (i % 7 ? 1e-9f : 1e-3f);
+    }
+}
+
+static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 0x100000001b3u;
+    return hash;
+}
+
+/* All kinds at sizes on both sides of what goes through a window at once; the same line on any way. */
+static int bits(weft_comm *c) {
+    static const size_t counts[] = {5, 3001, 70001, 300007};
+    enum { MOST_COUNT = 300007, ROOM = 12 << 20 };
+    float *x = test_memory(MOST_COUNT * sizeof *x);
+    void *scratch = test_memory(ROOM);
+    uint64_t hash = 0xcbf29ce484222325u;
+    weft_error error = {0};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 4; i++)
+        for (int kind = WEFT_ALL_REDUCE; kind <= WEFT_BROADCAST && !status; kind++)
+            for (int wire = 0; wire <= (kind <= WEFT_REDUCE_SCATTER) && !status; wire++) {
+                size_t begin = 0, end = counts[i];
+                weft_collective a = {(weft_collective_kind)kind, .buffer = x,
+                                     .count = counts[i],         .wire = wire ? WEFT_BF16 : WEFT_F32,
+                                     .scratch = scratch,         .scratch_bytes = ROOM};
+                contribute(x, counts[i], c->rank);
+                status = weft_comm_run(c, &a, &error);
+                if (kind == WEFT_REDUCE_SCATTER) weft_comm_range(counts[i], c->world, c->rank, &begin, &end);
+                if (kind == WEFT_REDUCE && c->rank) end = 0;
+                hash = hash_of(hash, x + begin, (end - begin) * sizeof *x);
+            }
+    char line[40];
+    snprintf(line, sizeof line, "bits %016llx", (unsigned long long)hash);
+    tell(c, status ? error.text : line);
+    free(x);
+    free(scratch);
+    return status != WEFT_OK;
+}
+
+static int endless(weft_comm *c) {
+    enum { N = 20000, ROOM = 1 << 20 };
+    static float x[N];
+    void *scratch = test_memory(ROOM);
+    weft_error error = {0};
+    weft_collective a = {WEFT_ALL_REDUCE, .buffer = x, .count = N, .scratch = scratch, .scratch_bytes = ROOM};
+    tell(c, "begins");
+    while (!weft_comm_run(c, &a, &error)) {
+    }
+    free(scratch);
+    return tell(c, error.text);
+}
+
 static weft_status meet(weft_comm *c, uint64_t order, const char *name, weft_error *error) {
     float x[100] = {0};
     _Alignas(64) char scratch[2048];
@@ -60,6 +123,31 @@ static int fail(weft_comm *c, const char *mode) {
     meet(c, 17, mode, &error);
     tell(c, error.text);
     sleep(1); /* so that the others' words get out before the launcher ends them */
+    weft_comm_abort(c, "the test is over");
+    return 1;
+}
+
+/* Stops this rank as soon as the first sum has come. */
+static void *stop_soon(void *context) {
+    const volatile float *x = context;
+    while (x[0] == 1) usleep(20);
+    kill(getpid(), SIGSTOP);
+    return NULL;
+}
+
+/* Rank 1 stops while the rest of 64 MB are on their way: it has entered. */
+static int cut_off(weft_comm *c) {
+    enum { N = 16 << 20, ROOM = 12 << 20 };
+    pthread_t thread;
+    float *x = test_memory(N * sizeof *x);
+    weft_error error = {0};
+    weft_collective a = {WEFT_ALL_REDUCE,       .buffer = x,    .count = N, .scratch = test_memory(ROOM),
+                         .scratch_bytes = ROOM, .name = "large"};
+    for (int i = 0; i < N; i++) x[i] = 1;
+    weft_status status = meet(c, 1, "first", &error);
+    if (c->rank == 1) pthread_create(&thread, NULL, stop_soon, x);
+    if (!status) weft_comm_run(c, &a, &error);
+    tell(c, error.text);
     weft_comm_abort(c, "the test is over");
     return 1;
 }
@@ -155,20 +243,56 @@ static int measure(weft_comm *c) {
     return code;
 }
 
+static void print_log(void *context, const char *line) {
+    (void)context;
+    printf("log: %s\n", line);
+    fflush(stdout);
+}
+
+/* Enough for the communicator itself, not for what it needs in this world. */
+static void *give_little(void *context, size_t bytes, size_t alignment) {
+    int *left = context;
+    return --*left < 0 ? NULL : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void take_back(void *context, void *memory, size_t bytes) {
+    (void)context, (void)bytes;
+    free(memory);
+}
+
+typedef struct mode_of_test {
+    const char *name;
+    int (*run)(weft_comm *c);
+} mode_of_test;
+
+static int run_mode(weft_comm *c, const char *mode) {
+    static const mode_of_test modes[] = {
+        {"all", all}, {"bits", bits}, {"endless", endless}, {"cut", cut_off}, {"time", measure}};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(modes[i].name, mode) == 0) return modes[i].run(c);
+    return fail(c, mode);
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "all";
     weft_launch launch;
     weft_error error = {0};
-    weft_comm_options options = {.deadline_seconds =
-                                     strcmp(mode, "missing") && strcmp(mode, "stopped") ? 60 : 2};
+    bool waits = strcmp(mode, "missing") == 0 || strcmp(mode, "stopped") == 0 || strcmp(mode, "cut") == 0;
+    int allocations = 2;
+    const weft_allocator little = {give_little, take_back, &allocations};
+    weft_env env = {.log = print_log};
+    weft_comm_options options = {.deadline_seconds = waits ? 2 : 60, .env = &env};
     options.window_bytes = argc > 2 ? strtoll(argv[2], NULL, 10) : 0;
     weft_status status = weft_launch_read("auto", environ, &launch, &error);
+    if (strcmp(mode, "starved") == 0 && launch.rank == 1) env.allocator = &little;
     weft_comm *c = status ? NULL : weft_comm_mpi(launch.world > 1 ? &launch : NULL, &options, &error);
     if (!c) {
         printf("%s\n", error.text);
+        fflush(stdout);
+        if (env.allocator) sleep(3); /* the launcher ends nobody yet */
         return status == WEFT_OK && error.status == WEFT_UNSUPPORTED ? 77 : 2;
     }
-    int code = strcmp(mode, "all") == 0 ? all(c) : strcmp(mode, "time") == 0 ? measure(c) : fail(c, mode);
+    int code = run_mode(c, mode);
     weft_comm_free(c);
     return code;
 }

@@ -345,6 +345,19 @@ static void counted_free(void *context, void *memory, size_t bytes) {
     free(memory);
 }
 
+TEST(times_that_are_none_are_refused) {
+    static const double bad[] = {-1, 2e9, 0.0 / 0.0};
+    for (int i = 0; i < 3; i++) {
+        weft_comm *comms[2] = {0};
+        weft_error error = {0};
+        const weft_comm_options deadline = {.deadline_seconds = bad[i]}, nap = {.nap_seconds = bad[i]};
+        CHECK(weft_comm_threads(2, &deadline, comms, &error) == WEFT_ARGUMENT);
+        CHECK_HOLDS(error.text, "deadline_seconds is ");
+        CHECK(!weft_comm_self(&nap, &error) && error.status == WEFT_ARGUMENT);
+        CHECK_HOLDS(error.text, "nap_seconds is ");
+    }
+}
+
 TEST(a_world_that_cannot_have_its_memory_fails_cleanly) {
     counted count = {0};
     weft_allocator allocator = {counted_alloc, counted_free, &count};
@@ -376,5 +389,5 @@ SUITE("communicators",
        T(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing),
        T(a_slow_reader_is_not_overtaken_by_other_groups), T(ranks_that_name_different_groups_are_told),
        T(events_tell_when_each_collective_began_met_and_finished),
-       T(collectives_that_make_no_sense_are_refused_before_they_start),
+       T(collectives_that_make_no_sense_are_refused_before_they_start), T(times_that_are_none_are_refused),
        T(a_world_that_cannot_have_its_memory_fails_cleanly)})

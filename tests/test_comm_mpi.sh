@@ -40,6 +40,8 @@ ranks 2 all 0 "${everyone[@]}"
 ranks 2 all -1 "${everyone[@]}" # no window: by messages, and by MPI's own sums
 ranks 3 all 8192 "${everyone[@]}" "rank 2: all is well"
 ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
+ranks 3 starved 0 "a communicator: memory could not be had" \
+    "rank 1 could not join: a communicator: memory could not be had"
 # These mostly wait, so all at once; each in a shell of its own, which ends with the number of its failures.
 (
     ranks 2 differ 0 "the kind: all_reduce on rank 0, broadcast on rank 1" \
@@ -58,6 +60,12 @@ ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
     ranks 2 stopped -1 'rank 1 HAS NOT ENTERED, last entered all_reduce #16 (generator.1)'
     exit $failures
 ) & waiting+=($!)
+for window in 0 -1; do
+    (
+        ranks 2 cut $window ': not finished after 2.0 s, 1 of 2 ranks missing; rank 1 has entered but HAS FALLEN SILENT'
+        exit $failures
+    ) & waiting+=($!)
+done
 for shell in "${waiting[@]}"; do
     wait "$shell" || failures=$((failures + 1))
 done

@@ -12,6 +12,7 @@
  * machine have a window besides (mpi_window.c). */
 #include "dist/mpi/mpi_transport.h"
 
+#include "dist/comm_options.h"
 #include "dist/engine.h"
 
 #include <string.h>
@@ -94,18 +95,37 @@ static weft_status make_requests(mpi_transport *m, weft_error *error) {
     return code ? mpi_fail(error, "MPI_Irecv", code) : WEFT_OK;
 }
 
+/* What each rank does alone, before it meets the others again. */
+static weft_status open_own(mpi_transport *m, weft_error *error) {
+    weft_status status = check_launch(m, error);
+    if (!status) status = make_requests(m, error);
+    return status ? status : mpi_sums_open(m, error);
+}
+
+/* A rank that could not tells the others, who would else wait for it. */
+static weft_status join(mpi_transport *m, weft_error *error) {
+    weft_error own = {0};
+    open_own(m, &own);
+    weft_status status = mpi_settle(m, m->data, "joining the world", own.status ? own.text : NULL, error);
+    if (own.status) {
+        if (error) *error = own;
+        return own.status;
+    }
+    if (status || m->first < 0) return status;
+    return error_set(error, WEFT_PEER, "rank %d could not join: %s", m->first, m->why);
+}
+
 static weft_status mpi_open(transport *t, weft_error *error) {
     mpi_transport *m = mpi_of(t);
     weft_status status = init_mpi(m, error);
     if (!status) status = make_comms(m, error);
-    if (!status) status = check_launch(m, error);
-    if (!status) status = make_requests(m, error);
-    if (!status) status = mpi_sums_open(m, error);
+    if (!status) status = join(m, error);
     if (!status) status = mpi_window_open(m, error);
     /* Measured for two ranks: short naps pay over shared memory, and take the cores' time on a network. */
     bool is_network = t->local_world != t->world;
     t->nap_seconds = is_network ? 500e-6 : 50e-6;
     m->piece_bytes = is_network ? PIECE_BYTES : ROUND_MOVE_BYTES;
+    m->is_left_open = status != WEFT_OK; /* a request may be under way */
     return status;
 }
 
@@ -270,6 +290,7 @@ static const transport_calls mpi_calls = {
 
 weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
     const weft_env *env = options ? options->env : NULL;
+    if (comm_options_check(options, error)) return NULL;
     mpi_transport *m = mem_new(env, sizeof *m);
     if (!m) {
         error_memory(error, "a communicator");
@@ -279,6 +300,7 @@ weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *opt
     m->t.calls = &mpi_calls;
     m->standing = MPI_REQUEST_NULL;
     m->window_bytes = options ? options->window_bytes : 0;
+    m->deadline_seconds = comm_deadline(options);
     m->has_launch = launch != NULL;
     if (launch) m->launch = *launch;
     return engine_comm(&m->t, options, error);

@@ -45,10 +45,12 @@ typedef struct mpi_transport {
     mpi_group *groups;
     MPI_Op add_bf16;
     int *counts; /* [world], of the sum under way */
-    /* mpi_window.c */
     int64_t window_bytes; /* as in the options */
-    MPI_Win memory;
-    bool has_memory;
+    /* mpi_meet.c */
+    double deadline_seconds;
+    int64_t least;
+    int first; /* rank that could not, -1: none */
+    char why[REASON_BYTES];
 } mpi_transport;
 
 weft_status mpi_fail(weft_error *error, const char *what, int code);
@@ -58,6 +60,15 @@ weft_status mpi_sums_open(mpi_transport *m, weft_error *error);
 void mpi_sums_close(mpi_transport *m);
 weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error);
 weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft_error *error);
+
+/* ---- mpi_meet.c: before the engine runs; `what` is for messages ---- */
+/* Everyone's part of `parts` to all ranks of this machine. */
+weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t bytes, weft_error *error);
+/* m->least: of the values of the ranks of this machine. */
+weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_error *error);
+/* Could all ranks of `comm`? `why` not (NULL or empty: this one could). Then m->first is the first that could not, and
+ * m->why its text, or m->first is -1; the same on all. */
+weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const char *why, weft_error *error);
 
 /* ---- mpi_window.c: memory that the ranks of this machine share ---- */
 /* Fine without one, too: then t.window is NULL on all of them. */

@@ -1,67 +1,180 @@
-/* mpi_window.c - the window of the ranks of one machine, in memory from MPI_Win_allocate_shared. Where it cannot be had
- * (a full /dev/shm, an MPI without it), messages do: all ranks of the machine decide alike. */
+/* mpi_window.c - the window of the ranks of one machine: each makes a segment (dist/segment.h), its piece, and maps
+ * those of the others. MPI carries the keys and the votes, nothing else: its own window (MPI_Win_allocate_shared) waits
+ * for ever where /dev/shm is too small for one rank alone to notice. Whether there is a window, all decide alike behind each
+ * step; without one messages do. */
 #include "dist/mpi/mpi_transport.h"
 
-/* The least of all ranks' values. */
-static int agree(const mpi_transport *m, int64_t *value) {
-    return MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MIN, m->host);
+#include "dist/segment.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is needed until all have mapped. */
+typedef struct maker {
+    mpi_transport *m;
+    int n, own;
+    int *ranks, *fds; /* [n]: in the world; of each one's segment, -1: none */
+    segment_key *keys;
+    window *w;
+    char why[SEGMENT_WHY]; /* this rank could not */
+} maker;
+
+/* ---- one way ---- */
+
+/* A rank that could make none says so itself. */
+static void open_others(maker *k) {
+    for (int i = 0; i < k->n && !*k->why; i++)
+        if (i != k->own && k->keys[i].way) k->fds[i] = segment_open(&k->keys[i], k->why);
 }
 
-static int take_memory(mpi_transport *m, size_t bytes) {
-    MPI_Info info;
-    void *own;
-    int code = MPI_Info_create(&info);
-    if (code) return code;
-    code = MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* every piece near its rank */
-    if (!code)
-        code = MPI_Win_allocate_shared((MPI_Aint)(bytes + MEM_ALIGN), 1, info, m->host, &own, &m->memory);
-    MPI_Info_free(&info);
-    if (code) return code;
-    m->has_memory = true;
-    return MPI_Win_lock_all(MPI_MODE_NOCHECK, m->memory);
+static void map_all(maker *k) {
+    window *w = k->w;
+    if (!segment_grow(k->fds[k->own], w->piece_bytes, k->why)) return;
+    for (int i = 0; i < k->n; i++)
+        if (!(w->pieces[i] = segment_map(k->fds[i], w->piece_bytes, k->why))) return;
+    window_clean(w);
 }
 
-/* Pages begin alike in all processes, so every rank finds the same place for a piece. */
-static int find_pieces(const mpi_transport *m, window *w) {
-    int code = 0;
-    for (int i = 0; i < w->n && !code; i++) {
-        MPI_Aint bytes;
-        int unit;
-        char *at;
-        code = MPI_Win_shared_query(m->memory, i, &bytes, &unit, &at);
-        if (!code) w->pieces[i] = at + (size_t)(-(uintptr_t)at % MEM_ALIGN);
+static void close_all(maker *k) {
+    for (int i = 0; i < k->n; i++) {
+        if (k->fds[i] >= 0) close(k->fds[i]);
+        k->fds[i] = -1;
     }
+}
+
+static void unmap_all(window *w) {
+    for (int i = 0; i < w->n; i++) {
+        segment_unmap(w->pieces[i], w->piece_bytes);
+        w->pieces[i] = NULL;
+    }
+}
+
+/* m->first tells who could not, -1: all have mapped all; *has_met: all could open all. */
+static weft_status try_way(maker *k, segment_way way, bool *has_met, weft_error *error) {
+    mpi_transport *m = k->m;
+    segment_key *own = &k->keys[k->own];
+    *k->why = 0;
+    k->fds[k->own] = segment_make(way, own, k->why);
+    if (*k->why) *own = (segment_key){0};
+    segment_key mine = *own;
+    weft_status status = mpi_gather(m, "asking for a window", k->keys, sizeof *k->keys, error);
+    if (!status) open_others(k);
+    if (!status) status = mpi_settle(m, m->host, "asking for a window", k->why, error);
+    segment_hide(&mine);
+    *has_met = !status && m->first < 0;
+    if (*has_met) {
+        map_all(k);
+        status = mpi_settle(m, m->host, "making a window", k->why, error);
+    }
+    close_all(k);
+    if (status || m->first >= 0) unmap_all(k->w);
+    return status;
+}
+
+/* ---- all ways ---- */
+
+static void say(const mpi_transport *m, const char *line) {
+    if (m->env.log && m->t.local_rank == 0) m->env.log(m->env.log_context, line);
+}
+
+static void say_messages(const mpi_transport *m, const char *why) {
+    char line[REASON_BYTES + 100];
+    snprintf(line, sizeof line, "%d ranks of this machine talk by messages: %s", m->t.local_world, why);
+    say(m, line);
+}
+
+static void say_window(const maker *k, segment_way way, const char *instead) {
+    char line[REASON_BYTES + 100];
+    snprintf(line, sizeof line, "%d ranks of this machine share memory: %.1f MiB each by %s%s%s", k->n,
+             (double)k->w->piece_bytes / (1 << 20), segment_way_name(way), *instead ? ", as " : "", instead);
+    say(k->m, line);
+}
+
+static void add_reason(const maker *k, segment_way way, char reason[REASON_BYTES]) {
+    size_t used = strlen(reason);
+    snprintf(reason + used, REASON_BYTES - used, "%srank %d could not share memory by %s (%.200s)",
+             used ? ", and " : "", k->ranks[k->m->first], segment_way_name(way), k->m->why);
+}
+
+/* MEMFD, where one cannot be opened SHM, else none. */
+static weft_status share(maker *k, weft_error *error) {
+    static const segment_way ways[] = {SEGMENT_MEMFD, SEGMENT_SHM};
+    char reason[REASON_BYTES] = "";
+    bool has_met = false;
+    for (int i = 0; i < 2 && !has_met; i++) {
+        weft_status status = try_way(k, ways[i], &has_met, error);
+        if (status) return status;
+        if (k->m->first < 0) {
+            say_window(k, ways[i], reason);
+            k->m->t.window = k->w;
+            return WEFT_OK;
+        }
+        add_reason(k, ways[i], reason);
+    }
+    say_messages(k->m, reason);
+    return WEFT_OK;
+}
+
+/* Who of the world is on this machine. */
+static int name_ranks(maker *k) {
+    MPI_Group all = MPI_GROUP_NULL, here = MPI_GROUP_NULL;
+    int code = MPI_Comm_group(k->m->data, &all);
+    if (!code) code = MPI_Comm_group(k->m->host, &here);
+    for (int i = 0; !code && i < k->n; i++) code = MPI_Group_translate_ranks(here, 1, &i, all, &k->ranks[i]);
+    if (here != MPI_GROUP_NULL) MPI_Group_free(&here);
+    if (all != MPI_GROUP_NULL) MPI_Group_free(&all);
     return code;
 }
 
-static window *make_window(const mpi_transport *m, size_t data_bytes) {
-    int n = m->t.local_world;
-    int *ranks = mem_new_array(&m->env, (size_t)n, sizeof *ranks);
-    window *w = NULL;
-    if (!ranks) return NULL;
-    if (MPI_Allgather(&m->t.rank, 1, MPI_INT, ranks, 1, MPI_INT, m->host) == MPI_SUCCESS)
-        w = window_new(&m->env, m->t.world, ranks, n, m->t.local_rank, data_bytes);
-    mem_free(&m->env, ranks, (size_t)n * sizeof *ranks);
-    return w;
+/* All that this rank needs before it meets the others; what it could not have is in k->why. */
+static void maker_init(maker *k, mpi_transport *m, size_t data_bytes) {
+    size_t n = (size_t)m->t.local_world;
+    *k = (maker){.m = m, .n = m->t.local_world, .own = m->t.local_rank};
+    k->ranks = mem_new_array(&m->env, n, sizeof *k->ranks);
+    k->fds = mem_new_array(&m->env, n, sizeof *k->fds);
+    k->keys = mem_new_array(&m->env, n, sizeof *k->keys);
+    bool good = k->ranks && k->fds && k->keys && !name_ranks(k);
+    for (int i = 0; good && i < k->n; i++) k->fds[i] = -1;
+    if (good) k->w = window_new(&m->env, m->t.world, k->ranks, k->n, k->own, data_bytes);
+    if (!k->w) snprintf(k->why, sizeof k->why, "memory for its tables could not be had");
+}
+
+static void maker_free(maker *k) {
+    const weft_env *env = &k->m->env;
+    size_t n = (size_t)k->n;
+    if (k->w != k->m->t.window) window_free(k->w);
+    mem_free(env, k->ranks, n * sizeof *k->ranks);
+    mem_free(env, k->fds, n * sizeof *k->fds);
+    mem_free(env, k->keys, n * sizeof *k->keys);
 }
 
 weft_status mpi_window_open(mpi_transport *m, weft_error *error) {
+    char why[100] = "";
     int n = m->t.local_world;
     int64_t bytes = m->window_bytes ? m->window_bytes : WINDOW_DEFAULT;
-    int code = agree(m, &bytes);
-    if (code) return mpi_fail(error, "asking for a window", code);
-    if (n < 2 || bytes < 0 || !window_is_enough(n, (size_t)bytes)) return WEFT_OK;
-    window *w = make_window(m, (size_t)bytes);
-    int64_t is_good = w && !take_memory(m, w->piece_bytes) && !find_pieces(m, w);
-    if (is_good) window_clean(w);
-    code = agree(m, &is_good); /* and all pieces are clean now */
-    m->t.window = is_good ? w : NULL;
-    if (!is_good) window_free(w);
-    return code ? mpi_fail(error, "making a window", code) : WEFT_OK;
+    weft_status status = mpi_least(m, "asking for a window", bytes, error);
+    if (status || n < 2) return status;
+    bytes = m->least;
+    if (bytes < 0)
+        snprintf(why, sizeof why, "window_bytes is %lld", (long long)bytes);
+    else if (!window_is_enough(n, (size_t)bytes))
+        snprintf(why, sizeof why, "window_bytes is %lld, too little for so many", (long long)bytes);
+    if (*why) {
+        say_messages(m, why);
+        return WEFT_OK;
+    }
+    maker k;
+    maker_init(&k, m, (size_t)bytes);
+    status = mpi_settle(m, m->host, "making a window", k.why, error);
+    if (!status && m->first < 0)
+        status = share(&k, error);
+    else if (!status)
+        say_messages(m, m->why);
+    maker_free(&k);
+    return status;
 }
 
 void mpi_window_close(mpi_transport *m) {
-    if (!m->has_memory) return;
-    MPI_Win_unlock_all(m->memory);
-    MPI_Win_free(&m->memory);
+    if (m->t.window) unmap_all(m->t.window);
 }

@@ -144,10 +144,12 @@ typedef struct weft_comm_event {
     uint64_t finished_ns;
 } weft_comm_event;
 
-/* Zeroes mean the defaults. */
+#define WEFT_COMM_DEADLINE 300.0 /* seconds */
+
+/* Zeroes mean the defaults. Negative times are WEFT_ARGUMENT. */
 typedef struct weft_comm_options {
-    const weft_env *env;
-    double deadline_seconds; /* for each step of a collective (to meet, to move a piece); 0: 300 */
+    const weft_env *env; /* its log is told once how the ranks of this machine talk, and why not through memory */
+    double deadline_seconds; /* for each step of a collective (to meet, to move a piece); 0: WEFT_COMM_DEADLINE */
     double nap_seconds;      /* between two looks for progress; 0: 50 us on one machine, 500 us on several */
     /* Memory that the ranks of one machine share, a rank: collectives among them go through it. 0: 8 MiB (threads:
      * none); negative: none. The same on all ranks; taken once, at the start. */

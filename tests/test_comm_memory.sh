@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# test_comm_memory.sh COMM_RANKS - ranks of one machine and the memory they share, under mpirun: it does not hang on the size
+# of /dev/shm, falls back to messages where it cannot be had, on all ranks, with the same bits, and leaves nothing behind
+# when all are killed. The small /dev/shm is a mount of our own, which nobody else sees; where mounting is not allowed those
+# parts say so and are left out. Skipped (77) where MPI or mpirun is missing.
+set -uo pipefail
+program=$1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
+export OMP_NUM_THREADS=1
+failures=0
+
+command -v mpirun >/dev/null || { echo "skipped: there is no mpirun here (openmpi-bin)"; exit 77; }
+"$program" bits >/dev/null
+(($? == 77)) && { echo "skipped: built without MPI"; exit 77; }
+flags=() over_tcp=()
+mpirun --version 2>&1 | grep -q "Open MPI" && flags=(--oversubscribe --bind-to none) &&
+    over_tcp=(--mca btl tcp,self) # Open MPI's own shared memory takes it that ranks have one PID namespace
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# bits N COMMAND...: runs it on N ranks; the hashes of all in order, what was said in the file of this name.
+bits() {
+    local n=$1 name=$2
+    shift 2
+    timeout 40 "$@" >"$folder/$name" 2>&1 || echo "exit $?" >>"$folder/$name"
+    grep -E "^rank [0-9]+: bits" "$folder/$name" | sort
+}
+
+# same N NAME LOG COMMAND...: the bits of messages, and what the log says.
+same() {
+    local n=$1 name=$2 says=$3
+    shift 3
+    [[ $(bits "$n" "$name" "$@") == "${want[$n]}" ]] || fail "$name: $(cat "$folder/$name")"
+    [[ $(grep -c "^log: $says" "$folder/$name") == 1 ]] || fail "$name: not once '$says': $(cat "$folder/$name")"
+}
+
+# A /dev/shm of a size, for a command: "${with_shm[@]}" SIZE COMMAND...
+with_shm=(unshare -m bash -c 'mount -t tmpfs -o size=$0 none /dev/shm && exec "$@"')
+
+declare -A want
+counts=(2 3 8)
+for n in "${counts[@]}"; do
+    want[$n]=$(bits "$n" "messages.$n" mpirun "${flags[@]}" -np "$n" "$program" bits -1)
+    [[ $(wc -l <<<"${want[$n]}") == "$n" ]] || fail "by messages: $(cat "$folder/messages.$n")"
+done
+same 2 enough "2 ranks of this machine share memory: 8.0 MiB each by memfd$" mpirun "${flags[@]}" -np 2 "$program" bits
+
+# One rank alone cannot: all talk by messages, though it is another one that says so.
+limited='[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 6000; exec "$@"'
+same 3 limited "3 ranks of this machine talk by messages: rank 1 could not share memory by memfd (the limit of file sizes" \
+    mpirun "${flags[@]}" -np 3 bash -c "$limited" rank "$program" bits
+same 2 little "2 ranks of this machine talk by messages: window_bytes is 1, too little" \
+    mpirun "${flags[@]}" -np 2 "$program" bits 1
+
+# /dev/shm of any size; and the same by names in it, where ranks cannot see each other in /proc.
+if "${with_shm[@]}" 64k true 2>"$folder/why"; then
+    for size in 64k 1m 5m 12m 64m; do
+        waiting=()
+        for n in "${counts[@]}"; do
+            (
+                same "$n" "shm.$size.$n" "$n ranks of this machine share memory: 8.0 MiB each by memfd$" \
+                    "${with_shm[@]}" $size mpirun "${flags[@]}" -np "$n" "$program" bits
+                exit $failures
+            ) & waiting+=($!)
+        done
+        for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
+    done
+    echo "small /dev/shm: done"
+else
+    echo "left out: a mount of our own on /dev/shm is not allowed: $(cat "$folder/why")"
+fi
+if ((${#over_tcp[@]})) && "${with_shm[@]}" 64k unshare --pid --fork --mount-proc true 2>"$folder/why"; then
+    for size in 64k 1m 5m 12m 64m; do
+        waiting=()
+        for n in "${counts[@]}"; do
+            says="$n ranks of this machine talk by messages: rank .* could not share memory by memfd (/proc/.*, and rank .*"
+            says+=" by shm_open (posix_fallocate: No space"
+            [[ $size == 64m && $n != 8 ]] && says="$n ranks of this machine share memory: 8.0 MiB each by shm_open, as rank "
+            (
+                same "$n" "names.$size.$n" "$says" "${with_shm[@]}" $size mpirun "${flags[@]}" "${over_tcp[@]}" -np "$n" \
+                    unshare --pid --fork --mount-proc "$program" bits
+                exit $failures
+            ) & waiting+=($!)
+        done
+        for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
+    done
+    echo "small /dev/shm, by names: done"
+else
+    echo "left out: PID namespaces of our own are not allowed: $(cat "$folder/why")"
+fi
+
+# Killed all at once, at any moment: no process and no file of ours is left. In a /dev/shm of our own the list is ours, but for
+# what Open MPI keeps there. LAUNCH writes the ranks' process ids.
+others="vader|openmpi|ompi|sm_segment"
+launch='echo $$ >"$0/$$"; exec "$@"'
+kill_all() {
+    local seconds=$1 pids pid state i launcher
+    rm -rf "$folder/pids" && mkdir "$folder/pids"
+    mpirun "${flags[@]}" -np 3 bash -c "$launch" "$folder/pids" "$program" endless >"$folder/killed" 2>&1 &
+    launcher=$!
+    sleep "$seconds"
+    ls /dev/shm | grep -vE "$others" && fail "after $seconds s: that was in /dev/shm while it ran"
+    pids=$(ls "$folder/pids")
+    [[ $pids ]] && kill -9 $pids 2>/dev/null
+    for i in {1..100}; do kill -0 $launcher 2>/dev/null && sleep 0.1; done
+    kill -9 $launcher 2>/dev/null && fail "after $seconds s: the launcher still runs: $(cat "$folder/killed")"
+    for pid in $(ls "$folder/pids"); do
+        state=$(awk '/^State/ { print $2 }' "/proc/$pid/status" 2>/dev/null)
+        [[ -z $state || $state == Z ]] || fail "after $seconds s: process $pid is still there"
+    done
+    ls /dev/shm | grep -vE "$others" && fail "after $seconds s: that is left in /dev/shm"
+}
+export -f kill_all fail
+export launch others folder program flags_text="${flags[*]}"
+if "${with_shm[@]}" 256m true 2>/dev/null; then
+    RANDOM=${WEFT_TEST_SEED:-$$}
+    echo "seed $RANDOM"
+    for ((i = 0; i < ${WEFT_TEST_CASES:-4}; i++)); do
+        "${with_shm[@]}" 256m bash -c 'flags=($flags_text) failures=0; kill_all "$1"; exit $failures' kill \
+            "$((RANDOM % 2)).$((RANDOM % 10))" || failures=$((failures + 1))
+    done
+    echo "killed at random moments: done"
+fi
+exit $((failures > 0))
