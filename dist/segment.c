@@ -1,5 +1,4 @@
 /* segment.c - see segment.h. */
-#define _GNU_SOURCE /* memfd_create */
 #include "dist/segment.h"
 
 #include <errno.h>
@@ -12,6 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <linux/memfd.h>
+#include <sys/syscall.h>
+#endif
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
 #endif
@@ -21,7 +25,9 @@ const char *segment_way_name(segment_way way) {
 }
 
 static int fail(char why[SEGMENT_WHY], const char *what, int code) {
-    snprintf(why, SEGMENT_WHY, "%.80s: %.100s", what, strerror(code));
+    char reason[100];
+    if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
+    snprintf(why, SEGMENT_WHY, "%.80s: %s", what, reason);
     return -1;
 }
 
@@ -29,9 +35,10 @@ static int fail(char why[SEGMENT_WHY], const char *what, int code) {
 
 static int make_memfd(void) {
 #ifdef MFD_CLOEXEC
-    int fd = memfd_create("weft", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-    if (fd >= 0 || errno != EINVAL) return fd; /* older kernels do not know the second flag */
-    return memfd_create("weft", MFD_CLOEXEC);
+    long fd = syscall(SYS_memfd_create, "weft", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) /* older kernels do not know the second flag */
+        fd = syscall(SYS_memfd_create, "weft", MFD_CLOEXEC);
+    return (int)fd;
 #else
     errno = ENOSYS;
     return -1;

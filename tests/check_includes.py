@@ -76,6 +76,7 @@ FORBIDDEN = {
 ALLOWED_CALLS = {
     ("mem.c.o", "realloc"): "texts that the caller frees with free(): dumps and JSON",
     ("mem.c.o", "aligned_alloc"): "the default allocator itself",
+    ("segment.c.o", "mmap"): "memory that other processes share; taken once, when ranks join",
     ("program_cache.c.o", "getenv"): "where a user's caches are is said in no other way; read when a session opens",
     ("nccl_join.c.o", "getenv"): "NCCL_COMM_ID, which NCCL reads from there alone; once, when ranks join",
     ("nccl_join.c.o", "setenv"): "the same; it is taken back when they have joined",
