@@ -12,24 +12,26 @@
  *       after exactly the assigns built before it
  *   V5  at the end, outputs hold their values
  */
-#include "runtime/verify.h"
+#include "runtime/verify_map.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes [begin, end) of one space belong to `value` (NULL: to nobody). Kept sorted, without gaps of knowledge. */
-typedef struct extent {
-    const void *space; /* NULL: the arena; else the variable that is the root of the storage */
-    int64_t begin, end;
-    const weft_value *value;
-} extent;
+/* A node that writes a variable, or the segment that it is a part of. */
+typedef struct writing {
+    int home; /* index of the variable */
+    int id;   /* of the node: in the order of building */
+} writing;
 
 typedef struct prover {
     const program *p;
     weft_error *error;
-    extent *extents;
-    size_t count, room;
-    bool failed_memory, is_at_end;
+    verify_map map;    /* owners are values; NULL: a workspace */
+    writing *writings; /* sorted */
+    int n_writings, room;
+    int64_t *versions; /* by index of a variable: how often it has been written */
+    bool is_at_end;
 } prover;
 
 bool verify_locate(const weft_value *v, verify_range *r) {
@@ -65,45 +67,6 @@ static const weft_value *content(const weft_value *v) {
 
 /* ---- the map ---- */
 
-static bool put(prover *p, size_t at, extent e) {
-    if (p->count == p->room) {
-        size_t room = p->room ? p->room * 2 : 256;
-        extent *more = mem_new_array(&p->p->plan->env, room, sizeof *more);
-        if (!more) return !(p->failed_memory = true);
-        if (p->count) memcpy(more, p->extents, p->count * sizeof *more);
-        mem_free(&p->p->plan->env, p->extents, p->room * sizeof *more);
-        p->extents = more;
-        p->room = room;
-    }
-    memmove(p->extents + at + 1, p->extents + at, (p->count - at) * sizeof *p->extents);
-    p->extents[at] = e;
-    p->count++;
-    return true;
-}
-
-/* Cuts what overlaps r and gives the bytes to `value`. */
-static void claim(prover *p, verify_range r, const weft_value *value) {
-    for (size_t i = 0; i < p->count; i++) {
-        extent *e = &p->extents[i];
-        if (e->space != r.space || e->end <= r.begin || e->begin >= r.end) continue;
-        extent tail = *e;
-        if (e->begin < r.begin) {
-            e->end = r.begin;
-            if (tail.end > r.end) {
-                tail.begin = r.end;
-                if (!put(p, i + 1, tail)) return;
-            }
-        } else if (tail.end > r.end) {
-            e->begin = r.end;
-        } else {
-            memmove(e, e + 1, (p->count - i - 1) * sizeof *e);
-            p->count--;
-            i--;
-        }
-    }
-    put(p, p->count, (extent){r.space, r.begin, r.end, value});
-}
-
 extern const weft_op weft_op_bucket;
 
 /* A bucket's node has taken over what its members wrote: their values are still there. */
@@ -115,15 +78,13 @@ static bool holds(const weft_value *owner, const weft_value *wanted) {
 static const weft_value *intruder(const prover *p, verify_range r, const weft_value *wanted, bool *none) {
     static const weft_node nobody_node = {.op = &weft_op_bucket, .scope = ""};
     static const weft_value scratch = {.node = (weft_node *)&nobody_node, .id = -1};
-    int64_t covered = 0;
     *none = false;
-    for (size_t i = 0; i < p->count; i++) {
-        const extent *e = &p->extents[i];
-        if (e->space != r.space || e->end <= r.begin || e->begin >= r.end) continue;
-        if (!holds(e->value, wanted)) return e->value ? e->value : &scratch;
-        covered += (e->end < r.end ? e->end : r.end) - (e->begin > r.begin ? e->begin : r.begin);
+    for (const verify_extent *e = verify_map_first(&p->map, r); e; e = verify_map_first(&p->map, r)) {
+        if (!holds(e->owner, wanted)) return e->owner ? e->owner : &scratch;
+        *none |= e->range.begin > r.begin;
+        r.begin = e->range.end;
     }
-    *none = covered < r.end - r.begin;
+    *none |= r.begin < r.end;
     return NULL;
 }
 
@@ -188,7 +149,7 @@ static weft_status claim_results(prover *p, const weft_node *n) {
                 other.begin < r.end)
                 return broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
         }
-        claim(p, r, &n->out[k]);
+        verify_map_claim(&p->map, r, &n->out[k]);
     }
     return WEFT_OK;
 }
@@ -201,31 +162,68 @@ static weft_status check_workspace(prover *p, const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && verify_locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
             return broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
-    claim(p, w, NULL);
+    verify_map_claim(&p->map, w, NULL);
     return WEFT_OK;
 }
 
-/* V4: how many writers of a variable have run when it is read, against how many were built before the read. */
+/* ---- V4: how many writers of a variable have run when it is read, against how many were built before the read ---- */
+
 static const weft_variable *home_of(const weft_variable *v) {
     return variable_is_part(v) ? v->segment : v;
 }
 
-static bool writes_home(const weft_node *n, const weft_variable *home) {
-    if (n->op->flags & OP_WRITES && n->variable && home_of(n->variable) == home) return true;
-    for (int i = 0; i < n->n_in && i < 32; i++)
-        if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable && home_of(n->in[i]->variable) == home)
-            return true;
-    return false;
+/* The variables that a node writes, each once; list has room for 33. */
+static int written_by(const weft_node *n, const weft_variable **list) {
+    int count = 0;
+    if (n->op->flags & OP_WRITES && n->variable) list[count++] = home_of(n->variable);
+    for (int i = 0; n->op->writes && i < n->n_in && i < 32; i++) {
+        const weft_variable *home =
+            n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable ? home_of(n->in[i]->variable) : NULL;
+        bool again = !home;
+        for (int k = 0; k < count; k++) again |= list[k] == home;
+        if (!again) list[count++] = home;
+    }
+    return count;
 }
 
-static weft_status check_version(prover *p, const weft_node *n, const weft_value *v,
-                                 const int64_t *versions) {
+static int by_home(const void *pa, const void *pb) {
+    const writing *a = pa, *b = pb;
+    return a->home != b->home ? (a->home > b->home) - (a->home < b->home) : (a->id > b->id) - (a->id < b->id);
+}
+
+static bool find_writings(prover *p) {
+    const weft_variable *list[33];
+    const weft_env *env = &p->p->plan->env;
+    for (const weft_node *n = p->p->graph->first; n; n = n->next) p->room += written_by(n, list);
+    p->writings = mem_new_array(env, (size_t)p->room, sizeof *p->writings);
+    if (!p->writings) return false;
+    for (const weft_node *n = p->p->graph->first; n; n = n->next) {
+        int count = written_by(n, list);
+        for (int k = 0; k < count; k++) p->writings[p->n_writings++] = (writing){list[k]->index, n->id};
+    }
+    qsort(p->writings, (size_t)p->n_writings, sizeof *p->writings, by_home);
+    return true;
+}
+
+/* How many come before (home, id). */
+static int writings_before(const prover *p, int home, int id) {
+    int low = 0, high = p->n_writings;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (by_home(&p->writings[middle], &(writing){home, id}) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
     if (!root->variable) return WEFT_OK;
-    const weft_variable *home = home_of(root->variable);
-    int64_t now = versions[home->index], wanted = 0;
-    for (const weft_node *m = p->p->graph->first; m; m = m->next)
-        if (m->id <= root->node->id && writes_home(m, home)) wanted++;
+    int home = home_of(root->variable)->index;
+    int64_t now = p->versions[home];
+    int64_t wanted = writings_before(p, home, root->node->id + 1) - writings_before(p, home, INT_MIN);
     bool is_written =
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes; /* ordered as operands are */
     if (now == wanted || is_written) return WEFT_OK;
@@ -233,51 +231,52 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
                   now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
 }
 
-static void count_writes(const weft_node *n, int64_t *versions) {
-    const weft_variable *seen[33];
-    int count = 0;
-    if (n->op->flags & OP_WRITES && n->variable) seen[count++] = home_of(n->variable);
-    for (int i = 0; i < n->n_in && i < 32; i++)
-        if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable)
-            seen[count++] = home_of(n->in[i]->variable);
-    for (int i = 0; i < count; i++) {
-        bool again = false;
-        for (int k = 0; k < i; k++) again |= seen[k] == seen[i];
-        if (!again) versions[seen[i]->index]++;
-    }
+static void count_writes(prover *p, const weft_node *n) {
+    const weft_variable *list[33];
+    int count = written_by(n, list);
+    for (int k = 0; k < count; k++) p->versions[list[k]->index]++;
 }
 
-static weft_status play(prover *p, const weft_node *n, int64_t *versions) {
+static weft_status play(prover *p, const weft_node *n) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < n->n_in && !status; i++) {
         if (!n->in[i]) continue;
         if (n->in[i]->node->order >= n->order)
             return broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
         if (node_is_silent(n)) continue;
-        if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i], versions);
+        if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i]);
     }
     if (status || node_is_silent(n)) return status;
     if ((status = check_workspace(p, n)) || (status = claim_results(p, n))) return status;
-    count_writes(n, versions);
-    return p->failed_memory ? error_memory(p->error, "verify") : WEFT_OK;
+    count_writes(p, n);
+    return p->map.is_out_of_memory ? error_memory(p->error, "verify") : WEFT_OK;
+}
+
+static weft_status play_all(prover *p) {
+    weft_status status = WEFT_OK;
+    for (const weft_node *n = p->p->graph->first; n && !status; n = n->next) status = play(p, n);
+    p->is_at_end = true;
+    for (const graph_output *o = p->p->graph->outputs; o && !status; o = o->next)
+        status = check_read(p, o->value->node, o->value);
+    return status;
 }
 
 weft_status verify_program(const program *program, weft_error *error) {
-    prover p = {.p = program, .error = error};
     const weft_env *env = &program->plan->env;
+    prover p = {.p = program, .error = error, .map = {.env = env}};
+    verify_index x;
     size_t variables = (size_t)program->graph->model->n_variables + 1;
-    int64_t *versions = mem_new_array(env, variables, sizeof *versions);
-    weft_status status = versions ? WEFT_OK : error_memory(error, "verify");
-    for (const weft_node *n = program->graph->first; n && !status; n = n->next)
-        status = play(&p, n, versions);
-    p.is_at_end = true;
-    for (const graph_output *o = program->graph->outputs; o && !status; o = o->next)
-        status = check_read(&p, o->value->node, o->value);
-    if (!status) status = verify_lanes(program, error);
-    if (!status) status = verify_buckets(program, error);
+    bool is_indexed = verify_index_open(&x, program);
+    p.versions = mem_new_array(env, variables, sizeof *p.versions);
+    bool is_ready = is_indexed && p.versions && find_writings(&p);
+    weft_status status = is_ready ? play_all(&p) : error_memory(error, "verify");
+    if (!status) status = verify_lanes(&x, error);
+    if (!status) status = verify_buckets(&x, error);
     if (!status) status = verify_launches(program, error);
-    mem_free(env, versions, variables * sizeof *versions);
-    mem_free(env, p.extents, p.room * sizeof *p.extents);
+    verify_index_close(&x);
+    mem_free(env, p.versions, variables * sizeof *p.versions);
+    mem_free(env, p.writings, (size_t)p.room * sizeof *p.writings);
+    verify_map_free(&p.map);
     return status;
 }
 

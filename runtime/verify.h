@@ -7,6 +7,7 @@
  *     verify_tails.c    L16, L17         tails that outlast their runs
  *     verify_session.c  L14, L15, L18, L19   a session does what the plan counts on
  *     verify_world.c    L12, L13         the plans of all ranks
+ * verify_map.c and verify_index.c keep what they look up.
  * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
  */
 #ifndef WEFT_RUNTIME_VERIFY_H
@@ -28,19 +29,42 @@ bool ranges_meet(verify_range a, verify_range b);
 weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
                           const char *what);
 
+/* What happens to a segment's gradients in one program, in nodes. */
+typedef struct verify_turn {
+    int buckets, sums, updates, gathers;
+} verify_turn;
+
+/* What rules ask again and again of one program (verify_index.c). */
+typedef struct verify_index {
+    const program *p;
+    int n_ids, n_variables, n_scopes;
+    const weft_node **wait;     /* by id of a collective: the last wait for it */
+    int *waits;                 /* and how many there are */
+    verify_turn *turn;          /* by index of a segment */
+    const subgraph **home;      /* by index of a parameter; NULL: not asked for yet */
+    const char **scopes;        /* what weft_ddp named, sorted */
+    const subgraph **subgraphs; /* sorted by path */
+} verify_index;
+/* false when memory is out; to be closed in any case. */
+bool verify_index_open(verify_index *x, const program *p);
+void verify_index_close(verify_index *x);
+
 /* The one wait for a collective, and how many there are. */
-const weft_node *verify_wait_of(const weft_node *start, int *count);
+const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count);
 /* A gather that nothing in its program waits for: it is under way when the run ends. */
-bool verify_is_carried(const weft_node *n);
+bool verify_is_carried(const verify_index *x, const weft_node *n);
 /* Sums a segment's gradients. */
 bool verify_sums_gradients(const weft_node *n);
+/* The segment that an update changes, wholly or in a rank's range; NULL: n is no update. */
+const weft_variable *verify_updated_by(const weft_node *n);
 /* The subgraph of a parameter's path, or of a scope's, from what weft_ddp said; NULL: none. */
-const subgraph *verify_home(const weft_plan *plan, const char *path);
+const subgraph *verify_home(const verify_index *x, const char *path);
+const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter);
 /* Elements [begin, end) of a segment that this plan's rank updates. */
-void verify_own(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
+void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
-weft_status verify_lanes(const program *p, weft_error *error);
-weft_status verify_buckets(const program *p, weft_error *error);
+weft_status verify_lanes(verify_index *x, weft_error *error);
+weft_status verify_buckets(verify_index *x, weft_error *error);
 weft_status verify_tail(const program *p, weft_error *error);
 
 #endif

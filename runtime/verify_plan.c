@@ -15,6 +15,7 @@
 #include "ops/update.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const weft_op weft_op_bucket;
@@ -45,18 +46,11 @@ static bool is_waited_for(const weft_node *n, const weft_variable *s) {
     return node_starts_collective(n);
 }
 
-static bool may_be_carried(const weft_plan *plan, const weft_variable *s) {
-    for (int i = 0; i < plan->n_programs; i++)
-        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
-            if (n->variable == s && verify_is_carried(n)) return true;
-    return false;
-}
-
 /* As operands are waited for, what is left are results. */
-static weft_status check_touch(const program *p, weft_error *error, const weft_node *n) {
+static weft_status check_touch(const program *p, weft_error *error, const weft_node *n, const bool *carried) {
     for (int k = 0; k < n->n_out && !node_is_silent(n); k++) {
         const weft_variable *s = segment_at(&n->out[k]);
-        if (s && !is_waited_for(n, s) && may_be_carried(p->plan, s))
+        if (s && carried[s->index] && !is_waited_for(n, s))
             return verify_broken(p, error, "L9", n, "touches a segment for which no session waits before");
         const weft_variable *v = n->out[k].variable;
         if (v && v->kind == VARIABLE_DERIVED && (v->segment || !value_root(n->in[0])->variable))
@@ -65,12 +59,37 @@ static weft_status check_touch(const program *p, weft_error *error, const weft_n
     return WEFT_OK;
 }
 
-static weft_status check_program(const program *p, weft_error *error) {
+/* carried: by index of a segment, whether any program of the plan may leave a gather of it under way. */
+static weft_status check_program(verify_index *x, weft_error *error, const bool *carried) {
     weft_status status = WEFT_OK;
-    for (const weft_node *n = p->graph->first; n && !status; n = n->next) {
-        if (verify_is_carried(n)) status = check_carried(p, error, n);
-        if (!status) status = check_touch(p, error, n);
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
+        if (verify_is_carried(x, n)) status = check_carried(x->p, error, n);
+        if (!status) status = check_touch(x->p, error, n, carried);
     }
+    return status;
+}
+
+static void find_carried(const verify_index *x, bool *carried) {
+    for (const weft_node *n = x->p->graph->first; n; n = n->next)
+        if (n->variable && verify_is_carried(x, n)) carried[n->variable->index] = true;
+}
+
+static weft_status check_programs(const weft_plan *plan, weft_error *error) {
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    bool *carried = mem_new_array(&plan->env, variables, sizeof *carried);
+    weft_status status = carried ? WEFT_OK : error_memory(error, "verify");
+    for (int i = 0; i < 2 * plan->n_programs && !status; i++) {
+        const program *p = &plan->programs[i % plan->n_programs];
+        verify_index x;
+        if (!verify_index_open(&x, p))
+            status = error_memory(error, "verify");
+        else if (i < plan->n_programs)
+            find_carried(&x, carried);
+        else if (!(status = check_program(&x, error, carried)))
+            status = verify_tail(p, error);
+        verify_index_close(&x);
+    }
+    mem_free(&plan->env, carried, variables * sizeof *carried);
     return status;
 }
 
@@ -117,25 +136,16 @@ static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
 
 /* ---- L11 ---- */
 
-static const weft_node *bucket_in(const program *p, const weft_variable *s) {
-    for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (n->op == &weft_op_bucket && n->variable == s) return n;
-    return NULL;
-}
-
 static bool is_level(const weft_variable *v, const weft_variable *s, int level) {
     char path[1500];
     snprintf(path, sizeof path, "gradient.%s/%d", s->path, level);
     return v && v->kind == VARIABLE_GRADIENT && strcmp(v->path, path) == 0 && type_equal(&v->type, &s->type);
 }
 
-/* What the nodes behind a bucket do with it, by the program's phase. */
-static bool adds_up(const program *p, const weft_node *b) {
+/* What `add`, the node behind bucket b that adds it up, must be, by the program's phase. */
+static bool adds_up(const program *p, const weft_node *b, const weft_node *add) {
     if (p->phase == PHASE_WHOLE) return !b->out[0].variable;
     if (p->phase == PHASE_FIRST) return is_level(b->out[0].variable, b->variable, 0);
-    const weft_node *add = NULL;
-    for (const weft_node *n = b->next; n; n = n->next)
-        if (n->op == &weft_op_accumulate && n->in[n->n_in - 1] == &b->out[0]) add = n;
     int levels = accumulate_levels(p->plan->options.accumulate);
     if (!add || add->n_in != levels + 1 || ((accumulate_attrs *)add->attrs)->last != (p->phase == PHASE_LAST))
         return false;
@@ -144,24 +154,68 @@ static bool adds_up(const program *p, const weft_node *b) {
     return true;
 }
 
-static weft_status check_phases(const program *p, weft_error *error) {
-    const weft_plan *plan = p->plan;
-    for (const weft_node *b = p->graph->first; b; b = b->next) {
-        if (b->op != &weft_op_bucket) continue;
-        if (!adds_up(p, b)) return verify_broken(p, error, "L11", b, "is not added to its own gradients");
-        for (int i = 0; i < plan->n_programs; i++)
-            if (strcmp(plan->programs[i].name, p->name) == 0 && !bucket_in(&plan->programs[i], b->variable))
-                return verify_broken(p, error, "L11", b, "has no counterpart in another program of its step");
+static const weft_value *added_by(const weft_node *n) {
+    return n->op == &weft_op_accumulate ? n->in[n->n_in - 1] : NULL;
+}
+
+static weft_status check_sums(const program *p, weft_error *error) {
+    size_t ids = (size_t)p->graph->next_id + 1;
+    const weft_node **adds = mem_new_array(&p->plan->env, ids, sizeof *adds);
+    weft_status status = adds ? WEFT_OK : error_memory(error, "verify");
+    for (const weft_node *n = p->graph->last; n && !status;
+         n = n->prev) { /* what is behind b is met before it */
+        const weft_value *v = added_by(n);
+        if (v && !adds[v->id]) adds[v->id] = n;
+        if (n->op == &weft_op_bucket && !adds_up(p, n, adds[n->id]))
+            status = verify_broken(p, error, "L11", n, "is not added to its own gradients");
     }
+    mem_free(&p->plan->env, adds, ids * sizeof *adds);
+    return status;
+}
+
+static int by_name(const void *pa, const void *pb) {
+    const program *const *a = pa, *const *b = pb;
+    int order = strcmp((*a)->name, (*b)->name);
+    return order ? order : (*a > *b) - (*a < *b);
+}
+
+/* list[0 .. n) are the programs of one graph; filled[] counts, by segment, those that fill it (0 for the next graph). */
+static weft_status check_step(const program *const *list, int n, int *filled, weft_error *error) {
+    const weft_node *wrong = NULL;
+    const program *of = NULL;
+    for (int i = 0; i < n; i++)
+        for (const weft_node *b = list[i]->graph->first; b; b = b->next)
+            if (b->op == &weft_op_bucket) filled[b->variable->index] += filled[b->variable->index] == i;
+    for (int i = 0; i < n && !wrong; i++)
+        for (const weft_node *b = list[i]->graph->first; b && !wrong; b = b->next)
+            if (b->op == &weft_op_bucket && filled[b->variable->index] != n) wrong = b, of = list[i];
+    if (wrong)
+        return verify_broken(of, error, "L11", wrong, "has no counterpart in another program of its step");
+    for (int i = 0; i < n; i++)
+        for (const weft_node *b = list[i]->graph->first; b; b = b->next)
+            if (b->op == &weft_op_bucket) filled[b->variable->index] = 0;
     return WEFT_OK;
+}
+
+static weft_status check_steps(const weft_plan *plan, weft_error *error) {
+    size_t count = (size_t)plan->n_programs, variables = (size_t)plan->model->n_variables + 1;
+    const program **list = mem_new_array(&plan->env, count, sizeof *list);
+    int *filled = mem_new_array(&plan->env, variables, sizeof *filled);
+    weft_status status = list && filled ? WEFT_OK : error_memory(error, "verify");
+    for (size_t i = 0; list && i < count; i++) list[i] = &plan->programs[i];
+    if (list && count) qsort(list, count, sizeof *list, by_name);
+    for (size_t i = 0, end; i < count && !status; i = end) {
+        for (end = i; end < count && strcmp(list[end]->name, list[i]->name) == 0;) end++;
+        status = check_step(list + i, (int)(end - i), filled, error);
+    }
+    mem_free(&plan->env, list, count * sizeof *list);
+    mem_free(&plan->env, filled, variables * sizeof *filled);
+    return status;
 }
 
 weft_status verify_plan(const weft_plan *plan, weft_error *error) {
     weft_status status = check_subgraphs(plan, error);
-    for (int i = 0; i < plan->n_programs && !status; i++) {
-        status = check_program(&plan->programs[i], error);
-        if (!status) status = verify_tail(&plan->programs[i], error);
-        if (!status) status = check_phases(&plan->programs[i], error);
-    }
-    return status;
+    if (!status) status = check_programs(plan, error);
+    for (int i = 0; i < plan->n_programs && !status; i++) status = check_sums(&plan->programs[i], error);
+    return status ? status : check_steps(plan, error);
 }

@@ -20,8 +20,11 @@ static int wanted_plans(void) {
 
 static void count_nodes(const program *p, census *c) {
     bool carried = false, sync = false, buffers = false, clipped = false;
+    verify_index x;
+    bool is_indexed = verify_index_open(&x, p);
+    CHECK(is_indexed);
     for (const weft_node *n = p->graph->first; n; n = n->next) {
-        carried |= verify_is_carried(n);
+        carried |= verify_is_carried(&x, n);
         sync |= strcmp(n->op->name, "all_reduce") == 0 && !n->is_update;
         buffers |= strcmp(n->op->name, "broadcast") == 0;
         clipped |= strcmp(n->op->name, "clip_scale") == 0;
@@ -32,6 +35,13 @@ static void count_nodes(const program *p, census *c) {
     c->clipped += clipped;
     c->accumulated += p->phase == PHASE_ADD;
     c->tails += p->tail <= p->graph->last->order;
+    for (const weft_variable *s = p->plan->model->variables; s && is_indexed; s = s->next) {
+        int64_t begin, end;
+        if (s->kind != VARIABLE_SEGMENT || !s->shards) continue;
+        verify_own(&x, s, &begin, &end);
+        c->empty += begin == end;
+    }
+    verify_index_close(&x);
 }
 
 static void count_plan(const weft_plan *plan, census *c) {
@@ -41,12 +51,6 @@ static void count_plan(const weft_plan *plan, census *c) {
         const subgraph *g = &plan->subgraphs[i];
         c->groups += g->n_ranks < plan->options.world;
         c->flat += g->ddp.zero && g->ddp.shard == WEFT_SHARD_FLAT;
-    }
-    for (const weft_variable *s = plan->model->variables; s; s = s->next) {
-        int64_t begin, end;
-        if (s->kind != VARIABLE_SEGMENT || !s->shards) continue;
-        verify_own(plan, s, &begin, &end);
-        c->empty += begin == end;
     }
 }
 
