@@ -7,21 +7,30 @@
 #include "graph/graph.h"
 #include "weft/plan.h"
 
+/* How a value lies that a kernel is handed. Without a kernel (variables, inputs, collectives) all is row-major; bytes that
+ * were packed are, too. */
+typedef enum layout_rule {
+    LIES_ROW_MAJOR,     /* without gaps: kernels may walk memory */
+    LIES_CHANNELS_LAST, /* of four axes; others row-major */
+    LIES_EITHER,        /* one of the two: what pointwise ops and `reorder` write */
+    LIES_ANYHOW,        /* at any strides: permuted, with gaps, 0 where it is broadcast */
+} layout_rule;
+
 typedef struct kernel_env {
     weft_isa isa;
     int threads;
     const weft_env *env;
     weft_device device;
-    bool deterministic, tf32;        /* CUDA: weft_compile_options */
+    bool deterministic, tf32;              /* CUDA: weft_compile_options */
     const struct calibration *calibration; /* likewise (ops/calibration.h); NULL: none */
-    const struct cuda_context *cuda; /* of a session on a GPU (ops/cuda/cuda.h); NULL while compiling */
+    const struct cuda_context *cuda;       /* of a session on a GPU (ops/cuda/cuda.h); NULL while compiling */
 } kernel_env;
 
 typedef struct weft_kernel {
     const char *name; /* "onednn", "simd", "reference" */
     const weft_op *op;
     weft_isa min_isa;    /* WEFT_ISA_SSE2 when any processor will do */
-    unsigned strided_in; /* operands this kernel takes at any strides, besides op->strided_in */
+    unsigned strided_in; /* operands (bit i: operand i) that it takes LIES_ANYHOW */
     bool rounds_wide;    /* a `wide` result has been rounded to the operands' low type on its way */
     /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
     const char *(*declines)(const weft_node *n, const kernel_env *env);
@@ -50,6 +59,13 @@ int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **lis
 
 /* The best kernel that takes the node; *declined (may be NULL) gets the reasons of better ones, in `a`. */
 const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, arena *a, const char **declined);
+
+/* What a kernel takes as operand i, and gives as result k. NULL: what has no kernel. */
+layout_rule kernel_takes(const weft_kernel *kernel, const weft_node *n, int i);
+layout_rule kernel_gives(const weft_kernel *kernel, const weft_node *n, int k);
+bool layout_fits(layout_rule rule, const tensor_type *t, const int64_t *stride);
+/* Whether a call's operands and results lie as the kernel takes and gives them; else WEFT_INTERNAL says which does not. */
+weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, weft_error *error);
 
 /* Whether a value lies so in memory, or has no layout yet: for `declines`. */
 bool lies_row_major(const weft_value *v);

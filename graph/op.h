@@ -35,8 +35,8 @@ typedef enum attr_kind {
 typedef struct op_attr {
     const char *name; /* NULL ends the list */
     attr_kind kind;
-    size_t offset;    /* in the op's attribute struct */
-    int64_t min, max; /* both 0: any */
+    size_t offset;            /* in the op's attribute struct */
+    int64_t min, max;         /* both 0: any */
     const char *const *words; /* ATTR_INT, NULL: numbers; else what 0, 1, ... are called in text, NULL ends */
 } op_attr;
 
@@ -124,14 +124,15 @@ enum {
     OP_IS_VARIABLE = 1 << 9,   /* result 0 is that variable's memory */
     OP_WRITES = 1 << 8,    /* overwrites that variable (or optimizer state): ordered after earlier readers */
     OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */
-    OP_COMMUNICATES = 1 << 11, /* on the communication lane: the session's communicator runs it, no kernel does */
+    OP_COMMUNICATES =
+        1 << 11, /* on the communication lane: the session's communicator runs it, no kernel does */
 };
 
 /* How the precision pass (graph/precision.c) treats an op where the graph has a low type, bf16 or f16. A value that the
  * user made low himself stays what it is: only f32 values change their type. */
 typedef enum op_precision {
-    PRECISION_F32,     /* runs in f32: operands that became low are cast up */
-    PRECISION_LOW,     /* runs low: operands of low_in are cast down */
+    PRECISION_F32, /* runs in f32: operands that became low are cast up */
+    PRECISION_LOW, /* runs low: operands of low_in are cast down */
     PRECISION_FOLLOWS, /* runs low when every float operand of low_in is low already (constants are as the others are),
                         * else in f32 */
 } op_precision;
@@ -144,10 +145,12 @@ struct weft_op {
     size_t attrs_bytes;
     const op_attr *attrs; /* NULL: none */
 
-    /* Which 4-axis operands and results live channels-last (bit i = operand i); the others are row-major.
-     * Pointwise ops take and give any layout instead. */
+    /* Which operands and results of four axes live channels-last, whatever the kernel (bit i: operand i). All others are
+     * row-major, but for results of pointwise ops, which lie as their operands do, and for operands that a kernel
+     * takes at any strides: graph/kernel.h. */
     unsigned image_in, image_out;
-    unsigned strided_in; /* operands that every kernel of the op takes at any strides (views) */
+    unsigned
+        reference_strided; /* operands that the reference kernel takes so; of pointwise ops it does all */
     unsigned
         writes; /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
     unsigned in_place; /* bit i: result 0 may share memory with operand i (same type; pointwise: implied) */
@@ -165,7 +168,7 @@ struct weft_op {
     void (*gradient)(weft_node *node, weft_value *const *dout, const bool *wanted, weft_value **din);
     /* A value that is the same as result 0 and cheaper (an operand, or a new node), or NULL: x * 1 is x. */
     weft_value *(*simplify)(weft_node *node);
-    /* Plain and obviously right, any strides, f32 and f64. */
+    /* Plain and obviously right, f32 and f64. */
     weft_status (*reference)(const kernel_call *c);
     /* Pointwise ops give this instead of reference: one element, operands as double. */
     double (*scalar)(const double *x, const void *attrs);

@@ -9,6 +9,9 @@ typedef struct attention_attrs {
     double scale; /* 0: 1 / sqrt(D) */
 } attention_attrs;
 
+/* Operands that every kernel takes at any strides: q, k, v; dy, q, k, v. */
+enum { ATTENTION_STRIDED = 7, ATTENTION_BACKWARD_STRIDED = 15 };
+
 extern const weft_op weft_op_attention, weft_op_attention_backward;
 extern const op_attr attention_attr_table[];
 

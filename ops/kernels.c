@@ -2,6 +2,7 @@
 #include "graph/kernel.h"
 #include "ops/op_kit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static weft_status reference_run(void *state, const kernel_call *c) {
@@ -10,7 +11,7 @@ static weft_status reference_run(void *state, const kernel_call *c) {
     return op->reference ? op->reference(c) : reference_pointwise(c);
 }
 
-static const weft_kernel reference = {.name = "reference", .strided_in = ~0u, .run = reference_run};
+static const weft_kernel reference = {.name = "reference", .run = reference_run};
 
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room) {
     int n = 0;
@@ -36,6 +37,66 @@ const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, aren
                                  list[i]->name, why);
     }
     return NULL;
+}
+
+/* ---- layouts ---- */
+
+extern const weft_op weft_op_reorder;
+
+static bool has_bit(unsigned bits, int i) {
+    return i < 32 && bits >> i & 1;
+}
+
+static bool is_pointwise(const weft_op *op) {
+    return op->flags & OP_POINTWISE || op == &weft_op_fused;
+}
+
+layout_rule kernel_takes(const weft_kernel *kernel, const weft_node *n, int i) {
+    unsigned strided = kernel ? kernel->strided_in : 0;
+    if (kernel == &reference) strided = is_pointwise(n->op) ? ~0u : n->op->reference_strided;
+    if (has_bit(strided, i)) return LIES_ANYHOW;
+    return has_bit(n->op->image_in, i) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;
+}
+
+layout_rule kernel_gives(const weft_kernel *kernel, const weft_node *n, int k) {
+    if (kernel && (is_pointwise(n->op) || n->op == &weft_op_reorder)) return LIES_EITHER;
+    return has_bit(n->op->image_out, k) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;
+}
+
+bool layout_fits(layout_rule rule, const tensor_type *t, const int64_t *stride) {
+    int64_t rows[WEFT_MAX_NDIM], image[WEFT_MAX_NDIM];
+    stride_row_major(t, rows);
+    stride_channels_last(t, image);
+    bool is_rows = stride_same(t, stride, rows), is_image = stride_same(t, stride, image);
+    return rule == LIES_ANYHOW || (rule != LIES_CHANNELS_LAST && is_rows) ||
+           (rule != LIES_ROW_MAJOR && is_image);
+}
+
+static weft_status wrong_layout(const weft_kernel *kernel, const weft_node *n, const char *what, int i,
+                                const tensor *t, layout_rule rule, weft_error *error) {
+    static const char *const rules[] = {"row-major", "channels-last", "row-major or channels-last",
+                                        "at any strides"};
+    char node[200], strides[200] = "";
+    size_t used = 0;
+    for (int k = 0; k < t->type.ndim; k++)
+        used += (size_t)snprintf(strides + used, sizeof strides - used, k ? ",%lld" : "%lld",
+                                 (long long)t->stride[k]);
+    return error_set(error, WEFT_INTERNAL, "%s: %s %d, %s, lies at strides (%s); its kernel, %s, wants it %s",
+                     node_show(n, node), what, i, TYPE(&t->type), strides, kernel->name, rules[rule]);
+}
+
+weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, weft_error *error) {
+    for (int i = 0; i < c->n_in; i++) {
+        layout_rule rule = kernel_takes(kernel, c->node, i);
+        if (c->in[i].data && !layout_fits(rule, &c->in[i].type, c->in[i].stride))
+            return wrong_layout(kernel, c->node, "operand", i, &c->in[i], rule, error);
+    }
+    for (int k = 0; k < c->n_out; k++) {
+        layout_rule rule = kernel_gives(kernel, c->node, k);
+        if (!layout_fits(rule, &c->out[k].type, c->out[k].stride))
+            return wrong_layout(kernel, c->node, "result", k, &c->out[k], rule, error);
+    }
+    return WEFT_OK;
 }
 
 bool lies_row_major(const weft_value *v) {

@@ -86,6 +86,7 @@ const weft_op weft_op_matmul = {
     .max_in = 2,
     .attrs_bytes = sizeof(matmul_attrs),
     .attrs = attrs,
+    .reference_strided = 3,
     .precision = PRECISION_LOW,
     .low_in = 3,
     .low_out = 1,

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-extern const weft_op weft_op_reorder, weft_op_bucket;
+extern const weft_op weft_op_reorder;
 
 static void set_layout(weft_value *v, bool channels_last) {
     if (channels_last)
@@ -65,10 +65,17 @@ static bool make_view(weft_node *n) {
     return true;
 }
 
-/* ---- operands ---- */
+/* ---- operands and results ---- */
 
-static unsigned image_bits(unsigned bits, int i, const weft_value *v) {
-    return i < 32 && v && v->type.ndim == 4 ? bits >> i & 1 : 0;
+/* Puts a reorder before each operand that does not lie as the kernel (NULL: none) takes it. */
+static bool place_operands(weft_node *n, const weft_kernel *kernel) {
+    for (int i = 0; i < n->n_in; i++) {
+        layout_rule rule = kernel_takes(kernel, n, i);
+        if (!n->in[i] || rule == LIES_ANYHOW) continue;
+        n->in[i] = converted(n, n->in[i], rule == LIES_CHANNELS_LAST);
+        if (!n->in[i]) return false;
+    }
+    return true;
 }
 
 /* Which layout pointwise results take: channels-last when an operand of four axes is. */
@@ -79,29 +86,13 @@ static bool pointwise_channels_last(const weft_node *n) {
     return false;
 }
 
-/* A bucket's operands are copied as they lie in memory, or made in their places there. */
-static bool takes_any(const weft_node *n, const weft_kernel *first, int i) {
-    if (n->op == &weft_op_bucket) return false;
-    return n->op->flags & OP_POINTWISE || n->op == &weft_op_fused || n->op == &weft_op_reorder ||
-           (i < 32 && ((n->op->strided_in | (first ? first->strided_in : 0)) >> i & 1));
-}
-
-static bool place_operands(weft_node *n, const weft_kernel *first) {
-    for (int i = 0; i < n->n_in; i++) {
-        if (!n->in[i] || takes_any(n, first, i)) continue;
-        n->in[i] = converted(n, n->in[i], image_bits(n->op->image_in, i, n->in[i]));
-        if (!n->in[i]) return false;
-    }
-    return true;
-}
-
 static void place_results(weft_node *n) {
     bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
     bool channels_last = pointwise && pointwise_channels_last(n);
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
         if (v->has_layout) continue;
-        set_layout(v, pointwise ? channels_last : image_bits(n->op->image_out, k, v) != 0);
+        set_layout(v, pointwise ? channels_last : kernel_gives(NULL, n, k) == LIES_CHANNELS_LAST);
     }
 }
 
@@ -118,6 +109,27 @@ static bool choose(program *p, weft_node *n) {
                           "%s %%%d: no kernel of this backend can run it (%s)", n->op->name, n->id,
                           declined ? declined : "there is none");
     return true;
+}
+
+static bool takes_operands(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !layout_fits(kernel_takes(n->kernel, n, i), &n->in[i]->type, n->in[i]->stride))
+            return false;
+    return true;
+}
+
+/* Operands are placed for the best kernel, before it may decline. One that takes less is asked once they lie as it wants
+ * them, and may then lose to a better one again, which is handed more than it asks for. */
+static bool place_and_choose(program *p, weft_node *n) {
+    const weft_kernel *list[16];
+    int count = kernels_of(n->op, &p->plan->kernels, list, 16);
+    if (!place_operands(n, count ? list[0] : NULL)) return false;
+    place_results(n);
+    while (choose(p, n)) {
+        if (takes_operands(n)) return true;
+        if (!place_operands(n, n->kernel)) return false;
+    }
+    return false;
 }
 
 /* ---- packed operands ---- */
@@ -216,26 +228,17 @@ static bool pack_operands(program *p, weft_node *n) {
 /* ---- the pass ---- */
 
 static bool layout_node(program *p, weft_node *n) {
-    const weft_kernel *list[16];
-    if (n->op == &weft_op_input || n->op->flags & OP_IS_VARIABLE) {
+    if (n->op == &weft_op_input || n->op->flags & (OP_IS_VARIABLE | OP_COMMUNICATES)) {
         if (!place_operands(n, NULL)) return false;
         place_results(n);
-        return n->op->flags & OP_WRITES ? choose(p, n) : true;
+        return n->op->flags & OP_COMMUNICATES || !(n->op->flags & OP_WRITES) || choose(p, n);
     }
     if (n->op->flags & OP_VIEW) {
         if (!make_view(n)) return false;
-        return n->out[0].base ? true : choose(p, n);
-    }
-    if (n->op->flags & OP_COMMUNICATES) {
-        if (!place_operands(n, NULL)) return false;
-        place_results(n);
-        return true;
+        return n->out[0].base ? true : place_and_choose(p, n);
     }
     if (n->kernel) return true; /* a pack node */
-    int count = kernels_of(n->op, &p->plan->kernels, list, 16);
-    if (!place_operands(n, count ? list[0] : NULL)) return false;
-    place_results(n);
-    return choose(p, n) && pack_operands(p, n);
+    return place_and_choose(p, n) && pack_operands(p, n);
 }
 
 /* What is fetched must be dense and row-major in the user's eyes. */

@@ -269,7 +269,8 @@ weft_status verify_program(const program *program, weft_error *error) {
     bool is_indexed = verify_index_open(&x, program);
     p.versions = mem_new_array(env, variables, sizeof *p.versions);
     bool is_ready = is_indexed && p.versions && find_writings(&p);
-    weft_status status = is_ready ? play_all(&p) : error_memory(error, "verify");
+    weft_status status = is_ready ? verify_layouts(program, error) : error_memory(error, "verify");
+    if (!status) status = play_all(&p);
     if (!status) status = verify_lanes(&x, error);
     if (!status) status = verify_buckets(&x, error);
     if (!status) status = verify_launches(program, error);

@@ -1,6 +1,7 @@
 /* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and one line at the
  * top of its file:
  *     verify.c          V1-V5            memory of one program
+ *     verify_layouts.c  K1-K6            strides: what kernels take and give, what views name
  *     verify_lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
  *     verify_buckets.c  L4, L5, L7       gradients, their sums, and who updates what
  *     verify_plan.c     L8, L9, L11      any program after any other
@@ -63,6 +64,7 @@ const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter);
 /* Elements [begin, end) of a segment that this plan's rank updates. */
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
+weft_status verify_layouts(const program *p, weft_error *error);
 weft_status verify_lanes(verify_index *x, weft_error *error);
 weft_status verify_buckets(verify_index *x, weft_error *error);
 weft_status verify_tail(const program *p, weft_error *error);

@@ -1,6 +1,7 @@
 /* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views (transposed,
  * broadcast) and channels-last ones, through minimize. Cases of attack/: a parameter, at most one input, and the parameter
- * after a step of sgd with lr 1, by PyTorch in f64. */
+ * after a step of sgd with lr 1, by PyTorch in f64. And plans whose strides went wrong are caught by a rule that says so. */
+#include "support/mutants.h"
 #include "support/test.h"
 #include "support/world.h"
 #include "weft/weft.h"
@@ -204,5 +205,61 @@ TEST(models_whose_gradients_are_views_train_from_files) {
     }
 }
 
-SUITE("layouts", {T(gradients_in_any_layout_reach_their_parameter),
-                  T(models_whose_gradients_are_views_train_from_files)})
+/* ---- strides that went wrong ---- */
+
+/* Every kind of view, images with packed weights, a parameter that is an image, an output that lies channels-last. */
+static weft_model *everything(void) {
+    weft_model *m = weft_model_new("everything");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){2, 3, 8, 8});
+    weft_value *w = weft_parameter_in(g, "image", 4, (int64_t[]){2, 3, 8, 8}, (weft_init){0});
+    weft_value *y =
+        weft_relu(weft_conv2d(weft_add(x, w), &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c1"));
+    y = weft_conv2d(weft_batch_norm(y, "bn"), &(weft_conv){.out = 16, .kernel = 3}, "c2");
+    weft_output(y, "image");
+    weft_value *rows = weft_permute(weft_reshape(y, 2, (int64_t[]){2, 16 * 36}), (int64_t[]){1, 0});
+    rows = weft_linear(weft_permute(weft_tanh(weft_slice(rows, 0, 3, 35)), (int64_t[]){1, 0}), 4, "fc");
+    weft_value *t = weft_parameter_in(g, "turned", 2, (int64_t[]){4, 2}, (weft_init){0});
+    weft_value *loss = weft_mean(weft_mul(rows, weft_permute(t, (int64_t[]){1, 0})), 0, NULL, false);
+    loss = weft_add(loss, weft_mean(weft_max_pool2d(w, &(weft_pool){.kernel = {2, 2}}), 0, NULL, false));
+    weft_minimize(weft_add(loss, mean_square(y)), NULL, &(weft_optimizer){.type = "adam", .lr = 1});
+    weft_output(loss, "loss");
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+/* 1: changed and caught; 0: there was no place for it. */
+static int try_mutant(const weft_model *m, const mutant *kind, uint64_t seed) {
+    test_random r = {seed};
+    weft_error e = {0};
+    char rule[8] = "";
+    weft_isa isas[] = {WEFT_ISA_REFERENCE, WEFT_ISA_AVX2, WEFT_ISA_AUTO};
+    weft_compile_options options = {
+        .threads = 1, .world = 1 + seed % 2, .isa = isas[seed % 3], .verify = true};
+    weft_plan *plan = weft_compile(m, &options, &e);
+    if (!CHECK_SAYS(plan != NULL, "%s", e.text)) return 0;
+    victim v = {.plan = plan, .p = &plan->programs[0], .g = plan->programs[0].graph, .r = &r};
+    int is_done = kind->mutate(&v);
+    if (is_done) {
+        CHECK_SAYS(weft_plan_verify(plan, &e) == WEFT_INTERNAL, "seed %d: not caught: %s", (int)seed,
+                   kind->name);
+        sscanf(e.text, "%7[^:]", rule);
+        CHECK_SAYS(strstr(kind->rules, rule), "seed %d: %s: caught by %s", (int)seed, kind->name, e.text);
+    }
+    weft_plan_free(plan);
+    return is_done;
+}
+
+TEST(strides_that_went_wrong_are_caught) {
+    weft_model *m = everything();
+    for (const mutant *kind = mutants_of_layouts; kind->name; kind++) {
+        int done = 0;
+        for (uint64_t seed = 1; seed <= 200 && done < 8; seed++) done += try_mutant(m, kind, seed);
+        CHECK_SAYS(done >= 4, "%d times: %s", done, kind->name);
+    }
+    weft_model_free(m);
+}
+
+SUITE("layouts",
+      {T(gradients_in_any_layout_reach_their_parameter), T(models_whose_gradients_are_views_train_from_files),
+       T(strides_that_went_wrong_are_caught)})

@@ -78,7 +78,7 @@ static void cast_check(weft_dtype from, weft_dtype to, const void *data, int64_t
         kernels_of(y->node->op, &env, list, 16);
         int64_t wrong = 0;
         weft_error error = {0};
-        CHECK(kernel_takes(y->node, list[0], &env));
+        CHECK(kernel_runs(y->node, list[0], &env));
         CHECK(kernel_run(y->node, list[0], &env, &x.t, &out.t, &error) == WEFT_OK);
         for (int64_t i = 0; i < n; i++) {
             double was = element_get(&x.t, &i), is = element_get(&out.t, &i), want = convert_element(to, was);

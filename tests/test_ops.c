@@ -97,7 +97,7 @@ static bool takes_a_sample(const weft_op *op, const weft_kernel *kernel, const k
                 sample_build_low(&s, op, spec, dtype, false);
             else
                 sample_build(&s, op, spec, dtype == WEFT_F64);
-            taken |= s.n && kernel_takes(s.n, kernel, env);
+            taken |= s.n && kernel_runs(s.n, kernel, env);
             sample_free(&s);
         }
     }

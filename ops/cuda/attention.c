@@ -45,17 +45,25 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)type_elements(&n->in[5]->type) * sizeof(float);
 }
 
-const weft_kernel cuda_attention = {
-    .name = "tensor cores", .op = &weft_op_attention, .declines = declines, CUDA_RUN(attention)};
-const weft_kernel cuda_attention_plain = {
-    .name = "cuda", .op = &weft_op_attention, .declines = plain_declines, CUDA_RUN(attention_plain)};
+const weft_kernel cuda_attention = {.name = "tensor cores",
+                                    .op = &weft_op_attention,
+                                    .strided_in = ATTENTION_STRIDED,
+                                    .declines = declines,
+                                    CUDA_RUN(attention)};
+const weft_kernel cuda_attention_plain = {.name = "cuda",
+                                          .op = &weft_op_attention,
+                                          .strided_in = ATTENTION_STRIDED,
+                                          .declines = plain_declines,
+                                          CUDA_RUN(attention_plain)};
 const weft_kernel cuda_attention_backward = {.name = "tensor cores",
                                              .op = &weft_op_attention_backward,
+                                             .strided_in = ATTENTION_BACKWARD_STRIDED,
                                              .declines = backward_declines,
                                              .workspace = backward_workspace,
                                              CUDA_RUN(attention_backward)};
 const weft_kernel cuda_attention_plain_backward = {.name = "cuda",
                                                    .op = &weft_op_attention_backward,
+                                                   .strided_in = ATTENTION_BACKWARD_STRIDED,
                                                    .declines = plain_backward_declines,
                                                    .workspace = backward_workspace,
                                                    CUDA_RUN(attention_plain_backward)};

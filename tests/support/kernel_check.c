@@ -16,6 +16,7 @@ enum { TEST_MAX_OUT = 16 };
 /* How the operands and results lie in one trial. */
 typedef struct trial {
     layout_kind layout;
+    int only;    /* operand that alone lies so, the others are row-major or channels-last; -1: all do */
     int aliased; /* result `result` shares memory with this operand; -1: none */
     int result;
     kernel_runner *run; /* NULL: on this processor */
@@ -29,17 +30,24 @@ static bool has_bit(unsigned bits, int i) {
     return i < 32 && bits >> i & 1;
 }
 
-/* What the layout pass may hand to operand (result) i of such a node. */
-static layout_kind layout_of(const weft_node *n, const weft_kernel *kernel, bool is_result, int i,
-                             layout_kind wish) {
-    const weft_op *op = n->op;
-    bool any = op->flags & OP_POINTWISE || n->n_body || strcmp(op->name, "reorder") == 0;
-    const weft_value *v = is_result ? &n->out[i] : n->in[i];
-    if (v->type.ndim == 4 && has_bit(is_result ? op->image_out : op->image_in, i))
-        return LAYOUT_CHANNELS_LAST;
-    if (is_result) return any && wish == LAYOUT_CHANNELS_LAST ? wish : LAYOUT_ROWS;
-    if (any || has_bit(op->strided_in | (kernel ? kernel->strided_in : 0), i)) return wish;
-    return LAYOUT_ROWS;
+static bool is_plain(layout_kind layout) {
+    return layout == LAYOUT_ROWS || layout == LAYOUT_CHANNELS_LAST || layout == LAYOUT_STRAY;
+}
+
+/* What comes closest to a trial's wish among what the kernel says it takes as operand i. */
+static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel, int i, const trial *t) {
+    layout_rule rule = kernel_takes(kernel, n, i);
+    layout_kind wish = t->only >= 0 && t->only != i ? LAYOUT_ROWS : t->layout;
+    bool is_image = rule == LIES_CHANNELS_LAST && n->in[i]->type.ndim == 4;
+    if (rule == LIES_ANYHOW) return wish;
+    if (wish == LAYOUT_STRAY) return is_image ? LAYOUT_STRAY_IMAGE : wish;
+    return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+}
+
+static layout_kind result_layout(const weft_node *n, const weft_kernel *kernel, int k, layout_kind wish) {
+    layout_rule rule = kernel_gives(kernel, n, k);
+    bool is_image = rule == LIES_CHANNELS_LAST || (rule == LIES_EITHER && wish == LAYOUT_CHANNELS_LAST);
+    return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
 
 static void note_layout(weft_value *v, const tensor *t) {
@@ -47,18 +55,20 @@ static void note_layout(weft_value *v, const tensor *t) {
     memcpy(v->stride, t->stride, sizeof v->stride);
 }
 
-bool kernel_takes(weft_node *n, const weft_kernel *kernel, const kernel_env *env) {
-    for (int r = 0; r < 2; r++)
-        for (int i = 0; i < (r ? n->n_out : n->n_in); i++) {
-            if (!r && !n->in[i]) continue;
-            weft_value *v = r ? &n->out[i] : n->in[i];
-            tensor t = {.type = v->type};
-            if (layout_of(n, kernel, r, i, LAYOUT_ROWS) == LAYOUT_CHANNELS_LAST)
-                stride_channels_last(&t.type, t.stride);
-            else
-                stride_row_major(&t.type, t.stride);
-            note_layout(v, &t);
-        }
+static void note_plain(weft_value *v, layout_kind layout) {
+    tensor t = {.type = v->type};
+    if (layout == LAYOUT_CHANNELS_LAST)
+        stride_channels_last(&t.type, t.stride);
+    else
+        stride_row_major(&t.type, t.stride);
+    note_layout(v, &t);
+}
+
+bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env) {
+    static const trial plain = {LAYOUT_ROWS, .only = -1};
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]) note_plain(n->in[i], operand_layout(n, kernel, i, &plain));
+    for (int k = 0; k < n->n_out; k++) note_plain(&n->out[k], result_layout(n, kernel, k, LAYOUT_ROWS));
     return !kernel->declines || !kernel->declines(n, env);
 }
 
@@ -70,7 +80,7 @@ weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env
     size_t bytes = kernel->workspace ? kernel->workspace(n, env) : 0;
     omp_set_num_threads(env->threads);
     weft_status status = kernel->open ? kernel->open(n, env, &state, error) : WEFT_OK;
-    if (bytes) workspace = test_memory(bytes);
+    if (bytes) workspace = memset(test_memory(bytes), POISON, bytes);
     kernel_call c = {.node = n,
                      .attrs = n->attrs,
                      .n_in = n->n_in,
@@ -81,6 +91,7 @@ weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env
                      .threads = env->threads,
                      .run = &sample_run,
                      .error = error};
+    if (status == WEFT_OK) status = kernel_check_call(kernel, &c, error);
     if (status == WEFT_OK) status = kernel->run(state, &c);
     if (kernel->close) kernel->close(state);
     free(workspace);
@@ -117,13 +128,13 @@ static const char *kernel_try(weft_node *n, const weft_kernel *kernel, const ker
     for (int i = 0; i < n->n_in; i++) {
         plain[i] = n->in[i];
         if (!n->in[i]) continue;
-        b->in[i] = block_new(&n->in[i]->type, layout_of(n, kernel, false, i, t->layout));
+        b->in[i] = block_new(&n->in[i]->type, operand_layout(n, kernel, i, t));
         block_copy(&b->in[i], &data[i]);
         note_layout(n->in[i], &b->in[i].t);
         in[i] = b->in[i].t;
     }
     for (int k = 0; k < n->n_out; k++) {
-        b->out[k] = block_new(&n->out[k].type, layout_of(n, kernel, true, k, t->layout));
+        b->out[k] = block_new(&n->out[k].type, result_layout(n, kernel, k, t->layout));
         note_layout(&n->out[k], &b->out[k].t);
         if (k == t->result && t->aliased >= 0) {
             if (!stride_same(&b->out[k].t.type, b->out[k].t.stride, in[t->aliased].stride))
@@ -157,10 +168,13 @@ static void run_blocks_free(run_blocks *b) {
 
 /* Largest difference allowed: a few roundings (to `as`, the type in most cases) of the element and of the tensor's largest
  * element. */
-static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want, weft_dtype as) {
+static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want,
+                    weft_dtype as, bool repeats) {
     int64_t at[WEFT_MAX_NDIM] = {0};
-    double most = 0, bound = as == WEFT_F64 ? 1e-12 : 3e-6;
-    if (as == WEFT_BF16) bound = 8e-3; /* a unit in the last place: roundings may fall apart */
+    double most = 0, bound = as == WEFT_F64 ? 1e-12
+                             : repeats      ? 1e-5
+                                            : 3e-6; /* equal elements round one way */
+    if (as == WEFT_BF16) bound = 8e-3;         /* a unit in the last place: roundings may fall apart */
     if (as == WEFT_F16) bound = 1e-3;
     bool exact = !dtype_is_float(want->type.dtype);
     do most = fmax(most, fabs(element_get(want, at)));
@@ -188,14 +202,17 @@ static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel
     run_blocks got = {0};
     weft_error error = {0};
     char what[800];
-    snprintf(what, sizeof what, "%.600s by %s for %s, layout %d, result %d in place of %d, %d threads", of,
-             kernel->name, isa_name(env->isa), t->layout, t->result, t->aliased, env->threads);
+    snprintf(what, sizeof what,
+             "%.600s by %s for %s, layout %d of operand %d (-1: all), result %d in place of %d, %d threads",
+             of, kernel->name, isa_name(env->isa), t->layout, t->only, t->result, t->aliased, env->threads);
+    bool repeats = t->layout >= LAYOUT_REPEATS_EVEN;
     const char *declined = kernel_try(n, kernel, env, t, data, &got, &error);
     if (!declined && CHECK_SAYS(error.status == WEFT_OK, "%s: %s", what, error.text)) {
-        for (int k = 0; k < n->n_out; k++) compare(what, "result", k, &got.out[k].t, &want->out[k].t, rounded_to(n, kernel, k));
+        for (int k = 0; k < n->n_out; k++)
+            compare(what, "result", k, &got.out[k].t, &want->out[k].t, rounded_to(n, kernel, k), repeats);
         for (int i = 0; i < n->n_in; i++)
             if (has_bit(n->op->writes, i) && n->in[i])
-                compare(what, "operand", i, &got.in[i].t, &want->in[i].t, want->in[i].t.type.dtype);
+                compare(what, "operand", i, &got.in[i].t, &want->in[i].t, want->in[i].t.type.dtype, repeats);
     }
     run_blocks_free(&got);
     return !declined;
@@ -208,25 +225,56 @@ static bool may_alias(const weft_node *n, int i, int k) {
     return in_place && n->in[i] && type_equal(&n->in[i]->type, &n->out[k].type);
 }
 
+static bool has_strays(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        for (int k = 0; n->in[i] && k < n->in[i]->type.ndim; k++)
+            if (n->in[i]->type.shape[k] == 1) return true;
+    return false;
+}
+
 static bool has_images(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && n->in[i]->type.ndim == 4) return true;
     return false;
 }
 
-/* Returns whether the kernel took the node in any of them. */
-static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
-                          kernel_runner *run, const tensor *data, const run_blocks *want) {
+/* In one layout: all operands in it, then each alone. */
+static bool layout_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
+                          trial t, const tensor *data, const run_blocks *want) {
+    int any = 0;
+    bool taken = kernel_check(n, what, kernel, env, &t, data, want);
+    for (int i = 0; i < n->n_in; i++) any += n->in[i] && kernel_takes(kernel, n, i) == LIES_ANYHOW;
+    for (t.only = 0; t.only < n->n_in && any > 1 && env->threads == 1; t.only++)
+        if (n->in[t.only] && kernel_takes(kernel, n, t.only) == LIES_ANYHOW)
+            taken |= kernel_check(n, what, kernel, env, &t, data, want);
+    return taken;
+}
+
+/* Result k in the memory of operand i, where it may be. */
+static bool alias_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
+                         trial t, const tensor *data, const run_blocks *want) {
     bool taken = false;
-    for (layout_kind layout = LAYOUT_ROWS; layout <= LAYOUT_ODD; layout++)
-        if (layout != LAYOUT_CHANNELS_LAST || has_images(n))
-            taken |=
-                kernel_check(n, what, kernel, env, &(trial){layout, .aliased = -1, .run = run}, data, want);
-    for (int k = 0; k < n->n_out; k++)
-        for (int i = 0; i < n->n_in; i++)
-            if (may_alias(n, i, k))
-                taken |= kernel_check(n, what, kernel, env, &(trial){.aliased = i, .result = k, .run = run},
-                                      data, want);
+    for (t.result = 0; t.result < n->n_out; t.result++)
+        for (t.aliased = 0; t.aliased < n->n_in; t.aliased++)
+            if (may_alias(n, t.aliased, t.result))
+                taken |= kernel_check(n, what, kernel, env, &t, data, want);
+    return taken;
+}
+
+/* Operands whose elements repeat come in one of the layouts that repeat them. Returns whether the kernel took the node. */
+static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
+                          kernel_runner *run, layout_kind repeats, const tensor *data,
+                          const run_blocks *want) {
+    static const layout_kind all[] = {LAYOUT_ROWS, LAYOUT_STRAY, LAYOUT_ODD, LAYOUT_CHANNELS_LAST};
+    trial t = {repeats, .only = -1, .aliased = -1, .run = run};
+    if (!is_plain(repeats)) return layout_trials(n, what, kernel, env, t, data, want);
+    bool taken = false;
+    for (int k = 0; k < 3 + has_images(n); k++) {
+        t.layout = all[k];
+        if (t.layout == LAYOUT_STRAY && !has_strays(n)) continue;
+        taken |= layout_trials(n, what, kernel, env, t, data, want);
+        if (is_plain(all[k])) taken |= alias_trials(n, what, kernel, env, t, data, want);
+    }
     return taken;
 }
 
@@ -236,10 +284,10 @@ static void threads_check(weft_node *n, const char *of, const weft_kernel *kerne
     run_blocks one = {0}, three = {0};
     weft_error error = {0};
     const char *declined =
-        kernel_try(n, kernel, &(kernel_env){isa, 1}, &(trial){.aliased = -1}, data, &one, &error);
+        kernel_try(n, kernel, &(kernel_env){isa, 1}, &(trial){.only = -1, .aliased = -1}, data, &one, &error);
     if (!declined)
-        declined =
-            kernel_try(n, kernel, &(kernel_env){isa, 3}, &(trial){.aliased = -1}, data, &three, &error);
+        declined = kernel_try(n, kernel, &(kernel_env){isa, 3}, &(trial){.only = -1, .aliased = -1}, data,
+                              &three, &error);
     for (int k = 0; k < n->n_out && !declined; k++)
         CHECK_SAYS(memcmp(one.out[k].room, three.out[k].room, one.out[k].bytes) == 0,
                    "%s by %s: result %d has other bits with 3 threads", of, kernel->name, k);
@@ -254,22 +302,24 @@ static bool reference_results(weft_node *n, const tensor *data, run_blocks *want
     kernel_env plain = {.isa = WEFT_ISA_REFERENCE, .threads = 1};
     int count = kernels_of(n->op, &plain, list, 16);
     if (count == 0 || n->n_out > TEST_MAX_OUT || n->n_in > SAMPLE_MAX_IN) return false;
-    const char *why = kernel_try(n, list[count - 1], &plain, &(trial){.aliased = -1}, data, want, &error);
+    const char *why =
+        kernel_try(n, list[count - 1], &plain, &(trial){.only = -1, .aliased = -1}, data, want, &error);
     return CHECK_SAYS(!why && error.status == WEFT_OK, "%s: reference: %s", n->op->name, error.text);
 }
 
-int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
-                     kernel_runner *run) {
+static int trials_on(weft_node *n, const char *what, layout_kind repeats, const tensor *data,
+                     const kernel_env *env, kernel_runner *run) {
     run_blocks want = {0};
     const weft_kernel *list[16];
     int count = kernels_of(n->op, env, list, 16), taken = 0;
     if (count && reference_results(n, data, &want))
-        for (int j = 0; j < count; j++) taken += kernel_trials(n, what, list[j], env, run, data, &want);
+        for (int j = 0; j < count; j++)
+            taken += kernel_trials(n, what, list[j], env, run, repeats, data, &want);
     run_blocks_free(&want);
     return taken;
 }
 
-void kernels_check(weft_node *n, const char *what, const tensor *data) {
+static void trials_here(weft_node *n, const char *what, layout_kind repeats, const tensor *data) {
     run_blocks want = {0};
     kernel_env plain = {.isa = WEFT_ISA_REFERENCE, .threads = 1};
     const weft_kernel *list[16], *reference;
@@ -280,16 +330,67 @@ void kernels_check(weft_node *n, const char *what, const tensor *data) {
     }
     reference = list[count - 1];
     for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++)
-        for (int threads = 1; threads <= 3; threads += 2) {
+        for (int threads = 1; threads <= (is_plain(repeats) ? 3 : 1); threads += 2) {
             kernel_env env = {.isa = isa, .threads = threads};
             count = kernels_of(n->op, &env, list, 16);
             for (int j = 0; j < count; j++) {
                 if (list[j] == reference && isa != WEFT_ISA_REFERENCE) continue;
                 if (list[j]->min_isa != isa && list[j]->min_isa > WEFT_ISA_SSE2) continue; /* had its turn */
-                kernel_trials(n, what, list[j], &env, NULL, data, &want);
-                if (threads == 3 && !strstr(list[j]->name, "onednn"))
+                kernel_trials(n, what, list[j], &env, NULL, repeats, data, &want);
+                if (is_plain(repeats) && threads == 3 && !strstr(list[j]->name, "onednn"))
                     threads_check(n, what, list[j], isa, data);
             }
         }
     run_blocks_free(&want);
+}
+
+/* Operands like `data`, but each element is that whose index is 0 on the axes that the layout repeats. */
+static void repeat_operands(const weft_node *n, layout_kind layout, const tensor *data, block *b,
+                            tensor *in) {
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        block once = block_new(&data[i].type, layout);
+        b[i] = block_new(&data[i].type, LAYOUT_ROWS);
+        block_copy(&once, &data[i]);
+        block_copy(&b[i], &once.t);
+        in[i] = b[i].t;
+        block_free(&once);
+    }
+}
+
+static bool takes_repeats(const weft_node *n, const kernel_env *env) {
+    const weft_kernel *list[16];
+    int count = kernels_of(n->op, env, list, 16);
+    for (int j = 0; j < count; j++)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && kernel_takes(list[j], n, i) == LIES_ANYHOW) return true;
+    return false;
+}
+
+/* Whatever kernels of `env` take at any strides also comes broadcast: along every second axis, then along the others. */
+static int repeat_trials(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
+                         kernel_runner *run) {
+    int taken = 0;
+    for (layout_kind layout = LAYOUT_REPEATS_EVEN; layout <= LAYOUT_REPEATS_ODD; layout++) {
+        block b[SAMPLE_MAX_IN] = {0};
+        tensor in[SAMPLE_MAX_IN] = {0};
+        if (n->n_in > SAMPLE_MAX_IN || !takes_repeats(n, env)) break;
+        repeat_operands(n, layout, data, b, in);
+        if (run)
+            taken += trials_on(n, what, layout, in, env, run);
+        else
+            trials_here(n, what, layout, in);
+        for (int i = 0; i < SAMPLE_MAX_IN; i++) block_free(&b[i]);
+    }
+    return taken;
+}
+
+int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
+                     kernel_runner *run) {
+    return trials_on(n, what, LAYOUT_ROWS, data, env, run) + repeat_trials(n, what, data, env, run);
+}
+
+void kernels_check(weft_node *n, const char *what, const tensor *data) {
+    trials_here(n, what, LAYOUT_ROWS, data);
+    repeat_trials(n, what, data, &(kernel_env){.isa = isa_best(), .threads = 1}, NULL);
 }

@@ -10,7 +10,7 @@
 void kernels_check(weft_node *n, const char *what, const tensor *data);
 
 /* Does this kernel run the node when operands and results lie as they mostly do? */
-bool kernel_takes(weft_node *n, const weft_kernel *kernel, const kernel_env *env);
+bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env);
 
 /* Opens and runs one kernel on tensors that are ready. */
 weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,

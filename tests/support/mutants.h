@@ -20,8 +20,8 @@ typedef struct mutant {
     bool conflicts; /* two lanes may then meet in memory: it counts only where lane_player.h has seen that */
 } mutant;
 
-/* Of memory and lanes; of buckets, ranges and groups; each ends with a name of NULL. */
-extern const mutant mutants_of_lanes[], mutants_of_buckets[];
+/* Of memory and lanes; of buckets, ranges and groups; of strides; each ends with a name of NULL. */
+extern const mutant mutants_of_lanes[], mutants_of_buckets[], mutants_of_layouts[];
 
 /* ---- what both lists are made with ---- */
 typedef bool (*is_kind)(const weft_node *n);

@@ -1,6 +1,7 @@
 /* mutants_buckets.c - mutants of buckets, ranges and groups; see mutants.h. */
 #include "support/mutants.h"
 
+#include "ops/basic_attrs.h"
 #include "ops/collective.h"
 #include "ops/update.h"
 
@@ -190,7 +191,11 @@ static bool is_own_part(const weft_node *n) {
 static bool foreign_gradients(const victim *v) {
     weft_node *n = mutant_pick(v, is_own_part);
     if (!n || n->in[0]->node->in[0]->node->op != &weft_op_reduce_scatter) return false;
-    n->out[0].base_offset += n->out[0].base_offset ? -1 : 1;
+    int64_t step = n->out[0].base_offset ? -1 : 1;
+    slice_attrs *cut = n->attrs;
+    n->out[0].base_offset += step;
+    cut->begin += step;
+    cut->end += step;
     return true;
 }
 

@@ -115,18 +115,40 @@ static void stride_odd(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
     }
 }
 
+/* Strides that no kernel may count with. */
+static void stride_stray(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] == 1) stride[i] = 1000003 + 17 * i;
+}
+
+static void stride_repeats(const tensor_type *t, int first, int64_t stride[WEFT_MAX_NDIM]) {
+    int64_t step = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        stride[i] = i % 2 == first ? 0 : step;
+        if (stride[i]) step *= t->shape[i];
+    }
+}
+
+static void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[WEFT_MAX_NDIM]) {
+    if (layout == LAYOUT_CHANNELS_LAST || layout == LAYOUT_STRAY_IMAGE)
+        stride_channels_last(type, stride);
+    else if (layout == LAYOUT_ODD)
+        stride_odd(type, stride);
+    else if (layout == LAYOUT_REPEATS_EVEN || layout == LAYOUT_REPEATS_ODD)
+        stride_repeats(type, layout == LAYOUT_REPEATS_ODD, stride);
+    else
+        stride_row_major(type, stride);
+    if (layout == LAYOUT_STRAY || layout == LAYOUT_STRAY_IMAGE || layout == LAYOUT_ODD)
+        stride_stray(type, stride);
+}
+
 block block_new(const tensor_type *type, layout_kind layout) {
     block b = {.t = {.type = *type}};
-    if (layout == LAYOUT_ODD)
-        stride_odd(type, b.t.stride);
-    else if (layout == LAYOUT_CHANNELS_LAST)
-        stride_channels_last(type, b.t.stride);
-    else
-        stride_row_major(type, b.t.stride);
+    layout_strides(type, layout, b.t.stride);
     int64_t last = 0;
     for (int i = 0; i < type->ndim; i++) last += (type->shape[i] - 1) * b.t.stride[i];
     b.bytes = (size_t)(last + 1) * dtype_bytes(type->dtype);
-    b.t.data = b.room = test_memory(b.bytes);
+    b.t.data = b.room = memset(test_memory(b.bytes), POISON, b.bytes);
     return b;
 }
 

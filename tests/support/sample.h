@@ -40,8 +40,14 @@ typedef struct block {
 typedef enum layout_kind {
     LAYOUT_ROWS,
     LAYOUT_CHANNELS_LAST, /* of 4 axes; others row-major */
-    LAYOUT_ODD,           /* axes in another order, with gaps: what a view may be */
+    LAYOUT_STRAY,         /* row-major, but for strides of axes of length 1, which are anything */
+    LAYOUT_STRAY_IMAGE,   /* channels-last, likewise */
+    LAYOUT_ODD,           /* axes in another order, with gaps and strays: what a view may be */
+    LAYOUT_REPEATS_EVEN,  /* broadcast along axes 0, 2, ...: strides of 0 */
+    LAYOUT_REPEATS_ODD,   /* along axes 1, 3, ... */
 } layout_kind;
+enum { POISON = 0xff }; /* in each byte that is not written yet: NaN */
+
 block block_new(const tensor_type *type, layout_kind layout);
 void block_free(block *b);
 void block_copy(const block *to, const tensor *from); /* element by element */

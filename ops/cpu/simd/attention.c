@@ -254,6 +254,7 @@ static weft_status forward_run(void *state, const kernel_call *c) {
 const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
                                      .op = &weft_op_attention,
                                      .min_isa = SIMD_LEVEL,
+                                     .strided_in = ATTENTION_STRIDED,
                                      .declines = declines,
                                      .workspace = forward_workspace,
                                      .run = forward_run};
@@ -353,6 +354,7 @@ static weft_status backward_run(void *state, const kernel_call *c) {
 const weft_kernel SIMD(attention_backward) = {.name = SIMD_NAME,
                                               .op = &weft_op_attention_backward,
                                               .min_isa = SIMD_LEVEL,
+                                              .strided_in = ATTENTION_BACKWARD_STRIDED,
                                               .declines = declines,
                                               .workspace = backward_workspace,
                                               .run = backward_run};

@@ -123,11 +123,8 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 ROW_SUM(long_row_sum, LANES)
 ROW_SUM(short_row_sum, 8)
 
-static float f32_row_sum(const float *x, int64_t stride, int64_t n) {
-    float sum = 0;
-    if (stride == 1) return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
-    for (int64_t i = 0; i < n; i++) sum += x[i * stride];
-    return sum;
+static float dense_row_sum(const float *x, int64_t n) {
+    return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
 }
 
 /* Elements at, at + stride, ... of x, as floats. */
@@ -140,11 +137,11 @@ static void gather(const tensor *x, int64_t at, int64_t stride, int64_t n, float
 
 static float row_sum(const tensor *x, int64_t at, int64_t stride, int64_t n) {
     float room[ROOM], sum = 0;
-    if (x->type.dtype == WEFT_F32) return f32_row_sum((const float *)x->data + at, stride, n);
+    if (x->type.dtype == WEFT_F32 && stride == 1) return dense_row_sum((const float *)x->data + at, n);
     for (int64_t i = 0; i < n; i += ROOM) {
         int64_t length = n - i < ROOM ? n - i : ROOM;
         gather(x, at + i * stride, stride, length, room);
-        sum += f32_row_sum(room, 1, length);
+        sum += dense_row_sum(room, length);
     }
     return sum;
 }
