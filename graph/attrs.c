@@ -92,10 +92,14 @@ static bool field_equal(const op_attr *f, const void *a, const void *b) {
     return false;
 }
 
-bool attrs_equal(const weft_op *op, const void *a, const void *b) {
+const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        if (!field_equal(f, a, b)) return false;
-    return true;
+        if (!field_equal(f, a, b)) return f;
+    return NULL;
+}
+
+bool attrs_equal(const weft_op *op, const void *a, const void *b) {
+    return !attrs_difference(op, a, b);
 }
 
 bool op_draws_random(const weft_op *op) {
@@ -133,7 +137,7 @@ static void string_write(text *t, const char *string) {
     text_add(t, "\"");
 }
 
-static void field_write(text *t, const op_attr *f, const void *attrs) {
+void attr_write(text *t, const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:
         if (CFIELD(int64_t, attrs, f) == 0) return;
@@ -176,7 +180,7 @@ static void field_write(text *t, const op_attr *f, const void *attrs) {
 }
 
 void attrs_write(text *t, const weft_op *op, const void *attrs) {
-    for (const op_attr *f = op->attrs; f && f->name; f++) field_write(t, f, attrs);
+    for (const op_attr *f = op->attrs; f && f->name; f++) attr_write(t, f, attrs);
 }
 
 /* ---- parse ---- */

@@ -158,8 +158,8 @@ bool model_ok(const weft_model *m); /* false for NULL too */
 
 /* ---- nodes (graph/node.c) ---- */
 /* The only way a node is made: checks operand count, attribute ranges, runs infer, appends at the cursor.
- * Attributes are copied (NULL: zeroes). NULL after recording the error; passes NULL operands of required
- * places through silently (an error is recorded already). */
+ * Attributes are copied (NULL: zeroes). NULL after recording the error, which a NULL operand in a required place is
+ * too (unless an earlier call failed: then that one stands). */
 weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 /* The same with results of the caller's types in place of infer's: for reading back what passes made (`fused`
  * nodes, operands that were packed). Nothing that a user's file can reach goes through here. */
@@ -172,6 +172,11 @@ bool node_retype(weft_node *n);
 bool *node_wide(const weft_node *n);
 /* node_new for ops with one result. */
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
+/* The graph of a builder's operands; NULL after recording which required one is NULL. Where all are NULL there is no
+ * model to record it in: the caller's NULL passes through. */
+weft_graph *op_graph(const weft_op *op, int n_in, weft_value *const *in);
+/* node_value in that graph: what a builder of one node is. */
+weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 void node_remove(weft_node *n);                       /* unlinks; memory stays with the arena */
 void node_move_after(weft_node *n, weft_node *place); /* place NULL: to the front */
 /* Every operand and output that names `from` names `to` from now on (fused bodies included). */
@@ -195,6 +200,8 @@ bool name_is_valid(const char *name);                      /* 1-200 letters, dig
 bool path_is_valid(const char *path);                      /* valid names with '/' between */
 /* '*' matches any characters. A pattern without '*' matches the path itself and everything below it. */
 bool path_matches(const char *pattern, const char *path);
+/* WEFT_ORDER where a scope was entered and not left: what is built next would get names in it. */
+weft_status scopes_check(const weft_model *m, weft_error *error);
 /* Stream of random numbers of the next random call in the present scope. */
 uint64_t random_key(weft_graph *g);
 uint64_t hash_text(const char *string, uint64_t seed);

@@ -17,6 +17,7 @@ typedef struct minimize_attrs {
 
 /* torch.amp.GradScaler's. */
 enum { MINIMIZE_LOSS_SCALE = 65536, MINIMIZE_GROWTH_INTERVAL = 2000 };
+enum { MINIMIZE_MAX_PATTERN = 512 /* of a parameter group, with its NUL */ };
 
 /* Which parameter group `path` is in: 0 for none, else its number from 1, with its scales; -1: groups is malformed. */
 int minimize_group(const minimize_attrs *a, const char *path, double *lr_scale, double *decay_scale);

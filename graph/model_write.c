@@ -218,6 +218,7 @@ weft_status weft_save(const weft_model *m, const char *path, weft_error *error) 
         if (error) *error = m->error;
         return m->error.status;
     }
+    if (scopes_check(m, error)) return WEFT_ORDER;
     if (!is_as_built(m))
         return error_set(error, WEFT_ARGUMENT,
                          "%.600s: only a model as it was built can be saved, not a plan's graphs", path);

@@ -75,6 +75,17 @@ bool infer_broadcast(op_call *c) {
     return true;
 }
 
+bool infer_alike(op_call *c) {
+    if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
+    for (int i = 1; i < c->n_in; i++)
+        if (!shape_equal(op_in(c, i), op_in(c, 0)))
+            return op_fail(c, WEFT_SHAPE, "operand %d is %s, operand 0 %s: they must have one shape", i,
+                           TYPE(op_in(c, i)), TYPE(op_in(c, 0)));
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
 /* ---- making ---- */
 
 static bool call_check(const op_call *c) {
@@ -167,14 +178,31 @@ static weft_node *node_finish(const op_call *c) {
     return n;
 }
 
+static bool operands_are_there(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in) {
+    for (int i = 0; i < op->min_in && i < n_in; i++)
+        if (!in[i])
+            return model_fail(g->model, g, WEFT_ARGUMENT,
+                              "%s: operand %d is NULL, and no call before this one failed: was it ever set?",
+                              op->name, i);
+    return true;
+}
+
+weft_graph *op_graph(const weft_op *op, int n_in, weft_value *const *in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i]) return operands_are_there(in[i]->node->graph, op, n_in, in) ? in[i]->node->graph : NULL;
+    return NULL;
+}
+
+weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
+    return node_value(op_graph(op, n_in, in), op, n_in, in, attrs);
+}
+
 weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs};
     char zeroes[512] = {0};
     if (!attrs) c.attrs = zeroes;
-    for (int i = 0; i < op->min_in && i < n_in; i++)
-        if (!in[i]) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: operand %d is NULL", op->name, i);
-    return call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
+    return operands_are_there(g, op, n_in, in) && call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
 }
 
 weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,

@@ -61,6 +61,7 @@ const tensor_type *op_in(const op_call *c, int i);
 /* Common infer functions and checks. */
 bool infer_same(op_call *c);      /* one float operand, the result like it */
 bool infer_broadcast(op_call *c); /* operands of one float type, the result their broadcast */
+bool infer_alike(op_call *c);     /* operands of one float type and shape, the result like them */
 bool op_want_float(const op_call *c, int i);
 bool op_want_same_dtype(const op_call *c); /* over all operands */
 /* Operand i, if it is there, has operand `of`'s element type, or f32 beside a low one. */
@@ -201,6 +202,7 @@ extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_as
 typedef struct text text;
 /* " stride=2,2 pad=1,1": fields that are not zero, in order */
 void attrs_write(text *t, const weft_op *op, const void *attrs);
+void attr_write(text *t, const op_attr *field, const void *attrs); /* one of them */
 /* Parses what attrs_write wrote, up to the end of the line; strings go to `a`. false: *why says what. */
 bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]);
 /* The same on top of what `attrs` holds; the fields are parted by any of the characters in `between`. */
@@ -212,6 +214,8 @@ bool real_parse(const char **at, double *v);
 /* NULL when every field is in its range, else a text in `why`. */
 const char *attrs_check(const weft_op *op, const void *attrs, char why[200]);
 bool attrs_equal(const weft_op *op, const void *a, const void *b);
+/* The first field in which they differ, or NULL. */
+const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b);
 /* Whether the op has a key of random numbers: reading a model back counts these calls as building it did. */
 bool op_draws_random(const weft_op *op);
 /* A number in its shortest form that reads back to the same bits, with '.' whatever the locale says. */

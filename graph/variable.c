@@ -106,9 +106,10 @@ weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64
 }
 
 void weft_assign(weft_value *state, weft_value *value) {
-    if (!state || !value) return;
-    weft_graph *g = state->node->graph;
-    weft_variable *v = state->node->variable;
+    const weft_value *known = state ? state : value;
+    if (!known) return;
+    weft_graph *g = known->node->graph;
+    weft_variable *v = state ? state->node->variable : NULL;
     if (!v || v->kind != VARIABLE_STATE)
         model_fail(g->model, g, WEFT_ARGUMENT, "assign: the first value must come from weft_state");
     else

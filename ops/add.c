@@ -61,5 +61,5 @@ const weft_op weft_op_add = {
 };
 
 weft_value *weft_add(weft_value *a, weft_value *b) {
-    return a && b ? node_value(a->node->graph, &weft_op_add, 2, (weft_value *[]){a, b}, NULL) : NULL;
+    return op_value(&weft_op_add, 2, (weft_value *[]){a, b}, NULL);
 }

@@ -72,5 +72,5 @@ const weft_op weft_op_argmax = {
 };
 
 weft_value *weft_argmax(weft_value *x, int axis, bool keep) {
-    return x ? node_value(x->node->graph, &weft_op_argmax, 1, &x, &(axis_attrs){axis, keep}) : NULL;
+    return op_value(&weft_op_argmax, 1, &x, &(axis_attrs){axis, keep});
 }

@@ -116,7 +116,5 @@ const weft_op weft_op_attention = {
 
 weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale) {
     attention_attrs a = {.causal = causal, .scale = scale};
-    if (!q || !k || !v) return NULL;
-    return weft_transpose(node_value(q->node->graph, &weft_op_attention, 3, (weft_value *[]){q, k, v}, &a), 1,
-                          2);
+    return weft_transpose(op_value(&weft_op_attention, 3, (weft_value *[]){q, k, v}, &a), 1, 2);
 }

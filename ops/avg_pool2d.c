@@ -48,5 +48,5 @@ const weft_op weft_op_avg_pool2d = {
 
 weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool) {
     pool_attrs a = pool_attrs_from(pool);
-    return x ? node_value(x->node->graph, &weft_op_avg_pool2d, 1, &x, &a) : NULL;
+    return op_value(&weft_op_avg_pool2d, 1, &x, &a);
 }

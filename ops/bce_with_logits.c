@@ -32,8 +32,3 @@ const weft_op weft_op_bce_with_logits = {
                                    {"f32[2,3], i32[2,3]", .error = "cast one"},
                                    {0}},
 };
-
-weft_value *weft_bce_with_logits(weft_value *x, weft_value *target) {
-    if (!x || !target) return NULL;
-    return node_value(x->node->graph, &weft_op_bce_with_logits, 2, (weft_value *[]){x, target}, NULL);
-}

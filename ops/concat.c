@@ -98,6 +98,5 @@ const weft_op weft_op_concat = {
 };
 
 weft_value *weft_concat(int n, weft_value *const *values, int axis) {
-    if (n < 1 || !values || !values[0]) return NULL;
-    return node_value(values[0]->node->graph, &weft_op_concat, n, values, &(axis_attrs){.axis = axis});
+    return values ? op_value(&weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
 }

@@ -137,8 +137,8 @@ const weft_op weft_op_conv2d = {
 
 weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
     conv_attrs a;
-    if (!x || !w || !conv_attrs_from(&a, "conv2d", w, window)) return NULL;
+    if (!conv_attrs_from(&a, &weft_op_conv2d, x, w, window)) return NULL;
     a.out = w->type.shape[0];
     a.output_padding.n = 0;
-    return node_value(x->node->graph, &weft_op_conv2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
+    return op_value(&weft_op_conv2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
 }

@@ -42,7 +42,8 @@ extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_we
 
 /* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times
  * groups when the weight holds them by group. False after recording the error. */
-bool conv_attrs_from(conv_attrs *a, const char *op, weft_value *w, const weft_window *window);
+bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value *w,
+                     const weft_window *window);
 
 /* The element type of a result of operands of `dtype`. */
 weft_dtype conv_result_dtype(const conv_attrs *a, weft_dtype dtype);

@@ -5,12 +5,18 @@
 
 /* ---- attributes ---- */
 
-bool conv_attrs_from(conv_attrs *a, const char *op, weft_value *w, const weft_window *window) {
+bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value *w,
+                     const weft_window *window) {
     static const weft_window defaults;
-    weft_graph *g = w->node->graph;
+    weft_graph *g = op_graph(op, 2, (weft_value *[]){x, w});
+    if (!g) return false;
     if (w->type.ndim != 4)
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: weight %s: it must have 4 axes", op, TYPE(&w->type));
+        return model_fail(g->model, g, WEFT_SHAPE, "%s: weight %s: it must have 4 axes", op->name,
+                          TYPE(&w->type));
     if (!window) window = &defaults;
+    if (op == &weft_op_conv2d && (window->output_padding[0] || window->output_padding[1]))
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "conv2d: output_padding is conv_transpose2d's alone: leave it 0");
     *a = (conv_attrs){.groups = window->groups ? window->groups : 1};
     a->kernel.n = a->stride.n = a->pad.n = a->dilation.n = a->output_padding.n = 2;
     for (int i = 0; i < 2; i++) {

@@ -148,8 +148,8 @@ const weft_op weft_op_conv_transpose2d = {
 
 weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
     conv_attrs a;
-    if (!x || !w || !conv_attrs_from(&a, "conv_transpose2d", w, window)) return NULL;
+    if (!conv_attrs_from(&a, &weft_op_conv_transpose2d, x, w, window)) return NULL;
     /* A hostile count of groups is left to infer to refuse. */
     if (__builtin_mul_overflow(w->type.shape[1], a.groups, &a.out)) a.out = w->type.shape[1];
-    return node_value(x->node->graph, &weft_op_conv_transpose2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
+    return op_value(&weft_op_conv_transpose2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
 }

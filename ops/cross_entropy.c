@@ -74,6 +74,5 @@ const weft_op weft_op_cross_entropy = {
 
 weft_value *weft_cross_entropy(weft_value *logits, weft_value *target) {
     cross_entropy_attrs a = {.ignore_index = -100};
-    if (!logits || !target) return NULL;
-    return node_value(logits->node->graph, &weft_op_cross_entropy, 2, (weft_value *[]){logits, target}, &a);
+    return op_value(&weft_op_cross_entropy, 2, (weft_value *[]){logits, target}, &a);
 }

@@ -32,5 +32,5 @@ const weft_op weft_op_div = {
 };
 
 weft_value *weft_div(weft_value *a, weft_value *b) {
-    return a && b ? node_value(a->node->graph, &weft_op_div, 2, (weft_value *[]){a, b}, NULL) : NULL;
+    return op_value(&weft_op_div, 2, (weft_value *[]){a, b}, NULL);
 }

@@ -62,6 +62,5 @@ const weft_op weft_op_embedding = {
 };
 
 weft_value *weft_embedding_op(weft_value *w, weft_value *ids) {
-    return w && ids ? node_value(w->node->graph, &weft_op_embedding, 2, (weft_value *[]){w, ids}, NULL)
-                    : NULL;
+    return op_value(&weft_op_embedding, 2, (weft_value *[]){w, ids}, NULL);
 }

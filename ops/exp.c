@@ -29,5 +29,5 @@ const weft_op weft_op_exp = {
 };
 
 weft_value *weft_exp(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_exp, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_exp, 1, &x, NULL);
 }

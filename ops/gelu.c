@@ -35,5 +35,5 @@ const weft_op weft_op_gelu = {
 };
 
 weft_value *weft_gelu(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_gelu, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_gelu, 1, &x, NULL);
 }

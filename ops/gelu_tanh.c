@@ -36,5 +36,5 @@ const weft_op weft_op_gelu_tanh = {
 };
 
 weft_value *weft_gelu_tanh(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_gelu_tanh, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_gelu_tanh, 1, &x, NULL);
 }

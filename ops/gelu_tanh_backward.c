@@ -38,9 +38,9 @@ const weft_op weft_op_gelu_tanh_backward = {
     .precision = PRECISION_FOLLOWS,
     .low_in = 3,
     .low_out = 1,
-    .infer = infer_broadcast,
+    .infer = infer_alike,
     .gradient = gradient,
     .scalar = scalar,
     .samples =
-        (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"}, {"f32[2,5,4,3], f32[2,5,4,3]"}, {0}},
+        (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"}, {"f32[2,5,4,3], f32[2,5,4,3]"}, {"f32[2,3], f32[3]", .error = "must have one shape"}, {0}},
 };

@@ -27,18 +27,16 @@ const weft_op weft_op_gradients = {
 };
 
 weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, weft_value **gradients) {
-    for (int i = 0; i < n; i++) gradients[i] = NULL;
-    if (!loss) return WEFT_ARGUMENT;
-    weft_graph *g = loss->node->graph;
     weft_value *in[OP_MAX_OUT] = {loss};
-    if (n < 1 || n >= OP_MAX_OUT) {
-        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are possible", n,
+    bool fits = n >= 1 && n < OP_MAX_OUT && values && gradients;
+    for (int i = 0; gradients && i < n; i++) gradients[i] = NULL;
+    for (int i = 0; fits && i < n; i++) in[i + 1] = values[i];
+    weft_graph *g = loss ? loss->node->graph : op_graph(&weft_op_gradients, fits ? n + 1 : 1, in);
+    if (!fits && g)
+        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are possible, and two arrays", n,
                    OP_MAX_OUT - 1);
-        return g->model->error.status;
-    }
-    for (int i = 0; i < n; i++)
-        if (!(in[i + 1] = values[i])) return g->model->error.status ? g->model->error.status : WEFT_ARGUMENT;
-    weft_node *node = node_new(g, &weft_op_gradients, n + 1, in, NULL);
+    weft_node *node = fits ? node_new(g, &weft_op_gradients, n + 1, in, NULL) : NULL;
     for (int i = 0; node && i < n; i++) gradients[i] = &node->out[i];
-    return g->model->error.status;
+    if (node) return WEFT_OK;
+    return g ? g->model->error.status : WEFT_ARGUMENT;
 }

@@ -83,6 +83,5 @@ const weft_op weft_op_layer_norm = {
 
 weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps) {
     norm_attrs a = {eps == 0 ? 1e-5 : eps};
-    if (!x) return NULL;
-    return node_value(x->node->graph, &weft_op_layer_norm, w || b ? 3 : 1, (weft_value *[]){x, w, b}, &a);
+    return op_value(&weft_op_layer_norm, w || b ? 3 : 1, (weft_value *[]){x, w, b}, &a);
 }

@@ -42,5 +42,5 @@ const weft_op weft_op_leaky_relu = {
 };
 
 weft_value *weft_leaky_relu(weft_value *x, double slope) {
-    return x ? node_value(x->node->graph, &weft_op_leaky_relu, 1, &x, &(number_attrs){slope}) : NULL;
+    return op_value(&weft_op_leaky_relu, 1, &x, &(number_attrs){slope});
 }

@@ -100,6 +100,5 @@ const weft_op weft_op_linear = {
 };
 
 weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b) {
-    if (!x || !w) return NULL;
-    return node_value(x->node->graph, &weft_op_linear, b ? 3 : 2, (weft_value *[]){x, w, b}, NULL);
+    return op_value(&weft_op_linear, b ? 3 : 2, (weft_value *[]){x, w, b}, NULL);
 }

@@ -29,5 +29,5 @@ const weft_op weft_op_log = {
 };
 
 weft_value *weft_log(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_log, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_log, 1, &x, NULL);
 }

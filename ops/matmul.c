@@ -124,5 +124,5 @@ const weft_op weft_op_matmul = {
 
 weft_value *weft_matmul(weft_value *a, weft_value *b, bool transpose_a, bool transpose_b) {
     matmul_attrs t = {.transpose_a = transpose_a, .transpose_b = transpose_b};
-    return a && b ? node_value(a->node->graph, &weft_op_matmul, 2, (weft_value *[]){a, b}, &t) : NULL;
+    return op_value(&weft_op_matmul, 2, (weft_value *[]){a, b}, &t);
 }

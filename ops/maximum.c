@@ -35,5 +35,5 @@ const weft_op weft_op_maximum = {
 };
 
 weft_value *weft_maximum(weft_value *a, weft_value *b) {
-    return a && b ? node_value(a->node->graph, &weft_op_maximum, 2, (weft_value *[]){a, b}, NULL) : NULL;
+    return op_value(&weft_op_maximum, 2, (weft_value *[]){a, b}, NULL);
 }

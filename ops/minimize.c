@@ -1,13 +1,11 @@
 /* minimize.c - "make this loss smaller": which parameters, by which optimizer. A declaration: the autodiff pass
  * appends the parameters and their gradients to its operands (loss, p1..pn, g1..gn), and the optimizer pass puts
- * update nodes in its place. Defaults are PyTorch's. */
+ * update nodes in its place. */
 #include "graph/minimize.h"
 
 #include "ops/op_kit.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define F(field) offsetof(minimize_attrs, field)
@@ -101,13 +99,14 @@ const weft_op weft_op_minimize = {
 };
 
 int minimize_group(const minimize_attrs *a, const char *path, double *lr_scale, double *decay_scale) {
-    char pattern[512];
+    char pattern[MINIMIZE_MAX_PATTERN];
     *lr_scale = *decay_scale = 1;
     int index = 0;
     for (const char *p = a->groups; p && *p; p += *p == ';', index++) {
         double lr = 1, decay = 1;
         size_t n = strcspn(p, " ;");
-        snprintf(pattern, sizeof pattern, "%.*s", (int)(n < 511 ? n : 511), p);
+        if (n >= sizeof pattern) return -1;
+        snprintf(pattern, sizeof pattern, "%.*s", (int)n, p);
         p += n + (p[n] == ' ');
         if (!real_parse(&p, &lr) || *p++ != ' ' || !real_parse(&p, &decay)) return -1;
         if (!path_matches(pattern, path)) continue;
@@ -116,68 +115,4 @@ int minimize_group(const minimize_attrs *a, const char *path, double *lr_scale, 
         return index + 1;
     }
     return 0;
-}
-
-/* ---- the builder ---- */
-
-static double or_default(double value, double fallback) {
-    return value == WEFT_ZERO ? 0 : value == 0 ? fallback : value;
-}
-
-static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o) {
-    for (int i = 0; i < o->n_groups; i++) {
-        const weft_param_group *p = &o->groups[i];
-        if (!p->pattern || !*p->pattern || strpbrk(p->pattern, " ;\"") || !isfinite(p->lr_scale) ||
-            p->lr_scale < 0 || !isfinite(p->decay_scale) || p->decay_scale < 0)
-            return model_fail(g->model, g, WEFT_ARGUMENT,
-                              "minimize: parameter group %d: a pattern, and scales that are not negative", i);
-        text_add(t, "%s%s ", i ? ";" : "", p->pattern);
-        real_write(t, p->lr_scale);
-        text_add(t, " ");
-        real_write(t, p->decay_scale);
-    }
-    return true;
-}
-
-weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *o) {
-    if (!loss) return WEFT_ARGUMENT;
-    weft_graph *g = loss->node->graph;
-    weft_model *m = g->model;
-    text groups = {0};
-    char name[400];
-    if (!o || !o->type) {
-        model_fail(m, g, WEFT_ARGUMENT, "minimize: an optimizer with a type is needed");
-        return m->error.status;
-    }
-    bool adamw = strcmp(o->type, "adamw") == 0;
-    snprintf(name, sizeof name, "%.40s:%.200s", o->type, pattern && *pattern ? pattern : "all");
-    minimize_attrs a = {
-        .pattern = pattern ? pattern : "",
-        .type = o->type,
-        .name = o->name ? o->name : name,
-        .lr = or_default(o->lr, 1e-3),
-        .momentum = o->momentum,
-        .dampening = o->dampening,
-        .nesterov = o->nesterov,
-        .beta1 = or_default(o->beta1, 0.9),
-        .beta2 = or_default(o->beta2, 0.999),
-        .eps = or_default(o->eps, 1e-8),
-        .weight_decay = or_default(o->weight_decay, adamw ? 1e-2 : 0),
-        .clip_norm = o->clip_norm,
-        .schedule = o->schedule.kind,
-        .warmup_steps = o->schedule.warmup_steps,
-        .step_size = o->schedule.step_size,
-        .total_steps = o->schedule.total_steps,
-        .gamma = or_default(o->schedule.gamma, 0.1),
-        .floor = o->schedule.floor,
-        .loss_scale = o->loss_scale,
-        .growth_interval = o->growth_interval,
-    };
-    if (groups_write(&groups, g, o)) {
-        a.groups = text_take(&groups);
-        node_new(g, &weft_op_minimize, 1, &loss, &a);
-    }
-    free((void *)a.groups);
-    free(groups.data);
-    return m->error.status;
 }

@@ -31,5 +31,5 @@ const weft_op weft_op_neg = {
 };
 
 weft_value *weft_neg(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_neg, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_neg, 1, &x, NULL);
 }

@@ -45,5 +45,5 @@ const weft_op weft_op_offset = {
 };
 
 weft_value *weft_offset(weft_value *x, double amount) {
-    return x ? node_value(x->node->graph, &weft_op_offset, 1, &x, &(number_attrs){amount}) : NULL;
+    return op_value(&weft_op_offset, 1, &x, &(number_attrs){amount});
 }

@@ -40,6 +40,10 @@ bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const 
 /* In infer: every WEFT_BATCH axis of `type` becomes the model's batch. Always true. */
 bool shape_bind(const op_call *c, tensor_type *type);
 
+/* Whether a loss takes these two: both are there, of one shape or the target a single number; else the error is
+ * recorded. Ops below broadcast still, for files that were written when losses did. */
+bool loss_fits(const char *loss, const weft_value *x, const weft_value *target);
+
 /* ---- for gradients ---- */
 /* `gradient` (of a broadcast result) summed to the shape of `like`. */
 weft_value *sum_to(weft_value *gradient, const weft_value *like);

@@ -68,5 +68,5 @@ const weft_op weft_op_pad = {
 };
 
 weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after) {
-    return x ? node_value(x->node->graph, &weft_op_pad, 1, &x, &(pad_attrs){axis, before, after}) : NULL;
+    return op_value(&weft_op_pad, 1, &x, &(pad_attrs){axis, before, after});
 }

@@ -28,5 +28,5 @@ const weft_op weft_op_reciprocal = {
 };
 
 weft_value *weft_reciprocal(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_reciprocal, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_reciprocal, 1, &x, NULL);
 }

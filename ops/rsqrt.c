@@ -30,5 +30,5 @@ const weft_op weft_op_rsqrt = {
 };
 
 weft_value *weft_rsqrt(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_rsqrt, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_rsqrt, 1, &x, NULL);
 }

@@ -44,5 +44,5 @@ const weft_op weft_op_scale = {
 };
 
 weft_value *weft_scale(weft_value *x, double factor) {
-    return x ? node_value(x->node->graph, &weft_op_scale, 1, &x, &(number_attrs){factor}) : NULL;
+    return op_value(&weft_op_scale, 1, &x, &(number_attrs){factor});
 }

@@ -78,5 +78,5 @@ const weft_op weft_op_slice = {
 };
 
 weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end) {
-    return x ? node_value(x->node->graph, &weft_op_slice, 1, &x, &(slice_attrs){axis, begin, end}) : NULL;
+    return op_value(&weft_op_slice, 1, &x, &(slice_attrs){axis, begin, end});
 }

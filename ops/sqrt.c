@@ -32,5 +32,5 @@ const weft_op weft_op_sqrt = {
 };
 
 weft_value *weft_sqrt(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_sqrt, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_sqrt, 1, &x, NULL);
 }

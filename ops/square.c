@@ -27,5 +27,5 @@ const weft_op weft_op_square = {
 };
 
 weft_value *weft_square(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_square, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_square, 1, &x, NULL);
 }

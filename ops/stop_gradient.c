@@ -33,5 +33,5 @@ const weft_op weft_op_stop_gradient = {
 };
 
 weft_value *weft_stop_gradient(weft_value *x) {
-    return x ? node_value(x->node->graph, &weft_op_stop_gradient, 1, &x, NULL) : NULL;
+    return op_value(&weft_op_stop_gradient, 1, &x, NULL);
 }

@@ -46,6 +46,5 @@ const weft_op weft_op_where = {
 };
 
 weft_value *weft_where(weft_value *condition, weft_value *a, weft_value *b) {
-    if (!condition || !a || !b) return NULL;
-    return node_value(a->node->graph, &weft_op_where, 3, (weft_value *[]){condition, a, b}, NULL);
+    return op_value(&weft_op_where, 3, (weft_value *[]){condition, a, b}, NULL);
 }

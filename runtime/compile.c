@@ -133,6 +133,7 @@ static int usable_cores(void) {
 }
 
 static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    if (scopes_check(m, error)) return WEFT_ORDER;
     if ((unsigned)o->device > WEFT_DEVICE_CUDA)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no device number %d", o->device);
     if (o->batch < 0 || o->batch > INT32_MAX)

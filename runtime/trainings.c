@@ -7,6 +7,7 @@
 #include "graph/minimize.h"
 #include "graph/precision.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* By value id: whether the loss of `minimize` depends on it through ops that have a gradient. */
@@ -64,6 +65,50 @@ static bool check_once(weft_plan *plan, const training *t) {
                     "graph %s: two minimize calls train %s: add their losses, or train it in two graphs",
                     t->graph->name, v->path);
     return true;
+}
+
+/* ---- settings that contradict ---- */
+
+/* A field as " lr=0.1" for messages, also when it is 0. */
+static char *show_field(const op_attr *f, const void *attrs) {
+    text t = {0};
+    attr_write(&t, f, attrs);
+    if (!t.length) text_add(&t, " %s=0", f->name);
+    return text_take(&t);
+}
+
+/* Its name is all that an optimizer is known by: one state, one step counter, one learning rate in the store. */
+static bool check_same(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    for (const training *other = plan->trainings; other != t; other++) {
+        minimize_attrs b = *(const minimize_attrs *)other->minimize->attrs;
+        if (other->graph == t->graph || strcmp(a->name, b.name)) continue; /* of one graph: the optimizer pass */
+        b.pattern = a->pattern; /* which parameters is each call's own */
+        const op_attr *f = attrs_difference(&weft_op_minimize, a, &b);
+        if (!f) continue;
+        char *here = show_field(f, a), *there = show_field(f, &b);
+        model_fail(plan->model, NULL, WEFT_ARGUMENT,
+                   "graphs %s and %s train by one optimizer, '%s', but the first with%s, the second with%s: set them "
+                   "alike, or name two optimizers (weft_optimizer.name)",
+                   other->graph->name, t->graph->name, SHOW(a->name), there ? there : "", here ? here : "");
+        free(here);
+        free(there);
+        return false;
+    }
+    return true;
+}
+
+/* The loss scale is f16's alone. */
+static bool check_scale(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    const char *only = plan->options.graph;
+    if ((a->loss_scale == 0 && a->growth_interval == 0) || (only && strcmp(only, t->graph->name)) ||
+        precision_reaches(t->graph, WEFT_F16, plan->options.precision))
+        return true;
+    return model_fail(plan->model, NULL, WEFT_ARGUMENT,
+                      "graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: leave it 0, or set "
+                      "the precision (weft_precision, options.precision)",
+                      t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 
 /* By rank: the least of its process group. */
@@ -135,7 +180,9 @@ bool trainings_find(weft_plan *plan, const weft_model *source) {
             training *t = &plan->trainings[plan->n_trainings++];
             *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
             if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
-            if (!find_targets(plan, t) || !check_once(plan, t) || !check_clip(plan, t)) return false;
+            if (!find_targets(plan, t) || !check_once(plan, t) || !check_same(plan, t) ||
+                !check_scale(plan, t) || !check_clip(plan, t))
+                return false;
         }
     return true;
 }

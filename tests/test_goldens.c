@@ -192,7 +192,7 @@ static weft_model *mlp(const weft_optimizer *optimizer) {
 
 TEST(mlp_with_every_optimizer_trains_as_pytorch) {
     static const char *const inputs[] = {"x", "label"};
-    static const weft_param_group groups[] = {{"*bias", 0.5, 0}};
+    static const weft_param_group groups[] = {{"*bias", 0.5, WEFT_ZERO}};
     static const struct {
         const char *name;
         weft_optimizer optimizer;

@@ -179,12 +179,14 @@ TEST(files_with_and_without_a_scale_load) {
     char path[] = "/tmp/weft_scale_XXXXXX";
     int file = mkstemp(path);
     weft_error e = {0};
-    weft_model *m = model(&(weft_optimizer){.type = "adam", .loss_scale = 512});
+    weft_model *models[] = {model(&(weft_optimizer){.type = "adam", .loss_scale = 512}),
+                            model(&(weft_optimizer){.type = "adam"})};
     CHECK(file >= 0);
     for (int from = 0; from < 2; from++)
         for (int to = 0; to < 2; to++) {
-            weft_plan *plans[] = {weft_compile(m, &(weft_compile_options){.precision = dtypes[from]}, &e),
-                                  weft_compile(m, &(weft_compile_options){.precision = dtypes[to]}, &e)};
+            weft_plan *plans[] = {
+                weft_compile(models[from], &(weft_compile_options){.precision = dtypes[from]}, &e),
+                weft_compile(models[to], &(weft_compile_options){.precision = dtypes[to]}, &e)};
             weft_store *stores[] = {weft_store_new(plans[0], 1, &e), weft_store_new(plans[1], 2, &e)};
             CHECK_SAYS(weft_weights_save(stores[0], path, true, &e) == WEFT_OK, "%s", e.text);
             CHECK_SAYS(weft_weights_load(stores[1], path, &e) == WEFT_OK, "%s", e.text);
@@ -195,7 +197,7 @@ TEST(files_with_and_without_a_scale_load) {
             }
         }
     remove(path);
-    weft_model_free(m);
+    for (int i = 0; i < 2; i++) weft_model_free(models[i]);
 }
 
 SUITE("loss scale",

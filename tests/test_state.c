@@ -13,7 +13,7 @@ enum { BATCH = 4, MICROS = 4 /* a step, over all ranks */ };
 
 /* Two subgraphs: one draws random numbers and is clipped, one has a schedule; biases of both are in groups. */
 static weft_model *small_model(const weft_env *env) {
-    static const weft_param_group biases[] = {{"*bias", 2, 0}};
+    static const weft_param_group biases[] = {{"*bias", 2, WEFT_ZERO}};
     weft_model *m = weft_model_new_in("m", env);
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN), *val = weft_graph_new(m, "val", WEFT_EVAL);
     for (int i = 0; i < 2; i++) {

@@ -96,7 +96,7 @@ static const zoo_entry *entry_of(const char *name) {
 
 static weft_optimizer optimizer_of(const setting *s) {
     static const char *const types[] = {[SGD] = "sgd", [ADAM] = "adam", [ADAMW] = "adamw"};
-    static const weft_param_group bias = {"*bias", .lr_scale = 2, .decay_scale = 0};
+    static const weft_param_group bias = {"*bias", .lr_scale = 2, .decay_scale = WEFT_ZERO};
     weft_optimizer o = {.type = types[s->kind], .lr = 2e-3, .weight_decay = 0.05};
     if (s->kind == SGD) o.lr = 0.005, o.momentum = 0.9, o.nesterov = s->zero == 1;
     if (s->clip == CLIPPED) o.clip_norm = 0.3;

@@ -65,15 +65,40 @@ weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
  * Returns the graph, NULL when value is NULL. */
 weft_graph *weft_scope_enter(weft_value *value, const char *name);
 weft_graph *weft_graph_scope_enter(weft_graph *graph, const char *name);
-weft_graph *weft_scope_leave(weft_graph *graph); /* always returns NULL */
+/* Always returns NULL. Leaving more often than entering is an error (WEFT_ORDER); so is a scope that is still open when
+ * the model is compiled or saved. */
+weft_graph *weft_scope_leave(weft_graph *graph);
+/* Leaves what WEFT_SCOPE entered, unless it has been left. */
+void weft_scope_end(weft_graph **scope);
 
-/* WEFT_SCOPE(z, "generator") { z = ...; }   The body runs once; do not return or break out of it. */
-#define WEFT_SCOPE(value, name)                                                                              \
-    for (weft_graph *weft_scope_ = weft_scope_enter(value, name); weft_scope_;                               \
-         weft_scope_ = weft_scope_leave(weft_scope_))
-#define WEFT_GRAPH_SCOPE(graph, name)                                                                        \
-    for (weft_graph *weft_scope_ = weft_graph_scope_enter(graph, name); weft_scope_;                         \
-         weft_scope_ = weft_scope_leave(weft_scope_))
+/* WEFT_SCOPE(z, "generator") { z = ...; }
+ * The body runs once. `break` and `continue` end it (not a loop around it). However it is left, by return, goto or a C++
+ * exception too, the scope ends with it; compilers without GNU C's cleanup attribute cannot do that in C: there
+ * weft_compile names the scope that was left open. */
+#ifdef __cplusplus
+struct weft_scope_holder {
+    weft_graph *graph;
+    explicit weft_scope_holder(weft_graph *entered) : graph(entered) {
+    }
+    weft_scope_holder(const weft_scope_holder &) = delete;
+    weft_scope_holder &operator=(const weft_scope_holder &) = delete;
+    ~weft_scope_holder() {
+        weft_scope_end(&graph);
+    }
+};
+#define WEFT_SCOPE_OF(entered)                                                                               \
+    for (weft_scope_holder weft_scope_(entered); weft_scope_.graph; weft_scope_end(&weft_scope_.graph))
+#else
+#ifdef __GNUC__
+#define WEFT_SCOPE_CLEANUP __attribute__((cleanup(weft_scope_end)))
+#else
+#define WEFT_SCOPE_CLEANUP
+#endif
+#define WEFT_SCOPE_OF(entered)                                                                               \
+    for (weft_graph *weft_scope_ WEFT_SCOPE_CLEANUP = (entered); weft_scope_; weft_scope_end(&weft_scope_))
+#endif
+#define WEFT_SCOPE(value, name)       WEFT_SCOPE_OF(weft_scope_enter(value, name))
+#define WEFT_GRAPH_SCOPE(graph, name) WEFT_SCOPE_OF(weft_graph_scope_enter(graph, name))
 
 /* ---- precision ---- */
 

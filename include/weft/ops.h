@@ -105,7 +105,8 @@ weft_value *weft_log_softmax(weft_value *x, int axis);
 weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
 /* logits[N, classes], integer target[N] -> mean over rows, f32[]; target -100 rows are ignored. */
 weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
-/* Element by element, not reduced: max(x,0) - x t + log(1 + exp(-|x|)). t broadcasts. */
+/* Of the next two the target has x's shape, or is a single number, [] (else [4,1] against [4] would become [4,4]).
+ * Element by element, not reduced: max(x,0) - x t + log(1 + exp(-|x|)). */
 weft_value *weft_bce_with_logits(weft_value *x, weft_value *target);
 weft_value *weft_mse(weft_value *x, weft_value *target); /* mean of squared differences, [] */
 

@@ -65,7 +65,7 @@ static weft_value *loss_of(weft_value *y) {
 
 static void minimize(test_random *r, weft_value *loss, const char *pattern, const char *name) {
     static const char *const types[] = {"sgd", "adam", "adamw"};
-    static const weft_param_group groups[] = {{"*bias", 2, 0}};
+    static const weft_param_group groups[] = {{"*bias", 2, WEFT_ZERO}};
     weft_optimizer o = {.type = types[random_below(r, 3)], .name = name, .lr = 0.01};
     if (one_in(r, 2) && strcmp(o.type, "sgd") == 0) o.momentum = 0.9;
     if (one_in(r, 2)) o.clip_norm = 0.5;
