@@ -58,6 +58,8 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     if (!name || !name_is_valid(name))
         return model_fail(m, NULL, WEFT_NAME, "graph name '%s': 1 to 200 letters, digits, '_', '-', '.'",
                           SHOW(name));
+    if (mode != WEFT_EVAL && mode != WEFT_TRAIN)
+        return model_fail(m, NULL, WEFT_ARGUMENT, "graph %s: there is no mode number %d", name, (int)mode);
     if (graph_find(m, name)) return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already", name);
     weft_graph *g = arena_new(&m->arena, sizeof *g);
     scope_entry *top = arena_new(&m->arena, sizeof *top);

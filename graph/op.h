@@ -180,6 +180,8 @@ struct weft_op {
 
 /* Whether a value is a `constant` node's, and of which number (NULL is no constant). */
 bool constant_value(const weft_value *v, double *value);
+/* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to infinity. */
+bool constant_fits(weft_dtype dtype, double value);
 /* The name of an `input` node. */
 const char *input_name(const weft_node *n);
 

@@ -18,7 +18,7 @@ static weft_value *fold_constants(weft_node *n) {
         if (!constant_value(n->in[i], &x[i])) return NULL;
     const tensor_type *t = &n->out[0].type;
     value = n->op->scalar(x, n->attrs);
-    if (value - value != 0) return NULL; /* not finite: let it happen at run time */
+    if (!constant_fits(t->dtype, value)) return NULL; /* infinite there: let it happen at run time */
     if (t->dtype == WEFT_F32) value = (float)value;
     return weft_constant(n->graph, t->dtype, t->ndim, t->shape, value);
 }

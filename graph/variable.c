@@ -62,6 +62,24 @@ bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init ini
     return !why;
 }
 
+/* What a caller may mean, beyond what can be filled in: numbers that the kind reads, and some that are random. */
+static bool init_says(weft_model *m, weft_graph *g, const char *path, weft_init init) {
+    const char *why = NULL;
+    bool is_filled = init.kind <= WEFT_INIT_ONES, has_fans = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
+    if (is_filled && (init.a != 0 || init.b != 0))
+        why = "zeros and ones read neither a nor b (WEFT_INIT_CONSTANT is a)";
+    else if ((has_fans || init.kind == WEFT_INIT_CONSTANT) && init.b != 0)
+        why = "this kind reads no b";
+    else if (has_fans && init.a < 0)
+        why = "a negative gain";
+    else if (init.kind == WEFT_INIT_UNIFORM && init.a == init.b)
+        why = "uniform from a to a (WEFT_INIT_CONSTANT is a)";
+    else if (init.kind == WEFT_INIT_NORMAL && init.b == 0)
+        why = "normal with b, its deviation, left 0 (WEFT_INIT_CONSTANT is a)";
+    if (why) model_fail(m, g, WEFT_ARGUMENT, "%s: initializer: %s", path, why);
+    return !why;
+}
+
 /* Finds or makes the variable `name` of the present scope and checks it against what the caller wants. */
 static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, int ndim,
                                 const int64_t *shape, weft_init init) {
@@ -86,7 +104,7 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
         return model_fail(m, g, WEFT_SHAPE, "%s is a %s %s already; a %s %s cannot share it", path,
                           v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what,
                           TYPE(&type));
-    if (!v && !init_is_valid(m, g, path, init, ndim)) return NULL;
+    if (!v && (!init_is_valid(m, g, path, init, ndim) || !init_says(m, g, path, init))) return NULL;
     if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
     return variable_value(g, v);
 }

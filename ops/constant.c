@@ -1,6 +1,8 @@
 /* constant.c - a tensor of one value. */
 #include "ops/op_kit.h"
 
+#include <math.h>
+
 typedef struct constant_attrs {
     weft_dtype dtype;
     attr_ints shape;
@@ -51,9 +53,19 @@ bool constant_value(const weft_value *v, double *value) {
     return true;
 }
 
+bool constant_fits(weft_dtype dtype, double value) {
+    static const double least[WEFT_DTYPES] = {[WEFT_I64] = -0x1p63, [WEFT_I32] = INT32_MIN};
+    static const double past[WEFT_DTYPES] = {
+        [WEFT_I64] = 0x1p63, [WEFT_I32] = 0x1p31, [WEFT_U8] = 256, [WEFT_BOOL] = 2};
+    if ((unsigned)dtype >= WEFT_DTYPES) return false;
+    if (dtype_is_float(dtype)) return isfinite(convert_element(dtype, value));
+    return value >= least[dtype] && value < past[dtype] && value == floor(value);
+}
+
 weft_value *weft_constant(weft_graph *g, weft_dtype dtype, int ndim, const int64_t *shape, double value) {
     constant_attrs a = {.dtype = dtype, .value = value};
-    return g && shape_attr(g, "constant", &a.shape, ndim, shape)
-               ? node_value(g, &weft_op_constant, 0, NULL, &a)
-               : NULL;
+    if (!g || !shape_attr(g, "constant", &a.shape, ndim, shape)) return NULL;
+    if (isfinite(value) && dtype_bytes(dtype) && !constant_fits(dtype, value)) /* else the op's own check */
+        return model_fail(g->model, g, WEFT_ARGUMENT, "constant: %s cannot hold %g", dtype_name(dtype), value);
+    return node_value(g, &weft_op_constant, 0, NULL, &a);
 }

@@ -82,6 +82,6 @@ const weft_op weft_op_layer_norm = {
 };
 
 weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps) {
-    norm_attrs a = {eps == 0 ? 1e-5 : eps};
+    norm_attrs a = {eps == 0 ? 1e-5 : eps == WEFT_ZERO ? 0 : eps};
     return op_value(&weft_op_layer_norm, w || b ? 3 : 1, (weft_value *[]){x, w, b}, &a);
 }

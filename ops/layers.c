@@ -7,6 +7,7 @@
 #include "ops/norm.h"
 #include "weft/layers.h"
 
+#include <float.h>
 #include <math.h>
 
 /* The caller's line, kept while a layer makes several nodes: node_new forgets it after each. */
@@ -38,13 +39,37 @@ static weft_value *want(weft_value *x, bool fits, const char *layer, const char 
     return fits ? x : model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: %s", layer, TYPE(&x->type), rule);
 }
 
+/* 0: the default; WEFT_ZERO: 0; else from 0 to `most`. */
+static bool number_fits(weft_value *x, const char *layer, const char *what, double value, double otherwise,
+                        double most, double *into) {
+    weft_graph *g = x->node->graph;
+    *into = value == 0 ? otherwise : value == WEFT_ZERO ? 0 : value;
+    if (*into >= 0 && *into <= most) return true;
+    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)",
+                      layer, what, value, most, otherwise);
+}
+
+static bool bias_fits(weft_value *x, const char *layer, bool no_bias, const weft_init *bias) {
+    weft_graph *g = x->node->graph;
+    return !no_bias || !bias ||
+           model_fail(g->model, g, WEFT_ARGUMENT, "%s: no_bias, and an initializer for the bias: only one of them", layer);
+}
+
+static bool size_fits(weft_value *x, const char *layer, const char *what, int64_t size) {
+    weft_graph *g = x->node->graph;
+    return size >= 1 || model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%lld: it must be at least 1", layer, what,
+                                   (long long)size);
+}
+
 /* ---- linear ---- */
 
 weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                              const weft_linear_options *options) {
     static const weft_linear_options defaults;
     const weft_linear_options *o = options ? options : &defaults;
-    if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis")) return NULL;
+    if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis") || !size_fits(x, "linear", "out", out) ||
+        !bias_fits(x, "linear", o->no_bias, o->bias))
+        return NULL;
     int64_t in = weft_dim(x, -1);
     weft_init bound = within((double)in);
     weft_value *y = NULL;
@@ -100,6 +125,9 @@ static bool conv_fits(weft_value *x, const weft_conv *c, const char *layer, bool
     weft_graph *g = x->node->graph;
     if (!c) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: options are needed", layer);
     if (!want(x, x->type.ndim == 4, layer, "it must be [N, C, H, W]")) return false;
+    if (!size_fits(x, layer, "out", c->out) || !size_fits(x, layer, "kernel", c->kernel) ||
+        !bias_fits(x, layer, c->no_bias, c->bias))
+        return false;
     int64_t divided = by_out ? c->out : x->type.shape[1];
     if (groups_of(c) < 1 || divided % groups_of(c))
         return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %lld groups do not divide %lld %s channels", layer,
@@ -155,8 +183,11 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
         !want(x, x->type.ndim == 2 || x->type.ndim == 4, "batch_norm", "it must be [N, C] or [N, C, H, W]"))
         return NULL;
     int64_t channels = x->type.shape[1];
-    double momentum = o->momentum == 0 ? 0.1 : o->momentum;
-    norm_attrs eps = {o->eps == 0 ? 1e-5 : o->eps};
+    double momentum;
+    norm_attrs eps;
+    if (!number_fits(x, "batch_norm", "momentum", o->momentum, 0.1, 1, &momentum) ||
+        !number_fits(x, "batch_norm", "eps", o->eps, 1e-5, FLT_MAX, &eps.eps))
+        return NULL;
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {

@@ -133,7 +133,11 @@ const weft_op weft_op_sum = {
 static weft_value *reduce(weft_value *x, int n_axes, const int64_t *axes, bool keep, bool mean) {
     sum_attrs a = {.keep = keep, .mean = mean};
     if (!x || !shape_attr(x->node->graph, "sum", &a.axes, n_axes, axes)) return NULL;
-    return node_value(x->node->graph, &weft_op_sum, 1, &x, &a);
+    weft_graph *g = x->node->graph;
+    if (n_axes == 0 && axes)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "sum: 0 axes of a list: for all axes pass NULL (none would leave x as it is)");
+    return node_value(g, &weft_op_sum, 1, &x, &a);
 }
 
 weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep) {

@@ -214,6 +214,8 @@ typedef struct store_part {
 } store_part;
 /* In a fixed order, the same on all ranks; NULL past the end. */
 const store_part *store_part_at(const weft_store *store, int index);
+/* Why a number of an optimizer (step, lr, ...) cannot be `value`; NULL: it can, or it is not one of these. */
+const char *store_number_rule(const store_part *part, double value);
 /* Bytes of a part's memory (from its element `begin` on), to and from the host's; writing counts as a change. */
 weft_status store_read(const weft_store *store, const store_part *part, size_t at, void *into, size_t bytes,
                        weft_error *error);

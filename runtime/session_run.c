@@ -298,6 +298,9 @@ static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {
 static weft_status run(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
                        const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
+    if (n_feeds < 0 || n_fetches < 0 || (n_feeds && !feeds) || (n_fetches && !fetches))
+        return error_set(error, WEFT_ARGUMENT, "run: %d feeds and %d fetches, but %s NULL or the count is negative",
+                         n_feeds, n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
     weft_error own = {0};
     turn t;
     if (store_arriving(s->store) != s->n_carried + (s->tail.r ? s->tail.r->n_homes : 0))

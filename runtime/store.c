@@ -9,6 +9,8 @@
 #include "ops/update.h"
 #include "runtime/init.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -237,9 +239,33 @@ static const store_part *expect(const weft_store *s, const char *path, size_t by
     return e->home->arriving && store_check_settled(s, e->path, error) ? NULL : e;
 }
 
+/* ---- numbers of optimizers ---- */
+
+static bool is_number(const store_part *e) {
+    return strncmp(e->path, "optimizer.", 10) == 0 && e->type.ndim == 0 && e->type.dtype == WEFT_F64;
+}
+
+static bool ends_in(const char *path, const char *end) {
+    size_t n = strlen(path), k = strlen(end);
+    return n >= k && strcmp(path + n - k, end) == 0;
+}
+
+const char *store_number_rule(const store_part *e, double value) {
+    bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/good_steps");
+    if (!is_number(e)) return NULL;
+    if (counts && !(value >= 0 && value <= 0x1p53 && value == floor(value)))
+        return "it must be a whole number from 0 to 2^53";
+    if (ends_in(e->path, "/lr") && !(value >= 0 && value <= FLT_MAX))
+        return "a learning rate is a finite number that is not negative";
+    if (ends_in(e->path, "/loss_scale") && !(value > 0 && value <= FLT_MAX))
+        return "a loss scale is a finite number above 0";
+    return NULL;
+}
+
 weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
                            weft_error *error) {
     weft_error own = {0};
+    if (!into) return error_set(error, WEFT_ARGUMENT, "store: %s: there is nowhere to copy it (NULL)", SHOW(path));
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
     return store_read(s, e, 0, into, bytes, error);
@@ -248,8 +274,15 @@ weft_status weft_store_get(const weft_store *s, const char *path, void *into, si
 weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
                            weft_error *error) {
     weft_error own = {0};
+    if (!from) return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
+    if (is_number(e)) {
+        double value;
+        memcpy(&value, from, sizeof value);
+        const char *why = store_number_rule(e, value);
+        if (why) return error_set(error, WEFT_ARGUMENT, "store: %s=%g: %s", e->path, value, why);
+    }
     return store_write(s, e, 0, from, bytes, error);
 }
 
@@ -288,8 +321,9 @@ int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, i
 weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, weft_error *error) {
     char wanted[1500];
     int matched = 0;
-    if (!(lr >= 0) || lr - lr != 0)
-        return error_set(error, WEFT_ARGUMENT, "learning rate: it must not be negative");
+    if (!(lr >= 0 && lr <= FLT_MAX))
+        return error_set(error, WEFT_ARGUMENT, "learning rate %g: it must be a finite number that is not negative",
+                         lr);
     snprintf(wanted, sizeof wanted, "optimizer.%s/lr", optimizer ? optimizer : "");
     for (int i = 0; s && i < s->n_entries; i++) {
         const store_entry *e = &s->entries[i];

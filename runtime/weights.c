@@ -118,6 +118,20 @@ static bool is_left_aside(const weights *w, const char *name) {
     return true;
 }
 
+/* A step of 1e300 or an lr of -1 would only show in what is trained on. */
+static weft_status check_number(const safetensors *file, const safetensors_tensor *t, const store_part *to,
+                                weft_error *error) {
+    _Alignas(8) char from[8];
+    double value;
+    if (!is_training(to->path) || t->type.ndim || to->type.dtype != WEFT_F64) return WEFT_OK;
+    weft_status status = safetensors_read_range(file, t, 0, from, dtype_bytes(t->type.dtype), error);
+    if (status) return status;
+    convert(WEFT_F64, &value, t->type.dtype, from, 1);
+    const char *why = store_number_rule(to, value);
+    return why ? error_set(error, WEFT_FILE, "%.400s: %s is %g: %s", file->path, SHOW(t->name), value, why)
+               : WEFT_OK;
+}
+
 static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
                              weft_error *error) {
     const weight *to = weight_named(w, t->name);
@@ -130,7 +144,7 @@ static weft_status check_one(const weights *w, const safetensors *file, const sa
     if (!can_convert(type->dtype, t->type.dtype))
         return error_set(error, WEFT_TYPE, "%.400s: %s is %s, which does not convert to the model's %s",
                          file->path, SHOW(t->name), TYPE(&t->type), TYPE(type));
-    return WEFT_OK;
+    return check_number(file, t, to->part, error);
 }
 
 static weft_status check(const weights *w, const safetensors *file, weft_error *error) {

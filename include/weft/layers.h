@@ -14,7 +14,7 @@ extern "C" {
 /* Options of linear and embedding; NULL or zeroes: torch's defaults. */
 typedef struct weft_linear_options {
     bool no_bias;
-    const weft_init *weight, *bias; /* NULL: uniform within 1/sqrt(in), as torch.nn.Linear */
+    const weft_init *weight, *bias; /* NULL: uniform within 1/sqrt(in), as torch.nn.Linear; no bias with no_bias */
 } weft_linear_options;
 
 /* x[..., in] -> [..., out]; weight[out, in], bias[out]. */
@@ -22,12 +22,13 @@ weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
 weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                              const weft_linear_options *options);
 
-/* Convolutions: out channels, kernel and the window. Fields left 0 mean stride 1, pad 0, dilation 1, groups 1. */
+/* Convolutions: out channels, kernel and the window. Square; for others use weft_conv2d_op. */
 typedef struct weft_conv {
-    int64_t out;
-    int64_t kernel, stride, pad, dilation; /* square; for others use weft_conv2d_op */
-    int64_t groups;
-    int64_t output_padding; /* conv_transpose2d only */
+    int64_t out, kernel;      /* at least 1: they have no default */
+    int64_t stride, dilation; /* 0: 1 */
+    int64_t pad;
+    int64_t groups;         /* 0: 1 */
+    int64_t output_padding; /* conv_transpose2d; an error in conv2d */
     bool no_bias;
     const weft_init *weight, *bias; /* NULL: kaiming uniform with a = sqrt 5, as torch.nn */
 } weft_conv;
@@ -37,7 +38,7 @@ weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *conv, const ch
 /* x[N, C] or [N, C, H, W]; weight, bias, running_mean, running_var [C]; eps 1e-5, momentum 0.1.
  * Train mode normalizes by the batch and moves the running statistics (variance unbiased); eval uses them. */
 typedef struct weft_batch_norm_options {
-    double eps, momentum;    /* 0: 1e-5 and 0.1 */
+    double eps, momentum;    /* 0: 1e-5 and 0.1; WEFT_ZERO (train.h): a true 0; momentum at most 1 */
     const weft_init *weight; /* NULL: ones */
 } weft_batch_norm_options;
 weft_value *weft_batch_norm(weft_value *x, const char *name);

@@ -127,14 +127,15 @@ typedef enum weft_init_kind {
     WEFT_INIT_ZEROS = 0,
     WEFT_INIT_ONES = 1,
     WEFT_INIT_CONSTANT = 2,        /* a */
-    WEFT_INIT_UNIFORM = 3,         /* in [a, b) */
-    WEFT_INIT_NORMAL = 4,          /* mean a, standard deviation b */
+    WEFT_INIT_UNIFORM = 3,         /* in [a, b), a below b */
+    WEFT_INIT_NORMAL = 4,          /* mean a, standard deviation b above 0 */
     WEFT_INIT_XAVIER_UNIFORM = 5,  /* gain a (0: 1); fans from the shape as in torch.nn.init */
     WEFT_INIT_XAVIER_NORMAL = 6,   /* gain a (0: 1) */
     WEFT_INIT_KAIMING_UNIFORM = 7, /* gain a (0: sqrt 2, as for ReLU), over fan_in */
     WEFT_INIT_KAIMING_NORMAL = 8,  /* gain a (0: sqrt 2), over fan_in */
 } weft_init_kind;
 
+/* {0} is zeros. A number that the kind does not read is left 0: it is an error otherwise. */
 typedef struct weft_init {
     weft_init_kind kind;
     double a, b;

@@ -44,7 +44,7 @@ weft_value *weft_greater(weft_value *a, weft_value *b); /* -> bool, any type: a 
 /* condition (bool) ? a : b; all three broadcast */
 weft_value *weft_where(weft_value *condition, weft_value *a, weft_value *b);
 
-/* ---- reductions; axes may be negative; ndim_axes 0 means over all axes ---- */
+/* ---- reductions; axes may be negative; n_axes 0 with axes NULL means over all axes ---- */
 weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 weft_value *weft_argmax(weft_value *x, int axis, bool keep); /* -> i64; the first of equal ones */
@@ -63,7 +63,8 @@ weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end);
 weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after);
 
 /* ---- makers ---- */
-/* A tensor of one value. Shape may hold WEFT_BATCH. */
+/* A tensor of one value, which the type must be able to hold (no 0.5 as an integer, no 1e6 in f16). Shape may hold
+ * WEFT_BATCH. */
 weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape, double value);
 /* f32 numbers, new at each run: keyed by seed, scope path, ordinal of the call and the graph's step. */
 weft_value *weft_random_uniform(weft_graph *graph, int ndim, const int64_t *shape, double low, double high);
@@ -77,14 +78,16 @@ weft_value *weft_matmul(weft_value *a, weft_value *b, bool transpose_a, bool tra
 weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b);
 /* Rows of w[rows, d] by integer ids [...] -> [..., d]; an id outside fails the run. */
 weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
-/* q, k, v [B, H, T, D] -> softmax(q k^T * scale) v; scale 0 means 1/sqrt(D); causal: keys j <= i only. */
+/* q, k, v [B, H, T, D] -> softmax(q k^T * scale) v; scale 0 means 1/sqrt(D), any other is taken as it is;
+ * causal: keys j <= i only. */
 weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale);
 
-/* ---- images; NULL or zero-initialized means PyTorch's defaults ---- */
+/* ---- images ---- */
+/* NULL or zero-initialized: PyTorch's defaults. */
 typedef struct weft_window {
     int64_t stride[2], pad[2], dilation[2]; /* height, width; 0 means 1 for stride and dilation, 0 for pad */
     int64_t groups;                         /* 0 means 1 */
-    int64_t output_padding[2];              /* conv_transpose2d only */
+    int64_t output_padding[2];              /* conv_transpose2d; an error in conv2d */
 } weft_window;
 /* x[N, C, H, W] w[out, C/groups, kh, kw] b[out] or NULL */
 weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
@@ -92,7 +95,8 @@ weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const we
 weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
 
 typedef struct weft_pool {
-    int64_t kernel[2], stride[2], pad[2]; /* height, width; stride 0: the kernel's size */
+    int64_t kernel[2];         /* height, width; at least 1: it has no default */
+    int64_t stride[2], pad[2]; /* stride 0: the kernel's size; pad at most half of the kernel */
 } weft_pool;
 weft_value *weft_max_pool2d(weft_value *x, const weft_pool *pool);
 weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool); /* zeros of the padding are counted */
@@ -101,7 +105,7 @@ weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t widt
 /* ---- normalization and losses ---- */
 weft_value *weft_softmax(weft_value *x, int axis);
 weft_value *weft_log_softmax(weft_value *x, int axis);
-/* Over the last axis; w and b [d] or both NULL. eps 0 means 1e-5. */
+/* Over the last axis; w and b [d] or both NULL. eps: 0 means 1e-5, WEFT_ZERO (train.h) a true 0. */
 weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
 /* logits[N, classes], integer target[N] -> mean over rows, f32[]; target -100 rows are ignored. */
 weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
