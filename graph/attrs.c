@@ -102,6 +102,13 @@ bool attrs_equal(const weft_op *op, const void *a, const void *b) {
     return !attrs_difference(op, a, b);
 }
 
+bool attrs_name_batch(const weft_op *op, const void *attrs) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        for (int i = 0; f->kind == ATTR_INTS && i < CFIELD(attr_ints, attrs, f).n; i++)
+            if (CFIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
+    return false;
+}
+
 bool op_draws_random(const weft_op *op) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
         if (f->kind == ATTR_KEY) return true;

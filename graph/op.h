@@ -218,6 +218,8 @@ const char *attrs_check(const weft_op *op, const void *attrs, char why[200]);
 bool attrs_equal(const weft_op *op, const void *a, const void *b);
 /* The first field in which they differ, or NULL. */
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b);
+/* Whether some axis in them is WEFT_BATCH. */
+bool attrs_name_batch(const weft_op *op, const void *attrs);
 /* Whether the op has a key of random numbers: reading a model back counts these calls as building it did. */
 bool op_draws_random(const weft_op *op);
 /* A number in its shortest form that reads back to the same bits, with '.' whatever the locale says. */

@@ -132,6 +132,25 @@ static int usable_cores(void) {
     return n > 0 ? n : 1;
 }
 
+/* Whether any axis is the batch. */
+static bool has_batch(const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (attrs_name_batch(n->op, n->attrs)) return true;
+    return false;
+}
+
+/* A graph without an effect is one whose last values went astray: a NULL that was handed to weft_output, say. */
+static const weft_graph *find_idle(const weft_model *m, const char *only) {
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        bool acts = g->outputs != NULL;
+        for (const weft_node *n = g->first; n; n = n->next)
+            acts |= (n->op->flags & OP_EFFECT) && n->op != &weft_op_input;
+        if (!acts && (!only || strcmp(only, g->name) == 0)) return g;
+    }
+    return NULL;
+}
+
 static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (scopes_check(m, error)) return WEFT_ORDER;
     if ((unsigned)o->device > WEFT_DEVICE_CUDA)
@@ -139,6 +158,12 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
     if (o->batch < 0 || o->batch > INT32_MAX)
         return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
                          (long long)o->batch);
+    if (o->batch && o->batch != m->batch && !has_batch(m))
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: batch %lld: no axis of the model is WEFT_BATCH, so its batch is what its shapes say",
+                         (long long)o->batch);
+    if (o->calibration && o->device == WEFT_DEVICE_CPU)
+        return error_set(error, WEFT_ARGUMENT, "compile: calibration: it is a GPU's, the plan is for the CPU");
     if (o->threads < 0 || o->threads > 1024)
         return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores",
                          o->threads);
@@ -171,6 +196,12 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
                          isa_name(o->isa), isa_name(isa_best()));
     if (o->graph && !graph_find(m, o->graph))
         return error_set(error, WEFT_NAME, "compile: the model has no graph '%s'", SHOW(o->graph));
+    const weft_graph *idle = find_idle(m, o->graph);
+    if (idle)
+        return error_set(error, WEFT_ORDER,
+                         "compile: graph %s does nothing: it has no output (was it given a NULL?), trains nothing and "
+                         "writes no state",
+                         idle->name);
     for (int i = 0; o->stop_after && i < N_PASSES; i++)
         if (strcmp(pipeline[i].name, o->stop_after) == 0) return WEFT_OK;
     if (o->stop_after)
@@ -179,6 +210,8 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
 }
 
 weft_status weft_limit_isa(weft_isa isa, weft_error *error) {
+    if ((unsigned)isa > WEFT_ISA_AVX512)
+        return error_set(error, WEFT_ARGUMENT, "there is no instruction set number %d", (int)isa);
     return onednn_limit(isa, error);
 }
 

@@ -169,6 +169,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
         return NULL;
     }
     const weft_model *m = plan->model;
+    if (error) *error = (weft_error){0};
     uint64_t kinds[VARIABLE_KINDS];
     const device *d = device_of(plan->options.device, error);
     weft_store *s = d ? mem_new(&plan->env, sizeof *s) : NULL;

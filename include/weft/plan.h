@@ -42,7 +42,7 @@ typedef enum weft_reduce {
 /* Zero-initialized means the defaults. */
 typedef struct weft_compile_options {
     weft_device device;
-    int64_t batch; /* what WEFT_BATCH is; 0: the model's default */
+    int64_t batch; /* what WEFT_BATCH is, an error where no shape has it; 0: the model's default */
     int threads;   /* 0: every core the process may use */
     weft_isa isa;
     /* What products, convolutions and attention compute in where weft_precision says nothing: WEFT_BF16, WEFT_F16; 0: f32
@@ -69,7 +69,7 @@ typedef struct weft_compile_options {
     bool deterministic; /* the same bits on any two runs: no algorithm whose order of adding is left to chance */
     bool tf32;          /* matrix products and convolutions of f32 may round operands to 10 bits of mantissa */
     /* A file of measured choices of the libraries' algorithms, as `graphtool calibrate` writes it; NULL: their own. It is
-     * part of what makes two plans the same. */
+     * part of what makes two plans the same. An error on the CPU. */
     const char *calibration;
 
     const char *graph;      /* compile this graph alone; NULL: all */

@@ -63,9 +63,12 @@ static weft_value *loss_of(weft_value *y) {
 
 /* ---- optimizers ---- */
 
-static void minimize(test_random *r, weft_value *loss, const char *pattern, const char *name) {
+/* The same settings wherever a model names this optimizer: one that is named twice with two is an error. */
+static void minimize(uint64_t seed, weft_value *loss, const char *pattern, const char *name) {
     static const char *const types[] = {"sgd", "adam", "adamw"};
     static const weft_param_group groups[] = {{"*bias", 2, WEFT_ZERO}};
+    test_random own = {seed}, *r = &own;
+    for (const char *c = name; *c; c++) own.state = random_bits(r) + (unsigned char)*c;
     weft_optimizer o = {.type = types[random_below(r, 3)], .name = name, .lr = 0.01};
     if (one_in(r, 2) && strcmp(o.type, "sgd") == 0) o.momentum = 0.9;
     if (one_in(r, 2)) o.clip_norm = 0.5;
@@ -100,49 +103,52 @@ static void add_eval(weft_model *m, const tower *t, int n, int width) {
 
 /* One graph; each tower has its minimize, or one has them all, or the whole is trained twice in one graph. */
 static void make_towers(test_random *r, weft_model *m, const tower *t, int n, int width) {
+    uint64_t seed = random_bits(r);
     static const char *const names[] = {"o0", "o1", "o2"};
     weft_value *x = input(m, "step", WEFT_TRAIN, width), *sum = NULL;
     bool apart = one_in(r, 2);
     for (int i = 0; i < n; i++) {
         x = build(apart ? weft_stop_gradient(x) : x, &t[i]);
         weft_value *loss = loss_of(x);
-        if (apart) minimize(r, loss, t[i].name, names[i]);
+        if (apart) minimize(seed, loss, t[i].name, names[i]);
         sum = sum ? weft_add(sum, loss) : loss;
     }
-    if (!apart) minimize(r, sum, "", "all");
+    if (!apart) minimize(seed, sum, "", "all");
     weft_output(sum, "loss");
     if (one_in(r, 3)) show_parameter(x, &t[0]);
     if (!one_in(r, 3)) return;
     x = input(m, "again", WEFT_TRAIN, width); /* the whole model, optimized by another graph */
     for (int i = 0; i < n; i++) x = build(x, &t[i]);
-    minimize(r, loss_of(x), "", one_in(r, 2) && !apart ? "all" : "again");
+    minimize(seed, loss_of(x), "", one_in(r, 2) && !apart ? "all" : "again");
     weft_output(loss_of(x), "loss");
 }
 
 static void make_gan(test_random *r, weft_model *m, const tower *t, int width) {
+    uint64_t seed = random_bits(r);
     weft_value *x = input(m, "d_step", WEFT_TRAIN, width);
     weft_value *fake = weft_stop_gradient(
         build(weft_random_normal(weft_value_graph(x), 2, (int64_t[]){BATCH, width}, 0, 1), &t[0]));
     weft_value *loss = weft_add(loss_of(build(fake, &t[1])), loss_of(build(x, &t[1])));
-    minimize(r, loss, t[1].name, "d");
+    minimize(seed, loss, t[1].name, "d");
     weft_output(loss, "loss");
     x = input(m, "g_step", WEFT_TRAIN, width);
     loss = loss_of(build(build(x, &t[0]), &t[1]));
-    minimize(r, loss, t[0].name, "g");
+    minimize(seed, loss, t[0].name, "g");
     weft_output(loss, "loss");
 }
 
 /* Two graphs over one trunk, each with a head of its own; "" reaches the other's head, which is left alone. */
 static void make_tasks(test_random *r, weft_model *m, const tower *t, int width) {
+    uint64_t seed = random_bits(r);
     bool all = one_in(r, 2);
     for (int i = 0; i < 2; i++) {
         weft_value *x = input(m, i ? "task1" : "task0", WEFT_TRAIN, width);
         weft_value *trunk = build(x, &t[0]), *loss = loss_of(build(trunk, &t[1 + i]));
         if (all) {
-            minimize(r, loss, "", i && one_in(r, 2) ? "both" : "all");
+            minimize(seed, loss, "", i && one_in(r, 2) ? "both" : "all");
         } else {
-            minimize(r, loss, t[0].name, "trunk");
-            minimize(r, loss, t[1 + i].name, i ? "head1" : "head0");
+            minimize(seed, loss, t[0].name, "trunk");
+            minimize(seed, loss, t[1 + i].name, i ? "head1" : "head0");
         }
         weft_output(loss, "loss");
     }
