@@ -1,4 +1,5 @@
 /* attrs.c - attributes by their tables: check, compare, print, parse. */
+#include "graph/error.h"
 #include "graph/op.h"
 
 #include <math.h>
@@ -31,6 +32,13 @@ static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
     return why;
 }
 
+/* Patterns, names and paths are printed in many places: what a terminal would obey is nowhere in a graph. */
+static bool is_printable(const char *string) {
+    for (const char *p = string; p && *p; p++)
+        if (*p < ' ' || *p > '~') return false;
+    return true;
+}
+
 static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
     if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
         return range_text(f, CFIELD(int64_t, attrs, f), why);
@@ -46,6 +54,11 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
     }
     if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
         snprintf(why, 200, "%s is no element type", f->name);
+        return why;
+    }
+    if (f->kind == ATTR_STRING && !is_printable(CFIELD(const char *, attrs, f))) {
+        snprintf(why, 200, "%s='%s': printable ASCII is needed", f->name,
+                 SHOW(CFIELD(const char *, attrs, f)));
         return why;
     }
     if (f->kind == ATTR_INTS) {

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *weft_status_text(weft_status status) {
     switch (status) {
@@ -21,16 +22,51 @@ const char *weft_version(void) {
 
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...) {
     if (!error) return status;
-    error->status = status;
+    char text[sizeof error->text];
     va_list args;
     va_start(args, format);
-    vsnprintf(error->text, sizeof error->text, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    error->status = status;
+    show_line(error->text, sizeof error->text, text);
     return status;
 }
 
 weft_status error_memory(weft_error *error, const char *what) {
     return error_set(error, WEFT_MEMORY, "%s: memory could not be had", what);
+}
+
+/* Bytes of the UTF-8 character at p that a terminal may have, 0: none. Not those are control characters (C0, DEL, C1, line
+ * and paragraph ends, changes of direction), longer forms than needed, surrogates, and what is cut off. RFC 3629. */
+static size_t printable_bytes(const unsigned char *p) {
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (*p < 0x80) return *p >= 0x20 && *p != 0x7f;
+    size_t n = *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
+    unsigned code = *p & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (p[i] & 0x3f);
+    }
+    bool turns = (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e ||
+                 code == 0x200f;
+    if (!n || code < least[n] || code < 0xa0 || code > 0x10ffff || (code >> 11) == 0x1b || turns) return 0;
+    return n;
+}
+
+void show_line(char *into, size_t room, const char *from) {
+    const unsigned char *p = (const unsigned char *)from;
+    size_t at = 0;
+    while (*p) {
+        size_t n = printable_bytes(p), more = n ? n : 4;
+        if (at + more >= room) break;
+        if (n)
+            memcpy(into + at, p, n);
+        else
+            snprintf(into + at, room - at, "\\x%02x", *p);
+        at += more;
+        p += n ? n : 1;
+    }
+    into[at] = 0;
 }
 
 shown show_name(const char *name, size_t length) {

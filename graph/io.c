@@ -1,115 +1,12 @@
-/* io.c - see io.h; also the default weft_io over POSIX. */
+/* io.c - see io.h. */
 #include "graph/io.h"
 
+#include "graph/io_posix.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- the operating system's files; a handle is its descriptor + 1 ---- */
-
-static int descriptor(void *file) {
-    return (int)((intptr_t)file - 1);
-}
-
-/* Only regular files have a size to check against. O_NONBLOCK: opening a pipe must not wait for its writer.
- */
-static int posix_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
-    (void)context;
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return errno;
-    int code = fstat(fd, &st) ? errno : S_ISDIR(st.st_mode) ? EISDIR : S_ISREG(st.st_mode) ? 0 : ESPIPE;
-    if (code) {
-        close(fd);
-        return code;
-    }
-    *bytes = (uint64_t)st.st_size;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
-}
-
-static int posix_open_write(void *context, const char *path, void **file) {
-    (void)context;
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return errno;
-    *file = (void *)((intptr_t)fd + 1);
-    return 0;
-}
-
-static int posix_read(void *context, void *file, uint64_t offset, void *into, size_t bytes) {
-    (void)context;
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = pread(descriptor(file), (char *)into + done, bytes - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return n < 0 ? errno : ENODATA;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-static int posix_write(void *context, void *file, const void *from, size_t bytes) {
-    (void)context;
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = write(descriptor(file), (const char *)from + done, bytes - done);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return n < 0 ? errno : ENOSPC;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-static int posix_sync(void *context, void *file) {
-    (void)context;
-    return fsync(descriptor(file)) ? errno : 0;
-}
-
-static int posix_close(void *context, void *file) {
-    (void)context;
-    return close(descriptor(file)) ? errno : 0;
-}
-
-/* The folder's entry must reach the disk too. Some file systems cannot sync folders: EINVAL is no failure. */
-static int sync_folder_of(const char *path) {
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
-    if (n >= sizeof folder) return ENAMETOOLONG;
-    memcpy(folder, slash ? path : ".", n);
-    folder[n] = 0;
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    int code = fsync(fd) && errno != EINVAL ? errno : 0;
-    close(fd);
-    return code;
-}
-
-/* A device or a pipe under that name (/dev/null, as root) is not replaced. */
-static int posix_rename(void *context, const char *from, const char *to) {
-    (void)context;
-    struct stat st;
-    if (stat(to, &st) == 0 && !S_ISREG(st.st_mode)) return S_ISDIR(st.st_mode) ? EISDIR : ESPIPE;
-    if (rename(from, to)) return errno;
-    return sync_folder_of(to);
-}
-
-static int posix_remove(void *context, const char *path) {
-    (void)context;
-    return unlink(path) ? errno : 0;
-}
-
-static const weft_io posix_io = {
-    .open_read = posix_open_read,
-    .open_write = posix_open_write,
-    .read = posix_read,
-    .write = posix_write,
-    .sync = posix_sync,
-    .close = posix_close,
-    .rename = posix_rename,
-    .remove = posix_remove,
-};
 
 const weft_io *io_of(const weft_env *env) {
     return env && env->io ? env->io : &posix_io;
@@ -154,20 +51,40 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
 
 /* ---- writing beside, then renaming ---- */
 
+/* Where the name leads. Files of a table that the host brings are known by their names alone. */
+static int find_place(file_writer *w, file_place *place) {
+    int code = w->io == &posix_io ? posix_place(w->path, place) : 0;
+    if (code) return code;
+    w->is_stream = place->is_stream;
+    const char *target = *place->path ? place->path : w->path;
+    size_t n = strlen(target) + 1;
+    w->target_bytes = 2 * n + 32;
+    if (!(w->target = mem_new(w->env, w->target_bytes))) return ENOMEM;
+    memcpy(w->target, target, n);
+    w->part = w->target + n;
+    snprintf(w->part, n + 32, "%s.%ld.part", target, (long)getpid());
+    return 0;
+}
+
+static int open_at(file_writer *w, const file_place *place) {
+    if (w->is_stream) return posix_open_stream(place, &w->file);
+    if (w->io == &posix_io) return posix_open_part(place, w->part, &w->file, &w->lock);
+    return w->io->open_write(w->io->context, w->part, &w->file);
+}
+
 weft_status file_begin(file_writer *w, const weft_env *env, const char *path, weft_error *error) {
-    *w = (file_writer){.env = env, .io = io_of(env), .error = error};
+    file_place place = {.descriptor = -1};
+    *w = (file_writer){.env = env, .io = io_of(env), .error = error, .lock = -1};
     if (!path || !*path) return w->status = error_set(error, WEFT_ARGUMENT, "a path is needed");
-    size_t n = strlen(path) + 1;
-    w->part_bytes = 2 * n + 32;
-    w->part = mem_new(env, w->part_bytes);
-    if (!w->part) return w->status = error_memory(error, path);
-    w->path = w->part + n + 32;
-    memcpy(w->path, path, n);
-    snprintf(w->part, n + 32, "%s.%ld.part", path, (long)getpid());
-    int code = w->io->open_write(w->io->context, w->part, &w->file);
+    w->path_bytes = strlen(path) + 1;
+    if (!(w->path = mem_new(env, w->path_bytes))) return w->status = error_memory(error, path);
+    memcpy(w->path, path, w->path_bytes);
+    int code = find_place(w, &place);
+    if (!code) code = open_at(w, &place);
     if (code) {
         w->file = NULL;
-        w->status = io_fail(error, path, "cannot be written", code);
+        w->status =
+            code == ENOMEM ? error_memory(error, path) : io_fail(error, path, "cannot be written", code);
     }
     return w->status;
 }
@@ -181,7 +98,7 @@ weft_status file_append(file_writer *w, const void *data, size_t bytes) {
 
 weft_status file_finish(file_writer *w, weft_status give_up) {
     const weft_io *io = w->io;
-    bool made = w->file != NULL;
+    bool made = w->file != NULL, is_beside = made && !w->is_stream;
     int code = 0;
     if (!w->status) w->status = give_up;
     if (made && !w->status && (code = io->sync(io->context, w->file)))
@@ -189,14 +106,30 @@ weft_status file_finish(file_writer *w, weft_status give_up) {
     /* A failed close may be a late failed write (NFS). A failed sync is never repeated on the same file. */
     if (made && (code = io->close(io->context, w->file)) && !w->status)
         w->status = io_fail(w->error, w->path, "cannot be closed", code);
-    if (!w->status && (code = io->rename(io->context, w->part, w->path)))
+    if (is_beside && !w->status && (code = io->rename(io->context, w->part, w->target)))
         w->status = io_fail(w->error, w->path, "cannot be renamed into place", code);
-    if (made && w->status)
+    if (is_beside && w->status)
         io->remove(io->context, w->part); /* best effort: the first failure is what counts */
-    mem_free(w->env, w->part, w->part_bytes);
-    w->part = w->path = NULL;
+    if (w->lock >= 0) close(w->lock);     /* last: an unlocked part is anybody's to remove */
+    mem_free(w->env, w->target, w->target_bytes);
+    mem_free(w->env, w->path, w->path_bytes);
+    w->part = w->path = w->target = NULL;
     w->file = NULL;
     return w->status;
+}
+
+weft_status file_try(const weft_env *env, const char *path, weft_error *error) {
+    file_writer w;
+    file_place place;
+    if (error) *error = (weft_error){0};
+    if (io_of(env) == &posix_io && path && *path && !posix_place(path, &place) && place.is_stream) {
+        int code = posix_try_stream(&place);
+        return code ? io_fail(error, path, "cannot be written", code) : WEFT_OK;
+    }
+    file_begin(&w, env, path, error);
+    weft_status status = file_append(&w, "", 1); /* a full disk has room for a name */
+    file_finish(&w, WEFT_ORDER);                 /* and so it goes again */
+    return status;
 }
 
 weft_status file_write_atomic(const weft_env *env, const char *path, const void *data, size_t bytes,

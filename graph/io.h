@@ -1,7 +1,9 @@
 /* io.h - files through the env's weft_io: read whole with a limit, written beside their name and renamed.
  *
  * A file that is being written is never seen half done under its name: it grows as "<path>.<pid>.part", is
- * flushed to the disk and then renamed. After any failure the part is removed and the old file is as it was.
+ * flushed to the disk and then renamed. After any failure the part is removed and the old file is as it was; the part
+ * of a process that was killed goes when the next one writes that file. A link stays a link: what it leads to is
+ * replaced. Devices, pipes and /dev/stdout have no beside: they are written through.
  */
 #ifndef WEFT_GRAPH_IO_H
 #define WEFT_GRAPH_IO_H
@@ -25,8 +27,11 @@ typedef struct file_writer {
     const weft_env *env;
     const weft_io *io;
     void *file;
-    char *path, *part; /* in one block of part_bytes, at `part` */
-    size_t part_bytes;
+    char *path;          /* as it was given: for errors */
+    char *target, *part; /* where its links lead, and beside that; one block of target_bytes */
+    size_t path_bytes, target_bytes;
+    bool is_stream; /* written through */
+    int lock;       /* a descriptor that keeps others from removing the part; -1: none */
     weft_error *error;
     weft_status status; /* the first failure */
 } file_writer;
@@ -38,6 +43,10 @@ weft_status file_finish(file_writer *w, weft_status give_up);
 
 weft_status file_write_atomic(const weft_env *env, const char *path, const void *data, size_t bytes,
                               weft_error *error);
+
+/* Whether `path` could be written now, told before hours of work: opens what file_begin would, writes a byte where that
+ * can be taken back, and leaves nothing. */
+weft_status file_try(const weft_env *env, const char *path, weft_error *error);
 
 /* ---- for libraries that free without saying how much (zlib, protobuf-c): memory from the env, counted ----
  */

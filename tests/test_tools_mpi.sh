@@ -42,7 +42,7 @@ END
 "$zoo" mlp -b 16 -o mlp.bin && "$zoo" dcgan28 -b 4 -o dcgan28.bin && "$zoo" convnet -b 4 -o convnet.bin &&
     "$zoo" gpt -b 2 --layers=1 --d=32 --heads=2 --ctx=8 -o gpt.bin || fail "the models"
 data=(--data image=image --data label=label)
-ranks 2 eval mlp.bin "${data[@]}" --threads 1
+ranks 2 eval mlp.bin "${data[@]}" --random-weights --threads 1
 grep -q "this build has no MPI" err && { echo "skipped: built without MPI"; exit 77; }
 
 # alone MODEL MICRO-BATCHES: one rank takes all of a step; once for each.
@@ -114,12 +114,12 @@ ranks 2 train mlp.bin "${state[@]}" --zero 1 -o nowhere/state && fail "state int
 echo "state: done"
 
 # Evaluation: ranks share the batches, a smaller last one included.
-"$tool" eval mlp.bin "${data[@]}" --threads 1 >alone
-ranks 3 eval mlp.bin "${data[@]}" --threads 1 || fail "eval: exit $?"
+"$tool" eval mlp.bin "${data[@]}" --random-weights --threads 1 >alone
+ranks 3 eval mlp.bin "${data[@]}" --random-weights --threads 1 || fail "eval: exit $?"
 cmp -s alone out || fail "eval: $(cat alone) alone, $(cat out) on three ranks"
 ranks 2 bench mlp.bin --threads 1 --steps 2 --json || fail "bench: exit $?"
 grep -q '"world": 2' out && [[ $(grep -c median_ms out) == 1 ]] || fail "bench: $(cat out)"
-ranks 2 predict gpt.bin --threads 1 --data tokens=tokens -o out.npy || fail "predict: exit $?: $(cat err)"
+ranks 2 predict gpt.bin --random-weights --threads 1 --data tokens=tokens -o out.npy || fail "predict: exit $?: $(cat err)"
 [[ -s out.npy ]] || fail "predict: no file"
 
 # A trace: a row a rank and lane, and every collective's bar has its arrow from a gradient to a wait; of sharded ones

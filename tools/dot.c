@@ -17,12 +17,14 @@ static const char *graph_name(const weft_model *m, const options *o) {
 }
 
 static int write_dot(Agraph_t *g, const char *path) {
-    out_file f;
-    int status = out_open(&f, path);
-    if (status >= 0) return status;
-    agwrite(g, f.stream);
-    status = out_close(&f);
-    return status >= 0 ? status : EXIT_FINE;
+    char *data = NULL;
+    size_t length = 0;
+    FILE *memory = open_memstream(&data, &length);
+    bool good = memory && agwrite(g, memory) == 0;
+    if (memory && fclose(memory)) good = false;
+    int status = good ? out_write(path, data, length) : tool_fail("memory could not be had");
+    free(data);
+    return status;
 }
 
 static int render(Agraph_t *g, const char *format, const char *path) {
@@ -108,10 +110,6 @@ static int draw_forward(const weft_model *m, const options *o) {
 int dot_run(const options *o) {
     int status = EXIT_FINE;
     const char *view = o->view ? o->view : "graph";
-    if (o->format && strcmp(o->format, "dot") && strcmp(o->format, "svg") && strcmp(o->format, "png"))
-        return tool_fail("dot: --type=%.40s: dot, svg or png is needed", o->format);
-    if (strcmp(view, "graph") && strcmp(view, "program") && strcmp(view, "plan"))
-        return tool_fail("dot: --view=%.40s: graph, program or plan is needed", view);
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
     if (!m->graphs)

@@ -13,7 +13,7 @@ static int report(const options *o, const weft_model *m, const graph_run *r, con
     printf("%lld samples", (long long)samples);
     for (int i = 0; i < r->n_out; i++) printf("  %s %.5f", r->out[i].name, means[i]);
     printf("\n");
-    return fflush(stdout) ? tool_fail("standard output: writing failed") : EXIT_FINE;
+    return EXIT_FINE;
 }
 
 static int evaluate(const weft_model *m, const options *o, const char *graph) {
@@ -21,7 +21,9 @@ static int evaluate(const weft_model *m, const options *o, const char *graph) {
     double means[RUN_MAX_PORTS] = {0};
     int64_t samples = 0;
     weft_store *store = NULL;
-    int status = sweep_open(&s, m, o, graph, &o->data, NULL);
+    int status = tool_need_weights(m, o);
+    if (status >= 0) return status;
+    status = sweep_open(&s, m, o, graph, &o->data, NULL);
     if (status < 0 && !s.run[0].n_out)
         status =
             tool_fail("graph %s has no output that is one f32 number named ...loss or ...accuracy", graph);

@@ -1,9 +1,12 @@
 /* graphtool.c - the list of subcommands; each is one file of its own name. */
+#include "tools/paths.h"
 #include "tools/world.h"
 
-#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const command commands[] = {
     {"info", FOR_INFO, "Tells what a model holds: graphs, inputs, outputs, subgraphs, parameters", true, NULL,
@@ -69,22 +72,40 @@ static int help(void) {
     for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i].name, commands[i].summary);
     printf("\ngraphtool COMMAND --help tells its options. Exit status: 0 fine, 1 found wrong, 2 misused.\n"
            "Example: graphtool dot model.bin -T svg -o model.svg\n");
-    return fflush(stdout) ? tool_fail("standard output: %s", strerror(errno)) : EXIT_FINE;
+    return EXIT_FINE;
+}
+
+static int version(void) {
+    printf("graphtool (Weft) %s\n", weft_version());
+    return EXIT_FINE;
+}
+
+/* Where 0, 1 or 2 is closed, the first file opened would get its number and what is printed. Opened the wrong way round,
+ * each use of them fails. A file that grows past its limit is an error of writing, not a signal. */
+static void guard_process(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) return;
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+static int run(const command *c, int argc, char **argv) {
+    options o;
+    int status = options_parse(c, argc - 1, argv + 1, &o);
+    if (status < 0) status = paths_check(&o);
+    if (status < 0 && c->bit & (RUNS | FOR_TRACE)) tool_calm_threads(argv);
+    if (status >= 0 || !(c->bit & RUNS)) return status >= 0 ? status : c->run(&o);
+    status = world_open(&o, c->bit == FOR_PREDICT ? WORLD_LEADS : WORLD_JOINS, NULL);
+    return world_close(&o, status >= 0 ? status : c->run(&o));
 }
 
 int main(int argc, char **argv) {
+    guard_process();
     if (argc < 2) return tool_fail("a command is needed; see graphtool --help");
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return help();
-    if (strcmp(name, "--version") == 0) return printf("graphtool (Weft) %s\n", weft_version()) < 0;
-    for (int i = 0; i < COMMANDS; i++) {
-        if (strcmp(commands[i].name, name)) continue;
-        options o;
-        int status = options_parse(&commands[i], argc - 1, argv + 1, &o);
-        if (status < 0 && commands[i].bit & (RUNS | FOR_TRACE)) tool_calm_threads(argv);
-        if (status >= 0 || !(commands[i].bit & RUNS)) return status >= 0 ? status : commands[i].run(&o);
-        status = world_open(&o, commands[i].bit == FOR_PREDICT ? WORLD_LEADS : WORLD_JOINS, NULL);
-        return world_close(&o, status >= 0 ? status : commands[i].run(&o));
-    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return out_end(help());
+    if (strcmp(name, "--version") == 0) return out_end(version());
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0) return out_end(run(&commands[i], argc, argv));
     return tool_fail("no command '%.60s'; see graphtool --help", name);
 }

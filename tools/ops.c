@@ -162,9 +162,7 @@ static int ops_text(const options *o, weft_device device) {
 }
 
 int ops_run(const options *o) {
-    weft_device device;
-    int wrong = tool_device(o, &device);
-    if (wrong >= 0) return wrong;
+    weft_device device = tool_device(o);
     if (!o->json) return ops_text(o, device);
     json_t *list = json_array();
     for (int i = 0; i < op_count(); i++) json_array_append_new(list, op_json(op_at(i), device));

@@ -12,7 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum option_kind { OPTION_FLAG, OPTION_INT, OPTION_REAL, OPTION_TEXT, OPTION_LIST } option_kind;
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_INT,
+    OPTION_REAL,
+    OPTION_TEXT,
+    OPTION_WORD,
+    OPTION_LIST
+} option_kind;
 
 typedef struct option_row {
     const char *name;
@@ -23,7 +30,18 @@ typedef struct option_row {
     unsigned commands;
     int64_t min, max; /* OPTION_INT */
     const char *help;
+    const char *const *words; /* OPTION_WORD */
 } option_row;
+
+const char *const option_devices[] = {"cpu", "cuda", NULL};
+const char *const option_isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
+const char *const option_shards[] = {"greedy", "flat", NULL};
+const char *const option_reduces[] = {"auto", "ordered", "fast", NULL};
+const char *const option_dtypes[] = {"f32", "bf16", "f16", NULL};
+const char *const option_ways[] = {"auto", "mpi", "nccl", NULL};
+const char *const option_views[] = {"graph", "program", "plan", NULL};
+const char *const option_types[] = {"dot", "svg", "png", NULL};
+static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
 
 #define F(field) offsetof(options, field)
 enum {
@@ -52,20 +70,23 @@ static const option_row rows[] = {
     {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0,
      "learning rate of every optimizer, instead of the model's"},
     {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)"},
+    {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), FOR_EVAL | FOR_PREDICT, 0, 0,
+     "go on without --weights, with random initial values"},
     {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step"},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), FOR_TRAIN, 0, 0,
      "put optimizer state and step counters into the weights file too"},
-    {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0, "go on when a loss is not a number"},
+    {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0,
+     "go on when a loss is not a number, keep weights that are none"},
     {"fetch", 'f', "NAME", OPTION_TEXT, F(port), FOR_PREDICT, 0, 0,
      "the output to write (the graph's first)"},
     {"grid", 0, "RxC", OPTION_TEXT, F(grid), FOR_PREDICT, 0, 0, "rows and columns of images in a PNG (8x8)"},
     {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX,
      "batch size (the model's default)"},
     {"threads", 't', "T", OPTION_INT, F(threads), COMPILES | FOR_DOT, 1, 1024, "threads (every core)"},
-    {"isa", 0, "NAME", OPTION_TEXT, F(isa), COMPILES | FOR_DOT, 0, 0,
-     "auto, reference, sse2, avx2 or avx512 (auto)"},
-    {"device", 0, "NAME", OPTION_TEXT, F(device), COMPILES | FOR_DOT | FOR_OPS, 0, 0,
-     "cpu or cuda; plans for cuda need no GPU, running them does (cpu)"},
+    {"isa", 0, "NAME", OPTION_WORD, F(isa), COMPILES | FOR_DOT, 0, 0,
+     "auto, reference, sse2, avx2 or avx512 (auto)", option_isas},
+    {"device", 0, "NAME", OPTION_WORD, F(device), COMPILES | FOR_DOT | FOR_OPS, 0, 0,
+     "cpu or cuda; plans for cuda need no GPU, running them does (cpu)", option_devices},
     {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), COMPILES | FOR_DOT, 0, 0,
      "on a GPU: the same bits on any two runs"},
     {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES | FOR_DOT, 0, 0,
@@ -76,8 +97,8 @@ static const option_row rows[] = {
      "look at every node's results: the first that is not finite ends the run (slow)"},
     {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), FEEDS, 0, 0,
      "on a GPU: start node by node, do not capture and replay"},
-    {"dtype", 0, "NAME", OPTION_TEXT, F(dtype), COMPILES | FOR_DOT, 0, 0,
-     "what products, convolutions and attention compute in: f32, bf16 or f16 (f32)"},
+    {"dtype", 0, "NAME", OPTION_WORD, F(dtype), COMPILES | FOR_DOT, 0, 0,
+     "what products, convolutions and attention compute in: f32, bf16 or f16 (f32)", option_dtypes},
     {"accumulate", 0, "K", OPTION_INT, F(accumulate), SPREADS, 1, 65536, "micro-batches a step (1)"},
     {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
      "seed of initial values, order and noise (0)"},
@@ -87,31 +108,33 @@ static const option_row rows[] = {
      "spread the parameters under PATH (empty: all) as weft_ddp says: generator:zero=1,bucket_cap_mb=4"},
     {"zero", 0, "STAGE", OPTION_INT, F(zero), SPREADS, 0, 2,
      "1: optimizer state and updates are shared out over ranks, 2: gradients too (0)"},
-    {"shard", 0, "HOW", OPTION_TEXT, F(shard), SPREADS, 0, 0,
-     "what --zero shares out: greedy, whole parameters; flat, equal ranges (greedy)"},
+    {"shard", 0, "HOW", OPTION_WORD, F(shard), SPREADS, 0, 0,
+     "what --zero shares out: greedy, whole parameters; flat, equal ranges (greedy)", option_shards},
     {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), SPREADS, 0, 0,
      "MiB of gradients that are reduced at once (a sixteenth of the subgraph, at most 25)"},
-    {"reduce", 0, "HOW", OPTION_TEXT, F(reduce), SPREADS, 0, 0,
-     "sums over ranks: ordered, the same bits in any world; fast; auto: fast with NCCL (auto)"},
+    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), SPREADS, 0, 0,
+     "sums over ranks: ordered, the same bits in any world; fast; auto: fast with NCCL (auto)",
+     option_reduces},
     {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
      "wait for each collective where it starts: nothing overlaps"},
-    {"launcher", 0, "NAME", OPTION_TEXT, F(launcher), FEEDS, 0, 0,
-     "whose variables tell rank and world: auto, mpi, slurm or env (auto)"},
-    {"comm", 0, "WAY", OPTION_TEXT, F(way), FEEDS, 0, 0,
+    {"launcher", 0, "NAME", OPTION_WORD, F(launcher), FEEDS, 0, 0,
+     "whose variables tell rank and world: auto, mpi, slurm or env (auto)", launchers},
+    {"comm", 0, "WAY", OPTION_WORD, F(way), FEEDS, 0, 0,
      "how ranks with --device cuda talk: nccl; mpi, by way of the host; auto, nccl beside MPI, under "
-     "torchrun alone (auto)"},
+     "torchrun alone (auto)",
+     option_ways},
     {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
     {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,
      "the whole plan as text that reads back, node by node"},
-    {"view", 0, "VIEW", OPTION_TEXT, F(view), FOR_DOT, 0, 0,
-     "graph, as it is written; program, as it runs; plan: buckets and lanes (graph)"},
+    {"view", 0, "VIEW", OPTION_WORD, F(view), FOR_DOT, 0, 0,
+     "graph, as it is written; program, as it runs; plan: buckets and lanes (graph)", option_views},
     {"all", 'a', NULL, OPTION_FLAG, F(all), FOR_DOT, 0, 0,
      "in the view graph: the backward pass and the updates too"},
     {"depth", 0, "N", OPTION_INT, F(depth), FOR_DOT, 0, 64, "levels of scopes to open (as many as fit)"},
     {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), FOR_DOT, 4, 100000,
      "close scopes until at most this many nodes are left (80)"},
-    {"type", 'T', "TYPE", OPTION_TEXT, F(format), FOR_DOT, 0, 0, "dot, svg or png (dot)"},
+    {"type", 'T', "TYPE", OPTION_WORD, F(format), FOR_DOT, 0, 0, "dot, svg or png (dot)", option_types},
     {"markdown", 0, NULL, OPTION_FLAG, F(markdown), FOR_OPS, 0, 0, "as docs/ops.md"},
     {"json", 'j', NULL, OPTION_FLAG, F(json),
      FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_TRACE, 0, 0,
@@ -145,6 +168,28 @@ static int refuse(const command *c, const option_row *row, const char *value, co
     return tool_fail("%s: --%s=%s: %s", c->name, row->name, value, rule);
 }
 
+int option_choice(const char *word, const char *const *words) {
+    for (int i = 0; words[i]; i++)
+        if (!word || strcmp(words[i], word) == 0) return i;
+    return 0;
+}
+
+static bool is_one_of(const char *word, const char *const *words) {
+    return strcmp(words[option_choice(word, words)], word) == 0;
+}
+
+/* "cpu or cuda is needed" */
+static void words_text(const char *const *words, char text[80]) {
+    size_t at = 0;
+    for (int i = 0; words[i]; i++)
+        at += (size_t)snprintf(text + at, 80 - at, "%s%s",
+                               i == 0         ? ""
+                               : words[i + 1] ? ", "
+                                              : " or ",
+                               words[i]);
+    snprintf(text + at, 80 - at, " is needed");
+}
+
 static int value_set(const command *c, const option_row *row, const char *value, options *o) {
     void *at = (char *)o + row->offset;
     char *end, rule[80];
@@ -156,6 +201,11 @@ static int value_set(const command *c, const option_row *row, const char *value,
     case OPTION_TEXT:
         *(const char **)at = value;
         return *value ? -1 : refuse(c, row, value, "it must not be empty");
+    case OPTION_WORD:
+        *(const char **)at = value;
+        if (is_one_of(value, row->words)) return -1;
+        words_text(row->words, rule);
+        return refuse(c, row, value, rule);
     case OPTION_INT: {
         long long n = strtoll(value, &end, 10);
         snprintf(rule, sizeof rule, "a whole number from %lld to %lld is needed", (long long)row->min,
@@ -181,6 +231,78 @@ static int value_set(const command *c, const option_row *row, const char *value,
         list->v[list->n++] = value;
         return -1;
     }
+    }
+    return -1;
+}
+
+/* ---- what makes no sense together ---- */
+
+typedef enum rule_kind { WITHOUT, WITH, UNLESS_CUDA, UNLESS_COMPILED } rule_kind;
+
+/* In these commands `option` would do nothing: without or with `other`, on a CPU, or when dot draws a graph as it is
+ * written. */
+static const struct option_rule {
+    unsigned commands;
+    const char *option;
+    rule_kind kind;
+    const char *other;
+} rules[] = {
+    {FOR_OPS, "markdown", WITH, "json"},
+    {FOR_PLAN, "dump", WITH, "json"},
+    {FOR_TRAIN, "optimizer-state", WITHOUT, "output"},
+    {FOR_TRAIN, "epochs", WITHOUT, "data"},
+    {FOR_EVAL | FOR_PREDICT, "random-weights", WITH, "weights"},
+    {~0u, "rank", WITHOUT, "world"},
+    {~0u, "tf32", UNLESS_CUDA, NULL},
+    {~0u, "calibration", UNLESS_CUDA, NULL},
+    {~0u, "no-capture", UNLESS_CUDA, NULL},
+    {~0u, "comm", UNLESS_CUDA, NULL},
+    {FOR_DOT, "threads", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "isa", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "device", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "deterministic", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "dtype", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "accumulate", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "world", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "ddp", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "zero", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "shard", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "bucket-cap-mb", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "reduce", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "serial", UNLESS_COMPILED, NULL},
+    {FOR_DOT, "depth", WITH, "view=plan"},
+    {FOR_DOT, "all", WITH, "view=program"},
+    {FOR_DOT, "all", WITH, "view=plan"},
+};
+
+/* Whether `name` was given, or "name=word" with that word. */
+static bool is_given(const bool given[ROWS], const options *o, const char *name) {
+    size_t n = strcspn(name, "=");
+    for (int i = 0; i < ROWS; i++)
+        if (given[i] && strncmp(rows[i].name, name, n) == 0 && !rows[i].name[n])
+            return !name[n] ||
+                   strcmp(*(const char *const *)((const char *)o + rows[i].offset), name + n + 1) == 0;
+    return false;
+}
+
+static int check_together(const command *c, const bool given[ROWS], const options *o) {
+    bool compiles = o->all || (o->view && strcmp(o->view, "graph"));
+    bool is_cuda = o->device && strcmp(o->device, "cuda") == 0;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const struct option_rule *r = &rules[i];
+        if (!(r->commands & c->bit) || !is_given(given, o, r->option)) continue;
+        bool has_other = r->other && is_given(given, o, r->other);
+        if (r->kind == WITH && has_other)
+            return tool_fail("%s: --%s has no effect with --%s", c->name, r->option, r->other);
+        if (r->kind == WITHOUT && !has_other)
+            return tool_fail("%s: --%s has no effect without --%s", c->name, r->option, r->other);
+        if (r->kind == UNLESS_CUDA && !is_cuda)
+            return tool_fail("%s: --%s has no effect without --device=cuda", c->name, r->option);
+        if (r->kind == UNLESS_COMPILED && !compiles)
+            return tool_fail(
+                "%s: --%s has no effect on a graph as it is written: --view=program, --view=plan or "
+                "--all is needed",
+                c->name, r->option);
     }
     return -1;
 }
@@ -214,6 +336,7 @@ static const option_row *row_of(const command *c, int value) {
 int options_parse(const command *c, int argc, char **argv, options *o) {
     struct option longs[ROWS + 1];
     char shorts[3 * ROWS + 2];
+    bool given[ROWS] = {false};
     getopt_table(c, longs, shorts);
     *o = c->defaults;
     opterr = 0; /* getopt's own messages name the program, not the command */
@@ -227,8 +350,11 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
         if (!row) return tool_fail("%s: no option %s; see graphtool %s --help", c->name, word, c->name);
         if (strcmp(row->name, "help") == 0) {
             options_help(c);
-            return fflush(stdout) ? tool_fail("standard output: %s", strerror(errno)) : EXIT_FINE;
+            return EXIT_FINE;
         }
+        if (given[row - rows] && row->kind != OPTION_FLAG && row->kind != OPTION_LIST)
+            return tool_fail("%s: --%s is given twice", c->name, row->name);
+        given[row - rows] = true;
         int status = value_set(c, row, optarg, o);
         if (status >= 0) return status;
     }
@@ -240,5 +366,5 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
                                          : "a model file is needed",
                          c->name);
     if (c->takes_model) o->model = argv[optind];
-    return -1;
+    return check_together(c, given, o);
 }

@@ -1,7 +1,7 @@
 /* options.h - graphtool's command line: one table of options, from which parsing and --help are made.
  *
  * A new option is one line in options.c and one field here; a new subcommand one line in graphtool.c and one
- * file. Errors are one line on stderr; the exit status is EXIT_MISUSED then.
+ * file. Errors are one line on stderr; the exit status is EXIT_MISUSED then. An option that would do nothing is one.
  */
 #ifndef WEFT_TOOLS_OPTIONS_H
 #define WEFT_TOOLS_OPTIONS_H
@@ -28,7 +28,9 @@ typedef struct options {
     double lr, bucket_cap_mb;
     text_list data, val_data, ddp;
     struct weft_comm *comm; /* the ranks that work together, by world_open; NULL: we are alone */
-    bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check, no_capture;
+    bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
+        no_capture;
+    bool random_weights;
 } options;
 
 /* Bits of option_row.commands. */
@@ -56,6 +58,15 @@ typedef struct command {
     int (*run)(const options *o);
     options defaults;
 } command;
+
+/* What an option of a few words may be, NULL behind the last; the first is the default. */
+extern const char *const option_devices[],
+    *const option_isas[], *const option_shards[], *const option_reduces[], *const option_dtypes[],
+                                                                               *const option_ways[],
+                                                                                   *const option_views[],
+                                                                                       *const option_types[];
+/* The place of a word in such a list; 0 without a word. */
+int option_choice(const char *word, const char *const *words);
 
 /* Fills *o from argv (argv[0] is the command's name). Returns -1 to go on, else the exit status: --help was
  * printed, or the error was. */

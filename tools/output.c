@@ -1,15 +1,15 @@
-/* output.c - errors on stderr, atomic files, JSON. */
+/* output.c - errors on stderr, files by way of graph/io.c, JSON. */
 #include "tools/output.h"
 
 #include "tools/options.h"
 
+#include "graph/io.h"
+
 #include <errno.h>
-#include <libgen.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Who speaks on stderr: the process. */
@@ -33,18 +33,27 @@ void tool_tell_held(void) {
 }
 
 int tool_fail(const char *format, ...) {
-    char line[1400];
+    char text[1400], line[1400];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *p = line; *p; p++)
-        if ((unsigned char)*p < ' ') *p = ' '; /* one line, whatever a file name holds */
+    show_line(line, sizeof line, text);
     if (!speaker.holds)
         fprintf(stderr, "graphtool: %s\n", line);
     else if (!*speaker.line)
         memcpy(speaker.line, line, sizeof line);
     return EXIT_MISUSED;
+}
+
+void tool_warn(const char *format, ...) {
+    char text[1400], line[1400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    show_line(line, sizeof line, text);
+    fprintf(stderr, "graphtool: %s\n", line);
 }
 
 int tool_error(const weft_error *error) {
@@ -55,62 +64,34 @@ int tool_error(const weft_error *error) {
 
 /* ---- files ---- */
 
-int out_open(out_file *f, const char *path) {
-    *f = (out_file){.stream = stdout, .path = path};
-    if (!path) return -1;
-    size_t room = strlen(path) + 32;
-    if (!(f->beside = malloc(room))) return tool_fail("memory could not be had");
-    snprintf(f->beside, room, "%s.%ld.tmp", path, (long)getpid());
-    f->stream = fopen(f->beside, "wb");
-    if (f->stream) return -1;
-    int why = errno;
-    free(f->beside);
-    return tool_fail("%s: it cannot be written: %s", path, strerror(why));
-}
-
-static int failed(out_file *f, int why) {
-    int status = tool_fail("%s: writing failed: %s", f->path ? f->path : "standard output", strerror(why));
-    out_abandon(f);
-    return status;
-}
-
-int out_close(out_file *f) {
-    errno = EIO;
-    if (ferror(f->stream) || fflush(f->stream)) return failed(f, errno);
-    if (!f->path) return -1;
-    if (fsync(fileno(f->stream)) && errno != EINVAL) return failed(f, errno);
-    int closed = fclose(f->stream);
-    f->stream = NULL;
-    if (closed || rename(f->beside, f->path)) return failed(f, errno);
-    free(f->beside);
-    return -1;
-}
-
-void out_abandon(out_file *f) {
-    if (!f->path) return;
-    if (f->stream) fclose(f->stream);
-    remove(f->beside);
-    free(f->beside);
+static int out_stdout(const void *data, size_t bytes) {
+    if (fwrite(data, 1, bytes, stdout) == bytes) return EXIT_FINE;
+    return tool_fail("standard output: writing failed: %s", strerror(errno));
 }
 
 int out_write(const char *path, const void *data, size_t bytes) {
-    out_file f;
-    int status = out_open(&f, path);
-    if (status >= 0) return status;
-    if (fwrite(data, 1, bytes, f.stream) != bytes) return failed(&f, errno);
-    status = out_close(&f);
-    return status >= 0 ? status : EXIT_FINE;
+    weft_error error = {0};
+    if (!path) return out_stdout(data, bytes);
+    fflush(stdout); /* it may be the same place: /dev/stdout */
+    return file_write_atomic(NULL, path, data, bytes, &error) ? tool_error(&error) : EXIT_FINE;
 }
 
 int out_check(const char *path) {
-    struct stat s;
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
-        return tool_fail("%s: it cannot be written: it is a folder", path);
-    char *copy = strdup(path);
-    if (!copy) return tool_fail("memory could not be had");
-    int closed = access(dirname(copy), W_OK | X_OK) ? errno : 0;
-    free(copy);
-    return closed ? tool_fail("%s: it cannot be written: %s", path, strerror(closed)) : -1;
+    weft_error error = {0};
+    return file_try(NULL, path, &error) ? tool_error(&error) : -1;
+}
+
+int out_end(int status) {
+    bool failed = fflush(stdout) != 0;
+    int why = failed ? errno : EIO;
+    if ((!failed && !ferror(stdout)) || status == EXIT_MISUSED) return status;
+    return tool_fail("standard output: writing failed: %s", strerror(why));
+}
+
+shown_path show_path(const char *path) {
+    shown_path s;
+    show_line(s.text, sizeof s.text, path);
+    return s;
 }
 
 /* ---- JSON ---- */

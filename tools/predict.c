@@ -80,6 +80,9 @@ static int predict_model(const weft_model *m, const options *o, const char *path
     int status = o->grid ? grid_parse(o->grid, &rows, &columns) : -1;
     const char *graph = tool_graph(m, o, "predict");
     if (!graph) return tool_fail("%s: no graph in eval mode; say --graph", o->model);
+    if (status < 0 && o->grid && !is_png(path))
+        status = tool_fail("predict: --grid is for a PNG, not for %s", path);
+    if (status < 0) status = tool_need_weights(m, o);
     if (status < 0) status = out_check(path);
     if (status >= 0) return status;
     if (is_png(path) && !o->batch && !o->data.n) at.batch = (int64_t)rows * columns;

@@ -16,7 +16,8 @@ int progress_open(progress *p, const char *log_path, int64_t total, int n, const
     for (int i = 0; i < n; i++) p->names[i] = names[i];
     p->start = clock_seconds();
     p->shown = p->start - line_seconds; /* the first step shows at once that it works */
-    if (log_path && !(p->log = fopen(log_path, "w")))
+    /* not even no bytes can be written to /dev/full */
+    if (log_path && (!(p->log = fopen(log_path, "we")) || write(fileno(p->log), "", 0) < 0))
         return tool_fail("%s: it cannot be written: %s", log_path, strerror(errno));
     return -1;
 }
@@ -54,11 +55,21 @@ static void show(progress *p, int64_t epoch) {
     memset(p->sums, 0, sizeof p->sums);
 }
 
-static int log_line(progress *p, json_t *line) {
+/* The log ends where it cannot be written, the training does not. */
+static void lose_log(progress *p) {
+    if (!p->has_lost_log)
+        tool_warn("%s: writing failed at step %lld: %s; the training goes on without it", p->log_path,
+                  (long long)p->step, strerror(errno));
+    p->has_lost_log = true;
+    if (p->log) fclose(p->log);
+    p->log = NULL;
+}
+
+static void log_line(progress *p, json_t *line) {
     bool written = line && json_dumpf(line, p->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0 &&
                    fputc('\n', p->log) != EOF && fflush(p->log) == 0;
+    if (!written) lose_log(p);
     json_decref(line);
-    return written ? -1 : tool_fail("%s: writing failed: %s", p->log_path, strerror(errno));
 }
 
 static void put_values(json_t *line, const char *prefix, int n, const char *const *names,
@@ -70,7 +81,7 @@ static void put_values(json_t *line, const char *prefix, int n, const char *cons
     }
 }
 
-int progress_step(progress *p, int64_t epoch, int64_t rows, const double *values) {
+void progress_step(progress *p, int64_t epoch, int64_t rows, const double *values) {
     p->step++;
     p->samples += rows;
     p->since++;
@@ -78,29 +89,28 @@ int progress_step(progress *p, int64_t epoch, int64_t rows, const double *values
     double now = clock_seconds();
     if (now - p->shown >= (p->is_terminal ? bar_seconds : line_seconds) || p->step == p->total)
         show(p, epoch);
-    if (!p->log) return -1;
+    if (!p->log) return;
     json_t *line = json_pack("{s:I, s:I, s:I, s:o}", "step", (json_int_t)p->step, "epoch", (json_int_t)epoch,
                              "samples", (json_int_t)p->samples, "seconds", json_number(now - p->start));
     if (line) put_values(line, "", p->n, p->names, values);
-    return log_line(p, line);
+    log_line(p, line);
 }
 
-int progress_validation(progress *p, int64_t epoch, int n, const char *const *names, const double *values) {
+void progress_validation(progress *p, int64_t epoch, int n, const char *const *names, const double *values) {
     if (p->is_terminal) printf("\r\033[K");
     printf("epoch %lld  validation", (long long)epoch);
     for (int i = 0; i < n; i++) printf("  %s %.4f", names[i], values[i]);
     printf("\n");
     fflush(stdout);
-    if (!p->log) return -1;
+    if (!p->log) return;
     json_t *line = json_pack("{s:I, s:I}", "step", (json_int_t)p->step, "epoch", (json_int_t)epoch);
     if (line) put_values(line, "val_", n, names, values);
-    return log_line(p, line);
+    log_line(p, line);
 }
 
-int progress_close(progress *p) {
+void progress_close(progress *p) {
     if (p->is_terminal && p->step) printf("\n");
     FILE *log = p->log;
     p->log = NULL;
-    if (log && fclose(log)) return tool_fail("%s: writing failed: %s", p->log_path, strerror(errno));
-    return -1;
+    if (log && fclose(log)) lose_log(p);
 }

@@ -11,6 +11,7 @@ enum { PROGRESS_MAX = 32 };
 typedef struct progress {
     FILE *log; /* JSON lines; NULL: none */
     const char *log_path;
+    bool has_lost_log; /* a line could not be written: told once, and none comes behind it */
     bool is_terminal;
     int64_t total; /* steps; known ahead */
     int64_t step, samples;
@@ -23,11 +24,11 @@ typedef struct progress {
 
 /* Opens the log (NULL: none). Returns -1, or the exit status after telling why not. */
 int progress_open(progress *p, const char *log_path, int64_t total, int n, const char *const *names);
-/* One step is done: logs it, and shows a line when it is time. The same returns. */
-int progress_step(progress *p, int64_t epoch, int64_t rows, const double *values);
+/* One step is done: logs it, and shows a line when it is time. A log that fails costs nothing but itself. */
+void progress_step(progress *p, int64_t epoch, int64_t rows, const double *values);
 /* Validation figures at an epoch's end. */
-int progress_validation(progress *p, int64_t epoch, int n, const char *const *names, const double *values);
+void progress_validation(progress *p, int64_t epoch, int n, const char *const *names, const double *values);
 /* Ends the bar's line, closes the log. */
-int progress_close(progress *p);
+void progress_close(progress *p);
 
 #endif

@@ -36,46 +36,29 @@ weft_model *tool_load(const options *o, int *status) {
     return m;
 }
 
-int tool_choice(const char *option, const char *word, const char *const *words) {
-    text list = {0};
-    for (int i = 0; words[i]; i++)
-        if (!word || strcmp(words[i], word) == 0) return i;
-    for (int i = 0; words[i]; i++)
-        text_add(&list, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
-    char *all = text_take(&list);
-    tool_fail("--%s=%.40s: %s is needed", option, word, all ? all : "another word");
-    free(all);
-    return -1;
+int tool_need_weights(const weft_model *m, const options *o) {
+    int n = 0;
+    for (const weft_variable *v = m->variables; v; v = v->next) n += v->kind == VARIABLE_PARAMETER;
+    if (!n || o->weights || o->random_weights) return -1;
+    return tool_fail(
+        "%s: its %d parameters have no values: say --weights=FILE, or --random-weights for initial ones",
+        o->model, n);
 }
 
-static const char *const devices[] = {"cpu", "cuda", NULL};
-
-int tool_device(const options *o, weft_device *device) {
-    int index = tool_choice("device", o->device, devices);
-    if (index < 0) return EXIT_MISUSED;
-    *device = (weft_device)index;
-    return -1;
+weft_device tool_device(const options *o) {
+    return (weft_device)option_choice(o->device, option_devices);
 }
 
 /* Options that are one of a few words. */
-static int words_of(const options *o, weft_compile_options *into) {
-    static const char *const isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
-    static const char *const shards[] = {"greedy", "flat", NULL}, *const sums[] = {"auto", "ordered", "fast",
-                                                                                   NULL};
-    static const char *const dtypes[] = {"f32", "bf16", "f16", NULL};
+static void words_of(const options *o, weft_compile_options *into) {
     static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
-    int isa = tool_choice("isa", o->isa, isas), dtype, shard, sum;
-    if (isa < 0 || (dtype = tool_choice("dtype", o->dtype, dtypes)) < 0 ||
-        (shard = tool_choice("shard", o->shard, shards)) < 0 ||
-        (sum = tool_choice("reduce", o->reduce, sums)) < 0)
-        return EXIT_MISUSED;
-    into->isa = (weft_isa)isa;
-    into->precision = precisions[dtype];
-    into->shard = (weft_shard)shard;
-    into->reduce = (weft_reduce)sum;
+    into->isa = (weft_isa)option_choice(o->isa, option_isas);
+    into->precision = precisions[option_choice(o->dtype, option_dtypes)];
+    into->shard = (weft_shard)option_choice(o->shard, option_shards);
+    into->reduce = (weft_reduce)option_choice(o->reduce, option_reduces);
+    into->device = tool_device(o);
     bool by_host = o->comm && strcmp(o->comm->kind, "nccl") != 0; /* nothing is faster there */
-    if (!sum && by_host) into->reduce = WEFT_REDUCE_ORDERED;
-    return tool_device(o, &into->device);
+    if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
 }
 
 int tool_compile_options(const options *o, weft_compile_options *into) {
@@ -91,11 +74,10 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
                                    .tf32 = o->tf32,
                                    .calibration = o->calibration,
                                    .stop_after = o->after};
-    int wrong = words_of(o, into);
     weft_error error;
-    if (wrong < 0 && into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error))
-        return tool_fail("%s", error.text);
-    return wrong;
+    words_of(o, into);
+    if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error)) return tool_error(&error);
+    return -1;
 }
 
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
@@ -165,8 +147,12 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
  * thread they wait for: with one busy process on 2 cores a step of mlp took 208 to 401 ms, with short spins 20 ms;
  * on an idle machine both are alike (graphtool bench mlp.bin --threads 2). */
 void tool_calm_threads(char **argv) {
+    char self[4096];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0) execv("/proc/self/exe", argv);
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1); /* by that link ps would show "exe" */
+    if (n <= 0) return;
+    self[n] = 0;
+    if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0) execv(self, argv);
 }
 
 byte_text show_bytes(uint64_t bytes) {

@@ -21,14 +21,13 @@ int calibrate_run(const options *o);
 
 /* The model of o->model; NULL with *status set after telling why not. */
 weft_model *tool_load(const options *o, int *status);
+/* Weights must be given, unless --random-weights says that they need not: -1, or the exit status. */
+int tool_need_weights(const weft_model *m, const options *o);
+weft_device tool_device(const options *o); /* --device */
 /* Compile options from the command line: -1, or the exit status after telling why not. */
-/* Which of the words, NULL behind them, an option has; 0 without a word, -1 after saying which there are. */
-int tool_choice(const char *option, const char *word, const char *const *words);
-/* --device; -1, or the exit status after telling why not. */
-int tool_device(const options *o, weft_device *device);
+int tool_compile_options(const options *o, weft_compile_options *into);
 /* --check and --no-capture, for a session. */
 void tool_watch(weft_session *session, const options *o);
-int tool_compile_options(const options *o, weft_compile_options *into);
 /* Compiles with them and `batch` (0: theirs); NULL with *status set after telling why not. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch, int *status);
 /* A store of the whole model with the seed's initial values, then the file of --weights; the same failures.

@@ -29,6 +29,7 @@ typedef struct training {
     const char *names[PROGRESS_MAX];
     double values[PROGRESS_MAX]; /* of the step: means over its micro-batches, on all ranks */
     bool is_interrupted;         /* some rank was: all stop after the same step */
+    bool is_broken;              /* weights are not finite */
 } training;
 
 static volatile sig_atomic_t interrupted;
@@ -65,7 +66,8 @@ static int open_data(training *t, const weft_model *m) {
     if (!t->steps_per_epoch)
         return tool_fail("--accumulate=%lld: the data have only %lld batches", (long long)t->micro,
                          (long long)weft_loader_batches(t->data.loader));
-    t->steps = (o->epochs ? o->epochs : o->steps ? INT64_MAX / t->steps_per_epoch : 1) * t->steps_per_epoch;
+    int64_t most = INT64_MAX / t->steps_per_epoch, epochs = o->epochs ? o->epochs : o->steps ? most : 1;
+    t->steps = (epochs < most ? epochs : most) * t->steps_per_epoch;
     if (o->steps && o->steps < t->steps) t->steps = o->steps;
     return -1;
 }
@@ -122,6 +124,43 @@ static int check_numbers(const training *t) {
     return -1;
 }
 
+/* Whether entry `path` of the store is no number somewhere; false for what is no f32, or another rank's. */
+static int is_broken(const training *t, const char *path, bool *broken) {
+    weft_dtype dtype;
+    int64_t shape[WEFT_MAX_NDIM], n = 1;
+    int ndim = weft_store_shape(t->store, path, &dtype, shape);
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    if (ndim < 0 || dtype != WEFT_F32) return -1;
+    weft_error error = {0};
+    float *values = malloc((size_t)n * sizeof *values);
+    if (!values) return tool_fail("memory could not be had");
+    weft_status read = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &error);
+    for (int64_t i = 0; !read && i < n; i++) *broken = *broken || !isfinite(values[i]);
+    free(values);
+    return read && read != WEFT_ORDER ? tool_error(&error) : -1;
+}
+
+/* A loss by another name than ...loss is not watched; what it does to the weights is. */
+static int check_weights(training *t) {
+    double broken = 0; /* tensors, over all ranks */
+    const char *first = NULL, *path;
+    weft_error error = {0};
+    int status = weft_sync(t->session, &error) ? tool_error(&error) : -1;
+    for (int i = 0; status < 0 && (path = weft_store_path(t->store, i)); i++) {
+        bool is = false;
+        status = is_broken(t, path, &is);
+        if (is && !first) first = path;
+        broken += is;
+    }
+    if (status < 0) status = world_sum(t->o, 1, &broken);
+    t->is_broken = broken > 0;
+    if (status >= 0 || !t->is_broken || t->o->keep_going) return status;
+    tool_fail(
+        "step %lld: %s is no longer finite: training stops, no weights are written (--keep-going goes on)",
+        (long long)t->progress.step, first ? first : "a tensor of another rank");
+    return EXIT_WRONG;
+}
+
 /* The step's values as means over all ranks, and whether somebody wants to stop. */
 static int agree(training *t) {
     double all[PROGRESS_MAX + 1];
@@ -138,8 +177,9 @@ static int one_step(training *t, int64_t epoch) {
         graph_runs_step(t->graphs, t->n_graphs, t->session, &t->data, t->micro, t->n_values, t->values);
     int64_t rows = t->micro * t->data.rows * world_size(t->o);
     if (status < 0) status = agree(t);
-    if (status < 0) status = progress_step(&t->progress, epoch, rows, t->values);
-    return status >= 0 ? status : check_numbers(t);
+    if (status >= 0) return status;
+    progress_step(&t->progress, epoch, rows, t->values);
+    return check_numbers(t);
 }
 
 static int validate(training *t, int64_t epoch) {
@@ -150,7 +190,8 @@ static int validate(training *t, int64_t epoch) {
     weft_error error = {0};
     if (weft_sync(t->session, &error)) return tool_error(&error); /* the other session reads the same store */
     int status = sweep_means(&t->val, means, &samples);
-    return status >= 0 ? status : progress_validation(&t->progress, epoch, t->val.run[0].n_out, names, means);
+    if (status < 0) progress_validation(&t->progress, epoch, t->val.run[0].n_out, names, means);
+    return status;
 }
 
 static int all_steps(training *t) {
@@ -161,8 +202,9 @@ static int all_steps(training *t) {
         status = one_step(t, epoch + 1);
         bool ends = within == t->steps_per_epoch - 1 || step == t->steps - 1;
         if (status < 0 && ends && t->has_val) status = validate(t, epoch + 1);
+        if (status < 0 && ends) status = check_weights(t);
     }
-    return status;
+    return status < 0 && t->is_interrupted ? check_weights(t) : status;
 }
 
 /* All ranks give what they hold; that there is a file only rank 0 knows. */
@@ -182,8 +224,10 @@ static int finish(training *t) {
     printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
            (long long)t->progress.step, (long long)t->progress.samples, seconds,
            t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
-           t->o->output ? t->o->output : "");
-    if (fflush(stdout)) return tool_fail("standard output: writing failed");
+           t->o->output ? SHOW_PATH(t->o->output) : "");
+    if (t->is_broken)
+        tool_fail("the weights are not finite%s", t->o->output ? ", and kept by --keep-going" : "");
+    if (t->is_broken || t->progress.has_lost_log) return EXIT_WRONG;
     return t->is_interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
 }
 
@@ -206,8 +250,7 @@ int train_run(const options *o) {
         if (status < 0) {
             signal(SIGINT, on_interrupt);
             status = all_steps(t);
-            int closed = progress_close(&t->progress);
-            if (status < 0) status = closed;
+            progress_close(&t->progress);
             if (status < 0) status = finish(t);
         }
         close_all(t);

@@ -27,14 +27,10 @@ typedef enum joining { BY_MPI, BY_BOTH, BY_NCCL } joining;
 
 /* With --device cuda: a GPU a rank and NCCL, beside MPI or (--comm nccl, or started by torchrun) alone, unless --comm says
  * that the host is the way. */
-static int choose_joining(const options *o, const weft_launch *launch, joining *how) {
-    static const char *const ways[] = {"auto", "mpi", "nccl", NULL};
-    weft_device device;
-    int way = tool_choice("comm", o->way, ways), status = tool_device(o, &device);
-    if (way < 0 || status >= 0) return EXIT_MISUSED;
+static joining choose_joining(const options *o, const weft_launch *launch) {
+    int way = option_choice(o->way, option_ways);
     bool is_alone = way == 2 || strcmp(launch->launcher, "env") == 0;
-    *how = device != WEFT_DEVICE_CUDA || way == 1 ? BY_MPI : is_alone ? BY_NCCL : BY_BOTH;
-    return -1;
+    return tool_device(o) != WEFT_DEVICE_CUDA || way == 1 ? BY_MPI : is_alone ? BY_NCCL : BY_BOTH;
 }
 
 /* A communicator that is there after a failure is o->comm: it ends the others. */
@@ -54,14 +50,12 @@ static weft_status join(options *o, const weft_launch *launch, joining by, const
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     weft_launch launch;
-    joining by;
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
     if (launch.world == 1) return -1;
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
-    int status = choose_joining(o, &launch, &by);
-    if (status < 0 && launch.rank) status = be_silent(o);
-    if (status >= 0 || !join(o, &launch, by, how, &error)) return status;
+    int status = launch.rank ? be_silent(o) : -1;
+    if (status >= 0 || !join(o, &launch, choose_joining(o, &launch), how, &error)) return status;
     status = tool_error(&error);
     if (!o->comm) tool_tell_held();
     return status;
