@@ -136,7 +136,8 @@ struct weft_model {
     weft_env env;
     arena arena;
     const char *name;
-    int64_t batch; /* what WEFT_BATCH means */
+    int64_t batch;    /* what WEFT_BATCH means */
+    bool is_unsealed; /* from a model.bin of version 1: nothing proves that it is whole */
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;

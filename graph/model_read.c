@@ -23,6 +23,7 @@
 typedef struct loader {
     const char *path;
     weft_error *error;
+    bool is_sealed; /* its length and checksum are there and right */
     weft_model *m;
     weft_graph *g;
     size_t n_nodes, n_operands;
@@ -305,12 +306,19 @@ static bool graph_load(loader *l, const Weft__Graph *graph) {
 }
 
 static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
-    if (file->version != MODEL_VERSION)
-        return load_fail(l, "", "version %u, this Weft (%s) reads version %d", file->version, weft_version(),
-                         MODEL_VERSION);
+    if (file->version != 1 && file->version != MODEL_VERSION)
+        return load_fail(l, "", "version %u, this Weft (%s) reads versions 1 and %d", file->version,
+                         weft_version(), MODEL_VERSION);
+    if (l->is_sealed != (file->version == MODEL_VERSION) ||
+        (!l->is_sealed && (file->length || file->checksum)))
+        return load_fail(l, "",
+                         "its first %d bytes were changed: version 1 has no length and checksum, version 2 "
+                         "begins with them",
+                         SEAL_BYTES);
     if (!KNOWN(file)) return load_fail(l, "", "a field that this version does not know");
     l->m = weft_model_new_in(file->name, env);
     if (!l->m) return no_memory(l);
+    l->m->is_unsealed = !l->is_sealed;
     weft_model_batch(l->m, file->batch);
     if (!model_ok(l->m)) return load_fail(l, "", "model");
     if (file->n_graphs > MODEL_MAX_GRAPHS)
@@ -323,9 +331,27 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
 
 /* ---- loading ---- */
 
+/* Before protobuf sees anything. A file of version 1 has no seal; model_load judges what has neither. */
+static bool unseal(loader *l, const char *data, size_t bytes) {
+    uint64_t promised;
+    seal_state state = seal_check((const uint8_t *)data, bytes, &promised);
+    l->is_sealed = state == SEAL_GOOD;
+    if (!bytes) return load_fail(l, "", "an empty file is not a Weft model");
+    if (state == SEAL_CUT)
+        return load_fail(l, "", "cut off at %zu bytes of %s%llu", bytes,
+                         promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
+    if (state == SEAL_LONGER)
+        return load_fail(l, "", "%zu bytes, it was written with %llu: something else follows", bytes,
+                         (unsigned long long)promised);
+    if (state == SEAL_CHANGED)
+        return load_fail(l, "", "its checksum does not match: bytes were changed since it was written");
+    return true;
+}
+
 static bool unpack(loader *l, const char *data, size_t bytes, mem_budget *budget,
                    ProtobufCAllocator *allocator, Weft__Model **file) {
     static const char magic[] = {0x0d, 'W', 'E', 'F', 'T'};
+    if (!unseal(l, data, bytes)) return false;
     if (bytes < sizeof magic || memcmp(data, magic, sizeof magic) != 0)
         return load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
     size_t room = (1 << 20) + 64 * bytes; /* bytes are at most MODEL_MAX_FILE_BYTES */

@@ -184,8 +184,6 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
     Weft__Model *model = arena_new(a, sizeof *model);
     if (!model) return NULL;
     weft__model__init(model);
-    model->magic = MODEL_MAGIC;
-    model->version = MODEL_VERSION;
     model->producer = arena_printf(a, "weft %s", weft_version());
     model->name = plain(m->name);
     model->batch = m->batch;
@@ -225,13 +223,14 @@ weft_status weft_save(const weft_model *m, const char *path, weft_error *error) 
     arena a;
     arena_init(&a, &m->env);
     Weft__Model *model = model_save(m, &a);
-    size_t bytes = model ? weft__model__get_packed_size(model) : 0;
+    size_t bytes = model ? SEAL_BYTES + weft__model__get_packed_size(model) : 0;
     uint8_t *packed = model ? mem_raw(&m->env, bytes) : NULL;
     weft_status status;
     if (!packed) {
         status = error_memory(error, path);
     } else {
-        weft__model__pack(model, packed);
+        weft__model__pack(model, packed + SEAL_BYTES);
+        seal_write(packed, packed + SEAL_BYTES, bytes - SEAL_BYTES);
         status = file_write_atomic(&m->env, path, packed, bytes, error);
     }
     mem_free(&m->env, packed, bytes);

@@ -6,6 +6,7 @@
 #include "graph/model_file.h"
 #include "support/example.h"
 #include "support/faults.h"
+#include "support/seal.h"
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -190,6 +191,7 @@ TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
     faults_init(&f);
     weft_model *example = example_model(&f.env);
     CHECK(weft_save(example, "good", NULL) == WEFT_OK);
+    unseal_fake(&f, "good");
     weft_model_free(example);
     const fake_file *good = fake_get(&f, "good");
     int loaded = 0, compiled = 0, mutations = test_count(2000, 2000);

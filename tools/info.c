@@ -82,8 +82,9 @@ static int info_json(const weft_model *m, const subgraph *subs, int n_subs, cons
                               subs[i].parameters, "elements", (json_int_t)subs[i].elements, "frozen",
                               (json_int_t)subs[i].frozen, "bytes", (json_int_t)subs[i].bytes, "state_bytes",
                               (json_int_t)subs[i].state_bytes));
-    return out_json(path, json_pack("{s:s, s:I, s:o, s:o}", "model", m->name, "batch", (json_int_t)m->batch,
-                                    "graphs", graphs, "subgraphs", groups));
+    return out_json(path,
+                    json_pack("{s:s, s:I, s:b, s:o, s:o}", "model", m->name, "batch", (json_int_t)m->batch,
+                              "checksum", !m->is_unsealed, "graphs", graphs, "subgraphs", groups));
 }
 
 /* ---- text ---- */
@@ -106,7 +107,8 @@ static void graph_text(text *t, const weft_graph *g) {
 
 static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const char *path) {
     text t = {0};
-    text_add(&t, "model %s, batch %" PRId64 "\n", m->name, m->batch);
+    text_add(&t, "model %s, batch %" PRId64 "%s\n", m->name, m->batch,
+             m->is_unsealed ? "; an old file without length and checksum" : "");
     for (int i = 0; i < n_subs; i++) {
         text_add(&t, "  %-20s %3d parameters, %" PRId64 " numbers, %s",
                  *subs[i].name ? subs[i].name : "(no scope)", subs[i].parameters, subs[i].elements,

@@ -1,5 +1,6 @@
 /* file.h - models and weights on disk. Every file may be hostile and is checked before anything is allocated
- * from it; every file is written beside its name, flushed, and renamed into place.
+ * from it; every file is written beside its name, flushed, and renamed into place. Links are followed; devices, pipes and
+ * /dev/stdout are written through.
  */
 #ifndef WEFT_FILE_H
 #define WEFT_FILE_H
@@ -10,7 +11,8 @@
 extern "C" {
 #endif
 
-/* model.bin (graph/model.proto). Loading replays the builder calls. NULL on failure. `env` may be NULL. */
+/* model.bin (graph/model.proto), with its length and a checksum; files of before those load too. Loading replays the builder
+ * calls. NULL on failure. `env` may be NULL. */
 weft_status weft_save(const weft_model *model, const char *path, weft_error *error);
 weft_model *weft_load(const char *path, const weft_env *env, weft_error *error);
 
