@@ -210,6 +210,13 @@ static weft_status arrive_for_fetch(weft_session *s, const runnable *r, const we
 
 /* ---- the run ---- */
 
+/* In debug and sanitizer builds (CMakeLists.txt). */
+#ifdef WEFT_CHECKS_CALLS
+static const bool checks_calls = true;
+#else
+static const bool checks_calls = false;
+#endif
+
 weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;
@@ -222,7 +229,8 @@ weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *err
     }
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
-    weft_status status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
+    weft_status status = checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
+    if (!status) status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
     if (is_timed) note_time(s, r, st, began);
     if (st->version && !status) *st->packed = *st->version;
