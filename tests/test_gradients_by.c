@@ -325,7 +325,7 @@ static weft_value *number_like(maker *m, const weft_value *x, double value) {
 static weft_value *sum_any(maker *m, weft_value *x) {
     int64_t axis = x->type.ndim ? below(m, x->type.ndim) : 0;
     weft_value *(*op)(weft_value *, int, const int64_t *, bool) = below(m, 2) ? (weft_sum) : (weft_mean);
-    return op(x, x->type.ndim ? 1 : 0, &axis, below(m, 2));
+    return op(x, x->type.ndim ? 1 : 0, x->type.ndim ? &axis : NULL, below(m, 2));
 }
 
 /* Values stay about as large as 1. */
@@ -413,7 +413,7 @@ static void add_gradients(maker *m) {
     weft_value *loss = some_loss(m), *targets[4], *gradients[4];
     char name[16];
     int n = 0;
-    for (int i = 0; i < 8 && n < 4; i++) {
+    for (int i = 0; loss && i < 8 && n < 4; i++) {
         weft_value *v = n && below(m, 6) == 0 ? targets[0] : below(m, 12) == 0 ? loss : any(m);
         if (has_meaning(m, v, loss)) targets[n++] = v;
     }

@@ -181,7 +181,8 @@ static void combination_check(const combination *c, int setting_index) {
         step_taken step = {.t = &t};
         double most = by_micro->most > 1e-6 ? by_micro->most : 1;
         for (int i = 0; i < parts; i++) step.s[i] = (float)((1 + 0.25 * i) / most);
-        weft_minimize(t.loss, "", &(weft_optimizer){.type = "sgd", .lr = 1, .loss_scale = 8});
+        double loss_scale = o.precision == WEFT_F16 ? 8 : 0;
+        weft_minimize(t.loss, "", &(weft_optimizer){.type = "sgd", .lr = 1, .loss_scale = loss_scale});
         ranks_check(&t, &o, &step, by_micro, SEED);
     }
     trained_free(&t);
