@@ -88,16 +88,71 @@ static dnnl_primitive_attr_t attr_new(void) {
     return NULL;
 }
 
+static const char *implementation(const_dnnl_primitive_desc_t pd) {
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+/* Whether some column of the window sees padding alone. */
+static bool has_blind_column(const onednn_problem *p) {
+    int axis = p->weight.ndim - 1;
+    for (int64_t k = 0; k < p->weight.shape[axis]; k++) {
+        bool sees = false;
+        for (int64_t x = 0; x < p->dst.shape[3] && !sees; x++) {
+            int64_t at = x * p->stride[1] - p->pad_before[1] + k * p->dilation[1];
+            sees = at >= 0 && at < p->src.shape[3];
+        }
+        if (!sees) return true;
+    }
+    return false;
+}
+
+/* Implementations of 2.6.3 that are not to be used; more are looked for by tests/test_onednn_sweep.c.
+ *
+ * Weight gradients. "jit_1x1:avx2" and its AVX-512 sisters (in bf16 too), with strides: they first copy the pixels that are
+ * seen into scratch. Room is made for `channels` elements a pixel, but pixel i is put at i times the vector's length: with
+ * fewer channels than that they write into other threads' scratch and beyond all of it (oneDNN's issue 6035, open in 3.x).
+ * Wrong gradients, crashes and endless loops were seen.
+ * "jit_bf16:avx512_core...": elements of the window that see padding alone get what lay in the scratch, not 0; with
+ * strides and one channel it reads behind the end of the image.
+ *
+ * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of pixels, such
+ * as 30, 59, 60, 89 (strides or not); "jit_bf16_1x1:avx512_core", without instructions for bf16, is right. */
+static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
+    const char *name = implementation(pd);
+    bool is_point = strstr(name, "1x1"), has_strides = p->stride[0] != 1 || p->stride[1] != 1;
+    int64_t channels = p->src.shape[1];
+    if (p->kind == ONEDNN_CONV_WEIGHT && is_point)
+        return has_strides && channels < (strstr(name, "avx512") ? 16 : 8);
+    if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
+        return has_blind_column(p) || (has_strides && channels == 1);
+    return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
+}
+
+/* The first of the library's implementations that may be used. */
 static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine,
                                     dnnl_primitive_desc_t *pd) {
     operation o;
+    dnnl_primitive_desc_iterator_t each = NULL;
     dnnl_status_t s = operation_init(p, &o);
     if (s != dnnl_success) return s;
     dnnl_primitive_attr_t attr = attr_new();
     if (!attr) return dnnl_out_of_memory;
-    s = dnnl_primitive_desc_create(pd, &o, attr, engine, NULL);
+    s = dnnl_primitive_desc_iterator_create(&each, &o, attr, engine, NULL);
     dnnl_primitive_attr_destroy(attr);
-    return s;
+    for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(each)) {
+        dnnl_primitive_desc_t next = dnnl_primitive_desc_iterator_fetch(each);
+        if (next && is_defective(p, next)) {
+            dnnl_primitive_desc_destroy(next);
+            continue;
+        }
+        *pd = next;
+        if (!next) s = dnnl_out_of_memory;
+        break;
+    }
+    if (each) dnnl_primitive_desc_iterator_destroy(each);
+    return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
 }
 
 /* The weight as the primitive wants it; the descriptor belongs to pd. */
@@ -141,8 +196,7 @@ enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
 
 static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
                      onednn_facts *facts) {
-    const char *name = "";
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    const char *name = implementation(pd);
     *facts = (onednn_facts){.scratch_bytes = scratch_bytes(pd), .is_reference = strncmp(name, "ref", 3) == 0};
     if (strstr(name, "gemm")) facts->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
     if (p->kind == ONEDNN_MATMUL) return true;

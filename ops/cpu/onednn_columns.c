@@ -31,10 +31,11 @@ static onednn_tensor matrix(weft_dtype dtype, int64_t rows, int64_t columns, int
     return (onednn_tensor){dtype, .ndim = 2, .shape = {rows, columns}, .stride = {row, column}};
 }
 
-/* 1 x 1, and every pixel is seen. */
-static bool is_plain(const conv_attrs *a) {
+/* 1 x 1, and every pixel is seen: with a dilation the smaller image may leave out the last ones all the same. */
+static bool is_plain(const conv_attrs *a, const int64_t *big, const int64_t *small) {
     bool plain = true;
-    for (int i = 0; i < 2; i++) plain &= a->kernel.v[i] == 1 && a->stride.v[i] == 1 && a->pad.v[i] == 0;
+    for (int i = 0; i < 2; i++)
+        plain &= a->kernel.v[i] == 1 && a->stride.v[i] == 1 && a->pad.v[i] == 0 && big[2 + i] == small[2 + i];
     return plain;
 }
 
@@ -45,7 +46,7 @@ static bool plan_of(const weft_node *n, const kernel_env *env, columns_plan *p) 
     *p = (columns_plan){.window = a->kernel.v[0] * a->kernel.v[1],
                         .channels = big[1],
                         .out = small[1],
-                        .is_plain = is_plain(a)};
+                        .is_plain = is_plain(a, big, small)};
     int64_t width = p->window * p->channels;
     p->problem = (onednn_problem){.kind = ONEDNN_MATMUL,
                                   .threads = env->threads,

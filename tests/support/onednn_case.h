@@ -1,0 +1,42 @@
+/* onednn_case.h - a product or convolution of small random shape, as a sample (op.h) that says it in text, and its result
+ * by plain loops over doubles, which know neither ops nor kernels.
+ *
+ * Operands are small integers: every sum is exact in f32 in any order, so a right result is equal to the bit.
+ */
+#ifndef WEFT_TEST_ONEDNN_CASE_H
+#define WEFT_TEST_ONEDNN_CASE_H
+
+#include "support/test.h"
+
+typedef enum case_kind { CASE_CONV, CASE_TRANSPOSED, CASE_WEIGHT, CASE_MATMUL, CASE_LINEAR } case_kind;
+
+/* How an operand of matmul lies. */
+typedef enum case_layout { CASE_ROWS, CASE_SWAPPED, CASE_GAPS, CASE_LAYOUTS } case_layout;
+
+typedef struct onednn_case {
+    case_kind kind;
+    const char *op;
+    char in[160], attrs[200]; /* the sample */
+    int threads;
+    bool packs;            /* the weight comes from a `pack` node */
+    case_layout layout[2]; /* matmul */
+    bool has_bias, wide;
+    const char *dtype, *bias_dtype;
+    /* big [batch, channels, size], small [batch, out, small], weight [out, channels / groups, kernel] */
+    int64_t batch, channels, out, groups, size[2], small[2], kernel[2], stride[2], pad[2], dilation[2],
+        output_padding[2];
+    /* a [outer_a.., m, k], b [outer_b.., k, n]; outer axes of 1 serve all places; linear: a [m, k], b [n, k] */
+    int n_outer;
+    int64_t m, n, k, outer_a[2], outer_b[2];
+    bool transpose_a, transpose_b;
+} onednn_case;
+
+/* Case `index` of the sequence that `seed` begins. */
+void case_draw(onednn_case *c, uint64_t seed, uint64_t index);
+/* The sample's text from the numbers: for cases that are written out. */
+void case_print(onednn_case *c);
+
+/* The result from row-major operands; room for as many elements as the node's result has. */
+void case_result(const onednn_case *c, const double *const in[3], double *out);
+
+#endif
