@@ -94,16 +94,13 @@ static const char *implementation(const_dnnl_primitive_desc_t pd) {
     return name;
 }
 
-/* Whether some column of the window sees padding alone. */
+/* Whether some column of the window sees padding alone: asked of the first place from which it sees a pixel or the padding
+ * behind them all. */
 static bool has_blind_column(const onednn_problem *p) {
-    int axis = p->weight.ndim - 1;
-    for (int64_t k = 0; k < p->weight.shape[axis]; k++) {
-        bool sees = false;
-        for (int64_t x = 0; x < p->dst.shape[3] && !sees; x++) {
-            int64_t at = x * p->stride[1] - p->pad_before[1] + k * p->dilation[1];
-            sees = at >= 0 && at < p->src.shape[3];
-        }
-        if (!sees) return true;
+    int64_t columns = p->weight.shape[p->weight.ndim - 1], step = p->stride[1];
+    for (int64_t k = 0; k < columns; k++) {
+        int64_t at = k * p->dilation[1] - p->pad_before[1], x = at < 0 ? (step - 1 - at) / step : 0;
+        if (x >= p->dst.shape[3] || at + x * step >= p->src.shape[3]) return true;
     }
     return false;
 }
