@@ -3,12 +3,13 @@
  * f16: a chunk of them becomes floats in the cache.
  *
  * Memory is passed twice forward (statistics; apply) and twice backward (sums; apply). Statistics are taken
- * over fixed chunks of rows that fit the cache: the chunk's mean, then its squared distances from that mean,
+ * over fixed chunks of rows that fit the cache and are a block of sums.h: the chunk's mean, then its squared distances from that mean,
  * and the chunks are merged in order in f64 (Chan, Golub, LeVeque 1983): stable, and the same bits for any
  * thread count.
  */
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 #include "ops/norm.h"
 
 #include <math.h>
@@ -25,6 +26,7 @@ static shape2d shape_of(const tensor_type *t) {
     shape2d s = {.channels = t->shape[1]};
     s.rows = type_elements(t) / s.channels;
     s.each = CHUNK / s.channels > LEAST_ROWS ? CHUNK / s.channels : LEAST_ROWS;
+    if (s.each > SUM_ROWS) s.each = SUM_ROWS;
     s.chunks = (s.rows + s.each - 1) / s.each;
     return s;
 }

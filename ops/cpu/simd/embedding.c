@@ -1,6 +1,8 @@
-/* embedding.c - embedding, which copies rows of any type, and its backward op in f32. The backward op shares out columns, not rows: every
- * thread walks all ids in order and adds its columns, so no sum depends on the number of threads. */
+/* embedding.c - embedding, which copies rows of any type, and its backward op in f32. The backward op sorts the places of
+ * ids by row first, so that each row is summed in blocks (sums.h) however often its id occurs. It shares out columns, not
+ * rows: no sum depends on the number of threads. */
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 #include "ops/embedding.h"
 
 #include <string.h>
@@ -38,27 +40,62 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
 }
 
-static void add_row(float *restrict to, const float *restrict from, int64_t n) {
-    for (int64_t k = 0; k < n; k++) to[k] += from[k];
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return (size_t)(n->out[0].type.shape[0] + 1 + type_elements(&n->in[1]->type)) * sizeof(int64_t);
+}
+
+/* Counts, then their running sums: the places of row r, in order, become place[end[r - 1]] .. place[end[r]]. */
+static void places_by_row(const tensor *ids, int64_t n, int64_t rows, int64_t *end, int64_t *place) {
+    memset(end, 0, (size_t)(rows + 1) * sizeof *end);
+    for (int64_t i = 0; i < n; i++) end[id_at(ids, i) + 1]++;
+    for (int64_t r = 0; r < rows; r++) end[r + 1] += end[r];
+    for (int64_t i = 0; i < n; i++) place[end[id_at(ids, i)]++] = i;
+}
+
+enum { STRIP = 64 }; /* columns: four cache lines, so that threads do not share any */
+
+/* to = the sum of n rows of dy, `width` columns of them; a row is d long. */
+static void block_sum(float *restrict to, const float *dy, const int64_t *place, int64_t n, int64_t d,
+                      int64_t width) {
+    memset(to, 0, (size_t)width * sizeof *to);
+    for (int64_t i = 0; i < n; i++) {
+        const float *restrict from = dy + place[i] * d;
+        for (int64_t k = 0; k < width; k++) to[k] += from[k];
+    }
+}
+
+static void strip_sum(float *to, const float *dy, const int64_t *place, int64_t n, int64_t d, int64_t width) {
+    double total[STRIP] = {0};
+    if (n <= SUM_ROWS) {
+        block_sum(to, dy, place, n, d, width);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += SUM_ROWS) {
+        block_sum(to, dy, place + i, n - i < SUM_ROWS ? n - i : SUM_ROWS, d, width);
+        for (int64_t k = 0; k < width; k++) total[k] += to[k];
+    }
+    for (int64_t k = 0; k < width; k++) to[k] = (float)total[k];
 }
 
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
-    enum { STRIP = 64 }; /* columns: four cache lines, so that threads do not share any */
     const float *dy = c->in[0].data;
     float *dw = c->out[0].data;
     int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
     int64_t strips = (d + STRIP - 1) / STRIP, each = (strips + c->threads - 1) / c->threads * STRIP;
+    int64_t *end = c->workspace, *place = end + rows + 1;
     weft_status status = embedding_ids(c, &c->in[1], rows);
     if (status) return status;
+    places_by_row(&c->in[1], n, rows, end, place);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < rows; i++) memset(dw + i * d, 0, (size_t)d * sizeof *dw);
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t first = 0; first < d; first += each) {
-        int64_t width = first + each < d ? each : d - first;
-        for (int64_t i = 0; i < n; i++)
-            add_row(dw + id_at(&c->in[1], i) * d + first, dy + i * d + first, width);
-    }
+    for (int64_t first = 0; first < d; first += each)
+        for (int64_t r = 0; r < rows; r++) {
+            int64_t begin = r ? end[r - 1] : 0, past = first + each < d ? first + each : d;
+            for (int64_t k = first; k < past; k += STRIP)
+                strip_sum(dw + r * d + k, dy + k, place + begin, end[r] - begin, d,
+                          past - k < STRIP ? past - k : STRIP);
+        }
     return WEFT_OK;
 }
 
@@ -66,4 +103,5 @@ const weft_kernel SIMD(embedding_backward) = {.name = SIMD_NAME,
                                               .op = &weft_op_embedding_backward,
                                               .min_isa = SIMD_LEVEL,
                                               .declines = backward_declines,
+                                              .workspace = backward_workspace,
                                               .run = backward_run};

@@ -2,6 +2,7 @@
  * in f64, so the sum does not depend on threads. */
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 #include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
 
@@ -37,10 +38,16 @@ static float row_max(const float *x, int64_t n) {
 
 /* Log of the sum of e^x, and the loss of target t: (most - x[t]) and the log are added in f64, apart. */
 static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
-    float most = row_max(x, n), sum = 0;
+    float most = row_max(x, n);
+    double total = 0;
+    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
+        int64_t end = sum_block_end(begin, n);
+        float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += vm_exp(x[i] - most);
-    double rest = __builtin_log((double)sum);
+        for (int64_t i = begin; i < end; i++) sum += vm_exp(x[i] - most);
+        total += sum;
+    }
+    double rest = __builtin_log(total);
     *loss = t < 0 ? 0 : (double)most - (double)x[t] + rest;
     return (float)((double)most + rest);
 }

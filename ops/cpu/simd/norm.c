@@ -2,6 +2,7 @@
  * over fixed chunks of rows and the chunks added in order, so the bits do not depend on threads. */
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 #include "ops/norm.h"
 
 #include <math.h>
@@ -43,14 +44,24 @@ static int64_t rooms(const weft_node *n, int operands) {
 /* ---- forward: two passes over a row, which the cache holds ---- */
 
 static void row_statistics(const float *x, int64_t d, double eps, float *mean, float *rstd) {
-    float sum = 0, squares = 0;
+    double total = 0, squares = 0;
+    for (int64_t begin = 0; begin < d; begin += SUM_BLOCK) {
+        int64_t end = sum_block_end(begin, d);
+        float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t k = 0; k < d; k++) sum += x[k];
-    float m = sum / (float)d;
-#pragma omp simd reduction(+ : squares)
-    for (int64_t k = 0; k < d; k++) squares += (x[k] - m) * (x[k] - m);
+        for (int64_t k = begin; k < end; k++) sum += x[k];
+        total += sum;
+    }
+    float m = (float)(total / (double)d);
+    for (int64_t begin = 0; begin < d; begin += SUM_BLOCK) {
+        int64_t end = sum_block_end(begin, d);
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t k = begin; k < end; k++) sum += (x[k] - m) * (x[k] - m);
+        squares += sum;
+    }
     *mean = m;
-    *rstd = (float)(1 / sqrt((double)squares / (double)d + eps));
+    *rstd = (float)(1 / sqrt(squares / (double)d + eps));
 }
 
 /* w and b are NULL together. */
@@ -95,9 +106,10 @@ const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
 
 /* ---- backward ---- */
 
-/* Rows of a chunk: at least 16, and at most 256 chunks in all. */
+/* Rows of a chunk: at least 16, then 256 chunks, until they are as long as a block of rows may be. */
 static int64_t chunk_rows(int64_t rows) {
-    return rows <= 16 * 256 ? 16 : (rows + 255) / 256;
+    int64_t each = rows <= 16 * 256 ? 16 : (rows + 255) / 256;
+    return each < SUM_ROWS ? each : SUM_ROWS;
 }
 
 static int64_t chunk_count(int64_t rows) {
@@ -114,10 +126,10 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(parts_floats(n) + env->threads * rooms(n, 2)) * sizeof(float);
 }
 
-/* One row; w, dw, db are NULL together. */
-static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
-                         const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
-                         float mean, float rstd) {
+/* Of a block of a row: the sums of g = dy w and of g xhat, with dw and db, which are NULL when w is. */
+static void block_sums(const float *restrict dy, const float *restrict x, const float *restrict w,
+                       float *restrict dw, float *restrict db, int64_t d, float mean, float rstd,
+                       double *total_g, double *total_gx) {
     float sum_g = 0, sum_gx = 0;
     if (w) {
 #pragma omp simd reduction(+ : sum_g, sum_gx)
@@ -135,7 +147,19 @@ static void row_backward(const float *restrict dy, const float *restrict x, floa
             sum_gx += dy[k] * ((x[k] - mean) * rstd);
         }
     }
-    float mean_g = sum_g / (float)d, slope = sum_gx / (float)d;
+    *total_g += sum_g;
+    *total_gx += sum_gx;
+}
+
+/* One row; w, dw, db are NULL together. */
+static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
+                         const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
+                         float mean, float rstd) {
+    double sum_g = 0, sum_gx = 0;
+    for (int64_t k = 0; k < d; k += SUM_BLOCK)
+        block_sums(dy + k, x + k, w ? w + k : NULL, w ? dw + k : NULL, w ? db + k : NULL,
+                   sum_block_end(k, d) - k, mean, rstd, &sum_g, &sum_gx);
+    float mean_g = (float)(sum_g / (double)d), slope = (float)(sum_gx / (double)d);
     if (w)
         for (int64_t k = 0; k < d; k++) dx[k] = rstd * (dy[k] * w[k] - mean_g - (x[k] - mean) * rstd * slope);
     else

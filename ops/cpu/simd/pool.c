@@ -5,6 +5,7 @@
  */
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 #include "ops/pool.h"
 
 #include <omp.h>
@@ -176,17 +177,45 @@ static weft_status max_backward_run(void *state, const kernel_call *c) {
 
 /* ---- averages: sliding and adaptive ---- */
 
-/* The mean of one window, of `width` channels from element `at` of its image on. */
-static void average_window(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
+/* y = the sum of a window's pixels, of `width` channels from element `at` of its image on. */
+static void window_sum(const tensor *x, int64_t at, const int64_t begin[2], const int64_t end[2],
+                       int64_t width, float *y) {
     image in = image_of(x);
-    float factor = (float)(1.0 / cell->divisor), room[FORWARD_BLOCK];
+    float room[FORWARD_BLOCK];
     memset(y, 0, (size_t)width * sizeof *y);
-    for (int64_t i = cell->begin[0]; i < cell->end[0]; i++)
-        for (int64_t k = cell->begin[1]; k < cell->end[1]; k++) {
+    for (int64_t i = begin[0]; i < end[0]; i++)
+        for (int64_t k = begin[1]; k < end[1]; k++) {
             int64_t pixel = at + (i * in.width + k) * in.channels;
             const float *from = row_read(x->data, x->type.dtype, pixel, width, room);
             for (int64_t j = 0; j < width; j++) y[j] += from[j];
         }
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* The same of a window of more pixels than a block (sums.h), of BLOCK channels at most: part by part. */
+static void long_window_sum(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
+    double total[BLOCK] = {0};
+    int64_t across = least(cell->end[1] - cell->begin[1], SUM_ROWS), down = SUM_ROWS / across;
+    for (int64_t i = cell->begin[0]; i < cell->end[0]; i += down)
+        for (int64_t k = cell->begin[1]; k < cell->end[1]; k += across) {
+            int64_t end[2] = {least(i + down, cell->end[0]), least(k + across, cell->end[1])};
+            window_sum(x, at, (int64_t[]){i, k}, end, width, y);
+            for (int64_t j = 0; j < width; j++) total[j] += y[j];
+        }
+    for (int64_t j = 0; j < width; j++) y[j] = (float)total[j];
+}
+
+/* The mean of one window, of `width` channels from element `at` of its image on. */
+static void average_window(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
+    float factor = (float)(1.0 / cell->divisor);
+    if ((cell->end[0] - cell->begin[0]) * (cell->end[1] - cell->begin[1]) <= SUM_ROWS)
+        window_sum(x, at, cell->begin, cell->end, width, y);
+    else
+        for (int64_t j = 0; j < width; j += BLOCK)
+            long_window_sum(x, at + j, cell, least(width - j, BLOCK), y + j);
     for (int64_t j = 0; j < width; j++) y[j] *= factor;
 }
 

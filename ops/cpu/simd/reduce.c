@@ -3,11 +3,12 @@
  * The operand's axes, in the order of its memory, are kept or reduced. If the innermost is reduced, results
  * are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into chunks by
  * shape alone, a chunk is summed in a fixed order, and the chunks of a result are added in order: the bits do
- * not depend on the number of threads.
+ * not depend on the number of threads. A chunk in turn is summed in blocks (sums.h): long sums lose no more than short ones.
  */
 #include "ops/basic_attrs.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 
 #include <string.h>
 
@@ -123,6 +124,7 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 ROW_SUM(long_row_sum, LANES)
 ROW_SUM(short_row_sum, 8)
 
+/* Of a chunk at most: no longer than ROW_CHUNK / LANES additions one after the other. */
 static float dense_row_sum(const float *x, int64_t n) {
     return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
 }
@@ -131,6 +133,8 @@ static float dense_row_sum(const float *x, int64_t n) {
 static void gather(const tensor *x, int64_t at, int64_t stride, int64_t n, float *to) {
     if (stride == 1)
         low_load(to, x->data, x->type.dtype, at, n);
+    else if (x->type.dtype == WEFT_F32)
+        for (int64_t i = 0; i < n; i++) to[i] = ((const float *)x->data)[at + i * stride];
     else
         for (int64_t i = 0; i < n; i++) to[i] = low_get(x->data, x->type.dtype, at + i * stride);
 }
@@ -212,7 +216,13 @@ static void narrow_rows_add(float *restrict acc, const float *restrict x, int64_
 
 static void strided_rows_add(float *acc, const float *x, int64_t row, int64_t n, int64_t step,
                              int64_t width) {
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const float *a = x + i * row, *b = a + row, *c = b + row, *d = c + row;
+        for (int64_t j = 0; j < width; j++)
+            acc[j] += (a[j * step] + b[j * step]) + (c[j * step] + d[j * step]);
+    }
+    for (; i < n; i++)
         for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j * step];
 }
 
@@ -244,8 +254,8 @@ static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, i
     }
 }
 
-/* Sums of rows [begin, end) of the reduced axes; the first column is at `at`. */
-static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
+/* Sums of rows [begin, end) of the reduced axes, SUM_ROWS of them at most; the first column is at `at`. */
+static void block_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
     const axis one = {1, 0, 0}, *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : &one;
     memset(acc, 0, (size_t)width * sizeof *acc);
     while (begin < end) {
@@ -255,6 +265,20 @@ static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, 
         any_rows_add(r->x, acc, from, run->in, rows, r->inner.in, width);
         begin += rows;
     }
+}
+
+/* The same of any number of rows. */
+static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
+    if (end - begin <= SUM_ROWS) {
+        block_sum(r, acc, at, begin, end, width);
+        return;
+    }
+    double total[COLUMNS] = {0};
+    for (; begin < end; begin += SUM_ROWS) {
+        block_sum(r, acc, at, begin, end - begin < SUM_ROWS ? end : begin + SUM_ROWS, width);
+        for (int64_t j = 0; j < width; j++) total[j] += acc[j];
+    }
+    for (int64_t j = 0; j < width; j++) acc[j] = (float)total[j];
 }
 
 static void put_columns(const reduction *r, const float *acc, int64_t m, int64_t first, int64_t width) {

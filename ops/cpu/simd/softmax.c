@@ -2,6 +2,7 @@
  * strip of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/sums.h"
 #include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
 
@@ -24,22 +25,34 @@ static float row_max(const float *x, int64_t n) {
 }
 
 static void softmax_row(const float *restrict x, float *restrict y, int64_t n) {
-    float most = row_max(x, n), sum = 0;
+    float most = row_max(x, n);
+    double total = 0;
+    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
+        int64_t end = sum_block_end(begin, n);
+        float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        float e = vm_exp(x[i] - most);
-        y[i] = e;
-        sum += e;
+        for (int64_t i = begin; i < end; i++) {
+            float e = vm_exp(x[i] - most);
+            y[i] = e;
+            sum += e;
+        }
+        total += sum;
     }
-    float factor = 1.0f / sum;
+    float factor = 1.0f / (float)total;
     for (int64_t i = 0; i < n; i++) y[i] *= factor;
 }
 
 static void log_softmax_row(const float *restrict x, float *restrict y, int64_t n) {
-    float most = row_max(x, n), sum = 0;
+    float most = row_max(x, n);
+    double total = 0;
+    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
+        int64_t end = sum_block_end(begin, n);
+        float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) sum += vm_exp(x[i] - most);
-    float rest = vm_log(sum); /* apart from `most`: their sum would round away what x - most kept */
+        for (int64_t i = begin; i < end; i++) sum += vm_exp(x[i] - most);
+        total += sum;
+    }
+    float rest = vm_log((float)total); /* apart from `most`: their sum would round away what x - most kept */
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - most) - rest;
 }
 
@@ -48,14 +61,18 @@ static void log_softmax_row(const float *restrict x, float *restrict y, int64_t 
 
 static void strip_sums(const float *restrict x, int64_t n, int64_t step, int width, float most[STRIP],
                        float sum[STRIP]) {
-    for (int j = 0; j < width; j++) {
-        most[j] = x[j];
-        sum[j] = 0;
-    }
+    double total[STRIP] = {0};
+    for (int j = 0; j < width; j++) most[j] = x[j];
     for (int64_t i = 1; i < n; i++)
         for (int j = 0; j < width; j++) most[j] = x[i * step + j] > most[j] ? x[i * step + j] : most[j];
-    for (int64_t i = 0; i < n; i++)
-        for (int j = 0; j < width; j++) sum[j] += vm_exp(x[i * step + j] - most[j]);
+    for (int64_t begin = 0; begin < n; begin += SUM_ROWS) {
+        int64_t end = n - begin < SUM_ROWS ? n : begin + SUM_ROWS;
+        for (int j = 0; j < width; j++) sum[j] = 0;
+        for (int64_t i = begin; i < end; i++)
+            for (int j = 0; j < width; j++) sum[j] += vm_exp(x[i * step + j] - most[j]);
+        for (int j = 0; j < width; j++) total[j] += sum[j];
+    }
+    for (int j = 0; j < width; j++) sum[j] = (float)total[j];
 }
 
 static void softmax_strip(const float *restrict x, float *restrict y, int64_t n, int64_t step, int width) {
