@@ -205,7 +205,8 @@ bool path_matches(const char *pattern, const char *path);
 weft_status scopes_check(const weft_model *m, weft_error *error);
 /* Stream of random numbers of the next random call in the present scope. */
 uint64_t random_key(weft_graph *g);
-uint64_t hash_text(const char *string, uint64_t seed);
+uint64_t hash_text(const char *string, uint64_t seed); /* xxHash */
+uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
 /* ---- variables (graph/variable.c) ---- */
 weft_variable *variable_find(const weft_model *m, const char *path);

@@ -120,7 +120,11 @@ weft_status scopes_check(const weft_model *m, weft_error *error) {
 }
 
 uint64_t hash_text(const char *string, uint64_t seed) {
-    return XXH3_64bits_withSeed(string, strlen(string), seed);
+    return hash_bytes(string, strlen(string), seed);
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed) {
+    return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
 /* The ordinal counts the random calls of the graph. The graph's name is in the key, so that two graphs that call the

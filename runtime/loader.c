@@ -4,8 +4,11 @@
 #include "weft/data.h"
 
 #include "graph/error.h"
+#include "graph/graph.h"
 #include "graph/type.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct column {
@@ -165,4 +168,86 @@ bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
     l->next++;
     *rows = count;
     return true;
+}
+
+/* ---- among ranks ---- */
+
+enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 6, PER_ARRAY = 2 };
+
+typedef struct shown_setting {
+    char name[100], value[VALUE_BYTES];
+} shown_setting;
+
+/* The first and the last MiB: of other data they differ, and of large files no more is read. */
+static uint64_t hash_ends(const void *data, size_t bytes) {
+    size_t end = bytes < END_BYTES ? bytes : END_BYTES;
+    return hash_bytes((const char *)data + bytes - end, end, hash_bytes(data, end, bytes));
+}
+
+static void show(shown_setting *s, const char *name, const char *what, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void show(shown_setting *s, const char *name, const char *what, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    snprintf(s->name, sizeof s->name, "%.60s%s%s", SHOW(name), *what ? ": " : "", what);
+    vsnprintf(s->value, sizeof s->value, format, args);
+    va_end(args);
+}
+
+static void show_options(const weft_loader *l, shown_setting *s) {
+    const weft_loader_options *o = &l->options;
+    show(s++, "seed", "", "%llu", (unsigned long long)o->seed);
+    show(s++, "batch", "", "%lld", (long long)o->batch);
+    show(s++, "shuffle", "", "%d", o->shuffle);
+    show(s++, "drop_last", "", "%d", o->drop_last);
+    show(s++, "num_replicas", "", "%d", o->num_replicas);
+    show(s++, "in_a_row", "", "%d", o->in_a_row);
+}
+
+static void show_array(const weft_loader *l, int i, shown_setting *s) {
+    char number[24];
+    const weft_array *a = l->columns[i].array;
+    tensor_type t = {.dtype = weft_array_dtype(a)};
+    t.ndim = weft_array_shape(a, t.shape);
+    snprintf(number, sizeof number, "array %d", i);
+    const char *name = l->options.names ? l->options.names[i] : number;
+    show(s++, name, "type and shape", "%s", TYPE(&t));
+    show(s++, name, "hash of the first and the last MiB", "%016llx",
+         (unsigned long long)hash_ends(weft_array_data(a), type_bytes(&t)));
+}
+
+static weft_status give_up(weft_comm *comm, weft_error *error) {
+    weft_comm_fail(comm, error->text); /* the others wait */
+    return error->status;
+}
+
+/* Each rank deals a share of its own, all of them one epoch. */
+static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft_error *error) {
+    if (l->options.rank == comm->rank && l->options.num_replicas == comm->world) return WEFT_OK;
+    return error_set(error, WEFT_ARGUMENT,
+                     "loader: it deals the share of rank %d of %d, the communicator's is rank %d of %d",
+                     l->options.rank, l->options.num_replicas, comm->rank, comm->world);
+}
+
+weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error *error) {
+    weft_error nobody_asks;
+    if (!error) error = &nobody_asks;
+    if (!l) return error_set(error, WEFT_ARGUMENT, "weft_loader_agree: there is no loader");
+    if (!comm || comm->world == 1) return WEFT_OK;
+    if (check_share(l, comm, error)) return give_up(comm, error);
+    size_t n = OPTIONS + PER_ARRAY * (size_t)l->n;
+    shown_setting *shown = mem_new_array(&l->env, n, sizeof *shown);
+    weft_setting *settings = mem_new_array(&l->env, n, sizeof *settings);
+    weft_status status = shown && settings ? WEFT_OK : error_memory(error, "loader");
+    if (!status) {
+        show_options(l, shown);
+        for (int i = 0; i < l->n; i++) show_array(l, i, &shown[OPTIONS + PER_ARRAY * i]);
+        for (size_t i = 0; i < n; i++) settings[i] = (weft_setting){shown[i].name, shown[i].value};
+        status = weft_comm_compare(comm, settings, (int)n, error);
+    } else {
+        give_up(comm, error);
+    }
+    mem_free(&l->env, settings, n * sizeof *settings);
+    mem_free(&l->env, shown, n * sizeof *shown);
+    return status;
 }

@@ -156,18 +156,25 @@ weft_status weft_plan_verify(const weft_plan *plan, weft_error *error) {
 
 /* ---- the fingerprint ---- */
 
+/* NAME=VALUE for each: all that ranks must have alike, so that a difference can be named (session_agree.c). */
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
-    text_add(
-        t,
-        "weft %s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s accumulate=%d cap=",
-        weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
-        o->threads, isa_name(o->isa), o->accumulate);
+    text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
+             weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
+             o->threads, isa_name(o->isa));
+    text_add(t, " accumulate=%d bucket_cap_mb=", o->accumulate);
     real_write(t, o->bucket_cap_mb);
-    text_add(t, " zero=%d shard=%d serial=%d fast=%d check=%d dtype=%s\n", o->zero, o->shard, o->serial,
-             o->reduce, o->check_equal, dtype_name(o->precision));
-    if (plan->kernels.calibration)
-        text_add(t, "calibration=%016llx\n", (unsigned long long)calibration_hash(plan->kernels.calibration));
+    text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
+             o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
+             o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", o->check_equal, dtype_name(o->precision));
+    text_add(t, " calibration=%016llx\n",
+             plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
+}
+
+char *plan_settings(const weft_plan *plan) {
+    text t = {0};
+    options_write(&t, plan);
+    return text_take(&t);
 }
 
 /* What each rank's share is, the same seen from all ranks. */

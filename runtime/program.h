@@ -177,6 +177,8 @@ counter_path counter_path_of(const char *graph);
 
 /* ---- figures (plan.c, flops.c) ---- */
 bool plan_measure(weft_plan *plan);                            /* fills plan->memory */
+/* Its options as text, NAME=VALUE and a space or a newline each; free() it; NULL: no memory. */
+char *plan_settings(const weft_plan *plan);
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills plan->fingerprint */
 double program_flops(const program *p);
 

@@ -9,6 +9,7 @@
 #include "runtime/session_state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 4 << 20 /* bytes that travel at once */ };
@@ -150,17 +151,6 @@ typedef struct checking {
     weft_error *error;
 } checking;
 
-/* Eight bytes a turn, each turn invertible: one changed word always shows. */
-static uint64_t hash_bytes(const char *data, size_t bytes, uint64_t hash) {
-    for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, data + i, bytes - i < 8 ? bytes - i : 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
 static weft_status hash_part(weft_session *s, const store_part *p, checking *c, uint64_t *hash) {
     size_t bytes = type_bytes(&p->type);
     weft_status status = WEFT_OK;
@@ -251,13 +241,40 @@ static bool check_loaded(weft_session *s, weft_error *error) {
     return !lane_settle(s, "loaded state", status, error);
 }
 
+/* "a=1 b=2\n" in place as settings; how many there are. */
+static int split_settings(char *text, weft_setting *settings, int room) {
+    int n = 0;
+    char *rest = NULL;
+    for (char *one = strtok_r(text, " \n", &rest); one && n < room; one = strtok_r(NULL, " \n", &rest)) {
+        char *equals = strchr(one, '=');
+        if (!equals) continue;
+        *equals = 0;
+        settings[n++] = (weft_setting){one, equals + 1};
+    }
+    return n;
+}
+
+/* Before anything is shared. Options are named; the fingerprint is for the rest: model, layouts, who owns what. */
+static weft_status compare_plans(weft_session *s, weft_error *error) {
+    enum { MOST = 32 };
+    weft_setting settings[MOST + 1];
+    char fingerprint[20], *text = plan_settings(s->plan);
+    if (!text) { /* the others wait */
+        weft_comm_fail(s->comm, "session: memory could not be had");
+        return error_memory(error, "session");
+    }
+    int n = split_settings(text, settings, MOST);
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)s->plan->fingerprint);
+    settings[n++] = (weft_setting){"plan", fingerprint};
+    weft_status status = weft_comm_compare(s->comm, settings, n, error);
+    free(text);
+    return status;
+}
+
 bool lane_agree(weft_session *s, weft_error *error) {
-    char fingerprint[40];
     weft_error nobody_asks;
     if (!error) error = &nobody_asks;
-    snprintf(fingerprint, sizeof fingerprint, "plan %016llx", (unsigned long long)s->plan->fingerprint);
-    weft_collective same = {.kind = WEFT_BARRIER, .name = fingerprint};
-    if (weft_comm_run(s->comm, &same, error) || !check_loaded(s, error)) return false;
+    if (compare_plans(s, error) || !check_loaded(s, error)) return false;
     bool good = s->plan->options.check_equal ? check_equal(s, error) : make_equal(s, error);
     return good && share_seed(s, error);
 }

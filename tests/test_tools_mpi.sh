@@ -165,11 +165,59 @@ cp mlp.bin mine.1
 timeout 60 mpirun "${flags[@]}" -np 2 bash -c \
     '"$0" "$1" mine.${OMPI_COMM_WORLD_RANK:-$PMI_RANK} "${@:2}"' "$tool" train "${data[@]}" --threads 1 --steps 1 >out 2>err &&
     fail "two models: exit 0"
-[[ $(grep -c "^graphtool: .*plan " err) == 1 ]] || fail "two models: $(cat err)"
+grep -q "^graphtool: the ranks do not agree: MODEL of .* on rank 0, of .* on rank 1$" err || fail "two models: $(cat err)"
+[[ $(grep -c ^graphtool: err) == 1 ]] || fail "two models: $(cat err)"
 rm mine.1
 timeout 60 mpirun "${flags[@]}" -np 2 bash -c \
     '"$0" "$1" mine.${OMPI_COMM_WORLD_RANK:-$PMI_RANK} "${@:2}"' "$tool" train "${data[@]}" --threads 1 --steps 1 >out 2>err &&
     fail "a missing model: exit 0"
 [[ $(grep -c "^graphtool: rank 1: mine.1" err) == 1 && $(grep -c ^graphtool: err) == 1 ]] || fail "a missing model: $(cat err)"
 echo "errors: done"
+
+# What ranks must share is compared before the first step, and named once. COMMAND, arguments of rank 0, those of rank 1.
+differ() {
+    local says=$1 command=$2
+    WHAT_0=$3 WHAT_1=$4 timeout 60 mpirun "${flags[@]}" -np 2 bash -c \
+        'words=WHAT_${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; eval "set -- \"$0\" \"\$@\" ${!words}"; exec "$@"' \
+        "$tool" $command mlp.bin --threads 1 >out 2>err && fail "$command, '$3' and '$4': exit 0"
+    grep -qE "^graphtool: the ranks do not agree: $says$" err && [[ $(grep -c ^graphtool: err) == 1 ]] ||
+        fail "$command, '$3' and '$4': not '$says': $(cat err)"
+}
+python3 - <<'END'
+data = bytearray(open("image", "rb").read())
+data[-1] ^= 1
+open("image.other", "wb").write(data)
+END
+"$tool" train mlp.bin "${data[@]}" --steps 1 -o w.1 >/dev/null && "$tool" train mlp.bin "${data[@]}" --steps 2 -o w.2 >/dev/null
+feed="${data[*]}" step="${data[*]} --steps 1"
+hash="hash of the first and the last MiB"
+differ "--seed 0 on rank 0, 5 on rank 1" train "$step" "$step --seed 5"
+differ "--seed 5 on rank 0, 0 on rank 1" bench "--steps 1 --seed 5" "--steps 1"
+differ "image: $hash [0-9a-f]+ on rank 0, [0-9a-f]+ on rank 1" train "$step" "${step/image=image/image=image.other}"
+differ "image: $hash [0-9a-f]+ on rank 0, [0-9a-f]+ on rank 1" eval "$feed --random-weights" \
+    "${feed/image=image/image=image.other} --random-weights"
+differ "--weights of .* on rank 0, of .* on rank 1" eval "$feed -w w.1" "$feed -w w.2"
+differ "--weights of .* on rank 0, not given on rank 1" train "$step -w w.1" "$step"
+[[ -n ${WEFT_TEST_QUICK:-} ]] || differ "--timeout 9 on rank 0, not given on rank 1" bench "--timeout 9" ""
+echo "ranks that differ: done"
+
+# A rank that stalls is named when --timeout has passed, in every command; the others end.
+stall() {
+    local seconds begin=$SECONDS pid
+    rm -f pid.* log.jsonl
+    timeout 60 mpirun "${flags[@]}" -np 2 bash -c 'echo $$ >pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec "$0" "$@"' \
+        "$tool" "$@" --threads 1 --timeout 2 >out 2>err &
+    for i in {1..200}; do [[ -s $wait_for ]] && grep -q "ranks of this machine" err && break; sleep 0.1; done
+    sleep 0.5
+    pid=$(cat pid.1)
+    [[ $(cat "/proc/$pid/comm") == graphtool ]] || fail "a rank is called $(cat "/proc/$pid/comm")"
+    kill -STOP "$pid"
+    wait $! && fail "stall $1: exit 0"
+    ((SECONDS - begin < 40)) || fail "stall $1: $((SECONDS - begin)) s"
+    grep -q "^graphtool: .* not finished after 2.0 s, 1 of 2 ranks missing; rank 1 " err || fail "stall $1: $(cat err)"
+    kill -9 "$pid" 2>/dev/null
+}
+wait_for=log.jsonl stall train mlp.bin "${data[@]}" --epochs 100000 --log log.jsonl
+wait_for=pid.1 stall bench mlp.bin --steps 1000000
+echo "stalls: done"
 exit $((failures > 0))

@@ -53,9 +53,11 @@ int batches_cut(batches *b, const weft_loader_options *how, const options *o) {
     mine.rank = world_rank(o);
     mine.num_replicas = world_size(o);
     mine.in_a_row = (int)o->accumulate;
+    mine.names = (const char *const *)b->names;
     b->batch = how->batch;
-    if (b->n &&
-        !(b->loader = weft_loader_new(b->n, (const weft_array *const *)b->arrays, &mine, NULL, &error)))
+    if (!b->n) return -1;
+    if (!(b->loader = weft_loader_new(b->n, (const weft_array *const *)b->arrays, &mine, NULL, &error)) ||
+        weft_loader_agree(b->loader, o->comm, &error))
         return tool_error(&error);
     return -1;
 }

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 static const command commands[] = {
@@ -99,6 +100,7 @@ static int run(const command *c, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    prctl(PR_SET_NAME, "graphtool", 0, 0, 0); /* started anew by tool_calm_threads it is called "exe" */
     guard_process();
     if (argc < 2) return tool_fail("a command is needed; see graphtool --help");
     const char *name = argv[1];

@@ -3,6 +3,8 @@
 
 #include "tools/output.h"
 
+#include "graph/graph.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -21,6 +23,14 @@ typedef enum option_kind {
     OPTION_LIST
 } option_kind;
 
+/* How ranks that work together must be given an option. A new one is compared unless its row says otherwise. */
+typedef enum option_sharing {
+    SHARED,  /* alike on all */
+    CONTENT, /* files that may lie elsewhere on another machine: what they hold is alike */
+    NAMES,   /* NAME=FILE: the same names; loaders compare what the files hold */
+    OWN,     /* each rank's own: only rank 0 writes */
+} option_sharing;
+
 typedef struct option_row {
     const char *name;
     char letter;          /* short form, 0: none */
@@ -28,9 +38,10 @@ typedef struct option_row {
     option_kind kind;
     size_t offset; /* in options */
     unsigned commands;
-    int64_t min, max; /* OPTION_INT */
+    int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
     const char *help;
     const char *const *words; /* OPTION_WORD */
+    option_sharing sharing;
 } option_row;
 
 const char *const option_devices[] = {"cpu", "cuda", NULL};
@@ -58,9 +69,9 @@ static const option_row rows[] = {
      FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT | FOR_CALIBRATE, 0, 0,
      "this graph of the model"},
     {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), FEEDS, 0, 0,
-     "feed input NAME from a .npy or IDX file (.gz too); once an input"},
+     "feed input NAME from a .npy or IDX file (.gz too); once an input", .sharing = NAMES},
     {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), FOR_TRAIN, 0, 0,
-     "run graph val on these after each epoch; once an input"},
+     "run graph val on these after each epoch; once an input", .sharing = NAMES},
     {"epochs", 'e', "N", OPTION_INT, F(epochs), FOR_TRAIN, 1, MILLION,
      "how often to go through the data (1)"},
     {"steps", 'k', "N", OPTION_INT, F(steps), FOR_TRAIN | FOR_BENCH | FOR_TRACE, 1, INT64_MAX / 2,
@@ -69,10 +80,12 @@ static const option_row rows[] = {
      "steps before the timed ones (3)"},
     {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0,
      "learning rate of every optimizer, instead of the model's"},
-    {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)"},
+    {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)",
+     .sharing = CONTENT},
     {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), FOR_EVAL | FOR_PREDICT, 0, 0,
      "go on without --weights, with random initial values"},
-    {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step"},
+    {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step",
+     .sharing = OWN},
     {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), FOR_TRAIN, 0, 0,
      "put optimizer state and step counters into the weights file too"},
     {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0,
@@ -92,7 +105,7 @@ static const option_row rows[] = {
     {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES | FOR_DOT, 0, 0,
      "on a GPU: products of f32 may round their operands to TF32"},
     {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), COMPILES & ~FOR_CALIBRATE, 0, 0,
-     "on a GPU: algorithms as this table of graphtool calibrate says"},
+     "on a GPU: algorithms as this table of graphtool calibrate says", .sharing = CONTENT},
     {"check", 0, NULL, OPTION_FLAG, F(check), FEEDS, 0, 0,
      "look at every node's results: the first that is not finite ends the run (slow)"},
     {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), FEEDS, 0, 0,
@@ -118,12 +131,15 @@ static const option_row rows[] = {
     {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
      "wait for each collective where it starts: nothing overlaps"},
     {"launcher", 0, "NAME", OPTION_WORD, F(launcher), FEEDS, 0, 0,
-     "whose variables tell rank and world: auto, mpi, slurm or env (auto)", launchers},
+     "whose variables tell rank and world: auto, mpi, slurm or env (auto)", launchers, OWN},
+    {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), FEEDS, 0, 1000 * MILLION,
+     "end with an error when ranks wait so long for each other, and name who is missing (300)"},
     {"comm", 0, "WAY", OPTION_WORD, F(way), FEEDS, 0, 0,
      "how ranks with --device cuda talk: nccl; mpi, by way of the host; auto, nccl beside MPI, under "
      "torchrun alone (auto)",
      option_ways},
-    {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr"},
+    {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr",
+     .sharing = OWN},
     {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,
      "the whole plan as text that reads back, node by node"},
@@ -138,11 +154,12 @@ static const option_row rows[] = {
     {"markdown", 0, NULL, OPTION_FLAG, F(markdown), FOR_OPS, 0, 0, "as docs/ops.md"},
     {"json", 'j', NULL, OPTION_FLAG, F(json),
      FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_TRACE, 0, 0,
-     "JSON for machines, with stable keys"},
+     "JSON for machines, with stable keys", .sharing = OWN},
     {"output", 'o', "FILE", OPTION_TEXT, F(output),
      WRITES | FOR_TRAIN | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE, 0, 0,
-     "write there (train: the trained weights as safetensors; predict: .png or .npy; trace: .json)"},
-    {"help", 'h', NULL, OPTION_FLAG, 0, ~0u, 0, 0, "this text"},
+     "write there (train: the trained weights as safetensors; predict: .png or .npy; trace: .json)",
+     .sharing = OWN},
+    {"help", 'h', NULL, OPTION_FLAG, 0, ~0u, 0, 0, "this text", .sharing = OWN},
 };
 #undef F
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_VALUE = 256 };
@@ -216,8 +233,11 @@ static int value_set(const command *c, const option_row *row, const char *value,
     }
     case OPTION_REAL: {
         double x = strtod(value, &end);
-        if (errno || end == value || *end || !isfinite(x) || x <= 0)
-            return refuse(c, row, value, "a number above 0 is needed");
+        snprintf(rule, sizeof rule,
+                 row->max ? "a number above 0 and up to %lld is needed" : "a number above 0 is needed",
+                 (long long)row->max);
+        if (errno || end == value || *end || !isfinite(x) || x <= 0 || (row->max && x > (double)row->max))
+            return refuse(c, row, value, rule);
         *(double *)at = x;
         return -1;
     }
@@ -339,6 +359,7 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
     bool given[ROWS] = {false};
     getopt_table(c, longs, shorts);
     *o = c->defaults;
+    o->command = c;
     opterr = 0; /* getopt's own messages name the program, not the command */
     optind = 1;
     for (int value; (value = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
@@ -367,4 +388,92 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
                          c->name);
     if (c->takes_model) o->model = argv[optind];
     return check_together(c, given, o);
+}
+
+/* ---- what ranks share ---- */
+
+/* Of the process, not of the command line, and yet they change results. */
+static const char *const variables[] = {"OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+                                        "ONEDNN_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE"};
+
+/* Its length and a hash of both ends; NULL when it cannot be read. */
+static char *file_value(const char *path) {
+    enum { END_BYTES = 1 << 20 };
+    text value = {0};
+    char *ends = malloc(2 * (size_t)END_BYTES);
+    FILE *f = ends ? fopen(path, "rb") : NULL;
+    if (f && fseeko(f, 0, SEEK_END) == 0) {
+        off_t bytes = ftello(f), end = bytes < END_BYTES ? bytes : END_BYTES;
+        bool good = bytes >= 0 && fseeko(f, 0, SEEK_SET) == 0 &&
+                    fread(ends, 1, (size_t)end, f) == (size_t)end && fseeko(f, bytes - end, SEEK_SET) == 0 &&
+                    fread(ends + end, 1, (size_t)end, f) == (size_t)end;
+        if (good)
+            text_add(&value, "of %lld bytes with hash %016llx", (long long)bytes,
+                     (unsigned long long)hash_bytes(ends, 2 * (size_t)end, (uint64_t)bytes));
+    }
+    if (f) fclose(f);
+    free(ends);
+    return value.data;
+}
+
+static void list_value(const text_list *list, bool names_alone, text *t) {
+    for (int i = 0; i < list->n; i++) {
+        size_t length = names_alone ? strcspn(list->v[i], "=") : strlen(list->v[i]);
+        text_add(t, "%s%.*s", i ? " " : "", (int)length, list->v[i]);
+    }
+    if (!list->n) text_add(t, "not given");
+}
+
+static char *option_value(const option_row *row, const options *o) {
+    const void *at = (const char *)o + row->offset;
+    text t = {0};
+    switch (row->kind) {
+    case OPTION_FLAG:
+        text_add(&t, *(const bool *)at ? "given" : "not given");
+        break;
+    case OPTION_INT:
+        if (*(const int64_t *)at < row->min)
+            text_add(&t, "not given");
+        else
+            text_add(&t, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case OPTION_REAL:
+        if (*(const double *)at == 0)
+            text_add(&t, "not given");
+        else
+            real_write(&t, *(const double *)at);
+        break;
+    case OPTION_TEXT:
+    case OPTION_WORD:
+        if (*(const char *const *)at && row->sharing == CONTENT) return file_value(*(const char *const *)at);
+        text_add(&t, "%s", *(const char *const *)at ? *(const char *const *)at : "not given");
+        break;
+    case OPTION_LIST:
+        list_value(at, row->sharing == NAMES, &t);
+        break;
+    }
+    return text_take(&t);
+}
+
+static void add_setting(option_settings *all, const char *dashes, const char *name, char *value) {
+    snprintf(all->names[all->n], sizeof *all->names, "%s%s", dashes, name);
+    all->values[all->n++] = value;
+}
+
+_Static_assert(ROWS + 1 + sizeof variables / sizeof *variables <= SETTINGS_MOST, "room for all settings");
+
+void options_settings(const options *o, option_settings *all) {
+    *all = (option_settings){0};
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].commands & o->command->bit && rows[i].sharing != OWN)
+            add_setting(all, "--", rows[i].name, option_value(&rows[i], o));
+    add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        add_setting(all, "", variables[i], strdup(value ? value : "not set"));
+    }
+}
+
+void options_settings_free(option_settings *all) {
+    for (int i = 0; i < all->n; i++) free(all->values[i]);
 }

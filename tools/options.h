@@ -24,8 +24,9 @@ typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
     const char *shard, *reduce, *dtype, *device, *way, *calibration;
+    const struct command *command; /* whose options these are */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
-    double lr, bucket_cap_mb;
+    double lr, bucket_cap_mb, timeout;
     text_list data, val_data, ddp;
     struct weft_comm *comm; /* the ranks that work together, by world_open; NULL: we are alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
@@ -71,6 +72,18 @@ int option_choice(const char *word, const char *const *words);
 /* Fills *o from argv (argv[0] is the command's name). Returns -1 to go on, else the exit status: --help was
  * printed, or the error was. */
 int options_parse(const command *c, int argc, char **argv, options *o);
+
+/* What all ranks must have been given alike: the command's options but those that are a rank's own, the model and other
+ * files by a hash of their first and last MiB, and variables of the environment that change results. */
+enum { SETTINGS_MOST = 64 };
+typedef struct option_settings {
+    int n;
+    char names[SETTINGS_MOST][32];
+    char
+        *values[SETTINGS_MOST]; /* NULL: not known, as of a file that cannot be read: the command will tell */
+} option_settings;
+void options_settings(const options *o, option_settings *all);
+void options_settings_free(option_settings *all);
 void options_help(const command *c);
 
 #endif

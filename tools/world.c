@@ -47,15 +47,41 @@ static weft_status join(options *o, const weft_launch *launch, joining by, const
     return WEFT_OK;
 }
 
+/* Options, model and environment, before anything is done with them; data are compared where loaders open them. */
+static int compare_ranks(const options *o) {
+    option_settings all;
+    weft_setting settings[SETTINGS_MOST];
+    weft_error error = {0};
+    options_settings(o, &all);
+    for (int i = 0; i < all.n; i++) settings[i] = (weft_setting){all.names[i], all.values[i]};
+    weft_status status = weft_comm_compare(o->comm, settings, all.n, &error);
+    options_settings_free(&all);
+    return status ? tool_error(&error) : -1;
+}
+
+/* How ranks talk, from the first rank of each machine. */
+static void tell_log(void *context, const char *line) {
+    const weft_launch *launch = context;
+    if (launch->rank)
+        fprintf(stderr, "rank %d: %s\n", launch->rank, line);
+    else
+        fprintf(stderr, "%s\n", line);
+}
+
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
-    weft_launch launch;
+    static weft_launch launch; /* the communicator's log has it */
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
     if (launch.world == 1) return -1;
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
+    const weft_env env = {.log = tell_log, .log_context = &launch};
+    weft_comm_options with = how ? *how : (weft_comm_options){0};
+    with.deadline_seconds = o->timeout;
+    with.env = &env;
     int status = launch.rank ? be_silent(o) : -1;
-    if (status >= 0 || !join(o, &launch, choose_joining(o, &launch), how, &error)) return status;
+    if (status >= 0) return status;
+    if (!join(o, &launch, choose_joining(o, &launch), &with, &error)) return compare_ranks(o);
     status = tool_error(&error);
     if (!o->comm) tool_tell_held();
     return status;

@@ -27,10 +27,16 @@ typedef struct weft_loader_options {
      * (0: 1; else the micro-batches of a step) batches of the common order, then the next rank does. With drop_last
      * all get equally many; without it each batch is somebody's, none is dealt twice. */
     int rank, num_replicas, in_a_row;
+    const char *const *names; /* what messages call the arrays; NULL: "array 0" ...; must outlive the loader */
 } weft_loader_options;
 /* arrays[n] must outlive the loader. */
 weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
                              const weft_env *env, weft_error *error);
+/* Collective over the ranks that share the data, before the first batch: WEFT_PEER on all when seeds, options or data
+ * differ, with the first difference and both ranks. Of the data: types, shapes, and a hash of the first and the last MiB. A
+ * loader does not know of other ranks otherwise: with another seed, or a file of another order, a rank would deal samples
+ * twice and leave others out, and nobody would see it. */
+weft_status weft_loader_agree(const weft_loader *loader, weft_comm *comm, weft_error *error);
 void weft_loader_free(weft_loader *loader);
 void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
 int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch, for this rank */

@@ -1,0 +1,156 @@
+/* test_options.c - the table of graphtool's options as ranks see it: each option of --help, given to one rank alone, is the one
+ * setting that differs, but for those that are a rank's own. A new option is compared unless its row says otherwise. */
+#include "support/programs.h"
+#include "support/test.h"
+#include "tools/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const own[] = {"--output", "--log", "--json", "--profile", "--launcher", "--help"};
+
+/* A value that the option takes; none is a default. */
+static const char *value_for(const char *name, const char *argument) {
+    static const char *const words[][2] = {{"--isa", "sse2"},      {"--dtype", "bf16"}, {"--device", "cpu"},
+                                           {"--shard", "flat"},    {"--comm", "mpi"},   {"--reduce", "fast"},
+                                           {"--launcher", "slurm"}};
+    static const char *const numbers[] = {"N", "K", "T", "R", "STAGE", "SECONDS", "RATE", "MIB"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i][0], name) == 0) return words[i][1];
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(numbers[i], argument) == 0) return "2";
+    if (strcmp(argument, "NAME=FILE") == 0) return "image=here";
+    if (strcmp(argument, "PATH:FIELDS") == 0) return "net:zero=1";
+    return strcmp(argument, "FILE") == 0 ? "options.file" : "word";
+}
+
+/* With `word`, which stays: options point into it. Others stand beside it, without which some have no effect. */
+static bool parse(const command *c, char *word, options *o) {
+    static char model[] = "options.model", cuda[] = "--device=cuda", output[] = "--output=out",
+                data[] = "--data=i=f";
+    static char *const beside[] = {cuda, output, data};
+    char *argv[8] = {(char *)(uintptr_t)c->name, model, word};
+    int n = word ? 3 : 2;
+    for (int i = 0; i < (c->bit == FOR_TRAIN ? 3 : 1); i++) {
+        bool is_list = beside[i] == data; /* others may be given once */
+        size_t name = strcspn(beside[i], "=");
+        if (is_list || !word || strncmp(word, beside[i], name + 1)) argv[n++] = beside[i];
+    }
+    return options_parse(c, n, argv, o) < 0;
+}
+
+/* Which settings differ, each followed by a space. */
+static void differences(const options *a, const options *b, char list[400]) {
+    option_settings x, y;
+    size_t used = 0;
+    options_settings(a, &x);
+    options_settings(b, &y);
+    *list = 0;
+    CHECK(x.n == y.n && x.n > 10);
+    for (int i = 0; i < x.n && i < y.n; i++) {
+        CHECK_TEXT(x.names[i], y.names[i]);
+        CHECK_SAYS(x.values[i] && y.values[i], "%s is not known", x.names[i]);
+        if (x.values[i] && y.values[i] && strcmp(x.values[i], y.values[i]))
+            used += (size_t)snprintf(list + used, 400 - used, "%s ", x.names[i]);
+    }
+    options_settings_free(&x);
+    options_settings_free(&y);
+}
+
+static bool is_own(const char *name) {
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i], name) == 0) return true;
+    return false;
+}
+
+/* One line of --help: "  -s, --seed=N   ..." */
+static int check_line(const command *c, const char *line) {
+    char name[40], argument[40] = "", option[120], list[400], want[60];
+    options with, without;
+    const char *dashes = strstr(line, "--");
+    if (!dashes || dashes - line > 8 || sscanf(dashes, "%39[a-z0-9-]=%39s", name, argument) < 1) return 0;
+    if (strcmp(name, "--help") == 0) return 0;
+    snprintf(option, sizeof option, "%s%s%s", name, *argument ? "=" : "",
+             *argument ? value_for(name, argument) : "");
+    if (!CHECK_SAYS(parse(c, option, &with) && parse(c, NULL, &without), "%s", option)) return 0;
+    differences(&without, &with, list);
+    snprintf(want, sizeof want, "%s ", name);
+    CHECK_SAYS(strcmp(list, is_own(name) ? "" : want) == 0, "graphtool %s %s: '%s' differs", c->name, option,
+               list);
+    return 1;
+}
+
+static void write_text(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    NEED(f != NULL);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void remove_files(void) {
+    remove("options.file"), remove("options.other"), remove("options.model");
+}
+
+static void write_files(void) {
+    static bool goes;
+    if (!goes) atexit(remove_files);
+    goes = true;
+    write_text("options.file", "weights");
+    write_text("options.other", "weights");
+    write_text("options.model", "model");
+}
+
+TEST(each_option_is_compared_or_a_rank_s_own) {
+    const command commands[] = {{.name = "train", .bit = FOR_TRAIN, .takes_model = true},
+                                {.name = "eval", .bit = FOR_EVAL, .takes_model = true},
+                                {.name = "bench", .bit = FOR_BENCH, .takes_model = true},
+                                {.name = "trace", .bit = FOR_TRACE, .takes_model = true}};
+    write_files();
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        int n = 0;
+        if (!ends(run("graphtool %s --help", commands[i].name), 0)) continue;
+        char *help = read_all("out"), *rest = NULL;
+        for (char *line = strtok_r(help, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+            n += check_line(&commands[i], line);
+        CHECK_SAYS(n > 15, "graphtool %s: %d options", commands[i].name, n);
+        free(help);
+    }
+}
+
+/* Another length, another first or last MiB: another file. */
+TEST(files_are_compared_by_what_they_hold) {
+    const command c = {.name = "eval", .bit = FOR_EVAL, .takes_model = true};
+    options a, b;
+    char list[400], x[] = "--weights=options.file", y[] = "--weights=options.other";
+    write_files();
+    NEED(parse(&c, x, &a) && parse(&c, y, &b));
+    differences(&a, &b, list);
+    CHECK_TEXT(list, "");
+    write_text("options.other", "weightS");
+    differences(&a, &b, list);
+    CHECK_TEXT(list, "--weights ");
+    write_text("options.other", "weights and more");
+    differences(&a, &b, list);
+    CHECK_TEXT(list, "--weights ");
+}
+
+TEST(the_environment_is_compared) {
+    const command c = {.name = "eval", .bit = FOR_EVAL, .takes_model = true};
+    options o;
+    write_files();
+    option_settings before, after;
+    int differ = 0;
+    NEED(parse(&c, NULL, &o));
+    options_settings(&o, &before);
+    setenv("OMP_NUM_THREADS", "77", 1);
+    options_settings(&o, &after);
+    unsetenv("OMP_NUM_THREADS");
+    for (int i = 0; i < before.n; i++) differ += strcmp(before.values[i], after.values[i]) != 0;
+    CHECK(differ == 1);
+    options_settings_free(&before);
+    options_settings_free(&after);
+}
+
+SUITE("options of ranks", {T(each_option_is_compared_or_a_rank_s_own),
+                           T(files_are_compared_by_what_they_hold), T(the_environment_is_compared)})
