@@ -1,0 +1,32 @@
+/* model_case.h - a model as text (JSON), with its data and the results that it must have: what tests/models writes,
+ * tests/model_cases.c and tests/test_models.c run. tests/models/README.md has the format. A case is ours, so one that
+ * cannot be read ends the program. */
+#ifndef WEFT_TEST_MODEL_CASE_H
+#define WEFT_TEST_MODEL_CASE_H
+
+#include "weft/weft.h"
+
+#include <jansson.h>
+
+/* The model through the public API; its error, if it has one, is the model's. */
+weft_model *case_model(const json_t *c);
+
+/* What came out under one configuration. */
+typedef struct case_outcome {
+    bool is_good;
+    int compared;   /* tensors */
+    int skipped;    /* of them no result is known at this precision */
+    double worst;   /* the largest difference as a part of what is allowed */
+    char text[1300]; /* what is wrong: "differ: 0:a/w[3] is ..., wanted ..., allowed ..." */
+} case_outcome;
+
+/* Compiles and runs the case under its configuration number `config`, and compares with "want". */
+void case_run(const json_t *c, const weft_model *model, size_t config, case_outcome *outcome);
+
+/* Numbers of a tensor of any type, in double precision; `elements` of them. */
+void case_numbers(weft_dtype dtype, const void *data, size_t elements, double *numbers);
+
+/* Counts operands of the nodes of every plan from here on: op, layout, where in the program; as JSON, for the caller. */
+json_t *case_layouts(void);
+
+#endif

@@ -1,0 +1,298 @@
+/* model_case_run.c - runs a case (model_case.h) under one configuration, ranks as threads, and compares every output of
+ * every micro-batch and every variable after every step with what PyTorch gave. Nothing of the engine's own takes part
+ * in the comparison. */
+#include "support/model_case.h"
+
+#include "support/test.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PORTS = 64, MOST_RANKS = 8 };
+
+typedef struct rank {
+    const json_t *c, *config;
+    const weft_model *model;
+    int number, world, accumulate;
+    weft_comm *comm;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+    weft_error error;
+    case_outcome outcome;
+    pthread_t thread;
+} rank;
+
+static int64_t whole(const json_t *from, const char *key) {
+    return json_integer_value(json_object_get(from, key));
+}
+
+static const char *text(const json_t *from, const char *key) {
+    const char *s = json_string_value(json_object_get(from, key));
+    return s ? s : "";
+}
+
+/* ---- numbers ---- */
+
+static double half(uint16_t h) {
+    int exponent = h >> 10 & 31;
+    double m = h & 1023, v = exponent ? ldexp(1 + m / 1024, exponent - 15) : ldexp(m, -24);
+    if (exponent == 31) v = m ? NAN : INFINITY;
+    return h >> 15 ? -v : v;
+}
+
+static double brain(uint16_t b) {
+    uint32_t bits = (uint32_t)b << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+void case_numbers(weft_dtype dtype, const void *data, size_t n, double *to) {
+    for (size_t i = 0; i < n; i++) switch (dtype) {
+        case WEFT_F32: to[i] = ((const float *)data)[i]; break;
+        case WEFT_F64: to[i] = ((const double *)data)[i]; break;
+        case WEFT_BF16: to[i] = brain(((const uint16_t *)data)[i]); break;
+        case WEFT_F16: to[i] = half(((const uint16_t *)data)[i]); break;
+        case WEFT_I64: to[i] = (double)((const int64_t *)data)[i]; break;
+        case WEFT_I32: to[i] = ((const int32_t *)data)[i]; break;
+        default: to[i] = ((const uint8_t *)data)[i]; break;
+        }
+}
+
+/* Data of a case are f32, f64 or integers; 64-byte aligned as the library wants nothing less. */
+static void store_number(weft_dtype dtype, void *data, size_t i, const json_t *number) {
+    double v = json_number_value(number);
+    switch (dtype) {
+    case WEFT_F32: ((float *)data)[i] = (float)v; break;
+    case WEFT_F64: ((double *)data)[i] = v; break;
+    case WEFT_I64: ((int64_t *)data)[i] = json_integer_value(number); break;
+    case WEFT_I32: ((int32_t *)data)[i] = (int32_t)v; break;
+    default: ((uint8_t *)data)[i] = (uint8_t)v; break;
+    }
+}
+
+static void *numbers_of(const json_t *list, weft_dtype dtype, size_t bytes, size_t width) {
+    void *data = test_memory(bytes ? bytes : 1);
+    memset(data, 0, bytes);
+    for (size_t i = 0; i < json_array_size(list) && (i + 1) * width <= bytes; i++)
+        store_number(dtype, data, i, json_array_get(list, i));
+    return data;
+}
+
+/* ---- comparing ---- */
+
+static void wrong(case_outcome *o, const char *what, const char *why) {
+    if (o->is_good) snprintf(o->text, sizeof o->text, "%s: %s", what, why);
+    o->is_good = false;
+}
+
+/* Differences as parts of `allowed`; the first element beyond it is told. */
+static void compare(rank *r, const char *key, const json_t *want, double allowed, const double *got, size_t n) {
+    case_outcome *o = &r->outcome;
+    char why[200];
+    if (json_array_size(want) != n) {
+        snprintf(why, sizeof why, "%zu elements, wanted %zu", n, json_array_size(want));
+        wrong(o, key, why);
+        return;
+    }
+    o->compared++;
+    for (size_t i = 0; i < n; i++) {
+        double w = json_number_value(json_array_get(want, i)), off = fabs(got[i] - w);
+        double part = allowed > 0 ? off / allowed : off == 0 ? 0 : INFINITY;
+        if (!(part <= o->worst)) o->worst = part;
+        if (part <= 1) continue;
+        snprintf(why, sizeof why, "differ: element %zu is %.9g, wanted %.9g, off by %.3g, allowed %.3g", i, got[i],
+                 w, off, allowed);
+        wrong(o, key, why);
+        return;
+    }
+}
+
+/* Holds a tensor against "want": within what "within" says, "within_low" where the configuration computes in low
+ * precision. Without a result, or a bound for this precision, it is skipped. */
+static void check(rank *r, const char *key, weft_dtype dtype, const void *data, size_t n) {
+    const json_t *want = json_object_get(json_object_get(r->c, "want"), key);
+    bool is_low = whole(r->config, "precision") != 0;
+    const json_t *within = json_object_get(json_object_get(r->c, is_low ? "within_low" : "within"), key);
+    if (!want) return;
+    if (!json_is_number(within)) {
+        r->outcome.skipped++;
+        return;
+    }
+    double *got = test_memory(n ? n * sizeof *got : 1);
+    case_numbers(dtype, data, n, got);
+    compare(r, key, want, json_number_value(within), got, n);
+    free(got);
+}
+
+/* ---- running ---- */
+
+typedef struct ports {
+    int n_feeds, n_fetches;
+    weft_feed feeds[MOST_PORTS];
+    weft_fetch fetches[MOST_PORTS];
+    weft_port outputs[MOST_PORTS];
+} ports;
+
+static size_t width_of(const weft_port *p) {
+    size_t n = 1;
+    for (int i = 0; i < p->ndim; i++) n *= (size_t)p->shape[i];
+    return n ? p->bytes / n : 1;
+}
+
+static void open_ports(rank *r, const char *graph, const json_t *feeds, ports *p) {
+    weft_port port;
+    memset(p, 0, sizeof *p);
+    for (; p->n_feeds < MOST_PORTS && weft_plan_input(r->plan, graph, p->n_feeds, &port); p->n_feeds++)
+        p->feeds[p->n_feeds] = (weft_feed){
+            port.name,
+            numbers_of(json_object_get(feeds, port.name), port.dtype, port.bytes, width_of(&port)), port.bytes};
+    for (; p->n_fetches < MOST_PORTS && weft_plan_output(r->plan, graph, p->n_fetches, &port); p->n_fetches++) {
+        p->outputs[p->n_fetches] = port;
+        p->fetches[p->n_fetches] = (weft_fetch){port.name, test_memory(port.bytes), port.bytes};
+    }
+}
+
+static void close_ports(ports *p) {
+    for (int i = 0; i < p->n_feeds; i++) free((void *)(uintptr_t)p->feeds[i].data);
+    for (int i = 0; i < p->n_fetches; i++) free(p->fetches[i].data);
+}
+
+/* One micro-batch, and its outputs: "step.micro/name", micro numbered over all ranks. */
+static void run_micro(rank *r, const char *graph, size_t step, size_t micro, const json_t *feeds, bool no_sync) {
+    ports p;
+    char key[300];
+    open_ports(r, graph, feeds, &p);
+    (no_sync ? weft_run_no_sync : weft_run)(r->session, graph, p.feeds, p.n_feeds, p.fetches, p.n_fetches,
+                                            &r->error);
+    for (int i = 0; !r->error.status && i < p.n_fetches; i++) {
+        snprintf(key, sizeof key, "%zu.%zu/%s", step, micro, p.fetches[i].name);
+        check(r, key, p.outputs[i].dtype, p.fetches[i].data, p.fetches[i].bytes / width_of(&p.outputs[i]));
+    }
+    close_ports(&p);
+}
+
+/* A step of a training graph, or a run of another on each micro-batch. With fewer micro-batches than the plan has, all
+ * but the last run without sync. */
+static void run_step(rank *r, size_t step, const json_t *run) {
+    const json_t *micros = json_object_get(run, "feeds");
+    size_t all = json_array_size(micros), per = r->world > 1 ? all / (size_t)r->world : all;
+    bool is_short = r->accumulate > 1 && (per < (size_t)r->accumulate || json_is_true(json_object_get(run, "no_sync")));
+    for (size_t i = 0; i < per && !r->error.status; i++) {
+        size_t micro = (size_t)r->number * per + i;
+        run_micro(r, text(run, "graph"), step, micro, json_array_get(micros, micro), is_short && i + 1 < per);
+    }
+}
+
+/* "step:path" of every variable. */
+static void check_variables(rank *r, size_t step) {
+    const json_t *v;
+    size_t k;
+    if (!r->error.status) weft_sync(r->session, &r->error);
+    json_array_foreach(json_object_get(r->c, "vars"), k, v) {
+        weft_dtype dtype;
+        int64_t shape[WEFT_MAX_NDIM];
+        char key[300];
+        size_t n = 1;
+        int ndim = weft_store_shape(r->store, text(v, "path"), &dtype, shape);
+        if (ndim < 0 || r->error.status) continue;
+        for (int i = 0; i < ndim; i++) n *= (size_t)shape[i];
+        float *data = test_memory(n * 4);
+        if (weft_store_get(r->store, text(v, "path"), data, n * 4, &r->error) == WEFT_OK) {
+            snprintf(key, sizeof key, "%zu:%s", step, text(v, "path"));
+            check(r, key, dtype, data, n);
+        }
+        free(data);
+    }
+}
+
+static void load_variables(rank *r) {
+    const json_t *v;
+    size_t k;
+    json_array_foreach(json_object_get(r->c, "vars"), k, v) {
+        const json_t *list = json_object_get(v, "v");
+        size_t bytes = 4 * json_array_size(list);
+        void *data = numbers_of(list, WEFT_F32, bytes, 4);
+        if (!r->error.status) weft_store_set(r->store, text(v, "path"), data, bytes, &r->error);
+        free(data);
+    }
+}
+
+static void *run_rank(void *argument) {
+    rank *r = argument;
+    const json_t *o = r->config, *run;
+    size_t step;
+    weft_compile_options options = {
+        .isa = (weft_isa)whole(o, "isa"),
+        .threads = (int)whole(o, "threads"),
+        .accumulate = r->accumulate,
+        .precision = (weft_dtype)whole(o, "precision"),
+        .batch = whole(r->c, "bind"),
+        .world = r->world,
+        .rank = r->number,
+        .zero = (int)whole(o, "zero"),
+        .shard = (weft_shard)whole(o, "shard"),
+        .bucket_cap_mb = json_number_value(json_object_get(o, "cap")),
+        .serial = whole(o, "serial") != 0,
+        .reduce = (weft_reduce)whole(o, "reduce"),
+        .verify = whole(o, "verify") != 0,
+    };
+    r->plan = weft_compile(r->model, &options, &r->error);
+    r->store = r->plan ? weft_store_new(r->plan, (uint64_t)whole(r->c, "seed"), &r->error) : NULL;
+    if (r->store) r->session = weft_session_open_on(r->plan, r->store, r->comm, &r->error);
+    if (r->session) load_variables(r);
+    json_array_foreach(json_object_get(r->c, "runs"), step, run) {
+        if (r->session && !r->error.status) run_step(r, step, run);
+        if (r->session && !r->error.status) check_variables(r, step);
+    }
+    if (r->error.status && r->world > 1) weft_comm_abort(r->comm, r->error.text);
+    weft_session_close(r->session);
+    weft_store_free(r->store);
+    weft_comm_free(r->comm);
+    return NULL;
+}
+
+/* ---- a configuration ---- */
+
+static void merge(case_outcome *into, const case_outcome *from) {
+    into->compared += from->compared;
+    into->skipped += from->skipped;
+    if (!(from->worst <= into->worst)) into->worst = from->worst;
+    if (into->is_good && !from->is_good) memcpy(into->text, from->text, sizeof into->text);
+    into->is_good = into->is_good && from->is_good;
+}
+
+static int at_least_one(int64_t n) {
+    return n > 1 ? n < MOST_RANKS ? (int)n : MOST_RANKS : 1;
+}
+
+void case_run(const json_t *c, const weft_model *model, size_t config, case_outcome *outcome) {
+    const json_t *o = json_array_get(json_object_get(c, "configs"), config);
+    int world = at_least_one(whole(o, "world"));
+    rank ranks[MOST_RANKS];
+    weft_comm *comms[MOST_RANKS] = {0};
+    weft_error error = {0};
+    *outcome = (case_outcome){.is_good = true};
+    if (world > 1) weft_comm_threads(world, NULL, comms, &error);
+    else comms[0] = weft_comm_self(NULL, &error);
+    if (error.status) {
+        wrong(outcome, "world", error.text);
+        return;
+    }
+    for (int i = 0; i < world; i++) {
+        ranks[i] = (rank){.c = c, .config = o, .model = model, .number = i, .world = world, .comm = comms[i],
+                          .accumulate = at_least_one(whole(o, "accumulate")), .outcome = {.is_good = true}};
+        if (world == 1) run_rank(&ranks[i]);
+        else if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i])) abort();
+    }
+    for (int i = 0; i < world; i++) {
+        if (world > 1) pthread_join(ranks[i].thread, NULL);
+        if (ranks[i].error.status) wrong(&ranks[i].outcome, "refused", ranks[i].error.text);
+        merge(outcome, &ranks[i].outcome);
+        weft_plan_free(ranks[i].plan);
+    }
+}
