@@ -1,0 +1,386 @@
+"""evaluate.py - what PyTorch makes of a case, in f64 on the CPU: outputs of every micro-batch, variables after every step.
+
+Each op is computed by torch's own function on contiguous operands (its CPU batch_norm has given wrong gradients for
+channels-last ones), gradients by torch.autograd, updates by torch.optim. How far results may be off is measured: the same
+case in f32 with data and every result disturbed in the last bits. See bounds().
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+import philox
+from generate import matches
+
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool]
+
+
+def window(i):
+    return dict(stride=(i[0], i[1]), padding=(i[2], i[3]), dilation=(i[4], i[5]), groups=i[6])
+
+
+def pool(i):
+    return dict(kernel_size=(i[0], i[1]), stride=(i[2], i[3]), padding=(i[4], i[5]))
+
+
+def reduced(f, x, i):
+    axes = i[1:] or list(range(x.dim()))
+    return f(x, dim=axes, keepdim=bool(i[0])) if axes else x * 1
+
+
+def sliced(x, i):
+    axis = i[0] % x.dim()
+    begin = i[1] + x.shape[axis] if i[1] < 0 else i[1]
+    return x.narrow(axis, begin, min(i[2], x.shape[axis]) - begin)
+
+
+def padded(x, i):
+    axis = i[0] % x.dim()
+    return F.pad(x, [0, 0] * (x.dim() - 1 - axis) + [i[1], i[2]])
+
+
+def attention(q, k, v, i, r):
+    scale = r[0] or 1 / math.sqrt(q.shape[-1])
+    s = q @ k.transpose(-1, -2) * scale
+    if i[0]:
+        s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
+    return s.softmax(-1) @ v
+
+
+def transposed(x, a, b):
+    return x.transpose(a, b)
+
+
+def matrix(x, flag):
+    return x.transpose(-1, -2) if flag else x
+
+
+# How torch computes each op: operands, integers, reals.
+COMPUTE = {
+    "neg": lambda x, i, r: -x[0], "abs": lambda x, i, r: x[0].abs(), "square": lambda x, i, r: x[0].square(),
+    "sqrt": lambda x, i, r: x[0].sqrt(), "rsqrt": lambda x, i, r: x[0].rsqrt(),
+    "reciprocal": lambda x, i, r: x[0].reciprocal(), "exp": lambda x, i, r: x[0].exp(), "log": lambda x, i, r: x[0].log(),
+    "tanh": lambda x, i, r: x[0].tanh(), "sigmoid": lambda x, i, r: x[0].sigmoid(), "relu": lambda x, i, r: x[0].relu(),
+    "leaky_relu": lambda x, i, r: F.leaky_relu(x[0], r[0]), "gelu": lambda x, i, r: F.gelu(x[0]),
+    "gelu_tanh": lambda x, i, r: F.gelu(x[0], approximate="tanh"),
+    "scale": lambda x, i, r: x[0] * r[0], "offset": lambda x, i, r: x[0] + r[0],
+    "add": lambda x, i, r: x[0] + x[1], "sub": lambda x, i, r: x[0] - x[1], "mul": lambda x, i, r: x[0] * x[1],
+    "div": lambda x, i, r: x[0] / x[1], "pow": lambda x, i, r: x[0] ** x[1],
+    "maximum": lambda x, i, r: torch.maximum(x[0], x[1]), "minimum": lambda x, i, r: torch.minimum(x[0], x[1]),
+    "equal": lambda x, i, r: x[0] == x[1], "greater": lambda x, i, r: x[0] > x[1],
+    "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
+    "sum": lambda x, i, r: reduced(torch.sum, x[0], i), "mean": lambda x, i, r: reduced(torch.mean, x[0], i),
+    "argmax": lambda x, i, r: x[0].argmax(dim=i[0], keepdim=bool(i[1])),
+    "reshape": lambda x, i, r: x[0].reshape(i), "flatten": lambda x, i, r: x[0].flatten(i[0]),
+    "permute": lambda x, i, r: x[0].permute(i), "transpose": lambda x, i, r: x[0].transpose(i[0], i[1]),
+    "broadcast_to": lambda x, i, r: x[0].expand(i), "concat": lambda x, i, r: torch.cat(x, i[0]),
+    "slice": lambda x, i, r: sliced(x[0], i), "pad": lambda x, i, r: padded(x[0], i),
+    "matmul": lambda x, i, r: matrix(x[0], i[0]) @ matrix(x[1], i[1]),
+    "linear": lambda x, i, r: F.linear(x[0], x[1], x[2]), "embedding": lambda x, i, r: F.embedding(x[1], x[0]),
+    "attention": lambda x, i, r: attention(*x, i, r),
+    "conv2d": lambda x, i, r: F.conv2d(x[0], x[1], x[2], **window(i)),
+    "conv_transpose2d": lambda x, i, r: F.conv_transpose2d(x[0], x[1], x[2], output_padding=(i[7], i[8]), **window(i)),
+    "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], **pool(i)),
+    "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], **pool(i)),
+    "adaptive_avg_pool2d": lambda x, i, r: F.adaptive_avg_pool2d(x[0], i),
+    "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
+    "layer_norm": lambda x, i, r: F.layer_norm(x[0], x[0].shape[-1:], x[1], x[2], r[0] or 1e-5),
+    "cross_entropy": lambda x, i, r: F.cross_entropy(x[0], x[1]),
+    "bce_with_logits": lambda x, i, r: x[0].clamp(min=0) - x[0] * x[1] + torch.log1p(torch.exp(-x[0].abs())),
+    "mse": lambda x, i, r: (x[0] - x[1]).square().mean(),
+}
+COMPUTE["embedding"] = lambda x, i, r: F.embedding(x[1], x[0])
+
+
+class Noise:
+    """Disturbs data and results: relative errors of up to `size`."""
+
+    def __init__(self, size, seed):
+        self.size, self.random = size, torch.Generator().manual_seed(seed)
+
+    def __call__(self, x):
+        if not self.size or not x.is_floating_point():
+            return x
+        u = torch.rand(x.shape, generator=self.random, dtype=x.dtype)
+        return x * (1 + self.size * (2 * u - 1))
+
+
+class Evaluation:
+    def __init__(self, case, dtype=torch.float64, noise=0.0, seed=0, hooks=False):
+        self.case, self.dtype, self.noise, self.hooks = case, dtype, Noise(noise, seed), hooks
+        self.variables = {v["path"]: self.noise(torch.tensor(v["v"], dtype=torch.float32).to(dtype)).reshape(v["shape"])
+                          for v in case["vars"]}
+        self.is_state = {v["path"]: bool(v.get("state")) for v in case["vars"]}
+        self.graphs = {g["name"]: g for g in case["graphs"]}
+        self.frozen = {p for g in case["graphs"] for p in g.get("freeze", [])}
+        self.optimizers, self.steps, self.results = {}, {}, {}
+
+    # ---- one micro-batch ----
+
+    def leaf(self, x):
+        return x.detach().requires_grad_() if x.is_floating_point() else x
+
+    def parameter(self, path):
+        if path not in self.leaves:
+            self.leaves[path] = self.variables[path].detach().requires_grad_()
+        return self.leaves[path]
+
+    def tensor(self, list, dtype, shape):
+        if dtype < 2:
+            return self.noise(torch.tensor(list, dtype=torch.float32).to(self.dtype)).reshape(shape)
+        return torch.tensor(list, dtype=DTYPES[dtype]).reshape(shape)
+
+    def cast(self, x, to):
+        if DTYPES[to].is_floating_point and to < 2:
+            return x.to(self.dtype) * 1 if x.dtype == self.dtype else x.to(self.dtype)
+        return x.to(DTYPES[to])
+
+    def words(self, graph, scope, n):
+        key = philox.node_key(graph, scope, self.ordinal)
+        self.ordinal += 1
+        return philox.words(self.case.get("seed", 0), key, self.steps.get(graph, 0), self.micro, n)
+
+    def random(self, graph, node, scope):
+        shape, r = node.get("i", []), node["r"]
+        w = self.words(graph["name"], scope, math.prod(shape))
+        f = philox.uniform if node["op"] == "random_uniform" else philox.normal
+        x = torch.tensor(f(w, r[0], r[1])[:math.prod(shape)], dtype=torch.float32).to(self.dtype)
+        return self.leaf(self.noise(x.reshape(shape)))
+
+    def dropout(self, graph, node, scope, x):
+        p = node["r"][0]
+        if p == 0 or not graph["train"]:
+            return x
+        n = x.numel()
+        dropped = torch.from_numpy(self.words(graph["name"], scope, n)[:n] < int(p * 4294967296.0))
+        if x.dim() == 4:  # counted as the image lies in memory
+            s = x.shape
+            keep = ~dropped.reshape(s[0], s[2], s[3], s[1]).permute(0, 3, 1, 2)
+        else:
+            keep = ~dropped.reshape(x.shape)
+        return x * keep.to(x.dtype) * (1 / (1 - p))
+
+    def batch_norm(self, graph, node, x):
+        w, b = self.parameter(node["s"] + "/weight"), self.parameter(node["s"] + "/bias")
+        mean, var = node["s"] + "/running_mean", node["s"] + "/running_var"
+        eps, momentum = node["r"][0] or 1e-5, node["r"][1] or 0.1
+        m, v = self.variables[mean].clone(), self.variables[var].clone()
+        y = F.batch_norm(x, m, v, w, b, graph["train"], momentum, eps)
+        if graph["train"]:
+            self.variables[mean], self.variables[var] = m, v
+        return y
+
+    def node(self, graph, node, values, feeds):
+        op, i, r = node["op"], node.get("i", []), node.get("r", [])
+        scope = node.get("scope", "")
+        x = [None if k < 0 else values[k] for k in node["in"]]
+        if op == "input":
+            return self.leaf(self.tensor(feeds[node["s"]], i[0], i[1:]))
+        if op == "parameter":
+            return self.parameter(node["s"])
+        if op == "state":
+            return self.leaf(self.variables[node["s"]])
+        if op == "constant":
+            return self.leaf(torch.full(i[1:], r[0], dtype=torch.float32).to(self.dtype))
+        if op in ("random_uniform", "random_normal"):
+            return self.random(graph, node, scope)
+        if op == "dropout":
+            return self.dropout(graph, node, scope, x[0])
+        if op == "stop_gradient":
+            return self.leaf(x[0] * 1)
+        if op == "cast":
+            y = self.cast(x[0], i[0])
+            return y if y.requires_grad or not y.is_floating_point() else self.leaf(y)
+        x = [t.contiguous() if t is not None and t.dim() == 4 else t for t in x]
+        if op == "batch_norm":
+            return self.batch_norm(graph, node, x[0])
+        y = COMPUTE[op](x, i, r)
+        if self.hooks and y.requires_grad and y.is_floating_point():
+            y.register_hook(self.noise)
+        return self.noise(y)
+
+    def forward(self, graph, feeds):
+        values, self.leaves, self.ordinal = [], {}, 0
+        for node in graph["nodes"]:
+            if node["op"] == "gradients":
+                values += self.gradients(values[node["in"][0]], [values[k] for k in node["in"][1:]])
+            elif node["op"] == "assign":
+                path = next(n["s"] for n in graph["nodes"] if n is self.producer[graph["name"]][node["in"][0]])
+                self.variables[path] = values[node["in"][1]].detach()
+            else:
+                values.append(self.node(graph, node, values, feeds))
+        return values
+
+    def gradients(self, loss, by):
+        if not loss.requires_grad:
+            return [torch.zeros_like(v).requires_grad_() for v in by]
+        list = torch.autograd.grad(loss, by, create_graph=True, allow_unused=True)
+        return [torch.zeros_like(v).requires_grad_() if g is None else g if g.requires_grad else g.requires_grad_()
+                for v, g in zip(by, list)]
+
+    # ---- a step ----
+
+    def trained(self, m):
+        return [p for p in self.variables
+                if not self.is_state[p] and p not in self.frozen and matches(m["pattern"], p)]
+
+    def step(self, number, run):
+        graph = self.graphs[run["graph"]]
+        sums = [{} for _ in graph["mins"]]
+        for micro, feeds in enumerate(run["feeds"]):
+            self.micro = micro if graph["mins"] else 0
+            values = self.forward(graph, feeds)
+            for o in graph["outs"]:
+                self.results["%d.%d/%s" % (number, micro, o["name"])] = values[o["id"]].detach()
+            for m, sum in zip(graph["mins"], sums):
+                self.add(values[m["loss"]], self.trained(m), sum)
+            if not graph["mins"]:
+                self.steps[graph["name"]] = self.steps.get(graph["name"], 0) + 1
+        for m, sum in zip(graph["mins"], sums):
+            self.update(m, {p: g / self.case["micro"] for p, g in sum.items()})
+        if graph["mins"]:
+            self.steps[graph["name"]] = self.steps.get(graph["name"], 0) + 1
+        for path, v in self.variables.items():
+            self.results["%d:%s" % (number, path)] = v.detach().clone()
+
+    def add(self, loss, paths, sum):
+        leaves = [self.parameter(p) for p in paths]
+        list = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True) if loss.requires_grad else []
+        for p, g in zip(paths, list):
+            if g is not None:
+                sum[p] = sum[p] + g if p in sum else g
+
+    def update(self, m, gradients):
+        if m["name"] not in self.optimizers:
+            self.optimizers[m["name"]] = self.optimizer(m)
+        o, by_path, count = self.optimizers[m["name"]]
+        for p, tensor in by_path.items():
+            tensor.data = self.variables[p].clone()
+            tensor.grad = gradients.get(p, torch.zeros_like(tensor)).detach().clone()
+        if m.get("clip_norm"):
+            torch.nn.utils.clip_grad_norm_(list(by_path.values()), m["clip_norm"], foreach=False)
+        for group in o.param_groups:
+            group["lr"] = m["lr"] * group["scale"] * schedule(m, count[0])
+        o.step()
+        count[0] += 1
+        self.pending.update({p: t.detach().clone() for p, t in by_path.items()})
+
+    def optimizer(self, m):
+        by_path = {p: torch.nn.Parameter(self.variables[p].clone()) for p in self.trained(m)}
+        decay = m.get("weight_decay", 0.01 if m["type"] == "adamw" else 0)
+        groups = {}
+        for p, t in by_path.items():
+            lr_scale, decay_scale = next(((g["lr_scale"], g["decay_scale"]) for g in m.get("groups", [])
+                                          if wildcard(g["pattern"], p)), (1, 1))
+            groups.setdefault((lr_scale, decay_scale), []).append(t)
+        list = [{"params": t, "scale": s, "weight_decay": decay * d} for (s, d), t in groups.items()]
+        common = dict(lr=m["lr"], foreach=False)
+        if m["type"] == "sgd":
+            o = torch.optim.SGD(list, momentum=m.get("momentum", 0), dampening=m.get("dampening", 0),
+                                nesterov=m.get("nesterov", False), **common)
+        else:
+            kind = torch.optim.Adam if m["type"] == "adam" else torch.optim.AdamW
+            o = kind(list, betas=(m.get("beta1", 0.9), m.get("beta2", 0.999)), eps=m.get("eps", 1e-8), **common)
+        return o, by_path, [0]
+
+    def run(self):
+        self.producer = {g["name"]: producers(g) for g in self.case["graphs"]}
+        for number, run in enumerate(self.case["runs"]):
+            self.pending = {}
+            self.step(number, run)
+            for p, t in self.pending.items():
+                self.variables[p] = t
+                self.results["%d:%s" % (number, p)] = t
+        return self.results
+
+
+def producers(graph):
+    """The node of each value."""
+    list = []
+    for n in graph["nodes"]:
+        list += [n] * (len(n["in"]) - 1 if n["op"] == "gradients" else 0 if n["op"] == "assign" else 1)
+    return list
+
+
+def wildcard(pattern, path):
+    """'*' matches any characters."""
+    if "*" not in pattern:
+        return matches(pattern, path)
+    head, *middle, tail = pattern.split("*")
+    if not path.startswith(head) or not path.endswith(tail) or len(path) < len(head) + len(tail):
+        return False
+    return not any(middle)
+
+
+def schedule(m, t):
+    warmup, kind = m.get("warmup_steps", 0), m.get("schedule", 0)
+    if t < warmup:
+        return (t + 1) / warmup
+    if kind == 1:
+        return (m.get("gamma") or 0.1) ** (t // m["step_size"])
+    if kind == 2:
+        way = (t - warmup) / (m["total_steps"] - warmup)
+        floor = m.get("floor", 0)
+        return floor if way >= 1 else floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * way))
+    return 1
+
+
+# ---- results and bounds ----
+
+EPSILON = 2.0 ** -24
+
+
+def largest(x):
+    return float(x.abs().max()) if x.numel() else 0.0
+
+
+def difference(a, b):
+    """The largest one; infinite where only one is a number."""
+    d = (a.double() - b.double()).abs()
+    return float(torch.nan_to_num(d, nan=math.inf).max()) if d.numel() else 0.0
+
+
+class Ill(Exception):
+    """No engine can be held to this case: it is not finite, or the last bits decide."""
+
+
+def bounds(case, samples=1):
+    """Puts "want", "within" and "within_low" into the case. A tensor may be off by what rounding moves it, measured in f32
+    with disturbed data, times 24, and by 32 roundings of its largest element. Ill where that is more than 2%."""
+    want = Evaluation(case).run()
+    for x in want.values():
+        if x.is_floating_point() and not torch.isfinite(x).all():
+            raise Ill("not finite")
+        if x.is_floating_point() and largest(x) > 1e6:
+            raise Ill("too large")
+    moved = {k: 0.0 for k in want}
+    for seed in range(samples):
+        other = Evaluation(case, torch.float32, 2.0 ** -22, seed).run()
+        for k, x in want.items():
+            moved[k] = max(moved[k], difference(x, other[k]))
+    low = {}
+    if any(c.get("precision") for c in case["configs"]):
+        low = Evaluation(case, torch.float64, 2.0 ** -8, 1, hooks=True).run()
+    fill(case, want, moved, low)
+
+
+def fill(case, want, moved, low):
+    case["want"], case["within"], case["within_low"], dropped = {}, {}, {}, 0
+    for k, x in want.items():
+        exact = not x.is_floating_point()
+        scale = largest(x)
+        within = 0.0 if exact else 32 * EPSILON * scale + 24 * moved[k] + 1e-9
+        if (exact and moved[k]) or within > max(0.02 * scale, 1e-5):
+            dropped += 1
+            continue
+        case["want"][k] = [int(n) for n in x.reshape(-1).tolist()] if exact else [
+            float("%.9g" % n) for n in x.reshape(-1).tolist()]
+        case["within"][k] = float("%.3g" % within)
+        if low and not exact:
+            rough = 2.0 ** -6 * scale + 6 * difference(x, low[k])
+            if rough <= max(0.5 * scale, 1e-2):
+                case["within_low"][k] = float("%.3g" % rough)
+    case["dropped"] = dropped
+    if not case["want"] or dropped * 2 > len(want):
+        raise Ill("the last bits decide")

@@ -1,0 +1,370 @@
+"""ops.py - every op that a user can build: how the generator draws its operands and attributes.
+
+A draw is a function of a Draft (draft.py) and an Aim: which operand shall have which layout. It asks for operands by
+`at(k, shape)`, so that aiming works for all ops alike, and returns the node's result. Beside it stand what the table of
+coverage needs: how many operands, which of them no gradient passes, which never have several axes.
+"""
+
+F32, F64, BF16, F16, I64, I32, U8, BOOL = range(8)
+FLOATS = (F32, F64)
+
+
+class Op:
+    """One row: `operands` names them, `blind` are those that no gradient passes, `flat` those of at most one axis,
+    `plane` those that have exactly two."""
+
+    def __init__(self, name, draw, operands="x", blind="", flat="", plane="", once=False, integer=""):
+        self.name, self.draw, self.operands = name, draw, operands.split()
+        self.blind, self.flat, self.plane = blind.split(), flat.split(), plane.split()
+        self.integer, self.once = integer.split(), once
+
+
+def unary(name, positive=False, most=30.0, r=None, grow=None):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=positive, most=most)
+        return g.node(name, [x], r=r(g) if r else None, shape=x.shape, mag=(grow or (lambda m: m))(x.mag))
+    return draw
+
+
+def binary(name, positive=(False, False), most=30.0, mag=lambda a, b: a * b):
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        shapes = g.broadcasting(shape, 2, at)
+        if at.is_twice() and g.chance(0.5):
+            a = at(0, shape, positive=any(positive), most=most)
+            b = a
+        else:
+            a = at(0, shapes[0], positive=positive[0], most=most)
+            b = at(1, shapes[1], positive=positive[1], most=most)
+        return g.node(name, [a, b], shape=g.broadcast(a.shape, b.shape), mag=mag(a.mag, b.mag))
+    return draw
+
+
+def compare(name):
+    """Results are of type bool; integers make `equal` come out true at times."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        shapes = g.broadcasting(shape, 2, at)
+        integer = name == "equal" or g.chance(0.3)
+        a = at(0, shapes[0], dtype=I64 if integer else F32)
+        b = at(1, shapes[1], dtype=I64 if integer else F32)
+        y = g.node(name, [a, b], shape=g.broadcast(a.shape, b.shape), dtype=BOOL)
+        return g.node("cast", [y], i=[F32], shape=y.shape) if g.chance(0.5) else y
+    return draw
+
+
+def where(g, at):
+    shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4, at.ndim(2, 0, 4))))
+    shapes = g.broadcasting(shape, 3, at)
+    c = at(0, shapes[0], dtype=BOOL)
+    a = at(1, shapes[1])
+    b = a if at.is_twice() and g.chance(0.5) else at(2, shapes[2])
+    shape = g.broadcast(g.broadcast(c.shape, a.shape), b.shape)
+    return g.node("where", [c, a, b], shape=shape, mag=max(a.mag, b.mag))
+
+
+def leaky_relu(g):
+    return [g.pick([0.01, 0.2, 0.5])]
+
+
+def factor(g):
+    return [g.pick([1, -1, 0.5, 2, 0.3, -1.7])]
+
+
+def amount(g):
+    return [g.pick([0, 1, -0.5, 0.25])]
+
+
+def cast(g, at):
+    """Away and back: f64 is computed by the reference alone, integers and bool cut the gradient."""
+    x = at(0, g.shape(at.ndim(0, 0, 4)))
+    to = g.pick([F32, F64, F64, F64, BF16, F16, I32, I64, BOOL] if not at.route_needs_gradient else [F32, F64, F64, BF16])
+    y = g.node("cast", [x], i=[to], shape=x.shape, dtype=to, mag=x.mag) if to != F32 else x
+    if to == F64 and g.chance(0.5):
+        y = g.node(g.pick(["tanh", "sigmoid", "square", "neg", "gelu"]), [y], shape=y.shape, dtype=F64, mag=x.mag ** 2)
+    return g.node("cast", [y], i=[F32], shape=x.shape, mag=y.mag) if y.dtype != F32 else g.node(
+        "scale", [y], r=[0.7], shape=y.shape, mag=y.mag)
+
+
+def dropout(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    p = g.pick([0.2, 0.5, 0])
+    if p == 0 or not g.train:  # the builder gives x itself
+        return g.node("scale", [g.same("dropout", x, r=[p])], r=[0.9], shape=x.shape, mag=x.mag)
+    return g.node("dropout", [x], r=[p], shape=x.shape, mag=2 * x.mag)
+
+
+def reduce(name):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 0, 4)))
+        axes = sorted(g.sample(range(len(x.shape)), g.below(len(x.shape) + 1)))
+        keep = g.chance(0.4)
+        gone = axes or range(len(x.shape))
+        shape = tuple(1 if k in gone else d for k, d in enumerate(x.shape) if keep or k not in gone)
+        named = [a - len(x.shape) if g.chance(0.3) else a for a in axes]
+        parts = g.elements(x.shape) // max(1, g.elements(shape))
+        return g.node(name, [x], i=[int(keep)] + named, shape=shape, mag=x.mag * (parts if name == "sum" else 1))
+    return draw
+
+
+def argmax(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axis, keep = g.below(len(x.shape)), g.chance(0.3)
+    shape = tuple(1 if k == axis else d for k, d in enumerate(x.shape) if keep or k != axis)
+    y = g.node("argmax", [x], i=[axis - len(x.shape) if g.chance(0.3) else axis, int(keep)], shape=shape, dtype=I64)
+    return g.node("cast", [y], i=[F32], shape=shape, mag=x.shape[axis])
+
+
+def reshape(g, at):
+    x = at(0, g.shape(at.ndim(0, 0, 4)))
+    shape = x.shape if g.chance(0.1) else g.other_shape(x.shape)
+    given = list(shape)
+    if shape and g.chance(0.3):
+        given[g.below(len(given))] = -1
+    return g.node("reshape", [x], i=given, shape=shape, mag=x.mag, view="reshaped")
+
+
+def flatten(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    first = g.below(len(x.shape))
+    shape = x.shape[:first] + (g.elements(x.shape[first:]),)
+    return g.node("flatten", [x], i=[first], shape=shape, mag=x.mag, view="reshaped")
+
+
+def permute(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 5)))
+    axes = list(range(len(x.shape)))
+    g.shuffle(axes)
+    return g.node("permute", [x], i=axes, shape=tuple(x.shape[a] for a in axes), mag=x.mag, view="permuted")
+
+
+def transpose(g, at):
+    x = at(0, g.shape(at.ndim(0, 2, 4)))
+    a, b = g.below(len(x.shape)), g.below(len(x.shape))
+    shape = list(x.shape)
+    shape[a], shape[b] = shape[b], shape[a]
+    return g.node("transpose", [x], i=[a, b], shape=tuple(shape), mag=x.mag, view="permuted")
+
+
+def broadcast_to(g, at):
+    shape = g.shape(at.ndim(0, 1, 4))
+    x = at(0, g.narrowed(shape, at.ndim(0, 0, 4)))
+    shape = g.broadcast(shape, x.shape)
+    if len(shape) < 4 and g.chance(0.3):
+        shape = (g.size(),) + shape
+    return g.node("broadcast_to", [x], i=list(shape), shape=shape, mag=x.mag, view="broadcast")
+
+
+def concat(g, at):
+    shape = g.shape(at.ndim(0, 1, 4, at.ndim(1, 1, 4)))
+    axis, n = g.below(len(shape)), 1 + g.below(3)
+    parts = []
+    for k in range(max(n, at.k + 1)):
+        own = list(shape)
+        if g.chance(0.5):
+            own[axis] = g.size()
+        same = parts and (at.is_twice() or g.chance(0.1))
+        parts.append(parts[0] if same else at(min(k, 1), tuple(own)))
+    whole = list(shape)
+    whole[axis] = sum(p.shape[axis] for p in parts)
+    return g.node("concat", parts, i=[axis], shape=tuple(whole), mag=max(p.mag for p in parts))
+
+
+def slice_(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axis = g.below(len(x.shape))
+    begin = g.below(x.shape[axis])
+    end = begin + 1 + g.below(x.shape[axis] - begin)
+    return g.sliced(x, axis, begin, end)
+
+
+def pad(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    axis, before, after = g.below(len(x.shape)), g.below(3), g.below(3)
+    shape = tuple(d + (before + after) * (k == axis) for k, d in enumerate(x.shape))
+    return g.node("pad", [x], i=[axis, before, after], shape=shape, mag=x.mag)
+
+
+def matmul(g, at):
+    n, k, m = g.size(), g.size(), g.size()
+    lead = g.shape(g.pick([0, 0, 1, 1, 2]))
+    if at.layout == "channels_last":
+        lead = g.shape(2)
+    ta, tb = g.chance(0.4), g.chance(0.4)
+    leads = g.broadcasting(lead, 2, at)
+    if at.is_twice() and g.chance(0.5):
+        a = b = at(0, leads[0] + (n, n))
+        ta, tb = g.chance(0.5), g.chance(0.5)
+    else:
+        a = at(0, leads[0] + ((k, n) if ta else (n, k)))
+        b = at(1, leads[1] + ((m, k) if tb else (k, m)))
+    rows, columns = a.shape[-1] if ta else a.shape[-2], b.shape[-2] if tb else b.shape[-1]
+    shape = g.broadcast(a.shape[:-2], b.shape[:-2]) + (rows, columns)
+    return g.node("matmul", [a, b], i=[int(ta), int(tb)], shape=shape, mag=a.mag * b.mag * k ** 0.5)
+
+
+def linear(g, at):
+    k, m = g.size(), g.size()
+    lead = g.shape(at.ndim(0, 1, 4) - 1)
+    if at.layout == "channels_last":
+        lead = g.shape(3)
+    x = at(0, lead + (k,))
+    w = x if at.is_twice() and len(x.shape) == 2 else at(1, (m, k))
+    b = at(2, (w.shape[0],)) if at.k == 2 or g.chance(0.6) else None
+    return g.node("linear", [x, w, b], shape=lead + (w.shape[0],), mag=x.mag * w.mag * k ** 0.5)
+
+
+def embedding(g, at):
+    rows, d = g.size() + 1, g.size()
+    w = at(0, (rows, d))
+    ids = at(1, g.shape(at.ndim(1, 0, 3) if at.layout != "channels_last" else 4), dtype=I64, below=rows)
+    return g.node("embedding", [w, ids], shape=ids.shape + (d,), mag=w.mag)
+
+
+def attention(g, at):
+    b, h, t, s, d = g.size(3), g.size(3), g.size(5), g.size(5), g.size(6)
+    q = at(0, (b, h, t, d), most=4)
+    if at.is_twice():
+        k, v = q, q
+    else:
+        k, v = at(1, (b, h, s, d), most=4), at(2, (b, h, s, d), most=4)
+    r = [g.pick([0.0, 0.5])]
+    return g.node("attention", [q, k, v], i=[int(g.chance(0.4))], r=r, shape=(b, h, t, d), mag=v.mag)
+
+
+def window(g, size, transposed=False):
+    """Kernel, stride, pad, dilation of one axis, and its length afterwards; None when nothing is left."""
+    kernel, stride, dilation = g.pick([1, 2, 3, 3]), g.pick([1, 1, 2, 3]), g.pick([1, 1, 1, 2])
+    pad = g.below(min(kernel, 2) + 1)
+    reach = dilation * (kernel - 1) + 1
+    if transposed:
+        extra = g.below(max(stride, dilation)) if g.chance(0.3) else 0
+        extra = min(extra, max(stride, dilation) - 1)
+        after = (size - 1) * stride - 2 * pad + reach + extra
+        return (kernel, stride, pad, dilation, extra, after) if after >= 1 else None
+    if size + 2 * pad < reach:
+        return None
+    return kernel, stride, pad, dilation, 0, (size + 2 * pad - reach) // stride + 1
+
+
+def windows(g, h, w, transposed=False):
+    while True:
+        a, b = window(g, h, transposed), window(g, w, transposed)
+        if a and b:
+            return a, b
+
+
+def conv(name):
+    transposed = name == "conv_transpose2d"
+
+    def draw(g, at):
+        groups = g.pick([1, 1, 1, 2, 3])
+        inner, outer = g.size(3), g.size(3)
+        n, h, w = g.size(3), g.size(7), g.size(7)
+        a, b = windows(g, h, w, transposed)
+        x = at(0, (n, inner * groups, h, w))
+        shape = (inner * groups, outer, a[0], b[0]) if transposed else (outer * groups, inner, a[0], b[0])
+        weight = at(1, shape)
+        bias = at(2, (outer * groups,)) if at.k == 2 or g.chance(0.5) else None
+        i = [a[1], b[1], a[2], b[2], a[3], b[3], groups, a[4], b[4]]
+        return g.node(name, [x, weight, bias], i=i, shape=(n, outer * groups, a[5], b[5]), image=True,
+                      mag=x.mag * weight.mag * (inner * a[0] * b[0]) ** 0.5)
+    return draw
+
+
+def pool(name):
+    def draw(g, at):
+        n, c, h, w = g.size(3), g.size(5), g.size(8), g.size(8)
+        while True:
+            a, b = window(g, h), window(g, w)
+            fits = a and b and all(2 * o[2] <= o[0] and s + 2 * o[2] >= o[0] for o, s in ((a, h), (b, w)))
+            if fits:
+                break
+        x = at(0, (n, c, h, w))
+        shape = (n, c, (h + 2 * a[2] - a[0]) // a[1] + 1, (w + 2 * b[2] - b[0]) // b[1] + 1)
+        return g.node(name, [x], i=[a[0], b[0], a[1], b[1], a[2], b[2]], shape=shape, image=True, mag=x.mag)
+    return draw
+
+
+def adaptive(g, at):
+    n, c, h, w = g.size(3), g.size(5), g.size(8), g.size(8)
+    x = at(0, (n, c, h, w))
+    size = [1 + g.below(h), 1 + g.below(w)]
+    return g.node("adaptive_avg_pool2d", [x], i=size, shape=(n, c, *size), image=True, mag=x.mag)
+
+
+def softmax(name):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4)))
+        axis = g.below(len(x.shape))
+        named = axis - len(x.shape) if g.chance(0.4) else axis
+        return g.node(name, [x], i=[named], shape=x.shape, mag=1 if name == "softmax" else 2 * x.mag + 2)
+    return draw
+
+
+def layer_norm(g, at):
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    d = x.shape[-1]
+    affine = at.k > 0 or g.chance(0.7)
+    w, b = (at(1, (d,)), at(2, (d,))) if affine else (None, None)
+    return g.node("layer_norm", [x, w, b], r=[g.pick([0, 1e-3, 0.1])], shape=x.shape, mag=3 * (w.mag if affine else 1))
+
+
+def batch_norm(g, at):
+    """Variances of few numbers are ill conditioned: at least five a channel, and a wide eps."""
+    image = at.layout == "channels_last" or g.chance(0.6)
+    x = at(0, (2 + g.below(2), g.size(5), 2 + g.below(4), 2 + g.below(3)) if image else (5 + g.below(5), g.size(6)))
+    path = g.norm_path(x.shape[1])
+    return g.node("batch_norm", [x], s=path, r=[g.pick([1e-3, 0.1]), g.pick([0, 0.3])], shape=x.shape, mag=4, image=image)
+
+
+def cross_entropy(g, at):
+    n, classes = g.size(), 1 + g.size()
+    x, t = at(0, (n, classes)), at(1, (n,), dtype=I64, below=classes)
+    return g.node("cross_entropy", [x, t], shape=(), mag=x.mag + 2)
+
+
+def mse(g, at):
+    shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+    shapes = g.broadcasting(shape, 2, at)
+    a = at(0, shapes[0])
+    return g.node("mse", [a, at(1, shapes[1])], shape=(), mag=a.mag ** 2 + 1)
+
+
+ADD = lambda a, b: a + b
+TABLE = {op.name: op for op in [
+    *(Op(n, unary(n)) for n in "neg abs tanh relu sigmoid gelu gelu_tanh".split()),
+    Op("square", unary("square", most=8.0, grow=lambda m: m * m)),
+    Op("stop_gradient", unary("stop_gradient"), blind="x"),
+    *(Op(n, unary(n, positive=True, grow=lambda m: max(m, 4))) for n in "sqrt rsqrt reciprocal log".split()),
+    Op("exp", unary("exp", most=2.5, grow=lambda m: 12)),
+    Op("leaky_relu", unary("leaky_relu", r=leaky_relu)),
+    Op("scale", unary("scale", r=factor, grow=lambda m: 2 * m)),
+    Op("offset", unary("offset", r=amount, grow=lambda m: m + 1)),
+    Op("cast", cast), Op("dropout", dropout),
+    Op("add", binary("add", mag=ADD), "a b"), Op("sub", binary("sub", mag=ADD), "a b"),
+    Op("mul", binary("mul"), "a b"), Op("div", binary("div", (False, True), mag=lambda a, b: 4 * a), "a b"),
+    Op("pow", binary("pow", (True, False), most=2.5, mag=lambda a, b: 12), "a b"),
+    Op("maximum", binary("maximum", mag=max), "a b"), Op("minimum", binary("minimum", mag=max), "a b"),
+    Op("equal", compare("equal"), "a b", blind="a b"), Op("greater", compare("greater"), "a b", blind="a b"),
+    Op("where", where, "c a b", blind="c"),
+    Op("sum", reduce("sum")), Op("mean", reduce("mean")), Op("argmax", argmax, blind="x"),
+    Op("reshape", reshape), Op("flatten", flatten), Op("permute", permute), Op("transpose", transpose),
+    Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
+    Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
+    Op("embedding", embedding, "w ids", blind="ids", plane="w"),
+    Op("attention", attention, "q k v", once=True),
+    Op("conv2d", conv("conv2d"), "x w b", flat="b"), Op("conv_transpose2d", conv("conv_transpose2d"), "x w b", flat="b"),
+    Op("max_pool2d", pool("max_pool2d"), once=True), Op("avg_pool2d", pool("avg_pool2d")),
+    Op("adaptive_avg_pool2d", adaptive),
+    Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
+    Op("layer_norm", layer_norm, "x w b", flat="w b", once=True), Op("batch_norm", batch_norm, once=True),
+    Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x", once=True),
+    Op("bce_with_logits", binary("bce_with_logits", mag=lambda a, b: a * b + a + 1), "x t"), Op("mse", mse, "x t"),
+]}
+POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu gelu gelu_tanh scale offset cast "
+                "stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits".split())
+
+# Those without operands, and those that are written into every graph that has the kind.
+MAKERS = "input parameter state constant random_uniform random_normal".split()
+CALLS = "gradients assign minimize output".split()
