@@ -17,6 +17,8 @@ MOST_ELEMENTS = 700
 class Value:
     def __init__(self, id, shape, dtype, mag, layout, node):
         self.id, self.shape, self.dtype, self.mag, self.layout, self.node = id, shape, dtype, mag, layout, node
+        self.is_gradient = False  # made by `gradients`, or from such
+        self.is_final = False     # and without a gradient of its own
 
 
 class Aim:
@@ -48,7 +50,7 @@ class Draft:
     def __init__(self, rng, model, name, train):
         self.rng, self.model, self.name, self.train = rng, model, name, train
         self.nodes, self.values, self.feeds, self.parameters = [], [], {}, {}
-        self.targets, self.depth, self.scope = [], 0, ""
+        self.depth, self.scope, self.has_rounding = 0, "", False
 
     # ---- chance ----
 
@@ -121,6 +123,7 @@ class Draft:
     def add(self, entry, shape, dtype, mag, layout):
         self.nodes.append(entry)
         v = Value(len(self.values), tuple(shape), dtype, mag, layout, len(self.nodes) - 1)
+        v.is_gradient = any(k >= 0 and self.values[k].is_gradient for k in entry["in"])
         self.values.append(v)
         return v
 
@@ -226,7 +229,7 @@ class Draft:
         if make:
             return make(shape, how)
         have = [v for v in self.values if v.shape == shape and v.dtype == dtype and v.layout == "contiguous"
-                and dtype == F32 and (not must_train or v.id in self.training())]
+                and dtype == F32 and not v.is_final and (not must_train or v.id in self.training())]
         if have and self.chance(0.45):
             return self.tame(self.pick(have), positive, most)
         v = self.leaf(shape, dtype, positive, below, must_train)
@@ -247,6 +250,13 @@ class Draft:
         if n["op"] == "parameter":
             return next(p for p in self.model.parameters if p["path"] == n["s"])["positive"]
         return n["op"] == "input" and self.feeds[n["s"]][2]
+
+    def is_data(self, v):
+        """An input or a parameter, or a view of one."""
+        n = self.nodes[v.node]
+        if n["op"] in ("reshape", "flatten", "permute", "transpose", "slice", "broadcast_to"):
+            return self.is_data(self.values[n["in"][0]])
+        return n["op"] in ("input", "parameter")
 
     def tame(self, x, positive, most):
         if positive:

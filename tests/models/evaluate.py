@@ -100,7 +100,7 @@ class Noise:
         self.size, self.random = size, torch.Generator().manual_seed(seed)
 
     def __call__(self, x):
-        if not self.size or not x.is_floating_point():
+        if x is None or not self.size or not x.is_floating_point():
             return x
         u = torch.rand(x.shape, generator=self.random, dtype=x.dtype)
         return x * (1 + self.size * (2 * u - 1))
@@ -146,7 +146,7 @@ class Evaluation:
         w = self.words(graph["name"], scope, math.prod(shape))
         f = philox.uniform if node["op"] == "random_uniform" else philox.normal
         x = torch.tensor(f(w, r[0], r[1])[:math.prod(shape)], dtype=torch.float32).to(self.dtype)
-        return self.leaf(self.noise(x.reshape(shape)))
+        return self.leaf(self.noise(x.reshape(shape) + self.noise.size * abs(r[1])))  # good to a part of the width
 
     def dropout(self, graph, node, scope, x):
         p = node["r"][0]
@@ -370,7 +370,7 @@ def fill(case, want, moved, low):
     for k, x in want.items():
         exact = not x.is_floating_point()
         scale = largest(x)
-        within = 0.0 if exact else 32 * EPSILON * scale + 24 * moved[k] + 1e-9
+        within = 0.0 if exact else 32 * EPSILON * scale + 24 * moved[k] + 3e-8
         if (exact and moved[k]) or within > max(0.02 * scale, 1e-5):
             dropped += 1
             continue

@@ -116,24 +116,26 @@ def total(d, terms):
 
 def sinks(d):
     used = {v for n in d.nodes for v in n["in"]}
-    return [v for v in d.values if v.id not in used and v.dtype == F32]
+    return [v for v in d.values if v.id not in used and v.dtype == F32 and not v.is_final]
 
 
 # ---- gradients by values ----
 
 def between(d, loss, targets):
     """Nodes that a gradient of the loss by these values goes through."""
-    down = set()
+    down, through = set(), set()
     for v in d.values:
-        if v.id in targets or any(k in down for k in differentiable(d.nodes[v.node])):
+        if any(k in down for k in differentiable(d.nodes[v.node])):
             down.add(v.id)
-    into = reached(d, loss)
-    return {d.values[k].node for k in down if k not in targets and d.values[k].node in into}
+            through.add(v.node)
+        if v.id in targets:
+            down.add(v.id)
+    return through & reached(d, loss)
 
 
 def add_gradients(d, through=None):
     """Gradients of a loss by any values above it, used as outputs and, where their gradients exist, in the loss."""
-    ends = [v for v in d.values if v.dtype == F32 and len(reached(d, v.id)) > 1 and v.id >= (through.id if through else 0)]
+    ends = [v for v in d.values if v.dtype == F32 and not v.is_gradient and len(reached(d, v.id)) > 1]
     if through and through.dtype == F32:
         ends = [through]
     if not ends:
@@ -148,7 +150,9 @@ def add_gradients(d, through=None):
         up = [d.values[k] for v in mine for k in differentiable(d.nodes[v.node])]
         targets += [d.pick(up)] if up and d.chance(0.5) else []
         targets += mine
-    ids = list(dict.fromkeys(v.id for v in targets))[:6]
+    ids = list(dict.fromkeys(v.id for v in targets if v.dtype == F32))[:6]
+    if not ids:
+        return
     on_path = between(d, loss.id, set(ids))
     d.gradients.append((loss.id, ids, on_path))
     d.nodes.append({"op": "gradients", "in": [loss.id, *ids]})
@@ -158,6 +162,7 @@ def add_gradients(d, through=None):
         results.append(d.add_result(t.shape, 4 * t.mag))
     once = any(ops.TABLE[d.nodes[n]["op"]].once for n in on_path if d.nodes[n]["op"] in ops.TABLE)
     for v in results:
+        v.is_final = once
         if once or d.chance(0.4):
             d.outs.append((v.id, "g%d" % v.id))
         if not once and d.train and d.chance(0.7):
@@ -167,6 +172,7 @@ def add_gradients(d, through=None):
 def add_result(d, shape, mag):
     from draft import Value
     v = Value(len(d.values), shape, F32, mag, "contiguous", len(d.nodes) - 1)
+    v.is_gradient = True
     d.values.append(v)
     return v
 
@@ -375,11 +381,14 @@ def generate(seed, cell=None, quick=False):
         if d.train:
             train_graph(d, model)
     has_state = bool(model.states) or any(n["op"] == "state" for d in drafts for n in d.nodes)
+    steps = rng.choice([1, 1, 2, 2, 3] if not quick else [1, 1, 2])
+    if any(d.has_rounding for d in drafts):
+        steps = 1  # parameters are known to the last bit at the start alone
     case = {"id": seed, "seed": seed % 1000,
             "vars": [{"path": p["path"], "shape": p["shape"], "v": data(rng, p["shape"], positive=p["positive"]),
                       **({"state": True} if p in model.states else {})} for p in model.parameters + model.states],
             "micro": micro, "graphs": [strip(d) for d in drafts],
-            "runs": runs(rng, drafts, micro, rng.choice([1, 1, 2, 2, 3] if not quick else [1, 1, 2]), has_state),
+            "runs": runs(rng, drafts, micro, steps, has_state),
             "configs": configurations(rng, micro, has_state, quick)}
     return case, covered(drafts, model, micro)
 

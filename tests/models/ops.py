@@ -76,9 +76,13 @@ def amount(g):
 
 
 def cast(g, at):
-    """Away and back: f64 is computed by the reference alone, integers and bool cut the gradient."""
+    """Away and back: f64 is computed by the reference alone, integers and bool cut the gradient. What is rounded to 16 bits
+    must be known to the last one, so it comes straight from data."""
     x = at(0, g.shape(at.ndim(0, 0, 4)))
-    to = g.pick([F32, F64, F64, F64, BF16, F16, I32, I64, BOOL] if not at.route_needs_gradient else [F32, F64, F64, BF16])
+    to = g.pick([F32, F64, F64, F64] if at.route_needs_gradient else [F32, F64, F64, F64, I32, I64, BOOL])
+    if g.is_data(x) and g.chance(0.5):
+        to = g.pick([BF16, F16])
+        g.has_rounding = True
     y = g.node("cast", [x], i=[to], shape=x.shape, dtype=to, mag=x.mag) if to != F32 else x
     if to == F64 and g.chance(0.5):
         y = g.node(g.pick(["tanh", "sigmoid", "square", "neg", "gelu"]), [y], shape=y.shape, dtype=F64, mag=x.mag ** 2)

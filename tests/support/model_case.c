@@ -234,6 +234,7 @@ static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
                         .eps = real(m, "eps"),
                         .weight_decay = real(m, "weight_decay"),
                         .clip_norm = real(m, "clip_norm"),
+                        .loss_scale = real(m, "loss_scale"),
                         .schedule = {.kind = (weft_schedule_kind)whole(m, "schedule"),
                                      .warmup_steps = whole(m, "warmup_steps"),
                                      .step_size = whole(m, "step_size"),
