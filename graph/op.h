@@ -178,7 +178,7 @@ struct weft_op {
     const op_sample *samples;
 };
 
-/* Whether a value is a `constant` node's, and of which number (NULL is no constant). */
+/* Whether a value is a `constant` node's, and of which number, as its type holds it (NULL is no constant). */
 bool constant_value(const weft_value *v, double *value);
 /* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to infinity. */
 bool constant_fits(weft_dtype dtype, double value);

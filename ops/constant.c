@@ -49,7 +49,7 @@ const weft_op weft_op_constant = {
 bool constant_value(const weft_value *v, double *value) {
     while (v && v->node->op->flags & OP_VIEW) v = v->node->in[0];
     if (!v || v->node->op != &weft_op_constant) return false;
-    *value = ((const constant_attrs *)v->node->attrs)->value;
+    *value = convert_element(v->type.dtype, ((const constant_attrs *)v->node->attrs)->value);
     return true;
 }
 

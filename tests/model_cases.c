@@ -11,8 +11,9 @@
 #include <string.h>
 
 static json_t *answer_of(const case_outcome *o) {
-    return json_pack("{s:b, s:f, s:i, s:i, s:s}", "good", o->is_good, "worst", o->worst < 1e30 ? o->worst : 1e30,
-                     "compared", o->compared, "skipped", o->skipped, "text", o->text);
+    return json_pack("{s:b, s:f, s:i, s:i, s:s}", "good", o->is_good, "worst",
+                     o->worst < 1e30 ? o->worst : 1e30, "compared", o->compared, "skipped", o->skipped,
+                     "text", o->text);
 }
 
 static json_t *answer(const json_t *c) {

@@ -75,35 +75,48 @@ static const struct {
     const char *op;
     weft_value *(*build)(weft_value *);
 } one_operand[] = {
-    {"neg", weft_neg},     {"abs", weft_abs},         {"square", weft_square},
-    {"sqrt", weft_sqrt},   {"rsqrt", weft_rsqrt},     {"reciprocal", weft_reciprocal},
-    {"exp", weft_exp},     {"log", weft_log},         {"tanh", weft_tanh},
-    {"relu", weft_relu},   {"sigmoid", weft_sigmoid}, {"stop_gradient", weft_stop_gradient},
-    {"gelu", weft_gelu},   {"gelu_tanh", weft_gelu_tanh},
+    {"neg", weft_neg},         {"abs", weft_abs},
+    {"square", weft_square},   {"sqrt", weft_sqrt},
+    {"rsqrt", weft_rsqrt},     {"reciprocal", weft_reciprocal},
+    {"exp", weft_exp},         {"log", weft_log},
+    {"tanh", weft_tanh},       {"relu", weft_relu},
+    {"sigmoid", weft_sigmoid}, {"stop_gradient", weft_stop_gradient},
+    {"gelu", weft_gelu},       {"gelu_tanh", weft_gelu_tanh},
 };
 
 static const struct {
     const char *op;
     weft_value *(*build)(weft_value *, double);
-} with_number[] = {
-    {"leaky_relu", weft_leaky_relu}, {"scale", weft_scale}, {"offset", weft_offset}, {"dropout", weft_dropout}};
+} with_number[] = {{"leaky_relu", weft_leaky_relu},
+                   {"scale", weft_scale},
+                   {"offset", weft_offset},
+                   {"dropout", weft_dropout}};
 
 static const struct {
     const char *op;
     weft_value *(*build)(weft_value *, weft_value *);
 } two_operands[] = {
-    {"add", weft_add},         {"sub", weft_sub},         {"mul", weft_mul},
-    {"div", weft_div},         {"pow", weft_pow},         {"maximum", weft_maximum},
-    {"minimum", weft_minimum}, {"equal", weft_equal},     {"greater", weft_greater},
-    {"mse", weft_mse},         {"embedding", weft_embedding_op},
-    {"cross_entropy", weft_cross_entropy}, {"bce_with_logits", weft_bce_with_logits},
+    {"add", weft_add},
+    {"sub", weft_sub},
+    {"mul", weft_mul},
+    {"div", weft_div},
+    {"pow", weft_pow},
+    {"maximum", weft_maximum},
+    {"minimum", weft_minimum},
+    {"equal", weft_equal},
+    {"greater", weft_greater},
+    {"mse", weft_mse},
+    {"embedding", weft_embedding_op},
+    {"cross_entropy", weft_cross_entropy},
+    {"bce_with_logits", weft_bce_with_logits},
 };
 
 static bool pointwise(call *c, weft_value **out) {
     for (size_t k = 0; k < sizeof one_operand / sizeof *one_operand; k++)
         if (strcmp(c->op, one_operand[k].op) == 0) return *out = one_operand[k].build(c->in[0]), true;
     for (size_t k = 0; k < sizeof with_number / sizeof *with_number; k++)
-        if (strcmp(c->op, with_number[k].op) == 0) return *out = with_number[k].build(c->in[0], c->r[0]), true;
+        if (strcmp(c->op, with_number[k].op) == 0)
+            return *out = with_number[k].build(c->in[0], c->r[0]), true;
     for (size_t k = 0; k < sizeof two_operands / sizeof *two_operands; k++)
         if (strcmp(c->op, two_operands[k].op) == 0)
             return *out = two_operands[k].build(c->in[0], c->in[1]), true;
@@ -140,7 +153,10 @@ static weft_value *shapes(call *c) {
 }
 
 static weft_window window_of(const int64_t *i) {
-    return (weft_window){.stride = {i[0], i[1]}, .pad = {i[2], i[3]}, .dilation = {i[4], i[5]}, .groups = i[6],
+    return (weft_window){.stride = {i[0], i[1]},
+                         .pad = {i[2], i[3]},
+                         .dilation = {i[4], i[5]},
+                         .groups = i[6],
                          .output_padding = {i[7], i[8]}};
 }
 
@@ -209,7 +225,8 @@ static int add_node(weft_graph *g, const json_t *node, weft_value **values, int 
         weft_assign(c.in[0], c.in[1]);
     } else if (is_variable) {
         bool is_state = !strcmp(c.op, "state");
-        values[n] = !strcmp(c.op, "batch_norm") ? batch_norm(&c) : variable(&c, is_state ? values[n - 1] : NULL);
+        values[n] =
+            !strcmp(c.op, "batch_norm") ? batch_norm(&c) : variable(&c, is_state ? values[n - 1] : NULL);
         n++;
     } else {
         values[n++] = build(&c);
@@ -243,14 +260,15 @@ static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
                                      .floor = real(m, "floor")},
                         .n_groups = (int)json_array_size(list),
                         .groups = groups};
-    json_array_foreach(list, k, entry) groups[k] = (weft_param_group){
-        text(entry, "pattern"), real(entry, "lr_scale"), real(entry, "decay_scale")};
+    json_array_foreach(list, k, entry) groups[k] =
+        (weft_param_group){text(entry, "pattern"), real(entry, "lr_scale"), real(entry, "decay_scale")};
     return o;
 }
 
 static void add_graph(weft_model *m, const json_t *from) {
     static const weft_mode modes[] = {WEFT_EVAL, WEFT_TRAIN};
-    weft_graph *g = weft_graph_new(m, text(from, "name"), modes[json_is_true(json_object_get(from, "train"))]);
+    weft_graph *g =
+        weft_graph_new(m, text(from, "name"), modes[json_is_true(json_object_get(from, "train"))]);
     weft_value *values[MOST_VALUES];
     weft_param_group groups[16];
     const json_t *entry;

@@ -14,9 +14,9 @@ weft_model *case_model(const json_t *c);
 /* What came out under one configuration. */
 typedef struct case_outcome {
     bool is_good;
-    int compared;   /* tensors */
-    int skipped;    /* of them no result is known at this precision */
-    double worst;   /* the largest difference as a part of what is allowed */
+    int compared;    /* tensors */
+    int skipped;     /* of them no result is known at this precision */
+    double worst;    /* the largest difference as a part of what is allowed */
     char text[1300]; /* what is wrong: "differ: 0:a/w[3] is ..., wanted ..., allowed ..." */
 } case_outcome;
 
@@ -25,8 +25,5 @@ void case_run(const json_t *c, const weft_model *model, size_t config, case_outc
 
 /* Numbers of a tensor of any type, in double precision; `elements` of them. */
 void case_numbers(weft_dtype dtype, const void *data, size_t elements, double *numbers);
-
-/* Counts operands of the nodes of every plan from here on: op, layout, where in the program; as JSON, for the caller. */
-json_t *case_layouts(void);
 
 #endif

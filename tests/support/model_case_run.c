@@ -53,13 +53,27 @@ static double brain(uint16_t b) {
 
 void case_numbers(weft_dtype dtype, const void *data, size_t n, double *to) {
     for (size_t i = 0; i < n; i++) switch (dtype) {
-        case WEFT_F32: to[i] = ((const float *)data)[i]; break;
-        case WEFT_F64: to[i] = ((const double *)data)[i]; break;
-        case WEFT_BF16: to[i] = brain(((const uint16_t *)data)[i]); break;
-        case WEFT_F16: to[i] = half(((const uint16_t *)data)[i]); break;
-        case WEFT_I64: to[i] = (double)((const int64_t *)data)[i]; break;
-        case WEFT_I32: to[i] = ((const int32_t *)data)[i]; break;
-        default: to[i] = ((const uint8_t *)data)[i]; break;
+        case WEFT_F32:
+            to[i] = ((const float *)data)[i];
+            break;
+        case WEFT_F64:
+            to[i] = ((const double *)data)[i];
+            break;
+        case WEFT_BF16:
+            to[i] = brain(((const uint16_t *)data)[i]);
+            break;
+        case WEFT_F16:
+            to[i] = half(((const uint16_t *)data)[i]);
+            break;
+        case WEFT_I64:
+            to[i] = (double)((const int64_t *)data)[i];
+            break;
+        case WEFT_I32:
+            to[i] = ((const int32_t *)data)[i];
+            break;
+        default:
+            to[i] = ((const uint8_t *)data)[i];
+            break;
         }
 }
 
@@ -67,11 +81,21 @@ void case_numbers(weft_dtype dtype, const void *data, size_t n, double *to) {
 static void store_number(weft_dtype dtype, void *data, size_t i, const json_t *number) {
     double v = json_number_value(number);
     switch (dtype) {
-    case WEFT_F32: ((float *)data)[i] = (float)v; break;
-    case WEFT_F64: ((double *)data)[i] = v; break;
-    case WEFT_I64: ((int64_t *)data)[i] = json_integer_value(number); break;
-    case WEFT_I32: ((int32_t *)data)[i] = (int32_t)v; break;
-    default: ((uint8_t *)data)[i] = (uint8_t)v; break;
+    case WEFT_F32:
+        ((float *)data)[i] = (float)v;
+        break;
+    case WEFT_F64:
+        ((double *)data)[i] = v;
+        break;
+    case WEFT_I64:
+        ((int64_t *)data)[i] = json_integer_value(number);
+        break;
+    case WEFT_I32:
+        ((int32_t *)data)[i] = (int32_t)v;
+        break;
+    default:
+        ((uint8_t *)data)[i] = (uint8_t)v;
+        break;
     }
 }
 
@@ -91,7 +115,8 @@ static void wrong(case_outcome *o, const char *what, const char *why) {
 }
 
 /* Differences as parts of `allowed`; the first element beyond it is told. */
-static void compare(rank *r, const char *key, const json_t *want, double allowed, const double *got, size_t n) {
+static void compare(rank *r, const char *key, const json_t *want, double allowed, const double *got,
+                    size_t n) {
     case_outcome *o = &r->outcome;
     char why[200];
     if (json_array_size(want) != n) {
@@ -105,8 +130,8 @@ static void compare(rank *r, const char *key, const json_t *want, double allowed
         double part = allowed > 0 ? off / allowed : off == 0 ? 0 : INFINITY;
         if (!(part <= o->worst)) o->worst = part;
         if (part <= 1) continue;
-        snprintf(why, sizeof why, "differ: element %zu is %.9g, wanted %.9g, off by %.3g, allowed %.3g", i, got[i],
-                 w, off, allowed);
+        snprintf(why, sizeof why, "differ: element %zu is %.9g, wanted %.9g, off by %.3g, allowed %.3g", i,
+                 got[i], w, off, allowed);
         wrong(o, key, why);
         return;
     }
@@ -149,9 +174,10 @@ static void open_ports(rank *r, const char *graph, const json_t *feeds, ports *p
     memset(p, 0, sizeof *p);
     for (; p->n_feeds < MOST_PORTS && weft_plan_input(r->plan, graph, p->n_feeds, &port); p->n_feeds++)
         p->feeds[p->n_feeds] = (weft_feed){
-            port.name,
-            numbers_of(json_object_get(feeds, port.name), port.dtype, port.bytes, width_of(&port)), port.bytes};
-    for (; p->n_fetches < MOST_PORTS && weft_plan_output(r->plan, graph, p->n_fetches, &port); p->n_fetches++) {
+            port.name, numbers_of(json_object_get(feeds, port.name), port.dtype, port.bytes, width_of(&port)),
+            port.bytes};
+    for (; p->n_fetches < MOST_PORTS && weft_plan_output(r->plan, graph, p->n_fetches, &port);
+         p->n_fetches++) {
         p->outputs[p->n_fetches] = port;
         p->fetches[p->n_fetches] = (weft_fetch){port.name, test_memory(port.bytes), port.bytes};
     }
@@ -163,7 +189,8 @@ static void close_ports(ports *p) {
 }
 
 /* One micro-batch, and its outputs: "step.micro/name", micro numbered over all ranks. */
-static void run_micro(rank *r, const char *graph, size_t step, size_t micro, const json_t *feeds, bool no_sync) {
+static void run_micro(rank *r, const char *graph, size_t step, size_t micro, const json_t *feeds,
+                      bool no_sync) {
     ports p;
     char key[300];
     open_ports(r, graph, feeds, &p);
@@ -181,7 +208,8 @@ static void run_micro(rank *r, const char *graph, size_t step, size_t micro, con
 static void run_step(rank *r, size_t step, const json_t *run) {
     const json_t *micros = json_object_get(run, "feeds");
     size_t all = json_array_size(micros), per = r->world > 1 ? all / (size_t)r->world : all;
-    bool is_short = r->accumulate > 1 && (per < (size_t)r->accumulate || json_is_true(json_object_get(run, "no_sync")));
+    bool is_short =
+        r->accumulate > 1 && (per < (size_t)r->accumulate || json_is_true(json_object_get(run, "no_sync")));
     for (size_t i = 0; i < per && !r->error.status; i++) {
         size_t micro = (size_t)r->number * per + i;
         run_micro(r, text(run, "graph"), step, micro, json_array_get(micros, micro), is_short && i + 1 < per);
@@ -277,17 +305,27 @@ void case_run(const json_t *c, const weft_model *model, size_t config, case_outc
     weft_comm *comms[MOST_RANKS] = {0};
     weft_error error = {0};
     *outcome = (case_outcome){.is_good = true};
-    if (world > 1) weft_comm_threads(world, NULL, comms, &error);
-    else comms[0] = weft_comm_self(NULL, &error);
+    if (world > 1)
+        weft_comm_threads(world, NULL, comms, &error);
+    else
+        comms[0] = weft_comm_self(NULL, &error);
     if (error.status) {
         wrong(outcome, "world", error.text);
         return;
     }
     for (int i = 0; i < world; i++) {
-        ranks[i] = (rank){.c = c, .config = o, .model = model, .number = i, .world = world, .comm = comms[i],
-                          .accumulate = at_least_one(whole(o, "accumulate")), .outcome = {.is_good = true}};
-        if (world == 1) run_rank(&ranks[i]);
-        else if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i])) abort();
+        ranks[i] = (rank){.c = c,
+                          .config = o,
+                          .model = model,
+                          .number = i,
+                          .world = world,
+                          .comm = comms[i],
+                          .accumulate = at_least_one(whole(o, "accumulate")),
+                          .outcome = {.is_good = true}};
+        if (world == 1)
+            run_rank(&ranks[i]);
+        else if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]))
+            abort();
     }
     for (int i = 0; i < world; i++) {
         if (world > 1) pthread_join(ranks[i].thread, NULL);

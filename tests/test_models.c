@@ -1,0 +1,89 @@
+/* test_models.c - whole models against PyTorch: 1,000 random trainings of every op (golden/models.jsonl.gz), and small ones
+ * that once came out wrong (models/cases). tests/models/README.md has the format and makes more of them. */
+#include "graph/kernel.h"
+#include "support/model_case.h"
+#include "support/test.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { LINE_ROOM = 1 << 20, QUICK_STRIDE = 10 };
+
+typedef struct tally {
+    int cases, configurations, compared, skipped;
+} tally;
+
+static int64_t option(const json_t *c, size_t config, const char *name) {
+    const json_t *o = json_array_get(json_object_get(c, "configs"), config);
+    return json_integer_value(json_object_get(o, name));
+}
+
+/* This machine may not have the instruction set; libraries are kept within one in a process of their own. */
+static bool is_for_here(const json_t *c, size_t config) {
+    return option(c, config, "isa") <= (int64_t)isa_best() && !option(c, config, "limit");
+}
+
+static void check_case(const json_t *c, const char *name, tally *t) {
+    weft_model *model = case_model(c);
+    size_t n = json_array_size(json_object_get(c, "configs"));
+    CHECK_SAYS(weft_model_error(model)->status == WEFT_OK, "%s: %s", name, weft_model_error(model)->text);
+    for (size_t i = 0; i < n; i++) {
+        case_outcome o;
+        if (!is_for_here(c, i)) continue;
+        case_run(c, model, i, &o);
+        CHECK_SAYS(o.is_good, "%s, configuration %zu: %s", name, i, o.text);
+        CHECK_SAYS(o.compared + o.skipped > 0, "%s, configuration %zu: nothing was compared", name, i);
+        t->compared += o.compared;
+        t->skipped += o.skipped;
+        t->configurations++;
+    }
+    t->cases++;
+    weft_model_free(model);
+}
+
+/* Lines of JSON; the quick suite takes each tenth. */
+TEST(random_models_agree_with_pytorch) {
+    gzFile file = gzopen(TEST_DATA "/golden/models.jsonl.gz", "rb");
+    char *line = test_memory(LINE_ROOM);
+    tally t = {0};
+    NEED(file != NULL);
+    for (int number = 0; gzgets(file, line, LINE_ROOM); number++) {
+        char name[40];
+        if (test_is_quick() && number % QUICK_STRIDE) continue;
+        json_t *c = json_loads(line, 0, NULL);
+        snprintf(name, sizeof name, "line %d", number + 1);
+        if (CHECK_SAYS(c != NULL, "%s is not JSON", name)) check_case(c, name, &t);
+        json_decref(c);
+    }
+    gzclose(file);
+    free(line);
+    CHECK_SAYS(t.cases >= (test_is_quick() ? 100 : 1000), "%d cases", t.cases);
+    CHECK_SAYS(t.skipped * 50 < t.compared, "%d of %d tensors without a bound", t.skipped,
+               t.compared + t.skipped);
+}
+
+static bool is_json(const char *name) {
+    size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".json") == 0;
+}
+
+TEST(small_models_that_were_wrong_agree_with_pytorch) {
+    DIR *folder = opendir(TEST_DATA "/models/cases");
+    tally t = {0};
+    NEED(folder != NULL);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        char path[600];
+        if (!is_json(entry->d_name)) continue;
+        snprintf(path, sizeof path, TEST_DATA "/models/cases/%s", entry->d_name);
+        json_t *c = json_load_file(path, 0, NULL);
+        if (CHECK_SAYS(c != NULL, "%s is not JSON", entry->d_name)) check_case(c, entry->d_name, &t);
+        json_decref(c);
+    }
+    closedir(folder);
+    CHECK_SAYS(t.cases >= 16, "%d cases", t.cases);
+}
+
+SUITE("models", {T(random_models_agree_with_pytorch), T(small_models_that_were_wrong_agree_with_pytorch)})
