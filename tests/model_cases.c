@@ -17,14 +17,12 @@ static json_t *answer_of(const case_outcome *o) {
 }
 
 static json_t *answer(const json_t *c) {
-    weft_model *model = case_model(c);
     json_t *list = json_array();
     for (size_t i = 0; i < json_array_size(json_object_get(c, "configs")); i++) {
         case_outcome outcome;
-        case_run(c, model, i, &outcome);
+        case_run(c, i, &outcome);
         json_array_append_new(list, answer_of(&outcome));
     }
-    weft_model_free(model);
     return json_pack("{s:I, s:o}", "id", json_integer_value(json_object_get(c, "id")), "configs", list);
 }
 

@@ -261,7 +261,7 @@ def draw_graph(rng, model, name, train, cell, most):
 
 # ---- optimizers ----
 
-def optimizer(d, name):
+def optimizer(d, name, paths):
     kind = d.pick(["sgd", "sgd", "adam", "adamw"])
     o = {"type": kind, "name": name, "lr": d.pick([0.1, 0.5, 1.0] if kind == "sgd" else [0.01, 0.05])}
     if kind == "sgd" and d.chance(0.5):
@@ -279,14 +279,14 @@ def optimizer(d, name):
     if d.chance(0.25):
         o["clip_norm"] = d.pick([0.1, 0.5, 2.0])
     if d.chance(0.2):
-        o["groups"] = [{"pattern": d.pick(["*0", "a/*", "*bias", "*"]), "lr_scale": d.pick([0.5, 2.0]),
-                        "decay_scale": d.pick([0.5, 2.0])}]
+        path = d.pick(paths)  # a group must match something
+        pattern = d.pick([path, "*" + path[-1], path.split("/")[0] + "/*", "*"])
+        o["groups"] = [{"pattern": pattern, "lr_scale": d.pick([0.5, 2.0]), "decay_scale": d.pick([0.5, 2.0])}]
     schedule = d.below(8)
     if schedule == 0:
         o.update(schedule=1, step_size=1 + d.below(2), gamma=0.5, warmup_steps=d.below(2))
     if schedule == 1:
         o.update(schedule=2, total_steps=4 + d.below(3), floor=d.pick([0.0, 0.1]), warmup_steps=d.below(3))
-    o["loss_scale"] = 8.0
     return o
 
 
@@ -311,7 +311,7 @@ def train_graph(d, model):
         for path in missing:
             p = next(q for q in model.parameters if q["path"] == path)
             d.loss = d.node("add", [d.loss, scalar_of(d, d.use(p))], shape=())
-        d.mins.append({"loss": d.loss.id, "pattern": pattern, **optimizer(d, "%s.%s" % (d.name, pattern or "all"))})
+        d.mins.append({"loss": d.loss.id, "pattern": pattern, **optimizer(d, "%s.%s" % (d.name, pattern or "all"), sorted(wanted))})
     if d.mins and d.chance(0.9):
         d.outs.append((d.loss.id, "loss"))
 
@@ -321,7 +321,10 @@ def train_graph(d, model):
 ISAS = [0, 0, 0, 2, 3]
 
 
-def configurations(rng, micro, has_state, quick):
+LOW = {"matmul", "linear", "conv2d", "conv_transpose2d", "attention"}
+
+
+def configurations(rng, drafts, micro, has_state, quick):
     """The reference, an optimized one, and at times another world, precision or number of threads."""
     def one(**o):
         o.setdefault("accumulate", micro)
@@ -331,7 +334,10 @@ def configurations(rng, micro, has_state, quick):
         list[rng.randrange(2)].update(world=2, accumulate=micro // 2, zero=rng.randrange(3), shard=rng.randrange(2),
                                       cap=rng.choice([0, 1e-4, 1e-3]), serial=int(rng.random() < 0.2))
     if rng.random() < 0.2:
-        list.append(one(isa=rng.choice([0, 0, 1]), precision=rng.choice([2, 2, 3]), threads=1))
+        is_f16 = rng.random() < 0.4 and all(LOW & {n["op"] for n in d.nodes} for d in drafts if d.mins)
+        list.append(one(isa=rng.choice([0, 0, 1]), precision=3 if is_f16 else 2, threads=1))
+        if is_f16 and any(d.mins for d in drafts):
+            list[-1]["loss_scale"] = 8.0
     for c in list:
         c.setdefault("threads", 1 if rng.random() < 0.93 else 2)
     return list
@@ -389,7 +395,7 @@ def generate(seed, cell=None, quick=False):
                       **({"state": True} if p in model.states else {})} for p in model.parameters + model.states],
             "micro": micro, "graphs": [strip(d) for d in drafts],
             "runs": runs(rng, drafts, micro, steps, has_state),
-            "configs": configurations(rng, micro, has_state, quick)}
+            "configs": configurations(rng, drafts, micro, has_state, quick)}
     return case, covered(drafts, model, micro)
 
 

@@ -328,11 +328,14 @@ def cross_entropy(g, at):
     return g.node("cross_entropy", [x, t], shape=(), mag=x.mag + 2)
 
 
-def mse(g, at):
-    shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
-    shapes = g.broadcasting(shape, 2, at)
-    a = at(0, shapes[0])
-    return g.node("mse", [a, at(1, shapes[1])], shape=(), mag=a.mag ** 2 + 1)
+def compared(name):
+    """A prediction and a target: of one shape, or the target a single number."""
+    def draw(g, at):
+        shape = g.shape(at.ndim(0, 0, 4, at.ndim(1, 0, 4)))
+        a = at(0, shape)
+        b = a if at.is_twice() and g.chance(0.5) else at(1, shape if at.k == 1 or g.chance(0.8) else ())
+        return g.node(name, [a, b], shape=() if name == "mse" else shape, mag=a.mag ** 2 + a.mag * b.mag + 1)
+    return draw
 
 
 ADD = lambda a, b: a + b
@@ -364,7 +367,7 @@ TABLE = {op.name: op for op in [
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
     Op("layer_norm", layer_norm, "x w b", flat="w b", once=True), Op("batch_norm", batch_norm, once=True),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x", once=True),
-    Op("bce_with_logits", binary("bce_with_logits", mag=lambda a, b: a * b + a + 1), "x t"), Op("mse", mse, "x t"),
+    Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu gelu gelu_tanh scale offset cast "
                 "stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits".split())

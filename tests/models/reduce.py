@@ -110,7 +110,7 @@ def smaller(case):
             yield from (without("graphs", g, list, k) for k in range(len(graph.get(list, []))))
         for k, m in enumerate(graph["mins"]):
             yield from (without("graphs", g, "mins", k, key) for key in m
-                        if key not in ("loss", "pattern", "type", "name", "lr", "loss_scale"))
+                        if key not in ("loss", "pattern", "type", "name", "lr"))
         at = 0
         for n in graph["nodes"]:
             if n["op"] != "gradients":

@@ -52,7 +52,7 @@ def features(case):
         yield from ("op " + n["op"] for n in g["nodes"] if n["op"] not in ops.TABLE)
         for m in g["mins"]:
             yield "optimizer " + m["type"]
-            yield from ("optimizer's " + k for k in m if k not in ("loss", "pattern", "type", "name", "lr", "loss_scale"))
+            yield from ("optimizer's " + k for k in m if k not in ("loss", "pattern", "type", "name", "lr"))
         if "freeze" in g:
             yield "frozen parameter"
     for o in case["configs"]:

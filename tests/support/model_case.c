@@ -136,9 +136,10 @@ static weft_value *makers(call *c) {
 
 static weft_value *shapes(call *c) {
     const int64_t *i = c->i;
+    const int64_t *axes = c->n_i > 1 ? i + 1 : NULL; /* all of them */
     weft_value *x = c->in[0];
-    if (!strcmp(c->op, "sum")) return weft_sum(x, c->n_i - 1, i + 1, i[0]);
-    if (!strcmp(c->op, "mean")) return weft_mean(x, c->n_i - 1, i + 1, i[0]);
+    if (!strcmp(c->op, "sum")) return weft_sum(x, c->n_i - 1, axes, i[0]);
+    if (!strcmp(c->op, "mean")) return weft_mean(x, c->n_i - 1, axes, i[0]);
     if (!strcmp(c->op, "argmax")) return weft_argmax(x, (int)i[0], i[1]);
     if (!strcmp(c->op, "cast")) return weft_cast(x, (weft_dtype)i[0]);
     if (!strcmp(c->op, "reshape")) return weft_reshape(x, c->n_i, i);
@@ -251,7 +252,6 @@ static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
                         .eps = real(m, "eps"),
                         .weight_decay = real(m, "weight_decay"),
                         .clip_norm = real(m, "clip_norm"),
-                        .loss_scale = real(m, "loss_scale"),
                         .schedule = {.kind = (weft_schedule_kind)whole(m, "schedule"),
                                      .warmup_steps = whole(m, "warmup_steps"),
                                      .step_size = whole(m, "step_size"),
@@ -259,13 +259,13 @@ static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
                                      .total_steps = whole(m, "total_steps"),
                                      .floor = real(m, "floor")},
                         .n_groups = (int)json_array_size(list),
-                        .groups = groups};
+                        .groups = json_array_size(list) ? groups : NULL};
     json_array_foreach(list, k, entry) groups[k] =
         (weft_param_group){text(entry, "pattern"), real(entry, "lr_scale"), real(entry, "decay_scale")};
     return o;
 }
 
-static void add_graph(weft_model *m, const json_t *from) {
+static void add_graph(weft_model *m, const json_t *from, double loss_scale) {
     static const weft_mode modes[] = {WEFT_EVAL, WEFT_TRAIN};
     weft_graph *g =
         weft_graph_new(m, text(from, "name"), modes[json_is_true(json_object_get(from, "train"))]);
@@ -283,17 +283,18 @@ static void add_graph(weft_model *m, const json_t *from) {
     json_array_foreach(json_object_get(from, "freeze"), k, entry) weft_freeze(m, json_string_value(entry));
     json_array_foreach(json_object_get(from, "mins"), k, entry) {
         weft_optimizer o = optimizer_of(entry, groups);
+        o.loss_scale = loss_scale;
         if (o.n_groups > 16) stop("too many groups", o.name);
         weft_minimize(values[whole(entry, "loss")], text(entry, "pattern"), &o);
     }
 }
 
-weft_model *case_model(const json_t *c) {
+weft_model *case_model(const json_t *c, size_t config) {
+    const json_t *graph, *o = json_array_get(json_object_get(c, "configs"), config);
     weft_model *m = weft_model_new("case");
-    const json_t *graph;
     size_t k;
     if (!m) stop("memory is out", "model");
     if (whole(c, "batch") > 0) weft_model_batch(m, whole(c, "batch"));
-    json_array_foreach(json_object_get(c, "graphs"), k, graph) add_graph(m, graph);
+    json_array_foreach(json_object_get(c, "graphs"), k, graph) add_graph(m, graph, real(o, "loss_scale"));
     return m;
 }

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
-/* The model through the public API; its error, if it has one, is the model's. */
-weft_model *case_model(const json_t *c);
+/* The model through the public API, as configuration number `config` has it; its error, if it has one, is the model's. */
+weft_model *case_model(const json_t *c, size_t config);
 
 /* What came out under one configuration. */
 typedef struct case_outcome {
@@ -20,8 +20,8 @@ typedef struct case_outcome {
     char text[1300]; /* what is wrong: "differ: 0:a/w[3] is ..., wanted ..., allowed ..." */
 } case_outcome;
 
-/* Compiles and runs the case under its configuration number `config`, and compares with "want". */
-void case_run(const json_t *c, const weft_model *model, size_t config, case_outcome *outcome);
+/* Builds, compiles and runs the case under a configuration, and compares with "want". */
+void case_run(const json_t *c, size_t config, case_outcome *outcome);
 
 /* Numbers of a tensor of any type, in double precision; `elements` of them. */
 void case_numbers(weft_dtype dtype, const void *data, size_t elements, double *numbers);

@@ -203,11 +203,13 @@ static void run_micro(rank *r, const char *graph, size_t step, size_t micro, con
     close_ports(&p);
 }
 
-/* A step of a training graph, or a run of another on each micro-batch. With fewer micro-batches than the plan has, all
- * but the last run without sync. */
+/* A step of a training graph, each rank with its part of the micro-batches; with fewer than the plan has, all but the last
+ * run without sync. A graph that trains nothing runs on one, and rank 0 tells what comes out. */
 static void run_step(rank *r, size_t step, const json_t *run) {
     const json_t *micros = json_object_get(run, "feeds");
-    size_t all = json_array_size(micros), per = r->world > 1 ? all / (size_t)r->world : all;
+    size_t all = json_array_size(micros), per = all / (size_t)r->world;
+    if (per == 0 && r->number > 0) return;
+    if (per == 0) per = 1;
     bool is_short =
         r->accumulate > 1 && (per < (size_t)r->accumulate || json_is_true(json_object_get(run, "no_sync")));
     for (size_t i = 0; i < per && !r->error.status; i++) {
@@ -298,7 +300,7 @@ static int at_least_one(int64_t n) {
     return n > 1 ? n < MOST_RANKS ? (int)n : MOST_RANKS : 1;
 }
 
-void case_run(const json_t *c, const weft_model *model, size_t config, case_outcome *outcome) {
+void case_run(const json_t *c, size_t config, case_outcome *outcome) {
     const json_t *o = json_array_get(json_object_get(c, "configs"), config);
     int world = at_least_one(whole(o, "world"));
     rank ranks[MOST_RANKS];
@@ -313,6 +315,7 @@ void case_run(const json_t *c, const weft_model *model, size_t config, case_outc
         wrong(outcome, "world", error.text);
         return;
     }
+    weft_model *model = case_model(c, config);
     for (int i = 0; i < world; i++) {
         ranks[i] = (rank){.c = c,
                           .config = o,
@@ -333,4 +336,5 @@ void case_run(const json_t *c, const weft_model *model, size_t config, case_outc
         merge(outcome, &ranks[i].outcome);
         weft_plan_free(ranks[i].plan);
     }
+    weft_model_free(model);
 }
