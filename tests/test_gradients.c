@@ -177,4 +177,53 @@ TEST(second_gradients_agree_with_differences) {
     all_ops(2);
 }
 
-SUITE("gradients", {T(gradients_agree_with_differences), T(second_gradients_agree_with_differences)})
+/* ---- operands that broadcast ---- */
+
+/* `spec` with axis `axis` of operand `which` of length 1, or with axis -1 without its first axis. */
+static bool narrowed(const op_sample *spec, int which, int axis, char text[600]) {
+    tensor_type types[SAMPLE_MAX_IN];
+    int n = types_parse(spec->in, types, SAMPLE_MAX_IN), used = 0;
+    if (which >= n || types[which].ndim < 1 || axis >= types[which].ndim) return false;
+    tensor_type *t = &types[which];
+    if (axis >= 0) t->shape[axis] = 1;
+    for (int i = 0; axis < 0 && i + 1 < t->ndim; i++) t->shape[i] = t->shape[i + 1];
+    t->ndim -= axis < 0;
+    for (int i = 0; i < n; i++)
+        used += snprintf(text + used, 600 - (size_t)used, "%s%s", i ? ", " : "",
+                         types[i].ndim < 0 ? "-" : TYPE(&types[i]));
+    return true;
+}
+
+/* Either the op refuses these operands, or its gradients have their shapes. */
+static void check_narrowed(const op_sample *spec, const weft_op *op, int which, int axis) {
+    char text[600];
+    op_sample changed = {.in = text, .attrs = spec->attrs};
+    trial t;
+    if (!narrowed(spec, which, axis, text)) return;
+    bool is_built = trial_build(&t, op, &changed, 1);
+    if (t.s.n && is_built) {
+        name_outputs(&t);
+        CHECK_SAYS(pass_autodiff(t.s.g, 1, NULL), "%s(%s): %s", op->name, text, weft_model_error(t.s.m)->text);
+        for (int i = 0; model_ok(t.s.m) && i < t.n_targets; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "g%d", i);
+            const tensor_type *want = &t.targets[i]->type, *got = &output_of(t.s.g, name)->type;
+            CHECK_SAYS(type_equal(want, got), "%s(%s): the gradient of %s is %s", op->name, text, TYPE(want),
+                       TYPE(got));
+        }
+    }
+    sample_free(&t.s);
+}
+
+TEST(operands_that_an_op_broadcasts_get_gradients_of_their_shape) {
+    for (int i = 0; i < op_count(); i++) {
+        const weft_op *op = op_at(i);
+        if (op->flags & OP_NO_GRADIENT || !op->gradient) continue;
+        for (const op_sample *s = op->samples; s && s->in; s++)
+            for (int which = 0; !s->error && !s->no_gradient && which < SAMPLE_MAX_IN; which++)
+                for (int axis = -1; axis < WEFT_MAX_NDIM; axis++) check_narrowed(s, op, which, axis);
+    }
+}
+
+SUITE("gradients", {T(gradients_agree_with_differences), T(second_gradients_agree_with_differences),
+                    T(operands_that_an_op_broadcasts_get_gradients_of_their_shape)})
