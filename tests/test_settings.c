@@ -1,0 +1,761 @@
+/* test_settings.c - what happens to a setting that is left 0, contradicts another, is out of its range or names nothing:
+ * one row each, with the error that names it or the default that it has. Nothing that a caller set may be ignored.
+ *
+ * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
+#include "graph/graph.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- a model: net/a and net/b are linear layers over x ---- */
+
+typedef struct kit {
+    weft_model *m;
+    weft_graph *g, *eval;
+    weft_value *x, *y, *image, *loss, *state; /* f32[4,3] f32[4,2] f32[2,4,6,6] f32[] f32[3] */
+    weft_compile_options options;
+} kit;
+
+static weft_value *net(weft_value *x) {
+    WEFT_SCOPE(x, "net") x = weft_linear(weft_relu(weft_linear(x, 5, "a")), 2, "b");
+    return x;
+}
+
+static weft_value *loss_of(weft_value *y) {
+    return weft_mean(weft_square(y), 0, NULL, false);
+}
+
+static weft_value *input_of(weft_graph *g) {
+    return weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 3});
+}
+
+static kit kit_new(void) {
+    kit k = {.m = weft_model_new("m")};
+    k.g = weft_graph_new(k.m, "train", WEFT_TRAIN);
+    k.x = input_of(k.g);
+    k.image = weft_input(k.g, "image", WEFT_F32, 4, (int64_t[]){2, 4, 6, 6});
+    k.state = weft_state(k.x, "seen", 1, (int64_t[]){3}, (weft_init){0});
+    k.y = net(k.x);
+    k.loss = loss_of(k.y);
+    weft_output(k.loss, "loss");
+    k.eval = weft_graph_new(k.m, "eval", WEFT_EVAL);
+    weft_output(net(input_of(k.eval)), "y");
+    return k;
+}
+
+/* `error` NULL: the model compiles. */
+static void kit_check(const kit *k, const char *row, const char *error) {
+    weft_error e = {0};
+    weft_plan *plan = weft_compile(k->m, &k->options, &e);
+    if (error)
+        CHECK_SAYS(!plan && strstr(e.text, error), "%s: wanted '%s', got '%s'", row, error, plan ? "" : e.text);
+    else
+        CHECK_SAYS(plan != NULL, "%s: %s", row, e.text);
+    weft_plan_free(plan);
+    weft_model_free(k->m);
+}
+
+/* ---- optimizers: fields, the error or what the model's text then says ---- */
+
+#define OPTIMIZER(...) (weft_optimizer){__VA_ARGS__}
+#define GROUPS(...)                                                                                          \
+    .n_groups = sizeof((weft_param_group[]){__VA_ARGS__}) / sizeof(weft_param_group),                        \
+    .groups = (weft_param_group[]){__VA_ARGS__}
+#define SGD    .type = "sgd"
+#define ADAM   .type = "adam"
+#define STEP   .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 5
+#define COSINE .schedule = {.kind = WEFT_SCHEDULE_COSINE, .total_steps = 9
+
+typedef struct optimizer_row {
+    const char *holds; /* a part of the minimize line, and the model compiles; NULL: */
+    const char *error;
+    weft_optimizer optimizer;
+} optimizer_row;
+
+static void optimizer_check(const optimizer_row *row) {
+    kit k = kit_new();
+    weft_minimize(k.loss, "net", &row->optimizer);
+    if (row->holds) {
+        char *text = weft_model_text(k.m), *line = text ? strstr(text, "minimize(") : NULL;
+        if (line) line[strcspn(line, "\n")] = 0;
+        CHECK_SAYS(line && strstr(line, row->holds), "wanted '%s' in '%s'", row->holds, line ? line : "nothing");
+        free(text);
+    }
+    kit_check(&k, row->holds ? row->holds : row->error, row->error);
+}
+
+TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
+    const optimizer_row rows[] = {
+        /* what 0 means */
+        {"lr=0.001 ", NULL, {SGD}},
+        {"lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08", NULL, {ADAM}},
+        {"eps=1e-08 weight_decay=0.01", NULL, {.type = "adamw"}},
+        {"name=\"adam:net\"", NULL, {ADAM}},
+        {"gamma=0.1", NULL, {ADAM, STEP}}},
+        /* a true zero */
+        {"name=\"sgd:net\" beta1=", NULL, {SGD, .lr = WEFT_ZERO}},
+        {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
+        {"eps=1e-08 gamma=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
+        /* negative, out of range, not finite */
+        {NULL, "minimize: lr=-1: it must be from 0 to 3.40282e+38 (0 means 0.001; a true 0 is WEFT_ZERO)", {SGD, .lr = -1}},
+        {NULL, "minimize: lr=nan", {SGD, .lr = NAN}},
+        {NULL, "minimize: lr=inf", {SGD, .lr = INFINITY}},
+        {NULL, "minimize: lr=1e+300", {SGD, .lr = 1e300}},
+        {NULL, "momentum=-0.9", {SGD, .momentum = -0.9}},
+        {NULL, "dampening=2: it must be from 0 to 1", {SGD, .momentum = 0.9, .dampening = 2}},
+        {NULL, "beta1=-1", {ADAM, .beta1 = -1}},
+        {NULL, "betas must be in [0, 1)", {ADAM, .beta2 = 1}},
+        {NULL, "eps=-1e-08", {ADAM, .eps = -1e-8}},
+        {NULL, "weight_decay=-0.1", {ADAM, .weight_decay = -0.1}},
+        {NULL, "clip_norm=-1: it must be from 0 to", {ADAM, .clip_norm = -1}},
+        {NULL, "clip_norm=-1e-300", {ADAM, .clip_norm = WEFT_ZERO}},
+        {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
+        {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
+        {NULL, "type must be sgd, adam or adamw", {.type = "lion", .momentum = 1}},
+        {NULL, "an optimizer with a type is needed", {.lr = 1}},
+        {NULL, "name must be 1 to 200 printable", {ADAM, .name = ""}},
+        {NULL, "name must be 1 to 200 printable", {ADAM, .name = "a b"}},
+        /* fields of another optimizer */
+        {NULL, "minimize: momentum is set, but adam has none: leave it 0", {ADAM, .momentum = 0.9}},
+        {NULL, "dampening is set, but adamw has none", {.type = "adamw", .dampening = 0.9}},
+        {NULL, "nesterov is set, but adam has none", {ADAM, .nesterov = true}},
+        {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = 0.9}},
+        {NULL, "beta2 is set, but sgd has none", {SGD, .beta2 = 0.9}},
+        {NULL, "eps is set, but sgd has none", {SGD, .eps = 1e-8}},
+        {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = WEFT_ZERO}},
+        {NULL, "dampening is set, but it damps momentum, which is 0", {SGD, .dampening = 0.5}},
+        {NULL, "nesterov needs momentum > 0", {SGD, .nesterov = true}},
+        {NULL, "nesterov needs momentum > 0 and dampening 0", {SGD, .nesterov = true, .momentum = 0.9, .dampening = 0.1}},
+        /* schedules */
+        {NULL, "there is no schedule number 3", {ADAM, .schedule = {.kind = (weft_schedule_kind)3}}},
+        {NULL, "schedule.gamma is set, but only a step schedule reads it", {ADAM, .schedule = {.gamma = 0.5}}},
+        {NULL, "schedule.step_size is set, but only a step schedule", {ADAM, COSINE, .step_size = 3}}},
+        {NULL, "schedule.total_steps is set, but only a cosine", {ADAM, STEP, .total_steps = 3}}},
+        {NULL, "schedule.floor is set, but only a cosine schedule", {ADAM, .schedule = {.floor = 0.1}}},
+        {NULL, "a step schedule needs step_size >= 1", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_STEP}}},
+        {NULL, "a cosine schedule needs total_steps above", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_COSINE}}},
+        {NULL, "a cosine schedule needs total_steps above", {ADAM, COSINE, .warmup_steps = 9}}},
+        {NULL, "schedule.warmup_steps=-1", {ADAM, .schedule = {.warmup_steps = -1}}},
+        {NULL, "schedule.gamma=-0.5", {ADAM, STEP, .gamma = -0.5}}},
+        {NULL, "schedule.floor=2: it must be from 0 to 1", {ADAM, COSINE, .floor = 2}}},
+        {"total_steps=9 gamma=0.1 floor=0.5", NULL, {ADAM, COSINE, .floor = 0.5}}},
+        /* of f16 alone */
+        {NULL, "graph train: optimizer 'adam:net' sets loss_scale, but nothing in the graph computes in f16",
+         {ADAM, .loss_scale = 1024}},
+        {NULL, "sets growth_interval, but nothing in the graph", {ADAM, .growth_interval = 5}},
+        /* groups */
+        {"groups=\"*bias 1 1\"", NULL, {ADAM, GROUPS({"*bias"})}},
+        {"groups=\"*bias 0 2;*weight 0.5 0\"", NULL,
+         {ADAM, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
+        {NULL, "parameter group 0: no parameter of 'net' matches '*biass'", {ADAM, GROUPS({"*biass"})}},
+        {NULL, "parameter group 1, '*a/bias', is never used: all it matches is in an earlier group, as group 0, '*bias'",
+         {ADAM, GROUPS({"*bias"}, {"*a/bias"})}},
+        {"groups=\"*a/bias 1 1;*bias 1 1\"", NULL, {ADAM, GROUPS({"*a/bias"}, {"*bias"})}},
+        {NULL, "parameter group 0: lr_scale=-1", {ADAM, GROUPS({"*bias", .lr_scale = -1})}},
+        {NULL, "parameter group 0: decay_scale=nan", {ADAM, GROUPS({"*bias", .decay_scale = NAN})}},
+        {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({NULL})}},
+        {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({"a b"})}},
+        {NULL, "n_groups=2 and groups are NULL", {ADAM, .n_groups = 2}},
+        {NULL, "n_groups=0 and groups are given", {ADAM, .groups = (weft_param_group[]){{"*bias"}}}},
+        {NULL, "n_groups=-1", {ADAM, .n_groups = -1}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) optimizer_check(&rows[i]);
+}
+
+/* A group without scales trains as if it were not there; PyTorch's groups inherit too. */
+static float trained(const weft_optimizer *o, const char *path) {
+    kit k = kit_new();
+    weft_error e = {0};
+    float x[12], image[2 * 4 * 6 * 6] = {0}, before[15], after[15];
+    int64_t shape[WEFT_MAX_NDIM], n = 1;
+    for (int i = 0; i < 12; i++) x[i] = (float)i / 7;
+    weft_minimize(k.loss, NULL, o);
+    weft_plan *plan = weft_compile(k.m, NULL, &e);
+    weft_store *store = weft_store_new(plan, 1, &e);
+    weft_session *s = weft_session_open(plan, store, &e);
+    int ndim = weft_store_shape(store, path, NULL, shape);
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    size_t bytes = (size_t)n * sizeof(float);
+    weft_store_get(store, path, before, bytes, &e);
+    weft_run(s, "train", (weft_feed[]){{"x", x, sizeof x}, {"image", image, sizeof image}}, 2, NULL, 0, &e);
+    CHECK_SAYS(weft_store_get(store, path, after, bytes, &e) == WEFT_OK, "%s", e.text);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(k.m);
+    float sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += fabsf(after[i] - before[i]);
+    return sum;
+}
+
+TEST(a_group_inherits_what_it_leaves_0) {
+    const weft_optimizer plain = {SGD, .lr = 0.1}, left = {SGD, .lr = 0.1, GROUPS({"*bias"})},
+                         frozen = {SGD, .lr = 0.1, GROUPS({"*bias", WEFT_ZERO})},
+                         doubled = {SGD, .lr = 0.1, GROUPS({"*bias", 2})};
+    float moved = trained(&plain, "net/b/bias");
+    CHECK(moved > 0);
+    CHECK(trained(&left, "net/b/bias") == moved);
+    CHECK(trained(&frozen, "net/b/bias") == 0);
+    CHECK(trained(&frozen, "net/b/weight") > 0);
+    CHECK_SAYS(fabsf(trained(&doubled, "net/b/bias") - 2 * moved) < 1e-5f, "%g", moved);
+}
+
+/* ---- several graphs, several calls ---- */
+
+static weft_value *second_graph(kit *k) {
+    return loss_of(net(input_of(weft_graph_new(k->m, "again", WEFT_TRAIN))));
+}
+
+static void two_graphs(const char *error, const weft_optimizer *first, const weft_optimizer *second) {
+    kit k = kit_new();
+    weft_minimize(k.loss, "net", first);
+    weft_minimize(second_graph(&k), "net", second);
+    kit_check(&k, error ? error : "two graphs", error);
+}
+
+TEST(one_optimizer_has_one_setting_in_all_graphs) {
+    static const char lr[] = "graphs train and again train by one optimizer, 'adam:net', but the first with lr=0.001, the "
+                             "second with lr=0.01: set them alike, or name two optimizers";
+    two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .lr = 1e-3));
+    two_graphs(lr, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .lr = 1e-2));
+    two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .name = "other", .lr = 1e-2)); /* two states of one parameter */
+    two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(SGD));
+    two_graphs("type=\"adam\", the second with type=\"sgd\"", &OPTIMIZER(ADAM, .name = "o"), &OPTIMIZER(SGD, .name = "o"));
+    two_graphs("beta1=0.9, the second with beta1=0.5", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .beta1 = 0.5));
+    two_graphs("clip_norm=0, the second with clip_norm=1", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .clip_norm = 1));
+    two_graphs("warmup_steps=7, the second with warmup_steps=0", &OPTIMIZER(ADAM, .schedule = {.warmup_steps = 7}),
+               &OPTIMIZER(ADAM));
+    two_graphs("groups=\"\", the second with groups=\"*bias 2 1\"", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, GROUPS({"*bias", 2})));
+    two_graphs("nesterov=1, the second with nesterov=0", &OPTIMIZER(SGD, .momentum = 0.9, .nesterov = true),
+               &OPTIMIZER(SGD, .momentum = 0.9));
+}
+
+/* ---- calls: a statement on a kit, and the error ---- */
+
+#define F32(...) weft_input(k->g, "other", WEFT_F32, sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__})
+#define TRAIN(pattern, ...) weft_minimize(k->loss, pattern, &OPTIMIZER(__VA_ARGS__))
+#define CONV(...)   weft_conv2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
+#define UP(...)     weft_conv_transpose2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
+#define WINDOW(...) weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
+#define POOL(...)   weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
+#define NORM(...)   weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
+#define INIT(...)   weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
+#define DDP(...)    weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
+#define COMPILE(...) k->options = (weft_compile_options){__VA_ARGS__}
+
+static weft_value *weight(kit *k, int64_t channels) {
+    return weft_parameter_in(k->g, "w4", 4, (int64_t[]){8, channels, 3, 3}, (weft_init){WEFT_INIT_KAIMING_UNIFORM});
+}
+
+static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
+
+/* clang-format off */
+#define CALLS(X)                                                                                                       \
+    /* a NULL where a value is needed, and no error before it */                                                       \
+    X(add_null,          weft_add(k->x, NULL),                      "add: operand 1 is NULL, and no call before this") \
+    X(null_add,          weft_add(NULL, k->x),                      "add: operand 0 is NULL")                          \
+    X(where_null,        weft_where(NULL, k->x, k->x),              "where: operand 0 is NULL")                        \
+    X(matmul_null,       weft_matmul(NULL, k->x, false, true),      "matmul: operand 0 is NULL")                       \
+    X(linear_op_null,    weft_linear_op(k->x, NULL, NULL),          "linear: operand 1 is NULL")                       \
+    X(linear_op_no_x,    weft_linear_op(NULL, k->x, NULL),          "linear: operand 0 is NULL")                       \
+    X(conv_op_null,      weft_conv2d_op(k->image, NULL, NULL, NULL), "conv2d: operand 1 is NULL")                      \
+    X(conv_op_no_x,      weft_conv2d_op(NULL, weight(k, 4), NULL, NULL), "conv2d: operand 0 is NULL")                  \
+    X(up_op_null,        weft_conv_transpose2d_op(k->image, NULL, NULL, NULL), "conv_transpose2d: operand 1 is NULL")  \
+    X(embedding_op_null, weft_embedding_op(k->x, NULL),             "embedding: operand 1 is NULL")                    \
+    X(attention_null,    weft_attention(k->image, NULL, k->image, false, 0), "attention: operand 1 is NULL")           \
+    X(layer_norm_half,   weft_layer_norm_op(k->x, NULL, k->state, 0), "weight and bias: both or neither")              \
+    X(cross_entropy_null, weft_cross_entropy(k->x, NULL),           "cross_entropy: operand 1 is NULL")                \
+    X(mse_null,          weft_mse(k->x, NULL),                      "mse: the target is NULL")                         \
+    X(null_mse,          weft_mse(NULL, k->x),                      "mse: the prediction is NULL")                     \
+    X(bce_null,          weft_bce_with_logits(k->x, NULL),          "bce_with_logits: the target is NULL")             \
+    X(concat_null,       weft_concat(2, (weft_value *[]){k->x, NULL}, 0), "concat: operand 1 is missing")              \
+    X(null_concat,       weft_concat(2, (weft_value *[]){NULL, k->x}, 0), "concat: operand 0 is NULL")                 \
+    X(assign_null,       weft_assign(k->state, NULL),               "assign: operand 0 is NULL")                       \
+    X(null_assign,       weft_assign(NULL, k->x),                   "assign: the first value must come from weft_state") \
+    X(gradients_null,    weft_gradients(k->loss, 1, (weft_value *[]){NULL}, (weft_value *[1]){0}), "operand 1 is NULL") \
+    X(null_gradients,    weft_gradients(NULL, 1, (weft_value *[]){k->x}, (weft_value *[1]){0}), "operand 0 is NULL")   \
+    X(gradients_of_none, weft_gradients(k->loss, 0, NULL, NULL),    "gradients: 0 values")                             \
+    X(output_null,       weft_output(NULL, "y"); weft_graph_new(k->m, "idle", WEFT_EVAL),                              \
+                                                                    "graph idle does nothing: it has no output")       \
+    /* losses of two shapes */                                                                                         \
+    X(mse_broadcasts,    weft_mse(F32(4, 1), weft_input(k->g, "t", WEFT_F32, 1, (int64_t[]){4})),                      \
+                         "mse: the prediction is f32[4,1], the target f32[4]: they must have one shape")               \
+    X(bce_broadcasts,    weft_bce_with_logits(F32(4), k->x),        "bce_with_logits: the prediction is f32[4], the")  \
+    X(mse_of_a_row,      weft_mse(k->x, F32(3)),                    "the target f32[3]: they must have one shape")     \
+    X(mse_of_one_axis,   weft_mse(k->x, F32(1)),                    "they must have one shape")                        \
+    X(mse_of_a_number,   weft_mse(k->x, weft_constant(k->g, WEFT_F32, 0, NULL, 1)), NULL)                              \
+    X(entropy_columns,   weft_cross_entropy(k->x, weft_input(k->g, "t", WEFT_I64, 2, (int64_t[]){4, 1})),              \
+                         "one target a row")                                                                           \
+    X(entropy_of_floats, weft_cross_entropy(k->x, F32(4)),          "target is f32[4]: it must be integer")            \
+    /* layers */                                                                                                       \
+    X(conv_nothing,      weft_conv2d(k->image, NULL, "c"),          "conv2d: options are needed")                      \
+    X(conv_no_out,       CONV(.kernel = 3),                         "conv2d: out=0: it must be at least 1")            \
+    X(conv_no_kernel,    CONV(.out = 4),                            "conv2d: kernel=0: it must be at least 1")         \
+    X(conv_stride,       CONV(.out = 4, .kernel = 3, .stride = -1), "stride=-1")                                       \
+    X(conv_pad,          CONV(.out = 4, .kernel = 3, .pad = -1),    "pad=-1")                                          \
+    X(conv_dilation,     CONV(.out = 4, .kernel = 3, .dilation = -2), "dilation=-2")                                   \
+    X(conv_groups,       CONV(.out = 4, .kernel = 3, .groups = 3),  "3 groups do not divide 4 input channels")         \
+    X(conv_groups_out,   CONV(.out = 3, .kernel = 3, .groups = 2),  "groups")                                          \
+    X(conv_minus_groups, CONV(.out = 4, .kernel = 3, .groups = -1), "-1 groups do not divide")                         \
+    X(conv_padding,      CONV(.out = 4, .kernel = 3, .output_padding = 1), "output_padding is conv_transpose2d's alone") \
+    X(conv_two_biases,   CONV(.out = 4, .kernel = 3, .no_bias = true, .bias = &ones), "no_bias, and an initializer")   \
+    X(conv_defaults,     CONV(.out = 4, .kernel = 3),               NULL)                                              \
+    X(up_no_out,         UP(.kernel = 3),                           "conv_transpose2d: out=0")                         \
+    X(up_padding,        UP(.out = 4, .kernel = 3, .output_padding = 1), "output_padding")                             \
+    X(window_padding,    WINDOW(.output_padding = {0, 1}),          "conv2d: output_padding is conv_transpose2d's")    \
+    X(window_groups,     WINDOW(.groups = INT64_MIN),               "groups")                                          \
+    X(window_stride,     WINDOW(.stride = {0, -1}),                 "stride=-1")                                       \
+    X(pool_nothing,      weft_max_pool2d(k->image, NULL),           "kernel=0: it must be 1 to")                       \
+    X(pool_half,         POOL(.kernel = {2, 0}),                    "kernel=0: it must be 1 to")                       \
+    X(pool_pad,          POOL(.kernel = {2, 2}, .pad = {2, 2}),     "pad 2: it must be at most half")                  \
+    X(pool_stride,       POOL(.kernel = {2, 2}, .stride = {-1, 1}), "stride=-1")                                       \
+    X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size=0")                                          \
+    X(linear_no_out,     weft_linear(k->x, 0, "l"),                 "linear: out=0: it must be at least 1")            \
+    X(linear_biases,     weft_linear_with(k->x, 2, "l", &(weft_linear_options){.no_bias = true, .bias = &ones}),       \
+                         "linear: no_bias, and an initializer for the bias")                                           \
+    X(linear_no_name,    weft_linear(k->x, 2, NULL),                "scope name ''")                                   \
+    X(norm_defaults,     NORM(0),                                   NULL)                                              \
+    X(norm_eps,          NORM(.eps = -1),                           "batch_norm: eps=-1: it must be from 0")           \
+    X(norm_eps_nan,      NORM(.eps = NAN),                          "batch_norm: eps=nan")                             \
+    X(norm_eps_eval,     weft_batch_norm_with(weft_input(k->eval, "z", WEFT_F32, 2, (int64_t[]){4, 3}), "n",           \
+                                              &(weft_batch_norm_options){.eps = -1}), "batch_norm: eps=-1")            \
+    X(norm_momentum,     NORM(.momentum = 1.5),                     "momentum=1.5: it must be from 0 to 1")            \
+    X(norm_minus,        NORM(.momentum = -0.1),                    "momentum=-0.1")                                   \
+    X(norm_zero,         NORM(.momentum = WEFT_ZERO),               NULL)                                              \
+    X(layer_norm_eps,    weft_layer_norm_op(k->x, NULL, NULL, -1),  "eps must not be negative")                        \
+    X(layer_norm_zero,   weft_layer_norm_op(k->x, NULL, NULL, WEFT_ZERO), NULL)                                        \
+    X(embedding_rows,    weft_embedding(k->x, 0, 4, "e", NULL),     "shape f32[0,4]: every axis must be at least 1")   \
+    X(dropout_p,         weft_dropout(k->x, 1.5),                   "p 1.5: a probability is 0 to 1")                  \
+    X(dropout_p_eval,    weft_dropout(weft_input(k->eval, "z", WEFT_F32, 1, (int64_t[]){4}), -0.5), "a probability")   \
+    X(dropout_nan,       weft_dropout(k->x, NAN),                   "p is not a finite number")                        \
+    /* ops */                                                                                                          \
+    X(sum_none,          weft_sum(k->x, 0, (int64_t[]){1}, false),  "sum: 0 axes of a list")                           \
+    X(sum_no_list,       weft_sum(k->x, 2, NULL, false),            "sum: 2 axes")                                     \
+    X(sum_twice,         weft_sum(k->x, 2, (int64_t[]){0, -2}, false), "named twice")                                  \
+    X(permute_null,      weft_permute(k->x, NULL),                  "permute: 2 axes")                                 \
+    X(constant_half,     weft_constant(k->g, WEFT_I64, 0, NULL, 0.5), "constant: i64 cannot hold 0.5")                 \
+    X(constant_u8,       weft_constant(k->g, WEFT_U8, 0, NULL, 256), "constant: u8 cannot hold 256")                   \
+    X(constant_minus,    weft_constant(k->g, WEFT_U8, 0, NULL, -1), "constant: u8 cannot hold -1")                     \
+    X(constant_bool,     weft_constant(k->g, WEFT_BOOL, 0, NULL, 2), "constant: bool cannot hold 2")                   \
+    X(constant_f16,      weft_constant(k->g, WEFT_F16, 0, NULL, 1e6), "constant: f16 cannot hold 1e+06")               \
+    X(constant_f32,      weft_constant(k->g, WEFT_F32, 0, NULL, 1e300), "constant: f32 cannot hold 1e+300")            \
+    X(constant_nan,      weft_constant(k->g, WEFT_F32, 0, NULL, NAN), "value is not a finite number")                  \
+    X(constant_type,     weft_constant(k->g, (weft_dtype)77, 0, NULL, 1), "dtype is no element type")                  \
+    X(scale_nan,         weft_scale(k->x, NAN),                     "not a finite number")                             \
+    X(slice_empty,       weft_slice(k->x, 0, 3, 2),                 "slice")                                           \
+    X(pad_minus,         weft_pad(k->x, 0, -1, 0),                  "pad")                                             \
+    X(uniform_empty,     weft_random_uniform(k->g, 0, NULL, 0, 0),  "low 0 must be below high 0")                      \
+    X(normal_minus,      weft_random_normal(k->g, 0, NULL, 0, -1),  "std -1 must not be negative")                     \
+    X(cast_type,         weft_cast(k->x, (weft_dtype)-1),           "no element type")                                 \
+    /* parameters */                                                                                                   \
+    X(init_zeros,        INIT(0),                                   NULL)                                              \
+    X(init_forgotten,    INIT(.a = 0.5),                            "w: initializer: zeros and ones read neither a nor b") \
+    X(init_constant,     INIT(WEFT_INIT_CONSTANT, 1, 2),            "this kind reads no b")                            \
+    X(init_normal,       INIT(WEFT_INIT_NORMAL),                    "normal with b, its deviation, left 0")            \
+    X(init_normal_minus, INIT(WEFT_INIT_NORMAL, 0, -1),             "normal with a negative deviation")                \
+    X(init_uniform,      INIT(WEFT_INIT_UNIFORM),                   "uniform from a to a")                             \
+    X(init_upside,       INIT(WEFT_INIT_UNIFORM, 1, 0),             "uniform with low above high")                     \
+    X(init_gain,         INIT(WEFT_INIT_XAVIER_NORMAL, -1),         "a negative gain")                                 \
+    X(init_fans,         INIT(WEFT_INIT_KAIMING_UNIFORM, 1, 1),     "this kind reads no b")                            \
+    X(init_nan,          INIT(WEFT_INIT_CONSTANT, NAN),             "a number that is not finite")                     \
+    X(init_unknown,      INIT((weft_init_kind)99),                  "an initializer that is not in the list")          \
+    X(parameter_shape,   weft_parameter(k->x, "a/b", 0, NULL, ones), "parameter name 'a/b'")                           \
+    X(parameter_axes,    weft_parameter(k->x, "w", 1, NULL, ones),  "parameter w: 1 axes")                             \
+    X(parameter_other,   INIT(0); weft_parameter_in(k->g, "w", 1, (int64_t[]){3}, ones), "w is a parameter f32[3,3] already; a parameter f32[3] cannot share it") \
+    /* names */                                                                                                        \
+    X(graph_twice,       weft_graph_new(k->m, "train", WEFT_EVAL),  "there is a graph 'train' already")                \
+    X(graph_mode,        weft_graph_new(k->m, "g", (weft_mode)2),   "graph g: there is no mode number 2")              \
+    X(graph_no_name,     weft_graph_new(k->m, NULL, WEFT_EVAL),     "graph name ''")                                   \
+    X(output_twice,      weft_output(k->y, "loss"),                 "graph train has an output 'loss' already")        \
+    X(output_no_name,    weft_output(k->y, NULL),                   "output name ''")                                  \
+    X(input_twice,       input_of(k->g),                            "graph train has an input 'x' already")            \
+    X(input_type,        weft_input(k->g, "i", (weft_dtype)99, 0, NULL), "dtype is no element type")                   \
+    X(input_empty,       weft_input(k->g, "i", WEFT_F32, 1, (int64_t[]){0}), "at least 1")                             \
+    X(batch_late,        weft_model_batch(k->m, 4),                 "set the batch before the first graph")            \
+    X(freeze_nothing,    weft_freeze(k->m, "nett"),                 "freeze: no parameter matches 'nett'")             \
+    X(freeze_all,        weft_freeze(k->m, NULL); TRAIN("net", ADAM), "no trainable parameter matches 'net'")          \
+    X(precision_path,    weft_precision(k->m, "nett", WEFT_BF16),   "the model has no graph and no scope 'nett'")      \
+    X(precision_type,    weft_precision(k->m, NULL, WEFT_I32),      "it must be f32, bf16 or f16")                     \
+    /* training */                                                                                                     \
+    X(minimize_nothing,  TRAIN("nett", ADAM),                       "no trainable parameter matches 'nett'")           \
+    X(minimize_no_optimizer, weft_minimize(k->loss, "net", NULL),   "an optimizer with a type is needed")              \
+    X(minimize_in_eval,  weft_minimize(loss_of(net(weft_input(k->eval, "z", WEFT_F32, 2, (int64_t[]){4, 3}))), "net",  \
+                                       &OPTIMIZER(ADAM)),           "graph eval is in eval mode")                      \
+    X(minimize_vector,   weft_minimize(k->y, "net", &OPTIMIZER(ADAM)), "it must be one f32 number")                    \
+    X(minimize_twice,    TRAIN("net", ADAM); TRAIN("net", ADAM),    "two minimize calls train net/a/weight")           \
+    X(minimize_overlap,  TRAIN("net", ADAM); TRAIN("net/b", SGD),   "two minimize calls train net/b/weight")           \
+    X(minimize_two_named, TRAIN("net/a", ADAM, .name = "o"); TRAIN("net/b", ADAM, .name = "o"),                        \
+                                                                    "two minimize calls use the optimizer 'o'")        \
+    X(minimize_apart,    TRAIN("net/a", ADAM); TRAIN("net/b", SGD), NULL)                                              \
+    X(scale_of_f16,      TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.precision = WEFT_F16), NULL)                    \
+    X(scale_elsewhere,   TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.graph = "eval"), NULL)                          \
+    /* scopes */                                                                                                       \
+    X(scope_open,        weft_scope_enter(k->x, "left"),            "graph train: scope 'left' is still open")         \
+    X(scope_twice_left,  weft_scope_leave(k->g),                    "graph train: weft_scope_leave without a scope")   \
+    X(scope_name,        weft_scope_enter(k->x, "a/b"),             "scope name 'a/b'")                                \
+    X(scope_no_name,     weft_scope_enter(k->x, NULL),              "scope name ''")                                   \
+    /* subgraphs */                                                                                                    \
+    X(ddp_defaults,      weft_ddp(k->m, "net", NULL),               NULL)                                              \
+    X(ddp_path,          weft_ddp(k->m, "nett", NULL),              "ddp: there is no parameter under 'nett'")         \
+    X(ddp_no_path,       weft_ddp(k->m, NULL, NULL),                "ddp: a path is needed")                           \
+    X(ddp_zero,          DDP(.zero = 3),                            "zero=3: it must be -1 to 2")                      \
+    X(ddp_shard,         DDP(.shard = (weft_shard)2),               "shard=2")                                         \
+    X(ddp_cap,           DDP(.bucket_cap_mb = -1),                  "bucket_cap_mb=-1")                                \
+    X(ddp_cap_nan,       DDP(.bucket_cap_mb = NAN),                 "bucket_cap_mb is not a finite number")            \
+    X(ddp_wire,          DDP(.wire = WEFT_F16),                     "wire is WEFT_BF16, or 0")                         \
+    X(ddp_group,         DDP(.process_group = "0;0"),               "a rank is named twice")                           \
+    /* weft_compile */                                                                                                 \
+    X(compile_defaults,  COMPILE(0),                                NULL)                                              \
+    X(compile_device,    COMPILE(.device = (weft_device)2),         "there is no device number 2")                     \
+    X(compile_batch,     COMPILE(.batch = 7),                       "batch 7: no axis of the model is WEFT_BATCH")     \
+    X(compile_minus,     COMPILE(.batch = -1),                      "batch -1: it must be 1 to")                       \
+    X(compile_threads,   COMPILE(.threads = -1),                    "-1 threads: 1 to 1024")                           \
+    X(compile_isa,       COMPILE(.isa = (weft_isa)9),               "there is no instruction set number 9")            \
+    X(compile_precision, COMPILE(.precision = WEFT_F64),            "precision f64: it must be f32, bf16 or f16")      \
+    X(compile_accumulate, COMPILE(.accumulate = -1),                "accumulate=-1")                                   \
+    X(compile_world,     COMPILE(.world = -2),                      "the world's -2")                                  \
+    X(compile_rank,      COMPILE(.rank = 1),                        "a rank below the world's 1")                      \
+    X(compile_zero,      COMPILE(.zero = 3),                        "zero=3")                                          \
+    X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
+    X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no way of reducing number 3")            \
+    X(compile_graph,     COMPILE(.graph = "trian"),                 "the model has no graph 'trian'")                  \
+    X(compile_stop,      COMPILE(.stop_after = "fuze"),             "there is no pass 'fuze'")                         \
+    X(compile_calibration, COMPILE(.calibration = "x"),             "calibration: it is a GPU's")
+/* clang-format on */
+
+
+#define X(name, call, error)                                                                                 \
+    static void do_##name(kit *k) {                                                                          \
+        call;                                                                                                \
+    }
+CALLS(X)
+#undef X
+
+TEST(every_call_says_what_it_cannot_do_with_what_it_is_given) {
+    static const struct {
+        const char *name;
+        void (*run)(kit *k);
+        const char *error;
+    } rows[] = {
+#define X(name, call, error) {#name, do_##name, error},
+        CALLS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        kit k = kit_new();
+        rows[i].run(&k);
+        kit_check(&k, rows[i].name, rows[i].error);
+    }
+}
+
+/* An earlier error stands, whatever NULLs it led to. */
+TEST(a_null_behind_an_error_adds_nothing_to_it) {
+    kit k = kit_new();
+    weft_add(k.x, weft_relu(weft_linear(k.x, 0, "l")));
+    kit_check(&k, "linear", "linear: out=0");
+}
+
+/* ---- scopes: however a body is left, the scope has ended ---- */
+
+static weft_value *leaves_by_return(weft_value *x) {
+    WEFT_SCOPE(x, "outer") {
+        WEFT_SCOPE(x, "inner") {
+            if (weft_ndim(x) == 2) return weft_linear(x, 3, "fc");
+        }
+    }
+    return NULL;
+}
+
+static weft_value *leaves_by_break(weft_value *x) {
+    WEFT_SCOPE(x, "outer") {
+        x = weft_linear(x, 3, "fc");
+        break;
+    }
+    return x;
+}
+
+static weft_value *leaves_by_continue(weft_value *x) {
+    for (int i = 0; i < 2; i++) {
+        WEFT_SCOPE(x, "outer") {
+            x = weft_linear(x, 3, "fc");
+            continue;
+        }
+    }
+    return x;
+}
+
+static weft_value *leaves_by_goto(weft_value *x) {
+    WEFT_GRAPH_SCOPE(weft_value_graph(x), "outer") {
+        WEFT_SCOPE(x, "inner") {
+            x = weft_linear(x, 3, "fc");
+            goto done;
+        }
+    }
+done:
+    return x;
+}
+
+static weft_value *stays_in_the_body(weft_value *x) {
+    WEFT_SCOPE(x, "outer") x = weft_linear(x, 3, "fc");
+    return x;
+}
+
+TEST(a_scope_ends_however_its_body_is_left) {
+    static const struct {
+        weft_value *(*build)(weft_value *x);
+        const char *weight;
+    } ways[] = {{leaves_by_return, "outer/inner/fc/weight"},
+                {leaves_by_break, "outer/fc/weight"},
+                {leaves_by_continue, "outer/fc/weight"},
+                {leaves_by_goto, "outer/inner/fc/weight"},
+                {stays_in_the_body, "outer/fc/weight"}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        kit k = kit_new();
+        weft_value *y = ways[i].build(ways[i].build(k.x)); /* twice: the same parameters */
+        CHECK(y != NULL);
+        CHECK_TEXT(k.g->scope->path, "");
+        CHECK_SAYS(variable_find(k.m, ways[i].weight) != NULL, "%s", ways[i].weight);
+        int parameters = 0;
+        for (const weft_variable *v = k.m->variables; v; v = v->next) parameters += v->kind == VARIABLE_PARAMETER;
+        CHECK_SAYS(parameters == 4 + 2, "way %zu: %d parameters", i, parameters);
+        kit_check(&k, ways[i].weight, NULL);
+    }
+}
+
+TEST(a_model_with_an_open_scope_is_not_saved) {
+    kit k = kit_new();
+    weft_error e = {0};
+    weft_scope_enter(k.x, "left");
+    CHECK(weft_save(k.m, "/tmp/weft_never_written.bin", &e) == WEFT_ORDER);
+    CHECK_HOLDS(e.text, "scope 'left' is still open");
+    weft_scope_leave(k.g);
+    kit_check(&k, "closed", NULL);
+}
+
+/* ---- a store and a session ---- */
+
+typedef struct running {
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *s;
+    weft_error e;
+    float x[12], image[2 * 4 * 6 * 6], loss;
+} running;
+
+static running running_new(void) {
+    running r = {0};
+    kit k = kit_new();
+    weft_minimize(k.loss, "net", &OPTIMIZER(ADAM, .name = "o"));
+    r.plan = weft_compile(k.m, NULL, &r.e);
+    r.store = weft_store_new(r.plan, 1, &r.e);
+    r.s = weft_session_open(r.plan, r.store, &r.e);
+    CHECK_SAYS(r.s != NULL, "%s", r.e.text);
+    weft_model_free(k.m);
+    return r;
+}
+
+static void running_free(running *r) {
+    weft_session_close(r->s);
+    weft_store_free(r->store);
+    weft_plan_free(r->plan);
+}
+
+#define FEED_X     {"x", r->x, sizeof r->x}
+#define FEED_IMAGE {"image", r->image, sizeof r->image}
+#define LOSS       {"loss", &r->loss, sizeof r->loss}
+#define FEEDS(...) (weft_feed[]){__VA_ARGS__}, sizeof((weft_feed[]){__VA_ARGS__}) / sizeof(weft_feed)
+#define GETS(...)  (weft_fetch[]){__VA_ARGS__}, sizeof((weft_fetch[]){__VA_ARGS__}) / sizeof(weft_fetch)
+#define RUN(...)   weft_run(r->s, "train", __VA_ARGS__, &r->e)
+#define SET(path, number) weft_store_set(r->store, path, &(double){number}, sizeof(double), &r->e)
+
+/* clang-format off */
+#define RUNS(X)                                                                                                        \
+    X(all_is_well,      RUN(FEEDS(FEED_X, FEED_IMAGE), GETS(LOSS)),        NULL)                                       \
+    X(nothing_fetched,  RUN(FEEDS(FEED_X, FEED_IMAGE), NULL, 0),           NULL)                                       \
+    X(fetched_twice,    RUN(FEEDS(FEED_X, FEED_IMAGE), GETS(LOSS, LOSS)),  NULL)                                       \
+    X(fed_twice,        RUN(FEEDS(FEED_X, FEED_X), NULL, 0),               "graph train: input 'x' is fed twice")      \
+    X(not_fed,          RUN(FEEDS(FEED_X), NULL, 0),                       "input 'image' (f32[2,4,6,6]) is not fed")  \
+    X(fed_unknown,      RUN(FEEDS({"z", r->x, 4}), NULL, 0),               "graph train has no input 'z'")             \
+    X(fed_no_name,      RUN(FEEDS({NULL, r->x, 4}), NULL, 0),              "graph train has no input ''")              \
+    X(fed_null,         RUN(FEEDS({"x", NULL, 48}), NULL, 0),              "the data of input 'x' are NULL")           \
+    X(fed_short,        RUN(FEEDS({"x", r->x, 44}), NULL, 0),              "48 bytes; it was fed 44")                  \
+    X(feeds_null,       RUN(NULL, 2, NULL, 0),                             "run: 2 feeds and 0 fetches, but feeds is") \
+    X(fetches_null,     RUN(FEEDS(FEED_X, FEED_IMAGE), NULL, 1),           "but fetches is NULL")                      \
+    X(feeds_minus,      RUN(NULL, -1, NULL, 0),                            "the count is negative")                    \
+    X(fetched_unknown,  RUN(FEEDS(FEED_X, FEED_IMAGE), GETS({"los", &r->loss, 4})), "graph train has no output 'los'") \
+    X(fetched_no_name,  RUN(FEEDS(FEED_X, FEED_IMAGE), GETS({NULL, &r->loss, 4})),  "graph train has no output ''")    \
+    X(fetched_to_null,  RUN(FEEDS(FEED_X, FEED_IMAGE), GETS({"loss", NULL, 4})), "the caller has room for 0")          \
+    X(run_unknown,      weft_run(r->s, "trian", NULL, 0, NULL, 0, &r->e),  "the plan has no graph 'trian'")            \
+    X(run_null,         weft_run(r->s, NULL, NULL, 0, NULL, 0, &r->e),     "a session and a graph's name are needed")  \
+    X(run_no_session,   weft_run(NULL, "train", NULL, 0, NULL, 0, &r->e),  "a session and a graph's name are needed")  \
+    X(lr_of_all,        weft_store_set_lr(r->store, NULL, 0, &r->e),       NULL)                                       \
+    X(lr_of_one,        weft_store_set_lr(r->store, "o", 0.5, &r->e),      NULL)                                       \
+    X(lr_unknown,       weft_store_set_lr(r->store, "p", 0.5, &r->e),      "there is no optimizer 'p'")                \
+    X(lr_nan,           weft_store_set_lr(r->store, "o", NAN, &r->e),      "learning rate nan: it must be a finite")   \
+    X(lr_minus,         weft_store_set_lr(r->store, "o", -1, &r->e),       "learning rate -1: it must be a finite")    \
+    X(lr_zero_word,     weft_store_set_lr(r->store, "o", WEFT_ZERO, &r->e), "it must be a finite")                     \
+    X(lr_huge,          weft_store_set_lr(r->store, "o", 1e300, &r->e),    "it must be a finite")                      \
+    X(set_lr_path,      SET("optimizer.o/lr", -1),                         "a learning rate is a finite number")       \
+    X(set_lr_nan,       SET("optimizer.o/lr", NAN),                        "a learning rate is a finite number")       \
+    X(set_step,         SET("optimizer.o/step", 1e300),                    "optimizer.o/step=1e+300: it must be a whole") \
+    X(set_step_half,    SET("optimizer.o/step", 0.5),                      "it must be a whole number")                \
+    X(set_step_minus,   SET("optimizer.o/step", -1),                       "it must be a whole number")                \
+    X(set_step_well,    SET("optimizer.o/step", 12),                       NULL)                                       \
+    X(set_null,         weft_store_set(r->store, "net/a/bias", NULL, 20, &r->e), "there is nothing to copy")           \
+    X(get_null,         weft_store_get(r->store, "net/a/bias", NULL, 20, &r->e), "there is nowhere to copy it")        \
+    X(get_no_path,      weft_store_get(r->store, NULL, r->x, 20, &r->e),   "store: there is no ''")                    \
+    X(get_short,        weft_store_get(r->store, "net/a/bias", r->x, 16, &r->e), "20 bytes; the caller has 16")        \
+    X(isa_unknown,      weft_limit_isa((weft_isa)9, &r->e),                "there is no instruction set number 9")     \
+    X(cuda_minus,       weft_cuda_select(-1, &r->e),                       "")
+/* clang-format on */
+
+#define X(name, call, error)                                                                                 \
+    static weft_status run_##name(running *r) {                                                              \
+        return call;                                                                                         \
+    }
+RUNS(X)
+#undef X
+
+TEST(every_call_on_a_store_and_a_session_says_what_is_wrong) {
+    static const struct {
+        const char *name;
+        weft_status (*run)(running *r);
+        const char *error;
+    } rows[] = {
+#define X(name, call, error) {#name, run_##name, error},
+        RUNS(X)
+#undef X
+    };
+    running r = running_new();
+    for (size_t i = 0; r.s && i < sizeof rows / sizeof *rows; i++) {
+        r.e = (weft_error){0};
+        weft_status status = rows[i].run(&r);
+        if (rows[i].error)
+            CHECK_SAYS(status && strstr(r.e.text, rows[i].error), "%s: wanted '%s', got '%s'", rows[i].name,
+                       rows[i].error, r.e.text);
+        else
+            CHECK_SAYS(status == WEFT_OK, "%s: %s", rows[i].name, r.e.text);
+    }
+    running_free(&r);
+}
+
+/* ---- weights: numbers of optimizers in a file ---- */
+
+/* A safetensors file of the store's, in which 8 bytes of tensor `name` are `value`. */
+static weft_status load_changed(running *r, const char *name, double value) {
+    char path[] = "/tmp/weft_settings_XXXXXX", *at;
+    int file = mkstemp(path);
+    weft_status status = weft_weights_save(r->store, path, true, &r->e);
+    FILE *f = status ? NULL : fopen(path, "r+b");
+    char head[20000];
+    size_t n = f ? fread(head + 8, 1, sizeof head - 9, f) : 0; /* 8 bytes of length, then JSON */
+    uint64_t json;
+    unsigned long long begin;
+    head[8 + n] = 0;
+    memcpy(&json, head + 8, sizeof json);
+    if (CHECK((at = strstr(head + 16, name)) && (at = strstr(at, "data_offsets")) &&
+              sscanf(at, "data_offsets\":[%llu", &begin) == 1)) {
+        fseek(f, (long)(8 + json + begin), SEEK_SET);
+        fwrite(&value, sizeof value, 1, f);
+    }
+    if (f) fclose(f);
+    status = weft_weights_load(r->store, path, &r->e);
+    close(file);
+    remove(path);
+    return status;
+}
+
+TEST(weights_with_numbers_that_no_training_has_are_not_loaded) {
+    running r = running_new();
+    double step = -1, lr = -1;
+    CHECK(load_changed(&r, "optimizer.o.step", 1e300) == WEFT_FILE);
+    CHECK_HOLDS(r.e.text, "optimizer.o.step is 1e+300: it must be a whole number");
+    CHECK(load_changed(&r, "optimizer.o.lr", -1) == WEFT_FILE);
+    CHECK_HOLDS(r.e.text, "optimizer.o.lr is -1: a learning rate is a finite number");
+    CHECK(load_changed(&r, "optimizer.o.lr", NAN) == WEFT_FILE);
+    CHECK_SAYS(load_changed(&r, "optimizer.o.step", 41) == WEFT_OK, "%s", r.e.text);
+    CHECK_SAYS(load_changed(&r, "optimizer.o.lr", 0.25) == WEFT_OK, "%s", r.e.text);
+    weft_store_get(r.store, "optimizer.o/step", &step, sizeof step, &r.e);
+    weft_store_get(r.store, "optimizer.o/lr", &lr, sizeof lr, &r.e);
+    CHECK(step == 41 && lr == 0.25);
+    running_free(&r);
+}
+
+/* ---- loaders ---- */
+
+TEST(every_option_of_a_loader_has_a_default_or_an_error) {
+    static const char file[] = "/tmp/weft_settings.npy";
+    static const struct {
+        const char *error;
+        weft_loader_options options;
+    } rows[] = {{NULL, {.batch = 4}},
+                {NULL, {.batch = 40}}, /* one short batch */
+                {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .in_a_row = 2}},
+                {"a batch of at least 1", {0}},
+                {"a batch of at least 1", {.batch = -1}},
+                {"make no whole batch of 40", {.batch = 40, .drop_last = true}},
+                {"rank 1 of 0", {.batch = 4, .rank = 1}},
+                {"rank 2 of 2", {.batch = 4, .rank = 2, .num_replicas = 2}},
+                {"rank -1 of 2", {.batch = 4, .rank = -1, .num_replicas = 2}},
+                {"rank 0 of -1", {.batch = 4, .num_replicas = -1}},
+                {"-1 batches in a row", {.batch = 4, .in_a_row = -1}}};
+    weft_error e = {0};
+    FILE *f = fopen(file, "wb");
+    unsigned char head[10] = "\x93NUMPY\x01\x00\x76\x00", data[12] = {0};
+    fwrite(head, 1, sizeof head, f);
+    fprintf(f, "%-117s\n", "{'descr': '|u1', 'fortran_order': False, 'shape': (12,), }");
+    fwrite(data, 1, sizeof data, f);
+    fclose(f);
+    weft_array *array = weft_array_load(file, NULL, &e);
+    CHECK_SAYS(array != NULL, "%s", e.text);
+    for (size_t i = 0; array && i < sizeof rows / sizeof *rows; i++) {
+        weft_loader *l = weft_loader_new(1, (const weft_array *[]){array}, &rows[i].options, NULL, &e);
+        CHECK_SAYS(!l == (rows[i].error != NULL) && (l || strstr(e.text, rows[i].error)), "row %zu: '%s'", i, e.text);
+        weft_loader_free(l);
+    }
+    CHECK(!weft_loader_new(1, (const weft_array *[]){NULL}, &rows[0].options, NULL, &e));
+    CHECK_HOLDS(e.text, "array 0 ");
+    CHECK(!weft_loader_new(0, NULL, &rows[0].options, NULL, &e));
+    CHECK(!weft_loader_new(1, (const weft_array *[]){array}, NULL, NULL, &e));
+    weft_array_free(array);
+    remove(file);
+}
+
+/* ---- files that were written before losses and groups were checked ---- */
+
+TEST(models_of_files_keep_what_they_meant) {
+    kit k = kit_new();
+    weft_error e = {0};
+    weft_minimize(k.loss, "net", &OPTIMIZER(ADAM, GROUPS({"*bias", .decay_scale = WEFT_ZERO})));
+    char *dump = weft_model_text(k.m), *at = dump ? strstr(dump, "*bias 1 0") : NULL;
+    CHECK(at != NULL);
+    if (at) memcpy(at, "*bios 0 0", 9); /* a group of nothing, with scales that are 0 */
+    weft_model *m = weft_model_parse(dump, "old", NULL, &e);
+    CHECK_SAYS(m != NULL, "%s", e.text);
+    char *again = weft_model_text(m);
+    CHECK_TEXT(again, dump);
+    free(again);
+    free(dump);
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    CHECK_SAYS(plan != NULL, "%s", e.text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+    weft_model_free(k.m);
+}
+
+SUITE("settings", {T(every_field_of_an_optimizer_has_a_default_or_an_error),
+                   T(a_group_inherits_what_it_leaves_0),
+                   T(one_optimizer_has_one_setting_in_all_graphs),
+                   T(every_call_says_what_it_cannot_do_with_what_it_is_given),
+                   T(a_null_behind_an_error_adds_nothing_to_it),
+                   T(a_scope_ends_however_its_body_is_left),
+                   T(a_model_with_an_open_scope_is_not_saved),
+                   T(every_call_on_a_store_and_a_session_says_what_is_wrong),
+                   T(weights_with_numbers_that_no_training_has_are_not_loaded),
+                   T(every_option_of_a_loader_has_a_default_or_an_error),
+                   T(models_of_files_keep_what_they_meant)})
