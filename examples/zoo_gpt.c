@@ -115,7 +115,8 @@ void zoo_gpt(weft_model *m, const zoo_options *o) {
 /* Decay on matrices alone; each of the 2 * layers sums in the residual stream adds variance, which the smaller
  * initial projections undo. */
 void zoo_gpt2(weft_model *m, const zoo_options *o) {
-    static const weft_param_group no_decay[] = {{"*/bias", .decay_scale = WEFT_ZERO}, {"*/ln*/weight", .decay_scale = WEFT_ZERO}};
+    static const weft_param_group no_decay[] = {{"*/bias", .decay_scale = WEFT_ZERO},
+                                                {"*/ln*/weight", .decay_scale = WEFT_ZERO}};
     const weft_optimizer adamw = {.type = "adamw",
                                   .lr = 6e-4,
                                   .beta1 = 0.9,

@@ -100,7 +100,8 @@ weft_graph *weft_scope_enter(weft_value *value, const char *name) {
 weft_graph *weft_scope_leave(weft_graph *g) {
     if (!g) return NULL;
     if (!g->scope->parent)
-        return model_fail(g->model, g, WEFT_ORDER, "graph %s: weft_scope_leave without a scope to leave", g->name);
+        return model_fail(g->model, g, WEFT_ORDER, "graph %s: weft_scope_leave without a scope to leave",
+                          g->name);
     g->scope = g->scope->parent;
     return NULL;
 }
@@ -112,10 +113,11 @@ void weft_scope_end(weft_graph **scope) {
 weft_status scopes_check(const weft_model *m, weft_error *error) {
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (g->scope->parent)
-            return error_set(error, WEFT_ORDER,
-                             "graph %s: scope '%s' is still open: weft_scope_leave is missing, or its WEFT_SCOPE was "
-                             "left by return or goto (which a compiler without GNU C cannot see)",
-                             g->name, SHOW(g->scope->path));
+            return error_set(
+                error, WEFT_ORDER,
+                "graph %s: scope '%s' is still open: weft_scope_leave is missing, or its WEFT_SCOPE was "
+                "left by return or goto (which a compiler without GNU C cannot see)",
+                g->name, SHOW(g->scope->path));
     return WEFT_OK;
 }
 

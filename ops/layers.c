@@ -45,20 +45,22 @@ static bool number_fits(weft_value *x, const char *layer, const char *what, doub
     weft_graph *g = x->node->graph;
     *into = value == 0 ? otherwise : value == WEFT_ZERO ? 0 : value;
     if (*into >= 0 && *into <= most) return true;
-    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)",
-                      layer, what, value, most, otherwise);
+    return model_fail(g->model, g, WEFT_ARGUMENT,
+                      "%s: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", layer, what,
+                      value, most, otherwise);
 }
 
 static bool bias_fits(weft_value *x, const char *layer, bool no_bias, const weft_init *bias) {
     weft_graph *g = x->node->graph;
     return !no_bias || !bias ||
-           model_fail(g->model, g, WEFT_ARGUMENT, "%s: no_bias, and an initializer for the bias: only one of them", layer);
+           model_fail(g->model, g, WEFT_ARGUMENT,
+                      "%s: no_bias, and an initializer for the bias: only one of them", layer);
 }
 
 static bool size_fits(weft_value *x, const char *layer, const char *what, int64_t size) {
     weft_graph *g = x->node->graph;
-    return size >= 1 || model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%lld: it must be at least 1", layer, what,
-                                   (long long)size);
+    return size >= 1 || model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%lld: it must be at least 1", layer,
+                                   what, (long long)size);
 }
 
 /* ---- linear ---- */
@@ -67,8 +69,8 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                              const weft_linear_options *options) {
     static const weft_linear_options defaults;
     const weft_linear_options *o = options ? options : &defaults;
-    if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis") || !size_fits(x, "linear", "out", out) ||
-        !bias_fits(x, "linear", o->no_bias, o->bias))
+    if (!x || !want(x, x->type.ndim > 0, "linear", "it needs an axis") ||
+        !size_fits(x, "linear", "out", out) || !bias_fits(x, "linear", o->no_bias, o->bias))
         return NULL;
     int64_t in = weft_dim(x, -1);
     weft_init bound = within((double)in);

@@ -8,11 +8,13 @@ bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) 
     if (!known) return false;
     weft_graph *g = known->node->graph;
     if (!x || !target)
-        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: the %s is NULL, and no call before this one failed",
-                          loss, x ? "target" : "prediction");
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "%s: the %s is NULL, and no call before this one failed", loss,
+                          x ? "target" : "prediction");
     return target->type.ndim == 0 || shape_equal(&x->type, &target->type) ||
            model_fail(g->model, g, WEFT_SHAPE,
-                      "%s: the prediction is %s, the target %s: they must have one shape, as elements are compared one "
+                      "%s: the prediction is %s, the target %s: they must have one shape, as elements are "
+                      "compared one "
                       "by one (weft_reshape one of them), or the target be a single number, []",
                       loss, TYPE(&x->type), TYPE(&target->type));
 }

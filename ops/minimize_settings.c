@@ -83,8 +83,8 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value,
                           most);
     return model_fail(g->model, g, WEFT_ARGUMENT,
-                      "minimize: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", what, value,
-                      most, fallback);
+                      "minimize: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", what,
+                      value, most, fallback);
 }
 
 static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
@@ -139,7 +139,8 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     char what[80];
     double lr_scale, decay_scale;
     snprintf(what, sizeof what, "parameter group %d: lr_scale", i);
-    if (!group_check(g, p, i) || !number_read(g, what, p->lr_scale, 1, FLT_MAX, false, &lr_scale)) return false;
+    if (!group_check(g, p, i) || !number_read(g, what, p->lr_scale, 1, FLT_MAX, false, &lr_scale))
+        return false;
     snprintf(what, sizeof what, "parameter group %d: decay_scale", i);
     if (!number_read(g, what, p->decay_scale, 1, FLT_MAX, false, &decay_scale)) return false;
     text_add(t, "%s%s ", i ? ";" : "", p->pattern);
@@ -160,12 +161,14 @@ static bool group_is_used(weft_graph *g, const weft_optimizer *o, const char *pa
         if (hidden_by == i) return true;
     }
     if (hidden_by < 0)
-        return model_fail(g->model, g, WEFT_NAME, "minimize: parameter group %d: no parameter of '%s' matches '%s'",
-                          i, *pattern ? SHOW(pattern) : "(all)", SHOW(o->groups[i].pattern));
-    return model_fail(g->model, g, WEFT_ARGUMENT,
-                      "minimize: parameter group %d, '%s', is never used: all it matches is in an earlier group, as "
-                      "group %d, '%s'; put the narrower pattern first",
-                      i, SHOW(o->groups[i].pattern), hidden_by, SHOW(o->groups[hidden_by].pattern));
+        return model_fail(g->model, g, WEFT_NAME,
+                          "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
+                          *pattern ? SHOW(pattern) : "(all)", SHOW(o->groups[i].pattern));
+    return model_fail(
+        g->model, g, WEFT_ARGUMENT,
+        "minimize: parameter group %d, '%s', is never used: all it matches is in an earlier group, as "
+        "group %d, '%s'; put the narrower pattern first",
+        i, SHOW(o->groups[i].pattern), hidden_by, SHOW(o->groups[hidden_by].pattern));
 }
 
 static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern) {

@@ -266,7 +266,8 @@ const char *store_number_rule(const store_part *e, double value) {
 weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
                            weft_error *error) {
     weft_error own = {0};
-    if (!into) return error_set(error, WEFT_ARGUMENT, "store: %s: there is nowhere to copy it (NULL)", SHOW(path));
+    if (!into)
+        return error_set(error, WEFT_ARGUMENT, "store: %s: there is nowhere to copy it (NULL)", SHOW(path));
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
     return store_read(s, e, 0, into, bytes, error);
@@ -275,7 +276,8 @@ weft_status weft_store_get(const weft_store *s, const char *path, void *into, si
 weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
                            weft_error *error) {
     weft_error own = {0};
-    if (!from) return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
+    if (!from)
+        return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
     const store_part *e = expect(s, path, bytes, error ? error : &own);
     if (!e) return error ? error->status : own.status;
     if (is_number(e)) {
@@ -323,8 +325,8 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
     char wanted[1500];
     int matched = 0;
     if (!(lr >= 0 && lr <= FLT_MAX))
-        return error_set(error, WEFT_ARGUMENT, "learning rate %g: it must be a finite number that is not negative",
-                         lr);
+        return error_set(error, WEFT_ARGUMENT,
+                         "learning rate %g: it must be a finite number that is not negative", lr);
     snprintf(wanted, sizeof wanted, "optimizer.%s/lr", optimizer ? optimizer : "");
     for (int i = 0; s && i < s->n_entries; i++) {
         const store_entry *e = &s->entries[i];

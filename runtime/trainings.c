@@ -82,13 +82,15 @@ static bool check_same(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     for (const training *other = plan->trainings; other != t; other++) {
         minimize_attrs b = *(const minimize_attrs *)other->minimize->attrs;
-        if (other->graph == t->graph || strcmp(a->name, b.name)) continue; /* of one graph: the optimizer pass */
+        if (other->graph == t->graph || strcmp(a->name, b.name))
+            continue;           /* of one graph: the optimizer pass */
         b.pattern = a->pattern; /* which parameters is each call's own */
         const op_attr *f = attrs_difference(&weft_op_minimize, a, &b);
         if (!f) continue;
         char *here = show_field(f, a), *there = show_field(f, &b);
         model_fail(plan->model, NULL, WEFT_ARGUMENT,
-                   "graphs %s and %s train by one optimizer, '%s', but the first with%s, the second with%s: set them "
+                   "graphs %s and %s train by one optimizer, '%s', but the first with%s, the second with%s: "
+                   "set them "
                    "alike, or name two optimizers (weft_optimizer.name)",
                    other->graph->name, t->graph->name, SHOW(a->name), there ? there : "", here ? here : "");
         free(here);
@@ -105,10 +107,11 @@ static bool check_scale(weft_plan *plan, const training *t) {
     if ((a->loss_scale == 0 && a->growth_interval == 0) || (only && strcmp(only, t->graph->name)) ||
         precision_reaches(t->graph, WEFT_F16, plan->options.precision))
         return true;
-    return model_fail(plan->model, NULL, WEFT_ARGUMENT,
-                      "graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: leave it 0, or set "
-                      "the precision (weft_precision, options.precision)",
-                      t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
+    return model_fail(
+        plan->model, NULL, WEFT_ARGUMENT,
+        "graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: leave it 0, or set "
+        "the precision (weft_precision, options.precision)",
+        t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 
 /* By rank: the least of its process group. */

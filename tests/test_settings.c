@@ -3,8 +3,8 @@
  *
  * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
 #include "graph/graph.h"
+#include "support/scopes.h"
 #include "support/test.h"
-#include "weft/weft.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static void kit_check(const kit *k, const char *row, const char *error) {
     weft_error e = {0};
     weft_plan *plan = weft_compile(k->m, &k->options, &e);
     if (error)
-        CHECK_SAYS(!plan && strstr(e.text, error), "%s: wanted '%s', got '%s'", row, error, plan ? "" : e.text);
+        CHECK_SAYS(!plan && strstr(e.text, error), "%s: wanted '%s', got '%s'", row, error,
+                   plan ? "" : e.text);
     else
         CHECK_SAYS(plan != NULL, "%s: %s", row, e.text);
     weft_plan_free(plan);
@@ -62,10 +63,15 @@ static void kit_check(const kit *k, const char *row, const char *error) {
 
 /* ---- optimizers: fields, the error or what the model's text then says ---- */
 
-#define OPTIMIZER(...) (weft_optimizer){__VA_ARGS__}
+#define OPTIMIZER(...)                                                                                       \
+    (weft_optimizer) {                                                                                       \
+        __VA_ARGS__                                                                                          \
+    }
 #define GROUPS(...)                                                                                          \
     .n_groups = sizeof((weft_param_group[]){__VA_ARGS__}) / sizeof(weft_param_group),                        \
-    .groups = (weft_param_group[]){__VA_ARGS__}
+    .groups = (weft_param_group[]) {                                                                         \
+        __VA_ARGS__                                                                                          \
+    }
 #define SGD    .type = "sgd"
 #define ADAM   .type = "adam"
 #define STEP   .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 5
@@ -83,88 +89,122 @@ static void optimizer_check(const optimizer_row *row) {
     if (row->holds) {
         char *text = weft_model_text(k.m), *line = text ? strstr(text, "minimize(") : NULL;
         if (line) line[strcspn(line, "\n")] = 0;
-        CHECK_SAYS(line && strstr(line, row->holds), "wanted '%s' in '%s'", row->holds, line ? line : "nothing");
+        CHECK_SAYS(line && strstr(line, row->holds), "wanted '%s' in '%s'", row->holds,
+                   line ? line : "nothing");
         free(text);
     }
     kit_check(&k, row->holds ? row->holds : row->error, row->error);
 }
 
-TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
-    const optimizer_row rows[] = {
-        /* what 0 means */
-        {"lr=0.001 ", NULL, {SGD}},
-        {"lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08", NULL, {ADAM}},
-        {"eps=1e-08 weight_decay=0.01", NULL, {.type = "adamw"}},
-        {"name=\"adam:net\"", NULL, {ADAM}},
-        {"gamma=0.1", NULL, {ADAM, STEP}}},
-        /* a true zero */
-        {"name=\"sgd:net\" beta1=", NULL, {SGD, .lr = WEFT_ZERO}},
-        {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
-        {"eps=1e-08 gamma=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
-        /* negative, out of range, not finite */
-        {NULL, "minimize: lr=-1: it must be from 0 to 3.40282e+38 (0 means 0.001; a true 0 is WEFT_ZERO)", {SGD, .lr = -1}},
-        {NULL, "minimize: lr=nan", {SGD, .lr = NAN}},
-        {NULL, "minimize: lr=inf", {SGD, .lr = INFINITY}},
-        {NULL, "minimize: lr=1e+300", {SGD, .lr = 1e300}},
-        {NULL, "momentum=-0.9", {SGD, .momentum = -0.9}},
-        {NULL, "dampening=2: it must be from 0 to 1", {SGD, .momentum = 0.9, .dampening = 2}},
-        {NULL, "beta1=-1", {ADAM, .beta1 = -1}},
-        {NULL, "betas must be in [0, 1)", {ADAM, .beta2 = 1}},
-        {NULL, "eps=-1e-08", {ADAM, .eps = -1e-8}},
-        {NULL, "weight_decay=-0.1", {ADAM, .weight_decay = -0.1}},
-        {NULL, "clip_norm=-1: it must be from 0 to", {ADAM, .clip_norm = -1}},
-        {NULL, "clip_norm=-1e-300", {ADAM, .clip_norm = WEFT_ZERO}},
-        {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
-        {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
-        {NULL, "type must be sgd, adam or adamw", {.type = "lion", .momentum = 1}},
-        {NULL, "an optimizer with a type is needed", {.lr = 1}},
-        {NULL, "name must be 1 to 200 printable", {ADAM, .name = ""}},
-        {NULL, "name must be 1 to 200 printable", {ADAM, .name = "a b"}},
-        /* fields of another optimizer */
-        {NULL, "minimize: momentum is set, but adam has none: leave it 0", {ADAM, .momentum = 0.9}},
-        {NULL, "dampening is set, but adamw has none", {.type = "adamw", .dampening = 0.9}},
-        {NULL, "nesterov is set, but adam has none", {ADAM, .nesterov = true}},
-        {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = 0.9}},
-        {NULL, "beta2 is set, but sgd has none", {SGD, .beta2 = 0.9}},
-        {NULL, "eps is set, but sgd has none", {SGD, .eps = 1e-8}},
-        {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = WEFT_ZERO}},
-        {NULL, "dampening is set, but it damps momentum, which is 0", {SGD, .dampening = 0.5}},
-        {NULL, "nesterov needs momentum > 0", {SGD, .nesterov = true}},
-        {NULL, "nesterov needs momentum > 0 and dampening 0", {SGD, .nesterov = true, .momentum = 0.9, .dampening = 0.1}},
-        /* schedules */
-        {NULL, "there is no schedule number 3", {ADAM, .schedule = {.kind = (weft_schedule_kind)3}}},
-        {NULL, "schedule.gamma is set, but only a step schedule reads it", {ADAM, .schedule = {.gamma = 0.5}}},
-        {NULL, "schedule.step_size is set, but only a step schedule", {ADAM, COSINE, .step_size = 3}}},
-        {NULL, "schedule.total_steps is set, but only a cosine", {ADAM, STEP, .total_steps = 3}}},
-        {NULL, "schedule.floor is set, but only a cosine schedule", {ADAM, .schedule = {.floor = 0.1}}},
-        {NULL, "a step schedule needs step_size >= 1", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_STEP}}},
-        {NULL, "a cosine schedule needs total_steps above", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_COSINE}}},
-        {NULL, "a cosine schedule needs total_steps above", {ADAM, COSINE, .warmup_steps = 9}}},
-        {NULL, "schedule.warmup_steps=-1", {ADAM, .schedule = {.warmup_steps = -1}}},
-        {NULL, "schedule.gamma=-0.5", {ADAM, STEP, .gamma = -0.5}}},
-        {NULL, "schedule.floor=2: it must be from 0 to 1", {ADAM, COSINE, .floor = 2}}},
-        {"total_steps=9 gamma=0.1 floor=0.5", NULL, {ADAM, COSINE, .floor = 0.5}}},
-        /* of f16 alone */
-        {NULL, "graph train: optimizer 'adam:net' sets loss_scale, but nothing in the graph computes in f16",
-         {ADAM, .loss_scale = 1024}},
-        {NULL, "sets growth_interval, but nothing in the graph", {ADAM, .growth_interval = 5}},
-        /* groups */
-        {"groups=\"*bias 1 1\"", NULL, {ADAM, GROUPS({"*bias"})}},
-        {"groups=\"*bias 0 2;*weight 0.5 0\"", NULL,
-         {ADAM, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
-        {NULL, "parameter group 0: no parameter of 'net' matches '*biass'", {ADAM, GROUPS({"*biass"})}},
-        {NULL, "parameter group 1, '*a/bias', is never used: all it matches is in an earlier group, as group 0, '*bias'",
-         {ADAM, GROUPS({"*bias"}, {"*a/bias"})}},
-        {"groups=\"*a/bias 1 1;*bias 1 1\"", NULL, {ADAM, GROUPS({"*a/bias"}, {"*bias"})}},
-        {NULL, "parameter group 0: lr_scale=-1", {ADAM, GROUPS({"*bias", .lr_scale = -1})}},
-        {NULL, "parameter group 0: decay_scale=nan", {ADAM, GROUPS({"*bias", .decay_scale = NAN})}},
-        {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({NULL})}},
-        {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({"a b"})}},
-        {NULL, "n_groups=2 and groups are NULL", {ADAM, .n_groups = 2}},
-        {NULL, "n_groups=0 and groups are given", {ADAM, .groups = (weft_param_group[]){{"*bias"}}}},
-        {NULL, "n_groups=-1", {ADAM, .n_groups = -1}},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) optimizer_check(&rows[i]);
+TEST(every_field_of_an_optimizer_has_a_default_or_an_error){
+    const optimizer_row rows[] =
+        {/* what 0 means */
+         {"lr=0.001 ", NULL, {SGD}},
+         {"lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08", NULL, {ADAM}},
+         {"eps=1e-08 weight_decay=0.01", NULL, {.type = "adamw"}},
+         {"name=\"adam:net\"", NULL, {ADAM}},
+         {"gamma=0.1", NULL, {ADAM, STEP}}},
+    /* a true zero */
+    {"name=\"sgd:net\" beta1=", NULL, {SGD, .lr = WEFT_ZERO}},
+    {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
+    {"eps=1e-08 gamma=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
+    /* negative, out of range, not finite */
+    {NULL,
+     "minimize: lr=-1: it must be from 0 to 3.40282e+38 (0 means 0.001; a true 0 is WEFT_ZERO)",
+     {SGD, .lr = -1}},
+    {NULL, "minimize: lr=nan", {SGD, .lr = NAN}},
+    {NULL, "minimize: lr=inf", {SGD, .lr = INFINITY}},
+    {NULL, "minimize: lr=1e+300", {SGD, .lr = 1e300}},
+    {NULL, "momentum=-0.9", {SGD, .momentum = -0.9}},
+    {NULL, "dampening=2: it must be from 0 to 1", {SGD, .momentum = 0.9, .dampening = 2}},
+    {NULL, "beta1=-1", {ADAM, .beta1 = -1}},
+    {NULL, "betas must be in [0, 1)", {ADAM, .beta2 = 1}},
+    {NULL, "eps=-1e-08", {ADAM, .eps = -1e-8}},
+    {NULL, "weight_decay=-0.1", {ADAM, .weight_decay = -0.1}},
+    {NULL, "clip_norm=-1: it must be from 0 to", {ADAM, .clip_norm = -1}},
+    {NULL, "clip_norm=-1e-300", {ADAM, .clip_norm = WEFT_ZERO}},
+    {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
+    {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
+    {NULL, "type must be sgd, adam or adamw", {.type = "lion", .momentum = 1}},
+    {NULL, "an optimizer with a type is needed", {.lr = 1}},
+    {NULL, "name must be 1 to 200 printable", {ADAM, .name = ""}},
+    {NULL, "name must be 1 to 200 printable", {ADAM, .name = "a b"}},
+    /* fields of another optimizer */
+    {NULL, "minimize: momentum is set, but adam has none: leave it 0", {ADAM, .momentum = 0.9}},
+    {NULL, "dampening is set, but adamw has none", {.type = "adamw", .dampening = 0.9}},
+    {NULL, "nesterov is set, but adam has none", {ADAM, .nesterov = true}},
+    {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = 0.9}},
+    {NULL, "beta2 is set, but sgd has none", {SGD, .beta2 = 0.9}},
+    {NULL, "eps is set, but sgd has none", {SGD, .eps = 1e-8}},
+    {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = WEFT_ZERO}},
+    {NULL, "dampening is set, but it damps momentum, which is 0", {SGD, .dampening = 0.5}},
+    {NULL, "nesterov needs momentum > 0", {SGD, .nesterov = true}},
+    {NULL,
+     "nesterov needs momentum > 0 and dampening 0",
+     {SGD, .nesterov = true, .momentum = 0.9, .dampening = 0.1}},
+    /* schedules */
+    {NULL, "there is no schedule number 3", {ADAM, .schedule = {.kind = (weft_schedule_kind)3}}},
+    {NULL, "schedule.gamma is set, but only a step schedule reads it", {ADAM, .schedule = {.gamma = 0.5}}},
+    {NULL, "schedule.step_size is set, but only a step schedule", {ADAM, COSINE, .step_size = 3}}},
+{
+    NULL, "schedule.total_steps is set, but only a cosine", {
+        ADAM, STEP, .total_steps = 3
+    }
+}
+}
+, {NULL, "schedule.floor is set, but only a cosine schedule", {ADAM, .schedule = {.floor = 0.1}}},
+    {NULL, "a step schedule needs step_size >= 1", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_STEP}}},
+    {NULL, "a cosine schedule needs total_steps above", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_COSINE}}}, {
+    NULL, "a cosine schedule needs total_steps above", {
+        ADAM, COSINE, .warmup_steps = 9
+    }
+}
+}
+, {NULL, "schedule.warmup_steps=-1", {ADAM, .schedule = {.warmup_steps = -1}}}, {
+    NULL, "schedule.gamma=-0.5", {
+        ADAM, STEP, .gamma = -0.5
+    }
+}
+}
+, {
+    NULL, "schedule.floor=2: it must be from 0 to 1", {
+        ADAM, COSINE, .floor = 2
+    }
+}
+}
+, {
+    "total_steps=9 gamma=0.1 floor=0.5", NULL, {
+        ADAM, COSINE, .floor = 0.5
+    }
+}
+}
+,
+    /* of f16 alone */
+    {NULL,
+     "graph train: optimizer 'adam:net' sets loss_scale, but nothing in the graph computes in f16",
+     {ADAM, .loss_scale = 1024}},
+    {NULL, "sets growth_interval, but nothing in the graph", {ADAM, .growth_interval = 5}},
+    /* groups */
+    {"groups=\"*bias 1 1\"", NULL, {ADAM, GROUPS({"*bias"})}},
+    {"groups=\"*bias 0 2;*weight 0.5 0\"",
+     NULL,
+     {ADAM, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
+    {NULL, "parameter group 0: no parameter of 'net' matches '*biass'", {ADAM, GROUPS({"*biass"})}},
+    {NULL,
+     "parameter group 1, '*a/bias', is never used: all it matches is in an earlier group, as group 0, "
+     "'*bias'",
+     {ADAM, GROUPS({"*bias"}, {"*a/bias"})}},
+    {"groups=\"*a/bias 1 1;*bias 1 1\"", NULL, {ADAM, GROUPS({"*a/bias"}, {"*bias"})}},
+    {NULL, "parameter group 0: lr_scale=-1", {ADAM, GROUPS({"*bias", .lr_scale = -1})}},
+    {NULL, "parameter group 0: decay_scale=nan", {ADAM, GROUPS({"*bias", .decay_scale = NAN})}},
+    {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({NULL})}},
+    {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({"a b"})}},
+    {NULL, "n_groups=2 and groups are NULL", {ADAM, .n_groups = 2}},
+    {NULL, "n_groups=0 and groups are given", {ADAM, .groups = (weft_param_group[]){{"*bias"}}}},
+    {NULL, "n_groups=-1", {ADAM, .n_groups = -1}},
+}
+;
+for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) optimizer_check(&rows[i]);
 }
 
 /* A group without scales trains as if it were not there; PyTorch's groups inherit too. */
@@ -219,37 +259,47 @@ static void two_graphs(const char *error, const weft_optimizer *first, const wef
 }
 
 TEST(one_optimizer_has_one_setting_in_all_graphs) {
-    static const char lr[] = "graphs train and again train by one optimizer, 'adam:net', but the first with lr=0.001, the "
-                             "second with lr=0.01: set them alike, or name two optimizers";
+    static const char lr[] =
+        "graphs train and again train by one optimizer, 'adam:net', but the first with lr=0.001, the "
+        "second with lr=0.01: set them alike, or name two optimizers";
     two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .lr = 1e-3));
     two_graphs(lr, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .lr = 1e-2));
-    two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .name = "other", .lr = 1e-2)); /* two states of one parameter */
+    two_graphs(NULL, &OPTIMIZER(ADAM),
+               &OPTIMIZER(ADAM, .name = "other", .lr = 1e-2)); /* two states of one parameter */
     two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(SGD));
-    two_graphs("type=\"adam\", the second with type=\"sgd\"", &OPTIMIZER(ADAM, .name = "o"), &OPTIMIZER(SGD, .name = "o"));
+    two_graphs("type=\"adam\", the second with type=\"sgd\"", &OPTIMIZER(ADAM, .name = "o"),
+               &OPTIMIZER(SGD, .name = "o"));
     two_graphs("beta1=0.9, the second with beta1=0.5", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .beta1 = 0.5));
-    two_graphs("clip_norm=0, the second with clip_norm=1", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .clip_norm = 1));
-    two_graphs("warmup_steps=7, the second with warmup_steps=0", &OPTIMIZER(ADAM, .schedule = {.warmup_steps = 7}),
-               &OPTIMIZER(ADAM));
-    two_graphs("groups=\"\", the second with groups=\"*bias 2 1\"", &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, GROUPS({"*bias", 2})));
+    two_graphs("clip_norm=0, the second with clip_norm=1", &OPTIMIZER(ADAM),
+               &OPTIMIZER(ADAM, .clip_norm = 1));
+    two_graphs("warmup_steps=7, the second with warmup_steps=0",
+               &OPTIMIZER(ADAM, .schedule = {.warmup_steps = 7}), &OPTIMIZER(ADAM));
+    two_graphs("groups=\"\", the second with groups=\"*bias 2 1\"", &OPTIMIZER(ADAM),
+               &OPTIMIZER(ADAM, GROUPS({"*bias", 2})));
     two_graphs("nesterov=1, the second with nesterov=0", &OPTIMIZER(SGD, .momentum = 0.9, .nesterov = true),
                &OPTIMIZER(SGD, .momentum = 0.9));
 }
 
 /* ---- calls: a statement on a kit, and the error ---- */
 
-#define F32(...) weft_input(k->g, "other", WEFT_F32, sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__})
+#define F32(...)                                                                                             \
+    weft_input(k->g, "other", WEFT_F32, sizeof((int64_t[]){__VA_ARGS__}) / 8, (int64_t[]){__VA_ARGS__})
 #define TRAIN(pattern, ...) weft_minimize(k->loss, pattern, &OPTIMIZER(__VA_ARGS__))
-#define CONV(...)   weft_conv2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
-#define UP(...)     weft_conv_transpose2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
-#define WINDOW(...) weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
-#define POOL(...)   weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
-#define NORM(...)   weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
-#define INIT(...)   weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
-#define DDP(...)    weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
-#define COMPILE(...) k->options = (weft_compile_options){__VA_ARGS__}
+#define CONV(...)           weft_conv2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
+#define UP(...)             weft_conv_transpose2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
+#define WINDOW(...)         weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
+#define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
+#define NORM(...)           weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
+#define INIT(...)           weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
+#define DDP(...)            weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
+#define COMPILE(...)                                                                                         \
+    k->options = (weft_compile_options) {                                                                    \
+        __VA_ARGS__                                                                                          \
+    }
 
 static weft_value *weight(kit *k, int64_t channels) {
-    return weft_parameter_in(k->g, "w4", 4, (int64_t[]){8, channels, 3, 3}, (weft_init){WEFT_INIT_KAIMING_UNIFORM});
+    return weft_parameter_in(k->g, "w4", 4, (int64_t[]){8, channels, 3, 3},
+                             (weft_init){WEFT_INIT_KAIMING_UNIFORM});
 }
 
 static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
@@ -428,7 +478,6 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_calibration, COMPILE(.calibration = "x"),             "calibration: it is a GPU's")
 /* clang-format on */
 
-
 #define X(name, call, error)                                                                                 \
     static void do_##name(kit *k) {                                                                          \
         call;                                                                                                \
@@ -509,11 +558,11 @@ TEST(a_scope_ends_however_its_body_is_left) {
     static const struct {
         weft_value *(*build)(weft_value *x);
         const char *weight;
-    } ways[] = {{leaves_by_return, "outer/inner/fc/weight"},
-                {leaves_by_break, "outer/fc/weight"},
-                {leaves_by_continue, "outer/fc/weight"},
-                {leaves_by_goto, "outer/inner/fc/weight"},
-                {stays_in_the_body, "outer/fc/weight"}};
+    } ways[] = {{leaves_by_return, "outer/inner/fc/weight"}, {leaves_by_break, "outer/fc/weight"},
+                {leaves_by_continue, "outer/fc/weight"},     {leaves_by_goto, "outer/inner/fc/weight"},
+                {stays_in_the_body, "outer/fc/weight"},      {scopes_return_cpp, "outer/inner/fc/weight"},
+                {scopes_break_cpp, "outer/inner/fc/weight"}, {scopes_throw_cpp, "outer/inner/fc/weight"},
+                {scopes_stay_plain, "outer/inner/fc/weight"}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         kit k = kit_new();
         weft_value *y = ways[i].build(ways[i].build(k.x)); /* twice: the same parameters */
@@ -521,10 +570,18 @@ TEST(a_scope_ends_however_its_body_is_left) {
         CHECK_TEXT(k.g->scope->path, "");
         CHECK_SAYS(variable_find(k.m, ways[i].weight) != NULL, "%s", ways[i].weight);
         int parameters = 0;
-        for (const weft_variable *v = k.m->variables; v; v = v->next) parameters += v->kind == VARIABLE_PARAMETER;
+        for (const weft_variable *v = k.m->variables; v; v = v->next)
+            parameters += v->kind == VARIABLE_PARAMETER;
         CHECK_SAYS(parameters == 4 + 2, "way %zu: %d parameters", i, parameters);
         kit_check(&k, ways[i].weight, NULL);
     }
+}
+
+/* Plain C has no way to end it, but the model does not compile. */
+TEST(a_scope_that_a_plain_compiler_leaves_open_is_named) {
+    kit k = kit_new();
+    CHECK(scopes_return_plain(k.x) != NULL);
+    kit_check(&k, "plain C", "graph train: scope 'outer/inner' is still open");
 }
 
 TEST(a_model_with_an_open_scope_is_not_saved) {
@@ -565,12 +622,15 @@ static void running_free(running *r) {
     weft_plan_free(r->plan);
 }
 
-#define FEED_X     {"x", r->x, sizeof r->x}
-#define FEED_IMAGE {"image", r->image, sizeof r->image}
-#define LOSS       {"loss", &r->loss, sizeof r->loss}
-#define FEEDS(...) (weft_feed[]){__VA_ARGS__}, sizeof((weft_feed[]){__VA_ARGS__}) / sizeof(weft_feed)
-#define GETS(...)  (weft_fetch[]){__VA_ARGS__}, sizeof((weft_fetch[]){__VA_ARGS__}) / sizeof(weft_fetch)
-#define RUN(...)   weft_run(r->s, "train", __VA_ARGS__, &r->e)
+#define FEED_X                                                                                               \
+    { "x", r->x, sizeof r->x }
+#define FEED_IMAGE                                                                                           \
+    { "image", r->image, sizeof r->image }
+#define LOSS                                                                                                 \
+    { "loss", &r->loss, sizeof r->loss }
+#define FEEDS(...)        (weft_feed[]){__VA_ARGS__}, sizeof((weft_feed[]){__VA_ARGS__}) / sizeof(weft_feed)
+#define GETS(...)         (weft_fetch[]){__VA_ARGS__}, sizeof((weft_fetch[]){__VA_ARGS__}) / sizeof(weft_fetch)
+#define RUN(...)          weft_run(r->s, "train", __VA_ARGS__, &r->e)
 #define SET(path, number) weft_store_set(r->store, path, &(double){number}, sizeof(double), &r->e)
 
 /* clang-format off */
@@ -715,7 +775,8 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     CHECK_SAYS(array != NULL, "%s", e.text);
     for (size_t i = 0; array && i < sizeof rows / sizeof *rows; i++) {
         weft_loader *l = weft_loader_new(1, (const weft_array *[]){array}, &rows[i].options, NULL, &e);
-        CHECK_SAYS(!l == (rows[i].error != NULL) && (l || strstr(e.text, rows[i].error)), "row %zu: '%s'", i, e.text);
+        CHECK_SAYS(!l == (rows[i].error != NULL) && (l || strstr(e.text, rows[i].error)), "row %zu: '%s'", i,
+                   e.text);
         weft_loader_free(l);
     }
     CHECK(!weft_loader_new(1, (const weft_array *[]){NULL}, &rows[0].options, NULL, &e));
@@ -748,14 +809,12 @@ TEST(models_of_files_keep_what_they_meant) {
     weft_model_free(k.m);
 }
 
-SUITE("settings", {T(every_field_of_an_optimizer_has_a_default_or_an_error),
-                   T(a_group_inherits_what_it_leaves_0),
-                   T(one_optimizer_has_one_setting_in_all_graphs),
-                   T(every_call_says_what_it_cannot_do_with_what_it_is_given),
-                   T(a_null_behind_an_error_adds_nothing_to_it),
-                   T(a_scope_ends_however_its_body_is_left),
-                   T(a_model_with_an_open_scope_is_not_saved),
-                   T(every_call_on_a_store_and_a_session_says_what_is_wrong),
-                   T(weights_with_numbers_that_no_training_has_are_not_loaded),
-                   T(every_option_of_a_loader_has_a_default_or_an_error),
-                   T(models_of_files_keep_what_they_meant)})
+SUITE("settings",
+      {T(every_field_of_an_optimizer_has_a_default_or_an_error), T(a_group_inherits_what_it_leaves_0),
+       T(one_optimizer_has_one_setting_in_all_graphs),
+       T(every_call_says_what_it_cannot_do_with_what_it_is_given),
+       T(a_null_behind_an_error_adds_nothing_to_it), T(a_scope_ends_however_its_body_is_left),
+       T(a_scope_that_a_plain_compiler_leaves_open_is_named), T(a_model_with_an_open_scope_is_not_saved),
+       T(every_call_on_a_store_and_a_session_says_what_is_wrong),
+       T(weights_with_numbers_that_no_training_has_are_not_loaded),
+       T(every_option_of_a_loader_has_a_default_or_an_error), T(models_of_files_keep_what_they_meant)})

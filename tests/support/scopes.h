@@ -1,0 +1,21 @@
+/* scopes.h - WEFT_SCOPE left early in other languages than GNU C: C++ (scopes.cpp) and C without its attributes. */
+#ifndef WEFT_TEST_SCOPES_H
+#define WEFT_TEST_SCOPES_H
+
+#include "weft/weft.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Each makes linear "fc" in scope "outer" over "inner" and leaves both from within. */
+weft_value *scopes_return_cpp(weft_value *x);
+weft_value *scopes_break_cpp(weft_value *x); /* out of a loop within, then out of the scope */
+weft_value *scopes_throw_cpp(weft_value *x);
+weft_value *scopes_return_plain(weft_value *x);
+weft_value *scopes_stay_plain(weft_value *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

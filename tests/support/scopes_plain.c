@@ -1,0 +1,20 @@
+/* scopes_plain.c - a compiler that is not GNU C's, as far as Weft's headers can tell. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#undef __GNUC__
+#include "support/scopes.h"
+
+weft_value *scopes_return_plain(weft_value *x) {
+    WEFT_SCOPE(x, "outer") {
+        WEFT_SCOPE(x, "inner") return weft_linear(x, 3, "fc");
+    }
+    return NULL;
+}
+
+weft_value *scopes_stay_plain(weft_value *x) {
+    WEFT_SCOPE(x, "outer") {
+        WEFT_SCOPE(x, "inner") x = weft_linear(x, 3, "fc");
+    }
+    return x;
+}
