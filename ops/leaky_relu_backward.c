@@ -29,5 +29,7 @@ const weft_op weft_op_leaky_relu_backward = {
     .infer = infer_alike,
     .gradient = gradient,
     .scalar = scalar,
-    .samples = (const op_sample[]){{"f32[2,3], f32[2,3]", "slope=0.1", .out = "f32[2,3]"}, {"f32[2,3], f32[3]", .error = "must have one shape"}, {0}},
+    .samples = (const op_sample[]){{"f32[2,3], f32[2,3]", "slope=0.1", .out = "f32[2,3]"},
+                                   {"f32[2,3], f32[3]", .error = "must have one shape"},
+                                   {0}},
 };

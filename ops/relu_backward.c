@@ -22,5 +22,7 @@ const weft_op weft_op_relu_backward = {
     .infer = infer_alike,
     .gradient = gradient,
     .scalar = scalar,
-    .samples = (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"}, {"f32[2,3], f32[3]", .error = "must have one shape"}, {0}},
+    .samples = (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"},
+                                   {"f32[2,3], f32[3]", .error = "must have one shape"},
+                                   {0}},
 };

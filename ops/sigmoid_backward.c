@@ -24,6 +24,8 @@ const weft_op weft_op_sigmoid_backward = {
     .infer = infer_alike,
     .gradient = gradient,
     .scalar = scalar,
-    .samples =
-        (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"}, {"f32[2,5,4,3], f32[2,5,4,3]"}, {"f32[2,3], f32[3]", .error = "must have one shape"}, {0}},
+    .samples = (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"},
+                                   {"f32[2,5,4,3], f32[2,5,4,3]"},
+                                   {"f32[2,3], f32[3]", .error = "must have one shape"},
+                                   {0}},
 };

@@ -63,19 +63,16 @@ static void kit_check(const kit *k, const char *row, const char *error) {
 
 /* ---- optimizers: fields, the error or what the model's text then says ---- */
 
-#define OPTIMIZER(...)                                                                                       \
-    (weft_optimizer) {                                                                                       \
-        __VA_ARGS__                                                                                          \
-    }
+/* clang-format off */
+#define OPTIMIZER(...) (weft_optimizer){__VA_ARGS__}
 #define GROUPS(...)                                                                                          \
     .n_groups = sizeof((weft_param_group[]){__VA_ARGS__}) / sizeof(weft_param_group),                        \
-    .groups = (weft_param_group[]) {                                                                         \
-        __VA_ARGS__                                                                                          \
-    }
+    .groups = (weft_param_group[]){__VA_ARGS__}
 #define SGD    .type = "sgd"
 #define ADAM   .type = "adam"
-#define STEP   .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 5
-#define COSINE .schedule = {.kind = WEFT_SCHEDULE_COSINE, .total_steps = 9
+#define STEP(...)   .schedule = {.kind = WEFT_SCHEDULE_STEP, .step_size = 5, __VA_ARGS__}
+#define COSINE(...) .schedule = {.kind = WEFT_SCHEDULE_COSINE, .total_steps = 9, __VA_ARGS__}
+/* clang-format on */
 
 typedef struct optimizer_row {
     const char *holds; /* a part of the minimize line, and the model compiles; NULL: */
@@ -96,115 +93,86 @@ static void optimizer_check(const optimizer_row *row) {
     kit_check(&k, row->holds ? row->holds : row->error, row->error);
 }
 
-TEST(every_field_of_an_optimizer_has_a_default_or_an_error){
-    const optimizer_row rows[] =
-        {/* what 0 means */
-         {"lr=0.001 ", NULL, {SGD}},
-         {"lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08", NULL, {ADAM}},
-         {"eps=1e-08 weight_decay=0.01", NULL, {.type = "adamw"}},
-         {"name=\"adam:net\"", NULL, {ADAM}},
-         {"gamma=0.1", NULL, {ADAM, STEP}}},
-    /* a true zero */
-    {"name=\"sgd:net\" beta1=", NULL, {SGD, .lr = WEFT_ZERO}},
-    {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
-    {"eps=1e-08 gamma=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
-    /* negative, out of range, not finite */
-    {NULL,
-     "minimize: lr=-1: it must be from 0 to 3.40282e+38 (0 means 0.001; a true 0 is WEFT_ZERO)",
-     {SGD, .lr = -1}},
-    {NULL, "minimize: lr=nan", {SGD, .lr = NAN}},
-    {NULL, "minimize: lr=inf", {SGD, .lr = INFINITY}},
-    {NULL, "minimize: lr=1e+300", {SGD, .lr = 1e300}},
-    {NULL, "momentum=-0.9", {SGD, .momentum = -0.9}},
-    {NULL, "dampening=2: it must be from 0 to 1", {SGD, .momentum = 0.9, .dampening = 2}},
-    {NULL, "beta1=-1", {ADAM, .beta1 = -1}},
-    {NULL, "betas must be in [0, 1)", {ADAM, .beta2 = 1}},
-    {NULL, "eps=-1e-08", {ADAM, .eps = -1e-8}},
-    {NULL, "weight_decay=-0.1", {ADAM, .weight_decay = -0.1}},
-    {NULL, "clip_norm=-1: it must be from 0 to", {ADAM, .clip_norm = -1}},
-    {NULL, "clip_norm=-1e-300", {ADAM, .clip_norm = WEFT_ZERO}},
-    {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
-    {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
-    {NULL, "type must be sgd, adam or adamw", {.type = "lion", .momentum = 1}},
-    {NULL, "an optimizer with a type is needed", {.lr = 1}},
-    {NULL, "name must be 1 to 200 printable", {ADAM, .name = ""}},
-    {NULL, "name must be 1 to 200 printable", {ADAM, .name = "a b"}},
-    /* fields of another optimizer */
-    {NULL, "minimize: momentum is set, but adam has none: leave it 0", {ADAM, .momentum = 0.9}},
-    {NULL, "dampening is set, but adamw has none", {.type = "adamw", .dampening = 0.9}},
-    {NULL, "nesterov is set, but adam has none", {ADAM, .nesterov = true}},
-    {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = 0.9}},
-    {NULL, "beta2 is set, but sgd has none", {SGD, .beta2 = 0.9}},
-    {NULL, "eps is set, but sgd has none", {SGD, .eps = 1e-8}},
-    {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = WEFT_ZERO}},
-    {NULL, "dampening is set, but it damps momentum, which is 0", {SGD, .dampening = 0.5}},
-    {NULL, "nesterov needs momentum > 0", {SGD, .nesterov = true}},
-    {NULL,
-     "nesterov needs momentum > 0 and dampening 0",
-     {SGD, .nesterov = true, .momentum = 0.9, .dampening = 0.1}},
-    /* schedules */
-    {NULL, "there is no schedule number 3", {ADAM, .schedule = {.kind = (weft_schedule_kind)3}}},
-    {NULL, "schedule.gamma is set, but only a step schedule reads it", {ADAM, .schedule = {.gamma = 0.5}}},
-    {NULL, "schedule.step_size is set, but only a step schedule", {ADAM, COSINE, .step_size = 3}}},
-{
-    NULL, "schedule.total_steps is set, but only a cosine", {
-        ADAM, STEP, .total_steps = 3
-    }
-}
-}
-, {NULL, "schedule.floor is set, but only a cosine schedule", {ADAM, .schedule = {.floor = 0.1}}},
-    {NULL, "a step schedule needs step_size >= 1", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_STEP}}},
-    {NULL, "a cosine schedule needs total_steps above", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_COSINE}}}, {
-    NULL, "a cosine schedule needs total_steps above", {
-        ADAM, COSINE, .warmup_steps = 9
-    }
-}
-}
-, {NULL, "schedule.warmup_steps=-1", {ADAM, .schedule = {.warmup_steps = -1}}}, {
-    NULL, "schedule.gamma=-0.5", {
-        ADAM, STEP, .gamma = -0.5
-    }
-}
-}
-, {
-    NULL, "schedule.floor=2: it must be from 0 to 1", {
-        ADAM, COSINE, .floor = 2
-    }
-}
-}
-, {
-    "total_steps=9 gamma=0.1 floor=0.5", NULL, {
-        ADAM, COSINE, .floor = 0.5
-    }
-}
-}
-,
-    /* of f16 alone */
-    {NULL,
-     "graph train: optimizer 'adam:net' sets loss_scale, but nothing in the graph computes in f16",
-     {ADAM, .loss_scale = 1024}},
-    {NULL, "sets growth_interval, but nothing in the graph", {ADAM, .growth_interval = 5}},
-    /* groups */
-    {"groups=\"*bias 1 1\"", NULL, {ADAM, GROUPS({"*bias"})}},
-    {"groups=\"*bias 0 2;*weight 0.5 0\"",
-     NULL,
-     {ADAM, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
-    {NULL, "parameter group 0: no parameter of 'net' matches '*biass'", {ADAM, GROUPS({"*biass"})}},
-    {NULL,
-     "parameter group 1, '*a/bias', is never used: all it matches is in an earlier group, as group 0, "
-     "'*bias'",
-     {ADAM, GROUPS({"*bias"}, {"*a/bias"})}},
-    {"groups=\"*a/bias 1 1;*bias 1 1\"", NULL, {ADAM, GROUPS({"*a/bias"}, {"*bias"})}},
-    {NULL, "parameter group 0: lr_scale=-1", {ADAM, GROUPS({"*bias", .lr_scale = -1})}},
-    {NULL, "parameter group 0: decay_scale=nan", {ADAM, GROUPS({"*bias", .decay_scale = NAN})}},
-    {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({NULL})}},
-    {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({"a b"})}},
-    {NULL, "n_groups=2 and groups are NULL", {ADAM, .n_groups = 2}},
-    {NULL, "n_groups=0 and groups are given", {ADAM, .groups = (weft_param_group[]){{"*bias"}}}},
-    {NULL, "n_groups=-1", {ADAM, .n_groups = -1}},
-}
-;
-for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) optimizer_check(&rows[i]);
+TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
+    /* clang-format off */
+    const optimizer_row rows[] = {
+        /* what 0 means */
+        {"lr=0.001 ", NULL, {SGD}},
+        {"lr=0.001 beta1=0.9 beta2=0.999 eps=1e-08", NULL, {ADAM}},
+        {"eps=1e-08 weight_decay=0.01", NULL, {.type = "adamw"}},
+        {"name=\"adam:net\"", NULL, {ADAM}},
+        {"gamma=0.1", NULL, {ADAM, STEP()}},
+        /* a true zero */
+        {"name=\"sgd:net\" beta1=", NULL, {SGD, .lr = WEFT_ZERO}},
+        {"lr=0.001 beta2=", NULL, {ADAM, .beta1 = WEFT_ZERO}},
+        {"eps=1e-08 gamma=", NULL, {.type = "adamw", .weight_decay = WEFT_ZERO}},
+        /* negative, out of range, not finite */
+        {NULL, "minimize: lr=-1: it must be from 0 to 3.40282e+38 (0 means 0.001; a true 0 is WEFT_ZERO)",
+         {SGD, .lr = -1}},
+        {NULL, "minimize: lr=nan", {SGD, .lr = NAN}},
+        {NULL, "minimize: lr=inf", {SGD, .lr = INFINITY}},
+        {NULL, "minimize: lr=1e+300", {SGD, .lr = 1e300}},
+        {NULL, "momentum=-0.9", {SGD, .momentum = -0.9}},
+        {NULL, "dampening=2: it must be from 0 to 1", {SGD, .momentum = 0.9, .dampening = 2}},
+        {NULL, "beta1=-1", {ADAM, .beta1 = -1}},
+        {NULL, "betas must be in [0, 1)", {ADAM, .beta2 = 1}},
+        {NULL, "eps=-1e-08", {ADAM, .eps = -1e-8}},
+        {NULL, "weight_decay=-0.1", {ADAM, .weight_decay = -0.1}},
+        {NULL, "clip_norm=-1: it must be from 0 to", {ADAM, .clip_norm = -1}},
+        {NULL, "clip_norm=-1e-300", {ADAM, .clip_norm = WEFT_ZERO}},
+        {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
+        {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
+        {NULL, "type must be sgd, adam or adamw", {.type = "lion", .momentum = 1}},
+        {NULL, "an optimizer with a type is needed", {.lr = 1}},
+        {NULL, "name must be 1 to 200 printable", {ADAM, .name = ""}},
+        {NULL, "name must be 1 to 200 printable", {ADAM, .name = "a b"}},
+        /* fields of another optimizer */
+        {NULL, "minimize: momentum is set, but adam has none: leave it 0", {ADAM, .momentum = 0.9}},
+        {NULL, "dampening is set, but adamw has none", {.type = "adamw", .dampening = 0.9}},
+        {NULL, "nesterov is set, but adam has none", {ADAM, .nesterov = true}},
+        {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = 0.9}},
+        {NULL, "beta2 is set, but sgd has none", {SGD, .beta2 = 0.9}},
+        {NULL, "eps is set, but sgd has none", {SGD, .eps = 1e-8}},
+        {NULL, "beta1 is set, but sgd has none", {SGD, .beta1 = WEFT_ZERO}},
+        {NULL, "dampening is set, but it damps momentum, which is 0", {SGD, .dampening = 0.5}},
+        {NULL, "nesterov needs momentum > 0", {SGD, .nesterov = true}},
+        {NULL, "nesterov needs momentum > 0 and dampening 0",
+         {SGD, .nesterov = true, .momentum = 0.9, .dampening = 0.1}},
+        /* schedules */
+        {NULL, "there is no schedule number 3", {ADAM, .schedule = {.kind = (weft_schedule_kind)3}}},
+        {NULL, "schedule.gamma is set, but only a step schedule reads it", {ADAM, .schedule = {.gamma = 0.5}}},
+        {NULL, "schedule.step_size is set, but only a step schedule", {ADAM, COSINE(.step_size = 3)}},
+        {NULL, "schedule.total_steps is set, but only a cosine", {ADAM, STEP(.total_steps = 3)}},
+        {NULL, "schedule.floor is set, but only a cosine schedule", {ADAM, .schedule = {.floor = 0.1}}},
+        {NULL, "a step schedule needs step_size >= 1", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_STEP}}},
+        {NULL, "a cosine schedule needs total_steps above", {ADAM, .schedule = {.kind = WEFT_SCHEDULE_COSINE}}},
+        {NULL, "a cosine schedule needs total_steps above", {ADAM, COSINE(.warmup_steps = 9)}},
+        {NULL, "schedule.warmup_steps=-1", {ADAM, .schedule = {.warmup_steps = -1}}},
+        {NULL, "schedule.gamma=-0.5", {ADAM, STEP(.gamma = -0.5)}},
+        {NULL, "schedule.floor=2: it must be from 0 to 1", {ADAM, COSINE(.floor = 2)}},
+        {"total_steps=9 gamma=0.1 floor=0.5", NULL, {ADAM, COSINE(.floor = 0.5)}},
+        /* of f16 alone */
+        {NULL, "graph train: optimizer 'adam:net' sets loss_scale, but nothing in the graph computes in f16",
+         {ADAM, .loss_scale = 1024}},
+        {NULL, "sets growth_interval, but nothing in the graph", {ADAM, .growth_interval = 5}},
+        /* groups */
+        {"groups=\"*bias 1 1\"", NULL, {ADAM, GROUPS({"*bias"})}},
+        {"groups=\"*bias 0 2;*weight 0.5 0\"", NULL,
+         {ADAM, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
+        {NULL, "parameter group 0: no parameter of 'net' matches '*biass'", {ADAM, GROUPS({"*biass"})}},
+        {NULL, "parameter group 1, '*a/bias', is never used: all it matches is in an earlier group, as group 0, '*bias'",
+         {ADAM, GROUPS({"*bias"}, {"*a/bias"})}},
+        {"groups=\"*a/bias 1 1;*bias 1 1\"", NULL, {ADAM, GROUPS({"*a/bias"}, {"*bias"})}},
+        {NULL, "parameter group 0: lr_scale=-1", {ADAM, GROUPS({"*bias", .lr_scale = -1})}},
+        {NULL, "parameter group 0: decay_scale=nan", {ADAM, GROUPS({"*bias", .decay_scale = NAN})}},
+        {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({NULL})}},
+        {NULL, "parameter group 0: it needs a pattern", {ADAM, GROUPS({"a b"})}},
+        {NULL, "n_groups=2 and groups are NULL", {ADAM, .n_groups = 2}},
+        {NULL, "n_groups=0 and groups are given", {ADAM, .groups = (weft_param_group[]){{"*bias"}}}},
+        {NULL, "n_groups=-1", {ADAM, .n_groups = -1}},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) optimizer_check(&rows[i]);
 }
 
 /* A group without scales trains as if it were not there; PyTorch's groups inherit too. */
@@ -404,7 +372,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(cast_type,         weft_cast(k->x, (weft_dtype)-1),           "no element type")                                 \
     /* parameters */                                                                                                   \
     X(init_zeros,        INIT(0),                                   NULL)                                              \
-    X(init_forgotten,    INIT(.a = 0.5),                            "w: initializer: zeros and ones read neither a nor b") \
+    X(init_forgotten,    INIT(.a = 0.5),                            "zeros and ones read neither a nor b")             \
     X(init_constant,     INIT(WEFT_INIT_CONSTANT, 1, 2),            "this kind reads no b")                            \
     X(init_normal,       INIT(WEFT_INIT_NORMAL),                    "normal with b, its deviation, left 0")            \
     X(init_normal_minus, INIT(WEFT_INIT_NORMAL, 0, -1),             "normal with a negative deviation")                \
@@ -416,7 +384,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(init_unknown,      INIT((weft_init_kind)99),                  "an initializer that is not in the list")          \
     X(parameter_shape,   weft_parameter(k->x, "a/b", 0, NULL, ones), "parameter name 'a/b'")                           \
     X(parameter_axes,    weft_parameter(k->x, "w", 1, NULL, ones),  "parameter w: 1 axes")                             \
-    X(parameter_other,   INIT(0); weft_parameter_in(k->g, "w", 1, (int64_t[]){3}, ones), "w is a parameter f32[3,3] already; a parameter f32[3] cannot share it") \
+    X(parameter_other,   INIT(0); weft_parameter_in(k->g, "w", 1, (int64_t[]){3}, ones),                               \
+                         "w is a parameter f32[3,3] already; a parameter f32[3] cannot share it")                      \
     /* names */                                                                                                        \
     X(graph_twice,       weft_graph_new(k->m, "train", WEFT_EVAL),  "there is a graph 'train' already")                \
     X(graph_mode,        weft_graph_new(k->m, "g", (weft_mode)2),   "graph g: there is no mode number 2")              \
