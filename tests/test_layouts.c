@@ -2,6 +2,7 @@
  * broadcast) and channels-last ones, through minimize. Cases of attack/: a parameter, at most one input, and the parameter
  * after a step of sgd with lr 1, by PyTorch in f64. And plans whose strides went wrong are caught by a rule that says so. */
 #include "support/mutants.h"
+#include "support/poison.h"
 #include "support/test.h"
 #include "support/world.h"
 #include "weft/weft.h"
@@ -260,6 +261,33 @@ TEST(strides_that_went_wrong_are_caught) {
     weft_model_free(m);
 }
 
+/* ---- calls ---- */
+
+/* Nobody verified this plan: whoever checks calls stops before the kernel reads what is not its operand's. */
+TEST(a_call_with_an_operand_that_lies_otherwise_is_an_error) {
+    weft_error e = {0};
+    test_random r = {3};
+    weft_model *m = everything();
+    weft_plan *p = weft_compile(m, &(weft_compile_options){.threads = 1}, &e);
+    NEED(p != NULL);
+    victim v = {.plan = p, .p = &p->programs[0], .g = p->programs[0].graph, .r = &r};
+    while (!mutants_of_layouts[0].mutate(&v)) {
+    }
+    weft_store *s = weft_store_new(p, 1, &e);
+    weft_session *session = s ? weft_session_open(p, s, &e) : NULL;
+    NEED(session != NULL);
+    static float x[2 * 3 * 8 * 8];
+    poison *checked = poison_put(session, POISON_NAN);
+    weft_status status = weft_run(session, "step", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, &e);
+    poison_end(checked);
+    CHECK_SAYS(status == WEFT_INTERNAL, "status %d: %s", status, e.text);
+    CHECK_HOLDS(e.text, "lies at strides (");
+    weft_session_close(session);
+    weft_store_free(s);
+    weft_plan_free(p);
+    weft_model_free(m);
+}
+
 SUITE("layouts",
       {T(gradients_in_any_layout_reach_their_parameter), T(models_whose_gradients_are_views_train_from_files),
-       T(strides_that_went_wrong_are_caught)})
+       T(strides_that_went_wrong_are_caught), T(a_call_with_an_operand_that_lies_otherwise_is_an_error)})

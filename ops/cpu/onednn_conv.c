@@ -16,17 +16,11 @@
 /* ---- a node as a problem ---- */
 
 static const char *unfit(const weft_node *n) {
-    static const char images[] = "images must be channels-last", weight[] = "weights must be row-major";
-    bool is_weight = n->op == &weft_op_conv2d_weight, is_packed = conv_is_packed(&n->in[1]->type);
+    bool is_packed = conv_is_packed(&n->in[1]->type);
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !(i == 1 && is_packed) && !onednn_knows(n->in[i]->type.dtype))
             return "not f32 or bf16";
-    if (!onednn_knows(n->out[0].type.dtype)) return "not f32 or bf16";
-    if (!lies_channels_last(n->in[0])) return images;
-    if (is_weight) return !lies_channels_last(n->in[1]) ? images : lies_row_major(&n->out[0]) ? NULL : weight;
-    if (!lies_channels_last(&n->out[0])) return images;
-    if (n->n_in == 3 && n->in[2] && !lies_row_major(n->in[2])) return weight;
-    return is_packed || lies_row_major(n->in[1]) ? NULL : weight;
+    return onednn_knows(n->out[0].type.dtype) ? NULL : "not f32 or bf16";
 }
 
 static onednn_tensor image_tensor(const tensor_type *t) {

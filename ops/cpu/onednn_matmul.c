@@ -83,9 +83,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     if (!onednn_knows(n->out[0].type.dtype)) return "not f32 or bf16";
     const char *why = onednn_exceeds(env);
     if (why) return why;
-    for (int i = 0; n->op == &weft_op_linear && i < n->n_in; i++)
-        if (n->in[i] && !lies_row_major(n->in[i])) return "operands must be row-major";
-    if (!lies_row_major(&n->out[0])) return "the result must be row-major";
     if (!plan_of(n, env, &m))
         return is_f32 ? "oneDNN has no primitive for these shapes"
                       : "oneDNN has no bf16 primitive for this here";

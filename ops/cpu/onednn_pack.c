@@ -41,7 +41,7 @@ static const char *target_find(const weft_node *n, const kernel_env *env, target
         return other;
     const weft_value *plain = t->node->in[1];
     t->as = t->node;
-    if (!shape_equal(&plain->type, &w->type) || !lies_row_major(w) || !dtype_is_row(w->type.dtype))
+    if (!shape_equal(&plain->type, &w->type) || !dtype_is_row(w->type.dtype))
         return other;
     if (w->type.dtype != plain->type.dtype && w->type.dtype != WEFT_F32) return other;
     if (dtype_is_low(plain->type.dtype) && casts_around(t->node, env)) {

@@ -23,11 +23,11 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
 
 const weft_kernel cuda_batch_norm = {.name = "cuda",
                                      .op = &weft_op_batch_norm,
-                                     .declines = declines_images,
+                                     .declines = declines_types,
                                      .workspace = workspace,
                                      CUDA_RUN(batch_norm)};
 const weft_kernel cuda_batch_norm_backward = {.name = "cuda",
                                               .op = &weft_op_batch_norm_backward,
-                                              .declines = declines_images,
+                                              .declines = declines_types,
                                               .workspace = backward_workspace,
                                               CUDA_RUN(batch_norm_backward)};

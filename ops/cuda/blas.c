@@ -87,32 +87,10 @@ int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v
 
 /* ---- the rows ---- */
 
-/* Operands from `first` on, and the results. */
-static const char *declines_from(const weft_node *n, int first) {
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
     weft_dtype type = n->in[0]->type.dtype;
-    if (type != WEFT_F32 && !dtype_is_low(type)) return "operands must be f32, bf16 or f16";
-    for (int i = first; i < n->n_in; i++)
-        if (n->in[i] && !lies_row_major(n->in[i])) return "operands must be row-major";
-    for (int k = 0; k < n->n_out; k++)
-        if (!lies_row_major(&n->out[k])) return "the result must be row-major";
-    return NULL;
-}
-
-/* A matmul's two operands may lie anywhere. */
-static const char *matmul_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return declines_from(n, 2);
-}
-
-static const char *linear_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return declines_from(n, 0);
-}
-
-/* The sum down dy's columns, where it is apart, wants them side by side. */
-static const char *linear_weight_declines(const weft_node *n, const kernel_env *env) {
-    (void)env;
-    return lies_row_major(n->in[0]) ? declines_from(n, 2) : "dy must be row-major";
+    return type == WEFT_F32 || dtype_is_low(type) ? NULL : "operands must be f32, bf16 or f16";
 }
 
 /* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8 for GELU (of 128 bits for ReLU, which act_kept sees to). */
@@ -123,13 +101,8 @@ static const char *kept_declines(const weft_node *n) {
     return fits ? NULL : "what GELU keeps must have a multiple of 8 columns";
 }
 
-static const char *linear_act_declines(const weft_node *n, const kernel_env *env) {
-    const char *why = linear_declines(n, env);
-    return why ? why : kept_declines(n);
-}
-
-static const char *act_backward_declines(const weft_node *n, const kernel_env *env) {
-    const char *why = matmul_declines(n, env);
+static const char *act_declines(const weft_node *n, const kernel_env *env) {
+    const char *why = declines(n, env);
     return why ? why : kept_declines(n);
 }
 
@@ -154,8 +127,9 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
         CUDA_OPEN(of),                                                                                       \
         .tune = TUNE,                                                                                        \
     }
-ROW(matmul, 3, matmul_declines);
-ROW(linear, 0, linear_declines);
-ROW(linear_act, 0, linear_act_declines);
-ROW(linear_weight, 2, linear_weight_declines);
-ROW(matmul_act_backward, 3, act_backward_declines);
+ROW(matmul, 3, declines);
+ROW(linear, 0, declines);
+ROW(linear_act, 0, act_declines);
+/* The sum down dy's columns, where it is apart, wants them side by side. */
+ROW(linear_weight, 2, declines);
+ROW(matmul_act_backward, 3, act_declines);

@@ -89,14 +89,8 @@ static bool is_supported(weft_dtype dtype) {
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
-    bool is_weight = n->op == &weft_op_conv2d_weight;
     if (!is_supported(n->in[0]->type.dtype)) return "operands must be f32, bf16 or f16";
-    if (!lies_channels_last(n->in[0]) || !lies_channels_last(is_weight ? n->in[1] : &n->out[0]))
-        return "images must be channels-last";
-    if (is_weight) return lies_row_major(&n->out[0]) ? NULL : "weights must be row-major";
-    if (n->n_in == 3 && n->in[2] && !lies_row_major(n->in[2])) return "a bias must be row-major";
-    if (!conv_is_packed(&n->in[1]->type))
-        return lies_row_major(n->in[1]) ? NULL : "weights must be row-major";
+    if (n->op == &weft_op_conv2d_weight || !conv_is_packed(&n->in[1]->type)) return NULL;
     conv_plan p = conv_plan_of(n);
     return n->in[1]->type.shape[0] == (int64_t)type_bytes(&p.weight)
                ? NULL
@@ -156,7 +150,6 @@ weft_node *conv_pack_target(const weft_node *pack, const weft_env *env, weft_err
 
 static const char *pack_declines(const weft_node *n, const kernel_env *env) {
     weft_error error = {0};
-    if (!lies_row_major(n->in[0])) return "weights must be row-major";
     weft_node *t = conv_pack_target(n, env->env, &error);
     if (!t)
         return error.status == WEFT_MEMORY ? "memory could not be had" : "not the weight of a convolution";

@@ -6,7 +6,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     for (int i = 1; i < 4; i++)
         if (n->in[0]->type.shape[i] > 1 << 30 || n->out[0].type.shape[i] > 1 << 30)
             return "an axis of more than 2^30 elements";
-    return declines_images(n, env);
+    return declines_types(n, env);
 }
 
 #define POOL(which, rule)                                                                                    \

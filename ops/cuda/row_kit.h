@@ -17,15 +17,4 @@ static inline const char *declines_types(const weft_node *n, const kernel_env *e
     return NULL;
 }
 
-/* The same, and operands and results of four axes lie channels-last. */
-static inline const char *declines_images(const weft_node *n, const kernel_env *env) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]->type.ndim == 4 && !lies_channels_last(n->in[i]))
-            return "operands must be channels-last";
-    for (int k = 0; k < n->n_out; k++)
-        if (n->out[k].type.ndim == 4 && !lies_channels_last(&n->out[k]))
-            return "results must be channels-last";
-    return declines_types(n, env);
-}
-
 #endif

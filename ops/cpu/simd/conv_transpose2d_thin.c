@@ -44,9 +44,6 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     const conv_attrs *a = n->attrs;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !dtype_is_row(n->in[i]->type.dtype)) return "not f32, bf16 or f16";
-    if (!lies_channels_last(n->in[0]) || !lies_channels_last(&n->out[0]))
-        return "images must be channels-last";
-    if (!lies_row_major(n->in[1])) return "the weight must be row-major";
     if (a->groups != 1 || a->dilation.v[1] != 1) return "only without groups and horizontal dilation";
     if (a->out > MAX_OUT || a->kernel.v[0] > MAX_COLUMNS || a->kernel.v[1] > MAX_COLUMNS ||
         columns_of(a) > MAX_COLUMNS)
