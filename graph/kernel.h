@@ -27,8 +27,8 @@ typedef struct kernel_env {
 } kernel_env;
 
 typedef struct weft_kernel {
-    const char *name; /* "onednn", "simd", "reference" */
-    const weft_op *op;
+    const char *name;    /* "onednn", "simd", "reference" */
+    const weft_op *op;   /* NULL: the reference, which is every op's */
     weft_isa min_isa;    /* WEFT_ISA_SSE2 when any processor will do */
     unsigned strided_in; /* operands (bit i: operand i) that it takes LIES_ANYHOW */
     bool rounds_wide;    /* a `wide` result has been rounded to the operands' low type on its way */

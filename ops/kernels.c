@@ -53,7 +53,7 @@ static bool is_pointwise(const weft_op *op) {
 
 layout_rule kernel_takes(const weft_kernel *kernel, const weft_node *n, int i) {
     unsigned strided = kernel ? kernel->strided_in : 0;
-    if (kernel == &reference) strided = is_pointwise(n->op) ? ~0u : n->op->reference_strided;
+    if (kernel && !kernel->op) strided = is_pointwise(n->op) ? ~0u : n->op->reference_strided;
     if (has_bit(strided, i)) return LIES_ANYHOW;
     return has_bit(n->op->image_in, i) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;
 }
