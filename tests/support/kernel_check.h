@@ -1,6 +1,6 @@
 /* kernel_check.h - runs every kernel of a node, of every instruction set of this machine, in every layout
  * that the layout pass may hand it, in place where that is allowed, with 1 and 3 threads, and compares with
- * the reference. */
+ * plain loops (naive.h) where these know the op, the reference kernel among them, and else with that one. */
 #ifndef WEFT_TEST_KERNEL_CHECK_H
 #define WEFT_TEST_KERNEL_CHECK_H
 
@@ -15,6 +15,10 @@ bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env)
 /* Opens and runs one kernel on tensors that are ready. */
 weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                        const tensor *out, weft_error *error);
+
+/* In a run of the caller's: kernel_run takes any. */
+weft_status kernel_run_at(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const run_state *at,
+                          const tensor *in, const tensor *out, weft_error *error);
 
 /* The same where memory is a device's: tests/cuda. */
 typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const kernel_env *env,

@@ -175,7 +175,7 @@ bool trained_build(trained *t, const weft_op *op, const op_sample *spec, int ope
     char text[600];
     test_random r = {(uint64_t)operand * 16 + way + 1000};
     sample_describe(spec, op, text);
-    *t = (trained){.m = weft_model_new("trained")};
+    *t = (trained){.way = way, .m = weft_model_new("trained")};
     snprintf(t->what, sizeof t->what, "%s, operand %d %s", text, operand, route_names[way]);
     t->g = weft_graph_new(t->m, "t", WEFT_TRAIN);
     types_parse(spec->in, types, SAMPLE_MAX_IN);

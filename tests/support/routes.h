@@ -31,6 +31,7 @@ enum { ROUTE_PLACES = 12, ROUTE_INPUTS = SAMPLE_MAX_IN + 4 };
 
 typedef struct trained {
     char what[700];
+    route way;
     weft_model *m;
     weft_graph *g; /* "t" */
     weft_value *p, *q, *loss;
