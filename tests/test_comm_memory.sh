@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# test_comm_memory.sh COMM_RANKS - ranks of one machine and the memory they share, under mpirun: it does not hang on the size
+# test_comm_memory.sh COMM_RANKS [kills] - ranks of one machine and the memory they share, under mpirun: it does not hang on the size
 # of /dev/shm, falls back to messages where it cannot be had, on all ranks, with the same bits, and leaves nothing behind
 # when all are killed. The small /dev/shm is a mount of our own, which nobody else sees; where mounting is not allowed those
-# parts say so and are left out. Skipped (77) where MPI or mpirun is missing.
+# parts say so and are left out. `kills`: that last part alone, WEFT_TEST_CASES times. Skipped (77) where MPI or mpirun is missing.
 set -uo pipefail
-program=$1
+program=$1 part=${2-all}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps is not ours
 export OMP_NUM_THREADS=1
@@ -43,57 +43,60 @@ same() {
 # A /dev/shm of a size, for a command: "${with_shm[@]}" SIZE COMMAND...
 with_shm=(unshare -m bash -c 'mount -t tmpfs -o size=$0 none /dev/shm && exec "$@"')
 
-declare -A want
-counts=(2 3 8)
-for n in "${counts[@]}"; do
-    want[$n]=$(bits "$n" "messages.$n" mpirun "${flags[@]}" -np "$n" "$program" bits -1)
-    [[ $(wc -l <<<"${want[$n]}") == "$n" ]] || fail "by messages: $(cat "$folder/messages.$n")"
-done
-same 2 enough "2 ranks of this machine share memory: 8.0 MiB each by memfd$" mpirun "${flags[@]}" -np 2 "$program" bits
-
-# One rank alone cannot: all talk by messages, though it is another one that says so.
-limited='[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 6000; exec "$@"'
-same 3 limited "3 ranks of this machine talk by messages: rank 1 could not share memory by memfd (the limit of file sizes" \
-    mpirun "${flags[@]}" -np 3 bash -c "$limited" rank "$program" bits
-same 2 little "2 ranks of this machine talk by messages: window_bytes is 1, too little" \
-    mpirun "${flags[@]}" -np 2 "$program" bits 1
-
-# /dev/shm of any size; and the same by names in it, where ranks cannot see each other in /proc.
-if "${with_shm[@]}" 64k true 2>"$folder/why"; then
-    for size in 64k 1m 5m 12m 64m; do
-        waiting=()
-        for n in "${counts[@]}"; do
-            (
-                same "$n" "shm.$size.$n" "$n ranks of this machine share memory: 8.0 MiB each by memfd$" \
-                    "${with_shm[@]}" $size mpirun "${flags[@]}" -np "$n" "$program" bits
-                exit $failures
-            ) & waiting+=($!)
-        done
-        for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
+check_sizes() {
+    declare -A want
+    counts=(2 3 8)
+    for n in "${counts[@]}"; do
+        want[$n]=$(bits "$n" "messages.$n" mpirun "${flags[@]}" -np "$n" "$program" bits -1)
+        [[ $(wc -l <<<"${want[$n]}") == "$n" ]] || fail "by messages: $(cat "$folder/messages.$n")"
     done
-    echo "small /dev/shm: done"
-else
-    echo "left out: a mount of our own on /dev/shm is not allowed: $(cat "$folder/why")"
-fi
-if ((${#over_tcp[@]})) && "${with_shm[@]}" 64k unshare --pid --fork --mount-proc true 2>"$folder/why"; then
-    for size in 64k 1m 5m 12m 64m; do
-        waiting=()
-        for n in "${counts[@]}"; do
-            says="$n ranks of this machine talk by messages: rank .* could not share memory by memfd (/proc/.*, and rank .*"
-            says+=" by shm_open (posix_fallocate: No space"
-            [[ $size == 64m && $n != 8 ]] && says="$n ranks of this machine share memory: 8.0 MiB each by shm_open, as rank "
-            (
-                same "$n" "names.$size.$n" "$says" "${with_shm[@]}" $size mpirun "${flags[@]}" "${over_tcp[@]}" -np "$n" \
-                    unshare --pid --fork --mount-proc "$program" bits
-                exit $failures
-            ) & waiting+=($!)
+    same 2 enough "2 ranks of this machine share memory: 8.0 MiB each by memfd$" mpirun "${flags[@]}" -np 2 "$program" bits
+
+    # One rank alone cannot: all talk by messages, though it is another one that says so.
+    limited='[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 6000; exec "$@"'
+    same 3 limited "3 ranks of this machine talk by messages: rank 1 could not share memory by memfd (the limit of file sizes" \
+        mpirun "${flags[@]}" -np 3 bash -c "$limited" rank "$program" bits
+    same 2 little "2 ranks of this machine talk by messages: window_bytes is 1, too little" \
+        mpirun "${flags[@]}" -np 2 "$program" bits 1
+
+    # /dev/shm of any size; and the same by names in it, where ranks cannot see each other in /proc.
+    if "${with_shm[@]}" 64k true 2>"$folder/why"; then
+        for size in 64k 1m 5m 12m 64m; do
+            waiting=()
+            for n in "${counts[@]}"; do
+                (
+                    same "$n" "shm.$size.$n" "$n ranks of this machine share memory: 8.0 MiB each by memfd$" \
+                        "${with_shm[@]}" $size mpirun "${flags[@]}" -np "$n" "$program" bits
+                    exit $failures
+                ) & waiting+=($!)
+            done
+            for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
         done
-        for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
-    done
-    echo "small /dev/shm, by names: done"
-else
-    echo "left out: PID namespaces of our own are not allowed: $(cat "$folder/why")"
-fi
+        echo "small /dev/shm: done"
+    else
+        echo "left out: a mount of our own on /dev/shm is not allowed: $(cat "$folder/why")"
+    fi
+    if ((${#over_tcp[@]})) && "${with_shm[@]}" 64k unshare --pid --fork --mount-proc true 2>"$folder/why"; then
+        for size in 64k 1m 5m 12m 64m; do
+            waiting=()
+            for n in "${counts[@]}"; do
+                says="$n ranks of this machine talk by messages: rank .* could not share memory by memfd (/proc/.*, and rank .*"
+                says+=" by shm_open (posix_fallocate: No space"
+                [[ $size == 64m && $n != 8 ]] && says="$n ranks of this machine share memory: 8.0 MiB each by shm_open, as rank "
+                (
+                    same "$n" "names.$size.$n" "$says" "${with_shm[@]}" $size mpirun "${flags[@]}" "${over_tcp[@]}" -np "$n" \
+                        unshare --pid --fork --mount-proc "$program" bits
+                    exit $failures
+                ) & waiting+=($!)
+            done
+            for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
+        done
+        echo "small /dev/shm, by names: done"
+    else
+        echo "left out: PID namespaces of our own are not allowed: $(cat "$folder/why")"
+    fi
+}
+[[ $part == kills ]] || check_sizes
 
 # Killed all at once, at any moment: no process and no file of ours is left. In a /dev/shm of our own the list is ours, but for
 # what Open MPI keeps there. LAUNCH writes the ranks' process ids.
@@ -118,13 +121,16 @@ kill_all() {
 }
 export -f kill_all fail
 export launch others folder program flags_text="${flags[*]}"
-if "${with_shm[@]}" 256m true 2>/dev/null; then
-    RANDOM=${WEFT_TEST_SEED:-$$}
-    echo "seed $RANDOM"
-    for ((i = 0; i < ${WEFT_TEST_CASES:-4}; i++)); do
-        "${with_shm[@]}" 256m bash -c 'flags=($flags_text) failures=0; kill_all "$1"; exit $failures' kill \
-            "$((RANDOM % 2)).$((RANDOM % 10))" || failures=$((failures + 1))
-    done
-    echo "killed at random moments: done"
+own_shm=("${with_shm[@]}" 256m)
+if ! "${own_shm[@]}" true 2>/dev/null; then
+    echo "a mount of our own on /dev/shm is not allowed: others' files there are not looked at"
+    own_shm=() others="^[^w]|^w[^e]"
 fi
+RANDOM=${WEFT_TEST_SEED:-$$}
+echo "seed $RANDOM"
+for ((i = 0; i < ${WEFT_TEST_CASES:-4}; i++)); do
+    "${own_shm[@]}" bash -c 'flags=($flags_text) failures=0; kill_all "$1"; exit $failures' kill \
+        "$((RANDOM % 2)).$(printf %03d $((RANDOM % 1000)))" || failures=$((failures + 1))
+done
+echo "killed at random moments: done"
 exit $((failures > 0))
