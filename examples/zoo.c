@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,19 @@ static void usage(FILE *to) {
             "Example: weft-zoo dcgan28 -o dcgan28.bin && graphtool dot dcgan28.bin -T svg -o dcgan28.svg\n");
 }
 
+/* A value may hold what a terminal would obey: that stands as \xNN. */
 static int fail(const char *what, const char *value) {
-    fprintf(stderr, "weft-zoo: %s%s%s\n", what, value ? ": " : "", value ? value : "");
+    fprintf(stderr, "weft-zoo: %s%s", what, value ? ": " : "");
+    for (const char *p = value ? value : ""; *p; p++)
+        fprintf(stderr, *p >= ' ' && *p <= '~' ? "%c" : "\\x%02x", (unsigned char)*p);
+    fprintf(stderr, "\n");
     return 2;
+}
+
+/* The end: standard output may have failed anywhere. */
+static int end(int status) {
+    bool failed = fflush(stdout) != 0 || ferror(stdout);
+    return failed && !status ? fail("standard output: writing failed", NULL) : status;
 }
 
 static bool number(const char *text, int64_t *into) {
@@ -48,17 +59,41 @@ static int write_model(const zoo_entry *e, const zoo_options *o, const char *pat
     error = *weft_model_error(m);
     if (!error.status) weft_save(m, path, &error);
     weft_model_free(m);
-    return error.status ? fail(e->name, error.text) : 0;
+    if (error.status)
+        fprintf(stderr, "weft-zoo: %s: %s\n", e->name, error.text); /* safe as the library made it */
+    return error.status ? 2 : 0;
+}
+
+/* Sizes are a GPT's, the schedule is convnet's. */
+static int check_sizes(const zoo_entry *e, const zoo_options *o) {
+    bool has_size = o->layers || o->d || o->heads || o->ctx || o->vocab;
+    if (has_size && !e->own)
+        return fail("--layers, --d, --heads, --ctx and --vocab have no effect on", e->name);
+    if (o->schedule_steps && strcmp(e->name, "convnet"))
+        return fail("--schedule-steps has no effect on", e->name);
+    return 0;
 }
 
 static int list(void) {
     for (int i = 0; i < ZOO_MODELS; i++)
         printf("%-10s batch %-4lld %s\n", zoo_models[i].name, (long long)zoo_models[i].batch,
                zoo_models[i].what);
-    return fflush(stdout) ? fail("writing to standard output failed", strerror(errno)) : 0;
+    return 0;
 }
 
-int main(int argc, char **argv) {
+static int named(const char *name, const char *path, zoo_options *o) {
+    for (int i = 0; i < ZOO_MODELS; i++) {
+        char own[64];
+        snprintf(own, sizeof own, "%s.bin", zoo_models[i].name);
+        if (strcmp(zoo_models[i].name, name)) continue;
+        if (check_sizes(&zoo_models[i], o)) return 2;
+        if (!o->schedule_steps) o->schedule_steps = ((zoo_options)ZOO_DEFAULTS).schedule_steps;
+        return write_model(&zoo_models[i], o, path ? path : own);
+    }
+    return fail("no such model (see weft-zoo --list)", name);
+}
+
+static int parse(int argc, char **argv) {
     enum { LAYERS = 256, D, HEADS, CTX, VOCAB, SCHEDULE };
     static const struct option table[] = {{"output", 1, 0, 'o'},
                                           {"batch", 1, 0, 'b'},
@@ -71,9 +106,10 @@ int main(int argc, char **argv) {
                                           {"list", 0, 0, 'l'},
                                           {"help", 0, 0, 'h'},
                                           {0}};
-    zoo_options o = ZOO_DEFAULTS;
+    zoo_options o = {0};
     const char *path = NULL;
-    for (int c; (c = getopt_long(argc, argv, "o:b:lh", table, NULL)) != -1;) {
+    opterr = 0; /* getopt prints words as they are */
+    for (int c; (c = getopt_long(argc, argv, ":o:b:lh", table, NULL)) != -1;) {
         int64_t *into = c == 'b'        ? &o.batch
                         : c == LAYERS   ? &o.layers
                         : c == D        ? &o.d
@@ -82,20 +118,19 @@ int main(int argc, char **argv) {
                         : c == VOCAB    ? &o.vocab
                         : c == SCHEDULE ? &o.schedule_steps
                                         : NULL;
-        if (c == '?') return 2;
+        if (c == '?') return fail("no such option; see weft-zoo --help", argv[optind - 1]);
+        if (c == ':') return fail("a value is needed for", argv[optind - 1]);
         if (c == 'h') return usage(stdout), 0;
         if (c == 'l') return list();
-        if (c == 'o')
-            path = optarg;
-        else if (into && !number(optarg, into))
-            return fail("a number from 1 to 1000000 is needed, not", optarg);
+        if ((c == 'o' && path) || (into && *into)) return fail("an option is given twice", argv[optind - 1]);
+        if (c == 'o' && !*(path = optarg)) return fail("--output must not be empty", NULL);
+        if (into && !number(optarg, into)) return fail("a number from 1 to 1000000 is needed, not", optarg);
     }
     if (optind != argc - 1) return fail("exactly one model name is needed; see weft-zoo --help", NULL);
-    for (int i = 0; i < ZOO_MODELS; i++) {
-        char own[64];
-        snprintf(own, sizeof own, "%s.bin", zoo_models[i].name);
-        if (strcmp(zoo_models[i].name, argv[optind]) == 0)
-            return write_model(&zoo_models[i], &o, path ? path : own);
-    }
-    return fail("no such model (see weft-zoo --list)", argv[optind]);
+    return named(argv[optind], path, &o);
+}
+
+int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file past its limit is an error of writing */
+    return end(parse(argc, argv));
 }

@@ -260,11 +260,11 @@ TEST(each_broken_rule_has_its_message) {
 
 /* ---- strings and numbers ---- */
 
-TEST(strings_with_quotes_and_line_ends_survive) {
+TEST(strings_with_quotes_and_percent_signs_survive) {
     weft_model *m = weft_model_new("strings");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
     weft_value *w = weft_parameter_in(g, "w", 0, NULL, (weft_init){0});
-    weft_minimize(w, "a\"b\\\n%9 ", &(weft_optimizer){.type = "sgd", .name = "n"});
+    weft_minimize(w, "a\"b\\n%9 ", &(weft_optimizer){.type = "sgd", .name = "n"});
     CHECK_TEXT(weft_model_error(m)->text, "");
     round_trip(m);
     weft_model_free(m);
@@ -316,9 +316,47 @@ TEST(signatures_make_nodes_with_layouts) {
     CHECK_HOLDS(error.text, "the last axis of x must be");
 }
 
-SUITE("text",
-      {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
-       T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
-       T(plans_read_back_cannot_be_compiled_again), T(layouts_places_segments_and_fused_bodies_read_back),
-       T(each_broken_rule_has_its_message), T(strings_with_quotes_and_line_ends_survive),
-       T(a_comma_locale_changes_nothing), T(signatures_make_nodes_with_layouts)})
+/* What a file holds is shown, not sent to the terminal. */
+TEST(errors_of_hostile_texts_are_plain) {
+    static const char *const texts[] = {
+        "model m batch=1\n\x1b[31m\xff\xc2\x9b\n",
+        "model m batch=1\ngraph g train\n%0 f32[1] = input() name=\"\x1b[1m\x7f\" dtype=f32 shape=1\n",
+        "model m batch=1\nparameter \x1b]0;x\x07 f32[1] zeros(0,0)\n",
+        "model \x1b[31m batch=1\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        weft_error error = {0};
+        weft_model *m = weft_model_parse(texts[i], "hostile \x1b[5m\xff.txt", NULL, &error);
+        CHECK_SAYS(!m, "text %zu is a model", i);
+        weft_model_free(m);
+        for (const char *p = error.text; *p; p++)
+            CHECK_SAYS(*p >= ' ' && *p <= '~', "text %zu: byte 0x%02x", i, (unsigned char)*p);
+        CHECK_HOLDS(error.text, "hostile \\x1b[5m\\xff.txt:");
+    }
+}
+
+TEST(other_letters_are_shown_as_they_are) {
+    weft_error error = {0};
+    CHECK(!weft_load("no/größe_日本_\xf0\x9f\x8c\x8a\xe2\x80\xae\xed\xa0\x80\xc0\xaf.bin", NULL, &error));
+    CHECK_HOLDS(
+        error.text,
+        "no/größe_日本_\xf0\x9f\x8c\x8a\\xe2\\x80\\xae\\xed\\xa0\\x80\\xc0\\xaf.bin: cannot be opened");
+}
+
+TEST(texts_in_a_model_are_printable) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *w = weft_parameter_in(g, "w", 1, (int64_t[]){3}, (weft_init){.kind = WEFT_INIT_ONES});
+    weft_minimize(weft_mean(w, 0, NULL, false), "w\x1b[31m",
+                  &(weft_optimizer){.type = "sgd", .lr = 1, .name = "o"});
+    CHECK_HOLDS(weft_model_error(m)->text, "pattern='w\\x1b[31m': printable ASCII is needed");
+    weft_model_free(m);
+}
+
+SUITE("text", {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
+               T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
+               T(plans_read_back_cannot_be_compiled_again),
+               T(layouts_places_segments_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
+               T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
+               T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),
+               T(other_letters_are_shown_as_they_are), T(texts_in_a_model_are_printable)})

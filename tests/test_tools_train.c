@@ -1,6 +1,8 @@
 /* test_tools_train.c - graphtool train, eval, predict and bench on small data. */
 #include "support/programs.h"
+#include "weft/weft.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +117,43 @@ TEST(losses_that_are_not_numbers_stop_training) {
     CHECK(exists("nan.safetensors"));
 }
 
+/* y = w x, whose mean is trained down without end; its loss is called `objective`, which nobody watches. */
+static void make_unnamed(const char *name) {
+    char path[300];
+    weft_error error = {0};
+    NEED(ends(run("pwd"), 0));
+    char *folder = read_all("out");
+    snprintf(path, sizeof path, "%.*s/%s", (int)strcspn(folder, "\n"), folder, name);
+    free(folder);
+    weft_model *m = weft_model_new("unnamed");
+    weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});
+    x = weft_linear(weft_reshape(weft_cast(x, WEFT_F32), 2, (int64_t[]){-1, 1}), 1, "fc");
+    x = weft_mean(weft_mul(x, weft_mul(x, x)), 0, NULL, false);
+    weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e10});
+    weft_output(x, "objective");
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
+TEST(weights_that_are_no_numbers_are_not_kept) {
+    make_data();
+    make_unnamed("unnamed.bin");
+    const char *train = "graphtool train unnamed.bin --data label=labels.npy --batch 10 -o u.st";
+    NEED(ends(run("%s --lr 1e-9 && cp u.st good", train), 0));
+    ends(run("%s --epochs 3", train), 1);
+    char *err = read_all("err");
+    CHECK_HOLDS(err, "graphtool: step 7: fc/"); /* at the end of the first epoch */
+    CHECK_HOLDS(err, "is no longer finite: training stops, no weights are written (--keep-going goes on)\n");
+    free(err);
+    ends(run("cmp u.st good"), 0);
+    ends(run("%s --epochs 3 --keep-going", train), 1);
+    err = read_all("err");
+    CHECK_HOLDS(err, "not finite: --keep-going has kept them");
+    free(err);
+    ends(run("! cmp -s u.st good"), 0);
+}
+
 TEST(bench_prints_the_keys_of_the_design) {
     static const char *const keys[] = {"model",      "graphs",        "device",     "dtype",
                                        "world",      "threads",       "steps",      "median_ms",
@@ -150,4 +189,5 @@ SUITE("tools: training",
       {T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once),
        T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
        T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
-       T(bench_prints_the_keys_of_the_design), T(big_models_train)})
+       T(weights_that_are_no_numbers_are_not_kept), T(bench_prints_the_keys_of_the_design),
+       T(big_models_train)})

@@ -225,9 +225,12 @@ static int finish(training *t) {
            (long long)t->progress.step, (long long)t->progress.samples, seconds,
            t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
            t->o->output ? SHOW_PATH(t->o->output) : "");
-    if (t->is_broken)
-        tool_fail("the weights are not finite%s", t->o->output ? ", and kept by --keep-going" : "");
-    if (t->is_broken || t->progress.has_lost_log) return EXIT_WRONG;
+    bool is_wrong = t->is_broken;
+    for (int i = 0; i < t->n_values; i++) is_wrong = is_wrong || !isfinite(t->values[i]);
+    if (is_wrong)
+        tool_fail("the weights or the last losses are not finite%s",
+                  t->o->output ? ": --keep-going has kept them" : "");
+    if (is_wrong || t->progress.has_lost_log) return EXIT_WRONG;
     return t->is_interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
 }
 

@@ -1,0 +1,223 @@
+/* test_tools_files.c - what graphtool and weft-zoo do to files and to a terminal: links and devices stay, inputs are never
+ * overwritten, outputs are tried before a training, a log costs no weights, and no byte of a name is obeyed. */
+#include "support/programs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TRAIN "graphtool train mlp.bin " DATA " --batch 10 --steps 3"
+
+TEST(links_and_pipes_are_written_through) {
+    NEED(make_model("mlp"));
+    ends(run("ln -s real.txt link.txt && graphtool info mlp.bin -o link.txt && test -L link.txt && test -s "
+             "real.txt"),
+         0);
+    ends(run("graphtool info mlp.bin -o /dev/stdout | cmp - real.txt"), 0);
+    ends(
+        run("{ echo first; graphtool info mlp.bin -o /dev/stdout; } >both && test $(head -1 both) = first && "
+            "test $(wc -l <both) -gt 3"),
+        0);
+    ends(run("mkfifo pipe && { cat pipe >copy & } && graphtool plan mlp.bin --dump -o pipe && wait && test "
+             "-p pipe && "
+             "graphtool plan mlp.bin --dump | cmp - copy"),
+         0);
+    ends(run("weft-zoo mlp -o /dev/stdout | cmp - mlp.bin"), 0);
+    ends(run("mknod null c 1 3 || exit 0; graphtool info mlp.bin -o null && test -c null"), 0);
+}
+
+TEST(inputs_are_never_overwritten) {
+    make_data();
+    NEED(make_model("mlp"));
+    NEED(ends(run(TRAIN " -o w.st"), 0));
+    ends(run("sum mlp.bin w.st images.idx labels.npy >before; ln -f mlp.bin hard; ln -sf mlp.bin soft; mkdir "
+             "-p sub"),
+         0);
+    refuses(run("graphtool info mlp.bin -o mlp.bin"), "--output mlp.bin: it is the model too");
+    refuses(run("graphtool info mlp.bin -o hard"), "it is the model too");
+    refuses(run("graphtool plan soft -o ./sub/../mlp.bin"), "it is the model too");
+    refuses(run("graphtool plan mlp.bin -o soft"), "it is the model too");
+    refuses(run(TRAIN " --weights w.st -o w.st"), "--output w.st: it is the file of --weights too");
+    refuses(run(TRAIN " -o images.idx"), "a file of data");
+    refuses(run(TRAIN " --log mlp.bin"), "--log mlp.bin: it is the model too");
+    refuses(run(TRAIN " --log w.st --weights w.st"), "the file of --weights");
+    refuses(run(TRAIN " --val-data image=images.idx --val-data label=labels.idx -o labels.idx"),
+            "a file of data");
+    refuses(run(TRAIN " --log new -o sub/../new"), "--log new: it is the file of --output too");
+    refuses(run("graphtool trace mlp.bin --batch 4 -o mlp.bin"), "it is the model too");
+    refuses(run("graphtool predict mlp.bin --weights w.st --data image=labels.npy -o labels.npy"),
+            "a file of data");
+    ends(run("sum mlp.bin w.st images.idx labels.npy | cmp - before && test ! -e new"), 0);
+}
+
+TEST(outputs_are_tried_before_the_training) {
+    char name[256];
+    make_data();
+    NEED(make_model("mlp"));
+    memset(name, 'n', 250);
+    name[250] = 0;
+    const char *train = "graphtool train mlp.bin " DATA " --batch 10 --epochs 1000000";
+    refuses(run("%s -o /dev/full", train), "/dev/full: cannot be written: No space left");
+    refuses(run("%s --log /dev/full", train), "/dev/full: cannot be written: No space left");
+    refuses(run("%s -o %s", train, name), "File name too long");
+    refuses(run("%s -o .", train), "Is a directory");
+    refuses(run("graphtool trace mlp.bin --batch 4 --steps 1000000 -o /dev/full"), "No space left");
+    refuses(run("graphtool predict mlp.bin --random-weights --data image=images.idx -o no/such.npy"),
+            "no/such.npy");
+    ends(run("! ls -A | grep -q part"), 0);
+}
+
+/* A reader that leaves after one line; without SIGPIPE each line behind it fails. */
+TEST(a_log_that_fails_costs_no_weights) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("mkfifo log; { head -1 log >first & }; trap '' PIPE; graphtool train mlp.bin " DATA
+             " --batch 10 --epochs 20 --log log -o kept.st; status=$?; wait; exit $status"),
+         1);
+    char *err = read_all("err"), *out = read_all("out");
+    CHECK_HOLDS(err, "graphtool: log: writing failed at step ");
+    CHECK_HOLDS(err, "the training goes on without it\n");
+    CHECK_HOLDS(out, "trained 140 steps");
+    free(err);
+    free(out);
+    CHECK(exists("kept.st"));
+}
+
+TEST(files_past_their_limit_are_errors_of_writing) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("ulimit -f 1; graphtool plan mlp.bin --dump -o big.txt"), 2);
+    char *err = read_all("err");
+    CHECK_TEXT(err, "graphtool: big.txt: cannot be written: File too large\n");
+    free(err);
+    ends(run("ulimit -f 2; graphtool plan mlp.bin --dump >big.txt"), 2);
+    ends(run("ulimit -f 1; weft-zoo convnet -o big.bin"), 2);
+    CHECK(!exists("big.bin"));
+}
+
+TEST(a_full_standard_output_is_an_error_of_every_command) {
+    static const char *const commands[] = {
+        "graphtool --version",
+        "graphtool --help",
+        "graphtool plan --help",
+        "graphtool info mlp.bin",
+        "graphtool info mlp.bin --json",
+        "graphtool plan mlp.bin",
+        "graphtool dot mlp.bin",
+        "graphtool ops",
+        "graphtool verify mlp.bin",
+        "graphtool verify mlp.bin --json",
+        "graphtool train mlp.bin " DATA " --batch 10",
+        "graphtool eval mlp.bin " DATA " --random-weights",
+        "graphtool bench mlp.bin --batch 4 --steps 1 --warmup 0",
+        "graphtool trace mlp.bin --batch 4 --steps 1 --warmup 0 -o trace.json",
+        "weft-zoo --help",
+        "weft-zoo --list"};
+    make_data();
+    NEED(make_model("mlp"));
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        int status = run("%s >/dev/full", commands[i]);
+        char *err = read_all("err");
+        CHECK_SAYS(status == 2, "%s: exit %d", commands[i], status);
+        CHECK_HOLDS(err, "standard output: writing failed");
+        free(err);
+        CHECK_SAYS(run("%s >&-", commands[i]) == 2, "%s with a closed standard output", commands[i]);
+    }
+}
+
+/* ---- bytes that a terminal obeys ---- */
+
+/* The first byte of a text that no terminal may have, as its place; -1: none. With C1 and what is no UTF-8. */
+static long bad_byte(const char *text) {
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        int more = *p < 0x80                 ? 0
+                   : *p >= 0xc2 && *p < 0xe0 ? 1
+                   : *p >= 0xe0 && *p < 0xf0 ? 2
+                   : *p >= 0xf0              ? 3
+                                             : -1;
+        bool good = more >= 0 && (*p >= 0x20 || *p == '\n' || *p == '\t') && *p != 0x7f;
+        if (*p == 0xc2 && p[1] < 0xa0) good = false;
+        for (int i = 1; i <= more; i++) good = good && (p[i] & 0xc0) == 0x80;
+        if (!good) return (long)(p - (const unsigned char *)text);
+        p += more;
+    }
+    return -1;
+}
+
+static void check_clean(const char *command) {
+    static const char *const streams[] = {"out", "err"};
+    for (int i = 0; i < 2; i++) {
+        char *text = read_all(streams[i]);
+        long at = text ? bad_byte(text) : -1;
+        CHECK_SAYS(at < 0, "%s: byte %ld of std%s is 0x%02x", command, at, streams[i],
+                   at < 0 ? 0 : (unsigned char)text[at]);
+        free(text);
+    }
+}
+
+TEST(no_terminal_obeys_a_name_or_a_file) {
+    static const char *const commands[] = {
+        "graphtool $H",
+        "graphtool info $H",
+        "graphtool info $H.bin", /* there, and a good model */
+        "graphtool info $H.bin --json",
+        "graphtool info mlp.bin --$H",
+        "graphtool plan mlp.bin --graph=$H",
+        "graphtool plan mlp.bin --after=$H",
+        "graphtool plan mlp.bin --isa=$H",
+        "graphtool plan mlp.bin --batch=$H",
+        "graphtool plan mlp.bin --ddp=$H:zero=1",
+        "graphtool plan mlp.bin --ddp=:$H=1",
+        "graphtool plan mlp.bin -o $H/no",
+        "graphtool dot mlp.bin -T $H",
+        "graphtool dot mlp.bin --graph $H",
+        "graphtool verify $H.bin",
+        "graphtool verify mlp.bin --graph $H --json",
+        "graphtool eval mlp.bin --weights $H --data image=images.idx --data label=labels.idx",
+        "graphtool eval mlp.bin --data $H=images.idx --random-weights",
+        "graphtool predict mlp.bin --random-weights --fetch $H --data image=images.idx -o x.npy",
+        "graphtool predict mlp.bin --random-weights --grid $H --data image=images.idx -o x.png",
+        "graphtool train mlp.bin --data image=$H --data label=labels.idx",
+        "graphtool train mlp.bin --data image=images.idx --data label=labels.idx --batch 10 --steps 1 --log "
+        "$H.log -o $H.st",
+        "graphtool train mlp.bin --data image=images.idx --data label=labels.idx --batch 10 --steps 1 "
+        "--weights bad.st",
+        "graphtool trace mlp.bin --batch 4 --steps 1 --warmup 0 -o $H.json",
+        "graphtool bench mlp.bin --launcher $H",
+        "graphtool info bad.bin",
+        "weft-zoo $H",
+        "weft-zoo mlp --$H",
+        "weft-zoo mlp --batch=$H",
+        "weft-zoo mlp -o $H/no",
+    };
+    make_data();
+    NEED(make_model("mlp"));
+    const char *hostile = "H=$(printf 'x\\033[31m\\302\\233\\377\\177\\342\\200\\256\\tz')";
+    ends(run("%s; cp mlp.bin \"$H.bin\"; printf "
+             "'\\rWEFT\\020\\001\\032\\005a\\033[1mb\"\\003n\\033\\377\\050\\001' >bad.bin; "
+             "printf "
+             "'\\060\\000\\000\\000\\000\\000\\000\\000{\"x\\033[31m\\377\":{\"dtype\":\"F32\",\"shape\":[],"
+             "\"data_offsets\":[0,4]}}abcd' "
+             ">bad.st",
+             hostile),
+         0);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char quoted[400], *to = quoted; /* $H as one word */
+        for (const char *p = commands[i]; *p && to < quoted + sizeof quoted - 8; p++) {
+            if (p[0] == '$' && p[1] == 'H') {
+                to += sprintf(to, "\"$H\"");
+                p++;
+            } else {
+                *to++ = *p;
+            }
+        }
+        *to = 0;
+        run("%s; %s", hostile, quoted);
+        check_clean(commands[i]);
+    }
+}
+
+SUITE("tools: files",
+      {T(links_and_pipes_are_written_through), T(inputs_are_never_overwritten),
+       T(outputs_are_tried_before_the_training), T(a_log_that_fails_costs_no_weights),
+       T(files_past_their_limit_are_errors_of_writing),
+       T(a_full_standard_output_is_an_error_of_every_command), T(no_terminal_obeys_a_name_or_a_file)})

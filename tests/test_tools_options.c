@@ -1,0 +1,132 @@
+/* test_tools_options.c - every option of every command, told by --help: empty, twice, negative, huge, no number, a word that
+ * is none; options without effect or against another; what a run needs. */
+#include "support/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const commands[] = {"info",    "dot",   "plan",      "ops",   "train", "eval",
+                                       "predict", "bench", "calibrate", "trace", "verify"};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+/* The command must be refused in one line that names the option. */
+static void check_refused(const char *command, const char *option, const char *words) {
+    char named[60];
+    const char *model = strcmp(command, "ops") ? "mlp.bin" : "";
+    snprintf(named, sizeof named, "--%s", option);
+    int status = run("graphtool %s %s %s", command, model, words);
+    char *err = read_all("err");
+    CHECK_SAYS(status == 2 && err && strstr(err, named) && strchr(err, '\n') == err + strlen(err) - 1,
+               "graphtool %s %s: exit %d, %s", command, words, status, err ? err : "");
+    free(err);
+}
+
+static void attack_option(const char *command, const char *option, const char *argument) {
+    static const char *const numbers[] = {"-1", "1x", "99999999999999999999", "nan", "0x10"};
+    char words[200];
+    snprintf(words, sizeof words, "--%s=", option);
+    check_refused(command, option, words);
+    bool is_word =
+        strcmp(argument, "NAME") == 0 || strcmp(argument, "HOW") == 0 || strcmp(argument, "WAY") == 0;
+    bool is_free = strcmp(option, "graph") == 0 || strcmp(option, "fetch") == 0; /* known when the model is */
+    bool is_list = strchr(argument, '=') || strchr(argument, ':');
+    bool is_number = strlen(argument) == 1 || strcmp(argument, "STAGE") == 0 ||
+                     strcmp(argument, "MIB") == 0 || strcmp(argument, "RATE") == 0;
+    const char *good = is_list            ? NULL
+                       : is_free          ? "x"
+                       : is_number        ? "2"
+                       : *argument == 'V' ? "plan"
+                       : *argument == 'T' ? "svg"
+                       : is_word          ? NULL
+                                          : "some.file";
+    if (is_word && !is_free) {
+        snprintf(words, sizeof words, "--%s=moon", option);
+        check_refused(command, option, words);
+    }
+    if (good) {
+        snprintf(words, sizeof words, "--%s=%s --%s=%s", option, good, option, good);
+        check_refused(command, option, words);
+    }
+    for (size_t i = 0; is_number && i < sizeof numbers / sizeof *numbers; i++) {
+        if (i == 4 && (strcmp(argument, "MIB") == 0 || strcmp(argument, "RATE") == 0)) continue;
+        snprintf(words, sizeof words, "--%s=%s", option, numbers[i]);
+        if (i == 2 && strcmp(argument, "RATE") == 0) continue; /* 1e20 is a rate, of a kind */
+        if (i == 2 && strcmp(argument, "MIB") == 0) continue;
+        check_refused(command, option, words);
+    }
+}
+
+TEST(every_option_refuses_what_makes_no_sense) {
+    int options = 0;
+    NEED(make_model("mlp"));
+    for (int c = 0; c < COMMANDS; c++) {
+        NEED(ends(run("graphtool %s --help", commands[c]), 0));
+        char *help = read_all("out");
+        for (char *line = help, *next; line && *line; line = next) {
+            char option[40], argument[40];
+            next = line + strcspn(line, "\n");
+            if (*next) *next++ = 0;
+            if (sscanf(line, " -%*c, --%39[a-z0-9-]=%39[A-Za-z:=]", option, argument) != 2 &&
+                sscanf(line, " --%39[a-z0-9-]=%39[A-Za-z:=]", option, argument) != 2)
+                continue;
+            if (test_is_quick() && options++ % 5) continue;
+            attack_option(commands[c], option, argument);
+            options++;
+        }
+        free(help);
+    }
+    CHECK_SAYS(options > 100, "%d options: --help is not read", options);
+}
+
+TEST(options_without_effect_are_refused) {
+    make_data();
+    NEED(make_model("mlp"));
+    static const struct {
+        const char *words, *says;
+    } cases[] = {
+        {"ops --json --markdown", "--markdown has no effect with --json"},
+        {"plan mlp.bin --dump --json", "--dump has no effect with --json"},
+        {"plan mlp.bin --rank 1", "--rank has no effect without --world"},
+        {"plan mlp.bin --world 2 --rank 2", "rank"},
+        {"plan mlp.bin --tf32", "--tf32 has no effect without --device=cuda"},
+        {"plan mlp.bin --calibration=none", "--calibration has no effect without --device=cuda"},
+        {"bench mlp.bin --no-capture", "--no-capture has no effect without --device=cuda"},
+        {"bench mlp.bin --comm=nccl", "--comm has no effect without --device=cuda"},
+        {"dot mlp.bin --world 2", "--world has no effect on a graph as it is written"},
+        {"dot mlp.bin --isa avx2", "--isa has no effect on a graph as it is written"},
+        {"dot mlp.bin --view=plan --depth 2", "--depth has no effect with --view=plan"},
+        {"dot mlp.bin --view=plan --all", "--all has no effect with --view=plan"},
+        {"train mlp.bin " DATA " --optimizer-state", "--optimizer-state has no effect without --output"},
+        {"train mlp.bin --epochs 4 --steps 4611686018427387903", "--epochs has no effect without --data"},
+        {"eval mlp.bin " DATA, "its 6 parameters have no values: say --weights=FILE, or --random-weights"},
+        {"predict mlp.bin --data image=images.idx -o p.npy", "say --weights=FILE, or --random-weights"},
+        {"eval mlp.bin " DATA " --weights w --random-weights",
+         "--random-weights has no effect with --weights"},
+        {"predict mlp.bin --random-weights --data image=images.idx --grid 2x2 -o p.npy",
+         "--grid is for a PNG"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refuses(run("graphtool %s", cases[i].words), cases[i].says);
+    refuses(run("weft-zoo mlp --layers 3 -o no.bin"), "have no effect on: mlp");
+    refuses(run("weft-zoo mlp --schedule-steps 3 -o no.bin"), "--schedule-steps has no effect on: mlp");
+    refuses(run("weft-zoo gpt --batch 3 --batch 4 -o no.bin"), "given twice");
+    refuses(run("weft-zoo gpt --batch 0 -o no.bin"), "a number from 1");
+    refuses(run("weft-zoo gpt -o ''"), "must not be empty");
+    CHECK(!exists("no.bin") && !exists("p.npy"));
+}
+
+TEST(many_epochs_and_steps_do_not_overflow) {
+    make_data();
+    NEED(make_model("mlp"));
+    ends(run("timeout --preserve-status -s INT 2 graphtool train mlp.bin " DATA
+             " --batch 10 --epochs 1000000 --steps 4611686018427387903"),
+         130);
+    char *out = read_all("out");
+    CHECK_HOLDS(out, "interrupted after ");
+    CHECK(out && !strstr(out, "after 0 steps"));
+    free(out);
+}
+
+SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused),
+                         T(many_epochs_and_steps_do_not_overflow)})
