@@ -61,6 +61,24 @@ static double score(const kernel_call *c, const int64_t *row, int64_t j, double 
     return sum * scale;
 }
 
+/* Sums are kept in double, so many columns of a row at a time: results may be of a low type. */
+enum { COLUMNS = 64 };
+
+/* y of one query, columns from `first`. */
+static void query_columns(const kernel_call *c, const int64_t *row, int64_t keys, double scale, double lse,
+                          int64_t first) {
+    int64_t columns = c->in[0].type.shape[3] - first;
+    double y[COLUMNS] = {0};
+    if (columns > COLUMNS) columns = COLUMNS;
+    for (int64_t j = 0; j < keys; j++) {
+        double p = exp(score(c, row, j, scale) - lse);
+        for (int64_t d = 0; d < columns; d++)
+            y[d] += p * element_get(&c->in[2], (int64_t[]){row[0], row[1], j, first + d});
+    }
+    for (int64_t d = 0; d < columns; d++)
+        element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, y[d]);
+}
+
 static weft_status reference(const kernel_call *c) {
     const attention_attrs *a = c->attrs;
     const tensor_type *q = &c->in[0].type;
@@ -74,13 +92,7 @@ static weft_status reference(const kernel_call *c) {
         for (int64_t j = 0; j < keys; j++) sum += exp(score(c, row, j, scale) - most);
         double lse = most + log(sum);
         element_set(&c->out[1], row, lse);
-        for (int64_t d = 0; d < q->shape[3]; d++) {
-            double y = 0;
-            for (int64_t j = 0; j < keys; j++)
-                y += exp(score(c, row, j, scale) - lse) *
-                     element_get(&c->in[2], (int64_t[]){row[0], row[1], j, d});
-            element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], d}, y);
-        }
+        for (int64_t d = 0; d < q->shape[3]; d += COLUMNS) query_columns(c, row, keys, scale, lse, d);
     } while (index_next(&c->out[1].type, row));
     return WEFT_OK;
 }

@@ -12,7 +12,8 @@ extern "C" {
 #define WEFT_ZERO (-1e-300)
 
 /* Gradients of the scalar `loss` by each of `values`, into gradients[n]; built from ops, so they can be used
- * in further losses (gradient penalties). A value that the loss does not depend on gets zeros. */
+ * in further losses (gradient penalties). A value that the loss does not depend on gets zeros. A value is itself alone: by
+ * y = weft_scale(x, 1) only the paths that go through y count, and two equal calls make two values. */
 weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, weft_value **gradients);
 
 typedef enum weft_schedule_kind {

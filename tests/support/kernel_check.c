@@ -371,7 +371,8 @@ static void trials_here(weft_node *n, const char *what, layout_kind repeats, con
             kernel_env env = {.isa = isa, .threads = threads};
             count = kernels_of(n->op, &env, list, 16);
             for (int j = 0; j < count; j++) {
-                if (list[j] == reference && isa != WEFT_ISA_REFERENCE) continue;
+                if (list[j] == reference && (isa != WEFT_ISA_REFERENCE || threads > 1))
+                    continue;                                                              /* knows neither */
                 if (list[j]->min_isa != isa && list[j]->min_isa > WEFT_ISA_SSE2) continue; /* had its turn */
                 kernel_trials(n, what, list[j], &env, NULL, repeats, data, &want);
                 if (is_plain(repeats) && threads == 3 && !strstr(list[j]->name, "onednn"))
