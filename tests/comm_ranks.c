@@ -8,12 +8,14 @@
  *     comm_ranks stopped      rank 1 stops itself (SIGSTOP): not even its communication thread answers
  *     comm_ranks time         how long collectives take, by kind and size
  *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
+ *     comm_ranks group        rank 1 runs out of memory while a group is made
  *     comm_ranks cut          rank 1 is stopped while data of a large collective move
  * A second argument is the size of the window in bytes (-1: none, so all goes by messages). Log lines are printed.
  */
 #include "support/comm_check.h"
 #include "support/test.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -249,10 +251,26 @@ static void print_log(void *context, const char *line) {
     fflush(stdout);
 }
 
+static int allocations = INT_MAX; /* that rank 1 still gets */
+
+/* What the engine needs of a group is there, what the transport needs is not. */
+static int group_without_memory(weft_comm *c) {
+    weft_comm *group = NULL;
+    weft_error error = {0};
+    allocations = 3;
+    weft_comm_group(c, (int[]){0, 1, 2}, 3, &group, &error);
+    if (!error.status) weft_comm_run(group, &(weft_collective){.name = "behind it"}, &error);
+    tell(c, error.text);
+    sleep(1); /* so that the others' words get out */
+    weft_comm_abort(c, "the test is over");
+    return 1;
+}
+
 /* Enough for the communicator itself, not for what it needs in this world. */
 static void *give_little(void *context, size_t bytes, size_t alignment) {
-    int *left = context;
-    return --*left < 0 ? NULL : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    (void)context;
+    return allocations-- <= 0 ? NULL
+                              : aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
 static void take_back(void *context, void *memory, size_t bytes) {
@@ -266,8 +284,9 @@ typedef struct mode_of_test {
 } mode_of_test;
 
 static int run_mode(weft_comm *c, const char *mode) {
-    static const mode_of_test modes[] = {
-        {"all", all}, {"bits", bits}, {"endless", endless}, {"cut", cut_off}, {"time", measure}};
+    static const mode_of_test modes[] = {{"all", all},         {"bits", bits},
+                                         {"endless", endless}, {"group", group_without_memory},
+                                         {"cut", cut_off},     {"time", measure}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
         if (strcmp(modes[i].name, mode) == 0) return modes[i].run(c);
     return fail(c, mode);
@@ -277,14 +296,15 @@ int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "all";
     weft_launch launch;
     weft_error error = {0};
-    bool waits = strcmp(mode, "missing") == 0 || strcmp(mode, "stopped") == 0 || strcmp(mode, "cut") == 0;
-    int allocations = 2;
-    const weft_allocator little = {give_little, take_back, &allocations};
+    bool waits = strcmp(mode, "missing") == 0 || strcmp(mode, "stopped") == 0 || strcmp(mode, "cut") == 0 ||
+                 strcmp(mode, "group") == 0;
+    const weft_allocator little = {give_little, take_back, NULL};
     weft_env env = {.log = print_log};
     weft_comm_options options = {.deadline_seconds = waits ? 2 : 60, .env = &env};
     options.window_bytes = argc > 2 ? strtoll(argv[2], NULL, 10) : 0;
     weft_status status = weft_launch_read("auto", environ, &launch, &error);
-    if (strcmp(mode, "starved") == 0 && launch.rank == 1) env.allocator = &little;
+    if (strcmp(mode, "starved") == 0) allocations = 2;
+    if (launch.rank == 1) env.allocator = &little;
     weft_comm *c = status ? NULL : weft_comm_mpi(launch.world > 1 ? &launch : NULL, &options, &error);
     if (!c) {
         printf("%s\n", error.text);

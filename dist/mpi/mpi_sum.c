@@ -11,7 +11,9 @@ static void add_bf16(void *from, void *into, int *count, MPI_Datatype *type) {
 
 weft_status mpi_sums_open(mpi_transport *m, weft_error *error) {
     int code = MPI_Op_create(add_bf16, 1, &m->add_bf16);
-    return code ? mpi_fail(error, "MPI_Op_create", code) : WEFT_OK;
+    if (code) return mpi_fail(error, "MPI_Op_create", code);
+    m->spare = mem_new(&m->env, sizeof *m->spare);
+    return m->spare ? WEFT_OK : error_memory(error, "a communicator");
 }
 
 void mpi_sums_close(mpi_transport *m) {
@@ -21,30 +23,33 @@ void mpi_sums_close(mpi_transport *m) {
         MPI_Comm_free(&g->comm);
         mem_free(&m->env, g, sizeof *g);
     }
+    mem_free(&m->env, m->spare, sizeof *m->spare);
     MPI_Op_free(&m->add_bf16);
 }
 
-/* Its members have just met in a barrier, so nobody waits long for the others. */
-weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error) {
-    mpi_transport *m = (mpi_transport *)t;
-    mpi_group *g = mem_new(&m->env, sizeof *g);
-    if (!g) return error_memory(error, "a group of ranks");
+static int make_group(const mpi_transport *m, uint32_t id, const int *ranks, int n, MPI_Comm *comm) {
     MPI_Group all, some = MPI_GROUP_NULL;
     int code = MPI_Comm_group(m->data, &all);
-    if (!code) {
-        code = MPI_Group_incl(all, n, ranks, &some);
-        if (!code) code = MPI_Comm_create_group(m->data, some, (int)(id % 32768), &g->comm);
-        if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
-        MPI_Group_free(&all);
-    }
-    if (code) {
-        mem_free(&m->env, g, sizeof *g);
-        return mpi_fail(error, "making a group's communicator", code);
-    }
+    if (code) return code;
+    code = MPI_Group_incl(all, n, ranks, &some);
+    if (!code) code = MPI_Comm_create_group(m->data, some, (int)(id % 32768), comm);
+    if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    return code;
+}
+
+/* Its members have just met in a barrier, so nobody waits long for the others. A rank without memory must not turn back
+ * before MPI, where they would wait for it: what a group needs is taken when the one before it is made. */
+weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error) {
+    mpi_transport *m = (mpi_transport *)t;
+    mpi_group *g = m->spare;
+    int code = make_group(m, id, ranks, n, &g->comm);
+    if (code) return mpi_fail(error, "making a group's communicator", code);
     g->id = id;
     g->next = m->groups;
     m->groups = g;
-    return WEFT_OK;
+    m->spare = mem_new(&m->env, sizeof *m->spare);
+    return m->spare ? WEFT_OK : error_memory(error, "a group of ranks");
 }
 
 static MPI_Comm comm_of(const mpi_transport *m, uint32_t id) {

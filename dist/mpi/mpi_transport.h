@@ -42,7 +42,7 @@ typedef struct mpi_transport {
     MPI_Request standing;
     control incoming;
     /* mpi_sum.c */
-    mpi_group *groups;
+    mpi_group *groups, *spare; /* spare: the next one's memory; never NULL before a failure */
     MPI_Op add_bf16;
     int *counts; /* [world], of the sum under way */
     int64_t window_bytes; /* as in the options */
