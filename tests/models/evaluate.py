@@ -372,7 +372,8 @@ def fill(case, want, moved, low):
     for k, x in want.items():
         exact = not x.is_floating_point()
         scale = largest(x)
-        within = 0.0 if exact else 32 * EPSILON * scale + 24 * moved[k] + 3e-8
+        floor = 3e-8 if scale > 1e-6 else 1e-6  # what is zero but for rounding
+        within = 0.0 if exact else 32 * EPSILON * scale + 24 * moved[k] + floor
         if (exact and moved[k]) or within > max(0.02 * scale, 1e-5):
             dropped += 1
             continue
@@ -380,7 +381,7 @@ def fill(case, want, moved, low):
             float("%.9g" % n) for n in x.reshape(-1).tolist()]
         case["within"][k] = float("%.3g" % within)
         if low and not exact:
-            rough = 2.0 ** -6 * scale + 6 * low[k]
+            rough = 2.0 ** -6 * scale + 6 * low[k] + floor
             if rough <= max(0.5 * scale, 1e-2):
                 case["within_low"][k] = float("%.3g" % rough)
     case["dropped"] = dropped

@@ -6,7 +6,7 @@ table of coverage that it shall fill.
 import random
 
 import ops
-from draft import LAYOUTS, Aim, Draft, differentiable
+from draft import LAYOUTS, MOST_ELEMENTS, Aim, Draft, Value, differentiable
 from ops import BOOL, F32, I64
 
 ROUTES = "minimize gradients accumulation forward".split()
@@ -15,6 +15,7 @@ ROUTES = "minimize gradients accumulation forward".split()
 class Model:
     def __init__(self, rng):
         self.rng, self.parameters, self.states, self.norms, self.taken = rng, [], [], [], set()
+        self.optimizers = {}  # by pattern
 
     def new_parameter(self, shape, positive):
         scope = self.rng.choice(["a", "a", "b", "b/x", "c/y/z"])
@@ -87,11 +88,15 @@ def trained_by(draft, value_id):
 
 # ---- losses ----
 
+def is_small(d, v):
+    return d.elements(v.shape) <= MOST_ELEMENTS * 2
+
+
 def scalar_of(d, v):
     """One number from a value, whose size stays moderate."""
     if v.mag > 6:
         v = d.node("scale", [v], r=[round(4 / v.mag, 4) or 1e-4], shape=v.shape, mag=4.0)
-    kind = d.below(6)
+    kind = d.below(6) if is_small(d, v) else 4
     if kind == 0:
         v = d.node("mul", [v, d.input(v.shape)], shape=v.shape, mag=2 * v.mag)
     if kind == 1:
@@ -163,14 +168,13 @@ def add_gradients(d, through=None):
     once = any(ops.TABLE[d.nodes[n]["op"]].once for n in on_path if d.nodes[n]["op"] in ops.TABLE)
     for v in results:
         v.is_final = once
-        if once or d.chance(0.4):
+        if is_small(d, v) and (once or d.chance(0.4)):
             d.outs.append((v.id, "g%d" % v.id))
         if not once and d.train and d.chance(0.7):
             d.terms.append(scalar_of(d, v))
 
 
 def add_result(d, shape, mag):
-    from draft import Value
     v = Value(len(d.values), shape, F32, mag, "contiguous", len(d.nodes) - 1)
     v.is_gradient = True
     d.values.append(v)
@@ -254,7 +258,7 @@ def draw_graph(rng, model, name, train, cell, most):
     d.terms += [scalar_of(d, v) for v in ends if v.shape or d.chance(0.9)]
     d.loss = total(d, d.terms) if d.terms else scalar_of(d, d.operand((2, 3)))
     for v in [d.loss] + [d.pick(d.values) for _ in range(2)]:
-        if v.dtype in (F32, ops.F64, I64) and v.id not in [k for k, _ in d.outs]:
+        if v.dtype in (F32, ops.F64, I64) and is_small(d, v) and v.id not in [k for k, _ in d.outs]:
             d.outs.append((v.id, "o%d" % v.id))
     return d
 
@@ -311,7 +315,10 @@ def train_graph(d, model):
         for path in missing:
             p = next(q for q in model.parameters if q["path"] == path)
             d.loss = d.node("add", [d.loss, scalar_of(d, d.use(p))], shape=())
-        d.mins.append({"loss": d.loss.id, "pattern": pattern, **optimizer(d, "%s.%s" % (d.name, pattern or "all"), sorted(wanted))})
+        shared = model.optimizers.get(pattern) if d.chance(0.5) else None  # one state for two graphs
+        o = shared or optimizer(d, "%s.%s" % (d.name, pattern or "all"), sorted(wanted))
+        model.optimizers[pattern] = o
+        d.mins.append({"loss": d.loss.id, "pattern": pattern, **o})
     if d.mins and d.chance(0.9):
         d.outs.append((d.loss.id, "loss"))
 
@@ -338,6 +345,8 @@ def configurations(rng, drafts, micro, has_state, quick):
         list.append(one(isa=rng.choice([0, 0, 1]), precision=3 if is_f16 else 2, threads=1))
         if is_f16 and any(d.mins for d in drafts):
             list[-1]["loss_scale"] = 8.0
+    if rng.random() < 0.15:
+        list[rng.randrange(2)]["via"] = rng.choice([1, 2])
     for c in list:
         c.setdefault("threads", 1 if rng.random() < 0.93 else 2)
     return list
@@ -453,6 +462,8 @@ def reason(row, layout, route):
         return "the operand has never four axes"
     if layout == "permuted" and operand in op.flat:
         return "the operand has one axis"
+    if layout == "broadcast" and operand in op.flat:
+        return "along one axis it is a scalar"
     if route != "forward" and op.blind and set(op.blind) == set(op.operands):
         return "no gradient passes the op"
     return None

@@ -156,6 +156,9 @@ def broadcast_to(g, at):
     shape = g.broadcast(shape, x.shape)
     if len(shape) < 4 and g.chance(0.3):
         shape = (g.size(),) + shape
+    if g.chance(0.05):  # many elements cost little here: long sums in the gradient
+        wide = tuple(g.pick([40, 100]) if d == 1 else d for d in shape)
+        shape = wide if g.elements(wide) <= 40000 else shape
     return g.node("broadcast_to", [x], i=list(shape), shape=shape, mag=x.mag, view="broadcast")
 
 

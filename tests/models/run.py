@@ -57,9 +57,12 @@ def features(case):
             yield "frozen parameter"
     for o in case["configs"]:
         yield "isa %d" % o.get("isa", 0)
-        yield from ("%s %s" % (k, o[k]) for k in ("precision", "world", "zero", "shard", "cap", "serial") if o.get(k))
+        yield from ("%s %s" % (k, o[k]) for k in ("precision", "world", "zero", "shard", "cap", "serial", "via") if o.get(k))
         if o.get("threads", 1) > 1:
             yield "threads %d" % o["threads"]
+    names = [m["name"] for g in case["graphs"] for m in g["mins"]]
+    if len(set(names)) < len(names):
+        yield "optimizer of two graphs"
     yield "%d graphs" % len(case["graphs"])
     yield "%d micro-batches" % case["micro"]
     if any(r.get("no_sync") for r in case["runs"]):

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_PORTS = 64, MOST_RANKS = 8 };
 
@@ -288,6 +289,21 @@ static void *run_rank(void *argument) {
 
 /* ---- a configuration ---- */
 
+/* The model by way of its text, or of a file: 0 none, 1 text, 2 model.bin. NULL after an error. */
+static weft_model *by_way_of(weft_model *m, int64_t via, weft_error *error) {
+    char path[] = "/tmp/model_case.XXXXXX", *text = via == 1 ? weft_model_text(m) : NULL;
+    weft_model *back = via == 1 && text ? weft_model_parse(text, "case", NULL, error) : NULL;
+    int file = via == 2 ? mkstemp(path) : -1;
+    free(text);
+    if (file >= 0) {
+        close(file);
+        if (weft_save(m, path, error) == WEFT_OK) back = weft_load(path, NULL, error);
+        unlink(path);
+    }
+    weft_model_free(m);
+    return back;
+}
+
 static void merge(case_outcome *into, const case_outcome *from) {
     into->compared += from->compared;
     into->skipped += from->skipped;
@@ -300,41 +316,50 @@ static int at_least_one(int64_t n) {
     return n > 1 ? n < MOST_RANKS ? (int)n : MOST_RANKS : 1;
 }
 
-void case_run(const json_t *c, size_t config, case_outcome *outcome) {
-    const json_t *o = json_array_get(json_object_get(c, "configs"), config);
-    int world = at_least_one(whole(o, "world"));
-    rank ranks[MOST_RANKS];
-    weft_comm *comms[MOST_RANKS] = {0};
-    weft_error error = {0};
-    *outcome = (case_outcome){.is_good = true};
-    if (world > 1)
-        weft_comm_threads(world, NULL, comms, &error);
-    else
-        comms[0] = weft_comm_self(NULL, &error);
-    if (error.status) {
-        wrong(outcome, "world", error.text);
-        return;
-    }
-    weft_model *model = case_model(c, config);
+static weft_status open_comms(int world, weft_comm **comms, weft_error *error) {
+    if (world > 1) return weft_comm_threads(world, NULL, comms, error);
+    comms[0] = weft_comm_self(NULL, error);
+    return error->status;
+}
+
+static void run_ranks(rank *ranks, int world) {
     for (int i = 0; i < world; i++) {
-        ranks[i] = (rank){.c = c,
-                          .config = o,
-                          .model = model,
-                          .number = i,
-                          .world = world,
-                          .comm = comms[i],
-                          .accumulate = at_least_one(whole(o, "accumulate")),
-                          .outcome = {.is_good = true}};
         if (world == 1)
             run_rank(&ranks[i]);
         else if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]))
             abort();
     }
+    for (int i = 0; world > 1 && i < world; i++) pthread_join(ranks[i].thread, NULL);
+}
+
+void case_run(const json_t *c, size_t config, case_outcome *outcome) {
+    const json_t *o = json_array_get(json_object_get(c, "configs"), config);
+    int world = at_least_one(whole(o, "world")), accumulate = at_least_one(whole(o, "accumulate"));
+    rank ranks[MOST_RANKS];
+    weft_comm *comms[MOST_RANKS] = {0};
+    weft_error error = {0};
+    weft_model *m = case_model(c, config);
+    *outcome = (case_outcome){.is_good = true};
+    if (whole(o, "via") && !weft_model_error(m)->status) m = by_way_of(m, whole(o, "via"), &error);
+    if (!m || open_comms(world, comms, &error)) {
+        wrong(outcome, "refused", error.text);
+        weft_model_free(m);
+        return;
+    }
+    for (int i = 0; i < world; i++)
+        ranks[i] = (rank){.c = c,
+                          .config = o,
+                          .model = m,
+                          .number = i,
+                          .world = world,
+                          .comm = comms[i],
+                          .accumulate = accumulate,
+                          .outcome = {.is_good = true}};
+    run_ranks(ranks, world);
     for (int i = 0; i < world; i++) {
-        if (world > 1) pthread_join(ranks[i].thread, NULL);
         if (ranks[i].error.status) wrong(&ranks[i].outcome, "refused", ranks[i].error.text);
         merge(outcome, &ranks[i].outcome);
         weft_plan_free(ranks[i].plan);
     }
-    weft_model_free(model);
+    weft_model_free(m);
 }
