@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -177,12 +178,13 @@ def main():
     state, ran, all_cells = load(o.folder), collections.Counter(), generate.cells()
     if o.report:
         return report(state)
+    program = shutil.copy2(o.program, o.folder)  # so that a build may go on meanwhile
     deadline, end = time.time() + 60 * o.minutes, o.seed + o.cases
     seed = o.seed
     with multiprocessing.get_context("spawn").Pool(o.workers) as pool:
         while seed < end and time.time() < deadline:
             fewest = sorted(all_cells, key=lambda c: state["cells"][key(c)])[:150]
-            jobs = [(s, fewest, o.folder, o.program) for s in range(seed, min(end, seed + 4 * o.workers * CHUNK), CHUNK)]
+            jobs = [(s, fewest, o.folder, program) for s in range(seed, min(end, seed + 4 * o.workers * CHUNK), CHUNK)]
             for count, cells, features_, failures in pool.imap_unordered(work, jobs):
                 state["count"] += count
                 state["cells"].update({key(c): n for c, n in cells.items()})
