@@ -212,6 +212,12 @@ uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 weft_variable *variable_find(const weft_model *m, const char *path);
 weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                             weft_init init);
+/* For the compiler's own: a path that is taken is an error. */
+weft_variable *variable_made(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                             weft_init init);
+/* The same where it may have been made before, of this kind and type. */
+weft_variable *variable_shared(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                               weft_init init);
 /* false after recording why `init` cannot fill `path`, which has ndim axes. g may be NULL. */
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
 /* Whether it lies in its segment's memory. */
@@ -222,6 +228,8 @@ weft_value *variable_value(weft_graph *g, weft_variable *v);
 /* ---- whole graphs ---- */
 /* Copies `from` into `model` (its variables already there) as `name`, call by call at that model's batch. */
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name);
+/* Only what builders made can be repeated or saved: not what passes leave behind, as in a plan's dump. */
+bool model_is_as_built(const weft_model *m);
 /* A model with the same variables and options of subgraphs, and no graphs. NULL when memory is out. */
 weft_model *model_clone_variables(const weft_model *from, int64_t batch);
 

@@ -199,16 +199,6 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
 
 /* ---- saving ---- */
 
-/* Only what builders made can be repeated: not what passes leave behind. */
-static bool is_as_built(const weft_model *m) {
-    for (const weft_variable *v = m->variables; v; v = v->next)
-        if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (n->is_backward || n->is_update || n->n_body || n->kernel) return false;
-    return true;
-}
-
 weft_status weft_save(const weft_model *m, const char *path, weft_error *error) {
     if (error) *error = (weft_error){0};
     if (!m || !path) return error_set(error, WEFT_ARGUMENT, "weft_save: a model and a path are needed");
@@ -217,7 +207,7 @@ weft_status weft_save(const weft_model *m, const char *path, weft_error *error) 
         return m->error.status;
     }
     if (scopes_check(m, error)) return WEFT_ORDER;
-    if (!is_as_built(m))
+    if (!model_is_as_built(m))
         return error_set(error, WEFT_ARGUMENT,
                          "%.600s: only a model as it was built can be saved, not a plan's graphs", path);
     arena a;

@@ -23,6 +23,15 @@ static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
     return true;
 }
 
+bool model_is_as_built(const weft_model *m) {
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->is_backward || n->is_update || n->n_body || n->kernel) return false;
+    return true;
+}
+
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name) {
     weft_graph *g = weft_graph_new(model, name, from->mode);
     weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);

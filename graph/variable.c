@@ -28,6 +28,27 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     return v;
 }
 
+/* Paths of the compiler's own (segments "net.0", "optimizer.adam:net/step") are made of the user's names: two may meet. */
+static void *taken(weft_model *m, const weft_variable *by, variable_kind kind) {
+    return model_fail(
+        m, NULL, WEFT_NAME,
+        "path %s is wanted for two variables (%s, %s): name the parameter, scope or optimizer otherwise",
+        SHOW(by->path), variable_kind_name(by->kind), variable_kind_name(kind));
+}
+
+weft_variable *variable_made(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                             weft_init init) {
+    const weft_variable *other = variable_find(m, path);
+    return other ? taken(m, other, kind) : variable_new(m, path, kind, type, init);
+}
+
+weft_variable *variable_shared(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                               weft_init init) {
+    weft_variable *v = variable_find(m, path);
+    if (!v) return variable_new(m, path, kind, type, init);
+    return v->kind == kind && type_equal(&v->type, type) ? v : taken(m, v, kind);
+}
+
 bool variable_is_part(const weft_variable *v) {
     return v->segment && (v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_SHARD);
 }

@@ -140,10 +140,10 @@ static bool has_batch(const weft_model *m) {
     return false;
 }
 
-/* A graph without an effect is one whose last values went astray: a NULL that was handed to weft_output, say. */
+/* A graph that computes something for nobody: its last values went astray, as by a NULL that weft_output was given. */
 static const weft_graph *find_idle(const weft_model *m, const char *only) {
     for (const weft_graph *g = m->graphs; g; g = g->next) {
-        bool acts = g->outputs != NULL;
+        bool acts = g->outputs || !g->first;
         for (const weft_node *n = g->first; n; n = n->next)
             acts |= (n->op->flags & OP_EFFECT) && n->op != &weft_op_input;
         if (!acts && (!only || strcmp(only, g->name) == 0)) return g;
@@ -153,17 +153,24 @@ static const weft_graph *find_idle(const weft_model *m, const char *only) {
 
 static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (scopes_check(m, error)) return WEFT_ORDER;
+    if (!model_is_as_built(m))
+        return error_set(
+            error, WEFT_ARGUMENT,
+            "compile: the model is a plan that was read back: it holds variables or nodes, and only the "
+            "compiler makes these");
     if ((unsigned)o->device > WEFT_DEVICE_CUDA)
         return error_set(error, WEFT_ARGUMENT, "compile: there is no device number %d", o->device);
     if (o->batch < 0 || o->batch > INT32_MAX)
         return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
                          (long long)o->batch);
     if (o->batch && o->batch != m->batch && !has_batch(m))
-        return error_set(error, WEFT_ARGUMENT,
-                         "compile: batch %lld: no axis of the model is WEFT_BATCH, so its batch is what its shapes say",
-                         (long long)o->batch);
+        return error_set(
+            error, WEFT_ARGUMENT,
+            "compile: batch %lld: no axis of the model is WEFT_BATCH, so its batch is what its shapes say",
+            (long long)o->batch);
     if (o->calibration && o->device == WEFT_DEVICE_CPU)
-        return error_set(error, WEFT_ARGUMENT, "compile: calibration: it is a GPU's, the plan is for the CPU");
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: calibration: it is a GPU's, the plan is for the CPU");
     if (o->threads < 0 || o->threads > 1024)
         return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores",
                          o->threads);
@@ -198,10 +205,11 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
         return error_set(error, WEFT_NAME, "compile: the model has no graph '%s'", SHOW(o->graph));
     const weft_graph *idle = find_idle(m, o->graph);
     if (idle)
-        return error_set(error, WEFT_ORDER,
-                         "compile: graph %s does nothing: it has no output (was it given a NULL?), trains nothing and "
-                         "writes no state",
-                         idle->name);
+        return error_set(
+            error, WEFT_ORDER,
+            "compile: graph %s does nothing: it has no output (was it given a NULL?), trains nothing and "
+            "writes no state",
+            idle->name);
     for (int i = 0; o->stop_after && i < N_PASSES; i++)
         if (strcmp(pipeline[i].name, o->stop_after) == 0) return WEFT_OK;
     if (o->stop_after)
@@ -270,8 +278,8 @@ static bool counters(weft_plan *plan, const weft_model *source) {
     tensor_type type = type_scalar(WEFT_F64);
     for (const weft_graph *g = source->graphs; g; g = g->next) {
         if (!has_random(g)) continue;
-        if (!variable_new(plan->model, counter_path_of(g->name).text, VARIABLE_OPTIMIZER, &type,
-                          (weft_init){0}))
+        if (!variable_made(plan->model, counter_path_of(g->name).text, VARIABLE_OPTIMIZER, &type,
+                           (weft_init){0}))
             return false;
     }
     return true;

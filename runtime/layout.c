@@ -142,8 +142,7 @@ static bool derive(weft_node *n, uint64_t hash) {
     char path[1400];
     if (!from || from->kind != VARIABLE_PARAMETER) return true;
     snprintf(path, sizeof path, "derived.%s/%016llx", from->path, (unsigned long long)hash);
-    weft_variable *v = variable_find(m, path);
-    if (!v) v = variable_new(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
+    weft_variable *v = variable_shared(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
     n->out[0].variable = v;
     return v != NULL;
 }

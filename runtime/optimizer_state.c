@@ -56,8 +56,7 @@ weft_variable *gradient_variable(weft_model *m, const weft_variable *segment, in
 
 static weft_variable *make(weft_model *m, const char *path, variable_kind kind, tensor_type type,
                            weft_init init) {
-    weft_variable *v = variable_find(m, path);
-    return v ? v : variable_new(m, path, kind, &type, init);
+    return variable_shared(m, path, kind, &type, init);
 }
 
 /* The record of one, once: several calls may train by one optimizer. */

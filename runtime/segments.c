@@ -72,7 +72,7 @@ static bool make_segment(weft_plan *plan, trained *list, int count, int number) 
         total += padded(members[i]);
     }
     tensor_type type = type_of(WEFT_F32, 1, &total);
-    weft_variable *s = variable_new(m, path, VARIABLE_SEGMENT, &type, (weft_init){0});
+    weft_variable *s = variable_made(m, path, VARIABLE_SEGMENT, &type, (weft_init){0});
     if (!s) return false;
     s->members = members;
     s->n_members = count;

@@ -116,7 +116,7 @@ bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
     if (begin == end) return true;
     tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){end - begin});
     shard_path(path, s);
-    weft_variable *own = variable_new(plan->model, path, VARIABLE_SHARD, &type, (weft_init){0});
+    weft_variable *own = variable_made(plan->model, path, VARIABLE_SHARD, &type, (weft_init){0});
     if (!own) return false;
     own->segment = s;
     own->offset = begin;

@@ -270,6 +270,11 @@ static weft_value *weight(kit *k, int64_t channels) {
                              (weft_init){WEFT_INIT_KAIMING_UNIFORM});
 }
 
+/* Everything is trained, `p` too. */
+static void reach(kit *k, weft_value *p) {
+    weft_minimize(weft_add(k->loss, loss_of(p)), "", &OPTIMIZER(ADAM, .name = "o"));
+}
+
 static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
 
 /* clang-format off */
@@ -298,8 +303,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(gradients_null,    weft_gradients(k->loss, 1, (weft_value *[]){NULL}, (weft_value *[1]){0}), "operand 1 is NULL") \
     X(null_gradients,    weft_gradients(NULL, 1, (weft_value *[]){k->x}, (weft_value *[1]){0}), "operand 0 is NULL")   \
     X(gradients_of_none, weft_gradients(k->loss, 0, NULL, NULL),    "gradients: 0 values")                             \
-    X(output_null,       weft_output(NULL, "y"); weft_graph_new(k->m, "idle", WEFT_EVAL),                              \
-                                                                    "graph idle does nothing: it has no output")       \
+    X(output_null,       input_of(weft_graph_new(k->m, "idle", WEFT_EVAL)); weft_output(NULL, "y"),                    \
+                         "graph idle does nothing: it has no output")                                                  \
     /* losses of two shapes */                                                                                         \
     X(mse_broadcasts,    weft_mse(F32(4, 1), weft_input(k->g, "t", WEFT_F32, 1, (int64_t[]){4})),                      \
                          "mse: the prediction is f32[4,1], the target f32[4]: they must have one shape")               \
@@ -413,6 +418,14 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(minimize_apart,    TRAIN("net/a", ADAM); TRAIN("net/b", SGD), NULL)                                              \
     X(scale_of_f16,      TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.precision = WEFT_F16), NULL)                    \
     X(scale_elsewhere,   TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.graph = "eval"), NULL)                          \
+    /* names that the compiler makes of others */                                                                     \
+    X(name_of_a_segment, reach(k, weft_parameter(k->x, "net.0", 0, NULL, ones)),                                       \
+                         "path net.0 is wanted for two variables (parameter, segment): name the parameter, scope or")    \
+    X(name_of_a_step,    WEFT_SCOPE(k->x, "optimizer.o") reach(k, weft_parameter(k->x, "step", 0, NULL, ones)),        \
+                         "path optimizer.o/step is wanted for two variables (parameter, optimizer)")                   \
+    X(name_of_a_state,   weft_state(k->x, "net.0", 0, NULL, ones); TRAIN("net", ADAM), "net.0 is wanted for two")      \
+    X(name_of_a_counter, weft_output(weft_dropout(k->x, 0.5), "d"); TRAIN("net", ADAM, .name = "graph/train"),         \
+                         "path optimizer.graph/train/step is wanted for two variables")                                \
     /* scopes */                                                                                                       \
     X(scope_open,        weft_scope_enter(k->x, "left"),            "graph train: scope 'left' is still open")         \
     X(scope_twice_left,  weft_scope_leave(k->g),                    "graph train: weft_scope_leave without a scope")   \

@@ -107,7 +107,7 @@ weft_value *weft_softmax(weft_value *x, int axis);
 weft_value *weft_log_softmax(weft_value *x, int axis);
 /* Over the last axis; w and b [d] or both NULL. eps: 0 means 1e-5, WEFT_ZERO (train.h) a true 0. */
 weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
-/* logits[N, classes], integer target[N] -> mean over rows, f32[]; target -100 rows are ignored. */
+/* logits[N, classes], integer target[N] (not [N, 1]) -> mean over rows, f32[]; target -100 rows are ignored. */
 weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
 /* Of the next two the target has x's shape, or is a single number, [] (else [4,1] against [4] would become [4,4]).
  * Element by element, not reduced: max(x,0) - x t + log(1 + exp(-|x|)). */

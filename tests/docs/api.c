@@ -40,7 +40,7 @@ static int run_layers(void) {
     x = block(block(x, 8, 1, "one"), 16, 2, "two");
     WEFT_SCOPE(x, "gpt") {
         x = self_attention(weft_reshape(x, 3, (int64_t[]){4, 9, 16}), 2);
-        x = centred(weft_reshape(x, 2, (int64_t[]){36, 16}));
+        x = centred(weft_layer_norm(weft_reshape(x, 2, (int64_t[]){36, 16}), "ln"));
     }
     weft_output(x, "y");
     train_with_care(weft_mean(weft_square(x), 0, NULL, false));
