@@ -243,8 +243,9 @@ int store_arriving(const weft_store *store); /* how many are on their way */
 weft_status store_check_settled(const weft_store *store, const char *what, weft_error *error);
 /* WEFT_ORDER unless segments are shared out as the plan has them. */
 weft_status store_check_cuts(const weft_store *store, const weft_plan *plan, weft_error *error);
-/* Whether optimizer state has come from a file. */
-bool *store_has_loaded(weft_store *store);
+/* What has come from files. */
+enum { LOADED_VALUES = 1, LOADED_STATE = 2 };
+unsigned *store_loaded(weft_store *store);
 bool store_has_parameter(const weft_store *store,
                          const char *path); /* false for state, and for no such path */
 

@@ -206,39 +206,53 @@ static bool check_equal(weft_session *s, weft_error *error) {
 
 /* ---- before the first step ---- */
 
-static bool is_sharded(const weft_session *s) {
-    for (const weft_variable *v = s->plan->model->variables; v; v = v->next)
-        if (v->shards) return true;
-    return false;
-}
-
-/* Whether a rank that shares something out with this one has voted otherwise. */
-static bool votes_differ(const weft_session *s, const weft_variable *segment) {
+/* Whether a rank that shares something out with this one has loaded optimizer state, and another has not. */
+static bool state_differs(const weft_session *s, const weft_variable *segment) {
     const subgraph *g = &s->plan->subgraphs[segment->subgraph];
     for (int i = 0; segment->shards && i < g->n_ranks; i++)
-        if (s->votes[g->ranks[i]] != s->votes[s->comm->rank]) return true;
+        if ((s->votes[g->ranks[i]] ^ s->votes[s->comm->rank]) & LOADED_STATE) return true;
     return false;
 }
 
-/* State that is shared out cannot come from one rank: where one has loaded it, each of its group must have. */
-static bool check_loaded(weft_session *s, weft_error *error) {
+/* A rank whose loaded values those of its group's first rank would replace, which has loaded none; -1: there is none. */
+static int overwritten(const weft_session *s, const int *ranks, int n) {
+    if (s->votes[ranks ? ranks[0] : 0] & LOADED_VALUES) return -1;
+    for (int i = 1; i < n; i++)
+        if (s->votes[ranks ? ranks[i] : i] & LOADED_VALUES) return ranks ? ranks[i] : i;
+    return -1;
+}
+
+static weft_status check_votes(const weft_session *s, weft_error *error) {
     bool differs = false;
-    if (!is_sharded(s)) return true;
+    int first = 0, lost = s->plan->n_subgraphs ? -1 : overwritten(s, NULL, s->comm->world);
+    for (int i = 0; i < s->plan->n_subgraphs && lost < 0; i++) {
+        const subgraph *g = &s->plan->subgraphs[i];
+        lost = overwritten(s, g->ranks, g->n_ranks);
+        first = g->ranks[0];
+    }
+    if (lost >= 0)
+        return error_set(error, WEFT_PEER,
+                         "session: rank %d has loaded weights, and rank %d, whose values all take, has not: "
+                         "weft_weights_load is called on rank %d, or on every rank",
+                         lost, first, first);
+    for (const weft_variable *v = s->plan->model->variables; v; v = v->next) differs |= state_differs(s, v);
+    if (!differs) return WEFT_OK;
+    return error_set(error, WEFT_PEER,
+                     "session: some ranks have loaded optimizer state and others not: ZeRO shares it out, so "
+                     "weft_weights_load is called by every rank (or by none)");
+}
+
+/* Values come from the first rank of a group: what only others have loaded would be lost. And state that is shared out
+ * cannot come from one rank: where one has loaded it, each of its group must have. */
+static bool check_loaded(weft_session *s, weft_error *error) {
     weft_collective loads = {.kind = WEFT_ALL_GATHER,
                              .dtype = WEFT_I32,
-                             .name = "loaded state",
+                             .name = "loaded weights",
                              .buffer = s->votes,
                              .count = (size_t)s->comm->world};
-    s->votes[s->comm->rank] = *store_has_loaded(s->store);
+    s->votes[s->comm->rank] = (int32_t)*store_loaded(s->store);
     if (weft_comm_run(s->comm, &loads, error)) return false;
-    for (const weft_variable *v = s->plan->model->variables; v; v = v->next) differs |= votes_differ(s, v);
-    weft_status status = WEFT_OK;
-    if (differs)
-        status = error_set(
-            error, WEFT_PEER,
-            "session: some ranks have loaded optimizer state and others not: ZeRO shares it out, so "
-            "weft_weights_load is called by every rank (or by none)");
-    return !lane_settle(s, "loaded state", status, error);
+    return !lane_settle(s, "loaded weights", check_votes(s, error), error);
 }
 
 /* "a=1 b=2\n" in place as settings; how many there are. */

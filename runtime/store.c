@@ -23,7 +23,7 @@ struct weft_store {
     uint64_t bytes;
     int n_entries, n_public;
     int n_arriving;  /* the sum over entries */
-    bool has_loaded; /* optimizer state from a file */
+    unsigned loaded; /* LOADED_VALUES ... */
     store_entry *entries;
     store_part *parts; /* what a user can name */
 };
@@ -413,6 +413,6 @@ weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_er
     return WEFT_OK;
 }
 
-bool *store_has_loaded(weft_store *s) {
-    return &s->has_loaded;
+unsigned *store_loaded(weft_store *s) {
+    return &s->loaded;
 }

@@ -182,7 +182,7 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
         const weight *to = weight_named(w, file->tensors[i].name);
         if (!to) continue;
         status = load_one(store, file, &file->tensors[i], to->part, error);
-        if (is_training(to->part->path)) *store_has_loaded(store) = true;
+        *store_loaded(store) |= is_training(to->part->path) ? LOADED_STATE : LOADED_VALUES;
     }
     return status;
 }

@@ -44,7 +44,8 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
  * ranks compare their plans first (WEFT_PEER names the first that differs), then their values become the same:
  * parameters, state and the optimizer state that each holds whole those of the first rank of the subgraph's process
  * group (without groups: of rank 0); step counters, learning rates and the seed those of rank 0. So loading on rank 0
- * alone is enough without ZeRO; with it every rank loads, and where only some have that is WEFT_PEER. With
+ * alone is enough without ZeRO; with it every rank loads, and where only some have that is WEFT_PEER, as it is where one has
+ * loaded what would be replaced by the values of a first rank that has not. With
  * options.check_equal no value is sent: the first that differs is WEFT_PEER on all ranks, by its name and rank.
  * With accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
  * the session; runs of graphs that train are collective. After a WEFT_PEER error call weft_comm_abort. */
