@@ -7,6 +7,7 @@
 #include <graphviz/gvc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The graph to draw when none is named: the first that trains. */
 static const char *graph_name(const weft_model *m, const options *o) {
@@ -110,6 +111,8 @@ static int draw_forward(const weft_model *m, const options *o) {
 int dot_run(const options *o) {
     int status = EXIT_FINE;
     const char *view = o->view ? o->view : "graph";
+    if (o->format && strcmp(o->format, "png") == 0 && !o->output && isatty(STDOUT_FILENO))
+        return tool_fail("dot: a PNG is not for a terminal: say -o FILE");
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
     if (!m->graphs)

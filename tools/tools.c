@@ -1,6 +1,7 @@
 /* tools.c - loading and compiling as the command line says. */
 #include "tools/tools.h"
 
+#include "graph/ddp.h"
 #include "graph/graph.h"
 #include "runtime/program.h"
 
@@ -22,6 +23,13 @@ static bool spread(weft_model *m, const text_list *ddp) {
     return true;
 }
 
+/* What --shard shares out: of --zero, or of what the model and --ddp say of a subgraph. */
+static bool shares_out(const weft_model *m, const options *o) {
+    bool zero = o->zero > 0;
+    for (const ddp_entry *e = m->ddps; e; e = e->next) zero = zero || e->attrs.zero > 0;
+    return zero;
+}
+
 weft_model *tool_load(const options *o, int *status) {
     weft_error error = {0};
     weft_model *m = weft_load(o->model, NULL, &error);
@@ -30,6 +38,10 @@ weft_model *tool_load(const options *o, int *status) {
     } else if (!spread(m, &o->ddp)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m))
                                               : tool_fail("memory could not be had");
+        weft_model_free(m);
+        m = NULL;
+    } else if (o->shard && !shares_out(m, o)) {
+        *status = tool_fail("--shard has no effect without --zero");
         weft_model_free(m);
         m = NULL;
     }
