@@ -9,11 +9,10 @@
  * the rest is packing and exponentials.
  */
 #include "ops/attention.h"
+#include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/small_gemm.h"
-#include "ops/cpu/simd/sums.h"
-#include "ops/cpu/simd/vecmath.h"
 
 #include <omp.h>
 
@@ -188,23 +187,12 @@ static int64_t keys_of_row(const sizes *z, int64_t i) {
 /* e^(x - max) in place, zeros up to `wide`; returns the sum and the maximum. */
 static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
     float most = x[0];
-    double total = 0;
 #pragma omp simd reduction(max : most)
     for (int64_t j = 0; j < n; j++) most = x[j] > most ? x[j] : most;
-    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
-        int64_t end = sum_block_end(begin, n);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = begin; j < end; j++) {
-            float e = vm_exp(x[j] - most);
-            x[j] = e;
-            sum += e;
-        }
-        total += sum;
-    }
+    float sum = (float)exp_sum(x, x, n, most);
     for (int64_t j = n; j < wide; j++) x[j] = 0;
     *max = most;
-    return (float)total;
+    return sum;
 }
 
 static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y,

@@ -1,6 +1,7 @@
-/* embedding.c - embedding, which copies rows of any type, and its backward op in f32. The backward op sorts the places of
- * ids by row first, so that each row is summed in blocks (sums.h) however often its id occurs. It shares out columns, not
- * rows: no sum depends on the number of threads. */
+/* embedding.c - embedding, which copies rows of any type, and its backward op in f32. The backward op shares out columns, not
+ * rows: every thread walks all ids in order and adds its columns, so no sum depends on the number of threads. What a row
+ * that many ids share has after each SUM_ROWS of them goes to a total in f64 (sums.h).
+ */
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/embedding.h"
@@ -40,62 +41,90 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
 }
 
+enum { FLUSH_NONE, FLUSH_FIRST, FLUSH_MORE };
+
+/* What is found in ids before any row is added. */
+typedef struct places {
+    double *total;  /* [n / SUM_ROWS, d]: of rows that SUM_ROWS ids or more share */
+    int32_t *count; /* of ids a row */
+    int32_t *slot;  /* which total is a row's, where count >= SUM_ROWS */
+    uint8_t *flush; /* whether the row goes to its total after id number i */
+} places;
+
+static size_t places_at(places *p, char *room, const tensor_type *w, int64_t n) {
+    int64_t rows = w->shape[0], heavy = n / SUM_ROWS * w->shape[1];
+    p->total = (double *)room;
+    p->count = (int32_t *)(p->total + heavy);
+    p->slot = p->count + rows;
+    p->flush = (uint8_t *)(p->slot + rows);
+    return heavy ? (size_t)heavy * sizeof(double) + (size_t)rows * 2 * sizeof(int32_t) + (size_t)n : 0;
+}
+
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    static char nowhere[1];
+    places p;
     (void)env;
-    return (size_t)(n->out[0].type.shape[0] + 1 + type_elements(&n->in[1]->type)) * sizeof(int64_t);
+    return places_at(&p, nowhere, &n->out[0].type, type_elements(&n->in[1]->type));
 }
 
-/* Counts, then their running sums: the places of row r, in order, become place[end[r - 1]] .. place[end[r]]. */
-static void places_by_row(const tensor *ids, int64_t n, int64_t rows, int64_t *end, int64_t *place) {
-    memset(end, 0, (size_t)(rows + 1) * sizeof *end);
-    for (int64_t i = 0; i < n; i++) end[id_at(ids, i) + 1]++;
-    for (int64_t r = 0; r < rows; r++) end[r + 1] += end[r];
-    for (int64_t i = 0; i < n; i++) place[end[id_at(ids, i)]++] = i;
-}
-
-enum { STRIP = 64 }; /* columns: four cache lines, so that threads do not share any */
-
-/* to = the sum of n rows of dy, `width` columns of them; a row is d long. */
-static void block_sum(float *restrict to, const float *dy, const int64_t *place, int64_t n, int64_t d,
-                      int64_t width) {
-    memset(to, 0, (size_t)width * sizeof *to);
+/* False: some id is no row. */
+static bool places_find(const places *p, const tensor *ids, int64_t n, int64_t rows) {
+    int32_t slots = 0;
+    memset(p->count, 0, (size_t)rows * sizeof *p->count);
+    memset(p->flush, FLUSH_NONE, (size_t)n);
     for (int64_t i = 0; i < n; i++) {
-        const float *restrict from = dy + place[i] * d;
-        for (int64_t k = 0; k < width; k++) to[k] += from[k];
+        int64_t r = id_at(ids, i);
+        if (r < 0 || r >= rows) return false;
+        if (++p->count[r] % SUM_ROWS) continue;
+        p->flush[i] = p->count[r] == SUM_ROWS ? FLUSH_FIRST : FLUSH_MORE;
+        if (p->count[r] == SUM_ROWS) p->slot[r] = slots++;
     }
+    return true;
 }
 
-static void strip_sum(float *to, const float *dy, const int64_t *place, int64_t n, int64_t d, int64_t width) {
-    double total[STRIP] = {0};
-    if (n <= SUM_ROWS) {
-        block_sum(to, dy, place, n, d, width);
-        return;
+static void add_row(float *restrict to, const float *restrict from, int64_t n) {
+    for (int64_t k = 0; k < n; k++) to[k] += from[k];
+}
+
+static void flush_row(double *restrict total, float *restrict from, int64_t n, bool is_first) {
+    for (int64_t k = 0; k < n; k++) total[k] = (is_first ? 0 : total[k]) + from[k];
+    memset(from, 0, (size_t)n * sizeof *from);
+}
+
+/* Columns [first, first + width) of all rows. */
+static void columns_backward(const kernel_call *c, const places *p, int64_t first, int64_t width) {
+    const float *dy = (const float *)c->in[0].data + first;
+    float *dw = (float *)c->out[0].data + first;
+    int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
+    bool has_totals = n >= SUM_ROWS;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t r = id_at(&c->in[1], i);
+        add_row(dw + r * d, dy + i * d, width);
+        if (has_totals && p->flush[i])
+            flush_row(p->total + p->slot[r] * d + first, dw + r * d, width, p->flush[i] == FLUSH_FIRST);
     }
-    for (int64_t i = 0; i < n; i += SUM_ROWS) {
-        block_sum(to, dy, place + i, n - i < SUM_ROWS ? n - i : SUM_ROWS, d, width);
-        for (int64_t k = 0; k < width; k++) total[k] += to[k];
+    for (int64_t r = 0; has_totals && r < rows; r++) {
+        const double *total = p->total + (p->count[r] < SUM_ROWS ? 0 : p->slot[r] * d + first);
+        for (int64_t k = 0; p->count[r] >= SUM_ROWS && k < width; k++)
+            dw[r * d + k] = (float)(total[k] + dw[r * d + k]);
     }
-    for (int64_t k = 0; k < width; k++) to[k] = (float)total[k];
 }
 
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
-    const float *dy = c->in[0].data;
+    enum { STRIP = 64 }; /* columns: four cache lines, so that threads do not share any */
     float *dw = c->out[0].data;
     int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
     int64_t strips = (d + STRIP - 1) / STRIP, each = (strips + c->threads - 1) / c->threads * STRIP;
-    int64_t *end = c->workspace, *place = end + rows + 1;
-    weft_status status = embedding_ids(c, &c->in[1], rows);
+    places p = {0};
+    bool is_known = places_at(&p, c->workspace, &c->out[0].type, n) && places_find(&p, &c->in[1], n, rows);
+    weft_status status = is_known ? WEFT_OK : embedding_ids(c, &c->in[1], rows);
     if (status) return status;
-    places_by_row(&c->in[1], n, rows, end, place);
+#pragma omp parallel for num_threads(c->threads) schedule(static)
+    for (int64_t i = 0; i < rows; i++) memset(dw + i * d, 0, (size_t)d * sizeof *dw);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t first = 0; first < d; first += each)
-        for (int64_t r = 0; r < rows; r++) {
-            int64_t begin = r ? end[r - 1] : 0, past = first + each < d ? first + each : d;
-            for (int64_t k = first; k < past; k += STRIP)
-                strip_sum(dw + r * d + k, dy + k, place + begin, end[r] - begin, d,
-                          past - k < STRIP ? past - k : STRIP);
-        }
+        columns_backward(c, &p, first, first + each < d ? each : d - first);
     return WEFT_OK;
 }
 

@@ -1,9 +1,8 @@
 /* loss.c - cross_entropy and its backward op in f32; logits and their gradient may be bf16 or f16. Rows run in parallel; their losses are added in order,
  * in f64, so the sum does not depend on threads. */
+#include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
-#include "ops/cpu/simd/sums.h"
-#include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
 
 #include <omp.h>
@@ -39,15 +38,7 @@ static float row_max(const float *x, int64_t n) {
 /* Log of the sum of e^x, and the loss of target t: (most - x[t]) and the log are added in f64, apart. */
 static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
     float most = row_max(x, n);
-    double total = 0;
-    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
-        int64_t end = sum_block_end(begin, n);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = begin; i < end; i++) sum += vm_exp(x[i] - most);
-        total += sum;
-    }
-    double rest = __builtin_log(total);
+    double rest = __builtin_log(exp_sum(x, NULL, n, most));
     *loss = t < 0 ? 0 : (double)most - (double)x[t] + rest;
     return (float)((double)most + rest);
 }

@@ -127,9 +127,9 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
 }
 
 /* Of a block of a row: the sums of g = dy w and of g xhat, with dw and db, which are NULL when w is. */
-static void block_sums(const float *restrict dy, const float *restrict x, const float *restrict w,
-                       float *restrict dw, float *restrict db, int64_t d, float mean, float rstd,
-                       double *total_g, double *total_gx) {
+static inline void block_sums(const float *restrict dy, const float *restrict x, const float *restrict w,
+                              float *restrict dw, float *restrict db, int64_t d, float mean, float rstd,
+                              float *block_g, float *block_gx) {
     float sum_g = 0, sum_gx = 0;
     if (w) {
 #pragma omp simd reduction(+ : sum_g, sum_gx)
@@ -147,19 +147,35 @@ static void block_sums(const float *restrict dy, const float *restrict x, const 
             sum_gx += dy[k] * ((x[k] - mean) * rstd);
         }
     }
-    *total_g += sum_g;
-    *total_gx += sum_gx;
+    *block_g = sum_g;
+    *block_gx = sum_gx;
+}
+
+/* The same of a longer row. */
+static void long_sums(const float *dy, const float *x, const float *w, float *dw, float *db, int64_t d,
+                      float mean, float rstd, float *sum_g, float *sum_gx) {
+    double total_g = 0, total_gx = 0;
+    for (int64_t k = 0; k < d; k += SUM_BLOCK) {
+        float g, gx;
+        block_sums(dy + k, x + k, w ? w + k : NULL, w ? dw + k : NULL, w ? db + k : NULL,
+                   sum_block_end(k, d) - k, mean, rstd, &g, &gx);
+        total_g += g;
+        total_gx += gx;
+    }
+    *sum_g = (float)total_g;
+    *sum_gx = (float)total_gx;
 }
 
 /* One row; w, dw, db are NULL together. */
 static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
                          const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
                          float mean, float rstd) {
-    double sum_g = 0, sum_gx = 0;
-    for (int64_t k = 0; k < d; k += SUM_BLOCK)
-        block_sums(dy + k, x + k, w ? w + k : NULL, w ? dw + k : NULL, w ? db + k : NULL,
-                   sum_block_end(k, d) - k, mean, rstd, &sum_g, &sum_gx);
-    float mean_g = (float)(sum_g / (double)d), slope = (float)(sum_gx / (double)d);
+    float sum_g, sum_gx;
+    if (d <= SUM_BLOCK)
+        block_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);
+    else
+        long_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);
+    float mean_g = sum_g / (float)d, slope = sum_gx / (float)d;
     if (w)
         for (int64_t k = 0; k < d; k++) dx[k] = rstd * (dy[k] * w[k] - mean_g - (x[k] - mean) * rstd * slope);
     else

@@ -254,7 +254,16 @@ static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, i
     }
 }
 
-/* Sums of rows [begin, end) of the reduced axes, SUM_ROWS of them at most; the first column is at `at`. */
+/* Of rows that are added to each other in a block: SUM_ROWS, each of as many narrow ones as lie side by side there. */
+static int64_t block_rows(const reduction *r) {
+    const axis *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : NULL;
+    bool is_narrow =
+        run && r->tiles == 1 && r->inner.length < LANES && r->inner.in == 1 && run->in == r->inner.length;
+    int64_t rows = is_narrow ? SUM_ROWS * (LANES / r->inner.length + 1) : SUM_ROWS;
+    return run && run->length >= rows ? rows : SUM_ROWS;
+}
+
+/* Sums of rows [begin, end) of the reduced axes, of a block at most; the first column is at `at`. */
 static void block_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
     const axis one = {1, 0, 0}, *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : &one;
     memset(acc, 0, (size_t)width * sizeof *acc);
@@ -269,13 +278,14 @@ static void block_sum(const reduction *r, float *acc, int64_t at, int64_t begin,
 
 /* The same of any number of rows. */
 static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
-    if (end - begin <= SUM_ROWS) {
+    int64_t block = block_rows(r);
+    if (end - begin <= block) {
         block_sum(r, acc, at, begin, end, width);
         return;
     }
     double total[COLUMNS] = {0};
-    for (; begin < end; begin += SUM_ROWS) {
-        block_sum(r, acc, at, begin, end - begin < SUM_ROWS ? end : begin + SUM_ROWS, width);
+    for (; begin < end; begin += block) {
+        block_sum(r, acc, at, begin, end - begin < block ? end : begin + block, width);
         for (int64_t j = 0; j < width; j++) total[j] += acc[j];
     }
     for (int64_t j = 0; j < width; j++) acc[j] = (float)total[j];

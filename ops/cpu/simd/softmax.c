@@ -1,9 +1,8 @@
 /* softmax.c - softmax and log_softmax in f32 (x and y may be bf16 or f16): line by line along the last axis, or, along another one, for a
  * strip of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
+#include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
-#include "ops/cpu/simd/sums.h"
-#include "ops/cpu/simd/vecmath.h"
 #include "ops/norm.h"
 
 #include <omp.h>
@@ -26,33 +25,14 @@ static float row_max(const float *x, int64_t n) {
 
 static void softmax_row(const float *restrict x, float *restrict y, int64_t n) {
     float most = row_max(x, n);
-    double total = 0;
-    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
-        int64_t end = sum_block_end(begin, n);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = begin; i < end; i++) {
-            float e = vm_exp(x[i] - most);
-            y[i] = e;
-            sum += e;
-        }
-        total += sum;
-    }
-    float factor = 1.0f / (float)total;
+    float factor = 1.0f / (float)exp_sum(x, y, n, most);
     for (int64_t i = 0; i < n; i++) y[i] *= factor;
 }
 
 static void log_softmax_row(const float *restrict x, float *restrict y, int64_t n) {
     float most = row_max(x, n);
-    double total = 0;
-    for (int64_t begin = 0; begin < n; begin += SUM_BLOCK) {
-        int64_t end = sum_block_end(begin, n);
-        float sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t i = begin; i < end; i++) sum += vm_exp(x[i] - most);
-        total += sum;
-    }
-    float rest = vm_log((float)total); /* apart from `most`: their sum would round away what x - most kept */
+    float rest = vm_log((float)exp_sum(
+        x, NULL, n, most)); /* apart from `most`: their sum would round away what x - most kept */
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - most) - rest;
 }
 

@@ -1,0 +1,35 @@
+/* exp_sum.h - sums of e^(x - most) over a row, in blocks (sums.h): for softmax, losses and attention. */
+#ifndef WEFT_EXP_SUM_H
+#define WEFT_EXP_SUM_H
+
+#include "ops/cpu/simd/sums.h"
+#include "ops/cpu/simd/vecmath.h"
+
+#include <stddef.h>
+
+/* y, which may be x or NULL, gets the exponentials. */
+static inline float exp_block_sum(const float *x, float *y, int64_t n, float most) {
+    float sum = 0;
+    if (!y) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < n; i++) sum += vm_exp(x[i] - most);
+        return sum;
+    }
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+        float e = vm_exp(x[i] - most);
+        y[i] = e;
+        sum += e;
+    }
+    return sum;
+}
+
+static inline double exp_sum(const float *x, float *y, int64_t n, float most) {
+    if (n <= SUM_BLOCK) return exp_block_sum(x, y, n, most);
+    double total = 0;
+    for (int64_t i = 0; i < n; i += SUM_BLOCK)
+        total += exp_block_sum(x + i, y ? y + i : NULL, sum_block_end(i, n) - i, most);
+    return total;
+}
+
+#endif
