@@ -5,6 +5,7 @@
 #include "graph/precision.h"
 #include "ops/calibration.h"
 #include "ops/collective.h"
+#include "ops/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,4 +213,10 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     free(model);
     free(rest);
     return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: memory could not be had");
+}
+
+double program_flops(const program *p) {
+    double total = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next) total += node_flops(n);
+    return total;
 }

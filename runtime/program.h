@@ -175,7 +175,7 @@ typedef struct counter_path {
 } counter_path;
 counter_path counter_path_of(const char *graph);
 
-/* ---- figures (plan.c, flops.c) ---- */
+/* ---- figures (plan.c) ---- */
 bool plan_measure(weft_plan *plan);                            /* fills plan->memory */
 /* Its options as text, NAME=VALUE and a space or a newline each; free() it; NULL: no memory. */
 char *plan_settings(const weft_plan *plan);

@@ -1,6 +1,8 @@
 /* session_open.c - opens and closes sessions: binds every tensor to its memory, builds the kernels. */
 #include "runtime/session_state.h"
 
+#include "ops/work.h"
+
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,7 +83,7 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
                              .in = st->in,
                              .out = st->out,
                              .workspace = n->workspace_bytes ? s->memory + n->workspace_offset : NULL,
-                             .threads = s->kernels.threads,
+                             .threads = s->cuda ? s->kernels.threads : node_threads(n, s->kernels.threads),
                              .run = s->cuda ? s->cuda_run : &r->run,
                              .cuda = s->kernels.cuda};
     const weft_variable *made = n->n_out ? n->out[0].variable : NULL;

@@ -1,7 +1,7 @@
 /* onednn.c - see onednn.h: problems as oneDNN 2.6 descriptors, primitives, memory objects.
  *
  * oneDNN takes the number of threads from OpenMP's setting of the calling thread and shapes descriptors and
- * machine code by it, so every creation is put between threads_set and its undoing.
+ * machine code by it, so every creation and every run is put between threads_set and its undoing.
  */
 #include "ops/cpu/onednn.h"
 
@@ -236,6 +236,7 @@ typedef struct place {
 struct onednn {
     const weft_env *env;
     onednn_kind kind;
+    int threads;
     bool runs_first; /* the primitive, then the repacking: a weight gradient */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -303,6 +304,7 @@ weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft
     if (!o) return error_memory(error, "oneDNN primitive");
     o->env = env;
     o->kind = p->kind;
+    o->threads = p->threads;
     o->runs_first = p->kind == ONEDNN_CONV_WEIGHT;
     int before = threads_set(p->threads);
     weft_status status = status_of(build(o, p, weight), error, "building a primitive");
@@ -365,10 +367,12 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
     if (s == dnnl_success) s = point(&o->repack_scratch, b->scratch);
     if (s == dnnl_success) s = point(&o->plain, b->weight);
     if (s == dnnl_success) s = point(&o->weight, o->repack ? b->packed : b->weight);
+    int before = threads_set(o->threads);
     if (s == dnnl_success && o->runs_first) s = run_primitive(o);
     if (s == dnnl_success) s = run_repack(o);
     if (s == dnnl_success && !o->runs_first) s = run_primitive(o);
     if (s == dnnl_success) s = dnnl_stream_wait(o->stream);
+    threads_set(before);
     return status_of(s, error, "running a primitive");
 }
 

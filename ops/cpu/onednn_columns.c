@@ -12,6 +12,7 @@
 #include "ops/conv2d.h"
 #include "ops/cpu/onednn.h"
 #include "ops/cpu/simd/low.h"
+#include "ops/work.h"
 
 /* Pixels of an image without strides; channels below which a pixel's are too few to be copied. */
 enum { PIXELS = 16, CHANNELS = 16 };
@@ -49,7 +50,7 @@ static bool plan_of(const weft_node *n, const kernel_env *env, columns_plan *p) 
                         .is_plain = is_plain(a, big, small)};
     int64_t width = p->window * p->channels;
     p->problem = (onednn_problem){.kind = ONEDNN_MATMUL,
-                                  .threads = env->threads,
+                                  .threads = node_threads(n, env->threads),
                                   .plain = WEFT_BF16,
                                   .src = matrix(WEFT_BF16, p->out, pixels, 1, p->out),
                                   .weight = matrix(WEFT_BF16, pixels, width, width, 1),

@@ -10,6 +10,7 @@
 
 #include "ops/conv2d.h"
 #include "ops/cpu/simd/low.h"
+#include "ops/work.h"
 
 #include <string.h>
 
@@ -51,7 +52,7 @@ static void conv_problem(const weft_node *n, const kernel_env *env, onednn_probl
     *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_DATA
                                   : weight   ? ONEDNN_CONV_WEIGHT
                                              : ONEDNN_CONV,
-                          .threads = env->threads,
+                          .threads = node_threads(n, env->threads),
                           .src = image_tensor(big),
                           .dst = image_tensor(small),
                           .weight = weight_tensor(a, dtype, small->shape[1], big->shape[1]),

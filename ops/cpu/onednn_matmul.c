@@ -6,6 +6,7 @@
  */
 #include "ops/cpu/onednn.h"
 #include "ops/product.h"
+#include "ops/work.h"
 
 #include <string.h>
 
@@ -46,7 +47,7 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
             at += size_align((size_t)matrices_make_dense(&in[i], p->n_batch) * width, MEM_ALIGN);
     }
     m->problem = (onednn_problem){.kind = ONEDNN_MATMUL,
-                                  .threads = env->threads,
+                                  .threads = node_threads(n, env->threads),
                                   .plain = dtype,
                                   .src = matrices_tensor(&in[0], p->n_batch, dtype),
                                   .weight = matrices_tensor(&in[1], p->n_batch, dtype),

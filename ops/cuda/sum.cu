@@ -9,6 +9,7 @@ extern "C" {
 }
 
 enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 /* elements from which on a block is worth more than a warp */ };
+enum { APART_BLOCK = 512 /* elements that a thread adds one after the other */ };
 
 /* f64 is summed in f64, all else in f32. */
 template <class T> struct sum_of { using type = float; };
@@ -126,13 +127,18 @@ __global__ void __launch_bounds__(SUM_THREADS)
         int64_t begin = piece * r.piece, end = begin + r.piece;
         if (end > r.reduced.count) end = r.reduced.count;
         const T *from = x + list_offset(r.kept, m, &there);
-        A sum = 0;
+        double total = 0; /* with many results, a piece may be of millions: it is summed in blocks */
+        for (; begin < end; begin += APART_BLOCK) {
+            int64_t block_end = end - begin < APART_BLOCK ? end : begin + APART_BLOCK;
+            A sum = 0;
 #pragma unroll 4
-        for (int64_t i = begin; i < end; i++) sum += number(from[list_offset(r.reduced, i, &none)]);
+            for (int64_t i = begin; i < block_end; i++) sum += number(from[list_offset(r.reduced, i, &none)]);
+            total += sum;
+        }
         if (r.pieces > 1)
-            pieces[m * r.pieces + piece] = sum;
+            pieces[m * r.pieces + piece] = (A)total;
         else
-            y.put(there, sum);
+            y.put(there, (A)total);
     }
 }
 

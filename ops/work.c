@@ -1,11 +1,10 @@
-/* flops.c - multiplications and additions of a program's matrix nodes (2 a multiply-add); pointwise work and
- * reductions are left out, as is usual when utilization is quoted. */
-#include "runtime/program.h"
+/* work.c - see work.h. */
+#include "ops/work.h"
 
+#include "ops/conv2d.h"
 #include "ops/epilogue.h"
 
-extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight, weft_op_attention,
-    weft_op_attention_backward;
+extern const weft_op weft_op_attention, weft_op_attention_backward;
 
 static double elements(const weft_value *v) {
     return (double)type_elements(&v->type);
@@ -26,13 +25,14 @@ static double conv_flops(const weft_value *image, double weights) {
     return 2 * positions * weights;
 }
 
-/* Elements of the weight, seen through a pack node. */
+/* Elements of the weight, which may be packed: of both images' channels. */
 static double conv_weights(const weft_node *n) {
-    const weft_value *w = n->in[1];
-    return elements(w->type.ndim == 4 ? w : w->node->in[0]);
+    const conv_attrs *a = n->attrs;
+    double channels = (double)n->in[0]->type.shape[1] * (double)n->out[0].type.shape[1] / (double)a->groups;
+    return channels * (double)a->kernel.v[0] * (double)a->kernel.v[1];
 }
 
-static double node_flops(const weft_node *n) {
+double node_flops(const weft_node *n) {
     if (n->op == &weft_op_linear || n->op == &weft_op_linear_act)
         return 2 * elements(&n->out[0]) * (double)n->in[1]->type.shape[1];
     if (n->op == &weft_op_matmul || n->op == &weft_op_matmul_act_backward || n->op == &weft_op_linear_weight)
@@ -47,8 +47,24 @@ static double node_flops(const weft_node *n) {
     return 0;
 }
 
-double program_flops(const program *p) {
+/* ---- threads ---- */
+
+/* What a thread does in the time that waking others and waiting for them takes (some 10 us), in f32. A thread that waits for
+ * one which has no core waits for thousands of times that: little work is not shared out. Two numbers of threads, 1
+ * and all, since OpenMP ends and starts threads when teams change their size. */
+enum { WORTH_BYTES = 64 * 1024, WORTH_FLOPS = 1024 * 1024 };
+
+/* Bytes of operands and results, were they f32; of a product without the weight, which may be packed. */
+static double node_bytes(const weft_node *n, bool is_product) {
     double total = 0;
-    for (const weft_node *n = p->graph->first; n; n = n->next) total += node_flops(n);
-    return total;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !(is_product && i == 1)) total += elements(n->in[i]);
+    for (int k = 0; k < n->n_out; k++) total += elements(&n->out[k]);
+    return total * sizeof(float);
+}
+
+int node_threads(const weft_node *n, int threads) {
+    double flops = node_flops(n);
+    bool is_much = flops >= WORTH_FLOPS || node_bytes(n, flops > 0) >= WORTH_BYTES;
+    return is_much ? threads : 1;
 }
