@@ -156,15 +156,21 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
 }
 
 /* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that holds up the very
- * thread they wait for: with one busy process on 2 cores a step of mlp took 208 to 401 ms, with short spins 20 ms;
- * on an idle machine both are alike (graphtool bench mlp.bin --threads 2). */
+ * thread they wait for. Steps on 2 cores of a Zen 5, best of 40, ms (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2, layers 2,
+ * d 64, ctx 32, batch 32; convnet, batch 16), put first by `chrt -f 10`, and beside some 15 busy processes:
+ *     spins        first: gpt, convnet      beside: gpt, convnet
+ *     0            4.9    6.5               5.8    14
+ *     500          3.7    6.3               8.4    18
+ *     10000        2.6    4.9               53     46 (medians 110 and 130)
+ *     one thread   4.9    9.5               7      29 (25 and 54)
+ * bench/busy.sh makes such a table. */
 void tool_calm_threads(char **argv) {
     char self[4096];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1); /* by that link ps would show "exe" */
     if (n <= 0) return;
     self[n] = 0;
-    if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0) execv(self, argv);
+    if (setenv("GOMP_SPINCOUNT", "500", 1) == 0) execv(self, argv);
 }
 
 byte_text show_bytes(uint64_t bytes) {
