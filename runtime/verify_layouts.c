@@ -1,6 +1,6 @@
-/* verify_layouts.c - proves that every node of a program finds its operands where and how it looks for them, from strides
- * alone. What a kernel takes is its table's (graph/kernel.h); everything else is worked out here once more. Rules:
- *   K1  an operand lies as its reader's kernel takes it; what has no kernel (collectives, variables) takes row-major alone
+/* verify_layouts.c - proves that every node of a program finds its operands as it looks for them, from strides
+ * alone. What a kernel takes is its table's (graph/kernel.h); all else is worked out here once more. Rules:
+ *   K1  an operand lies as its reader's kernel takes it; what has no kernel (collectives, variables) takes row-major
  *   K2  a result lies as its kernel gives it; a node's results of four axes lie alike
  *   K3  an element of a view is that element of the operand which the op says
  *   K4  a result in an operand's place has that operand's strides
@@ -148,8 +148,8 @@ static bool names_number(const weft_node *n, int64_t number) {
     return names_element(n, at);
 }
 
-/* Both sides are sums over digits of the element's number, in the radices of the two shapes: they are equal everywhere if
- * they are where a digit of either begins and ends. A few more in between cost nothing. */
+/* Both sides are sums over digits of the element's number, in the radices of the two shapes: what differs anywhere
+ * does where a digit of either begins or ends. A few more in between cost nothing. */
 static bool names_all(const weft_node *n) {
     const tensor_type *const sides[] = {&n->in[0]->type, &n->out[0].type};
     int64_t elements = type_elements(&n->out[0].type);

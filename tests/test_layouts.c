@@ -1,6 +1,6 @@
 /* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views (transposed,
- * broadcast) and channels-last ones, through minimize. Cases of attack/: a parameter, at most one input, and the parameter
- * after a step of sgd with lr 1, by PyTorch in f64. And plans whose strides went wrong are caught by a rule that says so. */
+ * broadcast) and channels-last ones, through minimize. Cases of attack/: a parameter, at most one input, and the
+ * parameter after a step of sgd with lr 1, by PyTorch in f64. Plans and calls whose strides went wrong are caught. */
 #include "support/mutants.h"
 #include "support/poison.h"
 #include "support/test.h"

@@ -13,6 +13,7 @@ verify        release  test_verify        60000   2000     plans at random, of a
 pace          release  test_verify_runs   6000    200      plans at random beside a communication lane of any pace: the same bits
 hostile       asan     test_hostile       200000  4000     broken files of every format, under the sanitizers
 contents      asan     test_hostile_model 100000  2000     well-formed models with hostile contents, under the sanitizers
+poison        release  test_poison        20000   500      random models whose unwritten and dead memory holds rubbish: the same bits
 minimize   release  test_minimize      260000  20000    a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
 gradients  release  test_gradients_by  100000  4000     gradients by any value of random graphs are central differences
 "
