@@ -309,7 +309,7 @@ TEST(each_wrong_line_of_a_dump_has_its_message) {
         {"zero=1", "zero=1,shard=flat", "dump:3: 'the end of the line' is expected where ',shard"},
         {"zero=1", "stage=1", "dump:3: ddp has no attribute 'stage'"},
         {"zero=1", "process_group=\"0;0\"", "dump:3: ddp a: process_group '0;0': a rank is named twice"},
-        {"zero=1", "process_group=\"0\\x0a\"", "dump:3: ddp a: process_group '0\\x0a': groups are"},
+        {"zero=1", "process_group=\"0\\x0a\"", "dump:3: ddp a: process_group='0\\x0a': printable ASCII"},
         {"zero=1", "process_group=0", "dump:3: ddp: the value of process_group cannot be read"},
         {"zero=1", "zero=1\nddp a", "dump:4: subgraph a is listed twice"},
         {"graph g train\n", "graph g train\nddp a", "dump:5: options of subgraphs come before graphs"},
