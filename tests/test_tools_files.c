@@ -61,6 +61,7 @@ TEST(outputs_are_tried_before_the_training) {
     refuses(run("%s -o %s", train, name), "File name too long");
     refuses(run("%s -o .", train), "Is a directory");
     refuses(run("graphtool trace mlp.bin --batch 4 --steps 1000000 -o /dev/full"), "No space left");
+    refuses(run("graphtool calibrate mlp.bin -o no/such.table"), "no/such.table: cannot be written");
     refuses(run("graphtool predict mlp.bin --random-weights --data image=images.idx -o no/such.npy"),
             "no/such.npy");
     ends(run("! ls -A | grep -q part"), 0);

@@ -38,6 +38,7 @@ int calibrate_run(const options *o) {
     weft_error error = {0};
     weft_plan *plan = NULL;
     weft_session *session = NULL;
+    if (o->output && (status = out_check(o->output)) >= 0) return status;
     weft_model *m = tool_load(o, &status);
     weft_store *store = m ? tool_store(m, o, &status) : NULL;
     if (store) plan = tool_compile(m, o, o->graph, 0, &status);
