@@ -1,6 +1,7 @@
 /* attrs.c - attributes by their tables: check, compare, print, parse. */
 #include "graph/error.h"
 #include "graph/op.h"
+#include "graph/table.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -120,6 +121,40 @@ bool attrs_name_batch(const weft_op *op, const void *attrs) {
         for (int i = 0; f->kind == ATTR_INTS && i < CFIELD(attr_ints, attrs, f).n; i++)
             if (CFIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
     return false;
+}
+
+static uint64_t field_hash(const op_attr *f, const void *attrs) {
+    switch (f->kind) {
+    case ATTR_INT:
+    case ATTR_REAL:
+    case ATTR_KEY: {
+        uint64_t bits;
+        memcpy(&bits, (const char *)attrs + f->offset, sizeof bits);
+        return bits;
+    }
+    case ATTR_BOOL:
+        return CFIELD(bool, attrs, f);
+    case ATTR_DTYPE:
+        return CFIELD(weft_dtype, attrs, f);
+    case ATTR_STRING: {
+        const char *s = CFIELD(const char *, attrs, f);
+        return hash_text(s ? s : "", 0);
+    }
+    case ATTR_INTS: {
+        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        uint64_t h = (uint64_t)v->n;
+        for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
+        return h;
+    }
+    }
+    return 0;
+}
+
+uint64_t attrs_hash(const weft_op *op, const void *attrs) {
+    uint64_t h = 0;
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + field_hash(f, attrs);
+    return h;
 }
 
 bool op_draws_random(const weft_op *op) {

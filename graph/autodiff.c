@@ -10,25 +10,78 @@
 #include "graph/graph.h"
 
 #include "graph/ddp.h"
+#include "graph/limits.h"
 #include "graph/minimize.h"
 #include "weft/ops.h"
 
-static void clear_scratch(weft_graph *g) {
-    for (weft_node *n = g->first; n; n = n->next)
-        for (int k = 0; k < n->n_out; k++) {
-            n->out[k].mark = 0;
-            n->out[k].mapped = NULL;
-        }
+#include <stdlib.h>
+#include <string.h>
+
+/* What one loss needs is found from that loss backwards, so that many small declarations cost what they make. Scratch
+ * is not cleared in between: value->mark and value->mapped count only where mark is the declaration's own number, and
+ * node->order only says in whose walk the node was met. node->mark is the place in the list. */
+typedef struct derivation {
+    weft_graph *g;
+    int64_t number; /* of the present declaration, from 1 */
+    weft_node **needed; /* what its loss is made of, the last first */
+    size_t count, room;
+    int first_id; /* values from here on are made by autodiff */
+    int calls;    /* that the user made */
+} derivation;
+
+/* ---- what a loss is made of ---- */
+
+static bool need(derivation *d, weft_node *n) {
+    if (n->order == d->number) return true;
+    if (d->count == d->room) {
+        const weft_env *env = &d->g->model->env;
+        size_t room = d->room ? 2 * d->room : 256;
+        weft_node **more = mem_new_array(env, room, sizeof *more);
+        if (!more) return model_fail(d->g->model, d->g, WEFT_MEMORY, "autodiff: memory could not be had");
+        if (d->count) memcpy(more, d->needed, d->count * sizeof *more);
+        mem_free(env, d->needed, d->room * sizeof *more);
+        d->needed = more;
+        d->room = room;
+    }
+    n->order = (int)d->number;
+    d->needed[d->count++] = n;
+    return true;
 }
 
-/* 1: from the front up to `end`, everything that depends on a marked value through differentiable ops. */
-static void mark_dependents(weft_graph *g, const weft_node *end) {
-    for (weft_node *n = g->first; n != end; n = n->next) {
+static int last_first(const void *pa, const void *pb) {
+    const weft_node *const *a = pa, *const *b = pb;
+    return ((*a)->mark < (*b)->mark) - ((*a)->mark > (*b)->mark);
+}
+
+static bool find_needed(derivation *d, weft_node *loss) {
+    d->count = 0;
+    if (!need(d, loss)) return false;
+    for (size_t i = 0; i < d->count; i++)
+        for (int k = 0; k < d->needed[i]->n_in; k++)
+            if (d->needed[i]->in[k] && !need(d, d->needed[i]->in[k]->node)) return false;
+    qsort(d->needed, d->count, sizeof *d->needed, last_first);
+    return true;
+}
+
+/* 1 */
+static void mark(const derivation *d, weft_value *v) {
+    if (v->mark != d->number) v->mapped = NULL;
+    v->mark = d->number;
+}
+
+static bool is_marked(const derivation *d, const weft_value *v) {
+    return v && v->mark == d->number;
+}
+
+/* From the front, everything that depends on a marked value through differentiable ops. */
+static void mark_dependents(const derivation *d) {
+    for (size_t at = d->count; at--;) {
+        weft_node *n = d->needed[at];
         bool depends = false;
-        for (int i = 0; i < n->n_in; i++) depends |= n->in[i] && n->in[i]->mark;
+        for (int i = 0; i < n->n_in; i++) depends |= is_marked(d, n->in[i]);
         if (!depends || n->op->flags & OP_NO_GRADIENT) continue;
         for (int k = 0; k < n->n_out; k++)
-            if (dtype_is_float(n->out[k].type.dtype)) n->out[k].mark = 1;
+            if (dtype_is_float(n->out[k].type.dtype)) mark(d, &n->out[k]);
     }
 }
 
@@ -45,21 +98,31 @@ static void add_gradient(weft_value *v, weft_value *gradient) {
     g->building_f32 = false;
 }
 
+/* Gradients of gradients grow with each declaration by a factor: a few hundred bytes of file could fill any memory. */
+static bool within_budget(const derivation *d) {
+    int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
+    if (d->g->next_id - d->first_id <= most) return true;
+    return model_fail(d->g->model, NULL, WEFT_UNSUPPORTED,
+                      "graph %s: its gradients take more than %lld values for %d calls: gradients of gradients grow "
+                      "many times over with each `gradients`, nest fewer",
+                      d->g->name, (long long)most, d->calls);
+}
+
 /* 2, for one node. */
-static bool node_backward(weft_node *n) {
+static bool node_backward(const derivation *d, weft_node *n) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
     weft_value *dout[OP_MAX_OUT];
     bool has_gradient = false, any_wanted = false;
     for (int k = 0; k < n->n_out; k++) {
-        dout[k] = n->out[k].mark ? n->out[k].mapped : NULL;
+        dout[k] = is_marked(d, &n->out[k]) ? n->out[k].mapped : NULL;
         has_gradient |= dout[k] != NULL;
     }
     if (!has_gradient || n->op->flags & OP_NO_GRADIENT) return true;
     bool *wanted = arena_new_array(a, (size_t)n->n_in + 1, sizeof *wanted);
     weft_value **din = arena_new_array(a, (size_t)n->n_in + 1, sizeof *din);
     if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
-    for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = n->in[i] && n->in[i]->mark;
+    for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = is_marked(d, n->in[i]);
     if (!any_wanted) return true;
     if (!n->op->gradient)
         return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s (node %%%d): this op has no gradient",
@@ -76,7 +139,7 @@ static bool node_backward(weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (wanted[i]) add_gradient(n->in[i], din[i]);
     g->scope = above;
-    return model_ok(g->model);
+    return model_ok(g->model) && within_budget(d);
 }
 
 /* The gradient of a loss by itself. */
@@ -93,48 +156,54 @@ static weft_value *seed_of(const weft_value *loss, const weft_node *place, loss_
 }
 
 /* Leaves the gradient of each marked value that the loss depends on in value->mapped; new nodes go before `place`. */
-static bool backward(weft_value *loss, weft_node *place, loss_seed seed) {
-    weft_graph *g = place->graph;
-    mark_dependents(g, place);
-    if (!loss->mark) return true;
+static bool backward(derivation *d, weft_value *loss, weft_node *place, loss_seed seed) {
+    weft_graph *g = d->g;
+    if (!find_needed(d, loss->node)) return false;
+    mark_dependents(d);
+    if (!is_marked(d, loss)) return true;
     g->cursor = place->prev;
     g->building_backward = true;
     scope_entry here = {.path = place->scope}, *above = g->scope;
     g->scope = &here;
     loss->mapped = seed_of(loss, place, seed);
-    weft_node *last = loss->node;
     bool good = loss->mapped != NULL;
-    for (weft_node *n = last; good && n; n = n->prev) good = node_backward(n);
+    for (size_t i = 0; good && i < d->count; i++) good = node_backward(d, d->needed[i]);
     g->scope = above;
     g->cursor = NULL;
     g->building_backward = false;
     return good;
 }
 
+/* After backward: the gradient by v, or NULL. */
+static weft_value *found_gradient(const derivation *d, const weft_value *v) {
+    return is_marked(d, v) ? v->mapped : NULL;
+}
+
 /* The gradient by v, before node `place`: a new value, since gradients by two values can be one (of a + b by a and b),
  * and a later `gradients` that names the one means only it. */
-static weft_value *gradient_of(weft_value *v, const weft_node *place) {
+static weft_value *gradient_of(const derivation *d, weft_value *v, const weft_node *place) {
     weft_graph *g = place->graph;
+    weft_value *found = found_gradient(d, v);
     const tensor_type *t = &v->type;
     g->cursor = place->prev;
-    weft_value *gradient =
-        v->mapped ? value_again(v->mapped) : weft_constant(g, t->dtype, t->ndim, t->shape, 0);
+    weft_value *gradient = found ? value_again(found) : weft_constant(g, t->dtype, t->ndim, t->shape, 0);
     g->cursor = NULL;
     return gradient;
 }
 
-static bool expand_gradients(weft_node *n) {
-    weft_graph *g = n->graph;
-    clear_scratch(g);
-    for (int i = 1; i < n->n_in; i++) n->in[i]->mark = 1;
-    if (!backward(n->in[0], n, (loss_seed){.value = 1})) return false;
-    for (int i = 1; i < n->n_in; i++) {
-        weft_value *gradient = gradient_of(n->in[i], n);
-        if (!gradient) return false;
-        graph_replace(g, &n->out[i - 1], gradient);
-    }
+/* Readers of n's results, which all stand behind it, find in `mapped` what to read. */
+static bool expand_gradients(derivation *d, weft_node *n) {
+    d->number++;
+    for (int i = 1; i < n->n_in; i++) mark(d, n->in[i]);
+    if (!backward(d, n->in[0], n, (loss_seed){.value = 1})) return false;
+    for (int i = 1; i < n->n_in; i++)
+        if (!(n->out[i - 1].mapped = gradient_of(d, n->in[i], n))) return false;
     node_remove(n);
     return true;
+}
+
+static weft_value *read_now(weft_value *v) {
+    return v && v->node->op == &weft_op_gradients ? v->mapped : v;
 }
 
 /* ---- minimize: targets are the trainable parameters that its pattern matches ---- */
@@ -146,12 +215,6 @@ static int minimize_targets(weft_node *n, weft_variable **list) {
         if (v->kind == VARIABLE_PARAMETER && !v->is_frozen && path_matches(a->pattern, v->path))
             list[count++] = v;
     return count;
-}
-
-static weft_value *parameter_in_graph(const weft_graph *g, const weft_variable *v) {
-    for (weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_parameter && n->variable == v) return &n->out[0];
-    return NULL;
 }
 
 static bool not_reached(weft_node *n, const weft_variable *v) {
@@ -173,7 +236,7 @@ static bool may_be_unused(const weft_variable *v, const weft_model *m) {
 static int used_targets(weft_node *n, weft_variable **targets, int count) {
     int kept = 0;
     for (int i = 0; i < count; i++) {
-        weft_value *v = parameter_in_graph(n->graph, targets[i]);
+        weft_value *v = variable_in_graph(n->graph, targets[i]);
         if (!v && !may_be_unused(targets[i], n->graph->model)) {
             not_reached(n, targets[i]);
             return -1;
@@ -183,7 +246,7 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
     return kept;
 }
 
-static bool expand_minimize(weft_node *n, loss_seed seed) {
+static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
     weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
@@ -192,21 +255,21 @@ static bool expand_minimize(weft_node *n, loss_seed seed) {
     if (count == 0)
         return model_fail(g->model, g, WEFT_NAME, "graph %s: minimize: no trainable parameter matches '%s'",
                           g->name, ((const minimize_attrs *)n->attrs)->pattern);
-    clear_scratch(g);
+    d->number++;
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
     in[0] = n->in[0];
     if ((count = used_targets(n, targets, count)) < 0) return false;
-    for (int i = 0; i < count; i++) parameter_in_graph(g, targets[i])->mark = 1;
-    if (!backward(in[0], n, seed)) return false;
+    for (int i = 0; i < count; i++) mark(d, variable_in_graph(g, targets[i]));
+    if (!backward(d, in[0], n, seed)) return false;
     int kept = 0;
     for (int i = 0; i < count; i++) {
-        weft_value *v = parameter_in_graph(g, targets[i]);
-        if (!v->mapped && !may_be_unused(targets[i], g->model)) return not_reached(n, targets[i]);
-        if (v->mapped) targets[kept++] = targets[i];
+        weft_value *v = variable_in_graph(g, targets[i]);
+        if (!found_gradient(d, v) && !may_be_unused(targets[i], g->model)) return not_reached(n, targets[i]);
+        if (found_gradient(d, v)) targets[kept++] = targets[i];
     }
     for (int i = 0; i < kept; i++) {
-        in[1 + i] = parameter_in_graph(g, targets[i]);
+        in[1 + i] = variable_in_graph(g, targets[i]);
         in[1 + kept + i] = in[1 + i]->mapped;
     }
     n->in = in;
@@ -214,13 +277,34 @@ static bool expand_minimize(weft_node *n, loss_seed seed) {
     return true;
 }
 
-bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_node *minimize)) {
+static bool expand(derivation *d, weft_node *n, loss_seed minimized) {
+    if (n->op == &weft_op_gradients) return expand_gradients(d, n);
+    return n->op != &weft_op_minimize || n->n_in > 1 || expand_minimize(d, n, minimized);
+}
+
+/* Front to back; what an expansion has put before its node gets its place in the list then. */
+static bool expand_all(derivation *d, loss_seed minimized) {
+    weft_graph *g = d->g;
+    int64_t place = 0;
     for (weft_node *n = g->first, *next; n; n = next) {
+        weft_node *before = n->prev;
         next = n->next;
-        if (n->op == &weft_op_gradients && !expand_gradients(n)) return false;
-        if (n->op == &weft_op_minimize && n->n_in == 1 && !expand_minimize(n, (loss_seed){seed, factor}))
-            return false;
+        for (int i = 0; i < n->n_in; i++) n->in[i] = read_now(n->in[i]);
+        if (!expand(d, n, minimized)) return false;
+        for (weft_node *m = before ? before->next : g->first; m != next; m = m->next) m->mark = ++place;
     }
-    g->is_expanded = true;
+    for (graph_output *o = g->outputs; o; o = o->next) o->value = read_now(o->value);
     return true;
+}
+
+bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_node *minimize)) {
+    derivation d = {.g = g, .first_id = g->next_id, .calls = graph_node_count(g)};
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->order = 0;
+        for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
+    }
+    bool good = expand_all(&d, (loss_seed){seed, factor});
+    mem_free(&g->model->env, d.needed, d.room * sizeof *d.needed);
+    g->is_expanded = good;
+    return good;
 }

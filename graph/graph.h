@@ -12,6 +12,7 @@
 
 #include "graph/error.h"
 #include "graph/op.h"
+#include "graph/table.h"
 #include "weft/train.h"
 
 /* ---- variables: what a store holds ---- */
@@ -30,7 +31,7 @@ bool variable_has_init(variable_kind kind);
 
 struct weft_variable {
     weft_variable *next;      /* in order of making */
-    weft_variable *same_hash; /* another path in the same bucket */
+    struct weft_node *newest; /* see weft_model.indexed */
     const char *path;         /* "generator/fc/weight" */
     variable_kind kind;
     tensor_type type;
@@ -123,14 +124,13 @@ struct weft_graph {
     weft_node *first, *last;
     weft_node *cursor; /* new nodes go after it; NULL: at the end. For passes. */
     graph_output *outputs, **outputs_end;
+    name_table by_name; /* outputs */
     scope_entry *scope; /* present scope; never NULL */
     int next_id;
     int next_random;                         /* ordinal of the next random call */
     bool building_backward, building_update, building_f32; /* stamps nodes */
     bool is_expanded;                        /* autodiff has run */
 };
-
-enum { MODEL_BUCKETS = 1024 };
 
 struct weft_model {
     weft_env env;
@@ -141,9 +141,10 @@ struct weft_model {
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;
-    /* Paths by their hash, so that finding one does not slow down as models grow. */
-    scope_entry *scopes[MODEL_BUCKETS]; /* every interned path */
-    weft_variable *by_path[MODEL_BUCKETS];
+    name_table scopes;   /* every interned path */
+    name_table by_path;  /* variables */
+    name_table by_name;  /* graphs */
+    weft_graph *indexed; /* whose last parameter, state or assign node of each variable is variable->newest */
     struct ddp_entry *ddps, **ddps_end; /* what weft_ddp said: graph/ddp.h */
     struct precision_entry *precisions, **precisions_end; /* what weft_precision said: graph/precision.h */
     weft_error error;                   /* the first one; WEFT_OK: none */
@@ -205,8 +206,6 @@ bool path_matches(const char *pattern, const char *path);
 weft_status scopes_check(const weft_model *m, weft_error *error);
 /* Stream of random numbers of the next random call in the present scope. */
 uint64_t random_key(weft_graph *g);
-uint64_t hash_text(const char *string, uint64_t seed); /* xxHash */
-uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
 /* ---- variables (graph/variable.c) ---- */
 weft_variable *variable_find(const weft_model *m, const char *path);
@@ -222,8 +221,13 @@ weft_variable *variable_shared(weft_model *m, const char *path, variable_kind ki
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
 /* Whether it lies in its segment's memory. */
 bool variable_is_part(const weft_variable *v);
-/* The graph's present value of a variable: its parameter node, or the newest state / assign result. */
+/* The graph's present value of a variable: its parameter node, or the newest state / assign result; made if there is none. */
 weft_value *variable_value(weft_graph *g, weft_variable *v);
+/* The same; NULL: the graph does not read it. */
+weft_value *variable_in_graph(weft_graph *g, const weft_variable *v);
+/* A node has come into its graph's list, or goes: keeps what those two look up. */
+void variable_note_added(weft_node *n);
+void variable_note_removed(const weft_node *n);
 
 /* ---- whole graphs ---- */
 /* Copies `from` into `model` (its variables already there) as `name`, call by call at that model's batch. */

@@ -15,6 +15,10 @@ enum {
     MODEL_MAX_INPUTS = 4096, /* a graph; outputs too */
     MODEL_MAX_VARIABLES = 1 << 15,
     MODEL_MAX_SUBGRAPHS = 4096, /* with options of their own */
+
+    /* What autodiff may make in a graph: for each call of the user's, and besides. Most ops take 1 to 4 values. */
+    GRADIENT_VALUES_A_CALL = 64,
+    GRADIENT_VALUES = 1 << 16,
 };
 
 #endif

@@ -63,7 +63,7 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     if (graph_find(m, name)) return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already", name);
     weft_graph *g = arena_new(&m->arena, sizeof *g);
     scope_entry *top = arena_new(&m->arena, sizeof *top);
-    if (!g || !top || !(g->name = arena_copy(&m->arena, name)))
+    if (!g || !top || !(g->name = arena_copy(&m->arena, name)) || !table_add(&m->by_name, &m->arena, g->name, g))
         return model_fail(m, NULL, WEFT_MEMORY, "graph %s: memory could not be had", name);
     top->path = scope_intern(m, "");
     g->model = m;
@@ -76,9 +76,7 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
 }
 
 weft_graph *graph_find(const weft_model *m, const char *name) {
-    for (weft_graph *g = m->graphs; g; g = g->next)
-        if (strcmp(g->name, name) == 0) return g;
-    return NULL;
+    return table_find(&m->by_name, name);
 }
 
 /* ---- errors ---- */
@@ -114,13 +112,12 @@ void weft_output(weft_value *value, const char *name) {
         model_fail(m, g, WEFT_NAME, "output name '%s': letters, digits, '_', '-', '.' only", SHOW(name));
         return;
     }
-    for (graph_output *o = g->outputs; o; o = o->next)
-        if (strcmp(o->name, name) == 0) {
-            model_fail(m, g, WEFT_NAME, "graph %s has an output '%s' already", g->name, name);
-            return;
-        }
+    if (table_find(&g->by_name, name)) {
+        model_fail(m, g, WEFT_NAME, "graph %s has an output '%s' already", g->name, name);
+        return;
+    }
     graph_output *o = arena_new(&m->arena, sizeof *o);
-    if (!o || !(o->name = arena_copy(&m->arena, name))) {
+    if (!o || !(o->name = arena_copy(&m->arena, name)) || !table_add(&g->by_name, &m->arena, o->name, o)) {
         model_fail(m, g, WEFT_MEMORY, "output %s: memory could not be had", name);
         return;
     }

@@ -117,6 +117,7 @@ static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
         place->next = n;
     else
         g->first = n;
+    variable_note_added(n);
 }
 
 static void node_link(weft_graph *g, weft_node *n) {
@@ -249,6 +250,7 @@ weft_value *value_again(weft_value *v) {
 
 void node_remove(weft_node *n) {
     weft_graph *g = n->graph;
+    variable_note_removed(n);
     if (g->cursor == n) g->cursor = n->prev;
     if (n->prev)
         n->prev->next = n->next;

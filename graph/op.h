@@ -220,6 +220,7 @@ bool attrs_equal(const weft_op *op, const void *a, const void *b);
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b);
 /* Whether some axis in them is WEFT_BATCH. */
 bool attrs_name_batch(const weft_op *op, const void *attrs);
+uint64_t attrs_hash(const weft_op *op, const void *attrs); /* equal ones have equal hashes */
 /* Whether the op has a key of random numbers: reading a model back counts these calls as building it did. */
 bool op_draws_random(const weft_op *op);
 /* A number in its shortest form that reads back to the same bits, with '.' whatever the locale says. */

@@ -147,6 +147,7 @@ bool graph_sort(weft_graph *g) {
         n->mark = UNSEEN;
     }
     g->first = g->last = NULL;
+    if (g->model->indexed == g) g->model->indexed = NULL;
     for (i = 0; i < count; i++) {
         size_t depth = 0;
         if (list[i]->mark == UNSEEN) stack[depth++] = list[i];

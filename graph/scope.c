@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 bool name_is_valid(const char *name) {
     enum { LONGEST = 200 };
     size_t n = 0;
@@ -63,15 +60,12 @@ bool path_matches(const char *pattern, const char *path) {
 }
 
 const char *scope_intern(weft_model *m, const char *path) {
-    scope_entry **bucket = &m->scopes[hash_text(path, 0) % MODEL_BUCKETS];
-    for (scope_entry *e = *bucket; e; e = e->parent)
-        if (strcmp(e->path, path) == 0) return e->path;
-    scope_entry *e = arena_new(&m->arena, sizeof *e);
-    if (!e || !(e->path = arena_copy(&m->arena, path)))
+    char *known = table_find(&m->scopes, path);
+    if (known) return known;
+    char *copy = arena_copy(&m->arena, path);
+    if (!copy || !table_add(&m->scopes, &m->arena, copy, copy))
         return model_fail(m, NULL, WEFT_MEMORY, "scope %s: memory could not be had", SHOW(path));
-    e->parent = *bucket;
-    *bucket = e;
-    return e->path;
+    return copy;
 }
 
 weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
@@ -119,14 +113,6 @@ weft_status scopes_check(const weft_model *m, weft_error *error) {
                 "left by return or goto (which a compiler without GNU C cannot see)",
                 g->name, SHOW(g->scope->path));
     return WEFT_OK;
-}
-
-uint64_t hash_text(const char *string, uint64_t seed) {
-    return hash_bytes(string, strlen(string), seed);
-}
-
-uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed) {
-    return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
 /* The ordinal counts the random calls of the graph. The graph's name is in the key, so that two graphs that call the

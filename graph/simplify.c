@@ -33,6 +33,7 @@ static uint64_t node_hash(const weft_node *n) {
     uint64_t h = (uint64_t)(uintptr_t)n->op;
     for (int i = 0; i < n->n_in; i++) h = h * 0x9e3779b97f4a7c15u + (uint64_t)(uintptr_t)n->in[i];
     h = h * 0x9e3779b97f4a7c15u + (uint64_t)type_elements(&n->out[0].type);
+    h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + attrs_hash(n->op, n->attrs);
     return h ^ (h >> 29);
 }
 

@@ -6,15 +6,13 @@
 #include <string.h>
 
 weft_variable *variable_find(const weft_model *m, const char *path) {
-    for (weft_variable *v = m->by_path[hash_text(path, 0) % MODEL_BUCKETS]; v; v = v->same_hash)
-        if (strcmp(v->path, path) == 0) return v;
-    return NULL;
+    return table_find(&m->by_path, path);
 }
 
 weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                             weft_init init) {
     weft_variable *v = arena_new(&m->arena, sizeof *v);
-    if (!v || !(v->path = arena_copy(&m->arena, path)))
+    if (!v || !(v->path = arena_copy(&m->arena, path)) || !table_add(&m->by_path, &m->arena, v->path, v))
         return model_fail(m, NULL, WEFT_MEMORY, "%s: memory could not be had", SHOW(path));
     v->kind = kind;
     v->type = *type;
@@ -22,9 +20,6 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     v->index = m->n_variables++;
     *m->variables_end = v;
     m->variables_end = &v->next;
-    weft_variable **bucket = &m->by_path[hash_text(path, 0) % MODEL_BUCKETS];
-    v->same_hash = *bucket;
-    *bucket = v;
     return v;
 }
 
@@ -57,11 +52,42 @@ bool variable_has_init(variable_kind kind) {
     return kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE || kind == VARIABLE_OPTIMIZER;
 }
 
+/* ---- the newest value of a variable in a graph ----
+ * variable->newest holds for one graph at a time: passes and builders stay with theirs for long. */
+
+static bool makes_newest(const weft_node *n) {
+    return n->variable && (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign);
+}
+
+static void index_graph(weft_graph *g) {
+    for (weft_variable *v = g->model->variables; v; v = v->next) v->newest = NULL;
+    for (weft_node *n = g->first; n; n = n->next)
+        if (makes_newest(n)) n->variable->newest = n;
+    g->model->indexed = g;
+}
+
+void variable_note_added(weft_node *n) {
+    weft_model *m = n->graph->model;
+    if (m->indexed != n->graph || !makes_newest(n)) return;
+    if (n->next && n->variable->newest)
+        m->indexed = NULL; /* somewhere in the list: which one is the last is not known */
+    else
+        n->variable->newest = n;
+}
+
+void variable_note_removed(const weft_node *n) {
+    weft_model *m = n->graph->model;
+    if (m->indexed == n->graph && makes_newest(n)) m->indexed = NULL;
+}
+
+weft_value *variable_in_graph(weft_graph *g, const weft_variable *v) {
+    if (g->model->indexed != g) index_graph(g);
+    return v->newest ? &v->newest->out[0] : NULL;
+}
+
 weft_value *variable_value(weft_graph *g, weft_variable *v) {
-    for (weft_node *n = g->last; n; n = n->prev)
-        if (n->variable == v &&
-            (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign))
-            return &n->out[0];
+    weft_value *known = variable_in_graph(g, v);
+    if (known) return known;
     const weft_op *op = v->kind == VARIABLE_PARAMETER ? &weft_op_parameter : &weft_op_state;
     return node_value(g, op, 0, NULL, &(variable_attrs){v->path});
 }
