@@ -3,7 +3,8 @@
  * A group has one shape (that of its results). Walking front to back, a pointwise node joins the group of one of
  * its operands when no other operand depends on that group from outside of it (the group stays convex, so the
  * fused node can stand where its last member stood) and the limits on operands and members hold.
- * Dependence is kept as one bit a group in each value's `reach` row.
+ * Dependence is kept as one bit a group in each node's `reach` row. A group takes no node that stands WINDOW nodes behind its
+ * first one, so a row needs bits for the last WINDOW groups only, and a long graph costs what its length is.
  */
 #include "graph/precision.h"
 
@@ -16,13 +17,25 @@ typedef struct group {
     tensor_type type; /* shape of every result */
 } group;
 
+enum {
+    WINDOW = 2048,       /* nodes, and groups in a row; beyond what is fused in the largest models */
+    WORDS = WINDOW / 64, /* of a row */
+};
+
+/* Groups that a node depends on, its own included. A word holds for 64 groups, those of round `round` only. */
+typedef struct reach_row {
+    uint64_t word[WORDS];
+    int round[WORDS];
+} reach_row;
+
 typedef struct fuser {
     weft_graph *g;
     group **groups;
     int n_groups;
-    size_t row;      /* 64-bit words in a reach row */
-    uint64_t *reach; /* reach[node mark * row + ...]: groups that the node depends on, its own included */
-    int *group_of;   /* by node mark; -1: none */
+    int64_t *earliest;          /* by group: mark of the first node that depends on it, or one before */
+    int *group_of;              /* by node mark; -1: none */
+    reach_row rows[2 * WINDOW]; /* of the last nodes: older ones depend on no group that is open */
+    int64_t present;            /* mark of the node at hand */
 } fuser;
 
 static bool is_fusable(const weft_node *n) {
@@ -30,12 +43,35 @@ static bool is_fusable(const weft_node *n) {
            n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n);
 }
 
-static uint64_t *reach_of(fuser *f, const weft_node *n) {
-    return f->reach + (size_t)n->mark * f->row;
+/* Nothing for a node that is too old to have one. */
+static reach_row *reach_of(fuser *f, const weft_node *n) {
+    return n->mark + 2 * WINDOW > f->present ? &f->rows[n->mark % (2 * WINDOW)] : NULL;
 }
 
-static bool has_bit(const uint64_t *row, int bit) {
-    return row[bit / 64] >> (bit % 64) & 1;
+static bool has_group(const reach_row *row, int group) {
+    int at = group % WINDOW;
+    return row && row->round[at / 64] == group / WINDOW && row->word[at / 64] >> (at % 64) & 1;
+}
+
+static void add_group(reach_row *row, int group) {
+    int at = group % WINDOW;
+    if (row->round[at / 64] != group / WINDOW) row->word[at / 64] = 0;
+    row->round[at / 64] = group / WINDOW;
+    row->word[at / 64] |= (uint64_t)1 << (at % 64);
+}
+
+/* Words of an earlier round are of groups that are closed. */
+static void add_reach(reach_row *to, const reach_row *from) {
+    for (int w = 0; from && w < WORDS; w++) {
+        if (from->round[w] > to->round[w]) to->word[w] = 0;
+        if (from->round[w] > to->round[w]) to->round[w] = from->round[w];
+        if (from->round[w] == to->round[w]) to->word[w] |= from->word[w];
+    }
+}
+
+/* Two groups with the same bit are never open at a time. */
+static bool is_open(const group *p, const weft_node *n) {
+    return n->mark - p->nodes[0]->mark < WINDOW - 64;
 }
 
 static bool in_group(const group *p, const weft_value *v) {
@@ -59,11 +95,11 @@ static int new_operands(const group *p, const weft_node *n, weft_value **list) {
 static bool can_join(fuser *f, int index, const weft_node *n) {
     const group *p = f->groups[index];
     weft_value *more[4];
-    if (!shape_equal(&p->type, &n->out[0].type) || p->n_nodes == FUSED_MAX_BODY) return false;
+    if (!shape_equal(&p->type, &n->out[0].type) || p->n_nodes == FUSED_MAX_BODY || !is_open(p, n)) return false;
     if (p->nodes[0]->is_update != n->is_update) return false;
     if (p->n_in + new_operands(p, n, more) > FUSED_MAX_IN) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!in_group(p, n->in[i]) && has_bit(reach_of(f, n->in[i]->node), index)) return false;
+        if (!in_group(p, n->in[i]) && has_group(reach_of(f, n->in[i]->node), index)) return false;
     return true;
 }
 
@@ -80,16 +116,42 @@ static bool start_group(fuser *f, weft_node *n) {
     group *p = arena_new(&f->g->model->arena, sizeof *p);
     if (!p) return model_fail(f->g->model, f->g, WEFT_MEMORY, "fuse: memory could not be had");
     p->type = n->out[0].type;
+    f->earliest[f->n_groups] = n->mark;
     f->groups[f->n_groups] = p;
     join(f, f->n_groups++, n);
     return true;
 }
 
+/* Groups that row `to`, of the node with that mark, does not depend on yet and will. */
+static void note_earliest(fuser *f, const reach_row *to, const reach_row *from, int64_t mark) {
+    for (int w = 0; w < WORDS; w++) {
+        uint64_t fresh = from->round[w] < to->round[w] ? 0 : from->word[w];
+        if (from->round[w] == to->round[w]) fresh &= ~to->word[w];
+        for (; fresh; fresh &= fresh - 1) {
+            int64_t *earliest = &f->earliest[from->round[w] * WINDOW + w * 64 + __builtin_ctzll(fresh)];
+            if (*earliest > mark) *earliest = mark;
+        }
+    }
+}
+
+/* What a group depends on, all that depends on the group depends on from now on: it runs as one. */
+static void spread_reach(fuser *f, int group, const reach_row *reach) {
+    int64_t oldest = f->present - 2 * WINDOW + 1, first = f->earliest[group];
+    for (int64_t mark = first > oldest ? first : oldest; mark < f->present; mark++) {
+        reach_row *row = &f->rows[mark % (2 * WINDOW)];
+        if (!has_group(row, group)) continue;
+        note_earliest(f, row, reach, mark);
+        add_reach(row, reach);
+    }
+}
+
 static bool place_node(fuser *f, weft_node *n) {
-    uint64_t *reach = reach_of(f, n);
+    f->present = n->mark;
+    reach_row *reach = reach_of(f, n);
+    int into = -1;
+    *reach = (reach_row){0};
     f->group_of[n->mark] = -1;
     if (is_fusable(n)) {
-        int into = -1;
         for (int i = 0; i < n->n_in && into < 0; i++) {
             int candidate = f->group_of[n->in[i]->node->mark];
             if (candidate >= 0 && can_join(f, candidate, n)) into = candidate;
@@ -100,24 +162,17 @@ static bool place_node(fuser *f, weft_node *n) {
             return false;
     }
     for (int i = 0; i < n->n_in; i++)
-        for (size_t w = 0; n->in[i] && w < f->row; w++) reach[w] |= reach_of(f, n->in[i]->node)[w];
-    for (int i = 0; i < n->n_after; i++)
-        for (size_t w = 0; w < f->row; w++) reach[w] |= reach_of(f, n->after[i])[w];
-    int own = f->group_of[n->mark];
-    if (own < 0) return true;
-    /* What a group depends on, all that depends on the group depends on from now on: it runs as one. */
-    reach[own / 64] |= (uint64_t)1 << (own % 64);
-    for (weft_node *m = f->g->first; m != n; m = m->next)
-        if (has_bit(reach_of(f, m), own))
-            for (size_t w = 0; w < f->row; w++) reach_of(f, m)[w] |= reach[w];
+        if (n->in[i]) add_reach(reach, reach_of(f, n->in[i]->node));
+    for (int i = 0; i < n->n_after; i++) add_reach(reach, reach_of(f, n->after[i]));
+    if (f->group_of[n->mark] >= 0) add_group(reach, f->group_of[n->mark]);
+    if (into >= 0) spread_reach(f, into, reach);
     return true;
 }
 
 /* ---- groups become nodes ---- */
 
-static bool is_used_outside(const group *p, const weft_value *v, const weft_graph *g) {
-    for (const graph_output *o = g->outputs; o; o = o->next)
-        if (o->value == v) return true;
+/* v->uses counts outputs too. */
+static bool is_used_outside(const group *p, const weft_value *v) {
     int inside = 0;
     for (int i = 0; i < p->n_nodes; i++)
         for (int k = 0; k < p->nodes[i]->n_in; k++) inside += p->nodes[i]->in[k] == v;
@@ -131,7 +186,7 @@ static bool make_node(weft_graph *g, group *p) {
     weft_value *outside[FUSED_MAX_BODY];
     int n_out = 0;
     for (int i = 0; i < p->n_nodes; i++)
-        if (is_used_outside(p, &p->nodes[i]->out[0], g)) outside[n_out++] = &p->nodes[i]->out[0];
+        if (is_used_outside(p, &p->nodes[i]->out[0])) outside[n_out++] = &p->nodes[i]->out[0];
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
     *n = *last;
     n->n_after = 0;
@@ -188,28 +243,33 @@ static void redirect(weft_graph *g) {
         if (o->value->mapped) o->value = o->value->mapped;
 }
 
-bool pass_fuse(weft_graph *g) {
-    fuser f = {.g = g};
-    arena *a = &g->model->arena;
+static bool find_groups(fuser *f) {
+    arena *a = &f->g->model->arena;
     size_t count = 0, candidates = 0;
-    for (weft_node *n = g->first; n; n = n->next) {
+    for (weft_node *n = f->g->first; n; n = n->next) {
         n->mark = (int64_t)count++;
         candidates += is_fusable(n);
         for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
     }
-    f.row = candidates / 64 + 1;
-    f.groups = arena_new_array(a, candidates + 1, sizeof *f.groups);
-    f.group_of = arena_new_array(a, count + 1, sizeof *f.group_of);
-    size_t words;
-    if (!size_mul(&words, count + 1, f.row) || !(f.reach = mem_new_array(&g->model->env, words, 8)) ||
-        !f.groups || !f.group_of)
-        return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
-    graph_count_uses(g);
-    bool good = true;
-    for (weft_node *n = g->first; good && n; n = n->next) good = place_node(&f, n);
-    mem_free(&g->model->env, f.reach, words * 8);
-    for (int i = 0; good && i < f.n_groups; i++)
-        if (f.groups[i]->n_nodes > 1) good = make_node(g, f.groups[i]);
+    f->groups = arena_new_array(a, candidates + 1, sizeof *f->groups);
+    f->group_of = arena_new_array(a, count + 1, sizeof *f->group_of);
+    f->earliest = arena_new_array(a, candidates + 1, sizeof *f->earliest);
+    if (!f->groups || !f->group_of || !f->earliest) return false;
+    graph_count_uses(f->g);
+    for (weft_node *n = f->g->first; n; n = n->next)
+        if (!place_node(f, n)) return false;
+    return true;
+}
+
+bool pass_fuse(weft_graph *g) {
+    const weft_env *env = &g->model->env;
+    fuser *f = mem_new(env, sizeof *f);
+    if (f) f->g = g;
+    bool good = f && find_groups(f);
+    if (!good) model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+    for (int i = 0; good && i < f->n_groups; i++)
+        if (f->groups[i]->n_nodes > 1) good = make_node(g, f->groups[i]);
+    mem_free(env, f, sizeof *f);
     if (!good) return false;
     redirect(g);
     return graph_sort(g);

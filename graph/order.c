@@ -8,6 +8,9 @@
  */
 #include "graph/graph.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 extern const weft_op weft_op_reorder;
 
 static bool overlaps(const weft_variable *a, const weft_variable *b) {
@@ -29,100 +32,286 @@ static bool is_writer(const weft_node *n) {
     return n->op->flags & OP_WRITES || n->op->writes;
 }
 
-/* Views are read through: what they look at is what counts. */
-static const weft_value *looked_at(const weft_value *v) {
-    while (v->node->op->flags & OP_VIEW) v = v->node->in[0];
-    return v;
+/* ---- who reads what ---- */
+
+/* A node that reads a variable; in a list of those of one home. */
+typedef struct reader {
+    weft_node *node;
+    const weft_value *root; /* what it looks at */
+    int64_t place;          /* of the node in the list */
+    int next;               /* number of the next reader of the home, from 1; 0: none */
+} reader;
+
+typedef struct orderer {
+    weft_graph *g;
+    const weft_value **root; /* by id: what a value looks at through views */
+    int n_ids, n_variables;
+    reader *readers; /* numbered from 1 */
+    int count, room;
+    int *first, *last; /* by index of a home: its readers, in the order of the list */
+    int *writers;      /* by index of a home */
+    bool *is_shown;    /* likewise: an output looks at it */
+    int64_t steps;     /* of walks for late readers that are left */
+} orderer;
+
+enum {
+    MOST_WRITERS = 256, /* of one variable in one graph: each waits for all readers before it */
+    WALKS = 64          /* as long as the whole list, for late readers */
+};
+
+/* Variables that overlap have one home: a segment is that of its parts. */
+static const weft_variable *home_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->segment : v;
 }
 
-/* Whether `v` is (a view of) what a variable held before `writer` writes it. */
-static bool is_old_value(const weft_value *v, const weft_node *writer) {
-    const weft_value *root = looked_at(v);
+static const weft_value *looked_at(const orderer *o, const weft_value *v) {
+    return v->id < o->n_ids ? o->root[v->id] : v;
+}
+
+static bool orderer_open(orderer *o, weft_graph *g) {
+    const weft_env *env = &g->model->env;
+    *o = (orderer){.g = g, .n_ids = g->next_id, .n_variables = g->model->n_variables};
+    o->root = mem_new_array(env, (size_t)o->n_ids, sizeof *o->root);
+    o->first = mem_new_array(env, (size_t)o->n_variables, sizeof *o->first);
+    o->last = mem_new_array(env, (size_t)o->n_variables, sizeof *o->last);
+    o->writers = mem_new_array(env, (size_t)o->n_variables, sizeof *o->writers);
+    o->is_shown = mem_new_array(env, (size_t)o->n_variables, sizeof *o->is_shown);
+    if (!o->root || !o->first || !o->last || !o->writers || !o->is_shown)
+        return model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
+    return true;
+}
+
+static void orderer_close(orderer *o) {
+    const weft_env *env = &o->g->model->env;
+    mem_free(env, o->root, (size_t)o->n_ids * sizeof *o->root);
+    mem_free(env, o->first, (size_t)o->n_variables * sizeof *o->first);
+    mem_free(env, o->last, (size_t)o->n_variables * sizeof *o->last);
+    mem_free(env, o->writers, (size_t)o->n_variables * sizeof *o->writers);
+    mem_free(env, o->is_shown, (size_t)o->n_variables * sizeof *o->is_shown);
+    mem_free(env, o->readers, (size_t)o->room * sizeof *o->readers);
+}
+
+static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
+    const weft_env *env = &o->g->model->env;
+    if (o->count + 1 >= o->room) {
+        int room = o->room ? 2 * o->room : 256;
+        reader *more = mem_new_array(env, (size_t)room, sizeof *more);
+        if (!more) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+        if (o->room) memcpy(more, o->readers, (size_t)o->room * sizeof *more);
+        mem_free(env, o->readers, (size_t)o->room * sizeof *more);
+        o->readers = more;
+        o->room = room;
+    }
+    int home = home_of(root->variable)->index, number = ++o->count;
+    o->readers[number] = (reader){.node = n, .root = root, .place = n->mark};
+    *(o->last[home] ? &o->readers[o->last[home]].next : &o->first[home]) = number;
+    o->last[home] = number;
+    return true;
+}
+
+static void find_roots(orderer *o, weft_node *n) {
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].id < o->n_ids)
+            o->root[n->out[k].id] = n->op->flags & OP_VIEW ? looked_at(o, n->in[0]) : &n->out[k];
+}
+
+/* All readers in the order of the list; node->mark is the place there. */
+static bool find_readers(orderer *o) {
+    int64_t place = 0;
+    o->count = 0;
+    memset(o->first, 0, (size_t)o->n_variables * sizeof *o->first);
+    memset(o->last, 0, (size_t)o->n_variables * sizeof *o->last);
+    for (weft_node *n = o->g->first; n; n = n->next) {
+        n->mark = ++place;
+        find_roots(o, n);
+        for (int i = 0; i < n->n_in; i++) {
+            const weft_value *root = n->in[i] ? looked_at(o, n->in[i]) : NULL;
+            if (root && root->variable && !add_reader(o, n, root)) return false;
+        }
+    }
+    for (const graph_output *out = o->g->outputs; out; out = out->next) {
+        const weft_variable *v = looked_at(o, out->value)->variable;
+        if (v) o->is_shown[home_of(v)->index] = true;
+    }
+    return true;
+}
+
+/* Whether `root` is what a variable held before `writer` writes it. */
+static bool is_old(const weft_value *root, const weft_node *writer) {
     if (!root->variable || root->node == writer || !writes(writer, root->variable)) return false;
     return root->variable->kind == VARIABLE_PARAMETER || root->node->id < writer->id;
 }
 
-static bool reads_old(const weft_node *n, const weft_node *writer) {
-    if (n == writer) return false;
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && is_old_value(n->in[i], writer)) return true;
-    return false;
+/* The homes of what a writer writes, each once; list has room for 33. */
+static int homes_of(const weft_node *writer, const weft_variable **list) {
+    int count = 0;
+    if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = home_of(writer->variable);
+    for (int i = 0; i < writer->n_in && i < 32; i++) {
+        const weft_variable *v = writer->op->writes >> i & 1 && writer->in[i] ? writer->in[i]->variable : NULL;
+        bool is_known = !v;
+        for (int k = 0; v && k < count; k++) is_known |= list[k] == home_of(v);
+        if (!is_known) list[count++] = home_of(v);
+    }
+    return count;
 }
 
 /* ---- copies ---- */
 
 static weft_value *copy_of(weft_value *v) {
     weft_graph *g = v->node->graph;
-    for (weft_node *m = v->node->next; m; m = m->next)
-        if (m->op == &weft_op_reorder && m->in[0] == v) return &m->out[0];
+    if (v->mapped) return v->mapped;
     g->cursor = v->node;
     scope_entry here = {.path = v->node->scope}, *above = g->scope;
     g->scope = &here;
-    weft_value *copy = node_value(g, &weft_op_reorder, 1, &v, NULL);
+    v->mapped = node_value(g, &weft_op_reorder, 1, &v, NULL);
     g->scope = above;
     g->cursor = NULL;
-    return copy;
+    if (v->mapped) v->mapped->node->mark = v->node->mark;
+    return v->mapped;
 }
 
-/* node->mark: whether it waits for `writer` through operands. */
-static void mark_waiting(weft_graph *g, const weft_node *writer) {
-    for (weft_node *n = g->first; n; n = n->next) {
-        n->mark = n == writer;
-        for (int i = 0; i < n->n_in && !n->mark; i++) n->mark = n->in[i] && n->in[i]->node->mark;
+/* value->mapped: the first copy of it. */
+static void find_copies(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_reorder && !n->in[0]->mapped) n->in[0]->mapped = &n->out[0];
+}
+
+static bool copy_operands(orderer *o, weft_node *n, const weft_node *writer) {
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] || !is_old(looked_at(o, n->in[i]), writer)) continue;
+        weft_value *copy = copy_of(n->in[i]);
+        if (copy && copy->node == n) continue; /* the copy itself */
+        if (!copy || !add_reader(o, copy->node, looked_at(o, n->in[i]))) return false;
+        n->in[i] = copy;
     }
+    return true;
 }
 
-static bool copy_for_late_readers(weft_graph *g, const weft_node *writer) {
-    mark_waiting(g, writer);
-    for (weft_node *n = writer->next; n; n = n->next) {
-        if (!n->mark || n == writer || is_writer(n)) continue;
-        for (int i = 0; i < n->n_in; i++) {
-            if (!n->in[i] || !is_old_value(n->in[i], writer)) continue;
-            if (!(n->in[i] = copy_of(n->in[i]))) return false;
+/* Whether `n`, which stands behind `writer`, waits for it through operands. Where that has been asked too often for walks
+ * it is taken to: its copy is never wrong. */
+static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *waits) {
+    size_t ids = (size_t)o->g->next_id;
+    const weft_env *env = &o->g->model->env;
+    *waits = true;
+    if (o->steps < 0) return true;
+    bool *is_late = mem_new_array(env, ids, sizeof *is_late);
+    if (!is_late) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+    o->steps -= (int64_t)ids / 16;
+    for (const weft_node *m = writer;; m = m->next) {
+        bool late = m == writer;
+        for (int i = 0; i < m->n_in; i++) late |= m->in[i] && is_late[m->in[i]->id];
+        for (int k = 0; k < m->n_out; k++) is_late[m->out[k].id] = late;
+        o->steps--;
+        *waits = late;
+        if (m == n) break;
+    }
+    mem_free(env, is_late, ids * sizeof *is_late);
+    return true;
+}
+
+static bool copy_for_late_readers(orderer *o, weft_node *writer) {
+    const weft_variable *homes[33];
+    int count = homes_of(writer, homes), known = o->count;
+    for (int h = 0; h < count; h++) {
+        if (++o->writers[homes[h]->index] > MOST_WRITERS)
+            return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
+                              "graph %s: %s is written more than %d times in one run", o->g->name,
+                              homes[h]->path, MOST_WRITERS);
+        for (int r = o->first[homes[h]->index]; r && r <= known; r = o->readers[r].next) {
+            weft_node *n = o->readers[r].node;
+            bool waits;
+            if (o->readers[r].place <= writer->mark || is_writer(n) || !is_old(o->readers[r].root, writer))
+                continue;
+            if (!waits_for(o, n, writer, &waits)) return false;
+            if (waits && !copy_operands(o, n, writer)) return false;
         }
     }
-    for (graph_output *o = g->outputs; o; o = o->next)
-        if (is_old_value(o->value, writer) && !(o->value = copy_of(o->value))) return false;
+    return true;
+}
+
+static bool copy_outputs(orderer *o, const weft_node *writer) {
+    const weft_variable *homes[33];
+    int count = homes_of(writer, homes);
+    bool is_any = false;
+    for (int h = 0; h < count; h++) is_any |= o->is_shown[homes[h]->index];
+    if (!is_any) return true;
+    for (graph_output *out = o->g->outputs; out; out = out->next)
+        if (is_old(looked_at(o, out->value), writer) && !(out->value = copy_of(out->value))) return false;
     return true;
 }
 
 /* ---- edges ---- */
 
-static bool set_edges(weft_node *n, weft_node **found) {
-    weft_graph *g = n->graph;
-    int edges = 0;
-    for (weft_node *m = g->first; m; m = m->next)
-        if (m != n && reads_old(m, n) && !(m->op->flags & OP_VIEW)) found[edges++] = m;
-    n->n_after = edges;
-    if (!edges) return true;
-    n->after = arena_new_array(&g->model->arena, (size_t)edges, sizeof *n->after);
-    if (!n->after) return model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
-    for (int i = 0; i < edges; i++) n->after[i] = found[i];
+static int by_place(const void *pa, const void *pb) {
+    const weft_node *const *a = pa, *const *b = pb;
+    return ((*a)->mark > (*b)->mark) - ((*a)->mark < (*b)->mark);
+}
+
+/* `found` has room for every reader. */
+static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
+    const weft_variable *homes[33];
+    int count = homes_of(n, homes), edges = 0, kept = 0;
+    for (int h = 0; h < count; h++)
+        for (int r = o->first[homes[h]->index]; r; r = o->readers[r].next) {
+            weft_node *m = o->readers[r].node;
+            if (m != n && !(m->op->flags & OP_VIEW) && is_old(o->readers[r].root, n)) found[edges++] = m;
+        }
+    qsort(found, (size_t)edges, sizeof *found, by_place);
+    for (int i = 0; i < edges; i++)
+        if (!i || found[i] != found[i - 1]) found[kept++] = found[i];
+    n->n_after = kept;
+    if (!kept) return true;
+    n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
+    if (!n->after) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+    memcpy(n->after, found, (size_t)kept * sizeof *found);
     return true;
 }
 
-bool graph_order_edges(weft_graph *g) {
-    for (weft_node *n = g->first; n; n = n->next) {
+static bool make_copies(orderer *o) {
+    find_copies(o->g);
+    if (!find_readers(o)) return false;
+    o->steps = WALKS * (int64_t)graph_node_count(o->g);
+    for (weft_node *n = o->g->first; n; n = n->next) {
         n->n_after = 0;
-        if (is_writer(n) && !copy_for_late_readers(g, n)) return false;
+        if (is_writer(n) && (!copy_for_late_readers(o, n) || !copy_outputs(o, n))) return false;
     }
-    weft_node **found = arena_new_array(&g->model->arena, (size_t)graph_node_count(g) + 1, sizeof *found);
-    if (!found) return model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
-    for (weft_node *n = g->first; n; n = n->next)
-        if (is_writer(n) && !set_edges(n, found)) return false;
-    return graph_sort(g);
+    return find_readers(o);
+}
+
+bool graph_order_edges(weft_graph *g) {
+    orderer o;
+    const weft_env *env = &g->model->env;
+    bool good = orderer_open(&o, g) && make_copies(&o);
+    size_t room = (size_t)o.count + 1;
+    weft_node **found = good ? mem_new_array(env, room, sizeof *found) : NULL;
+    if (good && !found) good = model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
+    for (weft_node *n = g->first; n && good; n = n->next)
+        if (is_writer(n)) good = set_edges(&o, n, found);
+    mem_free(env, found, room * sizeof *found);
+    orderer_close(&o);
+    return good && graph_sort(g);
 }
 
 /* ---- sorting ---- */
 
 enum { UNSEEN = 0, OPEN = 1, PLACED = 2 };
 
-/* The next node that must be placed before `n`, or NULL. Operands first, in order. */
-static weft_node *missing(const weft_node *n) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && n->in[i]->node->mark != PLACED) return n->in[i]->node;
-    for (int i = 0; i < n->n_after; i++)
-        if (n->after[i]->mark != PLACED) return n->after[i];
+/* A node that waits; those of its needs before number `seen` are placed. */
+typedef struct waiting {
+    weft_node *node;
+    int seen;
+} waiting;
+
+/* The next node that must be placed before it, or NULL. Operands first, in order. */
+static weft_node *missing(waiting *w) {
+    const weft_node *n = w->node;
+    for (; w->seen < n->n_in + n->n_after; w->seen++) {
+        int i = w->seen;
+        weft_node *need = i >= n->n_in ? n->after[i - n->n_in] : n->in[i] ? n->in[i]->node : NULL;
+        if (need && need->mark != PLACED) return need;
+    }
     return NULL;
 }
 
@@ -140,7 +329,7 @@ static void append(weft_graph *g, weft_node *n) {
 bool graph_sort(weft_graph *g) {
     size_t count = (size_t)graph_node_count(g), i = 0;
     weft_node **list = arena_new_array(&g->model->arena, count + 1, sizeof *list);
-    weft_node **stack = arena_new_array(&g->model->arena, count + 1, sizeof *stack);
+    waiting *stack = arena_new_array(&g->model->arena, count + 1, sizeof *stack);
     if (!list || !stack) return model_fail(g->model, g, WEFT_MEMORY, "sort: memory could not be had");
     for (weft_node *n = g->first; n; n = n->next) {
         list[i++] = n;
@@ -150,9 +339,9 @@ bool graph_sort(weft_graph *g) {
     if (g->model->indexed == g) g->model->indexed = NULL;
     for (i = 0; i < count; i++) {
         size_t depth = 0;
-        if (list[i]->mark == UNSEEN) stack[depth++] = list[i];
+        if (list[i]->mark == UNSEEN) stack[depth++] = (waiting){list[i], 0};
         while (depth) {
-            weft_node *n = stack[depth - 1], *before = missing(n);
+            weft_node *n = stack[depth - 1].node, *before = missing(&stack[depth - 1]);
             if (!before) {
                 append(g, n);
                 depth--;
@@ -161,7 +350,7 @@ bool graph_sort(weft_graph *g) {
                                   n->id);
             } else {
                 n->mark = OPEN;
-                stack[depth++] = before;
+                stack[depth++] = (waiting){before, 0};
             }
         }
     }
