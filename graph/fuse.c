@@ -17,15 +17,12 @@ typedef struct group {
     tensor_type type; /* shape of every result */
 } group;
 
-enum {
-    WINDOW = 2048,       /* nodes, and groups in a row; beyond what is fused in the largest models */
-    WORDS = WINDOW / 64, /* of a row */
-};
+enum { WINDOW = 8192 }; /* nodes, and groups in a row: beyond what is fused in ResNet-50 with SyncBatchNorm, 5,000 apart */
 
-/* Groups that a node depends on, its own included. A word holds for 64 groups, those of round `round` only. */
+/* Groups that a node depends on, its own included. A word holds for 64 groups, those of its round only. */
 typedef struct reach_row {
-    uint64_t word[WORDS];
-    int round[WORDS];
+    uint64_t *word;
+    int *round;
 } reach_row;
 
 typedef struct fuser {
@@ -34,8 +31,10 @@ typedef struct fuser {
     int n_groups;
     int64_t *earliest;          /* by group: mark of the first node that depends on it, or one before */
     int *group_of;              /* by node mark; -1: none */
-    reach_row rows[2 * WINDOW]; /* of the last nodes: older ones depend on no group that is open */
     int64_t present;            /* mark of the node at hand */
+    int n_words, n_rows;        /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
+    uint64_t *words;            /* [n_rows][n_words] */
+    int *rounds;
 } fuser;
 
 static bool is_fusable(const weft_node *n) {
@@ -43,29 +42,33 @@ static bool is_fusable(const weft_node *n) {
            n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n);
 }
 
-/* Nothing for a node that is too old to have one. */
-static reach_row *reach_of(fuser *f, const weft_node *n) {
-    return n->mark + 2 * WINDOW > f->present ? &f->rows[n->mark % (2 * WINDOW)] : NULL;
+static reach_row row_of(const fuser *f, int64_t mark) {
+    size_t at = (size_t)(mark % f->n_rows) * (size_t)f->n_words;
+    return (reach_row){f->words + at, f->rounds + at};
 }
 
-static bool has_group(const reach_row *row, int group) {
-    int at = group % WINDOW;
-    return row && row->round[at / 64] == group / WINDOW && row->word[at / 64] >> (at % 64) & 1;
+static bool has_row(const fuser *f, const weft_node *n) {
+    return n->mark + f->n_rows > f->present;
 }
 
-static void add_group(reach_row *row, int group) {
+static bool has_group(reach_row row, int group) {
     int at = group % WINDOW;
-    if (row->round[at / 64] != group / WINDOW) row->word[at / 64] = 0;
-    row->round[at / 64] = group / WINDOW;
-    row->word[at / 64] |= (uint64_t)1 << (at % 64);
+    return row.round[at / 64] == group / WINDOW && row.word[at / 64] >> (at % 64) & 1;
+}
+
+static void add_group(reach_row row, int group) {
+    int at = group % WINDOW;
+    if (row.round[at / 64] != group / WINDOW) row.word[at / 64] = 0;
+    row.round[at / 64] = group / WINDOW;
+    row.word[at / 64] |= (uint64_t)1 << (at % 64);
 }
 
 /* Words of an earlier round are of groups that are closed. */
-static void add_reach(reach_row *to, const reach_row *from) {
-    for (int w = 0; from && w < WORDS; w++) {
-        if (from->round[w] > to->round[w]) to->word[w] = 0;
-        if (from->round[w] > to->round[w]) to->round[w] = from->round[w];
-        if (from->round[w] == to->round[w]) to->word[w] |= from->word[w];
+static void add_reach(const fuser *f, reach_row to, reach_row from) {
+    for (int w = 0; w < f->n_words; w++) {
+        if (from.round[w] > to.round[w]) to.word[w] = 0;
+        if (from.round[w] > to.round[w]) to.round[w] = from.round[w];
+        if (from.round[w] == to.round[w]) to.word[w] |= from.word[w];
     }
 }
 
@@ -99,7 +102,9 @@ static bool can_join(fuser *f, int index, const weft_node *n) {
     if (p->nodes[0]->is_update != n->is_update) return false;
     if (p->n_in + new_operands(p, n, more) > FUSED_MAX_IN) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (!in_group(p, n->in[i]) && has_group(reach_of(f, n->in[i]->node), index)) return false;
+        if (!in_group(p, n->in[i]) && has_row(f, n->in[i]->node) &&
+            has_group(row_of(f, n->in[i]->node->mark), index))
+            return false;
     return true;
 }
 
@@ -123,47 +128,52 @@ static bool start_group(fuser *f, weft_node *n) {
 }
 
 /* Groups that row `to`, of the node with that mark, does not depend on yet and will. */
-static void note_earliest(fuser *f, const reach_row *to, const reach_row *from, int64_t mark) {
-    for (int w = 0; w < WORDS; w++) {
-        uint64_t fresh = from->round[w] < to->round[w] ? 0 : from->word[w];
-        if (from->round[w] == to->round[w]) fresh &= ~to->word[w];
+static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) {
+    for (int w = 0; w < f->n_words; w++) {
+        uint64_t fresh = from.round[w] < to.round[w] ? 0 : from.word[w];
+        if (from.round[w] == to.round[w]) fresh &= ~to.word[w];
         for (; fresh; fresh &= fresh - 1) {
-            int64_t *earliest = &f->earliest[from->round[w] * WINDOW + w * 64 + __builtin_ctzll(fresh)];
+            int64_t *earliest = &f->earliest[from.round[w] * WINDOW + w * 64 + __builtin_ctzll(fresh)];
             if (*earliest > mark) *earliest = mark;
         }
     }
 }
 
 /* What a group depends on, all that depends on the group depends on from now on: it runs as one. */
-static void spread_reach(fuser *f, int group, const reach_row *reach) {
-    int64_t oldest = f->present - 2 * WINDOW + 1, first = f->earliest[group];
+static void spread_reach(fuser *f, int group, reach_row reach) {
+    int64_t oldest = f->present - f->n_rows + 1, first = f->earliest[group];
     for (int64_t mark = first > oldest ? first : oldest; mark < f->present; mark++) {
-        reach_row *row = &f->rows[mark % (2 * WINDOW)];
+        reach_row row = row_of(f, mark);
         if (!has_group(row, group)) continue;
         note_earliest(f, row, reach, mark);
-        add_reach(row, reach);
+        add_reach(f, row, reach);
     }
 }
 
-static bool place_node(fuser *f, weft_node *n) {
-    f->present = n->mark;
-    reach_row *reach = reach_of(f, n);
-    int into = -1;
-    *reach = (reach_row){0};
-    f->group_of[n->mark] = -1;
-    if (is_fusable(n)) {
-        for (int i = 0; i < n->n_in && into < 0; i++) {
-            int candidate = f->group_of[n->in[i]->node->mark];
-            if (candidate >= 0 && can_join(f, candidate, n)) into = candidate;
-        }
-        if (into >= 0)
-            join(f, into, n);
-        else if (!start_group(f, n))
-            return false;
+/* The group that n, a pointwise node, joins; -1: none. */
+static int group_for(fuser *f, const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++) {
+        int candidate = f->group_of[n->in[i]->node->mark];
+        if (candidate >= 0 && can_join(f, candidate, n)) return candidate;
     }
+    return -1;
+}
+
+static bool place_node(fuser *f, weft_node *n) {
+    reach_row reach = row_of(f, n->mark);
+    f->present = n->mark;
+    memset(reach.word, 0, (size_t)f->n_words * sizeof *reach.word);
+    memset(reach.round, 0, (size_t)f->n_words * sizeof *reach.round);
+    f->group_of[n->mark] = -1;
+    int into = is_fusable(n) ? group_for(f, n) : -1;
+    if (into >= 0)
+        join(f, into, n);
+    else if (is_fusable(n) && !start_group(f, n))
+        return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]) add_reach(reach, reach_of(f, n->in[i]->node));
-    for (int i = 0; i < n->n_after; i++) add_reach(reach, reach_of(f, n->after[i]));
+        if (n->in[i] && has_row(f, n->in[i]->node)) add_reach(f, reach, row_of(f, n->in[i]->node->mark));
+    for (int i = 0; i < n->n_after; i++)
+        if (has_row(f, n->after[i])) add_reach(f, reach, row_of(f, n->after[i]->mark));
     if (f->group_of[n->mark] >= 0) add_group(reach, f->group_of[n->mark]);
     if (into >= 0) spread_reach(f, into, reach);
     return true;
@@ -243,33 +253,43 @@ static void redirect(weft_graph *g) {
         if (o->value->mapped) o->value = o->value->mapped;
 }
 
-static bool find_groups(fuser *f) {
-    arena *a = &f->g->model->arena;
+static bool fuser_open(fuser *f, weft_graph *g) {
+    const weft_env *env = &g->model->env;
+    arena *a = &g->model->arena;
     size_t count = 0, candidates = 0;
-    for (weft_node *n = f->g->first; n; n = n->next) {
+    for (weft_node *n = g->first; n; n = n->next) {
         n->mark = (int64_t)count++;
         candidates += is_fusable(n);
         for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
     }
+    *f = (fuser){.g = g};
+    f->n_words = (int)((candidates < WINDOW ? candidates : WINDOW) / 64 + 1);
+    f->n_rows = (int)(count < 2 * WINDOW ? count + 1 : 2 * WINDOW);
+    size_t words = (size_t)f->n_rows * (size_t)f->n_words;
+    f->words = mem_new_array(env, words, sizeof *f->words);
+    f->rounds = mem_new_array(env, words, sizeof *f->rounds);
     f->groups = arena_new_array(a, candidates + 1, sizeof *f->groups);
     f->group_of = arena_new_array(a, count + 1, sizeof *f->group_of);
     f->earliest = arena_new_array(a, candidates + 1, sizeof *f->earliest);
-    if (!f->groups || !f->group_of || !f->earliest) return false;
-    graph_count_uses(f->g);
-    for (weft_node *n = f->g->first; n; n = n->next)
-        if (!place_node(f, n)) return false;
-    return true;
+    bool good = f->words && f->rounds && f->groups && f->group_of && f->earliest;
+    return good || model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+}
+
+static void fuser_close(fuser *f) {
+    const weft_env *env = &f->g->model->env;
+    size_t words = (size_t)f->n_rows * (size_t)f->n_words;
+    mem_free(env, f->words, words * sizeof *f->words);
+    mem_free(env, f->rounds, words * sizeof *f->rounds);
 }
 
 bool pass_fuse(weft_graph *g) {
-    const weft_env *env = &g->model->env;
-    fuser *f = mem_new(env, sizeof *f);
-    if (f) f->g = g;
-    bool good = f && find_groups(f);
-    if (!good) model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
-    for (int i = 0; good && i < f->n_groups; i++)
-        if (f->groups[i]->n_nodes > 1) good = make_node(g, f->groups[i]);
-    mem_free(env, f, sizeof *f);
+    fuser f;
+    bool good = fuser_open(&f, g);
+    graph_count_uses(g);
+    for (weft_node *n = g->first; good && n; n = n->next) good = place_node(&f, n);
+    fuser_close(&f);
+    for (int i = 0; good && i < f.n_groups; i++)
+        if (f.groups[i]->n_nodes > 1) good = make_node(g, f.groups[i]);
     if (!good) return false;
     redirect(g);
     return graph_sort(g);

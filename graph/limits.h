@@ -15,6 +15,8 @@ enum {
     MODEL_MAX_INPUTS = 4096, /* a graph; outputs too */
     MODEL_MAX_VARIABLES = 1 << 15,
     MODEL_MAX_SUBGRAPHS = 4096, /* with options of their own */
+    MODEL_MAX_TRAININGS = 256,  /* minimize calls; each goes through all variables */
+    MODEL_MAX_WRITES = 256,     /* of one variable in one run; each waits for all readers before it */
 
     /* What autodiff may make in a graph: for each call of the user's, and besides. Most ops take 1 to 4 values. */
     GRADIENT_VALUES_A_CALL = 64,

@@ -8,6 +8,8 @@
  */
 #include "graph/graph.h"
 
+#include "graph/limits.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,10 +56,7 @@ typedef struct orderer {
     int64_t steps;     /* of walks for late readers that are left */
 } orderer;
 
-enum {
-    MOST_WRITERS = 256, /* of one variable in one graph: each waits for all readers before it */
-    WALKS = 64          /* as long as the whole list, for late readers */
-};
+enum { WALKS = 64 }; /* as long as the whole list, for late readers */
 
 /* Variables that overlap have one home: a segment is that of its parts. */
 static const weft_variable *home_of(const weft_variable *v) {
@@ -215,10 +214,10 @@ static bool copy_for_late_readers(orderer *o, weft_node *writer) {
     const weft_variable *homes[33];
     int count = homes_of(writer, homes), known = o->count;
     for (int h = 0; h < count; h++) {
-        if (++o->writers[homes[h]->index] > MOST_WRITERS)
+        if (++o->writers[homes[h]->index] > MODEL_MAX_WRITES)
             return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
                               "graph %s: %s is written more than %d times in one run", o->g->name,
-                              homes[h]->path, MOST_WRITERS);
+                              homes[h]->path, MODEL_MAX_WRITES);
         for (int r = o->first[homes[h]->index]; r && r <= known; r = o->readers[r].next) {
             weft_node *n = o->readers[r].node;
             bool waits;

@@ -43,13 +43,11 @@ static void set_field(const weft_op *op, void *attrs, const char *name, double v
     }
 }
 
-/* The gradients of a segment's members in their order, from the minimize node's operands. */
-static bool member_gradients(const weft_node *n, const weft_variable *s, weft_value **list) {
-    int count = (n->n_in - 1) / 2;
+/* The gradients of a segment's members in their order, of all by index of the parameter. */
+static bool member_gradients(const weft_node *n, const weft_variable *s, weft_value *const *gradient,
+                             weft_value **list) {
     for (int i = 0; i < s->n_members; i++) {
-        list[i] = NULL;
-        for (int k = 0; k < count; k++)
-            if (n->in[1 + k]->variable == s->members[i]) list[i] = n->in[1 + count + k];
+        list[i] = gradient[s->members[i]->index];
         if (!list[i])
             return model_fail(n->graph->model, n->graph, WEFT_INTERNAL, "optimizer: %s has no gradient",
                               s->members[i]->path);
@@ -71,10 +69,10 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
 }
 
 /* The gradients of a segment in one buffer, as this phase wants them; NULL after an error. */
-static weft_value *bucket(program *p, const weft_node *n, weft_variable *s) {
+static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft_value *const *gradient) {
     weft_graph *g = p->graph;
     weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
-    if (!list || !member_gradients(n, s, list)) return NULL;
+    if (!list || !member_gradients(n, s, gradient, list)) return NULL;
     weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
     if (!b || p->phase == PHASE_WHOLE) return b ? &b->out[0] : NULL;
     if (p->phase != PHASE_FIRST) return accumulated(p, s, &b->out[0]);
@@ -153,6 +151,8 @@ typedef struct expansion {
     program *p;
     weft_node *n;
     const minimize_attrs *a;
+    size_t room;           /* of the arrays */
+    weft_value **gradient; /* of parameters */
     bool *is_trained;
     int n_segments;
     weft_variable **segments; /* the trained ones, in the order in which the backward finishes them */
@@ -164,7 +164,7 @@ typedef struct expansion {
 /* Buckets, and the start of their sums over ranks. */
 static bool gather(expansion *e, weft_variable *s) {
     program *p = e->p;
-    weft_value *flat = bucket(p, e->n, s);
+    weft_value *flat = bucket(p, e->n, s, e->gradient);
     bool is_last = p->phase == PHASE_WHOLE || p->phase == PHASE_LAST;
     if (flat && is_last && reduction_is_needed(p, s)) flat = reduction_start(p, s, flat);
     return (e->flat[s->index] = flat) != NULL;
@@ -204,6 +204,7 @@ static bool find_trained(expansion *e) {
     int count = (e->n->n_in - 1) / 2;
     for (int k = 0; k < count; k++) {
         const weft_variable *v = e->n->in[1 + k]->variable;
+        e->gradient[v->index] = e->n->in[1 + count + k];
         if (v->segment) e->is_trained[v->segment->index] = true;
     }
     for (weft_variable *s = e->p->graph->model->variables; s; s = s->next)
@@ -211,24 +212,38 @@ static bool find_trained(expansion *e) {
     return e->n_segments > 0;
 }
 
-static bool expand(program *p, weft_node *n) {
-    weft_graph *g = p->graph;
-    size_t count = (size_t)g->model->n_variables;
-    expansion e = {.p = p, .n = n, .a = n->attrs};
-    e.is_trained = arena_new_array(&g->model->arena, count, sizeof *e.is_trained);
-    e.flat = arena_new_array(&g->model->arena, count, sizeof *e.flat);
-    e.own = arena_new_array(&g->model->arena, count, sizeof *e.own);
-    e.segments = arena_new_array(&g->model->arena, count, sizeof *e.segments);
-    if (!e.is_trained || !e.flat || !e.own || !e.segments)
-        return model_fail(g->model, g, WEFT_MEMORY, "optimizer: memory could not be had");
-    if (!find_trained(&e)) return true;
-    if (!for_segments(&e, gather)) return false;
+static bool expand_in(expansion *e) {
+    program *p = e->p;
+    weft_model *m = p->graph->model;
+    if (!find_trained(e)) return true;
+    if (!for_segments(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
-    bool is_scaled = optimizer_variable(g->model, e.a->name, "loss_scale", NULL) != NULL;
-    if ((e.a->clip_norm > 0 || is_scaled) &&
-        (!for_segments(&e, finish) || !scale_begin(p, e.a, reduction_norm(p, e.own, e.is_trained), &e.v)))
+    bool is_scaled = optimizer_variable(m, e->a->name, "loss_scale", NULL) != NULL;
+    if ((e->a->clip_norm > 0 || is_scaled) &&
+        (!for_segments(e, finish) ||
+         !scale_begin(p, e->a, reduction_norm(p, e->segments, e->n_segments, e->own), &e->v)))
         return false;
-    return step_begin(p, e.a, &e.v) && apply_all(&e);
+    return step_begin(p, e->a, &e->v) && apply_all(e);
+}
+
+static bool expand(program *p, weft_node *n) {
+    weft_model *m = p->graph->model;
+    const weft_env *env = &m->env;
+    expansion e = {.p = p, .n = n, .a = n->attrs, .room = (size_t)m->n_variables + 1};
+    e.gradient = mem_new_array(env, e.room, sizeof *e.gradient);
+    e.is_trained = mem_new_array(env, e.room, sizeof *e.is_trained);
+    e.flat = mem_new_array(env, e.room, sizeof *e.flat);
+    e.own = mem_new_array(env, e.room, sizeof *e.own);
+    e.segments = mem_new_array(env, e.room, sizeof *e.segments);
+    bool has_memory = e.gradient && e.is_trained && e.flat && e.own && e.segments;
+    if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    bool good = has_memory && expand_in(&e);
+    mem_free(env, e.gradient, e.room * sizeof *e.gradient);
+    mem_free(env, e.is_trained, e.room * sizeof *e.is_trained);
+    mem_free(env, e.flat, e.room * sizeof *e.flat);
+    mem_free(env, e.own, e.room * sizeof *e.own);
+    mem_free(env, e.segments, e.room * sizeof *e.segments);
+    return good;
 }
 
 bool pass_optimizer(program *p) {

@@ -35,8 +35,8 @@ weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat);
 /* Of finished gradients those that this rank updates by, as means over all ranks; *own is NULL when it has none. */
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own);
-/* The norm of all gradients: own[] by segment index. */
-weft_value *reduction_norm(program *p, weft_value *const *own, const bool *is_trained);
+/* The norm of all gradients, those of segments[0 .. count): own[] by segment index. */
+weft_value *reduction_norm(program *p, weft_variable *const *segments, int count, weft_value *const *own);
 /* Sends updated ranges to all; `after` is what must be done before (the update, or what it would have waited for). */
 bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale);
 

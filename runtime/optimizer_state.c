@@ -59,24 +59,41 @@ static weft_variable *make(weft_model *m, const char *path, variable_kind kind, 
     return variable_shared(m, path, kind, &type, init);
 }
 
-/* The record of one, once: several calls may train by one optimizer. */
+/* For one more in plan->states, which doubles when its number is a power of two. */
+static bool make_room(weft_plan *plan) {
+    size_t count = (size_t)plan->n_states;
+    if (count & (count - 1)) return true;
+    optimizer_slot *more = arena_new_array(&plan->model->arena, count ? 2 * count : 1, sizeof *more);
+    if (!more) return false;
+    if (count) memcpy(more, plan->states, count * sizeof *more);
+    plan->states = more;
+    return true;
+}
+
+/* The record of one, once: several calls may train by one optimizer. first_state: number of the last record of a segment,
+ * by its index, from 1. */
 static optimizer_slot *new_state(weft_plan *plan, const minimize_attrs *a, const weft_variable *s,
-                                 const char *slot) {
+                                 const char *slot, int *first_state) {
     arena *memory = &plan->model->arena;
     const char *name = arena_printf(memory, "optimizer.%s", a->name);
-    for (int i = 0; name && i < plan->n_states; i++) {
-        optimizer_slot *o = &plan->states[i];
-        if (o->segment == s && strcmp(o->name, name) == 0 && strcmp(o->slot, slot) == 0) return o;
+    int *first = &first_state[s->index];
+    for (int i = *first; name && i; i = plan->states[i - 1].next) {
+        optimizer_slot *o = &plan->states[i - 1];
+        if (strcmp(o->name, name) == 0 && strcmp(o->slot, slot) == 0) return o;
     }
+    if (!name || !make_room(plan))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
     optimizer_slot *o = &plan->states[plan->n_states++];
-    *o = (optimizer_slot){.segment = s, .name = name, .slot = slot};
-    return name ? o : model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
+    *o = (optimizer_slot){.segment = s, .name = name, .slot = slot, .next = *first};
+    *first = plan->n_states;
+    return o;
 }
 
 /* State over a segment, or over this rank's range of it. */
-static bool make_slot(weft_plan *plan, const minimize_attrs *a, weft_variable *s, const char *slot) {
+static bool make_slot(weft_plan *plan, const minimize_attrs *a, weft_variable *s, const char *slot,
+                      int *first_state) {
     weft_variable *over = s->shards ? shard_find(plan->model, s) : s;
-    optimizer_slot *state = new_state(plan, a, s, slot);
+    optimizer_slot *state = new_state(plan, a, s, slot, first_state);
     if (!state) return false;
     if (!over) return true;
     weft_variable *v = make(plan->model, path_of(a->name, s->path, slot).text, VARIABLE_OPTIMIZER, over->type,
@@ -113,7 +130,7 @@ static bool make_loss_scale(weft_plan *plan, const training *t) {
                 (weft_init){0});
 }
 
-static bool make_all(weft_plan *plan, const training *t) {
+static bool make_all(weft_plan *plan, const training *t, int *first_state) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
     const optimizer_kind *kind = optimizer_kind_of(a);
@@ -126,18 +143,18 @@ static bool make_all(weft_plan *plan, const training *t) {
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (s->kind != VARIABLE_SEGMENT || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; optimizer_has_slot(a, kind, i); i++)
-            if (!make_slot(plan, a, s, kind->slots[i])) return false;
+            if (!make_slot(plan, a, s, kind->slots[i], first_state)) return false;
         if (!make_gradients(plan, s)) return false;
     }
     return true;
 }
 
 bool optimizer_variables(weft_plan *plan) {
-    size_t room = (size_t)plan->model->n_variables * (size_t)plan->n_trainings * OPTIMIZER_SLOTS;
-    plan->states = arena_new_array(&plan->model->arena, room + 1, sizeof *plan->states);
-    if (!plan->states)
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    int *first_state = arena_new_array(&plan->model->arena, variables, sizeof *first_state);
+    if (!first_state)
         return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
     for (int i = 0; i < plan->n_trainings; i++)
-        if (!make_all(plan, &plan->trainings[i])) return false;
+        if (!make_all(plan, &plan->trainings[i], first_state)) return false;
     return true;
 }

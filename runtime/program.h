@@ -48,6 +48,7 @@ typedef struct optimizer_slot {
     const weft_variable *segment;
     const char *name, *slot;       /* "optimizer.adam:generator", "exp_avg" */
     const weft_variable *variable; /* NULL: this rank has no share of it */
+    int next;                      /* number of another one of the segment, from 1; 0: none */
 } optimizer_slot;
 
 /* A parameter that a graph minimizes over and does not reach (find_unused_parameters). */
@@ -82,6 +83,7 @@ struct weft_plan {
     weft_model *model; /* variables (segments and optimizer state among them) and the programs' graphs */
     int n_subgraphs, n_trainings, n_unused;
     subgraph *subgraphs;
+    name_table by_path; /* subgraphs */
     training *trainings;
     unused_parameter *unused;
     int n_states;

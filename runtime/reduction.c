@@ -13,6 +13,7 @@
 #include "weft/comm.h"
 #include "weft/ops.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 extern const weft_op weft_op_reorder;
@@ -78,19 +79,16 @@ static weft_value *join(weft_value **parts, int n) {
     return n ? parts[0] : NULL;
 }
 
-/* The chunk sums of one subgraph's segments one after the other, of all ranks. */
-static weft_value *subgraph_squares(program *p, int subgraph_index, weft_value *const *own,
-                                    const bool *is_trained) {
+/* The chunk sums of the segments list[0 .. n) of one subgraph one after the other, of all ranks. */
+static weft_value *subgraph_squares(program *p, weft_variable *const *list, int n, weft_value *const *own) {
     weft_model *m = p->graph->model;
-    const subgraph *g = &p->plan->subgraphs[subgraph_index];
-    weft_value **parts = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *parts);
-    int n = 0;
+    const subgraph *g = home(p, list[0]);
+    weft_value **parts = arena_new_array(&m->arena, (size_t)n, sizeof *parts);
     bool is_sharded = false;
     if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
-    for (const weft_variable *s = m->variables; s; s = s->next) {
-        if (!is_trained[s->index] || s->subgraph != subgraph_index) continue;
-        if (!(parts[n++] = squares(p, s, own[s->index]))) return NULL;
-        is_sharded |= s->shards != NULL;
+    for (int i = 0; i < n; i++) {
+        if (!(parts[i] = squares(p, list[i], own[list[i]->index]))) return NULL;
+        is_sharded |= list[i]->shards != NULL;
     }
     weft_value *all = join(parts, n);
     if (!all || !is_sharded) return all;
@@ -99,33 +97,39 @@ static weft_value *subgraph_squares(program *p, int subgraph_index, weft_value *
 }
 
 /* Each parameter's chunk sums at its index, so that the norm does not depend on how segments are cut. */
-static bool spread(program *p, int subgraph_index, weft_value *all, const bool *is_trained,
-                   weft_value **by_parameter) {
+static bool spread(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
     int64_t at = 0;
-    for (const weft_variable *s = p->graph->model->variables; s; s = s->next) {
-        if (!is_trained[s->index] || s->subgraph != subgraph_index) continue;
-        for (int i = 0; i < s->n_members; i++) {
-            int64_t chunks = norm_chunks(type_elements(&s->members[i]->type));
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < list[s]->n_members; i++) {
+            int64_t chunks = norm_chunks(type_elements(&list[s]->members[i]->type));
             weft_value *v = weft_slice(all, 0, at, at + chunks);
             if (!v) return false;
-            by_parameter[s->members[i]->index] = v;
+            by_parameter[list[s]->members[i]->index] = v;
             at += chunks;
         }
-    }
     return true;
 }
 
-weft_value *reduction_norm(program *p, weft_value *const *own, const bool *is_trained) {
+static int by_subgraph(const void *pa, const void *pb) {
+    const weft_variable *const *a = pa, *const *b = pb;
+    return (*a)->subgraph != (*b)->subgraph ? (*a)->subgraph - (*b)->subgraph : (*a)->index - (*b)->index;
+}
+
+weft_value *reduction_norm(program *p, weft_variable *const *segments, int count, weft_value *const *own) {
     weft_model *m = p->graph->model;
-    size_t count = (size_t)m->n_variables;
-    weft_value **parts = arena_new_array(&m->arena, count + 1, sizeof *parts);
+    size_t variables = (size_t)m->n_variables;
+    weft_value **parts = arena_new_array(&m->arena, variables + 1, sizeof *parts);
+    weft_variable **list = arena_new_array(&m->arena, (size_t)count + 1, sizeof *list);
     int n = 0;
-    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
-    for (int i = 0; i < p->plan->n_subgraphs; i++) {
-        weft_value *all = subgraph_squares(p, i, own, is_trained);
-        if (!model_ok(m) || (all && !spread(p, i, all, is_trained, parts))) return NULL;
+    if (!parts || !list) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    memcpy(list, segments, (size_t)count * sizeof *list);
+    qsort(list, (size_t)count, sizeof *list, by_subgraph);
+    for (int i = 0, end; i < count; i = end) {
+        for (end = i; end < count && list[end]->subgraph == list[i]->subgraph;) end++;
+        weft_value *all = subgraph_squares(p, list + i, end - i, own);
+        if (!all || !spread(list + i, end - i, all, parts)) return NULL;
     }
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < variables; i++)
         if (parts[i]) parts[n++] = parts[i];
     return node_value(p->graph, &weft_op_root_sum, n, parts, NULL);
 }

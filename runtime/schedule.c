@@ -218,15 +218,22 @@ static void place_waits(program *p) {
 
 /* ---- what an earlier run may have left under way ---- */
 
-/* Another graph of the plan trains it, and this one does not. */
-static bool is_foreign(const program *p, const weft_variable *v) {
-    bool others = false;
-    for (int i = 0; v && v->kind == VARIABLE_PARAMETER && i < p->plan->n_trainings; i++) {
+/* By index of a parameter, whether this graph trains it; NULL when memory is out. */
+static bool *trained_here(const program *p) {
+    const weft_model *m = p->plan->model;
+    bool *own = mem_new_array(&m->env, (size_t)m->n_variables, sizeof *own);
+    for (int i = 0; own && i < p->plan->n_trainings; i++) {
         const training *t = &p->plan->trainings[i];
-        if (t->trains[v->index] && strcmp(t->name, p->name) == 0) return false;
-        others |= t->trains[v->index];
+        if (strcmp(t->name, p->name)) continue;
+        for (const weft_variable *v = m->variables; v; v = v->next)
+            if (v->kind == VARIABLE_PARAMETER) own[v->index] |= t->trains[v->index];
     }
-    return others;
+    return own;
+}
+
+/* Another graph of the plan trains it (so that it lies in a segment), and this one does not. */
+static bool is_foreign(const weft_variable *v, const bool *own) {
+    return v && v->kind == VARIABLE_PARAMETER && v->segment && !own[v->index];
 }
 
 /* Marked nodes stay behind those that are not. */
@@ -240,19 +247,24 @@ static bool follows_marked(const weft_node *n) {
 
 /* Nodes that depend on no foreign parameter go first, else in the order of the list: of a GAN's discriminator the
  * forward and the backward of real images. A program that talks to other ranks on the way waits for all there. */
-static void foreign_last(const program *p) {
+static bool foreign_last(const program *p) {
+    const weft_model *m = p->plan->model;
     weft_node *last = NULL;
     for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (node_starts_collective(n) && !n->is_update) return;
+        if (node_starts_collective(n) && !n->is_update) return true;
+    bool *own = trained_here(p);
+    if (!own) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "schedule: memory could not be had");
     for (weft_node *n = p->graph->first, *next; n; n = next) {
         next = n->next;
         n->mark = n->is_update || follows_marked(n);
         for (int i = 0; i < n->n_in; i++)
-            n->mark |= n->in[i] && is_foreign(p, value_root(n->in[i])->variable);
+            n->mark |= n->in[i] && is_foreign(value_root(n->in[i])->variable, own);
         if (n->mark) continue;
         if (n->prev != last) node_move_after(n, last);
         last = n;
     }
+    mem_free(&m->env, own, (size_t)m->n_variables * sizeof *own);
+    return true;
 }
 
 /* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end. */
@@ -327,7 +339,7 @@ bool pass_schedule(program *p) {
     int count = 0, room = graph_node_count(g);
     bool overlaps = p->n_collectives && !p->plan->options.serial;
     gather_launches(p);
-    if (overlaps) foreign_last(p);
+    if (overlaps && !foreign_last(p)) return false;
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);

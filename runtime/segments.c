@@ -16,24 +16,26 @@
 
 enum { SMALL = 1 << 20 /* bytes */, SEGMENT_ALIGN = 16 /* elements: 64 bytes of f32 */ };
 
-/* Place of the first node that reads a parameter: backward, the one that finishes its gradient. */
-static int64_t first_use(const weft_graph *g, const char *path) {
-    int64_t at = 0;
+/* Place of the first node that reads each parameter (the number of nodes: none does): backward, the one that finishes its
+ * gradient. By index, which a plan's copy of a model's variables has in common with it. */
+static void find_first_uses(const weft_graph *g, int64_t *first, int count) {
+    int64_t at = 0, nodes = graph_node_count(g);
+    for (int i = 0; i < count; i++) first[i] = nodes;
     for (const weft_node *n = g->first; n; n = n->next, at++)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && n->in[i]->node->op == &weft_op_parameter &&
-                strcmp(n->in[i]->variable->path, path) == 0)
-                return at;
-    return at;
+        for (int i = 0; i < n->n_in; i++) {
+            bool is_parameter = n->in[i] && n->in[i]->node->op == &weft_op_parameter;
+            int64_t *of = is_parameter ? &first[n->in[i]->variable->index] : NULL;
+            if (of && at < *of) *of = at;
+        }
 }
 
 /* Adds training number `call` to the signature of every parameter that it trains. */
-static void sign(trained *list, int count, const training *t, int call) {
+static void sign(trained *list, int count, const training *t, int call, const int64_t *first) {
     for (int i = 0; i < count; i++) {
         const weft_variable *v = list[i].parameter;
         double lr, decay;
         if (!t->trains[v->index]) continue;
-        if (!list[i].signature) list[i].first_use = first_use(t->graph, v->path);
+        if (!list[i].signature) list[i].first_use = first[v->index];
         int group = minimize_group(t->minimize->attrs, v->path, &lr, &decay);
         char text[40];
         snprintf(text, sizeof text, "%d.%d", call, group);
@@ -138,7 +140,13 @@ bool segments_cut(weft_plan *plan) {
     int count = 0, kept = 0;
     for (weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) list[count++] = (trained){.parameter = v, .subgraph = v->subgraph};
-    for (int i = 0; i < plan->n_trainings; i++) sign(list, count, &plan->trainings[i], i);
+    int64_t *first = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *first);
+    if (!first) return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
+    for (int i = 0; i < plan->n_trainings; i++) {
+        const training *t = &plan->trainings[i];
+        if (!i || t->graph != t[-1].graph) find_first_uses(t->graph, first, m->n_variables);
+        sign(list, count, t, i, first);
+    }
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];
     if (!shards_deal(plan, list, kept)) return false;

@@ -30,21 +30,42 @@ static int by_size(const void *pa, const void *pb) {
     return a->parameter->index - b->parameter->index;
 }
 
+/* Ranks in a heap: the one with the least, of equals the lowest, at its top. */
+typedef struct dealt {
+    int64_t load;
+    int rank;
+} dealt;
+
+static bool has_less(const dealt *a, const dealt *b) {
+    return a->load != b->load ? a->load < b->load : a->rank < b->rank;
+}
+
+/* The top has got more. */
+static void sink(dealt *heap, int count) {
+    for (int at = 0, below; (below = 2 * at + 1) < count; at = below) {
+        if (below + 1 < count && has_less(&heap[below + 1], &heap[below])) below++;
+        if (!has_less(&heap[below], &heap[at])) return;
+        dealt top = heap[at];
+        heap[at] = heap[below];
+        heap[below] = top;
+    }
+}
+
 bool shards_deal(weft_plan *plan, trained *list, int count) {
-    int64_t *load = NULL;
+    size_t most = (size_t)plan->options.world;
+    dealt *heap = mem_new_array(&plan->env, most, sizeof *heap);
+    if (!heap) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: memory could not be had");
     qsort(list, (size_t)count, sizeof *list, by_size);
     for (int i = 0; i < count; i++) {
         const subgraph *g = &plan->subgraphs[list[i].subgraph];
         if (!g->ddp.zero || g->ddp.shard != WEFT_SHARD_GREEDY) continue;
-        if (!i || list[i].subgraph != list[i - 1].subgraph)
-            load = arena_new_array(&plan->model->arena, (size_t)g->largest, sizeof *load);
-        if (!load) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: memory could not be had");
-        int least = 0;
-        for (int r = 1; r < g->largest; r++)
-            if (load[r] < load[least]) least = r;
-        load[least] += type_elements(&list[i].parameter->type);
-        list[i].owner = least;
+        bool is_first = !i || list[i].subgraph != list[i - 1].subgraph;
+        for (int r = 0; is_first && r < g->largest; r++) heap[r] = (dealt){.rank = r};
+        heap[0].load += type_elements(&list[i].parameter->type);
+        list[i].owner = heap[0].rank;
+        sink(heap, g->largest);
     }
+    mem_free(&plan->env, heap, most * sizeof *heap);
     return true;
 }
 
@@ -59,9 +80,10 @@ static void cut_greedy(const weft_variable *s, const trained *members, const sub
 
 /* ---- flat ---- */
 
-/* The place next to `wanted` where no chunk is cut. */
-static int64_t chunk_border(const weft_variable *s, int64_t wanted) {
-    for (int i = 0; i < s->n_members; i++) {
+/* The place next to `wanted` where no chunk is cut. *member goes up to the one that it is in. */
+static int64_t chunk_border(const weft_variable *s, int64_t wanted, int *member) {
+    for (; *member < s->n_members; ++*member) {
+        int i = *member;
         int64_t begin = s->members[i]->offset;
         int64_t end = i + 1 < s->n_members ? s->members[i + 1]->offset : s->type.shape[0];
         if (wanted > end) continue;
@@ -74,9 +96,10 @@ static int64_t chunk_border(const weft_variable *s, int64_t wanted) {
 
 static void cut_flat(const weft_variable *s, int n_ranks, size_t *shards) {
     int64_t begin = 0, total = s->type.shape[0];
+    int member = 0;
     for (int r = 0; r < n_ranks; r++) {
         int64_t share = total / n_ranks * (r + 1) + total % n_ranks * (r + 1) / n_ranks;
-        int64_t end = r == n_ranks - 1 ? total : chunk_border(s, share);
+        int64_t end = r == n_ranks - 1 ? total : chunk_border(s, share, &member);
         shards[r] = (size_t)(end - begin);
         begin = end;
     }

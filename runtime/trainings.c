@@ -4,6 +4,7 @@
  */
 #include "runtime/program.h"
 
+#include "graph/limits.h"
 #include "graph/minimize.h"
 #include "graph/precision.h"
 
@@ -11,9 +12,9 @@
 #include <string.h>
 
 /* By value id: whether the loss of `minimize` depends on it through ops that have a gradient. */
-static bool *reached_by(arena *a, const weft_node *minimize) {
+static bool *reached_by(const weft_env *env, const weft_node *minimize) {
     const weft_graph *g = minimize->graph;
-    bool *reached = arena_new_array(a, (size_t)g->next_id + 1, sizeof *reached);
+    bool *reached = mem_new_array(env, (size_t)g->next_id + 1, sizeof *reached);
     if (!reached) return NULL;
     reached[minimize->in[0]->id] = true;
     for (const weft_node *n = minimize->prev; n; n = n->prev) {
@@ -27,29 +28,42 @@ static bool *reached_by(arena *a, const weft_node *minimize) {
     return reached;
 }
 
-static bool is_reached(const weft_graph *g, const bool *reached, const weft_variable *v) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_parameter && strcmp(n->variable->path, v->path) == 0)
-            return reached[n->out[0].id];
-    return false;
+static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variable *v) {
+    arena *a = &plan->model->arena;
+    if ((plan->n_unused & (plan->n_unused - 1)) == 0) { /* a power of two: it is full */
+        size_t room = plan->n_unused ? 2 * (size_t)plan->n_unused : 1;
+        unused_parameter *more = arena_new_array(a, room, sizeof *more);
+        if (!more) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+        if (plan->n_unused) memcpy(more, plan->unused, (size_t)plan->n_unused * sizeof *more);
+        plan->unused = more;
+    }
+    unused_parameter *u = &plan->unused[plan->n_unused++];
+    *u = (unused_parameter){arena_copy(a, g->name), v->path};
+    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
 }
 
-static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variable *v) {
-    unused_parameter *u = &plan->unused[plan->n_unused++];
-    *u = (unused_parameter){arena_copy(&plan->model->arena, g->name), v->path};
-    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+/* is_read: by index of a variable, which a plan's copy has in common with it, what the loss depends on. */
+static bool find_read(weft_plan *plan, const weft_node *minimize, bool *is_read) {
+    const weft_graph *g = minimize->graph;
+    bool *reached = reached_by(&plan->model->env, minimize);
+    if (!reached) return false;
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_parameter) is_read[n->variable->index] = reached[n->out[0].id];
+    mem_free(&plan->model->env, reached, ((size_t)g->next_id + 1) * sizeof *reached);
+    return true;
 }
 
 static bool find_targets(weft_plan *plan, training *t) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
-    bool *reached = reached_by(&m->arena, t->minimize);
+    bool *is_read = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *is_read);
     t->trains = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *t->trains);
-    if (!reached || !t->trains) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    if (!is_read || !t->trains || !find_read(plan, t->minimize, is_read))
+        return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
     for (weft_variable *v = m->variables; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER || v->is_frozen || !path_matches(a->pattern, v->path)) continue;
         bool may_be_unused = plan->subgraphs[v->subgraph].ddp.find_unused_parameters;
-        t->trains[v->index] = !may_be_unused || is_reached(t->graph, reached, v);
+        t->trains[v->index] = !may_be_unused || is_read[v->index];
         if (!t->trains[v->index] && !note_unused(plan, t->graph, v)) return false;
     }
     return true;
@@ -147,15 +161,16 @@ static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, 
 static bool check_clip(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     const subgraph *first = NULL;
-    bool alike = true;
+    bool alike = true, *is_trained;
     bool is_scaled = precision_reaches(t->graph, WEFT_F16, plan->options.precision);
     if (a->clip_norm <= 0 && !is_scaled) return true;
+    is_trained = arena_new_array(&plan->model->arena, (size_t)plan->n_subgraphs + 1, sizeof *is_trained);
+    if (!is_trained) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) is_trained[v->subgraph] |= t->trains[v->index];
     for (int i = 0; i < plan->n_subgraphs && plan->options.world > 1; i++) {
         const subgraph *s = &plan->subgraphs[i];
-        bool is_trained = false;
-        for (const weft_variable *v = plan->model->variables; v; v = v->next)
-            is_trained |= v->kind == VARIABLE_PARAMETER && v->subgraph == i && t->trains[v->index];
-        if (!is_trained) continue;
+        if (!is_trained[i]) continue;
         if (!first) first = s;
         if (!share_groups(plan, first, s, &alike)) return false;
         if (!alike)
@@ -173,9 +188,11 @@ bool trainings_find(weft_plan *plan, const weft_model *source) {
     size_t calls = 0;
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) calls += n->op == &weft_op_minimize;
+    if (calls > MODEL_MAX_TRAININGS)
+        return model_fail(m, NULL, WEFT_UNSUPPORTED, "compile: %zu minimize calls, at most %d", calls,
+                          MODEL_MAX_TRAININGS);
     plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
-    plan->unused = arena_new_array(&m->arena, calls * (size_t)m->n_variables + 1, sizeof *plan->unused);
-    if (!plan->trainings || !plan->unused)
+    if (!plan->trainings)
         return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) {
