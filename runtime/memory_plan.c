@@ -11,6 +11,7 @@
  * another program's tail may be under way there, from then on it is over.
  * Inputs are read where the caller has them, parameters and state where the store has them.
  */
+#include "runtime/placement.h"
 #include "runtime/program.h"
 
 #include <limits.h>
@@ -29,8 +30,7 @@ typedef struct buffer {
 
 typedef struct buffer_list {
     buffer *v; /* the largest first */
-    buffer **met;
-    int count;
+    int count, steps;
 } buffer_list;
 
 static bool owns_memory(const weft_value *v) {
@@ -54,11 +54,12 @@ static void find_last_reads(weft_graph *g, int steps) {
 
 /* ---- 1: buckets ---- */
 
-/* Whether a collective works in the bucket's own memory. */
-static bool is_overwritten(const weft_node *b) {
-    for (const weft_node *n = b->next; n; n = n->next)
-        if (n->op->writes & 1 && n->in[0] == &b->out[0]) return true;
-    return false;
+/* value->uses of a bucket: whether a collective works in its own memory. */
+static void find_overwritten(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next) {
+        if (n->op == &weft_op_bucket) n->out[0].uses = false;
+        if (n->op->writes & 1 && n->in[0]) n->in[0]->uses = true;
+    }
 }
 
 /* A value that is still read behind a bucket cannot lie in it when it is overwritten: a gradient that two parameters
@@ -70,7 +71,7 @@ static bool may_lie_in(const weft_node *b, bool overwritten, const weft_value *v
 static void place_in_bucket(weft_node *b) {
     const weft_variable *s = b->variable;
     weft_value *flat = &b->out[0];
-    bool overwritten = is_overwritten(b);
+    bool overwritten = b->out[0].uses;
     for (int i = 0; i < b->n_in; i++) {
         weft_value *v = b->in[i];
         if (!may_lie_in(b, overwritten, v) || !lies_row_major(v) || v->type.dtype != WEFT_F32) continue;
@@ -82,7 +83,7 @@ static void place_in_bucket(weft_node *b) {
 /* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. */
 static void place_viewed(weft_node *b) {
     const weft_variable *s = b->variable;
-    bool overwritten = is_overwritten(b);
+    bool overwritten = b->out[0].uses;
     for (int i = 0; i < b->n_in; i++) {
         weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
         if (root == &b->out[0] || !may_lie_in(b, overwritten, root)) continue;
@@ -149,35 +150,35 @@ static int by_size(const void *pa, const void *pb) {
     return a->first != b->first ? a->first - b->first : a->last - b->last;
 }
 
-static int by_offset(const void *pa, const void *pb) {
-    const buffer *const *a = pa, *const *b = pb;
-    return (*a)->offset < (*b)->offset ? -1 : (*a)->offset > (*b)->offset;
-}
-
 /* Carried ones are placed first, then the others around them; those that begin before step `settled` from `floor` on.
- * Returns where the last one ends. */
-static uint64_t place_buffers(const buffer_list *l, bool carried, int settled, uint64_t floor) {
-    uint64_t total = 0;
+ * *total: where the last one ends. */
+static bool place_in(placement *map, const buffer_list *l, bool carried, int settled, uint64_t floor,
+                     uint64_t *total) {
+    for (int i = 0; i < l->count; i++) {
+        const buffer *b = &l->v[i];
+        if (!carried && b->is_carried &&
+            !placement_add(map, b->first, b->last, b->offset, b->offset + (int64_t)b->bytes))
+            return false;
+    }
     for (int i = 0; i < l->count; i++) {
         buffer *b = &l->v[i];
-        int n = 0;
         if (b->is_carried != carried) continue;
-        for (int k = 0; k < l->count; k++) {
-            buffer *other = &l->v[k];
-            bool is_placed = other->is_carried == carried ? k < i : other->is_carried;
-            if (is_placed && other->first <= b->last && b->first <= other->last) l->met[n++] = other;
-        }
-        qsort(l->met, (size_t)n, sizeof *l->met, by_offset);
-        int64_t at = b->first < settled ? (int64_t)floor : 0;
-        for (int k = 0; k < n; k++) {
-            if (at + (int64_t)b->bytes <= l->met[k]->offset) break;
-            int64_t end = l->met[k]->offset + (int64_t)l->met[k]->bytes;
-            if (end > at) at = end;
-        }
-        b->offset = at;
-        if ((uint64_t)at + b->bytes > total) total = (uint64_t)at + b->bytes;
+        int64_t from = b->first < settled ? (int64_t)floor : 0, bytes = (int64_t)b->bytes;
+        b->offset = placement_find(map, b->first, b->last, bytes, from);
+        if (!placement_add(map, b->first, b->last, b->offset, b->offset + bytes)) return false;
+        if ((uint64_t)(b->offset + bytes) > *total) *total = (uint64_t)(b->offset + bytes);
     }
-    return total;
+    return true;
+}
+
+static bool place_buffers(program *p, bool carried, int settled, uint64_t floor, uint64_t *total) {
+    weft_graph *g = p->graph;
+    placement map;
+    *total = 0;
+    bool good = placement_open(&map, &g->model->env, p->buffers->steps, p->buffers->count) &&
+                place_in(&map, p->buffers, carried, settled, floor, total);
+    placement_close(&map);
+    return good || model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
 }
 
 /* The first step that writes into a root: members of a bucket are written before the bucket's own node. */
@@ -247,6 +248,7 @@ static bool find_workspaces(program *p) {
 /* Puts values into others' buffers; what is left gets its own. */
 static void share_buffers(weft_graph *g, int nodes) {
     find_last_reads(g, nodes);
+    find_overwritten(g);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_bucket) place_in_bucket(n);
     for (weft_node *n = g->first; n; n = n->next)
@@ -265,8 +267,7 @@ bool memory_carry(program *p) {
     int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
     bool *in_tail = arena_new_array(a, (size_t)g->next_id + 1, sizeof *in_tail);
     if (l) l->v = arena_new_array(a, (size_t)values, sizeof *l->v);
-    if (l) l->met = arena_new_array(a, (size_t)values, sizeof *l->met);
-    if (!l || !l->v || !l->met || !first || !in_tail)
+    if (!l || !l->v || !first || !in_tail)
         return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
     share_buffers(g, nodes);
     find_first_writes(g, first);
@@ -274,13 +275,15 @@ bool memory_carry(program *p) {
     mark_carried(p, l, in_tail);
     qsort(l->v, (size_t)l->count, sizeof *l->v, by_size);
     p->buffers = l;
-    p->carried_bytes = place_buffers(l, true, 0, 0);
-    return true;
+    l->steps = nodes + 1; /* outputs live behind the last node */
+    bool is_any = false;
+    for (int i = 0; i < l->count; i++) is_any |= l->v[i].is_carried;
+    return !is_any || place_buffers(p, true, 0, 0, &p->carried_bytes);
 }
 
 bool pass_memory(program *p) {
     const buffer_list *l = p->buffers;
-    p->arena_bytes = place_buffers(l, false, settled_from(p), p->plan->carried_bytes);
+    if (!place_buffers(p, false, settled_from(p), p->plan->carried_bytes, &p->arena_bytes)) return false;
     if (p->carried_bytes > p->arena_bytes) p->arena_bytes = p->carried_bytes;
     for (int i = 0; i < l->count; i++) {
         if (l->v[i].value)
