@@ -22,7 +22,7 @@
  * node->order only says in whose walk the node was met. node->mark is the place in the list. */
 typedef struct derivation {
     weft_graph *g;
-    int64_t number; /* of the present declaration, from 1 */
+    int64_t number;     /* of the present declaration, from 1 */
     weft_node **needed; /* what its loss is made of, the last first */
     size_t count, room;
     int first_id; /* values from here on are made by autodiff */
@@ -102,10 +102,11 @@ static void add_gradient(weft_value *v, weft_value *gradient) {
 static bool within_budget(const derivation *d) {
     int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
     if (d->g->next_id - d->first_id <= most) return true;
-    return model_fail(d->g->model, NULL, WEFT_UNSUPPORTED,
-                      "graph %s: its gradients take more than %lld values for %d calls: gradients of gradients grow "
-                      "many times over with each `gradients`, nest fewer",
-                      d->g->name, (long long)most, d->calls);
+    return model_fail(
+        d->g->model, NULL, WEFT_UNSUPPORTED,
+        "graph %s: its gradients take more than %lld values for %d calls: gradients of gradients grow "
+        "many times over with each `gradients`, nest fewer",
+        d->g->name, (long long)most, d->calls);
 }
 
 /* 2, for one node. */

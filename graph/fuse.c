@@ -17,7 +17,9 @@ typedef struct group {
     tensor_type type; /* shape of every result */
 } group;
 
-enum { WINDOW = 8192 }; /* nodes, and groups in a row: beyond what is fused in ResNet-50 with SyncBatchNorm, 5,000 apart */
+enum {
+    WINDOW = 8192
+}; /* nodes, and groups in a row: beyond what is fused in ResNet-50 with SyncBatchNorm, 5,000 apart */
 
 /* Groups that a node depends on, its own included. A word holds for 64 groups, those of its round only. */
 typedef struct reach_row {
@@ -29,11 +31,11 @@ typedef struct fuser {
     weft_graph *g;
     group **groups;
     int n_groups;
-    int64_t *earliest;          /* by group: mark of the first node that depends on it, or one before */
-    int *group_of;              /* by node mark; -1: none */
-    int64_t present;            /* mark of the node at hand */
-    int n_words, n_rows;        /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
-    uint64_t *words;            /* [n_rows][n_words] */
+    int64_t *earliest;   /* by group: mark of the first node that depends on it, or one before */
+    int *group_of;       /* by node mark; -1: none */
+    int64_t present;     /* mark of the node at hand */
+    int n_words, n_rows; /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
+    uint64_t *words;     /* [n_rows][n_words] */
     int *rounds;
 } fuser;
 
@@ -98,7 +100,8 @@ static int new_operands(const group *p, const weft_node *n, weft_value **list) {
 static bool can_join(fuser *f, int index, const weft_node *n) {
     const group *p = f->groups[index];
     weft_value *more[4];
-    if (!shape_equal(&p->type, &n->out[0].type) || p->n_nodes == FUSED_MAX_BODY || !is_open(p, n)) return false;
+    if (!shape_equal(&p->type, &n->out[0].type) || p->n_nodes == FUSED_MAX_BODY || !is_open(p, n))
+        return false;
     if (p->nodes[0]->is_update != n->is_update) return false;
     if (p->n_in + new_operands(p, n, more) > FUSED_MAX_IN) return false;
     for (int i = 0; i < n->n_in; i++)

@@ -63,7 +63,8 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     if (graph_find(m, name)) return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already", name);
     weft_graph *g = arena_new(&m->arena, sizeof *g);
     scope_entry *top = arena_new(&m->arena, sizeof *top);
-    if (!g || !top || !(g->name = arena_copy(&m->arena, name)) || !table_add(&m->by_name, &m->arena, g->name, g))
+    if (!g || !top || !(g->name = arena_copy(&m->arena, name)) ||
+        !table_add(&m->by_name, &m->arena, g->name, g))
         return model_fail(m, NULL, WEFT_MEMORY, "graph %s: memory could not be had", name);
     top->path = scope_intern(m, "");
     g->model = m;

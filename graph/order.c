@@ -146,7 +146,8 @@ static int homes_of(const weft_node *writer, const weft_variable **list) {
     int count = 0;
     if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = home_of(writer->variable);
     for (int i = 0; i < writer->n_in && i < 32; i++) {
-        const weft_variable *v = writer->op->writes >> i & 1 && writer->in[i] ? writer->in[i]->variable : NULL;
+        const weft_variable *v =
+            writer->op->writes >> i & 1 && writer->in[i] ? writer->in[i]->variable : NULL;
         bool is_known = !v;
         for (int k = 0; v && k < count; k++) is_known |= list[k] == home_of(v);
         if (!is_known) list[count++] = home_of(v);

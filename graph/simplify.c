@@ -52,8 +52,8 @@ typedef struct seen_table {
 } seen_table;
 
 static bool seen_init(seen_table *t, weft_graph *g) {
-    size_t room = 64;
-    while (room < 4 * (size_t)graph_node_count(g)) room *= 2;
+    size_t room = 64, least = 4 * (size_t)graph_node_count(g);
+    while (room < least) room *= 2;
     t->slots = arena_new_array(&g->model->arena, room, sizeof *t->slots);
     t->mask = room - 1;
     return t->slots || model_fail(g->model, g, WEFT_MEMORY, "simplify: memory could not be had");

@@ -56,7 +56,8 @@ bool variable_has_init(variable_kind kind) {
  * variable->newest holds for one graph at a time: passes and builders stay with theirs for long. */
 
 static bool makes_newest(const weft_node *n) {
-    return n->variable && (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign);
+    return n->variable &&
+           (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign);
 }
 
 static void index_graph(weft_graph *g) {

@@ -152,8 +152,7 @@ static bool make_all(weft_plan *plan, const training *t, int *first_state) {
 bool optimizer_variables(weft_plan *plan) {
     size_t variables = (size_t)plan->model->n_variables + 1;
     int *first_state = arena_new_array(&plan->model->arena, variables, sizeof *first_state);
-    if (!first_state)
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
+    if (!first_state) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
     for (int i = 0; i < plan->n_trainings; i++)
         if (!make_all(plan, &plan->trainings[i], first_state)) return false;
     return true;

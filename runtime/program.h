@@ -135,7 +135,7 @@ bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);
 /* lane_order.c: for the schedule; begins some of ZeRO's gathers early, and some sums late. */
-void lane_order(program *p);
+bool lane_order(program *p);
 /* tails.c: with all programs scheduled, whose tails outlast their runs; sets plan->carried_bytes. */
 bool tails_find(weft_plan *plan);
 /* memory_plan.c: collects a program's buffers and places those that live into its tail. */

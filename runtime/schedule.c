@@ -55,15 +55,18 @@ static bool takes_memory(const weft_value *v) {
     return !v->base && !v->variable && v->node->op != &weft_op_input;
 }
 
-/* value->mark of a root: reads not yet done. */
-static void count_readers(weft_graph *g) {
-    for (weft_node *n = g->first; n; n = n->next)
-        for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
-    for (weft_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) ((weft_value *)value_root(n->in[i]))->mark++;
-    for (graph_output *o = g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark++;
-}
+/* A run of nodes, known by their place in the list (node->order), in an order to be found or judged. A root's mark is how
+ * many nodes still read it (an output is read for ever), its `uses` the exclusive or of their numbers from 1: when one is
+ * left, the number is that one's, and the root's bytes die with it. */
+typedef struct walk {
+    weft_graph *g;
+    weft_node **list;
+    int count;
+    int64_t *made, *freed; /* bytes that a node makes, and that die when it runs now */
+    int *pending;          /* what it waits for */
+    int *users, *first;    /* whom node i is waited for by: users[first[i]] to users[first[i + 1]] */
+    int *seen;             /* by id of a root: number of the node that was last seen to read it */
+} walk;
 
 static int64_t bytes_made(const weft_node *n) {
     int64_t bytes = 0;
@@ -72,77 +75,133 @@ static int64_t bytes_made(const weft_node *n) {
     return bytes;
 }
 
-/* Bytes that die when n runs now. An operand named twice dies when both reads are its last. */
-static int64_t bytes_freed(const weft_node *n) {
-    int64_t bytes = 0;
-    for (int i = 0; i < n->n_in; i++) {
-        if (!n->in[i]) continue;
-        const weft_value *root = value_root(n->in[i]);
-        int64_t reads = 0;
-        bool counted = false;
-        for (int k = 0; k < n->n_in; k++)
-            if (n->in[k] && value_root(n->in[k]) == root) {
-                reads++;
-                counted |= k < i;
-            }
-        if (!counted && takes_memory(root) && root->mark == reads) bytes += (int64_t)value_span(root);
+static const weft_node *need_of(const weft_node *n, int i) {
+    return i >= n->n_in ? n->after[i - n->n_in] : n->in[i] ? n->in[i]->node : NULL;
+}
+
+static bool find_users(walk *w) {
+    arena *a = &w->g->model->arena;
+    size_t edges = 0;
+    for (int i = 0; i < w->count; i++) edges += (size_t)(w->list[i]->n_in + w->list[i]->n_after);
+    w->first = arena_new_array(a, (size_t)w->count + 2, sizeof *w->first);
+    w->users = arena_new_array(a, edges + 1, sizeof *w->users);
+    if (!w->first || !w->users) return false;
+    for (int i = 0; i < w->count; i++)
+        for (int k = 0; k < w->list[i]->n_in + w->list[i]->n_after; k++)
+            if (need_of(w->list[i], k)) w->first[need_of(w->list[i], k)->order]++;
+    for (int i = 1; i <= w->count; i++) w->first[i] += w->first[i - 1];
+    for (int i = w->count; i--;) /* filled in from the end of each one's part */
+        for (int k = 0; k < w->list[i]->n_in + w->list[i]->n_after; k++)
+            if (need_of(w->list[i], k)) w->users[--w->first[need_of(w->list[i], k)->order]] = i;
+    return true;
+}
+
+static bool walk_open(walk *w, weft_graph *g, weft_node **list, int count) {
+    arena *a = &g->model->arena;
+    size_t room = (size_t)count + 1;
+    *w = (walk){.g = g, .list = list, .count = count};
+    w->made = arena_new_array(a, room, sizeof *w->made);
+    w->freed = arena_new_array(a, room, sizeof *w->freed);
+    w->pending = arena_new_array(a, room, sizeof *w->pending);
+    w->seen = arena_new_array(a, (size_t)g->next_id + 1, sizeof *w->seen);
+    bool good = w->made && w->freed && w->pending && w->seen && find_users(w);
+    return good || model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+}
+
+/* The root of node i's operand k, if no operand before has the same; to be asked for all k in turn. `number` is i + 1, or its
+ * negative in a second round. */
+static weft_value *own_root(walk *w, int i, int k, int number) {
+    const weft_value *v = w->list[i]->in[k];
+    weft_value *root = v ? (weft_value *)value_root(v) : NULL;
+    if (!root || w->seen[root->id] == number) return NULL;
+    w->seen[root->id] = number;
+    return root;
+}
+
+static void note_last_reader(walk *w, const weft_value *root) {
+    if (root->mark == 1 && root->uses && takes_memory(root))
+        w->freed[root->uses - 1] += (int64_t)value_span(root);
+}
+
+/* Before the first node. */
+static void walk_begin(walk *w) {
+    memset(w->seen, 0, ((size_t)w->g->next_id + 1) * sizeof *w->seen);
+    for (weft_node *n = w->g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->out[k].uses = 0;
+    for (int i = 0; i < w->count; i++) {
+        w->freed[i] = 0;
+        w->made[i] = bytes_made(w->list[i]);
+        w->pending[i] = 0;
+        for (int k = 0; k < w->list[i]->n_in; k++) {
+            weft_value *root = own_root(w, i, k, i + 1);
+            if (root) root->mark++;
+            if (root) root->uses ^= i + 1;
+        }
     }
-    return bytes;
+    for (int i = 0; i < w->first[w->count]; i++) w->pending[w->users[i]]++;
+    for (graph_output *o = w->g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark++;
+    for (weft_node *n = w->g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) note_last_reader(w, &n->out[k]);
 }
 
-static void mark_run(weft_node *n) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i]) ((weft_value *)value_root(n->in[i]))->mark--;
+static void walk_run(walk *w, int i) {
+    for (int k = 0; k < w->list[i]->n_in; k++) {
+        weft_value *root = own_root(w, i, k, -(i + 1));
+        if (!root) continue;
+        root->mark--;
+        root->uses ^= i + 1;
+        note_last_reader(w, root);
+    }
+    for (int u = w->first[i]; u < w->first[i + 1]; u++) w->pending[w->users[u]]--;
 }
 
-static int64_t peak_of(weft_graph *g, weft_node **order, int count) {
+static int64_t peak_of(walk *w, weft_node **order) {
     int64_t live = 0, peak = 0;
-    count_readers(g);
-    for (int i = 0; i < count; i++) {
-        int64_t freed = bytes_freed(order[i]);
-        live += bytes_made(order[i]);
+    walk_begin(w);
+    for (int k = 0; k < w->count; k++) {
+        int i = order[k]->order;
+        live += w->made[i];
         if (live > peak) peak = live;
-        live -= freed;
-        mark_run(order[i]);
+        live -= w->freed[i];
+        walk_run(w, i);
     }
     return peak;
 }
 
 /* ---- the greedy order ---- */
 
-static bool is_ready(const weft_node *n, const bool *done) {
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !done[n->in[i]->node->order]) return false;
-    for (int i = 0; i < n->n_after; i++)
-        if (!done[n->after[i]->order]) return false;
-    return true;
-}
-
-/* Nodes that wait long for a late operand stay unready; the scan looks at a window of the list only, so that a
- * graph of many thousand nodes is ordered in linear time. */
-static int pick(weft_node **list, int count, int first, const bool *done) {
+/* Nodes that wait long for a late operand stay unready; the scan looks at a window of what is left of the list only, so that
+ * a graph of many thousand nodes is ordered in linear time. next[i]: the one behind i. */
+static int pick(const walk *w, const int *next, int first) {
     enum { WINDOW = 64 };
     int chosen = -1;
-    for (int i = first, seen = 0; i < count && (seen < WINDOW || chosen < 0); i++) {
-        if (done[i]) continue;
-        seen++;
-        if (!is_ready(list[i], done)) continue;
+    for (int i = first, seen = 0; i < w->count && (seen < WINDOW || chosen < 0); i = next[i], seen++) {
+        if (w->pending[i]) continue;
         if (chosen < 0) chosen = i;
-        if (bytes_made(list[i]) < bytes_freed(list[i])) return i;
+        if (w->made[i] < w->freed[i]) return i;
     }
     return chosen;
 }
 
-static void greedy(weft_graph *g, weft_node **list, int count, bool *done, weft_node **order) {
-    int first = 0;
-    count_readers(g);
-    for (int i = 0; i < count; i++) {
-        while (done[first]) first++;
-        int at = pick(list, count, first, done);
-        order[i] = list[at];
-        done[at] = true;
-        mark_run(list[at]);
+static bool greedy(walk *w, weft_node **order) {
+    arena *a = &w->g->model->arena;
+    int *next = arena_new_array(a, (size_t)w->count + 1, sizeof *next), first = 0;
+    int *prev = arena_new_array(a, (size_t)w->count + 1, sizeof *prev);
+    if (!next || !prev)
+        return model_fail(w->g->model, w->g, WEFT_MEMORY, "schedule: memory could not be had");
+    for (int i = 0; i <= w->count; i++) {
+        next[i] = i + 1;
+        prev[i] = i - 1;
     }
+    walk_begin(w);
+    for (int i = 0; i < w->count; i++) {
+        int at = pick(w, next, first);
+        order[i] = w->list[at];
+        prev[next[at]] = prev[at];
+        *(at == first ? &first : &next[prev[at]]) = next[at];
+        walk_run(w, at);
+    }
+    return true;
 }
 
 enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
@@ -156,8 +215,10 @@ static bool must_stay(const weft_node *n) {
 
 /* The update of a segment becomes ready long before the end of the list: each update node moves up to right behind
  * the last of what it waits for, and behind those moved there before it. The list stays sorted by mark. */
-static void hoist(weft_graph *g) {
+static bool hoist(weft_graph *g, int count) {
     int64_t moved = 0;
+    weft_node **behind = arena_new_array(&g->model->arena, (size_t)count + 1, sizeof *behind);
+    if (!behind) return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
         if (!n->is_update || must_stay(n)) continue;
@@ -171,31 +232,74 @@ static void hoist(weft_graph *g) {
         if (!after && n->variable && n->variable->kind == VARIABLE_GRADIENT)
             latest = (after = g->first)->mark;
         if (!after) continue;
+        weft_node **last = &behind[latest / SPACING]; /* of those that moved behind one node of the list */
         n->mark = latest / SPACING * SPACING + ++moved;
-        while (after->next && after->next->mark < n->mark) after = after->next;
-        if (after != n && after != n->prev) node_move_after(n, after);
+        if (*last) after = *last;
+        if (after != n->prev) node_move_after(n, after);
+        *last = n;
     }
+    return true;
 }
 
 /* ---- waits that stand early ---- */
 
-/* A wait, with the views of its result and their copies. */
-static void move_wait(weft_node *wait, weft_node *place) {
-    weft_node *last = wait, *next = wait->next;
-    node_move_after(wait, place);
-    for (weft_node *n = next; n; n = next) {
-        next = n->next;
-        bool looks = (n->op->flags & OP_VIEW || n->op == &weft_op_reorder) && n->n_in == 1;
-        if (!looks || (n->in[0]->node != wait && n->in[0]->node != last)) continue;
-        node_move_after(n, last);
-        last = n;
-    }
+/* What the passes look up about waits, by place in the list before any moves (node->order): a wait for the collective there;
+ * the first node that looks at a result there, and the next one that looks at the same. -1: none. */
+typedef struct wait_index {
+    weft_node **list;
+    int *wait, *looker, *next;
+} wait_index;
+
+/* A view of one value, or a copy. */
+static bool looks(const weft_node *n) {
+    return (n->op->flags & OP_VIEW || n->op == &weft_op_reorder) && n->n_in == 1;
 }
 
-static weft_node *wait_for(const weft_node *start) {
-    for (weft_node *n = start->next; n; n = n->next)
-        if (n->op == &weft_op_wait && n->in[0]->node == start) return n;
-    return NULL;
+static bool index_waits(wait_index *x, weft_graph *g, int count) {
+    arena *a = &g->model->arena;
+    size_t room = (size_t)count + 1;
+    int at = 0;
+    x->list = arena_new_array(a, room, sizeof *x->list);
+    x->wait = arena_new_array(a, room, sizeof *x->wait);
+    x->looker = arena_new_array(a, room, sizeof *x->looker);
+    x->next = arena_new_array(a, room, sizeof *x->next);
+    if (!x->list || !x->wait || !x->looker || !x->next)
+        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->order = at;
+        x->wait[at] = x->looker[at] = x->next[at] = -1;
+        x->list[at++] = n;
+    }
+    while (at--) { /* from the end, so that the first one stays */
+        const weft_node *n = x->list[at], *of = n->n_in && n->in[0] ? n->in[0]->node : NULL;
+        if (n->op == &weft_op_wait) x->wait[of->order] = at;
+        if (!looks(n)) continue;
+        x->next[at] = x->looker[of->order];
+        x->looker[of->order] = at;
+    }
+    return true;
+}
+
+/* The first of a list of lookers behind place `at`. */
+static int behind_place(const wait_index *x, int looker, int at) {
+    while (looker >= 0 && looker <= at) looker = x->next[looker];
+    return looker;
+}
+
+/* A wait, with the views of its result and their copies: in the order of the list, what looks at the wait's or at the last
+ * one's. */
+static void move_wait(const wait_index *x, weft_node *wait, weft_node *place) {
+    int at = wait->order, own = x->looker[at], theirs = -1;
+    weft_node *last = wait;
+    node_move_after(wait, place);
+    for (;;) {
+        own = behind_place(x, own, at);
+        theirs = last == wait ? -1 : behind_place(x, x->looker[last->order], at);
+        if (own < 0 && theirs < 0) return;
+        at = own < 0 || (theirs >= 0 && theirs < own) ? theirs : own;
+        node_move_after(x->list[at], last);
+        last = x->list[at];
+    }
 }
 
 static bool is_copied_out(const program *p, const weft_node *start) {
@@ -203,17 +307,22 @@ static bool is_copied_out(const program *p, const weft_node *start) {
            p->plan->subgraphs[start->variable->subgraph].ddp.zero == 2;
 }
 
-static void place_waits(program *p) {
+static bool place_waits(program *p, int count) {
     weft_node *behind[2] = {0}; /* waits for the two last sums */
+    wait_index x;
+    if (!p->n_collectives) return true;
+    if (!index_waits(&x, p->graph, count)) return false;
     for (weft_node *n = p->graph->first, *next; n; n = next) {
         next = n->next;
-        weft_node *wait = node_starts_collective(n) ? wait_for(n) : NULL;
-        if (wait && p->plan->options.serial) move_wait(wait, n);
+        weft_node *wait =
+            node_starts_collective(n) && x.wait[n->order] >= 0 ? x.list[x.wait[n->order]] : NULL;
+        if (wait && p->plan->options.serial) move_wait(&x, wait, n);
         if (!wait || p->plan->options.serial || !is_copied_out(p, n)) continue;
-        if (behind[0]) move_wait(behind[0], n);
+        if (behind[0]) move_wait(&x, behind[0], n);
         behind[0] = behind[1];
         behind[1] = wait;
     }
+    return true;
 }
 
 /* ---- what an earlier run may have left under way ---- */
@@ -284,6 +393,7 @@ static void numbers_first(weft_graph *g) {
 static bool pin(weft_graph *g, weft_node **order, int count) {
     int64_t collectives = 0;
     g->first = g->last = NULL;
+    if (g->model->indexed == g) g->model->indexed = NULL;
     for (int i = 0; i < count; i++) {
         weft_node *n = order[i];
         n->order = i;
@@ -344,22 +454,20 @@ bool pass_schedule(program *p) {
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
     weft_node **order = arena_new_array(a, (size_t)room + 1, sizeof *order);
-    bool *done = arena_new_array(a, (size_t)room + 1, sizeof *done);
-    if (!plain || !list || !order || !done)
+    if (!plain || !list || !order)
         return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
-    hoist(g);
-    place_waits(p);
-    if (overlaps) lane_order(p);
+    if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !lane_order(p))) return false;
     if (overlaps) numbers_first(g);
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = count;
         list[count++] = n;
     }
-    greedy(g, list, count, done, order);
     if (p->n_collectives) return pin(g, list, count); /* sums begin early and are awaited late */
-    bool better = peak_of(g, order, count) < peak_of(g, plain, count);
+    walk w;
+    if (!walk_open(&w, g, list, count) || !greedy(&w, order)) return false;
+    bool better = peak_of(&w, order) < peak_of(&w, plain);
     return pin(g, better ? order : plain, count);
 }

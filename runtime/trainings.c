@@ -192,8 +192,7 @@ bool trainings_find(weft_plan *plan, const weft_model *source) {
         return model_fail(m, NULL, WEFT_UNSUPPORTED, "compile: %zu minimize calls, at most %d", calls,
                           MODEL_MAX_TRAININGS);
     plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
-    if (!plan->trainings)
-        return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) {
             if (n->op != &weft_op_minimize) continue;
