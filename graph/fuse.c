@@ -34,6 +34,7 @@ typedef struct fuser {
     int64_t *earliest;   /* by group: mark of the first node that depends on it, or one before */
     int *group_of;       /* by node mark; -1: none */
     int64_t present;     /* mark of the node at hand */
+    int oldest;                 /* group that may be open; words of those before it are left as they are */
     int n_words, n_rows; /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
     uint64_t *words;     /* [n_rows][n_words] */
     int *rounds;
@@ -53,6 +54,15 @@ static bool has_row(const fuser *f, const weft_node *n) {
     return n->mark + f->n_rows > f->present;
 }
 
+/* Words that hold open groups: numbers from first_word to end_word, which go round in a row. */
+static int first_word(const fuser *f) {
+    return f->oldest / 64;
+}
+
+static int end_word(const fuser *f) {
+    return f->n_groups / 64 + 1;
+}
+
 static bool has_group(reach_row row, int group) {
     int at = group % WINDOW;
     return row.round[at / 64] == group / WINDOW && row.word[at / 64] >> (at % 64) & 1;
@@ -67,7 +77,8 @@ static void add_group(reach_row row, int group) {
 
 /* Words of an earlier round are of groups that are closed. */
 static void add_reach(const fuser *f, reach_row to, reach_row from) {
-    for (int w = 0; w < f->n_words; w++) {
+    for (int number = first_word(f); number < end_word(f); number++) {
+        int w = number % (WINDOW / 64);
         if (from.round[w] > to.round[w]) to.word[w] = 0;
         if (from.round[w] > to.round[w]) to.round[w] = from.round[w];
         if (from.round[w] == to.round[w]) to.word[w] |= from.word[w];
@@ -132,7 +143,8 @@ static bool start_group(fuser *f, weft_node *n) {
 
 /* Groups that row `to`, of the node with that mark, does not depend on yet and will. */
 static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) {
-    for (int w = 0; w < f->n_words; w++) {
+    for (int number = first_word(f); number < end_word(f); number++) {
+        int w = number % (WINDOW / 64);
         uint64_t fresh = from.round[w] < to.round[w] ? 0 : from.word[w];
         if (from.round[w] == to.round[w]) fresh &= ~to.word[w];
         for (; fresh; fresh &= fresh - 1) {
@@ -165,8 +177,11 @@ static int group_for(fuser *f, const weft_node *n) {
 static bool place_node(fuser *f, weft_node *n) {
     reach_row reach = row_of(f, n->mark);
     f->present = n->mark;
-    memset(reach.word, 0, (size_t)f->n_words * sizeof *reach.word);
-    memset(reach.round, 0, (size_t)f->n_words * sizeof *reach.round);
+    while (f->oldest < f->n_groups && !is_open(f->groups[f->oldest], n)) f->oldest++;
+    for (int number = first_word(f); number < end_word(f); number++) {
+        reach.word[number % (WINDOW / 64)] = 0;
+        reach.round[number % (WINDOW / 64)] = number / (WINDOW / 64);
+    }
     f->group_of[n->mark] = -1;
     int into = is_fusable(n) ? group_for(f, n) : -1;
     if (into >= 0)

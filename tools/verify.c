@@ -1,5 +1,5 @@
-/* verify.c - graphtool verify: compiles with the verifier behind every pass, then stops behind each pass in turn,
- * so that a wrong plan is told with the first pass that made it. */
+/* verify.c - graphtool verify: compiles with the verifier behind every pass. Only where that finds something it stops behind
+ * each pass in turn, so that a wrong plan is told with the first pass that made it. */
 #include "tools/tools.h"
 
 /* Proves the plan that stops behind `pass` (NULL: the whole one). */
@@ -23,9 +23,10 @@ int verify_run(const options *o) {
     if (!m) return status;
     if ((status = tool_compile_options(o, &c)) < 0) {
         c.graph = o->graph;
-        while (weft_pass_name(passes) && !prove(m, &c, weft_pass_name(passes), &error)) passes++;
+        bool is_wrong = prove(m, &c, NULL, &error) != WEFT_OK;
+        weft_error there = {0};
+        while (weft_pass_name(passes) && (!is_wrong || !prove(m, &c, weft_pass_name(passes), &there))) passes++;
         const char *wrong = weft_pass_name(passes);
-        if (!error.status) prove(m, &c, NULL, &error);
         status = error.status ? EXIT_WRONG : EXIT_FINE;
         if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED; /* no such graph, ... */
         if (o->json)
