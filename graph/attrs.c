@@ -152,8 +152,11 @@ static uint64_t field_hash(const op_attr *f, const void *attrs) {
 
 uint64_t attrs_hash(const weft_op *op, const void *attrs) {
     uint64_t h = 0;
-    for (const op_attr *f = op->attrs; f && f->name; f++)
-        h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + field_hash(f, attrs);
+    for (const op_attr *f = op->attrs; f && f->name; f++) {
+        h = (h + field_hash(f, attrs)) * 0x9e3779b97f4a7c15u;
+        h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u; /* small numbers differ in the highest bits of a double */
+        h ^= h >> 29;
+    }
     return h;
 }
 

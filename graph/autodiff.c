@@ -305,6 +305,7 @@ bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
     }
     bool good = expand_all(&d, (loss_seed){seed, factor});
+    for (weft_node *n = g->first; n; n = n->next) n->order = 0; /* until there is a schedule */
     mem_free(&g->model->env, d.needed, d.room * sizeof *d.needed);
     g->is_expanded = good;
     return good;

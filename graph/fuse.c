@@ -34,7 +34,7 @@ typedef struct fuser {
     int64_t *earliest;   /* by group: mark of the first node that depends on it, or one before */
     int *group_of;       /* by node mark; -1: none */
     int64_t present;     /* mark of the node at hand */
-    int oldest;                 /* group that may be open; words of those before it are left as they are */
+    int oldest;          /* group that may be open; words of those before it are left as they are */
     int n_words, n_rows; /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
     uint64_t *words;     /* [n_rows][n_words] */
     int *rounds;
@@ -79,9 +79,10 @@ static void add_group(reach_row row, int group) {
 static void add_reach(const fuser *f, reach_row to, reach_row from) {
     for (int number = first_word(f); number < end_word(f); number++) {
         int w = number % (WINDOW / 64);
-        if (from.round[w] > to.round[w]) to.word[w] = 0;
-        if (from.round[w] > to.round[w]) to.round[w] = from.round[w];
-        if (from.round[w] == to.round[w]) to.word[w] |= from.word[w];
+        int round = from.round[w] > to.round[w] ? from.round[w] : to.round[w];
+        uint64_t own = to.word[w] & -(uint64_t)(to.round[w] == round);
+        to.word[w] = own | (from.word[w] & -(uint64_t)(from.round[w] == round));
+        to.round[w] = round;
     }
 }
 
@@ -145,8 +146,8 @@ static bool start_group(fuser *f, weft_node *n) {
 static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) {
     for (int number = first_word(f); number < end_word(f); number++) {
         int w = number % (WINDOW / 64);
-        uint64_t fresh = from.round[w] < to.round[w] ? 0 : from.word[w];
-        if (from.round[w] == to.round[w]) fresh &= ~to.word[w];
+        uint64_t known = to.word[w] & -(uint64_t)(from.round[w] <= to.round[w]);
+        uint64_t fresh = from.word[w] & ~known & -(uint64_t)(from.round[w] >= to.round[w]);
         for (; fresh; fresh &= fresh - 1) {
             int64_t *earliest = &f->earliest[from.round[w] * WINDOW + w * 64 + __builtin_ctzll(fresh)];
             if (*earliest > mark) *earliest = mark;

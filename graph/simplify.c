@@ -33,8 +33,9 @@ static uint64_t node_hash(const weft_node *n) {
     uint64_t h = (uint64_t)(uintptr_t)n->op;
     for (int i = 0; i < n->n_in; i++) h = h * 0x9e3779b97f4a7c15u + (uint64_t)(uintptr_t)n->in[i];
     h = h * 0x9e3779b97f4a7c15u + (uint64_t)type_elements(&n->out[0].type);
-    h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + attrs_hash(n->op, n->attrs);
-    return h ^ (h >> 29);
+    h = ((h ^ h >> 29) + attrs_hash(n->op, n->attrs)) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
 }
 
 static bool node_same(const weft_node *a, const weft_node *b) {

@@ -47,7 +47,8 @@ const weft_op weft_op_constant = {
 
 /* A view of a constant is as constant. */
 bool constant_value(const weft_value *v, double *value) {
-    while (v && v->node->op->flags & OP_VIEW) v = v->node->in[0];
+    enum { VIEWS = 32 }; /* of more nobody makes a number */
+    for (int i = 0; v && i < VIEWS && v->node->op->flags & OP_VIEW; i++) v = v->node->in[0];
     if (!v || v->node->op != &weft_op_constant) return false;
     *value = convert_element(v->type.dtype, ((const constant_attrs *)v->node->attrs)->value);
     return true;

@@ -47,9 +47,21 @@ static weft_value *converted(weft_node *n, weft_value *v, bool channels_last) {
 
 /* ---- views ---- */
 
+/* A view of a view of ... : whoever asks where it lies goes down all of them, so beyond this many there is a copy. */
+static bool is_deep(const weft_value *v) {
+    enum { MOST = 32 };
+    int depth = 0;
+    for (; v->base && depth < MOST; v = v->base) depth++;
+    return depth == MOST;
+}
+
 static bool make_view(weft_node *n) {
     weft_value *from = n->in[0], *to = &n->out[0];
     int64_t offset = 0;
+    if (is_deep(from)) {
+        set_layout(to, false); /* its kernel makes a copy */
+        return true;
+    }
     if (!n->op->view(n, from->stride, to->stride, &offset)) {
         from = converted(n, from, false);
         if (!from) return false;

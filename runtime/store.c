@@ -25,7 +25,8 @@ struct weft_store {
     int n_arriving;  /* the sum over entries */
     unsigned loaded; /* LOADED_VALUES ... */
     store_entry *entries;
-    store_part *parts; /* what a user can name */
+    name_table by_path; /* entries */
+    store_part *parts;  /* what a user can name */
 };
 
 /* ---- building ---- */
@@ -40,15 +41,13 @@ static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *o
                            .init = v->init,
                            .offset = offsets[v->index],
                            .version = 1};
-        if (!e->path) return false;
+        if (!e->path || !table_add(&s->by_path, &s->arena, e->path, e)) return false;
     }
     return true;
 }
 
 static store_entry *find_entry(const weft_store *s, const char *path) {
-    for (int i = 0; i < s->n_entries; i++)
-        if (strcmp(s->entries[i].path, path) == 0) return &s->entries[i];
-    return NULL;
+    return table_find(&s->by_path, path);
 }
 
 /* Parameters and shards change with their segment. */
@@ -364,9 +363,8 @@ const weft_env *store_env(const weft_store *s) {
 }
 
 bool store_has_parameter(const weft_store *s, const char *path) {
-    for (int i = 0; i < s->n_entries; i++)
-        if (strcmp(s->entries[i].path, path) == 0) return s->entries[i].kind == VARIABLE_PARAMETER;
-    return false;
+    const store_entry *e = find_entry(s, path);
+    return e && e->kind == VARIABLE_PARAMETER;
 }
 
 /* ---- parameters on their way, and who holds what ---- */

@@ -21,10 +21,17 @@ static int steps_of(const program *p) {
     return p->graph->last ? p->graph->last->order + 1 : 0;
 }
 
+/* value->uses: whether it is an output, or what one lies in. */
+static void find_outputs(const weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].uses = false;
+    for (const graph_output *o = g->outputs; o; o = o->next)
+        for (weft_value *v = o->value; v; v = v->base) v->uses = true;
+}
+
 static bool makes_output(const weft_node *n) {
-    for (const graph_output *o = n->graph->outputs; o; o = o->next)
-        for (const weft_value *v = o->value; v; v = v->base)
-            if (v->node == n) return true;
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].uses) return true;
     return false;
 }
 
@@ -37,25 +44,26 @@ static bool may_outlast(const weft_node *n) {
     return true;
 }
 
-static int find_tail(const program *p) {
-    int first = steps_of(p);
+/* Where tails may begin, the longest first: at a wait from which on everything may outlast the run, and then at each wait for
+ * a whole sum. (What ZeRO sends back should go out in the run.) Room for every node, the end behind the last one. */
+static int find_tails(const program *p, int *starts) {
+    int count = 0, first = steps_of(p);
     bool is_cpu =
         p->plan->options.device == WEFT_DEVICE_CPU; /* on a GPU the host does not wait at the end of a run */
-    if (!is_cpu || p->plan->options.world == 1 || p->plan->options.serial) return first;
+    starts[0] = first;
+    if (!is_cpu || p->plan->options.world == 1 || p->plan->options.serial) return 0;
+    find_outputs(p->graph);
     for (const weft_node *n = p->graph->last; n; n = n->prev) {
         if (node_is_silent(n)) continue;
         if (!may_outlast(n)) break;
         if (n->op == &weft_op_wait) first = n->order;
     }
-    return first;
-}
-
-/* The next wait for a whole sum, behind which a shorter tail would begin. (What ZeRO sends back should go out in the run.) */
-static int next_wait(const program *p) {
-    for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (n->order > p->tail && n->op == &weft_op_wait && n->in[0]->node->op == &weft_op_all_reduce)
-            return n->order;
-    return steps_of(p);
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        bool is_sum = n->op == &weft_op_wait && n->in[0]->node->op == &weft_op_all_reduce;
+        if (n->order == first || (n->order > first && is_sum)) starts[count++] = n->order;
+    }
+    starts[count] = steps_of(p);
+    return count;
 }
 
 /* ---- what it is good for ---- */
@@ -99,17 +107,28 @@ static bool pays(const weft_plan *plan, const program *p, bool *touched) {
     return false;
 }
 
-/* The longest tail that pays: sums that were put off (lane_order.c) outlast a run whose others must be over. */
+static bool pays_from(const weft_plan *plan, program *p, int start, bool *touched) {
+    memset(touched, 0, ((size_t)plan->model->n_variables + 1) * sizeof *touched);
+    p->tail = start;
+    return pays(plan, p, touched);
+}
+
+/* The longest tail that pays: sums that were put off (lane_order.c) outlast a run whose others must be over. A shorter one
+ * touches less, so it pays too: the border is found by halves. */
 static bool choose_tail(const weft_plan *plan, program *p) {
     weft_model *m = plan->model;
-    size_t variables = (size_t)m->n_variables + 1;
-    bool *touched = arena_new_array(&m->arena, variables, sizeof *touched);
-    if (!touched) return model_fail(m, NULL, WEFT_MEMORY, "tails: memory could not be had");
-    p->tail = find_tail(p);
-    while (p->tail < steps_of(p) && !pays(plan, p, touched)) {
-        memset(touched, 0, variables * sizeof *touched);
-        p->tail = next_wait(p);
+    bool *touched = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *touched);
+    int *starts = arena_new_array(&m->arena, (size_t)graph_node_count(p->graph) + 2, sizeof *starts);
+    if (!touched || !starts) return model_fail(m, NULL, WEFT_MEMORY, "tails: memory could not be had");
+    int low = 0, high = find_tails(p, starts);
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (pays_from(plan, p, starts[middle], touched))
+            high = middle;
+        else
+            low = middle + 1;
     }
+    p->tail = starts[low];
     return true;
 }
 

@@ -1,0 +1,335 @@
+/* test_steps.c - building, loading, compiling, proving and printing take time in proportion to the model: twice the layers,
+ * at most 2.4 times the steps (n log n is 2.25 at these sizes, n^1.5 is 2.8, n^2 is 4). Steps, not seconds, so that a busy
+ * machine changes nothing.
+ *
+ * A step is a basic block. This program has the library's own sources (graph, ops, runtime) once more, compiled with
+ * -fsanitize-coverage=trace-pc: the compiler puts a call of __sanitizer_cov_trace_pc into every block of every function, so
+ * a loop that nobody thought of is counted as all others are. What libc does in one call for many bytes (memset, memmove,
+ * strcmp ...) is wrapped by the linker and counts a step for each 32 bytes. Not counted: kernels' libraries (oneDNN is asked
+ * once for a node) and what printf spends on a number.
+ */
+#include "examples/zoo.h"
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the counter ---- */
+
+static uint64_t steps;
+
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) {
+    steps++;
+}
+
+static size_t length_to(const char *a, const char *b, size_t most) {
+    size_t n = 0;
+    while (n < most && a[n] && a[n] == b[n]) n++;
+    return n;
+}
+
+#define COUNT(bytes) (steps += 1 + (bytes) / 32)
+void *__real_memset(void *to, int c, size_t n);
+void *__real_memcpy(void *to, const void *from, size_t n);
+void *__real_memmove(void *to, const void *from, size_t n);
+int __real_memcmp(const void *a, const void *b, size_t n);
+size_t __real_strlen(const char *s);
+int __real_strcmp(const char *a, const char *b);
+int __real_strncmp(const char *a, const char *b, size_t n);
+void *__wrap_memset(void *to, int c, size_t n);
+void *__wrap_memcpy(void *to, const void *from, size_t n);
+void *__wrap_memmove(void *to, const void *from, size_t n);
+int __wrap_memcmp(const void *a, const void *b, size_t n);
+size_t __wrap_strlen(const char *s);
+int __wrap_strcmp(const char *a, const char *b);
+int __wrap_strncmp(const char *a, const char *b, size_t n);
+
+void *__wrap_memset(void *to, int c, size_t n) {
+    COUNT(n);
+    return __real_memset(to, c, n);
+}
+void *__wrap_memcpy(void *to, const void *from, size_t n) {
+    COUNT(n);
+    return __real_memcpy(to, from, n);
+}
+void *__wrap_memmove(void *to, const void *from, size_t n) {
+    COUNT(n);
+    return __real_memmove(to, from, n);
+}
+int __wrap_memcmp(const void *a, const void *b, size_t n) {
+    COUNT(n);
+    return __real_memcmp(a, b, n);
+}
+size_t __wrap_strlen(const char *s) {
+    size_t n = __real_strlen(s);
+    COUNT(n);
+    return n;
+}
+int __wrap_strcmp(const char *a, const char *b) {
+    COUNT(length_to(a, b, SIZE_MAX));
+    return __real_strcmp(a, b);
+}
+int __wrap_strncmp(const char *a, const char *b, size_t n) {
+    COUNT(length_to(a, b, n));
+    return __real_strncmp(a, b, n);
+}
+
+/* ---- families: models of any size ---- */
+
+static const int64_t three[] = {3};
+static const weft_optimizer adam = {.type = "adam", .lr = 0.01};
+
+static weft_value *weight(weft_value *near, const char *name) {
+    return weft_parameter(near, name, 1, three, (weft_init){WEFT_INIT_ONES});
+}
+
+static weft_value *input_of(weft_model *m, const char *graph) {
+    return weft_input(weft_graph_new(m, graph, WEFT_TRAIN), "x", WEFT_F32, 1, three);
+}
+
+/* What every family ends with. */
+static void train(weft_value *y) {
+    weft_value *loss = weft_mean(y, 0, NULL, false);
+    weft_minimize(loss, "", &adam);
+    weft_output(loss, "loss");
+}
+
+static void gpt(weft_model *m, int n) {
+    zoo_options o = {.layers = n, .d = 8, .heads = 2, .ctx = 4, .vocab = 5};
+    zoo_models[4].build(m, &o);
+}
+
+/* Pointwise nodes in a row, fusable, as far as groups go. */
+static void chain(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g");
+    x = weft_mul(x, weight(x, "w"));
+    for (int i = 0; i < n; i++) x = i % 2 ? weft_tanh(x) : weft_mul(x, x);
+    train(x);
+}
+
+/* Pairs of long-lived values that are read in the order in which they were made, and in the reverse one. */
+static void skips(weft_model *m, int n) {
+    weft_value **kept = calloc((size_t)n, sizeof *kept), *x = input_of(m, "g");
+    x = weft_mul(x, weight(x, "w"));
+    for (int i = 0; kept && i < n; i++) kept[i] = x = weft_sum(weft_mul(x, x), 1, (int64_t[]){0}, true);
+    for (int i = 0; kept && i < n; i++) x = weft_add(x, kept[i % 2 ? i : n - 1 - i]);
+    free(kept);
+    train(x);
+}
+
+static void variables(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g"), *sum = x;
+    for (int i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "w%d", i);
+        sum = weft_add(sum, weft_mul(x, weight(x, name)));
+    }
+    train(sum);
+}
+
+/* A subgraph each. */
+static void scopes(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g"), *sum = x;
+    for (int i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "s%d", i);
+        WEFT_SCOPE(x, name) sum = weft_add(sum, weft_mul(x, weight(x, "w")));
+    }
+    train(sum);
+}
+
+/* A name more in front of each scope, up to 100. */
+static void nested(weft_model *m, int n) {
+    weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 1, three), *sum = x;
+    for (int i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "s%d", i);
+        weft_graph_scope_enter(g, name);
+        sum = weft_add(sum, weft_mul(x, weight(x, "w")));
+        for (int k = 0; k < 100 && (i % 100 == 99 || i == n - 1); k++) weft_scope_leave(g);
+    }
+    train(sum);
+}
+
+/* State that is read and written. */
+static void states(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g"), *sum = weft_mul(x, weight(x, "w"));
+    for (int i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "s%d", i);
+        weft_value *s = weft_state(x, name, 1, three, (weft_init){WEFT_INIT_ZEROS});
+        weft_assign(s, weft_add(s, x));
+        sum = weft_add(sum, s);
+    }
+    train(sum);
+}
+
+/* Every other node is a view of the one before that cannot be merged with it. */
+static void views(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g");
+    x = weft_reshape(weft_mul(x, weight(x, "w")), 3, (int64_t[]){1, 3, 1});
+    for (int i = 0; i < n; i++)
+        x = i % 2 ? weft_slice(weft_broadcast_to(x, 3, (int64_t[]){2, 3, 1}), 0, 0, 1)
+                  : weft_permute(weft_reshape(x, 3, (int64_t[]){3, 1, 1}), (int64_t[]){1, 0, 2});
+    train(x);
+}
+
+static void wide(weft_model *m, int n) {
+    weft_value **parts = calloc((size_t)n, sizeof *parts), *x = input_of(m, "g");
+    x = weft_mul(x, weight(x, "w"));
+    for (int i = 0; parts && i < n; i++) parts[i] = weft_slice(weft_scale(x, i + 2), 0, 0, 1);
+    for (int count = n, joined; parts && count > 1; count = joined) {
+        joined = 0;
+        for (int i = 0; i < count; i += 30)
+            parts[joined++] = weft_concat(count - i < 30 ? count - i : 30, parts + i, 0);
+    }
+    if (parts) train(parts[0]);
+    free(parts);
+}
+
+static void outputs(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g");
+    x = weft_mul(x, weight(x, "w"));
+    for (int i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "y%d", i);
+        weft_output(weft_scale(x, i + 2), name);
+    }
+    train(x);
+}
+
+static void graphs(weft_model *m, int n) {
+    for (int i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "g%d", i);
+        weft_value *x = input_of(m, name);
+        weft_output(weft_mul(x, weight(x, "w")), "y");
+    }
+}
+
+/* Declarations that each concern a few nodes. */
+static void declarations(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g"), *w = weight(x, "w"), *sum = weft_mul(x, w);
+    for (int i = 0; i < n; i++) {
+        weft_value *y = weft_square(weft_scale(w, i + 2)), *loss = weft_mean(y, 0, NULL, false), *by;
+        weft_gradients(loss, 1, &y, &by);
+        sum = weft_add(sum, by);
+    }
+    train(sum);
+}
+
+typedef struct family {
+    const char *name;
+    void (*build)(weft_model *m, int n);
+    int n; /* and two and four times that */
+} family;
+
+static const family families[] = {
+    {"gpt", gpt, 8},         {"chain", chain, 1000},
+    {"skips", skips, 60},    {"variables", variables, 100},
+    {"scopes", scopes, 100}, {"nested", nested, 100},
+    {"states", states, 100}, {"views", views, 150},
+    {"wide", wide, 250},     {"outputs", outputs, 300},
+    {"graphs", graphs, 30},  {"declarations", declarations, 100},
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+/* ---- what is done with them ---- */
+
+static weft_model *built(const family *f, int n) {
+    weft_model *m = weft_model_new(f->name);
+    f->build(m, n);
+    CHECK_SAYS(!weft_model_error(m)->status, "%s: %s", f->name, weft_model_error(m)->text);
+    return m;
+}
+
+static void read_back(const weft_model *m) {
+    weft_error e = {0};
+    char *text = weft_model_text(m);
+    weft_model *again = text ? weft_model_parse(text, "text", NULL, &e) : NULL;
+    CHECK_SAYS(again != NULL, "%s", e.text);
+    weft_model_free(again);
+    free(text);
+    CHECK_SAYS(weft_save(m, "test_steps.bin", &e) == WEFT_OK, "%s", e.text);
+    again = weft_load("test_steps.bin", NULL, &e);
+    CHECK_SAYS(again != NULL, "%s", e.text);
+    weft_model_free(again);
+    remove("test_steps.bin");
+}
+
+static void compiled(const weft_model *m, const weft_compile_options *o) {
+    weft_error e = {0};
+    weft_plan *plan = weft_compile(m, o, &e);
+    if (!CHECK_SAYS(plan != NULL, "%s", e.text)) return;
+    CHECK_SAYS(weft_plan_verify(plan, &e) == WEFT_OK, "%s", e.text);
+    char *text = weft_plan_text(plan), *json = weft_plan_json(plan);
+    weft_store *store = weft_store_new(plan, 1, &e);
+    CHECK_SAYS(text && json && store, "%s", e.text);
+    weft_store_free(store);
+    free(text);
+    free(json);
+    weft_plan_free(plan);
+}
+
+/* One of the ways; NULL: building, printing, saving and reading back. */
+typedef struct way {
+    const char *name;
+    const weft_compile_options *options;
+} way;
+
+static const weft_compile_options alone = {.threads = 2, .verify = true};
+static const weft_compile_options many = {
+    .threads = 2, .world = 8, .rank = 5, .zero = 2, .bucket_cap_mb = 1e-4};
+static const weft_compile_options serial = {.threads = 2, .world = 8, .zero = 1, .serial = true};
+static const weft_compile_options half = {
+    .threads = 2, .world = 2, .accumulate = 3, .precision = WEFT_BF16, .bucket_cap_mb = 1e-4};
+static const way ways[] = {
+    {"model", NULL}, {"alone", &alone}, {"zero 2", &many}, {"serial", &serial}, {"bf16", &half}};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static uint64_t steps_of(const family *f, const way *w, int n) {
+    uint64_t before = steps;
+    weft_model *m = built(f, n);
+    if (w->options) before = steps;
+    if (w->options)
+        compiled(m, w->options);
+    else
+        read_back(m);
+    uint64_t count = steps - before;
+    weft_model_free(m);
+    return count;
+}
+
+static void check_growth(const family *f, const way *w) {
+    enum { SIZES = 3 };
+    uint64_t count[SIZES];
+    for (int i = 0; i < SIZES; i++) count[i] = steps_of(f, w, f->n << i);
+    for (int i = 1; i < SIZES; i++) {
+        double growth = (double)count[i] / (double)count[i - 1];
+        CHECK_SAYS(growth < 2.4 && count[i] > 1000, "%s, %s: %d to %d: %llu to %llu steps, %.2f times",
+                   f->name, w->name, f->n << (i - 1), f->n << i, (unsigned long long)count[i - 1],
+                   (unsigned long long)count[i], growth);
+    }
+}
+
+TEST(twice_the_model_takes_twice_the_steps) {
+    for (int i = 0; i < FAMILIES; i++)
+        for (int k = 0; k < WAYS; k++) check_growth(&families[i], &ways[k]);
+}
+
+/* From the size that people train to one that nobody does yet. */
+TEST(steps_a_layer_stay_the_same_however_many_there_are) {
+    for (int k = 0; k < 3; k++) {
+        double few = (double)steps_of(&families[0], &ways[k], 6) / 6;
+        double many_layers = (double)steps_of(&families[0], &ways[k], 96) / 96;
+        CHECK_SAYS(many_layers < 1.3 * few, "%s: %.0f steps a layer of 6, %.0f of 96", ways[k].name, few,
+                   many_layers);
+    }
+}
+
+SUITE("steps",
+      {T(twice_the_model_takes_twice_the_steps), T(steps_a_layer_stay_the_same_however_many_there_are)})
