@@ -234,11 +234,11 @@ class Evaluation:
             for o in graph["outs"]:
                 self.results["%d.%d/%s" % (number, micro, o["name"])] = values[o["id"]].detach()
             for m, sum in zip(graph["mins"], sums):
-                self.add(values[m["loss"]], self.trained(m), sum)
+                self.add(values[m["loss"]] / self.case.get("micro", 1), self.trained(m), sum)
             if not graph["mins"]:
                 self.steps[graph["name"]] = self.steps.get(graph["name"], 0) + 1
         for m, sum in zip(graph["mins"], sums):
-            self.update(m, {p: g / self.case["micro"] for p, g in sum.items()})
+            self.update(m, sum)
         if graph["mins"]:
             self.steps[graph["name"]] = self.steps.get(graph["name"], 0) + 1
         for path, v in self.variables.items():

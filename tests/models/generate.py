@@ -338,8 +338,10 @@ def configurations(rng, drafts, micro, has_state, quick):
         return {k: v for k, v in o.items() if v}
     list = [one(isa=1, verify=1), one(isa=rng.choice(ISAS), threads=1)]
     if micro > 1 and not has_state and rng.random() < (0.5 if not quick else 0.3):
-        list[rng.randrange(2)].update(world=2, accumulate=micro // 2, zero=rng.randrange(3), shard=rng.randrange(2),
-                                      cap=rng.choice([0, 1e-4, 1e-3]), serial=int(rng.random() < 0.2))
+        world = rng.choice([w for w in (2, 2, 3, 4) if micro % w == 0])
+        list[rng.randrange(2)].update(world=world, accumulate=micro // world, zero=rng.randrange(3),
+                                      shard=rng.randrange(2), cap=rng.choice([0, 1e-4, 1e-3]),
+                                      serial=int(rng.random() < 0.2), reduce=rng.choice([0, 0, 2]))
     if rng.random() < 0.2:
         is_f16 = rng.random() < 0.4 and all(LOW & {n["op"] for n in d.nodes} for d in drafts if d.mins)
         list.append(one(isa=rng.choice([0, 0, 1]), precision=3 if is_f16 else 2, threads=1))
@@ -379,7 +381,7 @@ def generate(seed, cell=None, quick=False):
     model = Model(rng)
     model.frozen = set()
     route = cell[2] if cell else None
-    micro = 1 if route == "minimize" else rng.choice([2, 2, 4]) if route == "accumulation" else rng.choice([1, 1, 1, 2, 4])
+    micro = 1 if route == "minimize" else rng.choice([2, 2, 3, 4] if route == "accumulation" else [1, 1, 1, 2, 3, 4])
     kind = "eval" if route == "forward" and rng.random() < 0.5 else "train"
     most = 3 + int(rng.random() ** 1.5 * (14 if quick else 22))
     drafts = [draw_graph(rng, model, "t", True, cell if kind == "train" else None, most)]

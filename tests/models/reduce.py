@@ -117,7 +117,7 @@ def smaller(case):
                 yield from (replaced(case, g, at, v) for v in dict.fromkeys(n["in"]) if v >= 0)
             at += count(n)
     for k, o in enumerate(case["configs"]):
-        yield from (without("configs", k, key) for key in o)
+        yield from (without("configs", k, key) for key in o if key not in ("accumulate", "world"))
 
 
 def reduce(case, wrong=None):

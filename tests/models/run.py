@@ -58,7 +58,7 @@ def features(case):
             yield "frozen parameter"
     for o in case["configs"]:
         yield "isa %d" % o.get("isa", 0)
-        yield from ("%s %s" % (k, o[k]) for k in ("precision", "world", "zero", "shard", "cap", "serial", "via") if o.get(k))
+        yield from ("%s %s" % (k, o[k]) for k in ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via") if o.get(k))
         if o.get("threads", 1) > 1:
             yield "threads %d" % o["threads"]
     names = [m["name"] for g in case["graphs"] for m in g["mins"]]
