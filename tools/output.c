@@ -62,6 +62,12 @@ int tool_error(const weft_error *error) {
     return error->status == WEFT_DATA ? EXIT_WRONG : status;
 }
 
+int tool_error_in(const char *file, const weft_error *error) {
+    weft_error named = {0};
+    error_set(&named, error->status, "%.300s: %s", file, error->text);
+    return tool_error(&named);
+}
+
 /* ---- files ---- */
 
 static int out_stdout(const void *data, size_t bytes) {

@@ -15,6 +15,8 @@ int tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void tool_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* tool_fail for a weft_error; returns EXIT_WRONG for values met at run time, else EXIT_MISUSED. */
 int tool_error(const weft_error *error);
+/* The same of what is wrong with what a file holds: its name goes in front. */
+int tool_error_in(const char *file, const weft_error *error);
 
 /* One rank of several: from here on errors are held, the first of them, and told with the rank by tool_tell_held: 1 s
  * later when rank is not 0, 1 s later still when a communicator brought it, so that the rank which ends all is heard. */

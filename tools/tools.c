@@ -104,7 +104,7 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     c.graph = graph;
     if (batch) c.batch = batch;
     weft_plan *plan = weft_compile(m, &c, &error);
-    if (!plan) *status = tool_error(&error);
+    if (!plan) *status = tool_error_in(o->model, &error);
     return plan;
 }
 

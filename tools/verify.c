@@ -33,7 +33,7 @@ int verify_run(const options *o) {
             out_json(NULL, json_pack("{s:b, s:s, s:s, s:i}", "fine", !error.status, "error", error.text,
                                      "pass", wrong && error.status ? wrong : "", "passes", passes));
         else if (error.status)
-            tool_fail("behind pass %s: %s", wrong ? wrong : "(all)", error.text);
+            tool_fail("%s: behind pass %s: %s", o->model, wrong ? wrong : "(all)", error.text);
         else
             printf("%s: fine behind each of %d passes\n", weft_model_name(m), passes);
     }
