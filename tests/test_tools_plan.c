@@ -263,6 +263,12 @@ TEST(a_trace_holds_every_node_of_every_step) {
     ends(run("graphtool trace mlp.bin -o no/such.json"), 2);
 }
 
+/* 14 `gradients`, each of the one before: they would make 2^14 times what they say. */
+TEST(gradients_of_gradients_have_a_budget_that_is_told_with_the_file) {
+    refuses(run("graphtool plan %s", TEST_DATA "/attack/nested_gradients_796B.bin"),
+            "nested_gradients_796B.bin: graph g: its gradients take more than");
+}
+
 SUITE("tools: plans",
       {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
@@ -270,4 +276,5 @@ SUITE("tools: plans",
        T(a_summary_tells_buckets_collectives_and_lanes), T(carried_collectives_lead_to_their_first_reader),
        T(tails_stand_behind_the_end_of_their_run), T(pictures_of_plans_show_subgraphs_and_lanes),
        T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
-       T(a_trace_holds_every_node_of_every_step)})
+       T(a_trace_holds_every_node_of_every_step),
+       T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file)})
