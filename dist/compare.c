@@ -16,7 +16,7 @@ typedef struct comparing {
     const weft_setting *settings;
     int n;
     uint64_t *theirs; /* rank 0's hashes */
-    int32_t *votes;   /* [world]: which setting differs on a rank, n: none */
+    int32_t *votes;   /* [world]: 1 + the setting that differs on a rank, 0: none */
     weft_error *error;
 } comparing;
 
@@ -34,17 +34,17 @@ static weft_status share(comparing *c, int root, const char *what, void *data, s
 static int32_t first_difference(const comparing *c) {
     for (int32_t i = 0; i < c->n; i++) {
         uint64_t mine = hash_setting(&c->settings[i]);
-        if (mine != c->theirs[i] && mine != UNKNOWN && c->theirs[i] != UNKNOWN) return i;
+        if (mine != c->theirs[i] && mine != UNKNOWN && c->theirs[i] != UNKNOWN) return i + 1;
     }
-    return c->n;
+    return 0;
 }
 
 /* The first setting that differs anywhere, and the first rank where it does; false: none. */
 static bool find_difference(const comparing *c, int *setting, int *rank) {
     *setting = c->n;
     for (int r = 0; r < c->comm->world; r++)
-        if (c->votes[r] < *setting) {
-            *setting = c->votes[r];
+        if (c->votes[r] && c->votes[r] <= *setting) {
+            *setting = c->votes[r] - 1;
             *rank = r;
         }
     return *setting < c->n;

@@ -1,5 +1,5 @@
 /* test_precision_training.c - models of the zoo, narrow, trained for 200 steps in f32 and in bf16 on the same batches end with the
- * same loss, within 2%. (All of them at full width, and beside another seed: bench/precision.py.) */
+ * same loss, within 2%: the mean over some seeds where one seed says little. (All of them at full width, and beside another seed: bench/precision.py.) */
 #include "examples/zoo.h"
 #include "support/world.h"
 
@@ -26,8 +26,9 @@ static weft_model *build(const char *name, const zoo_options *size) {
 }
 
 /* The mean of the last losses of all training graphs. */
-static double trained_to(const weft_model *m, int batches, weft_dtype precision, float *first) {
+static double trained_once(const weft_model *m, int batches, weft_dtype precision, uint64_t seed, float *first) {
     world_job job = {.model = m,
+                     .seed = seed,
                      .steps = STEPS,
                      .number = few,
                      .context = &batches,
@@ -41,23 +42,30 @@ static double trained_to(const weft_model *m, int batches, weft_dtype precision,
     return sum;
 }
 
+static double trained_to(const weft_model *m, int batches, weft_dtype precision, int seeds, float *first) {
+    double sum = 0;
+    for (int i = 0; i < seeds; i++) sum += trained_once(m, batches, precision, (uint64_t)i, first) / seeds;
+    return sum;
+}
+
 TEST(training_in_bf16_ends_where_f32_ends) {
 #define GPT .layers = 2, .d = 64, .heads = 2, .ctx = 32, .vocab = 40
     static const struct {
         const char *name;
-        int batches;
+        int batches, seeds;
         zoo_options size;
-    } models[] = {{"mlp", 64, {.batch = 64, .narrow = 2}},
-                  {"gpt", 64, {GPT, .batch = 4}},
-                  {"gpt2_124m", 64, {GPT, .batch = 4}},
-                  {"convnet", 32, {.batch = 32, .narrow = 2, .schedule_steps = STEPS}},
-                  {"dcgan28", 64, {.batch = 8, .narrow = 4}}};
+    } models[] = {{"mlp", 64, 1, {.batch = 64, .narrow = 2}},
+                  {"gpt", 64, 1, {GPT, .batch = 4}},
+                  {"gpt2_124m", 64, 1, {GPT, .batch = 4}},
+                  /* f32 alone, added up in another order, ends up to 2.6% away */
+                  {"convnet", 32, 6, {.batch = 32, .narrow = 2, .schedule_steps = STEPS}},
+                  {"dcgan28", 64, 1, {.batch = 8, .narrow = 4}}};
     int count = test_is_quick() ? 1 : (int)(sizeof models / sizeof *models);
     for (int i = 0; i < count; i++) {
         weft_model *m = build(models[i].name, &models[i].size);
         float first, unused;
-        double exact = trained_to(m, models[i].batches, WEFT_F32, &first),
-               low = trained_to(m, models[i].batches, WEFT_BF16, &unused);
+        double exact = trained_to(m, models[i].batches, WEFT_F32, models[i].seeds, &first),
+               low = trained_to(m, models[i].batches, WEFT_BF16, models[i].seeds, &unused);
         if (getenv("WEFT_TEST_SHOW"))
             printf("%s: %g at first, %g at last, in bf16 %+.2f%%\n", models[i].name, (double)first, exact,
                    100 * (low / exact - 1));

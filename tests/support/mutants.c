@@ -362,7 +362,7 @@ const mutant mutants_of_lanes[] = {
     {"scratch is given away too early", shrink_scratch_lifetime, "V2 V3", true},
     {"two sums under way share scratch", share_scratch, "V2 V3"},
     {"a workspace lies on scratch in use", workspace_in_flight, "V2 V3", true},
-    {"a node reads a bucket that is being summed", read_in_flight, "L3", true},
+    {"a node reads a bucket that is being summed", read_in_flight, "L3 K4", true},
     {"an update does not wait for its sum", skip_event, "L3 L5 V1 V2", true},
     {"a node reads what a gather is bringing", touch_after_gather, "L6 V4"},
     {"a gather starts before the update", gather_before_update, "L6 V1 V2"},
