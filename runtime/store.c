@@ -27,6 +27,7 @@ struct weft_store {
     store_entry *entries;
     name_table by_path; /* entries */
     store_part *parts;  /* what a user can name */
+    name_table named;   /* them, by path */
 };
 
 /* ---- building ---- */
@@ -80,7 +81,7 @@ static bool note_cuts(weft_store *s, const weft_plan *plan) {
 static store_part *add_part(weft_store *s, const char *path, const tensor_type *type) {
     store_part *e = &s->parts[s->n_public++];
     *e = (store_part){.path = arena_copy(&s->arena, path), .type = *type, .end = type_elements(type)};
-    return e->path ? e : NULL;
+    return e->path && table_add(&s->named, &s->arena, e->path, e) ? e : NULL;
 }
 
 static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
@@ -209,9 +210,7 @@ void weft_store_free(weft_store *s) {
 /* ---- by path ---- */
 
 static const store_part *find_part(const weft_store *s, const char *path) {
-    for (int i = 0; s && path && i < s->n_public; i++)
-        if (strcmp(s->parts[i].path, path) == 0) return &s->parts[i];
-    return NULL;
+    return s && path ? table_find(&s->named, path) : NULL;
 }
 
 static bool is_whole(const store_part *e) {

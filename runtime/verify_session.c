@@ -12,6 +12,9 @@
 
 #include "runtime/session_state.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 typedef struct span {
     const char *begin, *end;
 } span;
@@ -29,58 +32,6 @@ static span span_of(const tensor *t) {
     return (span){begin, begin + (size_t)(last + 1) * dtype_bytes(t->type.dtype)};
 }
 
-static bool step_touches(const step *st, span s) {
-    const weft_node *n = st->node;
-    for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && spans_meet(span_of(&st->in[i]), s)) return true;
-    for (int k = 0; k < n->n_out; k++)
-        if (spans_meet(span_of(&st->out[k]), s)) return true;
-    const char *work = st->call.workspace;
-    return work && spans_meet((span){work, work + n->workspace_bytes}, s);
-}
-
-static bool step_waits(const step *st, const weft_variable *segment) {
-    for (int k = 0; k < st->n_touched; k++)
-        if (st->touched[k] == segment) return true;
-    return node_starts_collective(st->node);
-}
-
-static bool step_writes(const step *st, span s) {
-    const weft_node *n = st->node;
-    for (int i = 0; i < n->n_in && i < 32; i++)
-        if (n->op->writes >> i & 1 && n->in[i] && spans_meet(span_of(&st->in[i]), s)) return true;
-    return n->op->flags & OP_WRITES && n->n_out && spans_meet(span_of(&st->out[0]), s);
-}
-
-static bool is_counted(const weft_session *s, const runnable *r, const weft_variable *segment) {
-    const uint64_t *version = store_version(s->store, segment);
-    for (int i = 0; i < r->n_written; i++)
-        if (r->written[i] == version) return true;
-    return false;
-}
-
-static weft_status check_runnable(const weft_session *s, const runnable *r, const weft_variable *segment,
-                                  span m, weft_error *error) {
-    for (int i = 0; i < r->n_steps; i++) {
-        const step *st = &r->steps[i];
-        if (segment->shards && step_touches(st, m) && !step_waits(st, segment))
-            return verify_broken(r->p, error, "L14", st->node, "does not wait for what may be on its way");
-        if (step_writes(st, m) && !is_counted(s, r, segment))
-            return verify_broken(r->p, error, "L15", st->node, "changes a segment and does not count it");
-    }
-    for (int i = 0; i < r->n_outputs; i++) {
-        const fetched *o = &r->outputs[i];
-        if (segment->shards && o->memory && o->home != segment &&
-            spans_meet((span){o->memory, o->memory + o->bytes}, m))
-            return error_set(error, WEFT_INTERNAL,
-                             "L14: graph %s: output %s is copied while it may be on its way",
-                             r->p->graph->name, o->name);
-    }
-    return WEFT_OK;
-}
-
-/* ---- L18, L19 ---- */
-
 /* What step `st` touches with its operand or result `i`, its workspace behind them; *writes: it may change it. */
 static span touched_by(const step *st, int i, bool *writes) {
     const weft_node *n = st->node;
@@ -92,6 +43,140 @@ static span touched_by(const step *st, int i, bool *writes) {
     if (i < n->n_in + n->n_out) return span_of(&st->out[i - n->n_in]);
     return work ? (span){work, work + n->workspace_bytes} : (span){0};
 }
+
+/* Whether what touched_by tells of `i` is state or a parameter that the node changes. */
+static bool changes(const weft_node *n, int i) {
+    if (i < n->n_in) return i < 32 && n->op->writes >> i & 1 && n->in[i];
+    return i == n->n_in && n->op->flags & OP_WRITES && n->n_out;
+}
+
+static bool step_writes(const step *st, span s) {
+    bool writes;
+    for (int i = 0; i < st->node->n_in + st->node->n_out; i++)
+        if (changes(st->node, i) && spans_meet(touched_by(st, i, &writes), s)) return true;
+    return false;
+}
+
+/* ---- segments, by where they lie in the store ---- */
+
+typedef struct place {
+    const weft_variable *segment;
+    span m;
+} place;
+
+typedef struct places {
+    place *v; /* ascending, apart */
+    int count;
+} places;
+
+static int by_address(const void *a, const void *b) {
+    const char *x = ((const place *)a)->m.begin, *y = ((const place *)b)->m.begin;
+    return (x > y) - (x < y);
+}
+
+static weft_status find_places(const weft_session *s, places *p, weft_error *error) {
+    for (const weft_variable *v = s->plan->model->variables; v; v = v->next) {
+        const char *memory = v->kind == VARIABLE_SEGMENT ? store_memory(s->store, v->path, &v->type) : NULL;
+        if (memory) p->v[p->count++] = (place){v, {memory, memory + type_bytes(&v->type)}};
+    }
+    qsort(p->v, (size_t)p->count, sizeof *p->v, by_address);
+    for (int i = 1; i < p->count; i++)
+        if (spans_meet(p->v[i - 1].m, p->v[i].m))
+            return error_set(error, WEFT_INTERNAL, "L14: segments %s and %s share memory in the store",
+                             p->v[i - 1].segment->path, p->v[i].segment->path);
+    return WEFT_OK;
+}
+
+/* The first place that ends behind `at`. */
+static const place *place_behind(const places *p, const char *at) {
+    int low = 0, high = p->count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (p->v[middle].m.end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return p->v + low;
+}
+
+/* ---- L14, L15 ---- */
+
+static bool step_waits(const step *st, const weft_variable *segment) {
+    for (int k = 0; k < st->n_touched; k++)
+        if (st->touched[k] == segment) return true;
+    return node_starts_collective(st->node);
+}
+
+static int by_version(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t) * (uint64_t *const *)a, y = (uintptr_t) * (uint64_t *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* What a program counts the changes of: versions in the store, ascending. */
+typedef struct counted {
+    uint64_t **v;
+    size_t count;
+} counted;
+
+static bool is_counted(const weft_session *s, const counted *c, const weft_variable *segment) {
+    const uint64_t *version = store_version(s->store, segment);
+    return bsearch(&version, c->v, c->count, sizeof *c->v, by_version) != NULL;
+}
+
+static weft_status check_step(const weft_session *s, const runnable *r, const step *st, const places *p,
+                              const counted *c, weft_error *error) {
+    bool writes;
+    for (int i = 0; i <= st->node->n_in + st->node->n_out; i++) {
+        span t = touched_by(st, i, &writes);
+        for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++) {
+            if (at->segment->shards && !step_waits(st, at->segment))
+                return verify_broken(r->p, error, "L14", st->node,
+                                     "does not wait for what may be on its way");
+            if (changes(st->node, i) && !is_counted(s, c, at->segment))
+                return verify_broken(r->p, error, "L15", st->node, "changes a segment and does not count it");
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_copies(const runnable *r, const places *p, weft_error *error) {
+    for (int i = 0; i < r->n_outputs; i++) {
+        const fetched *o = &r->outputs[i];
+        span t = {o->memory, o->memory ? o->memory + o->bytes : NULL};
+        for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++)
+            if (at->segment->shards && o->home != at->segment)
+                return error_set(error, WEFT_INTERNAL,
+                                 "L14: graph %s: output %s is copied while it may be on its way",
+                                 r->p->graph->name, o->name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_runnable(const weft_session *s, const runnable *r, const places *p,
+                                  weft_error *error) {
+    size_t room = (size_t)r->n_written + 1;
+    counted c = {mem_new_array(&s->env, room, sizeof *c.v), (size_t)r->n_written};
+    if (!c.v) return error_memory(error, "verify");
+    memcpy(c.v, r->written, c.count * sizeof *c.v);
+    qsort(c.v, c.count, sizeof *c.v, by_version);
+    weft_status status = check_copies(r, p, error);
+    for (int i = 0; i < r->n_steps && !status; i++) status = check_step(s, r, &r->steps[i], p, &c, error);
+    mem_free(&s->env, c.v, room * sizeof *c.v);
+    return status;
+}
+
+static weft_status check_segments(const weft_session *s, weft_error *error) {
+    size_t room = (size_t)s->plan->model->n_variables + 1;
+    places p = {mem_new_array(&s->env, room, sizeof *p.v), 0};
+    weft_status status = p.v ? find_places(s, &p, error) : error_memory(error, "verify");
+    for (int i = 0; i < s->plan->n_programs && !status; i++)
+        status = check_runnable(s, &s->programs[i], &p, error);
+    mem_free(&s->env, p.v, room * sizeof *p.v);
+    return status;
+}
+
+/* ---- L18, L19 ---- */
 
 static bool conflicts(const step *a, const step *b) {
     for (int i = 0; i <= a->node->n_in + a->node->n_out; i++)
@@ -180,12 +265,5 @@ static weft_status check_tail(const weft_session *s, const runnable *r, weft_err
 weft_status verify_session(const weft_session *s, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < s->plan->n_programs && !status; i++) status = check_tail(s, &s->programs[i], error);
-    for (const weft_variable *v = s->plan->model->variables; v && !status; v = v->next) {
-        if (v->kind != VARIABLE_SEGMENT) continue;
-        const char *memory = store_memory(s->store, v->path, &v->type);
-        span m = {memory, memory + type_bytes(&v->type)};
-        for (int i = 0; i < s->plan->n_programs && !status; i++)
-            status = check_runnable(s, &s->programs[i], v, m, error);
-    }
-    return status;
+    return status ? status : check_segments(s, error);
 }

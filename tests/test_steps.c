@@ -1,4 +1,4 @@
-/* test_steps.c - building, loading, compiling, proving and printing take time in proportion to the model: twice the layers,
+/* test_steps.c - building, loading, compiling, proving, printing and opening a session take time in proportion to the model: twice the layers,
  * at most 2.4 times the steps (n log n is 2.25 at these sizes, n^1.5 is 2.8, n^2 is 4). Steps, not seconds, so that a busy
  * machine changes nothing.
  *
@@ -261,6 +261,21 @@ static void read_back(const weft_model *m) {
     remove("test_steps.bin");
 }
 
+/* What a tool does with every value of a store. */
+static void looked_up(const weft_store *store) {
+    const char *path;
+    for (int i = 0; (path = weft_store_path(store, i)); i++)
+        CHECK_SAYS(weft_store_shape(store, path, NULL, NULL) >= 0, "%s", path);
+}
+
+/* Alone, as the other ranks of a world are not there. */
+static void opened(const weft_plan *plan, weft_store *store) {
+    weft_error e = {0};
+    weft_session *session = weft_session_open(plan, store, &e);
+    CHECK_SAYS(session != NULL, "%s", e.text);
+    weft_session_close(session);
+}
+
 static void compiled(const weft_model *m, const weft_compile_options *o) {
     weft_error e = {0};
     weft_plan *plan = weft_compile(m, o, &e);
@@ -269,6 +284,8 @@ static void compiled(const weft_model *m, const weft_compile_options *o) {
     char *text = weft_plan_text(plan), *json = weft_plan_json(plan);
     weft_store *store = weft_store_new(plan, 1, &e);
     CHECK_SAYS(text && json && store, "%s", e.text);
+    looked_up(store);
+    if (o->world < 2) opened(plan, store);
     weft_store_free(store);
     free(text);
     free(json);
