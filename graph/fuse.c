@@ -211,7 +211,7 @@ static bool is_used_outside(const group *p, const weft_value *v) {
 /* The fused node takes over the members' values that are used outside: their ids and users stay. */
 static bool make_node(weft_graph *g, group *p) {
     arena *a = &g->model->arena;
-    weft_node *last = p->nodes[p->n_nodes - 1], *n = arena_new(a, sizeof *n);
+    weft_node *last = p->nodes[p->n_nodes - 1], *n = arena_new(&g->model->nodes, sizeof *n);
     weft_value *outside[FUSED_MAX_BODY];
     int n_out = 0;
     for (int i = 0; i < p->n_nodes; i++)
@@ -224,7 +224,7 @@ static bool make_node(weft_graph *g, group *p) {
     n->n_out = n_out;
     n->n_body = p->n_nodes;
     n->in = arena_new_array(a, (size_t)p->n_in + 1, sizeof *n->in);
-    n->out = arena_new_array(a, (size_t)n_out, sizeof *n->out);
+    n->out = arena_new_array(&g->model->values, (size_t)n_out, sizeof *n->out);
     n->body = arena_new_array(a, (size_t)p->n_nodes, sizeof *n->body);
     n->body_out = arena_new_array(a, (size_t)n_out, sizeof *n->body_out);
     n->attrs = arena_new(a, 16);

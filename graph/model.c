@@ -15,6 +15,8 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
     if (!m) return NULL;
     m->env = env ? *env : plain;
     arena_init(&m->arena, &m->env);
+    arena_init(&m->nodes, &m->env);
+    arena_init(&m->values, &m->env);
     m->graphs_end = &m->graphs;
     m->variables_end = &m->variables;
     m->ddps_end = &m->ddps;
@@ -33,6 +35,8 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
 void weft_model_free(weft_model *m) {
     if (!m) return;
     weft_env env = m->env;
+    arena_free(&m->nodes);
+    arena_free(&m->values);
     arena_free(&m->arena);
     mem_free(&env, m, sizeof *m);
 }

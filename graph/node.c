@@ -128,14 +128,14 @@ static void node_link(weft_graph *g, weft_node *n) {
 static weft_node *node_store(const op_call *c) {
     weft_graph *g = c->graph;
     arena *a = &g->model->arena;
-    weft_node *n = arena_new(a, sizeof *n);
+    weft_node *n = arena_new(&g->model->nodes, sizeof *n);
     if (!n) return NULL;
     n->graph = g;
     n->op = c->op;
     n->n_in = c->n_in;
     n->n_out = c->n_out;
     n->in = arena_new_array(a, (size_t)c->n_in + 1, sizeof *n->in);
-    n->out = arena_new_array(a, (size_t)c->n_out, sizeof *n->out);
+    n->out = arena_new_array(&g->model->values, (size_t)c->n_out, sizeof *n->out);
     n->attrs = arena_new(a, c->op->attrs_bytes + 1);
     if (!n->in || !n->out || !n->attrs) return NULL;
     for (int i = 0; i < c->n_in; i++) n->in[i] = c->in[i];

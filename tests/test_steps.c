@@ -1,6 +1,6 @@
-/* test_steps.c - building, loading, compiling, proving, printing and opening a session take time in proportion to the model: twice the layers,
- * at most 2.4 times the steps (n log n is 2.25 at these sizes, n^1.5 is 2.8, n^2 is 4). Steps, not seconds, so that a busy
- * machine changes nothing.
+/* test_steps.c - building, loading, compiling, proving, printing and opening a session take time in proportion to the model:
+ * twice the layers, at most 2.4 times the steps (n log n is 2.25 at these sizes, n^1.5 is 2.8, n^2 is 4). Steps, not seconds,
+ * so that a busy machine changes nothing.
  *
  * A step is a basic block. This program has the library's own sources (graph, ops, runtime) once more, compiled with
  * -fsanitize-coverage=trace-pc: the compiler puts a call of __sanitizer_cov_trace_pc into every block of every function, so
