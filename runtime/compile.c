@@ -183,14 +183,15 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
                          SHOW(astray->path));
     if (o->accumulate < 0 || o->accumulate > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
-    if ((unsigned)o->zero > 2 || (unsigned)o->shard > WEFT_SHARD_FLAT || o->rank < 0 ||
-        o->rank >= (o->world ? o->world : 1))
-        return error_set(
-            error, WEFT_ARGUMENT,
-            "compile: zero=%d shard=%d rank=%d: stage 0 to 2, shard 0 or 1, a rank below the world's %d",
-            o->zero, o->shard, o->rank, o->world ? o->world : 1);
+    if ((unsigned)o->zero > 2)
+        return error_set(error, WEFT_ARGUMENT, "compile: zero=%d: ZeRO has stages 0 to 2", o->zero);
+    if ((unsigned)o->shard > WEFT_SHARD_FLAT)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no way of sharding number %d", o->shard);
     if (o->world < 0 || o->world > 1 << 20)
         return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
+    if (o->rank < 0 || o->rank >= (o->world ? o->world : 1))
+        return error_set(error, WEFT_ARGUMENT, "compile: rank=%d: it must be below the world's %d", o->rank,
+                         o->world ? o->world : 1);
     if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: at most 25)");

@@ -37,6 +37,19 @@ TEST(training_logs_saves_and_is_repeatable) {
     json_decref(line);
 }
 
+/* It would change the weights on its way over the data, and give the loss of no weights at all. */
+TEST(graphs_that_train_are_not_evaluated) {
+    static const char *const commands[] = {"eval", "predict -o x.npy"};
+    make_data();
+    NEED(make_model("mlp"));
+    for (int i = 0; i < 2; i++) {
+        CHECK(ends(run("graphtool %s mlp.bin --graph train --random-weights " DATA, commands[i]), 2));
+        char *all = read_all("err");
+        CHECK_HOLDS(all, "graph train trains");
+        free(all);
+    }
+}
+
 TEST(eval_counts_every_sample_once) {
     make_data();
     NEED(make_model("mlp"));
@@ -186,7 +199,7 @@ TEST(big_models_train) {
 }
 
 SUITE("tools: training",
-      {T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once),
+      {T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once), T(graphs_that_train_are_not_evaluated),
        T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
        T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
        T(weights_that_are_no_numbers_are_not_kept), T(bench_prints_the_keys_of_the_design),

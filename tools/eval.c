@@ -42,8 +42,8 @@ int eval_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
-    const char *graph = tool_graph(m, o, "val");
-    status = graph ? evaluate(m, o, graph) : tool_fail("%s: no graph in eval mode; say --graph", o->model);
+    const char *graph = tool_graph(m, o, "val", &status);
+    if (graph) status = evaluate(m, o, graph);
     weft_model_free(m);
     return status;
 }

@@ -78,8 +78,8 @@ static int predict_model(const weft_model *m, const options *o, const char *path
     int rows = 8, columns = 8;
     options at = *o;
     int status = o->grid ? grid_parse(o->grid, &rows, &columns) : -1;
-    const char *graph = tool_graph(m, o, "predict");
-    if (!graph) return tool_fail("%s: no graph in eval mode; say --graph", o->model);
+    const char *graph = tool_graph(m, o, "predict", &status);
+    if (!graph) return status;
     if (status < 0 && o->grid && !is_png(path))
         status = tool_fail("predict: --grid is for a PNG, not for %s", path);
     if (status < 0) status = tool_need_weights(m, o);

@@ -147,11 +147,30 @@ int tool_keep_mode(weft_model *m, weft_mode mode) {
     return kept;
 }
 
-const char *tool_graph(const weft_model *m, const options *o, const char *wanted) {
-    if (o->graph) return o->graph;
-    if (graph_find(m, wanted)) return wanted;
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        if (g->mode == WEFT_EVAL) return g->name;
+static const weft_graph *pick_graph(const weft_model *m, const char *name, const char *wanted) {
+    if (name) return graph_find(m, name);
+    const weft_graph *g = graph_find(m, wanted);
+    for (const weft_graph *any = m->graphs; !g && any; any = any->next)
+        if (any->mode == WEFT_EVAL) g = any;
+    return g;
+}
+
+static bool trains(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_minimize) return true;
+    return false;
+}
+
+const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status) {
+    const weft_graph *g = pick_graph(m, o->graph, wanted);
+    if (g && !trains(g)) return g->name;
+    if (g)
+        *status = tool_fail("%s: graph %s trains: it would change the weights; say a --graph that does not",
+                            o->model, g->name);
+    else if (o->graph)
+        *status = tool_fail("%s: the model has no graph '%s'", o->model, o->graph);
+    else
+        *status = tool_fail("%s: no graph in eval mode; say --graph", o->model);
     return NULL;
 }
 

@@ -37,8 +37,9 @@ weft_store *tool_store(const weft_model *m, const options *o, int *status);
 int tool_keep_mode(weft_model *m, weft_mode mode);
 
 /* The graph to evaluate or predict with: --graph, else `wanted` if the model has it, else its first graph in
- * eval mode, else NULL. */
-const char *tool_graph(const weft_model *m, const options *o, const char *wanted);
+ * eval mode. NULL with *status set after telling that there is none, or that it trains: it would change the weights on
+ * its way over the data, and give the loss of no weights at all. */
+const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status);
 
 /* Makes OpenMP's threads sleep sooner when they wait, by starting the program anew with GOMP_SPINCOUNT set (it is
  * read before main). Returns when it is set already, or starting failed: then things are as they were. */

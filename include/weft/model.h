@@ -119,7 +119,8 @@ weft_status weft_precision(weft_model *model, const char *path, weft_dtype dtype
  *     weft_value *image = weft_input(d, "image", WEFT_U8, 4, (int64_t[]){WEFT_BATCH, 1, 28, 28}); */
 weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim, const int64_t *shape);
 
-/* Makes `value` fetchable under `name` (unique in the graph). Scalars named "...loss" are what training logs. */
+/* Makes `value` fetchable under `name` (unique in the graph). Scalars named "...loss" or "...accuracy" are what
+ * training logs. */
 void weft_output(weft_value *value, const char *name);
 
 /* How a parameter or state gets its first value. Random ones depend on the model's seed and the path alone. */

@@ -101,7 +101,8 @@ char *weft_plan_text(const weft_plan *plan);
 char *weft_plan_json(const weft_plan *plan);
 
 /* Proves the plan again with code of its own: every read follows its write, no two live buffers overlap, every
- * gradient in one segment ... On failure *error names the rule and the nodes. */
+ * operand lies as its reader's kernel takes it, every gradient reaches its update once, collectives come in one order. On
+ * failure *error names the rule and the nodes. */
 weft_status weft_plan_verify(const weft_plan *plan, weft_error *error);
 
 /* The names of the passes, in order; NULL past the end. */
