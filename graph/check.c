@@ -8,6 +8,7 @@
  *   G7  nodes that must come first (`after`) are in the list
  *   G8  until gradients are made: the user's nodes read what they named, or all read in its place one new value, which
  *       stands for nothing else and which no other node reads
+ *   G9  the list has as many nodes as the graph counts, to its last one
  */
 #include "graph/graph.h"
 
@@ -72,6 +73,14 @@ static bool check_edges(const checker *c) {
     return true;
 }
 
+static bool check_list(const checker *c) {
+    const weft_node *last = NULL;
+    int count = 0;
+    for (const weft_node *n = c->g->first; n; last = n, n = n->next) count++;
+    if (count == c->g->n_nodes && last == c->g->last) return true;
+    return broken(c, "G9", last, "the list ends here, with more or fewer nodes than are counted");
+}
+
 bool graph_check(weft_graph *g, const char *after) {
     const weft_env *env = &g->model->env;
     size_t ids = (size_t)g->next_id + 1;
@@ -82,7 +91,7 @@ bool graph_check(weft_graph *g, const char *after) {
     for (graph_output *o = g->outputs; o && good; o = o->next)
         if (o->value->id >= g->next_id || !c.seen[o->value->id]) good = broken(&c, "G5", NULL, o->name);
     mem_free(env, c.seen, ids * sizeof(bool));
-    return good && check_edges(&c);
+    return good && check_edges(&c) && check_list(&c);
 }
 
 /* ---- G8 ---- */

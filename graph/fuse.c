@@ -239,6 +239,7 @@ static bool make_node(weft_graph *g, group *p) {
     else
         g->first = n;
     last->prev = n;
+    g->n_nodes++;
     for (int k = 0; k < n_out; k++) {
         n->out[k] = *outside[k];
         n->out[k].node = n;

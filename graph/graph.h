@@ -44,8 +44,9 @@ struct weft_variable {
     int n_members;
     weft_variable **members; /* parameters, in order of their offsets */
     /* Segments: */
-    int subgraph;         /* index in the plan */
-    const size_t *shards; /* elements that each rank of the process group updates, in order; NULL: all do all */
+    int subgraph; /* index in the plan */
+    const size_t
+        *shards; /* elements that each rank of the process group updates, in order; NULL: all do all */
 };
 
 /* ---- values and nodes ---- */
@@ -82,8 +83,8 @@ struct weft_node {
     const char *scope; /* path, "" at the top; interned: equal paths are equal pointers */
     bool is_backward;  /* made by autodiff */
     bool is_update;    /* made by the optimizer pass */
-    bool stays_f32;    /* part of the gradient of an op that runs in f32: so does this; for the precision pass */
-    const char *file;  /* caller's place, NULL when unknown */
+    bool stays_f32; /* part of the gradient of an op that runs in f32: so does this; for the precision pass */
+    const char *file; /* caller's place, NULL when unknown */
     int line;
     weft_variable *variable; /* parameter, state, assign: which; update ops: the segment */
     /* `fused` nodes: the pointwise nodes inside, in order; their operands are this node's operands or each
@@ -122,14 +123,15 @@ struct weft_graph {
     const char *name;
     weft_mode mode;
     weft_node *first, *last;
+    int n_nodes;       /* in the list */
     weft_node *cursor; /* new nodes go after it; NULL: at the end. For passes. */
     graph_output *outputs, **outputs_end;
     name_table by_name; /* outputs */
     scope_entry *scope; /* present scope; never NULL */
     int next_id;
-    int next_random;                         /* ordinal of the next random call */
+    int next_random;                                       /* ordinal of the next random call */
     bool building_backward, building_update, building_f32; /* stamps nodes */
-    bool is_expanded;                        /* autodiff has run */
+    bool is_expanded;                                      /* autodiff has run */
 };
 
 struct weft_model {
@@ -146,10 +148,10 @@ struct weft_model {
     name_table by_path;  /* variables */
     name_table by_name;  /* graphs */
     weft_graph *indexed; /* whose last parameter, state or assign node of each variable is variable->newest */
-    struct ddp_entry *ddps, **ddps_end; /* what weft_ddp said: graph/ddp.h */
+    struct ddp_entry *ddps, **ddps_end;                   /* what weft_ddp said: graph/ddp.h */
     struct precision_entry *precisions, **precisions_end; /* what weft_precision said: graph/precision.h */
-    weft_error error;                   /* the first one; WEFT_OK: none */
-    const char *file;                   /* the caller's place, from weft_at; used by the next builder */
+    weft_error error;                                     /* the first one; WEFT_OK: none */
+    const char *file; /* the caller's place, from weft_at; used by the next builder */
     int line;
 };
 

@@ -117,6 +117,7 @@ static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
         place->next = n;
     else
         g->first = n;
+    g->n_nodes++;
     variable_note_added(n);
 }
 
@@ -261,6 +262,7 @@ void node_remove(weft_node *n) {
     else
         g->last = n->prev;
     n->next = n->prev = NULL;
+    g->n_nodes--;
 }
 
 void node_move_after(weft_node *n, weft_node *place) {
@@ -290,9 +292,7 @@ void graph_count_uses(weft_graph *g) {
 }
 
 int graph_node_count(const weft_graph *g) {
-    int count = 0;
-    for (const weft_node *n = g->first; n; n = n->next) count++;
-    return count;
+    return g->n_nodes;
 }
 
 const char *node_show(const weft_node *n, char buffer[200]) {
