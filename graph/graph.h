@@ -136,8 +136,8 @@ struct weft_graph {
 
 struct weft_model {
     weft_env env;
-    arena arena;
     arena nodes, values; /* side by side in the order of making: passes walk through them time and again */
+    arena arena;         /* all else; last, since for C++ the name hides the type */
     const char *name;
     int64_t batch;    /* what WEFT_BATCH means */
     bool is_unsealed; /* from a model.bin of version 1: nothing proves that it is whole */
