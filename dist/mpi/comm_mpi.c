@@ -265,6 +265,7 @@ static void mpi_free(transport *t) {
     mem_free(&m->env, m->requests, 2 * w * PIECES * sizeof *m->requests);
     mem_free(&m->env, m->finished, 2 * w * PIECES * sizeof *m->finished);
     mem_free(&m->env, m->counts, w * sizeof *m->counts);
+    mem_free(&m->env, m->keys, (size_t)m->t.local_world * sizeof *m->keys);
     window_free(m->t.window);
     mem_free(&m->env, m->sends, (size_t)m->n_sends * sizeof *m->sends);
     mem_free(&m->env, m->outgoing, (size_t)m->n_sends * sizeof *m->outgoing);

@@ -2,6 +2,7 @@
 #ifndef WEFT_DIST_MPI_TRANSPORT_H
 #define WEFT_DIST_MPI_TRANSPORT_H
 
+#include "dist/segment.h"
 #include "dist/window.h"
 
 #include <mpi.h>
@@ -51,6 +52,7 @@ typedef struct mpi_transport {
     int64_t least;
     int first; /* rank that could not, -1: none */
     char why[REASON_BYTES];
+    segment_key *keys; /* [local_world], gathered by mpi_window.c */
 } mpi_transport;
 
 weft_status mpi_fail(weft_error *error, const char *what, int code);

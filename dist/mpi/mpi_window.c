@@ -4,8 +4,6 @@
  * step; without one messages do. */
 #include "dist/mpi/mpi_transport.h"
 
-#include "dist/segment.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +13,6 @@ typedef struct maker {
     mpi_transport *m;
     int n, own;
     int *ranks, *fds; /* [n]: in the world; of each one's segment, -1: none */
-    segment_key *keys;
     window *w;
     char why[SEGMENT_WHY]; /* this rank could not */
 } maker;
@@ -25,7 +22,7 @@ typedef struct maker {
 /* A rank that could make none says so itself. */
 static void open_others(maker *k) {
     for (int i = 0; i < k->n && !*k->why; i++)
-        if (i != k->own && k->keys[i].way) k->fds[i] = segment_open(&k->keys[i], k->why);
+        if (i != k->own && k->m->keys[i].way) k->fds[i] = segment_open(&k->m->keys[i], k->why);
 }
 
 static void map_all(maker *k) {
@@ -53,12 +50,12 @@ static void unmap_all(window *w) {
 /* m->first tells who could not, -1: all have mapped all; *has_met: all could open all. */
 static weft_status try_way(maker *k, segment_way way, bool *has_met, weft_error *error) {
     mpi_transport *m = k->m;
-    segment_key *own = &k->keys[k->own];
+    segment_key *own = &m->keys[k->own];
     *k->why = 0;
     k->fds[k->own] = segment_make(way, own, k->why);
     if (*k->why) *own = (segment_key){0};
     segment_key mine = *own;
-    weft_status status = mpi_gather(m, "asking for a window", k->keys, sizeof *k->keys, error);
+    weft_status status = mpi_gather(m, "asking for a window", m->keys, sizeof *m->keys, error);
     if (!status) open_others(k);
     if (!status) status = mpi_settle(m, m->host, "asking for a window", k->why, error);
     segment_hide(&mine);
@@ -133,8 +130,8 @@ static void maker_init(maker *k, mpi_transport *m, size_t data_bytes) {
     *k = (maker){.m = m, .n = m->t.local_world, .own = m->t.local_rank};
     k->ranks = mem_new_array(&m->env, n, sizeof *k->ranks);
     k->fds = mem_new_array(&m->env, n, sizeof *k->fds);
-    k->keys = mem_new_array(&m->env, n, sizeof *k->keys);
-    bool good = k->ranks && k->fds && k->keys && !name_ranks(k);
+    m->keys = mem_new_array(&m->env, n, sizeof *m->keys);
+    bool good = k->ranks && k->fds && m->keys && !name_ranks(k);
     for (int i = 0; good && i < k->n; i++) k->fds[i] = -1;
     if (good) k->w = window_new(&m->env, m->t.world, k->ranks, k->n, k->own, data_bytes);
     if (!k->w) snprintf(k->why, sizeof k->why, "memory for its tables could not be had");
@@ -146,7 +143,6 @@ static void maker_free(maker *k) {
     if (k->w != k->m->t.window) window_free(k->w);
     mem_free(env, k->ranks, n * sizeof *k->ranks);
     mem_free(env, k->fds, n * sizeof *k->fds);
-    mem_free(env, k->keys, n * sizeof *k->keys);
 }
 
 weft_status mpi_window_open(mpi_transport *m, weft_error *error) {
