@@ -450,8 +450,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_isa,       COMPILE(.isa = (weft_isa)9),               "there is no instruction set number 9")            \
     X(compile_precision, COMPILE(.precision = WEFT_F64),            "precision f64: it must be f32, bf16 or f16")      \
     X(compile_accumulate, COMPILE(.accumulate = -1),                "accumulate=-1")                                   \
-    X(compile_world,     COMPILE(.world = -2),                      "the world's -2")                                  \
-    X(compile_rank,      COMPILE(.rank = 1),                        "a rank below the world's 1")                      \
+    X(compile_world,     COMPILE(.world = -2),                      "a world of -2")                                  \
+    X(compile_rank,      COMPILE(.rank = 1),                        "below the world's 1")                      \
     X(compile_zero,      COMPILE(.zero = 3),                        "zero=3")                                          \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no way of reducing number 3")            \
