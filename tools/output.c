@@ -12,11 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LINE_BYTES = 1400 };
+
 /* Who speaks on stderr: the process. */
 static struct speaker {
     bool holds, is_hearsay;
     int rank;
-    char line[1400]; /* held; empty: nothing */
+    char line[LINE_BYTES]; /* held; empty: nothing */
 } speaker;
 
 void tool_speak_as(int rank) {
@@ -32,13 +34,18 @@ void tool_tell_held(void) {
     *speaker.line = 0;
 }
 
+static void format_line(char line[LINE_BYTES], const char *format, va_list args) {
+    char text[LINE_BYTES];
+    vsnprintf(text, sizeof text, format, args);
+    show_line(line, LINE_BYTES, text);
+}
+
 int tool_fail(const char *format, ...) {
-    char text[1400], line[1400];
+    char line[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    format_line(line, format, args);
     va_end(args);
-    show_line(line, sizeof line, text);
     if (!speaker.holds)
         fprintf(stderr, "graphtool: %s\n", line);
     else if (!*speaker.line)
@@ -47,12 +54,11 @@ int tool_fail(const char *format, ...) {
 }
 
 void tool_warn(const char *format, ...) {
-    char text[1400], line[1400];
+    char line[LINE_BYTES];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    format_line(line, format, args);
     va_end(args);
-    show_line(line, sizeof line, text);
     fprintf(stderr, "graphtool: %s\n", line);
 }
 

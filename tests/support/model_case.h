@@ -23,7 +23,4 @@ typedef struct case_outcome {
 /* Builds, compiles and runs the case under a configuration, and compares with "want". */
 void case_run(const json_t *c, size_t config, case_outcome *outcome);
 
-/* Numbers of a tensor of any type, in double precision; `elements` of them. */
-void case_numbers(weft_dtype dtype, const void *data, size_t elements, double *numbers);
-
 #endif

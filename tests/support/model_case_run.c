@@ -3,6 +3,7 @@
  * in the comparison. */
 #include "support/model_case.h"
 
+#include "support/naive.h"
 #include "support/test.h"
 
 #include <math.h>
@@ -31,51 +32,16 @@ static int64_t whole(const json_t *from, const char *key) {
     return json_integer_value(json_object_get(from, key));
 }
 
-static const char *text(const json_t *from, const char *key) {
+static const char *word(const json_t *from, const char *key) {
     const char *s = json_string_value(json_object_get(from, key));
     return s ? s : "";
 }
 
 /* ---- numbers ---- */
 
-static double half(uint16_t h) {
-    int exponent = h >> 10 & 31;
-    double m = h & 1023, v = exponent ? ldexp(1 + m / 1024, exponent - 15) : ldexp(m, -24);
-    if (exponent == 31) v = m ? NAN : INFINITY;
-    return h >> 15 ? -v : v;
-}
-
-static double brain(uint16_t b) {
-    uint32_t bits = (uint32_t)b << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-void case_numbers(weft_dtype dtype, const void *data, size_t n, double *to) {
-    for (size_t i = 0; i < n; i++) switch (dtype) {
-        case WEFT_F32:
-            to[i] = ((const float *)data)[i];
-            break;
-        case WEFT_F64:
-            to[i] = ((const double *)data)[i];
-            break;
-        case WEFT_BF16:
-            to[i] = brain(((const uint16_t *)data)[i]);
-            break;
-        case WEFT_F16:
-            to[i] = half(((const uint16_t *)data)[i]);
-            break;
-        case WEFT_I64:
-            to[i] = (double)((const int64_t *)data)[i];
-            break;
-        case WEFT_I32:
-            to[i] = ((const int32_t *)data)[i];
-            break;
-        default:
-            to[i] = ((const uint8_t *)data)[i];
-            break;
-        }
+static void case_numbers(weft_dtype dtype, const void *data, size_t n, double *to) {
+    tensor from = {.data = (void *)data, .type = {.dtype = dtype, .ndim = 1, .shape = {(int64_t)n}}};
+    naive_read(&from, to);
 }
 
 /* Data of a case are f32, f64 or integers; 64-byte aligned as the library wants nothing less. */
@@ -215,7 +181,7 @@ static void run_step(rank *r, size_t step, const json_t *run) {
         r->accumulate > 1 && (per < (size_t)r->accumulate || json_is_true(json_object_get(run, "no_sync")));
     for (size_t i = 0; i < per && !r->error.status; i++) {
         size_t micro = (size_t)r->number * per + i;
-        run_micro(r, text(run, "graph"), step, micro, json_array_get(micros, micro), is_short && i + 1 < per);
+        run_micro(r, word(run, "graph"), step, micro, json_array_get(micros, micro), is_short && i + 1 < per);
     }
 }
 
@@ -229,12 +195,12 @@ static void check_variables(rank *r, size_t step) {
         int64_t shape[WEFT_MAX_NDIM];
         char key[300];
         size_t n = 1;
-        int ndim = weft_store_shape(r->store, text(v, "path"), &dtype, shape);
+        int ndim = weft_store_shape(r->store, word(v, "path"), &dtype, shape);
         if (ndim < 0 || r->error.status) continue;
         for (int i = 0; i < ndim; i++) n *= (size_t)shape[i];
         float *data = test_memory(n * 4);
-        if (weft_store_get(r->store, text(v, "path"), data, n * 4, &r->error) == WEFT_OK) {
-            snprintf(key, sizeof key, "%zu:%s", step, text(v, "path"));
+        if (weft_store_get(r->store, word(v, "path"), data, n * 4, &r->error) == WEFT_OK) {
+            snprintf(key, sizeof key, "%zu:%s", step, word(v, "path"));
             check(r, key, dtype, data, n);
         }
         free(data);
@@ -248,7 +214,7 @@ static void load_variables(rank *r) {
         const json_t *list = json_object_get(v, "v");
         size_t bytes = 4 * json_array_size(list);
         void *data = numbers_of(list, WEFT_F32, bytes, 4);
-        if (!r->error.status) weft_store_set(r->store, text(v, "path"), data, bytes, &r->error);
+        if (!r->error.status) weft_store_set(r->store, word(v, "path"), data, bytes, &r->error);
         free(data);
     }
 }
