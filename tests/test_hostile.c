@@ -166,6 +166,7 @@ static void attack(const char *name, void (*act)(subject *s), const void *good, 
         uint64_t seed = i ? first + (uint64_t)i - 1 : 0; /* 0: the good file itself */
         test_random r = {seed};
         subject s = {.f = &f, .name = name};
+        test_case_begin();
         if (seed)
             mutate(&m, good, n, &r);
         else
@@ -182,6 +183,7 @@ static void attack(const char *name, void (*act)(subject *s), const void *good, 
                    (unsigned long long)seed, s.error.text);
         CHECK_SAYS(f.live == 0 && f.handles == 0, "%s, seed %llu: %zu bytes, %ld files are left", name,
                    (unsigned long long)seed, f.live, f.handles);
+        test_case_end(false);
     }
     CHECK_SAYS(accepted < mutations / 2, "%s: %d of %d mutants were accepted", name, accepted, mutations);
     free(m.data);
@@ -224,8 +226,7 @@ TEST(plan_texts_survive_mutation) {
     weft_model_free(m);
 }
 
-static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes,
-                        weft_error *error) {
+static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     (void)context;
     (void)at;
     (void)error;

@@ -199,6 +199,7 @@ TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
     f.cap = MEMORY_CAP;
     for (uint64_t seed = first; good && seed < first + (uint64_t)mutations; seed++) {
         weft_error error = {0};
+        test_case_begin();
         put_changed(&f, good, seed);
         weft_model *m = weft_load("x", &f.env, &error);
         CHECK_SAYS(m || (error.status == WEFT_FILE && *error.text), "seed %llu: status %d %s",
@@ -208,6 +209,7 @@ TEST(well_formed_models_with_hostile_contents_fail_cleanly) {
         weft_model_free(m);
         CHECK_SAYS(f.live == 0 && f.handles == 0, "seed %llu: %zu bytes are left", (unsigned long long)seed,
                    f.live);
+        test_case_end(false);
     }
     CHECK_SAYS(loaded > mutations / 20 && compiled > mutations / 50,
                "%d loaded, %d compiled: the test tests little", loaded, compiled);

@@ -3,7 +3,7 @@
  *
  * oneDNN is told its instruction set once a process, so each runs in a process of its own, which may also crash or hang. Buffers
  * end at a page that nobody may touch and lie between words that nobody may change; results and workspaces begin as NaN.
- * WEFT_TEST_CASES, WEFT_TEST_FIRST and WEFT_TEST_SEED say which cases run: tools/nightly/onednn.sh.
+ * A seed is a shape of one sequence, and a case is a shape on one instruction set.
  */
 #include "ops/cpu/onednn.h"
 #include "ops/op_kit.h"
@@ -248,7 +248,6 @@ static const char *kernel_trial(trial *t, const weft_kernel *kernel, const kerne
 static void tell(report *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void tell(report *r, const char *format, ...) {
     va_list args;
-    r->failed++;
     if (r->texts == MOST_TEXTS) return;
     va_start(args, format);
     vsnprintf(r->text[r->texts++], sizeof r->text[0], format, args);
@@ -258,7 +257,7 @@ static void tell(report *r, const char *format, ...) {
 static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa isa) {
     kernel_env env = {.isa = isa, .threads = c->threads};
     const weft_kernel *list[MOST_KERNELS];
-    bool taken = false;
+    bool taken = false, is_bad = false;
     trial t;
     r->at = index;
     if (trial_new(&t, c, index)) {
@@ -267,13 +266,13 @@ static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa i
             bool casts = strstr(list[i]->name, "_cast_"); /* the best one stands for those of lower sets */
             if (strncmp(list[i]->name, "onednn", 6) != 0 || (casts && list[i]->min_isa != isa)) continue;
             const char *why = kernel_trial(&t, list[i], &env, &taken);
+            is_bad |= why != NULL;
             if (why) tell(r, "case %" PRIu64 " by %s: %s: %s", index, list[i]->name, t.what, why);
         }
     }
-    if (taken)
-        r->run++;
-    else
-        r->skipped++;
+    r->run += taken;
+    r->skipped += !taken;
+    r->failed += is_bad;
     trial_free(&t);
 }
 
@@ -346,6 +345,8 @@ static void level_run(const level *l, const job *j, report *r) {
         while (waitpid(pid, &how, 0) < 0 && errno == EINTR) continue;
         if (WIFEXITED(how) && WEXITSTATUS(how) == 0) return;
         onednn_case c;
+        r->run++;
+        r->failed++;
         if (j->list)
             c = j->list[r->at];
         else
@@ -357,7 +358,7 @@ static void level_run(const level *l, const job *j, report *r) {
     }
 }
 
-static void job_run(const job *j, bool prints) {
+static void job_run(const job *j, bool counts) {
     report *r = mmap(NULL, sizeof *r, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     NEED(r != MAP_FAILED);
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
@@ -370,26 +371,15 @@ static void job_run(const job *j, bool prints) {
                    "%s: %" PRIu64 " of %" PRIu64 " cases from %" PRIu64 " with seed %" PRIu64 " failed",
                    levels[i].name, r->failed, r->run, j->first, j->seed);
         CHECK_SAYS(r->run > 0, "%s: no case was taken", levels[i].name);
-        if (prints)
-            printf("\nsweep %s: run %" PRIu64 ", skipped %" PRIu64 ", failed %" PRIu64, levels[i].name,
-                   r->run, r->skipped, r->failed);
+        if (counts) test_cases_add(r->run, r->skipped, r->failed);
     }
     munmap(r, sizeof *r);
 }
 
 /* ---- the suite ---- */
 
-static uint64_t number_from(const char *name, uint64_t otherwise) {
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 TEST(every_kernel_of_onednn_is_exact_on_small_shapes) {
-    bool is_told = getenv("WEFT_TEST_CASES") != NULL;
-    job j = {.seed = number_from("WEFT_TEST_SEED", 1),
-             .first = number_from("WEFT_TEST_FIRST", 0),
-             .n = number_from("WEFT_TEST_CASES", getenv("WEFT_TEST_QUICK") ? 300 : 2000)};
-    job_run(&j, is_told);
+    job_run(&(job){.seed = 1, .first = test_seed(1) - 1, .n = (uint64_t)test_count(2000, 300)}, true);
 }
 
 /* Backward weights of 1x1 convolutions with strides copy the pixels that are seen into scratch first; in 2.6.3 they do so

@@ -74,12 +74,14 @@ static void check_world(test_random *r, census *c) {
     bool good = true;
     for (int k = 0; k < world; k++) good &= (plans[k] = compile(m, options, k, seed)) != NULL;
     for (int k = 0; good && k < world; k++) {
+        test_case_begin();
         CHECK_SAYS(!weft_plan_verify(plans[k], &e), "seed %llu: %s", (unsigned long long)seed, e.text);
         CHECK_SAYS(plans[k]->fingerprint == plans[0]->fingerprint,
                    "seed %llu: rank %d has another fingerprint", (unsigned long long)seed, k);
         CHECK_SAYS(!lane_conflicts(plans[k], r, RUNS, &c->beside, what), "seed %llu, rank %d: %s",
                    (unsigned long long)seed, k, what);
         count_plan(plans[k], c);
+        test_case_end(false);
     }
     if (good)
         CHECK_SAYS(!verify_world((const weft_plan *const *)plans, world, &e), "seed %llu: %s",
@@ -97,6 +99,7 @@ TEST(good_plans_give_no_alarm_in_any_order) {
         NEED(c.plans > before);
     }
     int least = wanted_plans() / 20;
+    if (wanted_plans() < 100) return; /* a few plans need not have everything */
     CHECK_SAYS(c.carried > least && c.groups > least && c.sync > least && c.buffers > least &&
                    c.clipped > least && c.accumulated > least && c.flat > least && c.empty > least &&
                    c.tails > least && c.beside > wanted_plans(),

@@ -113,7 +113,11 @@ TEST(no_pace_of_the_lane_changes_a_bit) {
         options.rank = random_below(&r, world);
         weft_plan *plan = weft_compile(m, &options, &e);
         weft_model_free(m);
-        if (!CHECK_SAYS(plan != NULL, "seed %llu: %s", (unsigned long long)seed, e.text)) continue;
+        test_case_begin();
+        if (!CHECK_SAYS(plan != NULL, "seed %llu: %s", (unsigned long long)seed, e.text)) {
+            test_case_end(false);
+            continue;
+        }
         result at_once = play(plan, LANE_AT_ONCE, true, seed);
         CHECK_SAYS(!at_once.error.status, "seed %llu: %s", (unsigned long long)seed, at_once.error.text);
         for (lane_pace pace = LANE_RANDOM; pace <= LANE_LATE; pace++) {
@@ -128,6 +132,7 @@ TEST(no_pace_of_the_lane_changes_a_bit) {
         bool is_harmless = play(plan, LANE_LATE, false, seed).hash == at_once.hash;
         wrong += !is_harmless;
         weft_plan_free(plan);
+        test_case_end(false);
     }
     CHECK_SAYS(carried > plans && fetched > plans, "%d runs left something under way, %d fetches", carried,
                fetched);

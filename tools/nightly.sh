@@ -3,41 +3,44 @@
 # call stopped: cases are numbered by seeds, and build/nightly/PART/ holds the next one and the counts so far. What a
 # part says ends with one line: commit, cases run, skipped and failed.
 #
-# A part is a row of `suites` below (a C suite with many random cases) or a script tools/nightly/PART.sh.
+# A part is a row of `parts` below: a C suite that counts its cases (test_case_begin in tests/support/test.h), or, where
+# there is one, the script tools/nightly/PART.sh, which has the row's seeds and chunk as $seeds and $chunk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# part        preset   suite              cases   a chunk  what
-suites="
-verify        release  test_verify        60000   2000     plans at random, of all ranks of worlds of 1 to 6: no false alarm
-pace          release  test_verify_runs   6000    200      plans at random beside a communication lane of any pace: the same bits
-hostile       asan     test_hostile       200000  4000     broken files of every format, under the sanitizers
-contents      asan     test_hostile_model 100000  2000     well-formed models with hostile contents, under the sanitizers
-poison        release  test_poison        20000   500      random models whose unwritten and dead memory holds rubbish: the same bits
-minimize   release  test_minimize      260000  20000    a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
-gradients  release  test_gradients_by  100000  4000     gradients by any value of random graphs are central differences
+# part       preset   program             seeds   a chunk  what
+parts="
+verify       release  test_verify         60000   500      plans at random, of all ranks of worlds of 1 to 6: no false alarm
+pace         release  test_verify_runs    6000    100      plans at random beside a communication lane of any pace: the same bits
+hostile      asan     test_hostile        200000  1000     broken files, a mutation of each format a seed, under the sanitizers
+contents     asan     test_hostile_model  100000  2000     well-formed models with hostile contents, under the sanitizers
+poison       release  test_poison         20000   100      random models whose unwritten and dead memory holds rubbish: the same bits
+minimize     release  test_minimize       260000  5000     a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
+gradients    release  test_gradients_by   100000  2000     gradients by any value of random graphs are central differences
+onednn       release  test_onednn_sweep   300000  5000     every kernel that calls oneDNN on small random shapes, a seed on each instruction set, against plain loops
+kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
+models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
+models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it
 "
 
 usage() {
     cat <<'END'
 Usage: tools/nightly.sh PART [OPTION]...
-  --cases N     cases to have run in the end, over all calls (default: the part's own)
+  --cases N     how far to go, over all calls: N seeds (models: N models run) instead of the part's own number
   --seed S      begin anew at this seed
   --minutes M   stop after M minutes (default 60)
   --fresh       forget earlier calls
+  --folder F    what is kept between calls (default build/nightly/PART)
   --list        the parts
 Example: tools/nightly.sh verify --minutes 10
 END
 }
 
-parts() {
-    local name preset suite cases chunk what
-    while read -r name preset suite cases chunk what; do
-        [[ -z $name ]] || printf '%-10s %s (%s cases)\n' "$name" "$what" "$cases"
-    done <<<"$suites"
-    for script in tools/nightly/*.sh; do
-        [[ $script == */common.sh || ! -e $script ]] || printf '%-10s %s\n' "$(basename "$script" .sh)" "$(sed -n '2s/^# [^-]*- //p' "$script")"
-    done
+list() {
+    local part preset program seeds chunk what
+    while read -r part preset program seeds chunk what; do
+        [[ -z $part ]] || printf '%-10s %s (%s seeds)\n' "$part" "$what" "$seeds"
+    done <<<"$parts"
 }
 
 misused() {
@@ -45,7 +48,7 @@ misused() {
     exit 2
 }
 
-part='' cases='' seed='' minutes=60 is_fresh=
+part='' cases='' seed='' minutes=60 is_fresh='' folder=''
 while (($#)); do
     case $1 in
     --cases | --seed | --minutes)
@@ -53,8 +56,13 @@ while (($#)); do
         printf -v "${1#--}" %s "$2"
         shift
         ;;
+    --folder)
+        [[ -n ${2-} ]] || misused "--folder wants a name"
+        folder=$2
+        shift
+        ;;
     --fresh) is_fresh=1 ;;
-    --list) parts; exit ;;
+    --list) list; exit ;;
     -h | --help) usage; exit ;;
     -*) misused "there is no option $1" ;;
     *) [[ -z $part ]] || misused "one part a call, not $part and $1"; part=$1 ;;
@@ -62,19 +70,18 @@ while (($#)); do
     shift
 done
 [[ -n $part ]] || misused "which part? --list tells"
-source tools/nightly/common.sh
+row=$(awk -v part="$part" '$1 == part' <<<"$parts")
+[[ -n $row ]] || misused "there is no part '$part'"
+read -r _ preset program seeds chunk _ <<<"$row"
+seeds=${cases:-$seeds}
 
-row=$(awk -v part="$part" '$1 == part' <<<"$suites")
-if [[ -z $row && ! -e tools/nightly/$part.sh ]]; then misused "there is no part '$part'"; fi
-tools/setup.sh
-nightly_begin "$part" "$minutes" "$seed" "$is_fresh"
-if [[ -z $row ]]; then
-    nightly_build release
+source tools/nightly/common.sh
+nightly_begin
+if ((seeds)); then nightly_build; fi
+[[ $preset == release ]] || source tools/sanitizer_env.sh
+if [[ -e tools/nightly/$part.sh ]]; then
     source "tools/nightly/$part.sh"
 else
-    read -r _ preset suite total chunk _ <<<"$row"
-    nightly_build "$preset" "$suite"
-    [[ $preset == release ]] || source tools/sanitizer_env.sh
-    nightly_suite "build/$preset/$suite" "${cases:-$total}" "$chunk"
+    nightly_suite "build/$preset/$program"
 fi
 nightly_end

@@ -2,11 +2,36 @@
 #include "support/test.h"
 
 #include <CUnit/Basic.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Drawn cases. Ranks are threads: any of them may record a check. */
+static struct {
+    uint64_t run, skipped, failed;
+    bool is_counting;
+} drawn;
+static atomic_long bad_checks, bad_before;
+
+void test_cases_add(uint64_t run, uint64_t skipped, uint64_t failed) {
+    drawn.is_counting = true;
+    drawn.run += run;
+    drawn.skipped += skipped;
+    drawn.failed += failed;
+}
+
+void test_case_begin(void) {
+    bad_before = bad_checks;
+}
+
+void test_case_end(bool is_skipped) {
+    bool is_bad = bad_checks > bad_before;
+    test_cases_add(!is_skipped || is_bad, is_skipped && !is_bad, is_bad);
+}
 
 static bool is_chosen(const char *name, int argc, char **argv) {
     for (int i = 1; i < argc; i++)
@@ -24,6 +49,9 @@ int test_main(const char *title, const test_case *cases, int n, int argc, char *
     CU_basic_set_mode(CU_BRM_VERBOSE);
     good = good && CU_basic_run_tests() == CUE_SUCCESS && CU_get_number_of_failures() == 0;
     CU_cleanup_registry();
+    if (drawn.is_counting)
+        printf("cases: %" PRIu64 " run, %" PRIu64 " skipped, %" PRIu64 " failed\n", drawn.run, drawn.skipped,
+               drawn.failed);
     return good ? 0 : 1;
 }
 
@@ -35,6 +63,7 @@ bool test_check(bool good, const char *file, int line, const char *format, ...) 
         vsnprintf(message, sizeof message, format, args);
         va_end(args);
     }
+    if (!good) bad_checks++;
     CU_assertImplementation(good, (unsigned)line, message, file, "", CU_FALSE);
     return good;
 }

@@ -58,6 +58,13 @@ bool test_is_quick(void);
 int test_count(int normal, int quick);
 uint64_t test_seed(uint64_t normal);
 
+/* Around each of the cases that a suite draws: it fails when a check in it does, and is skipped where it turns out that there is
+ * nothing to check. A suite that counts ends with the line "cases: 12 run, 0 skipped, 0 failed", which tools/nightly.sh reads. */
+void test_case_begin(void);
+void test_case_end(bool is_skipped);
+/* Cases that were counted elsewhere (in processes of their own). */
+void test_cases_add(uint64_t run, uint64_t skipped, uint64_t failed);
+
 /* malloc and friends that end the program when memory is out; 64-byte aligned, exactly as long as asked for.
  */
 void *test_memory(size_t bytes);

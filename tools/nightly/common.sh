@@ -1,50 +1,65 @@
-# common.sh - what the parts of nightly.sh share: where a part stands, its deadline, its counts. Sourced by nightly.sh.
-# A part's script reads $cases (empty: its own number), $folder (its files), $next_seed; it calls nightly_count after
-# each chunk and stops when nightly_time_left fails.
+# common.sh - what the parts of nightly.sh share: where a part stands, its deadline, its counts. Sourced by nightly.sh, whose
+# $part, $preset, $program, $seeds, $chunk and options it reads. A part's script goes on while nightly_goes_on and calls
+# nightly_count after each chunk.
 
-folder='' next_seed=1 run=0 skipped=0 failed=0 deadline=0
+first_seed='' next_seed='' run=0 skipped=0 failed=0 deadline=0
 
-nightly_begin() { # part, minutes, seed or '', fresh or ''
-    folder=build/nightly/$1
-    deadline=$((SECONDS + 60 * $2))
-    [[ -z $3$4 ]] || rm -rf "$folder"
+nightly_begin() {
+    folder=${folder:-build/nightly/$part}
+    deadline=$((SECONDS + 60 * minutes))
+    [[ -z $seed$is_fresh ]] || rm -rf "$folder"
     mkdir -p "$folder"
-    [[ ! -e $folder/state ]] || read -r next_seed run skipped failed <"$folder/state"
-    next_seed=${3:-$next_seed}
-    [[ -z $(git status --porcelain --untracked-files=no) ]] || local changed=', changed'
-    echo "== $1: commit $(git rev-parse --short HEAD)${changed-}, $(date -u +%F), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), from seed $next_seed"
+    [[ ! -e $folder/state ]] || read -r next_seed run skipped failed first_seed <"$folder/state"
+    first_seed=${first_seed:-${seed:-1}} next_seed=${next_seed:-$first_seed}
+    echo "== $part: $(nightly_commit), $(date -u +%F), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), from seed $next_seed"
 }
 
-nightly_build() { # preset, target...
-    cmake --preset "$1" >/dev/null
-    cmake --build "build/$1" ${2:+--target "${@:2}"} >"$folder/build.txt" || { tail -50 "$folder/build.txt"; exit 1; }
+nightly_commit() {
+    echo "commit $(git rev-parse --short HEAD)$([[ -z $(git status --porcelain --untracked-files=no) ]] || echo ', changed')"
 }
 
-nightly_time_left() {
-    ((SECONDS < deadline))
+nightly_build() {
+    tools/setup.sh
+    cmake --preset "$preset" >/dev/null
+    cmake --build "build/$preset" --target "$program" >"$folder/build.txt" || { tail -50 "$folder/build.txt"; exit 1; }
+}
+
+nightly_goes_on() {
+    ((next_seed < first_seed + seeds && SECONDS < deadline))
 }
 
 # Adds to the counts and remembers where to go on.
 nightly_count() { # next seed, run, skipped, failed
     next_seed=$1 run=$((run + $2)) skipped=$((skipped + $3)) failed=$((failed + $4))
-    echo "$next_seed $run $skipped $failed" >"$folder/state.new"
+    echo "$next_seed $run $skipped $failed $first_seed" >"$folder/state.new"
     mv "$folder/state.new" "$folder/state"
 }
 
-# A C suite in chunks of seeds; the output of a chunk with failures is kept.
-nightly_suite() { # program, cases in all, cases a chunk
-    while ((run < $2)) && nightly_time_left; do
-        local bad=0
-        WEFT_TEST_CASES=$3 WEFT_TEST_SEED=$next_seed "$1" >"$folder/chunk.txt" 2>&1 || bad=1
-        if ((bad)); then
+# A suite in chunks of seeds. The output of a chunk with failures is kept. One that does not tell what it ran, or fewer cases
+# than it was asked for, ends the part: no count would be true.
+nightly_suite() { # command...
+    local n status word more skips fails
+    while nightly_goes_on; do
+        status=0 n=$((first_seed + seeds - next_seed))
+        ((n <= chunk)) || n=$chunk
+        OMP_WAIT_POLICY=passive WEFT_TEST_CASES=$n WEFT_TEST_SEED=$next_seed "$@" >"$folder/chunk.txt" 2>&1 || status=$?
+        read -r word more _ skips _ fails _ < <(grep -aE '^cases: [0-9]+ run, [0-9]+ skipped, [0-9]+ failed$' "$folder/chunk.txt" | tail -1) || more=
+        if [[ -z $more ]] || ((more + skips < n)); then
             cp "$folder/chunk.txt" "$folder/failed.$next_seed.txt"
-            echo "seeds from $next_seed on: $folder/failed.$next_seed.txt"
+            echo "seeds from $next_seed on: exit status $status, ${more:-no count} of $n cases: $folder/failed.$next_seed.txt"
+            nightly_end stopped
+            exit 1
         fi
-        nightly_count $((next_seed + $3)) "$3" 0 "$bad"
+        ((status == 0 || fails)) || fails=1 # a check outside of the cases
+        if ((fails)); then
+            cp "$folder/chunk.txt" "$folder/failed.$next_seed.txt"
+            echo "seeds from $next_seed on: $fails failed: $folder/failed.$next_seed.txt"
+        fi
+        nightly_count $((next_seed + n)) "$more" "$skips" "$fails"
     done
 }
 
-nightly_end() {
-    echo "commit $(git rev-parse --short HEAD): $run run, $skipped skipped, $failed failed; next seed $next_seed"
+nightly_end() { # a word more
+    echo "$(nightly_commit): $run run, $skipped skipped, $failed failed; next seed $next_seed${1:+; $1}"
     ((failed == 0))
 }

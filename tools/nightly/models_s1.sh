@@ -1,21 +1,28 @@
-# models_s1.sh - random models find a defect that was: gradients that are views, copied as if they were row-major
-# Sourced by nightly.sh. A copy of the sources whose `bucket` claims to take operands at any strides; of 2,000 models
-# (--cases) one must come out wrong. Wants the Python that models.sh makes.
+# models_s1.sh - random models find a defect that was: gradients that are views, copied as if they were row-major. Sourced by
+# nightly.sh. A copy of the sources whose `bucket` claims to take operands at any strides; of so many models one must come
+# out wrong there, and none here. Wants the Python that models.sh makes.
 
-: "${cases:=2000}"
+# The last line of what models_s1_run NAME PROGRAM CASES [OPTION]... says: next seed, run, skipped, failed.
+models_s1_run() {
+    "$python" tests/models/run.py --seed "$first_seed" --folder "$folder/$1" --program "$2" --cases "${@:3}" >"$folder/$1.txt"
+    grep -m 3 '^seed' "$folder/$1.txt" >&2 || true
+    tail -1 "$folder/$1.txt"
+}
+
 python=${WEFT_TORCH_PYTHON:-build/venv/bin/python}
-"$python" -c 'import torch, numpy, xxhash' || { echo "models_s1: run tools/nightly.sh models first: it installs PyTorch" >&2; exit 2; }
+if ((seeds)); then
+    "$python" -c 'import torch, numpy, xxhash' || { echo "models_s1: run tools/nightly.sh models first: it installs PyTorch" >&2; exit 2; }
+    rm -rf "$folder/source" "$folder"/with*
+    mkdir -p "$folder/source"
+    git archive HEAD | tar -x -C "$folder/source"
+    sed -i 's/^    \.reference = reference,$/&\n    .reference_strided = ~0u,/' "$folder/source/ops/bucket.c"
+    grep -q reference_strided "$folder/source/ops/bucket.c"
+    (cd "$folder/source" && cmake --preset release -DWEFT_CUDA=OFF >/dev/null && cmake --build build/release --target model_cases >build.txt)
 
-rm -rf "$folder/source" "$folder/cases"
-mkdir -p "$folder/source"
-git archive HEAD | tar -x -C "$folder/source"
-sed -i 's/^    \.reference = reference,$/&\n    .reference_strided = ~0u,/' "$folder/source/ops/bucket.c"
-grep -q reference_strided "$folder/source/ops/bucket.c"
-(cd "$folder/source" && cmake --preset release -DWEFT_CUDA=OFF >/dev/null && cmake --build build/release --target model_cases >build.txt)
-
-"$python" tests/models/run.py --cases "$cases" --seed "$next_seed" --stop --folder "$folder/cases" \
-    --program "$folder/source/build/release/model_cases" >"$folder/chunk.txt"
-grep -m 3 '^seed' "$folder/chunk.txt" || true
-read -r models_next models_run models_skipped models_failed < <(tail -1 "$folder/chunk.txt")
-echo "$models_failed of $models_run models came out wrong, as they must"
-nightly_count "$models_next" "$models_run" "$models_skipped" $((models_failed == 0))
+    run=0 skipped=0 failed=0
+    read -r models_next models_run _ models_found < <(models_s1_run with "$folder/source/build/release/model_cases" "$seeds" --stop)
+    echo "with the defect: $models_found of $models_run models came out wrong, from seed $first_seed to $((models_next - 1))"
+    read -r _ models_run models_skipped models_failed < <(models_s1_run without "build/$preset/$program" $((models_next - first_seed)))
+    echo "without it: $models_failed of $models_run"
+    nightly_count "$models_next" "$models_run" "$models_skipped" $((models_failed + (models_found == 0)))
+fi

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# test_nightly.sh BUILD - tools/nightly.sh without its hours: every part begins and ends, its suite counts cases, and counts are
+# honest, whatever a suite says or leaves out. Suites that are played here are functions of this shell.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=$1
+failures=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# Every part as it stands: what its script does before the first case, and its last line.
+parts=$(tools/nightly.sh --list | awk '{ print $1 }')
+((${#parts})) || fail "no parts"
+for part in $parts; do
+    said=$(tools/nightly.sh "$part" --cases 0 --folder "$folder/$part" 2>&1) || fail "$part: exit $?: $said"
+    [[ $(tail -1 <<<"$said") == "commit "*": 0 run, 0 skipped, 0 failed; next seed 1" ]] || fail "$part ends with: $said"
+done
+for script in tools/nightly/*.sh; do
+    [[ $script == */common.sh ]] || grep -qx "$(basename "$script" .sh)" <<<"$parts" || fail "$script is no part"
+done
+while read -r program; do
+    [[ ! -e tests/$program.c ]] || grep -Eq 'test_case_end|test_cases_add' "tests/$program.c" || fail "$program counts no cases"
+done < <(awk '$2 == "release" || $2 == "asan" { print $3 }' tools/nightly.sh | grep ^test_)
+
+# part NAME SEEDS CHUNK COMMAND...: a part that is this command, in a shell of its own; what it says is left in $said.
+part() {
+    said=$(
+        set -euo pipefail
+        part=$1 seeds=$2 chunk=$3 minutes=1 seed='' is_fresh='' folder=$folder/$1 preset=release
+        shift 3
+        source tools/nightly/common.sh
+        nightly_begin
+        nightly_suite "$@"
+        nightly_end
+    )
+}
+
+# says NAME STATUS TEXT: how the part ended.
+says() {
+    [[ $2 == "$3" ]] || fail "$1: exit status $2, not $3: $said"
+    grep -qF -- "$4" <<<"$said" || fail "$1 does not say '$4': $said"
+}
+
+good() { echo "cases: $WEFT_TEST_CASES run, 0 skipped, 0 failed"; }
+skips() { echo "cases: $((WEFT_TEST_CASES - 1)) run, 1 skipped, 0 failed"; }
+bad() {
+    echo "cases: $WEFT_TEST_CASES run, 0 skipped, 2 failed"
+    return 1
+}
+beside() {
+    good
+    return 1
+}
+silent() { echo "all is well"; }
+lazy() { echo "cases: $((WEFT_TEST_CASES - 1)) run, 0 skipped, 0 failed"; }
+crash() {
+    good
+    echo "cases: nine run, 0 skipped, 0 failed"
+    bash -c 'kill -9 $$'
+}
+seeds() {
+    echo "$WEFT_TEST_SEED $WEFT_TEST_CASES" >>"$folder/seen"
+    good
+}
+
+part good 25 10 good;     says good $? 0 ": 25 run, 0 skipped, 0 failed; next seed 26"
+part skips 25 10 skips;   says skips $? 0 ": 22 run, 3 skipped, 0 failed; next seed 26"
+part bad 25 10 bad;       says bad $? 1 ": 25 run, 0 skipped, 6 failed; next seed 26"
+part beside 25 10 beside; says beside $? 1 ": 25 run, 0 skipped, 3 failed; next seed 26"
+part silent 25 10 silent; says silent $? 1 ": 0 run, 0 skipped, 0 failed; next seed 1; stopped"
+part lazy 25 10 lazy;     says lazy $? 1 "9 of 10 cases"
+part crash 25 10 crash;   says crash $? 1 ": 25 run, 0 skipped, 3 failed; next seed 26"
+part seeds 15 10 seeds;   says seeds $? 0 "next seed 16"
+part seeds 25 10 seeds;   says seeds $? 0 ": 25 run, 0 skipped, 0 failed; next seed 26"
+[[ $(paste -sd, "$folder/seeds/seen") == "1 10,11 5,16 10" ]] || fail "seeds: $(cat "$folder/seeds/seen")"
+
+# One that is real.
+part real 6 4 "$build/test_gradients_by" random; says real $? 0 ": 6 run, 0 skipped, 0 failed; next seed 7"
+((failures)) || echo "parts, counts and seeds: done"
+exit $((failures > 0))
