@@ -67,6 +67,10 @@ static bool fuse(program *p) {
     return p->plan->kernels.isa == WEFT_ISA_REFERENCE || pass_fuse(p->graph);
 }
 
+static bool layout(program *p) {
+    return verify_note_operands(p) && pass_layout(p);
+}
+
 typedef struct pass {
     const char *name;
     bool (*run)(program *p);
@@ -87,7 +91,7 @@ static const pass pipeline[] = {
     {"collectives",  collectives,    HAS_UPDATES,            0,             false},
     {"uploads",      pass_uploads,   HAS_UPDATES,            0,             false},
     {"fuse",         fuse,           HAS_UPDATES,            0,             true },
-    {"layout",       pass_layout,    HAS_UPDATES,            HAS_LAYOUT,    true },
+    {"layout",       layout,         HAS_UPDATES,            HAS_LAYOUT,    true },
     {"order",        pass_schedule,  HAS_LAYOUT,             HAS_ORDER,     false},
     {"memory",       pass_memory,    HAS_ORDER,              HAS_MEMORY,    false},
     {"launches",     pass_launches,  HAS_ORDER,              HAS_LAUNCHES,  false},

@@ -74,6 +74,8 @@ typedef struct program {
     int tail;
     uint64_t carried_bytes;      /* of the arena: what lives into the tail */
     struct buffer_list *buffers; /* while memory is planned */
+    int n_unpacked;
+    weft_value ***unpacked; /* by id of a node: its operands before the layout pass, where some may be packed */
 } program;
 
 struct weft_plan {
@@ -142,6 +144,8 @@ bool tails_find(weft_plan *plan);
 bool memory_carry(program *p);
 bool pass_memory(program *p);
 bool pass_launches(program *p);
+/* verify_packed.c: before the layout pass, which may put packed operands in the place of others. */
+bool verify_note_operands(program *p);
 bool pass_verify(program *p);
 bool pass_verify_plan(weft_plan *plan);
 

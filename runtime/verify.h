@@ -1,7 +1,8 @@
 /* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and one line at the
  * top of its file:
  *     verify.c          V1-V5            memory of one program
- *     verify_layouts.c  K1-K6            strides: what kernels take and give, what views name
+ *     verify_layouts.c  K1-K5            strides: what kernels take and give, what views name
+ *     verify_packed.c   K6, K7           packed operands, and what else is derived from parameters
  *     verify_lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
  *     verify_buckets.c  L4, L5, L7       gradients, their sums, and who updates what
  *     verify_plan.c     L8, L9, L11      any program after any other
@@ -65,6 +66,10 @@ const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter);
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
 weft_status verify_layouts(const program *p, weft_error *error);
+/* Operand i of n, which a pack makes; a value that is no kernel's operand; all that is derived, by all programs. */
+weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error);
+weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error);
+weft_status verify_derived(const weft_plan *plan, weft_error *error);
 weft_status verify_lanes(verify_index *x, weft_error *error);
 weft_status verify_buckets(verify_index *x, weft_error *error);
 weft_status verify_tail(const program *p, weft_error *error);

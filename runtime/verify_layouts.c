@@ -5,7 +5,7 @@
  *   K3  an element of a view is that element of the operand which the op says
  *   K4  a result in an operand's place has that operand's strides
  *   K5  outputs are row-major: they are fetched as they lie
- *   K6  packed bytes are read by a kernel that packs that operand, and by no other
+ * K6, of packed operands, is in verify_packed.c.
  */
 #include "runtime/verify.h"
 
@@ -59,7 +59,7 @@ static bool works_anywhere(const weft_op *op) {
     return op->flags & OP_POINTWISE || op == &weft_op_fused;
 }
 
-/* ---- K1, K2, K6 ---- */
+/* ---- K1, K2 ---- */
 
 /* The reference alone is of no op: what it takes is said by each. */
 static bool takes_any(const weft_node *n, int i) {
@@ -68,20 +68,12 @@ static bool takes_any(const weft_node *n, int i) {
     return works_anywhere(n->op) || has_bit(n->op->reference_strided, i);
 }
 
-static weft_status check_packed(const program *p, const weft_node *n, int i, weft_error *error) {
-    const weft_value *v = n->in[i];
-    const pack_attrs *a = v->node->attrs;
-    bool is_right = n->kernel && n->kernel->packed_bytes && a->operand == i && v->type.dtype == WEFT_U8 &&
-                    type_elements(&v->type) == a->bytes;
-    return is_right ? WEFT_OK : wrong(p, error, "K6", n, v, "was packed for another kernel");
-}
-
 static weft_status check_operands(const program *p, const weft_node *n, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < n->n_in && !status; i++) {
         const weft_value *v = n->in[i];
         if (!v) continue;
-        if (v->node->op == &weft_op_pack) status = check_packed(p, n, i, error);
+        if (v->node->op == &weft_op_pack) status = verify_packed_operand(p, n, i, error);
         if (status || takes_any(n, i)) continue;
         bool wants_image = has_bit(n->op->image_in, i);
         if (wants_image ? !is_image(v) : !is_rows(v))
@@ -180,6 +172,8 @@ static weft_status check_view(const program *p, const weft_node *n, weft_error *
     if (!is_known_view(n))
         return wrong(p, error, "K3", n, v, "is a view of an op that the verifier does not know");
     if (v->base != n->in[0]) return wrong(p, error, "K3", n, v, "does not look at its operand");
+    weft_status status = verify_not_packed(p, n, n->in[0], error);
+    if (status) return status;
     return names_all(n) ? WEFT_OK : wrong(p, error, "K3", n, v, "does not name its operand's elements");
 }
 
@@ -218,7 +212,9 @@ weft_status verify_layouts(const program *p, weft_error *error) {
     weft_status status = WEFT_OK;
     for (const weft_node *n = p->graph->first; n && !status; n = n->next) status = check_node(p, n, error);
     for (const graph_output *o = p->graph->outputs; o && !status; o = o->next)
-        if (!is_rows(o->value))
+        if ((status = verify_not_packed(p, o->value->node, o->value, error)))
+            break;
+        else if (!is_rows(o->value))
             status = wrong(p, error, "K5", o->value->node, o->value, "is fetched, but not row-major");
     return status;
 }

@@ -215,6 +215,7 @@ static weft_status check_steps(const weft_plan *plan, weft_error *error) {
 
 weft_status verify_plan(const weft_plan *plan, weft_error *error) {
     weft_status status = check_subgraphs(plan, error);
+    if (!status) status = verify_derived(plan, error);
     if (!status) status = check_programs(plan, error);
     for (int i = 0; i < plan->n_programs && !status; i++) status = check_sums(&plan->programs[i], error);
     return status ? status : check_steps(plan, error);

@@ -208,7 +208,15 @@ TEST(models_whose_gradients_are_views_train_from_files) {
 
 /* ---- strides that went wrong ---- */
 
-/* Every kind of view, images with packed weights, a parameter that is an image, an output that lies channels-last. */
+/* A graph beside it that reads one of its packed weights. */
+static void add_eval(weft_model *m) {
+    weft_value *x =
+        weft_input(weft_graph_new(m, "eval", WEFT_EVAL), "x", WEFT_F32, 4, (int64_t[]){2, 16, 8, 8});
+    weft_output(weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same1"), "y");
+}
+
+/* Every kind of view, images with packed weights (two of one shape, one of which is packed for two shapes), a parameter
+ * that is an image, an output that lies channels-last. */
 static weft_model *everything(void) {
     weft_model *m = weft_model_new("everything");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
@@ -216,7 +224,11 @@ static weft_model *everything(void) {
     weft_value *w = weft_parameter_in(g, "image", 4, (int64_t[]){2, 3, 8, 8}, (weft_init){0});
     weft_value *y =
         weft_relu(weft_conv2d(weft_add(x, w), &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "c1"));
-    y = weft_conv2d(weft_batch_norm(y, "bn"), &(weft_conv){.out = 16, .kernel = 3}, "c2");
+    y = weft_conv2d(weft_batch_norm(y, "bn"), &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same1");
+    y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same2");
+    weft_value *small = weft_max_pool2d(y, &(weft_pool){.kernel = {2, 2}});
+    weft_output(weft_conv2d(small, &(weft_conv){.out = 16, .kernel = 3}, "c2"), "small");
+    y = weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3}, "c2");
     weft_output(y, "image");
     weft_value *rows = weft_permute(weft_reshape(y, 2, (int64_t[]){2, 16 * 36}), (int64_t[]){1, 0});
     rows = weft_linear(weft_permute(weft_tanh(weft_slice(rows, 0, 3, 35)), (int64_t[]){1, 0}), 4, "fc");
@@ -225,6 +237,7 @@ static weft_model *everything(void) {
     loss = weft_add(loss, weft_mean(weft_max_pool2d(w, &(weft_pool){.kernel = {2, 2}}), 0, NULL, false));
     weft_minimize(weft_add(loss, mean_square(y)), NULL, &(weft_optimizer){.type = "adam", .lr = 1});
     weft_output(loss, "loss");
+    add_eval(m);
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
     return m;
 }

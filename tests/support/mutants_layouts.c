@@ -197,6 +197,138 @@ static bool packed_for_a_kernel_without(const victim *v) {
     return true;
 }
 
+/* Gives a reader another pack of as many bytes, for a node that is alike or not. */
+static bool read_another(const victim *v, bool alike) {
+    weft_node *n = mutant_pick(v, reads_packed);
+    const pack_attrs *mine = n ? n->in[1]->node->attrs : NULL;
+    for (weft_node *m = v->g->first; n && m != n; m = m->next) {
+        const pack_attrs *a = m->attrs;
+        if (!packs(m) || m == n->in[1]->node || a->bytes != mine->bytes) continue;
+        if ((strcmp(a->of, mine->of) == 0) != alike) continue;
+        n->in[1] = &m->out[0];
+        return true;
+    }
+    return false;
+}
+
+static bool packed_for_another_shape(const victim *v) {
+    return read_another(v, false);
+}
+
+static bool packed_of_another_like_it(const victim *v) {
+    return read_another(v, true);
+}
+
+static bool packs_another_parameter(const victim *v) {
+    weft_node *n = mutant_pick(v, packs);
+    for (weft_node *m = v->g->first; n && m != n; m = m->next) {
+        if (!m->variable || !m->n_out || m == n->in[0]->node || !type_equal(&m->out[0].type, &n->in[0]->type))
+            continue;
+        n->in[0] = &m->out[0];
+        return true;
+    }
+    return false;
+}
+
+static bool packs_a_computed_value(const victim *v) {
+    weft_node *n = mutant_pick(v, packs);
+    for (weft_node *m = n ? n->prev : NULL; m; m = m->prev) {
+        if (m->variable || !m->n_out || !shape_equal(&m->out[0].type, &n->in[0]->type)) continue;
+        n->in[0] = &m->out[0];
+        return true;
+    }
+    return false;
+}
+
+static bool named_for_another(const victim *v) {
+    weft_node *n = mutant_pick(v, packs), *m = mutant_pick(v, packs);
+    if (!n || strcmp(((pack_attrs *)n->attrs)->of, ((pack_attrs *)m->attrs)->of) == 0) return false;
+    ((pack_attrs *)n->attrs)->of = ((pack_attrs *)m->attrs)->of;
+    return true;
+}
+
+static bool named_for_another_batch(const victim *v) {
+    weft_node *n = mutant_pick(v, packs);
+    char *of = n ? arena_copy(&v->g->model->arena, ((pack_attrs *)n->attrs)->of) : NULL, *batch;
+    if (!of || !(batch = strstr(of, "f32[2,"))) return false;
+    batch[4] = '4';
+    ((pack_attrs *)n->attrs)->of = of;
+    return true;
+}
+
+static weft_value *packed_before(const weft_node *n) {
+    weft_node *m = n ? n->prev : NULL;
+    while (m && !packs(m)) m = m->prev;
+    return m ? &m->out[0] : NULL;
+}
+
+static bool packed_is_viewed(const victim *v) {
+    weft_node *n = mutant_pick(v, is_view);
+    weft_value *packed = packed_before(n);
+    if (!packed) return false;
+    n->in[0] = n->out[0].base = packed;
+    return true;
+}
+
+static bool packed_is_computed_with(const victim *v) {
+    weft_node *n = mutant_pick(v, is_pointwise);
+    weft_value *packed = packed_before(n);
+    if (!packed || !n->n_in) return false;
+    n->in[0] = packed;
+    return true;
+}
+
+static bool packed_is_sent(const victim *v) {
+    weft_node *n = mutant_pick(v, node_starts_collective);
+    weft_value *packed = packed_before(n);
+    if (!packed) return false;
+    n->in[0] = packed;
+    return true;
+}
+
+static bool packed_is_fetched(const victim *v) {
+    weft_value *packed = packed_before(v->g->last);
+    if (!packed || !v->g->outputs) return false;
+    v->g->outputs->value = packed;
+    return true;
+}
+
+/* Marks all that reads what n makes, and n; false: the node `apart` is among them. */
+static bool mark_dependents(const victim *v, const weft_node *n, const weft_node *apart) {
+    for (weft_node *m = v->g->first; m; m = m->next) {
+        m->mark = m == n;
+        for (int i = 0; i < m->n_in; i++)
+            if (m->in[i] && m->in[i]->node->mark && m->in[i]->node->order < m->order) m->mark = 1;
+    }
+    return !apart->mark;
+}
+
+/* A weight is packed, and read, when its update is over. */
+static bool packs_after_update(const victim *v) {
+    weft_node *n = mutant_pick(v, packs), *update = NULL;
+    const weft_variable *from = n ? value_root(n->in[0])->variable : NULL;
+    for (weft_node *m = n ? n->next : NULL; m; m = m->next)
+        if (is_update(m) && mutant_segment(m) == from->segment) update = m;
+    if (!update || !mark_dependents(v, n, update)) return false;
+    for (weft_node *m = update, *before; m; m = before) {
+        before = m->prev;
+        if (m->mark) node_move_after(m, update);
+    }
+    mutant_renumber(v->g);
+    return true;
+}
+
+/* Another program keeps its packed weight where this one keeps another's. */
+static bool derived_in_one_place(const victim *v) {
+    weft_node *n = mutant_pick(v, packs), *m = v->plan->programs[v->plan->n_programs - 1].graph->first;
+    while (n && m && !packs(m)) m = m->next;
+    if (!n || !m || m->out[0].variable == n->out[0].variable || !m->out[0].variable || !n->out[0].variable ||
+        !type_equal(&n->out[0].type, &m->out[0].type))
+        return false;
+    m->out[0].variable = n->out[0].variable;
+    return true;
+}
+
 const mutant mutants_of_layouts[] = {
     {"the axes of a gradient are in another order", turned_gradient, "K1 K2 K3 K4"},
     {"a gradient's elements repeat", repeated_gradient, "K1 K2 K3 K4"},
@@ -211,4 +343,16 @@ const mutant mutants_of_layouts[] = {
     {"an output is fetched as it lies", output_as_it_lies, "K5"},
     {"bytes are packed for another operand", packed_for_another, "K6"},
     {"packed bytes are read by a kernel that packs nothing", packed_for_a_kernel_without, "K1 K6"},
+    {"packed bytes are those for a node of other shapes", packed_for_another_shape, "K6"},
+    {"packed bytes are of another parameter, for a node like it", packed_of_another_like_it, "K6"},
+    {"another parameter of that shape is packed", packs_another_parameter, "K6"},
+    {"a computed value of that shape is packed", packs_a_computed_value, "K1 K6"},
+    {"bytes are packed for the shapes of another reader", named_for_another, "K6"},
+    {"bytes are packed for another batch", named_for_another_batch, "K6"},
+    {"packed bytes are viewed", packed_is_viewed, "K6"},
+    {"packed bytes are computed with", packed_is_computed_with, "K6"},
+    {"packed bytes are sent to other ranks", packed_is_sent, "K6"},
+    {"packed bytes are fetched", packed_is_fetched, "K6"},
+    {"a weight is packed behind its update", packs_after_update, "V2 V4"},
+    {"two programs derive two things in one place", derived_in_one_place, "K7"},
     {0}};
