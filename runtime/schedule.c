@@ -376,10 +376,11 @@ static bool foreign_last(const program *p) {
     return true;
 }
 
-/* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end. */
+/* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end, with views
+ * between them: a tail (tails.c) may begin at the first of these waits. */
 static void numbers_first(weft_graph *g) {
     weft_node *first = NULL;
-    for (weft_node *n = g->last; n && n->is_update; n = n->prev)
+    for (weft_node *n = g->last; n && (n->is_update || node_is_silent(n)); n = n->prev)
         if (n->op == &weft_op_wait) first = n;
     for (weft_node *n = g->first; n && n != first; n = n->next) n->mark = 0;
     for (weft_node *n = first, *next; n; n = next) {

@@ -2,8 +2,8 @@
  * on: waits for sums, the norm, updates, the way back of what ZeRO shares out. A session leaves it pending, and runs it as
  * far as a later run's next step needs: a sum that the backward ended with hides behind what does not read its parameters.
  *
- *   - A tail reads nothing of the caller's nor of its run (random draws, the micro-batch's number) and makes no output; so
- *     later is as good as now.
+ *   - A tail reads nothing of the caller's (learning rates and steps are read before it) nor of its run (random draws, the
+ *     micro-batch's number) and makes no output; so later is as good as now.
  *   - One tail is pending at a time: another program's first collective, or its first write into the carried region of
  *     the arena (memory_plan.c), runs it to its end. So collectives keep one order on all ranks, whatever is fetched.
  *   - Only where something is gained: some program reads parameters before it needs what the tail updates. Two graphs
@@ -35,12 +35,23 @@ static bool makes_output(const weft_node *n) {
     return false;
 }
 
+/* Learning rates and counters of steps, which a caller may set between runs. */
+static bool is_number(const weft_variable *v) {
+    return v && v->kind == VARIABLE_OPTIMIZER && !v->segment;
+}
+
+/* As the store has it: not what the program itself has made of it before. */
+static bool reads_number(const weft_value *v) {
+    return is_number(v->variable) && !(v->node->op->flags & OP_WRITES);
+}
+
 static bool may_outlast(const weft_node *n) {
     if (!n->is_update || n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate || makes_output(n))
         return false;
     if (n->op == &weft_op_loss_scale) return false; /* the next backward begins with its result */
+    if (n->op->flags & OP_WRITES && is_number(n->variable)) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && value_root(n->in[i])->node->op == &weft_op_input) return false;
+        if (n->in[i] && (value_root(n->in[i])->node->op == &weft_op_input || reads_number(n->in[i]))) return false;
     return true;
 }
 

@@ -20,7 +20,7 @@ static bool one_in(test_random *r, int n) {
 typedef struct tower {
     const char *name;
     int layers, width, in;
-    bool norm[MOST_LAYERS], nested[MOST_LAYERS], dropout;
+    bool norm[MOST_LAYERS], nested[MOST_LAYERS], gate[MOST_LAYERS], dropout;
 } tower;
 
 static tower random_tower(test_random *r, const char *name, int in) {
@@ -29,14 +29,23 @@ static tower random_tower(test_random *r, const char *name, int in) {
     for (int i = 0; i < t.layers; i++) {
         t.norm[i] = one_in(r, 3);
         t.nested[i] = one_in(r, 3);
+        t.gate[i] = one_in(r, 3);
     }
     t.dropout = one_in(r, 5);
     return t;
 }
 
+/* Its gradient reaches its bucket through a view, the last node of the backward. */
+static weft_value *gate(weft_value *x, const char *name) {
+    weft_value *by = weft_parameter(x, name, 1, (int64_t[]){1}, (weft_init){WEFT_INIT_CONSTANT, 1});
+    return weft_mul(x, weft_reshape(by, 0, NULL));
+}
+
 static weft_value *layer(weft_value *x, const tower *t, int i) {
     char name[20];
     int out = t->width + 3 * i;
+    snprintf(name, sizeof name, "gate%d", i);
+    if (t->gate[i]) x = gate(x, name);
     snprintf(name, sizeof name, "l%d", i);
     if (t->nested[i]) {
         WEFT_SCOPE(x, name)
