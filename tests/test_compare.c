@@ -83,6 +83,34 @@ TEST(what_a_rank_does_not_know_is_not_compared) {
     says("model mlp on rank 0, gan on rank 1");
 }
 
+static void four_say(const char *want) {
+    rank_run ranks[MOST];
+    window_run(4, 4096, 20, 0, compare_given, ranks);
+    all_say(ranks, 4, want);
+    set_all();
+}
+
+TEST(ranks_that_know_a_setting_are_compared_whatever_others_know) {
+    set_all();
+    given[0][1] = NULL; /* the others agree */
+    four_say("");
+    given[0][1] = NULL;
+    given[3][1] = "16";
+    four_say("the ranks do not agree: --batch 8 on rank 1, 16 on rank 3");
+    given[0][1] = given[1][1] = NULL;
+    given[2][1] = "4";
+    four_say("--batch 4 on rank 2, 8 on rank 3");
+    for (int r = 0; r < 3; r++) given[r][1] = NULL; /* one alone knows it */
+    four_say("");
+    given[0][0] = given[0][1] = given[1][1] = given[1][0] = given[1][2] = NULL; /* one after the other */
+    given[3][1] = "16";
+    four_say("--batch 8 on rank 2, 16 on rank 3");
+    given[0][0] = given[0][3] = given[1][0] = NULL;
+    given[3][0] = "1";
+    given[2][3] = "0.1";
+    four_say("--lr not given on rank 1, 0.1 on rank 2");
+}
+
 static void compare_alone(rank_run *r) {
     weft_setting s = {"x", "1"};
     weft_error error = {0};
@@ -250,5 +278,6 @@ TEST(loaders_that_would_deal_otherwise_are_told) {
 
 SUITE("what ranks share",
       {T(the_first_setting_that_differs_is_named_with_both_values),
-       T(what_a_rank_does_not_know_is_not_compared), T(one_rank_agrees_with_itself),
+       T(what_a_rank_does_not_know_is_not_compared),
+       T(ranks_that_know_a_setting_are_compared_whatever_others_know), T(one_rank_agrees_with_itself),
        T(an_option_of_the_plan_that_differs_is_named), T(loaders_that_would_deal_otherwise_are_told)})

@@ -135,11 +135,11 @@ void weft_comm_free(weft_comm *comm); /* NULL is fine */
 /* ---- what ranks must have alike ---- */
 
 typedef struct weft_setting {
-    const char *name, *value; /* as messages have them; value NULL: not known here, so not compared */
+    const char *name, *value; /* as messages have them; value NULL: not known on this rank, others are compared */
 } weft_setting;
 
-/* Collective: every rank gives the same settings in the same order. WEFT_PEER on all ranks when one differs from rank 0's,
- * with the first that does: "the ranks do not agree: --seed 0 on rank 0, 5 on rank 1". Nothing else happens then: the
+/* Collective: every rank gives the same settings in the same order. WEFT_PEER on all ranks when two that know one
+ * differ, with the first such: "the ranks do not agree: --seed 0 on rank 0, 5 on rank 1". Nothing else happens then: the
  * communicator stays as it is. Sessions do so for their plans, weft_loader_agree for data. */
 weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int n, weft_error *error);
 
