@@ -51,24 +51,30 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
 
 /* ---- writing beside, then renaming ---- */
 
-/* Where the name leads. Files of a table that the host brings are known by their names alone. */
+enum { PART_BYTES = 48 }; /* ".PID.NUMBER.part" */
+
+/* Where the name leads. Files of a table that the host brings are known by their names alone: what tells this writer from
+ * others of the process is where it lies. */
 static int find_place(file_writer *w, file_place *place) {
     int code = w->io == &posix_io ? posix_place(w->path, place) : 0;
     if (code) return code;
     w->is_stream = place->is_stream;
     const char *target = *place->path ? place->path : w->path;
     size_t n = strlen(target) + 1;
-    w->target_bytes = 2 * n + 32;
+    w->target_bytes = 2 * n + PART_BYTES;
     if (!(w->target = mem_new(w->env, w->target_bytes))) return ENOMEM;
     memcpy(w->target, target, n);
     w->part = w->target + n;
-    snprintf(w->part, n + 32, "%s.%ld.part", target, (long)getpid());
+    if (w->io != &posix_io)
+        snprintf(w->part, n + PART_BYTES, "%s.%ld.%llu.part", target, (long)getpid(),
+                 (unsigned long long)(uintptr_t)w);
     return 0;
 }
 
 static int open_at(file_writer *w, const file_place *place) {
     if (w->is_stream) return posix_open_stream(place, &w->file);
-    if (w->io == &posix_io) return posix_open_part(place, w->part, &w->file, &w->lock);
+    if (w->io == &posix_io)
+        return posix_open_part(place, w->part, w->target_bytes - strlen(w->target) - 1, &w->file, &w->lock);
     return w->io->open_write(w->io->context, w->part, &w->file);
 }
 

@@ -185,11 +185,17 @@ int posix_try_stream(const file_place *p) {
 
 /* ---- parts: a living writer holds a lock on its own ---- */
 
-/* "BASE.PID.part" */
+/* Behind ".DIGITS"; NULL: there are none. */
+static const char *behind_number(const char *name) {
+    size_t digits = *name == '.' ? strspn(name + 1, "0123456789") : 0;
+    return digits ? name + 1 + digits : NULL;
+}
+
+/* "BASE.PID.part" or "BASE.PID.NUMBER.part" */
 static bool is_part_of(const char *name, const char *base, size_t n) {
-    if (strncmp(name, base, n) || name[n] != '.') return false;
-    size_t digits = strspn(name + n + 1, "0123456789");
-    return digits && strcmp(name + n + 1 + digits, ".part") == 0;
+    const char *pid = strncmp(name, base, n) ? NULL : behind_number(name + n);
+    const char *number = pid ? behind_number(pid) : NULL;
+    return pid && strcmp(number ? number : pid, ".part") == 0;
 }
 
 /* Removes a part that nobody holds. By then its writer may have renamed it: the name must still be the locked file's. */
@@ -215,17 +221,22 @@ static void remove_left_parts(const file_place *p) {
     if (d) closedir(d);
 }
 
-/* Where there are no locks (some network file systems) nobody can take one, so no part is removed by others. */
-int posix_open_part(const file_place *p, const char *part, void **file, int *lock) {
+/* Where there are no locks (some network file systems) nobody can take one, so no part is removed by others. A name that
+ * is taken is another thread's, or was left there by a process of our number. */
+int posix_open_part(const file_place *p, char *part, size_t room, void **file, int *lock) {
+    enum { MOST_PARTS = 1000 };
     struct stat st;
     int fd = -1;
     remove_left_parts(p);
-    for (int i = 0; i < 100; i++) {
-        if ((fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0) return errno;
+    snprintf(part, room, "%s.%ld.part", p->path, (long)getpid());
+    for (int i = 1; i < MOST_PARTS; i++) {
+        fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST) return errno;
         /* another writer may have found it before it was locked, and removed it */
-        if (flock(fd, LOCK_EX) || fstat(fd, &st) || st.st_nlink) break;
-        close(fd);
+        if (fd >= 0 && (flock(fd, LOCK_EX) || fstat(fd, &st) || st.st_nlink)) break;
+        if (fd >= 0) close(fd);
         fd = -1;
+        snprintf(part, room, "%s.%ld.%d.part", p->path, (long)getpid(), i);
     }
     if (fd < 0) return EBUSY;
     if (p->mode) (void)!fchmod(fd, p->mode);

@@ -22,8 +22,9 @@ typedef struct file_place {
 int posix_place(const char *path, file_place *place);
 int posix_open_stream(const file_place *place, void **file);
 int posix_try_stream(const file_place *place);
-/* Opens the part, after removing those that dead writers of the same file left. *lock: close it when all is done; -1 where
+/* Opens a part of a name of its own (part[room] says which), after removing those that dead writers of the same file left:
+ * place->path and at most 47 letters more. *lock: close it when all is done; -1 where
  * there are no locks. */
-int posix_open_part(const file_place *place, const char *part, void **file, int *lock);
+int posix_open_part(const file_place *place, char *part, size_t room, void **file, int *lock);
 
 #endif

@@ -1,6 +1,7 @@
 /* test_files.c - the one road by which files are written (graph/io.h), on a real disk: links, devices and pipes, parts of
  * writers that were killed, folders and files without permission, names that are too long. */
 #include "graph/io.h"
+#include "support/faults.h"
 #include "support/test.h"
 
 #include <errno.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -161,6 +163,52 @@ TEST(parts_of_killed_writers_go_and_those_of_living_ones_stay) {
     close(go_living);
 }
 
+/* Two writers of one path, both under way: the last to finish is what stays, and whole. */
+static void write_twice(const weft_env *env, const char *path) {
+    file_writer one, two;
+    CHECK(file_begin(&one, env, path, NULL) == WEFT_OK);
+    CHECK(file_begin(&two, env, path, NULL) == WEFT_OK);
+    CHECK(file_append(&one, "one ", 4) == WEFT_OK && file_append(&two, "two", 3) == WEFT_OK);
+    CHECK(file_append(&one, "and all", 7) == WEFT_OK);
+    CHECK(file_finish(&two, WEFT_OK) == WEFT_OK && file_finish(&one, WEFT_OK) == WEFT_OK);
+}
+
+TEST(writers_of_one_process_have_parts_of_their_own) {
+    faults f;
+    NEED(enter("twice"));
+    write_twice(NULL, "w.st");
+    holds("w.st", "one and all");
+    CHECK(count_files() == 1);
+    faults_init(&f);
+    write_twice(&f.env, "w.st");
+    const fake_file *file = fake_get(&f, "w.st");
+    CHECK(file && file->bytes == 11 && memcmp(file->data, "one and all", 11) == 0 && fake_count(&f) == 1);
+    faults_end(&f);
+}
+
+static void name_part(char to[60], const char *end) {
+    snprintf(to, 60, "w.st.%ld%s.part", (long)getpid(), end);
+}
+
+/* Left by a process of our number, and held as where there are no locks: nobody can tell that it is dead. */
+TEST(parts_that_cannot_be_removed_are_passed_by) {
+    static const char *const ends[] = {"", ".1", ".2"};
+    char name[60];
+    int held[3];
+    NEED(enter("passed"));
+    for (int i = 0; i < 3; i++) {
+        name_part(name, ends[i]);
+        held[i] = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        CHECK(held[i] >= 0 && flock(held[i], LOCK_EX) == 0);
+    }
+    puts_well("w.st", "new");
+    holds("w.st", "new");
+    CHECK(count_files() == 4);
+    for (int i = 0; i < 3; i++) close(held[i]);
+    puts_well("w.st", "newer"); /* now they are nobody's */
+    CHECK(count_files() == 1);
+}
+
 TEST(what_could_not_be_written_is_told_before) {
     char name[256];
     weft_error error;
@@ -196,7 +244,9 @@ TEST(permissions_are_kept) {
     holds("shut", "old");
 }
 
-SUITE("files", {T(a_link_stays_and_what_it_leads_to_is_replaced), T(a_file_keeps_its_permissions),
-                T(pipes_and_devices_are_written_through), T(a_descriptor_by_name_is_that_descriptor),
-                T(parts_of_killed_writers_go_and_those_of_living_ones_stay),
-                T(what_could_not_be_written_is_told_before), T(permissions_are_kept)})
+SUITE("files",
+      {T(a_link_stays_and_what_it_leads_to_is_replaced), T(a_file_keeps_its_permissions),
+       T(pipes_and_devices_are_written_through), T(a_descriptor_by_name_is_that_descriptor),
+       T(parts_of_killed_writers_go_and_those_of_living_ones_stay),
+       T(writers_of_one_process_have_parts_of_their_own), T(parts_that_cannot_be_removed_are_passed_by),
+       T(what_could_not_be_written_is_told_before), T(permissions_are_kept)})
