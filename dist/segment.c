@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,10 +18,6 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
 #endif
-
-const char *segment_way_name(segment_way way) {
-    return way == SEGMENT_MEMFD ? "memfd" : "shm_open";
-}
 
 static int fail(char why[SEGMENT_WHY], const char *what, int code) {
     char reason[100];
@@ -45,37 +40,18 @@ static int make_memfd(void) {
 #endif
 }
 
-/* 128 random bits: nobody guesses it, and nobody has it already. */
-static int make_shm(segment_key *key) {
-    uint64_t random[2];
-    if (getrandom(random, sizeof random, 0) != sizeof random) return -1;
-    snprintf(key->name, sizeof key->name, "/weft.%016llx%016llx", (unsigned long long)random[0],
-             (unsigned long long)random[1]);
-    int fd = shm_open(key->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) *key->name = 0; /* not ours to remove */
-    return fd;
-}
-
-int segment_make(segment_way way, segment_key *key, char why[SEGMENT_WHY]) {
+int segment_make(segment_key *key, char why[SEGMENT_WHY]) {
     struct stat is;
-    *key = (segment_key){.way = way, .pid = (int32_t)getpid()};
-    int fd = way == SEGMENT_MEMFD ? make_memfd() : make_shm(key);
-    if (fd < 0) return fail(why, way == SEGMENT_MEMFD ? "memfd_create" : "shm_open", errno);
-    key->fd = fd;
+    int fd = make_memfd();
+    *key = (segment_key){0};
+    if (fd < 0) return fail(why, "memfd_create", errno);
     if (fstat(fd, &is)) {
         int code = errno;
         close(fd);
-        segment_hide(key);
         return fail(why, "fstat", code);
     }
-    key->device = (uint64_t)is.st_dev;
-    key->inode = (uint64_t)is.st_ino;
+    *key = (segment_key){(int32_t)getpid(), fd, (uint64_t)is.st_dev, (uint64_t)is.st_ino};
     return fd;
-}
-
-void segment_hide(segment_key *key) {
-    if (key->way == SEGMENT_SHM && *key->name) shm_unlink(key->name);
-    *key->name = 0;
 }
 
 /* ---- opening ---- */
@@ -86,7 +62,7 @@ static bool is_it(const segment_key *key, const struct stat *is) {
 
 /* Looked at before it is opened: in another PID namespace the number is somebody else's, and to open whatever that
  * one has (a terminal, a FIFO) would do something. */
-static int open_memfd(const segment_key *key, char why[SEGMENT_WHY]) {
+int segment_open(const segment_key *key, char why[SEGMENT_WHY]) {
     char path[64];
     struct stat is;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
@@ -97,17 +73,6 @@ static int open_memfd(const segment_key *key, char why[SEGMENT_WHY]) {
     }
     int fd = open(path, O_RDWR | O_CLOEXEC);
     return fd < 0 ? fail(why, path, errno) : fd;
-}
-
-int segment_open(const segment_key *key, char why[SEGMENT_WHY]) {
-    struct stat is;
-    if (key->way == SEGMENT_MEMFD) return open_memfd(key, why);
-    int fd = shm_open(key->name, O_RDWR | O_CLOEXEC, 0);
-    if (fd < 0) return fail(why, key->name, errno);
-    if (fstat(fd, &is) == 0 && is_it(key, &is)) return fd;
-    close(fd);
-    snprintf(why, SEGMENT_WHY, "%s is something else: another /dev/shm", key->name);
-    return -1;
 }
 
 /* ---- memory ---- */

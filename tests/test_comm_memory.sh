@@ -50,22 +50,22 @@ check_sizes() {
         want[$n]=$(bits "$n" "messages.$n" mpirun "${flags[@]}" -np "$n" "$program" bits -1)
         [[ $(wc -l <<<"${want[$n]}") == "$n" ]] || fail "by messages: $(cat "$folder/messages.$n")"
     done
-    same 2 enough "2 ranks of this machine share memory: 8.0 MiB each by memfd$" mpirun "${flags[@]}" -np 2 "$program" bits
+    same 2 enough "2 ranks of this machine share memory: 8.0 MiB each$" mpirun "${flags[@]}" -np 2 "$program" bits
 
     # One rank alone cannot: all talk by messages, though it is another one that says so.
     limited='[[ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} == 1 ]] && ulimit -f 6000; exec "$@"'
-    same 3 limited "3 ranks of this machine talk by messages: rank 1 could not share memory by memfd (the limit of file sizes" \
+    same 3 limited "3 ranks of this machine talk by messages: rank 1 could not share memory (the limit of file sizes" \
         mpirun "${flags[@]}" -np 3 bash -c "$limited" rank "$program" bits
     same 2 little "2 ranks of this machine talk by messages: window_bytes is 1, too little" \
         mpirun "${flags[@]}" -np 2 "$program" bits 1
 
-    # /dev/shm of any size; and the same by names in it, where ranks cannot see each other in /proc.
+    # /dev/shm of any size.
     if "${with_shm[@]}" 64k true 2>"$folder/why"; then
         for size in 64k 1m 5m 12m 64m; do
             waiting=()
             for n in "${counts[@]}"; do
                 (
-                    same "$n" "shm.$size.$n" "$n ranks of this machine share memory: 8.0 MiB each by memfd$" \
+                    same "$n" "shm.$size.$n" "$n ranks of this machine share memory: 8.0 MiB each$" \
                         "${with_shm[@]}" $size mpirun "${flags[@]}" -np "$n" "$program" bits
                     exit $failures
                 ) & waiting+=($!)
@@ -76,22 +76,13 @@ check_sizes() {
     else
         echo "left out: a mount of our own on /dev/shm is not allowed: $(cat "$folder/why")"
     fi
-    if ((${#over_tcp[@]})) && "${with_shm[@]}" 64k unshare --pid --fork --mount-proc true 2>"$folder/why"; then
-        for size in 64k 1m 5m 12m 64m; do
-            waiting=()
-            for n in "${counts[@]}"; do
-                says="$n ranks of this machine talk by messages: rank .* could not share memory by memfd (/proc/.*, and rank .*"
-                says+=" by shm_open (posix_fallocate: No space"
-                [[ $size == 64m && $n != 8 ]] && says="$n ranks of this machine share memory: 8.0 MiB each by shm_open, as rank "
-                (
-                    same "$n" "names.$size.$n" "$says" "${with_shm[@]}" $size mpirun "${flags[@]}" "${over_tcp[@]}" -np "$n" \
-                        unshare --pid --fork --mount-proc "$program" bits
-                    exit $failures
-                ) & waiting+=($!)
-            done
-            for shell in "${waiting[@]}"; do wait "$shell" || failures=$((failures + 1)); done
+    # Ranks that cannot see each other in /proc.
+    if ((${#over_tcp[@]})) && unshare --pid --fork --mount-proc true 2>"$folder/why"; then
+        for n in "${counts[@]}"; do
+            same "$n" "apart.$n" "$n ranks of this machine talk by messages: rank .* could not share memory (/proc/" \
+                mpirun "${flags[@]}" "${over_tcp[@]}" -np "$n" unshare --pid --fork --mount-proc "$program" bits
         done
-        echo "small /dev/shm, by names: done"
+        echo "PID namespaces: done"
     else
         echo "left out: PID namespaces of our own are not allowed: $(cat "$folder/why")"
     fi

@@ -17,12 +17,10 @@ typedef struct maker {
     char why[SEGMENT_WHY]; /* this rank could not */
 } maker;
 
-/* ---- one way ---- */
-
 /* A rank that could make none says so itself. */
 static void open_others(maker *k) {
     for (int i = 0; i < k->n && !*k->why; i++)
-        if (i != k->own && k->m->keys[i].way) k->fds[i] = segment_open(&k->m->keys[i], k->why);
+        if (i != k->own && k->m->keys[i].pid) k->fds[i] = segment_open(&k->m->keys[i], k->why);
 }
 
 static void map_all(maker *k) {
@@ -47,20 +45,14 @@ static void unmap_all(window *w) {
     }
 }
 
-/* m->first tells who could not, -1: all have mapped all; *has_met: all could open all. */
-static weft_status try_way(maker *k, segment_way way, bool *has_met, weft_error *error) {
+/* m->first tells who could not, -1: all have mapped all. Nobody takes memory before all could open all. */
+static weft_status try_to_share(maker *k, weft_error *error) {
     mpi_transport *m = k->m;
-    segment_key *own = &m->keys[k->own];
-    *k->why = 0;
-    k->fds[k->own] = segment_make(way, own, k->why);
-    if (*k->why) *own = (segment_key){0};
-    segment_key mine = *own;
+    k->fds[k->own] = segment_make(&m->keys[k->own], k->why);
     weft_status status = mpi_gather(m, "asking for a window", m->keys, sizeof *m->keys, error);
     if (!status) open_others(k);
     if (!status) status = mpi_settle(m, m->host, "asking for a window", k->why, error);
-    segment_hide(&mine);
-    *has_met = !status && m->first < 0;
-    if (*has_met) {
+    if (!status && m->first < 0) {
         map_all(k);
         status = mpi_settle(m, m->host, "making a window", k->why, error);
     }
@@ -68,8 +60,6 @@ static weft_status try_way(maker *k, segment_way way, bool *has_met, weft_error 
     if (status || m->first >= 0) unmap_all(k->w);
     return status;
 }
-
-/* ---- all ways ---- */
 
 static void say(const mpi_transport *m, const char *line) {
     if (m->env.log && m->t.local_rank == 0) m->env.log(m->env.log_context, line);
@@ -81,35 +71,25 @@ static void say_messages(const mpi_transport *m, const char *why) {
     say(m, line);
 }
 
-static void say_window(const maker *k, segment_way way, const char *instead) {
-    char line[REASON_BYTES + 100];
-    snprintf(line, sizeof line, "%d ranks of this machine share memory: %.1f MiB each by %s%s%s", k->n,
-             (double)k->w->piece_bytes / (1 << 20), segment_way_name(way), *instead ? ", as " : "", instead);
+static void say_window(const maker *k) {
+    char line[REASON_BYTES];
+    snprintf(line, sizeof line, "%d ranks of this machine share memory: %.1f MiB each", k->n,
+             (double)k->w->piece_bytes / (1 << 20));
     say(k->m, line);
 }
 
-static void add_reason(const maker *k, segment_way way, char reason[REASON_BYTES]) {
-    size_t used = strlen(reason);
-    snprintf(reason + used, REASON_BYTES - used, "%srank %d could not share memory by %s (%.200s)",
-             used ? ", and " : "", k->ranks[k->m->first], segment_way_name(way), k->m->why);
-}
-
-/* MEMFD, where one cannot be opened SHM, else none. */
 static weft_status share(maker *k, weft_error *error) {
-    static const segment_way ways[] = {SEGMENT_MEMFD, SEGMENT_SHM};
-    char reason[REASON_BYTES] = "";
-    bool has_met = false;
-    for (int i = 0; i < 2 && !has_met; i++) {
-        weft_status status = try_way(k, ways[i], &has_met, error);
-        if (status) return status;
-        if (k->m->first < 0) {
-            say_window(k, ways[i], reason);
-            k->m->t.window = k->w;
-            return WEFT_OK;
-        }
-        add_reason(k, ways[i], reason);
+    char reason[REASON_BYTES];
+    mpi_transport *m = k->m;
+    weft_status status = try_to_share(k, error);
+    if (status) return status;
+    if (m->first < 0) {
+        say_window(k);
+        m->t.window = k->w;
+        return WEFT_OK;
     }
-    say_messages(k->m, reason);
+    snprintf(reason, sizeof reason, "rank %d could not share memory (%.200s)", k->ranks[m->first], m->why);
+    say_messages(m, reason);
     return WEFT_OK;
 }
 
