@@ -31,6 +31,7 @@ enum { MOST_TEXTS = 40, MOST_KERNELS = 16, SLOT_BYTES = 64 << 20, PAGE = 4096, F
 typedef struct report {
     volatile uint64_t at; /* the case that runs */
     volatile uint64_t run, skipped, failed;
+    volatile uint64_t met;   /* runs of the kernel that the job names */
     volatile int slot;       /* whose end was passed by the process that crashed, -1: none's */
     volatile int64_t beyond; /* by how many bytes */
     int texts;
@@ -254,7 +255,7 @@ static void tell(report *r, const char *format, ...) {
     va_end(args);
 }
 
-static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa isa) {
+static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa isa, const char *wanted) {
     kernel_env env = {.isa = isa, .threads = c->threads};
     const weft_kernel *list[MOST_KERNELS];
     bool taken = false, is_bad = false;
@@ -265,7 +266,10 @@ static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa i
         for (int i = 0; i < count; i++) {
             bool casts = strstr(list[i]->name, "_cast_"); /* the best one stands for those of lower sets */
             if (strncmp(list[i]->name, "onednn", 6) != 0 || (casts && list[i]->min_isa != isa)) continue;
-            const char *why = kernel_trial(&t, list[i], &env, &taken);
+            bool is_taken = false;
+            const char *why = kernel_trial(&t, list[i], &env, &is_taken);
+            taken |= is_taken;
+            if (is_taken && wanted && strcmp(list[i]->name, wanted) == 0) r->met++;
             is_bad |= why != NULL;
             if (why) tell(r, "case %" PRIu64 " by %s: %s: %s", index, list[i]->name, t.what, why);
         }
@@ -302,6 +306,7 @@ static const level levels[] = {
 typedef struct job {
     const onednn_case *list;
     uint64_t seed, first, n;
+    const char *kernel; /* that has to take some of them, NULL: any */
 } job;
 
 static report *here; /* of this process */
@@ -328,7 +333,7 @@ static void child(const level *l, const job *j, uint64_t from, report *r) {
         onednn_case drawn;
         if (!j->list) case_draw(&drawn, j->seed, i);
         alarm(DEADLINE);
-        case_run(r, j->list ? &j->list[i] : &drawn, i, l->isa);
+        case_run(r, j->list ? &j->list[i] : &drawn, i, l->isa, j->kernel);
     }
     fflush(NULL);
     _exit(0);
@@ -371,6 +376,8 @@ static void job_run(const job *j, bool counts) {
                    "%s: %" PRIu64 " of %" PRIu64 " cases from %" PRIu64 " with seed %" PRIu64 " failed",
                    levels[i].name, r->failed, r->run, j->first, j->seed);
         CHECK_SAYS(r->run > 0, "%s: no case was taken", levels[i].name);
+        if (j->kernel && levels[i].isa > WEFT_ISA_SSE2) /* below, oneDNN has its reference alone */
+            CHECK_SAYS(r->met > 0, "%s: %s took no case", levels[i].name, j->kernel);
         if (counts) test_cases_add(r->run, r->skipped, r->failed);
     }
     munmap(r, sizeof *r);
@@ -479,6 +486,38 @@ TEST(defects_that_were_found_stay_away) {
     job_run(&(job){.list = list, .n = n}, false);
 }
 
+/* A weight gradient as a sum over parts of the batch: channels that fill vectors and others, groups, weights that are packed
+ * and weights that oneDNN leaves plain, 2 and 3 parts of 1 to 4 images. */
+TEST(weights_as_sums_over_parts_of_the_batch_are_right) {
+    static const int64_t channels[][3] = {{1, 16, 1},  {16, 16, 1}, {17, 5, 1},
+                                          {32, 24, 2}, {3, 33, 1},  {24, 24, 24}};
+    enum { KINDS = 6, CASES = KINDS * 2 * 2 * 3 };
+    onednn_case *list = test_memory(CASES * sizeof *list);
+    for (int i = 0; i < CASES; i++) {
+        const int64_t *of = channels[i % KINDS];
+        int threads = 2 + i / KINDS % 2, type = i / KINDS / 4;
+        list[i] = (onednn_case){.kind = CASE_WEIGHT,
+                                .dtype = type ? "bf16" : "f32",
+                                .wide = type == 2,
+                                .batch = threads * (1 + i % 4),
+                                .channels = of[0],
+                                .out = of[1],
+                                .groups = of[2],
+                                .size = {20, 18},
+                                .small = {20, 18},
+                                .kernel = {3, 3},
+                                .stride = {1, 1},
+                                .pad = {1, 1},
+                                .dilation = {1, 1},
+                                .threads = threads};
+        if (i / KINDS / 2 % 2) list[i].stride[0] = 2, list[i].small[0] = 10;
+        case_print(&list[i]);
+    }
+    job_run(&(job){.list = list, .n = CASES, .kernel = "onednn_parts"}, false);
+    free(list);
+}
+
 SUITE("onednn_sweep",
       {T(weights_of_strided_1x1_convolutions_of_few_channels_are_right), T(defects_that_were_found_stay_away),
+       T(weights_as_sums_over_parts_of_the_batch_are_right),
        T(every_kernel_of_onednn_is_exact_on_small_shapes)})

@@ -159,6 +159,10 @@ static const dnnl_memory_desc_t *packed_desc(const onednn_problem *p, const_dnnl
                                         0);
 }
 
+static int repack_threads(const onednn_problem *p) {
+    return p->repack_threads ? p->repack_threads : p->threads;
+}
+
 /* Between the plain weight and the packed one: towards the plain for gradients. */
 static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed,
                                  dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
@@ -168,6 +172,7 @@ static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc
     bool unpacks = p->kind == ONEDNN_CONV_WEIGHT;
     dnnl_primitive_attr_t attr = attr_new();
     if (!attr) return dnnl_out_of_memory;
+    omp_set_num_threads(repack_threads(p)); /* the caller puts it back */
     s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : &plain, engine, unpacks ? &plain : packed,
                                            engine, attr);
     dnnl_primitive_attr_destroy(attr);
@@ -304,7 +309,7 @@ weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft
     if (!o) return error_memory(error, "oneDNN primitive");
     o->env = env;
     o->kind = p->kind;
-    o->threads = p->threads;
+    o->threads = weight == ONEDNN_PACK ? repack_threads(p) : p->threads;
     o->runs_first = p->kind == ONEDNN_CONV_WEIGHT;
     int before = threads_set(p->threads);
     weft_status status = status_of(build(o, p, weight), error, "building a primitive");

@@ -29,6 +29,7 @@ typedef enum onednn_kind {
 typedef struct onednn_problem {
     onednn_kind kind;
     int threads;
+    int repack_threads; /* of ONEDNN_PACK, 0: as many */
     onednn_tensor src, weight, bias, dst; /* weight: plain, [groups,] out, in, kh, kw */
     weft_dtype plain;                     /* of the weight where it is plain: packing may cast too */
     int64_t stride[2], dilation[2], pad_before[2],

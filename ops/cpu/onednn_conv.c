@@ -16,7 +16,7 @@
 
 /* ---- a node as a problem ---- */
 
-static const char *unfit(const weft_node *n) {
+const char *conv_unfit(const weft_node *n) {
     bool is_packed = conv_is_packed(&n->in[1]->type);
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && !(i == 1 && is_packed) && !onednn_knows(n->in[i]->type.dtype))
@@ -43,7 +43,7 @@ static onednn_tensor weight_tensor(const conv_attrs *a, weft_dtype dtype, int64_
 }
 
 /* big is the problem's src, small its dst, whichever of them the op computes. */
-static void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) {
+void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) {
     const conv_attrs *a = n->attrs;
     bool transposed = n->op == &weft_op_conv_transpose2d, weight = n->op == &weft_op_conv2d_weight;
     const tensor_type *big = transposed ? &n->out[0].type : &n->in[0]->type;
@@ -78,7 +78,7 @@ static bool describe(const weft_node *n, const kernel_env *env, onednn_facts *fa
 
 bool conv_pack_describe(const weft_node *n, weft_dtype plain, const kernel_env *env, onednn_facts *facts) {
     onednn_problem p;
-    if (unfit(n)) return false;
+    if (conv_unfit(n)) return false;
     conv_problem(n, env, &p);
     p.plain = plain;
     return onednn_describe(&p, facts);
@@ -97,7 +97,7 @@ weft_status conv_pack_open(const weft_node *n, weft_dtype plain, const kernel_en
 static const char *declines(const weft_node *n, const kernel_env *env) {
     onednn_facts facts;
     const char *why = onednn_exceeds(env);
-    if (!why) why = unfit(n);
+    if (!why) why = conv_unfit(n);
     if (why) return why;
     bool is_f32 = n->in[0]->type.dtype == WEFT_F32;
     if (!describe(n, env, &facts))

@@ -9,13 +9,15 @@
 #include "ops/matmul.h"
 
 extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
-    onednn_conv2d_weight;
+    onednn_parts_weight, onednn_conv2d_weight;
 
-static const weft_kernel *inner_of(const weft_op *op) {
+/* Of a node that is widened: the best one in f32. */
+static const weft_kernel *inner_of(const weft_node *n, const kernel_env *env) {
     const weft_kernel *const all[] = {&onednn_matmul, &onednn_linear, &onednn_conv2d,
                                       &onednn_conv_transpose2d, &onednn_conv2d_weight};
+    if (n->op == onednn_parts_weight.op && !onednn_parts_weight.declines(n, env)) return &onednn_parts_weight;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i]->op == op) return all[i];
+        if (all[i]->op == n->op) return all[i];
     return NULL; /* never: the rows below are of these ops */
 }
 
@@ -23,20 +25,20 @@ static const weft_kernel *inner_of(const weft_op *op) {
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     widened w;
-    return node_widen(n, &w) ? inner_of(n->op)->declines(&w.node, env) : "there is nothing to cast";
+    return node_widen(n, &w) ? inner_of(&w.node, env)->declines(&w.node, env) : "there is nothing to cast";
 }
 
 /* Ours, then the inner kernel's. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     widened w;
-    size_t inner = node_widen(n, &w) ? inner_of(n->op)->workspace(&w.node, env) : SIZE_MAX;
+    size_t inner = node_widen(n, &w) ? inner_of(&w.node, env)->workspace(&w.node, env) : SIZE_MAX;
     return inner == SIZE_MAX ? SIZE_MAX : w.bytes + inner;
 }
 
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     widened w;
-    const weft_kernel *inner = inner_of(n->op);
-    return inner->packed_bytes && node_widen(n, &w) ? inner->packed_bytes(&w.node, i, env) : 0;
+    const weft_kernel *inner = node_widen(n, &w) ? inner_of(&w.node, env) : NULL;
+    return inner && inner->packed_bytes ? inner->packed_bytes(&w.node, i, env) : 0;
 }
 
 /* ---- runs ---- */
@@ -59,10 +61,10 @@ static weft_status cast_open(const weft_node *n, const kernel_env *env, void **s
     cast_state *s = mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, n->op->name);
     s->env = env->env;
-    s->inner = inner_of(n->op);
-    weft_status status = node_widen(n, &s->wide)
-                             ? s->inner->open(&s->wide.node, env, &s->state, error)
-                             : error_set(error, WEFT_INTERNAL, "%s: nothing to cast", n->op->name);
+    bool fine = node_widen(n, &s->wide);
+    if (fine) s->inner = inner_of(&s->wide.node, env);
+    weft_status status = fine ? s->inner->open(&s->wide.node, env, &s->state, error)
+                              : error_set(error, WEFT_INTERNAL, "%s: nothing to cast", n->op->name);
     if (status == WEFT_OK)
         *state = s;
     else
