@@ -2,7 +2,7 @@
  *
  * A value read from a variable is the variable as it was when the read was built: parameters as of the start of
  * the run, state as the last earlier assign left it. A write therefore waits for all readers of what was there
- * before. graph_order_edges writes that down as edges, so that later passes may move nodes freely as long as
+ * before, and for the writes before it. graph_order_edges writes that down as edges, so that later passes may move nodes freely as long as
  * they respect operands and edges. Where a reader of the old value also waits for the write (y = old + new, or
  * an output), it gets a copy made before.
  */
@@ -36,19 +36,20 @@ static bool is_writer(const weft_node *n) {
 
 /* ---- who reads what ---- */
 
-/* A node that reads a variable; in a list of those of one home. */
+/* A node that reads a variable, or has written it; in a list of those of one home. */
 typedef struct reader {
     weft_node *node;
-    const weft_value *root; /* what it looks at */
-    int64_t place;          /* of the node in the list */
-    int next;               /* number of the next reader of the home, from 1; 0: none */
+    const weft_value *root;        /* what it looks at; NULL: it writes */
+    const weft_variable *variable; /* of the home */
+    int64_t place;                 /* of the node in the list */
+    int next;                      /* number of the next one of the home, from 1; 0: none */
 } reader;
 
 typedef struct orderer {
     weft_graph *g;
     const weft_value **root; /* by id: what a value looks at through views */
     int n_ids, n_variables;
-    reader *readers; /* numbered from 1 */
+    reader *readers; /* numbered from 1; writers too, once they have their edges */
     int count, room;
     int *first, *last; /* by index of a home: its readers, in the order of the list */
     int *writers;      /* by index of a home */
@@ -90,19 +91,27 @@ static void orderer_close(orderer *o) {
     mem_free(env, o->readers, (size_t)o->room * sizeof *o->readers);
 }
 
-static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
+/* The number of a new one; 0 after an error. */
+static int new_reader(orderer *o, reader r) {
     const weft_env *env = &o->g->model->env;
     if (o->count + 1 >= o->room) {
         int room = o->room ? 2 * o->room : 256;
         reader *more = mem_new_array(env, (size_t)room, sizeof *more);
-        if (!more) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+        if (!more)
+            return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had") != NULL;
         if (o->room) memcpy(more, o->readers, (size_t)o->room * sizeof *more);
         mem_free(env, o->readers, (size_t)o->room * sizeof *more);
         o->readers = more;
         o->room = room;
     }
-    int home = home_of(root->variable)->index, number = ++o->count;
-    o->readers[number] = (reader){.node = n, .root = root, .place = n->mark};
+    o->readers[++o->count] = r;
+    return o->count;
+}
+
+static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
+    int home = home_of(root->variable)->index;
+    int number = new_reader(o, (reader){n, root, root->variable, n->mark, 0});
+    if (!number) return false;
     *(o->last[home] ? &o->readers[o->last[home]].next : &o->first[home]) = number;
     o->last[home] = number;
     return true;
@@ -242,31 +251,77 @@ static bool copy_outputs(orderer *o, const weft_node *writer) {
     return true;
 }
 
-/* ---- edges ---- */
+/* ---- edges ----
+ * A writer waits for those who read what was there before, and for earlier writers. Whoever touches no more than what it
+ * writes is waited for through it by all later ones, and leaves the list: n readers and n edges, however many writers. */
 
 static int by_place(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
     return ((*a)->mark > (*b)->mark) - ((*a)->mark < (*b)->mark);
 }
 
-/* `found` has room for every reader. */
+/* As they were built, which is the order of versions. */
+static int by_id(const void *pa, const void *pb) {
+    const weft_node *const *a = pa, *const *b = pb;
+    return (*a)->id != (*b)->id ? ((*a)->id > (*b)->id) - ((*a)->id < (*b)->id) : by_place(pa, pb);
+}
+
+/* What operand `i`, or for -1 the node itself, writes; or NULL. */
+static const weft_variable *written_by(const weft_node *n, int i) {
+    if (i < 0) return n->op->flags & OP_WRITES ? n->variable : NULL;
+    return i < 32 && n->op->writes >> i & 1 && n->in[i] ? n->in[i]->variable : NULL;
+}
+
+static bool covers(const weft_node *n, const weft_variable *v) {
+    for (int i = -1; i < n->n_in; i++) {
+        const weft_variable *w = written_by(n, i);
+        if (w && (w == v || w == home_of(v))) return true;
+    }
+    return false;
+}
+
+static bool must_precede(const reader *r, const weft_node *writer) {
+    return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
+}
+
+/* Adds to `found` those of a home whom `n` waits for. */
+static int waited_for(orderer *o, const weft_node *n, int home, weft_node **found, int count) {
+    for (int *link = &o->first[home]; *link;) {
+        const reader *r = &o->readers[*link];
+        bool must = must_precede(r, n);
+        if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
+        if (must && covers(n, r->variable))
+            *link = r->next;
+        else
+            link = &o->readers[*link].next;
+    }
+    return count;
+}
+
+static bool add_writer(orderer *o, weft_node *n) {
+    for (int i = -1; i < n->n_in; i++) {
+        const weft_variable *v = written_by(n, i);
+        int *first = v ? &o->first[home_of(v)->index] : NULL;
+        if (v && !(*first = new_reader(o, (reader){n, NULL, v, n->mark, *first}))) return false;
+    }
+    return true;
+}
+
+/* `found` has room for every reader and writer. */
 static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
     const weft_variable *homes[33];
     int count = homes_of(n, homes), edges = 0, kept = 0;
-    for (int h = 0; h < count; h++)
-        for (int r = o->first[homes[h]->index]; r; r = o->readers[r].next) {
-            weft_node *m = o->readers[r].node;
-            if (m != n && !(m->op->flags & OP_VIEW) && is_old(o->readers[r].root, n)) found[edges++] = m;
-        }
+    for (int h = 0; h < count; h++) edges = waited_for(o, n, homes[h]->index, found, edges);
     qsort(found, (size_t)edges, sizeof *found, by_place);
     for (int i = 0; i < edges; i++)
         if (!i || found[i] != found[i - 1]) found[kept++] = found[i];
     n->n_after = kept;
-    if (!kept) return true;
-    n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
-    if (!n->after) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
-    memcpy(n->after, found, (size_t)kept * sizeof *found);
-    return true;
+    if (kept) {
+        n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
+        if (!n->after) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+        memcpy(n->after, found, (size_t)kept * sizeof *found);
+    }
+    return add_writer(o, n);
 }
 
 static bool make_copies(orderer *o) {
@@ -280,16 +335,28 @@ static bool make_copies(orderer *o) {
     return find_readers(o);
 }
 
+static bool set_all_edges(orderer *o) {
+    weft_graph *g = o->g;
+    const weft_env *env = &g->model->env;
+    size_t room = (size_t)o->count + 1, count = 0, n_writers = 0;
+    for (const weft_node *n = g->first; n; n = n->next) n_writers += is_writer(n);
+    for (const weft_node *n = g->first; n; n = n->next)
+        for (int i = -1; i < n->n_in && is_writer(n); i++) room += written_by(n, i) != NULL;
+    weft_node **writers = mem_new_array(env, n_writers, sizeof *writers);
+    weft_node **found = mem_new_array(env, room, sizeof *found);
+    bool good = (writers && found) || model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
+    for (weft_node *n = g->first; n && good; n = n->next)
+        if (is_writer(n)) writers[count++] = n;
+    if (good) qsort(writers, count, sizeof *writers, by_id);
+    for (size_t i = 0; i < count && good; i++) good = set_edges(o, writers[i], found);
+    mem_free(env, writers, n_writers * sizeof *writers);
+    mem_free(env, found, room * sizeof *found);
+    return good;
+}
+
 bool graph_order_edges(weft_graph *g) {
     orderer o;
-    const weft_env *env = &g->model->env;
-    bool good = orderer_open(&o, g) && make_copies(&o);
-    size_t room = (size_t)o.count + 1;
-    weft_node **found = good ? mem_new_array(env, room, sizeof *found) : NULL;
-    if (good && !found) good = model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
-    for (weft_node *n = g->first; n && good; n = n->next)
-        if (is_writer(n)) good = set_edges(&o, n, found);
-    mem_free(env, found, room * sizeof *found);
+    bool good = orderer_open(&o, g) && make_copies(&o) && set_all_edges(&o);
     orderer_close(&o);
     return good && graph_sort(g);
 }

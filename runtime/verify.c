@@ -9,7 +9,7 @@
  *   V3  results and workspaces of one node overlap neither each other nor its operands (but for results that are
  *       declared to be in an operand's place), nor leave the arena
  *   V4  a variable is read in the version that the building order gave: parameters before any update, state
- *       after exactly the assigns built before it
+ *       after exactly the assigns built before it; assigns run in the order in which they were built
  *   V5  at the end, outputs hold their values
  */
 #include "runtime/verify_map.h"
@@ -231,10 +231,17 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
                   now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
 }
 
-static void count_writes(prover *p, const weft_node *n) {
+static weft_status count_writes(prover *p, const weft_node *n) {
     const weft_variable *list[33];
     int count = written_by(n, list);
-    for (int k = 0; k < count; k++) p->versions[list[k]->index]++;
+    for (int k = 0; k < count; k++) {
+        int home = list[k]->index;
+        int64_t earlier = writings_before(p, home, n->id) - writings_before(p, home, INT_MIN);
+        if (n->op->flags & OP_WRITES && p->versions[home] != earlier)
+            return broken(p, "V4", n, n->n_out ? &n->out[0] : NULL, "is written out of turn", NULL);
+        p->versions[home]++;
+    }
+    return WEFT_OK;
 }
 
 static weft_status play(prover *p, const weft_node *n) {
@@ -248,7 +255,7 @@ static weft_status play(prover *p, const weft_node *n) {
     }
     if (status || node_is_silent(n)) return status;
     if ((status = check_workspace(p, n)) || (status = claim_results(p, n))) return status;
-    count_writes(p, n);
+    if ((status = count_writes(p, n))) return status;
     return p->map.is_out_of_memory ? error_memory(p->error, "verify") : WEFT_OK;
 }
 

@@ -66,6 +66,23 @@ TEST(state_is_read_as_the_last_earlier_write_left_it) {
     weft_model_free(m);
 }
 
+/* s = mean(a a^T), then s = mean(b). The second is ready first, and b's memory free the sooner, the sooner s takes it. */
+TEST(the_write_that_was_built_last_is_the_last) {
+    static const int64_t square[] = {200, 200};
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *b = weft_random_uniform(g, 2, square, 3, 4);
+    weft_value *s = weft_state(b, "s", 0, NULL, ones);
+    weft_value *a = weft_random_uniform(g, 2, square, 0, 1);
+    weft_assign(s, weft_mean(weft_matmul(a, a, false, true), 0, NULL, false));
+    weft_assign(s, weft_mean(b, 0, NULL, false));
+    rig r = rig_open(m, &(weft_compile_options){.verify = true});
+    CHECK_SAYS(weft_run(r.session, "g", NULL, 0, NULL, 0, &r.error) == WEFT_OK, "%s", r.error.text);
+    CHECK_SAYS(get(&r, "s") > 3 && get(&r, "s") < 4, "%g: not the mean of what was built last", get(&r, "s"));
+    rig_close(&r);
+    weft_model_free(m);
+}
+
 /* loss_a = a b, loss_b = a b: with both read as of the start a' = a - lr b and b' = b - lr a. */
 TEST(two_minimize_calls_of_a_graph_take_effect_together) {
     weft_model *m = weft_model_new("m");
@@ -432,12 +449,13 @@ TEST(store_and_session_take_the_plans_bytes_and_steps_take_none) {
     CHECK_SAYS(c.bytes == 0, "%zu bytes are left", c.bytes);
 }
 
-SUITE("session", {T(state_is_read_as_the_last_earlier_write_left_it),
-                  T(two_minimize_calls_of_a_graph_take_effect_together),
-                  T(a_parameter_used_twice_gets_the_sum_of_its_gradients),
-                  T(two_runs_of_one_model_give_the_same_bits), T(fast_kernels_train_as_the_reference_does),
-                  T(sessions_of_other_batch_sizes_share_a_store), T(micro_batches_add_up_to_the_batch),
-                  T(wrong_feeds_are_named), T(errors_name_the_place_the_scope_and_both_shapes),
-                  T(minimizing_over_an_unreached_parameter_is_an_error),
-                  T(packed_weights_follow_every_change_of_their_parameter),
-                  T(store_and_session_take_the_plans_bytes_and_steps_take_none)})
+SUITE("session",
+      {T(state_is_read_as_the_last_earlier_write_left_it), T(the_write_that_was_built_last_is_the_last),
+       T(two_minimize_calls_of_a_graph_take_effect_together),
+       T(a_parameter_used_twice_gets_the_sum_of_its_gradients), T(two_runs_of_one_model_give_the_same_bits),
+       T(fast_kernels_train_as_the_reference_does), T(sessions_of_other_batch_sizes_share_a_store),
+       T(micro_batches_add_up_to_the_batch), T(wrong_feeds_are_named),
+       T(errors_name_the_place_the_scope_and_both_shapes),
+       T(minimizing_over_an_unreached_parameter_is_an_error),
+       T(packed_weights_follow_every_change_of_their_parameter),
+       T(store_and_session_take_the_plans_bytes_and_steps_take_none)})
