@@ -25,14 +25,16 @@ typedef struct derivation {
     int64_t number;     /* of the present declaration, from 1 */
     weft_node **needed; /* what its loss is made of, the last first */
     size_t count, room;
-    int first_id; /* values from here on are made by autodiff */
-    int calls;    /* that the user made */
+    int64_t oldest; /* place of the first target: what stands before it depends on none */
+    int64_t steps;  /* nodes looked at so far */
+    int first_id;   /* values from here on are made by autodiff */
+    int calls;      /* that the user made */
 } derivation;
 
 /* ---- what a loss is made of ---- */
 
 static bool need(derivation *d, weft_node *n) {
-    if (n->order == d->number) return true;
+    if (n->order == d->number || n->mark < d->oldest) return true;
     if (d->count == d->room) {
         const weft_env *env = &d->g->model->env;
         size_t room = d->room ? 2 * d->room : 256;
@@ -60,13 +62,29 @@ static bool find_needed(derivation *d, weft_node *loss) {
         for (int k = 0; k < d->needed[i]->n_in; k++)
             if (d->needed[i]->in[k] && !need(d, d->needed[i]->in[k]->node)) return false;
     qsort(d->needed, d->count, sizeof *d->needed, last_first);
-    return true;
+    if ((d->steps += (int64_t)d->count) <= GRADIENT_STEPS) return true;
+    return model_fail(
+        d->g->model, NULL, WEFT_UNSUPPORTED,
+        "graph %s: its losses lead through more than %d nodes, counted for each call of `gradients`: "
+        "take all gradients of one loss by one call",
+        d->g->name, GRADIENT_STEPS);
+}
+
+/* The number of the next declaration, whose targets are to be noted. */
+static void begin_declaration(derivation *d) {
+    d->number++;
+    d->oldest = INT64_MAX;
 }
 
 /* 1 */
 static void mark(const derivation *d, weft_value *v) {
     if (v->mark != d->number) v->mapped = NULL;
     v->mark = d->number;
+}
+
+static void mark_target(derivation *d, weft_value *v) {
+    if (v->node->mark < d->oldest) d->oldest = v->node->mark;
+    mark(d, v);
 }
 
 static bool is_marked(const derivation *d, const weft_value *v) {
@@ -194,8 +212,8 @@ static weft_value *gradient_of(const derivation *d, weft_value *v, const weft_no
 
 /* Readers of n's results, which all stand behind it, find in `mapped` what to read. */
 static bool expand_gradients(derivation *d, weft_node *n) {
-    d->number++;
-    for (int i = 1; i < n->n_in; i++) mark(d, n->in[i]);
+    begin_declaration(d);
+    for (int i = 1; i < n->n_in; i++) mark_target(d, n->in[i]);
     if (!backward(d, n->in[0], n, (loss_seed){.value = 1})) return false;
     for (int i = 1; i < n->n_in; i++)
         if (!(n->out[i - 1].mapped = gradient_of(d, n->in[i], n))) return false;
@@ -256,12 +274,12 @@ static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     if (count == 0)
         return model_fail(g->model, g, WEFT_NAME, "graph %s: minimize: no trainable parameter matches '%s'",
                           g->name, ((const minimize_attrs *)n->attrs)->pattern);
-    d->number++;
+    begin_declaration(d);
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
     in[0] = n->in[0];
     if ((count = used_targets(n, targets, count)) < 0) return false;
-    for (int i = 0; i < count; i++) mark(d, variable_in_graph(g, targets[i]));
+    for (int i = 0; i < count; i++) mark_target(d, variable_in_graph(g, targets[i]));
     if (!backward(d, in[0], n, seed)) return false;
     int kept = 0;
     for (int i = 0; i < count; i++) {

@@ -21,6 +21,7 @@ enum {
     /* What autodiff may make in a graph: for each call of the user's, and besides. Most ops take 1 to 4 values. */
     GRADIENT_VALUES_A_CALL = 64,
     GRADIENT_VALUES = 1 << 16,
+    GRADIENT_STEPS = 1 << 25, /* nodes that it may look at, for all its losses together */
 };
 
 #endif

@@ -25,14 +25,43 @@ static void set_layout(weft_value *v, bool channels_last) {
     v->has_layout = true;
 }
 
+/* The pass at work on a program. */
+typedef struct placer {
+    program *p;
+    name_table made; /* conversions of values, by what they were made from and how */
+} placer;
+
+static weft_value *note_made(placer *l, weft_value *v, const char *key) {
+    arena *a = &l->p->graph->model->arena;
+    const char *copy = arena_copy(a, key);
+    if (copy && table_add(&l->made, a, copy, v)) return v;
+    return model_fail(l->p->graph->model, l->p->graph, WEFT_MEMORY, "layout: memory could not be had");
+}
+
+typedef struct reorder_key {
+    char text[32];
+} reorder_key;
+
+static reorder_key key_of(const weft_value *from, bool channels_last) {
+    reorder_key key;
+    snprintf(key.text, sizeof key.text, "%d %s", from->id, channels_last ? "nhwc" : "nchw");
+    return key;
+}
+
+/* A reorder that an earlier pass made serves as well. */
+static bool note_reorder(placer *l, const weft_node *n) {
+    bool channels_last = lies_channels_last(&n->out[0]);
+    if (n->op != &weft_op_reorder || channels_last == lies_row_major(&n->out[0])) return true;
+    return note_made(l, &n->out[0], key_of(n->in[0], channels_last).text) != NULL;
+}
+
 /* `v` in the wanted layout: itself, a conversion made before (for any reader), or a new reorder node before n. */
-static weft_value *converted(weft_node *n, weft_value *v, bool channels_last) {
+static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channels_last) {
     weft_graph *g = n->graph;
     if (channels_last ? lies_channels_last(v) : lies_row_major(v)) return v;
-    for (weft_node *m = v->node->next; m && m != n; m = m->next)
-        if (m->op == &weft_op_reorder && m->in[0] == v && lies_channels_last(&m->out[0]) == channels_last &&
-            lies_row_major(&m->out[0]) == !channels_last)
-            return &m->out[0];
+    reorder_key key = key_of(v, channels_last);
+    weft_value *known = table_find(&l->made, key.text);
+    if (known) return known;
     g->cursor = n->prev;
     scope_entry here = {.path = n->scope}, *above = g->scope;
     g->scope = &here;
@@ -42,7 +71,7 @@ static weft_value *converted(weft_node *n, weft_value *v, bool channels_last) {
     if (!r) return NULL;
     r->is_backward = n->is_backward;
     set_layout(&r->out[0], channels_last);
-    return &r->out[0];
+    return note_made(l, &r->out[0], key.text);
 }
 
 /* ---- views ---- */
@@ -55,7 +84,7 @@ static bool is_deep(const weft_value *v) {
     return depth == MOST;
 }
 
-static bool make_view(weft_node *n) {
+static bool make_view(placer *l, weft_node *n) {
     weft_value *from = n->in[0], *to = &n->out[0];
     int64_t offset = 0;
     if (is_deep(from)) {
@@ -63,7 +92,7 @@ static bool make_view(weft_node *n) {
         return true;
     }
     if (!n->op->view(n, from->stride, to->stride, &offset)) {
-        from = converted(n, from, false);
+        from = converted(l, n, from, false);
         if (!from) return false;
         n->in[0] = from;
         if (!n->op->view(n, from->stride, to->stride, &offset)) {
@@ -80,11 +109,11 @@ static bool make_view(weft_node *n) {
 /* ---- operands and results ---- */
 
 /* Puts a reorder before each operand that does not lie as the kernel (NULL: none) takes it. */
-static bool place_operands(weft_node *n, const weft_kernel *kernel) {
+static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
     for (int i = 0; i < n->n_in; i++) {
         layout_rule rule = kernel_takes(kernel, n, i);
         if (!n->in[i] || rule == LIES_ANYHOW) continue;
-        n->in[i] = converted(n, n->in[i], rule == LIES_CHANNELS_LAST);
+        n->in[i] = converted(l, n, n->in[i], rule == LIES_CHANNELS_LAST);
         if (!n->in[i]) return false;
     }
     return true;
@@ -110,10 +139,10 @@ static void place_results(weft_node *n) {
 
 /* ---- kernels ---- */
 
-static bool choose(program *p, weft_node *n) {
+static bool choose(placer *l, weft_node *n) {
     weft_model *m = n->graph->model;
     const char *declined = NULL;
-    n->kernel = kernel_choose(n, &p->plan->kernels, &m->arena, &declined);
+    n->kernel = kernel_choose(n, &l->p->plan->kernels, &m->arena, &declined);
     n->declined = declined;
     bool is_out_of_memory = declined && strstr(declined, "memory could not be had");
     if (!n->kernel)
@@ -132,14 +161,14 @@ static bool takes_operands(const weft_node *n) {
 
 /* Operands are placed for the best kernel, before it may decline. One that takes less is asked once they lie as it wants
  * them, and may then lose to a better one again, which is handed more than it asks for. */
-static bool place_and_choose(program *p, weft_node *n) {
+static bool place_and_choose(placer *l, weft_node *n) {
     const weft_kernel *list[16];
-    int count = kernels_of(n->op, &p->plan->kernels, list, 16);
-    if (!place_operands(n, count ? list[0] : NULL)) return false;
+    int count = kernels_of(n->op, &l->p->plan->kernels, list, 16);
+    if (!place_operands(l, n, count ? list[0] : NULL)) return false;
     place_results(n);
-    while (choose(p, n)) {
+    while (choose(l, n)) {
         if (takes_operands(n)) return true;
-        if (!place_operands(n, n->kernel)) return false;
+        if (!place_operands(l, n, n->kernel)) return false;
     }
     return false;
 }
@@ -194,42 +223,44 @@ static weft_value *pack_source(weft_value *v) {
     return is_cast ? v->node->in[0] : v;
 }
 
-static weft_value *packed(program *p, weft_node *n, int i, size_t bytes) {
+/* A pack node before n for its operand i; NULL after an error. */
+static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pack_attrs *a) {
     weft_graph *g = n->graph;
-    text t = {0};
-    node_signature(&t, n);
-    char *signature = text_take(&t);
-    if (!signature) return model_fail(g->model, g, WEFT_MEMORY, "pack: memory could not be had");
-    for (char *q = signature; *q; q++)
-        if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
-    pack_attrs a = {.of = signature, .operand = i, .bytes = (int64_t)bytes};
+    g->cursor = n->prev;
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->scope = &here;
+    weft_node *m = node_new(g, &weft_op_pack, 1, &from, a);
+    g->scope = above;
+    g->cursor = NULL;
+    if (!m) return NULL;
+    m->is_backward = n->is_backward;
+    set_layout(&m->out[0], false);
+    bool good = choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
+    return good ? &m->out[0] : NULL;
+}
+
+static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     weft_value *out = NULL, *from = pack_source(n->in[i]);
-    for (weft_node *m = from->node->next; m && m != n && !out; m = m->next)
-        if (m->op == &weft_op_pack && m->in[0] == from && attrs_equal(m->op, m->attrs, &a)) out = &m->out[0];
-    if (!out) {
-        g->cursor = n->prev;
-        scope_entry here = {.path = n->scope}, *above = g->scope;
-        g->scope = &here;
-        weft_node *m = node_new(g, &weft_op_pack, 1, &from, &a);
-        g->scope = above;
-        g->cursor = NULL;
-        if (m) {
-            m->is_backward = n->is_backward;
-            set_layout(&m->out[0], false);
-            if (choose(p, m) && derive(m, hash_text(a.of, (uint64_t)(a.operand + 16 * value_offset(from)))))
-                out = &m->out[0];
-        }
-    }
-    __builtin_free(signature);
+    text t = {0};
+    text_add(&t, "%d %d %zu ", from->id, i, bytes);
+    size_t prefix = t.length;
+    node_signature(&t, n);
+    char *key = text_take(&t);
+    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: memory could not be had");
+    for (char *q = key; *q; q++)
+        if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
+    pack_attrs a = {.of = key + prefix, .operand = i, .bytes = (int64_t)bytes};
+    if (!(out = table_find(&l->made, key)) && (out = new_pack(l, n, from, &a))) out = note_made(l, out, key);
+    __builtin_free(key);
     return out;
 }
 
-static bool pack_operands(program *p, weft_node *n) {
+static bool pack_operands(placer *l, weft_node *n) {
     if (!n->kernel->packed_bytes) return true;
     for (int i = 0; i < n->n_in; i++) {
-        size_t bytes = n->in[i] ? n->kernel->packed_bytes(n, i, &p->plan->kernels) : 0;
+        size_t bytes = n->in[i] ? n->kernel->packed_bytes(n, i, &l->p->plan->kernels) : 0;
         if (!bytes) continue;
-        weft_value *v = packed(p, n, i, bytes);
+        weft_value *v = packed(l, n, i, bytes);
         if (!v) return false;
         n->in[i] = v;
     }
@@ -238,41 +269,42 @@ static bool pack_operands(program *p, weft_node *n) {
 
 /* ---- the pass ---- */
 
-static bool layout_node(program *p, weft_node *n) {
+static bool layout_node(placer *l, weft_node *n) {
     if (n->op == &weft_op_input || n->op->flags & (OP_IS_VARIABLE | OP_COMMUNICATES)) {
-        if (!place_operands(n, NULL)) return false;
+        if (!place_operands(l, n, NULL)) return false;
         place_results(n);
-        return n->op->flags & OP_COMMUNICATES || !(n->op->flags & OP_WRITES) || choose(p, n);
+        return n->op->flags & OP_COMMUNICATES || !(n->op->flags & OP_WRITES) || choose(l, n);
     }
     if (n->op->flags & OP_VIEW) {
-        if (!make_view(n)) return false;
-        return n->out[0].base ? true : place_and_choose(p, n);
+        if (!make_view(l, n)) return false;
+        return n->out[0].base ? true : place_and_choose(l, n);
     }
     if (n->kernel) return true; /* a pack node */
-    return place_and_choose(p, n) && pack_operands(p, n);
+    return place_and_choose(l, n) && pack_operands(l, n);
 }
 
 /* What is fetched must be dense and row-major in the user's eyes. */
-static bool place_outputs(program *p) {
-    weft_graph *g = p->graph;
+static bool place_outputs(placer *l) {
+    weft_graph *g = l->p->graph;
     for (graph_output *o = g->outputs; o; o = o->next) {
         if (lies_row_major(o->value)) continue;
         weft_node *r = node_new(g, &weft_op_reorder, 1, &o->value, NULL);
         if (!r) return false;
         set_layout(&r->out[0], false);
-        if (!choose(p, r)) return false;
+        if (!choose(l, r)) return false;
         o->value = &r->out[0];
     }
     return true;
 }
 
 bool pass_layout(program *p) {
+    placer state = {.p = p}, *l = &state;
     for (weft_node *n = p->graph->first; n; n = n->next) {
         weft_node *before = n->prev;
-        if (!layout_node(p, n)) return false;
+        if (!layout_node(l, n) || !note_reorder(l, n)) return false;
         /* conversions that were put before n need kernels too; their own operands are placed */
         for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
-            if (!m->kernel && m->op == &weft_op_reorder && !choose(p, m)) return false;
+            if (!m->kernel && m->op == &weft_op_reorder && !choose(l, m)) return false;
     }
-    return place_outputs(p) && derive_casts(p) && graph_sort(p->graph);
+    return place_outputs(l) && derive_casts(p) && graph_sort(p->graph);
 }
