@@ -184,8 +184,12 @@ weft_graph *op_graph(const weft_op *op, int n_in, weft_value *const *in);
 weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 void node_remove(weft_node *n);                       /* unlinks; memory stays with the arena */
 void node_move_after(weft_node *n, weft_node *place); /* place NULL: to the front */
-/* Every operand and output that names `from` names `to` from now on (fused bodies included). */
+/* Every operand and output that names `from` names `to` from now on (fused bodies included). It walks through the whole
+ * graph: a pass that replaces many sets their value->mapped instead, between these two. */
 void graph_replace(weft_graph *g, weft_value *from, weft_value *to);
+void graph_clear_mapped(weft_graph *g);
+void graph_replace_mapped(weft_graph *g); /* not in fused bodies */
+void node_replace_mapped(weft_node *n);   /* its operands alone */
 void graph_count_uses(weft_graph *g); /* value->uses, outputs counted */
 int graph_node_count(const weft_graph *g);
 /* Sets node->after: readers and writers of one variable keep the order of the list. */

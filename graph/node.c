@@ -282,6 +282,22 @@ void graph_replace(weft_graph *g, weft_value *from, weft_value *to) {
         if (o->value == from) o->value = to;
 }
 
+void graph_clear_mapped(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+}
+
+void node_replace_mapped(weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        while (n->in[i] && n->in[i]->mapped) n->in[i] = n->in[i]->mapped;
+}
+
+void graph_replace_mapped(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next) node_replace_mapped(n);
+    for (graph_output *o = g->outputs; o; o = o->next)
+        while (o->value->mapped) o->value = o->value->mapped;
+}
+
 void graph_count_uses(weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].uses = 0;

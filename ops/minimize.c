@@ -57,9 +57,7 @@ static const char *rule_broken(const minimize_attrs *a) {
     if (!sgd && a->eps < 0) return "eps must not be negative";
     if (a->loss_scale < 0 || a->loss_scale > 0x1p120) return "loss_scale must be from 0 (65536) to 2^120";
     if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
-    double lr_scale, decay_scale;
-    if (minimize_group(a, "", &lr_scale, &decay_scale) < 0)
-        return "groups must be 'pattern lr_scale decay_scale;...'";
+    if (param_groups_broken(a->groups)) return param_groups_broken(a->groups);
     if (a->schedule == WEFT_SCHEDULE_STEP && a->step_size < 1) return "a step schedule needs step_size >= 1";
     if (a->schedule == WEFT_SCHEDULE_COSINE && a->total_steps <= a->warmup_steps)
         return "a cosine schedule needs total_steps above warmup_steps";
@@ -97,22 +95,3 @@ const weft_op weft_op_minimize = {
             {"f32[]", "type=\"sgd\" name=\"x\" growth_interval=-1", .error = "growth_interval=-1"},
             {0}},
 };
-
-int minimize_group(const minimize_attrs *a, const char *path, double *lr_scale, double *decay_scale) {
-    char pattern[MINIMIZE_MAX_PATTERN];
-    *lr_scale = *decay_scale = 1;
-    int index = 0;
-    for (const char *p = a->groups; p && *p; p += *p == ';', index++) {
-        double lr = 1, decay = 1;
-        size_t n = strcspn(p, " ;");
-        if (n >= sizeof pattern) return -1;
-        snprintf(pattern, sizeof pattern, "%.*s", (int)n, p);
-        p += n + (p[n] == ' ');
-        if (!real_parse(&p, &lr) || *p++ != ' ' || !real_parse(&p, &decay)) return -1;
-        if (!path_matches(pattern, path)) continue;
-        *lr_scale = lr;
-        *decay_scale = decay;
-        return index + 1;
-    }
-    return 0;
-}

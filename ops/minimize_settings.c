@@ -150,25 +150,48 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     return true;
 }
 
-/* Every group must be the first that matches some parameter: one that never is has been mistyped or stands too late. */
-static bool group_is_used(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
-    int hidden_by = -1;
-    for (const weft_variable *v = g->model->variables; v; v = v->next) {
-        if (v->kind != VARIABLE_PARAMETER || !path_matches(pattern, v->path) ||
-            !path_matches(o->groups[i].pattern, v->path))
-            continue;
-        for (hidden_by = 0; !path_matches(o->groups[hidden_by].pattern, v->path);) hidden_by++;
-        if (hidden_by == i) return true;
-    }
-    if (hidden_by < 0)
+static bool is_candidate(const weft_variable *v, const char *pattern) {
+    return v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path);
+}
+
+/* What is wrong with group i, which no parameter is in: it has been mistyped or stands too late. */
+static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
+    const weft_variable *v = g->model->variables;
+    int hidden_by = 0;
+    while (v && !(is_candidate(v, pattern) && path_matches(o->groups[i].pattern, v->path))) v = v->next;
+    if (!v)
         return model_fail(g->model, g, WEFT_NAME,
                           "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
                           *pattern ? SHOW(pattern) : "(all)", SHOW(o->groups[i].pattern));
+    while (!path_matches(o->groups[hidden_by].pattern, v->path)) hidden_by++;
     return model_fail(
         g->model, g, WEFT_ARGUMENT,
         "minimize: parameter group %d, '%s', is never used: all it matches is in an earlier group, as "
         "group %d, '%s'; put the narrower pattern first",
         i, SHOW(o->groups[i].pattern), hidden_by, SHOW(o->groups[hidden_by].pattern));
+}
+
+/* Every group must be the first that matches some parameter. */
+static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *pattern,
+                            const char *written) {
+    const weft_env *env = &g->model->env;
+    double lr, decay;
+    param_groups groups;
+    if (param_groups_broken(written))
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
+    size_t room = (size_t)o->n_groups + 1;
+    bool *is_used = mem_new_array(env, room, sizeof *is_used);
+    if (!is_used || !param_groups_open(&groups, env, written)) {
+        mem_free(env, is_used, room * sizeof *is_used);
+        return model_fail(g->model, g, WEFT_MEMORY, "minimize: memory could not be had");
+    }
+    for (const weft_variable *v = g->model->variables; v; v = v->next)
+        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
+    int first = 0; /* that is not used */
+    while (first < o->n_groups && is_used[first + 1]) first++;
+    param_groups_close(&groups);
+    mem_free(env, is_used, room * sizeof *is_used);
+    return first == o->n_groups || group_unused(g, o, pattern, first);
 }
 
 static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern) {
@@ -178,9 +201,10 @@ static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const 
                           o->groups ? "are given" : "are NULL");
     for (int i = 0; i < o->n_groups; i++)
         if (!group_write(t, g, &o->groups[i], i)) return false;
-    for (int i = 0; i < o->n_groups; i++)
-        if (!group_is_used(g, o, pattern, i)) return false;
-    return true;
+    if (!o->n_groups) return true;
+    char *written = t->failed ? NULL : t->data;
+    if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: memory could not be had");
+    return groups_are_used(g, o, pattern, written);
 }
 
 /* ---- the builder ---- */

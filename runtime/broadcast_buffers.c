@@ -17,13 +17,28 @@
 
 enum { MOST = 32 /* operands of a concat */ };
 
+/* A node that reads state that is to be rank 0's. */
+typedef struct shared {
+    weft_node *node, *flat; /* it, and what is sent of it */
+    weft_node *reader;      /* the first; NULL: an output alone */
+    const subgraph *group;
+    int next; /* number of the next one of its subgraph and type, from 1; 0: none */
+    bool is_taken;
+} shared;
+
 /* State variables of one type and subgraph that travel together. */
 typedef struct flock {
-    weft_node *state[MOST]; /* the nodes that read them */
+    shared *state[MOST];
     weft_value *flat[MOST]; /* as vectors */
     int count;
     const subgraph *group;
 } flock;
+
+typedef struct sharing {
+    program *p;
+    shared *list; /* numbered from 1, in the order of the graph's list */
+    int count;
+} sharing;
 
 /* The subgraph of state that `n` reads, if that is to be rank 0's; else NULL. */
 static const subgraph *shared_state(const program *p, const weft_node *n) {
@@ -32,60 +47,76 @@ static const subgraph *shared_state(const program *p, const weft_node *n) {
     return group && group->ddp.broadcast_buffers ? group : NULL;
 }
 
-static bool travels_with(const flock *f, const weft_node *n, const subgraph *group) {
-    return f->count == 0 || (group == f->group && n->out[0].type.dtype == f->state[0]->out[0].type.dtype);
-}
-
-/* The next that can travel together, of those not taken before (node->mark). */
-static void take(const program *p, flock *f) {
-    f->count = 0;
-    for (weft_node *n = p->graph->first; n && f->count < MOST; n = n->next) {
-        const subgraph *group = n->mark ? NULL : shared_state(p, n);
-        if (!group || !travels_with(f, n, group)) continue;
-        f->group = group;
-        f->state[f->count++] = n;
-        n->mark = 1;
+/* Links those that can travel together, and leaves places of nodes in node->mark. */
+static bool find_shared(sharing *s) {
+    arena *a = &s->p->graph->model->arena;
+    size_t kinds = (size_t)s->p->plan->n_subgraphs * WEFT_DTYPES, place = 0;
+    int *last = arena_new_array(a, kinds + 1, sizeof *last);
+    int *number =
+        arena_new_array(a, (size_t)s->p->graph->next_id + 1, sizeof *number); /* by id of its value */
+    s->list = arena_new_array(a, (size_t)graph_node_count(s->p->graph) + 1, sizeof *s->list);
+    if (!last || !number || !s->list)
+        return model_fail(s->p->graph->model, s->p->graph, WEFT_MEMORY,
+                          "broadcast_buffers: memory could not be had");
+    for (weft_node *n = s->p->graph->first; n; n = n->next) {
+        const subgraph *group = shared_state(s->p, n);
+        n->mark = (int64_t)++place;
+        for (int i = 0; i < n->n_in; i++) {
+            shared *of = n->in[i] && number[n->in[i]->id] ? &s->list[number[n->in[i]->id]] : NULL;
+            if (of && !of->reader) of->reader = n;
+        }
+        if (!group) continue;
+        int *before = &last[(size_t)(group - s->p->plan->subgraphs) * WEFT_DTYPES + n->out[0].type.dtype];
+        s->list[++s->count] = (shared){.node = n, .group = group};
+        if (*before) s->list[*before].next = s->count;
+        number[n->out[0].id] = *before = s->count;
     }
+    return true;
 }
 
-static bool is_of(const flock *f, const weft_value *v) {
-    for (int i = 0; i < f->count; i++)
-        if (v == &f->state[i]->out[0]) return true;
-    return false;
+/* Those from number `first` on that can travel together. */
+static void take(sharing *s, flock *f, int first) {
+    *f = (flock){.group = s->list[first].group};
+    for (int i = first; i && f->count < MOST; i = s->list[i].next) {
+        s->list[i].is_taken = true;
+        f->state[f->count++] = &s->list[i];
+    }
 }
 
 /* The last node before the first that reads one of them. */
 static weft_node *before_readers(weft_graph *g, const flock *f) {
-    for (weft_node *n = g->first; n; n = n->next)
-        for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && is_of(f, n->in[i])) return n->prev;
-    return g->last; /* an output alone */
+    const weft_node *first = NULL;
+    for (int i = 0; i < f->count; i++) {
+        const weft_node *n = f->state[i]->reader;
+        if (n && (!first || n->mark < first->mark)) first = n;
+    }
+    return first ? first->prev : g->last; /* an output alone */
 }
 
 /* The start of their broadcast; NULL after an error. */
 static weft_value *send(program *p, flock *f) {
     for (int i = 0; i < f->count; i++) {
-        weft_value *v = &f->state[i]->out[0];
+        weft_value *v = &f->state[i]->node->out[0];
         f->flat[i] = weft_reshape(v, 1, (int64_t[]){type_elements(&v->type)});
         if (!f->flat[i]) return NULL;
+        f->state[i]->flat = f->flat[i]->node;
     }
     return collective_start(p, &weft_op_broadcast, weft_concat(f->count, f->flat, 0), f->group,
                             f->group->name, false);
 }
 
-/* Waits; the variables become what came, and that is what readers read. */
+/* Waits; the variables become what came, and that is what readers are to read. */
 static bool receive(program *p, flock *f, weft_value *start) {
     weft_value *all = collective_wait(start);
     int64_t at = 0;
     for (int i = 0; i < f->count; i++) {
-        weft_value *old = &f->state[i]->out[0];
+        weft_value *old = &f->state[i]->node->out[0];
         int64_t end = at + type_elements(&old->type);
         weft_value *own = weft_reshape(weft_slice(all, 0, at, end), old->type.ndim, old->type.shape);
-        variable_attrs a = {f->state[i]->variable->path};
+        variable_attrs a = {f->state[i]->node->variable->path};
         weft_value *now = own ? node_value(p->graph, &weft_op_assign, 1, &own, &a) : NULL;
         if (!now) return false;
-        graph_replace(p->graph, old, now);
-        f->flat[i]->node->in[0] = old; /* what is sent is what was there */
+        old->mapped = now;
         at = end;
     }
     return true;
@@ -95,8 +126,8 @@ static bool receive(program *p, flock *f, weft_value *start) {
 static bool share(program *p, flock *f, weft_node **front) {
     weft_graph *g = p->graph;
     for (int i = 0; i < f->count; i++) {
-        node_move_after(f->state[i], *front);
-        *front = f->state[i];
+        node_move_after(f->state[i]->node, *front);
+        *front = f->state[i]->node;
     }
     weft_node *place = before_readers(g, f);
     bool is_read_at_once = place == *front;
@@ -123,14 +154,21 @@ static void number_anew(weft_graph *g) {
 bool broadcast_buffers(program *p) {
     weft_graph *g = p->graph;
     weft_node *front = NULL;
+    sharing s = {.p = p};
     flock f;
     bool begins_a_step = p->phase == PHASE_WHOLE || p->phase == PHASE_FIRST;
     if (p->plan->options.world == 1 || g->mode != WEFT_TRAIN || !begins_a_step) return true;
-    for (weft_node *n = g->first; n; n = n->next) n->mark = 0;
-    take(p, &f);
-    if (!f.count) return true;
-    for (; f.count; take(p, &f))
+    if (!find_shared(&s)) return false;
+    if (!s.count) return true;
+    graph_clear_mapped(g);
+    for (int i = 1; i <= s.count; i++) {
+        if (s.list[i].is_taken) continue;
+        take(&s, &f, i);
         if (!share(p, &f, &front)) return false;
+    }
+    graph_replace_mapped(g);
+    for (int i = 1; i <= s.count; i++)
+        s.list[i].flat->in[0] = &s.list[i].node->out[0]; /* as it was, to be sent */
     number_anew(g);
     return graph_order_edges(g);
 }

@@ -52,8 +52,10 @@ static weft_value *sum(program *p, weft_node *n) {
 
 bool lower_sum_ranks(program *p) {
     weft_graph *g = p->graph;
+    graph_clear_mapped(g);
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
+        node_replace_mapped(n);
         if (n->op != &weft_op_sum_ranks) continue;
         scope_entry here = {.path = n->scope}, *above = g->scope;
         g->cursor = n;
@@ -64,8 +66,9 @@ bool lower_sum_ranks(program *p) {
         g->scope = above;
         g->cursor = NULL;
         if (!whole) return false;
-        graph_replace(g, &n->out[0], whole);
+        n->out[0].mapped = whole;
         node_remove(n);
     }
+    graph_replace_mapped(g);
     return true;
 }

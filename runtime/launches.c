@@ -19,17 +19,20 @@ static bool upload(weft_graph *g, weft_node *input) {
     weft_node *copy = node_new(g, &weft_op_reorder, 1, &from, NULL);
     g->cursor = NULL;
     if (!copy) return false;
-    graph_replace(g, from, &copy->out[0]);
-    copy->in[0] = from;
+    from->mapped = &copy->out[0];
     return true;
 }
 
 bool pass_uploads(program *p) {
     if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
+    graph_clear_mapped(p->graph);
     for (weft_node *n = p->graph->first, *next; n; n = next) {
-        next = n->next;
+        next = n->next; /* the copy is not met: it goes on reading the input */
+        node_replace_mapped(n);
         if (n->op == &weft_op_input && !upload(p->graph, n)) return false;
     }
+    for (graph_output *o = p->graph->outputs; o; o = o->next)
+        if (o->value->mapped) o->value = o->value->mapped;
     return true;
 }
 

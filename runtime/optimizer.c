@@ -122,10 +122,28 @@ static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
     return out->step && out->lr;
 }
 
+/* One minimize call under way; arrays are by segment index. */
+typedef struct expansion {
+    program *p;
+    weft_node *n;
+    const minimize_attrs *a;
+    param_groups groups;
+    size_t room;           /* of the arrays */
+    weft_value **gradient; /* of parameters */
+    bool *is_trained;
+    int n_segments;
+    weft_variable **segments; /* the trained ones, in the order in which the backward finishes them */
+    weft_value **flat;        /* buckets, then their sums */
+    weft_value **own;         /* what this rank updates by */
+    step_values v;
+} expansion;
+
 /* Of `over`, the segment or this rank's range of it, by `gradient`; the result is what has been updated. */
-static weft_value *update(program *p, const minimize_attrs *a, const weft_variable *s, weft_variable *over,
-                          weft_value *gradient, step_values v) {
-    weft_graph *g = p->graph;
+static weft_value *update(const expansion *e, const weft_variable *s, weft_variable *over,
+                          weft_value *gradient) {
+    weft_graph *g = e->p->graph;
+    const minimize_attrs *a = e->a;
+    step_values v = e->v;
     const optimizer_kind *kind = optimizer_kind_of(a);
     weft_value *in[OPTIMIZER_SLOTS + 5] = {variable_value(g, over), gradient};
     int n = 2;
@@ -138,28 +156,13 @@ static weft_value *update(program *p, const minimize_attrs *a, const weft_variab
     in[n++] = v.lr;
     in[n++] = v.step;
     if (v.scale) in[n++] = v.scale;
-    minimize_group(a, s->members[0]->path, &lr_scale, &decay_scale);
+    param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
     copy_namesakes(kind->op, attrs, &weft_op_minimize, a);
     set_field(kind->op, attrs, "lr_scale", lr_scale);
     set_field(kind->op, attrs, "weight_decay", a->weight_decay * decay_scale);
     set_field(kind->op, attrs, "decoupled", strcmp(a->type, "adamw") == 0);
     return node_value(g, kind->op, n, in, attrs);
 }
-
-/* One minimize call under way; arrays are by segment index. */
-typedef struct expansion {
-    program *p;
-    weft_node *n;
-    const minimize_attrs *a;
-    size_t room;           /* of the arrays */
-    weft_value **gradient; /* of parameters */
-    bool *is_trained;
-    int n_segments;
-    weft_variable **segments; /* the trained ones, in the order in which the backward finishes them */
-    weft_value **flat;        /* buckets, then their sums */
-    weft_value **own;         /* what this rank updates by */
-    step_values v;
-} expansion;
 
 /* Buckets, and the start of their sums over ranks. */
 static bool gather(expansion *e, weft_variable *s) {
@@ -179,7 +182,7 @@ static bool apply(expansion *e, weft_variable *s) {
     if (!e->v.scale && !finish(e, s)) return false; /* with one, all gradients are there */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? shard_find(e->p->graph->model, s) : s;
-    if (own && !(done = update(e->p, e->a, s, over, own, e->v))) return false;
+    if (own && !(done = update(e, s, over, own))) return false;
     return !s->shards || reduction_return(e->p, s, done, e->v.scale);
 }
 
@@ -235,9 +238,11 @@ static bool expand(program *p, weft_node *n) {
     e.flat = mem_new_array(env, e.room, sizeof *e.flat);
     e.own = mem_new_array(env, e.room, sizeof *e.own);
     e.segments = mem_new_array(env, e.room, sizeof *e.segments);
-    bool has_memory = e.gradient && e.is_trained && e.flat && e.own && e.segments;
+    bool has_groups = param_groups_open(&e.groups, env, e.a->groups);
+    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.segments;
     if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
     bool good = has_memory && expand_in(&e);
+    if (has_groups) param_groups_close(&e.groups);
     mem_free(env, e.gradient, e.room * sizeof *e.gradient);
     mem_free(env, e.is_trained, e.room * sizeof *e.is_trained);
     mem_free(env, e.flat, e.room * sizeof *e.flat);

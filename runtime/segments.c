@@ -30,17 +30,22 @@ static void find_first_uses(const weft_graph *g, int64_t *first, int count) {
 }
 
 /* Adds training number `call` to the signature of every parameter that it trains. */
-static void sign(trained *list, int count, const training *t, int call, const int64_t *first) {
+static bool sign(trained *list, int count, const training *t, int call, const int64_t *first) {
+    const minimize_attrs *a = t->minimize->attrs;
+    param_groups groups;
+    if (!param_groups_open(&groups, &t->minimize->graph->model->env, a->groups)) return false;
     for (int i = 0; i < count; i++) {
         const weft_variable *v = list[i].parameter;
         double lr, decay;
         if (!t->trains[v->index]) continue;
         if (!list[i].signature) list[i].first_use = first[v->index];
-        int group = minimize_group(t->minimize->attrs, v->path, &lr, &decay);
+        int group = param_groups_find(&groups, v->path, &lr, &decay);
         char text[40];
         snprintf(text, sizeof text, "%d.%d", call, group);
         list[i].signature = hash_text(text, list[i].signature) | 1;
     }
+    param_groups_close(&groups);
+    return true;
 }
 
 static int compare(const void *pa, const void *pb) {
@@ -145,7 +150,8 @@ bool segments_cut(weft_plan *plan) {
     for (int i = 0; i < plan->n_trainings; i++) {
         const training *t = &plan->trainings[i];
         if (!i || t->graph != t[-1].graph) find_first_uses(t->graph, first, m->n_variables);
-        sign(list, count, t, i, first);
+        if (!sign(list, count, t, i, first))
+            return model_fail(m, NULL, WEFT_MEMORY, "segments: memory could not be had");
     }
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];

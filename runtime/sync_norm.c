@@ -37,7 +37,7 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
                           weft_stop_gradient(weft_scale(var, count / (count - 1)))};
     for (int k = 0; k < 4; k++) {
         if (!made[k]) return false;
-        graph_replace(n->graph, &n->out[k], made[k]);
+        n->out[k].mapped = made[k];
     }
     return true;
 }
@@ -62,12 +62,15 @@ static bool replace(weft_node *n, int64_t group, int ranks) {
 
 bool pass_sync_norm(program *p) {
     if (p->plan->options.world == 1 || p->graph->mode != WEFT_TRAIN) return true;
+    graph_clear_mapped(p->graph);
     for (weft_node *n = p->graph->first, *next; n; n = next) {
         next = n->next;
+        node_replace_mapped(n);
         if (n->op != &weft_op_batch_norm) continue;
         const subgraph *group = subgraph_of(p->plan, n->scope);
         bool is_wanted = group && group->ddp.sync_batch_norm;
         if (is_wanted && !replace(n, group - p->plan->subgraphs, group->n_ranks)) return false;
     }
+    graph_replace_mapped(p->graph);
     return true;
 }
