@@ -9,7 +9,8 @@ typedef struct attention_attrs {
     double scale; /* 0: 1 / sqrt(D) */
 } attention_attrs;
 
-/* Operands that every kernel takes at any strides: q, k, v; dy, q, k, v. */
+/* Operands that every kernel takes at any strides: q, k, v; dy, q, k, v. Not y, though kernels on the CPU do: attention
+ * gives it row-major. */
 enum { ATTENTION_STRIDED = 7, ATTENTION_BACKWARD_STRIDED = 15 };
 
 extern const weft_op weft_op_attention, weft_op_attention_backward;

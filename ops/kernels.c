@@ -11,6 +11,7 @@ static weft_status reference_run(void *state, const kernel_call *c) {
     return op->reference ? op->reference(c) : reference_pointwise(c);
 }
 
+/* It goes by strides in most ops, and says so of few (reference_strided): a plan by it has the reorders of other plans. */
 static const weft_kernel reference = {.name = "reference", .run = reference_run};
 
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room) {

@@ -120,9 +120,26 @@ TEST(pointwise_kernels_agree_at_all_sizes_and_broadcasts) {
     samples_check_sizes(kernels_check);
 }
 
+/* ---- promises ---- */
+
+static kernel_promises promises;
+
+static void break_here(weft_node *n, const char *what, const tensor *data) {
+    (void)what;
+    for (weft_isa isa = WEFT_ISA_REFERENCE; isa <= isa_best(); isa++)
+        kernel_promises_break(&promises, n, data, &(kernel_env){.isa = isa, .threads = 1});
+}
+
+TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
+    samples_check(break_here);
+    samples_check_low(break_here);
+    kernel_promises_check(&promises, 100);
+}
+
 SUITE("ops",
       {T(every_op_has_samples_a_summary_and_a_reference), T(every_good_sample_gives_the_types_it_says),
        T(every_bad_sample_is_refused_with_its_reason), T(attributes_survive_being_printed),
        T(every_kernel_runs_at_least_one_sample), T(every_kernel_agrees_with_the_reference_on_every_sample),
        T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),
-       T(pointwise_kernels_agree_at_all_sizes_and_broadcasts)})
+       T(pointwise_kernels_agree_at_all_sizes_and_broadcasts),
+       T(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen)})

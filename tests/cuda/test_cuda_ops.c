@@ -76,6 +76,30 @@ TEST(epilogues_that_cublaslt_lacks_are_done_behind_the_product) {
 }
 #endif
 
+#ifdef WEFT_CUDA_HOST
+/* ---- layouts that rows do not promise: here alone, as a GPU may break by one ---- */
+
+static kernel_promises promises = {.run = gpu_run};
+
+static void break_there(weft_node *n, const char *what, const tensor *data) {
+    (void)what;
+    kernel_promises_break(&promises, n, data, &the_gpu->env);
+}
+
+/* Without the library's epilogues too: then kernels of our own read what it read. */
+TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
+    NEED(begin());
+    cuda_host_run_twice(0);
+    for (int refused = 0; refused < 2; refused++) {
+        cublasLt_host_refuse_epilogues(refused);
+        samples_check(break_there);
+        samples_check_low(break_there);
+    }
+    cublasLt_host_refuse_epilogues(0);
+    kernel_promises_check(&promises, 50);
+}
+#endif
+
 /* ---- what no kernel takes ---- */
 
 /* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication lane does. */
@@ -129,5 +153,6 @@ SUITE("cuda ops",
        T(pointwise_kernels_agree_at_all_sizes_and_broadcasts), T(fused_nodes_agree_with_their_reference),
 #ifdef WEFT_CUDA_HOST
        T(epilogues_that_cublaslt_lacks_are_done_behind_the_product),
+       T(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen),
 #endif
        T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches), T(nothing_is_left_on_the_gpu)})

@@ -20,7 +20,8 @@ typedef struct trial {
     int only;    /* operand that alone lies so, the others are row-major or channels-last; -1: all do */
     int aliased; /* result `result` shares memory with this operand; -1: none */
     int result;
-    kernel_runner *run; /* NULL: on this processor */
+    kernel_runner *run;           /* NULL: on this processor */
+    const kernel_promise *broken; /* NULL: all lie as the kernel's row says */
 } trial;
 
 typedef struct run_blocks {
@@ -37,6 +38,7 @@ static bool is_plain(layout_kind layout) {
 
 /* What comes closest to a trial's wish among what the kernel says it takes as operand i. */
 static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel, int i, const trial *t) {
+    if (t->broken && t->broken->operand == i) return t->broken->layout;
     layout_rule rule = kernel_takes(kernel, n, i);
     layout_kind wish = t->only >= 0 && t->only != i ? LAYOUT_ROWS : t->layout;
     bool is_image = rule == LIES_CHANNELS_LAST && n->in[i]->type.ndim == 4;
@@ -45,9 +47,10 @@ static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel,
     return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
 
-static layout_kind result_layout(const weft_node *n, const weft_kernel *kernel, int k, layout_kind wish) {
+static layout_kind result_layout(const weft_node *n, const weft_kernel *kernel, int k, const trial *t) {
+    if (t->broken && t->broken->result == k) return t->broken->layout;
     layout_rule rule = kernel_gives(kernel, n, k);
-    bool is_image = rule == LIES_CHANNELS_LAST || (rule == LIES_EITHER && wish == LAYOUT_CHANNELS_LAST);
+    bool is_image = rule == LIES_CHANNELS_LAST || (rule == LIES_EITHER && t->layout == LAYOUT_CHANNELS_LAST);
     return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
 
@@ -69,7 +72,7 @@ bool kernel_runs(weft_node *n, const weft_kernel *kernel, const kernel_env *env)
     static const trial plain = {LAYOUT_ROWS, .only = -1};
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]) note_plain(n->in[i], operand_layout(n, kernel, i, &plain));
-    for (int k = 0; k < n->n_out; k++) note_plain(&n->out[k], result_layout(n, kernel, k, LAYOUT_ROWS));
+    for (int k = 0; k < n->n_out; k++) note_plain(&n->out[k], result_layout(n, kernel, k, &plain));
     return !kernel->declines || !kernel->declines(n, env);
 }
 
@@ -80,8 +83,9 @@ weft_status kernel_run(weft_node *n, const weft_kernel *kernel, const kernel_env
     return kernel_run_at(n, kernel, env, &sample_run, in, out, error);
 }
 
-weft_status kernel_run_at(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const run_state *at,
-                          const tensor *in, const tensor *out, weft_error *error) {
+static weft_status run_call(weft_node *n, const weft_kernel *kernel, const kernel_env *env,
+                            const run_state *at, const tensor *in, const tensor *out, bool is_checked,
+                            weft_error *error) {
     void *state = NULL, *workspace = NULL;
     size_t bytes = kernel->workspace ? kernel->workspace(n, env) : 0;
     omp_set_num_threads(env->threads);
@@ -97,11 +101,22 @@ weft_status kernel_run_at(weft_node *n, const weft_kernel *kernel, const kernel_
                      .threads = env->threads,
                      .run = at,
                      .error = error};
-    if (status == WEFT_OK) status = kernel_check_call(kernel, &c, error);
+    if (status == WEFT_OK && is_checked) status = kernel_check_call(kernel, &c, error);
     if (status == WEFT_OK) status = kernel->run(state, &c);
     if (kernel->close) kernel->close(state);
     free(workspace);
     return status;
+}
+
+weft_status kernel_run_at(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const run_state *at,
+                          const tensor *in, const tensor *out, weft_error *error) {
+    return run_call(n, kernel, env, at, in, out, true, error);
+}
+
+/* Whatever the kernel's row says of its operands. */
+static weft_status run_unchecked(weft_node *n, const weft_kernel *kernel, const kernel_env *env,
+                                 const tensor *in, const tensor *out, weft_error *error) {
+    return run_call(n, kernel, env, &sample_run, in, out, false, error);
 }
 
 /* Operand i in the form that the kernel wants, by a `pack` node as the layout pass makes them; the node then
@@ -135,12 +150,14 @@ static const char *kernel_try(weft_node *n, const weft_kernel *kernel, const ker
         plain[i] = n->in[i];
         if (!n->in[i]) continue;
         b->in[i] = block_new(&n->in[i]->type, operand_layout(n, kernel, i, t));
+        if (t->broken && !dtype_is_float(n->in[i]->type.dtype)) /* a gap is an index that there is */
+            memset(b->in[i].room, 0, b->in[i].bytes);
         block_copy(&b->in[i], &data[i]);
         note_layout(n->in[i], &b->in[i].t);
         in[i] = b->in[i].t;
     }
     for (int k = 0; k < n->n_out; k++) {
-        b->out[k] = block_new(&n->out[k].type, result_layout(n, kernel, k, t->layout));
+        b->out[k] = block_new(&n->out[k].type, result_layout(n, kernel, k, t));
         note_layout(&n->out[k], &b->out[k].t);
         if (k == t->result && t->aliased >= 0) {
             if (!stride_same(&b->out[k].t.type, b->out[k].t.stride, in[t->aliased].stride))
@@ -187,25 +204,33 @@ static double bound_of(weft_dtype as, bool repeats) {
     }
 }
 
-static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want,
-                    weft_dtype as, bool repeats) {
+/* Whether they are alike, to `as`; else `at` is where not, and *most the largest element. */
+static bool is_alike(const tensor *got, const tensor *want, weft_dtype as, bool repeats,
+                     int64_t at[WEFT_MAX_NDIM], double *most) {
     enum { F16_SAFE = 4096 }; /* sums of more equal elements may leave f16 on their way */
-    int64_t at[WEFT_MAX_NDIM] = {0};
-    double most = 0, bound = bound_of(as, repeats);
+    double bound = bound_of(as, repeats);
     bool exact = !dtype_is_float(want->type.dtype);
-    do most = fmax(most, fabs(element_get(want, at)));
+    *most = 0;
+    do *most = fmax(*most, fabs(element_get(want, at)));
     while (index_next(&want->type, at));
-    if (repeats && as == WEFT_F16 && most > F16_SAFE) return;
+    if (repeats && as == WEFT_F16 && *most > F16_SAFE) return true;
     do {
         double g = element_get(got, at), w = element_get(want, at);
         bool good = exact ? element_int(got, at) == element_int(want, at)
-                          : fabs(g - w) <= bound * (fabs(w) + most / 4) || (isnan(g) && isnan(w)) || g == w;
-        if (good) continue;
-        CHECK_SAYS(false, "%s: %s %d is %.9g, not %.9g at [%lld,%lld,%lld,%lld] (largest %g)", what, which, k,
-                   g, w, (long long)at[0], (long long)at[1], (long long)at[2], (long long)at[3], most);
-        return;
+                          : fabs(g - w) <= bound * (fabs(w) + *most / 4) || (isnan(g) && isnan(w)) || g == w;
+        if (!good) return false;
     } while (index_next(&want->type, at));
-    CHECK(true);
+    return true;
+}
+
+static void compare(const char *what, const char *which, int k, const tensor *got, const tensor *want,
+                    weft_dtype as, bool repeats) {
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    double most;
+    bool good = is_alike(got, want, as, repeats, at, &most);
+    CHECK_SAYS(good, "%s: %s %d is %.9g, not %.9g at [%lld,%lld,%lld,%lld] (largest %g)", what, which, k,
+               element_get(got, at), element_get(want, at), (long long)at[0], (long long)at[1],
+               (long long)at[2], (long long)at[3], most);
 }
 
 static weft_dtype rounded_to(const weft_node *n, const weft_kernel *kernel, int k) {
@@ -452,4 +477,128 @@ int kernels_check_on(weft_node *n, const char *what, const tensor *data, const k
 void kernels_check(weft_node *n, const char *what, const tensor *data) {
     trials_here(n, what, LAYOUT_ROWS, data);
     repeat_trials(n, what, data, &(kernel_env){.isa = isa_best(), .threads = 1}, NULL);
+}
+
+/* ---- what kernels' rows do not promise ---- */
+
+static bool results_alike(const weft_node *n, const weft_kernel *kernel, const run_blocks *got,
+                          const run_blocks *want) {
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    double most;
+    bool good = true;
+    for (int k = 0; k < n->n_out && good; k++)
+        good = is_alike(&got->out[k].t, &want->out[k].t, rounded_to(n, kernel, k), false, at, &most);
+    for (int i = 0; i < n->n_in && good; i++)
+        if (has_bit(n->op->writes, i) && n->in[i])
+            good = is_alike(&got->in[i].t, &want->in[i].t, want->in[i].t.type.dtype, false, at, &most);
+    return good;
+}
+
+/* Whether two elements of a value of this type lie otherwise in one layout than in the other. */
+static bool differ(const tensor_type *type, layout_kind a, layout_kind b) {
+    block x = block_new(type, a), y = block_new(type, b);
+    bool same = stride_same(type, x.t.stride, y.t.stride);
+    block_free(&x);
+    block_free(&y);
+    return !same;
+}
+
+static kernel_promise *promise_of(kernel_promises *all, const weft_node *n, const weft_kernel *kernel,
+                                  int operand, int result, layout_kind layout) {
+    for (int i = 0; i < all->n; i++) {
+        kernel_promise *p = &all->list[i];
+        if (p->kernel == kernel && p->op == n->op && p->operand == operand && p->result == result &&
+            p->layout == layout)
+            return p;
+    }
+    if (!CHECK(all->n < MAX_PROMISES)) return NULL;
+    all->list[all->n] = (kernel_promise){kernel, n->op, operand, result, layout};
+    return &all->list[all->n++];
+}
+
+/* What lies plainly by its rule lies as `layout` says instead. */
+static void break_promise(kernel_promises *all, weft_node *n, const weft_kernel *kernel,
+                          const kernel_env *env, kernel_promise place, const tensor *data,
+                          const run_blocks *want) {
+    static const trial plain = {LAYOUT_ROWS, .only = -1, .aliased = -1};
+    bool is_operand = place.operand >= 0;
+    const tensor_type *type = is_operand ? &n->in[place.operand]->type : &n->out[place.result].type;
+    layout_kind due = is_operand ? operand_layout(n, kernel, place.operand, &plain)
+                                 : result_layout(n, kernel, place.result, &plain);
+    if (!differ(type, due, place.layout)) return;
+    kernel_promise *p = promise_of(all, n, kernel, place.operand, place.result, place.layout);
+    run_blocks got = {0};
+    weft_error error = {0};
+    trial t = plain;
+    t.run = all->run ? all->run : run_unchecked;
+    t.broken = p;
+    if (!p) return;
+    if (kernel_try(n, kernel, env, &t, data, &got, &error))
+        p->declined++;
+    else if (error.status || !results_alike(n, kernel, &got, want))
+        p->wrong++;
+    else
+        p->right++;
+    run_blocks_free(&got);
+}
+
+static void break_promises(kernel_promises *all, weft_node *n, const weft_kernel *kernel,
+                           const kernel_env *env, const tensor *data, const run_blocks *want) {
+    for (int i = 0; i < n->n_in; i++) {
+        layout_rule rule = n->in[i] ? kernel_takes(kernel, n, i) : LIES_ANYHOW;
+        layout_kind other = rule == LIES_CHANNELS_LAST ? LAYOUT_ROWS : LAYOUT_CHANNELS_LAST;
+        if (rule == LIES_ANYHOW) continue;
+        break_promise(all, n, kernel, env, (kernel_promise){.operand = i, .result = -1, .layout = LAYOUT_ODD},
+                      data, want);
+        break_promise(all, n, kernel, env, (kernel_promise){.operand = i, .result = -1, .layout = other},
+                      data, want);
+    }
+    for (int k = 0; k < n->n_out; k++) {
+        layout_rule rule = kernel_gives(kernel, n, k);
+        layout_kind other = rule == LIES_CHANNELS_LAST ? LAYOUT_ROWS : LAYOUT_CHANNELS_LAST;
+        if (rule == LIES_EITHER) continue;
+        break_promise(all, n, kernel, env, (kernel_promise){.operand = -1, .result = k, .layout = other},
+                      data, want);
+    }
+}
+
+/* A kernel of the CPU has its turn at the instruction set that it wants. */
+void kernel_promises_break(kernel_promises *all, weft_node *n, const tensor *data, const kernel_env *env) {
+    run_blocks want = {0};
+    const weft_kernel *list[16];
+    int count = kernels_of(n->op, env, list, 16);
+    if (count && wanted_results(n, data, &want))
+        for (int j = 0; j < count; j++)
+            if (list[j]->min_isa == env->isa || env->device != WEFT_DEVICE_CPU)
+                break_promises(all, n, list[j], env, data, &want);
+    run_blocks_free(&want);
+}
+
+/* What kernels can do and no row says, since no plan would use it. */
+static const struct {
+    const char *op;
+    int operand, result;
+} unused[] = {
+    {"attention_backward", 4, -1}, /* y: attention's own result, which lies row-major */
+    {"permute", -1, 0},            /* a copy: where strides alone would do it is a view */
+};
+
+/* The reference goes by strides in most ops, and says so of few: a plan by it has the reorders that other kernels want. */
+static bool may_take_more(const kernel_promise *p) {
+    bool may = !p->kernel->op;
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        may |= strcmp(p->op->name, unused[i].op) == 0 && p->operand == unused[i].operand &&
+               p->result == unused[i].result;
+    return may;
+}
+
+void kernel_promises_check(const kernel_promises *all, int least) {
+    CHECK_SAYS(all->n >= least, "%d promises, not %d", all->n, least);
+    for (int i = 0; i < all->n; i++) {
+        const kernel_promise *p = &all->list[i];
+        CHECK_SAYS(p->wrong || p->declined || may_take_more(p),
+                   "%s by %s: no sample shows that it cannot %s %d in layout %d", p->op->name,
+                   p->kernel->name, p->operand >= 0 ? "take operand" : "give result",
+                   p->operand >= 0 ? p->operand : p->result, p->layout);
+    }
 }

@@ -5,6 +5,7 @@
 #define WEFT_TEST_KERNEL_CHECK_H
 
 #include "graph/kernel.h"
+#include "support/sample.h"
 
 /* `data`: the node's operands, row-major. `what` names the node in messages. */
 void kernels_check(weft_node *n, const char *what, const tensor *data);
@@ -27,5 +28,26 @@ typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const
  * of them took the node. */
 int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
                      kernel_runner *run);
+
+/* What becomes of the samples when one operand or result lies otherwise than a kernel's row says. */
+typedef struct kernel_promise {
+    const weft_kernel *kernel;
+    const weft_op *op;
+    int operand, result; /* one of them; the other is -1 */
+    layout_kind layout;
+    int wrong, right, declined; /* samples: refused or other numbers; the same ones; not taken so */
+} kernel_promise;
+
+enum { MAX_PROMISES = 2000 };
+typedef struct kernel_promises {
+    kernel_runner *run; /* NULL: on this processor */
+    int n;
+    kernel_promise list[MAX_PROMISES];
+} kernel_promises;
+
+/* Runs every kernel of env with each operand and result in turn as its row does not promise it. */
+void kernel_promises_break(kernel_promises *all, weft_node *n, const tensor *data, const kernel_env *env);
+/* Each of them, and at least so many, came out wrong, or was declined: the samples see a row that promises too much. */
+void kernel_promises_check(const kernel_promises *all, int least);
 
 #endif
