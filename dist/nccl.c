@@ -187,7 +187,9 @@ static ncclResult_t join(nccl_comm *n, weft_status *status, weft_error *error) {
 }
 
 static weft_comm *nccl_on(weft_comm *control, bool is_nccl, const weft_env *env, weft_error *error) {
-    weft_status status = check_gpus(control, env, error);
+    weft_status status = is_nccl ? WEFT_OK : nccl_library_check(control, error);
+    if (status) weft_comm_fail(control, error->text); /* the others wait */
+    if (!status) status = check_gpus(control, env, error);
     nccl_comm *n = status ? NULL : wrap(control, NULL, env, error);
     if (!n) return NULL;
     ncclResult_t result = is_nccl ? nccl_host_split(control, &n->nccl) : join(n, &status, error);

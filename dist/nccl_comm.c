@@ -12,6 +12,17 @@ weft_status nccl_fail(weft_error *error, const nccl_comm *n, ncclResult_t result
                      ncclGetErrorString(result), ncclGetLastError(n->nccl));
 }
 
+/* One that cannot be loaded has no version; the next call says why. */
+weft_status nccl_library_check(const weft_comm *like, weft_error *error) {
+    int version = 0;
+    if (ncclGetVersion(&version) != ncclSuccess || version >= NCCL_NEEDED) return WEFT_OK;
+    return error_set(
+        error, WEFT_DEVICE,
+        "rank %d of %d: the NCCL of this machine is version code %d, and groups of ranks need 2.18 "
+        "(%d) or later: install that, or train over MPI alone (--comm mpi)",
+        like->rank, like->world, version, NCCL_NEEDED);
+}
+
 /* ---- memory ---- */
 
 bool nccl_init(nccl_comm *n, const weft_comm *like, nccl_comm *world, const weft_env *env,

@@ -11,6 +11,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { NCCL_NEEDED = 21800 }; /* 2.18: ncclCommSplit */
+#if NCCL_VERSION_CODE < 21800
+#error "NCCL 2.18 or later is needed: earlier ones cannot split a communicator"
+#endif
+
 /* ncclCommAbort frees kernels that wait for other ranks at once, but returns only when the captured graphs that hold the
  * communicator are gone, and those are the session's: it has a thread of its own. */
 typedef struct nccl_ending {
@@ -56,6 +61,8 @@ weft_comm *nccl_host_comm(const weft_launch *launch, const weft_comm_options *op
 ncclResult_t nccl_host_split(weft_comm *host, ncclComm_t *other);
 
 /* ---- nccl_comm.c ---- */
+/* The library is loaded when it is called first, and another than was built with: whether it is new enough. */
+weft_status nccl_library_check(const weft_comm *like, weft_error *error);
 /* Ranks as those of `like`; `world` NULL: this becomes one. The table, `control` and `nccl` are left to fill in. */
 bool nccl_init(nccl_comm *n, const weft_comm *like, nccl_comm *world, const weft_env *env, weft_error *error);
 /* `bytes`: of the struct that n begins. */

@@ -63,6 +63,8 @@ weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double seconds, w
                          "rank %d of %d: where ranks meet is told by neither MASTER_ADDR and MASTER_PORT nor "
                          "NCCL_COMM_ID",
                          launch->rank, launch->world);
+    weft_status status = nccl_library_check(&n->comm, error);
+    if (status) return status;
     if (cudaGetDevice(&device) != cudaSuccess)
         return error_set(error, WEFT_DEVICE, "rank %d of %d has no GPU", launch->rank, launch->world);
     joining *j = mem_new(&n->env, sizeof *j);
@@ -74,7 +76,7 @@ weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double seconds, w
         snprintf(address, sizeof address, "%s:%d", launch->address, launch->port);
         setenv("NCCL_COMM_ID", address, 1);
     }
-    weft_status status = join_within(j, &n->env, seconds, n, error);
+    status = join_within(j, &n->env, seconds, n, error);
     if (sets_address) unsetenv("NCCL_COMM_ID");
     return status;
 }

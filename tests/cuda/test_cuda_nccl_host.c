@@ -62,6 +62,26 @@ static void join_on_one_gpu(world_rank *r) {
     if (nccl) r->comm = nccl;
 }
 
+/* One that was loaded, and is older than the one that was built with. */
+TEST(an_nccl_that_cannot_split_is_told_before_ranks_meet) {
+    weft_error error = {0};
+    const weft_launch launch = {.world = 1};
+    weft_model *m = narrow_build(&narrow_models[0], NULL);
+    weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .world = 2};
+    cuda_host_devices(2);
+    cuda_host_nccl_version(21604);
+    world_rank *ranks =
+        world_run_any(&(world_job){.model = m, .steps = 1, .options = options, .begin = join}, true);
+    for (int r = 0; r < 2; r++)
+        CHECK_HOLDS(ranks[r].error.text, "is version code 21604, and groups of ranks need 2.18 (21800)");
+    CHECK(!weft_comm_nccl_launch(&launch, NULL, &error) && error.status == WEFT_DEVICE);
+    CHECK_HOLDS(error.text, "rank 0 of 1: the NCCL of this machine is version code 21604");
+    cuda_host_nccl_version(21800);
+    world_free(ranks);
+    weft_model_free(m);
+    cuda_host_devices(1);
+}
+
 TEST(ranks_that_share_a_gpu_are_told_so) {
     weft_model *m = narrow_build(&narrow_models[0], NULL);
     weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .world = 2};
@@ -219,4 +239,5 @@ TEST(ranks_that_do_not_meet_all_hear_why) {
 }
 
 SUITE("NCCL", {T(nccl_trains_to_the_same_bits_as_one_gpu), T(groups_train_over_nccl_as_by_way_of_the_host),
-               T(ranks_that_share_a_gpu_are_told_so), T(ranks_that_do_not_meet_all_hear_why)})
+               T(an_nccl_that_cannot_split_is_told_before_ranks_meet), T(ranks_that_share_a_gpu_are_told_so),
+               T(ranks_that_do_not_meet_all_hear_why)})

@@ -34,6 +34,8 @@ void cuda_host_patience(double seconds);
 void cuda_host_nccl_break(int rank);
 /* Ranks that call different things of NCCL wait for each other for ever, as on a real GPU, instead of breaking it. */
 void cuda_host_nccl_lenient(int on);
+/* As ncclGetVersion tells it, from now on. */
+void cuda_host_nccl_version(int version);
 
 typedef struct cuda_host_counts {
     int allocations, pinned, streams, events, graphs; /* that live */

@@ -85,6 +85,7 @@ std::map<std::string, std::shared_ptr<world>> &worlds = /* that not all ranks ha
 int next_id;
 std::set<int> broken; /* ranks of worlds whose network has failed */
 bool is_lenient;
+int library_version = NCCL_VERSION_CODE;
 
 } // namespace
 
@@ -108,7 +109,18 @@ extern "C" void cuda_host_nccl_lenient(int on) {
     is_lenient = on != 0;
 }
 
+extern "C" void cuda_host_nccl_version(int version) {
+    std::lock_guard<std::mutex> hold(lock);
+    library_version = version;
+}
+
 /* ---- making them ---- */
+
+ncclResult_t ncclGetVersion(int *version) {
+    std::lock_guard<std::mutex> hold(lock);
+    *version = library_version;
+    return ncclSuccess;
+}
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     std::lock_guard<std::mutex> hold(lock);

@@ -28,7 +28,9 @@ typedef enum ncclResult_t {
 typedef enum ncclDataType_t { ncclUint8 = 1, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 } ncclDataType_t;
 typedef enum ncclRedOp_t { ncclSum = 0 } ncclRedOp_t;
 enum { NCCL_SPLIT_NOCOLOR = -1 };
+#define NCCL_VERSION_CODE 21800
 
+ncclResult_t ncclGetVersion(int *version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int world, ncclUniqueId id, int rank);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config);
