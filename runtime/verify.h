@@ -5,11 +5,12 @@
  *     verify_packed.c   K6, K7           packed operands, and what else is derived from parameters
  *     verify_lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
  *     verify_buckets.c  L4, L5, L7       gradients, their sums, and who updates what
- *     verify_plan.c     L8, L9, L11      any program after any other
+ *     verify_plan.c     L8, L9, L11, L20 any program after any other
  *     verify_tails.c    L16, L17         tails that outlast their runs
  *     verify_session.c  L14, L15, L18, L19   a session does what the plan counts on
  *     verify_world.c    L12, L13         the plans of all ranks
- * verify_map.c and verify_index.c keep what they look up.
+ *     verify_launches.c S1-S5            a GPU's launches
+ * G1 to G9 are of graphs (graph/check.c). verify_map.c and verify_index.c keep what they look up.
  * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
  */
 #ifndef WEFT_RUNTIME_VERIFY_H

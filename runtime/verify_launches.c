@@ -1,10 +1,10 @@
 /* verify_launches.c - proves a GPU program's launches: whatever two streams may do at once, they do not disturb each other.
  * Rules:
- *   G1   every node that puts work on a lane is in exactly one launch, of its kind, in the order of the schedule
- *   G2   two nodes on different lanes that touch the same bytes, one of them writing, are ordered: by an event
- *   G3   when a run has ended on the compute lane, every collective but carried gathers has ended too
- *   G4   a launch that touches a segment which a gather may still be filling waits for it
- *   G5   a launch waits only for one before it in the list (no run can block itself), and that one records an event
+ *   S1   every node that puts work on a lane is in exactly one launch, of its kind, in the order of the schedule
+ *   S2   two nodes on different lanes that touch the same bytes, one of them writing, are ordered: by an event
+ *   S3   when a run has ended on the compute lane, every collective but carried gathers has ended too
+ *   S4   a launch that touches a segment which a gather may still be filling waits for it
+ *   S5   a launch waits only for one before it in the list (no run can block itself), and that one records an event
  */
 #include "runtime/launches.h"
 #include "runtime/verify_map.h"
@@ -98,10 +98,10 @@ static weft_status check_nodes(const launch_index *x, weft_error *error) {
         if (!launch_kind_of(n, &kind)) continue;
         nodes++;
         if (find_launch(x, n, kind) < 0)
-            return verify_broken(p, error, "G1", n, "it is not in exactly one launch of its kind");
+            return verify_broken(p, error, "S1", n, "it is not in exactly one launch of its kind");
     }
     if (nodes == in_launches) return WEFT_OK;
-    return error_set(error, WEFT_INTERNAL, "G1: graph %s: %d nodes put work on lanes, its launches hold %d",
+    return error_set(error, WEFT_INTERNAL, "S1: graph %s: %d nodes put work on lanes, its launches hold %d",
                      p->graph->name, nodes, in_launches);
 }
 
@@ -109,11 +109,11 @@ static weft_status check_waits(const program *p, weft_error *error) {
     for (int i = 0; i < p->n_launches; i++) {
         const launch_entry *l = &p->launches[i];
         if (l->waits < 0) continue;
-        if (l->waits >= i) return broken(p, error, "G5", i, "it waits for one that is started later");
+        if (l->waits >= i) return broken(p, error, "S5", i, "it waits for one that is started later");
         if (!p->launches[l->waits].records)
-            return broken(p, error, "G5", i, "it waits for one that records no event");
+            return broken(p, error, "S5", i, "it waits for one that records no event");
         if (is_on_communication(l) == is_on_communication(&p->launches[l->waits]))
-            return broken(p, error, "G5", i, "it waits for one of its own lane");
+            return broken(p, error, "S5", i, "it waits for one of its own lane");
     }
     return WEFT_OK;
 }
@@ -142,7 +142,7 @@ static weft_status touch(touches *t, const weft_node *n, bool lane, int at, veri
         launch_kind kind;
         int from = launch_kind_of(other, &kind) ? find_launch(t->x, other, kind) : -1;
         if (!is_ordered(t->x, from, at))
-            return verify_broken(t->x->x.p, t->error, "G2", lane ? other : n,
+            return verify_broken(t->x->x.p, t->error, "S2", lane ? other : n,
                                  "no event orders it and a collective on the same bytes");
         verify_map_drop(&t->lane[!lane], r); /* also for all that follow on this lane */
     }
@@ -185,7 +185,7 @@ static weft_status check_end(const launch_index *x, weft_error *error) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (!node_starts_collective(n) || verify_is_carried(&x->x, n)) continue;
         if (find_launch(x, n, LAUNCH_COLLECTIVE) > awaited)
-            return verify_broken(p, error, "G3", n, "the run may end before it does");
+            return verify_broken(p, error, "S3", n, "the run may end before it does");
     }
     return WEFT_OK;
 }
@@ -206,7 +206,7 @@ static weft_status check_carried(const launch_index *x, weft_error *error) {
         for (int i = 0; i < n->n_in + n->n_out; i++) {
             const weft_variable *s = filled_segment(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
             if (s && x->carrier[s->index] > at)
-                return verify_broken(p, error, "G4", n, "a gather may still be filling what it touches");
+                return verify_broken(p, error, "S4", n, "a gather may still be filling what it touches");
         }
     }
     return WEFT_OK;

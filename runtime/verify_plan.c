@@ -6,9 +6,9 @@
  *        so that the next program may do with the arena what it likes
  *   L9   whoever touches a segment that any program of the plan may have left under way reads it by an operand, which
  *        is what sessions wait by, or is on the lane itself; derived values lie apart from what they are made of
- *   L10  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
  *   L11  the programs of a step fill the same buckets: the first assigns the store's gradients, the others add to
  *        all levels of the same, and those are the segment's
+ *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
  */
 #include "runtime/verify.h"
 
@@ -93,7 +93,7 @@ static weft_status check_programs(const weft_plan *plan, weft_error *error) {
     return status;
 }
 
-/* ---- L10 ---- */
+/* ---- L20 ---- */
 
 static bool same_text(const char *a, const char *b) {
     return strcmp(a ? a : "", b ? b : "") == 0;
@@ -127,7 +127,7 @@ static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
     for (int i = 0; i < plan->n_subgraphs && !status; i++) {
         const subgraph *g = &plan->subgraphs[i];
         if (!has_own_options(plan, g) || !has_own_ranks(plan, g, ranks))
-            status = error_set(error, WEFT_INTERNAL, "L10: subgraph %s: options or ranks are not its own",
+            status = error_set(error, WEFT_INTERNAL, "L20: subgraph %s: options or ranks are not its own",
                                g->name);
     }
     mem_free(&plan->env, ranks, world * sizeof *ranks);

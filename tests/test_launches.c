@@ -174,13 +174,13 @@ static const struct {
     change *make;
     const char *rules; /* any of which may say it */
     bool may_be_harmless;
-} changes[] = {{"a wait is gone", lose_wait, "G2 G3", true}, /* a later one may do for it */
-               {"a wait is for an earlier launch", wait_for_earlier, "G2 G3", true},
-               {"a wait is for a later launch", wait_for_later, "G5", false},
-               {"an event is gone", lose_event, "G5", false},
-               {"a gather is not awaited", lose_gather, "G4", false},
-               {"a node is in no launch", lose_node, "G1", false},
-               {"a launch is of another kind", change_kind, "G1", false}};
+} changes[] = {{"a wait is gone", lose_wait, "S2 S3", true}, /* a later one may do for it */
+               {"a wait is for an earlier launch", wait_for_earlier, "S2 S3", true},
+               {"a wait is for a later launch", wait_for_later, "S5", false},
+               {"an event is gone", lose_event, "S5", false},
+               {"a gather is not awaited", lose_gather, "S4", false},
+               {"a node is in no launch", lose_node, "S1", false},
+               {"a launch is of another kind", change_kind, "S1", false}};
 enum { CHANGES = sizeof changes / sizeof *changes };
 
 static int caught[6], made[CHANGES]; /* by number of the rule; by change */
@@ -216,7 +216,7 @@ TEST(a_changed_launch_is_found_by_its_rule) {
             weft_plan_free(plan);
             weft_model_free(m);
         }
-    for (int rule = 1; rule <= 5; rule++) CHECK_SAYS(caught[rule] > 0, "G%d has caught nothing", rule);
+    for (int rule = 1; rule <= 5; rule++) CHECK_SAYS(caught[rule] > 0, "S%d has caught nothing", rule);
     for (int c = 0; c < CHANGES; c++) CHECK_SAYS(made[c] > 0, "never: %s", changes[c].name);
 }
 

@@ -243,7 +243,7 @@ static weft_model *everything(void) {
 }
 
 /* 1: changed and caught; 0: there was no place for it. */
-static int try_mutant(const weft_model *m, const mutant *kind, uint64_t seed) {
+static int try_mutant(const weft_model *m, const mutant *kind, uint64_t seed, int *hits) {
     test_random r = {seed};
     weft_error e = {0};
     char rule[8] = "";
@@ -258,6 +258,7 @@ static int try_mutant(const weft_model *m, const mutant *kind, uint64_t seed) {
         CHECK_SAYS(weft_plan_verify(plan, &e) == WEFT_INTERNAL, "seed %d: not caught: %s", (int)seed,
                    kind->name);
         sscanf(e.text, "%7[^:]", rule);
+        hits[rule[0] == 'K' ? rule[1] - '0' : 0]++;
         CHECK_SAYS(strstr(kind->rules, rule), "seed %d: %s: caught by %s", (int)seed, kind->name, e.text);
     }
     weft_plan_free(plan);
@@ -265,12 +266,14 @@ static int try_mutant(const weft_model *m, const mutant *kind, uint64_t seed) {
 }
 
 TEST(strides_that_went_wrong_are_caught) {
+    int hits[10] = {0}; /* by number of the rule; 0: of others */
     weft_model *m = everything();
     for (const mutant *kind = mutants_of_layouts; kind->name; kind++) {
         int done = 0;
-        for (uint64_t seed = 1; seed <= 200 && done < 8; seed++) done += try_mutant(m, kind, seed);
+        for (uint64_t seed = 1; seed <= 200 && done < 8; seed++) done += try_mutant(m, kind, seed, hits);
         CHECK_SAYS(done >= 4, "%d times: %s", done, kind->name);
     }
+    for (int rule = 1; rule <= 7; rule++) CHECK_SAYS(hits[rule], "rule K%d was never hit", rule);
     weft_model_free(m);
 }
 

@@ -14,7 +14,7 @@ enum { WORLD = 4, TRIES = 400, PLAYS = 60 };
 
 /* In the order in which they are looked for; L14, L15, L18 and L19 are of sessions: test_verify_runs.c. */
 static const char *const rules[] = {"V1", "V2", "V3", "V4", "V5",  "L1",  "L2",  "L3",  "L4",  "L5",
-                                    "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13", "L16", "L17"};
+                                    "L6", "L7", "L8", "L9", "L10", "L11", "L12", "L13", "L16", "L17", "L20"};
 enum { RULES = sizeof rules / sizeof *rules };
 
 typedef struct tally {
