@@ -1,5 +1,5 @@
 /* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views (transposed,
- * broadcast) and channels-last ones, through minimize. Cases of attack/: a parameter, at most one input, and the
+ * broadcast) and channels-last ones, through minimize. Cases of models/cases: a parameter, at most one input, and the
  * parameter after a step of sgd with lr 1, by PyTorch in f64. Plans and calls whose strides went wrong are caught. */
 #include "support/mutants.h"
 #include "support/poison.h"
@@ -21,7 +21,7 @@ typedef struct numbers {
 } numbers;
 
 typedef struct layout_case {
-    const char *name; /* attack/s1_NAME.json */
+    const char *name; /* models/cases/s1_NAME.json */
     weft_value *(*loss)(weft_value *w, weft_graph *g);
     int64_t shape[WEFT_MAX_NDIM];
     numbers w, input, want;
@@ -82,14 +82,17 @@ static void read_numbers(numbers *n, const json_t *list) {
 /* How many axes its parameter has; 0: the file cannot be read. */
 static int case_read(layout_case *c) {
     char path[300];
-    snprintf(path, sizeof path, TEST_DATA "/attack/s1_%s.json", c->name);
+    snprintf(path, sizeof path, TEST_DATA "/models/cases/s1_%s.json", c->name);
     json_t *file = json_load_file(path, 0, NULL);
-    const json_t *shape = json_object_get(file, "shape");
+    const json_t *w = json_array_get(json_object_get(file, "vars"), 0);
+    const json_t *run = json_array_get(json_object_get(file, "runs"), 0),
+                 *shape = json_object_get(w, "shape");
+    json_t *feeds = json_array_get(json_object_get(run, "feeds"), 0);
     int ndim = (int)json_array_size(shape);
     for (int i = 0; i < ndim; i++) c->shape[i] = json_integer_value(json_array_get(shape, (size_t)i));
-    read_numbers(&c->w, json_object_get(file, "w"));
-    read_numbers(&c->input, json_object_get(file, "input"));
-    read_numbers(&c->want, json_object_get(file, "want"));
+    read_numbers(&c->w, json_object_get(w, "v"));
+    read_numbers(&c->input, json_object_iter_value(json_object_iter(feeds))); /* one at most */
+    read_numbers(&c->want, json_object_get(json_object_get(file, "want"), "0:a/w"));
     json_decref(file);
     return ndim;
 }

@@ -311,6 +311,15 @@ TEST(each_rule_of_model_bin_has_its_message) {
     faults_end(&f);
 }
 
+/* The example as the file m.bin; NULL after a failed check. */
+static const fake_file *put_example(faults *f) {
+    faults_init(f);
+    weft_model *m = example_model(&f->env);
+    save(m, "m.bin");
+    weft_model_free(m);
+    return fake_get(f, "m.bin");
+}
+
 /* A version 1 that is cut between two fields is a smaller, whole message. It is read as before, and known for it. */
 static void check_broken(faults *f, const char *what, const void *data, size_t bytes, size_t at) {
     weft_error error = {0};
@@ -323,12 +332,8 @@ static void check_broken(faults *f, const char *what, const void *data, size_t b
 
 TEST(every_truncation_of_model_bin_is_refused) {
     faults f;
-    faults_init(&f);
     weft_error error;
-    weft_model *m = example_model(&f.env);
-    save(m, "m.bin");
-    weft_model_free(m);
-    const fake_file *whole = fake_get(&f, "m.bin");
+    const fake_file *whole = put_example(&f);
     NEED(whole != NULL);
     for (size_t n = 0; n < whole->bytes; n++) check_broken(&f, "a cut", whole->data, n, n);
     CHECK(!weft_load("broken.bin", &f.env, &error));
@@ -341,12 +346,8 @@ TEST(every_truncation_of_model_bin_is_refused) {
 TEST(any_changed_byte_of_model_bin_is_refused) {
     static const unsigned char changes[] = {1, 0x80, 0xff, 2 ^ 1}; /* the last makes a version 1 of it */
     faults f;
-    faults_init(&f);
     weft_error error;
-    weft_model *m = example_model(&f.env);
-    save(m, "m.bin");
-    weft_model_free(m);
-    const fake_file *whole = fake_get(&f, "m.bin");
+    const fake_file *whole = put_example(&f);
     NEED(whole != NULL);
     char *changed = test_memory(whole->bytes);
     for (size_t i = 0; i < whole->bytes; i++)
@@ -384,13 +385,9 @@ TEST(files_of_version_1_load_and_are_known) {
 TEST(unknown_fields_of_model_bin_are_refused) {
     faults f;
     weft_error error;
-    faults_init(&f);
-    weft_model *m = example_model(&f.env);
-    save(m, "m.bin");
+    NEED(put_example(&f) != NULL);
     unseal_fake(&f, "m.bin");
-    weft_model_free(m);
     const fake_file *file = fake_get(&f, "m.bin");
-    NEED(file != NULL);
     char *longer = test_memory(file->bytes + 3);
     memcpy(longer, file->data, file->bytes);
     memcpy(longer + file->bytes, "\xf8\x01\x05", 3); /* field 31, the number 5 */
