@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 
 #include "graph/limits.h"
+#include "graph/users.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -374,9 +375,8 @@ typedef struct waiting {
 /* The next node that must be placed before it, or NULL. Operands first, in order. */
 static weft_node *missing(waiting *w) {
     const weft_node *n = w->node;
-    for (; w->seen < n->n_in + n->n_after; w->seen++) {
-        int i = w->seen;
-        weft_node *need = i >= n->n_in ? n->after[i - n->n_in] : n->in[i] ? n->in[i]->node : NULL;
+    for (; w->seen < node_needs(n); w->seen++) {
+        weft_node *need = node_need(n, w->seen);
         if (need && need->mark != PLACED) return need;
     }
     return NULL;

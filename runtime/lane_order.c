@@ -13,6 +13,7 @@
  */
 #include "runtime/program.h"
 
+#include "graph/users.h"
 #include "ops/collective.h"
 #include "ops/update.h"
 
@@ -35,62 +36,47 @@ static bool decides_together(const weft_graph *g) {
 }
 
 /* What is moved in a list: node->mark is a node's place before any moves, node->order goes up along the list at all times. */
-typedef struct mover {
+typedef struct reordering {
     weft_graph *g;
     int count;
     weft_node **nodes; /* those to move, marked in is_marked */
     int n_nodes;
     bool *is_marked;    /* by place */
     weft_node **gather; /* by index of a segment */
-    int *users, *first; /* by place: users[first[i]] to users[first[i + 1]] wait for node i */
+    node_users users;   /* by place */
     weft_node **at;     /* by place */
     int end;            /* the largest order */
-} mover;
+} reordering;
 
-static weft_node *need_of(const weft_node *n, int i) {
-    return i >= n->n_in ? n->after[i - n->n_in] : n->in[i] ? n->in[i]->node : NULL;
+static bool out_of_memory(weft_graph *g) {
+    return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
 }
 
-static bool mover_open(mover *m, weft_graph *g) {
+static bool reordering_open(reordering *m, weft_graph *g) {
     arena *a = &g->model->arena;
-    size_t edges = 0, room = (size_t)graph_node_count(g) + 2;
-    *m = (mover){.g = g};
-    for (const weft_node *n = g->first; n; n = n->next) edges += (size_t)(n->n_in + n->n_after);
+    size_t room = (size_t)graph_node_count(g) + 2;
+    *m = (reordering){.g = g};
     m->nodes = arena_new_array(a, room, sizeof *m->nodes);
     m->is_marked = arena_new_array(a, room, sizeof *m->is_marked);
     m->gather = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *m->gather);
-    m->users = arena_new_array(a, edges + 1, sizeof *m->users);
-    m->first = arena_new_array(a, room, sizeof *m->first);
     m->at = arena_new_array(a, room, sizeof *m->at);
-    if (!m->nodes || !m->is_marked || !m->gather || !m->users || !m->first || !m->at)
-        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    if (!m->nodes || !m->is_marked || !m->gather || !m->at) return out_of_memory(g);
     for (weft_node *n = g->first; n; n = n->next) {
         n->mark = n->order = m->count;
         m->at[m->count++] = n;
         if (n->op == &weft_op_all_gather) m->gather[n->variable->index] = n;
     }
     m->end = m->count;
-    return true;
+    return node_users_find(&m->users, a, m->at, m->count) || out_of_memory(g);
 }
 
-/* Who waits for whom, counted, then filled in from the end of each one's part. */
-static void find_users(mover *m) {
-    for (int i = 0; i < m->count; i++)
-        for (int k = 0; k < m->at[i]->n_in + m->at[i]->n_after; k++)
-            if (need_of(m->at[i], k)) m->first[need_of(m->at[i], k)->mark]++;
-    for (int i = 1; i <= m->count; i++) m->first[i] += m->first[i - 1];
-    for (int i = m->count; i--;)
-        for (int k = 0; k < m->at[i]->n_in + m->at[i]->n_after; k++)
-            if (need_of(m->at[i], k)) m->users[--m->first[need_of(m->at[i], k)->mark]] = i;
-}
-
-static void mark(mover *m, weft_node *n) {
+static void mark(reordering *m, weft_node *n) {
     if (m->is_marked[n->mark]) return;
     m->is_marked[n->mark] = true;
     m->nodes[m->n_nodes++] = n;
 }
 
-static void unmark_all(mover *m) {
+static void unmark_all(reordering *m) {
     while (m->n_nodes) m->is_marked[m->nodes[--m->n_nodes]->mark] = false;
 }
 
@@ -100,18 +86,18 @@ static int by_order(const void *pa, const void *pb) {
     return (*a)->order != (*b)->order ? (*a)->order - (*b)->order : (by_place > 0) - (by_place < 0);
 }
 
-static void sort_marked(mover *m) {
+static void sort_marked(reordering *m) {
     qsort(m->nodes, (size_t)m->n_nodes, sizeof *m->nodes, by_order);
 }
 
 /* ---- gathers that go early ---- */
 
 /* Marks n, which stands behind `place`, and what must move with it; false: something that cannot, such as a collective. */
-static bool mark_needs(mover *m, weft_node *n, const weft_node *place) {
+static bool mark_needs(reordering *m, weft_node *n, const weft_node *place) {
     mark(m, n);
     for (int at = 0; at < m->n_nodes; at++)
-        for (int i = 0; i < m->nodes[at]->n_in + m->nodes[at]->n_after; i++) {
-            weft_node *need = need_of(m->nodes[at], i);
+        for (int i = 0; i < node_needs(m->nodes[at]); i++) {
+            weft_node *need = node_need(m->nodes[at], i);
             if (!need || need->order <= place->order || m->is_marked[need->mark]) continue;
             if (!need->is_update || node_starts_collective(need)) return false;
             mark(m, need);
@@ -121,7 +107,7 @@ static bool mark_needs(mover *m, weft_node *n, const weft_node *place) {
 
 /* Marked nodes, all behind `place`, go right behind it in the order in which they stood. No node between is asked for
  * its order from now on but for being behind a later place. */
-static void move_marked(mover *m, weft_node *place) {
+static void move_marked(reordering *m, weft_node *place) {
     int order = place->order;
     sort_marked(m);
     for (int i = 0; i < m->n_nodes; i++) {
@@ -138,7 +124,7 @@ static int count_sums(const weft_graph *g, const weft_op *op) {
     return count;
 }
 
-static void gathers_early(mover *m) {
+static void gathers_early(reordering *m) {
     weft_graph *g = m->g;
     weft_node *sums[BEHIND + 1] = {0}; /* the last ones, the latest first */
     int count = count_sums(g, &weft_op_reduce_scatter), at = 0;
@@ -157,15 +143,15 @@ static void gathers_early(mover *m) {
 /* ---- sums that go late ---- */
 
 /* What waits for the sum, and what waits for that. */
-static void mark_users(mover *m, weft_node *sum) {
+static void mark_users(reordering *m, weft_node *sum) {
     mark(m, sum);
     for (int at = 0; at < m->n_nodes; at++)
-        for (int u = m->first[m->nodes[at]->mark]; u < m->first[m->nodes[at]->mark + 1]; u++)
-            mark(m, m->at[m->users[u]]);
+        for (int u = m->users.first[m->nodes[at]->mark]; u < m->users.first[m->nodes[at]->mark + 1]; u++)
+            mark(m, m->at[m->users.of[u]]);
 }
 
 /* The sum goes behind the last one of the lane, what waits for it to the end of the list. */
-static void put_off(mover *m, weft_node *sum, weft_node *last_sum) {
+static void put_off(reordering *m, weft_node *sum, weft_node *last_sum) {
     mark_users(m, sum);
     node_move_after(sum, last_sum);
     sort_marked(m);
@@ -178,7 +164,7 @@ static void put_off(mover *m, weft_node *sum, weft_node *last_sum) {
     unmark_all(m);
 }
 
-static void sums_late(mover *m) {
+static void sums_late(reordering *m) {
     weft_graph *g = m->g;
     weft_node *last = NULL;
     int count = count_sums(g, &weft_op_all_reduce), at = count;
@@ -199,10 +185,9 @@ static bool is_alone(const weft_plan *plan) {
 }
 
 bool lane_order(program *p) {
-    mover m;
+    reordering m;
     if (decides_together(p->graph) || !is_alone(p->plan)) return true;
-    if (!mover_open(&m, p->graph)) return false;
-    find_users(&m);
+    if (!reordering_open(&m, p->graph)) return false;
     gathers_early(&m);
     if (p->plan->options.device == WEFT_DEVICE_CPU)
         sums_late(&m); /* elsewhere no run outlasts its end (tails.c) */

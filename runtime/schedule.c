@@ -10,6 +10,7 @@
  */
 #include "runtime/program.h"
 
+#include "graph/users.h"
 #include "ops/collective.h"
 
 #include <string.h>
@@ -64,8 +65,8 @@ typedef struct walk {
     int count;
     int64_t *made, *freed; /* bytes that a node makes, and that die when it runs now */
     int *pending;          /* what it waits for */
-    int *users, *first;    /* whom node i is waited for by: users[first[i]] to users[first[i + 1]] */
-    int *seen;             /* by id of a root: number of the node that was last seen to read it */
+    node_users users;
+    int *seen; /* by id of a root: number of the node that was last seen to read it */
 } walk;
 
 static int64_t bytes_made(const weft_node *n) {
@@ -73,27 +74,6 @@ static int64_t bytes_made(const weft_node *n) {
     for (int k = 0; k < n->n_out; k++)
         if (takes_memory(&n->out[k])) bytes += (int64_t)value_span(&n->out[k]);
     return bytes;
-}
-
-static const weft_node *need_of(const weft_node *n, int i) {
-    return i >= n->n_in ? n->after[i - n->n_in] : n->in[i] ? n->in[i]->node : NULL;
-}
-
-static bool find_users(walk *w) {
-    arena *a = &w->g->model->arena;
-    size_t edges = 0;
-    for (int i = 0; i < w->count; i++) edges += (size_t)(w->list[i]->n_in + w->list[i]->n_after);
-    w->first = arena_new_array(a, (size_t)w->count + 2, sizeof *w->first);
-    w->users = arena_new_array(a, edges + 1, sizeof *w->users);
-    if (!w->first || !w->users) return false;
-    for (int i = 0; i < w->count; i++)
-        for (int k = 0; k < w->list[i]->n_in + w->list[i]->n_after; k++)
-            if (need_of(w->list[i], k)) w->first[need_of(w->list[i], k)->order]++;
-    for (int i = 1; i <= w->count; i++) w->first[i] += w->first[i - 1];
-    for (int i = w->count; i--;) /* filled in from the end of each one's part */
-        for (int k = 0; k < w->list[i]->n_in + w->list[i]->n_after; k++)
-            if (need_of(w->list[i], k)) w->users[--w->first[need_of(w->list[i], k)->order]] = i;
-    return true;
 }
 
 static bool walk_open(walk *w, weft_graph *g, weft_node **list, int count) {
@@ -104,7 +84,7 @@ static bool walk_open(walk *w, weft_graph *g, weft_node **list, int count) {
     w->freed = arena_new_array(a, room, sizeof *w->freed);
     w->pending = arena_new_array(a, room, sizeof *w->pending);
     w->seen = arena_new_array(a, (size_t)g->next_id + 1, sizeof *w->seen);
-    bool good = w->made && w->freed && w->pending && w->seen && find_users(w);
+    bool good = w->made && w->freed && w->pending && w->seen && node_users_find(&w->users, a, list, count);
     return good || model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
 }
 
@@ -138,7 +118,7 @@ static void walk_begin(walk *w) {
             if (root) root->uses ^= i + 1;
         }
     }
-    for (int i = 0; i < w->first[w->count]; i++) w->pending[w->users[i]]++;
+    for (int i = 0; i < w->users.first[w->count]; i++) w->pending[w->users.of[i]]++;
     for (graph_output *o = w->g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark++;
     for (weft_node *n = w->g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) note_last_reader(w, &n->out[k]);
@@ -152,7 +132,7 @@ static void walk_run(walk *w, int i) {
         root->uses ^= i + 1;
         note_last_reader(w, root);
     }
-    for (int u = w->first[i]; u < w->first[i + 1]; u++) w->pending[w->users[u]]--;
+    for (int u = w->users.first[i]; u < w->users.first[i + 1]; u++) w->pending[w->users.of[u]]--;
 }
 
 static int64_t peak_of(walk *w, weft_node **order) {
@@ -244,14 +224,13 @@ static bool hoist(weft_graph *g, int count) {
 /* ---- waits that stand early ---- */
 
 /* What the passes look up about waits, by place in the list before any moves (node->order): a wait for the collective there;
- * the first node that looks at a result there, and the next one that looks at the same. -1: none. */
+ * the first view or copy of a result there, and the next one of the same. -1: none. */
 typedef struct wait_index {
     weft_node **list;
-    int *wait, *looker, *next;
+    int *wait, *reader, *next;
 } wait_index;
 
-/* A view of one value, or a copy. */
-static bool looks(const weft_node *n) {
+static bool is_view_or_copy(const weft_node *n) {
     return (n->op->flags & OP_VIEW || n->op == &weft_op_reorder) && n->n_in == 1;
 }
 
@@ -261,40 +240,40 @@ static bool index_waits(wait_index *x, weft_graph *g, int count) {
     int at = 0;
     x->list = arena_new_array(a, room, sizeof *x->list);
     x->wait = arena_new_array(a, room, sizeof *x->wait);
-    x->looker = arena_new_array(a, room, sizeof *x->looker);
+    x->reader = arena_new_array(a, room, sizeof *x->reader);
     x->next = arena_new_array(a, room, sizeof *x->next);
-    if (!x->list || !x->wait || !x->looker || !x->next)
+    if (!x->list || !x->wait || !x->reader || !x->next)
         return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = at;
-        x->wait[at] = x->looker[at] = x->next[at] = -1;
+        x->wait[at] = x->reader[at] = x->next[at] = -1;
         x->list[at++] = n;
     }
     while (at--) { /* from the end, so that the first one stays */
         const weft_node *n = x->list[at], *of = n->n_in && n->in[0] ? n->in[0]->node : NULL;
         if (n->op == &weft_op_wait) x->wait[of->order] = at;
-        if (!looks(n)) continue;
-        x->next[at] = x->looker[of->order];
-        x->looker[of->order] = at;
+        if (!is_view_or_copy(n)) continue;
+        x->next[at] = x->reader[of->order];
+        x->reader[of->order] = at;
     }
     return true;
 }
 
-/* The first of a list of lookers behind place `at`. */
-static int behind_place(const wait_index *x, int looker, int at) {
-    while (looker >= 0 && looker <= at) looker = x->next[looker];
-    return looker;
+/* The first of a list of readers behind place `at`. */
+static int behind_place(const wait_index *x, int reader, int at) {
+    while (reader >= 0 && reader <= at) reader = x->next[reader];
+    return reader;
 }
 
-/* A wait, with the views of its result and their copies: in the order of the list, what looks at the wait's or at the last
+/* A wait, with the views of its result and their copies: in the order of the list, those of the wait's result or of the last
  * one's. */
 static void move_wait(const wait_index *x, weft_node *wait, weft_node *place) {
-    int at = wait->order, own = x->looker[at], theirs = -1;
+    int at = wait->order, own = x->reader[at], theirs = -1;
     weft_node *last = wait;
     node_move_after(wait, place);
     for (;;) {
         own = behind_place(x, own, at);
-        theirs = last == wait ? -1 : behind_place(x, x->looker[last->order], at);
+        theirs = last == wait ? -1 : behind_place(x, x->reader[last->order], at);
         if (own < 0 && theirs < 0) return;
         at = own < 0 || (theirs >= 0 && theirs < own) ? theirs : own;
         node_move_after(x->list[at], last);
