@@ -5,7 +5,7 @@
 #include "dist/ordered.h"
 #include "graph/type.h"
 
-typedef struct mover {
+typedef struct rounds {
     engine *e;
     const lane_op *op;
     const weft_collective *c;
@@ -16,29 +16,29 @@ typedef struct mover {
     bool has_wire;      /* f32 that travels as bf16 */
     size_t width;       /* bytes an element on the wire */
     char *slots, *send; /* contributions of others; what is converted before it is sent (with a wire type) */
-} mover;
+} rounds;
 
-static char *place(const mover *m, size_t element) {
+static char *place(const rounds *m, size_t element) {
     return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
 }
 
 /* Where an element is sent from: the buffer, or its converted copy. */
-static char *sent_from(const mover *m, size_t element, size_t slot) {
+static char *sent_from(const rounds *m, size_t element, size_t slot) {
     return m->has_wire ? m->send + slot * sizeof(uint16_t) : place(m, element);
 }
 
 /* Two phases never share a tag, nor do neighbouring rounds and collectives. */
-static int tag_of(const mover *m, size_t round, int phase) {
+static int tag_of(const rounds *m, size_t round, int phase) {
     return (int)((m->op->sequence % 1024 * 8 + round % 4 * 2 + (size_t)phase) % 8192);
 }
 
-static weft_status put(const mover *m, int to, int tag, const void *from, size_t n, weft_error *error) {
+static weft_status put(const rounds *m, int to, int tag, const void *from, size_t n, weft_error *error) {
     if (!n) return WEFT_OK;
     transport *t = m->e->t;
     return t->calls->send(t, m->g->ranks[to], tag, from, n * m->width, error);
 }
 
-static weft_status get(const mover *m, int from, int tag, void *into, size_t n, weft_error *error) {
+static weft_status get(const rounds *m, int from, int tag, void *into, size_t n, weft_error *error) {
     if (!n) return WEFT_OK;
     transport *t = m->e->t;
     return t->calls->receive(t, m->g->ranks[from], tag, into, n * m->width, error);
@@ -54,13 +54,13 @@ static size_t length(range r) {
 }
 
 /* The i-th other member, starting after this one: not everyone sends to rank 0 first. */
-static int other(const mover *m, int i) {
+static int other(const rounds *m, int i) {
     return (m->g->own + i) % m->g->n;
 }
 
 /* ---- phase 0 of a sum: everyone's part of work[p] goes to p, who adds ---- */
 
-static weft_status contribute(mover *m, size_t round, weft_error *error) {
+static weft_status contribute(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, tag = tag_of(m, round, 0);
     size_t slot = length(m->work[own]);
     weft_status status = WEFT_OK;
@@ -87,7 +87,7 @@ static weft_status contribute(mover *m, size_t round, weft_error *error) {
 
 /* ---- phase 0 of a relayed round: its dealer gives a slice to each ---- */
 
-static weft_status deal(mover *m, size_t round, weft_error *error) {
+static weft_status deal(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
     weft_status status = WEFT_OK;
     if (own != root) status = get(m, root, tag, place(m, m->work[own].begin), length(m->work[own]), error);
@@ -101,7 +101,7 @@ static weft_status deal(mover *m, size_t round, weft_error *error) {
 /* ---- phase 1: p sends its part of the result to everyone who needs it ---- */
 
 /* With a wire type what comes is bf16: into the slots first, one after another. */
-static weft_status receive_results(mover *m, int tag, weft_error *error) {
+static weft_status receive_results(rounds *m, int tag, weft_error *error) {
     weft_status status = WEFT_OK;
     size_t got = 0;
     for (int i = 1; !status && i < m->g->n; i++) {
@@ -115,7 +115,7 @@ static weft_status receive_results(mover *m, int tag, weft_error *error) {
     return status;
 }
 
-static void widen_results(mover *m) {
+static void widen_results(rounds *m) {
     size_t got = 0;
     for (int i = 1; i < m->g->n; i++) {
         range r = range_common(m->work[other(m, m->g->n - i)], m->dest[m->g->own]);
@@ -124,7 +124,7 @@ static void widen_results(mover *m) {
     }
 }
 
-static weft_status distribute(mover *m, size_t round, weft_error *error) {
+static weft_status distribute(rounds *m, size_t round, weft_error *error) {
     int tag = tag_of(m, round, 1);
     range own = m->work[m->g->own];
     weft_status status = receive_results(m, tag, error);
@@ -147,7 +147,7 @@ static weft_status distribute(mover *m, size_t round, weft_error *error) {
 weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
     if (c->kind == WEFT_BARRIER || op->group->n == 1) return WEFT_OK;
-    mover m = {.e = e, .op = op, .c = c, .g = op->group, .work = e->work, .dest = e->dest};
+    rounds m = {.e = e, .op = op, .c = c, .g = op->group, .work = e->work, .dest = e->dest};
     cut_room room = cut_room_of_messages(c, m.g->n);
     m.cut = cut_of(c, m.g->n, &room);
     m.has_wire = c->wire == WEFT_BF16;

@@ -153,8 +153,8 @@ void weft_loader_seek(weft_loader *l, int64_t batch) {
 
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
     if (!l || l->next >= weft_loader_batches(l)) return false;
-    int64_t row = l->options.in_a_row, turn = l->next / row * l->options.num_replicas + l->options.rank;
-    int64_t begin = (turn * row + l->next % row) * l->options.batch, left = l->samples - begin;
+    int64_t row = l->options.in_a_row, block = l->next / row * l->options.num_replicas + l->options.rank;
+    int64_t begin = (block * row + l->next % row) * l->options.batch, left = l->samples - begin;
     int64_t count = left > l->options.batch ? l->options.batch : left;
     for (int i = 0; i < l->n; i++) {
         column *c = &l->columns[i];

@@ -15,9 +15,9 @@ static runnable *find_runnable(const weft_session *s, const char *graph, program
 /* ---- which program, and where in its step a graph is ---- */
 
 /* Of a graph with accumulation: its first program, which keeps count, the adding one, and the one to run now. */
-typedef struct turn {
+typedef struct chosen {
     runnable *head, *add, *now;
-} turn;
+} chosen;
 
 /* Versions only grow: the sum of those of a graph's gradient buffers moves with any of them. */
 static uint64_t sums_stand(const runnable *add) {
@@ -40,12 +40,12 @@ static void forget_step(runnable *head) {
 }
 
 /* Graphs that train the same parameters add into the same buffers: two steps at once would lose gradients. */
-static weft_status check_sums(weft_session *s, const turn *t, weft_error *error) {
-    const char *graph = t->head->p->name;
-    for (int i = 0; t->head->micro == 0 && i < s->plan->n_programs; i++) {
+static weft_status check_sums(weft_session *s, const chosen *c, weft_error *error) {
+    const char *graph = c->head->p->name;
+    for (int i = 0; c->head->micro == 0 && i < s->plan->n_programs; i++) {
         const runnable *other = &s->programs[i];
         if (other->p->phase != PHASE_FIRST || other->micro == 0 ||
-            !shares_sums(t->add, find_runnable(s, other->p->name, PHASE_ADD)))
+            !shares_sums(c->add, find_runnable(s, other->p->name, PHASE_ADD)))
             continue;
         return error_set(
             error, WEFT_ORDER,
@@ -53,8 +53,8 @@ static weft_status check_sums(weft_session *s, const turn *t, weft_error *error)
             "%lld micro-batches of a step that must end first",
             graph, other->p->name, (long long)other->micro);
     }
-    if (t->head->micro == 0 || sums_stand(t->add) == t->head->sums_stand) return WEFT_OK;
-    forget_step(t->head);
+    if (c->head->micro == 0 || sums_stand(c->add) == c->head->sums_stand) return WEFT_OK;
+    forget_step(c->head);
     return error_set(
         error, WEFT_ORDER,
         "run: the gradients that graph %s has added are gone: another session used the store in the "
@@ -63,10 +63,10 @@ static weft_status check_sums(weft_session *s, const turn *t, weft_error *error)
 }
 
 /* Why a graph cannot run without sync now, or WEFT_OK. */
-static weft_status check_no_sync(const weft_session *s, const turn *t, weft_error *error) {
-    const char *graph = t->head->p->name;
+static weft_status check_no_sync(const weft_session *s, const chosen *c, weft_error *error) {
+    const char *graph = c->head->p->name;
     int of = s->plan->options.accumulate;
-    if (!t->head->p->trains)
+    if (!c->head->p->trains)
         return error_set(error, WEFT_ORDER, "run: graph %s adds no gradients: use weft_run", graph);
     if (of == 1)
         return error_set(
@@ -74,7 +74,7 @@ static weft_status check_no_sync(const weft_session *s, const turn *t, weft_erro
             "run: graph %s cannot run without sync: its plan has one micro-batch a step; compile "
             "with options.accumulate",
             graph);
-    if (t->head->micro < of - 1) return WEFT_OK;
+    if (c->head->micro < of - 1) return WEFT_OK;
     return error_set(
         error, WEFT_ORDER,
         "run: graph %s cannot run without sync: micro-batch %d of %d ends the step (use weft_run, or "
@@ -83,18 +83,18 @@ static weft_status check_no_sync(const weft_session *s, const turn *t, weft_erro
 }
 
 /* The program of this run: with accumulation the first, the middle ones, the last. */
-static weft_status choose(weft_session *s, const char *graph, bool no_sync, turn *t, weft_error *error) {
+static weft_status choose(weft_session *s, const char *graph, bool no_sync, chosen *c, weft_error *error) {
     runnable *whole = find_runnable(s, graph, PHASE_WHOLE);
-    *t = (turn){.head = whole ? whole : find_runnable(s, graph, PHASE_FIRST)};
-    t->now = t->head;
-    if (!t->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
-    weft_status status = no_sync ? check_no_sync(s, t, error) : WEFT_OK;
+    *c = (chosen){.head = whole ? whole : find_runnable(s, graph, PHASE_FIRST)};
+    c->now = c->head;
+    if (!c->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
+    weft_status status = no_sync ? check_no_sync(s, c, error) : WEFT_OK;
     if (status || whole) return status;
-    t->add = find_runnable(s, graph, PHASE_ADD);
-    if ((status = check_sums(s, t, error))) return status;
-    int64_t micro = t->head->micro;
-    bool is_last = !no_sync && (t->head->ends_next || micro == s->plan->options.accumulate - 1);
-    if (micro) t->now = is_last ? find_runnable(s, graph, PHASE_LAST) : t->add;
+    c->add = find_runnable(s, graph, PHASE_ADD);
+    if ((status = check_sums(s, c, error))) return status;
+    int64_t micro = c->head->micro;
+    bool is_last = !no_sync && (c->head->ends_next || micro == s->plan->options.accumulate - 1);
+    if (micro) c->now = is_last ? find_runnable(s, graph, PHASE_LAST) : c->add;
     return WEFT_OK;
 }
 
@@ -111,9 +111,9 @@ static weft_status read_counter(weft_session *s, runnable *head, weft_error *err
 }
 
 /* After a run that went well: where the graph's next one stands. */
-static weft_status count(weft_session *s, turn *t, bool no_sync, weft_error *error) {
-    bool is_done = ends_step(t->now);
-    runnable *head = t->head;
+static weft_status count(weft_session *s, chosen *c, bool no_sync, weft_error *error) {
+    bool is_done = ends_step(c->now);
+    runnable *head = c->head;
     head->micro = is_done ? 0 : head->micro + 1;
     head->ends_next = !is_done && (head->ends_next || no_sync);
     if (!head->counter || !is_done) return WEFT_OK;
@@ -125,16 +125,16 @@ static weft_status count(weft_session *s, turn *t, bool no_sync, weft_error *err
 /* After a run that failed behind its first `reached` nodes. Adding again what a middle run has added changes nothing
  * (it goes to a level of its own), so that run may be repeated. A last run overwrites levels: behind its first
  * sum or update the step is lost. */
-static void discount(weft_session *s, turn *t, int reached) {
+static void discount(weft_session *s, chosen *c, int reached) {
     bool has_written = false, has_started = false;
     for (int i = 0; i < reached; i++) {
-        const weft_node *n = t->now->steps[i].node;
+        const weft_node *n = c->now->steps[i].node;
         has_written |= n->op->writes && n->in[0]->variable;
         has_started |= node_starts_collective(n);
     }
-    if (t->now->p->phase == PHASE_LAST && has_written) forget_step(t->head);
+    if (c->now->p->phase == PHASE_LAST && has_written) forget_step(c->head);
     /* the other ranks have not seen this run: its repetition is the one that they wait for */
-    if (t->now->p->n_collectives && !has_started) s->runs--;
+    if (c->now->p->n_collectives && !has_started) s->runs--;
 }
 
 /* ---- feeds and fetches ---- */
@@ -229,7 +229,8 @@ weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *err
     }
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
-    weft_status status = checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
+    weft_status status =
+        checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
     if (!status) status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
     if (is_timed) note_time(s, r, st, began);
@@ -283,13 +284,13 @@ const executor executor_cpu = {open_nothing, open_nothing,       walk,         f
 
 /* ---- a run, on any device ---- */
 
-static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {
-    runnable *r = t->now;
+static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
+    runnable *r = c->now;
     int reached, threads = omp_get_max_threads();
-    int64_t micro = t->head->micro, rank = s->comm ? s->comm->rank : 0;
-    weft_status status = read_counter(s, t->head, error);
+    int64_t micro = c->head->micro, rank = s->comm ? s->comm->rank : 0;
+    weft_status status = read_counter(s, c->head, error);
     if (status) return status;
-    r->run.step = r->counter ? (int64_t)t->head->random_step : 0;
+    r->run.step = r->counter ? (int64_t)c->head->random_step : 0;
     r->run.local = micro;
     r->run.micro = micro + rank * s->plan->options.accumulate;
     if (r->p->n_collectives) s->run = ++s->runs;
@@ -297,9 +298,9 @@ static weft_status run_turn(weft_session *s, turn *t, weft_error *error) {
     status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);
     /* the first program assigns the buffers that the others add to */
-    for (int i = 0; r->p->phase == PHASE_FIRST && i < t->add->n_sums; i++) ++*t->add->sums[i];
-    if (t->add) t->head->sums_stand = sums_stand(t->add);
-    if (status) discount(s, t, reached);
+    for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
+    if (c->add) c->head->sums_stand = sums_stand(c->add);
+    if (status) discount(s, c, reached);
     return status;
 }
 
@@ -307,20 +308,21 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
                        const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
     if (n_feeds < 0 || n_fetches < 0 || (n_feeds && !feeds) || (n_fetches && !fetches))
-        return error_set(error, WEFT_ARGUMENT, "run: %d feeds and %d fetches, but %s NULL or the count is negative",
-                         n_feeds, n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
+        return error_set(error, WEFT_ARGUMENT,
+                         "run: %d feeds and %d fetches, but %s NULL or the count is negative", n_feeds,
+                         n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
     weft_error own = {0};
-    turn t;
+    chosen c;
     if (store_arriving(s->store) != s->n_carried + (s->tail.r ? s->tail.r->n_homes : 0))
         return store_check_settled(s->store, "run: of another session on the store", error);
-    weft_status status = choose(s, graph, no_sync, &t, error);
-    if (!status) status = feed(t.now, feeds, n_feeds, error);
-    if (!status) status = check_fetches(t.now, fetches, n_fetches, error);
-    if (!status) status = run_turn(s, &t, error ? error : &own);
+    weft_status status = choose(s, graph, no_sync, &c, error);
+    if (!status) status = feed(c.now, feeds, n_feeds, error);
+    if (!status) status = check_fetches(c.now, fetches, n_fetches, error);
+    if (!status) status = run_chosen(s, &c, error ? error : &own);
     if (status) return status;
-    status = count(s, &t, no_sync, error);
-    if (!status) status = arrive_for_fetch(s, t.now, fetches, n_fetches, error);
-    return status ? status : fetch(s, t.now, fetches, n_fetches, error);
+    status = count(s, &c, no_sync, error);
+    if (!status) status = arrive_for_fetch(s, c.now, fetches, n_fetches, error);
+    return status ? status : fetch(s, c.now, fetches, n_fetches, error);
 }
 
 weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,

@@ -33,9 +33,9 @@ weft_status verify_broken(const program *p, weft_error *error, const char *rule,
                           const char *what);
 
 /* What happens to a segment's gradients in one program, in nodes. */
-typedef struct verify_turn {
+typedef struct verify_counts {
     int buckets, sums, updates, gathers;
-} verify_turn;
+} verify_counts;
 
 /* What rules ask again and again of one program (verify_index.c). */
 typedef struct verify_index {
@@ -43,7 +43,7 @@ typedef struct verify_index {
     int n_ids, n_variables, n_scopes;
     const weft_node **wait;     /* by id of a collective: the last wait for it */
     int *waits;                 /* and how many there are */
-    verify_turn *turn;          /* by index of a segment */
+    verify_counts *counts;      /* by index of a segment */
     const subgraph **home;      /* by index of a parameter; NULL: not asked for yet */
     const char **scopes;        /* what weft_ddp named, sorted */
     const subgraph **subgraphs; /* sorted by path */

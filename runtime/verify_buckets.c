@@ -55,7 +55,7 @@ static weft_status check_gradients(verify_index *x, weft_error *error) {
     if (of) find_members(x->p, of);
     for (const weft_variable *v = m->variables; v && !status; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER) continue;
-        int buckets = v->segment ? x->turn[v->segment->index].buckets : 0;
+        int buckets = v->segment ? x->counts[v->segment->index].buckets : 0;
         bool is_listed = !v->segment || of[v->index].times == 1;
         if (buckets != of[v->index].is_trained || !is_listed)
             status = error_set(error, WEFT_INTERNAL, "L4: graph %s: %s is in %d buckets", x->p->graph->name,
@@ -122,19 +122,19 @@ static weft_status check_gradient(verify_index *x, weft_error *error, const weft
 /* What happens to a bucket in its program: as often as it must. */
 static weft_status check_turn(verify_index *x, weft_error *error, const weft_node *b) {
     const weft_variable *s = b->variable;
-    const verify_turn *turn = &x->turn[s->index];
+    const verify_counts *counts = &x->counts[s->index];
     int64_t begin, end;
     bool ends_step = x->p->phase == PHASE_WHOLE || x->p->phase == PHASE_LAST;
     verify_own(x, s, &begin, &end);
-    if (turn->sums != (ends_step && x->p->plan->options.world > 1) ||
-        turn->updates != (ends_step && begin != end) || turn->gathers != (ends_step && s->shards))
+    if (counts->sums != (ends_step && x->p->plan->options.world > 1) ||
+        counts->updates != (ends_step && begin != end) || counts->gathers != (ends_step && s->shards))
         return verify_broken(x->p, error, "L5", b,
                              "is not summed, used and sent back once where its step ends");
     return WEFT_OK;
 }
 
 static weft_status check_sum(verify_index *x, weft_error *error, const weft_node *n) {
-    if (x->turn[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
+    if (x->counts[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
         (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
         return WEFT_OK;
     return verify_broken(x->p, error, "L5", n, "does not sum its segment's bucket to those who update by it");

@@ -41,12 +41,12 @@ const weft_variable *verify_updated_by(const weft_node *n) {
 
 static void note_turn(verify_index *x, const weft_node *n) {
     const weft_variable *updated = verify_updated_by(n);
-    if (updated) x->turn[updated->index].updates++;
+    if (updated) x->counts[updated->index].updates++;
     if (!n->variable) return;
-    verify_turn *turn = &x->turn[n->variable->index];
-    turn->buckets += n->op == &weft_op_bucket;
-    turn->sums += verify_sums_gradients(n);
-    turn->gathers += n->op == &weft_op_all_gather;
+    verify_counts *counts = &x->counts[n->variable->index];
+    counts->buckets += n->op == &weft_op_bucket;
+    counts->sums += verify_sums_gradients(n);
+    counts->gathers += n->op == &weft_op_all_gather;
 }
 
 /* ---- subgraphs ---- */
@@ -123,9 +123,9 @@ bool verify_index_open(verify_index *x, const program *p) {
     size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
     x->wait = mem_new_array(env, ids, sizeof *x->wait);
     x->waits = mem_new_array(env, ids, sizeof *x->waits);
-    x->turn = mem_new_array(env, variables, sizeof *x->turn);
+    x->counts = mem_new_array(env, variables, sizeof *x->counts);
     x->home = mem_new_array(env, variables, sizeof *x->home);
-    if (!x->wait || !x->waits || !x->turn || !x->home || !sort_paths(x)) return false;
+    if (!x->wait || !x->waits || !x->counts || !x->home || !sort_paths(x)) return false;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->op == &weft_op_wait) note_wait(x, n);
         note_turn(x, n);
@@ -138,7 +138,7 @@ void verify_index_close(verify_index *x) {
     size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
     mem_free(env, x->wait, ids * sizeof *x->wait);
     mem_free(env, x->waits, ids * sizeof *x->waits);
-    mem_free(env, x->turn, variables * sizeof *x->turn);
+    mem_free(env, x->counts, variables * sizeof *x->counts);
     mem_free(env, x->home, variables * sizeof *x->home);
     mem_free(env, x->scopes, (size_t)x->n_scopes * sizeof *x->scopes);
     mem_free(env, x->subgraphs, (size_t)x->p->plan->n_subgraphs * sizeof *x->subgraphs);

@@ -207,17 +207,17 @@ TEST(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing) {
 
 /* ---- a slow reader ---- */
 
-enum { TURNS = 400, ALONE = 7, TOLD = 600 };
+enum { ROUNDS = 400, ALONE = 7, TOLD = 600 };
 
-/* What the root tells its group in this turn; false after an error. */
-static bool tell(rank_run *r, weft_comm *group, int turn, int which) {
+/* What the root tells its group in this round; false after an error. */
+static bool tell(rank_run *r, weft_comm *group, int round, int which) {
     int32_t x[TOLD];
     weft_error error = {0};
     weft_collective c = {WEFT_BROADCAST, WEFT_I32, .buffer = x, .count = TOLD};
-    for (int i = 0; i < TOLD; i++) x[i] = group->rank ? -1 : turn * 100 + which + i;
+    for (int i = 0; i < TOLD; i++) x[i] = group->rank ? -1 : round * 100 + which + i;
     if (weft_comm_run(group, &c, &error)) keep(r, error.text);
     for (int i = 0; i < TOLD && !*r->text; i++)
-        if (x[i] != turn * 100 + which + i) keep(r, "what was told is not what was heard");
+        if (x[i] != round * 100 + which + i) keep(r, "what was told is not what was heard");
     return !*r->text;
 }
 
@@ -228,9 +228,9 @@ static void with_a_slow_reader(rank_run *r) {
     if (weft_comm_group(r->comm, (int[]){0, 2}, 2, &slow, &error) ||
         weft_comm_group(r->comm, (int[]){0, 1}, 2, &fast, &error))
         keep(r, error.text);
-    for (int turn = 0; turn < TURNS && !*r->text; turn++) {
-        if (slow && !tell(r, slow, turn, 0)) break;
-        for (int i = 1; fast && i <= ALONE && tell(r, fast, turn, i); i++) continue;
+    for (int round = 0; round < ROUNDS && !*r->text; round++) {
+        if (slow && !tell(r, slow, round, 0)) break;
+        for (int i = 1; fast && i <= ALONE && tell(r, fast, round, i); i++) continue;
     }
     weft_comm_free(slow);
     weft_comm_free(fast);

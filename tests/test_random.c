@@ -133,7 +133,7 @@ TEST(normal_numbers_are_normal) {
     free(y);
 }
 
-/* ln and the turn are polynomials of ours: held against libm through the pairs they make. */
+/* ln and the angle are polynomials of ours: held against libm through the pairs they make. */
 TEST(box_muller_agrees_with_libm) {
     test_random r = {3};
     double worst = 0;
@@ -143,8 +143,8 @@ TEST(box_muller_agrees_with_libm) {
         if (i == 0) a = 0;
         if (i == 1) a = UINT32_MAX;
         philox_normal_pair(a, b, &n0, &n1);
-        double radius = sqrt(-2 * log(((a >> 8) + 1) * 0x1p-24)), turn = 2 * acos(-1) * (b >> 8) * 0x1p-24;
-        worst = fmax(worst, fmax(fabs(n0 - radius * cos(turn)), fabs(n1 - radius * sin(turn))));
+        double radius = sqrt(-2 * log(((a >> 8) + 1) * 0x1p-24)), angle = 2 * acos(-1) * (b >> 8) * 0x1p-24;
+        worst = fmax(worst, fmax(fabs(n0 - radius * cos(angle)), fabs(n1 - radius * sin(angle))));
     }
     CHECK_SAYS(worst < 2e-6, "off by %g", worst);
 }

@@ -63,15 +63,15 @@ int batches_cut(batches *b, const weft_loader_options *how, const options *o) {
 }
 
 void batches_epoch(batches *b, int64_t epoch) {
-    b->turn = 0;
+    b->taken = 0;
     weft_loader_epoch(b->loader, epoch);
 }
 
 bool batches_next(batches *b) {
-    int64_t row = b->in_a_row, turn = b->turn++;
+    int64_t row = b->in_a_row, taken = b->taken++;
     if (b->loader) return weft_loader_next(b->loader, b->data, &b->rows);
     b->rows = b->batch;
-    int64_t number = ((turn / row * b->world + b->rank) * row + turn % row + 1) % SYNTHETIC_BATCHES;
+    int64_t number = ((taken / row * b->world + b->rank) * row + taken % row + 1) % SYNTHETIC_BATCHES;
     for (int i = 0; i < b->n; i++)
         b->data[i] = (const char *)b->synthetic[i] + (size_t)number * (size_t)b->batch * b->row_bytes[i];
     return true;
@@ -158,9 +158,9 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
 
 int graph_runs_step(graph_run *runs, int n, weft_session *session, batches *b, int64_t micro, int room,
                     double *values) {
-    int64_t begin = b->turn;
+    int64_t begin = b->taken;
     for (int g = 0, at = 0; g < n; at += runs[g++].n_out) {
-        weft_loader_seek(b->loader, b->turn = begin);
+        weft_loader_seek(b->loader, b->taken = begin);
         for (int64_t k = 0; k < micro; k++) {
             if (!batches_next(b)) return tool_fail("the data ended inside an epoch");
             int status = graph_run_once(&runs[g], session, b);

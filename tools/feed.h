@@ -18,7 +18,7 @@ typedef struct batches {
     size_t row_bytes[OPTIONS_MAX_DATA];
     weft_loader *loader;
     int64_t samples;           /* in the arrays */
-    int64_t batch, turn;       /* turn: batches taken of this epoch */
+    int64_t batch, taken;      /* taken: batches taken of this epoch */
     int rank, world, in_a_row; /* whose share of the synthetic ones, as in weft_loader_options */
     /* the present batch */
     const void *data[OPTIONS_MAX_DATA];
@@ -45,7 +45,7 @@ typedef struct graph_run {
     weft_feed feeds[RUN_MAX_PORTS];
     weft_fetch fetches[RUN_MAX_PORTS];
     float values[RUN_MAX_PORTS]; /* what the last run gave */
-    bool is_silent; /* its outputs are not fetched */
+    bool is_silent;              /* its outputs are not fetched */
 } graph_run;
 
 /* Binds the inputs of a graph, each of which must be among the batches with its type and shape. `fetch`: the one

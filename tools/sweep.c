@@ -43,11 +43,11 @@ int sweep_attach(sweep *s, weft_store *store) {
 
 void sweep_restart(sweep *s) {
     batches_epoch(&s->data, 0);
-    if (!s->data.n && s->comm) s->data.turn = s->comm->rank; /* without data rank 0 has the only batch */
+    if (!s->data.n && s->comm) s->data.taken = s->comm->rank; /* without data rank 0 has the only batch */
 }
 
 int sweep_next(sweep *s, int *which) {
-    if (s->data.loader ? !batches_next(&s->data) : s->data.turn) return -2;
+    if (s->data.loader ? !batches_next(&s->data) : s->data.taken) return -2;
     if (!s->data.loader) batches_next(&s->data);
     *which = s->data.rows != s->data.batch;
     return graph_run_once(&s->run[*which], s->session[*which], &s->data);

@@ -44,7 +44,7 @@ int workload_sync(workload *w) {
 
 int workload_step(workload *w, bool fetches) {
     int64_t micro = w->o->accumulate ? w->o->accumulate : 1;
-    if (w->data.loader && w->data.turn + micro > weft_loader_batches(w->data.loader))
+    if (w->data.loader && w->data.taken + micro > weft_loader_batches(w->data.loader))
         batches_epoch(&w->data, 0); /* around again */
     for (int g = 0; g < w->n_graphs; g++) w->graphs[g].is_silent = !fetches;
     return graph_runs_step(w->graphs, w->n_graphs, w->session, &w->data, micro, 0, NULL);

@@ -25,7 +25,7 @@ static inline int64_t columns_chunks(int64_t rows, int64_t columns, size_t width
     int vector = columns_vector(columns, width), lanes = columns_lanes(columns, vector);
     int64_t across = (columns + lanes * vector - 1) / (lanes * vector);
     int64_t most = COLUMN_BLOCKS / across > 1 ? COLUMN_BLOCKS / across : 1;
-    int64_t turn = 4 * (COLUMN_THREADS / lanes), wanted = (rows + turn - 1) / turn;
+    int64_t step = 4 * (COLUMN_THREADS / lanes), wanted = (rows + step - 1) / step;
     return wanted < most ? wanted : most;
 }
 

@@ -263,9 +263,9 @@ const char *comm_check_groups(weft_comm *comm, size_t count, uint64_t seed) {
     for (int g = 0; g < GROUPS && !wrong; g++)
         if (sizes[g] && weft_comm_group(comm, lists[g], sizes[g], &groups[g], &error))
             wrong = say(&k, "a group", error.text);
-    for (int turn = 0; turn < 3 && !wrong; turn++) {
+    for (int round = 0; round < 3 && !wrong; round++) {
         for (int g = 0; g < GROUPS && !wrong; g++) {
-            if (groups[g]) wrong = comm_check_all(groups[g], count, seed + (uint64_t)turn);
+            if (groups[g]) wrong = comm_check_all(groups[g], count, seed + (uint64_t)round);
             if (groups[g] && !wrong) wrong = comm_check_unordered(groups[g], count, seed);
         }
         if (!wrong) wrong = comm_check_all(comm, count / 2, seed);

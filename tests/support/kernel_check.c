@@ -317,9 +317,9 @@ static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *ker
                           const run_blocks *want) {
     trial t = {repeats, .only = -1, .aliased = -1, .run = run};
     if (!is_plain(repeats)) return layout_trials(n, what, kernel, env, t, data, want);
-    static int turn; /* sanitized code is slow: one layout there, dealt in turn over kernels and nodes */
+    static int dealt; /* sanitized code is slow: one layout there, dealt in turn over kernels and nodes */
     layout_kind layouts[4];
-    int count = layouts_of(n, layouts), first = test_is_quick() ? turn++ % count : 0;
+    int count = layouts_of(n, layouts), first = test_is_quick() ? dealt++ % count : 0;
     bool taken = false;
     for (int k = first; k < (test_is_quick() ? first + 1 : count); k++) {
         t.layout = layouts[k];

@@ -38,7 +38,7 @@ static bool two_axes(const weft_value *v, int *a, int *b) {
 }
 
 /* The same bytes, the first axis innermost. */
-static bool turn(weft_value *v) {
+static bool lay_reversed(weft_value *v) {
     int a, b;
     int64_t step = 1;
     if (!v || !two_axes(v, &a, &b)) return false;
@@ -61,7 +61,7 @@ static weft_value *operand_of(const victim *v, is_kind fits) {
 /* ---- what kernels are handed ---- */
 
 static bool turned_gradient(const victim *v) {
-    return turn(operand_of(v, is_bucket));
+    return lay_reversed(operand_of(v, is_bucket));
 }
 
 static bool repeated_gradient(const victim *v) {
@@ -119,7 +119,7 @@ static bool other_image(const victim *v) {
 
 static bool made_otherwise(const victim *v) {
     weft_node *n = mutant_pick(v, is_busy);
-    return n && n->kernel && n->n_out && !is_pointwise(n) && !is_reorder(n) && turn(&n->out[0]);
+    return n && n->kernel && n->n_out && !is_pointwise(n) && !is_reorder(n) && lay_reversed(&n->out[0]);
 }
 
 /* ---- views ---- */
@@ -161,7 +161,7 @@ static bool view_not_permuted(const victim *v) {
 
 static bool in_place_otherwise(const victim *v) {
     weft_node *n = mutant_pick(v, is_in_place);
-    return n && n->n_out == 1 && n->out[0].type.ndim == 4 && turn(&n->out[0]);
+    return n && n->n_out == 1 && n->out[0].type.ndim == 4 && lay_reversed(&n->out[0]);
 }
 
 static bool output_as_it_lies(const victim *v) {
