@@ -109,9 +109,6 @@ static weft_status check_read(prover *p, const weft_node *n, const weft_value *v
     if (!verify_locate(v, &r)) return WEFT_OK;
     if (r.begin < 0) return broken(p, "V1", n, v, "has no place in memory", NULL);
     const weft_value *other = intruder(p, r, mine, &none);
-    if (other && other->node->op->flags & OP_IS_VARIABLE && mine->variable &&
-        other->variable == mine->variable)
-        other = NULL;
     if (other) return broken(p, "V2", n, v, "is overwritten by", other);
     if (none && !r.space) return broken(p, "V1", n, v, "is read before it is written", NULL);
     return WEFT_OK;

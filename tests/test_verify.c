@@ -129,5 +129,38 @@ TEST(collectives_stand_in_one_order_whatever_a_rank_updates) {
     weft_model_free(m);
 }
 
+/* Two reads of a state, each fetched as a copy, and two writes. A read that goes by the state itself when a later write
+ * is over finds that write's value, and so does a fetch, for which nobody counts writes. */
+static weft_plan *reads_and_writes(void) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("m");
+    weft_value *x = weft_input(weft_graph_new(m, "g", WEFT_TRAIN), "x", WEFT_F32, 1, (int64_t[]){40});
+    for (int i = 0; i < 2; i++) {
+        weft_value *s = weft_state(x, "s", 1, (int64_t[]){40}, (weft_init){0});
+        weft_output(s, i ? "second" : "first");
+        weft_assign(s, weft_add(s, x));
+    }
+    weft_plan *p = weft_compile(m, NULL, &e);
+    CHECK_SAYS(p != NULL, "%s", e.text);
+    weft_model_free(m);
+    return p;
+}
+
+TEST(a_value_that_a_write_of_its_own_variable_replaced_is_found) {
+    for (int number = 0; number < 2; number++) {
+        weft_error e = {0};
+        weft_plan *p = reads_and_writes();
+        NEED(p != NULL);
+        graph_output *o = p->programs[0].graph->outputs;
+        if (number) o = o->next;
+        NEED(o->value->node->n_in == 1 && value_root(o->value->node->in[0])->variable);
+        o->value = o->value->node->in[0];
+        CHECK_SAYS(weft_plan_verify(p, &e) == WEFT_INTERNAL && strncmp(e.text, "V5", 2) == 0, "output %d: %s",
+                   number, e.text);
+        weft_plan_free(p);
+    }
+}
+
 SUITE("verify",
-      {T(good_plans_give_no_alarm_in_any_order), T(collectives_stand_in_one_order_whatever_a_rank_updates)})
+      {T(a_value_that_a_write_of_its_own_variable_replaced_is_found),
+       T(good_plans_give_no_alarm_in_any_order), T(collectives_stand_in_one_order_whatever_a_rank_updates)})
