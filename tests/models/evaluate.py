@@ -90,7 +90,23 @@ COMPUTE = {
     "bce_with_logits": lambda x, i, r: x[0].clamp(min=0) - x[0] * x[1] + torch.log1p(torch.exp(-x[0].abs())),
     "mse": lambda x, i, r: (x[0] - x[1]).square().mean(),
 }
-COMPUTE["embedding"] = lambda x, i, r: F.embedding(x[1], x[0])
+
+
+class ByResult(torch.autograd.Function):
+    """A function of one element whose gradient is made from its result, as that was rounded: near its limit 1 - y * y of
+    tanh is all rounding."""
+
+    FACTORS = {"tanh": lambda y: 1 - y * y, "sigmoid": lambda y: y * (1 - y), "exp": lambda y: y, "sqrt": lambda y: 0.5 / y}
+
+    @staticmethod
+    def forward(ctx, x, op, noise):
+        y, ctx.op = noise(COMPUTE[op]([x], None, None)), op
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ByResult.FACTORS[ctx.op](ctx.saved_tensors[0]), None, None
 
 
 class Noise:
@@ -222,6 +238,8 @@ class Evaluation:
             return self.batch_norm(graph, node, x[0])
         if self.in_steps and op == "layer_norm":
             y = self.normalized(x[0], [-1], r[0] or 1e-5) * x[1] + (0 if x[2] is None else x[2])
+        elif self.hooks and op in ByResult.FACTORS:
+            y = ByResult.apply(x[0], op, self.noise)
         else:
             y = COMPUTE[op](x, i, r)
         if self.hooks and y.requires_grad and y.is_floating_point():
