@@ -7,6 +7,9 @@
 #include <stdint.h>
 
 enum { COLUMN_THREADS = 256, COLUMN_BLOCKS = 1024 };
+/* Rows that a thread adds one after the other: long sums lose no more than short ones (ops/cpu/simd/sums.h). A grid has no
+ * more pieces than GRID_PIECES. */
+enum { COLUMN_ROWS = 512, GRID_PIECES = 65535 };
 
 /* Elements that a thread takes side by side, 16 bytes where rows are a multiple of them. */
 static inline int columns_vector(int64_t columns, size_t width) {
@@ -20,12 +23,16 @@ static inline int columns_lanes(int64_t columns, int vector) {
     return lanes;
 }
 
-/* Pieces that the rows are cut into: enough for about COLUMN_BLOCKS blocks, of at least 4 rows a thread. */
+/* Pieces that the rows are cut into: enough for about COLUMN_BLOCKS blocks, of at least 4 and at most COLUMN_ROWS rows a
+ * thread. */
 static inline int64_t columns_chunks(int64_t rows, int64_t columns, size_t width) {
     int vector = columns_vector(columns, width), lanes = columns_lanes(columns, vector);
     int64_t across = (columns + lanes * vector - 1) / (lanes * vector);
     int64_t most = COLUMN_BLOCKS / across > 1 ? COLUMN_BLOCKS / across : 1;
-    int64_t step = 4 * (COLUMN_THREADS / lanes), wanted = (rows + step - 1) / step;
+    int64_t steps = COLUMN_THREADS / lanes, wanted = (rows + 4 * steps - 1) / (4 * steps);
+    int64_t least = (rows + COLUMN_ROWS * steps - 1) / (COLUMN_ROWS * steps);
+    if (least > GRID_PIECES) least = GRID_PIECES;
+    if (most < least) most = least;
     return wanted < most ? wanted : most;
 }
 

@@ -103,6 +103,21 @@ __device__ static inline void bucket_sum(const T *dy, const int *sorted, int fir
     }
 }
 
+/* Slots that are added in f32; such sums are added in f64, so that an often used row keeps its digits. */
+enum { BLOCK_SLOTS = 512 };
+
+template <int VEC, class T>
+__device__ static inline void long_bucket_sum(const T *dy, const int *sorted, int first, int past, int step,
+                                              int64_t d, int64_t k, float (&sum)[VEC]) {
+    double total[VEC] = {};
+    for (; first < past; first += BLOCK_SLOTS * step) {
+        int end = past - first < BLOCK_SLOTS * step ? past : first + BLOCK_SLOTS * step;
+        bucket_sum<VEC>(dy, sorted, first, end, step, d, k, sum);
+        UNROLLED(j, VEC) total[j] += sum[j];
+    }
+    UNROLLED(j, VEC) sum[j] = (float)total[j];
+}
+
 /* Buckets of more than this are shared out to the warps of a block. */
 enum { FEW = 2 * WARPS };
 
@@ -124,7 +139,7 @@ __global__ void __launch_bounds__(THREADS, 4)
         }
         for (int64_t from = 0; from < d; from += 32 * VEC) {
             int64_t k = from + lane * VEC;
-            if (k < d) bucket_sum<VEC>(dy, b.sorted, first + warp, past, WARPS, d, k, sum);
+            if (k < d) long_bucket_sum<VEC>(dy, b.sorted, first + warp, past, WARPS, d, k, sum);
             UNROLLED(j, VEC) shared[warp][j * 32 + lane] = k < d ? sum[j] : 0.0f;
             __syncthreads();
             if (warp == 0 && k < d) {

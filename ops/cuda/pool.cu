@@ -2,7 +2,8 @@
  * cells that hold its pixel give it, so nothing is added atomically and dx is written once. */
 #include "ops/cuda/pool.cuh"
 
-enum { THREADS = 256 };
+/* PIXELS of a window are added in f32; such sums are added in f64, so that large windows keep their digits. */
+enum { THREADS = 256, PIXELS = 512 };
 
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, pool_sizes p) {
@@ -12,14 +13,22 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
         rows.window(at.y, y0, y1);
         columns.window(at.x, x0, x1);
         float sum[VEC] = {};
+        double total[VEC] = {};
+        int added = 0;
         for (int row = y0; row < y1; row++)
             for (int column = x0; column < x1; column++) {
                 float v[VEC];
                 load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
                 UNROLLED(k, VEC) sum[k] += v[k];
+                if (++added < PIXELS) continue;
+                added = 0;
+                UNROLLED(k, VEC) {
+                    total[k] += sum[k];
+                    sum[k] = 0;
+                }
             }
         float divisor = (float)rows.length(at.y) * (float)columns.length(at.x);
-        UNROLLED(k, VEC) sum[k] /= divisor;
+        UNROLLED(k, VEC) sum[k] = (float)(total[k] + sum[k]) / divisor;
         store_floats<VEC>(y + i * VEC, sum);
     }
 }

@@ -1,0 +1,187 @@
+/* test_cuda_sums.c - what long sums lose on a GPU: an often used row of an embedding, averages of large images and sums down
+ * and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has the theory); and that no thread adds
+ * more than that one after the other in sums that are too large to be run here.
+ *
+ * Operands drift: adding 0.1 to a large sum rounds the same way for a long time.
+ */
+#include "cuda/support/gpu.h"
+#include "ops/cuda/columns.h"
+#include "ops/op_kit.h"
+#include "support/sample.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 600, MOST_IN = 2 };
+
+static gpu *the_gpu;
+
+typedef struct trial {
+    const char *in_text;
+    sample s;
+    block in[MOST_IN], out;
+} trial;
+
+static void note(weft_value *v, const tensor *t) {
+    v->has_layout = true;
+    memcpy(v->stride, t->stride, sizeof v->stride);
+}
+
+static layout_kind layout_of(const weft_value *v, bool is_image) {
+    return v->type.ndim == 4 && is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+}
+
+static bool trial_new(trial *t, const char *op, const char *in, const char *attrs) {
+    op_sample spec = {.in = in, .attrs = attrs};
+    memset(t, 0, sizeof *t);
+    t->in_text = in;
+    sample_build(&t->s, op_find(op, strlen(op)), &spec, false);
+    if (!CHECK_SAYS(t->s.n, "%s(%s): %s", op, in, t->s.error_text)) return false;
+    weft_node *n = t->s.n;
+    for (int i = 0; i < n->n_in; i++) {
+        t->in[i] = block_new(&n->in[i]->type, layout_of(n->in[i], n->op->image_in >> i & 1));
+        note(n->in[i], &t->in[i].t);
+    }
+    t->out = block_new(&n->out[0].type, layout_of(&n->out[0], n->op->image_out & 1));
+    note(&n->out[0], &t->out.t);
+    return true;
+}
+
+static void trial_free(trial *t) {
+    for (int i = 0; i < MOST_IN; i++) block_free(&t->in[i]);
+    block_free(&t->out);
+    sample_free(&t->s);
+}
+
+static void fill(trial *t) {
+    const tensor *x = &t->in[0].t;
+    int64_t at[WEFT_MAX_NDIM] = {0}, k = 0;
+    do element_set(x, at, k++ % 16 == 5 ? -0.003 : 0.1);
+    while (index_next(&x->type, at));
+}
+
+/* Result element `to` is the sum of all x whose place `of` maps there, over `divisor`. */
+typedef int64_t place_of(const trial *t, const int64_t *at);
+
+static double worst_error(const trial *t, place_of *of, double divisor) {
+    const tensor *x = &t->in[0].t, *y = &t->out.t;
+    int64_t n = type_elements(&y->type), at[WEFT_MAX_NDIM] = {0}, k = 0;
+    double *sum = test_memory((size_t)n * sizeof *sum), *added = test_memory((size_t)n * sizeof *added),
+           worst = 0;
+    do {
+        double v = element_get(x, at);
+        sum[of(t, at)] += v;
+        added[of(t, at)] += fabs(v);
+    } while (index_next(&x->type, at));
+    memset(at, 0, sizeof at);
+    do {
+        double off = fabs(element_get(y, at) - sum[k] / divisor) / (added[k] / divisor * 0x1p-24);
+        if (added[k] > 0) worst = off <= worst ? worst : off; /* NaN stays */
+        k++;
+    } while (index_next(&y->type, at));
+    free(sum);
+    free(added);
+    return worst;
+}
+
+static void judge(trial *t, place_of *of, double divisor) {
+    tensor in[MOST_IN] = {t->in[0].t, t->in[1].t};
+    weft_error error = {0};
+    const weft_kernel *kernel = kernel_choose(t->s.n, &the_gpu->env, &t->s.m->arena, NULL);
+    if (!CHECK_SAYS(kernel, "%s: no kernel", t->s.n->op->name)) return;
+    weft_status status = gpu_run(t->s.n, kernel, &the_gpu->env, in, &t->out.t, &error);
+    if (!CHECK_SAYS(status == WEFT_OK, "%s: %s", t->s.n->op->name, error.text)) return;
+    double worst = worst_error(t, of, divisor);
+    printf("\n      %s(%s): %.1f of %d", t->s.n->op->name, t->in_text, worst, STEPS);
+    CHECK_SAYS(worst <= STEPS, "%s(%s): off by %g 2^-24 of what was added", t->s.n->op->name, t->in_text,
+               worst);
+}
+
+static bool begin(void) {
+    if (!the_gpu) the_gpu = gpu_open();
+    return the_gpu != NULL;
+}
+
+static int64_t row_of_id(const trial *t, const int64_t *at) {
+    int64_t id = element_int(&t->in[1].t, at);
+    return id * t->out.t.type.shape[1] + at[1];
+}
+
+TEST(an_often_used_row_of_an_embedding_keeps_its_digits) {
+    static const char *const in[] = {"f32[80000,3], i32[80000]", "f32[80000,4], u8[80000]"};
+    trial t;
+    NEED(begin());
+    for (int k = 0; k < 2; k++) {
+        if (trial_new(&t, "embedding_backward", in[k], "rows=3")) {
+            fill(&t);
+            for (int64_t i = 0; i < 80000; i++) element_set_int(&t.in[1].t, &i, i % 50 == 0);
+            judge(&t, row_of_id, 1);
+        }
+        trial_free(&t);
+    }
+}
+
+static int64_t channel_of(const trial *t, const int64_t *at) {
+    (void)t;
+    return at[1];
+}
+
+TEST(averages_of_large_images_keep_their_digits) {
+    trial t;
+    NEED(begin());
+    if (trial_new(&t, "adaptive_avg_pool2d", "f32[1,3,400,500]", "size=1,1")) {
+        fill(&t);
+        judge(&t, channel_of, 400 * 500);
+    }
+    trial_free(&t);
+}
+
+static int64_t column_of(const trial *t, const int64_t *at) {
+    (void)t;
+    return at[1];
+}
+
+static int64_t row_of(const trial *t, const int64_t *at) {
+    (void)t;
+    return at[0];
+}
+
+TEST(sums_down_and_along_matrices_keep_their_digits) {
+    static const struct {
+        const char *in, *attrs;
+        place_of *of;
+    } list[] = {{"f32[200000,3]", "axes=0", column_of},
+                {"f32[40000,33]", "axes=0", column_of},
+                {"f32[3,400000]", "axes=1", row_of},
+                {"f32[300,3001]", "axes=1", row_of}};
+    trial t;
+    NEED(begin());
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        if (trial_new(&t, "sum", list[i].in, list[i].attrs)) {
+            fill(&t);
+            judge(&t, list[i].of, 1);
+        }
+        trial_free(&t);
+    }
+}
+
+/* Column sums of gigabytes by arithmetic: rows of a piece, and pieces of a column, that one thread adds up. */
+TEST(no_thread_adds_many_rows_one_after_the_other) {
+    for (int64_t columns = 1; columns < INT64_C(1) << 22; columns += columns / 3 + 1)
+        for (int64_t rows = 1; rows * columns < INT64_C(1) << 30; rows += rows / 2 + 1)
+            for (size_t width = 2; width <= 4; width += 2) {
+                int64_t chunks = columns_chunks(rows, columns, width), chunk = (rows + chunks - 1) / chunks;
+                int turns = COLUMN_THREADS / columns_lanes(columns, columns_vector(columns, width));
+                bool is_fine =
+                    chunks <= 65535 && (chunk + turns - 1) / turns <= STEPS && chunks / 32 <= STEPS;
+                if (!CHECK_SAYS(is_fine, "[%lld,%lld]: %lld pieces, %lld rows a thread", (long long)rows,
+                                (long long)columns, (long long)chunks, (long long)(chunk / turns)))
+                    return;
+            }
+}
+
+SUITE("cuda_sums",
+      {T(an_often_used_row_of_an_embedding_keeps_its_digits), T(averages_of_large_images_keep_their_digits),
+       T(sums_down_and_along_matrices_keep_their_digits), T(no_thread_adds_many_rows_one_after_the_other)})
