@@ -255,32 +255,42 @@ static bool check_loaded(weft_session *s, weft_error *error) {
     return !lane_settle(s, "loaded weights", check_votes(s, error), error);
 }
 
-/* "a=1 b=2\n" in place as settings; how many there are. */
-static int split_settings(char *text, weft_setting *settings, int room) {
-    int n = 0;
+weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error) {
     char *rest = NULL;
-    for (char *one = strtok_r(text, " \n", &rest); one && n < room; one = strtok_r(NULL, " \n", &rest)) {
+    *room = 2; /* the last word may have nothing behind it; and one more */
+    *n = 0;
+    for (const char *at = text; *at; at++) *room += *at == ' ' || *at == '\n';
+    weft_setting *settings = mem_new_array(env, *room, sizeof *settings);
+    if (!settings) error_memory(error, "session");
+    for (char *one = strtok_r(text, " \n", &rest); settings && one; one = strtok_r(NULL, " \n", &rest)) {
         char *equals = strchr(one, '=');
-        if (!equals) continue;
+        if (!equals) {
+            error_set(error, WEFT_INTERNAL, "session: the plan's setting '%s' has no value", SHOW(one));
+            mem_free(env, settings, *room * sizeof *settings);
+            return NULL;
+        }
         *equals = 0;
-        settings[n++] = (weft_setting){one, equals + 1};
+        settings[(*n)++] = (weft_setting){one, equals + 1};
     }
-    return n;
+    return settings;
 }
 
 /* Before anything is shared. Options are named; the fingerprint is for the rest: model, layouts, who owns what. */
 static weft_status compare_plans(weft_session *s, weft_error *error) {
-    enum { MOST = 32 };
-    weft_setting settings[MOST + 1];
+    int n = 0;
+    size_t room = 0;
     char fingerprint[20], *text = plan_settings(s->plan);
-    if (!text) { /* the others wait */
-        weft_comm_fail(s->comm, "session: memory could not be had");
-        return error_memory(error, "session");
+    weft_setting *settings = text ? settings_split(&s->env, text, &room, &n, error) : NULL;
+    if (!settings) { /* the others wait */
+        weft_status status = text ? error->status : error_memory(error, "session");
+        weft_comm_fail(s->comm, error->text);
+        free(text);
+        return status;
     }
-    int n = split_settings(text, settings, MOST);
     snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)s->plan->fingerprint);
     settings[n++] = (weft_setting){"plan", fingerprint};
     weft_status status = weft_comm_compare(s->comm, settings, n, error);
+    mem_free(&s->env, settings, room * sizeof *settings);
     free(text);
     return status;
 }

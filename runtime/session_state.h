@@ -176,6 +176,9 @@ weft_status tail_end(weft_session *s, weft_error *error);
 /* ---- session_agree.c ---- */
 /* All ranks hold one plan, and begin with the same values and seed. */
 bool lane_agree(weft_session *s, weft_error *error);
+/* "a=1 b=2\n" in place as *n settings, with room for one more: *room of them, to be freed. NULL: out of memory, or a word
+ * has no '=', so that it could not be compared. */
+weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error);
 /* All ranks of the world call it with how it went for each: WEFT_OK when it went well for all, else an error on all, the
  * own or that of the first rank that has one. `error` holds the own and is not NULL. */
 weft_status lane_settle(weft_session *s, const char *name, weft_status own, weft_error *error);
