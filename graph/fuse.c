@@ -155,8 +155,20 @@ static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) 
     }
 }
 
-/* What a group depends on, all that depends on the group depends on from now on: it runs as one. */
-static void spread_reach(fuser *f, int group, reach_row reach) {
+/* Whether `to` has all open groups of `from`. */
+static bool has_all(const fuser *f, reach_row to, reach_row from) {
+    for (int number = first_word(f); number < end_word(f); number++) {
+        int w = number % (WINDOW / 64);
+        uint64_t known = to.word[w] & -(uint64_t)(from.round[w] == to.round[w]);
+        if (from.round[w] >= to.round[w] && from.word[w] & ~known) return false;
+    }
+    return true;
+}
+
+/* What a group depends on, all that depends on the group depends on from now on: it runs as one. `last`: its last member
+ * before, whose row all that depends on the group has. */
+static void spread_reach(fuser *f, int group, const weft_node *last, reach_row reach) {
+    if (has_row(f, last) && has_all(f, row_of(f, last->mark), reach)) return;
     int64_t oldest = f->present - f->n_rows + 1, first = f->earliest[group];
     for (int64_t mark = first > oldest ? first : oldest; mark < f->present; mark++) {
         reach_row row = row_of(f, mark);
@@ -185,6 +197,7 @@ static bool place_node(fuser *f, weft_node *n) {
     }
     f->group_of[n->mark] = -1;
     int into = is_fusable(n) ? group_for(f, n) : -1;
+    const weft_node *last = into >= 0 ? f->groups[into]->nodes[f->groups[into]->n_nodes - 1] : NULL;
     if (into >= 0)
         join(f, into, n);
     else if (is_fusable(n) && !start_group(f, n))
@@ -194,7 +207,7 @@ static bool place_node(fuser *f, weft_node *n) {
     for (int i = 0; i < n->n_after; i++)
         if (has_row(f, n->after[i])) add_reach(f, reach, row_of(f, n->after[i]->mark));
     if (f->group_of[n->mark] >= 0) add_group(reach, f->group_of[n->mark]);
-    if (into >= 0) spread_reach(f, into, reach);
+    if (into >= 0) spread_reach(f, into, last, reach);
     return true;
 }
 

@@ -127,6 +127,7 @@ struct weft_graph {
     weft_node *cursor; /* new nodes go after it; NULL: at the end. For passes. */
     graph_output *outputs, **outputs_end;
     name_table by_name; /* outputs */
+    name_table inputs;  /* nodes, by their names */
     scope_entry *scope; /* present scope; never NULL */
     int next_id;
     int next_random;                                       /* ordinal of the next random call */

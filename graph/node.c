@@ -174,6 +174,7 @@ static weft_node *node_finish(const op_call *c) {
             return NULL;
         }
     weft_node *n = node_store(c);
+    if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: memory could not be had", c->op->name);
     node_link(g, n);
     g->model->file = NULL;

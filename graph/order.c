@@ -69,6 +69,10 @@ static const weft_value *looked_at(const orderer *o, const weft_value *v) {
     return v->id < o->n_ids ? o->root[v->id] : v;
 }
 
+static bool out_of_memory(const weft_graph *g) {
+    return model_fail(g->model, (weft_graph *)g, WEFT_MEMORY, "order: memory could not be had");
+}
+
 static bool orderer_open(orderer *o, weft_graph *g) {
     const weft_env *env = &g->model->env;
     *o = (orderer){.g = g, .n_ids = g->next_id, .n_variables = g->model->n_variables};
@@ -77,8 +81,7 @@ static bool orderer_open(orderer *o, weft_graph *g) {
     o->last = mem_new_array(env, (size_t)o->n_variables, sizeof *o->last);
     o->writers = mem_new_array(env, (size_t)o->n_variables, sizeof *o->writers);
     o->is_shown = mem_new_array(env, (size_t)o->n_variables, sizeof *o->is_shown);
-    if (!o->root || !o->first || !o->last || !o->writers || !o->is_shown)
-        return model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
+    if (!o->root || !o->first || !o->last || !o->writers || !o->is_shown) return out_of_memory(g);
     return true;
 }
 
@@ -98,8 +101,7 @@ static int new_reader(orderer *o, reader r) {
     if (o->count + 1 >= o->room) {
         int room = o->room ? 2 * o->room : 256;
         reader *more = mem_new_array(env, (size_t)room, sizeof *more);
-        if (!more)
-            return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had") != NULL;
+        if (!more) return out_of_memory(o->g);
         if (o->room) memcpy(more, o->readers, (size_t)o->room * sizeof *more);
         mem_free(env, o->readers, (size_t)o->room * sizeof *more);
         o->readers = more;
@@ -207,7 +209,7 @@ static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *w
     *waits = true;
     if (o->steps < 0) return true;
     bool *is_late = mem_new_array(env, ids, sizeof *is_late);
-    if (!is_late) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+    if (!is_late) return out_of_memory(o->g);
     o->steps -= (int64_t)ids / 16;
     for (const weft_node *m = writer;; m = m->next) {
         bool late = m == writer;
@@ -221,24 +223,132 @@ static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *w
     return true;
 }
 
-static bool copy_for_late_readers(orderer *o, weft_node *writer) {
+/* ---- readers behind a writer ---- */
+
+/* A writer of a home, in the order of the list. */
+typedef struct write_entry {
+    int home;
+    weft_node *writer;
+    int newest; /* the largest id of those before it of this home, and its own */
+} write_entry;
+
+/* `reader` stands behind the writer and looks at what was there before. */
+typedef struct late_pair {
+    weft_node *writer;
+    int reader;
+} late_pair;
+
+typedef struct late_list {
+    late_pair *v;
+    size_t count, room;
+} late_list;
+
+static int by_home(const void *pa, const void *pb) {
+    const write_entry *a = pa, *b = pb;
+    if (a->home != b->home) return (a->home > b->home) - (a->home < b->home);
+    return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
+}
+
+/* As if each writer in turn looked at all readers. */
+static int by_writer(const void *pa, const void *pb) {
+    const late_pair *a = pa, *b = pb;
+    if (a->writer != b->writer)
+        return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
+    return (a->reader > b->reader) - (a->reader < b->reader);
+}
+
+/* Every writer once for each of its homes, sorted; false after an error. */
+static bool find_writes(orderer *o, write_entry *list, size_t *n) {
     const weft_variable *homes[33];
-    int count = homes_of(writer, homes), known = o->count;
-    for (int h = 0; h < count; h++) {
-        if (++o->writers[homes[h]->index] > MODEL_MAX_WRITES)
-            return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
-                              "graph %s: %s is written more than %d times in one run", o->g->name,
-                              homes[h]->path, MODEL_MAX_WRITES);
-        for (int r = o->first[homes[h]->index]; r && r <= known; r = o->readers[r].next) {
-            weft_node *n = o->readers[r].node;
-            bool waits;
-            if (o->readers[r].place <= writer->mark || is_writer(n) || !is_old(o->readers[r].root, writer))
-                continue;
-            if (!waits_for(o, n, writer, &waits)) return false;
-            if (waits && !copy_operands(o, n, writer)) return false;
+    *n = 0;
+    for (weft_node *w = o->g->first; w; w = w->next) {
+        int count = is_writer(w) ? homes_of(w, homes) : 0;
+        for (int h = 0; h < count; h++) {
+            if (++o->writers[homes[h]->index] > MODEL_MAX_WRITES)
+                return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
+                                  "graph %s: %s is written more than %d times in one run", o->g->name,
+                                  homes[h]->path, MODEL_MAX_WRITES);
+            list[(*n)++] = (write_entry){homes[h]->index, w, w->id};
+        }
+    }
+    qsort(list, *n, sizeof *list, by_home);
+    for (size_t i = 1; i < *n; i++)
+        if (list[i].home == list[i - 1].home && list[i].newest < list[i - 1].newest)
+            list[i].newest = list[i - 1].newest;
+    return true;
+}
+
+/* How many of a home's writers, list[0 .. count), stand before `place`. */
+static size_t writes_before(const write_entry *list, size_t count, int64_t place) {
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (list[middle].writer->mark < place)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+static bool add_late(orderer *o, late_list *l, late_pair pair) {
+    const weft_env *env = &o->g->model->env;
+    if (l->count == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        late_pair *more = mem_new_array(env, room, sizeof *more);
+        if (!more) return out_of_memory(o->g);
+        if (l->count) memcpy(more, l->v, l->count * sizeof *more);
+        mem_free(env, l->v, l->room * sizeof *more);
+        l->v = more;
+        l->room = room;
+    }
+    l->v[l->count++] = pair;
+    return true;
+}
+
+/* A reader looks back at writers until all before them are older than what it looks at. */
+static bool find_late(orderer *o, const write_entry *list, size_t count, late_list *late) {
+    for (int r = o->first[list->home]; r; r = o->readers[r].next) {
+        const reader *e = &o->readers[r];
+        bool is_parameter = e->variable->kind == VARIABLE_PARAMETER;
+        if (is_writer(e->node)) continue;
+        for (size_t i = writes_before(list, count, e->place); i--;) {
+            if (!is_parameter && list[i].newest <= e->root->node->id) break;
+            if (is_old(e->root, list[i].writer) && !add_late(o, late, (late_pair){list[i].writer, r}))
+                return false;
         }
     }
     return true;
+}
+
+static bool copy_late(orderer *o, const late_list *late) {
+    for (size_t i = 0; i < late->count; i++) {
+        weft_node *n = o->readers[late->v[i].reader].node;
+        bool waits;
+        if (!waits_for(o, n, late->v[i].writer, &waits)) return false;
+        if (waits && !copy_operands(o, n, late->v[i].writer)) return false;
+    }
+    return true;
+}
+
+static bool copy_for_late_readers(orderer *o) {
+    const weft_env *env = &o->g->model->env;
+    const weft_variable *homes[33];
+    size_t room = 0, count = 0, end;
+    late_list late = {0};
+    for (const weft_node *n = o->g->first; n; n = n->next)
+        room += is_writer(n) ? (size_t)homes_of(n, homes) : 0;
+    write_entry *list = mem_new_array(env, room, sizeof *list);
+    bool good = list ? find_writes(o, list, &count) : out_of_memory(o->g);
+    for (size_t i = 0; good && i < count; i = end) {
+        for (end = i; end < count && list[end].home == list[i].home;) end++;
+        good = find_late(o, list + i, end - i, &late);
+    }
+    if (good && late.count) qsort(late.v, late.count, sizeof *late.v, by_writer);
+    good = good && copy_late(o, &late);
+    mem_free(env, list, room * sizeof *list);
+    mem_free(env, late.v, late.room * sizeof *late.v);
+    return good;
 }
 
 static bool copy_outputs(orderer *o, const weft_node *writer) {
@@ -281,6 +391,41 @@ static bool covers(const weft_node *n, const weft_variable *v) {
     return false;
 }
 
+/* Versions that are older than this are written over. */
+static int version_of(const reader *r) {
+    return r->variable->kind == VARIABLE_PARAMETER ? -1 : r->root->node->id;
+}
+
+/* A reader of a home, to be sorted by what it sees. */
+typedef struct sight {
+    int home, version, reader;
+} sight;
+
+static int by_version(const void *pa, const void *pb) {
+    const sight *a = pa, *b = pb;
+    if (a->home != b->home) return (a->home > b->home) - (a->home < b->home);
+    if (a->version != b->version) return (a->version > b->version) - (a->version < b->version);
+    return (a->reader > b->reader) - (a->reader < b->reader);
+}
+
+/* The readers of each home by the versions that they see, the oldest first. */
+static bool sort_readers(orderer *o) {
+    const weft_env *env = &o->g->model->env;
+    size_t count = (size_t)o->count;
+    sight *list = mem_new_array(env, count, sizeof *list);
+    if (!list) return out_of_memory(o->g);
+    for (int r = 1; r <= o->count; r++)
+        list[r - 1] = (sight){home_of(o->readers[r].variable)->index, version_of(&o->readers[r]), r};
+    qsort(list, count, sizeof *list, by_version);
+    for (size_t i = count; i--;) {
+        bool is_last = i + 1 == count || list[i + 1].home != list[i].home;
+        o->readers[list[i].reader].next = is_last ? 0 : list[i + 1].reader;
+        o->first[list[i].home] = list[i].reader;
+    }
+    mem_free(env, list, count * sizeof *list);
+    return true;
+}
+
 static bool must_precede(const reader *r, const weft_node *writer) {
     return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
 }
@@ -289,6 +434,7 @@ static bool must_precede(const reader *r, const weft_node *writer) {
 static int waited_for(orderer *o, const weft_node *n, int home, weft_node **found, int count) {
     for (int *link = &o->first[home]; *link;) {
         const reader *r = &o->readers[*link];
+        if (r->root && version_of(r) >= n->id) break; /* nor do those behind see what is older */
         bool must = must_precede(r, n);
         if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
         if (must && covers(n, r->variable))
@@ -319,7 +465,7 @@ static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
     n->n_after = kept;
     if (kept) {
         n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
-        if (!n->after) return model_fail(o->g->model, o->g, WEFT_MEMORY, "order: memory could not be had");
+        if (!n->after) return out_of_memory(o->g);
         memcpy(n->after, found, (size_t)kept * sizeof *found);
     }
     return add_writer(o, n);
@@ -329,10 +475,10 @@ static bool make_copies(orderer *o) {
     find_copies(o->g);
     if (!find_readers(o)) return false;
     o->steps = WALKS * (int64_t)graph_node_count(o->g);
-    for (weft_node *n = o->g->first; n; n = n->next) {
-        n->n_after = 0;
-        if (is_writer(n) && (!copy_for_late_readers(o, n) || !copy_outputs(o, n))) return false;
-    }
+    for (weft_node *n = o->g->first; n; n = n->next) n->n_after = 0;
+    if (!copy_for_late_readers(o)) return false;
+    for (weft_node *n = o->g->first; n; n = n->next)
+        if (is_writer(n) && !copy_outputs(o, n)) return false;
     return find_readers(o);
 }
 
@@ -345,7 +491,7 @@ static bool set_all_edges(orderer *o) {
         for (int i = -1; i < n->n_in && is_writer(n); i++) room += written_by(n, i) != NULL;
     weft_node **writers = mem_new_array(env, n_writers, sizeof *writers);
     weft_node **found = mem_new_array(env, room, sizeof *found);
-    bool good = (writers && found) || model_fail(g->model, g, WEFT_MEMORY, "order: memory could not be had");
+    bool good = ((writers && found) || out_of_memory(g)) && sort_readers(o);
     for (weft_node *n = g->first; n && good; n = n->next)
         if (is_writer(n)) writers[count++] = n;
     if (good) qsort(writers, count, sizeof *writers, by_id);

@@ -1,8 +1,6 @@
 /* input.c - a tensor that each run must feed. */
 #include "ops/op_kit.h"
 
-#include <string.h>
-
 typedef struct input_attrs {
     const char *name;
     weft_dtype dtype;
@@ -20,9 +18,8 @@ static bool infer(op_call *c) {
     const input_attrs *a = c->attrs;
     if (!a->name || !name_is_valid(a->name))
         return op_fail(c, WEFT_NAME, "name '%s': 1 to 200 letters, digits, '_', '-', '.'", SHOW(a->name));
-    for (const weft_node *n = c->graph->first; n; n = n->next)
-        if (n->op == c->op && strcmp(input_name(n), a->name) == 0)
-            return op_fail(c, WEFT_NAME, "graph %s has an input '%s' already", c->graph->name, a->name);
+    if (table_find(&c->graph->inputs, a->name))
+        return op_fail(c, WEFT_NAME, "graph %s has an input '%s' already", c->graph->name, a->name);
     c->n_out = 1;
     c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
     return shape_bind(c, &c->out[0]);

@@ -16,10 +16,17 @@ static char *variable_memory(weft_session *s, const weft_variable *v) {
     return store_memory(s->store, v->path, &v->type);
 }
 
+/* Inputs are in the order of the schedule. -1: it is none. */
 static int input_index(const runnable *r, const weft_value *root) {
-    for (int i = 0; i < r->n_inputs; i++)
-        if (r->inputs[i].value == root) return i;
-    return -1;
+    int low = 0, high = root->node->op == &weft_op_input ? r->n_inputs : 0;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (r->inputs[middle].value->node->order < root->node->order)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->n_inputs && r->inputs[low].value == root ? low : -1;
 }
 
 static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, weft_error *error) {
