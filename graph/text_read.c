@@ -193,7 +193,8 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!by_user && !r->by_path && !variables_sort(r)) return false;
     weft_variable *v = variable_new(m, path, kind, &type, init);
     if (!v) return false;
-    if (reader_take(r, " members=") && (by_user || !members_read(r, v)))
+    bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard is a range of its segment's */
+    if (reader_take(r, " members=") && (!has_members || !members_read(r, v)))
         return reader_fail(r, "%s: its members cannot be read", SHOW(path));
     bool has_range = kind == VARIABLE_SHARD || (kind == VARIABLE_OPTIMIZER && !v->n_members);
     if (has_range && reader_take(r, " of=") && !range_read(r, v))

@@ -1,7 +1,7 @@
 /* test_hostile.c - 2,000 seeded mutations of a good file of each format: flipped bits, cuts, insertions,
- * edited numbers. The answer is a value or a clean error; nothing crashes (run it under the sanitizers too),
- * leaks, or takes memory that the file's length does not back. What still loads is compiled: a mutant may be
- * valid by luck.
+ * edited numbers, words elsewhere. The answer is a value or a clean error; nothing crashes (run it under the
+ * sanitizers too), leaks, or takes memory that the file's length does not back. What still loads is compiled,
+ * and its text reads back: a mutant may be valid by luck.
  */
 #include "runtime/safetensors.h"
 #include "support/example.h"
@@ -89,9 +89,23 @@ static void bytes_of_number(mutant *m, test_random *r) {
     memcpy(m->data + below(r, m->n - width + 1), &v, width);
 }
 
+/* A word copied in front of another: in texts what belongs to one line comes into another. */
+static void graft(mutant *m, test_random *r) {
+    size_t from = below(r, m->n), to = below(r, m->n), n = 1;
+    while (from < m->n && m->data[from] != ' ') from++;
+    while (to < m->n && m->data[to] != ' ') to++;
+    while (from + n < m->n && m->data[from + n] > ' ') n++;
+    unsigned char word[200];
+    if (from + n > m->n || n > sizeof word || m->n + n > m->room) return;
+    memcpy(word, m->data + from, n);
+    memmove(m->data + to + n, m->data + to, m->n - to);
+    memcpy(m->data + to, word, n);
+    m->n += n;
+}
+
 static void mutate(mutant *m, const void *good, size_t n, test_random *r) {
-    static void (*const ways[])(mutant *, test_random *) = {flip,   flip,   cut,    stretch,
-                                                            insert, number, number, bytes_of_number};
+    static void (*const ways[])(mutant *, test_random *) = {
+        flip, flip, cut, stretch, insert, number, number, bytes_of_number, graft, graft};
     memcpy(m->data, good, n);
     m->n = n;
     for (size_t i = 1 + below(r, 3); i > 0 && m->n; i--) ways[below(r, sizeof ways / sizeof *ways)](m, r);
@@ -102,15 +116,29 @@ static void mutate(mutant *m, const void *good, size_t n, test_random *r) {
 typedef struct subject {
     faults *f;
     const char *name;
+    uint64_t seed;
     weft_error error;
     bool good; /* it was accepted */
 } subject;
+
+/* Whatever was accepted has a text that reads back to the letter. */
+static void check_back(const subject *s, const weft_model *m) {
+    weft_error error = {0};
+    char *text = weft_model_text(m);
+    weft_model *back = weft_model_parse(text, "back", NULL, &error);
+    char *again = back ? weft_model_text(back) : NULL;
+    CHECK_SAYS(again && strcmp(text, again) == 0, "%s, seed %llu: its text does not read back: %s", s->name,
+               (unsigned long long)s->seed, error.text);
+    free(again);
+    weft_model_free(back);
+    free(text);
+}
 
 static void use_model(subject *s, weft_model *m) {
     weft_error error;
     s->good = m != NULL;
     if (!m) return;
-    free(weft_model_text(m));
+    check_back(s, m);
     weft_plan_free(weft_compile(m, &(weft_compile_options){.threads = 1, .isa = WEFT_ISA_REFERENCE}, &error));
     weft_model_free(m);
 }
@@ -165,7 +193,7 @@ static void attack(const char *name, void (*act)(subject *s), const void *good, 
     for (int i = 0; i <= mutations; i++) {
         uint64_t seed = i ? first + (uint64_t)i - 1 : 0; /* 0: the good file itself */
         test_random r = {seed};
-        subject s = {.f = &f, .name = name};
+        subject s = {.f = &f, .name = name, .seed = seed};
         test_case_begin();
         if (seed)
             mutate(&m, good, n, &r);
@@ -213,17 +241,24 @@ TEST(model_texts_survive_mutation) {
     free(string);
 }
 
-/* Layouts, places, fused bodies, segments: what only compiling makes. */
-TEST(plan_texts_survive_mutation) {
+/* Layouts, places, fused bodies, segments, shards: what only compiling makes. */
+static void attack_plan(const char *name, const weft_compile_options *options) {
     weft_error error = {0};
     weft_model *m = example_model(NULL);
-    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1, .graph = "g_step"}, &error);
+    weft_plan *plan = weft_compile(m, options, &error);
     char *string = weft_plan_text(plan);
     CHECK_SAYS(string != NULL, "%s", error.text);
-    if (string) attack("plan", try_text, string, strlen(string));
+    if (string) attack(name, try_text, string, strlen(string));
     free(string);
     weft_plan_free(plan);
     weft_model_free(m);
+}
+
+TEST(plan_texts_survive_mutation) {
+    attack_plan("plan", &(weft_compile_options){.threads = 1, .graph = "g_step"});
+    attack_plan("plan of a rank",
+                &(weft_compile_options){
+                    .threads = 1, .graph = "g_step", .world = 4, .zero = 2, .stop_after = "optimizer"});
 }
 
 static weft_status fill(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {

@@ -203,6 +203,9 @@ TEST(each_broken_rule_has_its_message) {
         {"members=a/w,a/b@20\nopt", "members=a/w,a/b@100\nopt", "reach past its end"},
         {"members=a/w,a/b@20\nopt", "members=a/w,a/w\nopt", "a/w is in two segments"},
         {"members=a/w,a/b@20\ngra", "members=a/w,a/b\ngra", "lies elsewhere in the segment"},
+        {"gradient gradient.a.0 f32[100] members=a/w,a/b@20",
+         "shard a.0.own f32[100] members=a/w,a/b@20 of=a.0",
+         "a.0.own: its members cannot be read"}, /* it would be written without its segment */
         {"graph run train", "graph run test", "dump:9: 'eval' is expected where 'test'"},
         {"graph run train", "%1 f32[] = relu(%0)", "dump:9: 'model', a kind of variable or 'graph'"},
         {"output y", "graph run eval\noutput y", "there is a graph 'run' already"},
