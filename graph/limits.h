@@ -8,7 +8,7 @@
 enum {
     MODEL_MAX_FILE_BYTES = 64 << 20,
     MODEL_MAX_TEXT_BYTES = 16 << 20,
-    MODEL_MAX_UNPACKED_BYTES = 512 << 20, /* while model.bin is read; and at most 64 times the file + 1 MiB */
+    MODEL_MAX_UNPACKED_BYTES = 256 << 20, /* while model.bin is read; and at most 64 times the file + 1 MiB */
     MODEL_MAX_GRAPHS = 256,
     MODEL_MAX_NODES = 1 << 17, /* over all graphs */
     MODEL_MAX_OPERANDS = 1 << 20,

@@ -1,8 +1,8 @@
 /* model_read.c - weft_load: model.bin (graph/model.proto) becomes a model again by repeating its calls.
  *
  * The file may be hostile. What holds:
- *   - nothing is allocated from a number in the file: protobuf-c unpacks through a budget that the file's
- * length sets (MODEL_MAX_*, graph/limits.h), and the schema has no message within itself;
+ *   - nothing is allocated from a number in the file: protobuf-c unpacks into an arena whose size
+ *     the file's length limits (MODEL_MAX_*, graph/limits.h), and the schema has no message within itself;
  *   - every node is made by node_new, so attribute ranges and shape inference judge the file as they judge a
  *     program; operands are results of earlier calls;
  *   - names, enumerations, duplicates, unknown ops, attributes and fields are errors with file, place and
@@ -348,33 +348,59 @@ static bool unseal(loader *l, const char *data, size_t bytes) {
     return true;
 }
 
-static bool unpack(loader *l, const char *data, size_t bytes, mem_budget *budget,
-                   ProtobufCAllocator *allocator, Weft__Model **file) {
+/* What protobuf-c unpacks: its pieces of 10 to 100 bytes lie in an arena, since each costs malloc 150. */
+typedef struct unpacking {
+    arena pieces;
+    size_t most;             /* bytes of the arena */
+    bool is_past, is_out_of; /* why the last piece was not had: `most`, memory */
+} unpacking;
+
+static void *piece_new(void *context, size_t bytes) {
+    unpacking *u = context;
+    u->is_past = bytes > u->most || u->pieces.total > u->most - bytes;
+    void *piece = u->is_past ? NULL : arena_new(&u->pieces, bytes);
+    u->is_out_of = !piece && !u->is_past;
+    return piece;
+}
+
+static void piece_free(void *context, void *memory) { /* all go with the arena */
+    (void)context;
+    (void)memory;
+}
+
+static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking *u) {
     static const char magic[] = {0x0d, 'W', 'E', 'F', 'T'};
-    if (!unseal(l, data, bytes)) return false;
-    if (bytes < sizeof magic || memcmp(data, magic, sizeof magic) != 0)
-        return load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
+    ProtobufCAllocator allocator = {piece_new, piece_free, u};
+    if (!unseal(l, data, bytes)) return NULL;
+    if (bytes < sizeof magic || memcmp(data, magic, sizeof magic) != 0) {
+        load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
+        return NULL;
+    }
     size_t room = (1 << 20) + 64 * bytes; /* bytes are at most MODEL_MAX_FILE_BYTES */
-    budget->left = room < MODEL_MAX_UNPACKED_BYTES ? room : MODEL_MAX_UNPACKED_BYTES;
-    *file = weft__model__unpack(allocator, bytes, (const uint8_t *)data);
-    return *file ||
-           load_fail(l, "",
-                     "its %zu bytes are no whole protobuf message of graph/model.proto (cut off?), or "
-                     "unpack to more than the budget",
-                     bytes);
+    u->most = room < MODEL_MAX_UNPACKED_BYTES ? room : MODEL_MAX_UNPACKED_BYTES;
+    Weft__Model *file = weft__model__unpack(&allocator, bytes, (const uint8_t *)data);
+    if (file) return file;
+    if (u->is_out_of)
+        no_memory(l);
+    else if (u->is_past)
+        load_fail(l, "", "its %zu bytes unpack to more than %zu", bytes, u->most);
+    else
+        load_fail(l, "", "its %zu bytes are no whole protobuf message of graph/model.proto (cut off?)",
+                  bytes);
+    return NULL;
 }
 
 weft_model *weft_load(const char *path, const weft_env *env, weft_error *error) {
     if (error) *error = (weft_error){0};
     loader l = {.path = path, .error = error};
-    mem_budget budget = {.env = env};
-    ProtobufCAllocator allocator = {budget_alloc, budget_free, &budget};
-    Weft__Model *file = NULL;
+    unpacking u = {0};
     char *data;
     size_t bytes;
     if (file_read_all(env, path, MODEL_MAX_FILE_BYTES, &data, &bytes, error)) return NULL;
-    bool good = unpack(&l, data, bytes, &budget, &allocator, &file) && model_load(&l, file, env);
-    if (file) weft__model__free_unpacked(file, &allocator);
+    arena_init(&u.pieces, env);
+    Weft__Model *file = unpack(&l, data, bytes, &u);
+    bool good = file && model_load(&l, file, env);
+    arena_free(&u.pieces);
     mem_free(env, data, bytes + 1);
     if (good) return l.m;
     weft_model_free(l.m);

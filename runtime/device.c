@@ -41,6 +41,14 @@ const char *device_name(weft_device kind) {
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
+void *device_take(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
+                  weft_error *error) {
+    weft_error why = {0};
+    void *memory = d->take(env, bytes, &why);
+    if (!memory) error_set(error, why.status, "%s of model %s: %s", what, model, why.text);
+    return memory;
+}
+
 #ifndef WEFT_HAS_CUDA
 weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error) {
     (void)control, (void)options;

@@ -22,6 +22,10 @@ typedef struct device {
 
 extern const device device_cpu;
 
+/* d->take; the error says for what: "store of model mlp: ...". */
+void *device_take(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
+                  weft_error *error);
+
 /* WEFT_UNSUPPORTED, and NULL, when this build has none of that kind. */
 const device *device_of(weft_device kind, weft_error *error);
 /* "cpu"; "?" outside the list. */

@@ -198,7 +198,8 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     size_t variables = (size_t)plan->model->n_variables + 1;
     s->device = store_device(store);
     s->kernels = plan->kernels;
-    s->memory = s->device->take(&s->env, session_bytes(plan), error);
+    s->memory =
+        device_take(s->device, &s->env, session_bytes(plan), "session", weft_model_name(plan->model), error);
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
     s->carried = arena_new_array(&s->arena, variables, sizeof *s->carried);

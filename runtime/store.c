@@ -185,7 +185,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
     s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
     if (offsets) s->bytes = store_layout(plan, offsets, kinds);
-    s->memory = offsets ? d->take(&s->env, s->bytes, error) : NULL;
+    s->memory = offsets ? device_take(d, &s->env, s->bytes, "store", weft_model_name(m), error) : NULL;
     bool good = s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
     if (good) find_homes(s, plan);
     if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {

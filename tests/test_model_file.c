@@ -398,6 +398,49 @@ TEST(unknown_fields_of_model_bin_are_refused) {
     faults_end(&f);
 }
 
+/* ---- limits ---- */
+
+/* The example with its second call again and again, as the file m.bin. */
+static size_t put_many_calls(faults *f, size_t n) {
+    arena a;
+    arena_init(&a, NULL);
+    ProtobufCAllocator allocator = {arena_piece, arena_keep, &a};
+    const fake_file *file = fake_get(f, "m.bin");
+    Weft__Model *m = weft__model__unpack(&allocator, file->bytes, (const uint8_t *)file->data);
+    Weft__Graph *g = m->graphs[0];
+    Weft__Call **calls = test_memory(n * sizeof *calls);
+    for (size_t i = 0; i < n; i++) calls[i] = g->calls[i > 0];
+    g->calls = calls;
+    g->n_calls = n;
+    size_t bytes = weft__model__get_packed_size(m);
+    uint8_t *packed = test_memory(bytes);
+    weft__model__pack(m, packed);
+    fake_put(f, "m.bin", packed, bytes);
+    free(packed);
+    free(calls);
+    arena_free(&a);
+    return bytes;
+}
+
+/* A call unpacks to five pieces, of 4 bytes some of them: what they cost is counted, not only what they hold. */
+TEST(a_file_of_many_small_calls_is_refused_in_little_memory) {
+    faults f;
+    faults_init(&f);
+    weft_error error;
+    weft_model *m = example_model(&f.env);
+    save(m, "m.bin");
+    unseal_fake(&f, "m.bin");
+    weft_model_free(m);
+    size_t bytes = put_many_calls(&f, 400000);
+    faults_arm(&f, 0, 0, false);
+    CHECK(!weft_load("m.bin", &f.env, &error));
+    CHECK_HOLDS(error.text, "more than 131072 calls");
+    CHECK_SAYS(f.allocations < 50000, "%ld allocations", f.allocations);
+    CHECK_SAYS(f.peak < 30 * bytes, "%zu bytes for a file of %zu", f.peak, bytes);
+    CHECK(f.live == 0);
+    faults_end(&f);
+}
+
 /* ---- failures ---- */
 
 static weft_model *saved; /* what save_again writes */
@@ -457,4 +500,5 @@ SUITE("model files",
        T(what_cannot_be_saved_says_so), T(each_rule_of_model_bin_has_its_message),
        T(every_truncation_of_model_bin_is_refused), T(any_changed_byte_of_model_bin_is_refused),
        T(files_of_version_1_load_and_are_known), T(unknown_fields_of_model_bin_are_refused),
+       T(a_file_of_many_small_calls_is_refused_in_little_memory),
        T(saving_and_loading_a_model_survive_any_failure), T(a_full_disk_leaves_the_old_file_alone)})

@@ -269,6 +269,27 @@ TEST(gradients_of_gradients_have_a_budget_that_is_told_with_the_file) {
             "nested_gradients_796B.bin: graph g: its gradients take more than");
 }
 
+/* Wherever it runs out: while the file is unpacked, while it is compiled, when its store is made. */
+TEST(memory_that_is_out_is_told_with_what_needs_it) {
+#ifndef __SANITIZE_ADDRESS__ /* which needs terabytes of addresses */
+    NEED(make_model("gpt2_124m") && make_model("mlp"));
+    int kib = 5000, status = 1, told = 0;
+    while (kib < 1000000 && run("ulimit -v %d; graphtool --version", kib))
+        kib += kib / 50; /* it does not start */
+    for (; kib < 1000000 && status; kib += 300) {
+        status = run("ulimit -v %d; graphtool plan gpt2_124m.bin --world 4096 --zero 2", kib);
+        char *err = read_all("err");
+        CHECK_SAYS(status == 0 || (status == 2 && strstr(err, "gpt2_124m.bin: ")), "%d KiB: exit %d, %s", kib,
+                   status, err);
+        told += status == 2;
+        free(err);
+    }
+    CHECK_SAYS(told > 5, "memory was out %d times: the test tests little", told);
+    refuses(run("ulimit -v 600000; graphtool bench gpt2_124m.bin --threads 1 --batch 1"),
+            "store of model gpt2_124m: 1493710976 bytes could not be had");
+#endif
+}
+
 SUITE("tools: plans",
       {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
@@ -277,4 +298,5 @@ SUITE("tools: plans",
        T(tails_stand_behind_the_end_of_their_run), T(pictures_of_plans_show_subgraphs_and_lanes),
        T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
        T(a_trace_holds_every_node_of_every_step),
-       T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file)})
+       T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
+       T(memory_that_is_out_is_told_with_what_needs_it)})
