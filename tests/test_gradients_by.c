@@ -41,6 +41,21 @@ static weft_value *scaled_by_one(weft_value *v, weft_value **target) {
     return weft_mul(*target, v);
 }
 
+static weft_value *unmoved(weft_value *v, weft_value **target) {
+    *target = weft_permute(v, (int64_t[]){0, 1});
+    return weft_mul(*target, v);
+}
+
+static weft_value *repeated_once(weft_value *v, weft_value **target) {
+    *target = weft_broadcast_to(v, 2, (int64_t[]){2, 3});
+    return weft_mul(*target, v);
+}
+
+static weft_value *undropped(weft_value *v, weft_value **target) {
+    *target = weft_dropout(v, 0);
+    return weft_mul(*target, v);
+}
+
 static weft_value *joined(weft_value *v, weft_value **target) {
     *target = weft_concat(2, (weft_value *[]){v, v}, 0);
     return weft_concat(2, (weft_value *[]){*target, *target}, 0);
@@ -50,6 +65,13 @@ static weft_value *constant(weft_value *v, weft_value **target) {
     *target = weft_constant(weft_value_graph(v), WEFT_F32, 2, (int64_t[]){2, 3}, 2);
     return weft_mul(v, weft_square(*target));
 }
+
+/* Four targets that are v itself: the same numbers. */
+#define OF_ITSELF                                                                                            \
+    .x = {-0.664799809, -0.193794802, -0.203785956, 0.456680834, 0.400495231, 0.214299664},                  \
+    .w = {0.613671064, 0.395859301, -1.37296474, -1.14789176, -0.973270774, 1.53449166},                     \
+    .gradient = {-0.0226338453, -0.000150496943, 0.00730095463, -0.0480197525, -0.0197411223, 0.0118532327}, \
+    .after = {0.582742315, 0.395800913, -1.36995025, -1.10202355, -0.957057909, 1.52931981}
 
 enum { MOST = 12 };
 static const struct small_case {
@@ -67,11 +89,10 @@ static const struct small_case {
      .w = {1.20398676, 0.0255967211, -0.361527115, 0.586669922, 0.382235378, -0.832320631},
      .gradient = {-0.114728499, -0.0498390828, 0.00715692541, 0.0215344028, 0.00927136624, 0.00743356631},
      .after = {1.15988344, 0.0189235155, -0.360733994, 0.572237604, 0.378175376, -0.832099227}},
-    {"same_shape", same_shape,
-     .x = {-0.664799809, -0.193794802, -0.203785956, 0.456680834, 0.400495231, 0.214299664},
-     .w = {0.613671064, 0.395859301, -1.37296474, -1.14789176, -0.973270774, 1.53449166},
-     .gradient = {-0.0226338453, -0.000150496943, 0.00730095463, -0.0480197525, -0.0197411223, 0.0118532327},
-     .after = {0.582742315, 0.395800913, -1.36995025, -1.10202355, -0.957057909, 1.52931981}},
+    {"same_shape", same_shape, OF_ITSELF},
+    {"unmoved", unmoved, OF_ITSELF},
+    {"repeated_once", repeated_once, OF_ITSELF},
+    {"undropped", undropped, OF_ITSELF},
     {"scaled_by_one", scaled_by_one,
      .x = {-0.488905698, 0.328287214, -1.24347234, -0.833239555, -0.805059552, 0.230247542},
      .w = {-1.00929809, -2.51106882, 0.133188903, 0.214398801, 0.984519899, -0.08247035},
