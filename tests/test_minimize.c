@@ -3,6 +3,9 @@
  * is compared with central differences, in each precision, by reference and by fast and fused kernels, with micro-batches
  * that are added up, in worlds of one and two, with ZeRO 0 to 2.
  *
+ * What rounding may move is told by disturbing each result of the graph in f64, so that in bf16 too a gradient which lacks
+ * one term of a sum is told from one that is rounded: the loss without one element of the op's result is such a mutant.
+ *
  * Settings are dealt in turn, so that each op meets each route, and each value of each setting; nightly's run meets all
  * products. WEFT_TEST_TABLE=1 prints what has been run, op by op.
  */
@@ -105,40 +108,73 @@ static void take_step(world_rank *r) {
     }
 }
 
-/* Relative to the largest element: f32 adds and exponentials, 8 and 11 bits through an op and its gradient. */
-static double tolerance(weft_dtype precision) {
-    return precision == WEFT_F32 ? 1e-4 : precision == WEFT_BF16 ? 4e-2 : 6e-3;
+/* One unit in the last place, relative to a number. */
+static double unit_of(weft_dtype precision) {
+    return precision == WEFT_F32 ? 0x1p-23 : precision == WEFT_BF16 ? 0x1p-8 : 0x1p-11;
+}
+
+/* Of the gradient at place k of the sum over micro-batches: a few roundings of the largest element, and a few times what a
+ * rounding of each result moves. f32 also adds in another order and has exponentials of its own. */
+static double allowed_at(const setting *o, const step_taken *step, const expected *by_micro, int k) {
+    int parts = o->accumulate * o->world;
+    double largest = 0, moved = 0, unit = unit_of(o->precision);
+    for (int i = 0; i < parts; i++) {
+        largest += by_micro[i].most * step->s[i] / parts;
+        moved += by_micro[i].moved[k] * step->s[i] / parts;
+    }
+    if (o->precision == WEFT_F32) return 1e-4 + 24 * unit * moved;
+    return unit * (2 * largest + 3 * moved) + 1e-5;
+}
+
+static double wanted_at(const setting *o, const step_taken *step, const expected *by_micro, int k) {
+    int parts = o->accumulate * o->world;
+    double want = 0;
+    for (int i = 0; i < parts; i++) want += by_micro[i].gradient[k] * step->s[i] / parts;
+    return want;
+}
+
+static double taken_at(const trained *t, const world_part *p, int64_t at) {
+    return (double)((float *)t->at.data)[at] - ((float *)p->data)[at];
+}
+
+/* The first place where a rank's gradient is further off than allowed; -1: none. */
+static int first_beyond(const trained *t, const setting *o, const step_taken *step, const expected *by_micro,
+                        const world_part *p) {
+    for (int k = 0; k < by_micro->n; k++) {
+        double got = taken_at(t, p, by_micro->place[k]);
+        if (!(fabs(got - wanted_at(o, step, by_micro, k)) <= allowed_at(o, step, by_micro, k))) return k;
+    }
+    return -1;
 }
 
 /* The gradient is the mean over micro-batches. */
-static void compare(const trained *t, const setting *o, const step_taken *step, const expected *by_micro,
+static bool compare(const trained *t, const setting *o, const step_taken *step, const expected *by_micro,
                     const world_rank *r) {
     int parts = o->accumulate * o->world;
-    double allowed = tolerance(o->precision) * (t->way == ROUTE_BROADCAST ? 8 : 1),
-           mean = 0; /* sums may cancel */
+    double mean = 0; /* sums may cancel */
     const world_part *p = world_find(r, "p"), *q = world_find(r, "q");
-    if (!CHECK(p && q)) return;
+    if (!CHECK(p && q)) return false;
     for (int i = 0; i < parts; i++) mean += step->s[i] / (double)parts;
-    for (int k = 0; k < by_micro->n; k++) {
-        int64_t at = by_micro->place[k];
-        double want = 0, got = (double)((float *)t->at.data)[at] - ((float *)p->data)[at];
-        for (int i = 0; i < parts; i++) want += by_micro[i].gradient[k] * step->s[i] / parts;
-        if (fabs(got - want) <= allowed) continue;
-        CHECK_SAYS(
-            false,
-            "%s: %s, %s, %d micro-batches, world %d, zero %d, shard %d, rank %d: gradient[%lld] is %.7g, "
-            "differences say %.7g",
-            t->what, dtype_name(o->precision), isa_name(o->isa), o->accumulate, o->world, o->zero, o->shard,
-            r->rank, (long long)at, got, want);
-        return;
-    }
+    int k = first_beyond(t, o, step, by_micro, p);
+    if (!CHECK_SAYS(k < 0,
+                    "%s: %s, %s, %d micro-batches, world %d, zero %d, shard %d, rank %d: gradient[%lld] is "
+                    "%.7g, differences say %.7g, and rounding may move it by %.3g",
+                    t->what, dtype_name(o->precision), isa_name(o->isa), o->accumulate, o->world, o->zero,
+                    o->shard, r->rank, (long long)by_micro->place[k < 0 ? 0 : k],
+                    taken_at(t, p, by_micro->place[k < 0 ? 0 : k]),
+                    wanted_at(o, step, by_micro, k < 0 ? 0 : k),
+                    allowed_at(o, step, by_micro, k < 0 ? 0 : k)))
+        return true;
     for (int i = 0; i < 3; i++) {
         double got = (double)t->q_at[i] - ((float *)q->data)[i], want = t->k[i] * mean;
-        if (!CHECK_SAYS(fabs(got - want) < 1e-2 * tolerance(WEFT_F32) + tolerance(o->precision) * fabs(want),
+        if (!CHECK_SAYS(fabs(got - want) < 1e-6 + 2 * unit_of(o->precision) * fabs(want),
                         "%s: q's gradient[%d] is %g, not %g", t->what, i, got, want))
-            return;
+            break;
     }
+    return true;
 }
+
+enum { SEED = 5, FEW = 2, MANY = 8 }; /* disturbances: at once, and where these do not do */
 
 /* By this op, or because the loss is flat: then a model is refused. */
 static bool is_flat_and_refused(const trained *t, const expected *by_micro, const weft_error *e) {
@@ -148,8 +184,23 @@ static bool is_flat_and_refused(const trained *t, const expected *by_micro, cons
 }
 
 /* Whether the step was taken: where the loss is flat there is no model to run. */
-static bool ranks_check(const trained *t, const setting *o, const step_taken *step, const expected *by_micro,
-                        uint64_t seed) {
+
+/* Disturbances of each micro-batch that draws its own numbers; others are like the first. */
+static bool disturb_all(const trained *t, const setting *o, bool is_random, int first, int n,
+                        expected *by_micro) {
+    for (int i = 0; i < o->accumulate * o->world; i++) {
+        run_state run = {.seed = SEED, .micro = i, .local = i % o->accumulate};
+        if (i && !is_random)
+            by_micro[i] = by_micro[0];
+        else if (!trained_disturb(t, &run, unit_of(o->precision), first, n, &by_micro[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whether all ranks were compared. What is beyond its bound is looked at again with more disturbances. */
+static bool ranks_check(const trained *t, const setting *o, const step_taken *step, bool is_random,
+                        expected *by_micro) {
     weft_compile_options options = {.isa = o->isa,
                                     .precision = o->precision,
                                     .accumulate = o->accumulate,
@@ -157,37 +208,69 @@ static bool ranks_check(const trained *t, const setting *o, const step_taken *st
                                     .zero = o->zero,
                                     .shard = o->shard,
                                     .verify = true};
-    world_job job = {.model = t->m, .options = options, .seed = seed, .run = take_step, .context = step};
+    world_job job = {.model = t->m, .options = options, .seed = SEED, .run = take_step, .context = step};
     world_rank *ranks = world_run_any(&job, true);
-    bool is_taken = !ranks->error.status;
-    for (int i = 0; i < o->world; i++)
-        if (!ranks[i].error.status)
-            compare(t, o, step, by_micro, &ranks[i]);
-        else if (!is_flat_and_refused(t, by_micro, &ranks[i].error))
+    bool is_compared = true;
+    const world_part *p = ranks->error.status ? NULL : world_find(ranks, "p");
+    if (p && first_beyond(t, o, step, by_micro, p) >= 0) disturb_all(t, o, is_random, FEW, MANY, by_micro);
+    for (int i = 0; i < o->world; i++) {
+        bool is_run = !ranks[i].error.status;
+        is_compared &= is_run && compare(t, o, step, by_micro, &ranks[i]);
+        if (!is_run && !is_flat_and_refused(t, by_micro, &ranks[i].error))
             CHECK_SAYS(false, "%s: rank %d of %d: %s", t->what, i, o->world, ranks[i].error.text);
+    }
     world_free(ranks);
-    return is_taken;
+    return is_compared;
 }
 
-static bool combination_check(const combination *c, int setting_index) {
-    enum { SEED = 5 };
+/* ---- mutants: a term is lost ---- */
+
+typedef struct losses {
+    int tried[ROUTES], caught[ROUTES];
+} losses;
+
+/* A gradient without one term of the loss, where that is any of it: would it be told from a rounded one? */
+static void lose_term(const trained *t, const setting *o, const step_taken *step, const expected *by_micro,
+                      uint64_t number, losses *all) {
+    run_state run = {.seed = SEED};
+    expected without = *by_micro;
+    double most = 0;
+    bool is_seen = false;
+    if (o->precision != WEFT_BF16 ||
+        !trained_lose(t, &run, (int64_t)(number % (uint64_t)trained_terms(t)), &without))
+        return;
+    for (int k = 0; k < without.n; k++) {
+        double lost = fabs(without.gradient[k] - by_micro->gradient[k]) * step->s[0];
+        most = fmax(most, lost);
+        is_seen |= lost > allowed_at(o, step, by_micro, k);
+    }
+    if (most < 1e-2) return; /* less than roundings of the largest element */
+    all->tried[t->way]++;
+    all->caught[t->way] += is_seen;
+}
+
+/* Whether it was compared. */
+static bool combination_check(const combination *c, int setting_index, losses *lost) {
     setting o = setting_at(setting_index);
     int parts = o.accumulate * o.world;
     expected by_micro[MAX_MICRO];
     trained t;
-    bool is_taken = false, good = trained_build(&t, c->op, c->spec, c->operand, c->way);
+    bool is_random = c->op->flags & OP_RANDOM, is_taken = false;
+    bool good = trained_build(&t, c->op, c->spec, c->operand, c->way);
     for (int i = 0; good && i < parts; i++) {
         run_state run = {.seed = SEED, .micro = i, .local = i % o.accumulate};
         by_micro[i] = by_micro[0];
-        if (i == 0 || c->op->flags & OP_RANDOM) good = trained_differences(&t, &run, &by_micro[i]);
+        if (i == 0 || is_random) good = trained_differences(&t, &run, &by_micro[i]);
     }
+    good = good && (o.precision == WEFT_F32 || disturb_all(&t, &o, is_random, 0, FEW, by_micro));
     if (good) {
         step_taken step = {.t = &t};
         double most = by_micro->most > 1e-6 ? by_micro->most : 1;
         for (int i = 0; i < parts; i++) step.s[i] = (float)((1 + 0.25 * i) / most);
         double loss_scale = o.precision == WEFT_F16 ? 8 : 0;
         weft_minimize(t.loss, "", &(weft_optimizer){.type = "sgd", .lr = 1, .loss_scale = loss_scale});
-        is_taken = ranks_check(&t, &o, &step, by_micro, SEED);
+        is_taken = ranks_check(&t, &o, &step, is_random, by_micro);
+        if (is_taken) lose_term(&t, &o, &step, by_micro, (uint64_t)setting_index, lost);
     }
     trained_free(&t);
     return is_taken;
@@ -216,6 +299,20 @@ static int met_settings(const table *t, int op, route way) {
     return n;
 }
 
+/* The instruction sets of this machine: a setting of a better one runs with the best, and counts as that. */
+static unsigned isas_here(void) {
+    unsigned here = 0;
+    for (int i = 0; i < ISAS; i++)
+        if (isas[i] <= isa_best()) here |= 1u << i;
+    return here;
+}
+
+static unsigned isa_met(int digit) {
+    unsigned here = isas_here();
+    while (!(here >> digit & 1)) digit--;
+    return 1u << digit;
+}
+
 /* Each value of each setting, by any route. */
 static bool met_each_value(const table *t, int op) {
     unsigned precision = 0, isa = 0, accumulate = 0, world = 0;
@@ -224,17 +321,20 @@ static bool met_each_value(const table *t, int op) {
             if (!t->met[op][way][i]) continue;
             digits d = digits_of(i);
             precision |= 1u << d.precision;
-            isa |= 1u << d.isa;
+            isa |= isa_met(d.isa);
             accumulate |= 1u << d.accumulate;
             world |= 1u << d.world;
         }
-    return precision == 7 && isa == 15 && accumulate == 7 && world == (1u << WORLDS) - 1;
+    return precision == 7 && isa == isas_here() && accumulate == 7 && world == (1u << WORLDS) - 1;
 }
 
 static void table_print(const table *t) {
     printf("\n%-24s", "op");
     for (route way = 0; way < ROUTES; way++) printf(" %10s", route_names[way]);
-    printf("   (settings of %d)\n", SETTINGS);
+    printf("   (settings of %d that were run and compared", SETTINGS);
+    for (int i = 0; i < ISAS; i++)
+        if (!(isas_here() >> i & 1)) printf("; no %s on this machine", isa_name(isas[i]));
+    printf(")\n");
     for (int i = 0; i < op_count(); i++) {
         const char *why = op_untrained(op_at(i));
         printf("%-24s", op_at(i)->name);
@@ -265,16 +365,25 @@ TEST(a_step_takes_the_gradient_from_the_parameter_whatever_its_route_and_the_set
     uint64_t first = test_seed(0);
     NEED(n > 0 && n < MAX_COMBINATIONS && op_count() <= MAX_OPS);
     note_reasons(t);
+    losses lost = {0};
     for (int i = 0; i < cases; i++) {
         uint64_t number = first + (uint64_t)i;
         const combination *c = &list[number % (uint64_t)n];
         int setting_index = (int)((number % (uint64_t)n + 77 * (number / (uint64_t)n)) % SETTINGS);
         test_case_begin();
-        test_case_end(!combination_check(c, setting_index));
-        t->met[c->op_index][c->way][setting_index] = true;
+        bool is_compared = combination_check(c, setting_index, &lost);
+        test_case_end(!is_compared);
+        t->met[c->op_index][c->way][setting_index] |= is_compared;
     }
     if (getenv("WEFT_TEST_TABLE")) table_print(t);
     if (first == 0 && cases >= n) table_check(t);
+    for (route way = 0; way < ROUTES; way++) {
+        if (getenv("WEFT_TEST_TABLE"))
+            printf("lost terms, %s: %d of %d seen\n", route_names[way], lost.caught[way], lost.tried[way]);
+        CHECK_SAYS(cases < n || 20 * lost.caught[way] >= 17 * lost.tried[way],
+                   "%s in bf16: of %d lost terms %d are seen", route_names[way], lost.tried[way],
+                   lost.caught[way]);
+    }
     free(list);
     free(t);
 }

@@ -2,6 +2,7 @@
 #include "support/evaluate.h"
 
 #include "graph/kernel.h"
+#include "graph/minimize.h"
 #include "ops/op_kit.h"
 #include "support/test.h"
 
@@ -13,6 +14,8 @@ struct evaluation {
     bool wide;
     tensor *values;    /* by id */
     tensor *variables; /* by index; data NULL for members of segments */
+    double disturbance;
+    uint64_t seed; /* of its factors */
 };
 
 static tensor tensor_new(const tensor_type *type, bool wide) {
@@ -86,6 +89,22 @@ static weft_status node_run(evaluation *e, const weft_node *n, const run_state *
     return status;
 }
 
+void evaluate_disturb(evaluation *e, double by, uint64_t seed) {
+    e->disturbance = by;
+    e->seed = seed;
+}
+
+static void disturb(const evaluation *e, const weft_node *n) {
+    for (int k = 0; e->disturbance != 0 && k < n->n_out; k++) {
+        const tensor *t = &e->values[n->out[k].id];
+        test_random r = {e->seed + (uint64_t)n->out[k].id * 1000003};
+        for (int64_t i = 0; dtype_is_float(t->type.dtype) && i < type_elements(&t->type); i++) {
+            double unit = (double)(random_bits(&r) >> 11) * 0x1p-53;
+            tensor_set(t, i, tensor_get(t, i) * (1 + e->disturbance * (2 * unit - 1)));
+        }
+    }
+}
+
 weft_status evaluate_run(evaluation *e, const run_state *run, weft_error *error) {
     static const run_state zeroes;
     weft_status status = WEFT_OK;
@@ -96,11 +115,12 @@ weft_status evaluate_run(evaluation *e, const run_state *run, weft_error *error)
         }
     for (const weft_node *n = e->g->first; n && status == WEFT_OK; n = n->next) {
         tensor home = n->variable ? evaluate_variable(e, n->variable) : (tensor){0};
-        if (n->op == &weft_op_parameter || n->op == &weft_op_input) continue;
+        if (n->op == &weft_op_parameter || n->op == &weft_op_input || n->op == &weft_op_minimize) continue;
         if (n->op == &weft_op_state)
             copy_data(&e->values[n->out[0].id], &home);
         else
             status = node_run(e, n, run ? run : &zeroes, error);
+        disturb(e, n);
         if (n->op == &weft_op_assign) copy_data(&home, &e->values[n->out[0].id]);
     }
     return status;

@@ -12,8 +12,12 @@
 typedef struct evaluation evaluation;
 evaluation *evaluate_new(const weft_graph *g, bool wide);
 void evaluate_free(evaluation *e);
-/* One run of all nodes. run may be NULL: zeroes. */
+/* One run of all nodes, without what minimize does. run may be NULL: zeroes. */
 weft_status evaluate_run(evaluation *e, const run_state *run, weft_error *error);
+
+/* From now on each float that a node makes is multiplied by 1 - by to 1 + by, as rounding to a low type might; the same
+ * factors in each run, drawn from `seed`. by = 0: no more. */
+void evaluate_disturb(evaluation *e, double by, uint64_t seed);
 
 /* Values by number of element, row-major. Inputs are set before a run. */
 tensor evaluate_tensor(const evaluation *e, const weft_value *v);

@@ -221,24 +221,64 @@ static double difference(const trained *t, evaluation *e, const run_state *run, 
     return (4 * (loss[0] - loss[1]) / (2 * h) - (loss[2] - loss[3]) / (4 * h)) / 3;
 }
 
-bool trained_differences(const trained *t, const run_state *run, expected *to) {
+static const weft_value *fed_by(const trained *t, const char *name) {
+    for (int i = 0; i < t->n_feeds; i++)
+        if (strcmp(input_name(t->fed[i]->node), name) == 0) return t->fed[i];
+    return NULL;
+}
+
+/* How the gradient is told: of the graph as it is, disturbed, or without one term of its loss. */
+typedef struct telling {
+    double by;
+    uint64_t seed;
+    int64_t lost; /* -1: none */
+} telling;
+
+/* At the places of `at`. */
+static bool gradients_tell(const trained *t, const run_state *run, telling how, const expected *at,
+                           double gradient[ROUTE_PLACES]) {
     weft_error error = {0};
-    int64_t elements = type_elements(&t->at.type);
-    test_random r = {99};
     evaluation *e = evaluate_new(t->g, true);
     tensor p = evaluate_variable(e, t->p->node->variable);
     tensor q = evaluate_variable(e, t->q->node->variable);
     feed_evaluation(t, e, &p);
     for (int i = 0; i < 3; i++) tensor_set(&q, i, t->q_at[i]);
+    if (how.lost >= 0) evaluate_set(e, fed_by(t, "c"), how.lost, 0);
+    evaluate_disturb(e, how.by, how.seed);
     bool good = CHECK_SAYS(evaluate_run(e, run, &error) == WEFT_OK, "%s: %s", t->what, error.text);
+    for (int i = 0; good && i < at->n; i++) gradient[i] = difference(t, e, run, &p, at->place[i]);
+    evaluate_free(e);
+    return good;
+}
+
+bool trained_differences(const trained *t, const run_state *run, expected *to) {
+    int64_t elements = type_elements(&t->at.type);
+    test_random r = {99};
     *to = (expected){.n = elements < ROUTE_PLACES ? (int)elements : ROUTE_PLACES};
-    for (int i = 0; good && i < to->n; i++) {
+    for (int i = 0; i < to->n; i++) {
         bool is_end = i == 0 || i == to->n - 1;
         int64_t end = i ? elements - 1 : 0, any = (int64_t)(random_bits(&r) % (uint64_t)elements);
         to->place[i] = elements <= ROUTE_PLACES ? i : is_end ? end : any;
-        to->gradient[i] = difference(t, e, run, &p, to->place[i]);
-        to->most = fmax(to->most, fabs(to->gradient[i]));
     }
-    evaluate_free(e);
+    bool good = gradients_tell(t, run, (telling){.lost = -1}, to, to->gradient);
+    for (int i = 0; i < to->n; i++) to->most = fmax(to->most, fabs(to->gradient[i]));
     return good;
+}
+
+bool trained_disturb(const trained *t, const run_state *run, double by, int first, int n, expected *to) {
+    double gradient[ROUTE_PLACES];
+    for (int k = first; k < first + n; k++) {
+        if (!gradients_tell(t, run, (telling){by, 7919u * (uint64_t)k + 1, -1}, to, gradient)) return false;
+        for (int i = 0; i < to->n; i++)
+            to->moved[i] = fmax(to->moved[i], fabs(gradient[i] - to->gradient[i]) / by);
+    }
+    return true;
+}
+
+bool trained_lose(const trained *t, const run_state *run, int64_t element, expected *to) {
+    return gradients_tell(t, run, (telling){.lost = element}, to, to->gradient);
+}
+
+int64_t trained_terms(const trained *t) {
+    return type_elements(&fed_by(t, "c")->type);
 }

@@ -51,8 +51,14 @@ typedef struct expected {
     int n;
     int64_t place[ROUTE_PLACES];
     double gradient[ROUTE_PLACES];
-    double most; /* |gradient|, over these places */
+    double moved[ROUTE_PLACES]; /* how far disturbances of each result move it, over what they are relative to results */
+    double most;                /* |gradient|, over these places */
 } expected;
 bool trained_differences(const trained *t, const run_state *run, expected *to);
+/* Adds to to->moved what `n` disturbances of this size move, of numbers `first` and up. */
+bool trained_disturb(const trained *t, const run_state *run, double by, int first, int n, expected *to);
+/* The same places' gradients when one element of the op's result, a term of the loss, is lost. */
+bool trained_lose(const trained *t, const run_state *run, int64_t element, expected *to);
+int64_t trained_terms(const trained *t); /* how many elements there are */
 
 #endif
