@@ -237,7 +237,7 @@ class Evaluation:
         if op == "batch_norm":
             return self.batch_norm(graph, node, x[0])
         if self.in_steps and op == "layer_norm":
-            y = self.normalized(x[0], [-1], r[0] or 1e-5) * x[1] + (0 if x[2] is None else x[2])
+            y = self.normalized(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (0 if x[2] is None else x[2])
         elif self.hooks and op in ByResult.FACTORS:
             y = ByResult.apply(x[0], op, self.noise)
         else:
