@@ -77,6 +77,15 @@ TEST(zoo_lists_and_writes_its_models) {
     free(list);
 }
 
+TEST(a_model_file_without_a_seal_is_known_for_it) {
+    NEED(make_model("mlp"));
+    ends(run("graphtool info %s/attack/mean_grad_wrong.bin", TEST_DATA), 0);
+    char *out = read_all("out");
+    CHECK_HOLDS(out, "an old file without length and checksum\n");
+    free(out);
+    ends(run("! graphtool info mlp.bin | grep 'old file'"), 0);
+}
+
 /* 124,439,808 with a vocabulary of 50,257, which is padded by 47 rows of 768; torchvision.models.resnet50. */
 TEST(big_models_have_as_many_parameters_as_in_pytorch) {
     NEED(make_model("gpt2_124m") && make_model("resnet50"));
@@ -96,4 +105,5 @@ TEST(ops_are_listed_for_people_and_machines) {
 SUITE("tools",
       {T(help_tells_options_and_an_example), T(wrong_use_is_one_line_and_exit_2),
        T(outputs_that_cannot_be_written_leave_nothing), T(zoo_lists_and_writes_its_models),
-       T(big_models_have_as_many_parameters_as_in_pytorch), T(ops_are_listed_for_people_and_machines)})
+       T(a_model_file_without_a_seal_is_known_for_it), T(big_models_have_as_many_parameters_as_in_pytorch),
+       T(ops_are_listed_for_people_and_machines)})
