@@ -188,6 +188,18 @@ def check_precisions(graphtool):
         tell("docs/precision.md", "its table lacks a rule")
 
 
+def check_suites():
+    """tests/README.md has a row for each suite and folder, and none for what is gone."""
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "tests/README.md").read_text(), re.M)
+    named = {name.rstrip("/") for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    tests = ROOT / "tests"
+    there = {p.name for p in [*tests.iterdir(), *(tests / "cuda").iterdir()] if p.is_dir() or re.match("test_|check_", p.name)}
+    for name in sorted(there - named - {"__pycache__"}):
+        tell("tests/README.md", f"has no row for {name}")
+    for name in sorted(named - there):
+        tell("tests/README.md", f"has a row for {name}, which is not there")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--library", required=True)
@@ -203,6 +215,7 @@ def main():
             check_links(page)
             check_code(page, compiler)
             check_lines(page, compiler)
+    check_suites()
     if o.graphtool:
         check_ops(o.graphtool)
         check_precisions(o.graphtool)

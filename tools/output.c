@@ -16,7 +16,7 @@ enum { LINE_BYTES = 1400 };
 
 /* Who speaks on stderr: the process. */
 static struct speaker {
-    bool holds, is_hearsay;
+    bool holds, is_from_peer; /* the held line was told by another rank */
     int rank;
     char line[LINE_BYTES]; /* held; empty: nothing */
 } speaker;
@@ -27,7 +27,7 @@ void tool_speak_as(int rank) {
 
 void tool_tell_held(void) {
     if (!*speaker.line) return;
-    sleep((unsigned)(speaker.rank > 0) + speaker.is_hearsay);
+    sleep((unsigned)(speaker.rank > 0) + speaker.is_from_peer);
     char rank[32] = "";
     if (speaker.rank) snprintf(rank, sizeof rank, "rank %d: ", speaker.rank);
     fprintf(stderr, "graphtool: %s%s\n", rank, speaker.line);
@@ -63,7 +63,7 @@ void tool_warn(const char *format, ...) {
 }
 
 int tool_error(const weft_error *error) {
-    if (!*speaker.line) speaker.is_hearsay = error->status == WEFT_PEER;
+    if (!*speaker.line) speaker.is_from_peer = error->status == WEFT_PEER;
     int status = tool_fail("%s", *error->text ? error->text : weft_status_text(error->status));
     return error->status == WEFT_DATA ? EXIT_WRONG : status;
 }
