@@ -1,6 +1,6 @@
 /* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each that takes a sample gives what the CPU's
  * reference gives, in every layout that it may meet. On the GPU that the CPU plays every launch runs twice, its threads
- * in two orders, and must leave the same bits. */
+ * in two orders, and must leave the same bits (once under the sanitizers, whose code is slow). */
 #include "cuda/support/gpu.h"
 #include "support/fused_graphs.h"
 
@@ -28,7 +28,7 @@ static void check(weft_node *n, const char *what, const tensor *data) {
 
 static bool begin(void) {
 #ifdef WEFT_CUDA_HOST
-    cuda_host_run_twice(1);
+    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what is looked at */
 #endif
     if (!the_gpu) the_gpu = gpu_open();
     if (!has_run) has_run = test_memory((size_t)op_count());

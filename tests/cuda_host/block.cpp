@@ -44,6 +44,11 @@ struct thread {
     int group;
 };
 
+/* Lanes that exist and have not ended, and those that wait at a warp operation. */
+struct warp_lanes {
+    unsigned alive, waiting;
+};
+
 struct shared_block {
     const void *key;
     void *memory;
@@ -54,6 +59,7 @@ struct state {
     const std::function<void()> *call;
     sequence random;
     std::vector<thread> threads;
+    std::vector<warp_lanes> warps;
     std::vector<int> ready;
     int now; /* the thread that runs */
     int ended, at_barrier, barrier_result;
@@ -88,8 +94,13 @@ std::string where(int t) {
     return text;
 }
 
+unsigned bit_of(int t) {
+    return 1u << t % 32;
+}
+
 void wake(int t) {
     s.threads[t].at = RUNS;
+    s.warps[t / 32].waiting &= ~bit_of(t);
     s.ready.push_back(t);
 }
 
@@ -109,26 +120,19 @@ void barrier_complete() {
     for (int t = 0; t < n; t++) wake(t);
 }
 
-/* Lanes that exist and have not ended, of the warp of thread `first`. */
-unsigned warp_alive(int first) {
-    unsigned alive = 0;
-    for (int lane = 0; lane < 32 && first + lane < (int)s.threads.size(); lane++)
-        if (s.threads[first + lane].at != ENDED) alive |= 1u << lane;
-    return alive;
-}
-
-/* Runs what the lanes of thread t's mask wait for, if all are there. */
+/* Runs what the lanes of thread t's mask wait for, if all are there. Asked at each arrival: the masks answer at once. */
 void warp_try(int t) {
     int first = t / 32 * 32;
     const thread &me = s.threads[t];
-    unsigned lanes = me.mask & warp_alive(first);
+    unsigned lanes = me.mask & s.warps[t / 32].alive;
+    if (lanes & ~s.warps[t / 32].waiting) return;
     const void *in[32] = {};
     void *out[32] = {};
     for (int lane = 0; lane < 32; lane++) {
         if (!(lanes >> lane & 1)) continue;
         const thread &other = s.threads[first + lane];
-        if (other.at != AT_WARP || other.mask != me.mask) return;
-        if (other.all != me.all || strcmp(other.what, me.what) != 0) {
+        if (other.mask != me.mask) return;
+        if (other.all != me.all || (other.what != me.what && strcmp(other.what, me.what) != 0)) {
             trouble("%s waits at %s, its warp's lane %d at %s, with the same mask", where(t).c_str(), me.what,
                     lane, other.what);
             s.failed = true;
@@ -145,6 +149,7 @@ void warp_try(int t) {
 void thread_end(int t) {
     thread &me = s.threads[t];
     me.at = ENDED;
+    s.warps[t / 32].alive &= ~bit_of(t);
     s.ended++;
     me.copies.clear();
     for (int other = t / 32 * 32; other < t / 32 * 32 + 32 && other < (int)s.threads.size() && !s.failed;
@@ -223,7 +228,9 @@ void block_run() {
     int n = (int)s.threads.size();
     s.ended = s.at_barrier = 0;
     s.ready.clear();
+    s.warps.assign((size_t)(n + 31) / 32, warp_lanes());
     for (int t = 0; t < n; t++) {
+        s.warps[t / 32].alive |= bit_of(t);
         s.threads[t].at = AT_START;
         s.threads[t].group = 0;
         s.ready.push_back(t);
@@ -334,6 +341,7 @@ void warp_meet(const char *what, unsigned mask, const void *in, void *out, toget
     me->in = in;
     me->out = out;
     me->all = all;
+    s.warps[s.now / 32].waiting |= bit_of(s.now);
     warp_try(s.now);
     leave();
 }
