@@ -175,14 +175,15 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
 }
 
 /* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that holds up the very
- * thread they wait for. Steps on 2 cores of a Zen 5, best of 40, ms (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2, layers 2,
- * d 64, ctx 32, batch 32; convnet, batch 16), put first by `chrt -f 10`, and beside some 15 busy processes:
- *     spins        first: gpt, convnet      beside: gpt, convnet
- *     0            4.9    6.5               5.8    14
- *     500          3.7    6.3               8.4    18
- *     10000        2.6    4.9               53     46 (medians 110 and 130)
- *     one thread   4.9    9.5               7      29 (25 and 54)
- * bench/busy.sh makes such a table. */
+ * thread they wait for. Steps on 2 cores of a Zen 5, medians, ms, all in one run in turns (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2,
+ * layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and bf16), alone and beside one busy process:
+ *     spins        alone: gpt, convnet, bf16      beside: gpt, convnet, bf16
+ *     0            9.9    13.9    9.2             7.8     13.7    10.2
+ *     500          5.5    9.6     7.1             10.4    15.6    12.4
+ *     3000         4.9    8.4     7.1             15.5    24.8    17.0
+ *     10000        4.9    9.1     7.2             16.7    29.1    12.7
+ *     one thread   6.9    13.1    9.1             6.7     12.6    9.3
+ * bench/busy.sh makes such a table; docs/benchmarks.md has one. */
 void tool_calm_threads(char **argv) {
     char self[4096];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
