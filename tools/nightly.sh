@@ -18,6 +18,7 @@ poison       release  test_poison         20000   100      random models whose u
 minimize     release  test_minimize       260000  5000     a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
 gradients    release  test_gradients_by   100000  2000     gradients by any value of random graphs are central differences
 onednn       release  test_onednn_sweep   300000  5000     every kernel that calls oneDNN on small random shapes, a seed on each instruction set, against plain loops
+simd         release  test_simd_sweep     100000  5000     our own kernels on small random shapes, on each instruction set, against plain loops
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it

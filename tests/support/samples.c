@@ -53,7 +53,7 @@ static void results_check(const sample *s, weft_dtype low, bool wide, const char
 }
 
 /* What the precision pass makes of a sample. Ops that it leaves in f32 may refuse low operands, others not. */
-static void low_check(const weft_op *op, const op_sample *spec, weft_dtype low, bool wide,
+void sample_check_low(const weft_op *op, const op_sample *spec, weft_dtype low, bool wide,
                       node_check *check) {
     char text[600], what[700];
     sample s;
@@ -71,7 +71,7 @@ void samples_check_low(node_check *check) {
     EACH_SAMPLE(op, spec)
     if (!spec->error)
         for (weft_dtype low = WEFT_BF16; low <= WEFT_F16; low++)
-            for (int wide = 0; wide <= has_wide(op); wide++) low_check(op, spec, low, wide, check);
+            for (int wide = 0; wide <= has_wide(op); wide++) sample_check_low(op, spec, low, wide, check);
 }
 
 /* The op on operands of shapes[0], shapes[1], ...; f32 ones become `dtype`. */
