@@ -1,6 +1,7 @@
 /* test_tools_options.c - every option of every command, told by --help: empty, twice, negative, huge, no number, a word that
  * is none; options without effect or against another; what a run needs. */
 #include "support/programs.h"
+#include "weft/weft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,8 +80,21 @@ TEST(every_option_refuses_what_makes_no_sense) {
     CHECK_SAYS(options > 100, "%d options: --help is not read", options);
 }
 
+/* Four random numbers, and nothing to train. */
+static void make_only_forward(const char *name) {
+    char path[300];
+    weft_error error = {0};
+    path_of(name, path);
+    weft_model *m = weft_model_new("only");
+    weft_value *x = weft_random_normal(weft_graph_new(m, "predict", WEFT_EVAL), 1, (int64_t[]){4}, 0, 1);
+    weft_output(x, "x");
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
 TEST(options_without_effect_are_refused) {
     make_data();
+    make_only_forward("only.bin");
     NEED(make_model("mlp"));
     static const struct {
         const char *words, *says;
@@ -94,6 +108,32 @@ TEST(options_without_effect_are_refused) {
         {"plan mlp.bin --calibration=none", "--calibration has no effect without --device=cuda"},
         {"bench mlp.bin --no-capture", "--no-capture has no effect without --device=cuda"},
         {"bench mlp.bin --comm=nccl", "--comm has no effect without --device=cuda"},
+        {"plan mlp.bin --deterministic", "--deterministic has no effect without --device=cuda"},
+        {"plan mlp.bin --dump --after=autodiff", "--dump has no effect with --after"},
+        {"plan mlp.bin --zero 1", "--zero has no effect on one rank alone: --world=N is needed"},
+        {"plan mlp.bin --world 1 --zero 1", "--zero has no effect on one rank alone"},
+        {"verify mlp.bin --serial", "--serial has no effect on one rank alone: --world=N is needed"},
+        {"plan mlp.bin --reduce=fast", "--reduce has no effect on one rank alone"},
+        {"plan mlp.bin --ddp net:zero=1", "--ddp=net:zero=1 has no effect on one rank alone"},
+        {"train mlp.bin " DATA " --zero 1",
+         "--zero has no effect on one rank alone: start several, by mpirun"},
+        {"train mlp.bin " DATA " --serial", "--serial has no effect on one rank alone"},
+        {"trace mlp.bin --reduce=fast -o p.npy", "--reduce has no effect on one rank alone"},
+        {"bench mlp.bin --ddp net:zero=1", "--ddp=net:zero=1 has no effect on one rank alone"},
+        {"bench mlp.bin --timeout 5", "--timeout has no effect on one rank alone"},
+        {"eval mlp.bin " DATA " --random-weights --timeout 5", "--timeout has no effect on one rank alone"},
+        {"predict mlp.bin --random-weights --timeout 5 -o p.npy", "no option --timeout"},
+        {"plan mlp.bin --graph val --accumulate 2", "--accumulate has no effect where no graph trains"},
+        {"plan mlp.bin --graph val --world 2 --serial", "--serial has no effect where no graph trains"},
+        {"plan mlp.bin --graph val --world 2 --reduce=fast", "--reduce has no effect where no graph trains"},
+        {"dot mlp.bin --view=program --graph val --accumulate 2", "--accumulate has no effect where no"},
+        {"plan only.bin --world 2", "--world has no effect on a model without a graph that trains"},
+        {"plan only.bin --bucket-cap-mb 2", "--bucket-cap-mb has no effect on a model without a graph"},
+        {"predict only.bin --random-weights -o p.npy",
+         "--random-weights has no effect on a model without parameters"},
+        {"predict only.bin --weights w -o p.npy", "--weights has no effect on a model without parameters"},
+        {"eval mlp.bin " DATA " --weights w --seed 1",
+         "--seed has no effect on a graph that draws no random"},
         {"dot mlp.bin --world 2", "--world has no effect on a graph as it is written"},
         {"dot mlp.bin --isa avx2", "--isa has no effect on a graph as it is written"},
         {"dot mlp.bin --view=plan --depth 2", "--depth has no effect with --view=plan"},

@@ -134,10 +134,7 @@ TEST(losses_that_are_not_numbers_stop_training) {
 static void make_unnamed(const char *name) {
     char path[300];
     weft_error error = {0};
-    NEED(ends(run("pwd"), 0));
-    char *folder = read_all("out");
-    snprintf(path, sizeof path, "%.*s/%s", (int)strcspn(folder, "\n"), folder, name);
-    free(folder);
+    path_of(name, path);
     weft_model *m = weft_model_new("unnamed");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *x = weft_input(g, "label", WEFT_U8, 1, (int64_t[]){WEFT_BATCH});

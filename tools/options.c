@@ -2,6 +2,7 @@
 #include "tools/options.h"
 
 #include "tools/output.h"
+#include "tools/rules.h"
 
 #include "graph/graph.h"
 
@@ -59,8 +60,8 @@ enum {
     COMPILES =
         FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE,
     SPREADS = FOR_PLAN | FOR_DOT | FOR_VERIFY | FOR_TRAIN | FOR_BENCH | FOR_TRACE, /* over ranks */
+    TALKS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_TRACE,                          /* ranks with each other */
     FEEDS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_PREDICT | FOR_TRACE,
-    PLANS = FOR_PLAN | FOR_DOT | FOR_VERIFY,
     WRITES = FOR_INFO | FOR_DOT | FOR_PLAN | FOR_OPS,
     MILLION = 1000000,
 };
@@ -100,9 +101,9 @@ static const option_row rows[] = {
      "auto, reference, sse2, avx2 or avx512 (auto)", option_isas},
     {"device", 0, "NAME", OPTION_WORD, F(device), COMPILES | FOR_DOT | FOR_OPS, 0, 0,
      "cpu or cuda; plans for cuda need no GPU, running them does (cpu)", option_devices},
-    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), COMPILES | FOR_DOT, 0, 0,
+    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), COMPILES, 0, 0,
      "on a GPU: the same bits on any two runs"},
-    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES | FOR_DOT, 0, 0,
+    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES, 0, 0,
      "on a GPU: products of f32 may round their operands to TF32"},
     {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), COMPILES & ~FOR_CALIBRATE, 0, 0,
      "on a GPU: algorithms as this table of graphtool calibrate says", .sharing = CONTENT},
@@ -115,8 +116,9 @@ static const option_row rows[] = {
     {"accumulate", 0, "K", OPTION_INT, F(accumulate), SPREADS, 1, 65536, "micro-batches a step (1)"},
     {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
      "seed of initial values, order and noise (0)"},
-    {"world", 0, "N", OPTION_INT, F(world), PLANS, 1, 1 << 20, "as one of N ranks that train together (1)"},
-    {"rank", 0, "R", OPTION_INT, F(rank), PLANS, 0, 1 << 20, "as this one of them (0)"},
+    {"world", 0, "N", OPTION_INT, F(world), FOR_ONE_OF_MANY, 1, 1 << 20,
+     "as one of N ranks that train together (1)"},
+    {"rank", 0, "R", OPTION_INT, F(rank), FOR_ONE_OF_MANY, 0, 1 << 20, "as this one of them (0)"},
     {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), SPREADS, 0, 0,
      "spread the parameters under PATH (empty: all) as weft_ddp says: generator:zero=1,bucket_cap_mb=4"},
     {"zero", 0, "STAGE", OPTION_INT, F(zero), SPREADS, 0, 2,
@@ -125,16 +127,16 @@ static const option_row rows[] = {
      "what --zero shares out: greedy, whole parameters; flat, equal ranges (greedy)", option_shards},
     {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), SPREADS, 0, 0,
      "MiB of gradients that are reduced at once (a sixteenth of the subgraph, at most 25)"},
-    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), SPREADS, 0, 0,
+    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), SPREADS & ~FOR_DOT, 0, 0,
      "sums over ranks: ordered, the same bits in any world; fast; auto: fast with NCCL (auto)",
      option_reduces},
     {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
      "wait for each collective where it starts: nothing overlaps"},
     {"launcher", 0, "NAME", OPTION_WORD, F(launcher), FEEDS, 0, 0,
      "whose variables tell rank and world: auto, mpi, slurm or env (auto)", launchers, OWN},
-    {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), FEEDS, 0, 1000 * MILLION,
+    {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), TALKS, 0, 1000 * MILLION,
      "end with an error when ranks wait so long for each other, and name who is missing (300)"},
-    {"comm", 0, "WAY", OPTION_WORD, F(way), FEEDS, 0, 0,
+    {"comm", 0, "WAY", OPTION_WORD, F(way), TALKS, 0, 0,
      "how ranks with --device cuda talk: nccl; mpi, by way of the host; auto, nccl beside MPI, under "
      "torchrun alone (auto)",
      option_ways},
@@ -163,6 +165,7 @@ static const option_row rows[] = {
 };
 #undef F
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_VALUE = 256 };
+_Static_assert(ROWS <= 64, "options.given has a bit for each");
 
 void options_help(const command *c) {
     printf("Usage: graphtool %s%s [OPTION]...\n%s.\n", c->name, c->takes_model ? " MODEL" : "", c->summary);
@@ -255,79 +258,20 @@ static int value_set(const command *c, const option_row *row, const char *value,
     return -1;
 }
 
-/* ---- what makes no sense together ---- */
+/* ---- all of them ---- */
 
-typedef enum rule_kind { WITHOUT, WITH, UNLESS_CUDA, UNLESS_COMPILED } rule_kind;
+static uint64_t bit_of(const option_row *row) {
+    return (uint64_t)1 << (row - rows);
+}
 
-/* In these commands `option` would do nothing: without or with `other`, on a CPU, or when dot draws a graph as it is
- * written. */
-static const struct option_rule {
-    unsigned commands;
-    const char *option;
-    rule_kind kind;
-    const char *other;
-} rules[] = {
-    {FOR_OPS, "markdown", WITH, "json"},
-    {FOR_PLAN, "dump", WITH, "json"},
-    {FOR_TRAIN, "optimizer-state", WITHOUT, "output"},
-    {FOR_TRAIN, "epochs", WITHOUT, "data"},
-    {FOR_EVAL | FOR_PREDICT, "random-weights", WITH, "weights"},
-    {~0u, "rank", WITHOUT, "world"},
-    {~0u, "tf32", UNLESS_CUDA, NULL},
-    {~0u, "calibration", UNLESS_CUDA, NULL},
-    {~0u, "no-capture", UNLESS_CUDA, NULL},
-    {~0u, "comm", UNLESS_CUDA, NULL},
-    {FOR_DOT, "threads", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "isa", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "device", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "deterministic", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "dtype", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "accumulate", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "world", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "ddp", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "zero", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "shard", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "bucket-cap-mb", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "reduce", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "serial", UNLESS_COMPILED, NULL},
-    {FOR_DOT, "depth", WITH, "view=plan"},
-    {FOR_DOT, "all", WITH, "view=program"},
-    {FOR_DOT, "all", WITH, "view=plan"},
-};
-
-/* Whether `name` was given, or "name=word" with that word. */
-static bool is_given(const bool given[ROWS], const options *o, const char *name) {
-    size_t n = strcspn(name, "=");
-    for (int i = 0; i < ROWS; i++)
-        if (given[i] && strncmp(rows[i].name, name, n) == 0 && !rows[i].name[n])
-            return !name[n] ||
-                   strcmp(*(const char *const *)((const char *)o + rows[i].offset), name + n + 1) == 0;
+bool option_is_given(const options *o, const char *name) {
+    size_t n = strcspn(name, "= ");
+    for (const option_row *row = rows; row < rows + ROWS; row++)
+        if (o->given & bit_of(row) && strncmp(row->name, name, n) == 0 && !row->name[n])
+            return name[n] != '=' ||
+                   strcmp(*(const char *const *)((const char *)o + row->offset), name + n + 1) == 0;
     return false;
 }
-
-static int check_together(const command *c, const bool given[ROWS], const options *o) {
-    bool compiles = o->all || (o->view && strcmp(o->view, "graph"));
-    bool is_cuda = o->device && strcmp(o->device, "cuda") == 0;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        const struct option_rule *r = &rules[i];
-        if (!(r->commands & c->bit) || !is_given(given, o, r->option)) continue;
-        bool has_other = r->other && is_given(given, o, r->other);
-        if (r->kind == WITH && has_other)
-            return tool_fail("%s: --%s has no effect with --%s", c->name, r->option, r->other);
-        if (r->kind == WITHOUT && !has_other)
-            return tool_fail("%s: --%s has no effect without --%s", c->name, r->option, r->other);
-        if (r->kind == UNLESS_CUDA && !is_cuda)
-            return tool_fail("%s: --%s has no effect without --device=cuda", c->name, r->option);
-        if (r->kind == UNLESS_COMPILED && !compiles)
-            return tool_fail(
-                "%s: --%s has no effect on a graph as it is written: --view=program, --view=plan or "
-                "--all is needed",
-                c->name, r->option);
-    }
-    return -1;
-}
-
-/* ---- all of them ---- */
 
 /* The table in getopt_long's form, with the options of this command alone. */
 static void getopt_table(const command *c, struct option longs[ROWS + 1], char shorts[3 * ROWS + 2]) {
@@ -356,7 +300,6 @@ static const option_row *row_of(const command *c, int value) {
 int options_parse(const command *c, int argc, char **argv, options *o) {
     struct option longs[ROWS + 1];
     char shorts[3 * ROWS + 2];
-    bool given[ROWS] = {false};
     getopt_table(c, longs, shorts);
     *o = c->defaults;
     o->command = c;
@@ -373,9 +316,9 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
             options_help(c);
             return EXIT_FINE;
         }
-        if (given[row - rows] && row->kind != OPTION_FLAG && row->kind != OPTION_LIST)
+        if (o->given & bit_of(row) && row->kind != OPTION_FLAG && row->kind != OPTION_LIST)
             return tool_fail("%s: --%s is given twice", c->name, row->name);
-        given[row - rows] = true;
+        o->given |= bit_of(row);
         int status = value_set(c, row, optarg, o);
         if (status >= 0) return status;
     }
@@ -387,7 +330,7 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
                                          : "a model file is needed",
                          c->name);
     if (c->takes_model) o->model = argv[optind];
-    return check_together(c, given, o);
+    return rules_together(o);
 }
 
 /* ---- what ranks share ---- */

@@ -32,6 +32,7 @@ typedef struct options {
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
         no_capture;
     bool random_weights;
+    uint64_t given; /* see option_is_given */
 } options;
 
 /* Bits of option_row.commands. */
@@ -47,6 +48,7 @@ enum {
     FOR_PREDICT = 1 << 8,
     FOR_TRACE = 1 << 9,
     FOR_CALIBRATE = 1 << 10,
+    FOR_ONE_OF_MANY = FOR_DOT | FOR_PLAN | FOR_VERIFY, /* a rank that need not be there: --world, --rank */
 };
 
 typedef struct command {
@@ -72,6 +74,9 @@ int option_choice(const char *word, const char *const *words);
 /* Fills *o from argv (argv[0] is the command's name). Returns -1 to go on, else the exit status: --help was
  * printed, or the error was. */
 int options_parse(const command *c, int argc, char **argv, options *o);
+
+/* Whether `name` was given, be it with its default; "name=word": with that word. What follows a blank does not count. */
+bool option_is_given(const options *o, const char *name);
 
 /* What all ranks must have been given alike: the command's options but those that are a rank's own, the model and other
  * files by a hash of their first and last MiB, and variables of the environment that change results. */

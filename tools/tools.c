@@ -1,6 +1,8 @@
 /* tools.c - loading and compiling as the command line says. */
 #include "tools/tools.h"
 
+#include "tools/rules.h"
+
 #include "graph/ddp.h"
 #include "graph/graph.h"
 #include "runtime/program.h"
@@ -23,15 +25,9 @@ static bool spread(weft_model *m, const text_list *ddp) {
     return true;
 }
 
-/* What --shard shares out: of --zero, or of what the model and --ddp say of a subgraph. */
-static bool shares_out(const weft_model *m, const options *o) {
-    bool zero = o->zero > 0;
-    for (const ddp_entry *e = m->ddps; e; e = e->next) zero = zero || e->attrs.zero > 0;
-    return zero;
-}
-
 weft_model *tool_load(const options *o, int *status) {
     weft_error error = {0};
+    int wrong;
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) {
         *status = tool_error(&error);
@@ -40,8 +36,8 @@ weft_model *tool_load(const options *o, int *status) {
                                               : tool_fail("memory could not be had");
         weft_model_free(m);
         m = NULL;
-    } else if (o->shard && !shares_out(m, o)) {
-        *status = tool_fail("--shard has no effect without --zero");
+    } else if ((wrong = rules_model(o, m)) >= 0) {
+        *status = wrong;
         weft_model_free(m);
         m = NULL;
     }
@@ -155,15 +151,13 @@ static const weft_graph *pick_graph(const weft_model *m, const char *name, const
     return g;
 }
 
-static bool trains(const weft_graph *g) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_minimize) return true;
-    return false;
-}
-
 const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status) {
     const weft_graph *g = pick_graph(m, o->graph, wanted);
-    if (g && !trains(g)) return g->name;
+    if (g && !graph_trains(g)) {
+        int wrong = rules_graph(o, g);
+        if (wrong >= 0) *status = wrong;
+        return wrong >= 0 ? NULL : g->name;
+    }
     if (g)
         *status = tool_fail("%s: graph %s trains: it would change the weights; say a --graph that does not",
                             o->model, g->name);

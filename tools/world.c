@@ -1,6 +1,8 @@
 /* world.c - who we are, sums of a few numbers, and how all ranks end when one cannot go on. */
 #include "tools/world.h"
 
+#include "tools/rules.h"
+
 #include <string.h>
 #include <unistd.h>
 
@@ -72,7 +74,7 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     static weft_launch launch; /* the communicator's log has it */
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
-    if (launch.world == 1) return -1;
+    if (launch.world == 1) return rules_alone(o);
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
     const weft_env env = {.log = tell_log, .log_context = &launch};

@@ -88,6 +88,11 @@ json_t *json_out(const char *name) {
     return json;
 }
 
+void path_of(const char *name, char path[300]) {
+    need_folder();
+    snprintf(path, 300, "%s/%s", folder, name);
+}
+
 static void put_file(const char *name, const void *head, size_t head_bytes, const void *data, size_t bytes) {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);

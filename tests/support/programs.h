@@ -20,6 +20,8 @@ bool exists(const char *name);
 /* The whole of it, NUL behind it; the caller frees it. NULL: there is none. */
 char *read_all(const char *name);
 json_t *json_out(const char *name);
+/* Its path from anywhere: for what a test writes there itself. */
+void path_of(const char *name, char path[300]);
 
 /* ---- what commands work on ---- */
 /* A model of the zoo as NAME.bin. */

@@ -1,0 +1,208 @@
+/* test_tools_effects.c - every option of every command, as --help lists them: what it changes is shown, or a reason is written
+ * here why it cannot be. A new option fails until it has its place in this table; where an option would do nothing the
+ * command is refused (test_tools_options.c). */
+#include "support/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TRAINS     "mlp.bin " DATA " --threads 1 "
+#define STEPS      TRAINS "--batch 10 --steps 3 "
+#define KEPT       "-o o >/dev/null; md5sum <o"
+#define DIVERGES   TRAINS "--batch 10 --steps 5 --lr 1e30 -o o 2>&1 >/dev/null"
+#define TIMELESS   " | sed -E '/_ms|_mib|gflops/d'" /* the same for two equal runs */
+#define TRACE      "mlp.bin --batch 4 --warmup 0 --threads 1 "
+#define EVENTS     "-o o >/dev/null; grep -o '\"name\":\"[^\"]*\"' o | sort"
+#define PLAN_DRAWN "mlp.bin --view=plan "
+
+static const char gpu[] = "needs a GPU: tests/cuda";
+static const char ranks[] = "needs ranks: test_tools_mpi.sh; on one rank alone it is refused";
+static const char by_plan[] = "it changes the plan, as plan shows, and not the bits of a training";
+static const char time_alone[] = "it changes how long that takes; plan tells the threads";
+static const char as_bench[] = "workload.c opens the model of bench and of trace; bench shows it";
+static const char good[] =
+    "of a plan that it finds good verify tells no more than that; plan shows what differs";
+
+/* `graphtool COMMAND OPTION REST` and without OPTION: another status or output, and one of the two is fine. */
+static const struct effect {
+    const char *commands, *options; /* parted by blanks; = and a value where an option has one */
+    const char *rest;               /* for the shell; NULL: */
+    const char *reason;             /* why it is not shown */
+} effects[] = {
+    {"info", "--json --output=o", "mlp.bin", NULL},
+    {"ops", "--json --output=o --markdown --device=cuda", "", NULL},
+    /* plan */
+    {"plan",
+     "--graph=val --batch=3 --threads=3 --isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 "
+     "--bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff --output=o",
+     "mlp.bin --dump", NULL},
+    {"plan", "--dump --json", "mlp.bin", NULL},
+    {"plan", "--zero=1 --serial", "mlp.bin --dump --world 2", NULL},
+    {"plan", "--shard=flat --rank=1", "mlp.bin --dump --world 2 --zero 1", NULL},
+    {"plan", "--reduce=fast", "mlp.bin --json --world 2 | grep -v fingerprint", NULL},
+    {"plan", "--deterministic --tf32 --calibration=table", "mlp.bin --json --device cuda | grep fingerprint",
+     NULL},
+    /* dot */
+    {"dot", "--graph=val --batch=3 --all --depth=0 --max-nodes=10 --type=svg --output=o --view=program",
+     "mlp.bin", NULL},
+    {"dot",
+     "--isa=reference --device=cuda --dtype=bf16 --accumulate=2 --world=2 --bucket-cap-mb=0.1 "
+     "--ddp=net:bucket_cap_mb=0.1",
+     PLAN_DRAWN, NULL},
+    {"dot", "--threads=3", PLAN_DRAWN "--batch 256", NULL}, /* scratch of each */
+    {"dot", "--zero=1 --serial", PLAN_DRAWN "--world 2", NULL},
+    {"dot", "--shard=flat --rank=1", PLAN_DRAWN "--world 2 --zero 1", NULL},
+    /* verify */
+    {"verify", "--json --graph=none", "mlp.bin", NULL},
+    {"verify",
+     "--batch --threads --isa --device --deterministic --tf32 --calibration --dtype --accumulate --world "
+     "--rank --ddp --zero --shard --bucket-cap-mb --reduce --serial",
+     NULL, good},
+    /* train */
+    {"train",
+     "--lr=0.1 --seed=1 --weights=w --accumulate=2 --dtype=bf16 --isa=reference --optimizer-state --output=p",
+     STEPS KEPT, NULL},
+    {"train", "--steps=3 --epochs=2 --batch=20", "mlp.bin " DATA " --threads 1 " KEPT, NULL},
+    {"train", "--log=l", STEPS ">/dev/null; cat l", NULL},
+    {"train", "--data=label=labels.npy", "mlp.bin --data image=images.idx --batch 10 --threads 1", NULL},
+    {"train", "--val-data=label=labels.npy", STEPS "--val-data image=images.idx", NULL},
+    {"train", "--keep-going", DIVERGES "; md5sum <o", NULL},
+    {"train", "--check", DIVERGES "; true", NULL},
+    {"train", "--threads", NULL, time_alone},
+    {"train", "--bucket-cap-mb", NULL, by_plan},
+    /* eval and predict */
+    {"eval", "--weights=w --random-weights", "mlp.bin " DATA " --threads 1", NULL},
+    {"eval", "--seed=1 --dtype=bf16 --graph=train --json", "mlp.bin " DATA " --random-weights --threads 1",
+     NULL},
+    {"eval", "--batch=16", "mlp.bin " DATA " --random-weights --threads 1 --json", NULL},
+    {"eval", "--data=label=labels.npy", "mlp.bin --data image=images.idx -w w", NULL},
+    {"predict", "--weights=w --random-weights", "mlp.bin --data image=images.idx --threads 1 -o o.npy", NULL},
+    {"predict", "--seed=1 --dtype=bf16 --isa=reference --graph=train --fetch=class",
+     "mlp.bin --data image=images.idx --random-weights --threads 1 -o o.npy; md5sum <o.npy", NULL},
+    {"predict", "--data=image=images.idx", "mlp.bin --random-weights -o o.npy", NULL},
+    {"predict", "--output=o.npy", "mlp.bin --random-weights --data image=images.idx", NULL},
+    {"predict", "--grid=2x2 --batch=3", "dcgan28.bin --random-weights --threads 1 -o o.png; md5sum <o.png",
+     NULL},
+    {"eval", "--isa", NULL, "means of so few numbers come out alike; predict shows it"},
+    {"eval predict", "--threads", NULL, time_alone},
+    {"eval predict", "--check", NULL, "weights with NaN are not loaded; train shows it"},
+    /* bench and trace */
+    {"bench", "--batch=4", "mlp.bin --steps 1 --warmup 0 --json" TIMELESS, NULL},
+    {"bench", "--steps=2", "mlp.bin --batch 4 --warmup 0 --json" TIMELESS, NULL},
+    {"bench", "--accumulate=2 --seed=1 --weights=w --dtype=bf16 --isa=sse2",
+     "mlp.bin --batch 4 --steps 1 --warmup 0 --threads 1 --json" TIMELESS, NULL},
+    {"bench", "--warmup=2 --threads=3", "mlp.bin --steps 1 --batch 8 --json" TIMELESS, NULL},
+    {"bench", "--json", "mlp.bin --steps 1 --batch 8 | grep losses", NULL},
+    {"bench", "--profile", "mlp.bin --steps 1 --batch 8 2>&1 >/dev/null", NULL},
+    {"bench", "--data=label=labels.npy", "mlp.bin --steps 1 --batch 8 --data image=images.idx", NULL},
+    {"trace", "--accumulate=2 --dtype=bf16 --output=p", TRACE "--steps 1 " EVENTS, NULL},
+    {"trace", "--steps=1", TRACE EVENTS, NULL},
+    {"trace", "--json", TRACE "-o o | grep step_ms", NULL},
+    {"trace", "--batch --warmup --threads --isa --seed --weights --data --check", NULL, as_bench},
+    {"bench", "--check", NULL, "its data and seed are its own: nothing in it is not finite; train shows it"},
+    {"bench trace", "--bucket-cap-mb", NULL, by_plan},
+    /* of all that run */
+    {"train eval bench predict", "--launcher=env", "mlp.bin 2>&1 | grep launcher", NULL},
+    {"trace", "--launcher=env", TRACE "-o o 2>&1 | grep launcher", NULL},
+    {"train eval bench trace predict", "--device --deterministic --tf32 --calibration --no-capture", NULL,
+     gpu},
+    {"train eval bench trace", "--comm", NULL, gpu},
+    {"train eval bench trace", "--timeout", NULL, ranks},
+    {"train bench trace", "--ddp --zero --shard --reduce --serial", NULL, ranks},
+    {"calibrate", "--device --deterministic --tf32 --graph --batch --threads --isa --dtype --output", NULL,
+     gpu},
+};
+enum { EFFECTS = sizeof effects / sizeof *effects };
+
+/* Whether one of `words` is `word`, up to '='. */
+static const char *word_in(const char *words, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = words; *p; p += strcspn(p, " "), p += strspn(p, " "))
+        if (strcspn(p, " =") == n && strncmp(p, word, n) == 0) return p;
+    return NULL;
+}
+
+/* What a command leaves behind, after its status; the caller frees it. */
+static char *leaves(const char *command, const char *option, const char *rest, int *status) {
+    for (size_t i = 0; i < 5; i++) {
+        char path[60];
+        snprintf(path, sizeof path, "rm -f %s", (const char *[]){"o", "p", "l", "o.npy", "o.png"}[i]);
+        run("%s", path);
+    }
+    *status = run("timeout 20 graphtool %s %s %s", command, option, rest);
+    return read_all("out");
+}
+
+/* Of one row in one command: each option against none. */
+static void show_effects(const char *command, const struct effect *e) {
+    int before, after;
+    char *without = leaves(command, "", e->rest, &before), option[80];
+    for (const char *p = e->options; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
+        snprintf(option, sizeof option, "%.*s", (int)strcspn(p, " "), p);
+        char *with = leaves(command, option, e->rest, &after);
+        CHECK_SAYS(!before || !after, "graphtool %s %s %s: exit %d, without it %d", command, option, e->rest,
+                   after, before);
+        CHECK_SAYS(before != after || (with && without && strcmp(with, without)),
+                   "graphtool %s %s %s: nothing is different with it", command, option, e->rest);
+        free(with);
+    }
+    free(without);
+}
+
+/* Of one option in --help. */
+static void check_option(const char *command, const char *option) {
+    int rows = 0;
+    for (int i = 0; i < EFFECTS; i++)
+        rows += word_in(effects[i].options, option) && word_in(effects[i].commands, command);
+    CHECK_SAYS(rows == 1, "graphtool %s %s: %d rows say what it changes", command, option, rows);
+}
+
+/* Each line of --help; how many there are. */
+static int check_command(const char *command) {
+    int n = 0;
+    if (!ends(run("graphtool %s --help", command), 0)) return 0;
+    char *help = read_all("out"), *rest = NULL;
+    for (char *line = strtok_r(help, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char option[40];
+        const char *dashes = strstr(line, "--");
+        if (*line != ' ' || !dashes || dashes - line > 8 || sscanf(dashes, "%39[a-z0-9-]", option) != 1) continue;
+        if (strcmp(option, "--help") == 0) continue;
+        check_option(command, option);
+        n++;
+    }
+    free(help);
+    return n;
+}
+
+TEST(every_option_of_help_has_its_row) {
+    static const char *const commands[] = {"info", "ops",     "plan",  "dot",   "verify",   "train",
+                                           "eval", "predict", "bench", "trace", "calibrate"};
+    int options = 0, places = 0;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        options += check_command(commands[i]);
+        for (const struct effect *e = effects; e < effects + EFFECTS; e++)
+            for (const char *p = word_in(e->commands, commands[i]) ? e->options : ""; *p;
+                 p += strcspn(p, " "), p += strspn(p, " "))
+                places++;
+    }
+    CHECK_SAYS(options > 130, "%d options: --help is not read", options);
+    CHECK_SAYS(options == places, "%d options, %d places in rows: some are of options that are gone", options,
+               places);
+}
+
+TEST(every_option_changes_something) {
+    make_data();
+    NEED(ends(run("weft-zoo mlp -b 10 -o mlp.bin && weft-zoo dcgan28 -b 4 -o dcgan28.bin"), 0));
+    NEED(ends(run("graphtool train " STEPS "-o w && echo '# nothing' >table"), 0));
+    for (const struct effect *e = effects; e < effects + EFFECTS; e++) {
+        CHECK(!e->rest == (e->reason != NULL));
+        for (const char *p = e->rest ? e->commands : ""; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
+            char command[20];
+            snprintf(command, sizeof command, "%.*s", (int)strcspn(p, " "), p);
+            show_effects(command, e);
+        }
+    }
+}
+
+SUITE("tools: effects of options", {T(every_option_of_help_has_its_row), T(every_option_changes_something)})
