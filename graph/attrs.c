@@ -40,6 +40,13 @@ static bool is_printable(const char *string) {
     return true;
 }
 
+/* A message about one of them must say which. */
+static bool is_mixed(const attr_ints *v) {
+    for (int i = 1; i < v->n; i++)
+        if (v->v[i] != v->v[0]) return true;
+    return false;
+}
+
 static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
     if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
         return range_text(f, CFIELD(int64_t, attrs, f), why);
@@ -69,7 +76,13 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
             return why;
         }
         for (int i = 0; i < v->n; i++)
-            if (!in_range(f, v->v[i])) return range_text(f, v->v[i], why);
+            if (!in_range(f, v->v[i])) {
+                char number[60];
+                op_attr one = *f;
+                snprintf(number, sizeof number, is_mixed(v) ? "%.40s[%d]" : "%.40s", f->name, i);
+                one.name = number; /* "kernel[1]=0" */
+                return range_text(&one, v->v[i], why);
+            }
     }
     return NULL;
 }

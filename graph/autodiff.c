@@ -127,6 +127,23 @@ static bool within_budget(const derivation *d) {
         d->g->name, (long long)most, d->calls);
 }
 
+/* "batch_norm_backward" is the gradient of batch_norm; those of pools and losses end so too. */
+static bool no_gradient(const weft_node *n) {
+    static const char end[] = "_backward";
+    int length = (int)strlen(n->op->name) - (int)strlen(end);
+    if (length <= 0 || strcmp(n->op->name + length, end))
+        return node_fail(n->graph->model, n, WEFT_UNSUPPORTED,
+                         "%s: this op has no gradient: keep it off the way from a parameter to the loss "
+                         "(weft_stop_gradient)",
+                         n->op->name);
+    return node_fail(
+        n->graph->model, n, WEFT_UNSUPPORTED,
+        "%.*s: its gradient is final, a gradient of that gradient does not exist: build it from "
+        "smaller ops (weft_mean, weft_sub, ...), or take no gradients through those of weft_gradients "
+        "(weft_stop_gradient)",
+        length, n->op->name);
+}
+
 /* 2, for one node. */
 static bool node_backward(const derivation *d, weft_node *n) {
     weft_graph *g = n->graph;
@@ -143,9 +160,7 @@ static bool node_backward(const derivation *d, weft_node *n) {
     if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
     for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = is_marked(d, n->in[i]);
     if (!any_wanted) return true;
-    if (!n->op->gradient)
-        return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s (node %%%d): this op has no gradient",
-                          n->op->name, n->id);
+    if (!n->op->gradient) return no_gradient(n);
     scope_entry here = {.path = n->scope}, *above = g->scope;
     g->scope = &here;
     g->model->file = n->file;
@@ -238,9 +253,9 @@ static int minimize_targets(weft_node *n, weft_variable **list) {
 
 static bool not_reached(weft_node *n, const weft_variable *v) {
     const minimize_attrs *a = n->attrs;
-    return model_fail(
-        n->graph->model, n->graph, WEFT_ORDER,
-        "graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
+    return node_fail(
+        n->graph->model, n, WEFT_ORDER,
+        "minimize: graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
         "pattern, freeze it, or leave it out here by find_unused_parameters (weft_ddp)",
         n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
 }
@@ -265,15 +280,24 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
     return kept;
 }
 
+static bool no_target(const weft_node *n) {
+    const minimize_attrs *a = n->attrs;
+    const weft_variable *v = n->graph->model->variables;
+    while (v && v->kind != VARIABLE_PARAMETER) v = v->next;
+    return node_fail(
+        n->graph->model, n, WEFT_NAME,
+        "minimize: graph %s: no trainable parameter matches '%s': a pattern is a scope or has '*'s, as "
+        "parameters are called (%s%s)",
+        n->graph->name, a->pattern, v ? v->path : "there is none", v && v->is_frozen ? ", frozen" : "");
+}
+
 static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
     weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
     if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
     int count = minimize_targets(n, targets);
-    if (count == 0)
-        return model_fail(g->model, g, WEFT_NAME, "graph %s: minimize: no trainable parameter matches '%s'",
-                          g->name, ((const minimize_attrs *)n->attrs)->pattern);
+    if (count == 0) return no_target(n);
     begin_declaration(d);
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");

@@ -174,7 +174,10 @@ static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
     char buffer[200];
     const weft_variable *v = m->variables;
     while (v && !(v->kind == VARIABLE_PARAMETER && lies_under(path, v->path))) v = v->next;
-    if (!v) return model_fail(m, NULL, WEFT_NAME, "ddp: there is no parameter under '%s'", SHOW_PATH(path));
+    if (!v)
+        return model_fail(m, NULL, WEFT_NAME,
+                          "ddp: there is no parameter under '%s': make them first, and name their scope",
+                          SHOW_PATH(path));
     const char *why = attrs_check(&ddp_fields, attrs, buffer);
     if (why) return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: %s", SHOW_PATH(path), why);
     why = attrs->process_group ? groups_check(&m->env, attrs->process_group) : NULL;

@@ -115,6 +115,8 @@ typedef struct graph_output {
 typedef struct scope_entry {
     struct scope_entry *parent;
     const char *path; /* interned */
+    const char *file; /* where it was entered, NULL when unknown */
+    int line;
 } scope_entry;
 
 struct weft_graph {
@@ -159,6 +161,14 @@ struct weft_model {
 /* ---- errors ---- */
 /* Records the model's first error with place and scope; always returns NULL. g may be NULL. */
 void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "gan.c:31"; "" where the file is not known. */
+typedef struct shown_place {
+    char text[160];
+} shown_place;
+shown_place show_place(const char *file, int line);
+/* The same where the builder call of `n` stands, for what shows only later; its graph may be another model's. */
+void *node_fail(weft_model *m, const weft_node *n, weft_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 bool model_ok(const weft_model *m); /* false for NULL too */
 

@@ -64,7 +64,9 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
                           SHOW(name));
     if (mode != WEFT_EVAL && mode != WEFT_TRAIN)
         return model_fail(m, NULL, WEFT_ARGUMENT, "graph %s: there is no mode number %d", name, (int)mode);
-    if (graph_find(m, name)) return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already", name);
+    if (graph_find(m, name))
+        return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already: give this one another name",
+                          name);
     weft_graph *g = arena_new(&m->arena, sizeof *g);
     scope_entry *top = arena_new(&m->arena, sizeof *top);
     if (!g || !top || !(g->name = arena_copy(&m->arena, name)) ||
@@ -90,6 +92,21 @@ bool model_ok(const weft_model *m) {
     return m && m->error.status == WEFT_OK;
 }
 
+shown_place show_place(const char *file, int line) {
+    shown_place p = {""};
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    if (file && *file) snprintf(p.text, sizeof p.text, "%.120s:%d", slash ? slash + 1 : file, line);
+    return p;
+}
+
+/* "gan.c:31: in generator: add: ..." */
+static void record(weft_model *m, const char *file, int line, const char *scope, weft_status status,
+                   const char *message) {
+    shown_place place = show_place(file, line);
+    error_set(&m->error, status, *scope ? "%s%sin %.200s: %s" : "%s%s%s%s", place.text,
+              *place.text ? ": " : "", scope, message);
+}
+
 void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...) {
     if (!model_ok(m)) return NULL;
     char message[900];
@@ -97,12 +114,18 @@ void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *f
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    char place[400] = "";
-    const char *file = m->file ? m->file : "";
-    const char *slash = strrchr(file, '/');
-    if (*file) snprintf(place, sizeof place, "%.120s:%d: ", slash ? slash + 1 : file, m->line);
-    const char *path = g ? g->scope->path : "";
-    error_set(&m->error, status, *path ? "%sin %.200s: %s" : "%s%s%s", place, path, message);
+    record(m, m->file, m->line, g ? g->scope->path : "", status, message);
+    return NULL;
+}
+
+void *node_fail(weft_model *m, const weft_node *n, weft_status status, const char *format, ...) {
+    if (!model_ok(m)) return NULL;
+    char message[900];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    record(m, n->file, n->line, n->scope, status, message);
     return NULL;
 }
 
@@ -118,7 +141,8 @@ void weft_output(weft_value *value, const char *name) {
         return;
     }
     if (table_find(&g->by_name, name)) {
-        model_fail(m, g, WEFT_NAME, "graph %s has an output '%s' already", g->name, name);
+        model_fail(m, g, WEFT_NAME, "output: graph %s has an output '%s' already: give this one another name",
+                   g->name, name);
         return;
     }
     graph_output *o = arena_new(&m->arena, sizeof *o);
@@ -176,11 +200,16 @@ const char *weft_graph_name(const weft_model *m, int index) {
 
 /* ---- the caller's place (include/weft/here.h) ---- */
 
-weft_graph *weft_graph_at(weft_graph *g, const char *file, int line) {
-    if (g) {
-        g->model->file = file;
-        g->model->line = line;
+weft_model *weft_model_at(weft_model *m, const char *file, int line) {
+    if (m) {
+        m->file = file;
+        m->line = line;
     }
+    return m;
+}
+
+weft_graph *weft_graph_at(weft_graph *g, const char *file, int line) {
+    if (g) weft_model_at(g->model, file, line);
     return g;
 }
 

@@ -96,8 +96,13 @@ static bool call_check(const op_call *c) {
                        op->max_in);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)
-            return op_fail(c, WEFT_ARGUMENT, "operand %d belongs to graph %s, operand 0 to graph %s", i,
-                           c->in[i]->node->graph->name, c->graph->name);
+            return op_fail(
+                c, WEFT_ARGUMENT,
+                "operand %d belongs to graph %s%s, an operand before it to graph %s: what an op reads is of "
+                "one graph, so build it there again (a scope's parameters are shared by graphs, values are "
+                "not)",
+                i, c->in[i]->node->graph->name,
+                c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
     bool is_list = op->max_in < 0 || op->max_in > 8; /* of any length: none of them can be left out */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);

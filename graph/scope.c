@@ -83,6 +83,8 @@ weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
     if (!e || !(e->path = scope_intern(m, path)))
         return model_fail(m, g, WEFT_MEMORY, "scope %s: memory could not be had", name);
     e->parent = g->scope;
+    e->file = m->file;
+    e->line = m->line;
     g->scope = e;
     return g;
 }
@@ -109,9 +111,10 @@ weft_status scopes_check(const weft_model *m, weft_error *error) {
         if (g->scope->parent)
             return error_set(
                 error, WEFT_ORDER,
-                "graph %s: scope '%s' is still open: weft_scope_leave is missing, or its WEFT_SCOPE was "
+                "%s%sgraph %s: scope '%s' is still open: weft_scope_leave is missing, or its WEFT_SCOPE was "
                 "left by return or goto (which a compiler without GNU C cannot see)",
-                g->name, SHOW(g->scope->path));
+                show_place(g->scope->file, g->scope->line).text, g->scope->file ? ": " : "", g->name,
+                SHOW(g->scope->path));
     return WEFT_OK;
 }
 

@@ -190,7 +190,10 @@ weft_status weft_freeze(weft_model *m, const char *pattern) {
             v->is_frozen = true;
             matched++;
         }
-    if (!matched) model_fail(m, NULL, WEFT_NAME, "freeze: no parameter matches '%s'", SHOW(pattern));
+    if (!matched)
+        model_fail(m, NULL, WEFT_NAME,
+                   "freeze: no parameter matches '%s': make them first; a pattern is a scope or has '*'s",
+                   SHOW(pattern));
     return m->error.status;
 }
 

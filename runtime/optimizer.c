@@ -261,9 +261,10 @@ bool pass_optimizer(program *p) {
         for (weft_node *other = n->next; other; other = other->next)
             if (other->op == &weft_op_minimize &&
                 strcmp(((minimize_attrs *)other->attrs)->name, ((minimize_attrs *)n->attrs)->name) == 0)
-                return model_fail(g->model, g, WEFT_NAME,
-                                  "graph %s: two minimize calls use the optimizer '%s': name them", g->name,
-                                  SHOW(((minimize_attrs *)n->attrs)->name));
+                return node_fail(g->model, other, WEFT_NAME,
+                                 "minimize: graph %s: two minimize calls use the optimizer '%s': give each a "
+                                 "name of its own (weft_optimizer.name)",
+                                 g->name, SHOW(((minimize_attrs *)n->attrs)->name));
         scope_entry here = {.path = scope_intern(g->model, "")}, *above = g->scope;
         g->scope = &here;
         good = expand(p, n);

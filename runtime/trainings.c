@@ -73,11 +73,14 @@ static bool find_targets(weft_plan *plan, training *t) {
 static bool check_once(weft_plan *plan, const training *t) {
     for (const training *other = plan->trainings; other != t; other++)
         for (const weft_variable *v = plan->model->variables; other->graph == t->graph && v; v = v->next)
-            if (t->trains[v->index] && other->trains[v->index])
-                return model_fail(
-                    plan->model, NULL, WEFT_ORDER,
-                    "graph %s: two minimize calls train %s: add their losses, or train it in two graphs",
-                    t->graph->name, v->path);
+            if (t->trains[v->index] && other->trains[v->index]) {
+                shown_place first = show_place(other->minimize->file, other->minimize->line);
+                return node_fail(plan->model, t->minimize, WEFT_ORDER,
+                                 "minimize: graph %s: two minimize calls train %s%s%s: add their losses, "
+                                 "or train it in two graphs",
+                                 t->graph->name, v->path, *first.text ? ", the other one at " : "",
+                                 first.text);
+            }
     return true;
 }
 
@@ -102,11 +105,11 @@ static bool check_same(weft_plan *plan, const training *t) {
         const op_attr *f = attrs_difference(&weft_op_minimize, a, &b);
         if (!f) continue;
         char *here = show_field(f, a), *there = show_field(f, &b);
-        model_fail(plan->model, NULL, WEFT_ARGUMENT,
-                   "graphs %s and %s train by one optimizer, '%s', but the first with%s, the second with%s: "
-                   "set them "
-                   "alike, or name two optimizers (weft_optimizer.name)",
-                   other->graph->name, t->graph->name, SHOW(a->name), there ? there : "", here ? here : "");
+        node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                  "minimize: graphs %s and %s train by one optimizer, '%s', but the first with%s, the second "
+                  "with%s: "
+                  "set them alike, or name two optimizers (weft_optimizer.name)",
+                  other->graph->name, t->graph->name, SHOW(a->name), there ? there : "", here ? here : "");
         free(here);
         free(there);
         return false;
@@ -121,11 +124,11 @@ static bool check_scale(weft_plan *plan, const training *t) {
     if ((a->loss_scale == 0 && a->growth_interval == 0) || (only && strcmp(only, t->graph->name)) ||
         precision_reaches(t->graph, WEFT_F16, plan->options.precision))
         return true;
-    return model_fail(
-        plan->model, NULL, WEFT_ARGUMENT,
-        "graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: leave it 0, or set "
-        "the precision (weft_precision, options.precision)",
-        t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
+    return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                     "minimize: graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: "
+                     "leave it 0, or set "
+                     "the precision (weft_precision, options.precision)",
+                     t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 
 /* By rank: the least of its process group. */
@@ -174,9 +177,10 @@ static bool check_clip(weft_plan *plan, const training *t) {
         if (!first) first = s;
         if (!share_groups(plan, first, s, &alike)) return false;
         if (!alike)
-            return model_fail(
-                plan->model, NULL, WEFT_ARGUMENT,
-                "graph %s %s the gradients of %s and %s by one norm, but their process groups differ, "
+            return node_fail(
+                plan->model, t->minimize, WEFT_ARGUMENT,
+                "minimize: graph %s %s the gradients of %s and %s by one norm, but their process groups "
+                "differ, "
                 "so that ranks which share one of them would scale it differently: minimize them apart",
                 t->graph->name, a->clip_norm > 0 ? "clips" : "judges (f16)", first->name, s->name);
     }

@@ -5,12 +5,22 @@
 #ifndef WEFT_HERE_H
 #define WEFT_HERE_H
 
+#include "weft/ddp.h"
 #include "weft/layers.h"
 #include "weft/train.h"
 
 #define WEFT_HERE_VALUE(v) weft_at(v, __FILE__, __LINE__)
 #define WEFT_HERE_GRAPH(g) weft_graph_at(g, __FILE__, __LINE__)
+#define WEFT_HERE_MODEL(m) weft_model_at(m, __FILE__, __LINE__)
 
+#define weft_model_batch(model, ...) weft_model_batch(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_graph_new(model, ...) weft_graph_new(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_precision(model, ...) weft_precision(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_freeze(model, ...) weft_freeze(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_ddp(model, ...) weft_ddp(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_ddp_text(model, ...) weft_ddp_text(WEFT_HERE_MODEL(model), __VA_ARGS__)
+#define weft_scope_enter(value, ...) weft_scope_enter(WEFT_HERE_VALUE(value), __VA_ARGS__)
+#define weft_graph_scope_enter(graph, ...) weft_graph_scope_enter(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_input(graph, ...) weft_input(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_output(value, ...) weft_output(WEFT_HERE_VALUE(value), __VA_ARGS__)
 #define weft_parameter(near, ...) weft_parameter(WEFT_HERE_VALUE(near), __VA_ARGS__)

@@ -158,6 +158,7 @@ void weft_assign(weft_value *state, weft_value *value);
 /* Notes the place for the next builder call; returns what it was given. NULL is fine. `file` must stay. */
 weft_value *weft_at(weft_value *value, const char *file, int line);
 weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line);
+weft_model *weft_model_at(weft_model *model, const char *file, int line);
 
 /* ---- questions (all accept NULL and then answer 0, NULL or WEFT_EVAL) ---- */
 int weft_ndim(const weft_value *value);
