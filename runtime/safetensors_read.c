@@ -336,6 +336,10 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
     int code = io->read(io->context, s->file, 0, first, 8);
     if (code) return io_fail(error, s->path, "cannot be read", code);
     for (int i = 7; i >= 0; i--) length = length << 8 | first[i];
+    if (first[0] == 0x0d && memcmp(first + 1, "WEFT", 4) == 0)
+        return error_set(error, WEFT_FILE,
+                         "%.400s: it is a model, weights are needed (as graphtool train -o writes them)",
+                         s->path);
     if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
         return error_set(error, WEFT_FILE,
                          "%.400s: a header of %llu bytes; the file has %llu, %d are accepted", s->path,

@@ -199,6 +199,15 @@ differ "image: $hash [0-9a-f]+ on rank 0, [0-9a-f]+ on rank 1" eval "$feed --ran
 differ "--weights of .* on rank 0, of .* on rank 1" eval "$feed -w w.1" "$feed -w w.2"
 differ "--weights of .* on rank 0, not given on rank 1" train "$step -w w.1" "$step"
 [[ -n ${WEFT_TEST_QUICK:-} ]] || differ "--timeout 9 on rank 0, not given on rank 1" bench "--timeout 9" ""
+# two COMMAND... : COMMAND...: what each of two ranks runs.
+two() { timeout 60 mpirun "${flags[@]}" -np 1 "$tool" "$@" >out 2>err; }
+two train mlp.bin $step --threads 1 : -np 1 "$tool" eval mlp.bin $feed --random-weights --threads 1 && fail "two commands: exit 0"
+grep -q "^graphtool: the ranks do not agree: the command is train on rank 0, eval on rank 1$" err || fail "two commands: $(cat err)"
+two train mlp.bin $step --threads 1 -o f.0 : -np 1 "$tool" train mlp.bin $step --threads 1 -o f.1 && fail "two outputs: exit 0"
+grep -q "^graphtool: rank 1: --output=f.1: rank 0 alone writes, and its is f.0" err || fail "two outputs: $(cat err)"
+two train mlp.bin $step --threads 1 -o f.0 : -np 1 "$tool" train mlp.bin $step --threads 1 || fail "one output: $(cat err)"
+[[ -s f.0 ]] || fail "one output: it is not there"
+! grep -q $'\r' out || fail "a bar under mpirun, which is no terminal"
 echo "ranks that differ: done"
 
 # A rank that stalls is named when --timeout has passed, in every command; the others end.

@@ -50,6 +50,66 @@ TEST(graphs_that_train_are_not_evaluated) {
     }
 }
 
+/* loss = mean((w x)^2) over 16 samples, whatever --batch says: no shape is WEFT_BATCH. */
+static void make_fixed(const char *name) {
+    char path[300];
+    weft_error error = {0};
+    path_of(name, path);
+    weft_model *m = weft_model_new("fixed");
+    for (int i = 0; i < 2; i++) {
+        weft_graph *g = weft_graph_new(m, i ? "val" : "train", i ? WEFT_EVAL : WEFT_TRAIN);
+        weft_value *x = weft_cast(weft_input(g, "label", WEFT_U8, 1, (int64_t[]){16}), WEFT_F32);
+        x = weft_square(weft_linear(weft_reshape(x, 2, (int64_t[]){-1, 1}), 1, "fc"));
+        x = weft_mean(x, 0, NULL, false);
+        if (!i) weft_minimize(x, "", &(weft_optimizer){.type = "sgd", .lr = 1e-9});
+        weft_output(x, "loss");
+    }
+    CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
+    weft_model_free(m);
+}
+
+/* Seventy samples. */
+TEST(a_model_of_one_batch_size_says_which) {
+    static const char fixed[] =
+        "graph %s: input label is u8[16], and the %s samples: %s, or declare its first axis";
+    static const struct {
+        const char *command, *graph, *fed, *way_out;
+    } rows[] = {
+        {"train fixed.bin", "train", "batches are of 1", "say --batch=16"},
+        {"train fixed.bin -b 8", "train", "batches are of 8", "say --batch=16"},
+        {"bench fixed.bin -b 8", "train", "batches are of 8", "say --batch=16"},
+        {"eval fixed.bin --random-weights -b 16", "val", "last batch is of 6", "feed a multiple of 16"}};
+    make_data();
+    make_fixed("fixed.bin");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char says[200];
+        snprintf(says, sizeof says, fixed, rows[i].graph, rows[i].fed, rows[i].way_out);
+        refuses(run("graphtool %s --data label=labels.npy", rows[i].command), says);
+    }
+    ends(run("graphtool train fixed.bin --batch 16 --data label=labels.npy"), 0);
+    refuses(run("graphtool plan fixed.bin --batch 3"), "no axis of the model is WEFT_BATCH");
+}
+
+TEST(a_huge_loss_is_shown_in_few_characters) {
+    make_data();
+    make_fixed("fixed.bin");
+    ends(run("graphtool train fixed.bin --batch 16 --data label=labels.npy --lr 1e3 --steps 4 --keep-going | "
+             "grep -E "
+             "'loss [0-9.]+e\\+[0-9]+ '"),
+         0);
+}
+
+TEST(weights_that_are_a_model_and_grids_that_stay_empty_are_refused) {
+    make_data();
+    NEED(make_model("mlp") && make_model("dcgan28"));
+    refuses(run("graphtool eval mlp.bin " DATA " --weights mlp.bin"),
+            "mlp.bin: it is a model, weights are needed");
+    refuses(run("graphtool predict dcgan28.bin --random-weights --batch 4 --grid 3x3 -o grid.png"),
+            "--grid=3x3: 9 images are wanted, the data give 4");
+    CHECK(!exists("grid.png"));
+    ends(run("graphtool predict dcgan28.bin --random-weights --grid 3x3 -o grid.png"), 0);
+}
+
 TEST(eval_counts_every_sample_once) {
     make_data();
     NEED(make_model("mlp"));
@@ -196,8 +256,11 @@ TEST(big_models_train) {
 }
 
 SUITE("tools: training",
-      {T(training_logs_saves_and_is_repeatable), T(eval_counts_every_sample_once), T(graphs_that_train_are_not_evaluated),
-       T(gans_train_both_graphs_and_sample), T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
+      {T(training_logs_saves_and_is_repeatable), T(a_model_of_one_batch_size_says_which),
+       T(a_huge_loss_is_shown_in_few_characters),
+       T(weights_that_are_a_model_and_grids_that_stay_empty_are_refused), T(eval_counts_every_sample_once),
+       T(graphs_that_train_are_not_evaluated), T(gans_train_both_graphs_and_sample),
+       T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
        T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
        T(weights_that_are_no_numbers_are_not_kept), T(bench_prints_the_keys_of_the_design),
        T(big_models_train)})

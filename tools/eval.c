@@ -11,7 +11,7 @@ static int report(const options *o, const weft_model *m, const graph_run *r, con
         return out_json(NULL, all);
     }
     printf("%lld samples", (long long)samples);
-    for (int i = 0; i < r->n_out; i++) printf("  %s %.5f", r->out[i].name, means[i]);
+    for (int i = 0; i < r->n_out; i++) printf("  %s %s", r->out[i].name, show_mean(means[i], 5).text);
     printf("\n");
     return EXIT_FINE;
 }

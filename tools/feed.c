@@ -5,6 +5,7 @@
 
 #include "graph/type.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,8 +101,25 @@ static bool is_wanted(const weft_port *p, const char *fetch) {
            (ends_in(p->name, "loss") || ends_in(p->name, "accuracy"));
 }
 
+/* A graph whose shapes do not say WEFT_BATCH takes batches of one size alone. */
+static bool takes_rows(const batches *b, const char *graph, const weft_port *port, int64_t rows) {
+    char way_out[80];
+    tensor_type want = type_of(port->dtype, port->ndim, port->shape);
+    if (port->ndim && port->shape[0] == rows) return true;
+    bool is_rest = rows != b->batch, is_few = b->samples < want.shape[0];
+    snprintf(way_out, sizeof way_out,
+             is_few    ? "feed %lld"
+             : is_rest ? "feed a multiple of %lld"
+                       : "say --batch=%lld",
+             (long long)want.shape[0]);
+    tool_fail(
+        "graph %s: input %s is %s, and the %s of %lld samples: %s, or declare its first axis WEFT_BATCH",
+        graph, port->name, TYPE(&want), is_rest ? "last batch is" : "batches are", (long long)rows, way_out);
+    return false;
+}
+
 /* Input `port` from the batches: its index there, or -1 after telling why not. */
-static int source_of(const batches *b, const char *graph, const weft_port *port) {
+static int source_of(const batches *b, const char *graph, const weft_port *port, int64_t rows) {
     tensor_type want = type_of(port->dtype, port->ndim, port->shape);
     for (int i = 0; i < b->n; i++) {
         if (strcmp(b->names[i], port->name)) continue;
@@ -111,7 +129,7 @@ static int source_of(const batches *b, const char *graph, const weft_port *port)
         tensor_type have = type_of(weft_array_dtype(b->arrays[i]), ndim, shape);
         tensor_type batch = have;
         batch.shape[0] = want.shape[0];
-        if (type_equal(&batch, &want)) return i;
+        if (type_equal(&batch, &want)) return takes_rows(b, graph, port, rows) ? i : -1;
         tool_fail("--data %s: the file holds %s, graph %s takes %s", port->name, TYPE(&have), graph,
                   TYPE(&want));
         return -1;
@@ -121,13 +139,13 @@ static int source_of(const batches *b, const char *graph, const weft_port *port)
     return -1;
 }
 
-int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b,
+int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
                    const char *fetch) {
     *r = (graph_run){.name = graph};
     weft_port p;
     for (int i = 0; weft_plan_input(plan, graph, i, &p); i++) {
         if (r->n_in == RUN_MAX_PORTS) return tool_fail("graph %s: more than %d inputs", graph, RUN_MAX_PORTS);
-        int source = source_of(b, graph, &p);
+        int source = source_of(b, graph, &p, rows);
         if (source < 0) return EXIT_MISUSED;
         r->source[r->n_in] = source;
         r->in[r->n_in++] = p;

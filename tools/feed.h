@@ -48,9 +48,9 @@ typedef struct graph_run {
     bool is_silent;              /* its outputs are not fetched */
 } graph_run;
 
-/* Binds the inputs of a graph, each of which must be among the batches with its type and shape. `fetch`: the one
+/* Binds the inputs of a graph, each of which must be among the batches with its type and shape, `rows` at a time. `fetch`: the one
  * output wanted; NULL: every single f32 number whose name ends in "loss" or "accuracy". */
-int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b,
+int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
                    const char *fetch);
 /* Runs it on the present batch: -1, or the exit status after telling why not. */
 int graph_run_once(graph_run *r, weft_session *session, const batches *b);

@@ -122,3 +122,12 @@ int out_json(const char *path, json_t *json) {
 json_t *json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
+
+mean_text show_mean(double value, int digits) {
+    mean_text t;
+    double size = fabs(value);
+    if (isnan(value)) return (mean_text){"nan"}; /* of whichever sign */
+    bool is_plain = value == 0 || (size >= 1e-3 && size < 1e6);
+    snprintf(t.text, sizeof t.text, is_plain ? "%.*f" : "%.*g", digits, value);
+    return t;
+}

@@ -45,4 +45,10 @@ shown_path show_path(const char *path);
 /* A number, null when it is not finite (JSON has no NaN). */
 json_t *json_number(double value);
 
+/* A loss or an accuracy: so many digits behind the point, or as many in all where that would be a row of zeros or of digits. */
+typedef struct mean_text {
+    char text[40];
+} mean_text;
+mean_text show_mean(double value, int digits);
+
 #endif

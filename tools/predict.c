@@ -59,12 +59,22 @@ static int collect(sweep *s, result *r, int64_t wanted) {
     return status == -2 ? -1 : status;
 }
 
-static int predict(sweep *s, const char *path, int rows, int columns) {
+/* Only a grid that was asked for; of the 8x8 that it is else, what is not there stays white. */
+static int check_grid(const options *o, const sweep *s, const result *r, int64_t wanted) {
+    int64_t n = r->port.ndim ? r->port.shape[0] : 1;
+    if (!o->grid || n >= wanted) return -1;
+    return tool_fail("--grid=%s: %lld images are wanted, the data give %lld%s", o->grid, (long long)wanted,
+                     (long long)n,
+                     s->data.n ? ": feed more, or ask for fewer" : ": leave --batch to it, or ask for fewer");
+}
+
+static int predict(sweep *s, const options *o, const char *path, int rows, int columns) {
     result r = {0};
     int64_t wanted = is_png(path) ? (int64_t)rows * columns : INT64_MAX;
     if (!(r.data = malloc(s->run[0].out[0].bytes))) return tool_fail("memory could not be had");
     for (int i = 0; i < 2; i++) s->run[i].fetches[0].data = r.data;
     int status = collect(s, &r, wanted);
+    if (status < 0 && is_png(path)) status = check_grid(o, s, &r, wanted);
     if (status < 0 && is_png(path))
         status = image_write_grid(path, r.port.dtype, r.port.ndim, r.port.shape, r.data, rows, columns);
     else if (status < 0)
@@ -92,7 +102,7 @@ static int predict_model(const weft_model *m, const options *o, const char *path
     weft_store *store = NULL;
     status = sweep_open(&s, m, &at, graph, &o->data, fetch);
     if (status < 0) store = tool_store(m, o, &status);
-    if (store && (status = sweep_attach(&s, store)) < 0) status = predict(&s, path, rows, columns);
+    if (store && (status = sweep_attach(&s, store)) < 0) status = predict(&s, o, path, rows, columns);
     sweep_close(&s);
     weft_store_free(store);
     return status;

@@ -3,6 +3,7 @@
 #include "tools/progress.h"
 
 #include "tools/tools.h"
+#include "tools/world.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,7 +13,10 @@
 static const double bar_seconds = 0.2, line_seconds = 5;
 
 int progress_open(progress *p, const char *log_path, int64_t total, int n, const char *const *names) {
-    *p = (progress){.log_path = log_path, .total = total, .n = n, .is_terminal = isatty(STDOUT_FILENO)};
+    *p = (progress){.log_path = log_path,
+                    .total = total,
+                    .n = n,
+                    .is_terminal = isatty(STDOUT_FILENO) && !world_is_launched()};
     for (int i = 0; i < n; i++) p->names[i] = names[i];
     p->start = clock_seconds();
     p->shown = p->start - line_seconds; /* the first step shows at once that it works */
@@ -39,8 +43,8 @@ static void show(progress *p, int64_t epoch) {
     int at = snprintf(line, sizeof line, "epoch %lld  step %lld/%lld", (long long)epoch, (long long)p->step,
                       (long long)p->total);
     for (int i = 0; i < p->n && at < (int)sizeof line - 200; i++)
-        at += snprintf(line + at, sizeof line - (size_t)at, "  %.60s %.4f", p->names[i],
-                       p->sums[i] / (double)(p->since ? p->since : 1));
+        at += snprintf(line + at, sizeof line - (size_t)at, "  %.60s %s", p->names[i],
+                       show_mean(p->sums[i] / (double)(p->since ? p->since : 1), 4).text);
     snprintf(line + at, sizeof line - (size_t)at, "  %.0f samples/s  %s left", (double)p->samples / taken,
              left);
     if (p->is_terminal) {
@@ -99,7 +103,7 @@ void progress_step(progress *p, int64_t epoch, int64_t rows, const double *value
 void progress_validation(progress *p, int64_t epoch, int n, const char *const *names, const double *values) {
     if (p->is_terminal) printf("\r\033[K");
     printf("epoch %lld  validation", (long long)epoch);
-    for (int i = 0; i < n; i++) printf("  %s %.4f", names[i], values[i]);
+    for (int i = 0; i < n; i++) printf("  %s %s", names[i], show_mean(values[i], 4).text);
     printf("\n");
     fflush(stdout);
     if (!p->log) return;

@@ -11,7 +11,7 @@ static int compile_and_bind(sweep *s, int which, const weft_model *m, const opti
                             int64_t batch, const char *fetch) {
     int status = EXIT_FINE;
     if (!(s->plan[which] = tool_compile(m, o, graph, batch, &status))) return status;
-    return graph_run_bind(&s->run[which], s->plan[which], graph, &s->data, fetch);
+    return graph_run_bind(&s->run[which], s->plan[which], graph, &s->data, batch, fetch);
 }
 
 int sweep_open(sweep *s, const weft_model *m, const options *o, const char *graph, const text_list *files,

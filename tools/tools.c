@@ -88,6 +88,14 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
     return -1;
 }
 
+/* What is fed has a batch of its own; where no shape of the model asks for it, only that it fits is of interest (feed.c). */
+static bool has_batch(const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (attrs_name_batch(n->op, n->attrs)) return true;
+    return false;
+}
+
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
                         int *status) {
     weft_compile_options c;
@@ -99,6 +107,7 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     }
     c.graph = graph;
     if (batch) c.batch = batch;
+    if (o->data.n && !has_batch(m)) c.batch = 0;
     weft_plan *plan = weft_compile(m, &c, &error);
     if (!plan) *status = tool_error_in(o->model, &error);
     return plan;

@@ -83,7 +83,7 @@ static int bind_graphs(training *t, const weft_model *m) {
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (t->n_graphs == MAX_GRAPHS) return tool_fail("more than %d training graphs", MAX_GRAPHS);
         graph_run *r = &t->graphs[t->n_graphs];
-        int status = graph_run_bind(r, t->plan, g->name, &t->data, NULL);
+        int status = graph_run_bind(r, t->plan, g->name, &t->data, t->data.batch, NULL);
         if (status >= 0) return status;
         t->n_graphs++;
         for (int i = 0; i < r->n_out && t->n_values < PROGRESS_MAX; i++)

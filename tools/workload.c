@@ -27,7 +27,8 @@ int workload_open(workload *w, weft_model *m, const options *o) {
     if ((status = open_batches(w, m)) >= 0) return status;
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (w->n_graphs == WORKLOAD_GRAPHS) return tool_fail("more than %d training graphs", WORKLOAD_GRAPHS);
-        if ((status = graph_run_bind(&w->graphs[w->n_graphs++], w->plan, g->name, &w->data, NULL)) >= 0)
+        if ((status = graph_run_bind(&w->graphs[w->n_graphs++], w->plan, g->name, &w->data, w->data.batch,
+                                     NULL)) >= 0)
             return status;
     }
     if ((status = batches_all_used(&w->data, w->n_graphs, w->graphs)) >= 0) return status;

@@ -19,7 +19,9 @@ int world_open(options *o, world_use use, const weft_comm_options *how);
 int world_close(options *o, int status);
 
 int world_rank(const options *o); /* 0 alone */
-int world_size(const options *o); /* 1 alone */
+int world_size(const options *o);
+/* By mpirun, srun or torchrun: what it passes on of our output is no terminal, whatever isatty says. */
+bool world_is_launched(void); /* 1 alone */
 
 /* Sums over all ranks, in place, n at most WORLD_MOST. Alone nothing happens. -1, or the exit status. */
 enum { WORLD_MOST = 64 };
