@@ -39,7 +39,7 @@ const weft_op weft_op_adaptive_avg_pool2d = {
     .samples = (const op_sample[]){{"f32[2,3,7,5]", "size=3,2", .out = "f32[2,3,3,2]"},
                                    {"f32[2,18,4,4]", "size=1,1", .out = "f32[2,18,1,1]"},
                                    {"f32[1,2,2,3]", "size=4,3", .out = "f32[1,2,4,3]"},
-                                   {"f32[2,3,7,5]", "size=0,2", .error = "size=0: it must be 1 to"},
+                                   {"f32[2,3,7,5]", "size=0,2", .error = "size[0]=0: it must be 1 to"},
                                    {"f32[3,7,5]", "size=3,2", .error = "must be [N, C, H, W]"},
                                    {0}},
 };

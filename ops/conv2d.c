@@ -123,7 +123,7 @@ const weft_op weft_op_conv2d = {
             {"f32[2,3,5,6], f32[4,1,3,3]", "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=2",
              .error = "3 channels to 4 in 2 groups"},
             {"f32[2,3,5,6], f32[4,3,3,3]", "out=4 kernel=3,3 stride=0,1 pad=0,0 dilation=1,1 groups=1",
-             .error = "stride=0: it must be 1 to 65536"},
+             .error = "stride[0]=0: it must be 1 to 65536"},
             {"f32[2,3,5,6], f32[4,3,3,3]", "out=4 kernel=3,3 stride=1 pad=0,0 dilation=1,1 groups=1",
              .error = "stride has 1 numbers: it must have 2"},
             {"f32[3,5,6], f32[4,3,3,3]", "out=4 kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",

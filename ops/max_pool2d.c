@@ -73,7 +73,7 @@ const weft_op weft_op_max_pool2d = {
             {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
             {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0",
              .error = "axis 2 with pad 0 on both sides is smaller"},
-            {"f32[2,3,4,6]", "kernel=2,2 stride=0,2 pad=0,0", .error = "stride=0: it must be 1 to 65536"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=0,2 pad=0,0", .error = "stride[0]=0: it must be 1 to 65536"},
             {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0", .error = "pad has 1 numbers"},
             {0}},
 };

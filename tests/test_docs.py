@@ -10,6 +10,10 @@ What stands behind the opening fence of a block decides:
   ```c ops/relu.c   a quote: these lines stand in that file, one after the other
   ```sh             run, where there is tests/docs/PAGE.sh, which makes what they need and comes first
   ```text           not checked
+  ```text same      what commands print, in lines that begin with "$ " (or one behind `same`): these lines, one after the other;
+                    "..." stands for anything, as a line for lines. Fingerprints and bytes are not compared
+  ```text some      these lines, in this order, others between them
+  ```text alike     as `same`, whatever the numbers are
 
 A table whose last column is headed "a line that runs" has one in each row, as code; several are run one after the
 other. One that begins with graphtool or mpirun goes to the shell, with the page's sh blocks; the others are C:
@@ -79,15 +83,19 @@ class Compiler:
             return tell(place, f"does not compile:\n{done.stderr}")
         self.run(place, str(program))
 
-    def run(self, place, *command):
+    def run(self, place, *command, folder=None):
+        """What it prints; None after telling that it fails."""
         tools = str(Path(self.o.graphtool).parent.resolve()) if self.o.graphtool else "."
-        paths = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"])
+        paths = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"], WEFT_ROOT=str(ROOT), WEFT_CC=self.o.cc,
+                     WEFT_LIBRARY=str(Path(self.o.library).resolve()), WEFT_FLAGS=self.o.flags, WEFT_LINKS=self.o.links)
+        folder = folder or self.folder
         try:
-            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=120, env=paths)
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=paths)
         except subprocess.TimeoutExpired:
             return tell(place, "runs longer than two minutes")
         if done.returncode:
-            tell(place, f"ends with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
+            return tell(place, f"ends with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr}")
+        return done.stdout
 
 
 def check_quote(place, name, text):
@@ -103,6 +111,8 @@ def check_code(page, compiler):
     pieces = PROLOGUE
     for number, words, text in blocks(page):
         place = f"{name}:{number}"
+        if words[:1] == ["text"]:
+            continue
         if len(words) > 1:
             check_quote(place, words[1], text)
         elif words not in (["c"], ["cpp"]):
@@ -156,6 +166,63 @@ def check_lines(page, compiler):
     compiler.count += len(c) + len(sh)
 
 
+def shown_pattern(line, is_alike):
+    """A shown line as a pattern: "..." is anything; what is another machine's (libraries' scratch) is not compared."""
+    def plain(text):
+        text = re.sub(r"(?<=fingerprint )[0-9a-f]{16}|0x[0-9a-f]+(:\d+)?", "\0", text)
+        text = re.sub(r"\d[\d.:]*", "\1", text) if is_alike else text
+        text = re.sub(r"(\\ )+", " +", re.escape(text)) if is_alike else re.escape(text)
+        return text.replace("\0", "[0-9a-fx:]+").replace("\1", "[0-9.:]+")
+    return re.compile(".*".join(plain(part) for part in line.rstrip().split("...")))
+
+
+def check_shown(place, how, shown, printed):
+    at, may_skip = 0, how == "some"
+    for line in shown:
+        if line.strip() == "...":
+            may_skip = True
+            continue
+        pattern = shown_pattern(line, how == "alike")
+        end = len(printed) if may_skip else min(at + 1, len(printed))
+        found = next((i for i in range(at, end) if pattern.fullmatch(printed[i].rstrip())), None)
+        if found is None:
+            there = printed[at] if at < len(printed) else "nothing more"
+            return tell(place, f"is not what the command prints: {line}\n    but: {there}")
+        at, may_skip = found + 1, how == "some"
+
+
+def check_commands(page, compiler, folder):
+    """Blocks of what commands print, in a folder with models of the zoo."""
+    for number, words, text in blocks(page):
+        if words[:1] != ["text"] or len(words) < 2:
+            continue
+        place, lines = f"{page.relative_to(ROOT)}:{number}", text.splitlines()
+        if words[1] not in ("same", "some", "alike"):
+            tell(place, f"same, some or alike is needed, not {words[1]}")
+        runs = [(" ".join(words[2:]), lines)] if len(words) > 2 else []
+        for line in lines if len(words) == 2 else []:
+            if line.startswith("$ "):
+                runs.append((line[2:], []))
+            else:
+                runs[-1][1].append(line)
+        for command, shown in runs:
+            printed = compiler.run(place, "bash", "-c", command, folder=folder)
+            if printed is not None:
+                check_shown(place, words[1], shown, printed.splitlines())
+            compiler.count += 1
+
+
+def check_outputs(compiler, folder):
+    """Plans name instruction sets: the documents are of a processor with AVX-512."""
+    (folder / "out").mkdir()
+    made = "for m in mlp dcgan28 convnet gpt; do weft-zoo $m -o $m.bin; done; cp dcgan28.bin out/; graphtool plan mlp.bin"
+    plan = compiler.run("weft-zoo", "bash", "-ec", made, folder=folder) or ""
+    if "avx512" not in plan:
+        return print("what commands print is not compared: this processor has no AVX-512")
+    for page in pages():
+        check_commands(page, compiler, folder)
+
+
 def check_links(page):
     is_code = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
@@ -200,6 +267,18 @@ def check_suites():
         tell("tests/README.md", f"has a row for {name}, which is not there")
 
 
+def check_passes():
+    """The list of passes stands in two documents."""
+    table = (ROOT / "runtime/compile.c").read_text().split("pass pipeline[] = {")[1].split("};")[0]
+    passes = re.findall(r'\{"(\w+)"', table)
+    sentence = re.search(r"as it is after a pass: ([^.]*)\.", (ROOT / "docs/graphtool.md").read_text())
+    if not sentence or re.split(r",\s+", sentence.group(1)) != passes:
+        tell("docs/graphtool.md", f"its passes are not those of runtime/compile.c: {', '.join(passes)}")
+    rows = (ROOT / "docs/concepts.md").read_text().split("| pass | does |")[1].split("\n\n")[0]
+    if re.findall(r"^\| (\w+) \|", rows, re.M) != passes:
+        tell("docs/concepts.md", f"its table of passes is not that of runtime/compile.c: {', '.join(passes)}")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--library", required=True)
@@ -215,6 +294,11 @@ def main():
             check_links(page)
             check_code(page, compiler)
             check_lines(page, compiler)
+        if o.graphtool:
+            shown = Path(folder) / "shown"
+            shown.mkdir()
+            check_outputs(compiler, shown)
+    check_passes()
     check_suites()
     if o.graphtool:
         check_ops(o.graphtool)
