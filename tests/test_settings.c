@@ -345,11 +345,14 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(conv_minus_groups, CONV(.out = 4, .kernel = 3, .groups = -1), "-1 groups do not divide")                         \
     X(conv_padding,      CONV(.out = 4, .kernel = 3, .output_padding = 1), "output_padding is conv_transpose2d's alone") \
     X(conv_two_biases,   CONV(.out = 4, .kernel = 3, .no_bias = true, .bias = &ones), "no_bias, and an initializer")   \
+    X(conv_weight,         CONV(.out = 4, .kernel = 3, .weight = &ones), NULL)                                         \
     X(conv_defaults,     CONV(.out = 4, .kernel = 3),               NULL)                                              \
     X(up_no_out,         UP(.kernel = 3),                           "conv_transpose2d: out=0")                         \
     X(up_padding,        UP(.out = 4, .kernel = 3, .output_padding = 1), "output_padding")                             \
     X(window_padding,    WINDOW(.output_padding = {0, 1}),          "conv2d: output_padding is conv_transpose2d's")    \
     X(window_groups,     WINDOW(.groups = INT64_MIN),               "groups")                                          \
+    X(window_pad,          WINDOW(.pad = {0, -1}),                    "pad[1]=-1")                                     \
+    X(window_dilation,     WINDOW(.dilation = {2, -1}),               "dilation[1]=-1")                                \
     X(window_stride,     WINDOW(.stride = {0, -1}),                 "stride[1]=-1")                                       \
     X(pool_nothing,      weft_max_pool2d(k->image, NULL),           "kernel=0: it must be 1 to")                       \
     X(pool_half,         POOL(.kernel = {2, 0}),                    "kernel[1]=0: it must be 1 to")                       \
@@ -357,9 +360,11 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(pool_stride,       POOL(.kernel = {2, 2}, .stride = {-1, 1}), "stride[0]=-1")                                       \
     X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size[0]=0")                                          \
     X(linear_no_out,     weft_linear(k->x, 0, "l"),                 "linear: out=0: it must be at least 1")            \
+    X(linear_weight,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \
     X(linear_biases,     weft_linear_with(k->x, 2, "l", &(weft_linear_options){.no_bias = true, .bias = &ones}),       \
                          "linear: no_bias, and an initializer for the bias")                                           \
     X(linear_no_name,    weft_linear(k->x, 2, NULL),                "scope name ''")                                   \
+    X(norm_weight,         NORM(.weight = &ones),                     NULL)                                            \
     X(norm_defaults,     NORM(0),                                   NULL)                                              \
     X(norm_eps,          NORM(.eps = -1),                           "batch_norm: eps=-1: it must be from 0")           \
     X(norm_eps_nan,      NORM(.eps = NAN),                          "batch_norm: eps=nan")                             \
@@ -453,6 +458,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(scope_name,        weft_scope_enter(k->x, "a/b"),             "scope name 'a/b'")                                \
     X(scope_no_name,     weft_scope_enter(k->x, NULL),              "scope name ''")                                   \
     /* subgraphs */                                                                                                    \
+    X(ddp_flags,           DDP(.broadcast_buffers = true, .find_unused_parameters = true, .sync_batch_norm = true), NULL)\
     X(ddp_defaults,      weft_ddp(k->m, "net", NULL),               NULL)                                              \
     X(ddp_path,          weft_ddp(k->m, "nett", NULL),              "ddp: there is no parameter under 'nett'")         \
     X(ddp_no_path,       weft_ddp(k->m, NULL, NULL),                "ddp: a path is needed")                           \
@@ -474,6 +480,9 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_world,     COMPILE(.world = -2),                      "a world of -2")                                  \
     X(compile_rank,      COMPILE(.rank = 1),                        "below the world's 1")                      \
     X(compile_zero,      COMPILE(.zero = 3),                        "zero=3")                                          \
+    X(compile_shard,       COMPILE(.shard = (weft_shard)2),           "there is no way of sharding number 2")          \
+    X(compile_flags,       COMPILE(.serial = true, .check_equal = true, .verify = true), NULL)                         \
+    X(compile_of_a_gpu,    COMPILE(.deterministic = true, .tf32 = true), NULL)                                         \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
     X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no way of reducing number 3")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "the model has no graph 'trian'")                  \
@@ -753,11 +762,13 @@ TEST(weights_with_numbers_that_no_training_has_are_not_loaded) {
 
 TEST(every_option_of_a_loader_has_a_default_or_an_error) {
     static const char file[] = "/tmp/weft_settings.npy";
+    static const char *const names[] = {"x"};
     static const struct {
         const char *error;
         weft_loader_options options;
     } rows[] = {{NULL, {.batch = 4}},
                 {NULL, {.batch = 40}}, /* one short batch */
+                {NULL, {.batch = 4, .shuffle = true, .seed = 9, .names = names}},
                 {NULL, {.batch = 4, .num_replicas = 2, .rank = 1, .in_a_row = 2}},
                 {"a batch of at least 1", {0}},
                 {"a batch of at least 1", {.batch = -1}},

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""check_settings.py - every structure of the public headers that a caller fills has a row for each of its fields in
+tests/test_settings.c, or stands below with the reason why not. A new field fails until somebody has asked what happens
+when it is left 0, is out of its range, or contradicts another."""
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Structure: what its rows look like in test_settings.c: the macros that fill it, up to their closing parenthesis, or the
+# head of a table, up to its "};".
+ROWS = {
+    "weft_optimizer": ["OPTIMIZER(", "TRAIN(", "optimizer_row rows[] =", "trained(", "define SGD", "define GROUPS("],
+    "weft_schedule": ["define STEP(", "define COSINE(", "schedule = {", "STEP(", "COSINE("],
+    "weft_param_group": ["GROUPS("],
+    "weft_compile_options": ["COMPILE("],
+    "weft_ddp_options": ["DDP("],
+    "weft_loader_options": ["weft_loader_options options;"],
+    "weft_conv": ["CONV(", "UP("],
+    "weft_linear_options": ["(weft_linear_options){"],
+    "weft_batch_norm_options": ["NORM("],
+    "weft_window": ["WINDOW("],
+    "weft_pool": ["POOL("],
+}
+# Field by field elsewhere, or nothing that a caller sets.
+ELSEWHERE = {
+    "weft_env": "hooks: test_faults.c, test_files.c",
+    "weft_io": "hooks, all needed: tests/support has failing ones",
+    "weft_comm_options": "test_comm.c, test_runs.c",
+    "weft_launch": "weft_launch_read fills it: test_launch.c",
+    "weft_setting": "by position: test_compare.c",
+    "weft_collective": "test_comm.c",
+    "weft_comm_calls": "the functions of a communicator, all needed",
+    "weft_comm_event": "written by the library",
+    "weft_allocator": "hooks: test_session.c",
+    "weft_init": "three fields, by position: the INIT rows",
+    "weft_feed": "by position: the RUN rows",
+    "weft_fetch": "by position: the RUN rows",
+    "weft_error": "written by the library",
+    "weft_port": "written by the library",
+    "weft_memory": "written by the library",
+    "weft_node_event": "written by the library",
+}
+FIELDS = {
+    ("weft_param_group", "pattern"): "by position, first",
+    ("weft_param_group", "lr_scale"): "by position too",
+}
+
+
+def structures():
+    """{name: [fields]} of every typedef struct { ... } in include/weft."""
+    found = {}
+    for header in sorted((ROOT / "include/weft").glob("*.h")):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        for body, name in re.findall(r"typedef struct \w+ \{(.*?)\n\} (\w+);", text, re.S):
+            fields = []
+            for line in body.split(";"):
+                line = re.sub(r"\[[^\]]*\]", "", line.strip())
+                function = re.search(r"\(\*(\w+)\)", line)
+                if function:
+                    fields.append(function.group(1))
+                elif line:
+                    fields += [re.findall(r"\w+", part)[-1] for part in line.split(",")]
+            found[name] = fields
+    return found
+
+
+def rows_of(text, heads):
+    """What stands behind each head, up to the bracket that closes it, or to the end of a table."""
+    rows = ""
+    for head in heads:
+        for match in re.finditer(r"(?<!\w)" + re.escape(head), text):
+            at, depth = match.end(), 1
+            if head[-1] not in "({":
+                rows += text[at:text.find("};", at)] if "define" not in head else text[at:text.find("\n", at)]
+                continue
+            while depth and at < len(text):
+                depth += (text[at] in "({") - (text[at] in ")}")
+                at += 1
+            rows += text[match.end():at] + "\n"
+            if head.startswith("define"):
+                rows += text[at:text.find("\n\n", at)]
+    return rows
+
+
+def main():
+    text, wrong, known = (ROOT / "tests/test_settings.c").read_text(), [], structures()
+    for name, fields in known.items():
+        if name in ELSEWHERE:
+            continue
+        if name not in ROWS:
+            wrong.append(f"{name}: neither rows nor a reason")
+            continue
+        rows = rows_of(text, ROWS[name])
+        wrong += [f"{name}.{f}: no row in tests/test_settings.c" for f in fields
+                  if not re.search(r"\." + f + r"\b", rows) and (name, f) not in FIELDS]
+    wrong += [f"{name}: it is not in include/weft any more" for name in [*ROWS, *ELSEWHERE] if name not in known]
+    wrong += [f"{n}.{f}: it is not there any more" for n, f in FIELDS if f not in known.get(n, [])]
+    print("\n".join(wrong) if wrong else f"{sum(len(known[n]) for n in ROWS)} fields of {len(ROWS)} structures have rows")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
