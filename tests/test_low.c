@@ -104,5 +104,19 @@ TEST(kernels_read_and_round_every_number_as_the_compiler_does) {
     free(every);
 }
 
-SUITE("low types",
-      {T(scalars_agree_with_the_compiler), T(kernels_read_and_round_every_number_as_the_compiler_does)})
+/* The reference kernels' own conversion: each bit, also of NaN. */
+TEST(an_element_in_f16_is_the_compilers_to_the_bit) {
+    int wrong = 0;
+    for (int i = 0; i < ALL; i++) {
+        uint16_t bits = (uint16_t)i;
+        _Float16 half;
+        memcpy(&half, &bits, sizeof half);
+        tensor t = {.data = &bits, .type = type_scalar(WEFT_F16)};
+        double got = element_get(&t, (int64_t[]){0}), want = (double)half;
+        wrong += memcmp(&got, &want, sizeof got) != 0;
+    }
+    CHECK_SAYS(!wrong, "%d of %d differ", wrong, ALL);
+}
+
+SUITE("low types", {T(an_element_in_f16_is_the_compilers_to_the_bit), T(scalars_agree_with_the_compiler),
+                    T(kernels_read_and_round_every_number_as_the_compiler_does)})
