@@ -62,20 +62,22 @@ static double *element(const naive *x, int64_t a, int64_t b, int64_t c, int64_t 
 /* All terms that place (y, x) of small's channel o of image i has. */
 static void add_terms(const conv_attrs *a, const conv_parts *p, const double *result, int64_t i, int64_t o,
                       int64_t y, int64_t x) {
-    const int64_t *w = p->weight.type.shape;
+    const int64_t *w = p->weight.type.shape, *b = p->big.type.shape;
     int64_t group = o / (p->small.type.shape[1] / a->groups), first = group * w[1];
-    for (int64_t c = 0; c < w[1]; c++)
+    double *small = element(&p->small, i, o, y, x);
+    for (int64_t c = 0; c < w[1]; c++) {
+        double *plane = element(&p->big, i, first + c, 0, 0), *weight = element(&p->weight, o, c, 0, 0);
         for (int64_t ky = 0; ky < w[2]; ky++)
-            for (int64_t kx = 0; kx < w[3]; kx++) {
+            for (int64_t kx = 0; kx < w[3]; kx++, weight++) {
                 int64_t Y = y * a->stride.v[0] - a->pad.v[0] + ky * a->dilation.v[0];
                 int64_t X = x * a->stride.v[1] - a->pad.v[1] + kx * a->dilation.v[1];
-                if (Y < 0 || Y >= p->big.type.shape[2] || X < 0 || X >= p->big.type.shape[3]) continue;
-                double *big = element(&p->big, i, first + c, Y, X), *small = element(&p->small, i, o, y, x),
-                       *weight = element(&p->weight, o, c, ky, kx);
+                if (Y < 0 || Y >= b[2] || X < 0 || X >= b[3]) continue;
+                double *big = plane + Y * b[3] + X;
                 if (result == p->big.v) *big += *small * *weight;
                 if (result == p->small.v) *small += *big * *weight;
                 if (result == p->weight.v) *weight += *big * *small;
             }
+    }
 }
 
 void naive_conv(const weft_node *n, const naive *in, const naive *out) {

@@ -1,5 +1,4 @@
-/* onednn_case.h - a product or convolution of small random shape, as a sample (op.h) that says it in text, and its result
- * by plain loops over doubles, which know neither ops nor kernels.
+/* onednn_case.h - a product or convolution of small random shape, as a sample (op.h) that says it in text.
  *
  * Operands are small integers: every sum is exact in f32 in any order, so a right result is equal to the bit.
  */
@@ -35,8 +34,5 @@ typedef struct onednn_case {
 void case_draw(onednn_case *c, uint64_t seed, uint64_t index);
 /* The sample's text from the numbers: for cases that are written out. */
 void case_print(onednn_case *c);
-
-/* The result from row-major operands; room for as many elements as the node's result has. */
-void case_result(const onednn_case *c, const double *const in[3], double *out);
 
 #endif
