@@ -19,6 +19,7 @@ class Value:
         self.id, self.shape, self.dtype, self.mag, self.layout, self.node = id, shape, dtype, mag, layout, node
         self.is_gradient = False  # made by `gradients`, or from such
         self.is_final = False     # and without a gradient of its own
+        self.is_batched = False   # its first axis is WEFT_BATCH: nothing else reads it
 
 
 class Aim:
@@ -191,7 +192,25 @@ class Draft:
         if self.chance(0.08) and not positive:
             return self.random(shape) if self.train and self.chance(0.6) else self.node(
                 "constant", [], i=[F32, *shape], r=[self.pick([0.5, -1.5, 2.0, 1.0])], shape=shape, mag=2.0)
-        return self.input(shape, F32, positive)
+        return self.batched(shape, positive) if self.is_batched() else self.input(shape, F32, positive)
+
+    def is_batched(self):
+        """A case that is built for one batch and bound to another has some of its inputs over batches."""
+        return self.model.batch > 0 and self.chance(0.5)
+
+    def batched(self, shape, positive):
+        """The mean over a batch that is not known when the model is built: nothing else has its axis."""
+        batch = (self.model.batch, *shape)
+        self.model.is_batched = True
+        x = self.input(batch, F32, positive)
+        self.nodes[-1]["i"][1] = -1
+        x.is_batched = True
+        if self.chance(0.5):
+            x = self.node("mul", [x, self.parameter(shape, positive)], shape=batch, mag=4.0)
+        elif not positive and self.chance(0.5):
+            x = self.node("tanh", [x], shape=batch)
+        x.is_batched = True
+        return self.node("mean", [x], i=[0, 0], shape=tuple(shape), mag=x.mag)
 
     def integers(self, shape, dtype, below):
         if dtype == BOOL and self.chance(0.4):
@@ -229,7 +248,7 @@ class Draft:
         if make:
             return make(shape, how)
         have = [v for v in self.values if v.shape == shape and v.dtype == dtype and v.layout == "contiguous"
-                and dtype == F32 and not v.is_final and (not must_train or v.id in self.training())]
+                and dtype == F32 and not v.is_final and not v.is_batched and (not must_train or v.id in self.training())]
         if have and self.chance(0.45):
             return self.tame(self.pick(have), positive, most)
         v = self.leaf(shape, dtype, positive, below, must_train)

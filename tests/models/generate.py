@@ -16,6 +16,7 @@ class Model:
     def __init__(self, rng):
         self.rng, self.parameters, self.states, self.norms, self.taken = rng, [], [], [], set()
         self.optimizers = {}  # by pattern
+        self.batch, self.is_batched = 0, False  # what WEFT_BATCH is bound to; 0: no axis is
 
     def new_parameter(self, shape, positive):
         scope = self.rng.choice(["a", "a", "b", "b/x", "c/y/z"])
@@ -140,19 +141,21 @@ def between(d, loss, targets):
 
 def add_gradients(d, through=None):
     """Gradients of a loss by any values above it, used as outputs and, where their gradients exist, in the loss."""
-    ends = [v for v in d.values if v.dtype == F32 and not v.is_gradient and len(reached(d, v.id)) > 1]
+    ends = [v for v in d.values
+            if v.dtype == F32 and not v.is_gradient and not v.is_batched and len(reached(d, v.id)) > 1]
     if through and through.dtype == F32:
         ends = [through]
     if not ends:
         return
     end = d.pick(ends)
     loss = scalar_of(d, end)
-    above = [v for v in d.values if v.node in reached(d, end.id) and v.dtype == F32]
+    above = [v for v in d.values if v.node in reached(d, end.id) and v.dtype == F32 and not v.is_batched]
     leaves = [v for v in above if not d.nodes[v.node]["in"]]
     targets = [d.pick(leaves if leaves and d.chance(0.4) else above) for _ in range(1 + d.below(3))]
     if through is not None:  # operands of the aimed node, or what they are made of
         mine = [d.values[k] for k in differentiable(d.nodes[through.node])]
         up = [d.values[k] for v in mine for k in differentiable(d.nodes[v.node])]
+        mine, up = ([v for v in list if not v.is_batched] for list in (mine, up))
         targets += [d.pick(up)] if up and d.chance(0.5) else []
         targets += mine
     ids = list(dict.fromkeys(v.id for v in targets if v.dtype == F32))[:6]
@@ -187,7 +190,7 @@ Draft.add_result = add_result
 # ---- state ----
 
 def add_state(d):
-    like = [v for v in d.values if v.dtype == F32 and len(v.shape) < 3]
+    like = [v for v in d.values if v.dtype == F32 and len(v.shape) < 3 and not v.is_batched]
     if not like:
         return
     v = d.pick(like)
@@ -380,6 +383,9 @@ def generate(seed, cell=None, quick=False):
     rng = random.Random(seed)
     model = Model(rng)
     model.frozen = set()
+    apart = random.Random("batch %d" % seed)  # numbers of its own: other cases stay as they are
+    if apart.random() < 0.15:
+        model.batch = apart.choice([2, 3, 5])
     route = cell[2] if cell else None
     micro = 1 if route == "minimize" else rng.choice([2, 2, 3, 4] if route == "accumulation" else [1, 1, 1, 2, 3, 4])
     kind = "eval" if route == "forward" and rng.random() < 0.5 else "train"
@@ -407,6 +413,8 @@ def generate(seed, cell=None, quick=False):
             "micro": micro, "graphs": [strip(d) for d in drafts],
             "runs": runs(rng, drafts, micro, steps, has_state),
             "configs": configurations(rng, drafts, micro, has_state, quick)}
+    if model.is_batched:
+        case["batch"], case["bind"] = apart.choice([b for b in (1, 2, 4, 7) if b != model.batch]), model.batch
     return case, covered(drafts, model, micro)
 
 

@@ -56,6 +56,8 @@ def features(case):
             yield from ("optimizer's " + k for k in m if k not in ("loss", "pattern", "type", "name", "lr"))
         if "freeze" in g:
             yield "frozen parameter"
+    if "bind" in case:
+        yield "bound to another batch"
     for o in case["configs"]:
         yield "isa %d" % o.get("isa", 0)
         yield from ("%s %s" % (k, o[k]) for k in ("precision", "world", "zero", "shard", "cap", "serial", "reduce", "via") if o.get(k))

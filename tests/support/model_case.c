@@ -125,6 +125,8 @@ static bool pointwise(call *c, weft_value **out) {
 
 static weft_value *makers(call *c) {
     weft_dtype dtype = (weft_dtype)c->i[0];
+    for (int k = 1; k < c->n_i && !strcmp(c->op, "input"); k++)
+        if (c->i[k] < 0) c->i[k] = WEFT_BATCH;
     if (!strcmp(c->op, "input")) return weft_input(c->graph, c->name, dtype, c->n_i - 1, c->i + 1);
     if (!strcmp(c->op, "constant")) return weft_constant(c->graph, dtype, c->n_i - 1, c->i + 1, c->r[0]);
     if (!strcmp(c->op, "random_uniform"))
