@@ -3,6 +3,7 @@
 #include "runtime/session_state.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 static runnable *find_runnable(const weft_session *s, const char *graph, program_phase phase) {
@@ -139,6 +140,20 @@ static void discount(weft_session *s, chosen *c, int reached) {
 
 /* ---- feeds and fetches ---- */
 
+/* Whole rows of it are another batch than the plan's. */
+static weft_status wrong_size(const runnable *r, const fed *in, size_t bytes, weft_error *error) {
+    char batch[160] = "";
+    const tensor_type *t = &in->value->type;
+    size_t row = t->ndim ? in->bytes / (size_t)t->shape[0] : 0;
+    if (row && bytes && bytes % row == 0)
+        snprintf(
+            batch, sizeof batch,
+            ", a batch of %zu: feed %lld, or compile with options.batch (for an axis that is WEFT_BATCH)",
+            bytes / row, (long long)t->shape[0]);
+    return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu%s", r->p->name,
+                     in->name, TYPE(t), in->bytes, bytes, batch);
+}
+
 static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = NULL;
     for (int f = 0; f < n_feeds; f++) {
@@ -149,9 +164,7 @@ static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_e
         const fed *in = &r->inputs[i];
         if (in->data)
             return error_set(error, WEFT_NAME, "graph %s: input '%s' is fed twice", r->p->name, in->name);
-        if (feeds[f].bytes != in->bytes)
-            return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu",
-                             r->p->name, in->name, TYPE(&in->value->type), in->bytes, feeds[f].bytes);
+        if (feeds[f].bytes != in->bytes) return wrong_size(r, in, feeds[f].bytes, error);
         if (!feeds[f].data || (uintptr_t)feeds[f].data % dtype_bytes(in->value->type.dtype))
             return error_set(error, WEFT_ARGUMENT,
                              "graph %s: the data of input '%s' are NULL or not aligned to %zu", r->p->name,

@@ -656,6 +656,7 @@ static void running_free(running *r) {
     X(fed_no_name,      RUN(FEEDS({NULL, r->x, 4}), NULL, 0),              "graph train has no input ''")              \
     X(fed_null,         RUN(FEEDS({"x", NULL, 48}), NULL, 0),              "the data of input 'x' are NULL")           \
     X(fed_short,        RUN(FEEDS({"x", r->x, 44}), NULL, 0),              "48 bytes; it was fed 44")                  \
+    X(fed_a_batch,      RUN(FEEDS({"x", r->x, 36}), NULL, 0),              "it was fed 36, a batch of 3: feed 4, or compile")  \
     X(feeds_null,       RUN(NULL, 2, NULL, 0),                             "run: 2 feeds and 0 fetches, but feeds is") \
     X(fetches_null,     RUN(FEEDS(FEED_X, FEED_IMAGE), NULL, 1),           "but fetches is NULL")                      \
     X(feeds_minus,      RUN(NULL, -1, NULL, 0),                            "the count is negative")                    \
