@@ -5,7 +5,7 @@
  *   G4  the number of operands and the attributes are what the op allows
  *   G5  outputs name values of nodes that are in the list
  *   G6  a fused node's body reads its operands or earlier body nodes only, and makes all its results
- *   G7  nodes that must come first (`after`) are in the list
+ *   G7  nodes that must come first (`after`) come before it in the list
  *   G8  until gradients are made: the user's nodes read what they named, or all read in its place one new value, which
  *       stands for nothing else and which no other node reads
  *   G9  the list has as many nodes as the graph counts, to its last one
@@ -63,20 +63,24 @@ static bool check_node(const checker *c, const weft_node *n) {
     return check_body(c, n);
 }
 
+/* Nodes that others wait for stand before them, so that from the end each is met after all who name it. */
 static bool check_edges(const checker *c) {
-    for (weft_node *n = c->g->first; n; n = n->next)
+    for (weft_node *n = c->g->last; n; n = n->prev) {
+        n->mark = 0;
         for (int i = 0; i < n->n_after; i++) n->after[i]->mark = -1;
-    for (weft_node *n = c->g->first; n; n = n->next) n->mark = 0;
+    }
     for (weft_node *n = c->g->first; n; n = n->next)
         for (int i = 0; i < n->n_after; i++)
-            if (n->after[i]->mark) return broken(c, "G7", n, "waits for a node that is gone");
+            if (n->after[i]->mark) return broken(c, "G7", n, "waits for a node that is not before it in the list");
     return true;
 }
 
-static bool check_list(const checker *c) {
+/* All nodes, and that the list has as many as are counted. */
+static bool check_nodes(const checker *c) {
     const weft_node *last = NULL;
     int count = 0;
-    for (const weft_node *n = c->g->first; n; last = n, n = n->next) count++;
+    for (const weft_node *n = c->g->first; n; last = n, n = n->next, count++)
+        if (!check_node(c, n)) return false;
     if (count == c->g->n_nodes && last == c->g->last) return true;
     return broken(c, "G9", last, "the list ends here, with more or fewer nodes than are counted");
 }
@@ -86,12 +90,11 @@ bool graph_check(weft_graph *g, const char *after) {
     size_t ids = (size_t)g->next_id + 1;
     checker c = {g, after, mem_new_array(env, ids, sizeof(bool))};
     if (!c.seen) return model_fail(g->model, g, WEFT_MEMORY, "check: memory could not be had");
-    bool good = true;
-    for (weft_node *n = g->first; n && good; n = n->next) good = check_node(&c, n);
+    bool good = check_nodes(&c);
     for (graph_output *o = g->outputs; o && good; o = o->next)
         if (o->value->id >= g->next_id || !c.seen[o->value->id]) good = broken(&c, "G5", NULL, o->name);
     mem_free(env, c.seen, ids * sizeof(bool));
-    return good && check_edges(&c) && check_list(&c);
+    return good && check_edges(&c);
 }
 
 /* ---- G8 ---- */

@@ -20,11 +20,12 @@
 enum {
     HAS_GRADIENTS = 1 << 0, /* no `gradients` left; `minimize` carries parameters and their gradients */
     HAS_TYPES = 1 << 1,     /* what scopes say of their nodes, groups and precision, is done */
-    HAS_UPDATES = 1 << 2,   /* no `minimize` left; order edges are set */
-    HAS_LAYOUT = 1 << 3,    /* every value has strides, every node its kernel */
-    HAS_ORDER = 1 << 4,     /* the list is the schedule */
-    HAS_MEMORY = 1 << 5,    /* every value has its place */
-    HAS_LAUNCHES = 1 << 6,  /* for a GPU, the schedule is cut into launches */
+    HAS_UPDATES = 1 << 2,   /* no `minimize` left */
+    HAS_EDGES = 1 << 3,     /* readers and writers of variables wait for each other */
+    HAS_LAYOUT = 1 << 4,    /* every value has strides, every node its kernel */
+    HAS_ORDER = 1 << 5,     /* the list is the schedule */
+    HAS_MEMORY = 1 << 6,    /* every value has its place */
+    HAS_LAUNCHES = 1 << 7,  /* for a GPU, the schedule is cut into launches */
 };
 
 /* What a pass may change: a graph names its values and scopes to passes, `gradients` its targets, weft_ddp and
@@ -86,12 +87,12 @@ static const pass pipeline[] = {
     {"precision",    precision,      HAS_GRADIENTS,          HAS_TYPES,     false},
     {"simplify",     simplify,       HAS_TYPES,              0,             true },
     {"optimizer",    pass_optimizer, HAS_TYPES,              HAS_UPDATES,   false},
-    {"clean",        clean,          HAS_UPDATES,            0,             true },
-    {"epilogue",     pass_epilogue,  HAS_UPDATES,            0,             true },
-    {"collectives",  collectives,    HAS_UPDATES,            0,             false},
-    {"uploads",      pass_uploads,   HAS_UPDATES,            0,             false},
-    {"fuse",         fuse,           HAS_UPDATES,            0,             true },
-    {"layout",       layout,         HAS_UPDATES,            HAS_LAYOUT,    true },
+    {"clean",        clean,          HAS_UPDATES,            HAS_EDGES,     true },
+    {"epilogue",     pass_epilogue,  HAS_EDGES,              0,             true },
+    {"collectives",  collectives,    HAS_EDGES,              0,             false},
+    {"uploads",      pass_uploads,   HAS_EDGES,              0,             false},
+    {"fuse",         fuse,           HAS_EDGES,              0,             true },
+    {"layout",       layout,         HAS_EDGES,              HAS_LAYOUT,    true },
     {"order",        pass_schedule,  HAS_LAYOUT,             HAS_ORDER,     false},
     {"memory",       pass_memory,    HAS_ORDER,              HAS_MEMORY,    false},
     {"launches",     pass_launches,  HAS_ORDER,              HAS_LAUNCHES,  false},
