@@ -40,12 +40,12 @@ def padded(x, i):
     return F.pad(x, [0, 0] * (x.dim() - 1 - axis) + [i[1], i[2]])
 
 
-def attention(q, k, v, i, r):
+def attention(q, k, v, i, r, step=lambda x: x):
     scale = r[0] or 1 / math.sqrt(q.shape[-1])
-    s = q @ k.transpose(-1, -2) * scale
+    s = step(q @ k.transpose(-1, -2) * scale)
     if i[0]:
         s = s.masked_fill(~torch.ones(s.shape[-2:], dtype=torch.bool).tril(), -math.inf)
-    return s.softmax(-1) @ v
+    return step(s.softmax(-1)) @ v
 
 
 def transposed(x, a, b):
@@ -125,7 +125,7 @@ class Noise:
 class Evaluation:
     def __init__(self, case, dtype=torch.float64, noise=0.0, seed=0, hooks=False, in_steps=False):
         self.case, self.dtype, self.noise, self.hooks = case, dtype, Noise(noise, seed), hooks
-        self.in_steps = in_steps  # normalize as `normalized` says
+        self.in_steps = in_steps  # disturbs what an engine rounds inside of norms and attention
         self.variables = {v["path"]: self.noise(torch.tensor(v["v"], dtype=torch.float32).to(dtype)).reshape(v["shape"])
                           for v in case["vars"]}
         self.is_state = {v["path"]: bool(v.get("state")) for v in case["vars"]}
@@ -238,6 +238,8 @@ class Evaluation:
             return self.batch_norm(graph, node, x[0])
         if self.in_steps and op == "layer_norm":
             y = self.normalized(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (0 if x[2] is None else x[2])
+        elif self.in_steps and op == "attention":
+            y = attention(*x, i, r, self.disturbed)
         elif self.hooks and op in ByResult.FACTORS:
             y = ByResult.apply(x[0], op, self.noise)
         else:
@@ -408,7 +410,7 @@ def bounds(case, samples=1):
             moved[k] = max(moved[k], difference(x, other[k]))
     low = {}
     for seed in range(samples if any(c.get("precision") for c in case["configs"]) else 0):
-        other = Evaluation(case, torch.float64, 2.0 ** -8, 1 + seed, hooks=True).run()
+        other = Evaluation(case, torch.float64, 2.0 ** -8, 1 + seed, hooks=True, in_steps=samples > 1).run()
         for k, x in want.items():
             low[k] = max(low.get(k, 0.0), difference(x, other[k]))
     fill(case, want, moved, low)
