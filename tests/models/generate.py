@@ -143,7 +143,7 @@ def add_gradients(d, through=None):
     """Gradients of a loss by any values above it, used as outputs and, where their gradients exist, in the loss."""
     ends = [v for v in d.values
             if v.dtype == F32 and not v.is_gradient and not v.is_batched and len(reached(d, v.id)) > 1]
-    if through and through.dtype == F32:
+    if through and through.dtype == F32 and not through.is_batched:
         ends = [through]
     if not ends:
         return
