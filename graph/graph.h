@@ -203,7 +203,8 @@ void graph_replace_mapped(weft_graph *g); /* not in fused bodies */
 void node_replace_mapped(weft_node *n);   /* its operands alone */
 void graph_count_uses(weft_graph *g); /* value->uses, outputs counted */
 int graph_node_count(const weft_graph *g);
-/* Sets node->after: readers and writers of one variable keep the order of the list. */
+/* Sets node->after: readers and writers of one variable keep the order in which they were built, and copies what is read
+ * behind a write that the reader waits for. Sorts. */
 bool graph_order_edges(weft_graph *g);
 /* Puts operands and `after` nodes first, otherwise keeps the order; false (with an error) on a cycle. */
 bool graph_sort(weft_graph *g);

@@ -2,9 +2,11 @@
  *
  * A value read from a variable is the variable as it was when the read was built: parameters as of the start of
  * the run, state as the last earlier assign left it. A write therefore waits for all readers of what was there
- * before, and for the writes before it. graph_order_edges writes that down as edges, so that later passes may move nodes freely as long as
- * they respect operands and edges. Where a reader of the old value also waits for the write (y = old + new, or
- * an output), it gets a copy made before.
+ * before, and for the writes before it. graph_order_edges writes that down as edges, so that later passes may move nodes
+ * freely as long as they respect operands and edges. Where a reader of the old value also waits for the write
+ * (y = old + new, or an output), it gets a copy made before. It may wait through other variables' readers and writers
+ * too (a = b, b = a): where edges close a circle, all readers that stand behind such a write get copies; then the list
+ * as it was built is an order that respects all edges.
  */
 #include "graph/graph.h"
 
@@ -55,7 +57,7 @@ typedef struct orderer {
     int *first, *last; /* by index of a home: its readers, in the order of the list */
     int *writers;      /* by index of a home */
     bool *is_shown;    /* likewise: an output looks at it */
-    int64_t steps;     /* of walks for late readers that are left */
+    int64_t steps;     /* of walks for late readers that are left; below 0: each is taken to wait */
 } orderer;
 
 enum { WALKS = 64 }; /* as long as the whole list, for late readers */
@@ -311,7 +313,7 @@ static bool find_late(orderer *o, const write_entry *list, size_t count, late_li
     for (int r = o->first[list->home]; r; r = o->readers[r].next) {
         const reader *e = &o->readers[r];
         bool is_parameter = e->variable->kind == VARIABLE_PARAMETER;
-        if (is_writer(e->node)) continue;
+        if (e->node->op->writes) continue; /* in place: it takes what is there */
         for (size_t i = writes_before(list, count, e->place); i--;) {
             if (!is_parameter && list[i].newest <= e->root->node->id) break;
             if (is_old(e->root, list[i].writer) && !add_late(o, late, (late_pair){list[i].writer, r}))
@@ -474,7 +476,6 @@ static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
 static bool make_copies(orderer *o) {
     find_copies(o->g);
     if (!find_readers(o)) return false;
-    o->steps = WALKS * (int64_t)graph_node_count(o->g);
     for (weft_node *n = o->g->first; n; n = n->next) n->n_after = 0;
     if (!copy_for_late_readers(o)) return false;
     for (weft_node *n = o->g->first; n; n = n->next)
@@ -501,11 +502,13 @@ static bool set_all_edges(orderer *o) {
     return good;
 }
 
-bool graph_order_edges(weft_graph *g) {
+static bool order_edges(weft_graph *g, int64_t steps) {
     orderer o;
-    bool good = orderer_open(&o, g) && make_copies(&o) && set_all_edges(&o);
+    bool good = orderer_open(&o, g);
+    o.steps = steps;
+    good = good && make_copies(&o) && set_all_edges(&o);
     orderer_close(&o);
-    return good && graph_sort(g);
+    return good;
 }
 
 /* ---- sorting ---- */
@@ -539,33 +542,58 @@ static void append(weft_graph *g, weft_node *n) {
     g->last = n;
 }
 
-bool graph_sort(weft_graph *g) {
-    size_t count = (size_t)graph_node_count(g), i = 0;
+/* As `list` has them. */
+static void link_all(weft_graph *g, weft_node **list, size_t count) {
+    g->first = g->last = NULL;
+    for (size_t i = 0; i < count; i++) append(g, list[i]);
+}
+
+/* Places a node behind what it waits for; *circle: a node that waits for itself, or NULL. */
+static void place(weft_graph *g, weft_node *node, waiting *stack, const weft_node **circle) {
+    size_t depth = 0;
+    stack[depth++] = (waiting){node, 0};
+    while (depth && !*circle) {
+        weft_node *n = stack[depth - 1].node, *before = missing(&stack[depth - 1]);
+        if (!before) {
+            append(g, n);
+            depth--;
+        } else if (before->mark == OPEN || before == n) {
+            *circle = n;
+        } else {
+            n->mark = OPEN;
+            stack[depth++] = (waiting){before, 0};
+        }
+    }
+}
+
+/* Sorts, or leaves the list as it is where a node waits for itself: *circle, else NULL. */
+static bool sort_unless(weft_graph *g, const weft_node **circle) {
+    size_t count = (size_t)graph_node_count(g), n_listed = 0;
     weft_node **list = arena_new_array(&g->model->arena, count + 1, sizeof *list);
     waiting *stack = arena_new_array(&g->model->arena, count + 1, sizeof *stack);
     if (!list || !stack) return model_fail(g->model, g, WEFT_MEMORY, "sort: memory could not be had");
     for (weft_node *n = g->first; n; n = n->next) {
-        list[i++] = n;
+        list[n_listed++] = n;
         n->mark = UNSEEN;
     }
     g->first = g->last = NULL;
     if (g->model->indexed == g) g->model->indexed = NULL;
-    for (i = 0; i < count; i++) {
-        size_t depth = 0;
-        if (list[i]->mark == UNSEEN) stack[depth++] = (waiting){list[i], 0};
-        while (depth) {
-            weft_node *n = stack[depth - 1].node, *before = missing(&stack[depth - 1]);
-            if (!before) {
-                append(g, n);
-                depth--;
-            } else if (before->mark == OPEN || before == n) {
-                return model_fail(g->model, g, WEFT_INTERNAL, "sort: %s %%%d waits for itself", n->op->name,
-                                  n->id);
-            } else {
-                n->mark = OPEN;
-                stack[depth++] = (waiting){before, 0};
-            }
-        }
-    }
+    *circle = NULL;
+    for (size_t i = 0; i < count && !*circle; i++)
+        if (list[i]->mark == UNSEEN) place(g, list[i], stack, circle);
+    if (*circle) link_all(g, list, count);
     return true;
+}
+
+bool graph_sort(weft_graph *g) {
+    const weft_node *circle;
+    if (!sort_unless(g, &circle)) return false;
+    return !circle || node_fail(g->model, circle, WEFT_INTERNAL, "sort: %s %%%d waits for itself",
+                                circle->op->name, circle->id);
+}
+
+bool graph_order_edges(weft_graph *g) {
+    const weft_node *circle;
+    if (!order_edges(g, WALKS * (int64_t)graph_node_count(g)) || !sort_unless(g, &circle)) return false;
+    return !circle || (order_edges(g, -1) && graph_sort(g));
 }

@@ -17,6 +17,7 @@ contents     asan     test_hostile_model  100000  2000     well-formed models wi
 poison       release  test_poison         20000   100      random models whose unwritten and dead memory holds rubbish: the same bits
 minimize     release  test_minimize       260000  5000     a step takes the gradient: every op, route, precision, instruction set, accumulation, world, ZeRO
 gradients    release  test_gradients_by   100000  2000     gradients by any value of random graphs are central differences
+order        release  test_order          1000000 100000   reads of states see what was there when they were built, in random programs of reads and writes
 onednn       release  test_onednn_sweep   300000  5000     every kernel that calls oneDNN on small random shapes, a seed on each instruction set, against plain loops
 simd         release  test_simd_sweep     100000  5000     our own kernels on small random shapes, on each instruction set, against plain loops
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
