@@ -61,7 +61,7 @@ static bool find_needed(derivation *d, weft_node *loss) {
     for (size_t i = 0; i < d->count; i++)
         for (int k = 0; k < d->needed[i]->n_in; k++)
             if (d->needed[i]->in[k] && !need(d, d->needed[i]->in[k]->node)) return false;
-    qsort(d->needed, d->count, sizeof *d->needed, last_first);
+    if (d->count) qsort(d->needed, d->count, sizeof *d->needed, last_first);
     if ((d->steps += (int64_t)d->count) <= GRADIENT_STEPS) return true;
     return model_fail(
         d->g->model, NULL, WEFT_UNSUPPORTED,
