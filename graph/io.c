@@ -51,7 +51,7 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
 
 /* ---- writing beside, then renaming ---- */
 
-enum { PART_BYTES = 48 }; /* ".PID.NUMBER.part" */
+enum { PART_BYTES = 56 }; /* ".PID.NUMBER" PART_END, of 64 bits each */
 
 /* Where the name leads. Files of a table that the host brings are known by their names alone: what tells this writer from
  * others of the process is where it lies. */
@@ -66,7 +66,7 @@ static int find_place(file_writer *w, file_place *place) {
     memcpy(w->target, target, n);
     w->part = w->target + n;
     if (w->io != &posix_io)
-        snprintf(w->part, n + PART_BYTES, "%s.%ld.%llu.part", target, (long)getpid(),
+        snprintf(w->part, n + PART_BYTES, "%s.%ld.%llu" PART_END, target, (long)getpid(),
                  (unsigned long long)(uintptr_t)w);
     return 0;
 }

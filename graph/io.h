@@ -1,9 +1,10 @@
 /* io.h - files through the env's weft_io: read whole with a limit, written beside their name and renamed.
  *
- * A file that is being written is never seen half done under its name: it grows as "<path>.<pid>.part"
- * (another writer of this process: "<path>.<pid>.1.part" and so on), is flushed to the disk and then renamed. After any failure the part is removed and the old file is as it was; the part
- * of a process that was killed goes when the next one writes that file. A link stays a link: what it leads to is
- * replaced. Devices, pipes and /dev/stdout have no beside: they are written through.
+ * A file that is being written is never seen half done under its name: it grows as "<path>.<pid>.weft-part" (another
+ * writer of this process: "<path>.<pid>.1.weft-part" and so on), is flushed to the disk and then renamed. After any
+ * failure the part is removed and the old file is as it was; the part of a process that was killed goes when the next
+ * one writes that file. A link stays a link: what it leads to is replaced. Devices, pipes and /dev/stdout have no
+ * beside: they are written through.
  */
 #ifndef WEFT_GRAPH_IO_H
 #define WEFT_GRAPH_IO_H

@@ -185,17 +185,17 @@ int posix_try_stream(const file_place *p) {
 
 /* ---- parts: a living writer holds a lock on its own ---- */
 
-/* Behind ".DIGITS"; NULL: there are none. */
+/* Behind ".DIGITS", as %ld writes them; NULL: there are none. */
 static const char *behind_number(const char *name) {
-    size_t digits = *name == '.' ? strspn(name + 1, "0123456789") : 0;
+    size_t digits = *name == '.' && name[1] != '0' ? strspn(name + 1, "0123456789") : 0;
     return digits ? name + 1 + digits : NULL;
 }
 
-/* "BASE.PID.part" or "BASE.PID.NUMBER.part" */
+/* "BASE.PID.weft-part" or "BASE.PID.NUMBER.weft-part": what ends in ".part" alone may be a user's. */
 static bool is_part_of(const char *name, const char *base, size_t n) {
     const char *pid = strncmp(name, base, n) ? NULL : behind_number(name + n);
     const char *number = pid ? behind_number(pid) : NULL;
-    return pid && strcmp(number ? number : pid, ".part") == 0;
+    return pid && strcmp(number ? number : pid, PART_END) == 0;
 }
 
 /* Removes a part that nobody holds. By then its writer may have renamed it: the name must still be the locked file's. */
@@ -228,7 +228,7 @@ int posix_open_part(const file_place *p, char *part, size_t room, void **file, i
     struct stat st;
     int fd = -1;
     remove_left_parts(p);
-    snprintf(part, room, "%s.%ld.part", p->path, (long)getpid());
+    snprintf(part, room, "%s.%ld" PART_END, p->path, (long)getpid());
     for (int i = 1; i < MOST_PARTS; i++) {
         fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) return errno;
@@ -236,7 +236,7 @@ int posix_open_part(const file_place *p, char *part, size_t room, void **file, i
         if (fd >= 0 && (flock(fd, LOCK_EX) || fstat(fd, &st) || st.st_nlink)) break;
         if (fd >= 0) close(fd);
         fd = -1;
-        snprintf(part, room, "%s.%ld.%d.part", p->path, (long)getpid(), i);
+        snprintf(part, room, "%s.%ld.%d" PART_END, p->path, (long)getpid(), i);
     }
     if (fd < 0) return EBUSY;
     if (p->mode) (void)!fchmod(fd, p->mode);

@@ -9,6 +9,9 @@
 
 extern const weft_io posix_io;
 
+/* How the name of a part ends. No name that others give to their files: what a dead writer left is removed. */
+#define PART_END ".weft-part"
+
 /* What is written under a path. */
 typedef struct file_place {
     char path[4096]; /* behind all links; there need be nothing yet */
@@ -22,9 +25,8 @@ typedef struct file_place {
 int posix_place(const char *path, file_place *place);
 int posix_open_stream(const file_place *place, void **file);
 int posix_try_stream(const file_place *place);
-/* Opens a part of a name of its own (part[room] says which), after removing those that dead writers of the same file left:
- * place->path and at most 47 letters more. *lock: close it when all is done; -1 where
- * there are no locks. */
+/* Opens a part of a name of its own (part[room] says which), after removing those that dead writers of the same file
+ * left: place->path and at most 55 letters more. *lock: close it when all is done; -1 where there are no locks. */
 int posix_open_part(const file_place *place, char *part, size_t room, void **file, int *lock);
 
 #endif

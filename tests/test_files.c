@@ -146,8 +146,8 @@ static pid_t begin_in_child(const char *path, int *go) {
 TEST(parts_of_killed_writers_go_and_those_of_living_ones_stay) {
     int go_killed, go_living, status;
     NEED(enter("parts"));
-    puts_well("w.st.12345.part.bak", "not ours");
-    puts_well("w.st.x.part", "not ours");
+    puts_well("w.st.12345.weft-part.bak", "not ours");
+    puts_well("w.st.x.weft-part", "not ours");
     pid_t killed = begin_in_child("w.st", &go_killed), living = begin_in_child("w.st", &go_living);
     NEED(killed > 0 && living > 0);
     CHECK(count_files() == 4);
@@ -161,6 +161,24 @@ TEST(parts_of_killed_writers_go_and_those_of_living_ones_stay) {
     CHECK(count_files() == 3);
     close(go_killed);
     close(go_living);
+}
+
+/* Others cut files into parts too, and number them. */
+TEST(what_only_looks_like_a_part_stays) {
+    static const char *const names[] = {"data.1.part",           "data.001.part",      "data.1.2.part",
+                                        "data.001.2.part",       "data.7.weft-part.1", "data.01.weft-part",
+                                        "data.1.02.weft-part",   "data.0.weft-part",   "data.weft-part",
+                                        "data.1.2.3.weft-part",  "data1.weft-part",    "data.1.weft-parts",
+                                        "data.st.1.weft-part"};
+    enum { NAMES = sizeof names / sizeof *names };
+    NEED(enter("neighbours"));
+    for (int i = 0; i < NAMES; i++) {
+        int fd = open(names[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        CHECK(fd >= 0 && write(fd, "mine", 4) == 4 && close(fd) == 0);
+    }
+    puts_well("data", "ours");
+    for (int i = 0; i < NAMES; i++) holds(names[i], "mine");
+    CHECK(count_files() == NAMES + 1);
 }
 
 /* Two writers of one path, both under way: the last to finish is what stays, and whole. */
@@ -187,7 +205,7 @@ TEST(writers_of_one_process_have_parts_of_their_own) {
 }
 
 static void name_part(char to[60], const char *end) {
-    snprintf(to, 60, "w.st.%ld%s.part", (long)getpid(), end);
+    snprintf(to, 60, "w.st.%ld%s.weft-part", (long)getpid(), end);
 }
 
 /* Left by a process of our number, and held as where there are no locks: nobody can tell that it is dead. */
@@ -215,7 +233,7 @@ TEST(what_could_not_be_written_is_told_before) {
     NEED(enter("tries"));
     CHECK(file_try(NULL, "new", &error) == WEFT_OK && file_try(NULL, NULL, &error) == WEFT_ARGUMENT);
     memset(name, 'n', 250);
-    name[250] = 0; /* fits, but with ".PID.part" behind it */
+    name[250] = 0; /* fits, but with ".PID.weft-part" behind it */
     CHECK(file_try(NULL, name, &error) == WEFT_IO);
     CHECK_HOLDS(error.text, "cannot be written: File name too long");
     CHECK(file_try(NULL, "no/such", &error) == WEFT_IO);
@@ -247,6 +265,6 @@ TEST(permissions_are_kept) {
 SUITE("files",
       {T(a_link_stays_and_what_it_leads_to_is_replaced), T(a_file_keeps_its_permissions),
        T(pipes_and_devices_are_written_through), T(a_descriptor_by_name_is_that_descriptor),
-       T(parts_of_killed_writers_go_and_those_of_living_ones_stay),
+       T(parts_of_killed_writers_go_and_those_of_living_ones_stay), T(what_only_looks_like_a_part_stays),
        T(writers_of_one_process_have_parts_of_their_own), T(parts_that_cannot_be_removed_are_passed_by),
        T(what_could_not_be_written_is_told_before), T(permissions_are_kept)})
