@@ -79,6 +79,31 @@ part seeds 15 10 seeds;   says seeds $? 0 "next seed 16"
 part seeds 25 10 seeds;   says seeds $? 0 ": 25 run, 0 skipped, 0 failed; next seed 26"
 [[ $(paste -sd, "$folder/seeds/seen") == "1 10,11 5,16 10" ]] || fail "seeds: $(cat "$folder/seeds/seen")"
 
+# Counts are of one commit: those of others are told before it, also by a state that does not name its commit.
+read -r next run skipped failed first from _ <"$folder/seeds/state"
+echo "$next $run $skipped $failed $first $from commit 0000000, changed" >"$folder/seeds/state"
+part seeds 35 10 bad;     says seeds $? 1 ": 10 run, 0 skipped, 2 failed; next seed 36"
+part seeds 40 10 good;    says seeds $? 1 ": 15 run, 0 skipped, 2 failed; next seed 41"
+[[ $(tail -2 <<<"$said" | head -1) == "commit 0000000, changed: 25 run, 0 skipped, 0 failed, seeds 1 to 25" ]] ||
+    fail "seeds: the earlier commit is not told: $said"
+mkdir -p "$folder/old"
+echo "26 24 1 0 1" >"$folder/old/state"
+part old 35 10 good;      says old $? 0 ": 10 run, 0 skipped, 0 failed; next seed 36"
+says old 0 0 "commit not known: 24 run, 1 skipped, 0 failed, seeds 1 to 25"
+[[ $(wc -l <"$folder/old/earlier.txt") == 1 ]] || fail "old: $(cat "$folder/old/earlier.txt")"
+
+# A folder that holds more than a part's own files keeps it.
+for option in --fresh "--seed 5"; do
+    mkdir -p "$folder/mine/failed" "$folder/mine/source" "$folder/mine/with"
+    touch "$folder"/mine/{thesis,failed.txt,failed/notes,source/main.c,with/care}
+    touch "$folder"/mine/{state.json,earlier.txt,chunk.txt,failed.7.txt,failed/7.json}
+    echo "26 25 0 0 1" >"$folder/mine/state"
+    said=$(tools/nightly.sh verify --cases 0 --folder "$folder/mine" $option 2>&1) || fail "$option: exit $?: $said"
+    [[ $(tail -1 <<<"$said") == *": 0 run, 0 skipped, 0 failed; next seed "[15] ]] || fail "$option: $said"
+    left=$(cd "$folder/mine" && find . -type f | sort | paste -sd' ')
+    [[ $left == "./failed.txt ./failed/notes ./source/main.c ./thesis ./with/care" ]] || fail "$option leaves: $left"
+done
+
 # One that is real.
 part real 6 4 "$build/test_gradients_by" random; says real $? 0 ": 6 run, 0 skipped, 0 failed; next seed 7"
 ((failures)) || echo "parts, counts and seeds: done"

@@ -28,7 +28,7 @@ models_s1    release  model_cases         2000    2000     random models find a 
 usage() {
     cat <<'END'
 Usage: tools/nightly.sh PART [OPTION]...
-  --cases N     how far to go, over all calls: N seeds (models: N models run) instead of the part's own number
+  --cases N     how far to go, over all calls: N seeds instead of the part's own number
   --seed S      begin anew at this seed
   --minutes M   stop after M minutes (default 60)
   --fresh       forget earlier calls
