@@ -89,19 +89,23 @@ static twin *twin_of(twins *w, const tensor *t) {
     return good ? made : NULL;
 }
 
-static tensor moved(twins *w, const tensor *t, bool is_read, bool is_written) {
-    tensor there = *t;
-    twin *mine = t->data ? twin_of(w, t) : NULL;
-    there.data = mine ? mine->device : NULL;
-    if (!mine) return there;
+/* An operand that is not there (no data) needs no memory; false: another one found none. */
+static bool move(twins *w, const tensor *t, bool is_read, bool is_written, tensor *there) {
+    *there = *t;
+    if (!t->data) return true;
+    twin *mine = twin_of(w, t);
+    there->data = mine ? mine->device : NULL;
+    if (!mine) return false;
     mine->is_read |= is_read;
     mine->is_written |= is_written;
-    return there;
+    return true;
 }
 
 static bool send(twins *w, const weft_node *n, const tensor *in, const tensor *out) {
-    for (int i = 0; i < n->n_in; i++) w->in[i] = moved(w, &in[i], true, i < 32 && n->op->writes >> i & 1);
-    for (int k = 0; k < n->n_out; k++) w->out[k] = moved(w, &out[k], false, true);
+    for (int i = 0; i < n->n_in; i++)
+        if (!move(w, &in[i], true, i < 32 && n->op->writes >> i & 1, &w->in[i])) return false;
+    for (int k = 0; k < n->n_out; k++)
+        if (!move(w, &out[k], false, true, &w->out[k])) return false;
     for (int i = 0; i < w->n; i++) {
         const twin *t = &w->each[i];
         if (t->is_read &&
