@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test_tools_mpi.sh BUILD - graphtool under mpirun: two and four ranks train to the bits of one, one error ends all, rank 0
+# test_tools_mpi.sh BUILD - graphtool under mpirun: one, two and four ranks train to the bits of one without it, one error ends all, rank 0
 # alone writes. Skipped (77) where MPI or mpirun is missing.
 set -uo pipefail
 tool=$1/graphtool zoo=$1/weft-zoo
@@ -86,6 +86,7 @@ if wrong or not one or len(lines[0]) != len(lines[1]):
 END
     echo "$model on $n ranks $*: done"
 }
+same mlp 1 1 --zero 1 --timeout 60
 same mlp 2 1
 same mlp 2 1 --zero 1 --bucket-cap-mb 0.5
 same mlp 4 1 --zero 2 --shard flat

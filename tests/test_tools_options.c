@@ -80,13 +80,15 @@ TEST(every_option_refuses_what_makes_no_sense) {
     CHECK_SAYS(options > 100, "%d options: --help is not read", options);
 }
 
-/* Four random numbers, and nothing to train. */
-static void make_only_forward(const char *name) {
+/* Four numbers, at random or all 1, and nothing to train. */
+static void make_only_forward(const char *name, bool is_random) {
     char path[300];
     weft_error error = {0};
     path_of(name, path);
     weft_model *m = weft_model_new("only");
-    weft_value *x = weft_random_normal(weft_graph_new(m, "predict", WEFT_EVAL), 1, (int64_t[]){4}, 0, 1);
+    weft_graph *g = weft_graph_new(m, "predict", WEFT_EVAL);
+    weft_value *x = is_random ? weft_random_normal(g, 1, (int64_t[]){4}, 0, 1)
+                              : weft_constant(g, WEFT_F32, 1, (int64_t[]){4}, 1);
     weft_output(x, "x");
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
     weft_model_free(m);
@@ -94,7 +96,8 @@ static void make_only_forward(const char *name) {
 
 TEST(options_without_effect_are_refused) {
     make_data();
-    make_only_forward("only.bin");
+    make_only_forward("only.bin", true);
+    make_only_forward("ones.bin", false);
     NEED(make_model("mlp"));
     static const struct {
         const char *words, *says;
@@ -134,6 +137,7 @@ TEST(options_without_effect_are_refused) {
         {"predict only.bin --weights w -o p.npy", "--weights has no effect on a model without parameters"},
         {"eval mlp.bin " DATA " --weights w --seed 1",
          "--seed has no effect on a graph that draws no random"},
+        {"predict ones.bin --seed 1 -o p.npy", "--seed has no effect on a graph that draws no random"},
         {"dot mlp.bin --world 2", "--world has no effect on a graph as it is written"},
         {"dot mlp.bin --isa avx2", "--isa has no effect on a graph as it is written"},
         {"dot mlp.bin --view=plan --depth 2", "--depth has no effect with --view=plan"},
@@ -157,4 +161,16 @@ TEST(options_without_effect_are_refused) {
     CHECK(!exists("no.bin") && !exists("p.npy"));
 }
 
-SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused)})
+/* A job's script names the same options for any number of ranks. */
+TEST(one_rank_of_a_launcher_takes_the_options_of_many) {
+    make_data();
+    NEED(make_model("mlp"));
+    CHECK(ends(run("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 graphtool train mlp.bin " DATA
+                   " --batch 16 --steps 1 --timeout 60 --zero 1 --shard flat --reduce=fast --serial"),
+               0));
+    make_only_forward("only.bin", true);
+    CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
+}
+
+SUITE("tools: options", {T(every_option_refuses_what_makes_no_sense), T(options_without_effect_are_refused),
+                         T(one_rank_of_a_launcher_takes_the_options_of_many)})

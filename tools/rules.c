@@ -14,7 +14,7 @@ typedef enum need {
     NO_OTHER,  /* that it is not there */
     CUDA,      /* a plan for a GPU */
     COMPILED,  /* dot compiles: it does not draw a graph as it is written */
-    RANKS,     /* a world of more than one */
+    RANKS,     /* a world of more than one, or a launcher's of any size */
     SHARDS,    /* ZeRO, by --zero, --ddp or the model's own weft_ddp */
     TRAINS,    /* a graph that trains among those that are compiled */
     TRAINABLE, /* one in the model */
@@ -59,7 +59,7 @@ static const char *const told[NEEDS] = {
     [SHARDS] = "without --zero",
     [TRAINS] = "where no graph trains",
     [TRAINABLE] = "on a model without a graph that trains",
-    [DRAWS] = "on a graph that draws no random numbers, with weights from a file",
+    [DRAWS] = "on a graph that draws no random numbers, with weights from a file or none",
     [PARAMETERS] = "on a model without parameters",
 };
 
@@ -141,7 +141,9 @@ int rules_model(const options *o, const weft_model *m) {
 }
 
 int rules_graph(const options *o, const weft_graph *g) {
-    bool draws = !o->weights;
+    bool draws = false;
+    for (const weft_variable *v = g->model->variables; v; v = v->next)
+        draws = draws || (v->kind == VARIABLE_PARAMETER && !o->weights);
     for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;
     return check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
 }

@@ -9,7 +9,7 @@
 
 /* Each returns -1 to go on, else the exit status after telling which option has no effect and why. */
 int rules_together(const options *o);                   /* the command line alone */
-int rules_alone(const options *o);                      /* the launcher has started no other rank */
+int rules_alone(const options *o);                      /* no launcher has started it */
 int rules_model(const options *o, const weft_model *m); /* with what --ddp says in it */
 int rules_graph(const options *o, const weft_graph *g); /* the one that eval and predict run */
 

@@ -98,7 +98,8 @@ static void tell_log(void *context, const char *line) {
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
-    if (launch.world == 1) return rules_alone(o);
+    /* one script is for any number of ranks: a launcher may start one */
+    if (launch.world == 1) return world_is_launched() ? -1 : rules_alone(o);
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
     const weft_env env = {.log = tell_log};
