@@ -2,7 +2,8 @@
  *
  * It is a memfd and has no name: the others open /proc/PID/fd/N, so nothing can stay behind however processes end, and
  * the size of /dev/shm does not matter. That needs a common PID namespace and the right to look into the other process
- * (same user, not set-uid). Memory is taken before anyone touches it: a segment that does not fit is an error here, never a SIGBUS later.
+ * (same user, not set-uid). Memory is taken before anyone touches it: a segment that does not fit is an error here,
+ * never a SIGBUS later.
  */
 #ifndef WEFT_DIST_SEGMENT_H
 #define WEFT_DIST_SEGMENT_H

@@ -27,12 +27,12 @@ typedef struct shared {
 } shared;
 
 /* State variables of one type and subgraph that travel together. */
-typedef struct flock {
+typedef struct bundle {
     shared *state[MOST];
     weft_value *flat[MOST]; /* as vectors */
     int count;
     const subgraph *group;
-} flock;
+} bundle;
 
 typedef struct sharing {
     program *p;
@@ -75,45 +75,45 @@ static bool find_shared(sharing *s) {
 }
 
 /* Those from number `first` on that can travel together. */
-static void take(sharing *s, flock *f, int first) {
-    *f = (flock){.group = s->list[first].group};
-    for (int i = first; i && f->count < MOST; i = s->list[i].next) {
+static void take(sharing *s, bundle *b, int first) {
+    *b = (bundle){.group = s->list[first].group};
+    for (int i = first; i && b->count < MOST; i = s->list[i].next) {
         s->list[i].is_taken = true;
-        f->state[f->count++] = &s->list[i];
+        b->state[b->count++] = &s->list[i];
     }
 }
 
 /* The last node before the first that reads one of them. */
-static weft_node *before_readers(weft_graph *g, const flock *f) {
+static weft_node *before_readers(weft_graph *g, const bundle *b) {
     const weft_node *first = NULL;
-    for (int i = 0; i < f->count; i++) {
-        const weft_node *n = f->state[i]->reader;
+    for (int i = 0; i < b->count; i++) {
+        const weft_node *n = b->state[i]->reader;
         if (n && (!first || n->mark < first->mark)) first = n;
     }
     return first ? first->prev : g->last; /* an output alone */
 }
 
 /* The start of their broadcast; NULL after an error. */
-static weft_value *send(program *p, flock *f) {
-    for (int i = 0; i < f->count; i++) {
-        weft_value *v = &f->state[i]->node->out[0];
-        f->flat[i] = weft_reshape(v, 1, (int64_t[]){type_elements(&v->type)});
-        if (!f->flat[i]) return NULL;
-        f->state[i]->flat = f->flat[i]->node;
+static weft_value *send(program *p, bundle *b) {
+    for (int i = 0; i < b->count; i++) {
+        weft_value *v = &b->state[i]->node->out[0];
+        b->flat[i] = weft_reshape(v, 1, (int64_t[]){type_elements(&v->type)});
+        if (!b->flat[i]) return NULL;
+        b->state[i]->flat = b->flat[i]->node;
     }
-    return collective_start(p, &weft_op_broadcast, weft_concat(f->count, f->flat, 0), f->group,
-                            f->group->name, false);
+    return collective_start(p, &weft_op_broadcast, weft_concat(b->count, b->flat, 0), b->group,
+                            b->group->name, false);
 }
 
 /* Waits; the variables become what came, and that is what readers are to read. */
-static bool receive(program *p, flock *f, weft_value *start) {
+static bool receive(program *p, bundle *b, weft_value *start) {
     weft_value *all = collective_wait(start);
     int64_t at = 0;
-    for (int i = 0; i < f->count; i++) {
-        weft_value *old = &f->state[i]->node->out[0];
+    for (int i = 0; i < b->count; i++) {
+        weft_value *old = &b->state[i]->node->out[0];
         int64_t end = at + type_elements(&old->type);
         weft_value *own = weft_reshape(weft_slice(all, 0, at, end), old->type.ndim, old->type.shape);
-        variable_attrs a = {f->state[i]->node->variable->path};
+        variable_attrs a = {b->state[i]->node->variable->path};
         weft_value *now = own ? node_value(p->graph, &weft_op_assign, 1, &own, &a) : NULL;
         if (!now) return false;
         old->mapped = now;
@@ -123,21 +123,21 @@ static bool receive(program *p, flock *f, weft_value *start) {
 }
 
 /* `front` is the last of the nodes that stand before everything else: reads of state, and what sends it. */
-static bool share(program *p, flock *f, weft_node **front) {
+static bool share(program *p, bundle *b, weft_node **front) {
     weft_graph *g = p->graph;
-    for (int i = 0; i < f->count; i++) {
-        node_move_after(f->state[i]->node, *front);
-        *front = f->state[i]->node;
+    for (int i = 0; i < b->count; i++) {
+        node_move_after(b->state[i]->node, *front);
+        *front = b->state[i]->node;
     }
-    weft_node *place = before_readers(g, f);
+    weft_node *place = before_readers(g, b);
     bool is_read_at_once = place == *front;
-    scope_entry here = {.path = f->group->path}, *above = g->scope;
+    scope_entry here = {.path = b->group->path}, *above = g->scope;
     g->scope = &here;
     g->cursor = *front;
-    weft_value *start = send(p, f);
+    weft_value *start = send(p, b);
     *front = g->cursor;
     if (!is_read_at_once) g->cursor = place;
-    bool good = start && receive(p, f, start);
+    bool good = start && receive(p, b, start);
     g->scope = above;
     g->cursor = NULL;
     return good;
@@ -155,7 +155,7 @@ bool broadcast_buffers(program *p) {
     weft_graph *g = p->graph;
     weft_node *front = NULL;
     sharing s = {.p = p};
-    flock f;
+    bundle b;
     bool begins_a_step = p->phase == PHASE_WHOLE || p->phase == PHASE_FIRST;
     if (p->plan->options.world == 1 || g->mode != WEFT_TRAIN || !begins_a_step) return true;
     if (!find_shared(&s)) return false;
@@ -163,8 +163,8 @@ bool broadcast_buffers(program *p) {
     graph_clear_mapped(g);
     for (int i = 1; i <= s.count; i++) {
         if (s.list[i].is_taken) continue;
-        take(&s, &f, i);
-        if (!share(p, &f, &front)) return false;
+        take(&s, &b, i);
+        if (!share(p, &b, &front)) return false;
     }
     graph_replace_mapped(g);
     for (int i = 1; i <= s.count; i++)

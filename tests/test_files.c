@@ -165,10 +165,10 @@ TEST(parts_of_killed_writers_go_and_those_of_living_ones_stay) {
 
 /* Others cut files into parts too, and number them. */
 TEST(what_only_looks_like_a_part_stays) {
-    static const char *const names[] = {"data.1.part",           "data.001.part",      "data.1.2.part",
-                                        "data.001.2.part",       "data.7.weft-part.1", "data.01.weft-part",
-                                        "data.1.02.weft-part",   "data.0.weft-part",   "data.weft-part",
-                                        "data.1.2.3.weft-part",  "data1.weft-part",    "data.1.weft-parts",
+    static const char *const names[] = {"data.1.part",          "data.001.part",      "data.1.2.part",
+                                        "data.001.2.part",      "data.7.weft-part.1", "data.01.weft-part",
+                                        "data.1.02.weft-part",  "data.0.weft-part",   "data.weft-part",
+                                        "data.1.2.3.weft-part", "data1.weft-part",    "data.1.weft-parts",
                                         "data.st.1.weft-part"};
     enum { NAMES = sizeof names / sizeof *names };
     NEED(enter("neighbours"));

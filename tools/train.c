@@ -1,5 +1,6 @@
 /* train.c - graphtool train: a step runs every training graph of the model once, in order, on one batch (with
- * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, all or nothing; Ctrl-C ends after the step at hand. */
+ * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, all or nothing; Ctrl-C
+ * ends after the step at hand. */
 #include "tools/progress.h"
 #include "tools/sweep.h"
 #include "tools/world.h"

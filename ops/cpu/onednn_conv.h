@@ -1,5 +1,5 @@
-/* onednn_conv.h - convolutions as oneDNN's problems; packing the weight of one, for the `pack` kernel. `n` is the conv2d or conv_transpose2d that
- * will read it; `plain` the element type that is packed from. */
+/* onednn_conv.h - convolutions as oneDNN's problems; packing the weight of one, for the `pack` kernel. `n` is the
+ * conv2d or conv_transpose2d that will read it; `plain` the element type that is packed from. */
 #ifndef WEFT_ONEDNN_CONV_H
 #define WEFT_ONEDNN_CONV_H
 
