@@ -188,33 +188,51 @@ static bool derive(weft_node *n, uint64_t hash) {
     return v != NULL;
 }
 
-static bool derive_cast(weft_node *n) {
+/* One cast in a graph makes a derived value: of two that make the same (of a broadcast, and of a broadcast of a reshape) the
+ * first is read by all, value->mapped. */
+static bool derive_cast(placer *l, weft_node *n) {
+    const weft_variable *from = value_root(n->in[0])->variable;
     text t = {0};
+    if (!from || from->kind != VARIABLE_PARAMETER) return true; /* of a copy */
+    text_add(&t, "cast of %s ", from->path);
+    size_t prefix = t.length;
     node_signature(&t, n);
     text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
-    char *signature = text_take(&t);
-    bool good = signature ? derive(n, hash_text(signature, 0))
-                          : model_fail(n->graph->model, n->graph, WEFT_MEMORY,
-                                       "cast: memory could not be had") != NULL;
-    __builtin_free(signature);
+    char *key = text_take(&t);
+    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "cast: memory could not be had");
+    weft_value *first = table_find(&l->made, key);
+    bool good = first || (derive(n, hash_text(key + prefix, 0)) && note_made(l, &n->out[0], key));
+    n->out[0].mapped = first;
+    __builtin_free(key);
     return good;
+}
+
+static void remove_mapped(weft_graph *g) {
+    graph_replace_mapped(g);
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op == &weft_op_cast && n->out[0].mapped) node_remove(n);
+    }
 }
 
 /* Casts of parameters, once it is known which of them are read as they are and not packed: updates wait for packs in the
  * others' place. */
-static bool derive_casts(program *p) {
+static bool derive_casts(placer *l) {
+    weft_graph *g = l->p->graph;
     bool is_any = false;
-    graph_count_uses(p->graph);
-    for (weft_node *n = p->graph->first, *next; n; n = next) {
+    graph_count_uses(g);
+    graph_clear_mapped(g);
+    for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
         if (!casts_parameter(n)) continue;
         is_any = true;
         if (!n->out[0].uses)
             node_remove(n);
-        else if (!derive_cast(n))
+        else if (!derive_cast(l, n))
             return false;
     }
-    return !is_any || graph_order_edges(p->graph);
+    if (is_any) remove_mapped(g);
+    return !is_any || graph_order_edges(g);
 }
 
 /* What a pack of `v` reads: the parameter itself where `v` is a cast of it. */
@@ -306,5 +324,5 @@ bool pass_layout(program *p) {
         for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
             if (!m->kernel && m->op == &weft_op_reorder && !choose(l, m)) return false;
     }
-    return place_outputs(l) && derive_casts(p) && graph_sort(p->graph);
+    return place_outputs(l) && derive_casts(l) && graph_sort(p->graph);
 }
