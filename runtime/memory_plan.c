@@ -80,13 +80,14 @@ static void place_in_bucket(weft_node *b) {
     }
 }
 
-/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. */
+/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. Not where it is another
+ * bucket: two gradients that two buckets share would put each into the other. */
 static void place_viewed(weft_node *b) {
     const weft_variable *s = b->variable;
     bool overwritten = b->out[0].uses;
     for (int i = 0; i < b->n_in; i++) {
         weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
-        if (root == &b->out[0] || !may_lie_in(b, overwritten, root)) continue;
+        if (root->node->op == &weft_op_bucket || !may_lie_in(b, overwritten, root)) continue;
         if (!lies_row_major(v) || !lies_row_major(root)) continue;
         if (value_offset(v) != 0 || type_bytes(&root->type) != type_bytes(&v->type)) continue;
         root->base = &b->out[0];
