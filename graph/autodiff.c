@@ -35,16 +35,9 @@ typedef struct derivation {
 
 static bool need(derivation *d, weft_node *n) {
     if (n->order == d->number || n->mark < d->oldest) return true;
-    if (d->count == d->room) {
-        const weft_env *env = &d->g->model->env;
-        size_t room = d->room ? 2 * d->room : 256;
-        weft_node **more = mem_new_array(env, room, sizeof *more);
-        if (!more) return model_fail(d->g->model, d->g, WEFT_MEMORY, "autodiff: memory could not be had");
-        if (d->count) memcpy(more, d->needed, d->count * sizeof *more);
-        mem_free(env, d->needed, d->room * sizeof *more);
-        d->needed = more;
-        d->room = room;
-    }
+    weft_node **more = mem_grow(&d->g->model->env, d->needed, &d->room, d->count + 1, sizeof *more);
+    if (!more) return model_fail(d->g->model, d->g, WEFT_MEMORY, "autodiff: memory could not be had");
+    d->needed = more;
     n->order = (int)d->number;
     d->needed[d->count++] = n;
     return true;

@@ -45,8 +45,8 @@ struct weft_variable {
     weft_variable **members; /* parameters, in order of their offsets */
     /* Segments: */
     int subgraph; /* index in the plan */
-    const size_t
-        *shards; /* elements that each rank of the process group updates, in order; NULL: all do all */
+    /* Elements that each rank of the process group updates, in order; NULL: all do all. */
+    const size_t *shards;
 };
 
 /* ---- values and nodes ---- */

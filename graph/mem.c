@@ -38,6 +38,18 @@ void *mem_new_array(const weft_env *env, size_t count, size_t width) {
     return size_mul(&bytes, count, width) ? mem_new(env, bytes) : NULL;
 }
 
+void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, size_t width) {
+    size_t more = *room ? *room : 64;
+    if (least <= *room) return array;
+    while (more < least && size_mul(&more, more, 2)) {}
+    void *to = more < least ? NULL : mem_new_array(env, more, width);
+    if (!to) return NULL;
+    if (*room) memcpy(to, array, *room * width);
+    mem_free(env, array, *room * width);
+    *room = more;
+    return to;
+}
+
 void mem_free(const weft_env *env, void *memory, size_t bytes) {
     if (!memory) return;
     if (env && env->allocator)

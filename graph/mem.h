@@ -19,6 +19,9 @@ void *mem_new(const weft_env *env, size_t bytes);
 void *mem_new_array(const weft_env *env, size_t count, size_t width); /* NULL on overflow too */
 void *mem_raw(const weft_env *env, size_t bytes);                     /* not zeroed, MEM_ALIGN aligned */
 void mem_free(const weft_env *env, void *memory, size_t bytes);
+/* An array for at least `least` elements in the place of `array`, of which *room were allocated: the same one, or one twice
+ * as large with its elements, zeroed behind them. NULL when memory is out; then `array` stays as it is. */
+void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, size_t width);
 
 /* An arena: many small pieces, freed at once. */
 typedef struct arena_block arena_block;

@@ -101,31 +101,29 @@ shown_place show_place(const char *file, int line) {
 
 /* "gan.c:31: in generator: add: ..." */
 static void record(weft_model *m, const char *file, int line, const char *scope, weft_status status,
-                   const char *message) {
+                   const char *format, va_list args) {
+    char message[900];
     shown_place place = show_place(file, line);
+    vsnprintf(message, sizeof message, format, args);
     error_set(&m->error, status, *scope ? "%s%sin %.200s: %s" : "%s%s%s%s", place.text,
               *place.text ? ": " : "", scope, message);
 }
 
 void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...) {
     if (!model_ok(m)) return NULL;
-    char message[900];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    record(m, m->file, m->line, g ? g->scope->path : "", status, format, args);
     va_end(args);
-    record(m, m->file, m->line, g ? g->scope->path : "", status, message);
     return NULL;
 }
 
 void *node_fail(weft_model *m, const weft_node *n, weft_status status, const char *format, ...) {
     if (!model_ok(m)) return NULL;
-    char message[900];
     va_list args;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    record(m, n->file, n->line, n->scope, status, format, args);
     va_end(args);
-    record(m, n->file, n->line, n->scope, status, message);
     return NULL;
 }
 

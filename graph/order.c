@@ -53,7 +53,8 @@ typedef struct orderer {
     const weft_value **root; /* by id: what a value looks at through views */
     int n_ids, n_variables;
     reader *readers; /* numbered from 1; writers too, once they have their edges */
-    int count, room;
+    int count;
+    size_t room;
     int *first, *last; /* by index of a home: its readers, in the order of the list */
     int *writers;      /* by index of a home */
     bool *is_shown;    /* likewise: an output looks at it */
@@ -94,21 +95,14 @@ static void orderer_close(orderer *o) {
     mem_free(env, o->last, (size_t)o->n_variables * sizeof *o->last);
     mem_free(env, o->writers, (size_t)o->n_variables * sizeof *o->writers);
     mem_free(env, o->is_shown, (size_t)o->n_variables * sizeof *o->is_shown);
-    mem_free(env, o->readers, (size_t)o->room * sizeof *o->readers);
+    mem_free(env, o->readers, o->room * sizeof *o->readers);
 }
 
 /* The number of a new one; 0 after an error. */
 static int new_reader(orderer *o, reader r) {
-    const weft_env *env = &o->g->model->env;
-    if (o->count + 1 >= o->room) {
-        int room = o->room ? 2 * o->room : 256;
-        reader *more = mem_new_array(env, (size_t)room, sizeof *more);
-        if (!more) return out_of_memory(o->g);
-        if (o->room) memcpy(more, o->readers, (size_t)o->room * sizeof *more);
-        mem_free(env, o->readers, (size_t)o->room * sizeof *more);
-        o->readers = more;
-        o->room = room;
-    }
+    reader *more = mem_grow(&o->g->model->env, o->readers, &o->room, (size_t)o->count + 2, sizeof *more);
+    if (!more) return out_of_memory(o->g);
+    o->readers = more;
     o->readers[++o->count] = r;
     return o->count;
 }
@@ -294,16 +288,9 @@ static size_t writes_before(const write_entry *list, size_t count, int64_t place
 }
 
 static bool add_late(orderer *o, late_list *l, late_pair pair) {
-    const weft_env *env = &o->g->model->env;
-    if (l->count == l->room) {
-        size_t room = l->room ? 2 * l->room : 64;
-        late_pair *more = mem_new_array(env, room, sizeof *more);
-        if (!more) return out_of_memory(o->g);
-        if (l->count) memcpy(more, l->v, l->count * sizeof *more);
-        mem_free(env, l->v, l->room * sizeof *more);
-        l->v = more;
-        l->room = room;
-    }
+    late_pair *more = mem_grow(&o->g->model->env, l->v, &l->room, l->count + 1, sizeof *more);
+    if (!more) return out_of_memory(o->g);
+    l->v = more;
     l->v[l->count++] = pair;
     return true;
 }

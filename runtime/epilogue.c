@@ -44,23 +44,18 @@ typedef struct epilogue {
     weft_node *place; /* new nodes stand behind it */
 } epilogue;
 
-static bool grow(const program *p, void **array, size_t *room, size_t least, size_t width) {
-    const weft_env *env = &p->graph->model->env;
-    size_t more = *room ? 2 * *room : 256;
-    if (least < *room) return true;
-    while (more <= least) more *= 2;
-    void *to = mem_new_array(env, more, width);
-    if (!to) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "epilogue: memory could not be had");
-    if (*room) memcpy(to, *array, *room * width);
-    mem_free(env, *array, *room * width);
-    *array = to;
-    *room = more;
-    return true;
+/* `array` with room for an element `index`; NULL after an error. */
+static void *with(const epilogue *e, void *array, size_t *room, size_t index, size_t width) {
+    weft_graph *g = e->p->graph;
+    void *to = mem_grow(&g->model->env, array, room, index + 1, width);
+    return to ? to : model_fail(g->model, g, WEFT_MEMORY, "epilogue: memory could not be had");
 }
 
 /* A number for the node; 0 after an error. */
 static int new_reading(epilogue *e, weft_node *n) {
-    if (!grow(e->p, (void **)&e->readings, &e->room, e->count + 1, sizeof *e->readings)) return 0;
+    reading *more = with(e, e->readings, &e->room, e->count + 1, sizeof *more);
+    if (!more) return 0;
+    e->readings = more;
     e->readings[++e->count] = (reading){n, 0};
     return (int)e->count;
 }
@@ -70,7 +65,9 @@ static of_value *of(epilogue *e, const weft_value *v) {
 }
 
 static bool note_node(epilogue *e, weft_node *n) {
-    if (!grow(e->p, (void **)&e->of, &e->ids, (size_t)e->p->graph->next_id, sizeof *e->of)) return false;
+    of_value *more = with(e, e->of, &e->ids, (size_t)e->p->graph->next_id, sizeof *more);
+    if (!more) return false;
+    e->of = more;
     for (int i = 0; i < n->n_in; i++) {
         int number = n->in[i] ? new_reading(e, n) : 0;
         if (!n->in[i]) continue;
