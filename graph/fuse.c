@@ -321,9 +321,13 @@ bool pass_fuse(weft_graph *g) {
     graph_count_uses(g);
     for (weft_node *n = g->first; good && n; n = n->next) good = place_node(&f, n);
     fuser_close(&f);
-    for (int i = 0; good && i < f.n_groups; i++)
-        if (f.groups[i]->n_nodes > 1) good = make_node(g, f.groups[i]);
-    if (!good) return false;
+    bool any = false;
+    for (int i = 0; good && i < f.n_groups; i++) {
+        if (f.groups[i]->n_nodes <= 1) continue;
+        any = true;
+        good = make_node(g, f.groups[i]);
+    }
+    if (!good || !any) return good;
     redirect(g);
     return graph_sort(g);
 }

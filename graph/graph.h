@@ -15,6 +15,8 @@
 #include "graph/table.h"
 #include "weft/train.h"
 
+#include <stdalign.h>
+
 /* ---- variables: what a store holds ---- */
 
 typedef enum variable_kind {
@@ -51,59 +53,61 @@ struct weft_variable {
 
 /* ---- values and nodes ---- */
 
+/* Passes walk through all nodes and values time and again, and a large graph lies in no cache: of each, what most walks
+ * read comes first and fills one cache line. */
 struct weft_value {
-    weft_node *node; /* that makes it */
-    int index;       /* which of its results */
-    int id;          /* %id in dumps */
-    tensor_type type;
-    /* Set by the layout pass (has_layout): */
-    bool has_layout;
-    int64_t stride[WEFT_MAX_NDIM];
+    alignas(MEM_ALIGN) weft_node *node; /* that makes it */
+    weft_value *mapped;                 /* scratch for passes: gradient, replacement, ... */
+    int64_t mark;                       /* scratch for passes */
+    int id;                             /* %id in dumps */
+    int uses;                           /* operands that name it; recomputed by graph_count_uses */
     /* Where it lives: a variable's memory (parameter, state, assign, update), or inside another value's buffer
      * (views, in-place results, parts of a bucket), or its own place in the arena. */
     weft_variable *variable;
     weft_value *base;
     int64_t base_offset;  /* elements of its own type, from the base's first */
     int64_t arena_offset; /* bytes; -1 until the memory pass, and for values with a variable or a base */
-    /* For passes: */
-    int uses;           /* operands that name it; recomputed by graph_count_uses */
-    weft_value *mapped; /* scratch: gradient, replacement, ... */
-    int64_t mark;       /* scratch */
+
+    int index;       /* which of its node's results */
+    bool has_layout; /* set, as the strides are, by the layout pass */
+    tensor_type type;
+    int64_t stride[WEFT_MAX_NDIM];
 };
 
 struct weft_node {
-    weft_node *next, *prev;
-    weft_graph *graph;
+    alignas(MEM_ALIGN) weft_node *next;
+    weft_node *prev;
     const weft_op *op;
-    int id; /* of its first result; unique and increasing as nodes are made */
+    weft_value **in; /* NULL for a missing optional operand */
+    weft_value *out; /* out[n_out] */
     int n_in, n_out;
-    weft_value **in;   /* NULL for a missing optional operand */
-    weft_value *out;   /* out[n_out] */
-    void *attrs;       /* op->attrs_bytes, never NULL */
-    const char *scope; /* path, "" at the top; interned: equal paths are equal pointers */
-    bool is_backward;  /* made by autodiff */
-    bool is_update;    /* made by the optimizer pass */
-    bool stays_f32; /* part of the gradient of an op that runs in f32: so does this; for the precision pass */
-    const char *file; /* caller's place, NULL when unknown */
-    int line;
-    weft_variable *variable; /* parameter, state, assign: which; update ops: the segment */
+    int id;       /* of its first result; unique and increasing as nodes are made */
+    int order;    /* place in the schedule */
+    int64_t mark; /* scratch for passes */
+
+    weft_graph *graph;
+    void *attrs;                      /* op->attrs_bytes, never NULL */
+    weft_variable *variable;          /* parameter, state, assign: which; update ops: the segment */
+    const struct weft_kernel *kernel; /* from the layout pass on */
+    /* Nodes that must run before this one though it reads nothing of theirs: graph_order_edges. */
+    weft_node **after;
+    int n_after;
+    int n_body;
     /* `fused` nodes: the pointwise nodes inside, in order; their operands are this node's operands or each
      * other; this node's results are some of theirs (body_out[k] makes result k). */
-    int n_body;
     weft_node **body;
+    bool is_backward; /* made by autodiff */
+    bool is_update;   /* made by the optimizer pass */
+    bool stays_f32; /* part of the gradient of an op that runs in f32: so does this; for the precision pass */
+
     weft_value **body_out;
-    /* Nodes that must run before this one though it reads nothing of theirs: graph_order_edges. */
-    int n_after;
-    weft_node **after;
-    weft_node *fused; /* the fused node that took this one in, or NULL */
-    /* From the layout pass on: */
-    const struct weft_kernel *kernel;
-    const char *declined; /* why faster kernels were passed over, NULL if none was */
-    /* From the memory pass on: */
-    size_t workspace_bytes;
+    weft_node *fused;     /* the fused node that took this one in, or NULL */
+    const char *scope;    /* path, "" at the top; interned: equal paths are equal pointers */
+    const char *declined; /* why faster kernels were passed over, NULL if none was; from the layout pass on */
+    size_t workspace_bytes;   /* from the memory pass on */
     int64_t workspace_offset; /* bytes in the arena */
-    int order;                /* place in the schedule */
-    int64_t mark;             /* scratch for passes */
+    const char *file;         /* caller's place, NULL when unknown */
+    int line;
 };
 
 typedef struct graph_output {
@@ -201,7 +205,7 @@ void graph_replace(weft_graph *g, weft_value *from, weft_value *to);
 void graph_clear_mapped(weft_graph *g);
 void graph_replace_mapped(weft_graph *g); /* not in fused bodies */
 void node_replace_mapped(weft_node *n);   /* its operands alone */
-void graph_count_uses(weft_graph *g); /* value->uses, outputs counted */
+void graph_count_uses(weft_graph *g);     /* value->uses, outputs counted */
 int graph_node_count(const weft_graph *g);
 /* Sets node->after: readers and writers of one variable keep the order in which they were built, and copies what is read
  * behind a write that the reader waits for. Sorts. */

@@ -32,7 +32,7 @@ typedef struct arena {
     size_t total;      /* bytes taken from the allocator */
 } arena;
 void arena_init(arena *a, const weft_env *env);
-void *arena_new(arena *a, size_t bytes); /* zeroed, aligned to 16 */
+void *arena_new(arena *a, size_t bytes); /* zeroed; aligned to 16, and to MEM_ALIGN where all sizes are multiples of it */
 void *arena_new_array(arena *a, size_t count, size_t width);
 char *arena_copy(arena *a, const char *text);
 char *arena_printf(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -59,6 +59,7 @@ typedef struct orderer {
     int *writers;      /* by index of a home */
     bool *is_shown;    /* likewise: an output looks at it */
     int64_t steps;     /* of walks for late readers that are left; below 0: each is taken to wait */
+    bool is_unsorted;  /* a node may stand before one that it waits for */
 } orderer;
 
 enum { WALKS = 64 }; /* as long as the whole list, for late readers */
@@ -193,6 +194,7 @@ static bool copy_operands(orderer *o, weft_node *n, const weft_node *writer) {
         if (copy && copy->node == n) continue; /* the copy itself */
         if (!copy || !add_reader(o, copy->node, looked_at(o, n->in[i]))) return false;
         n->in[i] = copy;
+        o->is_unsorted = true; /* it may be one that was there, further down */
     }
     return true;
 }
@@ -456,6 +458,7 @@ static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
         n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
         if (!n->after) return out_of_memory(o->g);
         memcpy(n->after, found, (size_t)kept * sizeof *found);
+        o->is_unsorted |= found[kept - 1]->mark >= n->mark;
     }
     return add_writer(o, n);
 }
@@ -463,7 +466,6 @@ static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
 static bool make_copies(orderer *o) {
     find_copies(o->g);
     if (!find_readers(o)) return false;
-    for (weft_node *n = o->g->first; n; n = n->next) n->n_after = 0;
     if (!copy_for_late_readers(o)) return false;
     for (weft_node *n = o->g->first; n; n = n->next)
         if (is_writer(n) && !copy_outputs(o, n)) return false;
@@ -489,11 +491,20 @@ static bool set_all_edges(orderer *o) {
     return good;
 }
 
-static bool order_edges(weft_graph *g, int64_t steps) {
+/* *is_unsorted: what waits for a node may stand before it. */
+static bool order_edges(weft_graph *g, int64_t steps, bool *is_unsorted) {
     orderer o;
+    bool any = false;
+    for (weft_node *n = g->first; n; n = n->next) {
+        any |= is_writer(n);
+        n->n_after = 0;
+    }
+    *is_unsorted = false;
+    if (!any) return true; /* evaluation: nobody waits but for operands */
     bool good = orderer_open(&o, g);
     o.steps = steps;
     good = good && make_copies(&o) && set_all_edges(&o);
+    *is_unsorted = o.is_unsorted;
     orderer_close(&o);
     return good;
 }
@@ -581,6 +592,9 @@ bool graph_sort(weft_graph *g) {
 
 bool graph_order_edges(weft_graph *g) {
     const weft_node *circle;
-    if (!order_edges(g, WALKS * (int64_t)graph_node_count(g)) || !sort_unless(g, &circle)) return false;
-    return !circle || (order_edges(g, -1) && graph_sort(g));
+    bool is_unsorted;
+    if (!order_edges(g, WALKS * (int64_t)graph_node_count(g), &is_unsorted)) return false;
+    if (!is_unsorted) return true;
+    if (!sort_unless(g, &circle)) return false;
+    return !circle || (order_edges(g, -1, &is_unsorted) && graph_sort(g));
 }

@@ -341,6 +341,7 @@ bool pass_epilogue(program *p) {
         !is_offered(p, &weft_op_linear_weight))
         return true;
     epilogue e = {.p = p};
+    int next_id = g->next_id;
     bool good = note_all(&e);
     for (weft_node *n = g->first; n && good; n = n->next) forward(&e, n);
     for (weft_node *n = g->first; n && good; n = n->next) gelu_backward(&e, n);
@@ -348,5 +349,6 @@ bool pass_epilogue(program *p) {
     for (weft_node *n = g->first; n && good; n = n->next) sum_with_weight(&e, n);
     mem_free(&g->model->env, e.of, e.ids * sizeof *e.of);
     mem_free(&g->model->env, e.readings, e.room * sizeof *e.readings);
-    return model_ok(g->model) && pass_simplify(g) && graph_order_edges(g);
+    if (!model_ok(g->model)) return false;
+    return g->next_id == next_id || (pass_simplify(g) && graph_order_edges(g));
 }

@@ -136,6 +136,9 @@ bool pass_epilogue(program *p);
 bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);
+/* low_peak.c: for the schedule of one rank. list[i]->order is i; the better of `plain`, the same nodes in another order, and
+ * a greedy order, in the arena's memory. NULL after an error. */
+weft_node **order_low_peak(weft_graph *g, weft_node **list, weft_node **plain, int count);
 /* lane_order.c: for the schedule; begins some of ZeRO's gathers early, and some sums late. */
 bool lane_order(program *p);
 /* tails.c: with all programs scheduled, whose tails outlast their runs; sets plan->carried_bytes. */

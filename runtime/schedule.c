@@ -1,8 +1,6 @@
 /* schedule.c - the pass that pins the compute order: deterministic, and with a low peak of live bytes.
  *
- * Two candidates: the order of the list (forward, backward, updates), and a greedy one that among all ready nodes
- * runs one that shrinks what is live as soon as there is one (an optimizer update frees its bucket), else the
- * first in list order. The one with the lower peak stays; the list order wins ties. In a world of several ranks
+ * On one rank low_peak.c chooses between the order of the list and a greedy one. In a world of several ranks
  * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
  * between hides the collective. But for ZeRO 2: there the wait for a bucket, and the copy of this rank's range out of it,
  * stand behind the start of the sum after next, so that two buckets live at a time. `serial` puts each wait right
@@ -48,140 +46,6 @@ size_t value_span(const weft_value *v) {
     int64_t last = 0;
     for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
     return (size_t)(last + 1) * dtype_bytes(v->type.dtype);
-}
-
-/* ---- live bytes along an order ---- */
-
-static bool takes_memory(const weft_value *v) {
-    return !v->base && !v->variable && v->node->op != &weft_op_input;
-}
-
-/* A run of nodes, known by their place in the list (node->order), in an order to be found or judged. A root's mark is how
- * many nodes still read it (an output is read for ever), its `uses` the exclusive or of their numbers from 1: when one is
- * left, the number is that one's, and the root's bytes die with it. */
-typedef struct walk {
-    weft_graph *g;
-    weft_node **list;
-    int count;
-    int64_t *made, *freed; /* bytes that a node makes, and that die when it runs now */
-    int *pending;          /* what it waits for */
-    node_users users;
-    int *seen; /* by id of a root: number of the node that was last seen to read it */
-} walk;
-
-static int64_t bytes_made(const weft_node *n) {
-    int64_t bytes = 0;
-    for (int k = 0; k < n->n_out; k++)
-        if (takes_memory(&n->out[k])) bytes += (int64_t)value_span(&n->out[k]);
-    return bytes;
-}
-
-static bool walk_open(walk *w, weft_graph *g, weft_node **list, int count) {
-    arena *a = &g->model->arena;
-    size_t room = (size_t)count + 1;
-    *w = (walk){.g = g, .list = list, .count = count};
-    w->made = arena_new_array(a, room, sizeof *w->made);
-    w->freed = arena_new_array(a, room, sizeof *w->freed);
-    w->pending = arena_new_array(a, room, sizeof *w->pending);
-    w->seen = arena_new_array(a, (size_t)g->next_id + 1, sizeof *w->seen);
-    bool good = w->made && w->freed && w->pending && w->seen && node_users_find(&w->users, a, list, count);
-    return good || model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
-}
-
-/* The root of node i's operand k, if no operand before has the same; to be asked for all k in turn. `number` is i + 1, or its
- * negative in a second round. */
-static weft_value *own_root(walk *w, int i, int k, int number) {
-    const weft_value *v = w->list[i]->in[k];
-    weft_value *root = v ? (weft_value *)value_root(v) : NULL;
-    if (!root || w->seen[root->id] == number) return NULL;
-    w->seen[root->id] = number;
-    return root;
-}
-
-static void note_last_reader(walk *w, const weft_value *root) {
-    if (root->mark == 1 && root->uses && takes_memory(root))
-        w->freed[root->uses - 1] += (int64_t)value_span(root);
-}
-
-/* Before the first node. */
-static void walk_begin(walk *w) {
-    memset(w->seen, 0, ((size_t)w->g->next_id + 1) * sizeof *w->seen);
-    for (weft_node *n = w->g->first; n; n = n->next)
-        for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->out[k].uses = 0;
-    for (int i = 0; i < w->count; i++) {
-        w->freed[i] = 0;
-        w->made[i] = bytes_made(w->list[i]);
-        w->pending[i] = 0;
-        for (int k = 0; k < w->list[i]->n_in; k++) {
-            weft_value *root = own_root(w, i, k, i + 1);
-            if (root) root->mark++;
-            if (root) root->uses ^= i + 1;
-        }
-    }
-    for (int i = 0; i < w->users.first[w->count]; i++) w->pending[w->users.of[i]]++;
-    for (graph_output *o = w->g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark++;
-    for (weft_node *n = w->g->first; n; n = n->next)
-        for (int k = 0; k < n->n_out; k++) note_last_reader(w, &n->out[k]);
-}
-
-static void walk_run(walk *w, int i) {
-    for (int k = 0; k < w->list[i]->n_in; k++) {
-        weft_value *root = own_root(w, i, k, -(i + 1));
-        if (!root) continue;
-        root->mark--;
-        root->uses ^= i + 1;
-        note_last_reader(w, root);
-    }
-    for (int u = w->users.first[i]; u < w->users.first[i + 1]; u++) w->pending[w->users.of[u]]--;
-}
-
-static int64_t peak_of(walk *w, weft_node **order) {
-    int64_t live = 0, peak = 0;
-    walk_begin(w);
-    for (int k = 0; k < w->count; k++) {
-        int i = order[k]->order;
-        live += w->made[i];
-        if (live > peak) peak = live;
-        live -= w->freed[i];
-        walk_run(w, i);
-    }
-    return peak;
-}
-
-/* ---- the greedy order ---- */
-
-/* Nodes that wait long for a late operand stay unready; the scan looks at a window of what is left of the list only, so that
- * a graph of many thousand nodes is ordered in linear time. next[i]: the one behind i. */
-static int pick(const walk *w, const int *next, int first) {
-    enum { WINDOW = 64 };
-    int chosen = -1;
-    for (int i = first, seen = 0; i < w->count && (seen < WINDOW || chosen < 0); i = next[i], seen++) {
-        if (w->pending[i]) continue;
-        if (chosen < 0) chosen = i;
-        if (w->made[i] < w->freed[i]) return i;
-    }
-    return chosen;
-}
-
-static bool greedy(walk *w, weft_node **order) {
-    arena *a = &w->g->model->arena;
-    int *next = arena_new_array(a, (size_t)w->count + 1, sizeof *next), first = 0;
-    int *prev = arena_new_array(a, (size_t)w->count + 1, sizeof *prev);
-    if (!next || !prev)
-        return model_fail(w->g->model, w->g, WEFT_MEMORY, "schedule: memory could not be had");
-    for (int i = 0; i <= w->count; i++) {
-        next[i] = i + 1;
-        prev[i] = i - 1;
-    }
-    walk_begin(w);
-    for (int i = 0; i < w->count; i++) {
-        int at = pick(w, next, first);
-        order[i] = w->list[at];
-        prev[next[at]] = prev[at];
-        *(at == first ? &first : &next[prev[at]]) = next[at];
-        walk_run(w, at);
-    }
-    return true;
 }
 
 enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
@@ -433,8 +297,7 @@ bool pass_schedule(program *p) {
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
-    weft_node **order = arena_new_array(a, (size_t)room + 1, sizeof *order);
-    if (!plain || !list || !order)
+    if (!plain || !list)
         return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
@@ -446,8 +309,6 @@ bool pass_schedule(program *p) {
         list[count++] = n;
     }
     if (p->n_collectives) return pin(g, list, count); /* sums begin early and are awaited late */
-    walk w;
-    if (!walk_open(&w, g, list, count) || !greedy(&w, order)) return false;
-    bool better = peak_of(&w, order) < peak_of(&w, plain);
-    return pin(g, better ? order : plain, count);
+    weft_node **order = order_low_peak(g, list, plain, count);
+    return order && pin(g, order, count);
 }
