@@ -14,6 +14,7 @@
 
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -156,6 +157,16 @@ static const weft_graph *find_idle(const weft_model *m, const char *only) {
     return NULL;
 }
 
+static weft_status no_such_pass(const char *name, weft_error *error) {
+    text known = {0};
+    for (int i = 0; i < N_PASSES; i++) text_add(&known, "%s%s", i ? ", " : "", pipeline[i].name);
+    char *names = text_take(&known);
+    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'; there are %s", SHOW(name),
+                                   names ? names : "others");
+    free(names);
+    return status;
+}
+
 static weft_status check_options(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (scopes_check(m, error)) return WEFT_ORDER;
     if (!model_is_as_built(m))
@@ -218,9 +229,7 @@ static weft_status check_options(const weft_model *m, const weft_compile_options
             idle->name);
     for (int i = 0; o->stop_after && i < N_PASSES; i++)
         if (strcmp(pipeline[i].name, o->stop_after) == 0) return WEFT_OK;
-    if (o->stop_after)
-        return error_set(error, WEFT_NAME, "compile: there is no pass '%s'", SHOW(o->stop_after));
-    return WEFT_OK;
+    return o->stop_after ? no_such_pass(o->stop_after, error) : WEFT_OK;
 }
 
 weft_status weft_limit_isa(weft_isa isa, weft_error *error) {

@@ -158,6 +158,7 @@ TEST(options_without_effect_are_refused) {
     refuses(run("weft-zoo gpt --batch 3 --batch 4 -o no.bin"), "given twice");
     refuses(run("weft-zoo gpt --batch 0 -o no.bin"), "a number from 1");
     refuses(run("weft-zoo gpt -o ''"), "must not be empty");
+    refuses(run("graphtool dot mlp.bin -o -"), "/dev/stdout");
     CHECK(!exists("no.bin") && !exists("p.npy"));
 }
 

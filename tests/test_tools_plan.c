@@ -221,7 +221,7 @@ TEST(ddp_options_spread_one_subgraph) {
     text = read_all("out");
     CHECK_HOLDS(text, "subgraph model: ");
     free(text);
-    refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generato:zero=1"), "no parameter under 'generato'");
+    refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generato:zero=1"), "graphtool: ddp: there is no parameter under 'generato'");
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=7"), "zero=7");
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator"), "PATH:FIELDS is needed");
     refuses(run("graphtool plan dcgan28.bin --shard=thin"), "greedy or flat");

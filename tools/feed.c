@@ -3,6 +3,8 @@
 
 #include "tools/world.h"
 
+#include "graph/error.h"
+#include "graph/mem.h"
 #include "graph/type.h"
 
 #include <stdio.h>
@@ -134,8 +136,12 @@ static int source_of(const batches *b, const char *graph, const weft_port *port,
                   TYPE(&want));
         return -1;
     }
-    tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed", graph, port->name, TYPE(&want),
-              port->name);
+    text given = {0};
+    for (int i = 0; i < b->n; i++) text_add(&given, "%s%s", i ? ", " : "; what is fed: ", SHOW(b->names[i]));
+    char *names = text_take(&given);
+    tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed%s", graph, port->name, TYPE(&want),
+              port->name, names ? names : "");
+    free(names);
     return -1;
 }
 

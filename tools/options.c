@@ -220,7 +220,10 @@ static int value_set(const command *c, const option_row *row, const char *value,
         return -1;
     case OPTION_TEXT:
         *(const char **)at = value;
-        return *value ? -1 : refuse(c, row, value, "it must not be empty");
+        if (!*value) return refuse(c, row, value, "it must not be empty");
+        if (strcmp(row->argument, "FILE") == 0 && strcmp(value, "-") == 0)
+            return refuse(c, row, value, "a file is needed (/dev/stdin and /dev/stdout are some)");
+        return -1;
     case OPTION_WORD:
         *(const char **)at = value;
         if (is_one_of(value, row->words)) return -1;

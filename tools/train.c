@@ -119,7 +119,8 @@ static int check_numbers(const training *t) {
     for (int i = 0; i < t->n_values; i++)
         if (!isfinite(t->values[i]) && !t->o->keep_going) {
             tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going goes on)",
-                      (long long)t->progress.step, t->names[i], t->values[i]);
+                      (long long)t->progress.step, t->names[i],
+                      isnan(t->values[i]) ? NAN : t->values[i]); /* never "-nan": the sign says nothing */
             return EXIT_WRONG;
         }
     return -1;
@@ -222,8 +223,9 @@ static int finish(training *t) {
     int status = save(t);
     if (status >= 0) return status;
     double seconds = clock_seconds() - t->progress.start;
-    printf("%s %lld steps, %lld samples, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
-           (long long)t->progress.step, (long long)t->progress.samples, seconds,
+    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
+           (long long)t->progress.step, t->progress.step == 1 ? "" : "s", (long long)t->progress.samples,
+           t->progress.samples == 1 ? "" : "s", seconds,
            t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
            t->o->output ? SHOW_PATH(t->o->output) : "");
     bool is_wrong = t->is_broken;

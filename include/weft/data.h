@@ -22,7 +22,7 @@ typedef struct weft_loader_options {
     int64_t batch;
     bool shuffle;
     bool drop_last; /* leave out a last batch that is smaller */
-    uint64_t seed;
+    uint64_t seed; /* of the shuffling; nothing without it */
     /* Ranks that share the data, as PyTorch's DistributedSampler: rank `rank` of num_replicas (0: 1) takes in_a_row
      * (0: 1; else the micro-batches of a step) batches of the common order, then the next rank does. With drop_last
      * all get equally many; without it each batch is somebody's, none is dealt twice. */

@@ -58,14 +58,14 @@ typedef struct weft_compile_options {
     double bucket_cap_mb;
     /* ZeRO stage where weft_ddp says none: 1 shards the optimizer's state, 2 the gradients too; and how. */
     int zero;
-    weft_shard shard;
+    weft_shard shard; /* of what ZeRO shards; nothing without it */
     /* Collectives are awaited where they start, so that nothing overlaps: for measuring, for tests. */
     bool serial;
     weft_reduce reduce;
     /* Ranks' values at the start are checked to be equal, not made so (weft_session_open_on). */
     bool check_equal;
 
-    /* ---- a GPU ---- */
+    /* ---- a GPU; but for `calibration` nothing on a CPU, whose runs are deterministic and in full f32 ---- */
     bool deterministic; /* the same bits on any two runs: no algorithm whose order of adding is left to chance */
     bool tf32;          /* matrix products and convolutions of f32 may round operands to 10 bits of mantissa */
     /* A file of measured choices of the libraries' algorithms, as `graphtool calibrate` writes it; NULL: their own. It is
