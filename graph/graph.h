@@ -210,8 +210,10 @@ int graph_node_count(const weft_graph *g);
 /* Sets node->after: readers and writers of one variable keep the order in which they were built, and copies what is read
  * behind a write that the reader waits for. Sorts. */
 bool graph_order_edges(weft_graph *g);
-/* Puts operands and `after` nodes first, otherwise keeps the order; false (with an error) on a cycle. */
+/* Puts operands and `after` nodes first, otherwise keeps the order; false (with an error) on a cycle (graph/sort.c). */
 bool graph_sort(weft_graph *g);
+/* The same, or leaves the list as it is where a node waits for itself: *circle, else NULL. False: memory was out. */
+bool graph_sort_unless(weft_graph *g, const weft_node **circle);
 weft_graph *graph_find(const weft_model *m, const char *name);
 /* "conv2d %12 (discriminator/conv1)" for messages */
 const char *node_show(const weft_node *n, char buffer[200]);

@@ -118,4 +118,30 @@ TEST(every_mutant_is_caught_by_a_named_rule) {
         for (int k = 0; k < RULES; k++) printf("%s: %d\n", rules[k], t.hits[k]);
 }
 
-SUITE("verify mutants", {T(every_mutant_is_caught_by_a_named_rule)})
+/* Two writes that nobody reads between: no byte is read too early or too late, the older value would stay. */
+TEST(writes_that_change_places_are_caught) {
+    weft_error e = {0};
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 1, (int64_t[]){4});
+    weft_value *s = weft_state(x, "s", 1, (int64_t[]){4}, (weft_init){WEFT_INIT_ZEROS});
+    weft_assign(s, weft_scale(x, 2));
+    weft_assign(s, weft_offset(x, 3));
+    weft_plan *plan = weft_compile(m, NULL, &e);
+    NEED(plan != NULL);
+    weft_graph *compiled = plan->programs[0].graph;
+    weft_node *assigns[2] = {0};
+    int count = 0;
+    for (weft_node *n = compiled->first; n; n = n->next)
+        if (n->op->flags & OP_WRITES && count < 2) assigns[count++] = n;
+    NEED(count == 2 && weft_plan_verify(plan, &e) == WEFT_OK);
+    node_move_after(assigns[0], assigns[1]);
+    mutant_renumber(compiled);
+    CHECK(weft_plan_verify(plan, &e) != WEFT_OK);
+    CHECK_HOLDS(e.text, "V4");
+    CHECK_HOLDS(e.text, "out of turn");
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+SUITE("verify mutants", {T(every_mutant_is_caught_by_a_named_rule), T(writes_that_change_places_are_caught)})
