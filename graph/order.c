@@ -47,6 +47,12 @@ typedef struct reader {
     int next;                      /* number of the next one of the home, from 1; 0: none */
 } reader;
 
+/* An output that looks at a variable, in a list of those of one home. */
+typedef struct output_entry {
+    graph_output *output;
+    int next; /* number of the next one of the home; 0: none */
+} output_entry;
+
 typedef struct orderer {
     weft_graph *g;
     const weft_value **root; /* by id: what a value looks at through views */
@@ -56,7 +62,9 @@ typedef struct orderer {
     size_t room;
     int *first, *last; /* by index of a home: its readers, in the order of the list */
     int *writers;      /* by index of a home */
-    bool *is_shown;    /* likewise: an output looks at it */
+    int *shown;        /* likewise: the first of the outputs that look at it, numbered from 1; 0: none does */
+    output_entry *outputs;
+    size_t n_outputs, output_room;
     int64_t steps;     /* of walks for late readers that are left; below 0: each is taken to wait */
     bool is_unsorted;  /* a node may stand before one that it waits for */
 } orderer;
@@ -83,8 +91,8 @@ static bool orderer_open(orderer *o, weft_graph *g) {
     o->first = mem_new_array(env, (size_t)o->n_variables, sizeof *o->first);
     o->last = mem_new_array(env, (size_t)o->n_variables, sizeof *o->last);
     o->writers = mem_new_array(env, (size_t)o->n_variables, sizeof *o->writers);
-    o->is_shown = mem_new_array(env, (size_t)o->n_variables, sizeof *o->is_shown);
-    if (!o->root || !o->first || !o->last || !o->writers || !o->is_shown) return out_of_memory(g);
+    o->shown = mem_new_array(env, (size_t)o->n_variables, sizeof *o->shown);
+    if (!o->root || !o->first || !o->last || !o->writers || !o->shown) return out_of_memory(g);
     return true;
 }
 
@@ -94,7 +102,8 @@ static void orderer_close(orderer *o) {
     mem_free(env, o->first, (size_t)o->n_variables * sizeof *o->first);
     mem_free(env, o->last, (size_t)o->n_variables * sizeof *o->last);
     mem_free(env, o->writers, (size_t)o->n_variables * sizeof *o->writers);
-    mem_free(env, o->is_shown, (size_t)o->n_variables * sizeof *o->is_shown);
+    mem_free(env, o->shown, (size_t)o->n_variables * sizeof *o->shown);
+    mem_free(env, o->outputs, o->output_room * sizeof *o->outputs);
     mem_free(env, o->readers, o->room * sizeof *o->readers);
 }
 
@@ -122,6 +131,23 @@ static void find_roots(orderer *o, weft_node *n) {
             o->root[n->out[k].id] = n->op->flags & OP_VIEW ? looked_at(o, n->in[0]) : &n->out[k];
 }
 
+static bool find_outputs(orderer *o) {
+    o->n_outputs = 0;
+    memset(o->shown, 0, (size_t)o->n_variables * sizeof *o->shown);
+    for (graph_output *out = o->g->outputs; out; out = out->next) {
+        const weft_variable *v = looked_at(o, out->value)->variable;
+        if (!v) continue;
+        output_entry *more =
+            mem_grow(&o->g->model->env, o->outputs, &o->output_room, o->n_outputs + 2, sizeof *more);
+        if (!more) return out_of_memory(o->g);
+        int *first = &o->shown[home_of(v)->index];
+        o->outputs = more;
+        o->outputs[++o->n_outputs] = (output_entry){out, *first};
+        *first = (int)o->n_outputs;
+    }
+    return true;
+}
+
 /* All readers in the order of the list; node->mark is the place there. */
 static bool find_readers(orderer *o) {
     int64_t place = 0;
@@ -136,11 +162,7 @@ static bool find_readers(orderer *o) {
             if (root && root->variable && !add_reader(o, n, root)) return false;
         }
     }
-    for (const graph_output *out = o->g->outputs; out; out = out->next) {
-        const weft_variable *v = looked_at(o, out->value)->variable;
-        if (v) o->is_shown[home_of(v)->index] = true;
-    }
-    return true;
+    return find_outputs(o);
 }
 
 /* Whether `root` is what a variable held before `writer` writes it. */
@@ -341,14 +363,15 @@ static bool copy_for_late_readers(orderer *o) {
     return good;
 }
 
+/* What is copied is looked at no more: its later writers find the copy, which is none's. */
 static bool copy_outputs(orderer *o, const weft_node *writer) {
     const weft_variable *homes[33];
     int count = homes_of(writer, homes);
-    bool is_any = false;
-    for (int h = 0; h < count; h++) is_any |= o->is_shown[homes[h]->index];
-    if (!is_any) return true;
-    for (graph_output *out = o->g->outputs; out; out = out->next)
-        if (is_old(looked_at(o, out->value), writer) && !(out->value = copy_of(out->value))) return false;
+    for (int h = 0; h < count; h++)
+        for (int i = o->shown[homes[h]->index]; i; i = o->outputs[i].next) {
+            graph_output *out = o->outputs[i].output;
+            if (is_old(looked_at(o, out->value), writer) && !(out->value = copy_of(out->value))) return false;
+        }
     return true;
 }
 

@@ -280,6 +280,18 @@ static void rewrites(weft_model *m, int n) {
     train(sum);
 }
 
+/* State that is fetched as it was, and written. */
+static void shown(weft_model *m, int n) {
+    weft_value *x = input_of(m, "g");
+    char name[40];
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "s%d", i);
+        weft_value *s = weft_state(x, name, 1, three, (weft_init){WEFT_INIT_ZEROS});
+        weft_assign(s, weft_offset(s, 1));
+        weft_output(s, name);
+    }
+}
+
 /* A group of its own for each parameter. */
 static void groups(weft_model *m, int n) {
     weft_param_group *list = calloc((size_t)n, sizeof *list);
@@ -376,6 +388,7 @@ static const family families[] = {
     {"packs", packs, 250},
     {"copies", copies, 400},
     {"rewrites", rewrites, 50},
+    {"shown", shown, 300},
     {"groups", groups, 100, PLACED},
     {"last_gradients", last_gradients, 200},
     {"norms", norms, 30},

@@ -81,23 +81,33 @@ TEST(every_option_refuses_what_makes_no_sense) {
 }
 
 /* Four numbers, at random or all 1, and nothing to train. */
-static void make_only_forward(const char *name, bool is_random) {
+/* A forward without parameters: of random numbers, of constants, of state whose first values are random. */
+typedef enum only_kind { ONLY_RANDOM, ONLY_ONES, ONLY_STATE } only_kind;
+
+static weft_value *only_value(weft_graph *g, only_kind kind) {
+    static const int64_t shape[] = {4};
+    if (kind == ONLY_RANDOM) return weft_random_normal(g, 1, shape, 0, 1);
+    weft_value *ones = weft_constant(g, WEFT_F32, 1, shape, 1);
+    if (kind == ONLY_ONES) return ones;
+    return weft_add(ones, weft_state(ones, "s", 1, shape, (weft_init){WEFT_INIT_NORMAL, 0, 1}));
+}
+
+static void make_only_forward(const char *name, only_kind kind) {
     char path[300];
     weft_error error = {0};
     path_of(name, path);
     weft_model *m = weft_model_new("only");
     weft_graph *g = weft_graph_new(m, "predict", WEFT_EVAL);
-    weft_value *x = is_random ? weft_random_normal(g, 1, (int64_t[]){4}, 0, 1)
-                              : weft_constant(g, WEFT_F32, 1, (int64_t[]){4}, 1);
-    weft_output(x, "x");
+    weft_output(only_value(g, kind), "x");
     CHECK_SAYS(weft_save(m, path, &error) == WEFT_OK, "%s", error.text);
     weft_model_free(m);
 }
 
 TEST(options_without_effect_are_refused) {
     make_data();
-    make_only_forward("only.bin", true);
-    make_only_forward("ones.bin", false);
+    make_only_forward("only.bin", ONLY_RANDOM);
+    make_only_forward("ones.bin", ONLY_ONES);
+    make_only_forward("state.bin", ONLY_STATE);
     NEED(make_model("mlp"));
     static const struct {
         const char *words, *says;
@@ -153,6 +163,7 @@ TEST(options_without_effect_are_refused) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refuses(run("graphtool %s", cases[i].words), cases[i].says);
+    CHECK(ends(run("graphtool predict state.bin --seed 1 -o s.npy"), 0)); /* it decides what the state begins with */
     refuses(run("weft-zoo mlp --layers 3 -o no.bin"), "have no effect on: mlp");
     refuses(run("weft-zoo mlp --schedule-steps 3 -o no.bin"), "--schedule-steps has no effect on: mlp");
     refuses(run("weft-zoo gpt --batch 3 --batch 4 -o no.bin"), "given twice");
@@ -169,7 +180,7 @@ TEST(one_rank_of_a_launcher_takes_the_options_of_many) {
     CHECK(ends(run("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 graphtool train mlp.bin " DATA
                    " --batch 16 --steps 1 --timeout 60 --zero 1 --shard flat --reduce=fast --serial"),
                0));
-    make_only_forward("only.bin", true);
+    make_only_forward("only.bin", ONLY_RANDOM);
     CHECK(ends(run("graphtool predict only.bin --seed 1 -o p.npy"), 0));
 }
 

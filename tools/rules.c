@@ -142,8 +142,8 @@ int rules_model(const options *o, const weft_model *m) {
 
 int rules_graph(const options *o, const weft_graph *g) {
     bool draws = false;
-    for (const weft_variable *v = g->model->variables; v; v = v->next)
-        draws = draws || (v->kind == VARIABLE_PARAMETER && !o->weights);
+    for (const weft_variable *v = g->model->variables; v; v = v->next) /* a file may lack state, but no parameter */
+        draws = draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && o->weights));
     for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;
     return check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
 }
