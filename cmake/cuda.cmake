@@ -85,21 +85,21 @@ if(WEFT_HAS_CUDA)
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 17)
     set(CUDA_STATE "CUDA: compiled and linked (nvcc ${CMAKE_CUDA_COMPILER_VERSION})")
-    file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS ops/cuda/*.cu runtime/cuda/*.cu runtime/cuda/*.c dist/nccl*.c dist/nccl*.cu)
-    file(GLOB CUDA_HEADERS CONFIGURE_DEPENDS ops/cuda/*.cuh ops/cuda/*.h runtime/cuda/*.h)
+    file(GLOB_RECURSE CUDA_SOURCES CONFIGURE_DEPENDS ops/cuda/*.cu runtime/session/cuda/*.cu runtime/session/cuda/*.c dist/nccl/*.c dist/nccl/*.cu)
+    file(GLOB_RECURSE CUDA_HEADERS CONFIGURE_DEPENDS ops/cuda/*.cuh ops/cuda/*.h runtime/session/cuda/*.h)
     # Whose bits are the CPU's, and do not depend on where an element lies in its buffer.
-    set_source_files_properties(ops/cuda/random.cu ops/cuda/update.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
-    set(LATE ${CMAKE_BINARY_DIR}/late)
+    set_source_files_properties(ops/cuda/random/random.cu ops/cuda/optimizer/update.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+    set(LATE ${PROJECT_BINARY_DIR}/late)
     add_custom_command(
         OUTPUT ${LATE}/late.S ${LATE}/late_load.c ${LATE}/link_check.c
-        COMMAND ${CUDA_PYTHON} ${CMAKE_SOURCE_DIR}/cmake/late.py ${LATE} ${CUDA_LIBRARIES} -- ${CUDA_SOURCES} ${CUDA_HEADERS}
+        COMMAND ${CUDA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/late.py ${LATE} ${CUDA_LIBRARIES} -- ${CUDA_SOURCES} ${CUDA_HEADERS}
         DEPENDS cmake/late.py ${CUDA_SOURCES} ${CUDA_HEADERS}
-        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     enable_language(ASM)
     add_executable(cuda_link_check ${LATE}/link_check.c)
     target_link_libraries(cuda_link_check PRIVATE ${CUDA_LIBRARIES})
 endif()
-file(WRITE ${CMAKE_BINARY_DIR}/cuda_state.txt "${CUDA_STATE}\n") # tools/test.sh prints it
+file(WRITE ${PROJECT_BINARY_DIR}/cuda_state.txt "${CUDA_STATE}\n") # tools/test.sh prints it
 
 # Adds the backend to a library, or nothing where there is no toolkit.
 function(cuda_into library)

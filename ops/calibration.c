@@ -1,7 +1,7 @@
 /* calibration.c - see calibration.h. */
 #include "ops/calibration.h"
 
-#include "graph/io.h"
+#include "graph/file/io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #ifndef WEFT_OPS_CALIBRATION_H
 #define WEFT_OPS_CALIBRATION_H
 
-#include "graph/graph.h"
-#include "graph/kernel.h"
+#include "graph/core/graph.h"
+#include "graph/core/kernel.h"
 
 typedef struct calibration calibration;
 

@@ -1,6 +1,6 @@
 /* kernels.c - the choice among a backend's kernels, and the reference, which stands behind all of the CPU's. */
-#include "graph/kernel.h"
-#include "ops/op_kit.h"
+#include "graph/core/kernel.h"
+#include "ops/kit/op_kit.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform
  * within 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each module).
  */
-#include "ops/norm.h"
+#include "ops/norm_loss/norm.h"
 #include "weft/layers.h"
 
 #include <float.h>

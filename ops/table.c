@@ -1,5 +1,5 @@
 /* table.c - ops/list.h as a table. */
-#include "graph/op.h"
+#include "graph/core/op.h"
 
 #include <string.h>
 

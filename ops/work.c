@@ -1,8 +1,8 @@
 /* work.c - see work.h. */
 #include "ops/work.h"
 
-#include "ops/conv2d.h"
-#include "ops/epilogue.h"
+#include "ops/image/conv2d.h"
+#include "ops/linalg/epilogue.h"
 
 extern const weft_op weft_op_attention, weft_op_attention_backward;
 

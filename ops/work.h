@@ -2,7 +2,7 @@
 #ifndef WEFT_OPS_WORK_H
 #define WEFT_OPS_WORK_H
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 /* Multiplications and additions of a matrix node (2 a multiply-add); 0 for all others, as is usual when utilization is
  * quoted. */

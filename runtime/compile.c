@@ -3,14 +3,16 @@
  * Nothing here touches a device, builds machine code or measures time, so two compiles of one model agree.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
 
-#include "graph/minimize.h"
-#include "graph/precision.h"
+#include "graph/core/minimize.h"
+#include "graph/core/precision.h"
 #include "ops/calibration.h"
-#include "ops/cpu/onednn.h"
-#include "runtime/collectives.h"
-#include "runtime/optimizer.h"
+#include "ops/cpu/onednn/onednn.h"
+#include "runtime/passes/distribute/collectives.h"
+#include "runtime/passes/optimizer/optimizer.h"
+#include "runtime/passes/passes.h"
+#include "runtime/verify/verify.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -280,12 +282,6 @@ static bool has_random(const weft_graph *g) {
     for (const weft_node *n = g->first; n; n = n->next)
         if (n->op->flags & OP_RANDOM) return true;
     return false;
-}
-
-counter_path counter_path_of(const char *graph) {
-    counter_path path;
-    snprintf(path.text, sizeof path.text, "optimizer.graph/%s/step", graph);
-    return path;
 }
 
 /* A graph that draws random numbers has a step counter in the store. */

@@ -2,6 +2,7 @@
 """check_includes.py - rules that no compiler checks, told as FILE:LINE: RULE.
 
   layers      a file includes only its own layer and those before it; examples only public headers and their own
+  rooms       within a layer, a file includes its own folder and those of lower levels; each README draws the levels
   headers     every public header compiles alone, as C11 and as C++17, without a warning
   finished    no marks of unfinished work in sources, scripts and documents; no tabs, no trailing blanks
   rules       each rule of a check (G, K, L, S, V and a number) is told by one file, and named by a mutant of the tests
@@ -25,30 +26,44 @@ BENEATH = {layer: LAYERS[: i + 1] for i, layer in enumerate(LAYERS)}
 BENEATH["examples"] = ["include/weft", "examples"]
 BENEATH["tests"] = LAYERS + ["examples", "tests"]
 
+# Within a layer, from the lowest level up: a folder may include itself and those of lower levels. The README of the layer
+# draws this. A folder of two keys (ops/cuda) may include all of the first (ops) that is not its own.
+FAMILIES = "structure pointwise reduce shape linalg image random optimizer norm_loss attention"
+CUDA_FAMILIES = "pointwise reduce shape linalg image random optimizer norm_loss attention"
+ROOMS = {
+    "graph": ["core", "passes text file"],
+    "ops": ["kit", FAMILIES, "."],
+    "ops/cpu": [".", "simd", "onednn"],
+    "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES],
+    "dist": ["core", "shm", "engine", "mpi nccl"],
+    "runtime": ["plan", "store data passes verify", "session passes/optimizer", "session/cuda passes/distribute", "."],
+    "tools": ["graphtool/common", "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],
+}
+
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cpp")
 
 # Quoted includes that no folder holds, with the only files that may have them.
 GENERATED = {
-    "model.pb-c.h": {"graph/model_file.h", "graph/model_read.c", "graph/model_write.c"},  # from graph/model.proto
+    "model.pb-c.h": {"graph/file/model_file.h", "graph/file/model_read.c", "graph/file/model_write.c"},  # from graph/file/model.proto
     "lines.h": {"tests/docs/distribution_lines.c"},  # from a page's tables, by tests/test_docs.py
 }
 
 # Libraries stay in few files, so that another version or library is a small change: prefix -> who may.
 LIBRARIES = {
-    "dnnl": r"ops/cpu/onednn\w*\.[ch]",
-    "oneapi/": r"ops/cpu/onednn\w*\.[ch]",
-    "protobuf-c": r"graph/model_(file\.h|read\.c|write\.c)",
-    "zlib.h": r"runtime/source\.[ch]|tests/.*",
-    "jansson.h": r"runtime/plan_json\.c|tools/.*|tests/.*",
+    "dnnl": r"ops/cpu/onednn/.*",
+    "oneapi/": r"ops/cpu/onednn/.*",
+    "protobuf-c": r"graph/file/model_(file\.h|read\.c|write\.c)",
+    "zlib.h": r"runtime/data/source\.[ch]|tests/.*",
+    "jansson.h": r"runtime/plan/plan_json\.c|tools/.*|tests/.*",
     "graphviz/": r"tools/.*",
     "png.h": r"tools/.*|tests/.*",
     "CUnit/": r"tests/.*",
     "mpi.h": r"dist/mpi/.*",
-    "cuda": r"(ops|runtime)/cuda/.*|dist/nccl.*|tests/.*",
-    "cublas": r"(ops|runtime)/cuda/.*|tests/.*",
-    "cudnn": r"(ops|runtime)/cuda/.*|tests/.*",
+    "cuda": r"(ops|runtime/session)/cuda/.*|dist/nccl/.*|tests/.*",
+    "cublas": r"(ops|runtime/session)/cuda/.*|tests/.*",
+    "cudnn": r"(ops|runtime/session)/cuda/.*|tests/.*",
     "nvrtc": r"ops/cuda/.*|tests/.*",
-    "nccl.h": r"dist/nccl.*|tests/.*",
+    "nccl.h": r"dist/nccl/.*|tests/.*",
 }
 
 # What may not be called by the library, and why.
@@ -64,7 +79,7 @@ FORBIDDEN = {
     ),
     **dict.fromkeys(
         "malloc calloc realloc aligned_alloc posix_memalign strdup strndup mmap".split(),
-        "memory comes through weft_env.allocator (graph/mem.c)",
+        "memory comes through weft_env.allocator (graph/core/mem.c)",
     ),
     **dict.fromkeys(
         "rand srand random srandom strtok setlocale getenv setenv signal sigaction atexit "
@@ -79,9 +94,9 @@ ALLOWED_CALLS = {
     ("mem.c.o", "aligned_alloc"): "the default allocator itself",
     ("segment.c.o", "mmap"): "memory that other processes share; taken once, when ranks join",
     ("program_cache.c.o", "getenv"): "where a user's caches are is said in no other way; read when a session opens",
-    ("nccl_join.c.o", "getenv"): "NCCL_COMM_ID, which NCCL reads from there alone; once, when ranks join",
-    ("nccl_join.c.o", "setenv"): "the same; it is taken back when they have joined",
-    ("session_profile.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
+    ("join.c.o", "getenv"): "NCCL_COMM_ID, which NCCL reads from there alone; once, when ranks join",
+    ("join.c.o", "setenv"): "the same; it is taken back when they have joined",
+    ("profile.c.o", "malloc"): "weft_session_profile_text sorts a list, outside of any step",
 }
 # (object, symbol) in .data or .bss that may, with the reason. None is needed today: keep it so.
 ALLOWED_DATA = {}
@@ -138,6 +153,8 @@ def check_include(name, number, target, quoted):
         tell(place, f"there is no {target}")
     elif layer and layer_of(found) not in BENEATH[layer]:
         tell(place, f"{layer} may include {', '.join(BENEATH[layer])}; {target} is of {layer_of(found)}")
+    elif layer:
+        check_rooms(name, number, found)
 
 
 def check_layers(names):
@@ -151,6 +168,52 @@ def check_layers(names):
             found = pattern.match(line)
             if found:
                 check_include(name, number, found[2], found[1] == '"')
+
+
+# ---- rooms ----
+
+
+def rooms_of(layer):
+    """Folder -> (layer of ROOMS, level), longest keys first."""
+    return {
+        (layer if room == "." else f"{layer}/{room}"): (layer, level)
+        for level, rooms in enumerate(ROOMS[layer])
+        for room in rooms.split()
+    }
+
+
+ROOM = {folder: place for layer in ROOMS for folder, place in rooms_of(layer).items()}
+
+
+def check_rooms(name, number, found):
+    """`found` is the file that a line of `name` includes."""
+    mine, other = str(Path(name).parent), str(Path(found).parent)
+    if mine == other or layer_of(name) != layer_of(found) or layer_of(name) not in ROOMS:
+        return
+    if mine not in ROOM or other not in ROOM:
+        tell(name, f"{mine if mine not in ROOM else other} has no level in ROOMS of tests/check_includes.py")
+        return
+    (layer, level), (their_layer, their_level) = ROOM[mine], ROOM[other]
+    if layer == their_layer and their_level >= level:
+        tell(f"{name}:{number}", f"{mine} (level {level + 1}) includes {found} (level {their_level + 1} of {layer})")
+    elif layer != their_layer and not layer.startswith(their_layer + "/"):
+        tell(f"{name}:{number}", f"{layer} may not include {found}")
+
+
+def drawn(layer):
+    """The levels of a layer as its README shows them."""
+    return "    " + "  <-  ".join(
+        ", ".join(f"{layer}/" if room == "." else room for room in rooms.split()) for rooms in ROOMS[layer]
+    )
+
+
+def check_drawn():
+    for layer in ROOMS:
+        place = layer + "/README.md"
+        if not (ROOT / place).is_file():
+            place = str(Path(layer).parent / "README.md")
+        if drawn(layer) not in (ROOT / place).read_text():
+            tell(place, f"it must draw the order of includes:\n{drawn(layer)}")
 
 
 # ---- public headers ----
@@ -256,6 +319,7 @@ def main():
     o = options.parse_args()
     names = tracked()
     check_layers(names)
+    check_drawn()
     check_headers(names, o.cc, o.cxx)
     check_texts(names)
     check_rules(names)

@@ -1,6 +1,6 @@
 /* test_agree.c - before the first step: ranks begin with the same values, of the first rank of each process group, or are
  * told which value differs and on which rank. Ranks are threads. */
-#include "runtime/session_state.h"
+#include "runtime/session/state.h"
 #include "support/test.h"
 #include "support/world.h"
 

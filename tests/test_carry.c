@@ -1,6 +1,6 @@
-/* test_carry.c - tails that outlast their runs (runtime/tails.c): they hide behind the other graph's forward, change no bit
+/* test_carry.c - tails that outlast their runs (runtime/passes/tails.c): they hide behind the other graph's forward, change no bit
  * and no order of collectives, and are over wherever somebody looks. dcgan28, built narrower; ranks are threads. */
-#include "runtime/session_state.h"
+#include "runtime/session/state.h"
 
 #include "examples/zoo.h"
 #include "support/world.h"

@@ -1,6 +1,6 @@
 /* test_comm.c - communicators: every collective against a plain sum, to the bit, for worlds of 1 to 8 threads; the
  * cut does not matter; groups; what is refused. */
-#include "dist/collective.h"
+#include "dist/core/collective.h"
 #include "support/comm_check.h"
 #include "support/comm_world.h"
 #include "support/test.h"

@@ -1,7 +1,8 @@
 /* test_compile.c - the compiler on random graphs: what is compiled computes what the plain evaluator does, the
  * verifier finds no fault in good plans and finds one in broken plans, dumps stop where they are told to. */
-#include "graph/graph.h"
-#include "runtime/program.h"
+#include "graph/core/graph.h"
+#include "runtime/plan/program.h"
+#include "runtime/plan/value.h"
 #include "support/evaluate.h"
 #include "support/test.h"
 #include "weft/file.h"

@@ -1,7 +1,7 @@
 /* test_ddp.c - options of subgraphs: what weft_ddp takes and refuses, and that files and dumps keep it. What they do to
  * a run is in test_worlds_*.c. */
-#include "graph/ddp.h"
-#include "graph/limits.h"
+#include "graph/core/ddp.h"
+#include "graph/core/limits.h"
 #include "support/faults.h"
 #include "support/test.h"
 #include "weft/weft.h"

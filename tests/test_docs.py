@@ -7,7 +7,7 @@ What stands behind the opening fence of a block decides:
                     without: a piece; the pieces of one page make one C file, in order, behind #include "weft/weft.h",
                     and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
-  ```c ops/relu.c   a quote: these lines stand in that file, one after the other
+  ```c ops/pointwise/relu.c   a quote: these lines stand in that file, one after the other
   ```sh             run, where there is tests/docs/PAGE.sh, which makes what they need and comes first
   ```text           not checked
   ```text same      what commands print, in lines that begin with "$ " (or one behind `same`): these lines, one after the other;

@@ -1,7 +1,7 @@
 /* test_epilogue.c - the pass that lets products do what follows them, in plans for a GPU: which forms it takes, which it
  * leaves alone, and that the graph computes what it did before. (The kernels: test_cuda_ops, test_cuda_sessions.) */
 #include "examples/zoo.h"
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
 #include "support/evaluate.h"
 #include "support/test.h"
 

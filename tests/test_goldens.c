@@ -1,8 +1,8 @@
 /* test_goldens.c - twenty training steps against PyTorch's (tests/golden/README.md): losses within 2e-6 relative,
  * final parameters and buffers within 2e-5 norm-wise, on every instruction set this machine has; in bf16 losses within the
  * type's precision of those under torch.autocast. */
-#include "graph/kernel.h"
-#include "runtime/safetensors.h"
+#include "graph/core/kernel.h"
+#include "runtime/store/safetensors.h"
 #include "support/test.h"
 #include "weft/weft.h"
 

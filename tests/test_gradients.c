@@ -5,7 +5,7 @@
  * Once more on top: loss2 = sum(dloss/dx * c2) and its gradients by x and by c. Graphs run in f64 on the
  * reference kernels.
  */
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/evaluate.h"
 #include "support/sample.h"
 

@@ -4,7 +4,7 @@
  * identities, chains of views, folded constants, gradients that are one), whose expected gradients are central differences
  * of support/differences.h.
  */
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 #include "support/differences.h"
 #include "support/test.h"
 #include "weft/weft.h"

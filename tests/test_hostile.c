@@ -3,7 +3,7 @@
  * sanitizers too), leaks, or takes memory that the file's length does not back. What still loads is compiled,
  * and its text reads back: a mutant may be valid by luck.
  */
-#include "runtime/safetensors.h"
+#include "runtime/store/safetensors.h"
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/seal.h"

@@ -2,8 +2,8 @@
  * Fields of model.bin are set to extreme values, operands rewired, ops exchanged; every op meets extreme attributes
  * and missing operands. Shape inference is the gate: what it lets through must compile, or fail cleanly.
  */
-#include "graph/io.h"
-#include "graph/model_file.h"
+#include "graph/file/io.h"
+#include "graph/file/model_file.h"
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/seal.h"

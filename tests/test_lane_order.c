@@ -1,6 +1,6 @@
-/* test_lane_order.c - which sums go late and which gathers early (runtime/lane_order.c): every third, latest layers last, and
+/* test_lane_order.c - which sums go late and which gathers early (runtime/passes/lane_order.c): every third, latest layers last, and
  * none where all gradients decide together. That no bit changes is test_worlds*.c's. */
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
 #include "support/test.h"
 #include "weft/weft.h"
 

@@ -1,8 +1,9 @@
 /* test_launches.c - plans for a GPU, on any machine: every zoo model in several worlds is cut into launches that the verifier
  * finds right; with one of them changed it finds the rule that is broken. */
 #include "examples/zoo.h"
-#include "runtime/launches.h"
-#include "runtime/program.h"
+#include "runtime/plan/launches.h"
+#include "runtime/plan/program.h"
+#include "runtime/verify/verify.h"
 #include "support/test.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* test_loss_scale.c - f16's dynamic loss scale: a step whose gradients overflow, on whichever rank, changes nothing but the
  * scale, to the bit; good steps in a row let it grow; the numbers are torch.amp.GradScaler's. */
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
+#include "runtime/store/store.h"
 #include "support/world.h"
 
 #include <math.h>

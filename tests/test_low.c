@@ -1,7 +1,7 @@
 /* test_low.c - bf16 and f16 as the kernels read and write them: every number, every way to round, on every instruction
  * set, against the compiler's own _Float16 and plain arithmetic. */
 #include "ops/cpu/simd/low.h"
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/sample.h"
 

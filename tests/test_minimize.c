@@ -9,7 +9,7 @@
  * Settings are dealt in turn, so that each op meets each route, and each value of each setting; nightly's run meets all
  * products. WEFT_TEST_TABLE=1 prints what has been run, op by op.
  */
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/routes.h"
 #include "support/samples.h"
 #include "support/world.h"

@@ -1,8 +1,8 @@
 /* test_model_file.c - model.bin: what is written reads back, every rule broken once has its message, and any call
  * that fails leaves the old file as it was and nothing behind. */
-#include "graph/limits.h"
-#include "graph/model_file.h"
-#include "runtime/safetensors.h"
+#include "graph/core/limits.h"
+#include "graph/file/model_file.h"
+#include "runtime/store/safetensors.h"
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/seal.h"

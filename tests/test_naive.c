@@ -1,8 +1,8 @@
 /* test_naive.c - what no sample can say of kernels that have only one way of working: buckets over a segment's members, sums
  * over the micro-batches of a step; both against plain loops (support/naive.h), whose own conversions are checked first.
  */
-#include "ops/op_kit.h"
-#include "ops/update.h"
+#include "ops/kit/op_kit.h"
+#include "ops/optimizer/update.h"
 #include "support/kernel_check.h"
 #include "support/naive.h"
 #include "support/sample.h"

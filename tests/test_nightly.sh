@@ -20,7 +20,7 @@ for part in $parts; do
     said=$(tools/nightly.sh "$part" --cases 0 --folder "$folder/$part" 2>&1) || fail "$part: exit $?: $said"
     [[ $(tail -1 <<<"$said") == "commit "*": 0 run, 0 skipped, 0 failed; next seed 1" ]] || fail "$part ends with: $said"
 done
-for script in tools/nightly/*.sh; do
+for script in tools/scripts/nightly/*.sh; do
     [[ $script == */common.sh ]] || grep -qx "$(basename "$script" .sh)" <<<"$parts" || fail "$script is no part"
 done
 while read -r program; do
@@ -33,7 +33,7 @@ part() {
         set -euo pipefail
         part=$1 seeds=$2 chunk=$3 minutes=1 seed='' is_fresh='' folder=$folder/$1 preset=release
         shift 3
-        source tools/nightly/common.sh
+        source tools/scripts/nightly/common.sh
         nightly_begin
         nightly_suite "$@"
         nightly_end

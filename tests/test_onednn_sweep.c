@@ -5,9 +5,9 @@
  * end at a page that nobody may touch and lie between words that nobody may change; results and workspaces begin as NaN.
  * A seed is a shape of one sequence, and a case is a shape on one instruction set.
  */
-#include "ops/cpu/onednn.h"
-#include "ops/op_kit.h"
-#include "ops/pack.h"
+#include "ops/cpu/onednn/onednn.h"
+#include "ops/kit/op_kit.h"
+#include "ops/image/pack.h"
 #include "support/naive.h"
 #include "support/onednn_case.h"
 #include "support/sample.h"

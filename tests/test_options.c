@@ -2,7 +2,7 @@
  * setting that differs, but for those that are a rank's own. A new option is compared unless its row says otherwise. */
 #include "support/programs.h"
 #include "support/test.h"
-#include "tools/options.h"
+#include "tools/graphtool/common/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  * When a pass is meant to change: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text writes them anew; read the
  * difference before you commit it. */
-#include "graph/type.h"
+#include "graph/core/type.h"
 #include "support/test.h"
 #include "weft/weft.h"
 

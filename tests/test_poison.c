@@ -1,7 +1,7 @@
 /* test_poison.c - nothing is read that nobody wrote: models train to the same bits whatever lies in memory that is not
  * written yet or is dead already (support/poison.h), in worlds of 1 and 2, accumulated, sharded, in each precision. */
 #include "examples/zoo.h"
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 #include "support/poison.h"
 #include "support/random_model.h"
 #include "support/world.h"

@@ -3,9 +3,9 @@
  * per update. (Dumps of it: test_plan_text; trainings beside PyTorch's autocast: test_goldens; f16's scale:
  * test_loss_scale.) */
 #include "examples/zoo.h"
-#include "graph/precision.h"
-#include "ops/update.h"
-#include "runtime/program.h"
+#include "graph/core/precision.h"
+#include "ops/optimizer/update.h"
+#include "runtime/plan/program.h"
 #include "support/sample.h"
 #include "support/world.h"
 

@@ -1,5 +1,5 @@
 /* test_process_groups.c - partitions of the ranks as text: "0-3;4-7". */
-#include "graph/ddp.h"
+#include "graph/core/ddp.h"
 #include "support/test.h"
 #include "weft/weft.h"
 

@@ -1,8 +1,8 @@
 /* test_random.c - random numbers: Philox against its authors' known answers, the moments of what is made of
  * it, and what the numbers may and may not depend on. */
-#include "graph/kernel.h"
-#include "ops/philox.h"
-#include "ops/random.h"
+#include "graph/core/kernel.h"
+#include "ops/random/philox.h"
+#include "ops/random/random.h"
 #include "support/test.h"
 
 #include <math.h>

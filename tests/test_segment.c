@@ -1,7 +1,7 @@
 /* test_segment.c - memory that processes share: found by its key alone, refused when it is something else or does not
  * fit, and without a name. What needs limits of its own runs in a child. */
 #define _GNU_SOURCE /* unshare */
-#include "dist/segment.h"
+#include "dist/shm/segment.h"
 #include "support/test.h"
 
 #include <dirent.h>

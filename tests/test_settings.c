@@ -2,7 +2,7 @@
  * one row each, with the error that names it or the default that it has. Nothing that a caller set may be ignored.
  *
  * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 #include "support/scopes.h"
 #include "support/test.h"
 

@@ -1,6 +1,6 @@
 /* test_shards.c - how ZeRO cuts segments: every element has one owner, a chunk of a norm is never cut, greedy is what
  * torch's ZeroRedundancyOptimizer deals, and all ranks see the same cut. */
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
 #include "support/test.h"
 #include "weft/weft.h"
 

@@ -5,7 +5,7 @@
  * A form is a sample (op.h) with letters for lengths. Lengths lie around the widths of vectors and of tiles, so that tails,
  * rows that begin anywhere in a vector, and blocks that are left over all come up.
  */
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/samples.h"
 

@@ -366,7 +366,7 @@ typedef struct family {
     double most; /* growth, where it is above that of the others; 0: it is not */
 } family;
 
-/* First fit looks at up to 4,096 places for each buffer (runtime/placement.c), which these sizes do not reach yet; each of at
+/* First fit looks at up to 4,096 places for each buffer (runtime/passes/placement.c), which these sizes do not reach yet; each of at
  * most 256 minimize calls goes through all variables (MODEL_MAX_TRAININGS). */
 #define PLACED  2.55
 #define TRAINED 2.4

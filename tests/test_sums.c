@@ -5,7 +5,7 @@
  * additions that follow one another in any of the kernels. Operands drift: adding 0.1 to a large sum rounds the same way for
  * a long time. What was measured is printed. The bits must not depend on threads.
  */
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/sample.h"
 

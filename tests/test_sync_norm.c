@@ -1,9 +1,9 @@
 /* test_sync_norm.c - statistics over ranks: with sync_batch_norm, ranks that split a batch train as one rank with the
  * whole of it, running statistics included. Ranks are threads here. */
-#include "graph/graph.h"
-#include "ops/collective.h"
-#include "ops/sum_ranks.h"
-#include "runtime/program.h"
+#include "graph/core/graph.h"
+#include "ops/structure/collective.h"
+#include "ops/structure/sum_ranks.h"
+#include "runtime/plan/program.h"
 #include "support/evaluate.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,7 +1,7 @@
 /* test_text.c - dumps read back: the same text at every stage, the same nodes, and a clear error for each
  * rule that a text breaks. */
-#include "graph/graph.h"
-#include "graph/kernel.h"
+#include "graph/core/graph.h"
+#include "graph/core/kernel.h"
 #include "support/example.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,6 +1,7 @@
 /* test_verify.c - good plans give no alarm: models, options of subgraphs and of compiling at random, for all ranks of a
  * world, verified one by one and against each other, then played in random orders beside a slow lane. */
-#include "runtime/verify.h"
+#include "runtime/verify/verify.h"
+#include "runtime/plan/value.h"
 #include "support/lane_player.h"
 #include "support/random_model.h"
 

@@ -1,7 +1,7 @@
 /* test_verify_runs.c - any program after any program, on real sessions: random plans run in random orders beside a
  * communication lane that is instant, or late, or anything between, and that leaves garbage where it works until it is
  * waited for. Whatever its pace, every fetched number and the whole store must be the same bits. */
-#include "runtime/session_state.h"
+#include "runtime/session/state.h"
 #include "support/random_model.h"
 #include "support/slow_lane.h"
 

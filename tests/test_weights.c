@@ -1,8 +1,8 @@
 /* test_weights.c - safetensors and the weights in them: what is written reads back, every rule broken once has its
  * message, and any call that fails leaves the old file and the store as they were. */
-#include "graph/limits.h"
-#include "graph/model_file.h"
-#include "runtime/safetensors.h"
+#include "graph/core/limits.h"
+#include "graph/file/model_file.h"
+#include "runtime/store/safetensors.h"
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/test.h"

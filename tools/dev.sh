@@ -36,7 +36,7 @@ build) build release ;;
 debug) build debug ;;
 test) suites release "$@" ;;
 asan)
-    source tools/sanitizer_env.sh
+    source tools/scripts/sanitizer_env.sh
     suites asan "$@"
     ;;
 format)

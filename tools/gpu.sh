@@ -67,7 +67,7 @@ export TORCHINDUCTOR_CACHE_DIR=$PWD/build/gpu-inductor
 PATH=$PATH:/usr/local/cuda/bin
 [[ -z $(env_lacks) || ! -e .gpu_carry/prefix.tar.gz ]] || env_prefix .gpu_carry/prefix.tar.gz build/gpu-prefix
 lacks=$(env_lacks | tr '\n' ' ')
-[[ -z $lacks ]] || die 1 "missing here: ${lacks% }; tools/setup.sh installs it, or bring .gpu_carry from tools/gpu_carry.sh"
+[[ -z $lacks ]] || die 1 "missing here: ${lacks% }; tools/scripts/setup.sh installs it, or bring .gpu_carry from tools/gpu_carry.sh"
 export python build device out
 
 # ---- running them

@@ -2,7 +2,7 @@
 # gpu_carry.sh - collects what building Weft needs beyond a compiler, cmake and ninja, for a GPU machine that has neither
 # these libraries nor a network: .gpu_carry/prefix.tar.gz, which tools/gpu.sh there unpacks and uses where something lacks.
 #
-# Everything comes from the packages that tools/setup.sh installs here. Of libraries only those are taken that our
+# Everything comes from the packages that tools/scripts/setup.sh installs here. Of libraries only those are taken that our
 # programs reach (ldd), each under its soname; never the C and C++ runtime, which the other machine has, as new as ours
 # or newer: programs built there run with its own. What moves is told by ${pcfiledir} in *.pc and by tools/gpu_env.sh.
 set -euo pipefail
@@ -82,7 +82,7 @@ take_mpi() {
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 for package in "${packages[@]}" libopenmpi-dev openmpi-bin graphviz protobuf-c-compiler pkgconf; do
-    [[ $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) == *" installed" ]] || die "$package is not installed: run tools/setup.sh first"
+    [[ $(dpkg-query -W -f='${Status}' "$package" 2>/dev/null) == *" installed" ]] || die "$package is not installed: run tools/scripts/setup.sh first"
 done
 mkdir -p "$stage/$lib" "$stage/usr/bin" .gpu_carry
 take_development

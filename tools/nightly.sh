@@ -4,7 +4,7 @@
 # part says ends with one line: commit, cases run, skipped and failed.
 #
 # A part is a row of `parts` below: a C suite that counts its cases (test_case_begin in tests/support/test.h), or, where
-# there is one, the script tools/nightly/PART.sh, which has the row's seeds and chunk as $seeds and $chunk.
+# there is one, the script tools/scripts/nightly/PART.sh, which has the row's seeds and chunk as $seeds and $chunk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -77,12 +77,12 @@ row=$(awk -v part="$part" '$1 == part' <<<"$parts")
 read -r _ preset program seeds chunk _ <<<"$row"
 seeds=${cases:-$seeds}
 
-source tools/nightly/common.sh
+source tools/scripts/nightly/common.sh
 nightly_begin
 if ((seeds)); then nightly_build; fi
-[[ $preset == release ]] || source tools/sanitizer_env.sh
-if [[ -e tools/nightly/$part.sh ]]; then
-    source "tools/nightly/$part.sh"
+[[ $preset == release ]] || source tools/scripts/sanitizer_env.sh
+if [[ -e tools/scripts/nightly/$part.sh ]]; then
+    source "tools/scripts/nightly/$part.sh"
 else
     nightly_suite "build/$preset/$program"
 fi

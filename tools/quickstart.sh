@@ -31,7 +31,7 @@ done
 (($# == 0)) || { echo "quickstart.sh: unknown argument '$1'; see --help" >&2; exit 2; }
 
 cd "$(dirname "$0")/.."
-tools/setup.sh
+tools/scripts/setup.sh
 echo "Building"
 cmake --preset release >/dev/null
 cmake --build build/release --target graphtool weft-zoo >/dev/null

@@ -3,7 +3,7 @@
 # them again under AddressSanitizer and UBSan. Ends with ctest's counts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/setup.sh
+tools/scripts/setup.sh
 mkdir -p build
 
 # Builds a preset and runs its tests; keeps ctest's output in build/PRESET.txt.
@@ -19,7 +19,7 @@ run() {
 
 status=0
 run release || status=1
-source tools/sanitizer_env.sh
+source tools/scripts/sanitizer_env.sh
 run asan || status=1
 
 echo

@@ -9,11 +9,11 @@
  *
  * Two communicators of our own: one for data (a request a transfer), one for control messages, which are small
  * enough to travel at once: one standing receive from anyone, and a pool of sends that frees itself. Ranks of one
- * machine have a window besides (mpi_window.c). */
-#include "dist/mpi/mpi_transport.h"
+ * machine have a window besides (mpi/window.c). */
+#include "dist/mpi/transport.h"
 
-#include "dist/comm_options.h"
-#include "dist/engine.h"
+#include "dist/core/comm_options.h"
+#include "dist/engine/engine.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* no_mpi.c - what libweft_mpi is in a build without MPI. */
-#include "graph/error.h"
+#include "graph/core/error.h"
 #include "weft/comm.h"
 
 weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* model.bin (graph/model.proto), with its length and a checksum; files of before those load too. Loading replays the builder
+/* model.bin (graph/file/model.proto), with its length and a checksum; files of before those load too. Loading replays the builder
  * calls. NULL on failure. `env` may be NULL. */
 weft_status weft_save(const weft_model *model, const char *path, weft_error *error);
 weft_model *weft_load(const char *path, const weft_env *env, weft_error *error);

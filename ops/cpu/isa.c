@@ -1,5 +1,5 @@
 /* isa.c - which instruction set this processor has. */
-#include "graph/kernel.h"
+#include "graph/core/kernel.h"
 
 weft_isa isa_best(void) {
     __builtin_cpu_init();

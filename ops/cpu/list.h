@@ -3,7 +3,7 @@
 /* pointwise: one line an op in pointwise_list.h */
 ALL(pointwise_fused)
 #define X(op, operands, expression) ALL(pointwise_##op)
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 /* linear algebra and images */
 ONE(onednn_matmul)

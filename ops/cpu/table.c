@@ -1,5 +1,5 @@
 /* table.c - ops/cpu/list.h as a table. */
-#include "graph/kernel.h"
+#include "graph/core/kernel.h"
 
 #define ONE(name) extern const weft_kernel name;
 #define ALL(name) ONE(name##_avx512) ONE(name##_avx2) ONE(name##_sse2)

@@ -1,9 +1,9 @@
 /* widen.h - a node with f32 in place of bf16 and f16: what the kernels that cast around an f32 one (simd/cast.c) put
  * before that, and what a weight is packed for that such a kernel reads. */
-#ifndef WEFT_WIDEN_H
-#define WEFT_WIDEN_H
+#ifndef WEFT_OPS_CPU_WIDEN_H
+#define WEFT_OPS_CPU_WIDEN_H
 
-#include "graph/kernel.h"
+#include "graph/core/kernel.h"
 
 enum { WIDEN_MAX_IN = 3 };
 

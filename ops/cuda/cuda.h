@@ -1,10 +1,10 @@
 /* cuda.h - what rows (.c) and kernels (.cu) of this folder share, in C without a word of CUDA: rows are compiled on any
  * machine, so that a plan for a GPU needs neither GPU nor toolkit. */
-#ifndef WEFT_OPS_CUDA_H
-#define WEFT_OPS_CUDA_H
+#ifndef WEFT_OPS_CUDA_CUDA_H
+#define WEFT_OPS_CUDA_CUDA_H
 
-#include "graph/kernel.h"
-#include "ops/op_kit.h"
+#include "graph/core/kernel.h"
+#include "ops/kit/op_kit.h"
 
 /* The first value that broke its kernel's rule; in the GPU's memory, read when the host next waits. */
 typedef struct cuda_failure {

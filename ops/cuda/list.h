@@ -1,9 +1,9 @@
 /* list.h - the kernels for GPUs, best first within an op. RUN(name): the row cuda_NAME in some .c of this folder and
  * cuda_NAME_run in a .cu; OPEN(name): also cuda_NAME_open and cuda_NAME_close, for what a session builds once. */
-/* pointwise: one line an op in ops/pointwise_list.h; `pointwise` itself is fused nodes' */
+/* pointwise: one line an op in ops/pointwise/pointwise_list.h; `pointwise` itself is fused nodes' */
 OPEN(pointwise)
 #define X(op, operands, expression) OPEN(pointwise_##op)
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 /* linear algebra and images, by NVIDIA's libraries */
 OPEN(matmul)

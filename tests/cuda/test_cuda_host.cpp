@@ -1,11 +1,11 @@
 /* test_cuda_host.cpp - the GPU that the CPU plays (tests/cuda_host): kernels do what CUDA says, and wrong ones are caught. Its
  * streams and captures: test_cuda_streams_host.cpp. */
 extern "C" {
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/test.h"
 }
 #include "cuda_host/state.h"
-#include "ops/cuda/mma.cuh"
+#include "ops/cuda/kit/mma.cuh"
 
 #include <cmath>
 #include <pthread.h>

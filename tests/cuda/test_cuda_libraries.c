@@ -3,7 +3,7 @@
  */
 #include "cuda/support/gpu.h"
 #include "ops/calibration.h"
-#include "runtime/calibrate.h"
+#include "runtime/session/calibrate.h"
 #include "support/sample.h"
 #include "weft/weft.h"
 

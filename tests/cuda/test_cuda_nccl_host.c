@@ -3,7 +3,7 @@
  * with streams that have come to their ends. */
 #include "cuda/support/narrow.h"
 #include "cuda_host/cuda_host.h"
-#include "graph/error.h"
+#include "graph/core/error.h"
 
 #include <math.h>
 #include <stdio.h>

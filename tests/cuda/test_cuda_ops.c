@@ -10,7 +10,7 @@
 #include "cuda_host/cublasLt.h"
 #include "cuda_host/cuda_host.h"
 #endif
-#include "ops/epilogue.h"
+#include "ops/linalg/epilogue.h"
 
 static gpu *the_gpu;
 static bool *has_run, *was_met; /* by the op's index: a kernel took a sample; there was one */

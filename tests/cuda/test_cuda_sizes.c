@@ -3,10 +3,10 @@
  * stage and sorts a second digit, where heads are wider; and what a bad label does. Every launch runs in two orders
  * (one under the sanitizers). */
 #include "cuda/support/gpu.h"
-#include "ops/embedding.h"
-#include "ops/norm.h"
-#include "ops/op_kit.h"
-#include "ops/pool.h"
+#include "ops/attention/embedding.h"
+#include "ops/norm_loss/norm.h"
+#include "ops/kit/op_kit.h"
+#include "ops/image/pool.h"
 #include "support/samples.h"
 
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * Operands drift: adding 0.1 to a large sum rounds the same way for a long time.
  */
 #include "cuda/support/gpu.h"
-#include "ops/cuda/columns.h"
-#include "ops/op_kit.h"
+#include "ops/cuda/kit/columns.h"
+#include "ops/kit/op_kit.h"
 #include "support/sample.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* mma.h - the plain C++ twins of ops/cuda/mma.cuh, by the register layouts of the PTX ISA. */
+/* mma.h - the plain C++ twins of ops/cuda/kit/mma.cuh, by the register layouts of the PTX ISA. */
 #ifndef CUDA_HOST_MMA_H
 #define CUDA_HOST_MMA_H
 

@@ -1,7 +1,7 @@
 /* differences.c - see differences.h. */
 #include "support/differences.h"
 
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/naive.h"
 #include "support/test.h"
 

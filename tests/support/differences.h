@@ -5,7 +5,7 @@
 #ifndef WEFT_TEST_DIFFERENCES_H
 #define WEFT_TEST_DIFFERENCES_H
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 typedef struct differences differences;
 differences *differences_new(const weft_graph *g);

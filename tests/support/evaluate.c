@@ -1,9 +1,9 @@
 /* evaluate.c - see evaluate.h. */
 #include "support/evaluate.h"
 
-#include "graph/kernel.h"
-#include "graph/minimize.h"
-#include "ops/op_kit.h"
+#include "graph/core/kernel.h"
+#include "graph/core/minimize.h"
+#include "ops/kit/op_kit.h"
 #include "support/test.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef WEFT_TEST_EVALUATE_H
 #define WEFT_TEST_EVALUATE_H
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 typedef struct evaluation evaluation;
 evaluation *evaluate_new(const weft_graph *g, bool wide);

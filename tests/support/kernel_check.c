@@ -1,8 +1,8 @@
 /* kernel_check.c - see kernel_check.h. */
 #include "support/kernel_check.h"
 
-#include "ops/op_kit.h"
-#include "ops/pack.h"
+#include "ops/kit/op_kit.h"
+#include "ops/image/pack.h"
 #include "support/naive.h"
 #include "support/sample.h"
 

@@ -4,7 +4,7 @@
 #ifndef WEFT_TEST_KERNEL_CHECK_H
 #define WEFT_TEST_KERNEL_CHECK_H
 
-#include "graph/kernel.h"
+#include "graph/core/kernel.h"
 #include "support/sample.h"
 
 /* `data`: the node's operands, row-major. `what` names the node in messages. */

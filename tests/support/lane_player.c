@@ -1,7 +1,8 @@
 /* lane_player.c - see lane_player.h. */
 #include "support/lane_player.h"
 
-#include "ops/collective.h"
+#include "ops/structure/collective.h"
+#include "runtime/plan/value.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #ifndef WEFT_TEST_LANE_PLAYER_H
 #define WEFT_TEST_LANE_PLAYER_H
 
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
 #include "support/test.h"
 
 /* Accesses that no event orders, in `runs` programs of the plan in a random order; the first one as text in what[200]. Adds

@@ -1,7 +1,8 @@
 /* mutants.c - mutants of memory and lanes; see mutants.h. */
 #include "support/mutants.h"
 
-#include "ops/collective.h"
+#include "ops/structure/collective.h"
+#include "runtime/plan/value.h"
 
 extern const weft_op weft_op_bucket;
 

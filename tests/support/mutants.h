@@ -3,7 +3,7 @@
 #ifndef WEFT_TEST_MUTANTS_H
 #define WEFT_TEST_MUTANTS_H
 
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
 #include "support/test.h"
 
 typedef struct victim {

@@ -1,9 +1,10 @@
 /* mutants_buckets.c - mutants of buckets, ranges and groups; see mutants.h. */
 #include "support/mutants.h"
 
-#include "ops/basic_attrs.h"
-#include "ops/collective.h"
-#include "ops/update.h"
+#include "ops/kit/basic_attrs.h"
+#include "ops/structure/collective.h"
+#include "ops/optimizer/update.h"
+#include "runtime/plan/value.h"
 
 #include <string.h>
 

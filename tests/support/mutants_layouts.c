@@ -1,8 +1,9 @@
 /* mutants_layouts.c - mutants of strides and views; see mutants.h. */
 #include "support/mutants.h"
 
-#include "graph/kernel.h"
-#include "ops/pack.h"
+#include "graph/core/kernel.h"
+#include "ops/image/pack.h"
+#include "runtime/plan/value.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* naive.c - see naive.h. */
 #include "support/naive.h"
 
-#include "ops/basic_attrs.h"
+#include "ops/kit/basic_attrs.h"
 #include "weft/ops.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 #ifndef WEFT_TEST_NAIVE_H
 #define WEFT_TEST_NAIVE_H
 
-#include "graph/graph.h"
+#include "graph/core/graph.h"
 
 /* Elements of one value, row-major. */
 typedef struct naive {

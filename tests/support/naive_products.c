@@ -1,6 +1,6 @@
 /* naive_products.c - products and convolutions of naive.h, from their sums. */
-#include "ops/conv2d.h"
-#include "ops/matmul.h"
+#include "ops/image/conv2d.h"
+#include "ops/linalg/matmul.h"
 #include "support/naive.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ void naive_linear(const weft_node *n, const naive *in, const naive *out) {
     }
 }
 
-/* ---- convolutions: three solutions of one trilinear form (ops/conv2d.h) ---- */
+/* ---- convolutions: three solutions of one trilinear form (ops/image/conv2d.h) ---- */
 
 typedef struct conv_parts {
     naive big, small, weight;

@@ -1,7 +1,7 @@
 /* poison.c - see poison.h. Each step's kernel is replaced by one that fills, calls it, and fills again. */
 #include "support/poison.h"
 
-#include "runtime/session_state.h"
+#include "runtime/session/state.h"
 #include "support/test.h"
 
 #include <stdlib.h>

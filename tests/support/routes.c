@@ -1,7 +1,7 @@
 /* routes.c - see routes.h. */
 #include "support/routes.h"
 
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 #include "support/evaluate.h"
 #include "support/samples.h"
 

@@ -1,7 +1,7 @@
 /* sample.c - see sample.h. */
 #include "support/sample.h"
 
-#include "ops/op_kit.h"
+#include "ops/kit/op_kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef WEFT_TEST_SAMPLE_H
 #define WEFT_TEST_SAMPLE_H
 
-#include "graph/kernel.h"
+#include "graph/core/kernel.h"
 #include "support/test.h"
 
 enum { SAMPLE_MAX_IN = 40 };

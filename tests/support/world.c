@@ -1,7 +1,8 @@
 /* world.c - see world.h. */
 #include "support/world.h"
 
-#include "runtime/program.h"
+#include "runtime/plan/program.h"
+#include "runtime/store/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  * scaled_dot_product_attention minutes later 4.4 and 10.9. The products alone reach 180-200 GFLOP/s a thread;
  * the rest is packing and exponentials.
  */
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"

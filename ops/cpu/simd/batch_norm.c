@@ -10,7 +10,7 @@
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
-#include "ops/norm.h"
+#include "ops/norm_loss/norm.h"
 
 #include <math.h>
 #include <omp.h>

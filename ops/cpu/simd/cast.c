@@ -1,12 +1,12 @@
 /* cast.c - products and convolutions of bf16 and f16 where oneDNN has none: operands become f32 in the workspace, its
  * f32 kernel runs, and the result is rounded. (2.6 has no f16 at all, and bf16 on AVX-512 only.) A weight that is packed
- * is f32 by then (onednn_pack.c). The node in f32 that oneDNN is asked about is ops/cpu/widen.h's.
+ * is f32 by then (onednn/pack.c). The node in f32 that oneDNN is asked about is ops/cpu/widen.h's.
  */
-#include "ops/conv2d.h"
+#include "ops/image/conv2d.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/tile.h"
 #include "ops/cpu/widen.h"
-#include "ops/matmul.h"
+#include "ops/linalg/matmul.h"
 
 extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
     onednn_parts_weight, onednn_conv2d_weight;

@@ -11,7 +11,7 @@
 /* One rounding a multiply-add: twice the speed, and no other kernel to match. */
 #pragma GCC optimize("fp-contract=fast")
 
-#include "ops/conv2d.h"
+#include "ops/image/conv2d.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 

@@ -6,7 +6,7 @@
  * ones are handled as a row (memcpy, fill or gather) or, when the source runs along another axis than the
  * target, as a plane that is transposed block by block. Threads split rows and planes.
  */
-#include "ops/basic_attrs.h"
+#include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/simd.h"
 
 #include <string.h>

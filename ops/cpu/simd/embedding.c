@@ -4,7 +4,7 @@
  */
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
-#include "ops/embedding.h"
+#include "ops/attention/embedding.h"
 
 #include <string.h>
 

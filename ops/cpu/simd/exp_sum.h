@@ -1,6 +1,6 @@
 /* exp_sum.h - sums of e^(x - most) over a row, in blocks (sums.h): for softmax, losses and attention. */
-#ifndef WEFT_EXP_SUM_H
-#define WEFT_EXP_SUM_H
+#ifndef WEFT_OPS_CPU_SIMD_EXP_SUM_H
+#define WEFT_OPS_CPU_SIMD_EXP_SUM_H
 
 #include "ops/cpu/simd/sums.h"
 #include "ops/cpu/simd/vecmath.h"

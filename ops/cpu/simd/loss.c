@@ -3,7 +3,7 @@
 #include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
-#include "ops/norm.h"
+#include "ops/norm_loss/norm.h"
 
 #include <omp.h>
 

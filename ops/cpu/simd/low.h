@@ -6,10 +6,10 @@
  * become vector code on every instruction set; only f16 has instructions of its own (F16C, AVX-512), worth 4 to 6
  * times the plain way for rows in the cache.
  */
-#ifndef WEFT_LOW_H
-#define WEFT_LOW_H
+#ifndef WEFT_OPS_CPU_SIMD_LOW_H
+#define WEFT_OPS_CPU_SIMD_LOW_H
 
-#include "graph/type.h"
+#include "graph/core/type.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* optimizer.c - updates over flat f32 buffers, at the speed of memory: one pass, every buffer read and
  * written once. Elements are independent, so the bits do not depend on the number of threads. */
 #include "ops/cpu/simd/simd.h"
-#include "ops/update.h"
+#include "ops/optimizer/update.h"
 
 #include <math.h>
 #include <string.h>

@@ -134,9 +134,9 @@ static weft_status pointwise_run(void *state, const kernel_call *c) {
                                      .run = pointwise_run,                                                   \
                                      .close = pointwise_close};
 #define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 #define X(op, operands, expression) ROW(pointwise_##op, op)
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 ROW(pointwise_fused, fused)

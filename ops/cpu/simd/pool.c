@@ -6,7 +6,7 @@
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
-#include "ops/pool.h"
+#include "ops/image/pool.h"
 
 #include <omp.h>
 #include <string.h>

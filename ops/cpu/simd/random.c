@@ -1,9 +1,9 @@
-/* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/philox.h's, which
+/* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/random/philox.h's, which
  * the reference compiles too: the bits are the reference's. */
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
-#include "ops/philox.h"
-#include "ops/random.h"
+#include "ops/random/philox.h"
+#include "ops/random/random.h"
 
 /* Counters made together; 4 elements each. */
 enum { BLOCKS = 64, GROUP = 4 * BLOCKS };

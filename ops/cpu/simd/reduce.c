@@ -5,7 +5,7 @@
  * shape alone, a chunk is summed in a fixed order, and the chunks of a result are added in order: the bits do
  * not depend on the number of threads. A chunk in turn is summed in blocks (sums.h): long sums lose no more than short ones.
  */
-#include "ops/basic_attrs.h"
+#include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"

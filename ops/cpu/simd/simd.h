@@ -1,10 +1,10 @@
 /* simd.h - for the sources of this folder, each compiled once per instruction set (sse2, avx2, avx512): names
  * that differ by it. Plain C loops that the compiler vectorizes; no dispatch in here: each compilation defines
  * whole kernels, `const weft_kernel SIMD(name)`, and ops/cpu/list.h names them with ALL(name). */
-#ifndef WEFT_SIMD_H
-#define WEFT_SIMD_H
+#ifndef WEFT_OPS_CPU_SIMD_SIMD_H
+#define WEFT_OPS_CPU_SIMD_SIMD_H
 
-#include "graph/kernel.h"
+#include "graph/core/kernel.h"
 
 #define SIMD_PASTE_(name, isa) name##_##isa
 #define SIMD_PASTE(name, isa)  SIMD_PASTE_(name, isa)

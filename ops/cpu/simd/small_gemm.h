@@ -7,8 +7,8 @@
  * 12 of 16 with AVX2. Multiply-add is fused by intrinsics (the build keeps the compiler from fusing by
  * itself).
  */
-#ifndef WEFT_SMALL_GEMM_H
-#define WEFT_SMALL_GEMM_H
+#ifndef WEFT_OPS_CPU_SIMD_SMALL_GEMM_H
+#define WEFT_OPS_CPU_SIMD_SMALL_GEMM_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * without signs, however many there are and however they lie (Higham, Accuracy and Stability of Numerical Algorithms,
  * section 4.2). Blocks depend on shapes alone: the bits are the same for any number of threads. tests/test_sums.c.
  */
-#ifndef WEFT_SUMS_H
-#define WEFT_SUMS_H
+#ifndef WEFT_OPS_CPU_SIMD_SUMS_H
+#define WEFT_OPS_CPU_SIMD_SUMS_H
 
 #include <stdint.h>
 

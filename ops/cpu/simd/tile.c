@@ -1,7 +1,7 @@
 /* tile.c - see tile.h: the loops of all pointwise ops, programs made of them, loading and storing tiles. */
 #include "ops/cpu/simd/tile.h"
 
-#include "ops/basic_attrs.h"
+#include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/vecmath.h"
 
@@ -16,7 +16,7 @@
             out[i] = expression;                                                                             \
         }                                                                                                    \
     }
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 
 /* Casts that change a value: to bool, and to a type of fewer bits whose value is read on inside the program. */
@@ -33,7 +33,7 @@ CAST(loop_to_bf16, low_from_bf16(low_to_bf16(x)))
 CAST(loop_to_f16, low_from_f16(low_to_f16(x)))
 
 #define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 
 static const struct {
@@ -41,7 +41,7 @@ static const struct {
     tile_loop *run;
 } loops[] = {
 #define X(op, operands, expression) {&weft_op_##op, loop_##op},
-#include "ops/pointwise_list.h"
+#include "ops/pointwise/pointwise_list.h"
 #undef X
 };
 

@@ -5,8 +5,8 @@
  * other results (bf16, f16, bool, u8) stop being floats when they are stored: between the ops of a program nothing is
  * rounded but by `cast`. An element's value does not depend on where tiles begin.
  */
-#ifndef WEFT_TILE_H
-#define WEFT_TILE_H
+#ifndef WEFT_OPS_CPU_SIMD_TILE_H
+#define WEFT_OPS_CPU_SIMD_TILE_H
 
 #include "ops/cpu/simd/simd.h"
 

@@ -6,8 +6,8 @@
  * Sources: exp, log and the inner part of tanh are Cephes' expf, logf and tanhf (S. Moshier, public); erf is
  * N. Juffa's two-range minimax form (both errors below 1 ulp when fused multiply-add is there).
  */
-#ifndef WEFT_VECMATH_H
-#define WEFT_VECMATH_H
+#ifndef WEFT_OPS_CPU_SIMD_VECMATH_H
+#define WEFT_OPS_CPU_SIMD_VECMATH_H
 
 #include <math.h>
 #include <stdint.h>

@@ -1,0 +1,341 @@
+/* calls.c - the table of functions on top of the engine: what the caller's thread does. It only ever touches
+ * what is under the lock. */
+#include "dist/core/comm_options.h"
+#include "dist/engine/engine.h"
+
+#include <stdio.h>
+
+#define CLOSE_SECONDS 10.0 /* MPI_Finalize was seen to hang */
+
+typedef struct engine_handle {
+    weft_comm comm; /* first: what the caller holds */
+    engine *e;
+    engine_group *group;
+} engine_handle;
+
+/* ---- the table of functions ---- */
+
+static engine *engine_of(weft_comm *comm) {
+    return ((engine_handle *)comm)->e;
+}
+
+/* Bounded even if the thread hangs in a library: its own deadline comes first. */
+static bool wait_too_long(const engine *e, uint64_t since) {
+    return (double)(engine_now() - since) * 1e-9 > 4 * e->options.deadline_seconds + 5;
+}
+
+static weft_status fail_silent(engine *e, weft_error *error) {
+    return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer", e->t->rank);
+}
+
+static weft_status failed(const engine *e, weft_error *error) {
+    if (error) *error = e->failure;
+    return e->failure.status;
+}
+
+static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine_group *founded) {
+    lane_op *op = &e->queue[e->issued % QUEUE];
+    *op = (lane_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
+    snprintf(op->program, sizeof op->program, "%s", c->program ? c->program : "");
+    snprintf(op->name, sizeof op->name, "%s", c->name ? c->name : "");
+    op->c.program = op->program;
+    op->c.name = op->name;
+    op->sequence = ++g->sequence;
+    op->facts = facts_of(&op->c, g->n);
+    shared_plan(e, op);
+    e->issued++;
+}
+
+static weft_status start_op(weft_comm *comm, const weft_collective *c, engine_group *founded,
+                            uint64_t *ticket, weft_error *error) {
+    engine *e = engine_of(comm);
+    uint64_t since = engine_now(), at = 0;
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&e->lock);
+    while (!e->failure.status && e->issued - e->finished >= QUEUE && !status) {
+        if (e->finished != at) since = engine_now();
+        at = e->finished;
+        if (wait_too_long(e, since))
+            status = fail_silent(e, error);
+        else
+            engine_wait_changed(e, 1);
+    }
+    if (!status && e->failure.status) status = failed(e, error);
+    if (!status) {
+        fill_op(e, ((engine_handle *)comm)->group, c, founded);
+        *ticket = e->issued;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
+                                weft_error *error) {
+    return start_op(comm, c, NULL, ticket, error);
+}
+
+static weft_status engine_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error) {
+    engine *e = engine_of(comm);
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&e->lock);
+    *is_done = e->finished >= ticket;
+    if (!*is_done && e->failure.status) status = failed(e, error);
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
+    engine *e = engine_of(comm);
+    uint64_t since = engine_now(), at = 0;
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&e->lock);
+    while (e->finished < ticket && !status) {
+        if (e->finished != at) since = engine_now();
+        at = e->finished;
+        if (e->failure.status)
+            status = failed(e, error);
+        else if (wait_too_long(e, since))
+            status = fail_silent(e, error);
+        else
+            engine_wait_changed(e, 1);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static void engine_place(weft_comm *comm, const char *place) {
+    engine *e = engine_of(comm);
+    pthread_mutex_lock(&e->lock);
+    snprintf(e->place, sizeof e->place, "%s", place ? place : "");
+    pthread_mutex_unlock(&e->lock);
+}
+
+static weft_status engine_poll(weft_comm *comm, weft_error *error) {
+    engine *e = engine_of(comm);
+    pthread_mutex_lock(&e->lock);
+    const weft_error *met = e->failure.status ? &e->failure : &e->heard;
+    weft_status status = met->status;
+    if (status && error) *error = *met;
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static void engine_fail(weft_comm *comm, const char *reason) {
+    engine *e = engine_of(comm);
+    weft_error error;
+    error_set(&error, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    pthread_mutex_lock(&e->lock);
+    engine_fail_locked(e, &error);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void engine_abort(weft_comm *comm, const char *reason) {
+    engine *e = engine_of(comm);
+    weft_error error;
+    error_set(&error, WEFT_PEER, "rank %d was aborted: %s", e->t->rank, reason ? reason : "no reason given");
+    uint64_t begin = engine_now();
+    pthread_mutex_lock(&e->lock);
+    engine_fail_locked(e, &error);
+    e->is_stopping = true;
+    pthread_cond_broadcast(&e->changed);
+    while (!e->is_ended && engine_now() - begin < 2000000000u) engine_wait_changed(e, 0.1);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- groups ---- */
+
+static const weft_comm_calls engine_calls;
+
+static weft_comm *handle_new(engine *e, engine_group *g, weft_error *error) {
+    engine_handle *h = mem_new(&e->env, sizeof *h);
+    if (!h) {
+        error_memory(error, "a communicator");
+        return NULL;
+    }
+    h->e = e;
+    h->group = g;
+    h->comm =
+        (weft_comm){&engine_calls, e->t->calls->kind, g->own, g->n, e->t->local_rank, e->t->local_world};
+    return &h->comm;
+}
+
+static void group_free(engine *e, engine_group *g) {
+    if (!g) return;
+    mem_free(&e->env, g->arrivals, (size_t)g->n * ARRIVALS * sizeof *g->arrivals);
+    mem_free(&e->env, g->ranks, (size_t)g->n * sizeof *g->ranks);
+    mem_free(&e->env, g, sizeof *g);
+}
+
+static engine_group *group_new(engine *e, const int *ranks, int n) {
+    engine_group *g = mem_new(&e->env, sizeof *g);
+    if (!g) return NULL;
+    g->n = n;
+    g->own = -1;
+    g->ranks = mem_new_array(&e->env, (size_t)n, sizeof *g->ranks);
+    g->arrivals = mem_new_array(&e->env, (size_t)n * ARRIVALS, sizeof *g->arrivals);
+    if (!g->ranks || !g->arrivals) {
+        group_free(e, g);
+        return NULL;
+    }
+    const window *w = e->t->window;
+    g->is_local = w != NULL;
+    for (int i = 0; i < n; i++) {
+        g->ranks[i] = ranks[i];
+        g->is_local = g->is_local && w->place_of[ranks[i]] >= 0;
+        if (ranks[i] == e->t->rank) g->own = i;
+    }
+    return g;
+}
+
+/* "group of 0 2 3", as far as it fits; returns a hash of all. */
+static size_t list_ranks(char list[NAME_BYTES], const int *ranks, int n) {
+    size_t hash = 0;
+    int length = snprintf(list, NAME_BYTES, "group of");
+    for (int i = 0; i < n; i++) {
+        hash = hash * 1000003u + (size_t)ranks[i] + 1;
+        if (length < NAME_BYTES)
+            length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
+    }
+    return hash;
+}
+
+/* Registered before the barrier that all ranks pass: so whoever is through may talk to the group (E3 holds, and no
+ * message meets a rank that does not know the group). The list of ranks travels as
+ * the barrier's name and, hashed, as its number of elements. */
+static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, weft_comm **group,
+                                     weft_error *error) {
+    engine *e = engine_of(comm);
+    if (((engine_handle *)comm)->group->id)
+        return error_set(error, WEFT_ARGUMENT, "groups are made from the world, not from another group");
+    engine_group *g = group_new(e, ranks, n);
+    if (!g) return error_memory(error, "a group of ranks");
+    char list[NAME_BYTES];
+    size_t hash = list_ranks(list, ranks, n);
+    pthread_mutex_lock(&e->lock);
+    g->id = ++e->n_groups;
+    snprintf(g->name, sizeof g->name, "group %u", g->id);
+    g->next = e->groups;
+    e->groups = g;
+    pthread_mutex_unlock(&e->lock);
+    uint64_t ticket = 0;
+    weft_collective barrier = {.kind = WEFT_BARRIER, .count = hash, .name = list};
+    weft_status status = start_op(comm, &barrier, g, &ticket, error);
+    if (!status) status = engine_wait(comm, ticket, error);
+    if (!status && g->own >= 0 && !(*group = handle_new(e, g, error))) status = WEFT_MEMORY;
+    return status;
+}
+
+/* ---- begin and end ---- */
+
+static void engine_release(engine *e) {
+    while (e->groups) {
+        engine_group *g = e->groups;
+        e->groups = g->next;
+        group_free(e, g);
+    }
+    size_t w = (size_t)e->t->world;
+    mem_free(&e->env, e->peers, w * sizeof *e->peers);
+    mem_free(&e->env, e->work, w * sizeof *e->work);
+    mem_free(&e->env, e->dest, w * sizeof *e->dest);
+    mem_free(&e->env, e->from, w * sizeof *e->from);
+    mem_free(&e->env, e->window_since, w * sizeof *e->window_since);
+    mem_free(&e->env, e->window_until, w * sizeof *e->window_until);
+    e->t->calls->free(e->t);
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    weft_env env = e->env;
+    mem_free(&env, e, sizeof *e);
+}
+
+/* Lets the thread end. A thread that hangs is left behind with all that it may touch. */
+static void engine_end(engine *e) {
+    pthread_mutex_lock(&e->lock);
+    e->is_closing = true;
+    pthread_cond_broadcast(&e->changed);
+    uint64_t begin = 0, now = 0;
+    while (!e->is_ended && now - begin <= (uint64_t)(CLOSE_SECONDS * 1e9)) {
+        engine_wait_changed(e, 0.1);
+        now = engine_now();
+        bool is_busy = e->finished != e->issued && !e->failure.status; /* its own deadline ends that */
+        if (is_busy || !begin) begin = now;
+    }
+    bool is_ended = e->is_ended;
+    pthread_mutex_unlock(&e->lock);
+    if (!is_ended) {
+        pthread_detach(e->thread);
+        return;
+    }
+    pthread_join(e->thread, NULL);
+    engine_release(e);
+}
+
+static void engine_free(weft_comm *comm) {
+    engine_handle *h = (engine_handle *)comm;
+    engine *e = h->e;
+    bool is_world = h->group->id == 0;
+    weft_env env = e->env;
+    mem_free(&env, h, sizeof *h);
+    if (is_world) engine_end(e);
+}
+
+static const weft_comm_calls engine_calls = {
+    .start = engine_start,
+    .test = engine_test,
+    .wait = engine_wait,
+    .group = engine_group_call,
+    .place = engine_place,
+    .abort = engine_abort,
+    .free = engine_free,
+    .poll = engine_poll,
+    .fail = engine_fail,
+};
+
+static bool engine_init(engine *e) {
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic)) return false;
+    bool good = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) == 0 &&
+                pthread_cond_init(&e->changed, &monotonic) == 0;
+    pthread_condattr_destroy(&monotonic);
+    if (good && pthread_mutex_init(&e->lock, NULL)) {
+        pthread_cond_destroy(&e->changed);
+        good = false;
+    }
+    return good;
+}
+
+/* An engine whose thread runs; the transport is the engine's from here on. */
+static engine *engine_new(transport *t, const weft_comm_options *options, weft_error *error) {
+    const weft_env *env = options ? options->env : NULL;
+    engine *e = mem_new(env, sizeof *e);
+    if (!e || !engine_init(e)) {
+        mem_free(env, e, sizeof *e);
+        t->calls->free(t);
+        error_memory(error, "a communicator");
+        return NULL;
+    }
+    if (env) e->env = *env;
+    if (options) e->options = *options;
+    e->options.deadline_seconds = comm_deadline(options);
+    e->t = t;
+    if (pthread_create(&e->thread, NULL, engine_main, e) == 0) return e;
+    engine_release(e);
+    error_set(error, WEFT_MEMORY, "a thread for a communicator could not be made");
+    return NULL;
+}
+
+weft_comm *engine_comm(transport *t, const weft_comm_options *options, weft_error *error) {
+    engine *e = engine_new(t, options, error);
+    if (!e) return NULL;
+    pthread_mutex_lock(&e->lock);
+    while (!e->is_open) engine_wait_changed(e, 1);
+    weft_status status = e->failure.status ? failed(e, error) : WEFT_OK;
+    pthread_mutex_unlock(&e->lock);
+    weft_comm *comm = NULL;
+    if (!status) {
+        engine_group *world = e->groups;
+        comm = handle_new(e, world, error);
+    }
+    if (!comm) engine_end(e);
+    return comm;
+}

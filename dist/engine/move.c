@@ -1,0 +1,166 @@
+/* move.c - the rounds of one collective: contributions travel to who adds them, are added in order, and the
+ * results travel to who needs them. Same code for every kind: see collective.h. */
+#include "dist/engine/engine.h"
+
+#include "dist/core/ordered.h"
+#include "graph/core/type.h"
+
+typedef struct rounds {
+    engine *e;
+    const lane_op *op;
+    const weft_collective *c;
+    const engine_group *g;
+    range *work, *dest;
+    cut cut;
+    int dealer;         /* of this round, -1: none */
+    bool has_wire;      /* f32 that travels as bf16 */
+    size_t width;       /* bytes an element on the wire */
+    char *slots, *send; /* contributions of others; what is converted before it is sent (with a wire type) */
+} rounds;
+
+static char *place(const rounds *m, size_t element) {
+    return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
+}
+
+/* Where an element is sent from: the buffer, or its converted copy. */
+static char *sent_from(const rounds *m, size_t element, size_t slot) {
+    return m->has_wire ? m->send + slot * sizeof(uint16_t) : place(m, element);
+}
+
+/* Two phases never share a tag, nor do neighbouring rounds and collectives. */
+static int tag_of(const rounds *m, size_t round, int phase) {
+    return (int)((m->op->sequence % 1024 * 8 + round % 4 * 2 + (size_t)phase) % 8192);
+}
+
+static weft_status put(const rounds *m, int to, int tag, const void *from, size_t n, weft_error *error) {
+    if (!n) return WEFT_OK;
+    transport *t = m->e->t;
+    return t->calls->send(t, m->g->ranks[to], tag, from, n * m->width, error);
+}
+
+static weft_status get(const rounds *m, int from, int tag, void *into, size_t n, weft_error *error) {
+    if (!n) return WEFT_OK;
+    transport *t = m->e->t;
+    return t->calls->receive(t, m->g->ranks[from], tag, into, n * m->width, error);
+}
+
+static weft_status transfers_done(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+    (void)op;
+    return e->t->calls->progress(e->t, ready, error);
+}
+
+static size_t length(range r) {
+    return r.end - r.begin;
+}
+
+/* The i-th other member, starting after this one: not everyone sends to rank 0 first. */
+static int other(const rounds *m, int i) {
+    return (m->g->own + i) % m->g->n;
+}
+
+/* ---- phase 0 of a sum: everyone's part of work[p] goes to p, who adds ---- */
+
+static weft_status contribute(rounds *m, size_t round, weft_error *error) {
+    int own = m->g->own, tag = tag_of(m, round, 0);
+    size_t slot = length(m->work[own]);
+    weft_status status = WEFT_OK;
+    for (int i = 1; !status && i < m->g->n; i++) {
+        int from = other(m, m->g->n - i);
+        status = get(m, from, tag, m->slots + (size_t)from * slot * m->width, slot, error);
+    }
+    size_t sent = 0;
+    for (int i = 1; !status && i < m->g->n; i++) {
+        int to = other(m, i);
+        range w = m->work[to];
+        char *from = sent_from(m, w.begin, sent);
+        if (m->has_wire) bf16_from_f32((uint16_t *)from, (float *)place(m, w.begin), length(w));
+        status = put(m, to, tag, from, length(w), error);
+        sent += length(w);
+    }
+    if (!status) status = engine_until(m->e, m->op, transfers_done, error);
+    if (status) return status;
+    for (int r = 0; r < m->g->n; r++) m->e->from[r] = m->slots + (size_t)r * slot * m->width;
+    ordered_sum sum = {m->c->dtype, m->has_wire ? WEFT_BF16 : m->c->dtype, m->g->n, own, m->e->from};
+    ordered_add(&sum, place(m, m->work[own].begin), slot);
+    return WEFT_OK;
+}
+
+/* ---- phase 0 of a relayed round: its dealer gives a slice to each ---- */
+
+static weft_status deal(rounds *m, size_t round, weft_error *error) {
+    int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
+    weft_status status = WEFT_OK;
+    if (own != root) status = get(m, root, tag, place(m, m->work[own].begin), length(m->work[own]), error);
+    for (int i = 1; !status && own == root && i < m->g->n; i++) {
+        int to = other(m, i);
+        status = put(m, to, tag, place(m, m->work[to].begin), length(m->work[to]), error);
+    }
+    return status ? status : engine_until(m->e, m->op, transfers_done, error);
+}
+
+/* ---- phase 1: p sends its part of the result to everyone who needs it ---- */
+
+/* With a wire type what comes is bf16: into the slots first, one after another. */
+static weft_status receive_results(rounds *m, int tag, weft_error *error) {
+    weft_status status = WEFT_OK;
+    size_t got = 0;
+    for (int i = 1; !status && i < m->g->n; i++) {
+        int from = other(m, m->g->n - i);
+        range r = range_common(m->work[from], m->dest[m->g->own]);
+        if (m->g->own == m->dealer) r.end = r.begin;
+        status =
+            get(m, from, tag, m->has_wire ? m->slots + got * m->width : place(m, r.begin), length(r), error);
+        got += length(r);
+    }
+    return status;
+}
+
+static void widen_results(rounds *m) {
+    size_t got = 0;
+    for (int i = 1; i < m->g->n; i++) {
+        range r = range_common(m->work[other(m, m->g->n - i)], m->dest[m->g->own]);
+        f32_from_bf16((float *)place(m, r.begin), (uint16_t *)m->slots + got, length(r));
+        got += length(r);
+    }
+}
+
+static weft_status distribute(rounds *m, size_t round, weft_error *error) {
+    int tag = tag_of(m, round, 1);
+    range own = m->work[m->g->own];
+    weft_status status = receive_results(m, tag, error);
+    bool is_narrow = !m->has_wire;
+    for (int i = 1; !status && i < m->g->n; i++) {
+        int to = other(m, i);
+        range r = range_common(own, m->dest[to]);
+        if (to == m->dealer) r.end = r.begin;
+        if (!is_narrow && length(r)) {
+            bf16_from_f32((uint16_t *)m->send, (float *)place(m, own.begin), length(own));
+            is_narrow = true;
+        }
+        status = put(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), length(r), error);
+    }
+    if (!status) status = engine_until(m->e, m->op, transfers_done, error);
+    if (!status && m->has_wire) widen_results(m);
+    return status;
+}
+
+weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
+    const weft_collective *c = &op->c;
+    if (c->kind == WEFT_BARRIER || op->group->n == 1) return WEFT_OK;
+    rounds m = {.e = e, .op = op, .c = c, .g = op->group, .work = e->work, .dest = e->dest};
+    cut_room room = cut_room_of_messages(c, m.g->n);
+    m.cut = cut_of(c, m.g->n, &room);
+    m.has_wire = c->wire == WEFT_BF16;
+    m.width = m.has_wire ? sizeof(uint16_t) : dtype_bytes(c->dtype);
+    m.slots = c->scratch;
+    m.send = m.has_wire ? m.slots + weft_collective_scratch(c->kind, c->dtype, c->wire, c->count, m.g->n) / 2
+                        : NULL;
+    weft_status status = WEFT_OK;
+    for (size_t round = 0; !status && round < m.cut.rounds; round++) {
+        m.dealer = cut_round(&m.cut, round, m.work, m.dest);
+        if (collective_is_sum(c->kind)) status = contribute(&m, round, error);
+        if (!status && m.dealer >= 0) status = deal(&m, round, error);
+        if (!status) status = distribute(&m, round, error);
+    }
+    return status;
+}

@@ -1,0 +1,275 @@
+/* shared.c - collectives through the window of one machine. A round takes a slot in every rank's piece and
+ * three stages on every rank, none of which waits for anything but what it reads:
+ *   filled  own contributions (or what is given away) lie in the own slot
+ *   added   own share of the sum is added, from the others' slots, and lies in the own slot for those who need it
+ *   done    what is needed is copied out of the others' slots
+ * Later stages go first, so that data are used while they are in a cache; a rank whose others are late runs ahead as
+ * far as there are slots. The sum is that of ordered_add: the same bits as by messages.
+ */
+#include "dist/engine/engine.h"
+
+#include "dist/core/ordered.h"
+#include "graph/core/type.h"
+
+#include <string.h>
+
+enum {
+    SHARED_SUM_BYTES = 16384, /* up to here everyone adds all he needs: one meeting fewer */
+    STAGES_AT_ONCE = 64,      /* between two looks at the messages */
+    CHUNK = 4096              /* elements added, then copied while they are in the first cache */
+};
+
+typedef struct sharer {
+    engine *e;
+    const lane_op *op;
+    const weft_collective *c;
+    const engine_group *g;
+    window *w;
+    window_move *m;
+    bool has_wire; /* f32 that lies in the slots as bf16 */
+    size_t width;  /* bytes an element in the slots */
+} sharer;
+
+static sharer sharer_of(engine *e, const lane_op *op) {
+    bool has_wire = op->c.wire == WEFT_BF16;
+    size_t width = has_wire ? sizeof(uint16_t) : dtype_bytes(op->c.dtype);
+    return (sharer){e, op, &op->c, op->group, e->t->window, &e->moving, has_wire, width};
+}
+
+/* ---- which way a collective goes ---- */
+
+/* Ranks whose range has anything in it. */
+static size_t count_ranges(const lane_op *op) {
+    size_t ranges = 0;
+    for (int r = 0; r < op->group->n; r++) ranges += !op->c.counts || op->c.counts[r] > 0;
+    return ranges ? ranges : 1;
+}
+
+/* A slot is shared by those ranges. */
+static cut shared_cut(const engine *e, const lane_op *op) {
+    const weft_collective *c = &op->c;
+    size_t elements = e->t->window->slot_bytes / (c->wire ? sizeof(uint16_t) : dtype_bytes(c->dtype));
+    cut_room room = {.sum = elements, .range = elements / count_ranges(op), .move = elements};
+    return cut_of(c, op->group->n, &room);
+}
+
+/* Measured (dist/README.md): between processes of one machine MPI copies once, out of the other's memory, which is
+ * faster while all of it is in a cache and nothing is added on the way. */
+static bool pays_to_share(const lane_op *op) {
+    enum { FROM = 128 << 10, TO_SCATTER = 2 << 20, TO_GATHER = 16 << 20 };
+    const weft_collective *c = &op->c;
+    size_t bytes = c->count * dtype_bytes(c->dtype), to = 0;
+    if (c->kind == WEFT_REDUCE_SCATTER && !c->wire) to = TO_SCATTER;
+    if (c->kind == WEFT_ALL_GATHER && count_ranges(op) > 1)
+        to = TO_GATHER; /* of one range it is a broadcast */
+    return bytes < FROM || bytes >= to;
+}
+
+void shared_plan(engine *e, lane_op *op) {
+    const engine_group *g = op->group;
+    op->way = BY_MESSAGES;
+    if (op->c.kind == WEFT_BARRIER || g->n == 1) return;
+    if (!g->is_local && sum_is_possible(e, &op->c))
+        op->way = BY_TRANSPORT; /* slower than a window, measured */
+    if (!g->is_local || !pays_to_share(op)) return;
+    op->way = BY_WINDOW;
+    op->window_at = e->window_rounds;
+    e->window_rounds += shared_cut(e, op).rounds;
+}
+
+/* ---- a round ---- */
+
+static void round_ranges(const sharer *s, size_t round) {
+    cut_round(&s->m->cut, round, s->e->work, s->e->dest);
+    for (int r = 0; s->m->is_shared_sum && r < s->g->n; r++) s->e->work[r] = s->e->dest[r];
+}
+
+static size_t length(range r) {
+    return r.end - r.begin;
+}
+
+/* Where the elements of work[p] begin in a slot: one share after another, but a shared sum is everyone's share, and
+ * what is only moved lies in its giver's slot alone. */
+static size_t slot_offset(const sharer *s, int p) {
+    size_t at = 0;
+    bool is_dealt = collective_is_sum(s->c->kind) && !s->m->is_shared_sum;
+    for (int r = 0; is_dealt && r < p; r++) at += length(s->e->work[r]);
+    return at * s->width;
+}
+
+static char *element(const sharer *s, size_t i) {
+    return (char *)s->c->buffer + i * dtype_bytes(s->c->dtype);
+}
+
+static int place_of(const sharer *s, int member) {
+    return s->w->place_of[s->g->ranks[member]];
+}
+
+static char *own_slot(const sharer *s, size_t round) {
+    return window_slot(s->w, s->w->own, s->op->window_at + round);
+}
+
+static char *slot_of(const sharer *s, int member, size_t round) {
+    int place = place_of(s, member);
+    return window_slot(s->w, place, s->e->window_since[place] + round);
+}
+
+static bool has_reached(const sharer *s, int member, const atomic_uint_least64_t *count, size_t round) {
+    uint64_t at = s->e->window_since[place_of(s, member)] + round;
+    return atomic_load_explicit(count, memory_order_acquire) > at;
+}
+
+static window_flags *flags_of(const sharer *s, int member) {
+    return window_flags_of(s->w, place_of(s, member));
+}
+
+static void put(const sharer *s, char *into, range r) {
+    if (s->has_wire)
+        bf16_from_f32((uint16_t *)into, (float *)element(s, r.begin), length(r));
+    else
+        memcpy(into, element(s, r.begin), length(r) * s->width);
+}
+
+static void tell(const sharer *s, atomic_uint_least64_t *count, size_t rounds) {
+    atomic_store_explicit(count, s->op->window_at + rounds, memory_order_release);
+    for (int i = 0; i < s->g->n; i++)
+        if (i != s->g->own) window_ring(s->w, place_of(s, i));
+}
+
+/* ---- the stages; false: nothing to do now ---- */
+
+/* Is the slot free: has everyone done the round that lay there before? A rank that lags behind what it last shared with
+ * this one may still read that many of its slots, counted back from where they were then: what this one has shared with
+ * others since took slots too. A member may besides lag in this collective. */
+static bool has_room(const sharer *s, size_t round) {
+    for (int i = 0; i < s->w->n; i++) {
+        uint64_t done = atomic_load_explicit(&window_flags_of(s->w, i)->done, memory_order_acquire);
+        int64_t lag = (int64_t)(s->e->window_since[i] - done);
+        uint64_t ahead = s->op->window_at + round - s->e->window_until[i];
+        if (i != s->w->own && lag > 0 && ahead + (uint64_t)lag >= s->w->slots) return false;
+    }
+    for (int i = 0; round >= s->w->slots && i < s->g->n; i++) {
+        if (i == s->g->own) continue;
+        if (!s->m->has_met || !has_reached(s, i, &flags_of(s, i)->done, round - s->w->slots)) return false;
+    }
+    return true;
+}
+
+static bool fill(const sharer *s) {
+    size_t round = s->m->filled;
+    if (round >= s->m->cut.rounds || !has_room(s, round)) return false;
+    char *slot = own_slot(s, round);
+    int own = s->g->own;
+    bool is_sum = collective_is_sum(s->c->kind), is_put = false;
+    round_ranges(s, round);
+    const range *work = s->e->work, *dest = s->e->dest;
+    for (int p = 0; p < s->g->n && !is_put; p++) {
+        if (p == own || (!is_sum && !length(range_common(work[own], dest[p])))) continue;
+        put(s, slot + slot_offset(s, p), is_sum ? work[p] : work[own]);
+        is_put = !is_sum || (s->m->is_shared_sum && length(work[p])); /* the same for all */
+    }
+    tell(s, &window_flags_of(s->w, s->w->own)->filled, ++s->m->filled);
+    return true;
+}
+
+/* Own share, to the buffer, and to the slot where somebody needs it. */
+static void add_share(const sharer *s, size_t round) {
+    engine *e = s->e;
+    range own = e->work[s->g->own];
+    size_t offset = slot_offset(s, s->g->own);
+    bool is_needed = false;
+    for (int p = 0; p < s->g->n && !s->m->is_shared_sum; p++)
+        is_needed = is_needed || (p != s->g->own && length(range_common(own, e->dest[p])));
+    ordered_sum sum = {s->c->dtype, s->has_wire ? WEFT_BF16 : s->c->dtype, s->g->n, s->g->own, e->from};
+    for (size_t at = 0; at < length(own); at += CHUNK) {
+        range piece = {own.begin + at, own.end - own.begin - at < CHUNK ? own.end : own.begin + at + CHUNK};
+        for (int p = 0; p < s->g->n; p++)
+            if (p != s->g->own) e->from[p] = slot_of(s, p, round) + offset + at * s->width;
+        ordered_add(&sum, element(s, piece.begin), length(piece));
+        if (is_needed) put(s, own_slot(s, round) + offset + at * s->width, piece);
+    }
+}
+
+static bool add(const sharer *s) {
+    size_t round = s->m->added;
+    if (round >= s->m->filled) return false;
+    if (collective_is_sum(s->c->kind)) {
+        round_ranges(s, round);
+        bool has_share = length(s->e->work[s->g->own]) > 0;
+        for (int p = 0; has_share && p < s->g->n; p++)
+            if (p != s->g->own && !has_reached(s, p, &flags_of(s, p)->filled, round)) return false;
+        add_share(s, round);
+    }
+    tell(s, &window_flags_of(s->w, s->w->own)->added, ++s->m->added);
+    return true;
+}
+
+static void take(const sharer *s, int p, size_t round, range r) {
+    const char *from = slot_of(s, p, round) + slot_offset(s, p) + (r.begin - s->e->work[p].begin) * s->width;
+    if (s->has_wire)
+        f32_from_bf16((float *)element(s, r.begin), (const uint16_t *)from, length(r));
+    else
+        memcpy(element(s, r.begin), from, length(r) * s->width);
+}
+
+static bool finish(const sharer *s) {
+    size_t round = s->m->done;
+    bool is_sum = collective_is_sum(s->c->kind);
+    if (round >= s->m->added) return false;
+    round_ranges(s, round);
+    for (int pass = 0; pass < 2 && !s->m->is_shared_sum; pass++)
+        for (int p = 0; p < s->g->n; p++) {
+            range r = range_common(s->e->work[p], s->e->dest[s->g->own]);
+            if (p == s->g->own || !length(r)) continue;
+            if (pass == 1)
+                take(s, p, round, r);
+            else if (!has_reached(s, p, is_sum ? &flags_of(s, p)->added : &flags_of(s, p)->filled, round))
+                return false;
+        }
+    tell(s, &window_flags_of(s->w, s->w->own)->done, ++s->m->done);
+    return true;
+}
+
+/* ---- the collective ---- */
+
+void shared_contribute(engine *e, const lane_op *op) {
+    sharer s = sharer_of(e, op);
+    while (fill(&s)) {
+    }
+}
+
+void shared_begin(engine *e, const lane_op *op) {
+    const weft_collective *c = &op->c;
+    e->moving = (window_move){.cut = shared_cut(e, op)};
+    e->moving.is_shared_sum = (c->kind == WEFT_ALL_REDUCE || c->kind == WEFT_REDUCE) &&
+                              c->count * dtype_bytes(c->dtype) <= SHARED_SUM_BYTES;
+    shared_contribute(e, op);
+}
+
+static weft_status is_round_done(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+    (void)error;
+    sharer s = sharer_of(e, op);
+    for (int i = 0; i < STAGES_AT_ONCE; i++)
+        if (!finish(&s) && !add(&s) && !fill(&s)) break;
+    *ready = e->moving.done >= e->moving.awaited;
+    return WEFT_OK;
+}
+
+weft_status shared_collective(engine *e, lane_op *op, weft_error *error) {
+    sharer s = sharer_of(e, op);
+    window_move *m = &e->moving;
+    for (int i = 0; i < s.g->n; i++)
+        if (i != s.g->own) e->window_since[place_of(&s, i)] = watch_arrival(op, i)->window_at;
+    m->has_met = true;
+    weft_status status = WEFT_OK;
+    while (!status && m->done < m->cut.rounds) {
+        m->awaited = m->done + 1;
+        status = engine_until(e, op, is_round_done, error);
+    }
+    for (int i = 0; i < s.g->n; i++) {
+        if (i == s.g->own) continue;
+        e->window_since[place_of(&s, i)] += m->cut.rounds;
+        e->window_until[place_of(&s, i)] = op->window_at + m->cut.rounds;
+    }
+    return status;
+}

@@ -1,0 +1,77 @@
+/* sum.c - sums whose order does not matter, by collectives of the transport's own (MPI's). What is to travel as
+ * bf16 is converted into the scratch and back. */
+#include "dist/engine/engine.h"
+
+#include "dist/core/ordered.h"
+#include "graph/core/type.h"
+
+#include <string.h>
+
+enum { MOST_ELEMENTS = 1 << 30 }; /* of one call: MPI counts with an int */
+
+bool sum_is_possible(const engine *e, const weft_collective *c) {
+    return c->unordered && collective_is_sum(c->kind) && e->t->calls->sum && c->count <= MOST_ELEMENTS;
+}
+
+static weft_status transfers_done(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+    (void)op;
+    return e->t->calls->progress(e->t, ready, error);
+}
+
+static size_t length(range r) {
+    return r.end - r.begin;
+}
+
+static weft_status run_sum(engine *e, const lane_op *op, weft_dtype dtype, void *at, size_t count,
+                           weft_error *error) {
+    unordered_sum sum = {.kind = op->c.kind, .dtype = dtype, .buffer = at, .count = count};
+    sum.n = op->group->n;
+    sum.root = op->c.root;
+    sum.counts = op->c.kind == WEFT_REDUCE_SCATTER ? e->work : NULL;
+    weft_status status = e->t->calls->sum(e->t, op->group->id, &sum, error);
+    return status ? status : engine_until(e, op, transfers_done, error);
+}
+
+/* The buffer itself; a reduce_scatter's result comes at its begin. */
+static weft_status sum_whole(engine *e, const lane_op *op, weft_error *error) {
+    const weft_collective *c = &op->c;
+    size_t width = dtype_bytes(c->dtype);
+    if (!c->count) return WEFT_OK;
+    cut_room room = {.sum = c->count, .range = c->count, .to_owners = true};
+    cut k = cut_of(c, op->group->n, &room);
+    cut_round(&k, 0, e->work, e->dest);
+    weft_status status = run_sum(e, op, c->dtype, c->buffer, c->count, error);
+    range own = e->work[op->group->own];
+    if (!status && c->kind == WEFT_REDUCE_SCATTER)
+        memmove((char *)c->buffer + own.begin * width, c->buffer, length(own) * width);
+    return status;
+}
+
+/* One round: all ranks' pieces, one after another, as bf16. */
+static weft_status sum_narrow(engine *e, const lane_op *op, const cut *k, size_t round, weft_error *error) {
+    const weft_collective *c = &op->c;
+    float *buffer = c->buffer;
+    uint16_t *narrow = c->scratch;
+    size_t count = 0;
+    int own = op->group->own;
+    cut_round(k, round, e->work, e->dest);
+    for (int r = 0; r < op->group->n; count += length(e->work[r++]))
+        bf16_from_f32(narrow + count, buffer + e->work[r].begin, length(e->work[r]));
+    weft_status status = run_sum(e, op, WEFT_BF16, narrow, count, error);
+    if (status) return status;
+    if (c->kind == WEFT_REDUCE_SCATTER)
+        f32_from_bf16(buffer + e->work[own].begin, narrow, length(e->work[own]));
+    else if (c->kind == WEFT_ALL_REDUCE || own == c->root) /* the pieces are slices of one window */
+        f32_from_bf16(buffer + e->work[0].begin, narrow, count);
+    return WEFT_OK;
+}
+
+weft_status sum_unordered(engine *e, lane_op *op, weft_error *error) {
+    if (op->c.wire != WEFT_BF16) return sum_whole(e, op, error);
+    cut_room room = cut_room_of_messages(&op->c, op->group->n);
+    room.to_owners = true;
+    cut k = cut_of(&op->c, op->group->n, &room);
+    weft_status status = WEFT_OK;
+    for (size_t round = 0; !status && round < k.rounds; round++) status = sum_narrow(e, op, &k, round, error);
+    return status;
+}

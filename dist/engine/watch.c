@@ -1,0 +1,214 @@
+/* watch.c - messages besides the data: who has entered what, who lives, who has given up. From them come the
+ * two errors that replace a hang: ranks that differ (the first difference, seen from both sides), and a rank that
+ * does not come (which, what it entered last, where its thread is, when it was last heard). */
+#include "dist/engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BEAT_NS 500000000u /* between two heartbeats of a rank, up to 64 ranks; above, in proportion */
+
+const arrival *watch_arrival(const lane_op *op, int member) {
+    const arrival *a = &op->group->arrivals[member * ARRIVALS + (int)(op->sequence % ARRIVALS)];
+    return a->sequence == op->sequence ? a : NULL;
+}
+
+weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft_error *error) {
+    const engine_group *g = op->group;
+    *are_all_here = op->told == g->n;
+    for (int i = 0; i < g->n; i++) {
+        if (i == g->own) continue;
+        const arrival *a = watch_arrival(op, i);
+        const meeting m = {op->sequence, g->name, e->t->rank, g->ranks[i]};
+        if (a && facts_compare(&op->facts, &a->facts, &m, error)) return WEFT_PEER;
+        if (!a) *are_all_here = false;
+    }
+    return WEFT_OK;
+}
+
+/* ---- the table of who is where ---- */
+
+/* In the order in which they are told. */
+typedef enum presence { ABSENT, SILENT, PRESENT, PRESENCES } presence;
+
+static uint64_t beat_ns(const engine *e) {
+    return BEAT_NS * (uint64_t)(e->t->world / 64 + 1);
+}
+
+/* A rank may fall silent after it has entered, while data move. */
+static presence presence_of(const engine *e, const lane_op *op, int member, uint64_t now) {
+    const peer *p = &e->peers[op->group->ranks[member]];
+    if (member == op->group->own) return PRESENT;
+    if (!watch_arrival(op, member)) return ABSENT;
+    return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
+}
+
+static void tell_peer(const engine *e, const lane_op *op, int member, presence is, text *t) {
+    const peer *p = &e->peers[op->group->ranks[member]];
+    text_add(t, "; rank %d ", op->group->ranks[member]);
+    if (is != ABSENT)
+        text_add(t, "has entered%s", is == SILENT ? " but HAS FALLEN SILENT" : "");
+    else if (p->has_entered)
+        text_add(t, "HAS NOT ENTERED, last entered %s #%llu%s%s%s", p->last_kind,
+                 (unsigned long long)p->last_order, *p->last_name ? " (" : "",
+                 *p->last_name ? SHOW(p->last_name) : "", *p->last_name ? ")" : "");
+    else
+        text_add(t, "HAS NOT ENTERED, nor any before");
+    if (*p->place) text_add(t, ", at \"%s\"", SHOW(p->place));
+    if (p->heard_ns)
+        text_add(t, ", heard %.1f s ago", (double)(engine_now() - p->heard_ns) * 1e-9);
+    else
+        text_add(t, ", never heard");
+}
+
+void watch_finished(engine *e, const lane_op *op) {
+    e->past[e->n_past++ % PAST] = (past){op->facts, engine_now()};
+}
+
+/* Newest first: what this rank has done tells which step of which run it is in. */
+static void tell_past(const engine *e, text *t) {
+    uint64_t n = e->n_past < PAST ? e->n_past : PAST;
+    for (uint64_t i = 1; i <= n; i++) {
+        const past *p = &e->past[(e->n_past - i) % PAST];
+        text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ", facts_title(&p->facts).text);
+        if (p->facts.run) text_add(t, " of run %llu", (unsigned long long)p->facts.run);
+        text_add(t, " %.1f s ago", (double)(engine_now() - p->finished_ns) * 1e-9);
+    }
+}
+
+weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_error *error) {
+    enum { TOLD = 4 };
+    text t = {0};
+    uint64_t now = engine_now(); /* who is missing is counted and named by one look */
+    int n = op->group->n, missing = 0, told = 0;
+    for (int i = 0; i < n; i++) missing += presence_of(e, op, i, now) != PRESENT;
+    if (missing)
+        text_add(&t, "%d of %d ranks missing", missing, n);
+    else
+        text_add(&t, "though all %d ranks are there: too slow for this deadline", n);
+    for (int is = ABSENT; is < PRESENCES; is++)
+        for (int i = 0; i < n; i++) {
+            if (i == op->group->own || presence_of(e, op, i, now) != (presence)is || ++told > TOLD) continue;
+            tell_peer(e, op, i, (presence)is, &t);
+        }
+    if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
+    tell_past(e, &t);
+    weft_status status =
+        error_set(error, WEFT_PEER, "%s of %s on rank %d: not finished after %.1f s, %s",
+                  facts_title(&op->facts).text, op->group->name, e->t->rank, seconds, t.data ? t.data : "");
+    free(text_take(&t));
+    return status;
+}
+
+/* ---- sending ---- */
+
+/* To a rank of this machine through the window. */
+static bool control_put(engine *e, int to, const control *m) {
+    window *w = e->t->window;
+    if (w && w->place_of[to] >= 0) return window_send(w, w->place_of[to], m);
+    return e->t->calls->control_send(e->t, to, m);
+}
+
+static bool control_get(engine *e, control *m) {
+    window *w = e->t->window;
+    if (w && window_receive(w, m)) return true;
+    bool are_all_local = w && w->n == w->world;
+    return !are_all_local && e->t->calls->control_receive(e->t, m);
+}
+
+static void tell_entered(engine *e, lane_op *op) {
+    control m;
+    memset(&m, 0, sizeof m);
+    m.kind = CONTROL_ENTER;
+    m.from = e->t->rank;
+    m.group = op->group->id;
+    m.sequence = op->sequence;
+    m.facts = op->facts;
+    m.window_at = op->window_at;
+    for (; op->told < op->group->n; op->told++)
+        if (op->told != op->group->own && !control_put(e, op->group->ranks[op->told], &m)) return;
+}
+
+/* The active collective and those behind it, in order, so that a member never gets a later one first. */
+static void tell_started(engine *e) {
+    pthread_mutex_lock(&e->lock);
+    uint64_t from = e->finished, to = e->issued;
+    pthread_mutex_unlock(&e->lock);
+    if (to > from + AHEAD) to = from + AHEAD;
+    for (; from < to; from++) {
+        lane_op *op = &e->queue[from % QUEUE];
+        tell_entered(e, op);
+        if (op->told < op->group->n) return;
+    }
+}
+
+static void beat(engine *e) {
+    uint64_t now = engine_now();
+    if (e->beat_to >= e->t->world) {
+        if (now < e->next_beat_ns) return;
+        e->next_beat_ns = now + beat_ns(e);
+        e->beat_to = 0;
+    }
+    control m;
+    memset(&m, 0, sizeof m);
+    m.kind = CONTROL_BEAT;
+    m.from = e->t->rank;
+    pthread_mutex_lock(&e->lock);
+    text_cut(m.text, e->place, sizeof m.text);
+    pthread_mutex_unlock(&e->lock);
+    for (; e->beat_to < e->t->world; e->beat_to++)
+        if (e->beat_to != e->t->rank && !control_put(e, e->beat_to, &m)) return;
+}
+
+void watch_tell_failure(engine *e, const char *reason) {
+    control m;
+    memset(&m, 0, sizeof m);
+    m.kind = CONTROL_FAIL;
+    m.from = e->t->rank;
+    text_cut(m.text, reason, sizeof m.text);
+    /* As good as it goes: a peer that takes no messages will find out by its deadline. */
+    for (int i = 0, tries = 0; i < e->t->world; i++)
+        while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
+}
+
+/* ---- reading ---- */
+
+static engine_group *group_find(engine *e, uint32_t id) {
+    pthread_mutex_lock(&e->lock);
+    engine_group *g = e->groups;
+    while (g && g->id != id) g = g->next;
+    pthread_mutex_unlock(&e->lock);
+    return g;
+}
+
+static void note_entered(engine *e, const control *m) {
+    engine_group *g = group_find(e, m->group);
+    peer *p = &e->peers[m->from];
+    p->has_entered = true;
+    p->last_order = m->facts.order;
+    text_cut(p->last_name, m->facts.name, sizeof p->last_name);
+    text_cut(p->last_kind, weft_collective_name((weft_collective_kind)m->facts.kind), sizeof p->last_kind);
+    for (int i = 0; g && i < g->n; i++)
+        if (g->ranks[i] == m->from)
+            g->arrivals[i * ARRIVALS + (int)(m->sequence % ARRIVALS)] =
+                (arrival){m->sequence, m->window_at, m->facts};
+}
+
+void watch_pump(engine *e) {
+    tell_started(e);
+    beat(e);
+    control m;
+    while (control_get(e, &m)) {
+        if (m.from < 0 || m.from >= e->t->world) continue;
+        peer *p = &e->peers[m.from];
+        p->heard_ns = engine_now();
+        m.text[sizeof m.text - 1] = m.facts.name[NAME_BYTES - 1] = m.facts.program[NAME_BYTES - 1] = 0;
+        if (m.kind == CONTROL_ENTER) note_entered(e, &m);
+        if (m.kind == CONTROL_BEAT) text_cut(p->place, m.text, sizeof p->place);
+        if (m.kind == CONTROL_FAIL && !p->has_failed) {
+            p->has_failed = true;
+            text_cut(p->reason, m.text, sizeof p->reason);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+/* window.c - the window of the ranks of one machine: each makes a segment (dist/shm/segment.h), its piece, and maps
+ * those of the others. MPI carries the keys and the votes, nothing else: its own window (MPI_Win_allocate_shared) waits
+ * for ever where /dev/shm is too small for one rank alone to notice. Whether there is a window, all decide alike behind each
+ * step; without one messages do. */
+#include "dist/mpi/transport.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What is needed until all have mapped. */
+typedef struct maker {
+    mpi_transport *m;
+    int n, own;
+    int *ranks, *fds; /* [n]: in the world; of each one's segment, -1: none */
+    window *w;
+    char why[SEGMENT_WHY]; /* this rank could not */
+} maker;
+
+/* A rank that could make none says so itself. */
+static void open_others(maker *k) {
+    for (int i = 0; i < k->n && !*k->why; i++)
+        if (i != k->own && k->m->keys[i].pid) k->fds[i] = segment_open(&k->m->keys[i], k->why);
+}
+
+static void map_all(maker *k) {
+    window *w = k->w;
+    if (!segment_grow(k->fds[k->own], w->piece_bytes, k->why)) return;
+    for (int i = 0; i < k->n; i++)
+        if (!(w->pieces[i] = segment_map(k->fds[i], w->piece_bytes, k->why))) return;
+    window_clean(w);
+}
+
+static void close_all(maker *k) {
+    for (int i = 0; i < k->n; i++) {
+        if (k->fds[i] >= 0) close(k->fds[i]);
+        k->fds[i] = -1;
+    }
+}
+
+static void unmap_all(window *w) {
+    for (int i = 0; i < w->n; i++) {
+        segment_unmap(w->pieces[i], w->piece_bytes);
+        w->pieces[i] = NULL;
+    }
+}
+
+/* m->first tells who could not, -1: all have mapped all. Nobody takes memory before all could open all. */
+static weft_status try_to_share(maker *k, weft_error *error) {
+    mpi_transport *m = k->m;
+    k->fds[k->own] = segment_make(&m->keys[k->own], k->why);
+    weft_status status = mpi_gather(m, "asking for a window", m->keys, sizeof *m->keys, error);
+    if (!status) open_others(k);
+    if (!status) status = mpi_settle(m, m->host, "asking for a window", k->why, error);
+    if (!status && m->first < 0) {
+        map_all(k);
+        status = mpi_settle(m, m->host, "making a window", k->why, error);
+    }
+    close_all(k);
+    if (status || m->first >= 0) unmap_all(k->w);
+    return status;
+}
+
+static void say(const mpi_transport *m, const char *line) {
+    if (m->env.log && m->t.local_rank == 0) m->env.log(m->env.log_context, line);
+}
+
+static void say_messages(const mpi_transport *m, const char *why) {
+    char line[REASON_BYTES + 100];
+    snprintf(line, sizeof line, "%d ranks of this machine talk by messages: %s", m->t.local_world, why);
+    say(m, line);
+}
+
+static void say_window(const maker *k) {
+    char line[REASON_BYTES];
+    snprintf(line, sizeof line, "%d ranks of this machine share memory: %.1f MiB each", k->n,
+             (double)k->w->piece_bytes / (1 << 20));
+    say(k->m, line);
+}
+
+static weft_status share(maker *k, weft_error *error) {
+    char reason[REASON_BYTES];
+    mpi_transport *m = k->m;
+    weft_status status = try_to_share(k, error);
+    if (status) return status;
+    if (m->first < 0) {
+        say_window(k);
+        m->t.window = k->w;
+        return WEFT_OK;
+    }
+    snprintf(reason, sizeof reason, "rank %d could not share memory (%.200s)", k->ranks[m->first], m->why);
+    say_messages(m, reason);
+    return WEFT_OK;
+}
+
+/* Who of the world is on this machine. */
+static int name_ranks(maker *k) {
+    MPI_Group all = MPI_GROUP_NULL, here = MPI_GROUP_NULL;
+    int code = MPI_Comm_group(k->m->data, &all);
+    if (!code) code = MPI_Comm_group(k->m->host, &here);
+    for (int i = 0; !code && i < k->n; i++) code = MPI_Group_translate_ranks(here, 1, &i, all, &k->ranks[i]);
+    if (here != MPI_GROUP_NULL) MPI_Group_free(&here);
+    if (all != MPI_GROUP_NULL) MPI_Group_free(&all);
+    return code;
+}
+
+/* All that this rank needs before it meets the others; what it could not have is in k->why. */
+static void maker_init(maker *k, mpi_transport *m, size_t data_bytes) {
+    size_t n = (size_t)m->t.local_world;
+    *k = (maker){.m = m, .n = m->t.local_world, .own = m->t.local_rank};
+    k->ranks = mem_new_array(&m->env, n, sizeof *k->ranks);
+    k->fds = mem_new_array(&m->env, n, sizeof *k->fds);
+    m->keys = mem_new_array(&m->env, n, sizeof *m->keys);
+    bool good = k->ranks && k->fds && m->keys && !name_ranks(k);
+    for (int i = 0; good && i < k->n; i++) k->fds[i] = -1;
+    if (good) k->w = window_new(&m->env, m->t.world, k->ranks, k->n, k->own, data_bytes);
+    if (!k->w) snprintf(k->why, sizeof k->why, "memory for its tables could not be had");
+}
+
+static void maker_free(maker *k) {
+    const weft_env *env = &k->m->env;
+    size_t n = (size_t)k->n;
+    if (k->w != k->m->t.window) window_free(k->w);
+    mem_free(env, k->ranks, n * sizeof *k->ranks);
+    mem_free(env, k->fds, n * sizeof *k->fds);
+}
+
+weft_status mpi_window_open(mpi_transport *m, weft_error *error) {
+    char why[100] = "";
+    int n = m->t.local_world;
+    int64_t bytes = m->window_bytes ? m->window_bytes : WINDOW_DEFAULT;
+    weft_status status = mpi_least(m, "asking for a window", bytes, error);
+    if (status || n < 2) return status;
+    bytes = m->least;
+    if (bytes < 0)
+        snprintf(why, sizeof why, "window_bytes is %lld", (long long)bytes);
+    else if (!window_is_enough(n, (size_t)bytes))
+        snprintf(why, sizeof why, "window_bytes is %lld, too little for so many", (long long)bytes);
+    if (*why) {
+        say_messages(m, why);
+        return WEFT_OK;
+    }
+    maker k;
+    maker_init(&k, m, (size_t)bytes);
+    status = mpi_settle(m, m->host, "making a window", k.why, error);
+    if (!status && m->first < 0)
+        status = share(&k, error);
+    else if (!status)
+        say_messages(m, m->why);
+    maker_free(&k);
+    return status;
+}
+
+void mpi_window_close(mpi_transport *m) {
+    if (m->t.window) unmap_all(m->t.window);
+}

@@ -1,0 +1,147 @@
+/* comm.c - what NCCL's communicators share. The first failure of any group is that of the whole world, as with all
+ * communicators; kernels that wait for ranks that will not come are freed, so that streams come to their ends.
+ */
+#include "dist/nccl/comm.h"
+
+#include <time.h>
+
+enum { ABORT_SECONDS = 2, CLOSE_SECONDS = 10 };
+
+weft_status nccl_fail(weft_error *error, const nccl_comm *n, ncclResult_t result, const char *doing) {
+    return error_set(error, WEFT_PEER, "rank %d of %d: NCCL: %s: %s (%s)", n->comm.rank, n->comm.world, doing,
+                     ncclGetErrorString(result), ncclGetLastError(n->nccl));
+}
+
+/* One that cannot be loaded has no version; the next call says why. */
+weft_status nccl_library_check(const weft_comm *like, weft_error *error) {
+    int version = 0;
+    if (ncclGetVersion(&version) != ncclSuccess || version >= NCCL_NEEDED) return WEFT_OK;
+    return error_set(
+        error, WEFT_DEVICE,
+        "rank %d of %d: the NCCL of this machine is version code %d, and groups of ranks need 2.18 "
+        "(%d) or later: install that, or train over MPI alone (--comm mpi)",
+        like->rank, like->world, version, NCCL_NEEDED);
+}
+
+/* ---- memory ---- */
+
+bool nccl_init(nccl_comm *n, const weft_comm *like, nccl_comm *world, const weft_env *env,
+               weft_error *error) {
+    range *ranges = mem_new_array(env, 2 * (size_t)like->world, sizeof *ranges);
+    if (!ranges || (!world && pthread_mutex_init(&n->lock, NULL))) {
+        mem_free(env, ranges, 2 * (size_t)like->world * sizeof *ranges);
+        return !error_memory(error, "a communicator");
+    }
+    n->comm = *like;
+    n->world = world ? world : n;
+    if (env) n->env = *env;
+    n->work = ranges;
+    n->dest = ranges + like->world;
+    return true;
+}
+
+void nccl_release(nccl_comm *n, size_t bytes) {
+    weft_env env = n->env;
+    mem_free(&env, n->work, 2 * (size_t)n->comm.world * sizeof *n->work);
+    if (n->world == n) pthread_mutex_destroy(&n->lock);
+    mem_free(&env, n, bytes);
+}
+
+void nccl_enter_world(nccl_comm *group, ncclComm_t nccl) {
+    nccl_comm *world = group->world;
+    pthread_mutex_lock(&world->lock);
+    group->nccl = nccl;
+    group->next = world->next;
+    world->next = group;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void nccl_leave_world(nccl_comm *group) {
+    pthread_mutex_lock(&group->world->lock);
+    nccl_comm **at = &group->world->next;
+    while (*at && *at != group) at = &(*at)->next;
+    if (*at) *at = group->next;
+    pthread_mutex_unlock(&group->world->lock);
+}
+
+/* ---- errors ---- */
+
+static weft_status ask_one(nccl_comm *n, weft_error *error) {
+    ncclResult_t met = ncclSuccess;
+    if (!n->nccl) return WEFT_OK;
+    NCCL_TRY(ncclCommGetAsyncError(n->nccl, &met), "asking for errors");
+    if (met != ncclInProgress) NCCL_TRY(met, "what is under way");
+    return WEFT_OK;
+}
+
+weft_status nccl_ask(nccl_comm *world, weft_error *error) {
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&world->lock);
+    for (nccl_comm *n = world; n && !status; n = n->next) status = ask_one(n, error);
+    pthread_mutex_unlock(&world->lock);
+    return status;
+}
+
+weft_status nccl_failure(nccl_comm *n, weft_error *error) {
+    pthread_mutex_lock(&n->world->lock);
+    weft_status status = n->world->failure.status;
+    if (status && error) *error = n->world->failure;
+    pthread_mutex_unlock(&n->world->lock);
+    return status;
+}
+
+/* ---- giving up ---- */
+
+static void *abort_nccl(void *context) {
+    nccl_ending *e = context;
+    ncclCommAbort(e->nccl);
+    atomic_store(&e->is_over, true);
+    return NULL;
+}
+
+static void end_one(nccl_comm *n) {
+    if (!n->nccl) return;
+    n->ending.nccl = n->nccl;
+    n->nccl = NULL;
+    n->ending.is_under_way = pthread_create(&n->ending.thread, NULL, abort_nccl, &n->ending) == 0;
+    if (!n->ending.is_under_way) abort_nccl(&n->ending);
+}
+
+/* The lock is held. Whether this is the first failure. */
+static bool end_all(nccl_comm *world, const weft_error *why) {
+    if (world->failure.status) return false;
+    world->failure = *why;
+    for (nccl_comm *n = world; n; n = n->next) end_one(n);
+    return true;
+}
+
+weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error) {
+    nccl_comm *world = n->world;
+    pthread_mutex_lock(&world->lock);
+    bool is_first = end_all(world, why);
+    pthread_mutex_unlock(&world->lock);
+    if (is_first) weft_comm_fail(world->control, why->text);
+    return nccl_failure(world, error);
+}
+
+void nccl_end_here(nccl_comm *n, const weft_error *why) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until); /* what the lock goes by */
+    until.tv_sec += ABORT_SECONDS;
+    if (pthread_mutex_timedlock(&n->world->lock, &until)) return;
+    end_all(n->world, why);
+    pthread_mutex_unlock(&n->world->lock);
+}
+
+bool nccl_has_ended(nccl_comm *n) {
+    nccl_ending *e = &n->ending;
+    const struct timespec nap = {.tv_nsec = 1000000};
+    if (!e->is_under_way) return true;
+    for (int i = 0; i < CLOSE_SECONDS * 1000 && !atomic_load(&e->is_over); i++) nanosleep(&nap, NULL);
+    if (!atomic_load(&e->is_over)) {
+        pthread_detach(e->thread);
+        return false;
+    }
+    pthread_join(e->thread, NULL);
+    return true;
+}

@@ -1,0 +1,365 @@
+/* host.c - a communicator for the host's memory that is made of NCCL, for worlds that no MPI brings together: buffers go by
+ * way of the GPU, on a stream of their own. Ranks compare facts before data move, as everywhere: each collective begins with a
+ * gather of all ranks' facts. A barrier is nothing else, so it needs no waiting; the others are done when `start` is back.
+ *
+ * Its kernels run beside those of a session's communicators: NCCL allows that where both find room at once, and these are small
+ * (facts of all ranks; data only while no run is under way).
+ *
+ * What NCCL cannot tell: which ranks are missing when the deadline passes, and why another rank gave up (each finds a
+ * difference itself; of anything else it hears by the deadline, or by NCCL's own errors).
+ */
+#include "dist/nccl/comm.h"
+
+#include "dist/core/comm_options.h"
+#include "dist/engine/engine.h"
+#include "graph/core/type.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { RING = 32, STAGINGS = 64 /* each twice the last */, STAGING_LEAST = 1 << 20 };
+
+typedef struct nccl_host nccl_host;
+
+/* A collective whose facts are on their way. */
+typedef struct host_call {
+    nccl_host *of;
+    uint64_t sequence, since_ns;
+    cudaEvent_t seen; /* all facts are here */
+    facts mine, *all; /* [world], pinned */
+} host_call;
+
+/* What a world and its groups share: one stream, first in, first out. */
+typedef struct host_lane {
+    cudaStream_t stream;
+    cudaEvent_t moved;
+    host_call ring[RING];
+    facts *pinned, *device; /* [RING][world]; [world] */
+    uint64_t issued, finished;
+    uint32_t n_groups;
+    double deadline_seconds;
+    char *stagings[STAGINGS]; /* on the GPU; the last one is in use: cudaFree would wait for all streams */
+    int n_stagings;
+    size_t staging_bytes;
+} host_lane;
+
+struct nccl_host {
+    nccl_comm n; /* first: what the caller holds */
+    host_lane *lane;
+    uint64_t sequence;
+    char name[24];
+    int *ranks; /* in the world */
+};
+
+static weft_status cuda_status(cudaError_t result, weft_error *error) {
+    if (result == cudaSuccess) return WEFT_OK;
+    return error_set(error, WEFT_DEVICE, "the host's collectives by way of the GPU: %s",
+                     cudaGetErrorString(result));
+}
+
+#define CUDA_TRY(call)                                                                                       \
+    do {                                                                                                     \
+        cudaError_t cuda_result_ = (call);                                                                   \
+        if (cuda_result_ != cudaSuccess) return cuda_status(cuda_result_, error);                            \
+    } while (0)
+
+/* ---- waiting ---- */
+
+static weft_status check_stalled(const nccl_host *h, const facts *f, uint64_t since_ns, weft_error *error) {
+    double seconds = (double)(engine_now() - since_ns) * 1e-9;
+    weft_status status = nccl_ask(h->n.world, error);
+    if (status || seconds < h->lane->deadline_seconds) return status;
+    return error_set(
+        error, WEFT_PEER,
+        "%s of %s on rank %d: not finished after %.1f s: some of %d ranks have not entered it (NCCL "
+        "does not tell which)",
+        facts_title(f).text, h->name, h->n.world->comm.rank, seconds, h->n.comm.world);
+}
+
+/* Looks at the oldest that is under way. */
+static weft_status look(host_lane *l, weft_error *error) {
+    const host_call *k = &l->ring[l->finished % RING];
+    const nccl_host *h = k->of;
+    weft_status status = WEFT_OK;
+    cudaError_t result = cudaEventQuery(k->seen);
+    if (result == cudaErrorNotReady) return check_stalled(h, &k->mine, k->since_ns, error);
+    CUDA_TRY(result);
+    for (int r = 0; r < h->n.comm.world && !status; r++) {
+        const meeting m = {k->sequence, h->name, h->n.world->comm.rank, h->ranks[r]};
+        status = facts_compare(&k->mine, &k->all[r], &m, error);
+    }
+    if (!status) l->finished++;
+    return status;
+}
+
+static void nap(uint64_t since_ns) {
+    const struct timespec t = {.tv_nsec = 100000};
+    if (engine_now() - since_ns < 50000)
+        sched_yield();
+    else
+        nanosleep(&t, NULL);
+}
+
+static weft_status until(host_lane *l, uint64_t ticket, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (uint64_t since = engine_now(); l->finished < ticket && !status;) {
+        uint64_t before = l->finished;
+        status = look(l, error);
+        if (l->finished == before) nap(since);
+    }
+    return status;
+}
+
+/* ---- one collective ---- */
+
+static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *error) {
+    host_lane *l = h->lane;
+    size_t bytes = (size_t)h->n.comm.world * sizeof(facts);
+    weft_status status = l->issued - l->finished < RING ? WEFT_OK : until(l, l->finished + 1, error);
+    if (status) return status;
+    host_call *k = &l->ring[l->issued % RING];
+    k->of = h;
+    k->sequence = ++h->sequence;
+    k->since_ns = engine_now();
+    k->mine = facts_of(c, h->n.comm.world);
+    k->all[h->n.comm.rank] = k->mine;
+    const weft_collective gather = {
+        .kind = WEFT_ALL_GATHER, .dtype = WEFT_U8, .buffer = l->device, .count = bytes};
+    facts *own = l->device + h->n.comm.rank;
+    CUDA_TRY(cudaMemcpyAsync(own, &k->all[h->n.comm.rank], sizeof *own, cudaMemcpyHostToDevice, l->stream));
+    if ((status = nccl_put(&h->n, &gather, l->stream, error))) return status;
+    CUDA_TRY(cudaMemcpyAsync(k->all, l->device, bytes, cudaMemcpyDeviceToHost, l->stream));
+    CUDA_TRY(cudaEventRecord(k->seen, l->stream));
+    l->issued++;
+    return WEFT_OK;
+}
+
+static weft_status make_room(host_lane *l, size_t bytes, weft_error *error) {
+    size_t room = l->staging_bytes ? l->staging_bytes : STAGING_LEAST;
+    if (l->n_stagings && bytes <= l->staging_bytes) return WEFT_OK;
+    while (room < bytes)
+        if (!size_mul(&room, room, 2)) return error_memory(error, "a collective by way of the GPU");
+    CUDA_TRY(cudaMalloc((void **)&l->stagings[l->n_stagings], room));
+    l->n_stagings++;
+    l->staging_bytes = room;
+    return WEFT_OK;
+}
+
+/* The ranks agree: what moves does so on the GPU. */
+static weft_status move(nccl_host *h, const weft_collective *c, weft_error *error) {
+    host_lane *l = h->lane;
+    weft_collective there = *c;
+    size_t bytes = c->count * dtype_bytes(c->dtype), all;
+    there.scratch_bytes = weft_collective_scratch(c->kind, c->dtype, c->wire, c->count, h->n.comm.world);
+    if (!size_add(&all, size_align(bytes, MEM_ALIGN), there.scratch_bytes)) all = SIZE_MAX;
+    weft_status status = WEFT_OK;
+    if (!bytes || h->n.comm.world == 1) return WEFT_OK;
+    if ((status = make_room(l, all, error))) return status;
+    there.buffer = l->stagings[l->n_stagings - 1];
+    there.scratch = (char *)there.buffer + size_align(bytes, MEM_ALIGN);
+    CUDA_TRY(cudaMemcpyAsync(there.buffer, c->buffer, bytes, cudaMemcpyHostToDevice, l->stream));
+    if ((status = nccl_put(&h->n, &there, l->stream, error))) return status;
+    CUDA_TRY(cudaEventRecord(l->moved, l->stream));
+    const facts f = facts_of(c, h->n.comm.world);
+    cudaError_t result;
+    for (uint64_t since = engine_now(); (result = cudaEventQuery(l->moved)) == cudaErrorNotReady; nap(since))
+        if ((status = check_stalled(h, &f, since, error))) return status;
+    CUDA_TRY(result);
+    /* only now: the copy to the caller's memory waits for the stream and hears nothing meanwhile */
+    CUDA_TRY(cudaMemcpyAsync(c->buffer, there.buffer, bytes, cudaMemcpyDeviceToHost, l->stream));
+    CUDA_TRY(cudaStreamSynchronize(l->stream));
+    return WEFT_OK;
+}
+
+/* ---- the table ---- */
+
+static weft_status host_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
+                              weft_error *error) {
+    nccl_host *h = (nccl_host *)comm;
+    weft_error why;
+    weft_status status = nccl_failure(&h->n, error);
+    if (status) return status;
+    status = announce(h, c, &why);
+    *ticket = h->lane->issued;
+    if (!status && c->kind != WEFT_BARRIER) status = until(h->lane, *ticket, &why);
+    if (!status && c->kind != WEFT_BARRIER) status = move(h, c, &why);
+    return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
+}
+
+static weft_status host_poll(weft_comm *comm, weft_error *error) {
+    nccl_host *h = (nccl_host *)comm;
+    weft_error why;
+    weft_status status = nccl_failure(&h->n, error);
+    if (status) return status;
+    if (h->lane->finished < h->lane->issued)
+        status = look(h->lane, &why);
+    else
+        status = nccl_ask(h->n.world, &why);
+    return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
+}
+
+static weft_status host_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error) {
+    host_lane *l = ((nccl_host *)comm)->lane;
+    weft_status status = l->finished < ticket ? host_poll(comm, error) : WEFT_OK;
+    *is_done = l->finished >= ticket;
+    return status;
+}
+
+static weft_status host_wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
+    nccl_host *h = (nccl_host *)comm;
+    weft_error why;
+    if (h->lane->finished >= ticket) return WEFT_OK;
+    weft_status status = nccl_failure(&h->n, error);
+    if (status) return status;
+    status = until(h->lane, ticket, &why);
+    return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
+}
+
+static void host_fail(weft_comm *comm, const char *reason) {
+    weft_error why;
+    error_set(&why, WEFT_PEER, "%s", reason ? reason : "no reason given");
+    nccl_give_up((nccl_comm *)comm, &why, NULL);
+}
+
+static void host_abort(weft_comm *comm, const char *reason) {
+    weft_error why;
+    error_set(&why, WEFT_PEER, "rank %d was aborted: %s", ((nccl_comm *)comm)->world->comm.rank,
+              reason ? reason : "no reason given");
+    nccl_end_here((nccl_comm *)comm, &why);
+}
+
+/* ---- begin and end ---- */
+
+static void lane_free(host_lane *l, const weft_env *env) {
+    for (int i = 0; i < RING; i++)
+        if (l->ring[i].seen) cudaEventDestroy(l->ring[i].seen);
+    if (l->moved) cudaEventDestroy(l->moved);
+    if (l->stream) cudaStreamDestroy(l->stream);
+    for (int i = 0; i < l->n_stagings; i++) cudaFree(l->stagings[i]);
+    if (l->device) cudaFree(l->device);
+    if (l->pinned) cudaFreeHost(l->pinned);
+    mem_free(env, l, sizeof *l);
+}
+
+static void host_free(weft_comm *comm) {
+    nccl_host *h = (nccl_host *)comm;
+    weft_env env = h->n.env;
+    bool is_world = h->n.world == &h->n;
+    if (is_world && h->n.nccl) host_wait(comm, h->lane->issued, NULL);
+    if (!is_world) nccl_leave_world(&h->n);
+    if (h->n.nccl) ncclCommDestroy(h->n.nccl);
+    if (!nccl_has_ended(&h->n)) return;
+    if (is_world && h->lane) lane_free(h->lane, &env);
+    mem_free(&env, h->ranks, (size_t)comm->world * sizeof *h->ranks);
+    nccl_release(&h->n, sizeof *h);
+}
+
+static weft_status lane_open(nccl_host *h, double deadline_seconds, weft_error *error) {
+    size_t world = (size_t)h->n.comm.world, bytes;
+    host_lane *l = h->lane = mem_new(&h->n.env, sizeof *l);
+    if (!l || !size_mul(&bytes, RING * world, sizeof(facts))) return error_memory(error, "a communicator");
+    l->deadline_seconds = deadline_seconds;
+    CUDA_TRY(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking));
+    CUDA_TRY(cudaEventCreateWithFlags(&l->moved, cudaEventDisableTiming));
+    CUDA_TRY(cudaMallocHost((void **)&l->pinned, bytes));
+    CUDA_TRY(cudaMalloc((void **)&l->device, world * sizeof(facts)));
+    for (int i = 0; i < RING; i++) {
+        l->ring[i].all = l->pinned + (size_t)i * world;
+        CUDA_TRY(cudaEventCreateWithFlags(&l->ring[i].seen, cudaEventDisableTiming));
+    }
+    return WEFT_OK;
+}
+
+static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft_comm **group,
+                              weft_error *error);
+
+static const weft_comm_calls host_calls = {.start = host_start,
+                                           .test = host_test,
+                                           .wait = host_wait,
+                                           .group = host_group,
+                                           .abort = host_abort,
+                                           .free = host_free,
+                                           .poll = host_poll,
+                                           .fail = host_fail};
+
+static nccl_host *host_new(const weft_comm *like, nccl_host *world, const int *ranks, const weft_env *env,
+                           weft_error *error) {
+    nccl_host *h = mem_new(env, sizeof *h);
+    if (!h || !nccl_init(&h->n, like, world ? &world->n : NULL, env, error)) {
+        if (!h) error_memory(error, "a communicator");
+        mem_free(env, h, sizeof *h);
+        return NULL;
+    }
+    h->n.comm.calls = &host_calls;
+    h->n.comm.kind = "nccl host";
+    h->lane = world ? world->lane : NULL;
+    h->ranks = mem_new_array(env, (size_t)like->world, sizeof *h->ranks);
+    if (!h->ranks) {
+        error_memory(error, "a communicator");
+        nccl_release(&h->n, sizeof *h);
+        return NULL;
+    }
+    for (int i = 0; i < like->world; i++) h->ranks[i] = ranks ? ranks[i] : i;
+    return h;
+}
+
+/* The list of ranks travels as the barrier's name, as far as it goes, and, hashed, as its number of elements. */
+static weft_status agree_on_group(weft_comm *comm, const int *ranks, int count, weft_error *error) {
+    char list[NAME_BYTES];
+    weft_collective barrier = {.kind = WEFT_BARRIER, .name = list};
+    int length = snprintf(list, sizeof list, "group of");
+    for (int i = 0; i < count; i++) {
+        barrier.count = barrier.count * 1000003u + (size_t)ranks[i] + 1;
+        if (length < NAME_BYTES)
+            length += snprintf(list + length, (size_t)(NAME_BYTES - length), " %d", ranks[i]);
+    }
+    return weft_comm_run(comm, &barrier, error);
+}
+
+static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft_comm **group,
+                              weft_error *error) {
+    nccl_host *world = (nccl_host *)comm, *h = NULL;
+    weft_comm like = *comm;
+    ncclComm_t part = NULL;
+    bool is_in = false;
+    weft_status status = agree_on_group(comm, ranks, count, error);
+    if (status) return status;
+    like.world = count;
+    for (int i = 0; i < count; i++)
+        if (ranks[i] == comm->rank) is_in = true, like.rank = i;
+    if (is_in && !(h = host_new(&like, world, ranks, &world->n.env, error))) return WEFT_MEMORY;
+    ncclResult_t result =
+        ncclCommSplit(world->n.nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, like.rank, &part, NULL);
+    uint32_t id = ++world->lane->n_groups;
+    if (h) snprintf(h->name, sizeof h->name, "group %u", id);
+    if (h) nccl_enter_world(&h->n, part);
+    if (result == ncclSuccess) {
+        *group = h ? &h->n.comm : NULL;
+        return WEFT_OK;
+    }
+    if (h) host_free(&h->n.comm);
+    weft_error why;
+    nccl_fail(&why, &world->n, result, "making a group");
+    return nccl_give_up(&world->n, &why, error);
+}
+
+ncclResult_t nccl_host_split(weft_comm *host, ncclComm_t *other) {
+    return ncclCommSplit(((nccl_comm *)host)->nccl, 0, host->rank, other, NULL);
+}
+
+weft_comm *nccl_host_comm(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
+    const weft_env *env = options ? options->env : NULL;
+    double deadline = comm_deadline(options);
+    if (comm_options_check(options, error)) return NULL;
+    const weft_comm like = {.rank = launch->rank,
+                            .world = launch->world,
+                            .local_rank = launch->local_rank,
+                            .local_world = launch->local_world ? launch->local_world : launch->world};
+    nccl_host *h = host_new(&like, NULL, NULL, env, error);
+    if (!h) return NULL;
+    snprintf(h->name, sizeof h->name, "world");
+    if (!lane_open(h, deadline, error) && !nccl_join(&h->n, launch, deadline, error)) return &h->n.comm;
+    host_free(&h->n.comm);
+    return NULL;
+}

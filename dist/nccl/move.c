@@ -1,0 +1,168 @@
+/* move.c - one collective on a stream. What it moves is cut as for all communicators (collective.h); each round is two
+ * groups of sends and receives around a sum in the tree's order. `unordered` sums are NCCL's own.
+ */
+#include "dist/nccl/comm.h"
+#include "dist/nccl/sum.h"
+#include "graph/core/type.h"
+
+static weft_status kernel_status(cudaError_t result, weft_error *error) {
+    if (result == cudaSuccess) return WEFT_OK;
+    return error_set(error, WEFT_DEVICE, "a sum over ranks: %s", cudaGetErrorString(result));
+}
+
+typedef struct moving {
+    nccl_comm *n;
+    const weft_collective *c;
+    cudaStream_t stream;
+    weft_dtype wire;
+    size_t width, slot; /* bytes an element that travels; elements a slot of scratch */
+    char *slots, *sent; /* others' contributions; bf16 on the wire: what travels */
+    weft_error *error;
+} moving;
+
+static char *at(const moving *m, size_t element) {
+    return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
+}
+
+static size_t length(range r) {
+    return r.end - r.begin;
+}
+
+/* What travels of a range of the buffer: itself, or its bf16 form in slot `slot`. */
+static weft_status outgoing(const moving *m, range r, int slot, const void **from) {
+    char *low = m->sent + (size_t)slot * m->slot * m->width;
+    *from = m->wire ? low : at(m, r.begin);
+    if (!m->wire || !length(r)) return WEFT_OK;
+    return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), length(r)), m->error);
+}
+
+static weft_status send_range(const moving *m, const void *from, size_t count, int peer) {
+    const nccl_comm *n = m->n;
+    weft_error *error = m->error;
+    if (count) NCCL_TRY(ncclSend(from, count * m->width, ncclUint8, peer, n->nccl, m->stream), "sending");
+    return WEFT_OK;
+}
+
+static weft_status receive_range(const moving *m, void *into, size_t count, int peer) {
+    const nccl_comm *n = m->n;
+    weft_error *error = m->error;
+    if (count) NCCL_TRY(ncclRecv(into, count * m->width, ncclUint8, peer, n->nccl, m->stream), "receiving");
+    return WEFT_OK;
+}
+
+/* Every rank's contributions to work[p] go to p, which adds them. */
+static weft_status add_round(const moving *m) {
+    nccl_comm *n = m->n;
+    weft_error *error = m->error;
+    int me = n->comm.rank, world = n->comm.world;
+    weft_status status = WEFT_OK;
+    for (int p = 0; p < world && m->wire && !status; p++) {
+        const void *from;
+        if (p != me) status = outgoing(m, n->work[p], p, &from);
+    }
+    if (status) return status;
+    NCCL_TRY(ncclGroupStart(), "beginning a group");
+    for (int p = 0; p < world && !status; p++) {
+        if (p == me) continue;
+        const char *from = m->wire ? m->sent + (size_t)p * m->slot * m->width : at(m, n->work[p].begin);
+        status = send_range(m, from, length(n->work[p]), p);
+        if (!status)
+            status = receive_range(m, m->slots + (size_t)p * m->slot * m->width, length(n->work[me]), p);
+    }
+    ncclResult_t result = ncclGroupEnd();
+    if (!status && result != ncclSuccess) status = nccl_fail(error, n, result, "exchanging contributions");
+    if (status) return status;
+    return kernel_status(nccl_sum(m->stream, m->c->dtype, m->wire, at(m, n->work[me].begin), m->slots,
+                                  m->slot, length(n->work[me]), world, me),
+                         error);
+}
+
+/* What p holds of a round goes to those who need it. On a bf16 wire sums are bf16 numbers already: nothing is lost. */
+static weft_status move_round(const moving *m) {
+    nccl_comm *n = m->n;
+    weft_error *error = m->error;
+    int me = n->comm.rank, world = n->comm.world;
+    const void *own;
+    weft_status status = outgoing(m, n->work[me], me, &own);
+    if (status) return status;
+    NCCL_TRY(ncclGroupStart(), "beginning a group");
+    for (int p = 0; p < world && !status; p++) {
+        if (p == me) continue;
+        range give = range_common(n->work[me], n->dest[p]), take = range_common(n->work[p], n->dest[me]);
+        const char *from = (const char *)own + (give.begin - n->work[me].begin) * m->width;
+        char *into = m->wire ? m->slots + (size_t)p * m->slot * m->width : at(m, take.begin);
+        status = send_range(m, from, length(give), p);
+        if (!status) status = receive_range(m, into, length(take), p);
+    }
+    ncclResult_t result = ncclGroupEnd();
+    if (!status && result != ncclSuccess) status = nccl_fail(error, n, result, "passing results on");
+    for (int p = 0; p < world && m->wire && !status; p++) {
+        range take = range_common(n->work[p], n->dest[me]);
+        if (p != me)
+            status = kernel_status(nccl_from_bf16(m->stream, (float *)at(m, take.begin),
+                                                  m->slots + (size_t)p * m->slot * m->width, length(take)),
+                                   error);
+    }
+    return status;
+}
+
+static weft_status move_all(nccl_comm *n, const weft_collective *c, cudaStream_t stream, weft_error *error) {
+    size_t round = c->count < ROUND_ELEMENTS ? c->count : ROUND_ELEMENTS, world = (size_t)n->comm.world;
+    bool is_sum = collective_is_sum(c->kind);
+    cut_room room = {.sum = ROUND_ELEMENTS,
+                     .range = round / world + 1,
+                     .move = ROUND_MOVE_BYTES / dtype_bytes(c->dtype),
+                     .to_owners = true};
+    moving m = {.n = n, .c = c, .stream = stream, .wire = is_sum ? c->wire : (weft_dtype)0, .error = error};
+    m.width = dtype_bytes(m.wire ? m.wire : c->dtype);
+    m.slot = round / world + 1;
+    m.slots = c->scratch;
+    m.sent = m.slots + (m.wire ? size_align(m.slot * world * m.width, MEM_ALIGN) : 0);
+    cut k = cut_of(c, n->comm.world, &room);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < k.rounds && !status; i++) {
+        cut_round(&k, i, n->work, n->dest);
+        if (is_sum) status = add_round(&m);
+        if (!status) status = move_round(&m);
+    }
+    return status;
+}
+
+/* ---- sums in NCCL's own order ---- */
+
+static bool nccl_type(weft_dtype dtype, ncclDataType_t *type) {
+    *type = dtype == WEFT_F64 ? ncclFloat64 : dtype == WEFT_BF16 ? ncclBfloat16 : ncclFloat32;
+    return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_BF16;
+}
+
+static bool has_own_call(const nccl_comm *n, const weft_collective *c) {
+    if (!c->unordered || c->wire) return false;
+    bool is_even = !c->counts && c->count % (size_t)n->comm.world == 0;
+    return c->kind == WEFT_ALL_REDUCE || (c->kind == WEFT_REDUCE_SCATTER && is_even);
+}
+
+static weft_status add_unordered(nccl_comm *n, const weft_collective *c, cudaStream_t stream,
+                                 weft_error *error) {
+    ncclDataType_t type;
+    if (!nccl_type(c->dtype, &type)) return error_set(error, WEFT_TYPE, "sums are of f32, f64 or bf16");
+    size_t each = c->count / (size_t)n->comm.world;
+    char *own = (char *)c->buffer + (size_t)n->comm.rank * each * dtype_bytes(c->dtype);
+    if (c->kind == WEFT_ALL_REDUCE)
+        NCCL_TRY(ncclAllReduce(c->buffer, c->buffer, c->count, type, ncclSum, n->nccl, stream), "all_reduce");
+    else
+        NCCL_TRY(ncclReduceScatter(c->buffer, own, each, type, ncclSum, n->nccl, stream), "reduce_scatter");
+    return WEFT_OK;
+}
+
+weft_status nccl_put(nccl_comm *n, const weft_collective *c, cudaStream_t stream, weft_error *error) {
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&n->world->lock);
+    if (!n->nccl) { /* it has ended meanwhile */
+        *error = n->world->failure;
+        status = error->status;
+    } else {
+        status = has_own_call(n, c) ? add_unordered(n, c, stream, error) : move_all(n, c, stream, error);
+    }
+    pthread_mutex_unlock(&n->world->lock);
+    return status;
+}

@@ -1,0 +1,148 @@
+/* window.c - see window.h. */
+#include "dist/shm/window.h"
+
+#include <string.h>
+#include <time.h>
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+typedef struct message_ring {
+    _Alignas(64) atomic_uint_least64_t in;
+    _Alignas(64) atomic_uint_least64_t out;
+    control messages[WINDOW_RING];
+} message_ring;
+
+static size_t data_begin(int n) {
+    return size_align(sizeof(window_flags) + (size_t)n * sizeof(message_ring), MEM_ALIGN);
+}
+
+size_t window_piece_bytes(int n, size_t data_bytes) {
+    size_t bytes;
+    if (!size_add(&bytes, data_begin(n), data_bytes) || bytes > SIZE_MAX - MEM_ALIGN) return 0;
+    return size_align(bytes, MEM_ALIGN);
+}
+
+/* A slot holds at least some elements of each rank's range. */
+static size_t slot_bytes(int n, size_t data_bytes) {
+    size_t least = (size_t)n * MEM_ALIGN, slot = data_bytes / WINDOW_SLOTS / MEM_ALIGN * MEM_ALIGN;
+    if (slot > WINDOW_SLOT_MOST) slot = WINDOW_SLOT_MOST;
+    return slot < least ? least : slot;
+}
+
+bool window_is_enough(int n, size_t data_bytes) {
+    return data_bytes / 2 >= slot_bytes(n, data_bytes) && window_piece_bytes(n, data_bytes) > 0;
+}
+
+window *window_new(const weft_env *env, int world, const int *ranks, int n, int own, size_t data_bytes) {
+    window *w = mem_new(env, sizeof *w);
+    if (!w) return NULL;
+    if (env) w->env = *env;
+    w->world = world;
+    w->n = n;
+    w->own = own;
+    w->place_of = mem_new_array(env, (size_t)world, sizeof *w->place_of);
+    w->pieces = mem_new_array(env, (size_t)n, sizeof *w->pieces);
+    w->piece_bytes = window_piece_bytes(n, data_bytes);
+    w->slot_bytes = slot_bytes(n, data_bytes);
+    w->slots = data_bytes / w->slot_bytes;
+    if (!w->place_of || !w->pieces) {
+        window_free(w);
+        return NULL;
+    }
+    for (int i = 0; i < world; i++) w->place_of[i] = -1;
+    for (int i = 0; i < n; i++) w->place_of[ranks[i]] = i;
+    return w;
+}
+
+void window_clean(window *w) {
+    memset(w->pieces[w->own], 0, data_begin(w->n));
+}
+
+void window_free(window *w) {
+    if (!w) return;
+    weft_env env = w->env;
+    mem_free(&env, w->place_of, (size_t)w->world * sizeof *w->place_of);
+    mem_free(&env, w->pieces, (size_t)w->n * sizeof *w->pieces);
+    mem_free(&env, w, sizeof *w);
+}
+
+window_flags *window_flags_of(const window *w, int place) {
+    return (window_flags *)w->pieces[place];
+}
+
+char *window_slot(const window *w, int place, uint64_t round) {
+    return w->pieces[place] + data_begin(w->n) + (size_t)(round % w->slots) * w->slot_bytes;
+}
+
+/* ---- control messages ---- */
+
+static message_ring *ring_of(const window *w, int to, int from) {
+    return (message_ring *)(w->pieces[to] + sizeof(window_flags)) + from;
+}
+
+/* Of what a rank must be told, less than half a ring can be unread (E3 of engine.h); the other half takes
+ * heartbeats while there is room. */
+bool window_send(window *w, int place, const control *message) {
+    message_ring *r = ring_of(w, place, w->own);
+    uint64_t in = atomic_load_explicit(&r->in, memory_order_relaxed);
+    uint64_t unread = in - atomic_load_explicit(&r->out, memory_order_acquire);
+    if (message->kind == CONTROL_BEAT && unread >= WINDOW_RING / 2) return true;
+    if (unread >= WINDOW_RING) return false;
+    r->messages[in % WINDOW_RING] = *message;
+    atomic_store_explicit(&r->in, in + 1, memory_order_release);
+    window_ring(w, place);
+    return true;
+}
+
+bool window_receive(window *w, control *message) {
+    for (int from = 0; from < w->n; from++) {
+        message_ring *r = ring_of(w, w->own, from);
+        uint64_t out = atomic_load_explicit(&r->out, memory_order_relaxed);
+        if (atomic_load_explicit(&r->in, memory_order_acquire) == out) continue;
+        *message = r->messages[out % WINDOW_RING];
+        atomic_store_explicit(&r->out, out + 1, memory_order_release);
+        return true;
+    }
+    return false;
+}
+
+/* ---- naps ---- */
+
+/* The sleeper says that he sleeps, then looks; the other changes something, then looks who sleeps. The two fences
+ * make it impossible that both see nothing. */
+unsigned window_listen(window *w) {
+    window_flags *f = window_flags_of(w, w->own);
+    unsigned heard = atomic_load(&f->bell);
+    atomic_store(&f->is_asleep, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    return heard;
+}
+
+void window_ring(window *w, int place) {
+    window_flags *f = window_flags_of(w, place);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load_explicit(&f->is_asleep, memory_order_relaxed)) return;
+    atomic_fetch_add(&f->bell, 1);
+#ifdef __linux__
+    syscall(SYS_futex, (unsigned *)&f->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+#endif
+}
+
+/* An early end is no harm: who naps looks again. */
+void window_nap(window *w, unsigned heard, double seconds) {
+    window_flags *f = window_flags_of(w, w->own);
+    struct timespec length = {.tv_sec = (time_t)seconds,
+                              .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+#ifdef __linux__
+    syscall(SYS_futex, (unsigned *)&f->bell, FUTEX_WAIT, heard, &length, NULL, 0);
+#else
+    if (length.tv_sec || length.tv_nsec > 50000)
+        length = (struct timespec){.tv_nsec = 50000}; /* nobody wakes it */
+    if (atomic_load(&f->bell) == heard) nanosleep(&length, NULL);
+#endif
+    atomic_store_explicit(&f->is_asleep, 0, memory_order_relaxed);
+}

@@ -1,0 +1,398 @@
+/* attrs.c - attributes by their tables: check, compare, print, parse. */
+#include "graph/core/error.h"
+#include "graph/core/op.h"
+#include "graph/core/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(type, attrs, f)  (*(type *)((char *)(attrs) + (f)->offset))
+#define CFIELD(type, attrs, f) (*(const type *)((const char *)(attrs) + (f)->offset))
+
+const op_attr variable_attr_table[] = {
+    {"path", ATTR_STRING, offsetof(variable_attrs, path), 0, 0},
+    {0},
+};
+
+/* ---- check ---- */
+
+static bool in_range(const op_attr *f, int64_t v) {
+    if (f->min == 0 && f->max == 0) return true;
+    if (v == WEFT_BATCH && f->max == INT64_MAX) return true;
+    return v >= f->min && v <= f->max;
+}
+
+static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
+    if (f->max == INT64_MAX)
+        snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
+    else
+        snprintf(why, 200, "%s=%lld: it must be %lld to %lld", f->name, (long long)v, (long long)f->min,
+                 (long long)f->max);
+    return why;
+}
+
+/* Patterns, names and paths are printed in many places: what a terminal would obey is nowhere in a graph. */
+static bool is_printable(const char *string) {
+    for (const char *p = string; p && *p; p++)
+        if (*p < ' ' || *p > '~') return false;
+    return true;
+}
+
+/* A message about one of them must say which. */
+static bool is_mixed(const attr_ints *v) {
+    for (int i = 1; i < v->n; i++)
+        if (v->v[i] != v->v[0]) return true;
+    return false;
+}
+
+static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
+    if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
+        return range_text(f, CFIELD(int64_t, attrs, f), why);
+    if (f->kind == ATTR_REAL && !isfinite(CFIELD(double, attrs, f))) {
+        snprintf(why, 200, "%s is not a finite number", f->name);
+        return why;
+    }
+    if (f->kind == ATTR_REAL && f->max &&
+        !(CFIELD(double, attrs, f) >= (double)f->min && CFIELD(double, attrs, f) <= (double)f->max)) {
+        snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, CFIELD(double, attrs, f),
+                 (long long)f->min, (long long)f->max);
+        return why;
+    }
+    if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
+        snprintf(why, 200, "%s is no element type", f->name);
+        return why;
+    }
+    if (f->kind == ATTR_STRING && !is_printable(CFIELD(const char *, attrs, f))) {
+        snprintf(why, 200, "%s='%s': printable ASCII is needed", f->name,
+                 SHOW(CFIELD(const char *, attrs, f)));
+        return why;
+    }
+    if (f->kind == ATTR_INTS) {
+        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        if (v->n < 0 || v->n > WEFT_MAX_NDIM) {
+            snprintf(why, 200, "%s has %d numbers, 0 to %d are possible", f->name, v->n, WEFT_MAX_NDIM);
+            return why;
+        }
+        for (int i = 0; i < v->n; i++)
+            if (!in_range(f, v->v[i])) {
+                char number[60];
+                op_attr one = *f;
+                snprintf(number, sizeof number, is_mixed(v) ? "%.40s[%d]" : "%.40s", f->name, i);
+                one.name = number; /* "kernel[1]=0" */
+                return range_text(&one, v->v[i], why);
+            }
+    }
+    return NULL;
+}
+
+const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (field_check(f, attrs, why)) return why;
+    return NULL;
+}
+
+/* ---- compare ---- */
+
+static bool field_equal(const op_attr *f, const void *a, const void *b) {
+    switch (f->kind) {
+    case ATTR_INT:
+        return CFIELD(int64_t, a, f) == CFIELD(int64_t, b, f);
+    case ATTR_REAL:
+        return memcmp(&CFIELD(double, a, f), &CFIELD(double, b, f), sizeof(double)) == 0;
+    case ATTR_BOOL:
+        return CFIELD(bool, a, f) == CFIELD(bool, b, f);
+    case ATTR_DTYPE:
+        return CFIELD(weft_dtype, a, f) == CFIELD(weft_dtype, b, f);
+    case ATTR_KEY:
+        return CFIELD(uint64_t, a, f) == CFIELD(uint64_t, b, f);
+    case ATTR_STRING: {
+        const char *s = CFIELD(const char *, a, f), *t = CFIELD(const char *, b, f);
+        return strcmp(s ? s : "", t ? t : "") == 0;
+    }
+    case ATTR_INTS: {
+        const attr_ints *v = &CFIELD(attr_ints, a, f), *w = &CFIELD(attr_ints, b, f);
+        return v->n == w->n && memcmp(v->v, w->v, (size_t)v->n * sizeof v->v[0]) == 0;
+    }
+    }
+    return false;
+}
+
+const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (!field_equal(f, a, b)) return f;
+    return NULL;
+}
+
+bool attrs_equal(const weft_op *op, const void *a, const void *b) {
+    return !attrs_difference(op, a, b);
+}
+
+bool attrs_name_batch(const weft_op *op, const void *attrs) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        for (int i = 0; f->kind == ATTR_INTS && i < CFIELD(attr_ints, attrs, f).n; i++)
+            if (CFIELD(attr_ints, attrs, f).v[i] == WEFT_BATCH) return true;
+    return false;
+}
+
+static uint64_t field_hash(const op_attr *f, const void *attrs) {
+    switch (f->kind) {
+    case ATTR_INT:
+    case ATTR_REAL:
+    case ATTR_KEY: {
+        uint64_t bits;
+        memcpy(&bits, (const char *)attrs + f->offset, sizeof bits);
+        return bits;
+    }
+    case ATTR_BOOL:
+        return CFIELD(bool, attrs, f);
+    case ATTR_DTYPE:
+        return CFIELD(weft_dtype, attrs, f);
+    case ATTR_STRING: {
+        const char *s = CFIELD(const char *, attrs, f);
+        return hash_text(s ? s : "", 0);
+    }
+    case ATTR_INTS: {
+        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        uint64_t h = (uint64_t)v->n;
+        for (int i = 0; i < v->n; i++) h = (h ^ h >> 29) * 0x9e3779b97f4a7c15u + (uint64_t)v->v[i];
+        return h;
+    }
+    }
+    return 0;
+}
+
+uint64_t attrs_hash(const weft_op *op, const void *attrs) {
+    uint64_t h = 0;
+    for (const op_attr *f = op->attrs; f && f->name; f++) {
+        h = (h + field_hash(f, attrs)) * 0x9e3779b97f4a7c15u;
+        h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u; /* small numbers differ in the highest bits of a double */
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+bool op_draws_random(const weft_op *op) {
+    for (const op_attr *f = op->attrs; f && f->name; f++)
+        if (f->kind == ATTR_KEY) return true;
+    return false;
+}
+
+/* ---- print ---- */
+
+static void int_write(text *t, int64_t v) {
+    if (v == WEFT_BATCH)
+        text_add(t, "B");
+    else
+        text_add(t, "%lld", (long long)v);
+}
+
+void real_write(text *t, double v) {
+    char s[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        if (strtod(s, NULL) == v) break;
+    }
+    for (char *p = s; *p; p++)
+        if (*p == ',') *p = '.';
+    text_add(t, "%s", s);
+}
+
+/* Quotes, backslashes and control bytes as \xNN: a string never ends a line or itself. */
+static void string_write(text *t, const char *string) {
+    text_add(t, "\"");
+    for (const char *p = string; *p; p++)
+        text_add(t, (unsigned char)*p < 0x20 || *p == '"' || *p == '\\' ? "\\x%02x" : "%c",
+                 (unsigned char)*p);
+    text_add(t, "\"");
+}
+
+void attr_write(text *t, const op_attr *f, const void *attrs) {
+    switch (f->kind) {
+    case ATTR_INT:
+        if (CFIELD(int64_t, attrs, f) == 0) return;
+        text_add(t, " %s=", f->name);
+        if (f->words)
+            text_add(t, "%s", f->words[CFIELD(int64_t, attrs, f)]);
+        else
+            int_write(t, CFIELD(int64_t, attrs, f));
+        return;
+    case ATTR_REAL:
+        if (CFIELD(double, attrs, f) == 0) return;
+        text_add(t, " %s=", f->name);
+        real_write(t, CFIELD(double, attrs, f));
+        return;
+    case ATTR_BOOL:
+        if (CFIELD(bool, attrs, f)) text_add(t, " %s=1", f->name);
+        return;
+    case ATTR_DTYPE:
+        text_add(t, " %s=%s", f->name, dtype_name(CFIELD(weft_dtype, attrs, f)));
+        return;
+    case ATTR_KEY:
+        text_add(t, " %s=0x%llx", f->name, (unsigned long long)CFIELD(uint64_t, attrs, f));
+        return;
+    case ATTR_STRING:
+        if (!CFIELD(const char *, attrs, f)) return;
+        text_add(t, " %s=", f->name);
+        string_write(t, CFIELD(const char *, attrs, f));
+        return;
+    case ATTR_INTS: {
+        const attr_ints *v = &CFIELD(attr_ints, attrs, f);
+        if (v->n == 0) return;
+        text_add(t, " %s=", f->name);
+        for (int i = 0; i < v->n; i++) {
+            if (i) text_add(t, ",");
+            int_write(t, v->v[i]);
+        }
+        return;
+    }
+    }
+}
+
+void attrs_write(text *t, const weft_op *op, const void *attrs) {
+    for (const op_attr *f = op->attrs; f && f->name; f++) attr_write(t, f, attrs);
+}
+
+/* ---- parse ---- */
+
+static bool int_parse(const char **at, int64_t *v) {
+    if (**at == 'B') {
+        *v = WEFT_BATCH;
+        ++*at;
+        return true;
+    }
+    char *end;
+    if (**at != '-' && !(**at >= '0' && **at <= '9')) return false; /* strtoll would skip spaces and lines */
+    *v = strtoll(*at, &end, 10);
+    if (end == *at) return false;
+    *at = end;
+    return true;
+}
+
+/* strtod follows the locale; a dump always has '.', so the mantissa is handed over with the locale's point.
+ */
+bool real_parse(const char **at, double *v) {
+    char s[64], *end, point[8];
+    size_t n = strspn(*at, "+-0123456789.eEinfa");
+    if (n == 0 || n >= sizeof s) return false;
+    memcpy(s, *at, n);
+    s[n] = 0;
+    snprintf(point, sizeof point, "%.1f", 0.5);
+    for (char *p = s; *p; p++)
+        if (*p == '.') *p = point[1];
+    *v = strtod(s, &end);
+    if (*end) return false;
+    *at += n;
+    return true;
+}
+
+static bool word_parse(const char **at, const char *const *words, int64_t *v) {
+    size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz_");
+    for (*v = 0; words[*v]; ++*v)
+        if (strlen(words[*v]) == n && memcmp(words[*v], *at, n) == 0) break;
+    *at += n;
+    return words[*v] != NULL;
+}
+
+static bool ints_parse(const char **at, attr_ints *v) {
+    for (v->n = 0; v->n < WEFT_MAX_NDIM;) {
+        if (!int_parse(at, &v->v[v->n++])) return false;
+        if (**at != ',') return true;
+        ++*at;
+    }
+    return false;
+}
+
+static bool string_parse(const char **at, const char **v, arena *a) {
+    size_t n = **at == '"' ? strcspn(*at + 1, "\"\n") : 0;
+    if (**at != '"' || (*at)[n + 1] != '"') return false;
+    const char *from = *at + 1, *end = from + n;
+    char *into = arena_new(a, n + 1);
+    if (!into) return false;
+    *v = into;
+    while (from < end) {
+        unsigned byte = (unsigned char)*from;
+        if (byte == '\\') {
+            if (end - from < 4 || sscanf(from, "\\x%2x", &byte) != 1 || byte == 0) return false;
+            from += 3;
+        }
+        *into++ = (char)byte;
+        from++;
+    }
+    *at = end + 1;
+    return true;
+}
+
+static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
+    switch (f->kind) {
+    case ATTR_INT:
+        return f->words ? word_parse(at, f->words, &FIELD(int64_t, attrs, f))
+                        : int_parse(at, &FIELD(int64_t, attrs, f));
+    case ATTR_REAL:
+        return real_parse(at, &FIELD(double, attrs, f));
+    case ATTR_BOOL:
+        FIELD(bool, attrs, f) = **at == '1';
+        if (**at != '0' && **at != '1') return false;
+        ++*at;
+        return true;
+    case ATTR_DTYPE: {
+        size_t n = strcspn(*at, " \n;}");
+        if (!dtype_parse(*at, n, &FIELD(weft_dtype, attrs, f))) return false;
+        *at += n;
+        return true;
+    }
+    case ATTR_KEY: {
+        char *end;
+        if ((*at)[0] != '0' || (*at)[1] != 'x') return false;
+        FIELD(uint64_t, attrs, f) = strtoull(*at, &end, 16);
+        *at = end;
+        return true;
+    }
+    case ATTR_STRING:
+        return string_parse(at, &FIELD(const char *, attrs, f), a);
+    case ATTR_INTS:
+        return ints_parse(at, &FIELD(attr_ints, attrs, f));
+    }
+    return false;
+}
+
+static void say_unreadable(const weft_op *op, const op_attr *f, char why[200]) {
+    int n = snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
+    for (int i = 0; f->words && f->words[i] && n >= 0 && n < 200; i++)
+        n += snprintf(why + n, 200 - (size_t)n, i ? " or %s" : ": %s", f->words[i]);
+}
+
+bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]) {
+    memset(attrs, 0, op->attrs_bytes);
+    return attrs_change(at, " ", op, attrs, a, why);
+}
+
+/* Stops at the first word that is not `name=...`: the caller goes on from there. */
+bool attrs_change(const char **at, const char *between, const weft_op *op, void *attrs, arena *a,
+                  char why[200]) {
+    uint64_t seen = 0; /* bit i: field i of the table was given */
+    for (;;) {
+        const char *p = *at + strspn(*at, between);
+        size_t n = strcspn(p, "= \n");
+        if (p[n] != '=' || !((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'))) return true;
+        const op_attr *f = op->attrs;
+        while (f && f->name && !(strlen(f->name) == n && memcmp(f->name, p, n) == 0)) f++;
+        if (!f || !f->name) {
+            snprintf(why, 200, "%s has no attribute '%.*s'", op->name, n < 40 ? (int)n : 40, p);
+            return false;
+        }
+        uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);
+        if (seen & bit) {
+            snprintf(why, 200, "%s: %s is given twice", op->name, f->name);
+            return false;
+        }
+        seen |= bit;
+        p += n + 1;
+        if (!field_parse(&p, f, attrs, a)) {
+            say_unreadable(op, f, why);
+            return false;
+        }
+        *at = p;
+    }
+}

@@ -1,0 +1,263 @@
+/* ddp.c - the options of subgraphs: weft_ddp and what a model keeps of it, and process groups as text.
+ *
+ * There is one way in, ddp_set, for programs, files and dumps alike; so what stands in a model is in its ranges, lies
+ * over some parameter, and names no rank twice. What depends on the world (whether a rank is below it) is checked by
+ * process_group_of, when a plan is made for one.
+ */
+#include "graph/core/ddp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const shard_words[] = {"greedy", "flat", NULL};
+
+#define AT(f) offsetof(ddp_attrs, f)
+const op_attr ddp_attr_table[] = {
+    {"bucket_cap_mb", ATTR_REAL, AT(bucket_cap_mb), 0, 1 << 20},
+    {"zero", ATTR_INT, AT(zero), -1, 2},
+    {"shard", ATTR_INT, AT(shard), WEFT_SHARD_GREEDY, WEFT_SHARD_FLAT, shard_words},
+    {"broadcast_buffers", ATTR_BOOL, AT(broadcast_buffers), 0, 0},
+    {"find_unused_parameters", ATTR_BOOL, AT(find_unused_parameters), 0, 0},
+    {"sync_batch_norm", ATTR_BOOL, AT(sync_batch_norm), 0, 0},
+    {"bf16_wire", ATTR_BOOL, AT(bf16_wire), 0, 0},
+    {"process_group", ATTR_STRING, AT(process_group), 0, 0},
+    {0},
+};
+#undef AT
+const weft_op ddp_fields = {.name = "ddp", .attrs_bytes = sizeof(ddp_attrs), .attrs = ddp_attr_table};
+
+/* ---- process groups ---- */
+
+typedef struct rank_range {
+    int first, last; /* both in it */
+    char end;        /* what stands behind it: ',', ';' or NUL */
+} rank_range;
+
+static const char malformed[] =
+    "groups are ranks and ranges like 0-3, parted by ',', one group from the next by ';'";
+static const char named_twice[] = "a rank is named twice", no_memory[] = "memory could not be had";
+
+static bool rank_parse(const char **at, int *rank) {
+    *rank = 0;
+    if (!(**at >= '0' && **at <= '9')) return false;
+    for (; **at >= '0' && **at <= '9'; ++*at)
+        if (*rank < DDP_MAX_RANKS) *rank = *rank * 10 + (**at - '0');
+    return true;
+}
+
+/* Reads one range and the character behind it; NULL, or what is wrong. */
+static const char *range_next(const char **at, rank_range *r) {
+    if (!rank_parse(at, &r->first)) return malformed;
+    r->last = r->first;
+    if (**at == '-' && (++*at, !rank_parse(at, &r->last))) return malformed;
+    r->end = **at;
+    if (r->end && r->end != ',' && r->end != ';') return malformed;
+    if (r->end) ++*at;
+    if (r->last < r->first) return "a range goes from the lower rank to the higher";
+    return r->last < DDP_MAX_RANKS ? NULL : "ranks are below 2^20";
+}
+
+/* The ranges are known to be good, and to name no rank twice: a group fits into ranks[world]. */
+static int group_fill(const char *at, int rank, int *ranks) {
+    int n = 0;
+    bool is_here = false;
+    rank_range r;
+    do {
+        if (range_next(&at, &r)) break; /* never */
+        for (int i = r.first; i <= r.last; i++) ranks[n++] = i;
+        is_here |= r.first <= rank && rank <= r.last;
+        if (r.end == ',') continue;
+        if (is_here) return n;
+        n = 0;
+    } while (r.end);
+    ranks[0] = rank;
+    return 1;
+}
+
+int process_group_of(const char *groups, int world, int rank, int *ranks, const char **why) {
+    const char *at = groups;
+    rank_range r;
+    *why = rank < 0 || rank >= world ? "the rank itself is not below the world" : NULL;
+    if (*why) return 0;
+    if (!groups || !*groups) {
+        for (int i = 0; i < world; i++) ranks[i] = i;
+        return world;
+    }
+    memset(ranks, 0, (size_t)world * sizeof *ranks); /* first for marks: ranks that were named */
+    do {
+        if ((*why = range_next(&at, &r))) return 0;
+        if (r.last >= world) return *why = "a rank is not below the world", 0;
+        for (int i = r.first; i <= r.last; i++)
+            if (ranks[i]++) return *why = named_twice, 0;
+    } while (r.end);
+    return group_fill(groups, rank, ranks);
+}
+
+int process_group_largest(const char *groups, int world) {
+    int n = 0, most = 1;
+    rank_range r;
+    if (!groups || !*groups) return world;
+    do {
+        if (range_next(&groups, &r)) break; /* never: process_group_of has read it */
+        n += r.last - r.first + 1;
+        if (n > most) most = n;
+        if (r.end == ';') n = 0;
+    } while (r.end);
+    return most;
+}
+
+static int by_first(const void *a, const void *b) {
+    const rank_range *r = a, *s = b;
+    return (r->first > s->first) - (r->first < s->first);
+}
+
+/* The text alone, for whatever world: costs what its length backs, however far its ranges reach. */
+static const char *groups_check(const weft_env *env, const char *groups) {
+    size_t room = 1, n = 0;
+    const char *at = groups, *why = NULL;
+    if (strnlen(groups, DDP_MAX_TEXT_BYTES + 1) > DDP_MAX_TEXT_BYTES) return "longer than 64 KiB";
+    for (const char *p = groups; *p; p++) room += *p == ',' || *p == ';';
+    rank_range *list = mem_new_array(env, room, sizeof *list);
+    if (!list) return no_memory;
+    do why = range_next(&at, &list[n]);
+    while (!why && list[n++].end);
+    if (!why) qsort(list, n, sizeof *list, by_first);
+    for (size_t i = 1; !why && i < n; i++)
+        if (list[i].first <= list[i - 1].last) why = named_twice;
+    mem_free(env, list, room * sizeof *list);
+    return why;
+}
+
+/* ---- entries ---- */
+
+static const char *path_plain(const char *path) {
+    return strcmp(path, "/") == 0 ? "" : path;
+}
+
+/* For messages: "generator", "/". */
+#define SHOW_PATH(path) (*(path) ? SHOW(path) : "/")
+
+static bool lies_under(const char *path, const char *parameter) {
+    size_t n = strlen(path);
+    return n == 0 || (strncmp(path, parameter, n) == 0 && parameter[n] == '/');
+}
+
+ddp_entry *ddp_at(const weft_model *m, const char *path) {
+    for (ddp_entry *e = m->ddps; e; e = e->next)
+        if (strcmp(e->path, path_plain(path)) == 0) return e;
+    return NULL;
+}
+
+const ddp_entry *ddp_find(const weft_model *m, const char *parameter) {
+    const ddp_entry *best = NULL;
+    for (const ddp_entry *e = m->ddps; e; e = e->next)
+        if (lies_under(e->path, parameter) && (!best || strlen(e->path) > strlen(best->path))) best = e;
+    return best;
+}
+
+void ddp_write(text *t, const ddp_entry *e) {
+    text_add(t, "ddp %s", *e->path ? e->path : "/");
+    attrs_write(t, &ddp_fields, &e->attrs);
+    text_add(t, "\n");
+}
+
+static ddp_entry *entry_new(weft_model *m, const char *path) {
+    ddp_entry *e = arena_new(&m->arena, sizeof *e);
+    if (!e || !(e->path = scope_intern(m, path))) return NULL;
+    *m->ddps_end = e;
+    m->ddps_end = &e->next;
+    return e;
+}
+
+/* Records what is wrong; scopes without a parameter cannot be told from names that are none. */
+static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
+    char buffer[200];
+    const weft_variable *v = m->variables;
+    while (v && !(v->kind == VARIABLE_PARAMETER && lies_under(path, v->path))) v = v->next;
+    if (!v)
+        return model_fail(m, NULL, WEFT_NAME,
+                          "ddp: there is no parameter under '%s': make them first, and name their scope",
+                          SHOW_PATH(path));
+    const char *why = attrs_check(&ddp_fields, attrs, buffer);
+    if (why) return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: %s", SHOW_PATH(path), why);
+    why = attrs->process_group ? groups_check(&m->env, attrs->process_group) : NULL;
+    if (why)
+        model_fail(m, NULL, why == no_memory ? WEFT_MEMORY : WEFT_ARGUMENT, "ddp %s: process_group '%s': %s",
+                   SHOW_PATH(path), SHOW(attrs->process_group), why);
+    return !why;
+}
+
+bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
+    ddp_attrs copy = *attrs;
+    path = path_plain(path);
+    if (copy.process_group && !*copy.process_group) copy.process_group = NULL;
+    if (!model_ok(m) || !ddp_check(m, path, &copy)) return false;
+    if (copy.process_group) copy.process_group = arena_copy(&m->arena, copy.process_group);
+    ddp_entry *e = ddp_at(m, path);
+    if (!e) e = entry_new(m, path);
+    if (!e || (attrs->process_group && *attrs->process_group && !copy.process_group))
+        return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: memory could not be had", SHOW_PATH(path));
+    e->attrs = copy;
+    return true;
+}
+
+/* ---- the API ---- */
+
+weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *options) {
+    static const weft_ddp_options defaults = {0};
+    const weft_ddp_options *o = options ? options : &defaults;
+    if (!m) return WEFT_ARGUMENT;
+    if (!path) model_fail(m, NULL, WEFT_ARGUMENT, "ddp: a path is needed (\"\": the whole model)");
+    if (path && o->wire != WEFT_F32 && o->wire != WEFT_BF16)
+        model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: wire is WEFT_BF16, or 0 for gradients as they are",
+                   SHOW_PATH(path_plain(path)));
+    ddp_attrs attrs = {.bucket_cap_mb = o->bucket_cap_mb,
+                       .zero = o->zero,
+                       .shard = (int64_t)o->shard,
+                       .broadcast_buffers = o->broadcast_buffers,
+                       .find_unused_parameters = o->find_unused_parameters,
+                       .sync_batch_norm = o->sync_batch_norm,
+                       .bf16_wire = o->wire == WEFT_BF16,
+                       .process_group = o->process_group};
+    if (model_ok(m)) ddp_set(m, path, &attrs);
+    return m->error.status;
+}
+
+/* A copy with the value of process_group in quotes, as attributes are read. Names begin with letters, so a bare value
+ * ends where digits and "-,;" do, and the comma at its end is the one before the next name. */
+static const char *group_quote(arena *a, const char *options) {
+    static const char name[] = "process_group=";
+    const char *value = strstr(options, name);
+    if (!value || value[sizeof name - 1] == '"') return options;
+    value += sizeof name - 1;
+    size_t n = strspn(value, "0123456789-,;");
+    while (n && value[n - 1] == ',') n--;
+    return arena_printf(a, "%.*s\"%.*s\"%s", (int)(value - options), options, (int)n, value, value + n);
+}
+
+static bool text_parse(weft_model *m, const char *path, const char *options, ddp_attrs *attrs) {
+    static const char between[] = " ,\t\n";
+    char why[200];
+    if (strnlen(options, DDP_MAX_TEXT_BYTES + 1) > DDP_MAX_TEXT_BYTES)
+        return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: options longer than 64 KiB", SHOW_PATH(path));
+    const char *at = group_quote(&m->arena, options);
+    if (!at) return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: memory could not be had", SHOW_PATH(path));
+    if (!attrs_change(&at, between, &ddp_fields, attrs, &m->arena, why))
+        return model_fail(m, NULL, WEFT_ARGUMENT, "subgraph %s: %s", SHOW_PATH(path), why);
+    at += strspn(at, between);
+    if (*at)
+        model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: NAME=VALUE is expected at '%s'", SHOW_PATH(path),
+                   SHOW(at));
+    return !*at;
+}
+
+weft_status weft_ddp_text(weft_model *m, const char *path, const char *options) {
+    if (!m) return WEFT_ARGUMENT;
+    if (!path || !options)
+        model_fail(m, NULL, WEFT_ARGUMENT, "ddp: a path (\"\": the whole model) and options are needed");
+    if (!model_ok(m)) return m->error.status;
+    const ddp_entry *e = ddp_at(m, path);
+    ddp_attrs attrs = e ? e->attrs : (ddp_attrs){0};
+    if (text_parse(m, path_plain(path), options, &attrs)) ddp_set(m, path, &attrs);
+    return m->error.status;
+}

@@ -1,0 +1,174 @@
+/* mem.c - see mem.h. */
+#include "graph/core/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool size_mul(size_t *into, size_t a, size_t b) {
+    return !__builtin_mul_overflow(a, b, into);
+}
+
+bool size_add(size_t *into, size_t a, size_t b) {
+    return !__builtin_add_overflow(a, b, into);
+}
+
+size_t size_align(size_t bytes, size_t alignment) {
+    size_t up;
+    if (!size_add(&up, bytes, alignment - 1)) return SIZE_MAX;
+    return up & ~(alignment - 1);
+}
+
+void *mem_raw(const weft_env *env, size_t bytes) {
+    if (bytes == 0) bytes = 1;
+    if (env && env->allocator) return env->allocator->alloc(env->allocator->context, bytes, MEM_ALIGN);
+    size_t rounded = size_align(bytes, MEM_ALIGN);
+    return rounded == SIZE_MAX ? NULL : aligned_alloc(MEM_ALIGN, rounded);
+}
+
+void *mem_new(const weft_env *env, size_t bytes) {
+    void *memory = mem_raw(env, bytes);
+    if (memory) memset(memory, 0, bytes);
+    return memory;
+}
+
+void *mem_new_array(const weft_env *env, size_t count, size_t width) {
+    size_t bytes;
+    return size_mul(&bytes, count, width) ? mem_new(env, bytes) : NULL;
+}
+
+void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, size_t width) {
+    size_t more = *room ? *room : 64;
+    if (least <= *room) return array;
+    while (more < least && size_mul(&more, more, 2)) {}
+    void *to = more < least ? NULL : mem_new_array(env, more, width);
+    if (!to) return NULL;
+    if (*room) memcpy(to, array, *room * width);
+    mem_free(env, array, *room * width);
+    *room = more;
+    return to;
+}
+
+void mem_free(const weft_env *env, void *memory, size_t bytes) {
+    if (!memory) return;
+    if (env && env->allocator)
+        env->allocator->free(env->allocator->context, memory, bytes ? bytes : 1);
+    else
+        free(memory);
+}
+
+/* ---- arena ---- */
+
+enum { ARENA_BLOCK = 32 * 1024 };
+
+struct arena_block {
+    arena_block *next;
+    size_t bytes; /* of the block, this header included */
+    char pad[MEM_ALIGN - sizeof(void *) - sizeof(size_t)];
+};
+
+void arena_init(arena *a, const weft_env *env) {
+    *a = (arena){.env = env};
+}
+
+void *arena_new(arena *a, size_t bytes) {
+    bytes = size_align(bytes, 16);
+    if (bytes == SIZE_MAX) return NULL;
+    if (bytes > a->room - a->used || !a->blocks) {
+        size_t block = sizeof(arena_block);
+        if (!size_add(&block, block, bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK)) return NULL;
+        arena_block *b = mem_new(a->env, block);
+        if (!b) return NULL;
+        b->next = a->blocks;
+        b->bytes = block;
+        a->blocks = b;
+        a->used = 0;
+        a->room = block - sizeof(arena_block);
+        a->total += block;
+    }
+    void *memory = (char *)(a->blocks + 1) + a->used;
+    a->used += bytes;
+    return memory;
+}
+
+void *arena_new_array(arena *a, size_t count, size_t width) {
+    size_t bytes;
+    return size_mul(&bytes, count, width) ? arena_new(a, bytes) : NULL;
+}
+
+char *arena_copy(arena *a, const char *string) {
+    size_t bytes = strlen(string) + 1;
+    char *copy = arena_new(a, bytes);
+    if (copy) memcpy(copy, string, bytes);
+    return copy;
+}
+
+char *arena_printf(arena *a, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    char *out = length < 0 ? NULL : arena_new(a, (size_t)length + 1);
+    if (out) vsnprintf(out, (size_t)length + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return out;
+}
+
+void arena_free(arena *a) {
+    for (arena_block *b = a->blocks; b;) {
+        arena_block *next = b->next;
+        mem_free(a->env, b, b->bytes);
+        b = next;
+    }
+    *a = (arena){.env = a->env};
+}
+
+/* ---- text ---- */
+
+static bool text_room(text *t, size_t more) {
+    size_t want;
+    if (t->failed) return false;
+    if (!size_add(&want, t->length, more) || !size_add(&want, want, 1)) return !(t->failed = true);
+    if (want <= t->room) return true;
+    size_t room = t->room ? t->room : 256;
+    while (room < want) room *= 2;
+    char *data = realloc(t->data, room);
+    if (!data) return !(t->failed = true);
+    t->data = data;
+    t->room = room;
+    return true;
+}
+
+void text_bytes(text *t, const char *bytes, size_t length) {
+    if (!text_room(t, length)) return;
+    memcpy(t->data + t->length, bytes, length);
+    t->data[t->length += length] = 0;
+}
+
+void text_add(text *t, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    if (length >= 0 && text_room(t, (size_t)length)) {
+        vsnprintf(t->data + t->length, (size_t)length + 1, format, again);
+        t->length += (size_t)length;
+    } else {
+        t->failed = true;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+char *text_take(text *t) {
+    text_bytes(t, "", 0);
+    char *data = t->data;
+    if (t->failed) {
+        free(data);
+        data = NULL;
+    }
+    *t = (text){0};
+    return data;
+}

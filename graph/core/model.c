@@ -1,0 +1,217 @@
+/* model.c - making, naming and freeing models and graphs; the sticky error. */
+#include "graph/core/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+weft_model *weft_model_new(const char *name) {
+    return weft_model_new_in(name, NULL);
+}
+
+weft_model *weft_model_new_in(const char *name, const weft_env *env) {
+    static const weft_env plain = {0};
+    weft_model *m = mem_new(env, sizeof *m);
+    if (!m) return NULL;
+    m->env = env ? *env : plain;
+    arena_init(&m->arena, &m->env);
+    arena_init(&m->nodes, &m->env);
+    arena_init(&m->values, &m->env);
+    m->graphs_end = &m->graphs;
+    m->variables_end = &m->variables;
+    m->ddps_end = &m->ddps;
+    m->precisions_end = &m->precisions;
+    m->batch = 1;
+    m->name = "";
+    if (!scope_intern(m, "") || !name || !(m->name = arena_copy(&m->arena, name))) {
+        weft_model_free(m);
+        return NULL;
+    }
+    if (!name_is_valid(name))
+        model_fail(m, NULL, WEFT_NAME, "model name '%s': letters, digits, '_', '-' and '.' only", SHOW(name));
+    return m;
+}
+
+void weft_model_free(weft_model *m) {
+    if (!m) return;
+    weft_env env = m->env;
+    arena_free(&m->nodes);
+    arena_free(&m->values);
+    arena_free(&m->arena);
+    mem_free(&env, m, sizeof *m);
+}
+
+const weft_error *weft_model_error(const weft_model *m) {
+    static const weft_error none = {WEFT_ARGUMENT, "there is no model (memory was out when it was made)"};
+    return m ? &m->error : &none;
+}
+
+void weft_model_batch(weft_model *m, int64_t batch) {
+    if (!model_ok(m)) return;
+    if (batch < 1 || batch > INT32_MAX)
+        model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %lld: it must be 1 to 2^31-1",
+                   (long long)batch);
+    else if (m->graphs)
+        model_fail(m, NULL, WEFT_ORDER, "model: set the batch before the first graph is made");
+    else
+        m->batch = batch;
+}
+
+weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
+    if (!model_ok(m)) return NULL;
+    if (!name || !name_is_valid(name))
+        return model_fail(m, NULL, WEFT_NAME, "graph name '%s': 1 to 200 letters, digits, '_', '-', '.'",
+                          SHOW(name));
+    if (mode != WEFT_EVAL && mode != WEFT_TRAIN)
+        return model_fail(m, NULL, WEFT_ARGUMENT, "graph %s: there is no mode number %d", name, (int)mode);
+    if (graph_find(m, name))
+        return model_fail(m, NULL, WEFT_NAME, "there is a graph '%s' already: give this one another name",
+                          name);
+    weft_graph *g = arena_new(&m->arena, sizeof *g);
+    scope_entry *top = arena_new(&m->arena, sizeof *top);
+    if (!g || !top || !(g->name = arena_copy(&m->arena, name)) ||
+        !table_add(&m->by_name, &m->arena, g->name, g))
+        return model_fail(m, NULL, WEFT_MEMORY, "graph %s: memory could not be had", name);
+    top->path = scope_intern(m, "");
+    g->model = m;
+    g->mode = mode;
+    g->scope = top;
+    g->outputs_end = &g->outputs;
+    *m->graphs_end = g;
+    m->graphs_end = &g->next;
+    return g;
+}
+
+weft_graph *graph_find(const weft_model *m, const char *name) {
+    return table_find(&m->by_name, name);
+}
+
+/* ---- errors ---- */
+
+bool model_ok(const weft_model *m) {
+    return m && m->error.status == WEFT_OK;
+}
+
+shown_place show_place(const char *file, int line) {
+    shown_place p = {""};
+    const char *slash = file ? strrchr(file, '/') : NULL;
+    if (file && *file) snprintf(p.text, sizeof p.text, "%.120s:%d", slash ? slash + 1 : file, line);
+    return p;
+}
+
+/* "gan.c:31: in generator: add: ..." */
+static void record(weft_model *m, const char *file, int line, const char *scope, weft_status status,
+                   const char *format, va_list args) {
+    char message[900];
+    shown_place place = show_place(file, line);
+    vsnprintf(message, sizeof message, format, args);
+    error_set(&m->error, status, *scope ? "%s%sin %.200s: %s" : "%s%s%s%s", place.text,
+              *place.text ? ": " : "", scope, message);
+}
+
+void *model_fail(weft_model *m, weft_graph *g, weft_status status, const char *format, ...) {
+    if (!model_ok(m)) return NULL;
+    va_list args;
+    va_start(args, format);
+    record(m, m->file, m->line, g ? g->scope->path : "", status, format, args);
+    va_end(args);
+    return NULL;
+}
+
+void *node_fail(weft_model *m, const weft_node *n, weft_status status, const char *format, ...) {
+    if (!model_ok(m)) return NULL;
+    va_list args;
+    va_start(args, format);
+    record(m, n->file, n->line, n->scope, status, format, args);
+    va_end(args);
+    return NULL;
+}
+
+/* ---- outputs ---- */
+
+void weft_output(weft_value *value, const char *name) {
+    if (!value) return;
+    weft_graph *g = value->node->graph;
+    weft_model *m = g->model;
+    if (!model_ok(m)) return;
+    if (!name || !name_is_valid(name)) {
+        model_fail(m, g, WEFT_NAME, "output name '%s': letters, digits, '_', '-', '.' only", SHOW(name));
+        return;
+    }
+    if (table_find(&g->by_name, name)) {
+        model_fail(m, g, WEFT_NAME, "output: graph %s has an output '%s' already: give this one another name",
+                   g->name, name);
+        return;
+    }
+    graph_output *o = arena_new(&m->arena, sizeof *o);
+    if (!o || !(o->name = arena_copy(&m->arena, name)) || !table_add(&g->by_name, &m->arena, o->name, o)) {
+        model_fail(m, g, WEFT_MEMORY, "output %s: memory could not be had", name);
+        return;
+    }
+    o->value = value;
+    *g->outputs_end = o;
+    g->outputs_end = &o->next;
+}
+
+/* ---- questions ---- */
+
+int weft_ndim(const weft_value *v) {
+    return v ? v->type.ndim : 0;
+}
+
+int64_t weft_dim(const weft_value *v, int axis) {
+    int64_t a = axis;
+    return v && axis_resolve(&a, v->type.ndim) ? v->type.shape[a] : 0;
+}
+
+weft_dtype weft_value_dtype(const weft_value *v) {
+    return v ? v->type.dtype : WEFT_F32;
+}
+
+weft_graph *weft_value_graph(const weft_value *v) {
+    return v ? v->node->graph : NULL;
+}
+
+weft_model *weft_graph_model(const weft_graph *g) {
+    return g ? g->model : NULL;
+}
+
+weft_mode weft_graph_mode(const weft_graph *g) {
+    return g ? g->mode : WEFT_EVAL;
+}
+
+const char *weft_model_name(const weft_model *m) {
+    return m ? m->name : "";
+}
+
+int weft_graph_count(const weft_model *m) {
+    int n = 0;
+    for (const weft_graph *g = m ? m->graphs : NULL; g; g = g->next) n++;
+    return n;
+}
+
+const char *weft_graph_name(const weft_model *m, int index) {
+    for (const weft_graph *g = m ? m->graphs : NULL; g; g = g->next)
+        if (index-- == 0) return g->name;
+    return "";
+}
+
+/* ---- the caller's place (include/weft/here.h) ---- */
+
+weft_model *weft_model_at(weft_model *m, const char *file, int line) {
+    if (m) {
+        m->file = file;
+        m->line = line;
+    }
+    return m;
+}
+
+weft_graph *weft_graph_at(weft_graph *g, const char *file, int line) {
+    if (g) weft_model_at(g->model, file, line);
+    return g;
+}
+
+weft_value *weft_at(weft_value *v, const char *file, int line) {
+    if (v) weft_graph_at(v->node->graph, file, line);
+    return v;
+}

@@ -1,0 +1,323 @@
+/* node.c - making nodes (the one gate: counts, ranges, shapes), and changing lists of them. */
+#include "graph/core/graph.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "weft/ops.h"
+
+/* ---- infer helpers ---- */
+
+bool op_fail(const op_call *c, weft_status status, const char *format, ...) {
+    char message[700];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    model_fail(c->graph->model, c->graph, status, "%s: %s", c->op->name, message);
+    return false;
+}
+
+const tensor_type *op_in(const op_call *c, int i) {
+    return &c->in[i]->type;
+}
+
+bool op_want_float(const op_call *c, int i) {
+    if (dtype_is_float(op_in(c, i)->dtype)) return true;
+    return op_fail(c, WEFT_TYPE, "operand %d is %s: it must be floating point (cast it)", i,
+                   TYPE(op_in(c, i)));
+}
+
+bool op_want_same_dtype(const op_call *c) {
+    for (int i = 1; i < c->n_in; i++)
+        if (c->in[i] && op_in(c, i)->dtype != op_in(c, 0)->dtype)
+            return op_fail(c, WEFT_TYPE, "operands are %s and %s: cast one to the other's type",
+                           TYPE(op_in(c, 0)), TYPE(op_in(c, i)));
+    return true;
+}
+
+bool op_want_beside(const op_call *c, int i, int of) {
+    if (i >= c->n_in || !c->in[i]) return true;
+    weft_dtype own = op_in(c, i)->dtype, other = op_in(c, of)->dtype;
+    return own == other || own == dtype_wide(other) ||
+           op_fail(c, WEFT_TYPE, "operands are %s and %s: cast one to the other's type", TYPE(op_in(c, of)),
+                   TYPE(op_in(c, i)));
+}
+
+bool infer_same(op_call *c) {
+    if (!op_want_float(c, 0)) return false;
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+/* The first pair of axes that does not fit, for the message. */
+static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_type *b) {
+    int most = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int i = 0; i < most; i++) {
+        int ia = a->ndim - 1 - i, ib = b->ndim - 1 - i;
+        if (ia < 0 || ib < 0 || a->shape[ia] == b->shape[ib] || a->shape[ia] == 1 || b->shape[ib] == 1)
+            continue;
+        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast: axis -%d is %lld and %lld", TYPE(a),
+                       TYPE(b), i + 1, (long long)a->shape[ia], (long long)b->shape[ib]);
+    }
+    return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast", TYPE(a), TYPE(b));
+}
+
+bool infer_broadcast(op_call *c) {
+    if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
+    c->out[0] = *op_in(c, 0);
+    for (int i = 1; i < c->n_in; i++)
+        if (!shape_broadcast(&c->out[0], op_in(c, i), &c->out[0]))
+            return broadcast_fail(c, &c->out[0], op_in(c, i));
+    c->n_out = 1;
+    return true;
+}
+
+bool infer_alike(op_call *c) {
+    if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
+    for (int i = 1; i < c->n_in; i++)
+        if (!shape_equal(op_in(c, i), op_in(c, 0)))
+            return op_fail(c, WEFT_SHAPE, "operand %d is %s, operand 0 %s: they must have one shape", i,
+                           TYPE(op_in(c, i)), TYPE(op_in(c, 0)));
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+/* ---- making ---- */
+
+static bool call_check(const op_call *c) {
+    const weft_op *op = c->op;
+    char why[200];
+    if (c->n_in < op->min_in || (op->max_in >= 0 && c->n_in > op->max_in))
+        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are possible", c->n_in, op->min_in,
+                       op->max_in);
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i] && c->in[i]->node->graph != c->graph)
+            return op_fail(
+                c, WEFT_ARGUMENT,
+                "operand %d belongs to graph %s%s, an operand before it to graph %s: what an op reads is of "
+                "one graph, so build it there again (a scope's parameters are shared by graphs, values are "
+                "not)",
+                i, c->in[i]->node->graph->name,
+                c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
+    bool is_list = op->max_in < 0 || op->max_in > 8; /* of any length: none of them can be left out */
+    for (int i = 0; is_list && i < c->n_in; i++)
+        if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
+    if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
+    return true;
+}
+
+/* After `place`; NULL: to the front. */
+static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
+    n->prev = place;
+    n->next = place ? place->next : g->first;
+    if (n->next)
+        n->next->prev = n;
+    else
+        g->last = n;
+    if (place)
+        place->next = n;
+    else
+        g->first = n;
+    g->n_nodes++;
+    variable_note_added(n);
+}
+
+static void node_link(weft_graph *g, weft_node *n) {
+    insert_after(g, n, g->cursor ? g->cursor : g->last);
+    if (g->cursor) g->cursor = n;
+}
+
+static weft_node *node_store(const op_call *c) {
+    weft_graph *g = c->graph;
+    arena *a = &g->model->arena;
+    weft_node *n = arena_new(&g->model->nodes, sizeof *n);
+    if (!n) return NULL;
+    n->graph = g;
+    n->op = c->op;
+    n->n_in = c->n_in;
+    n->n_out = c->n_out;
+    n->in = arena_new_array(a, (size_t)c->n_in + 1, sizeof *n->in);
+    n->out = arena_new_array(&g->model->values, (size_t)c->n_out, sizeof *n->out);
+    n->attrs = arena_new(a, c->op->attrs_bytes + 1);
+    if (!n->in || !n->out || !n->attrs) return NULL;
+    for (int i = 0; i < c->n_in; i++) n->in[i] = c->in[i];
+    if (c->attrs) memcpy(n->attrs, c->attrs, c->op->attrs_bytes);
+    for (const op_attr *f = c->op->attrs; f && f->name; f++) {
+        const char **string = (const char **)((char *)n->attrs + f->offset);
+        if (f->kind == ATTR_STRING && *string && !(*string = arena_copy(a, *string))) return NULL;
+    }
+    n->id = g->next_id;
+    for (int k = 0; k < c->n_out; k++)
+        n->out[k] =
+            (weft_value){.node = n, .index = k, .id = g->next_id++, .type = c->out[k], .arena_offset = -1};
+    if (c->op->flags & OP_VARIABLE) {
+        n->variable = variable_find(g->model, ((variable_attrs *)n->attrs)->path);
+        if (c->op->flags & (OP_IS_VARIABLE | OP_WRITES)) n->out[0].variable = n->variable;
+    }
+    if (c->op->writes && c->n_out)
+        n->out[0].variable = c->in[0]->variable; /* what was written, from there on */
+    n->scope = scope_intern(g->model, g->scope->path);
+    n->is_backward = g->building_backward;
+    n->is_update = g->building_update;
+    n->stays_f32 = g->building_f32;
+    n->file = g->model->file;
+    n->line = g->model->line;
+    return n->scope ? n : NULL;
+}
+
+/* The part that both ways of making a node share: `c` has its results' types. */
+static weft_node *node_finish(const op_call *c) {
+    weft_graph *g = c->graph;
+    for (int k = 0; k < c->n_out; k++)
+        if (!type_check(&c->out[k])) {
+            op_fail(c, WEFT_SHAPE, "result %s: every axis must be at least 1 and the whole below 2^46 bytes",
+                    TYPE(&c->out[k]));
+            return NULL;
+        }
+    weft_node *n = node_store(c);
+    if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
+    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: memory could not be had", c->op->name);
+    node_link(g, n);
+    g->model->file = NULL;
+    return n;
+}
+
+static bool operands_are_there(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in) {
+    for (int i = 0; i < op->min_in && i < n_in; i++)
+        if (!in[i])
+            return model_fail(g->model, g, WEFT_ARGUMENT,
+                              "%s: operand %d is NULL, and no call before this one failed: was it ever set?",
+                              op->name, i);
+    return true;
+}
+
+weft_graph *op_graph(const weft_op *op, int n_in, weft_value *const *in) {
+    for (int i = 0; i < n_in; i++)
+        if (in[i]) return operands_are_there(in[i]->node->graph, op, n_in, in) ? in[i]->node->graph : NULL;
+    return NULL;
+}
+
+weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
+    return node_value(op_graph(op, n_in, in), op, n_in, in, attrs);
+}
+
+weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
+    if (!g || !model_ok(g->model)) return NULL;
+    op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs};
+    char zeroes[512] = {0};
+    if (!attrs) c.attrs = zeroes;
+    return operands_are_there(g, op, n_in, in) && call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
+}
+
+weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in,
+                          const void *attrs, int n_out, const tensor_type *types) {
+    if (!g || !model_ok(g->model)) return NULL;
+    op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs, .n_out = n_out};
+    if (n_out > OP_MAX_OUT) return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %d results", op->name, n_out);
+    for (int k = 0; k < n_out; k++) c.out[k] = types[k];
+    return call_check(&c) ? node_finish(&c) : NULL;
+}
+
+bool node_retype(weft_node *n) {
+    weft_graph *g = n->graph;
+    op_call c = {.op = n->op, .graph = g, .n_in = n->n_in, .in = n->in, .attrs = n->attrs};
+    if (!model_ok(g->model) || !n->op->infer(&c)) return false;
+    for (int k = 0; k < c.n_out && k < n->n_out; k++) {
+        if (c.n_out != n->n_out || !shape_equal(&c.out[k], &n->out[k].type))
+            return op_fail(&c, WEFT_INTERNAL, "result %d was %s and would be %s", k, TYPE(&n->out[k].type),
+                           TYPE(&c.out[k]));
+        n->out[k].type = c.out[k];
+    }
+    return true;
+}
+
+bool *node_wide(const weft_node *n) {
+    for (const op_attr *f = n->op->attrs; f && f->name; f++)
+        if (f->kind == ATTR_BOOL && strcmp(f->name, "wide") == 0)
+            return (bool *)((char *)n->attrs + f->offset);
+    return NULL;
+}
+
+weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
+    weft_node *n = node_new(g, op, n_in, in, attrs);
+    return n ? &n->out[0] : NULL;
+}
+
+weft_value *value_again(weft_value *v) {
+    int64_t axes[WEFT_MAX_NDIM];
+    for (int i = 0; i < WEFT_MAX_NDIM; i++) axes[i] = i;
+    return weft_permute(v, axes); /* any type, any batch size; nothing to the layout pass, and to simplify */
+}
+
+/* ---- changing ---- */
+
+void node_remove(weft_node *n) {
+    weft_graph *g = n->graph;
+    variable_note_removed(n);
+    if (g->cursor == n) g->cursor = n->prev;
+    if (n->prev)
+        n->prev->next = n->next;
+    else
+        g->first = n->next;
+    if (n->next)
+        n->next->prev = n->prev;
+    else
+        g->last = n->prev;
+    n->next = n->prev = NULL;
+    g->n_nodes--;
+}
+
+void node_move_after(weft_node *n, weft_node *place) {
+    node_remove(n);
+    insert_after(n->graph, n, place);
+}
+
+static void node_replace(weft_node *n, weft_value *from, weft_value *to) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] == from) n->in[i] = to;
+    for (int b = 0; b < n->n_body; b++) node_replace(n->body[b], from, to);
+}
+
+void graph_replace(weft_graph *g, weft_value *from, weft_value *to) {
+    for (weft_node *n = g->first; n; n = n->next) node_replace(n, from, to);
+    for (graph_output *o = g->outputs; o; o = o->next)
+        if (o->value == from) o->value = to;
+}
+
+void graph_clear_mapped(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+}
+
+void node_replace_mapped(weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        while (n->in[i] && n->in[i]->mapped) n->in[i] = n->in[i]->mapped;
+}
+
+void graph_replace_mapped(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next) node_replace_mapped(n);
+    for (graph_output *o = g->outputs; o; o = o->next)
+        while (o->value->mapped) o->value = o->value->mapped;
+}
+
+void graph_count_uses(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].uses = 0;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) n->in[i]->uses++;
+    for (graph_output *o = g->outputs; o; o = o->next) o->value->uses++;
+}
+
+int graph_node_count(const weft_graph *g) {
+    return g->n_nodes;
+}
+
+const char *node_show(const weft_node *n, char buffer[200]) {
+    snprintf(buffer, 200, "%.40s %%%d (%.100s)", n->op->name, n->id, *n->scope ? n->scope : "top");
+    return buffer;
+}

@@ -1,0 +1,43 @@
+/* replay.c - repeats a graph's builder calls in another model, at that model's batch size. Shapes are inferred
+ * anew, so a reshape that baked the old batch in fails here with its own message. The source is only read:
+ * several threads may compile from one model. */
+#include "graph/core/graph.h"
+
+/* map[id] is the copy of the source's value `id`. */
+static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
+    arena *a = &g->model->arena;
+    weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
+    scope_entry here = {.parent = NULL, .path = scope_intern(g->model, n->scope)};
+    if (!in || !here.path) return model_fail(g->model, g, WEFT_MEMORY, "replay: memory could not be had");
+    if (n->op->flags & OP_COMPILER) /* a plan's dump, read back: it cannot be compiled again */
+        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
+    for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? map[n->in[i]->id] : NULL;
+    scope_entry *above = g->scope;
+    g->scope = &here;
+    g->model->file = n->file;
+    g->model->line = n->line;
+    weft_node *copy = node_new(g, n->op, n->n_in, in, n->attrs);
+    g->scope = above;
+    if (!copy) return false;
+    for (int k = 0; k < n->n_out; k++) map[n->out[k].id] = &copy->out[k];
+    return true;
+}
+
+bool model_is_as_built(const weft_model *m) {
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->is_backward || n->is_update || n->n_body || n->kernel) return false;
+    return true;
+}
+
+weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name) {
+    weft_graph *g = weft_graph_new(model, name, from->mode);
+    weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);
+    if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: memory could not be had");
+    for (const weft_node *n = from->first; g && n; n = n->next)
+        if (!replay_node(n, g, map)) return NULL;
+    for (const graph_output *o = from->outputs; g && o; o = o->next) weft_output(map[o->value->id], o->name);
+    return model_ok(model) ? g : NULL;
+}

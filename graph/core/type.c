@@ -1,0 +1,158 @@
+/* type.c - see type.h. */
+#include "graph/core/type.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[WEFT_DTYPES] = {
+    [WEFT_F32] = {"f32", 4}, [WEFT_F64] = {"f64", 8}, [WEFT_BF16] = {"bf16", 2}, [WEFT_F16] = {"f16", 2},
+    [WEFT_I64] = {"i64", 8}, [WEFT_I32] = {"i32", 4}, [WEFT_U8] = {"u8", 1},     [WEFT_BOOL] = {"bool", 1},
+};
+
+size_t dtype_bytes(weft_dtype dtype) {
+    return (unsigned)dtype < WEFT_DTYPES ? dtypes[dtype].bytes : 0;
+}
+
+const char *dtype_name(weft_dtype dtype) {
+    return (unsigned)dtype < WEFT_DTYPES ? dtypes[dtype].name : "?";
+}
+
+bool dtype_parse(const char *name, size_t length, weft_dtype *dtype) {
+    for (int i = 0; i < WEFT_DTYPES; i++)
+        if (strlen(dtypes[i].name) == length && memcmp(dtypes[i].name, name, length) == 0) {
+            *dtype = (weft_dtype)i;
+            return true;
+        }
+    return false;
+}
+
+bool dtype_is_float(weft_dtype dtype) {
+    return dtype <= WEFT_F16;
+}
+
+bool dtype_is_low(weft_dtype dtype) {
+    return dtype == WEFT_BF16 || dtype == WEFT_F16;
+}
+
+weft_dtype dtype_wide(weft_dtype dtype) {
+    return dtype_is_low(dtype) ? WEFT_F32 : dtype;
+}
+
+bool dtype_is_integer(weft_dtype dtype) {
+    return dtype >= WEFT_I64 && dtype <= WEFT_U8;
+}
+
+tensor_type type_of(weft_dtype dtype, int ndim, const int64_t *shape) {
+    tensor_type t = {.dtype = dtype, .ndim = ndim};
+    for (int i = 0; i < ndim && i < WEFT_MAX_NDIM; i++) t.shape[i] = shape[i];
+    return t;
+}
+
+tensor_type type_scalar(weft_dtype dtype) {
+    return (tensor_type){.dtype = dtype};
+}
+
+bool shape_equal(const tensor_type *a, const tensor_type *b) {
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++)
+        if (a->shape[i] != b->shape[i]) return false;
+    return true;
+}
+
+bool type_equal(const tensor_type *a, const tensor_type *b) {
+    return a->dtype == b->dtype && shape_equal(a, b);
+}
+
+int64_t type_elements(const tensor_type *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
+    return n;
+}
+
+size_t type_bytes(const tensor_type *t) {
+    return (size_t)type_elements(t) * dtype_bytes(t->dtype);
+}
+
+bool type_check(const tensor_type *t) {
+    const size_t most = (size_t)1 << 46; /* 64 TiB: far above any machine, far below overflow */
+    if (dtype_bytes(t->dtype) == 0 || t->ndim < 0 || t->ndim > WEFT_MAX_NDIM) return false;
+    size_t bytes = dtype_bytes(t->dtype);
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] < 1 || !size_mul(&bytes, bytes, (size_t)t->shape[i]) || bytes > most) return false;
+    return true;
+}
+
+bool shape_broadcast(const tensor_type *a, const tensor_type *b, tensor_type *out) {
+    tensor_type r = {.dtype = a->dtype, .ndim = a->ndim > b->ndim ? a->ndim : b->ndim};
+    for (int i = 0; i < r.ndim; i++) {
+        int ia = i - (r.ndim - a->ndim), ib = i - (r.ndim - b->ndim);
+        int64_t la = ia < 0 ? 1 : a->shape[ia], lb = ib < 0 ? 1 : b->shape[ib];
+        if (la != lb && la != 1 && lb != 1) return false;
+        r.shape[i] = la == 1 ? lb : la;
+    }
+    *out = r;
+    return true;
+}
+
+bool axis_resolve(int64_t *axis, int ndim) {
+    if (*axis < -ndim || *axis >= ndim) return false;
+    if (*axis < 0) *axis += ndim;
+    return true;
+}
+
+type_text type_show(const tensor_type *t) {
+    type_text s;
+    int used = snprintf(s.text, sizeof s.text, "%s[", dtype_name(t->dtype));
+    for (int i = 0; i < t->ndim && i < WEFT_MAX_NDIM; i++)
+        used += snprintf(s.text + used, sizeof s.text - (size_t)used, i ? ",%lld" : "%lld",
+                         (long long)t->shape[i]);
+    snprintf(s.text + used, sizeof s.text - (size_t)used, "]");
+    return s;
+}
+
+bool type_parse(const char **at, tensor_type *type) {
+    const char *open = strchr(*at, '[');
+    tensor_type t = {0};
+    if (!open || !dtype_parse(*at, (size_t)(open - *at), &t.dtype)) return false;
+    const char *p = open + 1;
+    while (*p != ']') {
+        char *end;
+        if (t.ndim == WEFT_MAX_NDIM || (t.ndim && *p++ != ',')) return false;
+        if (*p != '-' && !(*p >= '0' && *p <= '9')) return false; /* strtoll would skip spaces and lines */
+        t.shape[t.ndim++] = strtoll(p, &end, 10);
+        if (end == p) return false;
+        p = end;
+    }
+    *at = p + 1;
+    *type = t;
+    return true;
+}
+
+void stride_row_major(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
+    int64_t step = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= t->shape[i];
+    }
+}
+
+void stride_channels_last(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
+    if (t->ndim != 4) {
+        stride_row_major(t, stride);
+        return;
+    }
+    stride[1] = 1;
+    stride[3] = t->shape[1];
+    stride[2] = t->shape[3] * stride[3];
+    stride[0] = t->shape[2] * stride[2];
+}
+
+bool stride_same(const tensor_type *t, const int64_t *a, const int64_t *b) {
+    for (int i = 0; i < t->ndim; i++)
+        if (t->shape[i] > 1 && a[i] != b[i]) return false;
+    return true;
+}

@@ -1,0 +1,19 @@
+/* users.c - see users.h. */
+#include "graph/core/users.h"
+
+/* Counted, then filled in from the end of each one's part. */
+bool node_users_find(node_users *u, arena *a, weft_node *const *list, int count) {
+    size_t edges = 0;
+    for (int i = 0; i < count; i++) edges += (size_t)node_needs(list[i]);
+    u->first = arena_new_array(a, (size_t)count + 2, sizeof *u->first);
+    u->of = arena_new_array(a, edges + 1, sizeof *u->of);
+    if (!u->first || !u->of) return false;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < node_needs(list[i]); k++)
+            if (node_need(list[i], k)) u->first[node_need(list[i], k)->order]++;
+    for (int i = 1; i <= count; i++) u->first[i] += u->first[i - 1];
+    for (int i = count; i--;)
+        for (int k = 0; k < node_needs(list[i]); k++)
+            if (node_need(list[i], k)) u->of[--u->first[node_need(list[i], k)->order]] = i;
+    return true;
+}

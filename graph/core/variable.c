@@ -1,0 +1,211 @@
+/* variable.c - parameters and state: found by path or made; one node a graph reads each (I4). */
+#include "graph/core/ddp.h"
+#include "graph/core/precision.h"
+
+#include <stdio.h>
+#include <string.h>
+
+weft_variable *variable_find(const weft_model *m, const char *path) {
+    return table_find(&m->by_path, path);
+}
+
+weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                            weft_init init) {
+    weft_variable *v = arena_new(&m->arena, sizeof *v);
+    if (!v || !(v->path = arena_copy(&m->arena, path)) || !table_add(&m->by_path, &m->arena, v->path, v))
+        return model_fail(m, NULL, WEFT_MEMORY, "%s: memory could not be had", SHOW(path));
+    v->kind = kind;
+    v->type = *type;
+    v->init = init;
+    v->index = m->n_variables++;
+    *m->variables_end = v;
+    m->variables_end = &v->next;
+    return v;
+}
+
+/* Paths of the compiler's own (segments "net.0", "optimizer.adam:net/step") are made of the user's names: two may meet. */
+static void *taken(weft_model *m, const weft_variable *by, variable_kind kind) {
+    return model_fail(
+        m, NULL, WEFT_NAME,
+        "path %s is wanted for two variables (%s, %s): name the parameter, scope or optimizer otherwise",
+        SHOW(by->path), variable_kind_name(by->kind), variable_kind_name(kind));
+}
+
+weft_variable *variable_made(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                             weft_init init) {
+    const weft_variable *other = variable_find(m, path);
+    return other ? taken(m, other, kind) : variable_new(m, path, kind, type, init);
+}
+
+weft_variable *variable_shared(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
+                               weft_init init) {
+    weft_variable *v = variable_find(m, path);
+    if (!v) return variable_new(m, path, kind, type, init);
+    return v->kind == kind && type_equal(&v->type, type) ? v : taken(m, v, kind);
+}
+
+bool variable_is_part(const weft_variable *v) {
+    return v->segment && (v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_SHARD);
+}
+
+bool variable_has_init(variable_kind kind) {
+    return kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE || kind == VARIABLE_OPTIMIZER;
+}
+
+/* ---- the newest value of a variable in a graph ----
+ * variable->newest holds for one graph at a time: passes and builders stay with theirs for long. */
+
+static bool makes_newest(const weft_node *n) {
+    return n->variable &&
+           (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign);
+}
+
+static void index_graph(weft_graph *g) {
+    for (weft_variable *v = g->model->variables; v; v = v->next) v->newest = NULL;
+    for (weft_node *n = g->first; n; n = n->next)
+        if (makes_newest(n)) n->variable->newest = n;
+    g->model->indexed = g;
+}
+
+void variable_note_added(weft_node *n) {
+    weft_model *m = n->graph->model;
+    if (m->indexed != n->graph || !makes_newest(n)) return;
+    if (n->next && n->variable->newest)
+        m->indexed = NULL; /* somewhere in the list: which one is the last is not known */
+    else
+        n->variable->newest = n;
+}
+
+void variable_note_removed(const weft_node *n) {
+    weft_model *m = n->graph->model;
+    if (m->indexed == n->graph && makes_newest(n)) m->indexed = NULL;
+}
+
+weft_value *variable_in_graph(weft_graph *g, const weft_variable *v) {
+    if (g->model->indexed != g) index_graph(g);
+    return v->newest ? &v->newest->out[0] : NULL;
+}
+
+weft_value *variable_value(weft_graph *g, weft_variable *v) {
+    weft_value *known = variable_in_graph(g, v);
+    if (known) return known;
+    const weft_op *op = v->kind == VARIABLE_PARAMETER ? &weft_op_parameter : &weft_op_state;
+    return node_value(g, op, 0, NULL, &(variable_attrs){v->path});
+}
+
+bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim) {
+    bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
+    const char *why = NULL;
+    if ((unsigned)init.kind > WEFT_INIT_KAIMING_NORMAL)
+        why = "an initializer that is not in the list";
+    else if (!(init.a - init.a == 0) || !(init.b - init.b == 0))
+        why = "a number that is not finite";
+    else if (init.kind == WEFT_INIT_UNIFORM && init.a > init.b)
+        why = "uniform with low above high";
+    else if (init.kind == WEFT_INIT_NORMAL && init.b < 0)
+        why = "normal with a negative deviation";
+    else if (random && ndim < 2)
+        why = "fans need at least 2 axes";
+    if (why) model_fail(m, g, WEFT_ARGUMENT, "%s: initializer: %s", path, why);
+    return !why;
+}
+
+/* What a caller may mean, beyond what can be filled in: numbers that the kind reads, and some that are random. */
+static bool init_says(weft_model *m, weft_graph *g, const char *path, weft_init init) {
+    const char *why = NULL;
+    bool is_filled = init.kind <= WEFT_INIT_ONES, has_fans = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
+    if (is_filled && (init.a != 0 || init.b != 0))
+        why = "zeros and ones read neither a nor b (WEFT_INIT_CONSTANT is a)";
+    else if ((has_fans || init.kind == WEFT_INIT_CONSTANT) && init.b != 0)
+        why = "this kind reads no b";
+    else if (has_fans && init.a < 0)
+        why = "a negative gain";
+    else if (init.kind == WEFT_INIT_UNIFORM && init.a == init.b)
+        why = "uniform from a to a (WEFT_INIT_CONSTANT is a)";
+    else if (init.kind == WEFT_INIT_NORMAL && init.b == 0)
+        why = "normal with b, its deviation, left 0 (WEFT_INIT_CONSTANT is a)";
+    if (why) model_fail(m, g, WEFT_ARGUMENT, "%s: initializer: %s", path, why);
+    return !why;
+}
+
+/* Finds or makes the variable `name` of the present scope and checks it against what the caller wants. */
+static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, int ndim,
+                                const int64_t *shape, weft_init init) {
+    if (!g || !model_ok(g->model)) return NULL;
+    weft_model *m = g->model;
+    const char *what = kind == VARIABLE_PARAMETER ? "parameter" : "state";
+    if (!name || !name_is_valid(name))
+        return model_fail(m, g, WEFT_NAME, "%s name '%s': letters, digits, '_', '-', '.' only", what,
+                          SHOW(name));
+    if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
+        return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are possible", what, name, ndim,
+                          WEFT_MAX_NDIM);
+    tensor_type type = type_of(WEFT_F32, ndim, shape);
+    if (!type_check(&type))
+        return model_fail(m, g, WEFT_SHAPE,
+                          "%s %s: shape %s: every axis must be at least 1 (and not WEFT_BATCH)", what, name,
+                          TYPE(&type));
+    char path[1300];
+    snprintf(path, sizeof path, *g->scope->path ? "%s/%s" : "%s%s", g->scope->path, name);
+    weft_variable *v = variable_find(m, path);
+    if (v && (v->kind != kind || !type_equal(&v->type, &type)))
+        return model_fail(m, g, WEFT_SHAPE, "%s is a %s %s already; a %s %s cannot share it", path,
+                          v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what,
+                          TYPE(&type));
+    if (!v && (!init_is_valid(m, g, path, init, ndim) || !init_says(m, g, path, init))) return NULL;
+    if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
+    return variable_value(g, v);
+}
+
+weft_value *weft_parameter_in(weft_graph *g, const char *name, int ndim, const int64_t *shape,
+                              weft_init init) {
+    return variable_use(g, VARIABLE_PARAMETER, name, ndim, shape, init);
+}
+
+weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                           weft_init init) {
+    return near ? weft_parameter_in(near->node->graph, name, ndim, shape, init) : NULL;
+}
+
+weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init) {
+    return near ? variable_use(near->node->graph, VARIABLE_STATE, name, ndim, shape, init) : NULL;
+}
+
+void weft_assign(weft_value *state, weft_value *value) {
+    const weft_value *known = state ? state : value;
+    if (!known) return;
+    weft_graph *g = known->node->graph;
+    weft_variable *v = state ? state->node->variable : NULL;
+    if (!v || v->kind != VARIABLE_STATE)
+        model_fail(g->model, g, WEFT_ARGUMENT, "assign: the first value must come from weft_state");
+    else
+        node_new(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path});
+}
+
+weft_status weft_freeze(weft_model *m, const char *pattern) {
+    if (!m) return WEFT_ARGUMENT;
+    int matched = 0;
+    for (weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path)) {
+            v->is_frozen = true;
+            matched++;
+        }
+    if (!matched)
+        model_fail(m, NULL, WEFT_NAME,
+                   "freeze: no parameter matches '%s': make them first; a pattern is a scope or has '*'s",
+                   SHOW(pattern));
+    return m->error.status;
+}
+
+weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
+    weft_model *m = weft_model_new_in(from->name, &from->env);
+    if (!m) return NULL;
+    m->batch = batch;
+    for (const weft_variable *v = from->variables; v; v = v->next) {
+        weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
+        if (copy) copy->is_frozen = v->is_frozen;
+    }
+    for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);
+    for (const precision_entry *e = from->precisions; e; e = e->next) precision_set(m, e->path, e->dtype);
+    return m;
+}

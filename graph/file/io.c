@@ -1,0 +1,173 @@
+/* io.c - see io.h. */
+#include "graph/file/io.h"
+
+#include "graph/file/io_posix.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+const weft_io *io_of(const weft_env *env) {
+    return env && env->io ? env->io : &posix_io;
+}
+
+weft_status io_fail(weft_error *error, const char *path, const char *what, int code) {
+    char reason[128];
+    const char *text = code == ENODATA ? "the file ends early" : code == ESPIPE ? "not a regular file" : NULL;
+    if (!text) text = strerror_r(code, reason, sizeof reason) ? "unknown error" : reason;
+    return error_set(error, WEFT_IO, "%.600s: %s: %s", path, what, text);
+}
+
+/* ---- whole files ---- */
+
+weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit, char **data, size_t *bytes,
+                          weft_error *error) {
+    const weft_io *io = io_of(env);
+    void *file;
+    uint64_t length = 0;
+    *data = NULL;
+    if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
+    int code = io->open_read(io->context, path, &file, &length);
+    if (code) return io_fail(error, path, "cannot be opened", code);
+    weft_status status = WEFT_OK;
+    if (length > limit || length >= SIZE_MAX)
+        status = error_set(error, WEFT_FILE, "%.600s: %llu bytes, at most %llu are accepted", path,
+                           (unsigned long long)length, (unsigned long long)limit);
+    else if (!(*data = mem_raw(env, (size_t)length + 1)))
+        status = error_memory(error, path);
+    else if ((code = io->read(io->context, file, 0, *data, (size_t)length)))
+        status = io_fail(error, path, "cannot be read", code);
+    io->close(io->context, file); /* nothing was written: a failure here loses nothing */
+    if (status) {
+        mem_free(env, *data, (size_t)length + 1);
+        *data = NULL;
+        return status;
+    }
+    (*data)[length] = 0;
+    *bytes = (size_t)length;
+    return WEFT_OK;
+}
+
+/* ---- writing beside, then renaming ---- */
+
+enum { PART_BYTES = 56 }; /* ".PID.NUMBER" PART_END, of 64 bits each */
+
+/* Where the name leads. Files of a table that the host brings are known by their names alone: what tells this writer from
+ * others of the process is where it lies. */
+static int find_place(file_writer *w, file_place *place) {
+    int code = w->io == &posix_io ? posix_place(w->path, place) : 0;
+    if (code) return code;
+    w->is_stream = place->is_stream;
+    const char *target = *place->path ? place->path : w->path;
+    size_t n = strlen(target) + 1;
+    w->target_bytes = 2 * n + PART_BYTES;
+    if (!(w->target = mem_new(w->env, w->target_bytes))) return ENOMEM;
+    memcpy(w->target, target, n);
+    w->part = w->target + n;
+    if (w->io != &posix_io)
+        snprintf(w->part, n + PART_BYTES, "%s.%ld.%llu" PART_END, target, (long)getpid(),
+                 (unsigned long long)(uintptr_t)w);
+    return 0;
+}
+
+static int open_at(file_writer *w, const file_place *place) {
+    if (w->is_stream) return posix_open_stream(place, &w->file);
+    if (w->io == &posix_io)
+        return posix_open_part(place, w->part, w->target_bytes - strlen(w->target) - 1, &w->file, &w->lock);
+    return w->io->open_write(w->io->context, w->part, &w->file);
+}
+
+weft_status file_begin(file_writer *w, const weft_env *env, const char *path, weft_error *error) {
+    file_place place = {.descriptor = -1};
+    *w = (file_writer){.env = env, .io = io_of(env), .error = error, .lock = -1};
+    if (!path || !*path) return w->status = error_set(error, WEFT_ARGUMENT, "a path is needed");
+    w->path_bytes = strlen(path) + 1;
+    if (!(w->path = mem_new(env, w->path_bytes))) return w->status = error_memory(error, path);
+    memcpy(w->path, path, w->path_bytes);
+    int code = find_place(w, &place);
+    if (!code) code = open_at(w, &place);
+    if (code) {
+        w->file = NULL;
+        w->status =
+            code == ENOMEM ? error_memory(error, path) : io_fail(error, path, "cannot be written", code);
+    }
+    return w->status;
+}
+
+weft_status file_append(file_writer *w, const void *data, size_t bytes) {
+    if (w->status) return w->status;
+    int code = bytes ? w->io->write(w->io->context, w->file, data, bytes) : 0;
+    if (code) w->status = io_fail(w->error, w->path, "cannot be written", code);
+    return w->status;
+}
+
+weft_status file_finish(file_writer *w, weft_status give_up) {
+    const weft_io *io = w->io;
+    bool made = w->file != NULL, is_beside = made && !w->is_stream;
+    int code = 0;
+    if (!w->status) w->status = give_up;
+    if (made && !w->status && (code = io->sync(io->context, w->file)))
+        w->status = io_fail(w->error, w->path, "cannot be flushed to the disk", code);
+    /* A failed close may be a late failed write (NFS). A failed sync is never repeated on the same file. */
+    if (made && (code = io->close(io->context, w->file)) && !w->status)
+        w->status = io_fail(w->error, w->path, "cannot be closed", code);
+    if (is_beside && !w->status && (code = io->rename(io->context, w->part, w->target)))
+        w->status = io_fail(w->error, w->path, "cannot be renamed into place", code);
+    if (is_beside && w->status)
+        io->remove(io->context, w->part); /* best effort: the first failure is what counts */
+    if (w->lock >= 0) close(w->lock);     /* last: an unlocked part is anybody's to remove */
+    mem_free(w->env, w->target, w->target_bytes);
+    mem_free(w->env, w->path, w->path_bytes);
+    w->part = w->path = w->target = NULL;
+    w->file = NULL;
+    return w->status;
+}
+
+weft_status file_try(const weft_env *env, const char *path, weft_error *error) {
+    file_writer w;
+    file_place place;
+    if (error) *error = (weft_error){0};
+    if (io_of(env) == &posix_io && path && *path && !posix_place(path, &place) && place.is_stream) {
+        int code = posix_try_stream(&place);
+        return code ? io_fail(error, path, "cannot be written", code) : WEFT_OK;
+    }
+    file_begin(&w, env, path, error);
+    weft_status status = file_append(&w, "", 1); /* a full disk has room for a name */
+    file_finish(&w, WEFT_ORDER);                 /* and so it goes again */
+    return status;
+}
+
+weft_status file_write_atomic(const weft_env *env, const char *path, const void *data, size_t bytes,
+                              weft_error *error) {
+    file_writer w;
+    file_begin(&w, env, path, error);
+    file_append(&w, data, bytes);
+    return file_finish(&w, WEFT_OK);
+}
+
+/* ---- counted memory: each piece remembers its size in front ---- */
+
+typedef union piece {
+    size_t bytes;
+    char pad[MEM_ALIGN];
+} piece;
+
+void *budget_alloc(void *budget, size_t bytes) {
+    mem_budget *b = budget;
+    size_t all;
+    if (!size_add(&all, bytes, sizeof(piece)) || all > b->left) return NULL;
+    piece *p = mem_raw(b->env, all);
+    if (!p) return NULL;
+    p->bytes = all;
+    b->left -= all;
+    return p + 1;
+}
+
+void budget_free(void *budget, void *memory) {
+    mem_budget *b = budget;
+    if (!memory) return;
+    piece *p = (piece *)memory - 1;
+    b->left += p->bytes;
+    mem_free(b->env, p, p->bytes);
+}

@@ -1,0 +1,408 @@
+/* model_read.c - weft_load: model.bin (graph/file/model.proto) becomes a model again by repeating its calls.
+ *
+ * The file may be hostile. What holds:
+ *   - nothing is allocated from a number in the file: protobuf-c unpacks into an arena whose size
+ *     the file's length limits (MODEL_MAX_*, graph/core/limits.h), and the schema has no message within itself;
+ *   - every node is made by node_new, so attribute ranges and shape inference judge the file as they judge a
+ *     program; operands are results of earlier calls;
+ *   - names, enumerations, duplicates, unknown ops, attributes and fields are errors with file, place and
+ * rule.
+ */
+#include "graph/core/ddp.h"
+#include "graph/file/io.h"
+#include "graph/core/limits.h"
+#include "graph/file/model_file.h"
+#include "graph/core/precision.h"
+#include "weft/file.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct loader {
+    const char *path;
+    weft_error *error;
+    bool is_sealed; /* its length and checksum are there and right */
+    weft_model *m;
+    weft_graph *g;
+    size_t n_nodes, n_operands;
+    weft_node **calls;       /* of the present graph, by number */
+    const weft_graph **read; /* by variable->index: the last graph that had a parameter or state node of it */
+} loader;
+
+/* "model.bin: graph d_step: call 17: rule"; always false. The model's own error, if there is one, is the
+ * rule. */
+static bool load_fail(loader *l, const char *place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool load_fail(loader *l, const char *place, const char *format, ...) {
+    char rule[700];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rule, sizeof rule, format, args);
+    va_end(args);
+    bool own = l->m && !model_ok(l->m);
+    weft_status status = own && l->m->error.status == WEFT_MEMORY ? WEFT_MEMORY : WEFT_FILE;
+    error_set(l->error, status, "%.300s: %s%s%s", l->path, place, *place ? ": " : "",
+              own ? l->m->error.text : rule);
+    return false;
+}
+
+static bool no_memory(loader *l) {
+    error_memory(l->error, l->path);
+    return false;
+}
+
+/* Every message begins with its base; a field of a newer version, or of no version, is kept there. */
+static bool is_known(const ProtobufCMessage *message) {
+    return message->n_unknown_fields == 0;
+}
+#define KNOWN(message) is_known(&(message)->base)
+
+/* ---- variables ---- */
+
+static bool variable_load(loader *l, const Weft__Variable *v) {
+    char place[160];
+    tensor_type type;
+    snprintf(place, sizeof place, "variable %s", SHOW(v->path));
+    if (!KNOWN(v)) return load_fail(l, place, "a field that this version does not know");
+    if (!path_is_valid(v->path))
+        return load_fail(l, place, "names of letters, digits, '_', '-', '.' with '/' between");
+    if (v->kind != WEFT__VARIABLE__KIND__PARAMETER && v->kind != WEFT__VARIABLE__KIND__STATE)
+        return load_fail(l, place, "kind %d is neither parameter nor state", (int)v->kind);
+    if (v->n_shape > WEFT_MAX_NDIM)
+        return load_fail(l, place, "%zu axes, at most %d", v->n_shape, WEFT_MAX_NDIM);
+    type = type_of((weft_dtype)v->dtype, (int)v->n_shape, v->shape);
+    if (!type_check(&type) || type.dtype != WEFT_F32)
+        return load_fail(l, place, "type %s: f32, every axis at least 1, the whole below 2^46 bytes",
+                         TYPE(&type));
+    weft_init init = {(weft_init_kind)v->init, v->a, v->b};
+    if (!init_is_valid(l->m, NULL, v->path, init, type.ndim)) return load_fail(l, "variables", "initializer");
+    bool is_state = v->kind == WEFT__VARIABLE__KIND__STATE;
+    if (is_state && v->frozen) return load_fail(l, place, "state cannot be frozen");
+    weft_variable *made =
+        variable_new(l->m, v->path, is_state ? VARIABLE_STATE : VARIABLE_PARAMETER, &type, init);
+    if (!made) return no_memory(l);
+    made->is_frozen = v->frozen;
+    return true;
+}
+
+static int by_path(const void *a, const void *b) {
+    return strcmp((*(Weft__Variable *const *)a)->path, (*(Weft__Variable *const *)b)->path);
+}
+
+/* Sorts the file's own table, after its order has been used: n log n where a search for each would be n^2. */
+static bool variables_load(loader *l, Weft__Model *file) {
+    if (file->n_variables > MODEL_MAX_VARIABLES)
+        return load_fail(l, "", "%zu variables, at most %d", file->n_variables, MODEL_MAX_VARIABLES);
+    for (size_t i = 0; i < file->n_variables; i++)
+        if (!variable_load(l, file->variables[i])) return false;
+    if (file->n_variables) qsort(file->variables, file->n_variables, sizeof *file->variables, by_path);
+    for (size_t i = 1; i < file->n_variables; i++)
+        if (by_path(&file->variables[i - 1], &file->variables[i]) == 0)
+            return load_fail(l, "variables", "%s is listed twice", SHOW(file->variables[i]->path));
+    l->read = arena_new_array(&l->m->arena, file->n_variables + 1, sizeof *l->read);
+    return l->read || no_memory(l);
+}
+
+/* ---- attributes ---- */
+
+static const int case_of[] = {
+    [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,   [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
+    [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,     [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
+    [ATTR_STRING] = WEFT__ATTRIBUTE__VALUE_TEXT,   [ATTR_KEY] = WEFT__ATTRIBUTE__VALUE_KEY,
+    [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS,
+};
+
+/* `attrs` borrows the file's strings: node_new copies them. */
+static bool field_load(loader *l, const char *place, const op_attr *f, const Weft__Attribute *from,
+                       void *attrs) {
+    if (!KNOWN(from) || (int)from->value_case != case_of[f->kind])
+        return load_fail(l, place, "attribute %s has a value of another kind", f->name);
+    switch (f->kind) {
+    case ATTR_INT:
+        ATTR_FIELD(int64_t, attrs, f) = from->integer;
+        return true;
+    case ATTR_REAL:
+        ATTR_FIELD(double, attrs, f) = from->real;
+        return true;
+    case ATTR_BOOL:
+        ATTR_FIELD(bool, attrs, f) = from->flag != 0;
+        return true;
+    case ATTR_DTYPE:
+        ATTR_FIELD(weft_dtype, attrs, f) = (weft_dtype)from->dtype;
+        return true;
+    case ATTR_STRING:
+        ATTR_FIELD(const char *, attrs, f) = from->text;
+        return true;
+    case ATTR_KEY:
+        ATTR_FIELD(uint64_t, attrs, f) = from->key;
+        return true;
+    case ATTR_INTS:
+        break;
+    }
+    attr_ints *v = &ATTR_FIELD(attr_ints, attrs, f);
+    const Weft__Integers *list = from->integers;
+    if (!list || !KNOWN(list) || list->n_v > WEFT_MAX_NDIM)
+        return load_fail(l, place, "attribute %s: at most %d numbers", f->name, WEFT_MAX_NDIM);
+    v->n = (int)list->n_v;
+    for (int i = 0; i < v->n; i++) v->v[i] = list->v[i];
+    return true;
+}
+
+static bool attributes_load(loader *l, const char *place, const weft_op *op, size_t n,
+                            Weft__Attribute *const *list, void *attrs) {
+    uint64_t seen = 0; /* bit i: field i of the op's table was given */
+    for (size_t i = 0; i < n; i++) {
+        const char *name = list[i]->name;
+        const op_attr *f = op->attrs;
+        while (f && f->name && strcmp(f->name, name) != 0) f++;
+        if (!f || !f->name) return load_fail(l, place, "%s has no attribute '%s'", op->name, SHOW(name));
+        uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);
+        if (seen & bit) return load_fail(l, place, "attribute %s is given twice", f->name);
+        seen |= bit;
+        if (!field_load(l, place, f, list[i], attrs)) return false;
+    }
+    return true;
+}
+
+/* ---- options of subgraphs ---- */
+
+static bool subgraph_load(loader *l, const Weft__Subgraph *from) {
+    char place[160];
+    ddp_attrs attrs = {0};
+    snprintf(place, sizeof place, "subgraph %s", *from->path ? SHOW(from->path) : "/");
+    if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+    if (ddp_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
+    if (!attributes_load(l, place, &ddp_fields, from->n_options, from->options, &attrs)) return false;
+    return ddp_set(l->m, from->path, &attrs) || load_fail(l, "subgraphs", "options");
+}
+
+static bool subgraphs_load(loader *l, const Weft__Model *file) {
+    if (file->n_subgraphs > MODEL_MAX_SUBGRAPHS)
+        return load_fail(l, "", "%zu subgraphs, at most %d", file->n_subgraphs, MODEL_MAX_SUBGRAPHS);
+    for (size_t i = 0; i < file->n_subgraphs; i++)
+        if (!subgraph_load(l, file->subgraphs[i])) return false;
+    return true;
+}
+
+static bool precisions_load(loader *l, const Weft__Model *file) {
+    if (file->n_precisions > MODEL_MAX_SUBGRAPHS)
+        return load_fail(l, "", "%zu precisions, at most %d", file->n_precisions, MODEL_MAX_SUBGRAPHS);
+    for (size_t i = 0; i < file->n_precisions; i++) {
+        const Weft__Precision *from = file->precisions[i];
+        char place[160];
+        snprintf(place, sizeof place, "precision %s", SHOW(from->path));
+        if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
+        if (*from->path && !path_is_valid(from->path)) return load_fail(l, place, "it is no path");
+        if (precision_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
+        if (!precision_set(l->m, from->path, (weft_dtype)from->dtype))
+            return load_fail(l, "precisions", "type");
+    }
+    return true;
+}
+
+/* ---- calls ---- */
+
+static bool operands_load(loader *l, const char *place, const Weft__Call *call, size_t number,
+                          weft_value **in) {
+    for (size_t i = 0; i < call->n_operand_call; i++) {
+        uint32_t from = call->operand_call[i], result = call->operand_result[i];
+        if (from == 0) continue;
+        if (from > number)
+            return load_fail(l, place, "operand %zu is of call %u: only earlier ones", i, from - 1);
+        const weft_node *n = l->calls[from - 1];
+        if (result >= (uint32_t)n->n_out)
+            return load_fail(l, place, "operand %zu is result %u of call %u, which has %d", i, result,
+                             from - 1, n->n_out);
+        in[i] = &n->out[result];
+    }
+    return true;
+}
+
+/* I4: one `parameter` or `state` node a variable and graph. */
+static bool variable_is_new(loader *l, const char *place, const weft_op *op, const void *attrs) {
+    if (op != &weft_op_parameter && op != &weft_op_state) return true;
+    const char *path = ((const variable_attrs *)attrs)->path;
+    const weft_variable *v = path ? variable_find(l->m, path) : NULL;
+    if (!v) return true; /* infer says so */
+    if (l->read[v->index] == l->g)
+        return load_fail(l, place, "%s is read by an earlier call already", v->path);
+    l->read[v->index] = l->g;
+    return true;
+}
+
+static weft_node *call_make(loader *l, const char *place, const weft_op *op, const Weft__Call *call,
+                            size_t number) {
+    weft_model *m = l->m;
+    scope_entry here = {.path = scope_intern(m, call->scope)};
+    weft_value **in = arena_new_array(&m->arena, call->n_operand_call + 1, sizeof *in);
+    void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
+    if (!here.path || !in || !attrs) return no_memory(l), NULL;
+    if (!operands_load(l, place, call, number, in) ||
+        !attributes_load(l, place, op, call->n_attributes, call->attributes, attrs) ||
+        !variable_is_new(l, place, op, attrs))
+        return NULL;
+    scope_entry *above = l->g->scope;
+    l->g->scope = &here;
+    weft_node *n = node_new(l->g, op, (int)call->n_operand_call, in, attrs);
+    l->g->scope = above;
+    if (!n)
+        load_fail(l, place, "the call fails");
+    else if (op_draws_random(op))
+        l->g->next_random++;
+    return n;
+}
+
+static bool call_load(loader *l, const Weft__Call *call, size_t number) {
+    char place[200];
+    snprintf(place, sizeof place, "graph %.100s: call %zu", l->g->name, number);
+    if (!KNOWN(call)) return load_fail(l, place, "a field that this version does not know");
+    if (++l->n_nodes > MODEL_MAX_NODES) return load_fail(l, place, "more than %d calls", MODEL_MAX_NODES);
+    if ((l->n_operands += call->n_operand_call) > MODEL_MAX_OPERANDS)
+        return load_fail(l, place, "more than %d operands", MODEL_MAX_OPERANDS);
+    if (call->n_operand_call != call->n_operand_result)
+        return load_fail(l, place, "%zu operand calls and %zu results", call->n_operand_call,
+                         call->n_operand_result);
+    const weft_op *op = op_find(call->op, strlen(call->op));
+    if (!op) return load_fail(l, place, "there is no op '%s'", SHOW(call->op));
+    if (op->flags & OP_COMPILER) return load_fail(l, place, "%s: only the compiler makes these", op->name);
+    if (*call->scope && !path_is_valid(call->scope))
+        return load_fail(l, place, "scope '%s' is no path", SHOW(call->scope));
+    return (l->calls[number] = call_make(l, place, op, call, number)) != NULL;
+}
+
+/* ---- graphs ---- */
+
+static bool output_load(loader *l, const Weft__Output *o, size_t n_calls) {
+    char place[260];
+    snprintf(place, sizeof place, "graph %.100s: output %s", l->g->name, SHOW(o->name));
+    if (!KNOWN(o)) return load_fail(l, place, "a field that this version does not know");
+    if (o->call >= n_calls || o->result >= (uint32_t)l->calls[o->call]->n_out)
+        return load_fail(l, place, "result %u of call %u: there is none", o->result, o->call);
+    weft_output(&l->calls[o->call]->out[o->result], o->name);
+    return model_ok(l->m) || load_fail(l, place, "output");
+}
+
+static bool graph_load(loader *l, const Weft__Graph *graph) {
+    char place[160];
+    int inputs = 0;
+    snprintf(place, sizeof place, "graph %s", SHOW(graph->name));
+    if (!KNOWN(graph)) return load_fail(l, place, "a field that this version does not know");
+    l->g = weft_graph_new(l->m, graph->name, graph->train ? WEFT_TRAIN : WEFT_EVAL);
+    if (!l->g) return load_fail(l, place, "graph");
+    l->calls = arena_new_array(&l->m->arena, graph->n_calls + 1, sizeof *l->calls);
+    if (!l->calls) return no_memory(l);
+    for (size_t i = 0; i < graph->n_calls; i++) {
+        inputs += strcmp(graph->calls[i]->op, "input") == 0;
+        if (inputs > MODEL_MAX_INPUTS) return load_fail(l, place, "more than %d inputs", MODEL_MAX_INPUTS);
+        if (!call_load(l, graph->calls[i], i)) return false;
+    }
+    if (graph->n_outputs > MODEL_MAX_INPUTS)
+        return load_fail(l, place, "more than %d outputs", MODEL_MAX_INPUTS);
+    for (size_t i = 0; i < graph->n_outputs; i++)
+        if (!output_load(l, graph->outputs[i], graph->n_calls)) return false;
+    return true;
+}
+
+static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
+    if (file->version != 1 && file->version != MODEL_VERSION)
+        return load_fail(l, "", "version %u, this Weft (%s) reads versions 1 and %d", file->version,
+                         weft_version(), MODEL_VERSION);
+    if (l->is_sealed != (file->version == MODEL_VERSION) ||
+        (!l->is_sealed && (file->length || file->checksum)))
+        return load_fail(l, "",
+                         "its first %d bytes were changed: version 1 has no length and checksum, version 2 "
+                         "begins with them",
+                         SEAL_BYTES);
+    if (!KNOWN(file)) return load_fail(l, "", "a field that this version does not know");
+    l->m = weft_model_new_in(file->name, env);
+    if (!l->m) return no_memory(l);
+    l->m->is_unsealed = !l->is_sealed;
+    weft_model_batch(l->m, file->batch);
+    if (!model_ok(l->m)) return load_fail(l, "", "model");
+    if (file->n_graphs > MODEL_MAX_GRAPHS)
+        return load_fail(l, "", "%zu graphs, at most %d", file->n_graphs, MODEL_MAX_GRAPHS);
+    if (!variables_load(l, file) || !subgraphs_load(l, file) || !precisions_load(l, file)) return false;
+    for (size_t i = 0; i < file->n_graphs; i++)
+        if (!graph_load(l, file->graphs[i])) return false;
+    return true;
+}
+
+/* ---- loading ---- */
+
+/* Before protobuf sees anything. A file of version 1 has no seal; model_load judges what has neither. */
+static bool unseal(loader *l, const char *data, size_t bytes) {
+    uint64_t promised;
+    seal_state state = seal_check((const uint8_t *)data, bytes, &promised);
+    l->is_sealed = state == SEAL_GOOD;
+    if (!bytes) return load_fail(l, "", "an empty file is not a Weft model");
+    if (state == SEAL_CUT)
+        return load_fail(l, "", "cut off at %zu bytes of %s%llu", bytes,
+                         promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
+    if (state == SEAL_LONGER)
+        return load_fail(l, "", "%zu bytes, it was written with %llu: something else follows", bytes,
+                         (unsigned long long)promised);
+    if (state == SEAL_CHANGED)
+        return load_fail(l, "", "its checksum does not match: bytes were changed since it was written");
+    return true;
+}
+
+/* What protobuf-c unpacks: its pieces of 10 to 100 bytes lie in an arena, since each costs malloc 150. */
+typedef struct unpacking {
+    arena pieces;
+    size_t most;             /* bytes of the arena */
+    bool is_past, is_out_of; /* why the last piece was not had: `most`, memory */
+} unpacking;
+
+static void *piece_new(void *context, size_t bytes) {
+    unpacking *u = context;
+    u->is_past = bytes > u->most || u->pieces.total > u->most - bytes;
+    void *piece = u->is_past ? NULL : arena_new(&u->pieces, bytes);
+    u->is_out_of = !piece && !u->is_past;
+    return piece;
+}
+
+static void piece_free(void *context, void *memory) { /* all go with the arena */
+    (void)context;
+    (void)memory;
+}
+
+static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking *u) {
+    static const char magic[] = {0x0d, 'W', 'E', 'F', 'T'};
+    ProtobufCAllocator allocator = {piece_new, piece_free, u};
+    if (!unseal(l, data, bytes)) return NULL;
+    if (bytes < sizeof magic || memcmp(data, magic, sizeof magic) != 0) {
+        load_fail(l, "", "not a Weft model: it does not begin with 0d 57 45 46 54 (\"\\rWEFT\")");
+        return NULL;
+    }
+    size_t room = (1 << 20) + 64 * bytes; /* bytes are at most MODEL_MAX_FILE_BYTES */
+    u->most = room < MODEL_MAX_UNPACKED_BYTES ? room : MODEL_MAX_UNPACKED_BYTES;
+    Weft__Model *file = weft__model__unpack(&allocator, bytes, (const uint8_t *)data);
+    if (file) return file;
+    if (u->is_out_of)
+        no_memory(l);
+    else if (u->is_past)
+        load_fail(l, "", "its %zu bytes unpack to more than %zu", bytes, u->most);
+    else
+        load_fail(l, "", "its %zu bytes are no whole protobuf message of graph/file/model.proto (cut off?)",
+                  bytes);
+    return NULL;
+}
+
+weft_model *weft_load(const char *path, const weft_env *env, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    loader l = {.path = path, .error = error};
+    unpacking u = {0};
+    char *data;
+    size_t bytes;
+    if (file_read_all(env, path, MODEL_MAX_FILE_BYTES, &data, &bytes, error)) return NULL;
+    arena_init(&u.pieces, env);
+    Weft__Model *file = unpack(&l, data, bytes, &u);
+    bool good = file && model_load(&l, file, env);
+    arena_free(&u.pieces);
+    mem_free(env, data, bytes + 1);
+    if (good) return l.m;
+    weft_model_free(l.m);
+    return NULL;
+}

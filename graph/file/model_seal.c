@@ -1,0 +1,41 @@
+/* model_seal.c - the length and checksum in front of model.bin. A cut at a field's end would be a smaller, whole model to
+ * protobuf; a changed byte may be another number. The checksum is XXH3 (xxhash.com, stable since 0.8.0). */
+#include "graph/file/model_file.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <string.h>
+
+/* Field 1 "WEFT", field 2 version; then tags of fields 10 and 11, 8 bytes little-endian behind each. */
+static const uint8_t start[SEAL_LENGTH_AT] = {0x0d, 'W', 'E', 'F', 'T', 0x10, MODEL_VERSION, 0x51};
+static const uint8_t checksum_tag = 0x59;
+
+static void put(uint8_t *to, uint64_t v) {
+    for (int i = 0; i < 8; i++) to[i] = (uint8_t)(v >> (8 * i));
+}
+
+static uint64_t get(const uint8_t *from) {
+    uint64_t v = 0;
+    for (int i = 0; i < 8; i++) v |= (uint64_t)from[i] << (8 * i);
+    return v;
+}
+
+void seal_write(uint8_t seal[SEAL_BYTES], const uint8_t *rest, size_t rest_bytes) {
+    memcpy(seal, start, sizeof start);
+    put(seal + SEAL_LENGTH_AT, (uint64_t)rest_bytes + SEAL_BYTES);
+    seal[SEAL_CHECKSUM_AT - 1] = checksum_tag;
+    put(seal + SEAL_CHECKSUM_AT, XXH3_64bits(rest, rest_bytes));
+}
+
+seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised) {
+    size_t known = bytes < sizeof start ? bytes : sizeof start;
+    *promised = SEAL_BYTES;
+    if (memcmp(file, start, known)) return SEAL_NONE;
+    if (bytes < SEAL_BYTES) return SEAL_CUT;
+    if (file[SEAL_CHECKSUM_AT - 1] != checksum_tag) return SEAL_CHANGED;
+    *promised = get(file + SEAL_LENGTH_AT);
+    if (bytes != *promised) return bytes < *promised ? SEAL_CUT : SEAL_LONGER;
+    bool good = get(file + SEAL_CHECKSUM_AT) == XXH3_64bits(file + SEAL_BYTES, bytes - SEAL_BYTES);
+    return good ? SEAL_GOOD : SEAL_CHANGED;
+}

@@ -1,0 +1,229 @@
+/* model_write.c - weft_save: the builder calls of a model as model.bin (graph/file/model.proto). The same model
+ * gives the same bytes. What a call left zero is left out, so that attributes added later read as zero in old
+ * files. */
+#include "graph/core/ddp.h"
+#include "graph/file/io.h"
+#include "graph/file/model_file.h"
+#include "graph/core/precision.h"
+#include "weft/file.h"
+
+#include <string.h>
+
+/* protobuf-c's structs have no const; nothing writes through these. */
+static char *plain(const char *string) {
+    return (char *)(string ? string : "");
+}
+
+/* ---- attributes ---- */
+
+static bool ints_save(Weft__Attribute *to, const attr_ints *from, arena *a) {
+    if (from->n == 0) return false;
+    to->integers = arena_new(a, sizeof *to->integers);
+    if (!to->integers) return false;
+    weft__integers__init(to->integers);
+    to->integers->n_v = (size_t)from->n;
+    to->integers->v = (int64_t *)from->v;
+    to->value_case = WEFT__ATTRIBUTE__VALUE_INTEGERS;
+    return true;
+}
+
+/* false: nothing to save. */
+static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs, arena *a) {
+    weft__attribute__init(to);
+    to->name = plain(f->name);
+    switch (f->kind) {
+    case ATTR_INT:
+        to->value_case = WEFT__ATTRIBUTE__VALUE_INTEGER;
+        return (to->integer = ATTR_FIELD(const int64_t, attrs, f)) != 0;
+    case ATTR_REAL:
+        to->value_case = WEFT__ATTRIBUTE__VALUE_REAL;
+        return (to->real = ATTR_FIELD(const double, attrs, f)) != 0;
+    case ATTR_BOOL:
+        to->value_case = WEFT__ATTRIBUTE__VALUE_FLAG;
+        return (to->flag = ATTR_FIELD(const bool, attrs, f)) != 0;
+    case ATTR_DTYPE:
+        to->value_case = WEFT__ATTRIBUTE__VALUE_DTYPE;
+        to->dtype = (Weft__DType)ATTR_FIELD(const weft_dtype, attrs, f);
+        return true;
+    case ATTR_KEY:
+        to->value_case = WEFT__ATTRIBUTE__VALUE_KEY;
+        to->key = ATTR_FIELD(const uint64_t, attrs, f);
+        return true;
+    case ATTR_STRING:
+        to->value_case = WEFT__ATTRIBUTE__VALUE_TEXT;
+        to->text = plain(ATTR_FIELD(const char *const, attrs, f));
+        return ATTR_FIELD(const char *const, attrs, f) != NULL;
+    case ATTR_INTS:
+        return ints_save(to, &ATTR_FIELD(const attr_ints, attrs, f), a);
+    }
+    return false;
+}
+
+/* Fills *to, an array of *n messages. */
+static bool attributes_save(Weft__Attribute ***to, size_t *n, const op_attr *table, const void *attrs,
+                            arena *a) {
+    size_t count = 0;
+    for (const op_attr *f = table; f && f->name; f++) count++;
+    Weft__Attribute *list = arena_new_array(a, count + 1, sizeof *list);
+    *to = arena_new_array(a, count + 1, sizeof **to);
+    if (!list || !*to) return false;
+    for (const op_attr *f = table; f && f->name; f++) {
+        Weft__Attribute *next = &list[*n];
+        if (field_save(next, f, attrs, a))
+            (*to)[(*n)++] = next;
+        else if (f->kind == ATTR_INTS && ATTR_FIELD(const attr_ints, attrs, f).n)
+            return false; /* memory */
+    }
+    return true;
+}
+
+/* ---- calls, graphs, variables; NULL: memory is out ---- */
+
+/* number[id] is one more than the number of the call that makes value `id`. */
+static Weft__Call *call_save(const weft_node *n, const uint32_t *number, arena *a) {
+    Weft__Call *call = arena_new(a, sizeof *call);
+    if (!call) return NULL;
+    weft__call__init(call);
+    call->op = plain(n->op->name);
+    call->scope = plain(n->scope);
+    call->n_operand_call = call->n_operand_result = (size_t)n->n_in;
+    call->operand_call = arena_new_array(a, (size_t)n->n_in + 1, sizeof *call->operand_call);
+    call->operand_result = arena_new_array(a, (size_t)n->n_in + 1, sizeof *call->operand_result);
+    if (!call->operand_call || !call->operand_result) return NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        call->operand_call[i] = number[n->in[i]->id];
+        call->operand_result[i] = (uint32_t)n->in[i]->index;
+    }
+    bool good = attributes_save(&call->attributes, &call->n_attributes, n->op->attrs, n->attrs, a);
+    return good ? call : NULL;
+}
+
+static bool outputs_save(Weft__Graph *graph, const weft_graph *g, const uint32_t *number, arena *a) {
+    size_t count = 0;
+    for (const graph_output *o = g->outputs; o; o = o->next) count++;
+    graph->outputs = arena_new_array(a, count + 1, sizeof *graph->outputs);
+    for (const graph_output *o = g->outputs; graph->outputs && o; o = o->next) {
+        Weft__Output *out = arena_new(a, sizeof *out);
+        if (!out) return false;
+        weft__output__init(out);
+        out->name = plain(o->name);
+        out->call = number[o->value->id] - 1;
+        out->result = (uint32_t)o->value->index;
+        graph->outputs[graph->n_outputs++] = out;
+    }
+    return graph->outputs != NULL;
+}
+
+static Weft__Graph *graph_save(const weft_graph *g, arena *a) {
+    Weft__Graph *graph = arena_new(a, sizeof *graph);
+    uint32_t *number = arena_new_array(a, (size_t)g->next_id + 1, sizeof *number);
+    if (!graph || !number) return NULL;
+    weft__graph__init(graph);
+    graph->name = plain(g->name);
+    graph->train = g->mode == WEFT_TRAIN;
+    graph->calls = arena_new_array(a, (size_t)graph_node_count(g) + 1, sizeof *graph->calls);
+    if (!graph->calls) return NULL;
+    for (const weft_node *n = g->first; n; n = n->next) {
+        Weft__Call *call = call_save(n, number, a);
+        if (!call) return NULL;
+        graph->calls[graph->n_calls++] = call;
+        for (int k = 0; k < n->n_out; k++) number[n->out[k].id] = (uint32_t)graph->n_calls;
+    }
+    return outputs_save(graph, g, number, a) ? graph : NULL;
+}
+
+static Weft__Variable *variable_save(const weft_variable *v, arena *a) {
+    Weft__Variable *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__variable__init(to);
+    to->path = plain(v->path);
+    to->kind = v->kind == VARIABLE_PARAMETER ? WEFT__VARIABLE__KIND__PARAMETER : WEFT__VARIABLE__KIND__STATE;
+    to->dtype = (Weft__DType)v->type.dtype;
+    to->n_shape = (size_t)v->type.ndim;
+    to->shape = (int64_t *)v->type.shape;
+    to->init = (Weft__Variable__Init)v->init.kind;
+    to->a = v->init.a;
+    to->b = v->init.b;
+    to->frozen = v->is_frozen;
+    return to;
+}
+
+static Weft__Subgraph *subgraph_save(const ddp_entry *e, arena *a) {
+    Weft__Subgraph *to = arena_new(a, sizeof *to);
+    if (!to) return NULL;
+    weft__subgraph__init(to);
+    to->path = plain(e->path);
+    return attributes_save(&to->options, &to->n_options, ddp_attr_table, &e->attrs, a) ? to : NULL;
+}
+
+static bool subgraphs_save(Weft__Model *model, const weft_model *m, arena *a) {
+    size_t count = 0;
+    for (const ddp_entry *e = m->ddps; e; e = e->next) count++;
+    model->subgraphs = arena_new_array(a, count + 1, sizeof *model->subgraphs);
+    for (const ddp_entry *e = m->ddps; model->subgraphs && e; e = e->next)
+        if (!(model->subgraphs[model->n_subgraphs++] = subgraph_save(e, a))) return false;
+    return model->subgraphs != NULL;
+}
+
+static bool precisions_save(Weft__Model *model, const weft_model *m, arena *a) {
+    size_t count = 0;
+    for (const precision_entry *e = m->precisions; e; e = e->next) count++;
+    model->precisions = arena_new_array(a, count + 1, sizeof *model->precisions);
+    for (const precision_entry *e = m->precisions; model->precisions && e; e = e->next) {
+        Weft__Precision *to = model->precisions[model->n_precisions++] = arena_new(a, sizeof *to);
+        if (!to) return false;
+        weft__precision__init(to);
+        to->path = plain(e->path);
+        to->dtype = (Weft__DType)e->dtype;
+    }
+    return model->precisions != NULL;
+}
+
+static Weft__Model *model_save(const weft_model *m, arena *a) {
+    Weft__Model *model = arena_new(a, sizeof *model);
+    if (!model) return NULL;
+    weft__model__init(model);
+    model->producer = arena_printf(a, "weft %s", weft_version());
+    model->name = plain(m->name);
+    model->batch = m->batch;
+    model->variables = arena_new_array(a, (size_t)m->n_variables + 1, sizeof *model->variables);
+    model->graphs = arena_new_array(a, (size_t)weft_graph_count(m) + 1, sizeof *model->graphs);
+    if (!model->producer || !model->variables || !model->graphs) return NULL;
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (!(model->variables[model->n_variables++] = variable_save(v, a))) return NULL;
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        if (!(model->graphs[model->n_graphs++] = graph_save(g, a))) return NULL;
+    return subgraphs_save(model, m, a) && precisions_save(model, m, a) ? model : NULL;
+}
+
+/* ---- saving ---- */
+
+weft_status weft_save(const weft_model *m, const char *path, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    if (!m || !path) return error_set(error, WEFT_ARGUMENT, "weft_save: a model and a path are needed");
+    if (!model_ok(m)) {
+        if (error) *error = m->error;
+        return m->error.status;
+    }
+    if (scopes_check(m, error)) return WEFT_ORDER;
+    if (!model_is_as_built(m))
+        return error_set(error, WEFT_ARGUMENT,
+                         "%.600s: only a model as it was built can be saved, not a plan's graphs", path);
+    arena a;
+    arena_init(&a, &m->env);
+    Weft__Model *model = model_save(m, &a);
+    size_t bytes = model ? SEAL_BYTES + weft__model__get_packed_size(model) : 0;
+    uint8_t *packed = model ? mem_raw(&m->env, bytes) : NULL;
+    weft_status status;
+    if (!packed) {
+        status = error_memory(error, path);
+    } else {
+        weft__model__pack(model, packed + SEAL_BYTES);
+        seal_write(packed, packed + SEAL_BYTES, bytes - SEAL_BYTES);
+        status = file_write_atomic(&m->env, path, packed, bytes, error);
+    }
+    mem_free(&m->env, packed, bytes);
+    arena_free(&a);
+    return status;
+}

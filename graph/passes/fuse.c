@@ -1,0 +1,333 @@
+/* fuse.c - pointwise nodes that feed each other become one `fused` node, run tile by tile.
+ *
+ * A group has one shape (that of its results). Walking front to back, a pointwise node joins the group of one of
+ * its operands when no other operand depends on that group from outside of it (the group stays convex, so the
+ * fused node can stand where its last member stood) and the limits on operands and members hold.
+ * Dependence is kept as one bit a group in each node's `reach` row. A group takes no node that stands WINDOW nodes behind its
+ * first one, so a row needs bits for the last WINDOW groups only, and a long graph costs what its length is.
+ */
+#include "graph/core/precision.h"
+
+#include <string.h>
+
+typedef struct group {
+    int n_nodes, n_in;
+    weft_node *nodes[FUSED_MAX_BODY];
+    weft_value *in[FUSED_MAX_IN];
+    tensor_type type; /* shape of every result */
+} group;
+
+enum {
+    WINDOW = 8192
+}; /* nodes, and groups in a row: beyond what is fused in ResNet-50 with SyncBatchNorm, 5,000 apart */
+
+/* Groups that a node depends on, its own included. A word holds for 64 groups, those of its round only. */
+typedef struct reach_row {
+    uint64_t *word;
+    int *round;
+} reach_row;
+
+typedef struct fuser {
+    weft_graph *g;
+    group **groups;
+    int n_groups;
+    int64_t *earliest;   /* by group: mark of the first node that depends on it, or one before */
+    int *group_of;       /* by node mark; -1: none */
+    int64_t present;     /* mark of the node at hand */
+    int oldest;          /* group that may be open; words of those before it are left as they are */
+    int n_words, n_rows; /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
+    uint64_t *words;     /* [n_rows][n_words] */
+    int *rounds;
+} fuser;
+
+static bool is_fusable(const weft_node *n) {
+    return (n->op->flags & OP_POINTWISE) && !(n->op->flags & (OP_EFFECT | OP_RANDOM)) && n->op->scalar &&
+           n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n);
+}
+
+static reach_row row_of(const fuser *f, int64_t mark) {
+    size_t at = (size_t)(mark % f->n_rows) * (size_t)f->n_words;
+    return (reach_row){f->words + at, f->rounds + at};
+}
+
+static bool has_row(const fuser *f, const weft_node *n) {
+    return n->mark + f->n_rows > f->present;
+}
+
+/* Words that hold open groups: numbers from first_word to end_word, which go round in a row. */
+static int first_word(const fuser *f) {
+    return f->oldest / 64;
+}
+
+static int end_word(const fuser *f) {
+    return f->n_groups / 64 + 1;
+}
+
+static bool has_group(reach_row row, int group) {
+    int at = group % WINDOW;
+    return row.round[at / 64] == group / WINDOW && row.word[at / 64] >> (at % 64) & 1;
+}
+
+static void add_group(reach_row row, int group) {
+    int at = group % WINDOW;
+    if (row.round[at / 64] != group / WINDOW) row.word[at / 64] = 0;
+    row.round[at / 64] = group / WINDOW;
+    row.word[at / 64] |= (uint64_t)1 << (at % 64);
+}
+
+/* Words of an earlier round are of groups that are closed. */
+static void add_reach(const fuser *f, reach_row to, reach_row from) {
+    for (int number = first_word(f); number < end_word(f); number++) {
+        int w = number % (WINDOW / 64);
+        int round = from.round[w] > to.round[w] ? from.round[w] : to.round[w];
+        uint64_t own = to.word[w] & -(uint64_t)(to.round[w] == round);
+        to.word[w] = own | (from.word[w] & -(uint64_t)(from.round[w] == round));
+        to.round[w] = round;
+    }
+}
+
+/* Two groups with the same bit are never open at a time. */
+static bool is_open(const group *p, const weft_node *n) {
+    return n->mark - p->nodes[0]->mark < WINDOW - 64;
+}
+
+static bool in_group(const group *p, const weft_value *v) {
+    for (int i = 0; i < p->n_nodes; i++)
+        if (v->node == p->nodes[i]) return true;
+    return false;
+}
+
+/* Operands of `n` that would come from outside the group and are not among its operands yet. */
+static int new_operands(const group *p, const weft_node *n, weft_value **list) {
+    int count = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        bool known = in_group(p, n->in[i]);
+        for (int k = 0; k < p->n_in; k++) known |= p->in[k] == n->in[i];
+        for (int k = 0; k < count; k++) known |= list[k] == n->in[i];
+        if (!known) list[count++] = n->in[i];
+    }
+    return count;
+}
+
+static bool can_join(fuser *f, int index, const weft_node *n) {
+    const group *p = f->groups[index];
+    weft_value *more[4];
+    if (!shape_equal(&p->type, &n->out[0].type) || p->n_nodes == FUSED_MAX_BODY || !is_open(p, n))
+        return false;
+    if (p->nodes[0]->is_update != n->is_update) return false;
+    if (p->n_in + new_operands(p, n, more) > FUSED_MAX_IN) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (!in_group(p, n->in[i]) && has_row(f, n->in[i]->node) &&
+            has_group(row_of(f, n->in[i]->node->mark), index))
+            return false;
+    return true;
+}
+
+static void join(fuser *f, int index, weft_node *n) {
+    group *p = f->groups[index];
+    weft_value *more[4];
+    int count = new_operands(p, n, more);
+    for (int i = 0; i < count; i++) p->in[p->n_in++] = more[i];
+    p->nodes[p->n_nodes++] = n;
+    f->group_of[n->mark] = index;
+}
+
+static bool start_group(fuser *f, weft_node *n) {
+    group *p = arena_new(&f->g->model->arena, sizeof *p);
+    if (!p) return model_fail(f->g->model, f->g, WEFT_MEMORY, "fuse: memory could not be had");
+    p->type = n->out[0].type;
+    f->earliest[f->n_groups] = n->mark;
+    f->groups[f->n_groups] = p;
+    join(f, f->n_groups++, n);
+    return true;
+}
+
+/* Groups that row `to`, of the node with that mark, does not depend on yet and will. */
+static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) {
+    for (int number = first_word(f); number < end_word(f); number++) {
+        int w = number % (WINDOW / 64);
+        uint64_t known = to.word[w] & -(uint64_t)(from.round[w] <= to.round[w]);
+        uint64_t fresh = from.word[w] & ~known & -(uint64_t)(from.round[w] >= to.round[w]);
+        for (; fresh; fresh &= fresh - 1) {
+            int64_t *earliest = &f->earliest[from.round[w] * WINDOW + w * 64 + __builtin_ctzll(fresh)];
+            if (*earliest > mark) *earliest = mark;
+        }
+    }
+}
+
+/* Whether `to` has all open groups of `from`. */
+static bool has_all(const fuser *f, reach_row to, reach_row from) {
+    for (int number = first_word(f); number < end_word(f); number++) {
+        int w = number % (WINDOW / 64);
+        uint64_t known = to.word[w] & -(uint64_t)(from.round[w] == to.round[w]);
+        if (from.round[w] >= to.round[w] && from.word[w] & ~known) return false;
+    }
+    return true;
+}
+
+/* What a group depends on, all that depends on the group depends on from now on: it runs as one. `last`: its last member
+ * before, whose row all that depends on the group has. */
+static void spread_reach(fuser *f, int group, const weft_node *last, reach_row reach) {
+    if (has_row(f, last) && has_all(f, row_of(f, last->mark), reach)) return;
+    int64_t oldest = f->present - f->n_rows + 1, first = f->earliest[group];
+    for (int64_t mark = first > oldest ? first : oldest; mark < f->present; mark++) {
+        reach_row row = row_of(f, mark);
+        if (!has_group(row, group)) continue;
+        note_earliest(f, row, reach, mark);
+        add_reach(f, row, reach);
+    }
+}
+
+/* The group that n, a pointwise node, joins; -1: none. */
+static int group_for(fuser *f, const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++) {
+        int candidate = f->group_of[n->in[i]->node->mark];
+        if (candidate >= 0 && can_join(f, candidate, n)) return candidate;
+    }
+    return -1;
+}
+
+static bool place_node(fuser *f, weft_node *n) {
+    reach_row reach = row_of(f, n->mark);
+    f->present = n->mark;
+    while (f->oldest < f->n_groups && !is_open(f->groups[f->oldest], n)) f->oldest++;
+    for (int number = first_word(f); number < end_word(f); number++) {
+        reach.word[number % (WINDOW / 64)] = 0;
+        reach.round[number % (WINDOW / 64)] = number / (WINDOW / 64);
+    }
+    f->group_of[n->mark] = -1;
+    int into = is_fusable(n) ? group_for(f, n) : -1;
+    const weft_node *last = into >= 0 ? f->groups[into]->nodes[f->groups[into]->n_nodes - 1] : NULL;
+    if (into >= 0)
+        join(f, into, n);
+    else if (is_fusable(n) && !start_group(f, n))
+        return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && has_row(f, n->in[i]->node)) add_reach(f, reach, row_of(f, n->in[i]->node->mark));
+    for (int i = 0; i < n->n_after; i++)
+        if (has_row(f, n->after[i])) add_reach(f, reach, row_of(f, n->after[i]->mark));
+    if (f->group_of[n->mark] >= 0) add_group(reach, f->group_of[n->mark]);
+    if (into >= 0) spread_reach(f, into, last, reach);
+    return true;
+}
+
+/* ---- groups become nodes ---- */
+
+/* v->uses counts outputs too. */
+static bool is_used_outside(const group *p, const weft_value *v) {
+    int inside = 0;
+    for (int i = 0; i < p->n_nodes; i++)
+        for (int k = 0; k < p->nodes[i]->n_in; k++) inside += p->nodes[i]->in[k] == v;
+    return v->uses > inside;
+}
+
+/* The fused node takes over the members' values that are used outside: their ids and users stay. */
+static bool make_node(weft_graph *g, group *p) {
+    arena *a = &g->model->arena;
+    weft_node *last = p->nodes[p->n_nodes - 1], *n = arena_new(&g->model->nodes, sizeof *n);
+    weft_value *outside[FUSED_MAX_BODY];
+    int n_out = 0;
+    for (int i = 0; i < p->n_nodes; i++)
+        if (is_used_outside(p, &p->nodes[i]->out[0])) outside[n_out++] = &p->nodes[i]->out[0];
+    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+    *n = *last;
+    n->n_after = 0;
+    n->op = &weft_op_fused;
+    n->n_in = p->n_in;
+    n->n_out = n_out;
+    n->n_body = p->n_nodes;
+    n->in = arena_new_array(a, (size_t)p->n_in + 1, sizeof *n->in);
+    n->out = arena_new_array(&g->model->values, (size_t)n_out, sizeof *n->out);
+    n->body = arena_new_array(a, (size_t)p->n_nodes, sizeof *n->body);
+    n->body_out = arena_new_array(a, (size_t)n_out, sizeof *n->body_out);
+    n->attrs = arena_new(a, 16);
+    if (!n->in || !n->out || !n->body || !n->body_out || !n->attrs)
+        return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+    memcpy(n->in, p->in, (size_t)p->n_in * sizeof *n->in);
+    memcpy(n->body, p->nodes, (size_t)p->n_nodes * sizeof *n->body);
+    n->prev = last->prev;
+    n->next = last;
+    if (last->prev)
+        last->prev->next = n;
+    else
+        g->first = n;
+    last->prev = n;
+    g->n_nodes++;
+    for (int k = 0; k < n_out; k++) {
+        n->out[k] = *outside[k];
+        n->out[k].node = n;
+        n->out[k].index = k;
+        n->body_out[k] = outside[k];
+        outside[k]->mapped = &n->out[k];
+    }
+    n->id = n_out ? n->out[0].id : last->id;
+    for (int i = 0; i < p->n_nodes; i++) {
+        p->nodes[i]->fused = n;
+        node_remove(p->nodes[i]);
+    }
+    return true;
+}
+
+/* Readers outside a group name the fused node's results; members keep naming each other. */
+static void redirect(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next) {
+        for (int i = 0; i < n->n_after; i++)
+            if (n->after[i]->fused) n->after[i] = n->after[i]->fused;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && n->in[i]->mapped) {
+                weft_value *to = n->in[i]->mapped;
+                for (int b = 0; b < n->n_body; b++)
+                    for (int k = 0; k < n->body[b]->n_in; k++)
+                        if (n->body[b]->in[k] == n->in[i]) n->body[b]->in[k] = to;
+                n->in[i] = to;
+            }
+    }
+    for (graph_output *o = g->outputs; o; o = o->next)
+        if (o->value->mapped) o->value = o->value->mapped;
+}
+
+static bool fuser_open(fuser *f, weft_graph *g) {
+    const weft_env *env = &g->model->env;
+    arena *a = &g->model->arena;
+    size_t count = 0, candidates = 0;
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->mark = (int64_t)count++;
+        candidates += is_fusable(n);
+        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+    }
+    *f = (fuser){.g = g};
+    f->n_words = (int)((candidates < WINDOW ? candidates : WINDOW) / 64 + 1);
+    f->n_rows = (int)(count < 2 * WINDOW ? count + 1 : 2 * WINDOW);
+    size_t words = (size_t)f->n_rows * (size_t)f->n_words;
+    f->words = mem_new_array(env, words, sizeof *f->words);
+    f->rounds = mem_new_array(env, words, sizeof *f->rounds);
+    f->groups = arena_new_array(a, candidates + 1, sizeof *f->groups);
+    f->group_of = arena_new_array(a, count + 1, sizeof *f->group_of);
+    f->earliest = arena_new_array(a, candidates + 1, sizeof *f->earliest);
+    bool good = f->words && f->rounds && f->groups && f->group_of && f->earliest;
+    return good || model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+}
+
+static void fuser_close(fuser *f) {
+    const weft_env *env = &f->g->model->env;
+    size_t words = (size_t)f->n_rows * (size_t)f->n_words;
+    mem_free(env, f->words, words * sizeof *f->words);
+    mem_free(env, f->rounds, words * sizeof *f->rounds);
+}
+
+bool pass_fuse(weft_graph *g) {
+    fuser f;
+    bool good = fuser_open(&f, g);
+    graph_count_uses(g);
+    for (weft_node *n = g->first; good && n; n = n->next) good = place_node(&f, n);
+    fuser_close(&f);
+    bool any = false;
+    for (int i = 0; good && i < f.n_groups; i++) {
+        if (f.groups[i]->n_nodes <= 1) continue;
+        any = true;
+        good = make_node(g, f.groups[i]);
+    }
+    if (!good || !any) return good;
+    redirect(g);
+    return graph_sort(g);
+}

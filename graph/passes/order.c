@@ -1,0 +1,541 @@
+/* order.c - what must run before what: operands, and readers and writers of one variable.
+ *
+ * A value read from a variable is the variable as it was when the read was built: parameters as of the start of
+ * the run, state as the last earlier assign left it. A write therefore waits for all readers of what was there
+ * before, and for the writes before it. graph_order_edges writes that down as edges, so that later passes may move nodes
+ * freely as long as they respect operands and edges. Where a reader of the old value also waits for the write
+ * (y = old + new, or an output), it gets a copy made before. It may wait through other variables' readers and writers
+ * too (a = b, b = a): where edges close a circle, all readers that stand behind such a write get copies; then the list
+ * as it was built is an order that respects all edges.
+ */
+#include "graph/core/graph.h"
+
+#include "graph/core/limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const weft_op weft_op_reorder;
+
+static bool overlaps(const weft_variable *a, const weft_variable *b) {
+    if (!a || !b) return false;
+    if (variable_is_part(a) && variable_is_part(b))
+        return a->segment == b->segment && a->offset < b->offset + type_elements(&b->type) &&
+               b->offset < a->offset + type_elements(&a->type);
+    return a == b || (variable_is_part(a) && a->segment == b) || (variable_is_part(b) && b->segment == a);
+}
+
+static bool writes(const weft_node *n, const weft_variable *v) {
+    if (n->op->flags & OP_WRITES && overlaps(n->variable, v)) return true;
+    for (int i = 0; i < n->n_in && i < 32; i++)
+        if (n->op->writes >> i & 1 && n->in[i] && overlaps(n->in[i]->variable, v)) return true;
+    return false;
+}
+
+static bool is_writer(const weft_node *n) {
+    return n->op->flags & OP_WRITES || n->op->writes;
+}
+
+/* ---- who reads what ---- */
+
+/* A node that reads a variable, or has written it; in a list of those of one home. */
+typedef struct reader {
+    weft_node *node;
+    const weft_value *root;        /* what it looks at; NULL: it writes */
+    const weft_variable *variable; /* of the home */
+    int64_t place;                 /* of the node in the list */
+    int next;                      /* number of the next one of the home, from 1; 0: none */
+} reader;
+
+/* An output that looks at a variable, in a list of those of one home. */
+typedef struct output_entry {
+    graph_output *output;
+    int next; /* number of the next one of the home; 0: none */
+} output_entry;
+
+typedef struct orderer {
+    weft_graph *g;
+    const weft_value **root; /* by id: what a value looks at through views */
+    int n_ids, n_variables;
+    reader *readers; /* numbered from 1; writers too, once they have their edges */
+    int count;
+    size_t room;
+    int *first, *last; /* by index of a home: its readers, in the order of the list */
+    int *writers;      /* by index of a home */
+    int *shown;        /* likewise: the first of the outputs that look at it, numbered from 1; 0: none does */
+    output_entry *outputs;
+    size_t n_outputs, output_room;
+    int64_t steps;     /* of walks for late readers that are left; below 0: each is taken to wait */
+    bool is_unsorted;  /* a node may stand before one that it waits for */
+} orderer;
+
+enum { WALKS = 64 }; /* as long as the whole list, for late readers */
+
+/* Variables that overlap have one home: a segment is that of its parts. */
+static const weft_variable *home_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->segment : v;
+}
+
+static const weft_value *looked_at(const orderer *o, const weft_value *v) {
+    return v->id < o->n_ids ? o->root[v->id] : v;
+}
+
+static bool out_of_memory(const weft_graph *g) {
+    return model_fail(g->model, (weft_graph *)g, WEFT_MEMORY, "order: memory could not be had");
+}
+
+static bool orderer_open(orderer *o, weft_graph *g) {
+    const weft_env *env = &g->model->env;
+    *o = (orderer){.g = g, .n_ids = g->next_id, .n_variables = g->model->n_variables};
+    o->root = mem_new_array(env, (size_t)o->n_ids, sizeof *o->root);
+    o->first = mem_new_array(env, (size_t)o->n_variables, sizeof *o->first);
+    o->last = mem_new_array(env, (size_t)o->n_variables, sizeof *o->last);
+    o->writers = mem_new_array(env, (size_t)o->n_variables, sizeof *o->writers);
+    o->shown = mem_new_array(env, (size_t)o->n_variables, sizeof *o->shown);
+    if (!o->root || !o->first || !o->last || !o->writers || !o->shown) return out_of_memory(g);
+    return true;
+}
+
+static void orderer_close(orderer *o) {
+    const weft_env *env = &o->g->model->env;
+    mem_free(env, o->root, (size_t)o->n_ids * sizeof *o->root);
+    mem_free(env, o->first, (size_t)o->n_variables * sizeof *o->first);
+    mem_free(env, o->last, (size_t)o->n_variables * sizeof *o->last);
+    mem_free(env, o->writers, (size_t)o->n_variables * sizeof *o->writers);
+    mem_free(env, o->shown, (size_t)o->n_variables * sizeof *o->shown);
+    mem_free(env, o->outputs, o->output_room * sizeof *o->outputs);
+    mem_free(env, o->readers, o->room * sizeof *o->readers);
+}
+
+/* The number of a new one; 0 after an error. */
+static int new_reader(orderer *o, reader r) {
+    reader *more = mem_grow(&o->g->model->env, o->readers, &o->room, (size_t)o->count + 2, sizeof *more);
+    if (!more) return out_of_memory(o->g);
+    o->readers = more;
+    o->readers[++o->count] = r;
+    return o->count;
+}
+
+static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
+    int home = home_of(root->variable)->index;
+    int number = new_reader(o, (reader){n, root, root->variable, n->mark, 0});
+    if (!number) return false;
+    *(o->last[home] ? &o->readers[o->last[home]].next : &o->first[home]) = number;
+    o->last[home] = number;
+    return true;
+}
+
+static void find_roots(orderer *o, weft_node *n) {
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].id < o->n_ids)
+            o->root[n->out[k].id] = n->op->flags & OP_VIEW ? looked_at(o, n->in[0]) : &n->out[k];
+}
+
+static bool find_outputs(orderer *o) {
+    o->n_outputs = 0;
+    memset(o->shown, 0, (size_t)o->n_variables * sizeof *o->shown);
+    for (graph_output *out = o->g->outputs; out; out = out->next) {
+        const weft_variable *v = looked_at(o, out->value)->variable;
+        if (!v) continue;
+        output_entry *more =
+            mem_grow(&o->g->model->env, o->outputs, &o->output_room, o->n_outputs + 2, sizeof *more);
+        if (!more) return out_of_memory(o->g);
+        int *first = &o->shown[home_of(v)->index];
+        o->outputs = more;
+        o->outputs[++o->n_outputs] = (output_entry){out, *first};
+        *first = (int)o->n_outputs;
+    }
+    return true;
+}
+
+/* All readers in the order of the list; node->mark is the place there. */
+static bool find_readers(orderer *o) {
+    int64_t place = 0;
+    o->count = 0;
+    memset(o->first, 0, (size_t)o->n_variables * sizeof *o->first);
+    memset(o->last, 0, (size_t)o->n_variables * sizeof *o->last);
+    for (weft_node *n = o->g->first; n; n = n->next) {
+        n->mark = ++place;
+        find_roots(o, n);
+        for (int i = 0; i < n->n_in; i++) {
+            const weft_value *root = n->in[i] ? looked_at(o, n->in[i]) : NULL;
+            if (root && root->variable && !add_reader(o, n, root)) return false;
+        }
+    }
+    return find_outputs(o);
+}
+
+/* Whether `root` is what a variable held before `writer` writes it. */
+static bool is_old(const weft_value *root, const weft_node *writer) {
+    if (!root->variable || root->node == writer || !writes(writer, root->variable)) return false;
+    return root->variable->kind == VARIABLE_PARAMETER || root->node->id < writer->id;
+}
+
+/* The homes of what a writer writes, each once; list has room for 33. */
+static int homes_of(const weft_node *writer, const weft_variable **list) {
+    int count = 0;
+    if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = home_of(writer->variable);
+    for (int i = 0; i < writer->n_in && i < 32; i++) {
+        const weft_variable *v =
+            writer->op->writes >> i & 1 && writer->in[i] ? writer->in[i]->variable : NULL;
+        bool is_known = !v;
+        for (int k = 0; v && k < count; k++) is_known |= list[k] == home_of(v);
+        if (!is_known) list[count++] = home_of(v);
+    }
+    return count;
+}
+
+/* ---- copies ---- */
+
+static weft_value *copy_of(weft_value *v) {
+    weft_graph *g = v->node->graph;
+    if (v->mapped) return v->mapped;
+    g->cursor = v->node;
+    scope_entry here = {.path = v->node->scope}, *above = g->scope;
+    g->scope = &here;
+    v->mapped = node_value(g, &weft_op_reorder, 1, &v, NULL);
+    g->scope = above;
+    g->cursor = NULL;
+    if (v->mapped) v->mapped->node->mark = v->node->mark;
+    return v->mapped;
+}
+
+/* value->mapped: the first copy of it. */
+static void find_copies(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_reorder && !n->in[0]->mapped) n->in[0]->mapped = &n->out[0];
+}
+
+static bool copy_operands(orderer *o, weft_node *n, const weft_node *writer) {
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i] || !is_old(looked_at(o, n->in[i]), writer)) continue;
+        weft_value *copy = copy_of(n->in[i]);
+        if (copy && copy->node == n) continue; /* the copy itself */
+        if (!copy || !add_reader(o, copy->node, looked_at(o, n->in[i]))) return false;
+        n->in[i] = copy;
+        o->is_unsorted = true; /* it may be one that was there, further down */
+    }
+    return true;
+}
+
+/* Whether `n`, which stands behind `writer`, waits for it through operands. Where that has been asked too often for walks
+ * it is taken to: its copy is never wrong. */
+static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *waits) {
+    size_t ids = (size_t)o->g->next_id;
+    const weft_env *env = &o->g->model->env;
+    *waits = true;
+    if (o->steps < 0) return true;
+    bool *is_late = mem_new_array(env, ids, sizeof *is_late);
+    if (!is_late) return out_of_memory(o->g);
+    o->steps -= (int64_t)ids / 16;
+    for (const weft_node *m = writer;; m = m->next) {
+        bool late = m == writer;
+        for (int i = 0; i < m->n_in; i++) late |= m->in[i] && is_late[m->in[i]->id];
+        for (int k = 0; k < m->n_out; k++) is_late[m->out[k].id] = late;
+        o->steps--;
+        *waits = late;
+        if (m == n) break;
+    }
+    mem_free(env, is_late, ids * sizeof *is_late);
+    return true;
+}
+
+/* ---- readers behind a writer ---- */
+
+/* A writer of a home, in the order of the list. */
+typedef struct write_entry {
+    int home;
+    weft_node *writer;
+    int newest; /* the largest id of those before it of this home, and its own */
+} write_entry;
+
+/* `reader` stands behind the writer and looks at what was there before. */
+typedef struct late_pair {
+    weft_node *writer;
+    int reader;
+} late_pair;
+
+typedef struct late_list {
+    late_pair *v;
+    size_t count, room;
+} late_list;
+
+static int by_home(const void *pa, const void *pb) {
+    const write_entry *a = pa, *b = pb;
+    if (a->home != b->home) return (a->home > b->home) - (a->home < b->home);
+    return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
+}
+
+/* As if each writer in turn looked at all readers. */
+static int by_writer(const void *pa, const void *pb) {
+    const late_pair *a = pa, *b = pb;
+    if (a->writer != b->writer)
+        return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
+    return (a->reader > b->reader) - (a->reader < b->reader);
+}
+
+/* Every writer once for each of its homes, sorted; false after an error. */
+static bool find_writes(orderer *o, write_entry *list, size_t *n) {
+    const weft_variable *homes[33];
+    *n = 0;
+    for (weft_node *w = o->g->first; w; w = w->next) {
+        int count = is_writer(w) ? homes_of(w, homes) : 0;
+        for (int h = 0; h < count; h++) {
+            if (++o->writers[homes[h]->index] > MODEL_MAX_WRITES)
+                return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
+                                  "graph %s: %s is written more than %d times in one run", o->g->name,
+                                  homes[h]->path, MODEL_MAX_WRITES);
+            list[(*n)++] = (write_entry){homes[h]->index, w, w->id};
+        }
+    }
+    qsort(list, *n, sizeof *list, by_home);
+    for (size_t i = 1; i < *n; i++)
+        if (list[i].home == list[i - 1].home && list[i].newest < list[i - 1].newest)
+            list[i].newest = list[i - 1].newest;
+    return true;
+}
+
+/* How many of a home's writers, list[0 .. count), stand before `place`. */
+static size_t writes_before(const write_entry *list, size_t count, int64_t place) {
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (list[middle].writer->mark < place)
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
+}
+
+static bool add_late(orderer *o, late_list *l, late_pair pair) {
+    late_pair *more = mem_grow(&o->g->model->env, l->v, &l->room, l->count + 1, sizeof *more);
+    if (!more) return out_of_memory(o->g);
+    l->v = more;
+    l->v[l->count++] = pair;
+    return true;
+}
+
+/* A reader looks back at writers until all before them are older than what it looks at. */
+static bool find_late(orderer *o, const write_entry *list, size_t count, late_list *late) {
+    for (int r = o->first[list->home]; r; r = o->readers[r].next) {
+        const reader *e = &o->readers[r];
+        bool is_parameter = e->variable->kind == VARIABLE_PARAMETER;
+        if (e->node->op->writes) continue; /* in place: it takes what is there */
+        for (size_t i = writes_before(list, count, e->place); i--;) {
+            if (!is_parameter && list[i].newest <= e->root->node->id) break;
+            if (is_old(e->root, list[i].writer) && !add_late(o, late, (late_pair){list[i].writer, r}))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool copy_late(orderer *o, const late_list *late) {
+    for (size_t i = 0; i < late->count; i++) {
+        weft_node *n = o->readers[late->v[i].reader].node;
+        bool waits;
+        if (!waits_for(o, n, late->v[i].writer, &waits)) return false;
+        if (waits && !copy_operands(o, n, late->v[i].writer)) return false;
+    }
+    return true;
+}
+
+static bool copy_for_late_readers(orderer *o) {
+    const weft_env *env = &o->g->model->env;
+    const weft_variable *homes[33];
+    size_t room = 0, count = 0, end;
+    late_list late = {0};
+    for (const weft_node *n = o->g->first; n; n = n->next)
+        room += is_writer(n) ? (size_t)homes_of(n, homes) : 0;
+    write_entry *list = mem_new_array(env, room, sizeof *list);
+    bool good = list ? find_writes(o, list, &count) : out_of_memory(o->g);
+    for (size_t i = 0; good && i < count; i = end) {
+        for (end = i; end < count && list[end].home == list[i].home;) end++;
+        good = find_late(o, list + i, end - i, &late);
+    }
+    if (good && late.count) qsort(late.v, late.count, sizeof *late.v, by_writer);
+    good = good && copy_late(o, &late);
+    mem_free(env, list, room * sizeof *list);
+    mem_free(env, late.v, late.room * sizeof *late.v);
+    return good;
+}
+
+/* What is copied is looked at no more: its later writers find the copy, which is none's. */
+static bool copy_outputs(orderer *o, const weft_node *writer) {
+    const weft_variable *homes[33];
+    int count = homes_of(writer, homes);
+    for (int h = 0; h < count; h++)
+        for (int i = o->shown[homes[h]->index]; i; i = o->outputs[i].next) {
+            graph_output *out = o->outputs[i].output;
+            if (is_old(looked_at(o, out->value), writer) && !(out->value = copy_of(out->value))) return false;
+        }
+    return true;
+}
+
+/* ---- edges ----
+ * A writer waits for those who read what was there before, and for earlier writers. Whoever touches no more than what it
+ * writes is waited for through it by all later ones, and leaves the list: n readers and n edges, however many writers. */
+
+static int by_place(const void *pa, const void *pb) {
+    const weft_node *const *a = pa, *const *b = pb;
+    return ((*a)->mark > (*b)->mark) - ((*a)->mark < (*b)->mark);
+}
+
+/* As they were built, which is the order of versions. */
+static int by_id(const void *pa, const void *pb) {
+    const weft_node *const *a = pa, *const *b = pb;
+    return (*a)->id != (*b)->id ? ((*a)->id > (*b)->id) - ((*a)->id < (*b)->id) : by_place(pa, pb);
+}
+
+/* What operand `i`, or for -1 the node itself, writes; or NULL. */
+static const weft_variable *written_by(const weft_node *n, int i) {
+    if (i < 0) return n->op->flags & OP_WRITES ? n->variable : NULL;
+    return i < 32 && n->op->writes >> i & 1 && n->in[i] ? n->in[i]->variable : NULL;
+}
+
+static bool covers(const weft_node *n, const weft_variable *v) {
+    for (int i = -1; i < n->n_in; i++) {
+        const weft_variable *w = written_by(n, i);
+        if (w && (w == v || w == home_of(v))) return true;
+    }
+    return false;
+}
+
+/* Versions that are older than this are written over. */
+static int version_of(const reader *r) {
+    return r->variable->kind == VARIABLE_PARAMETER ? -1 : r->root->node->id;
+}
+
+/* A reader of a home, to be sorted by what it sees. */
+typedef struct sight {
+    int home, version, reader;
+} sight;
+
+static int by_version(const void *pa, const void *pb) {
+    const sight *a = pa, *b = pb;
+    if (a->home != b->home) return (a->home > b->home) - (a->home < b->home);
+    if (a->version != b->version) return (a->version > b->version) - (a->version < b->version);
+    return (a->reader > b->reader) - (a->reader < b->reader);
+}
+
+/* The readers of each home by the versions that they see, the oldest first. */
+static bool sort_readers(orderer *o) {
+    const weft_env *env = &o->g->model->env;
+    size_t count = (size_t)o->count;
+    sight *list = mem_new_array(env, count, sizeof *list);
+    if (!list) return out_of_memory(o->g);
+    for (int r = 1; r <= o->count; r++)
+        list[r - 1] = (sight){home_of(o->readers[r].variable)->index, version_of(&o->readers[r]), r};
+    qsort(list, count, sizeof *list, by_version);
+    for (size_t i = count; i--;) {
+        bool is_last = i + 1 == count || list[i + 1].home != list[i].home;
+        o->readers[list[i].reader].next = is_last ? 0 : list[i + 1].reader;
+        o->first[list[i].home] = list[i].reader;
+    }
+    mem_free(env, list, count * sizeof *list);
+    return true;
+}
+
+static bool must_precede(const reader *r, const weft_node *writer) {
+    return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
+}
+
+/* Adds to `found` those of a home whom `n` waits for. */
+static int waited_for(orderer *o, const weft_node *n, int home, weft_node **found, int count) {
+    for (int *link = &o->first[home]; *link;) {
+        const reader *r = &o->readers[*link];
+        if (r->root && version_of(r) >= n->id) break; /* nor do those behind see what is older */
+        bool must = must_precede(r, n);
+        if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
+        if (must && covers(n, r->variable))
+            *link = r->next;
+        else
+            link = &o->readers[*link].next;
+    }
+    return count;
+}
+
+static bool add_writer(orderer *o, weft_node *n) {
+    for (int i = -1; i < n->n_in; i++) {
+        const weft_variable *v = written_by(n, i);
+        int *first = v ? &o->first[home_of(v)->index] : NULL;
+        if (v && !(*first = new_reader(o, (reader){n, NULL, v, n->mark, *first}))) return false;
+    }
+    return true;
+}
+
+/* `found` has room for every reader and writer. */
+static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
+    const weft_variable *homes[33];
+    int count = homes_of(n, homes), edges = 0, kept = 0;
+    for (int h = 0; h < count; h++) edges = waited_for(o, n, homes[h]->index, found, edges);
+    qsort(found, (size_t)edges, sizeof *found, by_place);
+    for (int i = 0; i < edges; i++)
+        if (!i || found[i] != found[i - 1]) found[kept++] = found[i];
+    n->n_after = kept;
+    if (kept) {
+        n->after = arena_new_array(&o->g->model->arena, (size_t)kept, sizeof *n->after);
+        if (!n->after) return out_of_memory(o->g);
+        memcpy(n->after, found, (size_t)kept * sizeof *found);
+        o->is_unsorted |= found[kept - 1]->mark >= n->mark;
+    }
+    return add_writer(o, n);
+}
+
+static bool make_copies(orderer *o) {
+    find_copies(o->g);
+    if (!find_readers(o)) return false;
+    if (!copy_for_late_readers(o)) return false;
+    for (weft_node *n = o->g->first; n; n = n->next)
+        if (is_writer(n) && !copy_outputs(o, n)) return false;
+    return find_readers(o);
+}
+
+static bool set_all_edges(orderer *o) {
+    weft_graph *g = o->g;
+    const weft_env *env = &g->model->env;
+    size_t room = (size_t)o->count + 1, count = 0, n_writers = 0;
+    for (const weft_node *n = g->first; n; n = n->next) n_writers += is_writer(n);
+    for (const weft_node *n = g->first; n; n = n->next)
+        for (int i = -1; i < n->n_in && is_writer(n); i++) room += written_by(n, i) != NULL;
+    weft_node **writers = mem_new_array(env, n_writers, sizeof *writers);
+    weft_node **found = mem_new_array(env, room, sizeof *found);
+    bool good = ((writers && found) || out_of_memory(g)) && sort_readers(o);
+    for (weft_node *n = g->first; n && good; n = n->next)
+        if (is_writer(n)) writers[count++] = n;
+    if (good) qsort(writers, count, sizeof *writers, by_id);
+    for (size_t i = 0; i < count && good; i++) good = set_edges(o, writers[i], found);
+    mem_free(env, writers, n_writers * sizeof *writers);
+    mem_free(env, found, room * sizeof *found);
+    return good;
+}
+
+/* *is_unsorted: what waits for a node may stand before it. */
+static bool order_edges(weft_graph *g, int64_t steps, bool *is_unsorted) {
+    orderer o;
+    bool any = false;
+    for (weft_node *n = g->first; n; n = n->next) {
+        any |= is_writer(n);
+        n->n_after = 0;
+    }
+    *is_unsorted = false;
+    if (!any) return true; /* evaluation: nobody waits but for operands */
+    bool good = orderer_open(&o, g);
+    o.steps = steps;
+    good = good && make_copies(&o) && set_all_edges(&o);
+    *is_unsorted = o.is_unsorted;
+    orderer_close(&o);
+    return good;
+}
+
+bool graph_order_edges(weft_graph *g) {
+    const weft_node *circle;
+    bool is_unsorted;
+    if (!order_edges(g, WALKS * (int64_t)graph_node_count(g), &is_unsorted)) return false;
+    if (!is_unsorted) return true;
+    if (!graph_sort_unless(g, &circle)) return false;
+    return !circle || (order_edges(g, -1, &is_unsorted) && graph_sort(g));
+}

@@ -1,0 +1,147 @@
+/* simplify.c - fewer nodes, the same numbers: constants, identities, common subexpressions, dead nodes.
+ *
+ * One sweep front to back does the first three: when a node is met, its operands are already simple. What an op
+ * itself knows of its algebra is in its `simplify` (ops/pointwise/scale.c: a factor of 1 is nothing). Nodes that draw
+ * random numbers, read or write state or have effects are never merged and, but for reads, never dropped.
+ */
+#include "graph/core/graph.h"
+
+#include <string.h>
+
+#include "weft/ops.h"
+
+/* A pointwise op over constants is a constant. Only where both are exact in the result's type. */
+static weft_value *fold_constants(weft_node *n) {
+    double x[4], value;
+    if (!(n->op->flags & OP_POINTWISE) || !n->op->scalar || n->n_in < 1 || n->n_in > 3) return NULL;
+    for (int i = 0; i < n->n_in; i++)
+        if (!constant_value(n->in[i], &x[i])) return NULL;
+    const tensor_type *t = &n->out[0].type;
+    value = n->op->scalar(x, n->attrs);
+    if (!constant_fits(t->dtype, value)) return NULL; /* infinite there: let it happen at run time */
+    if (t->dtype == WEFT_F32) value = (float)value;
+    return weft_constant(n->graph, t->dtype, t->ndim, t->shape, value);
+}
+
+/* ---- common subexpressions ---- */
+
+static bool is_mergeable(const weft_node *n) {
+    return !(n->op->flags & (OP_RANDOM | OP_EFFECT | OP_VARIABLE)) && n->n_out > 0 && n->n_body == 0;
+}
+
+static uint64_t node_hash(const weft_node *n) {
+    uint64_t h = (uint64_t)(uintptr_t)n->op;
+    for (int i = 0; i < n->n_in; i++) h = h * 0x9e3779b97f4a7c15u + (uint64_t)(uintptr_t)n->in[i];
+    h = h * 0x9e3779b97f4a7c15u + (uint64_t)type_elements(&n->out[0].type);
+    h = ((h ^ h >> 29) + attrs_hash(n->op, n->attrs)) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 29;
+}
+
+static bool node_same(const weft_node *a, const weft_node *b) {
+    if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out) return false;
+    for (int i = 0; i < a->n_in; i++)
+        if (a->in[i] != b->in[i]) return false;
+    for (int k = 0; k < a->n_out; k++)
+        if (!type_equal(&a->out[k].type, &b->out[k].type)) return false;
+    return attrs_equal(a->op, a->attrs, b->attrs);
+}
+
+typedef struct seen_table {
+    weft_node **slots;
+    size_t mask;
+} seen_table;
+
+static bool seen_init(seen_table *t, weft_graph *g) {
+    size_t room = 64, least = 4 * (size_t)graph_node_count(g);
+    while (room < least) room *= 2;
+    t->slots = arena_new_array(&g->model->arena, room, sizeof *t->slots);
+    t->mask = room - 1;
+    return t->slots || model_fail(g->model, g, WEFT_MEMORY, "simplify: memory could not be had");
+}
+
+/* An equal node seen before, or NULL after remembering this one. The table never fills: nodes added by the
+ * sweep replace others. */
+static weft_node *seen_before(seen_table *t, weft_node *n) {
+    size_t at = node_hash(n) & t->mask;
+    for (size_t tries = 0; tries <= t->mask; tries++, at = (at + 1) & t->mask) {
+        if (!t->slots[at]) {
+            t->slots[at] = n;
+            return NULL;
+        }
+        if (node_same(t->slots[at], n)) return t->slots[at] == n ? NULL : t->slots[at];
+    }
+    return NULL;
+}
+
+/* ---- dead nodes ---- */
+
+static bool is_dead(const weft_node *n) {
+    if (n->op->flags & (OP_EFFECT | OP_RANDOM)) return false;
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].uses || (n->out[k].variable && !(n->op->flags & OP_IS_VARIABLE))) return false;
+    return true;
+}
+
+void graph_remove_dead(weft_graph *g) {
+    graph_count_uses(g);
+    for (weft_node *n = g->last, *prev; n; n = prev) {
+        prev = n->prev;
+        if (!is_dead(n)) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) n->in[i]->uses--;
+        node_remove(n);
+    }
+}
+
+/* ---- the sweep ---- */
+
+/* Operands are redirected by value->mapped, so that the sweep stays linear. */
+static weft_value *latest(weft_value *v) {
+    while (v && v->mapped) v = v->mapped;
+    return v;
+}
+
+static void replace_by(weft_node *n, weft_value *to) {
+    n->out[0].mapped = to;
+}
+
+enum { CHAIN = 8 };
+
+static weft_value *improve(weft_node *n) {
+    weft_value *v = fold_constants(n);
+    return v || !n->op->simplify ? v : n->op->simplify(n);
+}
+
+static void simplify_node(weft_node *n, seen_table *seen) {
+    weft_graph *g = n->graph;
+    for (int i = 0; i < n->n_in; i++) n->in[i] = latest(n->in[i]);
+    g->cursor = n->prev;
+    g->building_backward = n->is_backward;
+    g->building_f32 = n->stays_f32;
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->scope = &here;
+    weft_value *better = improve(n);
+    weft_value *more = better; /* a new node may be simple to improve in turn */
+    for (int i = 0; more && more->index == 0 && i < CHAIN; i++, more = improve(more->node)) better = more;
+    g->scope = above;
+    g->cursor = NULL;
+    g->building_backward = g->building_f32 = false;
+    if (better && better != &n->out[0] && type_equal(&better->type, &n->out[0].type)) {
+        replace_by(n, better);
+        return;
+    }
+    weft_node *same = is_mergeable(n) ? seen_before(seen, n) : NULL;
+    for (int k = 0; same && k < n->n_out; k++) n->out[k].mapped = &same->out[k];
+}
+
+bool pass_simplify(weft_graph *g) {
+    seen_table seen;
+    if (!seen_init(&seen, g)) return false;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
+    for (weft_node *n = g->first; n && model_ok(g->model); n = n->next) simplify_node(n, &seen);
+    for (graph_output *o = g->outputs; o; o = o->next) o->value = latest(o->value);
+    graph_remove_dead(g);
+    return model_ok(g->model);
+}

@@ -1,0 +1,82 @@
+/* sort.c - puts every node behind what it waits for, operands and edges, and else leaves the order as it is. */
+#include "graph/core/graph.h"
+
+#include "graph/core/users.h"
+
+enum { UNSEEN = 0, OPEN = 1, PLACED = 2 };
+
+/* A node that waits; those of its needs before number `seen` are placed. */
+typedef struct waiting {
+    weft_node *node;
+    int seen;
+} waiting;
+
+/* The next node that must be placed before it, or NULL. Operands first, in order. */
+static weft_node *missing(waiting *w) {
+    const weft_node *n = w->node;
+    for (; w->seen < node_needs(n); w->seen++) {
+        weft_node *need = node_need(n, w->seen);
+        if (need && need->mark != PLACED) return need;
+    }
+    return NULL;
+}
+
+static void append(weft_graph *g, weft_node *n) {
+    n->mark = PLACED;
+    n->prev = g->last;
+    n->next = NULL;
+    if (g->last)
+        g->last->next = n;
+    else
+        g->first = n;
+    g->last = n;
+}
+
+/* As `list` has them. */
+static void link_all(weft_graph *g, weft_node **list, size_t count) {
+    g->first = g->last = NULL;
+    for (size_t i = 0; i < count; i++) append(g, list[i]);
+}
+
+/* Places a node behind what it waits for; *circle: a node that waits for itself, or NULL. */
+static void place(weft_graph *g, weft_node *node, waiting *stack, const weft_node **circle) {
+    size_t depth = 0;
+    stack[depth++] = (waiting){node, 0};
+    while (depth && !*circle) {
+        weft_node *n = stack[depth - 1].node, *before = missing(&stack[depth - 1]);
+        if (!before) {
+            append(g, n);
+            depth--;
+        } else if (before->mark == OPEN || before == n) {
+            *circle = n;
+        } else {
+            n->mark = OPEN;
+            stack[depth++] = (waiting){before, 0};
+        }
+    }
+}
+
+bool graph_sort_unless(weft_graph *g, const weft_node **circle) {
+    size_t count = (size_t)graph_node_count(g), n_listed = 0;
+    weft_node **list = arena_new_array(&g->model->arena, count + 1, sizeof *list);
+    waiting *stack = arena_new_array(&g->model->arena, count + 1, sizeof *stack);
+    if (!list || !stack) return model_fail(g->model, g, WEFT_MEMORY, "sort: memory could not be had");
+    for (weft_node *n = g->first; n; n = n->next) {
+        list[n_listed++] = n;
+        n->mark = UNSEEN;
+    }
+    g->first = g->last = NULL;
+    if (g->model->indexed == g) g->model->indexed = NULL;
+    *circle = NULL;
+    for (size_t i = 0; i < count && !*circle; i++)
+        if (list[i]->mark == UNSEEN) place(g, list[i], stack, circle);
+    if (*circle) link_all(g, list, count);
+    return true;
+}
+
+bool graph_sort(weft_graph *g) {
+    const weft_node *circle;
+    if (!graph_sort_unless(g, &circle)) return false;
+    return !circle || node_fail(g->model, circle, WEFT_INTERNAL, "sort: %s %%%d waits for itself",
+                                circle->op->name, circle->id);
+}

@@ -1,0 +1,115 @@
+/* plan.c - what passes noted on a node, read back from the end of its line: scope, marks, kernel, order,
+ * the place of each result, workspace. " in d/conv1 bwd by onednn @5 +0x4000,=%3+16,- work+0x0:4096 # simd: not f32"
+ */
+#include "graph/core/kernel.h"
+#include "graph/text/read.h"
+
+#include <limits.h>
+#include <string.h>
+
+static bool kernel_read(reader *r, weft_node *n) {
+    const weft_kernel *list[32];
+    kernel_env env = {.isa = WEFT_ISA_AVX512, .threads = 1, .env = &r->m->env};
+    int count = kernels_of(n->op, &env, list, 24); /* names differ between devices */
+    env.device = WEFT_DEVICE_CUDA;
+    count += kernels_of(n->op, &env, list + count, 32 - count);
+    size_t length = strcspn(r->at, " \n");
+    for (int i = 0; i < count && !n->kernel; i++)
+        if (strlen(list[i]->name) == length && memcmp(list[i]->name, r->at, length) == 0) n->kernel = list[i];
+    if (!n->kernel)
+        return reader_fail(r, "%s has no kernel '%s'", n->op->name, show_name(r->at, length).text);
+    r->at += length;
+    r->has_kernels = true;
+    return true;
+}
+
+/* A base by number may be made by a later line: v->mark keeps it (1 above) for graph_resolve. */
+static bool place_read(reader *r, weft_value *v) {
+    const int64_t most = (int64_t)1 << 46;
+    if (reader_take(r, "-")) return true;
+    if (reader_take(r, "+")) return reader_int(r, 0, most, &v->arena_offset);
+    if (!reader_want(r, "=")) return false;
+    if (reader_take(r, "%")) {
+        if (!reader_int(r, 0, INT_MAX - 1, &v->mark)) return false;
+        v->mark++;
+    } else if (!value_read(r, "+", &v->base)) {
+        return false;
+    }
+    return reader_want(r, "+") && reader_int(r, 0, most, &v->base_offset);
+}
+
+static bool plan_read(reader *r, weft_node *n) {
+    const int64_t most = (int64_t)1 << 46;
+    int64_t number;
+    n->order = -1;
+    if (reader_take(r, " by ") && !kernel_read(r, n)) return false;
+    if (reader_take(r, " @")) {
+        if (!reader_int(r, 0, INT_MAX, &number)) return false;
+        n->order = (int)number;
+    }
+    if (strncmp(r->at, " +", 2) == 0 || strncmp(r->at, " =", 2) == 0 || strncmp(r->at, " -", 2) == 0) {
+        for (int k = 0; k < n->n_out; k++)
+            if (!reader_want(r, k ? "," : " ") || !place_read(r, &n->out[k])) return false;
+    }
+    if (reader_take(r, " work+")) {
+        if (!reader_int(r, 0, most, &n->workspace_offset) || !reader_want(r, ":") ||
+            !reader_int(r, 1, most, &number))
+            return false;
+        n->workspace_bytes = (size_t)number;
+    }
+    if (reader_take(r, " # ")) {
+        size_t length = strcspn(r->at, "\n");
+        n->declined = arena_printf(&r->m->arena, "%.*s", (int)length, r->at);
+        if (!n->declined) return reader_fail(r, "memory could not be had");
+        r->at += length;
+    }
+    return true;
+}
+
+static bool scope_read(reader *r, weft_node *n) {
+    if (reader_take(r, " in ")) {
+        char *path = reader_name(r, " ");
+        if (!path) return false;
+        if (!path_is_valid(path)) return reader_fail(r, "'%s' cannot be a scope", SHOW(path));
+        n->scope = scope_intern(r->m, path);
+        if (!n->scope) return false;
+    }
+    n->is_backward = reader_take(r, " bwd");
+    n->is_update = reader_take(r, " upd");
+    for (int b = 0; b < n->n_body; b++) n->body[b]->scope = n->scope;
+    return true;
+}
+
+bool notes_read(reader *r, weft_node *n) {
+    return scope_read(r, n) && plan_read(r, n);
+}
+
+/* Bases lead to a value with memory of its own: `round` marks what this walk has seen. */
+static bool base_is_sound(weft_value *v, int64_t round) {
+    for (; v && v->mark <= 0; v = v->base) v->mark = round;
+    return !v || v->mark != round;
+}
+
+bool graph_resolve(reader *r) {
+    int64_t round = 0;
+    weft_graph *g = r->g;
+    g->next_id = r->free_id > r->n_values ? r->free_id : r->n_values;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) {
+            weft_value *v = &n->out[k];
+            if (r->has_kernels && !v->has_layout) {
+                v->has_layout = true;
+                stride_row_major(&v->type, v->stride);
+            }
+            if (v->mark > 0 && (v->mark > r->n_values || !(v->base = r->values[v->mark - 1])))
+                return reader_fail(r, "graph %s: %%%d lies in a value that no line makes", g->name, v->id);
+            v->mark = 0;
+        }
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++)
+            if (n->out[k].mark == 0 && !base_is_sound(&n->out[k], ++round))
+                return reader_fail(r, "graph %s: %%%d lies in itself", g->name, n->out[k].id);
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
+    return true;
+}

@@ -1,0 +1,380 @@
+/* read.c - the dump format of graph/text/write.c, read back: the cursor, the model's first lines,
+ * variables, graphs and outputs. Nodes are in text/node.c. What comes out prints as the same text at every
+ * pipeline stage.
+ *
+ * The text may be hostile: every number is bounded, tables are sized by what the text itself holds
+ * (MODEL_MAX_*), nodes are made by node_new with all its checks, and nothing recurses.
+ */
+#include "graph/core/ddp.h"
+#include "graph/core/precision.h"
+#include "graph/text/read.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the cursor ---- */
+
+static void reader_place(reader *r) {
+    r->m->file = r->where;
+    r->m->line = r->line;
+}
+
+bool reader_fail(reader *r, const char *format, ...) {
+    char message[700];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    reader_place(r);
+    model_fail(r->m, NULL, WEFT_FILE, "%s", message);
+    return false;
+}
+
+bool reader_take(reader *r, const char *word) {
+    size_t n = strlen(word);
+    if (strncmp(r->at, word, n) != 0) return false;
+    r->at += n;
+    return true;
+}
+
+bool reader_want(reader *r, const char *word) {
+    if (reader_take(r, word)) return true;
+    size_t n = strcspn(r->at, "\n");
+    return reader_fail(r, "'%s' is expected where '%s' is", strcmp(word, "\n") ? word : "the end of the line",
+                       show_name(r->at, n < 30 ? n : 30).text);
+}
+
+bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
+    char *end;
+    bool is_number = *r->at == '-' || (*r->at >= '0' && *r->at <= '9');
+    bool is_hex = r->at[0] == '0' && r->at[1] == 'x';
+    *v = is_number ? strtoll(r->at, &end, is_hex ? 16 : 10) : 0;
+    if (!is_number || end == r->at || *v < least || *v > most)
+        return reader_fail(r, "a number from %lld to %lld is expected at '%s'", (long long)least,
+                           (long long)most, show_name(r->at, strcspn(r->at, " \n")).text);
+    r->at = end;
+    return true;
+}
+
+char *reader_name(reader *r, const char *ends) {
+    char stop[24];
+    snprintf(stop, sizeof stop, "\n%s", ends);
+    size_t n = strcspn(r->at, stop);
+    if (n == 0 || n > 1000) {
+        reader_fail(r, "a name of 1 to 1000 characters is expected");
+        return NULL;
+    }
+    char *name = arena_printf(&r->m->arena, "%.*s", (int)n, r->at);
+    if (!name) reader_fail(r, "memory could not be had");
+    r->at += n;
+    return name;
+}
+
+/* ---- variables ---- */
+
+static int by_path(const void *a, const void *b) {
+    return strcmp((*(weft_variable *const *)a)->path, (*(weft_variable *const *)b)->path);
+}
+
+/* Sorts what was read so far, so that names are found in log time; twice the same path is an error. */
+static bool variables_sort(reader *r) {
+    weft_model *m = r->m;
+    int n = 0;
+    r->by_path = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->by_path);
+    r->parameter = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->parameter);
+    if (!r->by_path || !r->parameter) return reader_fail(r, "memory could not be had");
+    for (weft_variable *v = m->variables; v; v = v->next) r->by_path[n++] = v;
+    qsort(r->by_path, (size_t)n, sizeof *r->by_path, by_path);
+    r->n_by_path = n;
+    for (int i = 1; i < n; i++)
+        if (strcmp(r->by_path[i - 1]->path, r->by_path[i]->path) == 0)
+            return reader_fail(r, "%s is listed twice", SHOW(r->by_path[i]->path));
+    return true;
+}
+
+static weft_variable *variable_named(const reader *r, const char *path) {
+    weft_variable key = {.path = path}, *at = &key;
+    weft_variable **found = bsearch(&at, r->by_path, (size_t)r->n_by_path, sizeof at, by_path);
+    return found ? *found : NULL;
+}
+
+static bool init_read(reader *r, weft_init *init) {
+    if (!reader_want(r, " ")) return false;
+    const char *name = reader_name(r, "(");
+    if (!name) return false;
+    int kind = WEFT_INIT_ZEROS;
+    while (kind <= WEFT_INIT_KAIMING_NORMAL && strcmp(init_name((weft_init_kind)kind), name) != 0) kind++;
+    if (kind > WEFT_INIT_KAIMING_NORMAL) return reader_fail(r, "there is no initializer '%s'", SHOW(name));
+    init->kind = (weft_init_kind)kind;
+    if (!reader_want(r, "(")) return false;
+    if (!real_parse(&r->at, &init->a)) return reader_fail(r, "the initializer's first number cannot be read");
+    if (!reader_want(r, ",")) return false;
+    if (!real_parse(&r->at, &init->b))
+        return reader_fail(r, "the initializer's second number cannot be read");
+    return reader_want(r, ")");
+}
+
+/* One member of a segment, or of a variable over one; *end is where the one before it ends. */
+static bool member_read(reader *r, weft_variable *v, int64_t *end) {
+    const char *path = reader_name(r, ",@ ");
+    weft_variable *p = path ? variable_named(r, path) : NULL;
+    if (!p || p->kind != VARIABLE_PARAMETER)
+        return reader_fail(r, "%s: its member '%s' is no parameter", SHOW(v->path), SHOW(path));
+    int64_t at = (int64_t)size_align((size_t)*end, TEXT_MEMBER_ALIGN);
+    if (reader_take(r, "@") && !reader_int(r, *end, (int64_t)1 << 46, &at)) return false;
+    if (v->kind == VARIABLE_SEGMENT) {
+        if (p->segment) return reader_fail(r, "%s is in two segments", p->path);
+        p->segment = v;
+        p->offset = at;
+    } else if (!p->segment || p->offset != at) {
+        return reader_fail(r, "%s: its member %s lies elsewhere in the segment", SHOW(v->path), p->path);
+    }
+    if (v->kind == VARIABLE_OPTIMIZER) v->segment = p->segment;
+    *end = at + type_elements(&p->type);
+    if (*end > type_elements(&v->type))
+        return reader_fail(r, "%s: its members reach past its end", SHOW(v->path));
+    v->members[v->n_members++] = p;
+    return true;
+}
+
+static bool members_read(reader *r, weft_variable *v) {
+    size_t room = 1;
+    int64_t end = 0;
+    for (const char *p = r->at; *p && *p != '\n' && *p != ' '; p++) room += *p == ',';
+    v->members = arena_new_array(&r->m->arena, room, sizeof *v->members);
+    if (!v->members) return reader_fail(r, "memory could not be had");
+    do
+        if (!member_read(r, v, &end)) return false;
+    while (reader_take(r, ","));
+    return true;
+}
+
+/* The segment that a shard, or optimizer state over one, is a range of. */
+static bool range_read(reader *r, weft_variable *v) {
+    const char *path = reader_name(r, "@ ");
+    weft_variable *s = path ? variable_find(r->m, path) : NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT) return reader_fail(r, "there is no segment '%s'", SHOW(path));
+    int64_t most = type_elements(&s->type) - type_elements(&v->type);
+    v->segment = s;
+    if (most < 0 || v->type.ndim != 1) return reader_fail(r, "%s is larger than its segment", SHOW(v->path));
+    return !reader_take(r, "@") || reader_int(r, 1, most, &v->offset);
+}
+
+/* Paths that the optimizer pass makes have an optimizer's name in front, which is less strict than a scope's.
+ */
+static bool made_path_is_valid(const char *path) {
+    for (const char *p = path; *p; p++)
+        if (*p <= ' ' || *p > '~' || strchr("\",=\\", *p)) return false;
+    return true;
+}
+
+static bool variable_read(reader *r, variable_kind kind) {
+    weft_model *m = r->m;
+    tensor_type type;
+    weft_init init = {WEFT_INIT_ZEROS, 0, 0};
+    bool by_user = kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE;
+    if (r->n_graphs || (by_user && r->by_path))
+        return reader_fail(r,
+                           "variables come before graphs, parameters and state before what is made of them");
+    if (m->n_variables == MODEL_MAX_VARIABLES)
+        return reader_fail(r, "more than %d variables", MODEL_MAX_VARIABLES);
+    const char *path = reader_name(r, " ");
+    if (!path) return false;
+    if (by_user ? !path_is_valid(path) : !made_path_is_valid(path))
+        return reader_fail(r, "'%s' cannot be a path", SHOW(path));
+    if (!reader_want(r, " ")) return false;
+    if (!type_parse(&r->at, &type) || !type_check(&type))
+        return reader_fail(r, "%s: its type cannot be read, or an axis is below 1", SHOW(path));
+    if (variable_has_init(kind) && !init_read(r, &init)) return false;
+    reader_place(r);
+    if (by_user && !init_is_valid(m, NULL, path, init, type.ndim)) return false;
+    if (!by_user && !r->by_path && !variables_sort(r)) return false;
+    weft_variable *v = variable_new(m, path, kind, &type, init);
+    if (!v) return false;
+    bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard is a range of its segment's */
+    if (reader_take(r, " members=") && (!has_members || !members_read(r, v)))
+        return reader_fail(r, "%s: its members cannot be read", SHOW(path));
+    bool has_range = kind == VARIABLE_SHARD || (kind == VARIABLE_OPTIMIZER && !v->n_members);
+    if (has_range && reader_take(r, " of=") && !range_read(r, v))
+        return reader_fail(r, "%s: its range cannot be read", SHOW(path));
+    if (kind == VARIABLE_SHARD && !v->segment) return reader_fail(r, "%s has no segment", SHOW(path));
+    v->is_frozen = reader_take(r, " frozen");
+    return true;
+}
+
+/* "generator zero=1", behind "ddp " */
+static bool ddp_read(reader *r) {
+    void *attrs;
+    const char *path = reader_name(r, " ");
+    if (!path) return false;
+    if (r->n_graphs) return reader_fail(r, "options of subgraphs come before graphs");
+    if (ddp_at(r->m, path)) return reader_fail(r, "subgraph %s is listed twice", SHOW(path));
+    if (r->n_ddps++ == MODEL_MAX_SUBGRAPHS)
+        return reader_fail(r, "more than %d subgraphs", MODEL_MAX_SUBGRAPHS);
+    if (!attrs_read(r, &ddp_fields, &attrs)) return false;
+    reader_place(r);
+    return ddp_set(r->m, path, attrs);
+}
+
+/* "generator bf16", behind "precision " */
+static bool precision_read(reader *r) {
+    weft_dtype dtype;
+    const char *path = reader_name(r, " ");
+    if (!path || !reader_want(r, " ")) return false;
+    size_t length = strcspn(r->at, "\n");
+    if (r->n_graphs) return reader_fail(r, "precisions come before graphs");
+    if (strcmp(path, "/") && !path_is_valid(path)) return reader_fail(r, "'%s' cannot be a path", SHOW(path));
+    if (!dtype_parse(r->at, length, &dtype))
+        return reader_fail(r, "precision %s: no element type", SHOW(path));
+    if (precision_at(r->m, path)) return reader_fail(r, "precision %s is listed twice", SHOW(path));
+    if (r->n_precisions++ == MODEL_MAX_SUBGRAPHS)
+        return reader_fail(r, "more than %d precisions", MODEL_MAX_SUBGRAPHS);
+    r->at += length;
+    reader_place(r);
+    return precision_set(r->m, path, dtype);
+}
+
+/* ---- graphs ---- */
+
+/* The number after a '%' at p, 0 when there is none. */
+static unsigned long id_at(const char *p) {
+    return p[1] >= '0' && p[1] <= '9' ? strtoul(p + 1, NULL, 10) : 0;
+}
+
+/* The next '%' of [p, end) that is not in a string, or end. */
+static const char *id_next(const char *p, const char *end) {
+    bool in_string = false;
+    for (; p < end && (in_string || *p != '%'); p++) in_string = *p != '\n' && in_string != (*p == '"');
+    return p;
+}
+
+/* Tables for the numbers that the graph's lines use: as large as the largest, which its length bounds. */
+static bool ids_reserve(reader *r) {
+    arena *a = &r->m->arena;
+    const char *end = strstr(r->at, "\ngraph ");
+    if (!end) end = r->at + strlen(r->at);
+    unsigned long most = 0, room = (unsigned long)(end - r->at) + TEXT_ID_SLACK;
+    for (const char *p = id_next(r->at, end); p < end; p = id_next(p + 1, end)) {
+        if (id_at(p) >= room)
+            return reader_fail(r, "graph %s: %%%lu: numbers below %lu are possible", r->g->name, id_at(p),
+                               room);
+        if (id_at(p) > most) most = id_at(p);
+    }
+    r->n_values = (int)most + 1;
+    r->free_id = 0;
+    r->values = arena_new_array(a, most + 1, sizeof *r->values);
+    r->is_used = arena_new_array(a, most + 1, sizeof *r->is_used);
+    if (!r->values || !r->is_used) return reader_fail(r, "memory could not be had");
+    for (const char *p = id_next(r->at, end); p < end; p = id_next(p + 1, end)) r->is_used[id_at(p)] = true;
+    return true;
+}
+
+static bool graph_read(reader *r) {
+    if (!r->n_graphs && !variables_sort(r)) return false;
+    if (r->g && !graph_resolve(r)) return false;
+    if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
+    const char *name = reader_name(r, " ");
+    if (!name || !reader_want(r, " ")) return false;
+    bool trains = reader_take(r, "train");
+    if (!trains && !reader_want(r, "eval")) return false;
+    reader_place(r);
+    r->g = weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL);
+    r->n_inputs = 0;
+    r->has_kernels = false;
+    return r->g && ids_reserve(r);
+}
+
+static bool output_read(reader *r) {
+    if (!r->g) return reader_fail(r, "an output before the first graph");
+    const char *name = reader_name(r, " ");
+    weft_value *v = NULL;
+    if (!name || !reader_want(r, " ") || !value_read(r, " ", &v)) return false;
+    if (!v) return reader_fail(r, "output %s: no value", SHOW(name));
+    reader_place(r);
+    weft_output(v, name);
+    return model_ok(r->m);
+}
+
+/* ---- lines ---- */
+
+static bool line_read(reader *r) {
+    if (*r->at == '\n' || *r->at == '#') {
+        r->at += strcspn(r->at, "\n");
+        return true;
+    }
+    if (reader_take(r, "graph ")) return graph_read(r);
+    if (reader_take(r, "output ")) return output_read(r);
+    if (reader_take(r, "ddp ")) return ddp_read(r);
+    if (reader_take(r, "precision ")) return precision_read(r);
+    for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
+        const char *name = variable_kind_name((variable_kind)kind);
+        size_t n = strlen(name);
+        if (strncmp(r->at, name, n) != 0 || r->at[n] != ' ') continue;
+        r->at += n + 1;
+        return variable_read(r, (variable_kind)kind);
+    }
+    return node_read(r);
+}
+
+static bool model_read(reader *r) {
+    while (*r->at) {
+        if (!line_read(r)) return false;
+        if (*r->at && !reader_want(r, "\n")) return false;
+        r->line++;
+    }
+    return (r->n_graphs || variables_sort(r)) && (!r->g || graph_resolve(r));
+}
+
+/* "model NAME batch=N": the one line that must come first. */
+static weft_model *header_read(const char **text, const char *where, const weft_env *env, weft_error *error) {
+    const char *at = *text;
+    size_t n = strncmp(at, "model ", 6) == 0 ? strcspn(at + 6, " \n") : 0;
+    char name[256], *end;
+    if (n == 0 || n >= sizeof name || strncmp(at + 6 + n, " batch=", 7) != 0 || at[6 + n + 7] < '0' ||
+        at[6 + n + 7] > '9') {
+        error_set(error, WEFT_FILE, "%.200s:1: the first line must be 'model NAME batch=N'", where);
+        return NULL;
+    }
+    memcpy(name, at + 6, n);
+    name[n] = 0;
+    if (!name_is_valid(name)) {
+        error_set(error, WEFT_FILE, "%.200s:1: model name '%s': letters, digits, '_', '-' and '.' only",
+                  where, show_name(name, n).text);
+        return NULL;
+    }
+    int64_t batch = strtoll(at + 6 + n + 7, &end, 10);
+    weft_model *m = weft_model_new_in(name, env);
+    if (!m) {
+        error_memory(error, where);
+        return NULL;
+    }
+    m->file = arena_copy(&m->arena, where);
+    m->line = 1;
+    weft_model_batch(m, batch);
+    *text = end;
+    return m;
+}
+
+weft_model *weft_model_parse(const char *string, const char *where, const weft_env *env, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    if (!where) where = "text";
+    if (!string || strnlen(string, MODEL_MAX_TEXT_BYTES + 1) > MODEL_MAX_TEXT_BYTES) {
+        error_set(error, WEFT_FILE, "%.200s: %s", where,
+                  string ? "the text is longer than 16 MiB" : "there is no text");
+        return NULL;
+    }
+    weft_model *m = header_read(&string, where, env, error);
+    if (!m) return NULL;
+    reader r = {.at = string, .line = 1, .where = m->file ? m->file : "", .m = m};
+    if (model_ok(m) && (*r.at == 0 || reader_want(&r, "\n"))) {
+        r.line = 2;
+        model_read(&r);
+    }
+    m->file = NULL;
+    if (model_ok(m)) return m;
+    if (error) *error = m->error;
+    weft_model_free(m);
+    return NULL;
+}

@@ -1,0 +1,174 @@
+/* write.c - the one dump format, printed. graph/text/read.c reads it back to the letter.
+ *
+ *     model dcgan batch=128
+ *     parameter generator/fc/weight f32[6272,64] uniform(-0.125,0.125)
+ *     state generator/bn1/running_mean f32[128] zeros(0,0)
+ *     segment adam:generator f32[407680] members=generator/fc/weight,generator/fc/bias
+ *     shard adam:generator/own f32[203840] of=adam:generator@203840
+ *     optimizer optimizer.adam:generator/step f64[] zeros(0,0)
+ *     gradient adam:generator/gradient f32[407680] members=generator/fc/weight,generator/fc/bias
+ *     ddp generator bucket_cap_mb=4 zero=1 shard=flat
+ *     precision generator bf16
+ *     graph d_step train
+ *     %0 u8[128,28,28] = input() name="image" dtype=u8 shape=B,28,28
+ *     %7 f32[128,64,14,14]:nhwc = conv2d(%3, d/conv1/weight, -) stride=2,2 in d/conv1 by onednn @5 +0x4000
+ *     %9 f32[4], %8 f32[4] = fused(%1, %2) {%8 f32[4] = add(%1, %2); %9 f32[4] = relu(%8)} in generator
+ *     output d_loss %57
+ *
+ * A `ddp` line has the options of a subgraph, those that are not zero; `ddp /` is the whole model, as
+ * `precision /` is.
+ * Parameters are named by path where they are used; `-` is an operand left out; `bwd` and `upd` mark nodes
+ * made by autodiff and the optimizer; a fused node's results have the numbers of the body nodes that make
+ * them. After the layout pass types carry `:nhwc` or `:s(1,2)` (strides) and nodes the kernel that runs them.
+ * After the memory pass `@5` is the place in the schedule, `+0x4000` the byte offset in the arena and `=%3+0`
+ * a result inside another's buffer (`+0x4000,=%3+16,-`: three results, the last without a place);
+ * `work+0x0:4096` is workspace, `# onednn: why` says why better kernels were passed over. A member of a segment lies where the one before it ends, or at element `@n`.
+ */
+#include "graph/core/ddp.h"
+#include "graph/core/kernel.h"
+#include "graph/core/precision.h"
+#include "graph/text/read.h"
+
+static const char *const init_names[] = {
+    "zeros",          "ones",          "constant",        "uniform",       "normal",
+    "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
+static const char *const kind_names[] = {"parameter", "state", "segment", "shard", "optimizer", "gradient", "derived"};
+
+const char *init_name(weft_init_kind kind) {
+    return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
+}
+
+const char *variable_kind_name(variable_kind kind) {
+    return (unsigned)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "?";
+}
+
+static void members_write(text *t, const weft_variable *v) {
+    int64_t next = 0;
+    if (v->segment && !v->n_members && v->kind != VARIABLE_PARAMETER) {
+        text_add(t, " of=%s", v->segment->path);
+        if (v->offset) text_add(t, "@%lld", (long long)v->offset);
+    }
+    for (int i = 0; i < v->n_members; i++) {
+        const weft_variable *p = v->members[i];
+        text_add(t, i ? ",%s" : " members=%s", p->path);
+        if (p->offset != next) text_add(t, "@%lld", (long long)p->offset);
+        next = (int64_t)size_align((size_t)(p->offset + type_elements(&p->type)), TEXT_MEMBER_ALIGN);
+    }
+}
+
+void variable_write(text *t, const weft_variable *v) {
+    text_add(t, "%s %s %s", variable_kind_name(v->kind), v->path, TYPE(&v->type));
+    if (variable_has_init(v->kind)) {
+        text_add(t, " %s(", init_name(v->init.kind));
+        real_write(t, v->init.a);
+        text_add(t, ",");
+        real_write(t, v->init.b);
+        text_add(t, ")");
+    }
+    members_write(t, v);
+    text_add(t, v->is_frozen ? " frozen\n" : "\n");
+}
+
+void value_type_write(text *t, const weft_value *v) {
+    int64_t rows[WEFT_MAX_NDIM], last[WEFT_MAX_NDIM];
+    text_add(t, "%s", TYPE(&v->type));
+    if (!v->has_layout) return;
+    stride_row_major(&v->type, rows);
+    stride_channels_last(&v->type, last);
+    if (stride_same(&v->type, v->stride, rows)) return;
+    if (stride_same(&v->type, v->stride, last)) {
+        text_add(t, ":nhwc");
+        return;
+    }
+    for (int i = 0; i < v->type.ndim; i++) text_add(t, i ? ",%lld" : ":s(%lld", (long long)v->stride[i]);
+    text_add(t, ")");
+}
+
+static void operand_write(text *t, const weft_value *v) {
+    if (!v)
+        text_add(t, "-");
+    else if (v->node->op == &weft_op_parameter)
+        text_add(t, "%s", v->variable->path);
+    else
+        text_add(t, "%%%d", v->id);
+}
+
+static void call_write(text *t, const weft_node *n) {
+    for (int k = 0; k < n->n_out; k++) {
+        text_add(t, k ? ", %%%d " : "%%%d ", n->out[k].id);
+        value_type_write(t, &n->out[k]);
+    }
+    text_add(t, n->n_out ? " = %s(" : "%s(", n->op->name);
+    for (int i = 0; i < n->n_in; i++) {
+        if (i) text_add(t, ", ");
+        operand_write(t, n->in[i]);
+    }
+    text_add(t, ")");
+    attrs_write(t, n->op, n->attrs);
+}
+
+static bool has_place(const weft_value *v) {
+    return v->arena_offset >= 0 || v->base;
+}
+
+static void place_write(text *t, const weft_value *v) {
+    if (v->base) {
+        text_add(t, "=");
+        operand_write(t, v->base);
+        text_add(t, "+%lld", (long long)v->base_offset);
+    } else if (v->arena_offset >= 0) {
+        text_add(t, "+0x%llx", (unsigned long long)v->arena_offset);
+    } else {
+        text_add(t, "-");
+    }
+}
+
+static void plan_write(text *t, const weft_node *n) {
+    bool any = false;
+    if (n->kernel) text_add(t, " by %s", n->kernel->name);
+    if (n->kernel && n->order >= 0) text_add(t, " @%d", n->order);
+    for (int k = 0; k < n->n_out; k++) any |= has_place(&n->out[k]);
+    for (int k = 0; any && k < n->n_out; k++) {
+        text_add(t, k ? "," : " ");
+        place_write(t, &n->out[k]);
+    }
+    if (n->workspace_bytes)
+        text_add(t, " work+0x%llx:%zu", (unsigned long long)n->workspace_offset, n->workspace_bytes);
+    if (n->declined) text_add(t, " # %s", n->declined);
+}
+
+static void node_write(text *t, const weft_node *n) {
+    if (n->op == &weft_op_parameter) return;
+    call_write(t, n);
+    for (int b = 0; b < n->n_body; b++) {
+        text_add(t, b ? "; " : " {");
+        call_write(t, n->body[b]);
+    }
+    if (n->n_body) text_add(t, "}");
+    if (*n->scope) text_add(t, " in %s", n->scope);
+    if (n->is_backward) text_add(t, " bwd");
+    if (n->is_update) text_add(t, " upd");
+    plan_write(t, n);
+    text_add(t, "\n");
+}
+
+void graph_write(text *t, const weft_graph *g) {
+    text_add(t, "graph %s %s\n", g->name, g->mode == WEFT_TRAIN ? "train" : "eval");
+    for (const weft_node *n = g->first; n; n = n->next) node_write(t, n);
+    for (const graph_output *o = g->outputs; o; o = o->next) {
+        text_add(t, "output %s ", o->name);
+        operand_write(t, o->value);
+        text_add(t, "\n");
+    }
+}
+
+char *weft_model_text(const weft_model *m) {
+    text t = {0};
+    if (!m) return NULL;
+    text_add(&t, "model %s batch=%lld\n", m->name, (long long)m->batch);
+    for (const weft_variable *v = m->variables; v; v = v->next) variable_write(&t, v);
+    for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
+    for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
+    for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
+    return text_take(&t);
+}

@@ -1,0 +1,190 @@
+/* matmul.c - matmul and linear by oneDNN in f32 and bf16.
+ *
+ * Operands of matmul come at any strides (ops/linalg/product.h). What oneDNN does not take (neither rows nor columns
+ * contiguous, a broadcast inside a matrix, an order of batch axes that has only its reference) is copied into the
+ * workspace first.
+ */
+#include "ops/cpu/onednn/onednn.h"
+#include "ops/linalg/product.h"
+#include "ops/work.h"
+
+#include <string.h>
+
+/* ---- a product as a problem ---- */
+
+typedef struct matmul_plan {
+    onednn_problem problem;
+    onednn_facts facts;
+    matrices from[2]; /* the operands as they come */
+    int n_batch;
+    bool copies[2];    /* whether they are made contiguous first */
+    size_t copy_at[2]; /* in the workspace */
+    size_t bytes;      /* of workspace */
+} matmul_plan;
+
+static onednn_tensor matrices_tensor(const matrices *m, int n_batch, weft_dtype dtype) {
+    onednn_tensor t = {.dtype = dtype, .ndim = n_batch + 2};
+    for (int i = 0; i < n_batch; i++) {
+        t.shape[i] = m->batch[i];
+        t.stride[i] = m->batch_stride[i] ? m->batch_stride[i] : m->rows * m->columns;
+    }
+    t.shape[n_batch] = m->rows;
+    t.stride[n_batch] = m->row_stride;
+    t.shape[n_batch + 1] = m->columns;
+    t.stride[n_batch + 1] = m->column_stride;
+    return t;
+}
+
+static bool plan_with(const product *p, const weft_node *n, const kernel_env *env, matmul_plan *m) {
+    matrices in[2] = {p->a, p->b};
+    weft_dtype dtype = n->in[0]->type.dtype;
+    size_t at = 0, width = dtype_bytes(dtype);
+    m->n_batch = p->n_batch;
+    for (int i = 0; i < 2; i++) {
+        m->from[i] = in[i];
+        m->copy_at[i] = at;
+        if (m->copies[i])
+            at += size_align((size_t)matrices_make_dense(&in[i], p->n_batch) * width, MEM_ALIGN);
+    }
+    m->problem = (onednn_problem){.kind = ONEDNN_MATMUL,
+                                  .threads = node_threads(n, env->threads),
+                                  .plain = dtype,
+                                  .src = matrices_tensor(&in[0], p->n_batch, dtype),
+                                  .weight = matrices_tensor(&in[1], p->n_batch, dtype),
+                                  .dst = matrices_tensor(&p->out, p->n_batch, n->out[0].type.dtype)};
+    if (p->bias)
+        m->problem.bias =
+            (onednn_tensor){n->in[2]->type.dtype, .ndim = 2, .shape = {1, p->bias}, .stride = {p->bias, 1}};
+    bool fine = onednn_describe(&m->problem, &m->facts);
+    m->bytes = at + m->facts.scratch_bytes;
+    return fine;
+}
+
+/* Copies what cannot be handed over at all; when that leaves oneDNN with its reference, everything uneven. */
+static bool plan_of(const weft_node *n, const kernel_env *env, matmul_plan *m) {
+    product p = product_of(n);
+    *m = (matmul_plan){.copies = {!matrices_are_plain(&p.a), !matrices_are_plain(&p.b)}};
+    if (plan_with(&p, n, env, m) && !m->facts.is_reference) return true;
+    const matrices *in[2] = {&p.a, &p.b};
+    for (int i = 0; i < 2; i++) {
+        matrices dense = *in[i];
+        matrices_make_dense(&dense, p.n_batch);
+        m->copies[i] = memcmp(&dense, in[i], sizeof dense) != 0;
+    }
+    return plan_with(&p, n, env, m);
+}
+
+/* ---- the kernel ---- */
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    matmul_plan m;
+    bool is_f32 = n->in[0]->type.dtype == WEFT_F32;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !onednn_knows(n->in[i]->type.dtype)) return "not f32 or bf16";
+    if (!onednn_knows(n->out[0].type.dtype)) return "not f32 or bf16";
+    const char *why = onednn_exceeds(env);
+    if (why) return why;
+    if (!plan_of(n, env, &m))
+        return is_f32 ? "oneDNN has no primitive for these shapes"
+                      : "oneDNN has no bf16 primitive for this here";
+    return m.facts.is_reference && !is_f32 ? "oneDNN has only its reference for this in bf16" : NULL;
+}
+
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    matmul_plan m;
+    return plan_of(n, env, &m) ? m.bytes : SIZE_MAX;
+}
+
+typedef struct matmul_state {
+    const weft_env *env;
+    onednn *primitive;
+    matmul_plan plan;
+} matmul_state;
+
+static void matmul_close(void *state) {
+    matmul_state *s = state;
+    if (!s) return;
+    onednn_free(s->primitive);
+    mem_free(s->env, s, sizeof *s);
+}
+
+static weft_status matmul_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
+    matmul_state *s = mem_new(env->env, sizeof *s);
+    if (!s) return error_memory(error, "a matrix product");
+    s->env = env->env;
+    weft_status status = plan_of(n, env, &s->plan)
+                             ? onednn_new(&s->plan.problem, ONEDNN_GIVEN, env->env, &s->primitive, error)
+                             : error_set(error, WEFT_UNSUPPORTED, "oneDNN: no primitive for %s", n->op->name);
+    if (status == WEFT_OK)
+        *state = s;
+    else
+        matmul_close(s);
+    return status;
+}
+
+/* Where row `at` (counted over all batches) of operand `from` begins, in elements. */
+static int64_t row_at(const matrices *from, int n_batch, int64_t at) {
+    int64_t place = at % from->rows * from->row_stride;
+    at /= from->rows;
+    for (int i = n_batch - 1; i >= 0; i--) {
+        place += at % from->batch[i] * from->batch_stride[i];
+        at /= from->batch[i];
+    }
+    return place;
+}
+
+static void copy_dense(const void *data, size_t width, const matrices *from, int n_batch, void *to,
+                       int threads) {
+    int64_t rows = from->rows * matrices_count(from, n_batch), columns = from->columns,
+            step = from->column_stride;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = row_at(from, n_batch, r);
+        if (width == sizeof(float))
+            for (int64_t j = 0; j < columns; j++)
+                ((float *)to)[r * columns + j] = ((const float *)data)[at + j * step];
+        else
+            for (int64_t j = 0; j < columns; j++)
+                ((uint16_t *)to)[r * columns + j] = ((const uint16_t *)data)[at + j * step];
+    }
+}
+
+static weft_status matmul_run(void *state, const kernel_call *c) {
+    matmul_state *s = state;
+    const matmul_plan *m = &s->plan;
+    char *copies = (char *)c->workspace;
+    void *in[2] = {c->in[0].data, c->in[1].data};
+    for (int i = 0; i < 2; i++) {
+        if (!m->copies[i]) continue;
+        copy_dense(in[i], dtype_bytes(m->problem.src.dtype), &m->from[i], m->n_batch, copies + m->copy_at[i],
+                   c->threads);
+        in[i] = copies + m->copy_at[i];
+    }
+    onednn_buffers b = {.src = in[0], .weight = in[1], .dst = c->out[0].data};
+    if (c->n_in == 3) b.bias = c->in[2].data;
+    if (m->facts.scratch_bytes) b.scratch = copies + (m->bytes - m->facts.scratch_bytes);
+    return onednn_run(s->primitive, &b, c->error);
+}
+
+const weft_kernel onednn_matmul = {
+    .name = "onednn",
+    .op = &weft_op_matmul,
+    .min_isa = WEFT_ISA_SSE2,
+    .strided_in = 3,
+    .declines = declines,
+    .workspace = workspace,
+    .open = matmul_open,
+    .run = matmul_run,
+    .close = matmul_close,
+};
+
+const weft_kernel onednn_linear = {
+    .name = "onednn",
+    .op = &weft_op_linear,
+    .min_isa = WEFT_ISA_SSE2,
+    .declines = declines,
+    .workspace = workspace,
+    .open = matmul_open,
+    .run = matmul_run,
+    .close = matmul_close,
+};

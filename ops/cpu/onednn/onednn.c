@@ -1,0 +1,409 @@
+/* onednn.c - see onednn.h: problems as oneDNN 2.6 descriptors, primitives, memory objects.
+ *
+ * oneDNN takes the number of threads from OpenMP's setting of the calling thread and shapes descriptors and
+ * machine code by it, so every creation and every run is put between threads_set and its undoing.
+ */
+#include "ops/cpu/onednn/onednn.h"
+
+#include <dnnl.h>
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- descriptors ---- */
+
+bool onednn_knows(weft_dtype dtype) {
+    return dtype == WEFT_F32 || dtype == WEFT_BF16; /* f16 came with 3.x */
+}
+
+static dnnl_status_t tensor_desc(const onednn_tensor *t, bool any, dnnl_memory_desc_t *md) {
+    dnnl_dims_t shape, stride;
+    dnnl_data_type_t type = t->dtype == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
+    for (int i = 0; i < t->ndim; i++) {
+        shape[i] = t->shape[i];
+        stride[i] = t->stride[i];
+    }
+    return any ? dnnl_memory_desc_init_by_tag(md, t->ndim, shape, type, dnnl_format_tag_any)
+               : dnnl_memory_desc_init_by_strides(md, t->ndim, shape, type, stride);
+}
+
+/* The weight where it is plain. */
+static dnnl_status_t plain_desc(const onednn_problem *p, dnnl_memory_desc_t *md) {
+    onednn_tensor plain = p->weight;
+    plain.dtype = p->plain;
+    return tensor_desc(&plain, false, md);
+}
+
+/* A zero-initialized descriptor stands for a tensor that is not there. */
+typedef struct tensor_descs {
+    dnnl_memory_desc_t src, weight, bias, dst;
+} tensor_descs;
+
+static dnnl_status_t problem_descs(const onednn_problem *p, tensor_descs *d) {
+    memset(d, 0, sizeof *d);
+    dnnl_status_t s = tensor_desc(&p->src, false, &d->src);
+    if (s == dnnl_success) s = tensor_desc(&p->weight, p->kind != ONEDNN_MATMUL, &d->weight);
+    if (s == dnnl_success && p->bias.ndim) s = tensor_desc(&p->bias, false, &d->bias);
+    if (s == dnnl_success) s = tensor_desc(&p->dst, false, &d->dst);
+    return s;
+}
+
+/* Room for either operation; oneDNN reads its kind from the first field. */
+typedef union operation {
+    dnnl_convolution_desc_t conv;
+    dnnl_matmul_desc_t matmul;
+} operation;
+
+static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
+    tensor_descs d;
+    dnnl_status_t s = problem_descs(p, &d);
+    if (s != dnnl_success) return s;
+    const dnnl_memory_desc_t *bias = p->bias.ndim ? &d.bias : NULL;
+    dnnl_dims_t stride = {p->stride[0], p->stride[1]}, before = {p->pad_before[0], p->pad_before[1]},
+                after = {p->pad_after[0], p->pad_after[1]},
+                dilation = {p->dilation[0] - 1, p->dilation[1] - 1}; /* counted from 0 there */
+    switch (p->kind) {
+    case ONEDNN_CONV:
+        return dnnl_dilated_convolution_forward_desc_init(&o->conv, dnnl_forward_training,
+                                                          dnnl_convolution_direct, &d.src, &d.weight, bias,
+                                                          &d.dst, stride, dilation, before, after);
+    case ONEDNN_CONV_DATA:
+        return dnnl_dilated_convolution_backward_data_desc_init(
+            &o->conv, dnnl_convolution_direct, &d.src, &d.weight, &d.dst, stride, dilation, before, after);
+    case ONEDNN_CONV_WEIGHT:
+        return dnnl_dilated_convolution_backward_weights_desc_init(&o->conv, dnnl_convolution_direct, &d.src,
+                                                                   &d.weight, NULL, &d.dst, stride, dilation,
+                                                                   before, after);
+    case ONEDNN_MATMUL:
+        return dnnl_matmul_desc_init(&o->matmul, &d.src, &d.weight, bias, &d.dst);
+    }
+    return dnnl_invalid_arguments;
+}
+
+static dnnl_primitive_attr_t attr_new(void) {
+    dnnl_primitive_attr_t attr = NULL;
+    if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
+    if (dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user) == dnnl_success) return attr;
+    dnnl_primitive_attr_destroy(attr);
+    return NULL;
+}
+
+static const char *implementation(const_dnnl_primitive_desc_t pd) {
+    const char *name = "";
+    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return name;
+}
+
+/* Whether some column of the window sees padding alone: asked of the first place from which it sees a pixel or the padding
+ * behind them all. */
+static bool has_blind_column(const onednn_problem *p) {
+    int64_t columns = p->weight.shape[p->weight.ndim - 1], step = p->stride[1];
+    for (int64_t k = 0; k < columns; k++) {
+        int64_t at = k * p->dilation[1] - p->pad_before[1], x = at < 0 ? (step - 1 - at) / step : 0;
+        if (x >= p->dst.shape[3] || at + x * step >= p->src.shape[3]) return true;
+    }
+    return false;
+}
+
+/* Implementations of 2.6.3 that are not to be used; more are looked for by tests/test_onednn_sweep.c.
+ *
+ * Weight gradients. "jit_1x1:avx2" and its AVX-512 sisters (in bf16 too), with strides: they first copy the pixels that are
+ * seen into scratch. Room is made for `channels` elements a pixel, but pixel i is put at i times the vector's length: with
+ * fewer channels than that they write into other threads' scratch and beyond all of it (oneDNN's issue 6035, open in 3.x).
+ * Wrong gradients, crashes and endless loops were seen.
+ * "jit_bf16:avx512_core...": elements of the window that see padding alone get what lay in the scratch, not 0; with
+ * strides and one channel it reads behind the end of the image.
+ *
+ * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of pixels, such
+ * as 30, 59, 60, 89 (strides or not); "jit_bf16_1x1:avx512_core", without instructions for bf16, is right. */
+static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
+    const char *name = implementation(pd);
+    bool is_point = strstr(name, "1x1"), has_strides = p->stride[0] != 1 || p->stride[1] != 1;
+    int64_t channels = p->src.shape[1];
+    if (p->kind == ONEDNN_CONV_WEIGHT && is_point)
+        return has_strides && channels < (strstr(name, "avx512") ? 16 : 8);
+    if (p->kind == ONEDNN_CONV_WEIGHT && strstr(name, "jit_bf16"))
+        return has_blind_column(p) || (has_strides && channels == 1);
+    return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
+}
+
+/* The first of the library's implementations that may be used. */
+static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine,
+                                    dnnl_primitive_desc_t *pd) {
+    operation o;
+    dnnl_primitive_desc_iterator_t each = NULL;
+    dnnl_status_t s = operation_init(p, &o);
+    if (s != dnnl_success) return s;
+    dnnl_primitive_attr_t attr = attr_new();
+    if (!attr) return dnnl_out_of_memory;
+    s = dnnl_primitive_desc_iterator_create(&each, &o, attr, engine, NULL);
+    dnnl_primitive_attr_destroy(attr);
+    for (; s == dnnl_success; s = dnnl_primitive_desc_iterator_next(each)) {
+        dnnl_primitive_desc_t next = dnnl_primitive_desc_iterator_fetch(each);
+        if (next && is_defective(p, next)) {
+            dnnl_primitive_desc_destroy(next);
+            continue;
+        }
+        *pd = next;
+        if (!next) s = dnnl_out_of_memory;
+        break;
+    }
+    if (each) dnnl_primitive_desc_iterator_destroy(each);
+    return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
+}
+
+/* The weight as the primitive wants it; the descriptor belongs to pd. */
+static const dnnl_memory_desc_t *packed_desc(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
+    bool is_result = p->kind == ONEDNN_CONV_WEIGHT;
+    return dnnl_primitive_desc_query_md(pd, is_result ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
+                                        0);
+}
+
+static int repack_threads(const onednn_problem *p) {
+    return p->repack_threads ? p->repack_threads : p->threads;
+}
+
+/* Between the plain weight and the packed one: towards the plain for gradients. */
+static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed,
+                                 dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
+    dnnl_memory_desc_t plain;
+    dnnl_status_t s = plain_desc(p, &plain);
+    if (s != dnnl_success) return s;
+    bool unpacks = p->kind == ONEDNN_CONV_WEIGHT;
+    dnnl_primitive_attr_t attr = attr_new();
+    if (!attr) return dnnl_out_of_memory;
+    omp_set_num_threads(repack_threads(p)); /* the caller puts it back */
+    s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : &plain, engine, unpacks ? &plain : packed,
+                                           engine, attr);
+    dnnl_primitive_attr_destroy(attr);
+    return s;
+}
+
+static size_t scratch_bytes(const_dnnl_primitive_desc_t pd) {
+    const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    return md ? dnnl_memory_desc_get_size(md) : 0;
+}
+
+/* ---- facts ---- */
+
+static int threads_set(int threads) {
+    int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    return before;
+}
+
+/* gemm:jit, what matmul is below AVX-512, keeps its own buffers, made in each run: they are not ours to
+ * place. The plan states them all the same (1.8 MB with 2 threads, AVX2). */
+enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
+
+static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
+                     onednn_facts *facts) {
+    const char *name = implementation(pd);
+    *facts = (onednn_facts){.scratch_bytes = scratch_bytes(pd), .is_reference = strncmp(name, "ref", 3) == 0};
+    if (strstr(name, "gemm")) facts->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
+    if (p->kind == ONEDNN_MATMUL) return true;
+    const dnnl_memory_desc_t *packed = packed_desc(p, pd);
+    dnnl_memory_desc_t plain;
+    if (!packed || plain_desc(p, &plain) != dnnl_success) return false;
+    if (dnnl_memory_desc_equal(packed, &plain)) return true;
+    facts->packed_bytes = dnnl_memory_desc_get_size(packed);
+    dnnl_primitive_desc_t repack;
+    if (repack_desc(p, packed, engine, &repack) != dnnl_success) return false;
+    size_t bytes = scratch_bytes(repack);
+    if (bytes > facts->scratch_bytes) facts->scratch_bytes = bytes;
+    dnnl_primitive_desc_destroy(repack);
+    return true;
+}
+
+bool onednn_describe(const onednn_problem *p, onednn_facts *facts) {
+    dnnl_engine_t engine;
+    dnnl_primitive_desc_t pd;
+    if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return false;
+    int before = threads_set(p->threads);
+    bool fine = primitive_desc(p, engine, &pd) == dnnl_success;
+    if (fine) {
+        fine = facts_of(p, engine, pd, facts);
+        dnnl_primitive_desc_destroy(pd);
+    }
+    threads_set(before);
+    dnnl_engine_destroy(engine);
+    return fine;
+}
+
+/* ---- primitives ---- */
+
+/* One memory object and where it points. */
+typedef struct place {
+    dnnl_memory_t memory;
+    void *at;
+} place;
+
+struct onednn {
+    const weft_env *env;
+    onednn_kind kind;
+    int threads;
+    bool runs_first; /* the primitive, then the repacking: a weight gradient */
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive, repack; /* NULL: not part of a run */
+    place src, weight, bias, dst, scratch, repack_scratch,
+        plain; /* `weight` is the packed one when there are two */
+};
+
+static weft_status status_of(dnnl_status_t s, weft_error *error, const char *doing) {
+    if (s == dnnl_success) return WEFT_OK;
+    if (s == dnnl_out_of_memory) return error_memory(error, "oneDNN");
+    return error_set(error, s == dnnl_unimplemented ? WEFT_UNSUPPORTED : WEFT_INTERNAL,
+                     "oneDNN: %s failed with status %d", doing, (int)s);
+}
+
+static dnnl_status_t place_new(onednn *o, place *p, const dnnl_memory_desc_t *md) {
+    return dnnl_memory_create(&p->memory, md, o->engine, DNNL_MEMORY_NONE);
+}
+
+static dnnl_status_t places_new(onednn *o, const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
+    tensor_descs d;
+    dnnl_status_t s = problem_descs(p, &d);
+    if (s == dnnl_success) s = place_new(o, &o->src, &d.src);
+    if (s == dnnl_success) s = place_new(o, &o->dst, &d.dst);
+    if (s == dnnl_success && p->bias.ndim) s = place_new(o, &o->bias, &d.bias);
+    if (s == dnnl_success)
+        s = place_new(o, &o->weight, p->kind == ONEDNN_MATMUL ? &d.weight : packed_desc(p, pd));
+    if (s == dnnl_success)
+        s = place_new(o, &o->scratch, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    return s;
+}
+
+static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, const dnnl_memory_desc_t *packed) {
+    dnnl_memory_desc_t plain;
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t s = plain_desc(p, &plain);
+    if (s != dnnl_success || dnnl_memory_desc_equal(packed, &plain)) return s;
+    s = repack_desc(p, packed, o->engine, &pd);
+    if (s != dnnl_success) return s;
+    s = dnnl_primitive_create(&o->repack, pd);
+    if (s == dnnl_success) s = place_new(o, &o->plain, &plain);
+    if (s == dnnl_success)
+        s = place_new(o, &o->repack_scratch, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
+    dnnl_primitive_desc_destroy(pd);
+    return s;
+}
+
+static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight weight) {
+    dnnl_primitive_desc_t pd;
+    dnnl_status_t s = dnnl_engine_create(&o->engine, dnnl_cpu, 0);
+    if (s == dnnl_success) s = dnnl_stream_create(&o->stream, o->engine, dnnl_stream_default_flags);
+    if (s == dnnl_success) s = primitive_desc(p, o->engine, &pd);
+    if (s != dnnl_success) return s;
+    s = places_new(o, p, pd);
+    if (s == dnnl_success && weight != ONEDNN_PACK) s = dnnl_primitive_create(&o->primitive, pd);
+    if (s == dnnl_success && weight != ONEDNN_GIVEN && p->kind != ONEDNN_MATMUL)
+        s = repack_new(o, p, packed_desc(p, pd));
+    dnnl_primitive_desc_destroy(pd);
+    return s;
+}
+
+weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft_env *env, onednn **made,
+                       weft_error *error) {
+    onednn *o = mem_new(env, sizeof *o);
+    if (!o) return error_memory(error, "oneDNN primitive");
+    o->env = env;
+    o->kind = p->kind;
+    o->threads = weight == ONEDNN_PACK ? repack_threads(p) : p->threads;
+    o->runs_first = p->kind == ONEDNN_CONV_WEIGHT;
+    int before = threads_set(p->threads);
+    weft_status status = status_of(build(o, p, weight), error, "building a primitive");
+    threads_set(before);
+    if (status == WEFT_OK)
+        *made = o;
+    else
+        onednn_free(o);
+    return status;
+}
+
+void onednn_free(onednn *o) {
+    if (!o) return;
+    place *all[] = {&o->src, &o->weight, &o->bias, &o->dst, &o->scratch, &o->repack_scratch, &o->plain};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i]->memory) dnnl_memory_destroy(all[i]->memory);
+    if (o->primitive) dnnl_primitive_destroy(o->primitive);
+    if (o->repack) dnnl_primitive_destroy(o->repack);
+    if (o->stream) dnnl_stream_destroy(o->stream);
+    if (o->engine) dnnl_engine_destroy(o->engine);
+    mem_free(o->env, o, sizeof *o);
+}
+
+/* ---- runs ---- */
+
+/* Points a memory object. */
+static dnnl_status_t point(place *p, void *at) {
+    if (!p->memory || !at || p->at == at) return dnnl_success; /* operands seldom move between runs */
+    dnnl_status_t s = dnnl_memory_set_data_handle(p->memory, at);
+    if (s == dnnl_success) p->at = at;
+    return s;
+}
+
+static dnnl_status_t run_repack(onednn *o) {
+    if (!o->repack) return dnnl_success;
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, o->runs_first ? o->weight.memory : o->plain.memory},
+                              {DNNL_ARG_TO, o->runs_first ? o->plain.memory : o->weight.memory},
+                              {DNNL_ARG_SCRATCHPAD, o->repack_scratch.memory}};
+    return dnnl_primitive_execute(o->repack, o->stream, 3, args);
+}
+
+static dnnl_status_t run_primitive(onednn *o) {
+    if (!o->primitive) return dnnl_success;
+    bool is_forward = o->kind == ONEDNN_CONV || o->kind == ONEDNN_MATMUL;
+    dnnl_exec_arg_t args[] = {
+        {o->kind == ONEDNN_CONV_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, o->src.memory},
+        {o->kind == ONEDNN_CONV_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, o->weight.memory},
+        {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, o->dst.memory},
+        {DNNL_ARG_SCRATCHPAD, o->scratch.memory},
+        {DNNL_ARG_BIAS, o->bias.memory},
+    };
+    return dnnl_primitive_execute(o->primitive, o->stream, o->bias.memory ? 5 : 4, args);
+}
+
+weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
+    dnnl_status_t s = point(&o->src, b->src);
+    if (s == dnnl_success) s = point(&o->dst, b->dst);
+    if (s == dnnl_success) s = point(&o->bias, b->bias);
+    if (s == dnnl_success) s = point(&o->scratch, b->scratch);
+    if (s == dnnl_success) s = point(&o->repack_scratch, b->scratch);
+    if (s == dnnl_success) s = point(&o->plain, b->weight);
+    if (s == dnnl_success) s = point(&o->weight, o->repack ? b->packed : b->weight);
+    int before = threads_set(o->threads);
+    if (s == dnnl_success && o->runs_first) s = run_primitive(o);
+    if (s == dnnl_success) s = run_repack(o);
+    if (s == dnnl_success && !o->runs_first) s = run_primitive(o);
+    if (s == dnnl_success) s = dnnl_stream_wait(o->stream);
+    threads_set(before);
+    return status_of(s, error, "running a primitive");
+}
+
+/* ---- instruction sets ---- */
+
+/* The highest of ours that oneDNN may use now. Each of its sets has the bits of those below. */
+static weft_isa isa_used(void) {
+    int bits = (int)dnnl_get_effective_cpu_isa();
+    if ((bits & dnnl_cpu_isa_avx512_mic) == dnnl_cpu_isa_avx512_mic ||
+        (bits & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)
+        return WEFT_ISA_AVX512;
+    return bits & (dnnl_cpu_isa_avx & ~dnnl_cpu_isa_sse41) ? WEFT_ISA_AVX2 : WEFT_ISA_SSE2;
+}
+
+weft_status onednn_limit(weft_isa isa, weft_error *error) {
+    if (isa == WEFT_ISA_AUTO || isa == WEFT_ISA_REFERENCE || isa >= isa_best()) return WEFT_OK;
+    dnnl_set_max_cpu_isa(isa == WEFT_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41);
+    if (isa_used() <= isa) return WEFT_OK;
+    return error_set(error, WEFT_ORDER,
+                     "oneDNN is in use at %s already: it can be limited to %s only before its first "
+                     "use in a process",
+                     isa_name(isa_used()), isa_name(isa));
+}
+
+const char *onednn_exceeds(const kernel_env *env) {
+    return isa_used() > env->isa
+               ? "oneDNN would use a higher instruction set (it can be limited once a process)"
+               : NULL;
+}

@@ -1,0 +1,139 @@
+/* pack.c - the weight of a convolution in the form that its kernel asks oneDNN for. A kernel in bf16 gets bf16 from
+ * an f32 parameter at once; one that casts around f32 (simd/cast.c) gets f32, whatever the weight is.
+ */
+#include "ops/image/conv2d.h"
+#include "ops/cpu/onednn/conv.h"
+#include "ops/cpu/simd/low.h"
+#include "ops/cpu/widen.h"
+#include "ops/image/pack.h"
+
+/* The node that is packed for, in a model of its own. */
+typedef struct target {
+    weft_node *node;
+    widened wide;
+    const weft_node *as; /* what oneDNN is asked to run: node, or that in f32 */
+    bool casts;          /* the weight has to become f32 first */
+} target;
+
+static void target_free(target *t) {
+    if (t->node) weft_model_free(t->node->graph->model);
+}
+
+/* Whether the kernel of a node of bf16 or f16 casts around an f32 one. */
+static bool casts_around(const weft_node *n, const kernel_env *env) {
+    static const char is_cast[] = "onednn_cast";
+    const weft_kernel *k = kernel_choose(n, env, NULL, NULL);
+    return k && strncmp(k->name, is_cast, sizeof is_cast - 1) == 0;
+}
+
+static const char no_memory[] = "memory could not be had";
+
+/* NULL, or why not. Free with target_free in either case. */
+static const char *target_find(const weft_node *n, const kernel_env *env, target *t) {
+    static const char other[] = "not the f32 or bf16 weight of a convolution";
+    const pack_attrs *a = n->attrs;
+    const weft_value *w = n->in[0];
+    weft_error error = {0};
+    *t = (target){0};
+    t->node = node_from_signature(a->of, env->env, &error);
+    if (!t->node) return error.status == WEFT_MEMORY ? no_memory : other;
+    if (a->operand != 1 || (t->node->op != &weft_op_conv2d && t->node->op != &weft_op_conv_transpose2d))
+        return other;
+    const weft_value *plain = t->node->in[1];
+    t->as = t->node;
+    if (!shape_equal(&plain->type, &w->type) || !dtype_is_row(w->type.dtype))
+        return other;
+    if (w->type.dtype != plain->type.dtype && w->type.dtype != WEFT_F32) return other;
+    if (dtype_is_low(plain->type.dtype) && casts_around(t->node, env)) {
+        if (!node_widen(t->node, &t->wide)) return other;
+        t->as = &t->wide.node;
+        t->casts = w->type.dtype != WEFT_F32;
+    }
+    return NULL;
+}
+
+static weft_dtype plain_of(const weft_node *n, const target *t) {
+    return t->casts ? WEFT_F32 : n->in[0]->type.dtype;
+}
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    onednn_facts facts;
+    target t;
+    const char *why = onednn_exceeds(env);
+    if (why) return why;
+    why = target_find(n, env, &t);
+    if (!why && (!conv_pack_describe(t.as, plain_of(n, &t), env, &facts) ||
+                 (int64_t)facts.packed_bytes != ((const pack_attrs *)n->attrs)->bytes))
+        why = "oneDNN packs this weight into another number of bytes here";
+    target_free(&t);
+    return why;
+}
+
+/* Scratch, and behind it the weight in f32. */
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    onednn_facts facts = {0};
+    target t;
+    bool fine = !target_find(n, env, &t) && conv_pack_describe(t.as, plain_of(n, &t), env, &facts);
+    size_t wide = t.casts ? (size_t)type_elements(&n->in[0]->type) * sizeof(float) : 0;
+    target_free(&t);
+    return fine ? size_align(facts.scratch_bytes, MEM_ALIGN) + wide : SIZE_MAX;
+}
+
+typedef struct pack_state {
+    const weft_env *env;
+    onednn *primitive;
+    bool casts;
+    size_t wide_at; /* in the workspace */
+} pack_state;
+
+static void pack_close(void *state) {
+    pack_state *s = state;
+    if (!s) return;
+    onednn_free(s->primitive);
+    mem_free(s->env, s, sizeof *s);
+}
+
+static weft_status pack_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
+    onednn_facts facts = {0};
+    target t;
+    const char *why = target_find(n, env, &t);
+    if (!why && !conv_pack_describe(t.as, plain_of(n, &t), env, &facts)) why = "oneDNN cannot pack for this";
+    pack_state *s = why ? NULL : mem_new(env->env, sizeof *s);
+    weft_status status = !s && (!why || why == no_memory) ? error_memory(error, "pack")
+                         : why ? error_set(error, WEFT_UNSUPPORTED, "pack: %s", why)
+                               : WEFT_OK;
+    if (s) {
+        s->env = env->env;
+        s->casts = t.casts;
+        s->wide_at = size_align(facts.scratch_bytes, MEM_ALIGN);
+        status = conv_pack_open(t.as, plain_of(n, &t), env, &s->primitive, error);
+    }
+    target_free(&t);
+    if (status == WEFT_OK)
+        *state = s;
+    else
+        pack_close(s);
+    return status;
+}
+
+static weft_status pack_run(void *state, const kernel_call *c) {
+    pack_state *s = state;
+    const tensor *w = &c->in[0];
+    onednn_buffers b = {.weight = w->data, .packed = c->out[0].data, .scratch = c->workspace};
+    if (s->casts) {
+        b.weight = (char *)c->workspace + s->wide_at;
+        low_load(b.weight, w->data, w->type.dtype, 0, type_elements(&w->type));
+    }
+    return onednn_run(s->primitive, &b, c->error);
+}
+
+const weft_kernel onednn_pack = {
+    .name = "onednn",
+    .op = &weft_op_pack,
+    .min_isa = WEFT_ISA_SSE2,
+    .declines = declines,
+    .workspace = workspace,
+    .open = pack_open,
+    .run = pack_run,
+    .close = pack_close,
+};

@@ -1,0 +1,69 @@
+/* attention.c - rows of attention and its backward op: on tensor cores for bf16 and f16, plain ones for what those do not
+ * take. Neither stores the scores. */
+#include "ops/attention/attention.h"
+
+#include "ops/cuda/kit/row_kit.h"
+
+enum { TENSOR_CORE_HEAD = 128, PLAIN_HEAD = 256 };
+
+static const char *declines_head(const weft_node *n, const kernel_env *env, int q) {
+    const int64_t *s = n->in[q]->type.shape;
+    int64_t keys = n->in[q + 1]->type.shape[2];
+    if (s[3] > PLAIN_HEAD) return "heads of more than 256 elements";
+    if (s[2] > 1 << 30 || keys > 1 << 30) return "more than 2^30 queries or keys";
+    return declines_types(n, env);
+}
+
+static const char *declines_tensor_cores(const weft_node *n, int q) {
+    const attention_attrs *a = n->attrs;
+    if (!dtype_is_low(n->in[q]->type.dtype)) return "not bf16 or f16";
+    if (n->in[q]->type.shape[3] > TENSOR_CORE_HEAD) return "heads of more than 128 elements";
+    return a->scale < 0 ? "the scale is negative" : NULL;
+}
+
+static const char *plain_declines(const weft_node *n, const kernel_env *env) {
+    return declines_head(n, env, 0);
+}
+
+static const char *plain_backward_declines(const weft_node *n, const kernel_env *env) {
+    return declines_head(n, env, 1);
+}
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    const char *why = declines_head(n, env, 0);
+    return why ? why : declines_tensor_cores(n, 0);
+}
+
+static const char *backward_declines(const weft_node *n, const kernel_env *env) {
+    const char *why = declines_head(n, env, 1);
+    return why ? why : declines_tensor_cores(n, 1);
+}
+
+/* delta = dy . y of each query. */
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return (size_t)type_elements(&n->in[5]->type) * sizeof(float);
+}
+
+const weft_kernel cuda_attention = {.name = "tensor cores",
+                                    .op = &weft_op_attention,
+                                    .strided_in = ATTENTION_STRIDED,
+                                    .declines = declines,
+                                    CUDA_RUN(attention)};
+const weft_kernel cuda_attention_plain = {.name = "cuda",
+                                          .op = &weft_op_attention,
+                                          .strided_in = ATTENTION_STRIDED,
+                                          .declines = plain_declines,
+                                          CUDA_RUN(attention_plain)};
+const weft_kernel cuda_attention_backward = {.name = "tensor cores",
+                                             .op = &weft_op_attention_backward,
+                                             .strided_in = ATTENTION_BACKWARD_STRIDED,
+                                             .declines = backward_declines,
+                                             .workspace = backward_workspace,
+                                             CUDA_RUN(attention_backward)};
+const weft_kernel cuda_attention_plain_backward = {.name = "cuda",
+                                                   .op = &weft_op_attention_backward,
+                                                   .strided_in = ATTENTION_BACKWARD_STRIDED,
+                                                   .declines = plain_backward_declines,
+                                                   .workspace = backward_workspace,
+                                                   CUDA_RUN(attention_plain_backward)};

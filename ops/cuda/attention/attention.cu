@@ -1,0 +1,125 @@
+/* attention.cu - FlashAttention-2 (Dao, arXiv 2307.08691, algorithm 1) on tensor cores: a block has a tile of queries and
+ * walks over the keys; scores live in registers only. Keys and values are loaded a tile ahead.
+ *
+ * q, k, v may be views of one packed tensor: tiles are gathered by strides. Rows of a warp: MT times 16.
+ */
+#include "ops/cuda/attention/attention.cuh"
+
+template <int DP_> struct forward_shape {
+    static constexpr int DP = DP_, WARPS = DP == 64 ? 4 : 8, MT = DP == 64 ? 2 : 1, THREADS = WARPS * 32;
+    static constexpr int QUERIES = WARPS * 16 * MT, KEYS = 64;
+    static constexpr size_t ELEMENTS = (size_t)(QUERIES + 4 * KEYS) * DP; /* of shared memory */
+};
+
+/* A warp's running softmax over 16 rows, of which a lane has two (g and g + 8): the largest score, the sum of powers
+ * (of the lane's columns alone until the end). */
+struct running_softmax {
+    float most[2], sum[2];
+
+    /* Scores become powers; returns what results so far are to be multiplied by. */
+    template <int N> __device__ void step(float (&score)[N][4], float scale_log2, float (&factor)[2]) {
+        UNROLLED(half, 2) {
+            float now = most[half];
+            UNROLLED(n, N) now = fmaxf(now, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
+            now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
+            now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
+            factor[half] = fast_exp2((most[half] - now) * scale_log2);
+            most[half] = now;
+            sum[half] *= factor[half];
+            UNROLLED(n, N)
+                UNROLLED(k, 2) {
+                    float &x = score[n][2 * half + k];
+                    x = fast_exp2(fmaf(x, scale_log2, -now * scale_log2));
+                    sum[half] += x;
+                }
+        }
+    }
+    /* The sum over all columns. */
+    __device__ float total(int half) {
+        float all = sum[half] + __shfl_xor_sync(0xffffffffu, sum[half], 1);
+        return all + __shfl_xor_sync(0xffffffffu, all, 2);
+    }
+};
+
+/* Keys that do not exist, or lie behind their query: -inf. Element (n, i) is query row + 8 (i / 2), key + 8 n + i % 2. */
+template <int N>
+__device__ static inline void mask_scores(float (&score)[N][4], const attention_shape &z, int row, int key) {
+    UNROLLED(n, N)
+        UNROLLED(i, 4) {
+            int j = key + 8 * n + i % 2;
+            if (j >= z.s || (z.causal && j > row + i / 2 * 8)) score[n][i] = -INFINITY;
+        }
+}
+
+template <class T, class SHAPE>
+__global__ void __launch_bounds__(SHAPE::THREADS)
+    attention_forward(attention_shape z, heads_of<const T> q, heads_of<const T> k, heads_of<const T> v,
+                      heads_of<T> y, float *lse, int tiles) {
+    constexpr int DP = SHAPE::DP, MT = SHAPE::MT, QUERIES = SHAPE::QUERIES, KEYS = SHAPE::KEYS, N = KEYS / 8;
+    SHARED_MEMORY(T, shared);
+    T *tile_q = shared, *tile_k = tile_q + QUERIES * DP, *tile_v = tile_k + 2 * KEYS * DP;
+    attention_work work(z, tiles, z.causal);
+    int first = work.tile * QUERIES, past = first + QUERIES < z.t ? first + QUERIES : z.t;
+    int blocks = (z.keys_before(past) + KEYS - 1) / KEYS;
+    int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT; /* the warp's first row of the tile */
+    const T *head_k = k.at(z, work.pair), *head_v = v.at(z, work.pair);
+    auto fetch = [&](int block) {
+        int half = block % 2 * KEYS * DP;
+        tile_load<DP, KEYS, SHAPE::THREADS>(tile_k + half, k, head_k, block * KEYS, z.s, z.d);
+        tile_load<DP, KEYS, SHAPE::THREADS>(tile_v + half, v, head_v, block * KEYS, z.s, z.d);
+        copy_async_commit();
+    };
+    tile_load<DP, QUERIES, SHAPE::THREADS>(tile_q, q, q.at(z, work.pair), first, z.t, z.d);
+    fetch(0);
+    float out[MT][DP / 8][4] = {};
+    running_softmax soft[MT];
+    UNROLLED(m, MT) soft[m] = running_softmax{{-INFINITY, -INFINITY}, {0, 0}};
+    for (int block = 0; block < blocks; block++) {
+        copy_async_wait<0>();
+        __syncthreads(); /* this block is here, and no one reads the one before it any more */
+        if (block + 1 < blocks) fetch(block + 1);
+        int key = block * KEYS;
+        if (z.causal && key > first + own + 16 * MT - 1) continue; /* behind all rows of this warp */
+        const T *keys = tile_k + block % 2 * KEYS * DP, *values = tile_v + block % 2 * KEYS * DP;
+        float p[MT][N][4];
+        tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
+        bool is_whole = key + KEYS <= z.s && !(z.causal && key + KEYS - 1 > first + own);
+        UNROLLED(m, MT) {
+            float factor[2];
+            if (!is_whole) mask_scores(p[m], z, first + own + 16 * m + lane / 4, key + lane % 4 * 2);
+            soft[m].step(p[m], z.scale_log2, factor);
+            UNROLLED(n, DP / 8)
+                UNROLLED(i, 4) out[m][n][i] *= factor[i / 2];
+        }
+        tile_product_add<DP, MT>(out, p, values);
+    }
+    UNROLLED(m, MT) {
+        float factor[2];
+        UNROLLED(half, 2) {
+            float total = soft[m].total(half);
+            int row = first + own + 16 * m + 8 * half + lane / 4;
+            factor[half] = 1.0f / total;
+            if (lane % 4 == 0 && row < z.t)
+                lse[work.pair * z.t + row] = soft[m].most[half] * z.scale + logf(total);
+        }
+        tile_store<DP>(tile_q, own + 16 * m, out[m], factor, y, y.at(z, work.pair), first + own + 16 * m, z.t,
+                       z.d);
+    }
+}
+
+template <class T, int DP> static weft_status forward_launch(const kernel_call *c) {
+    using S = forward_shape<DP>;
+    attention_shape z = attention_shape_of(c, 0);
+    int tiles = (z.t + S::QUERIES - 1) / S::QUERIES;
+    return launch(c, attention_forward<T, S>, dim3((unsigned)(z.pairs * tiles)), dim3(S::THREADS),
+                  S::ELEMENTS * sizeof(T), z, heads_from<const T>(&c->in[0], 1, 2),
+                  heads_from<const T>(&c->in[1], 1, 2), heads_from<const T>(&c->in[2], 1, 2),
+                  heads_from<T>(&c->out[0], 2, 1), static_cast<float *>(c->out[1].data), tiles);
+}
+
+weft_status cuda_attention_run(void *, const kernel_call *c) {
+    bool is_small = c->in[0].type.shape[3] <= 64;
+    if (c->in[0].type.dtype == WEFT_BF16)
+        return is_small ? forward_launch<__nv_bfloat16, 64>(c) : forward_launch<__nv_bfloat16, 128>(c);
+    return is_small ? forward_launch<__half, 64>(c) : forward_launch<__half, 128>(c);
+}

@@ -1,0 +1,299 @@
+/* attention_plain.cu - attention and its gradients in f32 arithmetic, for f32 operands and whatever the tensor cores'
+ * kernels do not take. The same walk as theirs (attention.cu, attention_backward.cu), products by the threads: 16 x 16
+ * of them share a tile of 16 R x 16 R scores, each has R rows and R columns of it, 16 apart.
+ */
+#include "ops/cuda/attention/attention.cuh"
+
+enum { THREADS = 256 };
+
+template <int DP_> struct plain_shape {
+    static constexpr int DP = DP_,
+                         LD = DP + 4;   /* floats a row: 16 rows' pieces of 4 lie in different banks */
+    static constexpr int OWN = DP / 16; /* results of a row that a thread has, four side by side */
+};
+
+template <class T> struct forward_operands {
+    attention_shape z;
+    heads_of<const T> q, k, v;
+    heads_of<T> out;
+    float *lse; /* [pairs, t] */
+    int tiles;
+};
+
+/* A thread's place among 16 x 16. */
+__device__ static inline int row_of_thread() {
+    return (int)threadIdx.x / 16;
+}
+__device__ static inline int column_of_thread() {
+    return (int)threadIdx.x % 16;
+}
+
+template <class S, int ROWS, class T>
+__device__ static inline void plain_load(float *tile, const heads_of<const T> &from, const T *head, int first,
+                                         int rows, int d) {
+    for (int i = (int)threadIdx.x; i < ROWS * S::DP; i += THREADS) {
+        int r = i / S::DP, k = i % S::DP;
+        bool is_there = first + r < rows && k < d;
+        tile[r * S::LD + k] = is_there ? to_float(head[(first + r) * from.row + k * from.column]) : 0.0f;
+    }
+}
+
+/* x[r][c] = row (own + 16 r) of a times row (own + 16 c) of b. */
+template <class S, int R>
+__device__ static inline void plain_scores(float (&x)[R][R], const float *a, const float *b) {
+    UNROLLED(r, R)
+        UNROLLED(c, R) x[r][c] = 0;
+    for (int k = 0; k < S::DP; k += 4) {
+        float va[R][4], vb[R][4];
+        UNROLLED(r, R) load_floats<4>(a + (row_of_thread() + 16 * r) * S::LD + k, va[r]);
+        UNROLLED(c, R) load_floats<4>(b + (column_of_thread() + 16 * c) * S::LD + k, vb[c]);
+        UNROLLED(r, R)
+            UNROLLED(c, R)
+                UNROLLED(j, 4) x[r][c] += va[r][j] * vb[c][j];
+    }
+}
+
+/* The threads' scores as a tile [16 R, 16 R], for plain_add. */
+template <int R> __device__ static inline void plain_put(float *tile, const float (&x)[R][R]) {
+    UNROLLED(r, R)
+        UNROLLED(c, R)
+            tile[(row_of_thread() + 16 * r) * (16 * R + 1) + column_of_thread() + 16 * c] = x[r][c];
+}
+
+/* out += p [16 R, 16 R] times b [16 R, DP]; columns 64 c + 4 (own) .. + 3 are out[r][4 c] .. */
+template <class S, int R>
+__device__ static inline void plain_add(float (&out)[R][S::OWN], const float *p, const float *b) {
+    for (int j = 0; j < 16 * R; j++) {
+        float vp[R];
+        UNROLLED(r, R) vp[r] = p[(row_of_thread() + 16 * r) * (16 * R + 1) + j];
+        UNROLLED(c, S::OWN / 4) {
+            float vb[4];
+            load_floats<4>(b + j * S::LD + 64 * c + 4 * column_of_thread(), vb);
+            UNROLLED(r, R)
+                UNROLLED(i, 4) out[r][4 * c + i] += vp[r] * vb[i];
+        }
+    }
+}
+
+template <class S, int R, class T>
+__device__ static inline void plain_store(const float (&out)[R][S::OWN], const float (&factor)[R],
+                                          const heads_of<T> &to, T *head, int first, int rows, int d) {
+    UNROLLED(r, R) {
+        int row = first + row_of_thread() + 16 * r;
+        UNROLLED(i, S::OWN) {
+            int column = i / 4 * 64 + 4 * column_of_thread() + i % 4;
+            if (row < rows && column < d) head[row * to.row + column] = from_float<T>(out[r][i] * factor[r]);
+        }
+    }
+}
+
+/* Over the 16 threads of a row. */
+__device__ static inline float row_total(float x) {
+    for (int step = 8; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+
+__device__ static inline float row_most(float x) {
+    for (int step = 8; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+/* ---- forward ---- */
+
+template <class T, class S, int R>
+__global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) {
+    constexpr int BLOCK = 16 * R;
+    SHARED_MEMORY(float, tile_q);
+    float *tile_kv = tile_q + BLOCK * S::LD, *tile_p = tile_kv + BLOCK * S::LD;
+    const attention_shape &z = s.z;
+    attention_work work(z, s.tiles, z.causal);
+    int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t,
+        keys = z.keys_before(past);
+    plain_load<S, BLOCK>(tile_q, s.q, s.q.at(z, work.pair), first, z.t, z.d);
+    float out[R][S::OWN] = {}, most[R], sum[R] = {}, factor[R];
+    UNROLLED(r, R) most[r] = -INFINITY;
+    for (int key = 0; key < keys; key += BLOCK) {
+        float p[R][R];
+        __syncthreads();
+        plain_load<S, BLOCK>(tile_kv, s.k, s.k.at(z, work.pair), key, z.s, z.d);
+        __syncthreads();
+        plain_scores<S, R>(p, tile_q, tile_kv);
+        UNROLLED(r, R) {
+            int row = first + row_of_thread() + 16 * r;
+            float now = most[r];
+            UNROLLED(c, R) {
+                int j = key + column_of_thread() + 16 * c;
+                p[r][c] = j >= z.s || (z.causal && j > row) ? -INFINITY : p[r][c] * z.scale;
+                now = fmaxf(now, p[r][c]);
+            }
+            now = row_most(now);
+            factor[r] = expf(most[r] - now);
+            most[r] = now;
+            sum[r] *= factor[r];
+            UNROLLED(c, R) {
+                p[r][c] = expf(p[r][c] - now);
+                sum[r] += p[r][c];
+            }
+            UNROLLED(i, S::OWN) out[r][i] *= factor[r];
+        }
+        __syncthreads(); /* the keys have been read */
+        plain_put<R>(tile_p, p);
+        plain_load<S, BLOCK>(tile_kv, s.v, s.v.at(z, work.pair), key, z.s, z.d);
+        __syncthreads();
+        plain_add<S, R>(out, tile_p, tile_kv);
+    }
+    UNROLLED(r, R) {
+        float total = row_total(sum[r]);
+        int row = first + row_of_thread() + 16 * r;
+        factor[r] = 1.0f / total;
+        if (column_of_thread() == 0 && row < z.t) s.lse[work.pair * z.t + row] = most[r] + logf(total);
+    }
+    plain_store<S, R>(out, factor, s.out, s.out.at(z, work.pair), first, z.t, z.d);
+}
+
+/* ---- backward ---- */
+
+/* The tiles of a backward kernel: two that stay, two that pass by, two of scores. */
+template <class S, int R> struct plain_tiles {
+    float *own_a, *own_b, *other_a, *other_b, *p, *ds;
+    static constexpr int TILE = 16 * R * S::LD, SCORES = 16 * R * (16 * R + 1);
+    static constexpr size_t BYTES = (size_t)(4 * TILE + 2 * SCORES) * sizeof(float);
+    __device__ plain_tiles(float *shared)
+        : own_a(shared), own_b(own_a + TILE), other_a(own_b + TILE), other_b(other_a + TILE),
+          p(other_b + TILE), ds(p + SCORES) {
+    }
+};
+
+template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
+    constexpr int BLOCK = 16 * R;
+    SHARED_MEMORY(float, shared);
+    plain_tiles<S, R> tile(shared);
+    const attention_shape &z = s.z;
+    attention_work work(z, s.tiles, z.causal);
+    int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t,
+        keys = z.keys_before(past);
+    const T *y = s.y.at(z, work.pair);
+    plain_load<S, BLOCK>(tile.own_a, s.q, s.q.at(z, work.pair), first, z.t, z.d);
+    plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(z, work.pair), first, z.t, z.d);
+    __syncthreads();
+    float dq[R][S::OWN] = {}, lse[R], delta[R], factor[R];
+    UNROLLED(r, R) {
+        int row = row_of_thread() + 16 * r;
+        bool is_there = first + row < z.t;
+        float sum = 0;
+        for (int k = column_of_thread(); k < z.d && is_there; k += 16)
+            sum += tile.own_b[row * S::LD + k] * to_float(y[(first + row) * s.y.row + k]);
+        delta[r] = row_total(sum);
+        lse[r] = is_there ? s.lse[work.pair * z.t + first + row] : 0.0f;
+        factor[r] = z.scale;
+        if (column_of_thread() == 0 && is_there) s.delta[work.pair * z.t + first + row] = delta[r];
+    }
+    for (int key = 0; key < keys; key += BLOCK) {
+        float p[R][R], dp[R][R];
+        __syncthreads();
+        plain_load<S, BLOCK>(tile.other_a, s.k, s.k.at(z, work.pair), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile.other_b, s.v, s.v.at(z, work.pair), key, z.s, z.d);
+        __syncthreads();
+        plain_scores<S, R>(p, tile.own_a, tile.other_a);
+        plain_scores<S, R>(dp, tile.own_b, tile.other_b);
+        UNROLLED(r, R)
+            UNROLLED(c, R) {
+                int row = first + row_of_thread() + 16 * r, j = key + column_of_thread() + 16 * c;
+                bool is_seen = j < z.s && !(z.causal && j > row);
+                p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse[r]) * (dp[r][c] - delta[r]) : 0.0f;
+            }
+        plain_put<R>(tile.ds, p);
+        __syncthreads();
+        plain_add<S, R>(dq, tile.ds, tile.other_a);
+    }
+    plain_store<S, R>(dq, factor, s.dq, s.dq.at(z, work.pair), first, z.t, z.d);
+}
+
+template <class T, class S, int R>
+__global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
+    constexpr int BLOCK = 16 * R;
+    SHARED_MEMORY(float, shared);
+    plain_tiles<S, R> tile(shared);
+    const attention_shape &z = s.z;
+    attention_work work(z, s.tiles, false);
+    int first = work.tile * BLOCK;
+    plain_load<S, BLOCK>(tile.own_a, s.k, s.k.at(z, work.pair), first, z.s, z.d);
+    plain_load<S, BLOCK>(tile.own_b, s.v, s.v.at(z, work.pair), first, z.s, z.d);
+    float dk[R][S::OWN] = {}, dv[R][S::OWN] = {}, one[R], factor[R];
+    for (int query = z.causal ? first : 0; query < z.t; query += BLOCK) {
+        float p[R][R], dp[R][R];
+        __syncthreads();
+        plain_load<S, BLOCK>(tile.other_a, s.q, s.q.at(z, work.pair), query, z.t, z.d);
+        plain_load<S, BLOCK>(tile.other_b, s.dy, s.dy.at(z, work.pair), query, z.t, z.d);
+        __syncthreads();
+        plain_scores<S, R>(p, tile.own_a, tile.other_a);
+        plain_scores<S, R>(dp, tile.own_b, tile.other_b);
+        UNROLLED(c, R) {
+            int i = query + column_of_thread() + 16 * c;
+            bool is_there = i < z.t;
+            float lse = is_there ? s.lse[work.pair * z.t + i] : 0.0f;
+            float delta = is_there ? s.delta[work.pair * z.t + i] : 0.0f;
+            UNROLLED(r, R) {
+                bool is_seen = is_there && !(z.causal && first + row_of_thread() + 16 * r > i);
+                p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse) : 0.0f;
+                dp[r][c] = p[r][c] * (dp[r][c] - delta);
+            }
+        }
+        plain_put<R>(tile.p, p);
+        plain_put<R>(tile.ds, dp);
+        __syncthreads();
+        plain_add<S, R>(dv, tile.p, tile.other_b);
+        plain_add<S, R>(dk, tile.ds, tile.other_a);
+    }
+    UNROLLED(r, R) {
+        one[r] = 1.0f;
+        factor[r] = z.scale;
+    }
+    plain_store<S, R>(dk, factor, s.dk, s.dk.at(z, work.pair), first, z.s, z.d);
+    plain_store<S, R>(dv, one, s.dv, s.dv.at(z, work.pair), first, z.s, z.d);
+}
+
+/* ---- launches ---- */
+
+template <class T, class S, int R> static weft_status plain_launch(const kernel_call *c) {
+    constexpr size_t bytes = (size_t)(2 * 16 * R * S::LD + 16 * R * (16 * R + 1)) * sizeof(float);
+    forward_operands<T> s = {};
+    s.z = attention_shape_of(c, 0);
+    s.q = heads_from<const T>(&c->in[0], 1, 2);
+    s.k = heads_from<const T>(&c->in[1], 1, 2);
+    s.v = heads_from<const T>(&c->in[2], 1, 2);
+    s.out = heads_from<T>(&c->out[0], 2, 1);
+    s.lse = static_cast<float *>(c->out[1].data);
+    s.tiles = (s.z.t + 16 * R - 1) / (16 * R);
+    return launch(c, plain_forward<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
+}
+
+template <class T, class S, int R> static weft_status plain_backward_launch(const kernel_call *c) {
+    backward_operands<T> s = backward_operands_of<T>(c);
+    s.tiles = (s.z.t + 16 * R - 1) / (16 * R);
+    size_t bytes = plain_tiles<S, R>::BYTES;
+    weft_status status =
+        launch(c, plain_dq<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
+    if (status) return status;
+    s.tiles = (s.z.s + 16 * R - 1) / (16 * R);
+    return launch(c, plain_dk_dv<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
+}
+
+weft_status cuda_attention_plain_run(void *, const kernel_call *c) {
+    int64_t d = c->in[0].type.shape[3];
+    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        if (d <= 64) return plain_launch<T, plain_shape<64>, 4>(c);
+        return d <= 128 ? plain_launch<T, plain_shape<128>, 4>(c) : plain_launch<T, plain_shape<256>, 2>(c);
+    });
+}
+
+weft_status cuda_attention_plain_backward_run(void *, const kernel_call *c) {
+    int64_t d = c->in[BACKWARD_Q].type.shape[3];
+    return with_float(c, c->in[BACKWARD_Q].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        if (d <= 64) return plain_backward_launch<T, plain_shape<64>, 4>(c);
+        return d <= 128 ? plain_backward_launch<T, plain_shape<128>, 2>(c)
+                        : plain_backward_launch<T, plain_shape<256>, 2>(c);
+    });
+}

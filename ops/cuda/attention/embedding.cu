@@ -1,0 +1,178 @@
+/* embedding.cu - forward copies rows, a warp each. Backward gathers: the numbers of the ids are sorted by row of the table
+ * (sort.cuh), and each row adds up what its ids' gradients are, in their order. No float is added atomically, and a row is
+ * written once, whether ids point to it or not.
+ */
+#include "ops/cuda/kit/sort.cuh"
+#include "ops/cuda/kit/vectors.cuh"
+
+extern "C" {
+#include "ops/attention/embedding.h"
+}
+
+enum { THREADS = 256, WARPS = THREADS / 32 };
+
+/* The ids of a run, and whom to tell of a bad one. */
+struct id_list {
+    integers ids;
+    int64_t rows;
+    cuda_failure *failure;
+    int order;
+    /* Row of id i; -1 in place of a bad one. */
+    __device__ int64_t at(int64_t i) const {
+        int64_t id = ids.at(i);
+        if (id >= 0 && id < rows) return id;
+        note_failure(failure, order, id);
+        return -1;
+    }
+};
+
+static id_list ids_of(const kernel_call *c, int64_t rows) {
+    return id_list{integers_of(&c->in[1]), rows, c->cuda->failure, c->node->order};
+}
+
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4)
+    embedding_copy(const T *w, id_list ids, T *y, int64_t n, int64_t d) {
+    int lane = (int)threadIdx.x % 32;
+    for (int64_t i = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; i < n; i += (int64_t)gridDim.x * WARPS) {
+        int64_t row = ids.at(i);
+        if (row < 0) row = 0;
+        for (int64_t k = lane * VEC; k < d; k += 32 * VEC)
+            *reinterpret_cast<vector_of<T, VEC> *>(y + i * d + k) = load<VEC>(w + row * d + k);
+    }
+}
+
+weft_status cuda_embedding_run(void *, const kernel_call *c) {
+    const tensor_type *t = &c->in[0].type;
+    int64_t n = type_elements(&c->in[1].type), d = t->shape[1];
+    return with_float(c, t->dtype, [&](auto zero) {
+        using T = decltype(zero);
+        constexpr int V = vector_width<T>;
+        const T *w = static_cast<const T *>(c->in[0].data);
+        T *y = static_cast<T *>(c->out[0].data);
+        auto kernel =
+            is_vectored<T>(w, d) && is_vectored<T>(y, d) ? embedding_copy<T, V> : embedding_copy<T, 1>;
+        return launch(c, kernel, dim3(blocks_for(c, n, WARPS)), dim3(THREADS), 0, w, ids_of(c, t->shape[0]),
+                      y, n, d);
+    });
+}
+
+/* ---- backward: which ids point to a row ---- */
+
+#define EACH_THREAD(i, count)                                                                                \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                            \
+         i += (int64_t)gridDim.x * blockDim.x)
+
+/* Those of row r are sorted[first[r]] .. sorted[past[r] - 1], increasing. */
+struct buckets {
+    int *first, *past; /* [rows] */
+    const int *sorted;
+};
+
+/* Bad ids become key `rows`, which is behind all buckets. */
+__global__ void bucket_keys(sort_list list, id_list ids, int64_t n, buckets b) {
+    EACH_THREAD(i, n) {
+        int64_t row = ids.at(i);
+        list.key[i] = (int)(row < 0 ? ids.rows : row);
+        list.number[i] = (int)i;
+    }
+    EACH_THREAD(row, ids.rows) b.first[row] = b.past[row] = 0;
+}
+
+__global__ void bucket_ends(sort_list list, int64_t n, buckets b, int64_t rows) {
+    EACH_THREAD(i, n) {
+        int key = list.key[i];
+        if (key >= rows) continue;
+        if (i == 0 || list.key[i - 1] != key) b.first[key] = (int)i;
+        if (i == n - 1 || list.key[i + 1] != key) b.past[key] = (int)i + 1;
+    }
+}
+
+/* ---- backward: sums ---- */
+
+/* Elements k .. k + VEC - 1 of the rows of dy that slots first, first + step, ... before `past` name. */
+template <int VEC, class T>
+__device__ static inline void bucket_sum(const T *dy, const int *sorted, int first, int past, int step,
+                                         int64_t d, int64_t k, float (&sum)[VEC]) {
+    UNROLLED(j, VEC) sum[j] = 0;
+#pragma unroll 4
+    for (int slot = first; slot < past; slot += step) {
+        float v[VEC];
+        load_floats<VEC>(dy + sorted[slot] * d + k, v);
+        UNROLLED(j, VEC) sum[j] += v[j];
+    }
+}
+
+/* Slots that are added in f32; such sums are added in f64, so that an often used row keeps its digits. */
+enum { BLOCK_SLOTS = 512 };
+
+template <int VEC, class T>
+__device__ static inline void long_bucket_sum(const T *dy, const int *sorted, int first, int past, int step,
+                                              int64_t d, int64_t k, float (&sum)[VEC]) {
+    double total[VEC] = {};
+    for (; first < past; first += BLOCK_SLOTS * step) {
+        int end = past - first < BLOCK_SLOTS * step ? past : first + BLOCK_SLOTS * step;
+        bucket_sum<VEC>(dy, sorted, first, end, step, d, k, sum);
+        UNROLLED(j, VEC) total[j] += sum[j];
+    }
+    UNROLLED(j, VEC) sum[j] = (float)total[j];
+}
+
+/* Buckets of more than this are shared out to the warps of a block. */
+enum { FEW = 2 * WARPS };
+
+/* A block takes a row of the table at a time. */
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4)
+    embedding_sums(const T *dy, buckets b, T *dw, int64_t rows, int64_t d) {
+    SHARED_ARRAY(float, shared, [WARPS][32 * VEC]);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        int first = b.first[row], past = b.past[row];
+        float sum[VEC];
+        if (past - first <= FEW) {
+            for (int64_t k = (int64_t)threadIdx.x * VEC; k < d; k += THREADS * VEC) {
+                bucket_sum<VEC>(dy, b.sorted, first, past, 1, d, k, sum);
+                store_floats<VEC>(dw + row * d + k, sum);
+            }
+            continue;
+        }
+        for (int64_t from = 0; from < d; from += 32 * VEC) {
+            int64_t k = from + lane * VEC;
+            if (k < d) long_bucket_sum<VEC>(dy, b.sorted, first + warp, past, WARPS, d, k, sum);
+            UNROLLED(j, VEC) shared[warp][j * 32 + lane] = k < d ? sum[j] : 0.0f;
+            __syncthreads();
+            if (warp == 0 && k < d) {
+                for (int w = 1; w < WARPS; w++)
+                    UNROLLED(j, VEC) sum[j] += shared[w][j * 32 + lane];
+                store_floats<VEC>(dw + row * d + k, sum);
+            }
+            __syncthreads();
+        }
+    }
+}
+
+weft_status cuda_embedding_backward_run(void *, const kernel_call *c) {
+    int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
+    int *room = static_cast<int *>(c->workspace), bits = 1;
+    buckets b = {room, room + rows, nullptr};
+    sort_space sort = sort_space_at(room + 2 * rows, n);
+    id_list ids = ids_of(c, rows);
+    dim3 block(THREADS), by_all(blocks_for(c, rows > n ? rows : n, THREADS)),
+        by_ids(blocks_for(c, n, THREADS));
+    while (rows >> bits) bits++;
+    weft_status status = launch(c, bucket_keys, by_all, block, 0, sort.from, ids, n, b);
+    if (!status) status = sort_keys(c, sort, bits);
+    if (!status) status = launch(c, bucket_ends, by_ids, block, 0, sort.from, n, b, rows);
+    if (status) return status;
+    b.sorted = sort.from.number;
+    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        constexpr int V = vector_width<T>;
+        const T *dy = static_cast<const T *>(c->in[0].data);
+        T *dw = static_cast<T *>(c->out[0].data);
+        auto kernel =
+            is_vectored<T>(dy, d) && is_vectored<T>(dw, d) ? embedding_sums<T, V> : embedding_sums<T, 1>;
+        return launch(c, kernel, dim3(blocks_for(c, rows, 1, 64)), block, 0, dy, b, dw, rows, d);
+    });
+}

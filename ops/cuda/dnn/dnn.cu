@@ -1,0 +1,293 @@
+/* dnn.cu - see dnn.cuh. */
+#include "ops/cuda/dnn/dnn.cuh"
+
+#include <cudnn.h>
+#include <string.h>
+
+enum { KEPT = 24, PROPOSALS = 64, IDS = 3 };
+
+/* ids of the tensors of a graph */
+enum { BIG = 1, SMALL, WEIGHT };
+
+struct dnn {
+    const weft_env *env;
+    cudnnHandle_t handle;
+    /* Descriptors refer to each other, so all live as long as the plan. */
+    cudnnBackendDescriptor_t kept[KEPT], plan, pack;
+    int n_kept;
+    dnn_buffers at; /* what `pack` holds */
+    cudnnStatus_t status; /* of building: the first failure, after which nothing is done */
+};
+
+static weft_status status_of(cudnnStatus_t s, const char *doing, weft_error *error) {
+    if (s == CUDNN_STATUS_SUCCESS) return WEFT_OK;
+    if (s == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) return error_memory(error, "cuDNN");
+    char more[300] = "";
+    cudnnGetLastErrorString(more, sizeof more);
+    bool unsupported = s >= CUDNN_STATUS_NOT_SUPPORTED && s < CUDNN_STATUS_INTERNAL_ERROR;
+    return error_set(error, unsupported ? WEFT_UNSUPPORTED : WEFT_DEVICE, "cuDNN: %s: %s%s%s", doing,
+                     cudnnGetErrorString(s), *more ? ": " : "", more);
+}
+
+/* ---- descriptors ---- */
+
+static cudnnBackendDescriptor_t begin(dnn *d, cudnnBackendDescriptorType_t type) {
+    cudnnBackendDescriptor_t made = NULL;
+    if (d->status == CUDNN_STATUS_SUCCESS && d->n_kept == KEPT) d->status = CUDNN_STATUS_BAD_PARAM;
+    if (d->status == CUDNN_STATUS_SUCCESS) d->status = cudnnBackendCreateDescriptor(type, &made);
+    if (made) d->kept[d->n_kept++] = made;
+    return made;
+}
+
+static void set(dnn *d, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                cudnnBackendAttributeType_t type, int64_t count, const void *values) {
+    if (d->status == CUDNN_STATUS_SUCCESS) d->status = cudnnBackendSetAttribute(of, name, type, count, values);
+}
+
+static void set_descriptor(dnn *d, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                           cudnnBackendDescriptor_t value) {
+    set(d, of, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+}
+
+static void set_numbers(dnn *d, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name, int64_t count,
+                        const int64_t *values) {
+    set(d, of, name, CUDNN_TYPE_INT64, count, values);
+}
+
+static void finish(dnn *d, cudnnBackendDescriptor_t made) {
+    if (d->status == CUDNN_STATUS_SUCCESS) d->status = cudnnBackendFinalize(made);
+}
+
+/* ---- the graph ---- */
+
+static cudnnDataType_t type_of_elements(weft_dtype dtype) {
+    return dtype == WEFT_BF16 ? CUDNN_DATA_BFLOAT16 : dtype == WEFT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+}
+
+static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t id) {
+    int64_t stride[WEFT_MAX_NDIM], alignment = t->alignment;
+    cudnnDataType_t type = type_of_elements(t->type.dtype);
+    stride_channels_last(&t->type, stride);
+    cudnnBackendDescriptor_t made = begin(d, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+    set(d, made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set_numbers(d, made, CUDNN_ATTR_TENSOR_DIMENSIONS, 4, t->type.shape);
+    set_numbers(d, made, CUDNN_ATTR_TENSOR_STRIDES, 4, stride);
+    set_numbers(d, made, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
+    set_numbers(d, made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment);
+    finish(d, made);
+    return made;
+}
+
+static cudnnBackendDescriptor_t window_new(dnn *d, const dnn_conv *what) {
+    cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    int64_t axes = 2;
+    cudnnBackendDescriptor_t made = begin(d, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    set(d, made, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set(d, made, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &axes);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, what->pad);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, what->pad);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, what->stride);
+    set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, what->dilation);
+    finish(d, made);
+    return made;
+}
+
+/* What each of the three operations calls its parts. */
+static const struct {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t window, big, small, weight, alpha, beta;
+} operations[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+static cudnnBackendDescriptor_t graph_new(dnn *d, const dnn_conv *what) {
+    const auto *names = &operations[what->kind];
+    const float one = 1, zero = 0;
+    cudnnBackendDescriptor_t big = tensor_new(d, &what->big, BIG), small = tensor_new(d, &what->small, SMALL),
+                             weight = tensor_new(d, &what->weight, WEIGHT), window = window_new(d, what),
+                             operation = begin(d, names->type);
+    set_descriptor(d, operation, names->window, window);
+    set_descriptor(d, operation, names->big, big);
+    set_descriptor(d, operation, names->small, small);
+    set_descriptor(d, operation, names->weight, weight);
+    set(d, operation, names->alpha, CUDNN_TYPE_FLOAT, 1, &one);
+    set(d, operation, names->beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    finish(d, operation);
+    cudnnBackendDescriptor_t graph = begin(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    set(d, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
+    set_descriptor(d, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
+    finish(d, graph);
+    return graph;
+}
+
+/* ---- engines ---- */
+
+static cudnnStatus_t get_descriptor(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                                    cudnnBackendDescriptor_t into) {
+    int64_t count;
+    return cudnnBackendGetAttribute(of, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &into);
+}
+
+/* Sums are in f32, of operands unrounded unless they may be; no atomics where bits must repeat. */
+static bool is_forbidden(cudnnBackendNumericalNote_t note, const kernel_env *env, const dnn_conv *what) {
+    switch (note) {
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return true;
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return env->deterministic;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: return !what->may_round;
+    default: return false;
+    }
+}
+
+static bool keeps_rules(cudnnBackendDescriptor_t config, const kernel_env *env, const dnn_conv *what) {
+    cudnnBackendDescriptor_t engine;
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t count = 0;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) return false;
+    bool keeps = get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == CUDNN_STATUS_SUCCESS &&
+                 cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; i < count && keeps; i++) keeps = !is_forbidden(notes[i], env, what);
+    cudnnBackendDestroyDescriptor(engine);
+    return keeps;
+}
+
+/* A plan of this proposal, if there can be one within the workspace's cap. */
+static bool try_proposal(dnn *d, cudnnBackendDescriptor_t config, size_t most) {
+    cudnnBackendDescriptor_t plan;
+    int64_t bytes = 0, count;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) != CUDNN_STATUS_SUCCESS)
+        return false;
+    cudnnStatus_t s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
+    if (s == CUDNN_STATUS_SUCCESS)
+        s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                     &config);
+    if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendFinalize(plan);
+    if (s == CUDNN_STATUS_SUCCESS)
+        s = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                                     &bytes);
+    if (s == CUDNN_STATUS_SUCCESS && (size_t)bytes <= most)
+        d->plan = plan;
+    else
+        cudnnBackendDestroyDescriptor(plan);
+    return d->plan != NULL;
+}
+
+/* Configurations by the library's order; returns how many. */
+static int proposals_get(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
+                         cudnnBackendDescriptor_t configs[PROPOSALS]) {
+    int64_t count = 0, made = 0;
+    cudnnBackendDescriptor_t heuristics = begin(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    set_descriptor(d, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    set(d, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    finish(d, heuristics);
+    if (d->status == CUDNN_STATUS_SUCCESS)
+        d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                             0, &count, NULL);
+    if (d->status != CUDNN_STATUS_SUCCESS) return 0;
+    if (count > PROPOSALS) count = PROPOSALS;
+    while (made < count && cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) ==
+                               CUDNN_STATUS_SUCCESS)
+        made++;
+    count = 0;
+    d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                         made, &count, configs);
+    for (int64_t i = count; i < made; i++) cudnnBackendDestroyDescriptor(configs[i]);
+    return (int)(d->status == CUDNN_STATUS_SUCCESS ? count : 0);
+}
+
+static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, const kernel_env *env,
+                   const dnn_conv *what) {
+    cudnnBackendDescriptor_t configs[PROPOSALS];
+    int count = proposals_get(d, graph, mode, configs);
+    for (int i = 0; i < count; i++) {
+        bool is_chosen = !d->plan && keeps_rules(configs[i], env, what) && try_proposal(d, configs[i], what->workspace_bytes);
+        if (is_chosen)
+            d->kept[d->n_kept++] = configs[i];
+        else
+            cudnnBackendDestroyDescriptor(configs[i]);
+    }
+}
+
+/* The library's best guesses first, then what it has for everything. */
+static void plan_choose(dnn *d, const dnn_conv *what, const kernel_env *env) {
+    cudnnBackendDescriptor_t graph = graph_new(d, what);
+    if (d->status != CUDNN_STATUS_SUCCESS) return;
+    choose(d, graph, CUDNN_HEUR_MODE_A, env, what);
+    if (!d->plan) {
+        d->status = CUDNN_STATUS_SUCCESS;
+        choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, env, what);
+    }
+    if (!d->plan && d->status == CUDNN_STATUS_SUCCESS) d->status = CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* ---- plans ---- */
+
+weft_status dnn_new(const dnn_conv *what, const kernel_env *env, dnn **made, weft_error *error) {
+    dnn *d = (dnn *)mem_new(env->env, sizeof *d);
+    if (!d) return error_memory(error, "a convolution");
+    d->env = env->env;
+    d->handle = (cudnnHandle_t)env->cuda->dnn;
+    plan_choose(d, what, env);
+    if (d->status == CUDNN_STATUS_SUCCESS) {
+        *made = d;
+        return WEFT_OK;
+    }
+    weft_status status = status_of(d->status, "planning a convolution", error);
+    dnn_free(d);
+    return status;
+}
+
+void dnn_free(dnn *d) {
+    if (!d) return;
+    if (d->pack) cudnnBackendDestroyDescriptor(d->pack);
+    if (d->plan) cudnnBackendDestroyDescriptor(d->plan);
+    while (d->n_kept > 0) cudnnBackendDestroyDescriptor(d->kept[--d->n_kept]);
+    mem_free(d->env, d, sizeof *d);
+}
+
+/* ---- runs ---- */
+
+/* The pointers as the library takes them; they seldom change between runs. */
+static cudnnStatus_t point(dnn *d, const dnn_buffers *b) {
+    const int64_t ids[IDS] = {BIG, SMALL, WEIGHT};
+    const void *places[IDS] = {b->big, b->small, b->weight};
+    if (d->pack && memcmp(&d->at, b, sizeof *b) == 0) return CUDNN_STATUS_SUCCESS;
+    if (d->pack) cudnnBackendDestroyDescriptor(d->pack);
+    d->pack = NULL;
+    cudnnBackendDescriptor_t pack;
+    cudnnStatus_t s = cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+    if (s != CUDNN_STATUS_SUCCESS) return s;
+    s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, IDS, ids);
+    if (s == CUDNN_STATUS_SUCCESS)
+        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, IDS, places);
+    if (s == CUDNN_STATUS_SUCCESS)
+        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &b->workspace);
+    if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendFinalize(pack);
+    if (s != CUDNN_STATUS_SUCCESS) {
+        cudnnBackendDestroyDescriptor(pack);
+        return s;
+    }
+    d->pack = pack;
+    d->at = *b;
+    return s;
+}
+
+weft_status dnn_run(dnn *d, const struct cuda_context *cuda, const dnn_buffers *b, weft_error *error) {
+    cudnnStatus_t s = point(d, b);
+    if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendExecute((cudnnHandle_t)cuda->dnn, d->plan, d->pack);
+    return status_of(s, "running a convolution", error);
+}

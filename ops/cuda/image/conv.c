@@ -1,0 +1,165 @@
+/* conv.c - see conv.h, and the rows of the three convolutions and of `pack`. */
+#include "ops/cuda/image/conv.h"
+
+#include "ops/cuda/kit/operand.h"
+#include "ops/image/pack.h"
+
+/* ---- the plan ---- */
+
+enum { DNN_LEAST = 1 << 20, DNN_COPIES = 2, DNN_PARTS = 32 };
+
+static size_t place(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at += size_align(bytes, OPERAND_ALIGN);
+    return here;
+}
+
+int conv_result(const conv_plan *p) {
+    return p->is_weight ? 2 : p->is_transposed ? 0 : 1;
+}
+
+/* With one tap or one channel, both orders of a weight are the same. */
+static bool is_turned(const conv_plan *p) {
+    return p->taps > 1 && p->in_channels > 1;
+}
+
+static void find_images(const weft_node *n, conv_plan *p) {
+    p->is_transposed = n->op == &weft_op_conv_transpose2d;
+    p->is_weight = n->op == &weft_op_conv2d_weight;
+    p->big_value = p->is_transposed ? &n->out[0] : n->in[0];
+    p->small_value = p->is_weight ? n->in[1] : p->is_transposed ? n->in[0] : &n->out[0];
+    p->big = p->big_value->type;
+    p->small = p->small_value->type;
+    p->big.dtype = p->small.dtype = n->in[0]->type.dtype;
+    for (int i = 0; i < 2; i++) {
+        int64_t full = conv_small(n->attrs, i, p->big.shape[2 + i]);
+        if (full != p->small.shape[2 + i]) p->extends_small = true;
+        p->small.shape[2 + i] = full;
+    }
+}
+
+/* Copies of the images in another form, the weight's gradient in parts. */
+static size_t library_bytes(const conv_plan *p) {
+    size_t elements = (size_t)(type_elements(&p->big) + type_elements(&p->small)) * DNN_COPIES +
+                      (size_t)type_elements(&p->weight) * DNN_PARTS;
+    size_t room = DNN_LEAST + elements * sizeof(float);
+    return room < CUDA_DNN_WORKSPACE ? room : CUDA_DNN_WORKSPACE;
+}
+
+static void place_all(conv_plan *p) {
+    size_t at = 0;
+    if (p->extends_small) p->small_at = place(&at, type_bytes(&p->small));
+    p->weight_at = at;
+    if (p->turns_weight || p->rounds) place(&at, type_bytes(&p->weight));
+    const tensor_type *all[3] = {&p->big, &p->small, &p->weight};
+    for (int i = 0; i < 3 && p->widens; i++)
+        if (i != conv_result(p)) p->wide_at[i] = place(&at, (size_t)type_elements(all[i]) * sizeof(float));
+    p->library_at = at;
+    p->library_bytes = library_bytes(p);
+    p->bytes = at + p->library_bytes;
+}
+
+conv_plan conv_plan_of(const weft_node *n) {
+    const conv_attrs *a = n->attrs;
+    conv_plan p = {.result = n->out[0].type.dtype};
+    find_images(n, &p);
+    p.in_channels = p.big.shape[1] / a->groups;
+    p.taps = a->kernel.v[0] * a->kernel.v[1];
+    p.weight =
+        type_of(p.big.dtype, 4, (int64_t[]){p.small.shape[1], p.in_channels, a->kernel.v[0], a->kernel.v[1]});
+    p.is_packed = !p.is_weight && conv_is_packed(&n->in[1]->type);
+    p.turns_weight = is_turned(&p) && !p.is_packed;
+    p.rounds = p.is_weight && p.result != p.big.dtype;
+    p.widens = !p.is_weight && p.result != p.big.dtype;
+    place_all(&p);
+    return p;
+}
+
+size_t conv_packed_bytes(const weft_node *n, int operand) {
+    if (operand != 1 || n->op == &weft_op_conv2d_weight || conv_is_packed(&n->in[1]->type)) return 0;
+    conv_plan p = conv_plan_of(n);
+    return p.turns_weight ? type_bytes(&p.weight) : 0;
+}
+
+/* ---- the convolutions' rows ---- */
+
+static bool is_supported(weft_dtype dtype) {
+    return dtype == WEFT_F32 || dtype_is_low(dtype);
+}
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    if (!is_supported(n->in[0]->type.dtype)) return "operands must be f32, bf16 or f16";
+    if (n->op == &weft_op_conv2d_weight || !conv_is_packed(&n->in[1]->type)) return NULL;
+    conv_plan p = conv_plan_of(n);
+    return n->in[1]->type.shape[0] == (int64_t)type_bytes(&p.weight)
+               ? NULL
+               : "the weight was packed for another kernel";
+}
+
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return conv_plan_of(n).bytes;
+}
+
+static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
+    (void)env;
+    return conv_packed_bytes(n, i);
+}
+
+const weft_kernel cuda_conv2d = {
+    .name = "cudnn",
+    .op = &weft_op_conv2d,
+    .declines = declines,
+    .workspace = workspace,
+    .packed_bytes = packed_bytes,
+    CUDA_OPEN(conv2d),
+};
+
+const weft_kernel cuda_conv_transpose2d = {
+    .name = "cudnn",
+    .op = &weft_op_conv_transpose2d,
+    .declines = declines,
+    .workspace = workspace,
+    .packed_bytes = packed_bytes,
+    CUDA_OPEN(conv_transpose2d),
+};
+
+const weft_kernel cuda_conv2d_weight = {
+    .name = "cudnn",
+    .op = &weft_op_conv2d_weight,
+    .declines = declines,
+    .workspace = workspace,
+    .rounds_wide = true,
+    CUDA_OPEN(conv2d_weight),
+};
+
+/* ---- pack ---- */
+
+/* The parameter itself may come in a wider type than the node has it: packing casts. */
+weft_node *conv_pack_target(const weft_node *pack, const weft_env *env, weft_error *error) {
+    const pack_attrs *a = pack->attrs;
+    weft_node *t = node_from_signature(a->of, env, error);
+    if (t && (t->op == &weft_op_conv2d || t->op == &weft_op_conv_transpose2d) &&
+        shape_equal(&t->in[1]->type, &pack->in[0]->type) && is_supported(pack->in[0]->type.dtype) &&
+        (int64_t)conv_packed_bytes(t, (int)a->operand) == a->bytes)
+        return t;
+    if (t) weft_model_free(t->graph->model);
+    return NULL;
+}
+
+static const char *pack_declines(const weft_node *n, const kernel_env *env) {
+    weft_error error = {0};
+    weft_node *t = conv_pack_target(n, env->env, &error);
+    if (!t)
+        return error.status == WEFT_MEMORY ? "memory could not be had" : "not the weight of a convolution";
+    weft_model_free(t->graph->model);
+    return NULL;
+}
+
+const weft_kernel cuda_pack = {
+    .name = "cuda",
+    .op = &weft_op_pack,
+    .declines = pack_declines,
+    CUDA_OPEN(pack),
+};

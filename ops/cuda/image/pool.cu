@@ -1,0 +1,218 @@
+/* pool.cu - averages, sliding and adaptive, and maxima. Backward gathers: a thread sums, in the cells' order, what the
+ * cells that hold its pixel give it, so nothing is added atomically and dx is written once. */
+#include "ops/cuda/image/pool.cuh"
+
+/* PIXELS of a window are added in f32; such sums are added in f64, so that large windows keep their digits. */
+enum { THREADS = 256, PIXELS = 512 };
+
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, pool_sizes p) {
+    const pool_axis &rows = p.axis[0], &columns = p.axis[1];
+    EACH_PIXEL(at, rows.small, columns.small, p.channels, VEC, p.small) {
+        int y0, y1, x0, x1;
+        rows.window(at.y, y0, y1);
+        columns.window(at.x, x0, x1);
+        float sum[VEC] = {};
+        double total[VEC] = {};
+        int added = 0;
+        for (int row = y0; row < y1; row++)
+            for (int column = x0; column < x1; column++) {
+                float v[VEC];
+                load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
+                UNROLLED(k, VEC) sum[k] += v[k];
+                if (++added < PIXELS) continue;
+                added = 0;
+                UNROLLED(k, VEC) {
+                    total[k] += sum[k];
+                    sum[k] = 0;
+                }
+            }
+        float divisor = (float)rows.length(at.y) * (float)columns.length(at.x);
+        UNROLLED(k, VEC) sum[k] = (float)(total[k] + sum[k]) / divisor;
+        store_floats<VEC>(y + i * VEC, sum);
+    }
+}
+
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy, T *dx, pool_sizes p) {
+    const pool_axis &rows = p.axis[0], &columns = p.axis[1];
+    EACH_PIXEL(at, rows.large, columns.large, p.channels, VEC, p.large) {
+        int y0, y1, x0, x1;
+        rows.cells(at.y, y0, y1);
+        columns.cells(at.x, x0, x1);
+        float sum[VEC] = {};
+        for (int row = y0; row < y1; row++)
+            for (int column = x0; column < x1; column++) {
+                float v[VEC], divisor = (float)rows.length(row) * (float)columns.length(column);
+                load_floats<VEC>(dy + pixel_place(at, p, rows.small, columns.small, row, column), v);
+                UNROLLED(k, VEC) sum[k] += v[k] / divisor;
+            }
+        store_floats<VEC>(dx + i * VEC, sum);
+    }
+}
+
+/* The first of equal ones wins, a NaN over all before it: as the reference. */
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t *index, pool_sizes p) {
+    const pool_axis &rows = p.axis[0], &columns = p.axis[1];
+    EACH_PIXEL(at, rows.small, columns.small, p.channels, VEC, p.small) {
+        int y0, y1, x0, x1;
+        rows.window(at.y, y0, y1);
+        columns.window(at.x, x0, x1);
+        float best[VEC];
+        vector_of<int32_t, VEC> place;
+        UNROLLED(k, VEC) {
+            best[k] = -INFINITY;
+            place.v[k] = y0 * columns.large + x0;
+        }
+        for (int row = y0; row < y1; row++)
+            for (int column = x0; column < x1; column++) {
+                float v[VEC];
+                load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
+                UNROLLED(k, VEC) {
+                    bool wins = v[k] > best[k] || v[k] != v[k];
+                    best[k] = wins ? v[k] : best[k];
+                    place.v[k] = wins ? row * columns.large + column : place.v[k];
+                }
+            }
+        store_floats<VEC>(y + i * VEC, best);
+        *reinterpret_cast<vector_of<int32_t, VEC> *>(index + i * VEC) = place;
+    }
+}
+
+/* Where windows are known: a pixel asks the cells that hold it whether it was their maximum. */
+template <class T, int VEC>
+__global__ void __launch_bounds__(THREADS, 4)
+    max_pool_backward(const T *dy, const int32_t *index, T *dx, pool_sizes p) {
+    const pool_axis &rows = p.axis[0], &columns = p.axis[1];
+    EACH_PIXEL(at, rows.large, columns.large, p.channels, VEC, p.large) {
+        int y0, y1, x0, x1;
+        rows.cells(at.y, y0, y1);
+        columns.cells(at.x, x0, x1);
+        int32_t own = at.y * columns.large + at.x;
+        float sum[VEC] = {};
+        for (int row = y0; row < y1; row++)
+            for (int column = x0; column < x1; column++) {
+                int64_t from = pixel_place(at, p, rows.small, columns.small, row, column);
+                vector_of<int32_t, VEC> place = load<VEC>(index + from);
+                float v[VEC];
+                load_floats<VEC>(dy + from, v);
+                UNROLLED(k, VEC) sum[k] += place.v[k] == own ? v[k] : 0.0f;
+            }
+        store_floats<VEC>(dx + i * VEC, sum);
+    }
+}
+
+/* Indices from anywhere: a warp has 32 planes, a channel a lane, and each lane looks through its whole small plane for
+ * each pixel. Slow, and only for graphs that did not get their indices from max_pool2d. */
+template <class T>
+__global__ void __launch_bounds__(THREADS, 4)
+    max_pool_backward_any(const T *dy, const int32_t *index, T *dx, pool_sizes p, cuda_failure *failure,
+                          int order) {
+    const pool_axis &rows = p.axis[0], &columns = p.axis[1];
+    int64_t plane = (int64_t)rows.large * columns.large, cells = (int64_t)rows.small * columns.small;
+    EACH_PIXEL(at, rows.large, columns.large, p.channels, 1, p.large) {
+        int32_t own = at.y * columns.large + at.x;
+        float sum = 0;
+        for (int64_t cell = 0; cell < cells; cell++) {
+            int64_t from = (at.n * cells + cell) * p.channels + at.channel;
+            int32_t place = index[from];
+            if (place == own) sum += to_float(dy[from]);
+            if (place < 0 || place >= plane) note_failure(failure, order, place);
+        }
+        dx[i] = from_float<T>(sum);
+    }
+}
+
+/* ---- launches ---- */
+
+/* f(T(), VEC as a constant) with as many channels a thread as lie side by side in 16 bytes. */
+template <class F> static weft_status with_pixels(const kernel_call *c, F f) {
+    int64_t channels = c->in[0].type.shape[1];
+    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        bool vectored = true;
+        for (int i = 0; i < c->n_in; i++) vectored &= is_vectored<T>(c->in[i].data, channels);
+        for (int k = 0; k < c->n_out; k++) vectored &= is_vectored<T>(c->out[k].data, channels);
+        return vectored ? f(zero, std::integral_constant<int, vector_width<T>>())
+                        : f(zero, std::integral_constant<int, 1>());
+    });
+}
+
+static dim3 pixel_grid(const kernel_call *c, const tensor_type *of, int vec) {
+    return dim3(blocks_for(c, type_elements(of) / vec, THREADS));
+}
+
+static weft_status average_run(const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &x->type, &y->type);
+    return with_pixels(c, [&](auto zero, auto vec) {
+        using T = decltype(zero);
+        return launch(c, average_pool<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec), dim3(THREADS),
+                      0, static_cast<const T *>(x->data), static_cast<T *>(y->data), p);
+    });
+}
+
+static weft_status average_backward_run(const kernel_call *c) {
+    const tensor *dy = &c->in[0], *dx = &c->out[0];
+    pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &dx->type, &dy->type);
+    return with_pixels(c, [&](auto zero, auto vec) {
+        using T = decltype(zero);
+        return launch(c, average_pool_backward<T, decltype(vec)::value>, pixel_grid(c, &dx->type, vec),
+                      dim3(THREADS), 0, static_cast<const T *>(dy->data), static_cast<T *>(dx->data), p);
+    });
+}
+
+weft_status cuda_avg_pool2d_run(void *, const kernel_call *c) {
+    return average_run(c);
+}
+
+weft_status cuda_adaptive_avg_pool2d_run(void *, const kernel_call *c) {
+    return average_run(c);
+}
+
+weft_status cuda_avg_pool2d_backward_run(void *, const kernel_call *c) {
+    return average_backward_run(c);
+}
+
+weft_status cuda_adaptive_avg_pool2d_backward_run(void *, const kernel_call *c) {
+    return average_backward_run(c);
+}
+
+weft_status cuda_max_pool2d_run(void *, const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &x->type, &y->type);
+    return with_pixels(c, [&](auto zero, auto vec) {
+        using T = decltype(zero);
+        return launch(c, max_pool<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec), dim3(THREADS), 0,
+                      static_cast<const T *>(x->data), static_cast<T *>(y->data),
+                      static_cast<int32_t *>(c->out[1].data), p);
+    });
+}
+
+/* The window of the pooling that made the indices; NULL when something else did. */
+static const pool_attrs *window_of(const kernel_call *c) {
+    const weft_value *index = c->node->in[1];
+    const weft_node *from = index->node;
+    if (from->op != &weft_op_max_pool2d || index->index != 1) return nullptr;
+    bool is_same = from->in[0]->type.shape[2] == c->out[0].type.shape[2] &&
+                   from->in[0]->type.shape[3] == c->out[0].type.shape[3];
+    return is_same ? static_cast<const pool_attrs *>(from->attrs) : nullptr;
+}
+
+weft_status cuda_max_pool2d_backward_run(void *, const kernel_call *c) {
+    const tensor *dy = &c->in[0], *dx = &c->out[0];
+    const pool_attrs *window = window_of(c);
+    const int32_t *index = static_cast<const int32_t *>(c->in[1].data);
+    pool_sizes p = pool_sizes_of(window, &dx->type, &dy->type);
+    return with_pixels(c, [&](auto zero, auto vec) {
+        using T = decltype(zero);
+        const T *from = static_cast<const T *>(dy->data);
+        T *to = static_cast<T *>(dx->data);
+        if (window)
+            return launch(c, max_pool_backward<T, decltype(vec)::value>, pixel_grid(c, &dx->type, vec),
+                          dim3(THREADS), 0, from, index, to, p);
+        return launch(c, max_pool_backward_any<T>, pixel_grid(c, &dx->type, 1), dim3(THREADS), 0, from, index,
+                      to, p, c->cuda->failure, c->node->order);
+    });
+}

@@ -1,0 +1,99 @@
+/* pool.cuh - channels-last images for the pooling kernels: a thread has one pixel and some channels side by side; which
+ * cells of the small image look at a pixel of the large one, and the other way round. */
+#ifndef WEFT_OPS_CUDA_IMAGE_POOL_CUH
+#define WEFT_OPS_CUDA_IMAGE_POOL_CUH
+
+#include "ops/cuda/kit/vectors.cuh"
+
+extern "C" {
+#include "ops/image/pool.h"
+}
+
+/* A large image and the small one that pooling makes of it, one axis (height or width; below 2^30). */
+struct pool_axis {
+    int large, small;
+    int kernel, stride,
+        pad; /* kernel 0: adaptive, cells are floor(i large / small) to ceil((i + 1) large / small) */
+
+    /* Places [begin, end) of the large image in cell i. */
+    __device__ void window(int i, int &begin, int &end) const {
+        if (kernel == 0) return part(i, large, small, begin, end);
+        begin = i * stride - pad;
+        end = begin + kernel < large ? begin + kernel : large;
+        if (begin < 0) begin = 0;
+    }
+    /* Cells [begin, end) that have place i in them. */
+    __device__ void cells(int i, int &begin, int &end) const {
+        if (kernel == 0) return part(i, small, large, begin, end);
+        int from = i + pad - kernel + 1, last = (i + pad) / stride;
+        begin = from > 0 ? (from + stride - 1) / stride : 0;
+        end = last + 1 < small ? last + 1 : small;
+    }
+    /* What this axis gives to the divisor of cell i. */
+    __device__ int length(int i) const {
+        int begin, end;
+        if (kernel) return kernel;
+        window(i, begin, end);
+        return end - begin;
+    }
+    __device__ static void part(int i, int length, int count, int &begin, int &end) {
+        begin = (int)((int64_t)i * length / count);
+        end = (int)((((int64_t)i + 1) * length + count - 1) / count);
+    }
+};
+
+struct pool_sizes {
+    int64_t n;
+    int channels;
+    pool_axis axis[2];
+    int64_t large, small; /* pixels of the images */
+};
+
+static inline pool_sizes pool_sizes_of(const pool_attrs *a, const tensor_type *large,
+                                       const tensor_type *small) {
+    pool_sizes p = {large->shape[0], (int)large->shape[1], {}, 0, 0};
+    for (int i = 0; i < 2; i++) {
+        bool slides = a && a->kernel.n == 2;
+        p.axis[i] =
+            pool_axis{(int)large->shape[2 + i], (int)small->shape[2 + i], slides ? (int)a->kernel.v[i] : 0,
+                      slides ? (int)a->stride.v[i] : 1, slides ? (int)a->pad.v[i] : 0};
+    }
+    p.large = p.n * large->shape[2] * large->shape[3];
+    p.small = p.n * small->shape[2] * small->shape[3];
+    return p;
+}
+
+/* a = q b + rest. 64-bit divisions cost as much as the rest of a kernel: only where they must be. */
+__device__ static inline int64_t divide(int64_t a, int b, int &rest) {
+    if (a <= INT32_MAX) {
+        rest = (int)a % b;
+        return (int)a / b;
+    }
+    rest = (int)(a % b);
+    return a / b;
+}
+
+/* A thread's pixel of the large or small image: its image, row, column and first channel. */
+struct pixel {
+    int64_t n;
+    int y, x, channel;
+    __device__ pixel(int64_t i, int height, int width, int channels, int vec) {
+        int64_t place = divide(i, channels / vec, channel);
+        channel *= vec;
+        n = divide(divide(place, width, x), height, y);
+    }
+};
+
+/* Each thread's pixels, VEC channels at a time; i counts them. */
+#define EACH_PIXEL(at, height, width, channels, VEC, pixels)                                                 \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (pixels) * (channels / VEC);        \
+         i += (int64_t)gridDim.x * blockDim.x)                                                               \
+        for (pixel at(i, height, width, channels, VEC), *once = &at; once; once = nullptr)
+
+/* First element of pixel (y, x) of image n, `height` x `width`. */
+__device__ static inline int64_t pixel_place(const pixel &at, const pool_sizes &p, int height, int width,
+                                             int y, int x) {
+    return ((at.n * height + y) * width + x) * p.channels + at.channel;
+}
+
+#endif

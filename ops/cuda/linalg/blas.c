@@ -1,0 +1,135 @@
+/* blas.c - see blas.h, and the rows of `matmul`, `linear` and the ops of ops/linalg/epilogue.h. */
+#include "ops/cuda/linalg/blas.h"
+
+#include "ops/cuda/kit/operand.h"
+
+/* ---- the plan ---- */
+
+enum { BLAS_LEAST = 1 << 20 /* also parts of a bias' gradient (columns.h) */, BLAS_PARTS = 32 };
+
+static size_t place(size_t *at, size_t bytes) {
+    size_t here = *at;
+    *at += size_align(bytes, OPERAND_ALIGN);
+    return here;
+}
+
+/* The library splits long sums and keeps the parts; small results need no room for many. */
+static size_t library_bytes(const product *p) {
+    size_t bytes =
+        (size_t)(p->out.rows * p->out.columns * matrices_count(&p->out, p->n_batch)) * sizeof(float);
+    size_t room = BLAS_LEAST + bytes * BLAS_PARTS;
+    return room < CUDA_BLAS_WORKSPACE ? room : CUDA_BLAS_WORKSPACE;
+}
+
+static void choose_axis(blas_plan *plan) {
+    const product *p = &plan->p;
+    plan->count = plan->calls = 1;
+    for (int i = 0; i < p->n_batch; i++)
+        if (p->out.batch[i] > p->out.batch[plan->along]) plan->along = i;
+    if (p->n_batch) plan->count = p->out.batch[plan->along];
+    plan->calls = matrices_count(&p->out, p->n_batch) / plan->count;
+}
+
+static blas_epilogue epilogue_of(const weft_node *n) {
+    blas_epilogue e = {.sums = n->op == &weft_op_linear_weight};
+    if (n->op == &weft_op_linear_act) {
+        const linear_act_attrs *a = n->attrs;
+        e.act = (epilogue_act)a->act;
+        e.keeps = a->keep;
+    }
+    if (n->op == &weft_op_matmul_act_backward) {
+        e.act = (epilogue_act)((const matmul_act_attrs *)n->attrs)->act;
+        e.is_backward = true;
+    }
+    tensor_type kept = act_kept(e.act, &n->out[0].type);
+    e.kept_columns = kept.shape[kept.ndim - 1] * (e.act == ACT_RELU ? 8 : 1);
+    return e;
+}
+
+blas_plan blas_plan_of(const weft_node *n) {
+    blas_plan plan = {.p = product_of(n), .epilogue = epilogue_of(n)};
+    matrices *in[2] = {&plan.p.a, &plan.p.b};
+    size_t width = dtype_bytes(n->in[0]->type.dtype), at = 0;
+    for (int i = 0; i < 2; i++) {
+        plan.from[i] = *in[i];
+        plan.copies[i] = !matrices_are_plain(in[i]);
+        plan.copy_at[i] = at;
+        if (plan.copies[i]) place(&at, (size_t)matrices_make_dense(in[i], plan.p.n_batch) * width);
+    }
+    weft_dtype result = n->out[0].type.dtype;
+    plan.converts_bias = plan.p.bias && n->in[2]->type.dtype != result;
+    plan.bias_at = at;
+    if (plan.converts_bias) place(&at, (size_t)plan.p.bias * dtype_bytes(result));
+    plan.library_at = at;
+    plan.library_bytes = library_bytes(&plan.p);
+    plan.bytes = at + plan.library_bytes;
+    choose_axis(&plan);
+    return plan;
+}
+
+int64_t blas_offset(const blas_plan *plan, const matrices *m, int64_t call) {
+    int64_t offset = 0;
+    for (int i = plan->p.n_batch - 1; i >= 0; i--) {
+        if (i == plan->along) continue;
+        int64_t length = plan->p.out.batch[i];
+        if (m->batch[i] > 1) offset += call % length * m->batch_stride[i];
+        call /= length;
+    }
+    return offset;
+}
+
+int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v, size_t width) {
+    uint64_t bits = v ? (uint64_t)operand_alignment(v) : OPERAND_ALIGN;
+    for (int i = 0; i < plan->p.n_batch; i++)
+        if (i != plan->along && m->batch[i] > 1) bits |= (uint64_t)m->batch_stride[i] * width;
+    return (int)(bits & -bits);
+}
+
+/* ---- the rows ---- */
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    weft_dtype type = n->in[0]->type.dtype;
+    return type == WEFT_F32 || dtype_is_low(type) ? NULL : "operands must be f32, bf16 or f16";
+}
+
+/* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8 for GELU (of 128 bits for ReLU, which act_kept sees to). */
+static const char *kept_declines(const weft_node *n) {
+    enum { KEPT_MULTIPLE = 8 };
+    blas_plan plan = blas_plan_of(n);
+    bool fits = !blas_reads_kept(&plan) || plan.epilogue.kept_columns % KEPT_MULTIPLE == 0;
+    return fits ? NULL : "what GELU keeps must have a multiple of 8 columns";
+}
+
+static const char *act_declines(const weft_node *n, const kernel_env *env) {
+    const char *why = declines(n, env);
+    return why ? why : kept_declines(n);
+}
+
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return blas_plan_of(n).bytes;
+}
+
+#ifdef WEFT_HAS_CUDA
+#define TUNE blas_tune
+#else
+#define TUNE NULL
+#endif
+
+#define ROW(of, any_strides, why)                                                                            \
+    const weft_kernel cuda_##of = {                                                                          \
+        .name = "cublaslt",                                                                                  \
+        .op = &weft_op_##of,                                                                                 \
+        .strided_in = any_strides,                                                                           \
+        .declines = why,                                                                                     \
+        .workspace = workspace,                                                                              \
+        CUDA_OPEN(of),                                                                                       \
+        .tune = TUNE,                                                                                        \
+    }
+ROW(matmul, 3, declines);
+ROW(linear, 0, declines);
+ROW(linear_act, 0, act_declines);
+/* The sum down dy's columns, where it is apart, wants them side by side. */
+ROW(linear_weight, 2, declines);
+ROW(matmul_act_backward, 3, act_declines);

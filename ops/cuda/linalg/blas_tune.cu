@@ -1,0 +1,151 @@
+/* blas_tune.cu - times cuBLASLt's algorithms for a product on memory of its own: `graphtool calibrate`. */
+#include "ops/cuda/linalg/blas_call.cuh"
+
+enum { ALGORITHMS = 32, WARMUPS = 2, ROUNDS = 5, CALLS = 10, PLACE = 256 };
+
+/* Bytes from the first element of the matrices to behind the last. */
+static size_t span(const matrices *m, int n_batch, size_t width) {
+    int64_t last = (m->rows - 1) * m->row_stride + (m->columns - 1) * m->column_stride;
+    for (int i = 0; i < n_batch; i++) last += (m->batch[i] - 1) * m->batch_stride[i];
+    return size_align((size_t)(last + 1) * width, PLACE);
+}
+
+typedef struct trial {
+    const weft_node *node;
+    blas_plan plan;
+    blas_call call;
+    size_t in_width, out_width, bytes;
+    char *memory, *a, *b, *out, *bias, *kept, *workspace;
+    cudaEvent_t begin, end;
+} trial;
+
+/* Numbers near 0.01 in bf16 and f32, near 1 in f16: zeros draw less power, and are done faster than what is real. */
+static cudaError_t memory_take(trial *t) {
+    const product *p = &t->plan.p;
+    size_t a = span(&p->a, p->n_batch, t->in_width), b = span(&p->b, p->n_batch, t->in_width),
+           out = span(&p->out, p->n_batch, t->out_width);
+    size_t sums = t->plan.epilogue.sums ? (size_t)p->a.rows : (size_t)p->bias,
+           kept = blas_reads_kept(&t->plan) ? (size_t)(p->out.rows * t->plan.epilogue.kept_columns) : 0,
+           bias_bytes = size_align(sums * t->out_width, PLACE), kept_bytes = size_align(kept * t->out_width, PLACE);
+    t->bytes = a + b + out + bias_bytes + kept_bytes + t->plan.bytes;
+    cudaError_t result = cudaMalloc((void **)&t->memory, t->bytes);
+    if (result != cudaSuccess) return result;
+    t->a = t->memory;
+    t->b = t->a + a;
+    t->out = t->b + b;
+    t->bias = t->out + out;
+    t->kept = t->bias + bias_bytes;
+    t->workspace = t->kept + kept_bytes;
+    result = cudaMemset(t->memory, 0x3c, t->bytes);
+    if (result == cudaSuccess) result = cudaDeviceSynchronize(); /* the stream does not wait for that */
+    if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
+    if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
+    return result;
+}
+
+static void trial_close(trial *t) {
+    if (t->begin) cudaEventDestroy(t->begin);
+    if (t->end) cudaEventDestroy(t->end);
+    if (t->memory) cudaFree(t->memory);
+    blas_call_free(&t->call);
+}
+
+/* Behind the products, where that is apart. */
+static bool run_epilogue(const trial *t, const kernel_env *env) {
+    const weft_node *n = t->node;
+    void *third = t->plan.epilogue.is_backward ? t->kept : t->bias, *second = t->plan.epilogue.sums ? t->bias : t->kept;
+    tensor in[3] = {{t->a, n->in[0]->type}, {t->b, n->in[1]->type}, {third}},
+           out[2] = {{t->out, n->out[0].type}, {second}};
+    if (n->n_out > 1) out[1].type = n->out[1].type;
+    weft_error error = {};
+    kernel_call c = {};
+    c.node = n;
+    c.in = in;
+    c.out = out;
+    c.error = &error;
+    c.cuda = env->cuda;
+    c.workspace = t->workspace;
+    return blas_epilogue_apart(&c, &t->plan) == WEFT_OK;
+}
+
+static bool run(const trial *t, const kernel_env *env, int times) {
+    bool good = true;
+    for (int i = 0; i < times && good; i++) {
+        good = blas_run(&t->plan, &t->call, env->cuda, t->a, t->b, t->out, t->in_width, t->out_width, t->workspace) ==
+               CUBLAS_STATUS_SUCCESS;
+        if (good && t->plan.epilogue.is_apart) good = run_epilogue(t, env);
+    }
+    return good;
+}
+
+/* The best of some rounds, in ms; negative: it does not run. */
+static float time_algorithm(const trial *t, const kernel_env *env) {
+    cudaStream_t stream = (cudaStream_t)env->cuda->stream;
+    float best = -1;
+    if (!run(t, env, WARMUPS)) return -1;
+    for (int i = 0; i < ROUNDS; i++) {
+        float ms;
+        if (cudaEventRecord(t->begin, stream) != cudaSuccess || !run(t, env, CALLS) ||
+            cudaEventRecord(t->end, stream) != cudaSuccess || cudaEventSynchronize(t->end) != cudaSuccess ||
+            cudaEventElapsedTime(&ms, t->begin, t->end) != cudaSuccess)
+            return -1;
+        if (best < 0 || ms < best) best = ms;
+    }
+    return best;
+}
+
+typedef struct winner {
+    cublasLtMatmulAlgo_t algorithm;
+    bool is_apart;
+    float ms; /* negative: none has run yet */
+} winner;
+
+static weft_status time_all(trial *t, const kernel_env *env, winner *best, weft_error *error) {
+    cublasLtMatmulAlgo_t algorithms[ALGORITHMS];
+    int count = 0;
+    weft_status status =
+        blas_status(blas_call_places(&t->plan, &t->call, t->bias, t->kept), "describing a product", error);
+    if (status == WEFT_OK) status = blas_algorithms(&t->call, env, algorithms, ALGORITHMS, &count, error);
+    for (int i = 0; i < count && status == WEFT_OK; i++) {
+        t->call.algorithm = algorithms[i];
+        float ms = time_algorithm(t, env);
+        if (ms >= 0 && (best->ms < 0 || ms < best->ms)) *best = {algorithms[i], t->plan.epilogue.is_apart, ms};
+    }
+    return status;
+}
+
+/* An epilogue is timed apart as well: not every one that the library has is faster than what it saves. */
+static weft_status choose_fastest(trial *t, const kernel_env *env, text *found, weft_error *error) {
+    winner best = {};
+    best.ms = -1;
+    weft_status status = time_all(t, env, &best, error);
+    if (status == WEFT_OK && blas_has_epilogue(&t->plan) && !t->plan.epilogue.is_apart) {
+        blas_call_free(&t->call);
+        t->plan.epilogue.is_apart = true;
+        status = blas_call_new(t->node, env, &t->plan, &t->call, error);
+        if (status == WEFT_OK) status = time_all(t, env, &best, error);
+    }
+    if (status != WEFT_OK) return status;
+    if (best.is_apart) text_add(found, BLAS_APART);
+    if (best.ms < 0 || !blas_algorithm_write(found, &best.algorithm))
+        return error_set(error, WEFT_DEVICE, "cuBLASLt: none of its algorithms runs");
+    return WEFT_OK;
+}
+
+extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, text *found, weft_error *error) {
+    trial t = {};
+    t.node = n;
+    t.plan = blas_plan_of(n);
+    t.in_width = dtype_bytes(n->in[0]->type.dtype);
+    t.out_width = dtype_bytes(n->out[0].type.dtype);
+    weft_status status = blas_open(n, env, &t.plan, &t.call, error);
+    if (status == WEFT_OK) {
+        cudaError_t result = memory_take(&t);
+        if (result != cudaSuccess)
+            status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
+                               "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));
+    }
+    if (status == WEFT_OK) status = choose_fastest(&t, env, found, error);
+    trial_close(&t);
+    return status;
+}

@@ -1,0 +1,134 @@
+/* matmul.cu - runs of `matmul`, `linear` and the ops of ops/linalg/epilogue.h: operands that cuBLASLt does not take are made
+ * dense, a bias gets the result's type, then the products, then an epilogue that is apart. */
+#include "ops/cuda/linalg/blas_call.cuh"
+#include "ops/cuda/kit/kernel.cuh"
+
+/* ---- kernels ---- */
+
+/* to [batch ..., rows, columns], dense, from strides. */
+template <class T>
+__global__ static void make_dense(const T *from, T *to, matrices m, int n_batch, int64_t count) {
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        int64_t rest = i / m.columns, at = i % m.columns * m.column_stride + rest % m.rows * m.row_stride;
+        rest /= m.rows;
+        for (int k = n_batch - 1; k >= 0; k--) {
+            at += rest % m.batch[k] * m.batch_stride[k];
+            rest /= m.batch[k];
+        }
+        to[i] = from[at];
+    }
+}
+
+template <class T, class U> __global__ static void convert(const T *from, U *to, int64_t count) {
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) to[i] = from_float<U>(to_float(from[i]));
+}
+
+enum { THREADS = 256 };
+
+static weft_status copy_operand(const kernel_call *c, const blas_plan *plan, int i, void *to) {
+    const matrices *m = &plan->from[i];
+    int64_t count = m->rows * m->columns * matrices_count(m, plan->p.n_batch);
+    dim3 grid(blocks_for(c, count, THREADS));
+    if (dtype_bytes(c->in[i].type.dtype) == 2) /* bits are bits */
+        return launch(c, make_dense<uint16_t>, grid, dim3(THREADS), 0, (const uint16_t *)c->in[i].data, (uint16_t *)to,
+                      *m, plan->p.n_batch, count);
+    return launch(c, make_dense<uint32_t>, grid, dim3(THREADS), 0, (const uint32_t *)c->in[i].data, (uint32_t *)to, *m,
+                  plan->p.n_batch, count);
+}
+
+static weft_status convert_bias(const kernel_call *c, void *to) {
+    int64_t count = c->in[2].type.shape[0];
+    dim3 grid((unsigned)((count + THREADS - 1) / THREADS));
+    return with_float(c, c->in[2].type.dtype, [&](auto from) {
+        return with_float(c, c->out[0].type.dtype, [&](auto as) {
+            return launch(c, convert<decltype(from), decltype(as)>, grid, dim3(THREADS), 0,
+                          (const decltype(from) *)c->in[2].data, (decltype(as) *)to, count);
+        });
+    });
+}
+
+/* ---- state ---- */
+
+typedef struct blas_state {
+    const weft_env *env;
+    blas_plan plan;
+    blas_call call;
+} blas_state;
+
+static void close_products(void *state) {
+    blas_state *s = (blas_state *)state;
+    if (!s) return;
+    blas_call_free(&s->call);
+    mem_free(s->env, s, sizeof *s);
+}
+
+static weft_status open_products(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
+    blas_state *s = (blas_state *)mem_new(env->env, sizeof *s);
+    if (!s) return error_memory(error, "a matrix product");
+    s->env = env->env;
+    s->plan = blas_plan_of(n);
+    weft_status status = blas_open(n, env, &s->plan, &s->call, error);
+    if (status == WEFT_OK)
+        *state = s;
+    else
+        close_products(s);
+    return status;
+}
+
+/* ---- runs ---- */
+
+/* Operands as the library takes them: copies are made, a bias converted. */
+static weft_status prepare(const kernel_call *c, const blas_plan *plan, const void *in[2]) {
+    char *workspace = (char *)c->workspace;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        in[i] = c->in[i].data;
+        if (!plan->copies[i]) continue;
+        in[i] = workspace + plan->copy_at[i];
+        status = copy_operand(c, plan, i, workspace + plan->copy_at[i]);
+    }
+    return status == WEFT_OK && plan->converts_bias ? convert_bias(c, workspace + plan->bias_at) : status;
+}
+
+static cublasStatus_t set_places(const kernel_call *c, const blas_state *s) {
+    const blas_plan *plan = &s->plan;
+    const void *bias = plan->epilogue.sums ? c->out[1].data : nullptr, *kept = nullptr;
+    if (plan->p.bias) bias = plan->converts_bias ? (char *)c->workspace + plan->bias_at : c->in[2].data;
+    if (blas_reads_kept(plan)) kept = plan->epilogue.is_backward ? c->in[2].data : c->out[1].data;
+    return blas_call_places(plan, &s->call, bias, kept);
+}
+
+static weft_status run_products(void *state, const kernel_call *c) {
+    blas_state *s = (blas_state *)state;
+    const void *in[2];
+    char node[200];
+    weft_status status = prepare(c, &s->plan, in);
+    if (status != WEFT_OK) return status;
+    cublasStatus_t done = set_places(c, s);
+    if (done == CUBLAS_STATUS_SUCCESS)
+        done = blas_run(&s->plan, &s->call, c->cuda, in[0], in[1], c->out[0].data, dtype_bytes(c->in[0].type.dtype),
+                        dtype_bytes(c->out[0].type.dtype), c->workspace);
+    if (done == CUBLAS_STATUS_SUCCESS && s->plan.epilogue.is_apart) return blas_epilogue_apart(c, &s->plan);
+    return blas_status(done, done == CUBLAS_STATUS_SUCCESS ? "" : node_show(c->node, node), c->error);
+}
+
+#define PRODUCT(name)                                                                                        \
+    weft_status cuda_##name##_open(const weft_node *n, const kernel_env *env, void **state,                  \
+                                   weft_error *error) {                                                      \
+        return open_products(n, env, state, error);                                                             \
+    }                                                                                                        \
+    weft_status cuda_##name##_run(void *state, const kernel_call *c) {                                       \
+        return run_products(state, c);                                                                          \
+    }                                                                                                        \
+    void cuda_##name##_close(void *state) {                                                                  \
+        close_products(state);                                                                                  \
+    }
+extern "C" {
+PRODUCT(matmul)
+PRODUCT(linear)
+PRODUCT(linear_act)
+PRODUCT(linear_weight)
+PRODUCT(matmul_act_backward)
+}

@@ -1,0 +1,33 @@
+/* batch_norm.c - rows of batch_norm and its backward op, over channels-last images (or [N, C], which is the same). */
+#include "ops/cuda/kit/columns.h"
+#include "ops/cuda/kit/row_kit.h"
+#include "ops/norm_loss/norm.h"
+
+/* Parts of the column sums, `numbers` a channel. */
+static size_t parts(const tensor_type *x, int numbers) {
+    int64_t channels = x->shape[1], rows = type_elements(x) / channels;
+    return (size_t)(columns_chunks(rows, channels, dtype_bytes(x->dtype)) * channels * numbers) *
+           sizeof(float);
+}
+
+/* Count, mean and squares. */
+static size_t workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return parts(&n->in[0]->type, 3);
+}
+
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    return parts(&n->in[1]->type, 2);
+}
+
+const weft_kernel cuda_batch_norm = {.name = "cuda",
+                                     .op = &weft_op_batch_norm,
+                                     .declines = declines_types,
+                                     .workspace = workspace,
+                                     CUDA_RUN(batch_norm)};
+const weft_kernel cuda_batch_norm_backward = {.name = "cuda",
+                                              .op = &weft_op_batch_norm_backward,
+                                              .declines = declines_types,
+                                              .workspace = backward_workspace,
+                                              CUDA_RUN(batch_norm_backward)};

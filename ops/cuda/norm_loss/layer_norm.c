@@ -1,0 +1,22 @@
+/* layer_norm.c - rows of layer_norm and its backward op. */
+#include "ops/cuda/norm_loss/layer_norm.h"
+
+#include "ops/cuda/kit/row_kit.h"
+#include "ops/norm_loss/norm.h"
+
+/* Parts of dw and db. */
+static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    const tensor_type *x = &n->in[1]->type;
+    int64_t d = x->shape[x->ndim - 1], rows = type_elements(x) / d;
+    if (n->n_out < 3) return 0;
+    return (size_t)(layer_norm_parts(rows, d, dtype_bytes(x->dtype)) * d) * 2 * sizeof(float);
+}
+
+const weft_kernel cuda_layer_norm = {
+    .name = "cuda", .op = &weft_op_layer_norm, .declines = declines_types, CUDA_RUN(layer_norm)};
+const weft_kernel cuda_layer_norm_backward = {.name = "cuda",
+                                              .op = &weft_op_layer_norm_backward,
+                                              .declines = declines_types,
+                                              .workspace = backward_workspace,
+                                              CUDA_RUN(layer_norm_backward)};

@@ -1,0 +1,17 @@
+/* layer_norm.h - how layer_norm_backward divides its rows, for its workspace and its kernels. */
+#ifndef WEFT_OPS_CUDA_NORM_LOSS_LAYER_NORM_H
+#define WEFT_OPS_CUDA_NORM_LOSS_LAYER_NORM_H
+
+#include "ops/cuda/kit/columns.h"
+
+/* Rows of up to LAYER_NORM_SHORT elements: one kernel gives dx and parts of dw and db, with this many blocks at most. */
+enum { LAYER_NORM_SHORT = 1024, LAYER_NORM_BLOCKS = 512, LAYER_NORM_WARPS = 4 };
+
+/* Parts that dw and db are summed in. */
+static inline int64_t layer_norm_parts(int64_t rows, int64_t d, size_t width) {
+    if (d > LAYER_NORM_SHORT) return columns_chunks(rows, d, width);
+    int64_t blocks = (rows + LAYER_NORM_WARPS - 1) / LAYER_NORM_WARPS;
+    return blocks < LAYER_NORM_BLOCKS ? blocks : (int64_t)LAYER_NORM_BLOCKS;
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* layer_norm_backward.cu - gradients of layer_norm. Short rows: one kernel reads x and dy once, gives dx, and sums dw
+ * and db over its rows in registers; a second one adds up the blocks' parts. Long rows: dx, then the column sums. */
+#include "ops/cuda/kit/columns.cuh"
+#include "ops/cuda/norm_loss/rows.cuh"
+
+extern "C" {
+#include "ops/cuda/norm_loss/layer_norm.h"
+#include "ops/norm_loss/norm.h"
+}
+
+/* The operands and results; W: the weight's type. */
+template <class T, class W> struct layer_norm_source {
+    const T *dy, *x;
+    const float *mean, *rstd;
+    const W *w; /* NULL: none */
+    T *dx;
+    float *dw, *db;
+    int64_t rows, n;
+
+    /* For column_sums: dy xhat and dy. */
+    using part = column_pair;
+    template <int VEC> struct columns_of {
+        __device__ void begin(const layer_norm_source &, int64_t) {
+        }
+        __device__ void add(const layer_norm_source &s, int64_t row, int64_t column, part (&sum)[VEC]) {
+            float g[VEC], v[VEC], mean = s.mean[row], rstd = s.rstd[row];
+            load_floats<VEC>(s.dy + row * s.n + column, g);
+            load_floats<VEC>(s.x + row * s.n + column, v);
+            UNROLLED(k, VEC) sum[k].merge(part{g[k] * (v[k] - mean) * rstd, g[k]});
+        }
+        __device__ void end(part (&)[VEC]) {
+        }
+    };
+    __device__ void finish(int64_t column, const part &sum) const {
+        dw[column] = sum.a;
+        db[column] = sum.b;
+    }
+};
+
+/* dx of row `at`; seen(step, dy, dy xhat) is told of VEC elements at a time. */
+template <class SHAPE, class T, class W, class F>
+__device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, int64_t at, float *scratch,
+                                            F seen) {
+    constexpr int VEC = SHAPE::VEC;
+    row_of<T, SHAPE> x(s.x + at * s.n, s.n), dy(s.dy + at * s.n, s.n);
+    float mean = s.mean[at], rstd = s.rstd[at], sum_g = 0, sum_gx = 0;
+    /* v, g: x and dy become xhat and dy w */
+    auto prepare = [&](int64_t i, float(&v)[VEC], float(&g)[VEC]) {
+        float w[VEC];
+        UNROLLED(k, VEC) v[k] = (v[k] - mean) * rstd;
+        if (!s.w) return;
+        load_floats<VEC>(s.w + i, w);
+        UNROLLED(k, VEC) g[k] *= w[k];
+    };
+    each_pair(x, dy, [&](int step, int64_t i, float(&v)[VEC], float(&g)[VEC]) {
+        seen(step, mean, rstd, v, g);
+        prepare(i, v, g);
+        UNROLLED(k, VEC) sum_g += g[k];
+        UNROLLED(k, VEC) sum_gx += g[k] * v[k];
+    });
+    float mean_g = row_sum<SHAPE>(sum_g, scratch) / (float)s.n,
+          mean_gx = row_sum<SHAPE>(sum_gx, scratch) / (float)s.n;
+    auto put = [&](int, int64_t i, float(&v)[VEC], float(&g)[VEC]) {
+        prepare(i, v, g);
+        UNROLLED(k, VEC) v[k] = rstd * (g[k] - mean_g - v[k] * mean_gx);
+    };
+    each_pair(x, dy, put, s.dx + at * s.n);
+}
+
+template <class T, class W, class SHAPE>
+__global__ void __launch_bounds__(SHAPE::THREADS) layer_norm_dx_rows(layer_norm_source<T, W> s) {
+    SHARED_ARRAY(float, scratch, [32]);
+    EACH_ROW(SHAPE, at, s.rows)
+        layer_norm_dx<SHAPE>(s, at, scratch,
+                             [](int, float, float, float(&)[SHAPE::VEC], float(&)[SHAPE::VEC]) {});
+}
+
+/* Short rows, a warp each: dx, and parts [blocks, n] of dw and db, which a lane sums for its places in registers. */
+template <class T, class W, class SHAPE>
+__global__ void __launch_bounds__(LAYER_NORM_WARPS * 32)
+    layer_norm_short(layer_norm_source<T, W> s, column_pair *parts) {
+    constexpr int VEC = SHAPE::VEC, STEPS = SHAPE::STEPS;
+    SHARED_ARRAY(column_pair, shared, [LAYER_NORM_WARPS][LAYER_NORM_SHORT]);
+    column_pair sum[STEPS * VEC];
+    UNROLLED(k, STEPS * VEC) sum[k] = column_pair::none();
+    EACH_ROW(SHAPE, at, s.rows) {
+        layer_norm_dx<SHAPE>(
+            s, at, nullptr, [&](int step, float mean, float rstd, float(&v)[VEC], float(&g)[VEC]) {
+                UNROLLED(k, VEC) sum[step * VEC + k].merge(column_pair{g[k] * (v[k] - mean) * rstd, g[k]});
+            });
+    }
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    UNROLLED(k, STEPS * VEC) {
+        int i = (k / VEC * 32 + lane) * VEC + k % VEC;
+        if (i < s.n) shared[warp][i] = sum[k];
+    }
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < s.n; i += LAYER_NORM_WARPS * 32) {
+        column_pair all = shared[0][i];
+        for (int k = 1; k < LAYER_NORM_WARPS; k++) all.merge(shared[k][i]);
+        parts[blockIdx.x * s.n + i] = all;
+    }
+}
+
+template <class T, class W>
+static weft_status layer_norm_short_launch(const kernel_call *c, layer_norm_source<T, W> s, bool vectored) {
+    constexpr int V = vector_width<T>;
+    column_pair *parts = static_cast<column_pair *>(c->workspace);
+    int64_t blocks = layer_norm_parts(s.rows, s.n, sizeof(T));
+    dim3 grid((unsigned)blocks), block(LAYER_NORM_WARPS * 32);
+    weft_status status =
+        vectored ? launch(c, layer_norm_short<T, W, row_shape<V, 32, 32 / V>>, grid, block, 0, s, parts)
+                 : launch(c, layer_norm_short<T, W, row_shape<1, 32, 32>>, grid, block, 0, s, parts);
+    return status ? status : column_totals_launch(c, s, s.n, blocks, parts);
+}
+
+template <class T, class W> static weft_status layer_norm_backward_launch(const kernel_call *c) {
+    const tensor_type *t = &c->in[1].type;
+    bool has_weight = c->n_out == 3;
+    layer_norm_source<T, W> s = {};
+    s.dy = static_cast<const T *>(c->in[0].data);
+    s.x = static_cast<const T *>(c->in[1].data);
+    s.mean = static_cast<const float *>(c->in[2].data);
+    s.rstd = static_cast<const float *>(c->in[3].data);
+    s.w = has_weight ? static_cast<const W *>(c->in[4].data) : nullptr;
+    s.dx = static_cast<T *>(c->out[0].data);
+    s.dw = has_weight ? static_cast<float *>(c->out[1].data) : nullptr;
+    s.db = has_weight ? static_cast<float *>(c->out[2].data) : nullptr;
+    s.n = t->shape[t->ndim - 1];
+    s.rows = type_elements(t) / s.n;
+    bool vectored = is_vectored<T>(s.dy, s.n) && is_vectored<T>(s.x, s.n) && is_vectored<T>(s.dx, s.n) &&
+                    is_vectored<W>(s.w, s.n);
+    if (has_weight && s.n <= LAYER_NORM_SHORT) return layer_norm_short_launch(c, s, vectored);
+    weft_status status = with_row_shape<T>(s.n, vectored, [&](auto shape) {
+        using S = decltype(shape);
+        return launch(c, layer_norm_dx_rows<T, W, S>, row_grid<S>(c, s.rows), dim3(S::THREADS), 0, s);
+    });
+    if (status || !has_weight) return status;
+    return column_sums<T>(c, s, s.rows, s.n, vectored, static_cast<column_pair *>(c->workspace));
+}
+
+weft_status cuda_layer_norm_backward_run(void *, const kernel_call *c) {
+    bool is_wide = c->n_out < 3 || c->in[4].type.dtype == WEFT_F32;
+    return with_float(c, c->in[1].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        return is_wide ? layer_norm_backward_launch<T, float>(c) : layer_norm_backward_launch<T, T>(c);
+    });
+}

@@ -1,0 +1,21 @@
+/* update.c - rows of the optimizer's ops: flat buffers, f32 or f64; scalars f64, in the GPU's memory. */
+#include "ops/cuda/cuda.h"
+#include "ops/optimizer/update.h"
+
+#define ROW(title) const weft_kernel cuda_##title = {.name = "cuda", .op = &weft_op_##title, CUDA_RUN(title)};
+ROW(sgd_update)
+ROW(adam_update)
+ROW(accumulate)
+ROW(chunk_squares)
+ROW(clip_scale)
+ROW(loss_scale)
+ROW(schedule)
+
+/* Sums of operands beyond the first few launches go on from there. */
+static size_t root_workspace(const weft_node *n, const kernel_env *env) {
+    (void)n;
+    (void)env;
+    return sizeof(double);
+}
+const weft_kernel cuda_root_sum = {
+    .name = "cuda", .op = &weft_op_root_sum, .workspace = root_workspace, CUDA_RUN(root_sum)};

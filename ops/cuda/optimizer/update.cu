@@ -1,0 +1,218 @@
+/* update.cu - optimizer steps over flat buffers at the speed of memory: one launch a segment, every buffer read and
+ * written once. Learning rate, step and clipping factor are read from the GPU's memory, so that a captured run follows
+ * them. Compiled without fused multiply-add (CMakeLists.txt): an element's bits do not depend on where it lies in its
+ * buffer, which ZeRO's shards need, and they are the CPU's.
+ */
+#include "ops/cuda/optimizer/update.cuh"
+
+/* The result of a step that is skipped (a scale below 0): p as it is. */
+template <int N, class R> __device__ static inline void keep(const R *p, R *out, int64_t i) {
+    if (out != p) store<N>(out + i, load<N>(p + i));
+}
+
+/* ---- sgd: formulas in ops/optimizer/sgd_update.c ---- */
+
+template <class R> struct sgd_step {
+    using real = R;
+    struct numbers {
+        R lr, scale;
+        bool is_first, is_skipped;
+    };
+    R *p, *buf, *out;
+    const R *g;
+    const double *lr, *step, *scale;
+    double lr_scale;
+    R momentum, enters, decay; /* enters: what of the gradient goes into the buffer */
+    bool nesterov;
+
+    __device__ numbers prepare() const {
+        numbers s;
+        s.lr = (R)(*lr * lr_scale);
+        s.scale = (R)(scale ? *scale : 1.0);
+        s.is_first = !step || *step <= 1;
+        s.is_skipped = s.scale < 0;
+        return s;
+    }
+    /* d: the gradient, decay included. The buffer of the first step is d itself, whatever it held. */
+    template <int N> __device__ void move(const numbers &s, int64_t i, vector_of<R, N> &d) const {
+        vector_of<R, N> b = d;
+        if (!s.is_first) {
+            b = load<N>(buf + i);
+            UNROLL for (int k = 0; k < N; k++) b.v[k] = momentum * b.v[k] + enters * d.v[k];
+        }
+        store<N>(buf + i, b);
+        R moved = s.is_first ? R(1) + momentum : momentum, straight = s.is_first ? R(0) : R(1);
+        UNROLL for (int k = 0; k < N; k++) d.v[k] = nesterov ? straight * d.v[k] + moved * b.v[k] : b.v[k];
+    }
+    template <int N> __device__ void run(const numbers &s, int64_t i) const {
+        if (s.is_skipped) return keep<N>(p, out, i);
+        vector_of<R, N> w = load<N>(p + i), d = load<N>(g + i);
+        UNROLL for (int k = 0; k < N; k++) d.v[k] = s.scale * d.v[k] + decay * w.v[k];
+        if (momentum != 0) move<N>(s, i, d);
+        UNROLL for (int k = 0; k < N; k++) w.v[k] -= s.lr * d.v[k];
+        store<N>(p + i, w);
+        if (out != p) store<N>(out + i, w); /* the same memory in a session */
+    }
+};
+
+template <class R> static weft_status sgd_launch(const kernel_call *c) {
+    enum { P, G, BUF, LR, STEP, SCALE };
+    const sgd_update_attrs *a = static_cast<const sgd_update_attrs *>(c->attrs);
+    sgd_step<R> s = {};
+    s.p = flat<R>(&c->in[P]);
+    s.g = flat<R>(&c->in[G]);
+    s.buf = flat<R>(&c->in[BUF]);
+    s.out = flat<R>(&c->out[0]);
+    s.lr = scalar_at(c, LR);
+    s.step = scalar_at(c, STEP);
+    s.scale = scalar_at(c, SCALE);
+    s.lr_scale = a->lr_scale;
+    s.momentum = (R)a->momentum;
+    s.enters = (R)(1 - a->dampening);
+    s.decay = (R)a->weight_decay;
+    s.nesterov = a->nesterov;
+    const void *buffers[] = {s.p, s.g, s.out, a->momentum != 0 ? s.buf : s.p};
+    return update_launch(c, s, buffers, 4);
+}
+
+extern "C" weft_status cuda_sgd_update_run(void *, const kernel_call *c) {
+    return with_real(c, [&](auto zero) { return sgd_launch<decltype(zero)>(c); });
+}
+
+/* ---- adam: formulas in ops/optimizer/adam_update.c ---- */
+
+template <class R> struct adam_step {
+    using real = R;
+    struct numbers {
+        R scale, shrink, rate, unroot;
+        bool is_skipped;
+    };
+    R *p, *m, *v, *out;
+    const R *g;
+    const double *lr, *step, *scale;
+    double lr_scale, beta1, beta2, weight_decay;
+    bool decoupled;
+    R decay, keep1, second, keep2, eps;
+
+    __device__ numbers prepare() const {
+        double rate = *lr * lr_scale, t = *step;
+        numbers s;
+        s.scale = (R)(scale ? *scale : 1.0);
+        s.shrink = decoupled ? (R)(1 - rate * weight_decay) : R(1);
+        s.rate = (R)(rate / (1 - pow(beta1, t)));
+        s.unroot = (R)(1 / sqrt(1 - pow(beta2, t)));
+        s.is_skipped = s.scale < 0;
+        return s;
+    }
+    template <int N> __device__ void run(const numbers &s, int64_t i) const {
+        if (s.is_skipped) return keep<N>(p, out, i);
+        vector_of<R, N> w = load<N>(p + i), d = load<N>(g + i), mi = load<N>(m + i), vi = load<N>(v + i);
+        UNROLL for (int k = 0; k < N; k++) {
+            R grad = s.scale * d.v[k] + decay * w.v[k];
+            mi.v[k] = mi.v[k] + keep1 * (grad - mi.v[k]);
+            vi.v[k] = second * vi.v[k] + keep2 * grad * grad;
+            w.v[k] = w.v[k] * s.shrink - s.rate * mi.v[k] / (root(vi.v[k]) * s.unroot + eps);
+        }
+        store<N>(m + i, mi);
+        store<N>(v + i, vi);
+        store<N>(p + i, w);
+        if (out != p) store<N>(out + i, w);
+    }
+};
+
+template <class R> static weft_status adam_launch(const kernel_call *c) {
+    enum { P, G, M, V, LR, STEP, SCALE };
+    const adam_update_attrs *a = static_cast<const adam_update_attrs *>(c->attrs);
+    adam_step<R> s = {};
+    s.p = flat<R>(&c->in[P]);
+    s.g = flat<R>(&c->in[G]);
+    s.m = flat<R>(&c->in[M]);
+    s.v = flat<R>(&c->in[V]);
+    s.out = flat<R>(&c->out[0]);
+    s.lr = scalar_at(c, LR);
+    s.step = scalar_at(c, STEP);
+    s.scale = scalar_at(c, SCALE);
+    s.lr_scale = a->lr_scale;
+    s.beta1 = a->beta1;
+    s.beta2 = a->beta2;
+    s.weight_decay = a->weight_decay;
+    s.decoupled = a->decoupled;
+    s.decay = a->decoupled ? R(0) : (R)a->weight_decay;
+    s.keep1 = (R)(1 - a->beta1);
+    s.second = (R)a->beta2;
+    s.keep2 = (R)(1 - a->beta2);
+    s.eps = (R)a->eps;
+    const void *buffers[] = {s.p, s.g, s.m, s.v, s.out};
+    return update_launch(c, s, buffers, 5);
+}
+
+extern "C" weft_status cuda_adam_update_run(void *, const kernel_call *c) {
+    return with_real(c, [&](auto zero) { return adam_launch<decltype(zero)>(c); });
+}
+
+/* ---- accumulate: the binary tree of ops/optimizer/accumulate.c, one element at a time in registers ---- */
+
+enum { LEVELS = 21 };
+
+template <class R> struct accumulate_step {
+    using real = R;
+    struct numbers {
+        int64_t local;
+        int top; /* the highest level in use after this run */
+    };
+    R *level[LEVELS], *out; /* level[l] waits for 2^l micro-batches' neighbour */
+    const R *g;
+    const run_state *run_numbers;
+    int64_t of;
+    int levels;
+    bool last;
+
+    __device__ numbers prepare() const {
+        numbers s;
+        s.local = run_numbers->local < of ? run_numbers->local : of - 1;
+        for (s.top = 0; (s.local + 1) >> (s.top + 1); s.top++) {
+        }
+        return s;
+    }
+    template <int N> __device__ static void add(vector_of<R, N> &to, const vector_of<R, N> &more) {
+        UNROLL for (int k = 0; k < N; k++) to.v[k] = to.v[k] + more.v[k];
+    }
+    template <int N> __device__ void run(const numbers &s, int64_t i) const {
+        vector_of<R, N> carry = load<N>(g + i);
+        int l = 0;
+        for (; s.local >> l & 1; l++) add<N>(carry, load<N>(level[l] + i));
+        store<N>(level[l] + i, carry);
+        vector_of<R, N> total = load<N>(level[levels - 1] + i);
+        if (last) {
+            total = load<N>(level[s.top] + i);
+            for (int k = s.top - 1; k >= 0; k--)
+                if ((s.local + 1) >> k & 1) add<N>(total, load<N>(level[k] + i));
+            store<N>(level[levels - 1] + i, total);
+        }
+        if (out != level[levels - 1]) store<N>(out + i, total);
+    }
+};
+
+template <class R> static weft_status accumulate_launch(const kernel_call *c) {
+    const accumulate_attrs *a = static_cast<const accumulate_attrs *>(c->attrs);
+    accumulate_step<R> s = {};
+    const void *buffers[LEVELS + 2];
+    s.levels = accumulate_levels(a->of);
+    if (s.levels > LEVELS) return WEFT_INTERNAL; /* `of` is at most 2^20 */
+    for (int l = 0; l < s.levels; l++) {
+        s.level[l] = flat<R>(&c->in[s.levels - 1 - l]);
+        buffers[l] = s.level[l];
+    }
+    s.g = flat<R>(&c->in[s.levels]);
+    s.out = flat<R>(&c->out[0]);
+    s.run_numbers = c->run;
+    s.of = a->of;
+    s.last = a->last;
+    buffers[s.levels] = s.g;
+    buffers[s.levels + 1] = s.out;
+    return update_launch(c, s, buffers, s.levels + 2);
+}
+
+extern "C" weft_status cuda_accumulate_run(void *, const kernel_call *c) {
+    return with_real(c, [&](auto zero) { return accumulate_launch<decltype(zero)>(c); });
+}

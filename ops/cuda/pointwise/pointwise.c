@@ -1,0 +1,22 @@
+/* pointwise.c - rows of all pointwise ops and of `fused`: one open and run, pointwise.cu's. Every type is taken, in any
+ * mixture. */
+#include "ops/cuda/cuda.h"
+#include "ops/cuda/pointwise/fuse.h"
+
+static const char *declines(const weft_node *n, const kernel_env *env) {
+    (void)env;
+    fuse_plan p;
+    return fuse_plan_of(n, &p);
+}
+
+#define X(op, operands, expression) extern const weft_op weft_op_##op;
+#include "ops/pointwise/pointwise_list.h"
+#undef X
+
+#define ROW(title, of)                                                                                       \
+    const weft_kernel cuda_##title = {                                                                       \
+        .name = "cuda", .op = &weft_op_##of, .strided_in = ~0u, .declines = declines, CUDA_OPEN(pointwise)};
+#define X(op, operands, expression) ROW(pointwise_##op, op)
+#include "ops/pointwise/pointwise_list.h"
+#undef X
+ROW(pointwise, fused)

@@ -1,0 +1,202 @@
+/* sum.cu - sums and means: see reduce.h. Three ways: down the columns of a matrix (columns.cuh); along rows, by a warp or
+ * a block for each piece of a result; else by a thread for each piece, neighbours taking neighbouring results. Pieces
+ * are added up by blocks in a fixed tree.
+ */
+#include "ops/cuda/kit/columns.cuh"
+
+extern "C" {
+#include "ops/cuda/reduce/reduce.h"
+}
+
+enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 /* elements from which on a block is worth more than a warp */ };
+enum { APART_BLOCK = 512 /* elements that a thread adds one after the other */ };
+
+/* f64 is summed in f64, all else in f32. */
+template <class T> struct sum_of { using type = float; };
+template <> struct sum_of<double> { using type = double; };
+template <class T> __device__ static inline typename sum_of<T>::type number(T x) {
+    return to_float(x);
+}
+template <> __device__ inline double number(double x) {
+    return x;
+}
+
+/* Where results go. */
+struct sum_result {
+    void *data;
+    weft_dtype dtype;
+    float factor;
+    __device__ void put(int64_t at, double sum) const {
+        if (dtype == WEFT_F64)
+            static_cast<double *>(data)[at] = sum * factor;
+        else
+            put(at, (float)sum);
+    }
+    __device__ void put(int64_t at, float sum) const {
+        float x = sum * factor;
+        if (dtype == WEFT_BF16)
+            static_cast<__nv_bfloat16 *>(data)[at] = from_float<__nv_bfloat16>(x);
+        else if (dtype == WEFT_F16)
+            static_cast<__half *>(data)[at] = from_float<__half>(x);
+        else
+            static_cast<float *>(data)[at] = x;
+    }
+};
+
+/* Offset of element i of a list of axes. */
+__device__ static inline int64_t list_offset(const reduce_list &l, int64_t i, int64_t *out) {
+    int64_t in = 0, there = 0;
+    for (int k = l.n - 1; k > 0; k--) {
+        int64_t rest = (int64_t)divide((uint64_t)i, &l.at[k].by), place = i - rest * l.at[k].length;
+        in += place * l.at[k].in;
+        there += place * l.at[k].out;
+        i = rest;
+    }
+    if (l.n) {
+        in += i * l.at[0].in;
+        there += i * l.at[0].out;
+    }
+    *out = there;
+    return in;
+}
+
+/* ---- along rows ---- */
+
+/* The sum over `lanes` threads, a warp or the block; `scratch`: 8 numbers of shared memory. */
+template <class A> __device__ static inline A lanes_sum(A x, int lanes, A *scratch) {
+    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    if (lanes == 32) return x;
+    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
+    __syncthreads();
+    A sum = 0;
+    for (int w = 0; w < SUM_THREADS / 32; w++) sum += scratch[w];
+    return sum;
+}
+
+/* `lanes` threads for each piece; V elements at once. With one piece a result, results are done. */
+template <class T, int V>
+__global__ void __launch_bounds__(SUM_THREADS)
+    sum_rows(const T *x, reduce_plan r, int lanes, typename sum_of<T>::type *pieces, sum_result y) {
+    using A = typename sum_of<T>::type;
+    SHARED_ARRAY(A, scratch, [SUM_THREADS / 32]);
+    int64_t task = ((int64_t)blockIdx.x * SUM_THREADS + threadIdx.x) / lanes, none, there;
+    if (task >= r.kept.count * r.pieces)
+        return; /* whole warps, and with more lanes no block has such threads */
+    int64_t m = task / r.pieces, begin = task % r.pieces * r.piece, end = begin + r.piece;
+    if (end > r.reduced.count) end = r.reduced.count;
+    const T *from = x + list_offset(r.kept, m, &there);
+    A sum[V] = {};
+    for (int64_t i = begin + (int64_t)(threadIdx.x % lanes) * V; i < end; i += (int64_t)lanes * V) {
+        vector_of<T, V> v = load<V>(from + list_offset(r.reduced, i, &none));
+        UNROLL for (int k = 0; k < V; k++) sum[k] += number(v.v[k]);
+    }
+    for (int half = V / 2; half > 0; half /= 2)
+        for (int k = 0; k < half; k++) sum[k] += sum[k + half];
+    A total = lanes_sum(sum[0], lanes, scratch);
+    if (threadIdx.x % lanes) return;
+    if (r.pieces > 1)
+        pieces[task] = total;
+    else
+        y.put(there, total);
+}
+
+/* The pieces of each result, which lie one after the other. */
+template <class A>
+__global__ void __launch_bounds__(SUM_THREADS)
+    sum_pieces(const A *pieces, reduce_list kept, int64_t n, int lanes, sum_result y) {
+    SHARED_ARRAY(A, scratch, [SUM_THREADS / 32]);
+    int64_t m = ((int64_t)blockIdx.x * SUM_THREADS + threadIdx.x) / lanes, there;
+    if (m >= kept.count) return;
+    A sum = 0;
+    for (int64_t i = threadIdx.x % lanes; i < n; i += lanes) sum += pieces[m * n + i];
+    sum = lanes_sum(sum, lanes, scratch);
+    if (threadIdx.x % lanes) return;
+    list_offset(kept, m, &there);
+    y.put(there, sum);
+}
+
+/* ---- anything else: a thread for each piece ---- */
+
+template <class T>
+__global__ void __launch_bounds__(SUM_THREADS)
+    sum_apart(const T *x, reduce_plan r, typename sum_of<T>::type *pieces, sum_result y) {
+    using A = typename sum_of<T>::type;
+    int64_t tasks = r.kept.count * r.pieces, step = (int64_t)gridDim.x * SUM_THREADS;
+    for (int64_t task = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; task < tasks; task += step) {
+        int64_t piece = task / r.kept.count, m = task % r.kept.count, there, none;
+        int64_t begin = piece * r.piece, end = begin + r.piece;
+        if (end > r.reduced.count) end = r.reduced.count;
+        const T *from = x + list_offset(r.kept, m, &there);
+        double total = 0; /* with many results, a piece may be of millions: it is summed in blocks */
+        for (; begin < end; begin += APART_BLOCK) {
+            int64_t block_end = end - begin < APART_BLOCK ? end : begin + APART_BLOCK;
+            A sum = 0;
+#pragma unroll 4
+            for (int64_t i = begin; i < block_end; i++) sum += number(from[list_offset(r.reduced, i, &none)]);
+            total += sum;
+        }
+        if (r.pieces > 1)
+            pieces[m * r.pieces + piece] = (A)total;
+        else
+            y.put(there, (A)total);
+    }
+}
+
+/* ---- launching ---- */
+
+static unsigned blocks_of(int64_t tasks, int lanes) {
+    return (unsigned)((tasks * lanes + SUM_THREADS - 1) / SUM_THREADS);
+}
+
+static int lanes_for(int64_t elements) {
+    return elements >= BLOCK_SUMS ? (int)SUM_THREADS : 32;
+}
+
+/* Can rows be read 16 bytes at a time? Every step but the innermost then is a multiple of them. */
+template <class T> static bool rows_are_vectored(const reduce_plan *r, const void *x) {
+    if (!r->reduced.n || r->reduced.at[r->reduced.n - 1].in != 1) return false;
+    bool good = is_vectored<T>(x, r->reduced.at[r->reduced.n - 1].length);
+    for (int k = 0; k < r->reduced.n - 1; k++) good = good && r->reduced.at[k].in % vector_width<T> == 0;
+    for (int k = 0; k < r->kept.n; k++) good = good && r->kept.at[k].in % vector_width<T> == 0;
+    return good;
+}
+
+template <class T> static weft_status sum_launch(const kernel_call *c, const reduce_plan *r) {
+    using A = typename sum_of<T>::type;
+    const T *x = static_cast<const T *>(c->in[0].data);
+    A *pieces = static_cast<A *>(c->workspace);
+    sum_result y = {c->out[0].data, c->out[0].type.dtype, r->factor};
+    int lanes = lanes_for(r->piece);
+    unsigned blocks = blocks_of(r->kept.count * r->pieces, r->along_rows ? lanes : 1);
+    weft_status status;
+    if (!r->along_rows)
+        status = launch(c, sum_apart<T>, dim3(blocks), dim3(SUM_THREADS), 0, x, *r, pieces, y);
+    else if (rows_are_vectored<T>(r, x))
+        status = launch(c, sum_rows<T, vector_width<T>>, dim3(blocks), dim3(SUM_THREADS), 0, x, *r, lanes,
+                        pieces, y);
+    else
+        status = launch(c, sum_rows<T, 1>, dim3(blocks), dim3(SUM_THREADS), 0, x, *r, lanes, pieces, y);
+    if (status != WEFT_OK || r->pieces == 1) return status;
+    lanes = lanes_for(r->pieces);
+    return launch(c, sum_pieces<A>, dim3(blocks_of(r->kept.count, lanes)), dim3(SUM_THREADS), 0, pieces,
+                  r->kept, r->pieces, lanes, y);
+}
+
+template <class T> static weft_status columns_launch(const kernel_call *c, const reduce_plan *r) {
+    int64_t row = r->reduced.at[0].in, columns = r->kept.count;
+    sum_result y = {c->out[0].data, c->out[0].type.dtype, r->factor};
+    column_source<T, sum_result> source = {static_cast<const T *>(c->in[0].data), row, r->kept.at[0].out, y};
+    bool vectored = columns % vector_width<T> == 0 && is_vectored<T>(source.x, row);
+    return column_sums<T>(c, source, r->reduced.count, columns, vectored,
+                          static_cast<column_sum *>(c->workspace));
+}
+
+extern "C" weft_status cuda_sum_run(void *, const kernel_call *c) {
+    reduce_plan r;
+    reduce_plan_of(&r, c->node);
+    if (c->in[0].type.dtype == WEFT_F64) return sum_launch<double>(c, &r);
+    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        return reduce_is_columns(&r) ? columns_launch<T>(c, &r) : sum_launch<T>(c, &r);
+    });
+}

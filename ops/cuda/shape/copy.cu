@@ -1,0 +1,171 @@
+/* copy.cu - see copy.cuh. Axes are put in the order of the target's memory and merged where both sides run on evenly.
+ * Then either threads walk the target in order, in units as wide as both sides allow (16 bytes where rows are dense), or,
+ * when the source runs along another axis than the target, planes are turned in shared memory, tile by tile, so that
+ * both sides see whole rows.
+ */
+#include "ops/cuda/shape/copy.cuh"
+
+extern "C" {
+#include "ops/cuda/kit/divide.h"
+}
+
+enum { TILE = 32, TILE_ROWS = 8, COPY_THREADS = 256, WORTH_TURNING = 8 };
+
+struct axis {
+    int64_t length, to, from; /* strides in units */
+};
+
+/* Axes outermost first. When planes are turned, the last two are `across` (dense in the source) and `row`. */
+struct copy_job {
+    char *to;
+    const char *from;
+    int n;
+    int64_t units;
+    axis at[WEFT_MAX_NDIM];
+    divisor by[WEFT_MAX_NDIM];
+};
+
+/* ---- on the GPU ---- */
+
+template <class T> __global__ void copy_units(copy_job j) {
+    T *to = reinterpret_cast<T *>(j.to);
+    const T *from = reinterpret_cast<const T *>(j.from);
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.units; i += step) {
+        int64_t rest = i, there = 0, here = 0;
+        for (int k = j.n - 1; k > 0; k--) {
+            int64_t next = (int64_t)divide((uint64_t)rest, &j.by[k]), place = rest - next * j.at[k].length;
+            there += place * j.at[k].to;
+            here += place * j.at[k].from;
+            rest = next;
+        }
+        there += rest * j.at[0].to;
+        here += rest * j.at[0].from;
+        to[there] = j.from ? from[here] : T();
+    }
+}
+
+/* Blocks of TILE x TILE_ROWS threads; a tile is TILE elements of the row, TILE of those across. */
+template <class T>
+__global__ void turn_planes(copy_job j, int64_t row_tiles, int64_t across_tiles, int64_t tiles) {
+    SHARED_ARRAY(T, part, [TILE][TILE + 1]);
+    axis row = j.at[j.n - 1], across = j.at[j.n - 2];
+    for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+        int64_t rest = t / row_tiles, first_row = t % row_tiles * TILE,
+                first_across = rest % across_tiles * TILE;
+        int64_t there = 0, here = 0;
+        rest /= across_tiles;
+        for (int k = j.n - 3; k >= 0; k--) {
+            int64_t place = rest % j.at[k].length;
+            there += place * j.at[k].to;
+            here += place * j.at[k].from;
+            rest /= j.at[k].length;
+        }
+        const T *from = reinterpret_cast<const T *>(j.from) + here;
+        T *to = reinterpret_cast<T *>(j.to) + there;
+        int64_t a = first_across + threadIdx.x;
+        for (int r = threadIdx.y; r < TILE && first_row + r < row.length; r += TILE_ROWS)
+            if (a < across.length) part[r][threadIdx.x] = from[(first_row + r) * row.from + a];
+        __syncthreads();
+        int64_t x = first_row + threadIdx.x;
+        for (int k = threadIdx.y; k < TILE && first_across + k < across.length; k += TILE_ROWS)
+            if (x < row.length) to[(first_across + k) * across.to + x] = part[threadIdx.x][k];
+        __syncthreads();
+    }
+}
+
+/* ---- on the host ---- */
+
+/* Axes by falling target stride, merged; a single element is one axis of length 1. */
+static void axes_of(copy_job *j, const tensor_type *shape, const int64_t *to, const int64_t *from) {
+    axis list[WEFT_MAX_NDIM];
+    int n = 0;
+    for (int i = 0; i < shape->ndim; i++) {
+        if (shape->shape[i] == 1) continue;
+        int k = n++;
+        for (; k > 0 && list[k - 1].to < to[i]; k--) list[k] = list[k - 1];
+        list[k] = axis{shape->shape[i], to[i], from ? from[i] : 0};
+    }
+    j->n = 0;
+    for (int k = 0; k < n; k++) {
+        axis *last = j->n ? &j->at[j->n - 1] : NULL;
+        if (last && last->to == list[k].to * list[k].length && last->from == list[k].from * list[k].length)
+            *last = axis{last->length * list[k].length, list[k].to, list[k].from};
+        else
+            j->at[j->n++] = list[k];
+    }
+    if (j->n == 0) j->at[j->n++] = axis{1, 1, 1};
+}
+
+/* Bytes of the widest unit that rows, strides and addresses are multiples of. Zeros have no source to fit. */
+static int64_t unit_of(const copy_job *j, int64_t width) {
+    const axis *row = &j->at[j->n - 1];
+    if (row->to != 1 || (j->from && row->from != 1)) return width;
+    uint64_t all = (uint64_t)(row->length * width) | reinterpret_cast<uintptr_t>(j->to) |
+                   reinterpret_cast<uintptr_t>(j->from);
+    for (int k = 0; k < j->n - 1; k++)
+        all |= (uint64_t)(j->at[k].to * width) | (uint64_t)(j->at[k].from * width);
+    int64_t unit = 16;
+    while (unit > width && all % (uint64_t)unit != 0) unit /= 2;
+    return unit;
+}
+
+static void widen(copy_job *j, int64_t by) {
+    j->at[j->n - 1].length /= by;
+    for (int k = 0; k < j->n - 1; k++) {
+        j->at[k].to /= by;
+        j->at[k].from /= by;
+    }
+}
+
+/* The axis along which the source is dense goes before the row, if it is another one and both are long. */
+static bool turns(copy_job *j) {
+    axis row = j->at[j->n - 1];
+    if (!j->from || row.to != 1 || row.from <= 1 || row.length < WORTH_TURNING) return false;
+    for (int k = j->n - 2; k >= 0; k--) {
+        axis across = j->at[k];
+        if (across.from != 1 || across.length < WORTH_TURNING) continue;
+        for (int i = k; i < j->n - 2; i++) j->at[i] = j->at[i + 1];
+        j->at[j->n - 2] = across;
+        return true;
+    }
+    return false;
+}
+
+template <class T> static weft_status run(const kernel_call *c, copy_job *j) {
+    if (turns(j)) {
+        int64_t rows = (j->at[j->n - 1].length + TILE - 1) / TILE,
+                across = (j->at[j->n - 2].length + TILE - 1) / TILE;
+        int64_t tiles = rows * across;
+        for (int k = 0; k < j->n - 2; k++) tiles *= j->at[k].length;
+        return launch(c, turn_planes<T>, dim3(blocks_for(c, tiles, 1)), dim3(TILE, TILE_ROWS), 0, *j, rows,
+                      across, tiles);
+    }
+    j->units = 1;
+    for (int k = 0; k < j->n; k++) j->units *= j->at[k].length;
+    for (int k = 0; k < j->n; k++) j->by[k] = divisor_of(j->at[k].length, j->units);
+    return launch(c, copy_units<T>, dim3(blocks_for(c, j->units, COPY_THREADS)), dim3(COPY_THREADS), 0, *j);
+}
+
+weft_status strided_copy(const kernel_call *c, void *to, const int64_t *to_stride, const void *from,
+                         const int64_t *from_stride, const tensor_type *shape) {
+    copy_job j = {};
+    int64_t width = (int64_t)dtype_bytes(shape->dtype);
+    j.to = static_cast<char *>(to);
+    j.from = static_cast<const char *>(from);
+    axes_of(&j, shape, to_stride, from_stride);
+    int64_t unit = unit_of(&j, width);
+    widen(&j, unit / width);
+    switch (unit) {
+    case 1:
+        return run<uint8_t>(c, &j);
+    case 2:
+        return run<uint16_t>(c, &j);
+    case 4:
+        return run<uint32_t>(c, &j);
+    case 8:
+        return run<uint64_t>(c, &j);
+    default:
+        return run<uint4>(c, &j);
+    }
+}

@@ -1,0 +1,184 @@
+/* shape.cu - the ops that only move elements, made of strided copies; constants and buckets, made of plain ones. */
+#include "ops/cuda/shape/copy.cuh"
+
+extern "C" {
+#include "ops/kit/basic_attrs.h"
+}
+
+#include <string.h>
+
+enum { FILL_THREADS = 256, PARTS = 128 };
+
+static char *element_at(const tensor *t, int64_t axis, int64_t i) {
+    return static_cast<char *>(t->data) + i * t->stride[axis] * (int64_t)dtype_bytes(t->type.dtype);
+}
+
+/* ---- views ---- */
+
+extern "C" weft_status cuda_permute_run(void *, const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t stride[WEFT_MAX_NDIM], offset;
+    if (!c->node->op->view(c->node, x->stride, stride, &offset))
+        return error_set(c->error, WEFT_INTERNAL, "%s: no view of the operand", c->node->op->name);
+    const char *from = static_cast<const char *>(x->data) + offset * (int64_t)dtype_bytes(x->type.dtype);
+    return strided_copy(c, y->data, y->stride, from, stride, &y->type);
+}
+
+/* The result, row-major, is the operand's shape row-major as well. */
+extern "C" weft_status cuda_reshape_run(void *, const kernel_call *c) {
+    int64_t rows[WEFT_MAX_NDIM];
+    stride_row_major(&c->in[0].type, rows);
+    return strided_copy(c, c->out[0].data, rows, c->in[0].data, c->in[0].stride, &c->in[0].type);
+}
+
+extern "C" weft_status cuda_reorder_run(void *, const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    if (x->data == y->data && stride_same(&x->type, x->stride, y->stride)) return WEFT_OK;
+    return strided_copy(c, y->data, y->stride, x->data, x->stride, &y->type);
+}
+
+/* ---- several parts ---- */
+
+extern "C" weft_status cuda_concat_run(void *, const kernel_call *c) {
+    const tensor *y = &c->out[0];
+    int64_t axis = static_cast<const axis_attrs *>(c->attrs)->axis, at = 0;
+    weft_status status = axis_resolve(&axis, y->type.ndim) ? WEFT_OK : WEFT_INTERNAL;
+    for (int i = 0; i < c->n_in && status == WEFT_OK; i++) {
+        const tensor *x = &c->in[i];
+        status = strided_copy(c, element_at(y, axis, at), y->stride, x->data, x->stride, &x->type);
+        at += x->type.shape[axis];
+    }
+    return status;
+}
+
+/* Zeros [begin, begin + length) along the axis. */
+static weft_status zeros(const kernel_call *c, int64_t axis, int64_t begin, int64_t length) {
+    const tensor *y = &c->out[0];
+    tensor_type part = y->type;
+    part.shape[axis] = length;
+    return length ? strided_copy(c, element_at(y, axis, begin), y->stride, NULL, NULL, &part) : WEFT_OK;
+}
+
+extern "C" weft_status cuda_pad_run(void *, const kernel_call *c) {
+    const pad_attrs *a = static_cast<const pad_attrs *>(c->attrs);
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t axis = a->axis;
+    if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
+    weft_status status = zeros(c, axis, 0, a->before);
+    if (status == WEFT_OK)
+        status = strided_copy(c, element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type);
+    return status ? status : zeros(c, axis, a->before + x->type.shape[axis], a->after);
+}
+
+/* ---- constant ---- */
+
+template <class T> __global__ void fill(T *to, T value, int64_t n) {
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) to[i] = value;
+}
+
+template <class T> static weft_status fill_launch(const kernel_call *c, const void *value, int64_t bytes) {
+    T pattern;
+    int64_t n = bytes / (int64_t)sizeof pattern;
+    memcpy(&pattern, value, sizeof pattern);
+    return launch(c, fill<T>, dim3(blocks_for(c, n, FILL_THREADS)), dim3(FILL_THREADS), 0,
+                  static_cast<T *>(c->out[0].data), pattern, n);
+}
+
+extern "C" weft_status cuda_constant_run(void *, const kernel_call *c) {
+    const tensor *y = &c->out[0];
+    int64_t width = (int64_t)dtype_bytes(y->type.dtype), bytes = (int64_t)type_bytes(&y->type),
+            at[WEFT_MAX_NDIM] = {0};
+    alignas(16) char pattern[16];
+    double value = 0;
+    if (!constant_value(&c->node->out[0], &value)) return WEFT_INTERNAL;
+    tensor element = {pattern, type_scalar(y->type.dtype), {0}};
+    element_set(&element, at, value);
+    for (int64_t k = width; k < 16; k += width) memcpy(pattern + k, pattern, (size_t)width);
+    if (bytes % 16 == 0 && reinterpret_cast<uintptr_t>(y->data) % 16 == 0)
+        return fill_launch<uint4>(c, pattern, bytes);
+    switch (width) {
+    case 1:
+        return fill_launch<uint8_t>(c, pattern, bytes);
+    case 2:
+        return fill_launch<uint16_t>(c, pattern, bytes);
+    case 4:
+        return fill_launch<uint32_t>(c, pattern, bytes);
+    default:
+        return fill_launch<uint64_t>(c, pattern, bytes);
+    }
+}
+
+/* ---- bucket ---- */
+
+/* Pieces of one flat buffer that are copied, or zeroed where there is no source, by one launch. */
+struct bucket_parts {
+    float *to;
+    struct {
+        const float *from;
+        int64_t begin, length;
+    } part[PARTS];
+};
+
+template <class T> __device__ static inline void part_copy(float *to, const float *from, int64_t n) {
+    int64_t step = (int64_t)gridDim.x * blockDim.x;
+    T *t = reinterpret_cast<T *>(to);
+    const T *f = reinterpret_cast<const T *>(from);
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) t[i] = f ? f[i] : T();
+}
+
+__global__ void copy_parts(bucket_parts p) {
+    float *to = p.to + p.part[blockIdx.y].begin;
+    const float *from = p.part[blockIdx.y].from;
+    int64_t n = p.part[blockIdx.y].length;
+    uintptr_t all =
+        reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | (uintptr_t)n * sizeof(float);
+    if (all % sizeof(float4) == 0)
+        part_copy<float4>(to, from, n / 4);
+    else
+        part_copy<float>(to, from, n);
+}
+
+struct bucket_launch {
+    const kernel_call *c;
+    int n;
+    int64_t longest;
+    weft_status status;
+    bucket_parts parts;
+};
+
+static void flush(bucket_launch *b) {
+    if (b->n && b->status == WEFT_OK)
+        b->status = launch(b->c, copy_parts,
+                           dim3(blocks_for(b->c, b->longest / 4 + 1, FILL_THREADS, 8), (unsigned)b->n),
+                           dim3(FILL_THREADS), 0, b->parts);
+    b->n = 0;
+    b->longest = 0;
+}
+
+static void add(bucket_launch *b, const void *from, int64_t begin, int64_t length) {
+    if (length == 0) return;
+    b->parts.part[b->n].from = static_cast<const float *>(from);
+    b->parts.part[b->n].begin = begin;
+    b->parts.part[b->n].length = length;
+    if (length > b->longest) b->longest = length;
+    if (++b->n == PARTS) flush(b);
+}
+
+extern "C" weft_status cuda_bucket_run(void *, const kernel_call *c) {
+    const weft_variable *s = c->node->variable;
+    bucket_launch b = {};
+    int64_t end = 0;
+    b.c = c;
+    b.parts.to = static_cast<float *>(c->out[0].data);
+    for (int i = 0; i < c->n_in; i++) {
+        const weft_variable *v = s->members[i];
+        int64_t count = type_elements(&v->type);
+        add(&b, NULL, end, v->offset - end);
+        if (c->in[i].data != b.parts.to + v->offset) add(&b, c->in[i].data, v->offset, count);
+        end = v->offset + count;
+    }
+    add(&b, NULL, end, s->type.shape[0] - end);
+    flush(&b);
+    return b.status;
+}

@@ -1,0 +1,43 @@
+/* adaptive_avg_pool2d_backward.c - adaptive_avg_pool2d's gradient: each dy, divided by the size of its part,
+ * goes to every place of it. Linear; its own gradient is adaptive_avg_pool2d. dy [N, C, h, w]   ->   dx [N,
+ * C, size]
+ */
+#include "ops/image/pool.h"
+
+static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};
+
+static bool infer(op_call *c) {
+    const pool_attrs *a = c->attrs;
+    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    for (int i = 0; i < 2; i++) c->out[0].shape[2 + i] = a->size.v[i];
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    pool_attrs a = pool_attrs_back(n->attrs, &n->in[0]->type);
+    din[0] = node_value(n->graph, &weft_op_adaptive_avg_pool2d, 1, &dout[0], &a);
+}
+
+const weft_op weft_op_adaptive_avg_pool2d_backward = {
+    .name = "adaptive_avg_pool2d_backward",
+    .summary = "gradient of adaptive_avg_pool2d",
+    .min_in = 1,
+    .max_in = 1,
+    .attrs_bytes = sizeof(pool_attrs),
+    .attrs = attrs,
+    .image_in = 1,
+    .image_out = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = pool_average_backward,
+    .samples = (const op_sample[]){{"f32[2,3,3,2]", "size=7,5", .out = "f32[2,3,7,5]"},
+                                   {"f32[2,18,1,1]", "size=4,4", .out = "f32[2,18,4,4]"},
+                                   {"f32[2,3,3,2]", "size=7", .error = "size has 1 numbers"},
+                                   {0}},
+};

@@ -1,0 +1,52 @@
+/* avg_pool2d.c - the mean of a sliding window, as torch.nn.functional.avg_pool2d: zeros of the padding count.
+ *     x [N, C, H, W]   ->   [N, C, h, w],   h = floor((H + 2 pad - kernel) / stride) + 1
+ */
+#include "ops/image/pool.h"
+
+static const op_attr attrs[] = {POOL_ATTR_WINDOW, {0}};
+
+static bool infer(op_call *c) {
+    c->n_out = 1;
+    return pool_check_image(c) && pool_shape(c, c->attrs, op_in(c, 0), &c->out[0]);
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    pool_attrs a = pool_attrs_back(n->attrs, &n->in[0]->type);
+    din[0] = node_value(n->graph, &weft_op_avg_pool2d_backward, 1, &dout[0], &a);
+}
+
+const weft_op weft_op_avg_pool2d = {
+    .name = "avg_pool2d",
+    .summary = "mean of a sliding window over x[N,C,H,W]",
+    .min_in = 1,
+    .max_in = 1,
+    .attrs_bytes = sizeof(pool_attrs),
+    .attrs = attrs,
+    .image_in = 1,
+    .image_out = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = pool_average,
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .out = "f32[2,3,2,3]"},
+            {"f32[2,3,7,5]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,3,4,3]"},
+            {"f32[1,2,7,6]", "kernel=3,2 stride=2,1 pad=0,1", .out = "f32[1,2,3,7]"},
+            {"f32[2,17,6,6]", "kernel=6,6 stride=6,6 pad=0,0", .out = "f32[2,17,1,1]"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
+            {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0",
+             .error = "axis 2 with pad 0 on both sides is smaller"},
+            {"f32[2,3,4,6]", "kernel=0,2 stride=2,2 pad=0,0", .error = "kernel[0]=0: it must be 1 to 65536"},
+            {"f32[2,3,4]", "kernel=2,2 stride=2,2 pad=0,0", .error = "must be [N, C, H, W]"},
+            {"u8[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0", .error = "must be floating point"},
+            {0}},
+};
+
+weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool) {
+    pool_attrs a = pool_attrs_from(pool);
+    return op_value(&weft_op_avg_pool2d, 1, &x, &a);
+}

@@ -1,0 +1,48 @@
+/* avg_pool2d_backward.c - avg_pool2d's gradient: each dy, divided by the window's size, goes to every place
+ * of its window. Linear; its own gradient is avg_pool2d. dy [N, C, h, w]   ->   dx [N, C, size]
+ */
+#include "ops/image/pool.h"
+
+static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_SIZE, {0}};
+
+static bool infer(op_call *c) {
+    const pool_attrs *a = c->attrs;
+    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
+    const tensor_type *dy = op_in(c, 0);
+    c->n_out = 1;
+    c->out[0] = type_of(dy->dtype, 4, (int64_t[]){dy->shape[0], dy->shape[1], a->size.v[0], a->size.v[1]});
+    tensor_type want;
+    if (!pool_shape(c, a, &c->out[0], &want)) return false;
+    return type_equal(dy, &want) || op_fail(c, WEFT_SHAPE, "dy %s: it must be %s", TYPE(dy), TYPE(&want));
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    pool_attrs a = *(const pool_attrs *)n->attrs;
+    a.size.n = 0;
+    din[0] = node_value(n->graph, &weft_op_avg_pool2d, 1, &dout[0], &a);
+}
+
+const weft_op weft_op_avg_pool2d_backward = {
+    .name = "avg_pool2d_backward",
+    .summary = "gradient of avg_pool2d",
+    .min_in = 1,
+    .max_in = 1,
+    .attrs_bytes = sizeof(pool_attrs),
+    .attrs = attrs,
+    .image_in = 1,
+    .image_out = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = pool_average_backward,
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .out = "f32[2,3,7,5]"},
+            {"f32[1,20,2,3]", "kernel=2,2 stride=2,2 pad=0,0 size=5,6", .out = "f32[1,20,5,6]"},
+            {"f32[2,3,4,4]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .error = "it must be f32[2,3,4,3]"},
+            {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7", .error = "size has 1 numbers"},
+            {0}},
+};

@@ -1,0 +1,75 @@
+/* conv2d.h - what the three convolutions share. With O = small's channels and C = big's:
+ *     big [N, C, H, W]      small [N, O, h, w]      weight [O, C/groups, kh, kw]
+ *     conv2d            big, weight   -> small
+ *     conv_transpose2d  small, weight -> big
+ *     conv2d_weight     big, small    -> weight
+ * All three are one trilinear form, sum of small * big * weight over the places
+ *     Y = y stride - pad + ky dilation   (0 <= Y < H),   X likewise,   channels of one group,
+ * solved for another of its parts: so each one's gradients are the other two, to any order.
+ *
+ * A node carries its kernel size and channels, so that it describes itself when a backend has replaced the
+ * weight by a packed form, u8[bytes]; only kernels that packed it may run such a node.
+ */
+#ifndef WEFT_OPS_IMAGE_CONV2D_H
+#define WEFT_OPS_IMAGE_CONV2D_H
+
+#include "ops/kit/op_kit.h"
+
+typedef struct conv_attrs {
+    int64_t out;                             /* channels of the result; 0 in conv2d_weight */
+    attr_ints kernel, stride, pad, dilation; /* height, width; always both, never left to a default */
+    attr_ints output_padding;                /* conv_transpose2d; n is 0 in the others */
+    int64_t groups;
+    bool wide; /* bf16 and f16 operands give an f32 result */
+} conv_attrs;
+
+/* A window is at most 65,536 wide, so that places of any image fit in 64 bits. */
+enum { CONV_MAX = 65536 };
+
+/* Rows that every table of attributes has. */
+#define CONV_ATTR_ROWS                                                                                       \
+    {"kernel", ATTR_INTS, offsetof(conv_attrs, kernel), 1, CONV_MAX},                                        \
+        {"stride", ATTR_INTS, offsetof(conv_attrs, stride), 1, CONV_MAX},                                    \
+        {"pad", ATTR_INTS, offsetof(conv_attrs, pad), 0, CONV_MAX},                                          \
+        {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX}, {                              \
+        "groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX                                       \
+    },                                                                                                       \
+    {                                                                                                        \
+        "wide", ATTR_BOOL, offsetof(conv_attrs, wide), 0, 0                                                  \
+    }
+
+extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight;
+
+/* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times
+ * groups when the weight holds them by group. False after recording the error. */
+bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value *w,
+                     const weft_window *window);
+
+/* The element type of a result of operands of `dtype`. */
+weft_dtype conv_result_dtype(const conv_attrs *a, weft_dtype dtype);
+
+/* In infer: every pair has two numbers, operand i is an image, the weight (or its packed form) is
+ * [o, c, kernel], the bias is [out]. */
+bool conv_check_pairs(const op_call *c, const conv_attrs *a);
+bool conv_check_image(const op_call *c, int i, const char *name);
+bool conv_check_weight(const op_call *c, const conv_attrs *a, int64_t o, int64_t channels);
+bool conv_check_bias(const op_call *c, const conv_attrs *a);
+
+/* Whether the weight of a node is in a kernel's own format. */
+bool conv_is_packed(const tensor_type *weight);
+
+/* small's axis from big's (0: the kernel does not fit), and big's from small's without output padding. */
+int64_t conv_small(const conv_attrs *a, int axis, int64_t big);
+int64_t conv_big(const conv_attrs *a, int axis, int64_t small);
+/* The output padding with which small grows back into big; 0 <= it < max(stride, dilation) or no such pair.
+ */
+int64_t conv_growth(const conv_attrs *a, int axis, int64_t big, int64_t small);
+bool conv_growth_fits(const conv_attrs *a, int axis, int64_t growth);
+
+/* The three as builders for gradients; results get the shape of big, small or weight exactly. */
+weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *weight, const tensor_type *big);
+weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight,
+                            const tensor_type *small);
+weft_value *conv_weight_from(const conv_attrs *a, weft_value *big, weft_value *small);
+
+#endif

@@ -1,0 +1,115 @@
+/* conv2d_weight.c - the gradient of a convolution's weight; conv2d and conv_transpose2d use it with the roles
+ * of operand and result gradient swapped. big [N, C, H, W]   small [N, O, h, w]   ->   dw [O, C/groups, kh,
+ * kw] dw[o,c,ky,kx] = sum over n, y, x of small[n,o,y,x] big[n, c, y stride - pad + ky dilation, ...] dbig =
+ * conv_transpose2d(small, ddw)   dsmall = conv2d(big, ddw)
+ */
+#include "ops/image/conv2d.h"
+
+static const op_attr attrs[] = {CONV_ATTR_ROWS, {0}};
+
+static bool infer_axis(op_call *c, const conv_attrs *a, int i) {
+    const tensor_type *big = op_in(c, 0), *small = op_in(c, 1);
+    return conv_growth_fits(a, i, conv_growth(a, i, big->shape[2 + i], small->shape[2 + i])) ||
+           op_fail(c, WEFT_SHAPE,
+                   "%s and %s: no convolution with this window leads from axis %d of one to the other",
+                   TYPE(big), TYPE(small), 2 + i);
+}
+
+static bool infer(op_call *c) {
+    const conv_attrs *a = c->attrs;
+    if (!conv_check_pairs(c, a) || !conv_check_image(c, 0, "big") || !conv_check_image(c, 1, "small") ||
+        !op_want_same_dtype(c))
+        return false;
+    const tensor_type *big = op_in(c, 0), *small = op_in(c, 1);
+    if (big->shape[0] != small->shape[0])
+        return op_fail(c, WEFT_SHAPE, "%s and %s: both must have the same number of images", TYPE(big),
+                       TYPE(small));
+    if (big->shape[1] % a->groups || small->shape[1] % a->groups)
+        return op_fail(c, WEFT_SHAPE,
+                       "%lld and %lld channels in %lld groups: both must be multiples of the groups",
+                       (long long)big->shape[1], (long long)small->shape[1], (long long)a->groups);
+    c->n_out = 1;
+    c->out[0] =
+        type_of(conv_result_dtype(a, big->dtype), 4,
+                (int64_t[]){small->shape[1], big->shape[1] / a->groups, a->kernel.v[0], a->kernel.v[1]});
+    return infer_axis(c, a, 0) && infer_axis(c, a, 1);
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    const conv_attrs *a = n->attrs;
+    if (wanted[0]) din[0] = conv_big_from(a, n->in[1], dout[0], &n->in[0]->type);
+    if (wanted[1]) din[1] = conv_small_from(a, n->in[0], dout[0], &n->in[1]->type);
+}
+
+/* One element of dw: `channel` of big against channel at[0] of small, shifted by (at[2], at[3]). */
+static double correlation(const kernel_call *c, const conv_attrs *a, const int64_t *at, int64_t channel) {
+    const tensor *big = &c->in[0], *small = &c->in[1];
+    double sum = 0;
+    for (int64_t n = 0; n < small->type.shape[0]; n++)
+        for (int64_t y = 0; y < small->type.shape[2]; y++) {
+            int64_t row = y * a->stride.v[0] - a->pad.v[0] + at[2] * a->dilation.v[0];
+            if (row < 0 || row >= big->type.shape[2]) continue;
+            for (int64_t x = 0; x < small->type.shape[3]; x++) {
+                int64_t column = x * a->stride.v[1] - a->pad.v[1] + at[3] * a->dilation.v[1];
+                if (column < 0 || column >= big->type.shape[3]) continue;
+                sum += element_get(small, (int64_t[]){n, at[0], y, x}) *
+                       element_get(big, (int64_t[]){n, channel, row, column});
+            }
+        }
+    return sum;
+}
+
+static weft_status reference(const kernel_call *c) {
+    const conv_attrs *a = c->attrs;
+    const tensor_type *w = &c->out[0].type;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do
+        element_set(&c->out[0], at,
+                    correlation(c, a, at, at[0] / (w->shape[0] / a->groups) * w->shape[1] + at[1]));
+    while (index_next(w, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_conv2d_weight = {
+    .name = "conv2d_weight",
+    .summary = "gradient of a convolution's weight, from its larger and its smaller image",
+    .min_in = 2,
+    .max_in = 2,
+    .attrs_bytes = sizeof(conv_attrs),
+    .attrs = attrs,
+    .image_in = 3,
+    .precision = PRECISION_LOW,
+    .low_in = 3,
+    .low_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,5,6], f32[2,4,3,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",
+             .out = "f32[4,3,3,3]"},
+            {"bf16[2,16,6,6], bf16[2,32,6,6]", "kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1 wide=1",
+             .out = "f32[32,16,3,3]", .no_gradient = true},
+            {"f32[2,1,6,5], f32[2,3,3,2]", "kernel=4,4 stride=2,2 pad=1,1 dilation=1,1 groups=1",
+             .out = "f32[3,1,4,4]"},
+            {"f32[1,4,7,8], f32[1,4,3,11]", "kernel=3,2 stride=2,1 pad=1,2 dilation=2,1 groups=2",
+             .out = "f32[4,2,3,2]"},
+            {"f32[1,2,9,6], f32[1,2,3,3]", "kernel=3,3 stride=1,1 pad=1,1 dilation=3,2 groups=1",
+             .out = "f32[2,2,3,3]"},
+            /* too large for differences element by element */
+            {"f32[2,16,12,12], f32[2,32,12,12]", "kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1",
+             .out = "f32[32,16,3,3]", .no_gradient = true},
+            {"f32[2,3,16,16], f32[2,48,8,8]", "kernel=4,4 stride=2,2 pad=1,1 dilation=1,1 groups=1",
+             .out = "f32[48,3,4,4]", .no_gradient = true},
+            {"f32[2,32,8,8], f32[2,100,8,8]", "kernel=1,1 stride=1,1 pad=0,0 dilation=1,1 groups=1",
+             .out = "f32[100,32,1,1]", .no_gradient = true},
+            {"f32[2,32,9,9], f32[2,32,5,5]", "kernel=3,3 stride=2,2 pad=1,1 dilation=1,1 groups=2",
+             .out = "f32[32,16,3,3]", .no_gradient = true},
+            {"f32[2,3,5,6], f32[1,4,3,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",
+             .error = "the same number of images"},
+            {"f32[2,3,5,6], f32[2,4,4,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=1",
+             .error = "no convolution with this window leads from axis 2"},
+            {"f32[2,3,5,6], f32[2,4,3,4]", "kernel=3,3 stride=1,1 pad=0,0 dilation=1,1 groups=2",
+             .error = "3 and 4 channels in 2 groups"},
+            {0}},
+};

@@ -1,0 +1,77 @@
+/* max_pool2d_backward.c - max_pool2d's gradient: each dy is added at the place its maximum came from.
+ *     dy [N, C, h, w]   index i32[N, C, h, w]   ->   dx [N, C, size]
+ */
+#include "ops/image/pool.h"
+
+#include <string.h>
+
+static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};
+
+static bool infer(op_call *c) {
+    const pool_attrs *a = c->attrs;
+    if (!pool_check_image(c) || !pool_check_pair(c, "size", &a->size)) return false;
+    const tensor_type *dy = op_in(c, 0), *index = op_in(c, 1);
+    if (index->dtype != WEFT_I32 || !shape_equal(dy, index))
+        return op_fail(c, WEFT_SHAPE, "dy %s and index %s: the index must be i32 of the same shape", TYPE(dy),
+                       TYPE(index));
+    c->n_out = 1;
+    c->out[0] = type_of(dy->dtype, 4, (int64_t[]){dy->shape[0], dy->shape[1], a->size.v[0], a->size.v[1]});
+    return true;
+}
+
+/* What the elements of dy's plane at `at` with index `place` add up to, in double, for dx of a low type. */
+static double gathered(const kernel_call *c, const int64_t *at, int64_t place) {
+    const tensor *dy = &c->in[0];
+    int64_t width = dy->type.shape[3], plane = dy->type.shape[2] * width;
+    double sum = 0;
+    for (int64_t i = 0; i < plane; i++) {
+        int64_t from[4] = {at[0], at[1], i / width, i % width};
+        if (element_int(&c->in[1], from) == place) sum += element_get(dy, from);
+    }
+    return sum;
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor *dy = &c->in[0], *dx = &c->out[0];
+    int64_t at[WEFT_MAX_NDIM] = {0}, width = dx->type.shape[3], plane = dx->type.shape[2] * width;
+    bool is_low = dtype_is_low(dx->type.dtype);
+    do element_set(dx, at, 0);
+    while (index_next(&dx->type, at));
+    memset(at, 0, sizeof at);
+    do {
+        int64_t place = element_int(&c->in[1], at);
+        if (place < 0 || place >= plane)
+            return kernel_fail(c, "max_pool2d_backward: index %lld, the plane has %lld places",
+                               (long long)place, (long long)plane);
+        int64_t to[4] = {at[0], at[1], place / width, place % width};
+        element_set(dx, to, is_low ? gathered(c, at, place) : element_get(dx, to) + element_get(dy, at));
+    } while (index_next(&dy->type, at));
+    return WEFT_OK;
+}
+
+/* Linear in dy, but the gather that would be its gradient is not an op: the generic gradient checks are left
+ * out. */
+const weft_op weft_op_max_pool2d_backward = {
+    .name = "max_pool2d_backward",
+    .summary = "gradient of max_pool2d",
+    .min_in = 2,
+    .max_in = 2,
+    .attrs_bytes = sizeof(pool_attrs),
+    .attrs = attrs,
+    .image_in = 3,
+    .image_out = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .reference = reference,
+    .samples =
+        (const op_sample[]){
+            {"f32[2,3,3,2], i32[2,3,3,2]", "size=5,4", .out = "f32[2,3,5,4]", .below = 20,
+             .no_gradient = true},
+            {"f32[2,33,4,4], i32[2,33,4,4]", "size=8,8", .out = "f32[2,33,8,8]", .below = 64,
+             .no_gradient = true},
+            {"f32[2,3,3,2], i64[2,3,3,2]", "size=5,4", .error = "the index must be i32 of the same shape"},
+            {"f32[2,3,3,2], i32[2,3,3,3]", "size=5,4", .error = "the index must be i32 of the same shape"},
+            {0}},
+};

@@ -1,0 +1,37 @@
+/* pack.c - operand `operand` of the node whose signature is `of`, in the form which that node's kernel
+ * prefers to the plain one. The layout pass makes these; the result is a derived value of a parameter, or
+ * lives for a run. w, row-major   ->   u8[bytes] What the bytes are, only a kernel knows: there is no
+ * reference, and no gradient (autodiff is long done).
+ */
+#include "ops/image/pack.h"
+
+static const op_attr attrs[] = {
+    {"of", ATTR_STRING, offsetof(pack_attrs, of), 0, 0},
+    {"operand", ATTR_INT, offsetof(pack_attrs, operand), 0, 15},
+    {"bytes", ATTR_INT, offsetof(pack_attrs, bytes), 1, (int64_t)1 << 46},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const pack_attrs *a = c->attrs;
+    if (!a->of || !*a->of)
+        return op_fail(c, WEFT_ARGUMENT, "'of' must be the signature of the node that is packed for");
+    c->n_out = 1;
+    c->out[0] = type_of(WEFT_U8, 1, &a->bytes);
+    return true;
+}
+
+const weft_op weft_op_pack = {
+    .name = "pack",
+    .summary = "an operand in the form that a node's kernel prefers",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_NO_GRADIENT | OP_COMPILER,
+    .attrs_bytes = sizeof(pack_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .samples =
+        (const op_sample[]){{"f32[4,3,3,3]", "operand=1 bytes=576", .error = "must be the signature"},
+                            {"f32[4,3,3,3]", "of=\"conv2d\" operand=1", .error = "bytes=0: it must be 1 to"},
+                            {0}},
+};

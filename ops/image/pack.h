@@ -1,0 +1,15 @@
+/* pack.h - attributes of `pack` nodes. */
+#ifndef WEFT_OPS_IMAGE_PACK_H
+#define WEFT_OPS_IMAGE_PACK_H
+
+#include "ops/kit/op_kit.h"
+
+typedef struct pack_attrs {
+    const char *of; /* node_signature of the target before packing */
+    int64_t operand;
+    int64_t bytes;
+} pack_attrs;
+
+extern const weft_op weft_op_pack;
+
+#endif

@@ -1,0 +1,209 @@
+/* op_kit.c - see op_kit.h. */
+#include "ops/kit/op_kit.h"
+
+#include <string.h>
+
+static int64_t place(const tensor *t, const int64_t *at) {
+    int64_t p = 0;
+    for (int i = 0; i < t->type.ndim; i++) p += at[i] * t->stride[i];
+    return p;
+}
+
+static float bf16_to_float(uint16_t bits) {
+    uint32_t wide = (uint32_t)bits << 16;
+    float f;
+    memcpy(&f, &wide, sizeof f);
+    return f;
+}
+
+/* Round to nearest even; NaN stays NaN. */
+static uint16_t float_to_bf16(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (f != f) return 0x7fc0;
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/* Exact, as the compiler's own; that is a call into its library, a quarter of what reference kernels took in f16. */
+static double f16_to_double(uint16_t bits) {
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    uint64_t sign = (uint64_t)(bits >> 15) << 63, wide;
+    double d = fraction * 0x1p-24; /* below the smallest normal number */
+    memcpy(&wide, &d, sizeof wide);
+    if (exponent == 31) /* infinite, or NaN: quiet */
+        wide = (uint64_t)0x7ff << 52 | (uint64_t)fraction << 42 | (uint64_t)(fraction != 0) << 51;
+    else if (exponent)
+        wide = (uint64_t)(exponent + 1008) << 52 | (uint64_t)fraction << 42;
+    wide |= sign;
+    memcpy(&d, &wide, sizeof d);
+    return d;
+}
+
+double element_get(const tensor *t, const int64_t *at) {
+    int64_t p = place(t, at);
+    switch (t->type.dtype) {
+    case WEFT_F32:
+        return ((const float *)t->data)[p];
+    case WEFT_F64:
+        return ((const double *)t->data)[p];
+    case WEFT_BF16:
+        return bf16_to_float(((const uint16_t *)t->data)[p]);
+    case WEFT_F16:
+        return f16_to_double(((const uint16_t *)t->data)[p]);
+    default:
+        return (double)element_int(t, at);
+    }
+}
+
+void element_set(const tensor *t, const int64_t *at, double value) {
+    int64_t p = place(t, at);
+    switch (t->type.dtype) {
+    case WEFT_F32:
+        ((float *)t->data)[p] = (float)value;
+        return;
+    case WEFT_F64:
+        ((double *)t->data)[p] = value;
+        return;
+    case WEFT_BF16:
+        ((uint16_t *)t->data)[p] = float_to_bf16((float)value);
+        return;
+    case WEFT_F16:
+        ((_Float16 *)t->data)[p] = (_Float16)value;
+        return;
+    default:
+        element_set_int(t, at, (int64_t)value);
+        return;
+    }
+}
+
+int64_t element_int(const tensor *t, const int64_t *at) {
+    int64_t p = place(t, at);
+    switch (t->type.dtype) {
+    case WEFT_I64:
+        return ((const int64_t *)t->data)[p];
+    case WEFT_I32:
+        return ((const int32_t *)t->data)[p];
+    case WEFT_U8:
+        return ((const uint8_t *)t->data)[p];
+    case WEFT_BOOL:
+        return ((const uint8_t *)t->data)[p] != 0;
+    default:
+        return 0;
+    }
+}
+
+void element_set_int(const tensor *t, const int64_t *at, int64_t value) {
+    int64_t p = place(t, at);
+    switch (t->type.dtype) {
+    case WEFT_I64:
+        ((int64_t *)t->data)[p] = value;
+        return;
+    case WEFT_I32:
+        ((int32_t *)t->data)[p] = (int32_t)value;
+        return;
+    case WEFT_U8:
+        ((uint8_t *)t->data)[p] = (uint8_t)value;
+        return;
+    case WEFT_BOOL:
+        ((uint8_t *)t->data)[p] = value != 0;
+        return;
+    default:
+        return;
+    }
+}
+
+void element_copy(const tensor *to, const int64_t *to_at, const tensor *from, const int64_t *from_at) {
+    size_t width = dtype_bytes(to->type.dtype);
+    memcpy((char *)to->data + place(to, to_at) * (int64_t)width,
+           (const char *)from->data + place(from, from_at) * (int64_t)width, width);
+}
+
+bool index_next(const tensor_type *t, int64_t *at) {
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        if (++at[i] < t->shape[i]) return true;
+        at[i] = 0;
+    }
+    return false;
+}
+
+double element_broadcast(const tensor *t, const tensor_type *out, const int64_t *at) {
+    int64_t from[WEFT_MAX_NDIM] = {0};
+    for (int k = 0; k < t->type.ndim; k++)
+        from[k] = t->type.shape[k] == 1 ? 0 : at[k + out->ndim - t->type.ndim];
+    return element_get(t, from);
+}
+
+double convert_element(weft_dtype dtype, double value) {
+    int64_t at[1] = {0};
+    char room[8];
+    tensor t = {.data = room, .type = type_scalar(dtype)};
+    element_set(&t, at, value);
+    return element_get(&t, at);
+}
+
+weft_status reference_pointwise(const kernel_call *c) {
+    const tensor *out = &c->out[0];
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do {
+        double x[4];
+        for (int i = 0; i < c->n_in; i++) x[i] = element_broadcast(&c->in[i], &out->type, at);
+        element_set(out, at, c->node->op->scalar(x, c->attrs));
+    } while (index_next(&out->type, at));
+    return WEFT_OK;
+}
+
+weft_status reference_view(const kernel_call *c) {
+    const tensor *out = &c->out[0];
+    tensor from = {.data = c->in[0].data, .type = out->type};
+    int64_t offset, at[WEFT_MAX_NDIM] = {0};
+    if (!c->node->op->view(c->node, c->in[0].stride, from.stride, &offset))
+        return error_set(c->error, WEFT_INTERNAL, "%s: no view of the operand", c->node->op->name);
+    from.data = (char *)from.data + offset * (int64_t)dtype_bytes(out->type.dtype);
+    do element_copy(out, at, &from, at);
+    while (index_next(&out->type, at));
+    return WEFT_OK;
+}
+
+bool infer_compare(op_call *c) {
+    if (!op_want_same_dtype(c)) return false;
+    if (!shape_broadcast(op_in(c, 0), op_in(c, 1), &c->out[0]))
+        return op_fail(c, WEFT_SHAPE, "%s and %s do not broadcast", TYPE(op_in(c, 0)), TYPE(op_in(c, 1)));
+    c->out[0].dtype = WEFT_BOOL;
+    c->n_out = 1;
+    return true;
+}
+
+weft_value *simplify_same_type(weft_node *n) {
+    return type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL;
+}
+
+weft_value *simplify_neutral(weft_node *n, int i, double neutral) {
+    double value;
+    if (!type_equal(&n->in[i]->type, &n->out[0].type)) return NULL;
+    return constant_value(n->in[1 - i], &value) && value == neutral ? n->in[i] : NULL;
+}
+
+bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape) {
+    if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
+        return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are possible", op, ndim,
+                          WEFT_MAX_NDIM);
+    into->n = ndim;
+    for (int i = 0; i < ndim; i++) into->v[i] = shape[i];
+    return true;
+}
+
+bool shape_bind(const op_call *c, tensor_type *type) {
+    for (int i = 0; i < type->ndim; i++)
+        if (type->shape[i] == WEFT_BATCH) type->shape[i] = c->graph->model->batch;
+    return true;
+}
+
+weft_value *sum_to(weft_value *gradient, const weft_value *like) {
+    if (!gradient || shape_equal(&gradient->type, &like->type)) return gradient;
+    int64_t axes[WEFT_MAX_NDIM];
+    int n = 0, lead = gradient->type.ndim - like->type.ndim;
+    for (int i = 0; i < gradient->type.ndim; i++)
+        if (i < lead || (like->type.shape[i - lead] == 1 && gradient->type.shape[i] != 1)) axes[n++] = i;
+    weft_value *sum = weft_sum(gradient, n, axes, true);
+    return lead ? weft_reshape(sum, like->type.ndim, like->type.shape) : sum;
+}

@@ -1,0 +1,18 @@
+/* matmul.h - attributes of `matmul` nodes. */
+#ifndef WEFT_OPS_LINALG_MATMUL_H
+#define WEFT_OPS_LINALG_MATMUL_H
+
+#include "ops/kit/op_kit.h"
+
+typedef struct matmul_attrs {
+    bool transpose_a, transpose_b; /* of the last two axes */
+    bool wide;                     /* bf16 and f16 operands give an f32 result */
+} matmul_attrs;
+
+typedef struct linear_attrs {
+    bool wide;
+} linear_attrs;
+
+extern const weft_op weft_op_matmul, weft_op_linear;
+
+#endif

@@ -1,0 +1,87 @@
+/* batch_norm.c - by the batch's own statistics (training), Ioffe and Szegedy, arXiv 1502.03167, algorithm 1:
+ *     x [N, C] or [N, C, H, W], w [C], b [C]  ->  y = (x - mean) rstd w + b, and for each channel
+ *     mean [C], rstd [C] = 1 / sqrt(biased variance + eps), for the backward op, and
+ *     var [C], the unbiased variance, for the running statistics (as torch keeps them)
+ * In eval graphs the layer is composed of pointwise ops (ops/layers.c) and needs no op of its own.
+ */
+#include "ops/norm_loss/norm.h"
+
+#include <math.h>
+
+static bool infer(op_call *c) {
+    if (!op_want_float(c, 0) || !op_want_beside(c, 1, 0) || !op_want_beside(c, 2, 0)) return false;
+    const tensor_type *x = op_in(c, 0);
+    if (((const norm_attrs *)c->attrs)->eps < 0) return op_fail(c, WEFT_ARGUMENT, "eps must not be negative");
+    if (x->ndim != 2 && x->ndim != 4)
+        return op_fail(c, WEFT_SHAPE, "x is %s: it must be [N, C] or [N, C, H, W]", TYPE(x));
+    tensor_type channels = type_of(x->dtype, 1, &x->shape[1]);
+    for (int i = 1; i < 3; i++)
+        if (!shape_equal(op_in(c, i), &channels))
+            return op_fail(c, WEFT_SHAPE, "%s is %s: it must be %s, axis 1 of x", i == 1 ? "weight" : "bias",
+                           TYPE(op_in(c, i)), TYPE(&channels));
+    if (type_elements(x) == x->shape[1])
+        return op_fail(c, WEFT_SHAPE, "x is %s: one value a channel has no variance (use a larger batch)",
+                       TYPE(x));
+    c->n_out = 4;
+    c->out[0] = *x;
+    c->out[1] = c->out[2] = c->out[3] = type_of(dtype_wide(x->dtype), 1, &x->shape[1]);
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    if (!dout[0]) return; /* the statistics only feed running ones */
+    weft_value *in[] = {dout[0], n->in[0], n->in[1], &n->out[1], &n->out[2]};
+    weft_node *back = node_new(n->graph, &weft_op_batch_norm_backward, 5, in, NULL);
+    for (int i = 0; back && i < 3; i++)
+        if (wanted[i]) din[i] = &back->out[i];
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor *x = &c->in[0];
+    int64_t channels = x->type.shape[1];
+    double eps = ((const norm_attrs *)c->attrs)->eps, n = (double)(type_elements(&x->type) / channels);
+    for (int64_t k = 0; k < channels; k++) {
+        int64_t at[WEFT_MAX_NDIM] = {0, k};
+        double sum = 0, squares = 0;
+        do sum += element_get(x, at);
+        while (channel_next(&x->type, at));
+        do squares += pow(element_get(x, at) - sum / n, 2);
+        while (channel_next(&x->type, at));
+        double rstd = 1 / sqrt(squares / n + eps), w = element_get(&c->in[1], &k),
+               b = element_get(&c->in[2], &k);
+        do element_set(&c->out[0], at, (element_get(x, at) - sum / n) * rstd * w + b);
+        while (channel_next(&x->type, at));
+        element_set(&c->out[1], &k, sum / n);
+        element_set(&c->out[2], &k, rstd);
+        element_set(&c->out[3], &k, squares / (n - 1));
+    }
+    return WEFT_OK;
+}
+
+const weft_op weft_op_batch_norm = {
+    .name = "batch_norm",
+    .summary = "(x - mean) / sqrt(var + eps) w + b by the batch's statistics",
+    .min_in = 3,
+    .max_in = 3,
+    .flags = OP_GRADIENT_ONCE,
+    .attrs_bytes = sizeof(norm_attrs),
+    .attrs = norm_attr_table,
+    .image_in = 1,
+    .image_out = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .samples =
+        (const op_sample[]){
+            {"f32[4,3], f32[3], f32[3]", "eps=1e-5", .out = "f32[4,3], f32[3], f32[3], f32[3]"},
+            {"f32[2,3,2,2], f32[3], f32[3]", "eps=1e-5", .out = "f32[2,3,2,2], f32[3], f32[3], f32[3]"},
+            {"f32[9,37,11,13], f32[37], f32[37]", "eps=1e-5", .low = 3, .high = 5, .no_gradient = true},
+            {"f32[67,403], f32[403], f32[403]", "eps=1e-5", .no_gradient = true}, /* large: fast kernels */
+            {"f32[4,3,2], f32[3], f32[3]", "eps=1e-5", .error = "[N, C] or [N, C, H, W]"},
+            {"f32[4,3], f32[4], f32[3]", "eps=1e-5", .error = "it must be f32[3]"},
+            {"f32[1,3], f32[3], f32[3]", "eps=1e-5", .error = "has no variance"},
+            {0}},
+};

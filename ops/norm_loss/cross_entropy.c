@@ -1,0 +1,78 @@
+/* cross_entropy.c - mean of -log softmax(logits)[target] over the rows that are not ignored, as
+ * torch.nn.functional.cross_entropy:
+ *     logits [N, C], target [N] of an integer type  ->  loss [], lse [N] = log of the sum of e^logits of each
+ * row lse is for the backward op. All rows ignored: NaN, as in torch. A target outside [0, C) fails the run.
+ */
+#include "ops/norm_loss/norm.h"
+
+#include <math.h>
+
+static bool infer(op_call *c) {
+    if (!op_want_float(c, 0)) return false;
+    const tensor_type *x = op_in(c, 0), *t = op_in(c, 1);
+    if (x->ndim != 2) return op_fail(c, WEFT_SHAPE, "logits are %s: they must be [rows, classes]", TYPE(x));
+    if (!dtype_is_integer(t->dtype))
+        return op_fail(c, WEFT_TYPE, "target is %s: it must be integer", TYPE(t));
+    if (t->ndim != 1 || t->shape[0] != x->shape[0])
+        return op_fail(c, WEFT_SHAPE, "logits %s and target %s: one target a row", TYPE(x), TYPE(t));
+    c->n_out = 2;
+    c->out[0] = type_scalar(dtype_wide(x->dtype));
+    c->out[1] = type_of(dtype_wide(x->dtype), 1, x->shape);
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    if (!dout[0] || !wanted[0]) return; /* lse is not given to users */
+    weft_value *in[] = {dout[0], n->in[0], n->in[1], &n->out[1]};
+    din[0] = node_value(n->graph, &weft_op_cross_entropy_backward, 4, in, n->attrs);
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor *x = &c->in[0], *target = &c->in[1];
+    int64_t classes = x->type.shape[1], rows;
+    weft_status status = cross_entropy_targets(c, target, classes, &rows);
+    if (status) return status;
+    double loss = 0;
+    for (int64_t i = 0; i < x->type.shape[0]; i++) {
+        double most = -INFINITY, sum = 0;
+        for (int64_t k = 0; k < classes; k++) most = fmax(most, element_get(x, (int64_t[]){i, k}));
+        for (int64_t k = 0; k < classes; k++) sum += exp(element_get(x, (int64_t[]){i, k}) - most);
+        double lse = most + log(sum);
+        element_set(&c->out[1], &i, lse);
+        int64_t t = element_int(target, &i);
+        if (t != ((const cross_entropy_attrs *)c->attrs)->ignore_index)
+            loss += lse - element_get(x, (int64_t[]){i, t});
+    }
+    element_set(&c->out[0], NULL, loss / (double)rows);
+    return WEFT_OK;
+}
+
+const weft_op weft_op_cross_entropy = {
+    .name = "cross_entropy",
+    .summary = "mean of -log softmax(logits)[target] over rows",
+    .min_in = 2,
+    .max_in = 2,
+    .flags = OP_GRADIENT_ONCE,
+    .attrs_bytes = sizeof(cross_entropy_attrs),
+    .attrs = cross_entropy_attr_table,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    .samples =
+        (const op_sample[]){{"f32[5,4], i64[5]", "ignore_index=-100", .out = "f32[], f32[5]"},
+                            {"f32[5,4], i32[5]", "ignore_index=2", .out = "f32[], f32[5]"},
+                            {"f32[70,65], u8[70]", "ignore_index=-100", .below = 65, .low = -9, .high = 9},
+                            {"f32[300,1003], i32[300]", "ignore_index=-100", .below = 1003,
+                             .no_gradient = true}, /* large: fast kernels */
+                            {"f32[5,4], f32[5]", .error = "it must be integer"},
+                            {"f32[5,4], i64[4]", .error = "one target a row"},
+                            {"f32[5], i64[5]", .error = "must be [rows, classes]"},
+                            {0}},
+};
+
+weft_value *weft_cross_entropy(weft_value *logits, weft_value *target) {
+    cross_entropy_attrs a = {.ignore_index = -100};
+    return op_value(&weft_op_cross_entropy, 2, (weft_value *[]){logits, target}, &a);
+}

@@ -1,0 +1,55 @@
+/* cross_entropy_backward.c - gradient of cross_entropy by the logits, from the loss's gradient and lse:
+ *     dlogits[i, k] = dloss / rows (e^(logits[i, k] - lse[i]) - (k == target[i])), 0 in ignored rows
+ */
+#include "ops/norm_loss/norm.h"
+
+#include <math.h>
+
+static bool infer(op_call *c) {
+    if (!op_want_float(c, 1)) return false;
+    const tensor_type *dloss = op_in(c, 0), *x = op_in(c, 1), *t = op_in(c, 2), *lse = op_in(c, 3);
+    if (x->ndim != 2 || !dtype_is_integer(t->dtype) || t->ndim != 1 || t->shape[0] != x->shape[0] ||
+        lse->ndim != 1 || lse->shape[0] != x->shape[0] || dloss->ndim != 0 ||
+        dloss->dtype != dtype_wide(x->dtype) || lse->dtype != dloss->dtype)
+        return op_fail(c, WEFT_SHAPE, "dloss %s, logits %s, target %s, lse %s do not belong together",
+                       TYPE(dloss), TYPE(x), TYPE(t), TYPE(lse));
+    c->n_out = 1;
+    c->out[0] = *x;
+    return true;
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor *x = &c->in[1], *target = &c->in[2];
+    int64_t rows, at[2] = {0}, ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
+    weft_status status = cross_entropy_targets(c, target, x->type.shape[1], &rows);
+    if (status) return status;
+    double factor = element_get(&c->in[0], NULL) / (double)rows;
+    do {
+        int64_t t = element_int(target, at);
+        double p = exp(element_get(x, at) - element_get(&c->in[3], at));
+        element_set(&c->out[0], at, t == ignored ? 0 : factor * (p - (t == at[1])));
+    } while (index_next(&x->type, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_cross_entropy_backward = {
+    .name = "cross_entropy_backward",
+    .summary = "gradient of cross_entropy by the logits",
+    .min_in = 4,
+    .max_in = 4,
+    .attrs_bytes = sizeof(cross_entropy_attrs),
+    .attrs = cross_entropy_attr_table,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 2,
+    .low_out = 1,
+    .infer = infer,
+    .reference = reference,
+    /* No gradient of its own: cross_entropy says OP_GRADIENT_ONCE. */
+    .samples = (const op_sample[]){{"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=-100", .out = "f32[5,4]",
+                                    .no_gradient = true},
+                                   {"f32[], f32[5,4], i32[5], f32[5]", "ignore_index=2", .no_gradient = true},
+                                   {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100",
+                                    .below = 1003, .no_gradient = true},
+                                   {"f32[], f32[5,4], i64[5], f32[4]", .error = "do not belong together"},
+                                   {0}},
+};

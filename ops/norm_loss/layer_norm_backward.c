@@ -1,0 +1,85 @@
+/* layer_norm_backward.c - gradients of layer_norm from dy, x, its results mean and rstd, and w (or none):
+ *     xhat = (x - mean) rstd        g = dy w
+ *     dx = rstd (g - mean(g) - xhat mean(g xhat)), means over the last axis
+ *     dw = sum over rows of dy xhat        db = sum over rows of dy        (left out without w)
+ */
+#include "ops/norm_loss/norm.h"
+
+static bool infer(op_call *c) {
+    if (!op_want_float(c, 0) || !op_want_beside(c, 4, 1)) return false;
+    const tensor_type *dy = op_in(c, 0), *x = op_in(c, 1);
+    tensor_type rows = type_of(dtype_wide(x->dtype), x->ndim - 1, x->shape);
+    if (x->ndim < 1 || !type_equal(dy, x) || !type_equal(op_in(c, 2), &rows) ||
+        !type_equal(op_in(c, 3), &rows))
+        return op_fail(c, WEFT_SHAPE, "dy %s, x %s, mean %s, rstd %s do not belong together", TYPE(dy),
+                       TYPE(x), TYPE(op_in(c, 2)), TYPE(op_in(c, 3)));
+    bool has_weight = c->n_in == 5 && c->in[4];
+    tensor_type d = type_of(dtype_wide(x->dtype), 1, &x->shape[x->ndim - 1]);
+    if (has_weight && !shape_equal(op_in(c, 4), &d))
+        return op_fail(c, WEFT_SHAPE, "weight is %s: it must be %s", TYPE(op_in(c, 4)), TYPE(&d));
+    c->n_out = has_weight ? 3 : 1;
+    c->out[0] = *x;
+    c->out[1] = c->out[2] = d;
+    return true;
+}
+
+/* One row: dx, and its part of dw and db added to what is there. */
+static void row_backward(const kernel_call *c, int64_t *at) {
+    const tensor *dy = &c->in[0], *x = &c->in[1];
+    int last = x->type.ndim - 1;
+    int64_t d = x->type.shape[last], *k = &at[last];
+    double mean = element_get(&c->in[2], at), rstd = element_get(&c->in[3], at), sum_g = 0, sum_gx = 0;
+    for (*k = 0; *k < d; ++*k) {
+        double g = element_get(dy, at), xhat = (element_get(x, at) - mean) * rstd;
+        if (c->n_out == 3) {
+            element_set(&c->out[1], k, element_get(&c->out[1], k) + g * xhat);
+            element_set(&c->out[2], k, element_get(&c->out[2], k) + g);
+            g *= element_get(&c->in[4], k);
+        }
+        sum_g += g;
+        sum_gx += g * xhat;
+    }
+    for (*k = 0; *k < d; ++*k) {
+        double g = element_get(dy, at) * (c->n_out == 3 ? element_get(&c->in[4], k) : 1);
+        double xhat = (element_get(x, at) - mean) * rstd;
+        element_set(&c->out[0], at, rstd * (g - sum_g / (double)d - xhat * sum_gx / (double)d));
+    }
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor_type *x = &c->in[1].type;
+    int last = x->ndim - 1;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    for (int64_t k = 0; c->n_out == 3 && k < x->shape[last]; k++) {
+        element_set(&c->out[1], &k, 0);
+        element_set(&c->out[2], &k, 0);
+    }
+    do {
+        row_backward(c, at);
+        at[last] = x->shape[last] - 1; /* the next row */
+    } while (index_next(x, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_layer_norm_backward = {
+    .name = "layer_norm_backward",
+    .summary = "gradients of layer_norm",
+    .min_in = 4,
+    .max_in = 5,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 3,
+    .low_out = 1,
+    .infer = infer,
+    .reference = reference,
+    /* rstd (above 0 in truth) may be any number here. No gradient of its own: layer_norm says
+       OP_GRADIENT_ONCE. */
+    .samples =
+        (const op_sample[]){{"f32[2,3,6], f32[2,3,6], f32[2,3], f32[2,3], f32[6]",
+                             .out = "f32[2,3,6], f32[6], f32[6]", .no_gradient = true},
+                            {"f32[4,5], f32[4,5], f32[4], f32[4]", .out = "f32[4,5]", .no_gradient = true},
+                            {"f32[150,387], f32[150,387], f32[150], f32[150], f32[387]", .no_gradient = true},
+                            {"f32[70,64], f32[70,64], f32[70], f32[70]", .no_gradient = true},
+                            {"f32[4,5], f32[4,6], f32[4], f32[4]", .error = "do not belong together"},
+                            {"f32[4,5], f32[4,5], f32[4], f32[4], f32[4]", .error = "it must be f32[5]"},
+                            {0}},
+};

@@ -1,0 +1,52 @@
+/* log_softmax.c - x - log of the sum of e^x along an axis.
+ *     dx = dy - e^y (sum of dy along the axis)
+ */
+#include "ops/norm_loss/norm.h"
+
+#include <math.h>
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    int64_t axis = ((const softmax_attrs *)n->attrs)->axis;
+    weft_value *y = &n->out[0], *dy = dout[0];
+    if (wanted[0]) din[0] = weft_sub(dy, weft_mul(weft_exp(y), weft_sum(dy, 1, &axis, true)));
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t axis = ((const softmax_attrs *)c->attrs)->axis, at[WEFT_MAX_NDIM] = {0};
+    axis_resolve(&axis, x->type.ndim);
+    int64_t n = x->type.shape[axis];
+    do {
+        if (at[axis]) continue; /* one turn a line */
+        double most = -INFINITY, sum = 0;
+        for (at[axis] = 0; at[axis] < n; at[axis]++) most = fmax(most, element_get(x, at));
+        for (at[axis] = 0; at[axis] < n; at[axis]++) sum += exp(element_get(x, at) - most);
+        double shift = most + log(sum);
+        for (at[axis] = 0; at[axis] < n; at[axis]++) element_set(y, at, element_get(x, at) - shift);
+        at[axis] = 0;
+    } while (index_next(&x->type, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_log_softmax = {
+    .name = "log_softmax",
+    .summary = "x - log of the sum of e^x along an axis",
+    .min_in = 1,
+    .max_in = 1,
+    .attrs_bytes = sizeof(softmax_attrs),
+    .attrs = softmax_attr_table,
+    .infer = softmax_infer,
+    .gradient = gradient,
+    .reference = reference,
+    .samples = (const op_sample[]){{"f32[4,9]", "axis=-1", .out = "f32[4,9]"},
+                                   {"f32[2,5,3]", "axis=1", .out = "f32[2,5,3]"},
+                                   {"f32[64,257]", "axis=1", .low = -20, .high = 20, .no_gradient = true},
+                                   {"f32[6,33,70]", "axis=1", .no_gradient = true}, /* large: fast kernels */
+                                   {"f32[4,9]", "axis=-3", .error = "no such axis"},
+                                   {0}},
+};
+
+weft_value *weft_log_softmax(weft_value *x, int axis) {
+    softmax_attrs a = {axis};
+    return op_value(&weft_op_log_softmax, 1, &x, &a);
+}

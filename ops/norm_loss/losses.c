@@ -1,0 +1,30 @@
+/* losses.c - losses that are composed of other ops, and what losses of a prediction and a target ask of the two. */
+#include "ops/kit/op_kit.h"
+
+extern const weft_op weft_op_bce_with_logits;
+
+bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) {
+    const weft_value *known = x ? x : target;
+    if (!known) return false;
+    weft_graph *g = known->node->graph;
+    if (!x || !target)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "%s: the %s is NULL, and no call before this one failed", loss,
+                          x ? "target" : "prediction");
+    return target->type.ndim == 0 || shape_equal(&x->type, &target->type) ||
+           model_fail(g->model, g, WEFT_SHAPE,
+                      "%s: the prediction is %s, the target %s: they must have one shape, as elements are "
+                      "compared one "
+                      "by one (weft_reshape one of them), or the target be a single number, []",
+                      loss, TYPE(&x->type), TYPE(&target->type));
+}
+
+weft_value *weft_mse(weft_value *x, weft_value *target) {
+    if (!loss_fits("mse", x, target)) return NULL;
+    return weft_mean(weft_square(weft_sub(x, target)), 0, NULL, false);
+}
+
+weft_value *weft_bce_with_logits(weft_value *x, weft_value *target) {
+    if (!loss_fits("bce_with_logits", x, target)) return NULL;
+    return op_value(&weft_op_bce_with_logits, 2, (weft_value *[]){x, target}, NULL);
+}

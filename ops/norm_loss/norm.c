@@ -1,0 +1,38 @@
+/* norm.c - what normalizations and losses share: see norm.h. */
+#include "ops/norm_loss/norm.h"
+
+const op_attr norm_attr_table[] = {
+    {"eps", ATTR_REAL, offsetof(norm_attrs, eps), 0, 0},
+    {0},
+};
+
+const op_attr cross_entropy_attr_table[] = {
+    {"ignore_index", ATTR_INT, offsetof(cross_entropy_attrs, ignore_index), 0, 0},
+    {0},
+};
+
+bool channel_next(const tensor_type *t, int64_t *at) {
+    int64_t channel = at[1];
+    tensor_type others = *t;
+    others.shape[1] = 1;
+    at[1] = 0;
+    bool more = index_next(&others, at);
+    at[1] = channel;
+    return more;
+}
+
+weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, int64_t classes,
+                                  int64_t *rows) {
+    int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
+    *rows = 0;
+    for (int64_t i = 0; i < target->type.shape[0]; i++) {
+        int64_t t = element_int(target, &i);
+        if (t == ignored) continue;
+        if (t < 0 || t >= classes)
+            return kernel_fail(
+                c, "row %lld: target %lld is outside the classes 0 to %lld (and is not %lld, ignored)",
+                (long long)i, (long long)t, (long long)(classes - 1), (long long)ignored);
+        ++*rows;
+    }
+    return WEFT_OK;
+}

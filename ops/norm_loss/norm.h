@@ -1,0 +1,30 @@
+/* norm.h - attributes of normalizations and losses, for their kernels. */
+#ifndef WEFT_OPS_NORM_LOSS_NORM_H
+#define WEFT_OPS_NORM_LOSS_NORM_H
+
+#include "ops/kit/op_kit.h"
+
+typedef struct softmax_attrs { /* and log_softmax */
+    int64_t axis;
+} softmax_attrs;
+
+typedef struct norm_attrs { /* layer_norm, batch_norm */
+    double eps;
+} norm_attrs;
+
+typedef struct cross_entropy_attrs { /* and its backward */
+    int64_t ignore_index;
+} cross_entropy_attrs;
+
+extern const weft_op weft_op_softmax, weft_op_log_softmax, weft_op_layer_norm, weft_op_layer_norm_backward,
+    weft_op_batch_norm, weft_op_batch_norm_backward, weft_op_cross_entropy, weft_op_cross_entropy_backward;
+
+extern const op_attr softmax_attr_table[], norm_attr_table[], cross_entropy_attr_table[];
+bool softmax_infer(op_call *c); /* log_softmax.c shares it */
+
+/* The next place with the same axis 1 (the channel); false after the last. */
+bool channel_next(const tensor_type *t, int64_t *at);
+/* Checks every target (operand 1 or 2) against [0, classes) and counts the rows that are not ignored. */
+weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, int64_t classes, int64_t *rows);
+
+#endif

@@ -1,0 +1,68 @@
+/* chunk_squares.c - the sums of squares over chunks of NORM_CHUNK elements from each parameter's start, f64, for all
+ * parameters of a segment in their order; the operand is a range of the segment's gradients, and chunks outside it are
+ * 0. Without an operand all are. */
+#include "ops/optimizer/update.h"
+
+static const op_attr attrs[] = {
+    {"path", ATTR_STRING, offsetof(chunk_squares_attrs, path), 0, 0},
+    {"begin", ATTR_INT, offsetof(chunk_squares_attrs, begin), 0, (int64_t)1 << 46},
+    {0},
+};
+
+int64_t norm_chunks(int64_t elements) {
+    return (elements + NORM_CHUNK - 1) / NORM_CHUNK;
+}
+
+bool member_range(const weft_variable *v, int64_t begin, int64_t count, int64_t *first, int64_t *last) {
+    int64_t n = type_elements(&v->type);
+    *first = begin > v->offset ? begin - v->offset : 0;
+    *last = begin + count - v->offset < n ? begin + count - v->offset : n;
+    return *first < *last;
+}
+
+static bool infer(op_call *c) {
+    const chunk_squares_attrs *a = c->attrs;
+    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT)
+        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    const tensor_type *x = c->n_in ? op_in(c, 0) : NULL;
+    if (x && (x->dtype != WEFT_F32 || x->ndim != 1 || a->begin + x->shape[0] > s->type.shape[0]))
+        return op_fail(c, WEFT_SHAPE, "%s from %lld is no range of %s, %s", TYPE(x), (long long)a->begin,
+                       s->path, TYPE(&s->type));
+    int64_t chunks = 0;
+    for (int i = 0; i < s->n_members; i++) chunks += norm_chunks(type_elements(&s->members[i]->type));
+    c->n_out = 1;
+    c->out[0] = type_of(WEFT_F64, 1, &chunks);
+    return true;
+}
+
+static weft_status reference(const kernel_call *c) {
+    const chunk_squares_attrs *a = c->attrs;
+    const weft_variable *s = c->node->variable;
+    double *sums = c->out[0].data;
+    int64_t count = c->n_in ? c->in[0].type.shape[0] : 0, first, last;
+    for (int i = 0; i < s->n_members; i++) {
+        const weft_variable *v = s->members[i];
+        int64_t chunks = norm_chunks(type_elements(&v->type));
+        for (int64_t k = 0; k < chunks; k++) sums[k] = 0;
+        bool is_here = member_range(v, a->begin, count, &first, &last);
+        for (int64_t k = first; is_here && k < last; k++) {
+            double g = flat_get(&c->in[0], v->offset - a->begin + k);
+            sums[k / NORM_CHUNK] += g * g;
+        }
+        sums += chunks;
+    }
+    return WEFT_OK;
+}
+
+const weft_op weft_op_chunk_squares = {
+    .name = "chunk_squares",
+    .summary = "sums of squares over fixed chunks of a segment's gradients, f64",
+    .max_in = 1,
+    .flags = OP_VARIABLE | OP_NO_GRADIENT | OP_COMPILER,
+    .attrs_bytes = sizeof(chunk_squares_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+};

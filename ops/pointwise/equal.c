@@ -1,0 +1,30 @@
+/* equal.c - a = b, bool, with broadcasting; operands of any one type. 64-bit integers are compared as double:
+ * exact below 2^53. */
+#include "ops/kit/op_kit.h"
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0] == x[1];
+}
+
+const weft_op weft_op_equal = {
+    .name = "equal",
+    .summary = "a = b, bool",
+    .min_in = 2,
+    .max_in = 2,
+    .flags = OP_POINTWISE | OP_NO_GRADIENT | OP_COMMUTES,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 3,
+    .infer = infer_compare,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3], f32[3]", .out = "bool[2,3]"},
+                                   {"i64[2,1], i64[5]", .out = "bool[2,5]"},
+                                   {"u8[4], u8[4]"},
+                                   {"f32[4], f32[3]", .error = "do not broadcast"},
+                                   {"f32[2], i64[2]", .error = "cast one"},
+                                   {0}},
+};
+
+weft_value *weft_equal(weft_value *a, weft_value *b) {
+    return op_value(&weft_op_equal, 2, (weft_value *[]){a, b}, NULL);
+}

@@ -1,0 +1,33 @@
+/* log.c - the natural logarithm; -infinity at 0, NaN below. */
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return log(x[0]);
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    din[0] = weft_div(dout[0], n->in[0]);
+}
+
+const weft_op weft_op_log = {
+    .name = "log",
+    .summary = "natural logarithm",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE,
+    .infer = infer_same,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]", .low = 0.3, .high = 3},
+                                   {"f32[2,5,4,3]", .low = 0.3, .high = 3},
+                                   {"i32[3]", .error = "must be floating point"},
+                                   {0}},
+};
+
+weft_value *weft_log(weft_value *x) {
+    return op_value(&weft_op_log, 1, &x, NULL);
+}

@@ -1,0 +1,39 @@
+/* minimum.c - the smaller of a and b with broadcasting; NaN wins. Equal ones share the gradient, as in
+ * PyTorch. */
+#include "ops/kit/op_kit.h"
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0] < x[1] || x[0] != x[0] ? x[0] : x[1];
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    weft_value *a = n->in[0], *b = n->in[1];
+    weft_value *zero = weft_constant(n->graph, a->type.dtype, 0, NULL, 0);
+    weft_value *shared = weft_where(weft_equal(a, b), weft_scale(dout[0], 0.5), zero);
+    if (wanted[0]) din[0] = sum_to(weft_where(weft_greater(b, a), dout[0], shared), a);
+    if (wanted[1]) din[1] = sum_to(weft_where(weft_greater(a, b), dout[0], shared), b);
+}
+
+const weft_op weft_op_minimum = {
+    .name = "minimum",
+    .summary = "the smaller of a and b",
+    .min_in = 2,
+    .max_in = 2,
+    .flags = OP_POINTWISE | OP_COMMUTES,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 3,
+    .low_out = 1,
+    .infer = infer_broadcast,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3], f32[3]", .out = "f32[2,3]"},
+                                   {"f32[2,1,4], f32[3,1]", .out = "f32[2,3,4]"},
+                                   {"f32[4], f32[3]", .error = "do not broadcast"},
+                                   {"f32[2], f64[2]", .error = "cast one"},
+                                   {0}},
+};
+
+weft_value *weft_minimum(weft_value *a, weft_value *b) {
+    return op_value(&weft_op_minimum, 2, (weft_value *[]){a, b}, NULL);
+}

@@ -1,0 +1,31 @@
+/* square.c - x^2, element by element. */
+#include "ops/kit/op_kit.h"
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0] * x[0];
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    din[0] = weft_mul(dout[0], weft_scale(n->in[0], 2));
+}
+
+const weft_op weft_op_square = {
+    .name = "square",
+    .summary = "x^2",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE,
+    .infer = infer_same,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"},
+                                   {"f32[2,5,4,3]"},
+                                   {"i32[3]", .error = "must be floating point"},
+                                   {0}},
+};
+
+weft_value *weft_square(weft_value *x) {
+    return op_value(&weft_op_square, 1, &x, NULL);
+}

@@ -1,0 +1,37 @@
+/* stop_gradient.c - x, through which no gradient flows: torch.Tensor.detach. Any type. */
+#include "ops/kit/op_kit.h"
+
+static bool infer(op_call *c) {
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0];
+}
+
+/* Once gradients are made it is nothing. */
+static weft_value *simplify(weft_node *n) {
+    return n->graph->is_expanded ? n->in[0] : NULL;
+}
+
+const weft_op weft_op_stop_gradient = {
+    .name = "stop_gradient",
+    .summary = "x, through which no gradient flows",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE | OP_NO_GRADIENT,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .simplify = simplify,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"}, {"i64[3]", .out = "i64[3]"}, {0}},
+};
+
+weft_value *weft_stop_gradient(weft_value *x) {
+    return op_value(&weft_op_stop_gradient, 1, &x, NULL);
+}

@@ -1,0 +1,26 @@
+/* random.h - attributes of the random ops, for their kernels. */
+#ifndef WEFT_OPS_RANDOM_RANDOM_H
+#define WEFT_OPS_RANDOM_RANDOM_H
+
+#include "ops/kit/op_kit.h"
+
+/* random_uniform: a = low, b = high. random_normal: a = mean, b = standard deviation. */
+typedef struct random_attrs {
+    attr_ints shape;
+    double a, b;
+    uint64_t key;
+} random_attrs;
+
+typedef struct dropout_attrs {
+    double p;
+    uint64_t key;
+} dropout_attrs;
+
+/* An element is dropped when its word is below this. */
+static inline uint64_t dropout_threshold(double p) {
+    return (uint64_t)(p * 4294967296.0);
+}
+
+extern const weft_op weft_op_random_uniform, weft_op_random_normal, weft_op_dropout;
+
+#endif

@@ -1,0 +1,60 @@
+/* random_normal.c - f32 numbers mean + std z, new at each run; z from ops/random/philox.h by Box and Muller:
+ * elements 4 b .. 4 b + 3 (row-major) are the two pairs made from the four words of counter b. */
+#include "ops/random/random.h"
+
+#include "ops/random/philox.h"
+
+static const op_attr attrs[] = {
+    {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},
+    {"mean", ATTR_REAL, offsetof(random_attrs, a), 0, 0},
+    {"std", ATTR_REAL, offsetof(random_attrs, b), 0, 0},
+    {"key", ATTR_KEY, offsetof(random_attrs, key), 0, 0},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const random_attrs *a = c->attrs;
+    if (a->b < 0) return op_fail(c, WEFT_ARGUMENT, "std %g must not be negative", a->b);
+    c->n_out = 1;
+    c->out[0] = type_of(WEFT_F32, a->shape.n, a->shape.v);
+    return shape_bind(c, &c->out[0]);
+}
+
+static weft_status reference(const kernel_call *c) {
+    const random_attrs *a = c->attrs;
+    philox_stream s = philox_stream_of(c->run, a->key);
+    float mean = (float)a->a, std = (float)a->b;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    uint64_t i = 0;
+    do {
+        uint32_t words[4];
+        float z[4];
+        philox_block(&s, i / 4, words);
+        philox_normal_pair(words[0], words[1], &z[0], &z[1]);
+        philox_normal_pair(words[2], words[3], &z[2], &z[3]);
+        element_set(&c->out[0], at, mean + std * z[i++ % 4]);
+    } while (index_next(&c->out[0].type, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_random_normal = {
+    .name = "random_normal",
+    .summary = "normally distributed numbers, new at each run",
+    .flags = OP_RANDOM | OP_NO_GRADIENT,
+    .attrs_bytes = sizeof(random_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"", "shape=3,7 mean=2 std=0.5 key=0x5", .out = "f32[3,7]"},
+                                   {"", "shape=70,1003 std=1 key=0x1234567890", .out = "f32[70,1003]"},
+                                   {"", "std=1", .out = "f32[]"},
+                                   {"", "shape=2 std=-1", .error = "must not be negative"},
+                                   {0}},
+};
+
+weft_value *weft_random_normal(weft_graph *g, int ndim, const int64_t *shape, double mean, double std) {
+    random_attrs a = {.a = mean, .b = std};
+    if (!g || !model_ok(g->model) || !shape_attr(g, "random_normal", &a.shape, ndim, shape)) return NULL;
+    a.key = random_key(g);
+    return node_value(g, &weft_op_random_normal, 0, NULL, &a);
+}

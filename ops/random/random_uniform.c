@@ -1,0 +1,57 @@
+/* random_uniform.c - f32 numbers in [low, high), new at each run: low + (high - low) u, u from ops/random/philox.h.
+ * Element i (row-major) takes word i % 4 of counter i / 4. */
+#include "ops/random/random.h"
+
+#include "ops/random/philox.h"
+
+static const op_attr attrs[] = {
+    {"shape", ATTR_INTS, offsetof(random_attrs, shape), 1, INT64_MAX},
+    {"low", ATTR_REAL, offsetof(random_attrs, a), 0, 0},
+    {"high", ATTR_REAL, offsetof(random_attrs, b), 0, 0},
+    {"key", ATTR_KEY, offsetof(random_attrs, key), 0, 0},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const random_attrs *a = c->attrs;
+    if (!((float)a->a < (float)a->b))
+        return op_fail(c, WEFT_ARGUMENT, "low %g must be below high %g", a->a, a->b);
+    c->n_out = 1;
+    c->out[0] = type_of(WEFT_F32, a->shape.n, a->shape.v);
+    return shape_bind(c, &c->out[0]);
+}
+
+static weft_status reference(const kernel_call *c) {
+    const random_attrs *a = c->attrs;
+    philox_stream s = philox_stream_of(c->run, a->key);
+    float low = (float)a->a, high = (float)a->b, below = nextafterf(high, low);
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    uint64_t i = 0;
+    do element_set(&c->out[0], at, philox_uniform(philox_word(&s, i++), low, high - low, below));
+    while (index_next(&c->out[0].type, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_random_uniform = {
+    .name = "random_uniform",
+    .summary = "numbers in [low, high), new at each run",
+    .flags = OP_RANDOM | OP_NO_GRADIENT,
+    .attrs_bytes = sizeof(random_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .reference = reference,
+    .samples =
+        (const op_sample[]){{"", "shape=3,7 low=-1 high=2 key=0x5", .out = "f32[3,7]"},
+                            {"", "shape=70,1003 low=0.25 high=0.5 key=0x1234567890", .out = "f32[70,1003]"},
+                            {"", "high=1", .out = "f32[]"},
+                            {"", "shape=2 low=1 high=1", .error = "must be below high"},
+                            {"", "shape=0 high=1", .error = "at least 1"},
+                            {0}},
+};
+
+weft_value *weft_random_uniform(weft_graph *g, int ndim, const int64_t *shape, double low, double high) {
+    random_attrs a = {.a = low, .b = high};
+    if (!g || !model_ok(g->model) || !shape_attr(g, "random_uniform", &a.shape, ndim, shape)) return NULL;
+    a.key = random_key(g);
+    return node_value(g, &weft_op_random_uniform, 0, NULL, &a);
+}

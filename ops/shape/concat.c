@@ -1,0 +1,102 @@
+/* concat.c - values one after the other along an axis; their other axes are equal. */
+#include "ops/kit/basic_attrs.h"
+#include "ops/kit/op_kit.h"
+
+static const op_attr attrs[] = {
+    {"axis", ATTR_INT, offsetof(axis_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const tensor_type *first = op_in(c, 0);
+    int64_t axis = ((const axis_attrs *)c->attrs)->axis;
+    if (!op_want_same_dtype(c)) return false;
+    if (!axis_resolve(&axis, first->ndim))
+        return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(first), (long long)axis);
+    c->out[0] = *first;
+    for (int i = 1; i < c->n_in; i++) {
+        tensor_type rest = *op_in(c, i);
+        size_t length = (size_t)c->out[0].shape[axis];
+        int64_t own = rest.ndim == first->ndim ? rest.shape[axis] : 0;
+        if (own) rest.shape[axis] = first->shape[axis];
+        if (!own || !shape_equal(&rest, first) || !size_add(&length, length, (size_t)own) ||
+            length > INT64_MAX)
+            return op_fail(c, WEFT_SHAPE, "%s and %s differ outside axis %lld", TYPE(first),
+                           TYPE(op_in(c, i)), (long long)axis);
+        c->out[0].shape[axis] = (int64_t)length;
+    }
+    c->n_out = 1;
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    int64_t axis = ((const axis_attrs *)n->attrs)->axis, at = 0;
+    if (!axis_resolve(&axis, n->out[0].type.ndim)) return;
+    for (int i = 0; i < n->n_in; i++) {
+        int64_t end = at + n->in[i]->type.shape[axis];
+        if (wanted[i]) din[i] = weft_slice(dout[0], (int)axis, at, end);
+        at = end;
+    }
+}
+
+static weft_status reference(const kernel_call *c) {
+    int64_t axis = ((const axis_attrs *)c->attrs)->axis, begin = 0;
+    axis_resolve(&axis, c->out[0].type.ndim);
+    for (int i = 0; i < c->n_in; i++) {
+        int64_t from[WEFT_MAX_NDIM] = {0};
+        do {
+            int64_t to[WEFT_MAX_NDIM];
+            for (int k = 0; k < c->out[0].type.ndim; k++) to[k] = from[k] + (k == axis ? begin : 0);
+            element_copy(&c->out[0], to, &c->in[i], from);
+        } while (index_next(&c->in[i].type, from));
+        begin += c->in[i].type.shape[axis];
+    }
+    return WEFT_OK;
+}
+
+/* A concatenation whose first operand is one along the same axis takes that one's operands. */
+static weft_value *simplify(weft_node *n) {
+    enum { MOST = 32 };
+    weft_node *first = n->in[0]->node;
+    weft_value *all[MOST];
+    int count = 0;
+    if (n->n_in == 1) return n->in[0];
+    int64_t axis = ((const axis_attrs *)n->attrs)->axis, inner;
+    if (first->op != n->op || first->n_in + n->n_in > MOST) return NULL;
+    inner = ((const axis_attrs *)first->attrs)->axis;
+    if (!axis_resolve(&axis, n->out[0].type.ndim) || !axis_resolve(&inner, n->out[0].type.ndim) ||
+        axis != inner)
+        return NULL;
+    for (int i = 0; i < first->n_in; i++) all[count++] = first->in[i];
+    for (int i = 1; i < n->n_in; i++) all[count++] = n->in[i];
+    return weft_concat(count, all, (int)axis);
+}
+
+const weft_op weft_op_concat = {
+    .name = "concat",
+    .summary = "values one after the other along an axis",
+    .min_in = 1,
+    .max_in = 32, /* bits of reference_strided */
+    .attrs_bytes = sizeof(axis_attrs),
+    .attrs = attrs,
+    .reference_strided = ~0u,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = ~0u,
+    .low_out = 1,
+    .infer = infer,
+    .simplify = simplify,
+    .gradient = gradient,
+    .reference = reference,
+    .samples = (const op_sample[]){{"f32[2,3], f32[1,3]", .out = "f32[3,3]"},
+                                   {"f32[2,3,2], f32[2,1,2], f32[2,4,2]", "axis=-2", .out = "f32[2,8,2]"},
+                                   {"u8[3], u8[4]", .out = "u8[7]"},
+                                   {"f32[2,3], f32[2,4]", .error = "differ outside axis 0"},
+                                   {"f32[2,3], f32[3]", .error = "differ outside axis 0"},
+                                   {"f32[2], f64[2]", .error = "cast one"},
+                                   {"f32[], f32[]", .error = "has no axis"},
+                                   {0}},
+};
+
+weft_value *weft_concat(int n, weft_value *const *values, int axis) {
+    return values ? op_value(&weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
+}

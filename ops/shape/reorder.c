@@ -1,0 +1,36 @@
+/* reorder.c - x itself, stored in another layout. Made by the layout pass where row-major and channels-last
+ * values meet; the strides are the values' own (value->stride). */
+#include "ops/kit/op_kit.h"
+
+static bool infer(op_call *c) {
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+static weft_status reference(const kernel_call *c) {
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    do element_copy(&c->out[0], at, &c->in[0], at);
+    while (index_next(&c->out[0].type, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_reorder = {
+    .name = "reorder",
+    .summary = "x in another layout (made by the layout pass)",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_NO_GRADIENT | OP_COMPILER,
+    .reference_strided = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"f32[2,5,4,3]", .out = "f32[2,5,4,3]"},
+                                   {"u8[3]", .out = "u8[3]"},
+                                   {"f32[2,37,19,21]"},
+                                   {"u8[2,3,70,70]"},
+                                   {"f32[70000]"},
+                                   {0}},
+};

@@ -1,0 +1,141 @@
+/* reshape.c - the same elements, in row-major order, under another shape. One axis may be -1: what is left.
+ */
+#include "ops/kit/basic_attrs.h"
+#include "ops/kit/op_kit.h"
+
+static const op_attr attrs[] = {
+    {"shape", ATTR_INTS, offsetof(shape_attrs, shape), -1, INT64_MAX},
+    {0},
+};
+
+static bool no_fit(op_call *c) {
+    return op_fail(c, WEFT_SHAPE, "%s (%lld elements) does not become %s", TYPE(op_in(c, 0)),
+                   (long long)type_elements(op_in(c, 0)), TYPE(&c->out[0]));
+}
+
+static bool infer(op_call *c) {
+    const shape_attrs *a = c->attrs;
+    const tensor_type *x = op_in(c, 0);
+    tensor_type *out = &c->out[0];
+    int64_t elements = type_elements(x);
+    size_t known = 1;
+    int open = -1;
+    *out = type_of(x->dtype, a->shape.n, a->shape.v);
+    shape_bind(c, out);
+    for (int i = 0; i < out->ndim; i++) {
+        if (out->shape[i] != -1) {
+            if (out->shape[i] < 1 || !size_mul(&known, known, (size_t)out->shape[i])) return no_fit(c);
+        } else if (open >= 0) {
+            return op_fail(c, WEFT_ARGUMENT, "shape: only one axis may be -1");
+        } else {
+            open = i;
+        }
+    }
+    if (open >= 0 && (size_t)elements % known == 0) {
+        out->shape[open] = elements / (int64_t)known;
+        known *= (size_t)out->shape[open];
+    }
+    if (known != (size_t)elements) return no_fit(c);
+    c->n_out = 1;
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    din[0] = weft_reshape(dout[0], n->in[0]->type.ndim, n->in[0]->type.shape);
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t from[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
+    do {
+        element_copy(y, to, x, from);
+        index_next(&x->type, from);
+    } while (index_next(&y->type, to));
+    return WEFT_OK;
+}
+
+/* Walks both shapes from the front in groups of axes with equal element counts; inside a group the operand's
+ * axes must lie evenly (stride[i] = stride[i+1] * shape[i+1]). After numpy's _attempt_nocopy_reshape. */
+static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stride, int64_t *offset) {
+    const tensor_type *x = &n->in[0]->type, *y = &n->out[0].type;
+    int64_t shape[WEFT_MAX_NDIM], stride[WEFT_MAX_NDIM]; /* the operand without axes of length 1 */
+    int axes = 0, from = 0, to = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (x->shape[i] > 1) {
+            shape[axes] = x->shape[i];
+            stride[axes++] = in_stride[i];
+        }
+    *offset = 0;
+    while (to < y->ndim) {
+        int first = to, last = from;
+        int64_t want = y->shape[to++], have = from < axes ? shape[from] : 1;
+        while (want != have) {
+            if (want < have)
+                want *= y->shape[to++];
+            else
+                have *= shape[++last];
+        }
+        for (int i = from; i < last; i++)
+            if (stride[i] != stride[i + 1] * shape[i + 1]) return false;
+        int64_t step = from < axes ? stride[last] : 1;
+        if (want > 1)
+            from = last + 1;
+        else
+            step = 1;
+        for (int i = to - 1; i >= first; i--) {
+            out_stride[i] = step;
+            step *= y->shape[i];
+        }
+    }
+    return true;
+}
+
+const weft_op weft_op_reshape = {
+    .name = "reshape",
+    .summary = "the same elements under another shape",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_VIEW,
+    .attrs_bytes = sizeof(shape_attrs),
+    .attrs = attrs,
+    .reference_strided = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .simplify = simplify_same_type,
+    .gradient = gradient,
+    .reference = reference,
+    .view = view,
+    .samples = (const op_sample[]){{"f32[2,3,4]", "shape=6,4", .out = "f32[6,4]"},
+                                   {"f32[2,3,4]", "shape=4,-1,3", .out = "f32[4,2,3]"},
+                                   {"f32[2,3,4,5]", "shape=2,60", .out = "f32[2,60]"},
+                                   {"i64[1]", .out = "i64[]"},
+                                   {"f32[]", "shape=1,1", .out = "f32[1,1]"},
+                                   {"f32[2,3]", "shape=4", .error = "(6 elements) does not become f32[4]"},
+                                   {"f32[2,3]", "shape=-1,4", .error = "does not become"},
+                                   {"f32[2,3]", "shape=0,-1", .error = "does not become"},
+                                   {"f32[2,3]", "shape=-1,-1", .error = "only one axis may be -1"},
+                                   {0}},
+};
+
+weft_value *weft_reshape(weft_value *x, int ndim, const int64_t *shape) {
+    shape_attrs a = {0};
+    if (!x || !shape_attr(x->node->graph, "reshape", &a.shape, ndim, shape)) return NULL;
+    return node_value(x->node->graph, &weft_op_reshape, 1, &x, &a);
+}
+
+/* Axis 0 is written as -1, so that the call can be repeated at another batch size. */
+weft_value *weft_flatten(weft_value *x, int first_axis) {
+    if (!x) return NULL;
+    weft_graph *g = x->node->graph;
+    int64_t first = first_axis, shape[WEFT_MAX_NDIM] = {-1};
+    if (x->type.ndim && !axis_resolve(&first, x->type.ndim))
+        return model_fail(g->model, g, WEFT_SHAPE, "flatten: %s has no axis %d", TYPE(&x->type), first_axis);
+    if (x->type.ndim == 0 || first == 0) return weft_reshape(x, 1, shape);
+    for (int i = 1; i < first; i++) shape[i] = x->type.shape[i];
+    shape[first] = 1;
+    for (int i = (int)first; i < x->type.ndim; i++) shape[first] *= x->type.shape[i];
+    return weft_reshape(x, (int)first + 1, shape);
+}

@@ -1,0 +1,82 @@
+/* slice.c - elements begin <= i < end of one axis. Negative places count from the end; INT64_MAX is the end.
+ */
+#include "ops/kit/basic_attrs.h"
+#include "ops/kit/op_kit.h"
+
+static const op_attr attrs[] = {
+    {"axis", ATTR_INT, offsetof(slice_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
+    {"begin", ATTR_INT, offsetof(slice_attrs, begin), 0, 0},
+    {"end", ATTR_INT, offsetof(slice_attrs, end), 0, 0},
+    {0},
+};
+
+bool slice_range(const slice_attrs *a, const tensor_type *x, slice_attrs *range) {
+    *range = *a;
+    if (!axis_resolve(&range->axis, x->ndim)) return false;
+    int64_t length = x->shape[range->axis];
+    if (range->end == INT64_MAX) range->end = length;
+    if (range->begin < 0 && range->begin >= -length) range->begin += length;
+    if (range->end < 0 && range->end >= -length) range->end += length;
+    return range->begin >= 0 && range->begin < range->end && range->end <= length;
+}
+
+static bool infer(op_call *c) {
+    const slice_attrs *a = c->attrs;
+    const tensor_type *x = op_in(c, 0);
+    slice_attrs r;
+    if (!slice_range(a, x, &r))
+        return op_fail(c, WEFT_SHAPE, "%s has no elements %lld to %lld along axis %lld", TYPE(x),
+                       (long long)a->begin, (long long)a->end, (long long)a->axis);
+    c->n_out = 1;
+    c->out[0] = *x;
+    c->out[0].shape[r.axis] = r.end - r.begin;
+    return true;
+}
+
+static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stride, int64_t *offset) {
+    const tensor_type *x = &n->in[0]->type;
+    slice_attrs r;
+    if (!slice_range(n->attrs, x, &r)) return false;
+    for (int i = 0; i < x->ndim; i++) out_stride[i] = in_stride[i];
+    *offset = r.begin * in_stride[r.axis];
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    const tensor_type *x = &n->in[0]->type;
+    slice_attrs r;
+    if (slice_range(n->attrs, x, &r))
+        din[0] = weft_pad(dout[0], (int)r.axis, r.begin, x->shape[r.axis] - r.end);
+}
+
+const weft_op weft_op_slice = {
+    .name = "slice",
+    .summary = "a range of one axis",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_VIEW,
+    .attrs_bytes = sizeof(slice_attrs),
+    .attrs = attrs,
+    .reference_strided = 1,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .simplify = simplify_same_type,
+    .gradient = gradient,
+    .reference = reference_view,
+    .view = view,
+    .samples = (const op_sample[]){{"f32[5,3]", "begin=1 end=3", .out = "f32[2,3]"},
+                                   {"f32[2,7,3]", "axis=-2 begin=-4 end=-1", .out = "f32[2,3,3]"},
+                                   {"i64[4]", "begin=3 end=9223372036854775807", .out = "i64[1]"},
+                                   {"f32[5]", "begin=3 end=3", .error = "has no elements 3 to 3"},
+                                   {"f32[5]", "begin=2 end=6", .error = "has no elements 2 to 6"},
+                                   {"f32[5]", "begin=-6 end=2", .error = "has no elements -6 to 2"},
+                                   {"f32[5]", "axis=1 end=1", .error = "along axis 1"},
+                                   {0}},
+};
+
+weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end) {
+    return op_value(&weft_op_slice, 1, &x, &(slice_attrs){axis, begin, end});
+}

@@ -1,0 +1,34 @@
+/* all_gather.c - starts to send every rank's updated range of a segment to all, in the segment's own memory. Operands
+ * are what must be done before: the update, or on a rank without a range what it would have waited for. Nothing in
+ * its program waits for it: the first later node that reads one of the parameters does, in whichever graph runs
+ * next, so that it hides behind that forward. The session keeps it, as it outlasts the run. */
+#include "ops/structure/collective.h"
+
+static const op_attr attrs[] = {
+    {"path", ATTR_STRING, offsetof(collective_attrs, path), 0, 0},
+    {"order", ATTR_INT, offsetof(collective_attrs, order), 0, INT64_MAX},
+    {"group", ATTR_INT, offsetof(collective_attrs, group), 0, INT32_MAX},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const collective_attrs *a = c->attrs;
+    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT)
+        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    c->n_out = 1;
+    c->out[0] = s->type;
+    return true;
+}
+
+const weft_op weft_op_all_gather = {
+    .name = "all_gather",
+    .summary = "starts to send updated parameters to all ranks",
+    .min_in = 1,
+    .max_in = 2,
+    .flags = OP_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
+    .attrs_bytes = sizeof(collective_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+};

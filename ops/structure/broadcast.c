@@ -1,0 +1,18 @@
+/* broadcast.c - starts to send a buffer from rank `root` of the process group to all, in place, on the communication lane.
+ * Results as all_reduce's; what stands between it and its wait hides it. */
+#include "ops/structure/collective.h"
+
+const weft_op weft_op_broadcast = {
+    .name = "broadcast",
+    .summary = "starts to send a buffer from one rank to all",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
+    .attrs_bytes = sizeof(collective_attrs),
+    .attrs = sum_attr_table,
+    .writes = 1,
+    .infer = infer_sum,
+    .samples =
+        (const op_sample[]){
+            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a segment nor a scope"}, {0}},
+};

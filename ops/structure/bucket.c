@@ -1,0 +1,49 @@
+/* bucket.c - the gradients of a segment's members as one flat buffer, each at its member's offset, zeros between.
+ * The memory pass places the operands inside the result where it can; then there is nothing to copy. */
+#include "ops/kit/op_kit.h"
+
+#include <string.h>
+
+static bool infer(op_call *c) {
+    const variable_attrs *a = c->attrs;
+    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT)
+        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    if (c->n_in != s->n_members)
+        return op_fail(c, WEFT_ARGUMENT, "segment %s has %d members", s->path, s->n_members);
+    for (int i = 0; i < c->n_in; i++)
+        if (!type_equal(op_in(c, i), &s->members[i]->type))
+            return op_fail(c, WEFT_SHAPE, "operand %d is %s, %s is %s", i, TYPE(op_in(c, i)),
+                           s->members[i]->path, TYPE(&s->members[i]->type));
+    c->n_out = 1;
+    c->out[0] = s->type;
+    return true;
+}
+
+static weft_status reference(const kernel_call *c) {
+    const weft_variable *s = c->node->variable;
+    float *out = c->out[0].data;
+    int64_t end = 0;
+    for (int i = 0; i < c->n_in; i++) {
+        const weft_variable *v = s->members[i];
+        int64_t count = type_elements(&v->type);
+        memset(out + end, 0, (size_t)(v->offset - end) * sizeof *out);
+        if (c->in[i].data != out + v->offset)
+            memcpy(out + v->offset, c->in[i].data, (size_t)count * sizeof *out);
+        end = v->offset + count;
+    }
+    memset(out + end, 0, (size_t)(s->type.shape[0] - end) * sizeof *out);
+    return WEFT_OK;
+}
+
+const weft_op weft_op_bucket = {
+    .name = "bucket",
+    .summary = "gradients of a segment's members in one flat buffer (made by the optimizer pass)",
+    .max_in = -1,
+    .flags = OP_VARIABLE | OP_NO_GRADIENT | OP_COMPILER,
+    .attrs_bytes = sizeof(variable_attrs),
+    .attrs = variable_attr_table,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+};

@@ -1,0 +1,57 @@
+/* input.c - a tensor that each run must feed. */
+#include "ops/kit/op_kit.h"
+
+typedef struct input_attrs {
+    const char *name;
+    weft_dtype dtype;
+    attr_ints shape;
+} input_attrs;
+
+static const op_attr attrs[] = {
+    {"name", ATTR_STRING, offsetof(input_attrs, name), 0, 0},
+    {"dtype", ATTR_DTYPE, offsetof(input_attrs, dtype), 0, 0},
+    {"shape", ATTR_INTS, offsetof(input_attrs, shape), 1, INT64_MAX},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const input_attrs *a = c->attrs;
+    if (!a->name || !name_is_valid(a->name))
+        return op_fail(c, WEFT_NAME, "name '%s': 1 to 200 letters, digits, '_', '-', '.'", SHOW(a->name));
+    if (table_find(&c->graph->inputs, a->name))
+        return op_fail(c, WEFT_NAME,
+                       "graph %s has an input '%s' already: use its value again, or give this one another name",
+                       c->graph->name, a->name);
+    c->n_out = 1;
+    c->out[0] = type_of(a->dtype, a->shape.n, a->shape.v);
+    return shape_bind(c, &c->out[0]);
+}
+
+/* Fed by the session; nothing to compute. */
+static weft_status reference(const kernel_call *c) {
+    (void)c;
+    return WEFT_OK;
+}
+
+const weft_op weft_op_input = {
+    .name = "input",
+    .summary = "fed at each run",
+    .flags = OP_NO_GRADIENT | OP_EFFECT,
+    .attrs_bytes = sizeof(input_attrs),
+    .attrs = attrs,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"", "name=\"x\" dtype=u8 shape=2,3", .out = "u8[2,3]"},
+                                   {"", "name=\"a b\" dtype=u8 shape=2", .error = "letters"},
+                                   {0}},
+};
+
+const char *input_name(const weft_node *n) {
+    return ((const input_attrs *)n->attrs)->name;
+}
+
+weft_value *weft_input(weft_graph *g, const char *name, weft_dtype dtype, int ndim, const int64_t *shape) {
+    input_attrs a = {.name = name ? name : "", .dtype = dtype};
+    return g && shape_attr(g, "input", &a.shape, ndim, shape) ? node_value(g, &weft_op_input, 0, NULL, &a)
+                                                              : NULL;
+}

@@ -1,0 +1,241 @@
+/* minimize_settings.c - weft_minimize: a weft_optimizer, with its defaults filled in, becomes a `minimize` node.
+ *
+ * Every field is looked at, by the table below: 0 means its default, WEFT_ZERO a true 0, other negative numbers and
+ * fields that the optimizer or the schedule does not have are errors, as a setting that does nothing is a training that
+ * goes wrong without a word. Files and dumps carry the result, so what defaults are now is nothing to them.
+ */
+#include "graph/core/minimize.h"
+
+#include "ops/kit/op_kit.h"
+
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define F(field) offsetof(weft_optimizer, field), offsetof(minimize_attrs, field)
+#define S(field) offsetof(weft_optimizer, schedule.field), offsetof(minimize_attrs, field)
+enum { ANY = -1, STEP = WEFT_SCHEDULE_STEP, COSINE = WEFT_SCHEDULE_COSINE };
+
+typedef struct setting {
+    const char *name;
+    size_t from, to;
+    const char *owners; /* optimizers that have it, a space behind each; NULL: all */
+    int schedule;       /* the kind that has it, or ANY */
+    double fallback;    /* what 0 means */
+    double most;
+    bool has_no_zero; /* 0 switches it off, and a true 0 would make no sense */
+} setting;
+
+/* clang-format off */
+static const setting reals[] = {
+    {"lr",             F(lr),           NULL,           ANY,    1e-3,  FLT_MAX, false},
+    {"momentum",       F(momentum),     "sgd ",         ANY,    0,     FLT_MAX, false},
+    {"dampening",      F(dampening),    "sgd ",         ANY,    0,     1,       false},
+    {"beta1",          F(beta1),        "adam adamw ",  ANY,    0.9,   1,       false},
+    {"beta2",          F(beta2),        "adam adamw ",  ANY,    0.999, 1,       false},
+    {"eps",            F(eps),          "adam adamw ",  ANY,    1e-8,  FLT_MAX, false},
+    {"weight_decay",   F(weight_decay), NULL,           ANY,    0,     FLT_MAX, false}, /* adamw: 1e-2 */
+    {"clip_norm",      F(clip_norm),    NULL,           ANY,    0,     FLT_MAX, true},
+    {"schedule.gamma", S(gamma),        NULL,           STEP,   0.1,   FLT_MAX, false},
+    {"schedule.floor", S(floor),        NULL,           COSINE, 0,     1,       false},
+    {"loss_scale",     F(loss_scale),   NULL,           ANY,    0,     0x1p120, true},
+};
+static const setting counts[] = {
+    {"schedule.warmup_steps", S(warmup_steps),    NULL, ANY,    0, 0, true},
+    {"schedule.step_size",    S(step_size),       NULL, STEP,   0, 0, true},
+    {"schedule.total_steps",  S(total_steps),     NULL, COSINE, 0, 0, true},
+    {"growth_interval",       F(growth_interval), NULL, ANY,    0, 0, true},
+};
+/* clang-format on */
+#undef F
+#undef S
+
+/* ---- one field ---- */
+
+static bool has(const char *owners, const char *type) {
+    size_t n = strlen(type);
+    for (const char *p = owners; p && *p; p += strcspn(p, " ") + 1)
+        if (strncmp(p, type, n) == 0 && p[n] == ' ') return true;
+    return !owners;
+}
+
+/* A field that is set, though nothing will read it. */
+static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o) {
+    if (!has(s->owners, o->type))
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
+                          s->name, o->type);
+    if (s->schedule != ANY && s->schedule != (int)o->schedule.kind)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: %s is set, but only a %s schedule reads it: set schedule.kind = %s",
+                          s->name, s->schedule == STEP ? "step" : "cosine",
+                          s->schedule == STEP ? "WEFT_SCHEDULE_STEP" : "WEFT_SCHEDULE_COSINE");
+    return true;
+}
+
+/* 0, WEFT_ZERO and the range, for any number of the caller's. */
+static bool number_read(weft_graph *g, const char *what, double value, double fallback, double most,
+                        bool has_no_zero, double *into) {
+    bool is_zero = value == WEFT_ZERO && !has_no_zero;
+    *into = is_zero ? 0 : value == 0 ? fallback : value;
+    if (*into >= 0 && *into <= most) return true;
+    if (has_no_zero)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value,
+                          most);
+    return model_fail(g->model, g, WEFT_ARGUMENT,
+                      "minimize: %s=%g: it must be from 0 to %g (0 means %g; a true 0 is WEFT_ZERO)", what,
+                      value, most, fallback);
+}
+
+static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
+    double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
+    bool decays = strcmp(s->name, "weight_decay") == 0 && strcmp(o->type, "adamw") == 0;
+    double fallback = decays ? 1e-2 : s->fallback;
+    if (value == 0 && !(has(s->owners, o->type) && (s->schedule == ANY || s->schedule == (int)a->schedule)))
+        return *to = fallback, true;
+    return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_no_zero, to);
+}
+
+static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
+    int64_t value = *(const int64_t *)((const char *)o + s->from);
+    *(int64_t *)((char *)a + s->to) = value;
+    if (value == 0) return true;
+    if (value < 0)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%lld: it must not be negative", s->name,
+                          (long long)value);
+    return check_read(g, s, o);
+}
+
+static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
+    if ((unsigned)o->schedule.kind > COSINE)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: there is no schedule number %d",
+                          (int)o->schedule.kind);
+    for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
+        if (!real_set(g, &reals[i], o, a)) return false;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!count_set(g, &counts[i], o, a)) return false;
+    if (o->nesterov && strcmp(o->type, "sgd"))
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: nesterov is set, but %s has none: leave it false", o->type);
+    if (a->dampening != 0 && a->momentum == 0)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: dampening is set, but it damps momentum, which is 0");
+    return true;
+}
+
+/* ---- parameter groups ---- */
+
+static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
+    if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
+        strpbrk(p->pattern, " ;\""))
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: parameter group %d: it needs a pattern, of less than %d characters and "
+                          "without space, ';' and quote",
+                          i, MINIMIZE_MAX_PATTERN);
+    return true;
+}
+
+static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i) {
+    char what[80];
+    double lr_scale, decay_scale;
+    snprintf(what, sizeof what, "parameter group %d: lr_scale", i);
+    if (!group_check(g, p, i) || !number_read(g, what, p->lr_scale, 1, FLT_MAX, false, &lr_scale))
+        return false;
+    snprintf(what, sizeof what, "parameter group %d: decay_scale", i);
+    if (!number_read(g, what, p->decay_scale, 1, FLT_MAX, false, &decay_scale)) return false;
+    text_add(t, "%s%s ", i ? ";" : "", p->pattern);
+    real_write(t, lr_scale);
+    text_add(t, " ");
+    real_write(t, decay_scale);
+    return true;
+}
+
+static bool is_candidate(const weft_variable *v, const char *pattern) {
+    return v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path);
+}
+
+/* What is wrong with group i, which no parameter is in: it has been mistyped or stands too late. */
+static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
+    const weft_variable *v = g->model->variables;
+    int hidden_by = 0;
+    while (v && !(is_candidate(v, pattern) && path_matches(o->groups[i].pattern, v->path))) v = v->next;
+    if (!v)
+        return model_fail(g->model, g, WEFT_NAME,
+                          "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
+                          *pattern ? SHOW(pattern) : "(all)", SHOW(o->groups[i].pattern));
+    while (!path_matches(o->groups[hidden_by].pattern, v->path)) hidden_by++;
+    return model_fail(
+        g->model, g, WEFT_ARGUMENT,
+        "minimize: parameter group %d, '%s', is never used: all it matches is in an earlier group, as "
+        "group %d, '%s'; put the narrower pattern first",
+        i, SHOW(o->groups[i].pattern), hidden_by, SHOW(o->groups[hidden_by].pattern));
+}
+
+/* Every group must be the first that matches some parameter. */
+static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *pattern,
+                            const char *written) {
+    const weft_env *env = &g->model->env;
+    double lr, decay;
+    param_groups groups;
+    if (param_groups_broken(written))
+        return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s", param_groups_broken(written));
+    size_t room = (size_t)o->n_groups + 1;
+    bool *is_used = mem_new_array(env, room, sizeof *is_used);
+    if (!is_used || !param_groups_open(&groups, env, written)) {
+        mem_free(env, is_used, room * sizeof *is_used);
+        return model_fail(g->model, g, WEFT_MEMORY, "minimize: memory could not be had");
+    }
+    for (const weft_variable *v = g->model->variables; v; v = v->next)
+        if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
+    int first = 0; /* that is not used */
+    while (first < o->n_groups && is_used[first + 1]) first++;
+    param_groups_close(&groups);
+    mem_free(env, is_used, room * sizeof *is_used);
+    return first == o->n_groups || group_unused(g, o, pattern, first);
+}
+
+static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern) {
+    if (o->n_groups < 0 || (o->n_groups > 0) != (o->groups != NULL))
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "minimize: n_groups=%d and groups %s: both or neither are needed", o->n_groups,
+                          o->groups ? "are given" : "are NULL");
+    for (int i = 0; i < o->n_groups; i++)
+        if (!group_write(t, g, &o->groups[i], i)) return false;
+    if (!o->n_groups) return true;
+    char *written = t->failed ? NULL : t->data;
+    if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: memory could not be had");
+    return groups_are_used(g, o, pattern, written);
+}
+
+/* ---- the builder ---- */
+
+/* A type that is none is left to the op's own check. */
+static bool is_type(const char *type) {
+    return has("sgd adam adamw ", type);
+}
+
+weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *o) {
+    if (!loss) return WEFT_ARGUMENT;
+    weft_graph *g = loss->node->graph;
+    weft_model *m = g->model;
+    text groups = {0};
+    char name[400];
+    if (!o || !o->type) {
+        model_fail(m, g, WEFT_ARGUMENT, "minimize: an optimizer with a type is needed");
+        return m->error.status;
+    }
+    if (!pattern) pattern = "";
+    snprintf(name, sizeof name, "%.40s:%.200s", o->type, *pattern ? pattern : "all");
+    minimize_attrs a = {.pattern = pattern,
+                        .type = o->type,
+                        .name = o->name ? o->name : name,
+                        .nesterov = o->nesterov,
+                        .schedule = o->schedule.kind};
+    if (!is_type(o->type) || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern))) {
+        a.groups = text_take(&groups);
+        node_new(g, &weft_op_minimize, 1, &loss, &a);
+    }
+    free((void *)a.groups);
+    free(groups.data);
+    return m->error.status;
+}

@@ -1,0 +1,94 @@
+/* param_groups.c - the parameter groups of a minimize call: the first pattern that matches a path is its group. Patterns
+ * without '*' name a path and all below it, so they are looked up by the path and by what it lies under; those with one
+ * are tried in turn, and there may be only so many of them.
+ */
+#include "graph/core/minimize.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct param_group {
+    int number; /* from 1 */
+    double lr_scale, decay_scale;
+    const char *pattern;
+    bool is_wild;
+};
+
+/* One "pattern lr_scale decay_scale" behind *at; the pattern's length, or -1. */
+static int parse_group(const char **at, param_group *p) {
+    const char *s = *at;
+    size_t n = strcspn(s, " ;");
+    *p = (param_group){.lr_scale = 1, .decay_scale = 1};
+    if (n >= MINIMIZE_MAX_PATTERN) return -1;
+    p->is_wild = n == 0 || memchr(s, '*', n) != NULL;
+    s += n + (s[n] == ' ');
+    if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale)) return -1;
+    *at = s + (*s == ';');
+    return (int)n;
+}
+
+const char *param_groups_broken(const char *text) {
+    param_group p;
+    int wild = 0;
+    for (const char *at = text; at && *at; wild += p.is_wild)
+        if (parse_group(&at, &p) < 0) return "groups must be 'pattern lr_scale decay_scale;...'";
+    return wild <= MINIMIZE_MAX_WILD ? NULL : "groups: at most 1024 patterns may have a '*'";
+}
+
+static bool add(param_groups *g, param_group *p) {
+    if (p->is_wild)
+        g->wild[g->n_wild++] = p;
+    else if (!table_add(&g->by_path, &g->memory, p->pattern, p))
+        return false;
+    return true;
+}
+
+bool param_groups_open(param_groups *g, const weft_env *env, const char *text) {
+    *g = (param_groups){0};
+    arena_init(&g->memory, env);
+    g->wild = arena_new_array(&g->memory, MINIMIZE_MAX_WILD, sizeof *g->wild);
+    bool good = g->wild != NULL;
+    for (const char *at = text; good && at && *at;) {
+        const char *pattern = at;
+        param_group *p = arena_new(&g->memory, sizeof *p);
+        int n = p ? parse_group(&at, p) : -1;
+        if (n >= 0) p->pattern = arena_printf(&g->memory, "%.*s", n, pattern);
+        good = n >= 0 && p->pattern && (!p->is_wild || g->n_wild < MINIMIZE_MAX_WILD);
+        if (!good) break;
+        p->number = ++g->count;
+        good = add(g, p);
+    }
+    if (!good) param_groups_close(g);
+    return good;
+}
+
+void param_groups_close(param_groups *g) {
+    arena_free(&g->memory);
+    *g = (param_groups){.memory = g->memory};
+}
+
+/* The first one without '*': of the path, or of what it lies under. */
+static const param_group *find_plain(const param_groups *g, const char *path) {
+    char prefix[MINIMIZE_MAX_PATTERN];
+    const param_group *best = NULL;
+    size_t n = 0;
+    while (n < sizeof prefix && g->by_path.count) {
+        n += strcspn(path + n, "/");
+        if (n >= sizeof prefix) break; /* longer than any pattern */
+        memcpy(prefix, path, n);
+        prefix[n] = 0;
+        const param_group *p = table_find(&g->by_path, prefix);
+        if (p && (!best || p->number < best->number)) best = p;
+        if (!path[n++]) break;
+    }
+    return best;
+}
+
+int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale) {
+    const param_group *best = find_plain(g, path);
+    for (int i = 0; i < g->n_wild && (!best || g->wild[i]->number < best->number); i++)
+        if (path_matches(g->wild[i]->pattern, path)) best = g->wild[i];
+    *lr_scale = best ? best->lr_scale : 1;
+    *decay_scale = best ? best->decay_scale : 1;
+    return best ? best->number : 0;
+}

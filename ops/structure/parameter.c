@@ -1,0 +1,28 @@
+/* parameter.c - reads a parameter, as of the start of the run. One such node a graph and parameter. */
+#include "ops/kit/op_kit.h"
+
+static bool infer(op_call *c) {
+    const variable_attrs *a = c->attrs;
+    weft_variable *v = a->path ? variable_find(c->graph->model, a->path) : NULL;
+    if (!v || v->kind != VARIABLE_PARAMETER)
+        return op_fail(c, WEFT_NAME, "there is no parameter '%s'", SHOW(a->path));
+    c->n_out = 1;
+    c->out[0] = v->type;
+    return true;
+}
+
+static weft_status reference(const kernel_call *c) {
+    (void)c; /* its result is the store's memory */
+    return WEFT_OK;
+}
+
+const weft_op weft_op_parameter = {
+    .name = "parameter",
+    .summary = "a parameter, as of the start of the run",
+    .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_NO_GRADIENT,
+    .attrs_bytes = sizeof(variable_attrs),
+    .attrs = variable_attr_table,
+    .infer = infer,
+    .reference = reference,
+    .samples = (const op_sample[]){{"", "path=\"no/such\"", .error = "there is no parameter"}, {0}},
+};

@@ -1,0 +1,25 @@
+/* reduce_scatter.c - as all_reduce, but each rank of the process group gets the sum of its own range of the segment
+ * alone; the rest of its buffer is used up. ZeRO sums a bucket's gradients to the ranks that update by them. */
+#include "ops/structure/collective.h"
+
+static bool infer(op_call *c) {
+    const collective_attrs *a = c->attrs;
+    const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT)
+        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    return infer_sum(c);
+}
+
+const weft_op weft_op_reduce_scatter = {
+    .name = "reduce_scatter",
+    .summary = "starts the sum of a bucket, each rank getting its own range",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
+    .attrs_bytes = sizeof(collective_attrs),
+    .attrs = sum_attr_table,
+    .writes = 1,
+    .infer = infer,
+    .samples =
+        (const op_sample[]){{"f32[8]", "path=\"no/such\" scratch=64", .error = "there is no segment"}, {0}},
+};

@@ -1,0 +1,22 @@
+/* wait.c - returns when a collective has finished: operands are the collective's results, the result is the finished
+ * buffer, in the same memory. What stands between a collective and its wait hides it. */
+#include "ops/structure/collective.h"
+
+static bool infer(op_call *c) {
+    if (!(c->in[0]->node->op->flags & OP_COMMUNICATES) || (c->n_in > 1 && c->in[1]->node != c->in[0]->node))
+        return op_fail(c, WEFT_ARGUMENT, "operands must be a collective's results");
+    c->n_out = 1;
+    c->out[0] = *op_in(c, 0);
+    return true;
+}
+
+const weft_op weft_op_wait = {
+    .name = "wait",
+    .summary = "returns when a collective has finished",
+    .min_in = 1,
+    .max_in = 2,
+    .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
+    .writes = 1,
+    .infer = infer,
+    .samples = (const op_sample[]){{"f32[8], u8[64]", .error = "must be a collective's results"}, {0}},
+};

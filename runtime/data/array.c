@@ -1,0 +1,298 @@
+/* array.c - tensors in .npy (versions 1 to 3) and IDX files, plain or gzip, read whole into row-major memory.
+ *
+ *     npy  https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html; exactly the keys descr,
+ *          fortran_order and shape, a header of at most 10,000 bytes, no objects, both byte orders
+ *     IDX  http://yann.lecun.com/exdb/mnist: 00 00 type ndim, big-endian u32 axes, big-endian data
+ *
+ * The memory is taken only after the file's own length has shown that it can hold what the header says.
+ */
+#include "weft/data.h"
+
+#include "graph/core/type.h"
+#include "runtime/data/source.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NPY_MAX_HEADER = 10000 };
+
+struct weft_array {
+    weft_env env;
+    tensor_type type;
+    size_t bytes;
+    char *data;
+};
+
+/* What a header says. */
+typedef struct array_header {
+    tensor_type type;
+    bool is_big_endian, is_fortran;
+} array_header;
+
+/* ---- .npy: a Python dictionary of three known keys ---- */
+
+typedef struct npy_parser {
+    const char *at, *end, *path;
+    weft_error *error;
+} npy_parser;
+
+static bool npy_fail(npy_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool npy_fail(npy_parser *p, const char *format, ...) {
+    char rule[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rule, sizeof rule, format, args);
+    va_end(args);
+    error_set(p->error, WEFT_FILE, "%.600s: .npy header: %s", p->path, rule);
+    return false;
+}
+
+static bool npy_take(npy_parser *p, const char *word) {
+    size_t n = strlen(word);
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t')) p->at++;
+    if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) return false;
+    p->at += n;
+    return true;
+}
+
+static bool npy_want(npy_parser *p, const char *word) {
+    return npy_take(p, word) ||
+           npy_fail(p, "'%s' is expected where '%s' is", word,
+                    show_name(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
+}
+
+static bool npy_string(npy_parser *p, char into[32]) {
+    char quote = npy_take(p, "'") ? '\'' : '"';
+    size_t n = 0;
+    if (quote == '"' && !npy_want(p, "\"")) return false;
+    while (p->at < p->end && *p->at != quote && n < 31) into[n++] = *p->at++;
+    into[n] = 0;
+    if (p->at == p->end || *p->at != quote)
+        return npy_fail(p, "a string without end, or longer than 31 characters");
+    p->at++;
+    return true;
+}
+
+static bool npy_descr(npy_parser *p, array_header *h) {
+    static const struct {
+        const char *name;
+        weft_dtype dtype;
+    } types[] = {{"f4", WEFT_F32}, {"f8", WEFT_F64}, {"f2", WEFT_F16}, {"i8", WEFT_I64},
+                 {"i4", WEFT_I32}, {"u1", WEFT_U8},  {"b1", WEFT_BOOL}};
+    char descr[32];
+    if (!npy_string(p, descr)) return false;
+    h->is_big_endian = *descr == '>';
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (*descr && strcmp(descr + 1, types[i].name) == 0 &&
+            strchr(types[i].name[1] == '1' ? "|<>" : "<>", *descr)) {
+            h->type.dtype = types[i].dtype;
+            return true;
+        }
+    return npy_fail(p, "descr '%s': f4, f8, f2, i8, i4, u1 and b1 are read, after '<' or '>'",
+                    show_name(descr, strlen(descr)).text);
+}
+
+static bool npy_shape(npy_parser *p, tensor_type *t) {
+    if (!npy_want(p, "(")) return false;
+    while (!npy_take(p, ")")) {
+        int64_t v = 0;
+        npy_take(p, ""); /* spaces */
+        const char *first = p->at;
+        for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
+            if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p->at - '0', &v))
+                return npy_fail(p, "shape: a number above 2^63 - 1");
+        if (p->at == first) return npy_fail(p, "shape: non-negative integers are expected");
+        if (t->ndim == WEFT_MAX_NDIM) return npy_fail(p, "shape: more than %d axes", WEFT_MAX_NDIM);
+        t->shape[t->ndim++] = v;
+        if (npy_take(p, ",")) continue;
+        if (t->ndim == 1) return npy_fail(p, "shape: (n,) needs its comma");
+        if (!npy_want(p, ")")) return false;
+        break;
+    }
+    return true;
+}
+
+static bool npy_value(npy_parser *p, int key, array_header *h) {
+    if (key == 0) return npy_descr(p, h);
+    if (key == 2) return npy_shape(p, &h->type);
+    h->is_fortran = npy_take(p, "True");
+    return h->is_fortran || npy_want(p, "False");
+}
+
+static bool npy_dictionary(npy_parser *p, array_header *h) {
+    static const char *const keys[] = {"descr", "fortran_order", "shape"};
+    unsigned seen = 0;
+    if (!npy_want(p, "{")) return false;
+    while (!npy_take(p, "}")) {
+        char name[32];
+        int k = 0;
+        if (!npy_string(p, name)) return false;
+        while (k < 3 && strcmp(keys[k], name) != 0) k++;
+        if (k == 3) return npy_fail(p, "there is no key '%s'", show_name(name, strlen(name)).text);
+        if (seen >> k & 1) return npy_fail(p, "%s is there twice", keys[k]);
+        seen |= 1u << k;
+        if (!npy_want(p, ":") || !npy_value(p, k, h)) return false;
+        if (npy_take(p, ",")) continue;
+        if (!npy_want(p, "}")) return false;
+        break;
+    }
+    if (seen != 7) return npy_fail(p, "descr, fortran_order and shape are all needed");
+    npy_take(p, ""); /* the padding */
+    return p->at == p->end || npy_fail(p, "text after the closing '}'");
+}
+
+/* After the 4 bytes 93 'N' 'U' 'M'. */
+static weft_status npy_header(source *s, array_header *h, weft_error *error) {
+    unsigned char b[8];
+    char header[NPY_MAX_HEADER];
+    weft_status status = source_read(s, b, 4, error);
+    if (status) return status;
+    if (memcmp(b, "PY", 2) != 0)
+        return error_set(error, WEFT_FILE, "%.600s: it does not begin with 93 NUMPY", s->path);
+    if (b[2] < 1 || b[2] > 3 || b[3] != 0)
+        return error_set(error, WEFT_FILE, "%.600s: .npy version %d.%d: 1.0, 2.0 and 3.0 are read", s->path,
+                         b[2], b[3]);
+    bool is_wide = b[2] > 1;
+    if ((status = source_read(s, b, is_wide ? 4 : 2, error))) return status;
+    uint32_t bytes = is_wide
+                         ? (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
+                         : (uint32_t)b[0] | (uint32_t)b[1] << 8;
+    if (bytes > NPY_MAX_HEADER)
+        return error_set(error, WEFT_FILE, "%.600s: a .npy header of %u bytes, at most %d", s->path, bytes,
+                         NPY_MAX_HEADER);
+    if ((status = source_read(s, header, bytes, error))) return status;
+    npy_parser p = {header, header + bytes, s->path, error};
+    return npy_dictionary(&p, h) ? WEFT_OK : WEFT_FILE;
+}
+
+/* ---- IDX ---- */
+
+static weft_status idx_header(source *s, const unsigned char first[4], array_header *h, weft_error *error) {
+    static const weft_dtype types[256] = {
+        [0x0c] = WEFT_I32, [0x0d] = WEFT_F32, [0x0e] = WEFT_F64, [0x08] = WEFT_U8};
+    bool is_known = first[2] == 0x08 || (first[2] >= 0x0c && first[2] <= 0x0e);
+    if (!is_known)
+        return error_set(error, WEFT_FILE,
+                         "%.600s: IDX element type 0x%02x: u8 (08), i32 (0c), f32 (0d) and f64 (0e) are read",
+                         s->path, first[2]);
+    if (first[3] < 1 || first[3] > WEFT_MAX_NDIM)
+        return error_set(error, WEFT_FILE, "%.600s: %d axes, IDX files of 1 to %d are read", s->path,
+                         first[3], WEFT_MAX_NDIM);
+    h->is_big_endian = true;
+    h->type.dtype = types[first[2]];
+    h->type.ndim = first[3];
+    for (int i = 0; i < h->type.ndim; i++) {
+        unsigned char b[4];
+        weft_status status = source_read(s, b, 4, error);
+        if (status) return status;
+        h->type.shape[i] = (int64_t)b[0] << 24 | (int64_t)b[1] << 16 | (int64_t)b[2] << 8 | (int64_t)b[3];
+    }
+    return WEFT_OK;
+}
+
+static weft_status header_read(source *s, array_header *h, weft_error *error) {
+    unsigned char first[4];
+    weft_status status = source_read(s, first, 4, error);
+    if (status) return status;
+    if (memcmp(first, "\x93NUM", 4) == 0)
+        status = npy_header(s, h, error);
+    else if (first[0] == 0 && first[1] == 0)
+        status = idx_header(s, first, h, error);
+    else
+        status =
+            error_set(error, WEFT_FILE, "%.600s: neither .npy (93 NUMPY) nor IDX (00 00 type ndim)", s->path);
+    if (status) return status;
+    if (!type_check(&h->type))
+        return error_set(error, WEFT_FILE,
+                         "%.600s: %s: every axis must be at least 1 and the whole below 2^46 bytes", s->path,
+                         TYPE(&h->type));
+    return source_expect(s, type_bytes(&h->type), error);
+}
+
+/* ---- data ---- */
+
+static void swap_bytes(char *data, size_t count, size_t width) {
+    for (size_t i = 0; i < count; i++, data += width)
+        for (size_t k = 0; k < width / 2; k++) {
+            char c = data[k];
+            data[k] = data[width - 1 - k];
+            data[width - 1 - k] = c;
+        }
+}
+
+/* Column-major `from` into row-major `into`: the first axis is the fastest of the source. */
+static void from_fortran(const tensor_type *t, const char *from, char *into) {
+    size_t width = dtype_bytes(t->dtype), count = (size_t)type_elements(t), at = 0;
+    size_t stride[WEFT_MAX_NDIM], index[WEFT_MAX_NDIM] = {0}, step = 1;
+    for (int i = 0; i < t->ndim; i++, step *= (size_t)t->shape[i - 1]) stride[i] = step;
+    for (size_t n = 0; n < count; n++) {
+        memcpy(into + n * width, from + at * width, width);
+        for (int i = t->ndim - 1; i >= 0; i--) {
+            at += stride[i];
+            if (++index[i] < (size_t)t->shape[i]) break;
+            at -= stride[i] * (size_t)t->shape[i];
+            index[i] = 0;
+        }
+    }
+}
+
+static weft_status data_read(source *s, const array_header *h, weft_array *a, weft_error *error) {
+    size_t width = dtype_bytes(h->type.dtype), count = (size_t)type_elements(&h->type);
+    a->bytes = count * width;
+    a->data = mem_raw(&a->env, a->bytes);
+    if (!a->data) return error_memory(error, s->path);
+    weft_status status = source_read(s, a->data, a->bytes, error);
+    if (!status) status = source_finish(s, error);
+    if (status) return status;
+    if (h->is_big_endian && width > 1) swap_bytes(a->data, count, width);
+    for (size_t i = 0; h->type.dtype == WEFT_BOOL && i < count; i++) a->data[i] = a->data[i] != 0;
+    if (!h->is_fortran || h->type.ndim < 2) return WEFT_OK;
+    char *rows = mem_raw(&a->env, a->bytes);
+    if (!rows) return error_memory(error, s->path);
+    from_fortran(&h->type, a->data, rows);
+    mem_free(&a->env, a->data, a->bytes);
+    a->data = rows;
+    return WEFT_OK;
+}
+
+/* ---- the public part ---- */
+
+weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error) {
+    source s;
+    array_header h = {0};
+    if (error) *error = (weft_error){0};
+    if (source_open(&s, path, env, error)) return NULL;
+    weft_array *a = mem_new(env, sizeof *a);
+    weft_status status = a ? header_read(&s, &h, error) : error_memory(error, path);
+    if (!status) {
+        a->env = s.env;
+        a->type = h.type;
+        status = data_read(&s, &h, a, error);
+    }
+    source_close(&s);
+    if (!status) return a;
+    if (a) a->env = s.env;
+    weft_array_free(a);
+    return NULL;
+}
+
+void weft_array_free(weft_array *a) {
+    if (!a) return;
+    weft_env env = a->env;
+    mem_free(&env, a->data, a->bytes);
+    mem_free(&env, a, sizeof *a);
+}
+
+weft_dtype weft_array_dtype(const weft_array *a) {
+    return a ? a->type.dtype : WEFT_F32;
+}
+
+int weft_array_shape(const weft_array *a, int64_t shape[WEFT_MAX_NDIM]) {
+    if (a && shape) memcpy(shape, a->type.shape, sizeof a->type.shape);
+    return a ? a->type.ndim : 0;
+}
+
+const void *weft_array_data(const weft_array *a) {
+    return a ? a->data : NULL;
+}

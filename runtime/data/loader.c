@@ -1,0 +1,253 @@
+/* loader.c - batches of arrays in an order that depends on the seed and the epoch alone, the same on every
+ * machine: a Fisher-Yates shuffle (Knuth 3.4.2 P) driven by splitmix64 (Steele, Lea, Flood 2014) without
+ * modulo bias. */
+#include "weft/data.h"
+
+#include "graph/core/error.h"
+#include "graph/core/graph.h"
+#include "graph/core/type.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct column {
+    const weft_array *array;
+    size_t row_bytes;
+    char *rows; /* room for a batch */
+} column;
+
+struct weft_loader {
+    weft_env env;
+    weft_loader_options options;
+    int n;
+    column *columns;
+    int64_t samples, room; /* room: rows that a batch has at most */
+    int64_t next;          /* the next of this rank's batches, from 0 */
+    int64_t *order;        /* which sample is where; NULL: as they lie */
+};
+
+/* ---- the order ---- */
+
+static uint64_t splitmix(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Uniform in [0, n): Lemire's multiplication, what would be uneven is drawn again. */
+static uint64_t below(uint64_t *state, uint64_t n) {
+    uint64_t least = -n % n;
+    for (;;) {
+        unsigned __int128 wide = (unsigned __int128)splitmix(state) * n;
+        if ((uint64_t)wide >= least) return (uint64_t)(wide >> 64);
+    }
+}
+
+void weft_loader_epoch(weft_loader *l, int64_t epoch) {
+    if (!l) return;
+    l->next = 0;
+    if (!l->order) return;
+    uint64_t mixed = (uint64_t)epoch, state = l->options.seed ^ splitmix(&mixed);
+    for (int64_t i = 0; i < l->samples; i++) l->order[i] = i;
+    for (int64_t i = l->samples - 1; i > 0; i--) {
+        int64_t k = (int64_t)below(&state, (uint64_t)i + 1), sample = l->order[i];
+        l->order[i] = l->order[k];
+        l->order[k] = sample;
+    }
+}
+
+/* ---- making ---- */
+
+static weft_status column_init(weft_loader *l, int i, const weft_array *array, weft_error *error) {
+    tensor_type t = {.dtype = weft_array_dtype(array)};
+    t.ndim = weft_array_shape(array, t.shape);
+    if (t.ndim < 1)
+        return error_set(error, WEFT_SHAPE, "loader: array %d has no axis that counts samples", i);
+    if (i && t.shape[0] != l->samples)
+        return error_set(error, WEFT_SHAPE, "loader: array %d has %lld samples, array 0 has %lld", i,
+                         (long long)t.shape[0], (long long)l->samples);
+    column *c = &l->columns[i];
+    l->samples = t.shape[0];
+    l->room = l->options.batch < l->samples ? l->options.batch : l->samples;
+    c->array = array;
+    c->row_bytes = type_bytes(&t) / (size_t)t.shape[0];
+    c->rows = mem_raw(&l->env, (size_t)l->room * c->row_bytes); /* at most the array's own bytes */
+    return c->rows ? WEFT_OK : error_memory(error, "loader");
+}
+
+static weft_status loader_init(weft_loader *l, int n, const weft_array *const *arrays, weft_error *error) {
+    l->columns = mem_new_array(&l->env, (size_t)n, sizeof *l->columns);
+    if (!l->columns) return error_memory(error, "loader");
+    l->n = n;
+    for (int i = 0; i < n; i++) {
+        weft_status status = column_init(l, i, arrays[i], error);
+        if (status) return status;
+    }
+    if (l->options.drop_last && l->options.batch > l->samples)
+        return error_set(error, WEFT_ARGUMENT, "loader: %lld samples make no whole batch of %lld",
+                         (long long)l->samples, (long long)l->options.batch);
+    if (l->options.shuffle && !(l->order = mem_new_array(&l->env, (size_t)l->samples, sizeof *l->order)))
+        return error_memory(error, "loader");
+    weft_loader_epoch(l, 0);
+    return WEFT_OK;
+}
+
+weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
+                             const weft_env *env, weft_error *error) {
+    if (error) *error = (weft_error){0};
+    if (n < 1 || !arrays || !options || options->batch < 1) {
+        error_set(error, WEFT_ARGUMENT, "loader: at least one array and a batch of at least 1 are needed");
+        return NULL;
+    }
+    int ranks = options->num_replicas ? options->num_replicas : 1;
+    if (ranks < 1 || options->rank < 0 || options->rank >= ranks || options->in_a_row < 0) {
+        error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such share",
+                  options->rank, options->num_replicas, options->in_a_row);
+        return NULL;
+    }
+    weft_loader *l = mem_new(env, sizeof *l);
+    if (!l) {
+        error_memory(error, "loader");
+        return NULL;
+    }
+    l->env = env ? *env : (weft_env){0};
+    l->options = *options;
+    l->options.num_replicas = ranks;
+    if (!options->in_a_row) l->options.in_a_row = 1;
+    if (loader_init(l, n, arrays, error) == WEFT_OK) return l;
+    weft_loader_free(l);
+    return NULL;
+}
+
+void weft_loader_free(weft_loader *l) {
+    if (!l) return;
+    weft_env env = l->env;
+    for (int i = 0; i < l->n; i++)
+        mem_free(&env, l->columns[i].rows, (size_t)l->room * l->columns[i].row_bytes);
+    mem_free(&env, l->columns, (size_t)l->n * sizeof *l->columns);
+    mem_free(&env, l->order, (size_t)l->samples * sizeof *l->order);
+    mem_free(&env, l, sizeof *l);
+}
+
+/* ---- batches ---- */
+
+/* Of the common order, dealt to all ranks. */
+static int64_t all_batches(const weft_loader *l) {
+    int64_t whole = l->samples / l->options.batch;
+    return whole + (!l->options.drop_last && l->samples % l->options.batch != 0);
+}
+
+int64_t weft_loader_batches(const weft_loader *l) {
+    if (!l) return 0;
+    int64_t row = l->options.in_a_row, round = row * l->options.num_replicas, all = all_batches(l);
+    if (l->options.num_replicas == 1) return all;
+    int64_t rest = l->options.drop_last ? 0 : all % round - row * l->options.rank;
+    return all / round * row + (rest < 0 ? 0 : rest < row ? rest : row);
+}
+
+void weft_loader_seek(weft_loader *l, int64_t batch) {
+    if (l) l->next = batch < 0 ? 0 : batch;
+}
+
+bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
+    if (!l || l->next >= weft_loader_batches(l)) return false;
+    int64_t row = l->options.in_a_row, block = l->next / row * l->options.num_replicas + l->options.rank;
+    int64_t begin = (block * row + l->next % row) * l->options.batch, left = l->samples - begin;
+    int64_t count = left > l->options.batch ? l->options.batch : left;
+    for (int i = 0; i < l->n; i++) {
+        column *c = &l->columns[i];
+        const char *from = weft_array_data(c->array);
+        for (int64_t r = 0; r < count; r++) {
+            int64_t sample = l->order ? l->order[begin + r] : begin + r;
+            memcpy(c->rows + (size_t)r * c->row_bytes, from + (size_t)sample * c->row_bytes, c->row_bytes);
+        }
+        data[i] = c->rows;
+    }
+    l->next++;
+    *rows = count;
+    return true;
+}
+
+/* ---- among ranks ---- */
+
+enum { END_BYTES = 1 << 20, VALUE_BYTES = 80, OPTIONS = 6, PER_ARRAY = 2 };
+
+typedef struct shown_setting {
+    char name[100], value[VALUE_BYTES];
+} shown_setting;
+
+/* The first and the last MiB: of other data they differ, and of large files no more is read. */
+static uint64_t hash_ends(const void *data, size_t bytes) {
+    size_t end = bytes < END_BYTES ? bytes : END_BYTES;
+    return hash_bytes((const char *)data + bytes - end, end, hash_bytes(data, end, bytes));
+}
+
+static void show(shown_setting *s, const char *name, const char *what, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static void show(shown_setting *s, const char *name, const char *what, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    snprintf(s->name, sizeof s->name, "%.60s%s%s", SHOW(name), *what ? ": " : "", what);
+    vsnprintf(s->value, sizeof s->value, format, args);
+    va_end(args);
+}
+
+static void show_options(const weft_loader *l, shown_setting *s) {
+    const weft_loader_options *o = &l->options;
+    show(s++, "seed", "", "%llu", (unsigned long long)o->seed);
+    show(s++, "batch", "", "%lld", (long long)o->batch);
+    show(s++, "shuffle", "", "%d", o->shuffle);
+    show(s++, "drop_last", "", "%d", o->drop_last);
+    show(s++, "num_replicas", "", "%d", o->num_replicas);
+    show(s++, "in_a_row", "", "%d", o->in_a_row);
+}
+
+static void show_array(const weft_loader *l, int i, shown_setting *s) {
+    char number[24];
+    const weft_array *a = l->columns[i].array;
+    tensor_type t = {.dtype = weft_array_dtype(a)};
+    t.ndim = weft_array_shape(a, t.shape);
+    snprintf(number, sizeof number, "array %d", i);
+    const char *name = l->options.names ? l->options.names[i] : number;
+    show(s++, name, "type and shape", "%s", TYPE(&t));
+    show(s++, name, "hash of the first and the last MiB", "%016llx",
+         (unsigned long long)hash_ends(weft_array_data(a), type_bytes(&t)));
+}
+
+static weft_status give_up(weft_comm *comm, weft_error *error) {
+    weft_comm_fail(comm, error->text); /* the others wait */
+    return error->status;
+}
+
+/* Each rank deals a share of its own, all of them one epoch. */
+static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft_error *error) {
+    if (l->options.rank == comm->rank && l->options.num_replicas == comm->world) return WEFT_OK;
+    return error_set(error, WEFT_ARGUMENT,
+                     "loader: it deals the share of rank %d of %d, the communicator's is rank %d of %d",
+                     l->options.rank, l->options.num_replicas, comm->rank, comm->world);
+}
+
+weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error *error) {
+    weft_error nobody_asks;
+    if (!error) error = &nobody_asks;
+    if (!l) return error_set(error, WEFT_ARGUMENT, "weft_loader_agree: there is no loader");
+    if (!comm || comm->world == 1) return WEFT_OK;
+    if (check_share(l, comm, error)) return give_up(comm, error);
+    size_t n = OPTIONS + PER_ARRAY * (size_t)l->n;
+    shown_setting *shown = mem_new_array(&l->env, n, sizeof *shown);
+    weft_setting *settings = mem_new_array(&l->env, n, sizeof *settings);
+    weft_status status = shown && settings ? WEFT_OK : error_memory(error, "loader");
+    if (!status) {
+        show_options(l, shown);
+        for (int i = 0; i < l->n; i++) show_array(l, i, &shown[OPTIONS + PER_ARRAY * i]);
+        for (size_t i = 0; i < n; i++) settings[i] = (weft_setting){shown[i].name, shown[i].value};
+        status = weft_comm_compare(comm, settings, (int)n, error);
+    } else {
+        give_up(comm, error);
+    }
+    mem_free(&l->env, settings, n * sizeof *settings);
+    mem_free(&l->env, shown, n * sizeof *shown);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* source.c - see source.h. */
+#include "runtime/data/source.h"
+
+#include <string.h>
+
+enum { PACKED_BYTES = 64 << 10, ZLIB_BYTES = 1 << 20 /* inflate takes about 48 KiB */, BEST_RATIO = 1032 };
+
+static void *zlib_alloc(void *budget, unsigned items, unsigned width) {
+    size_t bytes;
+    return size_mul(&bytes, items, width) ? budget_alloc(budget, bytes) : NULL;
+}
+
+static weft_status gzip_begin(source *s, weft_error *error) {
+    s->budget = (mem_budget){&s->env, ZLIB_BYTES};
+    s->z = (z_stream){.zalloc = zlib_alloc, .zfree = budget_free, .opaque = &s->budget};
+    s->packed = mem_raw(&s->env, PACKED_BYTES);
+    if (!s->packed || inflateInit2(&s->z, 15 + 16) != Z_OK) return error_memory(error, s->path);
+    s->is_gzip = true;
+    return WEFT_OK;
+}
+
+weft_status source_open(source *s, const char *path, const weft_env *env, weft_error *error) {
+    unsigned char first[2] = {0};
+    *s = (source){.env = env ? *env : (weft_env){0}, .path = path};
+    if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
+    const weft_io *io = io_of(&s->env);
+    int code = io->open_read(io->context, path, &s->file, &s->file_bytes);
+    if (code) {
+        s->file = NULL;
+        return io_fail(error, path, "cannot be opened", code);
+    }
+    weft_status status = WEFT_OK;
+    if (s->file_bytes >= sizeof first && (code = io->read(io->context, s->file, 0, first, sizeof first)))
+        status = io_fail(error, path, "cannot be read", code);
+    if (!status && first[0] == 0x1f && first[1] == 0x8b) status = gzip_begin(s, error);
+    if (status) source_close(s);
+    return status;
+}
+
+void source_close(source *s) {
+    const weft_io *io = io_of(&s->env);
+    if (s->is_gzip) inflateEnd(&s->z);
+    mem_free(&s->env, s->packed, PACKED_BYTES);
+    if (s->file) io->close(io->context, s->file); /* only read */
+    s->file = NULL;
+    s->packed = NULL;
+    s->is_gzip = false;
+}
+
+/* ---- gzip ---- */
+
+static weft_status refill(source *s, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    uint64_t rest = s->file_bytes - s->at;
+    size_t bytes = rest < PACKED_BYTES ? (size_t)rest : PACKED_BYTES;
+    if (bytes == 0) return error_set(error, WEFT_FILE, "%.600s: the gzip stream is cut off", s->path);
+    int code = io->read(io->context, s->file, s->at, s->packed, bytes);
+    if (code) return io_fail(error, s->path, "cannot be read", code);
+    s->at += bytes;
+    s->z.next_in = s->packed;
+    s->z.avail_in = (uInt)bytes;
+    return WEFT_OK;
+}
+
+/* Unpacks up to `bytes`; *got is less at the stream's end only. */
+static weft_status unpack(source *s, unsigned char *into, size_t bytes, size_t *got, weft_error *error) {
+    *got = 0;
+    while (*got < bytes && !s->is_at_end) {
+        size_t room = bytes - *got;
+        if (s->z.avail_in == 0) {
+            weft_status status = refill(s, error);
+            if (status) return status;
+        }
+        s->z.next_out = into + *got;
+        s->z.avail_out = room > 1 << 30 ? 1 << 30 : (uInt)room;
+        uInt before = s->z.avail_out;
+        int code = inflate(&s->z, Z_NO_FLUSH);
+        *got += before - s->z.avail_out;
+        if (code == Z_STREAM_END)
+            s->is_at_end = true;
+        else if (code == Z_MEM_ERROR)
+            return error_memory(error, s->path);
+        else if (code != Z_OK && code != Z_BUF_ERROR)
+            return error_set(error, WEFT_FILE, "%.600s: the gzip stream is damaged: %s", s->path,
+                             s->z.msg ? s->z.msg : "unknown error");
+    }
+    return WEFT_OK;
+}
+
+/* ---- reading ---- */
+
+weft_status source_read(source *s, void *into, size_t bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    size_t got = bytes;
+    if (s->is_gzip) {
+        weft_status status = unpack(s, into, bytes, &got, error);
+        if (status) return status;
+    } else if (bytes > s->file_bytes - s->at) {
+        got = (size_t)(s->file_bytes - s->at);
+    } else {
+        int code = bytes ? io->read(io->context, s->file, s->at, into, bytes) : 0;
+        if (code) return io_fail(error, s->path, "cannot be read", code);
+        s->at += bytes;
+    }
+    if (got < bytes)
+        return error_set(error, WEFT_FILE, "%.600s: it ends after %llu bytes, %zu more are needed", s->path,
+                         (unsigned long long)(s->given + got), bytes - got);
+    s->given += bytes;
+    return WEFT_OK;
+}
+
+weft_status source_expect(const source *s, uint64_t bytes, weft_error *error) {
+    uint64_t rest = s->file_bytes - s->at;
+    if (!s->is_gzip && bytes != rest)
+        return error_set(error, WEFT_FILE,
+                         "%.600s: its header promises %llu bytes of data, the file has %llu", s->path,
+                         (unsigned long long)bytes, (unsigned long long)rest);
+    if (s->is_gzip && bytes / BEST_RATIO > s->file_bytes)
+        return error_set(error, WEFT_FILE,
+                         "%.600s: its header promises %llu bytes of data, more than %llu bytes of gzip hold",
+                         s->path, (unsigned long long)bytes, (unsigned long long)s->file_bytes);
+    return WEFT_OK;
+}
+
+weft_status source_finish(source *s, weft_error *error) {
+    unsigned char more;
+    size_t got = 0;
+    if (s->is_gzip) {
+        weft_status status = unpack(s, &more, 1, &got, error);
+        if (status) return status;
+    }
+    if (got || s->z.avail_in || s->at != s->file_bytes)
+        return error_set(error, WEFT_FILE, "%.600s: bytes follow the data that its header promises", s->path);
+    return WEFT_OK;
+}

@@ -1,0 +1,175 @@
+/* broadcast_buffers.c - DDP's option of that name: before a training run reads state of a subgraph that has it (running
+ * statistics, say), that state becomes what rank 0 of the process group holds.
+ *
+ *     flat  = concat(the state variables as they are)      at the front of the program
+ *     sent  = broadcast(flat)                              on the communication lane from there on
+ *     each  = assign(its slice of wait(sent))              before the first node that reads one of them
+ *
+ * and `each` is what the run's readers read. One collective carries up to 32 variables. With accumulation the first
+ * micro-batch of a step does it, as torch's DDP does in the first forward behind one that synchronized.
+ * What a reader sees of a variable goes by ids (graph/passes/order.c: it sees the assigns that are older than itself), so ids
+ * are given anew in the order of the list once these nodes, made last, stand in front.
+ */
+#include "runtime/passes/distribute/collectives.h"
+#include "runtime/passes/passes.h"
+
+#include "ops/structure/collective.h"
+#include "weft/ops.h"
+
+enum { MOST = 32 /* operands of a concat */ };
+
+/* A node that reads state that is to be rank 0's. */
+typedef struct shared {
+    weft_node *node, *flat; /* it, and what is sent of it */
+    weft_node *reader;      /* the first; NULL: an output alone */
+    const subgraph *group;
+    int next; /* number of the next one of its subgraph and type, from 1; 0: none */
+    bool is_taken;
+} shared;
+
+/* State variables of one type and subgraph that travel together. */
+typedef struct bundle {
+    shared *state[MOST];
+    weft_value *flat[MOST]; /* as vectors */
+    int count;
+    const subgraph *group;
+} bundle;
+
+typedef struct sharing {
+    program *p;
+    shared *list; /* numbered from 1, in the order of the graph's list */
+    int count;
+} sharing;
+
+/* The subgraph of state that `n` reads, if that is to be rank 0's; else NULL. */
+static const subgraph *shared_state(const program *p, const weft_node *n) {
+    if (n->op != &weft_op_state || n->variable->kind != VARIABLE_STATE) return NULL;
+    const subgraph *group = subgraph_of(p->plan, n->variable->path);
+    return group && group->ddp.broadcast_buffers ? group : NULL;
+}
+
+/* Links those that can travel together, and leaves places of nodes in node->mark. */
+static bool find_shared(sharing *s) {
+    arena *a = &s->p->graph->model->arena;
+    size_t kinds = (size_t)s->p->plan->n_subgraphs * WEFT_DTYPES, place = 0;
+    int *last = arena_new_array(a, kinds + 1, sizeof *last);
+    int *number =
+        arena_new_array(a, (size_t)s->p->graph->next_id + 1, sizeof *number); /* by id of its value */
+    s->list = arena_new_array(a, (size_t)graph_node_count(s->p->graph) + 1, sizeof *s->list);
+    if (!last || !number || !s->list)
+        return model_fail(s->p->graph->model, s->p->graph, WEFT_MEMORY,
+                          "broadcast_buffers: memory could not be had");
+    for (weft_node *n = s->p->graph->first; n; n = n->next) {
+        const subgraph *group = shared_state(s->p, n);
+        n->mark = (int64_t)++place;
+        for (int i = 0; i < n->n_in; i++) {
+            shared *of = n->in[i] && number[n->in[i]->id] ? &s->list[number[n->in[i]->id]] : NULL;
+            if (of && !of->reader) of->reader = n;
+        }
+        if (!group) continue;
+        int *before = &last[(size_t)(group - s->p->plan->subgraphs) * WEFT_DTYPES + n->out[0].type.dtype];
+        s->list[++s->count] = (shared){.node = n, .group = group};
+        if (*before) s->list[*before].next = s->count;
+        number[n->out[0].id] = *before = s->count;
+    }
+    return true;
+}
+
+/* Those from number `first` on that can travel together. */
+static void take(sharing *s, bundle *b, int first) {
+    *b = (bundle){.group = s->list[first].group};
+    for (int i = first; i && b->count < MOST; i = s->list[i].next) {
+        s->list[i].is_taken = true;
+        b->state[b->count++] = &s->list[i];
+    }
+}
+
+/* The last node before the first that reads one of them. */
+static weft_node *before_readers(weft_graph *g, const bundle *b) {
+    const weft_node *first = NULL;
+    for (int i = 0; i < b->count; i++) {
+        const weft_node *n = b->state[i]->reader;
+        if (n && (!first || n->mark < first->mark)) first = n;
+    }
+    return first ? first->prev : g->last; /* an output alone */
+}
+
+/* The start of their broadcast; NULL after an error. */
+static weft_value *send(program *p, bundle *b) {
+    for (int i = 0; i < b->count; i++) {
+        weft_value *v = &b->state[i]->node->out[0];
+        b->flat[i] = weft_reshape(v, 1, (int64_t[]){type_elements(&v->type)});
+        if (!b->flat[i]) return NULL;
+        b->state[i]->flat = b->flat[i]->node;
+    }
+    return collective_start(p, &weft_op_broadcast, weft_concat(b->count, b->flat, 0), b->group,
+                            b->group->name, false);
+}
+
+/* Waits; the variables become what came, and that is what readers are to read. */
+static bool receive(program *p, bundle *b, weft_value *start) {
+    weft_value *all = collective_wait(start);
+    int64_t at = 0;
+    for (int i = 0; i < b->count; i++) {
+        weft_value *old = &b->state[i]->node->out[0];
+        int64_t end = at + type_elements(&old->type);
+        weft_value *own = weft_reshape(weft_slice(all, 0, at, end), old->type.ndim, old->type.shape);
+        variable_attrs a = {b->state[i]->node->variable->path};
+        weft_value *now = own ? node_value(p->graph, &weft_op_assign, 1, &own, &a) : NULL;
+        if (!now) return false;
+        old->mapped = now;
+        at = end;
+    }
+    return true;
+}
+
+/* `front` is the last of the nodes that stand before everything else: reads of state, and what sends it. */
+static bool share(program *p, bundle *b, weft_node **front) {
+    weft_graph *g = p->graph;
+    for (int i = 0; i < b->count; i++) {
+        node_move_after(b->state[i]->node, *front);
+        *front = b->state[i]->node;
+    }
+    weft_node *place = before_readers(g, b);
+    bool is_read_at_once = place == *front;
+    scope_entry here = {.path = b->group->path}, *above = g->scope;
+    g->scope = &here;
+    g->cursor = *front;
+    weft_value *start = send(p, b);
+    *front = g->cursor;
+    if (!is_read_at_once) g->cursor = place;
+    bool good = start && receive(p, b, start);
+    g->scope = above;
+    g->cursor = NULL;
+    return good;
+}
+
+static void number_anew(weft_graph *g) {
+    g->next_id = 0;
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->id = g->next_id;
+        for (int k = 0; k < n->n_out; k++) n->out[k].id = g->next_id++;
+    }
+}
+
+bool broadcast_buffers(program *p) {
+    weft_graph *g = p->graph;
+    weft_node *front = NULL;
+    sharing s = {.p = p};
+    bundle b;
+    bool begins_a_step = p->phase == PHASE_WHOLE || p->phase == PHASE_FIRST;
+    if (p->plan->options.world == 1 || g->mode != WEFT_TRAIN || !begins_a_step) return true;
+    if (!find_shared(&s)) return false;
+    if (!s.count) return true;
+    graph_clear_mapped(g);
+    for (int i = 1; i <= s.count; i++) {
+        if (s.list[i].is_taken) continue;
+        take(&s, &b, i);
+        if (!share(p, &b, &front)) return false;
+    }
+    graph_replace_mapped(g);
+    for (int i = 1; i <= s.count; i++)
+        s.list[i].flat->in[0] = &s.list[i].node->out[0]; /* as it was, to be sent */
+    number_anew(g);
+    return graph_order_edges(g);
+}

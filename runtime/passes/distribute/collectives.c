@@ -1,0 +1,74 @@
+/* collectives.c - sum_ranks nodes become collectives: a copy of the operand, as sums work in place, the start of its sum
+ * on the communication lane, and the wait that its readers read. Nodes keep their places in the list, which is the same
+ * on all ranks, so collectives are numbered alike everywhere.
+ */
+#include "runtime/passes/distribute/collectives.h"
+
+#include "ops/structure/collective.h"
+#include "ops/structure/sum_ranks.h"
+
+extern const weft_op weft_op_reorder;
+
+/* A result in its operand's own memory. */
+static weft_value *same_memory(weft_node *n) {
+    if (!n) return NULL;
+    if (!n->in[0]->variable) n->out[0].base = n->in[0];
+    return &n->out[0];
+}
+
+static weft_collective_kind kind_of(const weft_op *op) {
+    return op == &weft_op_broadcast        ? WEFT_BROADCAST
+           : op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
+                                           : WEFT_ALL_REDUCE;
+}
+
+weft_value *collective_start(program *p, const weft_op *op, weft_value *buffer, const subgraph *group,
+                             const char *path, bool is_gradient) {
+    if (!buffer) return NULL;
+    bool bf16 = is_gradient && group->ddp.bf16_wire;
+    size_t bytes = weft_collective_scratch(kind_of(op), buffer->type.dtype, bf16 ? WEFT_BF16 : (weft_dtype)0,
+                                           (size_t)type_elements(&buffer->type), group->n_ranks);
+    collective_attrs a = {.path = path,
+                          .scratch = (int64_t)(bytes ? bytes : MEM_ALIGN),
+                          .group = group - p->plan->subgraphs,
+                          .bf16 = bf16,
+                          .unordered = is_gradient && p->plan->options.reduce == WEFT_REDUCE_FAST};
+    p->n_collectives++; /* numbered when the schedule is pinned */
+    return same_memory(node_new(p->graph, op, 1, &buffer, &a));
+}
+
+weft_value *collective_wait(weft_value *started) {
+    if (!started) return NULL;
+    weft_value *both[] = {started, &started->node->out[1]};
+    return same_memory(node_new(started->node->graph, &weft_op_wait, 2, both, NULL));
+}
+
+static weft_value *sum(program *p, weft_node *n) {
+    const sum_ranks_attrs *a = n->attrs;
+    const subgraph *group = &p->plan->subgraphs[a->group];
+    weft_value *copy = node_value(p->graph, &weft_op_reorder, 1, n->in, NULL);
+    return collective_wait(collective_start(p, &weft_op_all_reduce, copy, group, a->path, false));
+}
+
+bool lower_sum_ranks(program *p) {
+    weft_graph *g = p->graph;
+    graph_clear_mapped(g);
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        node_replace_mapped(n);
+        if (n->op != &weft_op_sum_ranks) continue;
+        scope_entry here = {.path = n->scope}, *above = g->scope;
+        g->cursor = n;
+        g->scope = &here;
+        g->building_backward = n->is_backward;
+        weft_value *whole = sum(p, n);
+        g->building_backward = false;
+        g->scope = above;
+        g->cursor = NULL;
+        if (!whole) return false;
+        n->out[0].mapped = whole;
+        node_remove(n);
+    }
+    graph_replace_mapped(g);
+    return true;
+}

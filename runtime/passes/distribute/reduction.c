@@ -1,0 +1,147 @@
+/* reduction.c - how gradients come together and parameters go back, as nodes:
+ *     all do all      s = all_reduce(bucket)      w = wait(s)
+ *     ZeRO            s = reduce_scatter(bucket)  w = wait(s)   own = w[this rank's range]   ...   all_gather(updated)
+ * The sum starts where the bucket is done and is awaited by its update; what the schedule puts between hides it. With
+ * ZeRO 2 a range is copied out as soon as it is summed, so that the bucket's memory serves the next (schedule.c puts
+ * that wait early). all_gather is awaited by nobody in its program: it hides behind the next forward.
+ */
+#include "runtime/passes/distribute/collectives.h"
+#include "runtime/passes/optimizer/optimizer.h"
+
+#include "ops/structure/collective.h"
+#include "ops/optimizer/update.h"
+#include "weft/comm.h"
+#include "weft/ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const weft_op weft_op_reorder;
+
+static const subgraph *home(const program *p, const weft_variable *s) {
+    return &p->plan->subgraphs[s->subgraph];
+}
+
+bool reduction_is_needed(const program *p, const weft_variable *s) {
+    (void)
+        s; /* a rank that is alone takes part too, with itself: all ranks have the same list of collectives */
+    return p->plan->options.world > 1;
+}
+
+weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat) {
+    const weft_op *op = s->shards ? &weft_op_reduce_scatter : &weft_op_all_reduce;
+    return collective_start(p, op, flat, home(p, s), s->path, true);
+}
+
+weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat) {
+    return reduction_is_needed(p, s) ? collective_wait(flat) : flat;
+}
+
+bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own) {
+    const subgraph *g = home(p, s);
+    int64_t begin = 0, end = s->type.shape[0];
+    *own = NULL;
+    if (s->shards) shard_range(p->plan, s, &begin, &end);
+    if (begin == end) return true;
+    bool is_part = end - begin < s->type.shape[0];
+    weft_value *v = is_part ? weft_slice(finished, 0, begin, end) : finished;
+    if (v && is_part && g->ddp.zero == 2 && p->phase == PHASE_WHOLE)
+        v = node_value(p->graph, &weft_op_reorder, 1, &v, NULL);
+    /* autodiff divides by the world; those who share here may be fewer */
+    if (v && g->n_ranks != p->plan->options.world)
+        v = weft_scale(v, (double)p->plan->options.world / g->n_ranks);
+    return (*own = v) != NULL;
+}
+
+/* ---- the norm of all gradients ---- */
+
+/* Sums of squares over the chunks of a segment's members, zeros outside this rank's range: f64[chunks]. */
+static weft_value *squares(program *p, const weft_variable *s, weft_value *own) {
+    int64_t begin = 0, end = 0;
+    if (s->shards) shard_range(p->plan, s, &begin, &end);
+    return node_value(p->graph, &weft_op_chunk_squares, own ? 1 : 0, &own,
+                      &(chunk_squares_attrs){.path = s->path, .begin = begin});
+}
+
+/* parts[n] one after the other, in however many concats that takes; uses parts up. */
+static weft_value *join(weft_value **parts, int n) {
+    enum { MOST = 32 /* operands of a concat */ };
+    while (n > 1) {
+        int joined = 0;
+        for (int i = 0; i < n; i += MOST) {
+            int count = n - i < MOST ? n - i : MOST;
+            weft_value *v = count > 1 ? weft_concat(count, parts + i, 0) : parts[i];
+            if (!v) return NULL;
+            parts[joined++] = v;
+        }
+        n = joined;
+    }
+    return n ? parts[0] : NULL;
+}
+
+/* The chunk sums of the segments list[0 .. n) of one subgraph one after the other, of all ranks. */
+static weft_value *subgraph_squares(program *p, weft_variable *const *list, int n, weft_value *const *own) {
+    weft_model *m = p->graph->model;
+    const subgraph *g = home(p, list[0]);
+    weft_value **parts = arena_new_array(&m->arena, (size_t)n, sizeof *parts);
+    bool is_sharded = false;
+    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    for (int i = 0; i < n; i++) {
+        if (!(parts[i] = squares(p, list[i], own[list[i]->index]))) return NULL;
+        is_sharded |= list[i]->shards != NULL;
+    }
+    weft_value *all = join(parts, n);
+    if (!all || !is_sharded) return all;
+    return collective_wait(
+        collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));
+}
+
+/* Each parameter's chunk sums at its index, so that the norm does not depend on how segments are cut. */
+static bool spread(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
+    int64_t at = 0;
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < list[s]->n_members; i++) {
+            int64_t chunks = norm_chunks(type_elements(&list[s]->members[i]->type));
+            weft_value *v = weft_slice(all, 0, at, at + chunks);
+            if (!v) return false;
+            by_parameter[list[s]->members[i]->index] = v;
+            at += chunks;
+        }
+    return true;
+}
+
+static int by_subgraph(const void *pa, const void *pb) {
+    const weft_variable *const *a = pa, *const *b = pb;
+    return (*a)->subgraph != (*b)->subgraph ? (*a)->subgraph - (*b)->subgraph : (*a)->index - (*b)->index;
+}
+
+weft_value *reduction_norm(program *p, weft_variable *const *segments, int count, weft_value *const *own) {
+    weft_model *m = p->graph->model;
+    size_t variables = (size_t)m->n_variables;
+    weft_value **parts = arena_new_array(&m->arena, variables + 1, sizeof *parts);
+    weft_variable **list = arena_new_array(&m->arena, (size_t)count + 1, sizeof *list);
+    int n = 0;
+    if (!parts || !list) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    memcpy(list, segments, (size_t)count * sizeof *list);
+    qsort(list, (size_t)count, sizeof *list, by_subgraph);
+    for (int i = 0, end; i < count; i = end) {
+        for (end = i; end < count && list[end]->subgraph == list[i]->subgraph;) end++;
+        weft_value *all = subgraph_squares(p, list + i, end - i, own);
+        if (!all || !spread(list + i, end - i, all, parts)) return NULL;
+    }
+    for (size_t i = 0; i < variables; i++)
+        if (parts[i]) parts[n++] = parts[i];
+    return node_value(p->graph, &weft_op_root_sum, n, parts, NULL);
+}
+
+/* ---- and back ---- */
+
+bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale) {
+    weft_value *in[] = {after, scale};
+    collective_attrs a = {.path = s->path, .group = s->subgraph};
+    p->n_collectives++;
+    weft_node *n = node_new(p->graph, &weft_op_all_gather, scale ? 2 : 1, in, &a);
+    if (!n || !p->plan->options.serial) return n != NULL;
+    weft_value *sent = &n->out[0];
+    return node_new(p->graph, &weft_op_wait, 1, &sent, NULL) != NULL;
+}

@@ -1,0 +1,107 @@
+/* subgraphs.c - which parameters train together. A scope that weft_ddp names claims what lies under it, the longest
+ * path first; what is left belongs to its top-level scope.
+ */
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The path of the subgraph that a parameter is in, and what weft_ddp said of it (NULL: nothing).
+ * "generator/fc/weight" -> "generator"; "" for a parameter outside any scope. */
+static const char *scope_of(weft_model *m, const weft_model *source, const char *parameter,
+                            const ddp_entry **said) {
+    char name[256];
+    *said = ddp_find(source, parameter);
+    if (*said) return scope_intern(m, (*said)->path);
+    size_t n = strcspn(parameter, "/");
+    snprintf(name, sizeof name, "%.*s", parameter[n] ? (int)n : 0, parameter);
+    return scope_intern(m, name);
+}
+
+static bool fail_group(weft_plan *plan, const subgraph *s, const char *why) {
+    return model_fail(plan->model, NULL, WEFT_ARGUMENT, "subgraph %s: process_group=\"%s\": %s", s->name,
+                      SHOW(s->ddp.process_group), why);
+}
+
+/* Those with the same text have their ranks in one place. */
+static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
+    const char *why = NULL;
+    int world = plan->options.world;
+    arena *a = &plan->model->arena;
+    const char *groups = world > 1 ? s->ddp.process_group : NULL; /* alone, nobody shares */
+    const subgraph *known = table_find(by_group, groups ? groups : "");
+    if (known) {
+        s->n_ranks = known->n_ranks;
+        s->rank = known->rank;
+        s->ranks = known->ranks;
+        s->largest = known->largest;
+        return true;
+    }
+    int *ranks = arena_new_array(a, (size_t)world, sizeof *ranks);
+    if (!ranks || !table_add(by_group, a, groups ? groups : "", s))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    s->n_ranks = process_group_of(groups, world, plan->options.rank, ranks, &why);
+    s->ranks = ranks;
+    if (!s->n_ranks) return fail_group(plan, s, why);
+    s->largest = process_group_largest(groups, world);
+    while (ranks[s->rank] != plan->options.rank) s->rank++;
+    return true;
+}
+
+/* The options of a path, and those of the compiler where it has none. */
+static bool add(weft_plan *plan, const ddp_entry *said, const char *path, name_table *by_group) {
+    subgraph *s = &plan->subgraphs[plan->n_subgraphs++];
+    const weft_compile_options *o = &plan->options;
+    *s = (subgraph){.path = path, .name = *path ? path : "model"};
+    if (said) s->ddp = said->attrs;
+    if (s->ddp.process_group &&
+        !(s->ddp.process_group = arena_copy(&plan->model->arena, s->ddp.process_group)))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    if (s->ddp.bucket_cap_mb == 0) s->ddp.bucket_cap_mb = o->bucket_cap_mb;
+    if (s->ddp.zero == 0) {
+        s->ddp.zero = o->zero;
+        if (!s->ddp.shard) s->ddp.shard = o->shard;
+    }
+    if (!table_add(&plan->by_path, &plan->model->arena, path, s))
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    if (!set_group(plan, s, by_group)) return false;
+    if (s->ddp.zero < 0 || o->world == 1) s->ddp.zero = 0;
+    return true;
+}
+
+/* Where nobody says how much a bucket holds: a sixteenth, so that sums begin while there is much to hide them behind, but
+ * no less than what is worth a message and no more than torch's 25 MiB. One rank alone has nothing to hide. */
+static void set_cap(const weft_plan *plan, subgraph *s, double bytes) {
+    enum { PARTS = 16 };
+    const double least = 1.0 / 16, most = 25;
+    if (s->ddp.bucket_cap_mb > 0) return;
+    double part = plan->options.world > 1 ? bytes / PARTS / (1 << 20) : most;
+    s->ddp.bucket_cap_mb = part < least ? least : part > most ? most : part;
+}
+
+static bool set_caps(weft_plan *plan) {
+    weft_model *m = plan->model;
+    double *bytes = arena_new_array(&m->arena, (size_t)plan->n_subgraphs + 1, sizeof *bytes);
+    if (!bytes) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
+    for (int i = 0; i < plan->n_subgraphs; i++) set_cap(plan, &plan->subgraphs[i], bytes[i]);
+    return true;
+}
+
+bool subgraphs_find(weft_plan *plan, const weft_model *source) {
+    weft_model *m = plan->model;
+    name_table by_group = {0};
+    plan->subgraphs = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *plan->subgraphs);
+    if (!plan->subgraphs) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    for (weft_variable *v = m->variables; v; v = v->next) {
+        const ddp_entry *said;
+        if (v->kind != VARIABLE_PARAMETER) continue;
+        const char *path = scope_of(m, source, v->path, &said);
+        if (!path || (!table_find(&plan->by_path, path) && !add(plan, said, path, &by_group))) return false;
+        const subgraph *own = table_find(&plan->by_path, path);
+        v->subgraph = (int)(own - plan->subgraphs);
+    }
+    return set_caps(plan);
+}

@@ -1,0 +1,77 @@
+/* sync_norm.c - the pass that lets batch_norm take its statistics over all ranks of a process group, where a subgraph
+ * says sync_batch_norm (torch.nn.SyncBatchNorm). With G ranks, each with n values a channel:
+ *     mean = sum_ranks(mean of x) / G        var = sum_ranks(mean of (x - mean)^2) / G        (biased)
+ *     y    = (x - mean) rsqrt(var + eps) w + b           running variance from var nG / (nG - 1)
+ * All ranks have one batch shape, so equal weights are right. The variance takes a second sum, from the mean of all,
+ * rather than E[x^2] - mean^2, which cancels. It is composed of ops before autodiff runs, so that its gradient, two more
+ * sums in the backward, needs no rule of its own. As in batch_norm, no gradient goes through the statistics that it gives:
+ * they are values apart from those that y is made of, also for who takes gradients by them.
+ */
+#include "runtime/passes/distribute/collectives.h"
+#include "runtime/passes/passes.h"
+
+#include "ops/norm_loss/norm.h"
+#include "ops/structure/sum_ranks.h"
+
+/* [C] so that it broadcasts along axis 1 of x. */
+static weft_value *along(weft_value *v, const weft_value *x) {
+    return x->type.ndim == 2 ? v : weft_reshape(v, 3, (int64_t[]){x->type.shape[1], 1, 1});
+}
+
+/* Over every axis of x but its channels, and over all ranks. */
+static weft_value *mean_of_all(weft_value *x, const sum_ranks_attrs *a, int ranks) {
+    weft_value *own = weft_mean(x, x->type.ndim - 1, (int64_t[]){0, 2, 3}, false);
+    if (!own) return NULL;
+    return weft_scale(node_value(own->node->graph, &weft_op_sum_ranks, 1, &own, a), 1.0 / ranks);
+}
+
+static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
+    weft_value *x = n->in[0], *w = n->in[1], *b = n->in[2];
+    double count = (double)(type_elements(&x->type) / x->type.shape[1]) * ranks;
+    weft_value *mean = mean_of_all(x, a, ranks);
+    weft_value *centered = mean ? weft_sub(x, along(mean, x)) : NULL;
+    weft_value *var = centered ? mean_of_all(weft_square(centered), a, ranks) : NULL;
+    weft_value *rstd = weft_rsqrt(weft_offset(var, ((const norm_attrs *)n->attrs)->eps));
+    if (!rstd) return false;
+    weft_value *y = weft_add(weft_mul(centered, along(weft_mul(rstd, w), x)), along(b, x));
+    weft_value *made[] = {y, weft_stop_gradient(mean), weft_stop_gradient(rstd),
+                          weft_stop_gradient(weft_scale(var, count / (count - 1)))};
+    for (int k = 0; k < 4; k++) {
+        if (!made[k]) return false;
+        n->out[k].mapped = made[k];
+    }
+    return true;
+}
+
+/* In place of `n`, with its scope and the user's line. */
+static bool replace(weft_node *n, int64_t group, int ranks) {
+    weft_graph *g = n->graph;
+    const weft_node *end = n->next;
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->cursor = n;
+    g->scope = &here;
+    bool good = compose(n, &(sum_ranks_attrs){.path = *n->scope ? n->scope : "model", .group = group}, ranks);
+    g->scope = above;
+    g->cursor = NULL;
+    for (weft_node *m = n->next; m != end; m = m->next) {
+        m->file = n->file;
+        m->line = n->line;
+    }
+    if (good) node_remove(n);
+    return good;
+}
+
+bool pass_sync_norm(program *p) {
+    if (p->plan->options.world == 1 || p->graph->mode != WEFT_TRAIN) return true;
+    graph_clear_mapped(p->graph);
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        node_replace_mapped(n);
+        if (n->op != &weft_op_batch_norm) continue;
+        const subgraph *group = subgraph_of(p->plan, n->scope);
+        bool is_wanted = group && group->ddp.sync_batch_norm;
+        if (is_wanted && !replace(n, group - p->plan->subgraphs, group->n_ranks)) return false;
+    }
+    graph_replace_mapped(p->graph);
+    return true;
+}

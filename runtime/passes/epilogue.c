@@ -1,0 +1,355 @@
+/* epilogue.c - the pass that lets a matrix product do what follows it before its elements are stored (ops/linalg/epilogue.h):
+ *     relu(linear(x, w, b)), gelu_tanh(linear(x, w, b))           -> linear_act
+ *     relu_backward(matmul(a, b), y), gelu_tanh_backward(..., z)  -> matmul_act_backward
+ *     matmul(dy^T, x) and the sum over rows of dy                 -> linear_weight
+ * In bf16 that sum is of the rounded dy, if it was of an f32 one: as exact as the weight's gradient beside it.
+ *
+ * A form is taken only where the backend has a kernel of its own that does not decline the new node, so a backend
+ * without such rows keeps its plans as they are. A product that somebody else reads stays, but for gelu_tanh's operand:
+ * linear_act gives it as a second result. relu gives its mask only where a backward was found that reads it.
+ *
+ * It stands behind `clean`, so that what is between two nodes is there for a reason; nodes that lose their readers are
+ * left to simplify.
+ */
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+
+#include "ops/kit/basic_attrs.h"
+#include "ops/linalg/epilogue.h"
+
+#include <string.h>
+
+extern const weft_op weft_op_relu, weft_op_relu_backward, weft_op_gelu_tanh, weft_op_gelu_tanh_backward,
+    weft_op_sum, weft_op_reshape;
+
+/* ---- who reads what ----
+ * Replacing a value costs what its readers are: they are listed once, and new ones as they are made. A value's `uses` are
+ * up to date at all times; node->mark is the place in the list, of new nodes that of the node before them. */
+
+typedef struct reading {
+    weft_node *node;
+    int next; /* number of the next one, from 1; 0: none */
+} reading;
+
+/* The numbers of its first and its last reader, and of the first product that may be its weight's gradient. */
+typedef struct of_value {
+    int first, last, product;
+} of_value;
+
+typedef struct epilogue {
+    const program *p;
+    of_value *of; /* by id */
+    size_t ids;
+    reading *readings; /* and products, in lists by what their left operand is made of; numbered from 1 */
+    size_t count, room;
+    weft_node *place; /* new nodes stand behind it */
+} epilogue;
+
+/* `array` with room for an element `index`; NULL after an error. */
+static void *with(const epilogue *e, void *array, size_t *room, size_t index, size_t width) {
+    weft_graph *g = e->p->graph;
+    void *to = mem_grow(&g->model->env, array, room, index + 1, width);
+    return to ? to : model_fail(g->model, g, WEFT_MEMORY, "epilogue: memory could not be had");
+}
+
+/* A number for the node; 0 after an error. */
+static int new_reading(epilogue *e, weft_node *n) {
+    reading *more = with(e, e->readings, &e->room, e->count + 1, sizeof *more);
+    if (!more) return 0;
+    e->readings = more;
+    e->readings[++e->count] = (reading){n, 0};
+    return (int)e->count;
+}
+
+static of_value *of(epilogue *e, const weft_value *v) {
+    return &e->of[v->id];
+}
+
+static bool note_node(epilogue *e, weft_node *n) {
+    of_value *more = with(e, e->of, &e->ids, (size_t)e->p->graph->next_id, sizeof *more);
+    if (!more) return false;
+    e->of = more;
+    for (int i = 0; i < n->n_in; i++) {
+        int number = n->in[i] ? new_reading(e, n) : 0;
+        if (!n->in[i]) continue;
+        if (!number) return false;
+        of_value *v = of(e, n->in[i]);
+        *(v->last ? &e->readings[v->last].next : &v->first) = number;
+        v->last = number;
+    }
+    return true;
+}
+
+static bool note_all(epilogue *e) {
+    int64_t place = 0;
+    graph_count_uses(e->p->graph);
+    for (weft_node *n = e->p->graph->first; n; n = n->next) {
+        n->mark = ++place;
+        if (!note_node(e, n)) return false;
+    }
+    return true;
+}
+
+static void move_readers(epilogue *e, weft_value *from, weft_value *to) {
+    of_value *a = of(e, from), *b = of(e, to);
+    if (a->first) {
+        *(b->last ? &e->readings[b->last].next : &b->first) = a->first;
+        b->last = a->last;
+    }
+    if (!b->product) b->product = a->product;
+    *a = (of_value){0};
+}
+
+/* Every reader of `from` reads `to`. */
+static void replace(epilogue *e, weft_value *from, weft_value *to) {
+    for (int r = of(e, from)->first; r; r = e->readings[r].next) {
+        weft_node *n = e->readings[r].node;
+        for (int i = 0; i < n->n_in; i++) {
+            if (n->in[i] != from) continue;
+            n->in[i] = to;
+            from->uses--;
+            to->uses++;
+        }
+    }
+    for (graph_output *o = e->p->graph->outputs; o && from->uses; o = o->next) { /* what is left */
+        if (o->value != from) continue;
+        o->value = to;
+        from->uses--;
+        to->uses++;
+    }
+    move_readers(e, from, to);
+}
+
+/* ---- making nodes ---- */
+
+/* Whether the backend has a kernel of its own for the node, or for some node of the op; the reference is nobody's. */
+static bool is_taken(const program *p, const weft_node *n) {
+    const weft_kernel *k = kernel_choose(n, &p->plan->kernels, &p->graph->model->arena, NULL);
+    return k && k->op == n->op;
+}
+
+static bool is_offered(const program *p, const weft_op *op) {
+    const weft_kernel *list[16];
+    return kernels_of(op, &p->plan->kernels, list, 16) > 0 && list[0]->op == op;
+}
+
+/* New nodes go behind `place`, with the stamps of `like`. */
+static void begin(epilogue *e, weft_node *place, const weft_node *like, scope_entry *scope) {
+    weft_graph *g = place->graph;
+    *scope = (scope_entry){.parent = g->scope, .path = like->scope};
+    g->cursor = e->place = place;
+    g->scope = scope;
+    g->building_backward = like->is_backward;
+}
+
+/* false after an error. */
+static bool end(epilogue *e) {
+    weft_graph *g = e->p->graph;
+    bool good = model_ok(g->model);
+    for (weft_node *n = e->place; good && n != g->cursor; n = n->next) {
+        n->next->mark = e->place->mark;
+        good = note_node(e, n->next);
+        for (int i = 0; i < n->next->n_in; i++)
+            if (n->next->in[i]) n->next->in[i]->uses++;
+    }
+    g->scope = g->scope->parent;
+    g->cursor = NULL;
+    g->building_backward = false;
+    return good;
+}
+
+/* NULL where no kernel takes it, or after an error. */
+static weft_node *make(const epilogue *e, const weft_node *like, const weft_op *op, int n_in,
+                       weft_value *const *in, const void *attrs) {
+    weft_node *n = node_new(e->p->graph, op, n_in, in, attrs);
+    if (!n) return NULL;
+    n->file = like->file;
+    n->line = like->line;
+    if (is_taken(e->p, n)) return n;
+    node_remove(n);
+    return NULL;
+}
+
+/* ---- products below reshapes ---- */
+
+static weft_value *below_reshapes(weft_value *v) {
+    while (v->node->op == &weft_op_reshape) v = v->node->in[0];
+    return v;
+}
+
+static bool is_matmul(const weft_node *n) {
+    return n->op == &weft_op_matmul && n->in[0]->type.ndim == 2 && n->in[1]->type.ndim == 2;
+}
+
+/* The matmul whose result `v` is, read by nobody else and not rounded on its way; or NULL. */
+static weft_node *product_of_value(weft_value *v) {
+    while (v->uses == 1 && v->node->op == &weft_op_reshape) v = v->node->in[0];
+    bool fits = v->uses == 1 && is_matmul(v->node) && v->type.dtype == v->node->in[0]->type.dtype;
+    return fits ? v->node : NULL;
+}
+
+static int64_t last_axis(const weft_value *v) {
+    return v->type.shape[v->type.ndim - 1];
+}
+
+static weft_value *as_rows(weft_value *v) {
+    if (v->type.ndim == 2) return v;
+    return weft_reshape(v, 2, (int64_t[]){type_elements(&v->type) / last_axis(v), last_axis(v)});
+}
+
+/* ---- activations ---- */
+
+static epilogue_act act_of(const weft_node *n) {
+    return n->op == &weft_op_relu ? ACT_RELU : n->op == &weft_op_gelu_tanh ? ACT_GELU_TANH : ACT_NONE;
+}
+
+/* Node b: the activation's derivative, times a product. */
+static bool backward(epilogue *e, weft_node *b, epilogue_act act, weft_value *kept) {
+    weft_node *m = product_of_value(b->in[0]);
+    weft_value *out = &b->out[0];
+    if (!m || !type_equal(&b->in[0]->type, &b->in[1]->type) || last_axis(out) != last_axis(&m->out[0]))
+        return false;
+    scope_entry scope;
+    const matmul_attrs *t = m->attrs;
+    matmul_act_attrs a = {.product = {t->transpose_a, t->transpose_b}, .act = act};
+    begin(e, b, m, &scope);
+    kept = as_rows(kept);
+    weft_node *n =
+        kept ? make(e, m, &weft_op_matmul_act_backward, 3, (weft_value *[]){m->in[0], m->in[1], kept}, &a)
+             : NULL;
+    weft_value *to = n ? &n->out[0] : NULL;
+    if (to && out->type.ndim != 2) to = weft_reshape(to, out->type.ndim, out->type.shape);
+    if (!end(e) || !to) return false;
+    replace(e, out, to);
+    return true;
+}
+
+static weft_node *forward_node(epilogue *e, const weft_node *n, epilogue_act act, bool keep) {
+    weft_node *linear = n->in[0]->node;
+    scope_entry scope;
+    begin(e, linear, linear, &scope);
+    weft_node *made = make(e, linear, &weft_op_linear_act, linear->n_in, linear->in,
+                           &(linear_act_attrs){.act = act, .keep = keep});
+    return end(e) ? made : NULL;
+}
+
+/* Whether any backward of y, relu's result, goes by what `made` keeps from now on. */
+static bool relu_backwards(epilogue *e, const weft_value *y, weft_node *made) {
+    bool is_any = false;
+    for (int r = made ? of(e, y)->first : 0; r; r = e->readings[r].next) {
+        weft_node *b = e->readings[r].node;
+        if (b->op == &weft_op_relu_backward && b->in[1] == y && b->out[0].uses)
+            is_any |= backward(e, b, ACT_RELU, &made->out[1]);
+    }
+    return is_any;
+}
+
+static void forward(epilogue *e, weft_node *n) {
+    epilogue_act act = act_of(n);
+    if (!act) return;
+    weft_value *z = n->in[0], *y = &n->out[0];
+    if (z->node->op != &weft_op_linear || z->type.dtype != z->node->in[0]->type.dtype) return;
+    if (act == ACT_RELU && z->uses > 1) return;
+    weft_node *made = forward_node(e, n, act, act == ACT_RELU || z->uses > 1);
+    if (act == ACT_RELU && !relu_backwards(e, y, made)) made = forward_node(e, n, act, false);
+    if (!made) return;
+    replace(e, y, &made->out[0]);
+    if (act == ACT_GELU_TANH && made->n_out > 1) replace(e, z, &made->out[1]);
+}
+
+/* gelu_tanh's goes by its operand, whoever made it; in memory of its own it is aligned as the library wants it. */
+static void gelu_backward(epilogue *e, weft_node *b) {
+    if (b->op != &weft_op_gelu_tanh_backward || !b->out[0].uses) return;
+    const weft_op *maker = below_reshapes(b->in[1])->node->op;
+    if (maker == &weft_op_linear || maker == &weft_op_linear_act) backward(e, b, ACT_GELU_TANH, b->in[1]);
+}
+
+/* ---- gradients of parameters ---- */
+
+static bool sums_rows(const weft_node *n) {
+    const sum_attrs *a = n->attrs;
+    if (n->op != &weft_op_sum || n->in[0]->type.ndim < 2 || a->mean || a->keep) return false;
+    int ndim = n->in[0]->type.ndim;
+    return sum_axes(a, ndim) == (1u << (ndim - 1)) - 1 && n->out[0].uses;
+}
+
+/* What an operand of a product is made of: seen through its cast to a low type too. */
+static const weft_value *operand_root(weft_value *v) {
+    v = below_reshapes(v);
+    bool is_cast = v->node->op == &weft_op_cast && dtype_is_low(v->type.dtype);
+    return is_cast && v->node->in[0]->type.dtype == WEFT_F32 ? below_reshapes(v->node->in[0]) : v;
+}
+
+static bool is_weight_product(const weft_node *n) {
+    const matmul_attrs *a = n->attrs;
+    return is_matmul(n) && a->transpose_a && !a->transpose_b;
+}
+
+/* Lists products by what their left operands are made of, in the order of the graph's list. */
+static bool note_products(epilogue *e) {
+    for (weft_node *n = e->p->graph->last; n; n = n->prev) {
+        if (!is_weight_product(n)) continue;
+        const weft_value *roots[] = {below_reshapes(n->in[0]), operand_root(n->in[0])};
+        for (int i = 0; i < 2 && (!i || roots[1] != roots[0]); i++) {
+            int number = new_reading(e, n);
+            if (!number) return false;
+            e->readings[number].next = of(e, roots[i])->product;
+            of(e, roots[i])->product = number;
+        }
+    }
+    return true;
+}
+
+/* The gradient of the weight whose bias has the gradient that `sum` makes. */
+static weft_node *weight_gradient(epilogue *e, const weft_node *sum) {
+    const weft_value *dy = below_reshapes(sum->in[0]);
+    for (int r = of(e, dy)->product; r; r = e->readings[r].next) {
+        weft_node *n = e->readings[r].node;
+        bool is_same = below_reshapes(n->in[0]) == dy || operand_root(n->in[0]) == dy;
+        if (n->out[0].uses && is_same && last_axis(n->in[0]) == last_axis(sum->in[0]) &&
+            n->out[0].type.dtype == sum->out[0].type.dtype)
+            return n;
+    }
+    return NULL;
+}
+
+/* The later of two nodes, where both may stand: no reader of the earlier stands before it. Else NULL. */
+static weft_node *common_place(epilogue *e, weft_node *a, weft_node *b) {
+    weft_node *early = a->mark < b->mark ? a : b, *late = early == a ? b : a;
+    for (int r = of(e, &early->out[0])->first; r; r = e->readings[r].next)
+        if (e->readings[r].node->mark <= late->mark) return NULL;
+    return late;
+}
+
+static void sum_with_weight(epilogue *e, weft_node *sum) {
+    weft_node *m = sums_rows(sum) ? weight_gradient(e, sum) : NULL,
+              *place = m ? common_place(e, sum, m) : NULL;
+    if (!place) return;
+    scope_entry scope;
+    begin(e, place, m, &scope);
+    weft_node *n = make(e, m, &weft_op_linear_weight, 2, m->in,
+                        &(linear_attrs){.wide = m->out[0].type.dtype != m->in[0]->type.dtype});
+    if (!end(e) || !n) return;
+    replace(e, &m->out[0], &n->out[0]);
+    replace(e, &sum->out[0], &n->out[1]);
+}
+
+/* ---- the pass ---- */
+
+bool pass_epilogue(program *p) {
+    weft_graph *g = p->graph;
+    if (!is_offered(p, &weft_op_linear_act) && !is_offered(p, &weft_op_matmul_act_backward) &&
+        !is_offered(p, &weft_op_linear_weight))
+        return true;
+    epilogue e = {.p = p};
+    int next_id = g->next_id;
+    bool good = note_all(&e);
+    for (weft_node *n = g->first; n && good; n = n->next) forward(&e, n);
+    for (weft_node *n = g->first; n && good; n = n->next) gelu_backward(&e, n);
+    good = good && note_products(&e);
+    for (weft_node *n = g->first; n && good; n = n->next) sum_with_weight(&e, n);
+    mem_free(&g->model->env, e.of, e.ids * sizeof *e.of);
+    mem_free(&g->model->env, e.readings, e.room * sizeof *e.readings);
+    if (!model_ok(g->model)) return false;
+    return g->next_id == next_id || (pass_simplify(g) && graph_order_edges(g));
+}

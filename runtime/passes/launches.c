@@ -1,0 +1,156 @@
+/* launches.c - two passes of plans for GPUs: inputs get a copy in the arena, and the schedule is cut into launches. */
+#include "runtime/plan/launches.h"
+
+#include "ops/structure/collective.h"
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+#include "runtime/plan/value.h"
+
+extern const weft_op weft_op_reorder;
+
+/* ---- inputs ---- */
+
+static bool is_upload(const weft_node *n) {
+    return n->op == &weft_op_reorder && n->in[0]->node->op == &weft_op_input;
+}
+
+/* Every reader of an input reads a copy of it, so that the host may bring the next one while this one is in use. */
+static bool upload(weft_graph *g, weft_node *input) {
+    weft_value *from = &input->out[0];
+    g->cursor = input;
+    weft_node *copy = node_new(g, &weft_op_reorder, 1, &from, NULL);
+    g->cursor = NULL;
+    if (!copy) return false;
+    from->mapped = &copy->out[0];
+    return true;
+}
+
+bool pass_uploads(program *p) {
+    if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
+    graph_clear_mapped(p->graph);
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next; /* the copy is not met: it goes on reading the input */
+        node_replace_mapped(n);
+        if (n->op == &weft_op_input && !upload(p->graph, n)) return false;
+    }
+    for (graph_output *o = p->graph->outputs; o; o = o->next)
+        if (o->value->mapped) o->value = o->value->mapped;
+    return true;
+}
+
+/* ---- launches ---- */
+
+const char *launch_name(launch_kind kind) {
+    static const char *const names[] = {"upload", "refresh", "compute", "collective"};
+    return names[kind];
+}
+
+bool launch_is_captured(launch_kind kind) {
+    return kind != LAUNCH_UPLOAD;
+}
+
+bool launch_kind_of(const weft_node *n, launch_kind *kind) {
+    if (node_is_silent(n) || n->op == &weft_op_wait) return false;
+    bool is_derived = n->n_out && n->out[0].variable && n->out[0].variable->kind == VARIABLE_DERIVED;
+    *kind = node_starts_collective(n) ? LAUNCH_COLLECTIVE
+            : is_upload(n)            ? LAUNCH_UPLOAD
+            : is_derived              ? LAUNCH_REFRESH
+                                      : LAUNCH_COMPUTE;
+    return true;
+}
+
+typedef struct cutter {
+    program *p;
+    int *launch_of; /* of a collective, by its order */
+    int compute;    /* the last launch of the compute lane, -1: none */
+    bool is_open;   /* it can take more nodes */
+    int awaited;    /* launch that the next one on the compute lane waits for, -1: none */
+    bool *arrived;  /* segments, by index: their gathers are behind us */
+} cutter;
+
+static launch_entry *add(cutter *c, launch_kind kind, int order) {
+    program *p = c->p;
+    p->launches[p->n_launches] = (launch_entry){.kind = kind, .first = order, .last = order, .waits = -1};
+    return &p->launches[p->n_launches++];
+}
+
+static const weft_variable *sharded_segment(const weft_value *v) {
+    const weft_variable *root = v ? value_root(v)->variable : NULL;
+    if (!root) return NULL;
+    const weft_variable *s = variable_is_part(root) ? root->segment : root;
+    return s->kind == VARIABLE_SEGMENT && s->shards ? s : NULL;
+}
+
+/* Segments that n is the first to touch; `list` has room for its operands and results. */
+static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) {
+    int count = 0;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const weft_variable *s = sharded_segment(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
+        if (!s || c->arrived[s->index]) continue;
+        c->arrived[s->index] = true;
+        list[count++] = s;
+    }
+    return count;
+}
+
+/* A collective waits for all that stands before it: the compute lane is cut there. */
+static void cut_collective(cutter *c, const weft_node *n) {
+    launch_entry *l = add(c, LAUNCH_COLLECTIVE, n->order);
+    l->n_nodes = 1;
+    l->waits = c->compute;
+    if (c->compute >= 0) c->p->launches[c->compute].records = true;
+    c->launch_of[((const collective_attrs *)n->attrs)->order] = c->p->n_launches - 1;
+    c->is_open = false;
+}
+
+static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
+    launch_entry *l = add(c, kind, order);
+    c->compute = c->p->n_launches - 1;
+    c->is_open = true;
+    l->waits = c->awaited;
+    if (c->awaited >= 0) c->p->launches[c->awaited].records = true;
+    c->awaited = -1;
+    return l;
+}
+
+static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
+    weft_model *m = n->graph->model;
+    const weft_variable **list = arena_new_array(&m->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *list);
+    if (!list) return model_fail(m, n->graph, WEFT_MEMORY, "launches: memory could not be had");
+    int count = newcomers(c, n, list);
+    launch_entry *l = c->compute >= 0 ? &c->p->launches[c->compute] : NULL;
+    if (!c->is_open || l->kind != kind || c->awaited >= 0 || count) {
+        l = open_compute(c, kind, n->order);
+        l->n_carried = count;
+        l->carried = list;
+    }
+    l->last = n->order;
+    l->n_nodes++;
+    return true;
+}
+
+bool pass_launches(program *p) {
+    weft_graph *g = p->graph;
+    arena *a = &g->model->arena;
+    if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
+    cutter c = {.p = p, .compute = -1, .awaited = -1};
+    p->launches = arena_new_array(a, (size_t)graph_node_count(g) + 2, sizeof *p->launches);
+    c.launch_of = arena_new_array(a, (size_t)p->n_collectives + 1, sizeof *c.launch_of);
+    c.arrived = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *c.arrived);
+    if (!p->launches || !c.launch_of || !c.arrived)
+        return model_fail(g->model, g, WEFT_MEMORY, "launches: memory could not be had");
+    for (weft_node *n = g->first; n; n = n->next) {
+        launch_kind kind;
+        if (n->op == &weft_op_wait) {
+            int of = c.launch_of[((const collective_attrs *)n->in[0]->node->attrs)->order];
+            if (of > c.awaited) c.awaited = of; /* its lane is first in, first out */
+        } else if (launch_kind_of(n, &kind)) {
+            if (kind == LAUNCH_COLLECTIVE)
+                cut_collective(&c, n);
+            else if (!cut_compute(&c, n, kind))
+                return false;
+        }
+    }
+    if (c.awaited >= 0) open_compute(&c, LAUNCH_COMPUTE, g->last->order);
+    return true;
+}

@@ -1,0 +1,330 @@
+/* layout.c - the pass that gives every value its strides, decides views, and picks kernels.
+ *
+ * Activations of four axes that image ops touch are channels-last throughout; pointwise nodes take what their
+ * operands have; everything else is row-major. A node gets `reorder` before an operand whose layout its kernel
+ * does not take, and `pack` before one that its kernel wants in a form of its own (a convolution's weight).
+ * A cast of a parameter, as a packed one, is a derived value, made once per update; where a kernel packs a weight that
+ * is cast, the pack reads the f32 parameter and does both.
+ * Views (permute, slice, reshape, broadcast) have no memory: they are strides and an offset in their operand's.
+ */
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+#include "runtime/plan/value.h"
+
+#include "graph/core/precision.h"
+#include "ops/image/pack.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const weft_op weft_op_reorder;
+
+static void set_layout(weft_value *v, bool channels_last) {
+    if (channels_last)
+        stride_channels_last(&v->type, v->stride);
+    else
+        stride_row_major(&v->type, v->stride);
+    v->has_layout = true;
+}
+
+/* The pass at work on a program. */
+typedef struct placer {
+    program *p;
+    name_table made; /* conversions of values, by what they were made from and how */
+} placer;
+
+static weft_value *note_made(placer *l, weft_value *v, const char *key) {
+    arena *a = &l->p->graph->model->arena;
+    const char *copy = arena_copy(a, key);
+    if (copy && table_add(&l->made, a, copy, v)) return v;
+    return model_fail(l->p->graph->model, l->p->graph, WEFT_MEMORY, "layout: memory could not be had");
+}
+
+typedef struct reorder_key {
+    char text[32];
+} reorder_key;
+
+static reorder_key key_of(const weft_value *from, bool channels_last) {
+    reorder_key key;
+    snprintf(key.text, sizeof key.text, "%d %s", from->id, channels_last ? "nhwc" : "nchw");
+    return key;
+}
+
+/* A reorder that an earlier pass made serves as well. */
+static bool note_reorder(placer *l, const weft_node *n) {
+    bool channels_last = lies_channels_last(&n->out[0]);
+    if (n->op != &weft_op_reorder || channels_last == lies_row_major(&n->out[0])) return true;
+    return note_made(l, &n->out[0], key_of(n->in[0], channels_last).text) != NULL;
+}
+
+/* `v` in the wanted layout: itself, a conversion made before (for any reader), or a new reorder node before n. */
+static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channels_last) {
+    weft_graph *g = n->graph;
+    if (channels_last ? lies_channels_last(v) : lies_row_major(v)) return v;
+    reorder_key key = key_of(v, channels_last);
+    weft_value *known = table_find(&l->made, key.text);
+    if (known) return known;
+    g->cursor = n->prev;
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->scope = &here;
+    weft_node *r = node_new(g, &weft_op_reorder, 1, &v, NULL);
+    g->scope = above;
+    g->cursor = NULL;
+    if (!r) return NULL;
+    r->is_backward = n->is_backward;
+    set_layout(&r->out[0], channels_last);
+    return note_made(l, &r->out[0], key.text);
+}
+
+/* ---- views ---- */
+
+/* A view of a view of ... : whoever asks where it lies goes down all of them, so beyond this many there is a copy. */
+static bool is_deep(const weft_value *v) {
+    enum { MOST = 32 };
+    int depth = 0;
+    for (; v->base && depth < MOST; v = v->base) depth++;
+    return depth == MOST;
+}
+
+static bool make_view(placer *l, weft_node *n) {
+    weft_value *from = n->in[0], *to = &n->out[0];
+    int64_t offset = 0;
+    if (is_deep(from)) {
+        set_layout(to, false); /* its kernel makes a copy */
+        return true;
+    }
+    if (!n->op->view(n, from->stride, to->stride, &offset)) {
+        from = converted(l, n, from, false);
+        if (!from) return false;
+        n->in[0] = from;
+        if (!n->op->view(n, from->stride, to->stride, &offset)) {
+            set_layout(to, false); /* needs a copy after all: its kernel makes one */
+            return true;
+        }
+    }
+    to->has_layout = true;
+    to->base = from;
+    to->base_offset = offset;
+    return true;
+}
+
+/* ---- operands and results ---- */
+
+/* Puts a reorder before each operand that does not lie as the kernel (NULL: none) takes it. */
+static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
+    for (int i = 0; i < n->n_in; i++) {
+        layout_rule rule = kernel_takes(kernel, n, i);
+        if (!n->in[i] || rule == LIES_ANYHOW) continue;
+        n->in[i] = converted(l, n, n->in[i], rule == LIES_CHANNELS_LAST);
+        if (!n->in[i]) return false;
+    }
+    return true;
+}
+
+/* Which layout pointwise results take: channels-last when an operand of four axes is. */
+static bool pointwise_channels_last(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->type.ndim == 4 && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i]))
+            return true;
+    return false;
+}
+
+static void place_results(weft_node *n) {
+    bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
+    bool channels_last = pointwise && pointwise_channels_last(n);
+    for (int k = 0; k < n->n_out; k++) {
+        weft_value *v = &n->out[k];
+        if (v->has_layout) continue;
+        set_layout(v, pointwise ? channels_last : kernel_gives(NULL, n, k) == LIES_CHANNELS_LAST);
+    }
+}
+
+/* ---- kernels ---- */
+
+static bool choose(placer *l, weft_node *n) {
+    weft_model *m = n->graph->model;
+    const char *declined = NULL;
+    n->kernel = kernel_choose(n, &l->p->plan->kernels, &m->arena, &declined);
+    n->declined = declined;
+    bool is_out_of_memory = declined && strstr(declined, "memory could not be had");
+    if (!n->kernel)
+        return model_fail(m, n->graph, is_out_of_memory ? WEFT_MEMORY : WEFT_UNSUPPORTED,
+                          "%s %%%d: no kernel of this backend can run it (%s)", n->op->name, n->id,
+                          declined ? declined : "there is none");
+    return true;
+}
+
+static bool takes_operands(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !layout_fits(kernel_takes(n->kernel, n, i), &n->in[i]->type, n->in[i]->stride))
+            return false;
+    return true;
+}
+
+/* Operands are placed for the best kernel, before it may decline. One that takes less is asked once they lie as it wants
+ * them, and may then lose to a better one again, which is handed more than it asks for. */
+static bool place_and_choose(placer *l, weft_node *n) {
+    const weft_kernel *list[16];
+    int count = kernels_of(n->op, &l->p->plan->kernels, list, 16);
+    if (!place_operands(l, n, count ? list[0] : NULL)) return false;
+    place_results(n);
+    while (choose(l, n)) {
+        if (takes_operands(n)) return true;
+        if (!place_operands(l, n, n->kernel)) return false;
+    }
+    return false;
+}
+
+/* ---- packed operands ---- */
+
+/* What a parameter, or a view of it, becomes is a derived value: it outlasts the run and is made again when the
+ * parameter has changed. All programs in which it becomes the same, by its hash, share it. */
+static bool derive(weft_node *n, uint64_t hash) {
+    weft_model *m = n->graph->model;
+    const weft_variable *from = value_root(n->in[0])->variable;
+    char path[1400];
+    if (!from || from->kind != VARIABLE_PARAMETER) return true;
+    snprintf(path, sizeof path, "derived.%s/%016llx", from->path, (unsigned long long)hash);
+    weft_variable *v = variable_shared(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
+    n->out[0].variable = v;
+    return v != NULL;
+}
+
+/* One cast in a graph makes a derived value: of two that make the same (of a broadcast, and of a broadcast of a reshape) the
+ * first is read by all, value->mapped. */
+static bool derive_cast(placer *l, weft_node *n) {
+    const weft_variable *from = value_root(n->in[0])->variable;
+    text t = {0};
+    if (!from || from->kind != VARIABLE_PARAMETER) return true; /* of a copy */
+    text_add(&t, "cast of %s ", from->path);
+    size_t prefix = t.length;
+    node_signature(&t, n);
+    text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
+    char *key = text_take(&t);
+    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "cast: memory could not be had");
+    weft_value *first = table_find(&l->made, key);
+    bool good = first || (derive(n, hash_text(key + prefix, 0)) && note_made(l, &n->out[0], key));
+    n->out[0].mapped = first;
+    __builtin_free(key);
+    return good;
+}
+
+static void remove_mapped(weft_graph *g) {
+    graph_replace_mapped(g);
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->op == &weft_op_cast && n->out[0].mapped) node_remove(n);
+    }
+}
+
+/* Casts of parameters, once it is known which of them are read as they are and not packed: updates wait for packs in the
+ * others' place. */
+static bool derive_casts(placer *l) {
+    weft_graph *g = l->p->graph;
+    bool is_any = false;
+    graph_count_uses(g);
+    graph_clear_mapped(g);
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (!casts_parameter(n)) continue;
+        is_any = true;
+        if (!n->out[0].uses)
+            node_remove(n);
+        else if (!derive_cast(l, n))
+            return false;
+    }
+    if (is_any) remove_mapped(g);
+    return !is_any || graph_order_edges(g);
+}
+
+/* What a pack of `v` reads: the parameter itself where `v` is a cast of it. */
+static weft_value *pack_source(weft_value *v) {
+    bool is_cast = v->node->op == &weft_op_cast && v->node->in[0]->variable && casts_parameter(v->node);
+    return is_cast ? v->node->in[0] : v;
+}
+
+/* A pack node before n for its operand i; NULL after an error. */
+static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pack_attrs *a) {
+    weft_graph *g = n->graph;
+    g->cursor = n->prev;
+    scope_entry here = {.path = n->scope}, *above = g->scope;
+    g->scope = &here;
+    weft_node *m = node_new(g, &weft_op_pack, 1, &from, a);
+    g->scope = above;
+    g->cursor = NULL;
+    if (!m) return NULL;
+    m->is_backward = n->is_backward;
+    set_layout(&m->out[0], false);
+    bool good = choose(l, m) && derive(m, hash_text(a->of, (uint64_t)(a->operand + 16 * value_offset(from))));
+    return good ? &m->out[0] : NULL;
+}
+
+static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
+    weft_value *out = NULL, *from = pack_source(n->in[i]);
+    text t = {0};
+    text_add(&t, "%d %d %zu ", from->id, i, bytes);
+    size_t prefix = t.length;
+    node_signature(&t, n);
+    char *key = text_take(&t);
+    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: memory could not be had");
+    for (char *q = key; *q; q++)
+        if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
+    pack_attrs a = {.of = key + prefix, .operand = i, .bytes = (int64_t)bytes};
+    if (!(out = table_find(&l->made, key)) && (out = new_pack(l, n, from, &a))) out = note_made(l, out, key);
+    __builtin_free(key);
+    return out;
+}
+
+static bool pack_operands(placer *l, weft_node *n) {
+    if (!n->kernel->packed_bytes) return true;
+    for (int i = 0; i < n->n_in; i++) {
+        size_t bytes = n->in[i] ? n->kernel->packed_bytes(n, i, &l->p->plan->kernels) : 0;
+        if (!bytes) continue;
+        weft_value *v = packed(l, n, i, bytes);
+        if (!v) return false;
+        n->in[i] = v;
+    }
+    return true;
+}
+
+/* ---- the pass ---- */
+
+static bool layout_node(placer *l, weft_node *n) {
+    if (n->op == &weft_op_input || n->op->flags & (OP_IS_VARIABLE | OP_COMMUNICATES)) {
+        if (!place_operands(l, n, NULL)) return false;
+        place_results(n);
+        return n->op->flags & OP_COMMUNICATES || !(n->op->flags & OP_WRITES) || choose(l, n);
+    }
+    if (n->op->flags & OP_VIEW) {
+        if (!make_view(l, n)) return false;
+        return n->out[0].base ? true : place_and_choose(l, n);
+    }
+    if (n->kernel) return true; /* a pack node */
+    return place_and_choose(l, n) && pack_operands(l, n);
+}
+
+/* What is fetched must be dense and row-major in the user's eyes. */
+static bool place_outputs(placer *l) {
+    weft_graph *g = l->p->graph;
+    for (graph_output *o = g->outputs; o; o = o->next) {
+        if (lies_row_major(o->value)) continue;
+        weft_node *r = node_new(g, &weft_op_reorder, 1, &o->value, NULL);
+        if (!r) return false;
+        set_layout(&r->out[0], false);
+        if (!choose(l, r)) return false;
+        o->value = &r->out[0];
+    }
+    return true;
+}
+
+bool pass_layout(program *p) {
+    placer state = {.p = p}, *l = &state;
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        weft_node *before = n->prev;
+        if (!layout_node(l, n) || !note_reorder(l, n)) return false;
+        /* conversions that were put before n need kernels too; their own operands are placed */
+        for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
+            if (!m->kernel && m->op == &weft_op_reorder && !choose(l, m)) return false;
+    }
+    return place_outputs(l) && derive_casts(l) && graph_sort(p->graph);
+}

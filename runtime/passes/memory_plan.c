@@ -1,0 +1,300 @@
+/* memory_plan.c - the pass that gives every value of a scheduled program its place in the arena.
+ *
+ *   1. gradients of a segment go inside their bucket's buffer, at their member's offset;
+ *   2. a pointwise result takes over the buffer of an operand that dies there (in place);
+ *   3. what remains are buffers with a lifetime [first write, last read] in steps of the schedule; kernels'
+ *      workspaces are buffers that live for one step. Greedy by size: the largest first, each at the lowest
+ *      offset where it meets no buffer that lives at the same time (the "greedy by size" of Pisarchyk and Lee,
+ *      2020, arXiv:2001.03288).
+ * What lives into a program's tail (tails.c) lies at the arena's start, in a region that all programs of the plan share.
+ * No other buffer lies there that is written before the program's first collective or write into the region: until then
+ * another program's tail may be under way there, from then on it is over.
+ * Inputs are read where the caller has them, parameters and state where the store has them.
+ */
+#include "runtime/passes/placement.h"
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+#include "runtime/plan/value.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+extern const weft_op weft_op_bucket;
+
+typedef struct buffer {
+    size_t bytes;
+    int first, last; /* steps, both inclusive */
+    int64_t offset;
+    weft_value *value; /* or */
+    weft_node *workspace_of;
+    bool is_carried;
+} buffer;
+
+typedef struct buffer_list {
+    buffer *v; /* the largest first */
+    int count, steps;
+} buffer_list;
+
+static bool owns_memory(const weft_value *v) {
+    return !v->base && !v->variable && v->node->op != &weft_op_input;
+}
+
+/* ---- lifetimes ---- */
+
+/* root->mark: step of the last read (the end of the run for outputs). */
+static void find_last_reads(weft_graph *g, int steps) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->order;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i]) continue;
+            weft_value *root = (weft_value *)value_root(n->in[i]);
+            if (root->mark < n->order) root->mark = n->order;
+        }
+    for (graph_output *o = g->outputs; o; o = o->next) ((weft_value *)value_root(o->value))->mark = steps;
+}
+
+/* ---- 1: buckets ---- */
+
+/* value->uses of a bucket: whether a collective works in its own memory. */
+static void find_overwritten(weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next) {
+        if (n->op == &weft_op_bucket) n->out[0].uses = false;
+        if (n->op->writes & 1 && n->in[0]) n->in[0]->uses = true;
+    }
+}
+
+/* A value that is still read behind a bucket cannot lie in it when it is overwritten: a gradient that two parameters
+ * share, or one that is an output. value->mark is its last read. */
+static bool may_lie_in(const weft_node *b, bool overwritten, const weft_value *v) {
+    return owns_memory(v) && (!overwritten || v->mark <= b->order);
+}
+
+static void place_in_bucket(weft_node *b) {
+    const weft_variable *s = b->variable;
+    weft_value *flat = &b->out[0];
+    bool overwritten = b->out[0].uses;
+    for (int i = 0; i < b->n_in; i++) {
+        weft_value *v = b->in[i];
+        if (!may_lie_in(b, overwritten, v) || !lies_row_major(v) || v->type.dtype != WEFT_F32) continue;
+        v->base = flat;
+        v->base_offset = s->members[i]->offset;
+    }
+}
+
+/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. Not where it is another
+ * bucket: two gradients that two buckets share would put each into the other. */
+static void place_viewed(weft_node *b) {
+    const weft_variable *s = b->variable;
+    bool overwritten = b->out[0].uses;
+    for (int i = 0; i < b->n_in; i++) {
+        weft_value *v = b->in[i], *root = (weft_value *)value_root(v);
+        if (root->node->op == &weft_op_bucket || !may_lie_in(b, overwritten, root)) continue;
+        if (!lies_row_major(v) || !lies_row_major(root)) continue;
+        if (value_offset(v) != 0 || type_bytes(&root->type) != type_bytes(&v->type)) continue;
+        root->base = &b->out[0];
+        root->base_offset = s->members[i]->offset;
+    }
+}
+
+/* ---- 2: in place ---- */
+
+/* The result takes the operand's buffer: same type and strides, the whole buffer, and nobody reads it later. */
+static bool can_take_over(const weft_node *n, const weft_value *result, const weft_value *operand) {
+    const weft_value *root = value_root(operand);
+    if (!owns_memory(root) || root->mark != n->order || root->node == n) return false;
+    if (operand->type.dtype != result->type.dtype || !shape_equal(&operand->type, &result->type))
+        return false;
+    if (!stride_same(&operand->type, operand->stride, result->stride)) return false;
+    return value_offset(operand) == 0 && value_span(root) == value_span(operand) &&
+           value_span(operand) == type_bytes(&operand->type);
+}
+
+static bool reads_root_otherwise(const weft_node *n, const weft_value *operand) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i] != operand && value_root(n->in[i]) == value_root(operand)) return true;
+    return false;
+}
+
+/* A fused node writes result k tile by tile when its body node runs: none behind that one may read the operand. */
+static bool body_reads_later(const weft_node *n, int k, const weft_value *operand) {
+    bool behind = false;
+    for (int b = 0; b < n->n_body; b++) {
+        for (int i = 0; behind && i < n->body[b]->n_in; i++)
+            if (n->body[b]->in[i] == operand) return true;
+        behind |= n->body_out[k] == &n->body[b]->out[0];
+    }
+    return false;
+}
+
+static void take_over(weft_node *n) {
+    bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
+    for (int k = 0; k < n->n_out; k++) {
+        weft_value *v = &n->out[k];
+        if (!owns_memory(v)) continue;
+        for (int i = 0; i < n->n_in; i++) {
+            if (!n->in[i] || !(pointwise || (k == 0 && i < 32 && n->op->in_place >> i & 1))) continue;
+            weft_value *root = (weft_value *)value_root(n->in[i]);
+            if (!can_take_over(n, v, n->in[i]) || reads_root_otherwise(n, n->in[i])) continue;
+            if (body_reads_later(n, k, n->in[i])) continue;
+            if (root->mark < v->mark) root->mark = v->mark;
+            v->base = root;
+            v->base_offset = 0;
+            break;
+        }
+    }
+}
+
+/* ---- 3: offsets ---- */
+
+static int by_size(const void *pa, const void *pb) {
+    const buffer *a = pa, *b = pb;
+    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+    return a->first != b->first ? a->first - b->first : a->last - b->last;
+}
+
+/* Carried ones are placed first, then the others around them; those that begin before step `settled` from `floor` on.
+ * *total: where the last one ends. */
+static bool place_in(placement *map, const buffer_list *l, bool carried, int settled, uint64_t floor,
+                     uint64_t *total) {
+    for (int i = 0; i < l->count; i++) {
+        const buffer *b = &l->v[i];
+        if (!carried && b->is_carried &&
+            !placement_add(map, b->first, b->last, b->offset, b->offset + (int64_t)b->bytes))
+            return false;
+    }
+    for (int i = 0; i < l->count; i++) {
+        buffer *b = &l->v[i];
+        if (b->is_carried != carried) continue;
+        int64_t from = b->first < settled ? (int64_t)floor : 0, bytes = (int64_t)b->bytes;
+        b->offset = placement_find(map, b->first, b->last, bytes, from);
+        if (!placement_add(map, b->first, b->last, b->offset, b->offset + bytes)) return false;
+        if ((uint64_t)(b->offset + bytes) > *total) *total = (uint64_t)(b->offset + bytes);
+    }
+    return true;
+}
+
+static bool place_buffers(program *p, bool carried, int settled, uint64_t floor, uint64_t *total) {
+    weft_graph *g = p->graph;
+    placement map;
+    *total = 0;
+    bool good = placement_open(&map, &g->model->env, p->buffers->steps, p->buffers->count) &&
+                place_in(&map, p->buffers, carried, settled, floor, total);
+    placement_close(&map);
+    return good || model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+}
+
+/* The first step that writes into a root: members of a bucket are written before the bucket's own node. */
+static void find_first_writes(weft_graph *g, int *first) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) first[n->out[k].id] = n->order;
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) {
+            const weft_value *root = value_root(&n->out[k]);
+            if (n->order < first[root->id]) first[root->id] = n->order;
+        }
+}
+
+static int collect(program *p, buffer *list, const int *first) {
+    int count = 0;
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        for (int k = 0; k < n->n_out; k++) {
+            weft_value *v = &n->out[k];
+            if (!owns_memory(v)) continue;
+            list[count++] = (buffer){.bytes = size_align(value_span(v), MEM_ALIGN),
+                                     .first = first[v->id],
+                                     .last = (int)v->mark,
+                                     .value = v};
+        }
+        if (n->workspace_bytes)
+            list[count++] = (buffer){.bytes = size_align(n->workspace_bytes, MEM_ALIGN),
+                                     .first = n->order,
+                                     .last = n->order,
+                                     .workspace_of = n};
+    }
+    return count;
+}
+
+/* Roots that nodes of the tail read or make. */
+static void mark_carried(const program *p, buffer_list *l, bool *in_tail) {
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->order < p->tail || node_is_silent(n)) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i]) in_tail[value_root(n->in[i])->id] = true;
+        for (int k = 0; k < n->n_out; k++) in_tail[value_root(&n->out[k])->id] = true;
+    }
+    for (int i = 0; i < l->count; i++)
+        l->v[i].is_carried = l->v[i].value ? in_tail[l->v[i].value->id] : l->v[i].first >= p->tail;
+}
+
+/* The step before which no other program's tail is under way any more. */
+static int settled_from(const program *p) {
+    int first = INT_MAX;
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (node_starts_collective(n) && n->order < first) first = n->order;
+    for (int i = 0; i < p->buffers->count; i++)
+        if (p->buffers->v[i].is_carried && p->buffers->v[i].first < first) first = p->buffers->v[i].first;
+    return first;
+}
+
+static bool find_workspaces(program *p) {
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        n->workspace_bytes =
+            n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
+        if (n->workspace_bytes == SIZE_MAX)
+            return model_fail(p->graph->model, p->graph, WEFT_MEMORY,
+                              "%s: its workspace could not be told: memory is out", n->op->name);
+    }
+    return true;
+}
+
+/* Puts values into others' buffers; what is left gets its own. */
+static void share_buffers(weft_graph *g, int nodes) {
+    find_last_reads(g, nodes);
+    find_overwritten(g);
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_bucket) place_in_bucket(n);
+    for (weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_bucket) place_viewed(n);
+    find_last_reads(g, nodes);
+    for (weft_node *n = g->first; n; n = n->next) take_over(n);
+}
+
+bool memory_carry(program *p) {
+    weft_graph *g = p->graph;
+    arena *a = &g->model->arena;
+    int nodes = graph_node_count(g), values = 0;
+    if (!find_workspaces(p)) return false;
+    for (weft_node *n = g->first; n; n = n->next) values += n->n_out + 1;
+    buffer_list *l = arena_new(a, sizeof *l);
+    int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
+    bool *in_tail = arena_new_array(a, (size_t)g->next_id + 1, sizeof *in_tail);
+    if (l) l->v = arena_new_array(a, (size_t)values, sizeof *l->v);
+    if (!l || !l->v || !first || !in_tail)
+        return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+    share_buffers(g, nodes);
+    find_first_writes(g, first);
+    l->count = collect(p, l->v, first);
+    mark_carried(p, l, in_tail);
+    qsort(l->v, (size_t)l->count, sizeof *l->v, by_size);
+    p->buffers = l;
+    l->steps = nodes + 1; /* outputs live behind the last node */
+    bool is_any = false;
+    for (int i = 0; i < l->count; i++) is_any |= l->v[i].is_carried;
+    return !is_any || place_buffers(p, true, 0, 0, &p->carried_bytes);
+}
+
+bool pass_memory(program *p) {
+    const buffer_list *l = p->buffers;
+    if (!place_buffers(p, false, settled_from(p), p->plan->carried_bytes, &p->arena_bytes)) return false;
+    if (p->carried_bytes > p->arena_bytes) p->arena_bytes = p->carried_bytes;
+    for (int i = 0; i < l->count; i++) {
+        if (l->v[i].value)
+            l->v[i].value->arena_offset = l->v[i].offset;
+        else
+            l->v[i].workspace_of->workspace_offset = l->v[i].offset;
+        if (l->v[i].workspace_of && l->v[i].bytes > p->workspace_bytes) p->workspace_bytes = l->v[i].bytes;
+    }
+    p->buffers = NULL;
+    return true;
+}

@@ -1,0 +1,278 @@
+/* optimizer.c - the pass that turns `minimize` into update nodes over segments.
+ *
+ * For each minimize call, at the end of the graph:
+ *     lr    = schedule(base lr, step)            step' = assign(step + 1)
+ *     g     = bucket(gradients of the segment's members)       one flat buffer a segment
+ *     scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
+ *     adam_update(segment, g, exp_avg, exp_avg_sq, lr, step', scale)
+ * In f16 loss_scale takes clip_scale's place, and its number of steps done, 0 or 1, that of the 1.
+ * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
+ * to them, and only the last program updates. In a world of several ranks the bucket (the accumulated one) is summed
+ * over them before, and with ZeRO each updates its own range and sends it round (reduction.c).
+ */
+#include "runtime/passes/optimizer/optimizer.h"
+#include "runtime/passes/passes.h"
+
+#include "ops/optimizer/update.h"
+#include "weft/ops.h"
+
+#include <string.h>
+
+extern const weft_op weft_op_bucket;
+
+typedef struct step_values {
+    weft_value *lr, *step, *scale;
+    weft_value *done; /* f16: 0 when this step is skipped */
+} step_values;
+
+/* Sets the fields of `into` that have a namesake in `from`: minimize's beta1 becomes adam_update's. */
+static void copy_namesakes(const weft_op *to, void *into, const weft_op *from, const void *attrs) {
+    static const size_t width[] = {[ATTR_INT] = 8, [ATTR_REAL] = 8, [ATTR_BOOL] = sizeof(bool)};
+    for (const op_attr *t = to->attrs; t && t->name; t++)
+        for (const op_attr *f = from->attrs; f->name; f++)
+            if (strcmp(t->name, f->name) == 0 && t->kind == f->kind && t->kind <= ATTR_BOOL)
+                memcpy((char *)into + t->offset, (const char *)attrs + f->offset, width[t->kind]);
+}
+
+static void set_field(const weft_op *op, void *attrs, const char *name, double value) {
+    for (const op_attr *f = op->attrs; f && f->name; f++) {
+        if (strcmp(f->name, name)) continue;
+        char *at = (char *)attrs + f->offset;
+        if (f->kind == ATTR_REAL) *(double *)at = value;
+        if (f->kind == ATTR_INT) *(int64_t *)at = (int64_t)value;
+        if (f->kind == ATTR_BOOL) *(bool *)at = value != 0;
+    }
+}
+
+/* The gradients of a segment's members in their order, of all by index of the parameter. */
+static bool member_gradients(const weft_node *n, const weft_variable *s, weft_value *const *gradient,
+                             weft_value **list) {
+    for (int i = 0; i < s->n_members; i++) {
+        list[i] = gradient[s->members[i]->index];
+        if (!list[i])
+            return model_fail(n->graph->model, n->graph, WEFT_INTERNAL, "optimizer: %s has no gradient",
+                              s->members[i]->path);
+    }
+    return true;
+}
+
+/* The bucket added to the micro-batches before it; the result is the whole when this phase is the last. */
+static weft_value *accumulated(program *p, const weft_variable *s, weft_value *bucket) {
+    enum { MOST = 24 };
+    weft_graph *g = p->graph;
+    weft_value *in[MOST];
+    int of = p->plan->options.accumulate, levels = accumulate_levels(of);
+    for (int l = 0; l < levels; l++)
+        in[l] = variable_value(g, gradient_variable(g->model, s, levels - 1 - l));
+    in[levels] = bucket;
+    return node_value(g, &weft_op_accumulate, levels + 1, in,
+                      &(accumulate_attrs){.of = of, .last = p->phase == PHASE_LAST});
+}
+
+/* The gradients of a segment in one buffer, as this phase wants them; NULL after an error. */
+static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft_value *const *gradient) {
+    weft_graph *g = p->graph;
+    weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
+    if (!list || !member_gradients(n, s, gradient, list)) return NULL;
+    weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
+    if (!b || p->phase == PHASE_WHOLE) return b ? &b->out[0] : NULL;
+    if (p->phase != PHASE_FIRST) return accumulated(p, s, &b->out[0]);
+    b->out[0].variable = gradient_variable(g->model, s, 0);
+    return &b->out[0];
+}
+
+static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value *norm) {
+    return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, &(clip_scale_attrs){a->clip_norm}) : NULL;
+}
+
+static bool assign_number(weft_graph *g, const weft_variable *to, weft_value *v) {
+    return v && node_new(g, &weft_op_assign, 1, &v, &(variable_attrs){to->path}) != NULL;
+}
+
+/* The factor on gradients: of clipping, and in f16 of the loss scale, which moves on. */
+static bool scale_begin(program *p, const minimize_attrs *a, weft_value *norm, step_values *out) {
+    weft_graph *g = p->graph;
+    weft_variable *scale = optimizer_variable(g->model, a->name, "loss_scale", NULL);
+    weft_variable *good = optimizer_variable(g->model, a->name, "good_steps", NULL);
+    if (!norm) return false;
+    if (!scale || !good) return (out->scale = clip(g, a, norm)) != NULL;
+    int64_t interval = a->growth_interval ? a->growth_interval : MINIMIZE_GROWTH_INTERVAL;
+    weft_value *in[] = {norm, variable_value(g, scale), variable_value(g, good)};
+    weft_node *n = node_new(g, &weft_op_loss_scale, 3, in, &(loss_scale_attrs){a->clip_norm, interval});
+    if (!n) return false;
+    out->scale = &n->out[0];
+    out->done = &n->out[3];
+    return assign_number(g, scale, &n->out[1]) && assign_number(g, good, &n->out[2]);
+}
+
+static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
+    weft_graph *g = p->graph;
+    weft_variable *step = optimizer_variable(g->model, a->name, "step", NULL);
+    weft_variable *lr = optimizer_variable(g->model, a->name, "lr", NULL);
+    if (!step || !lr)
+        return model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s has no step", SHOW(a->name));
+    _Alignas(16) char attrs[256] = {0};
+    copy_namesakes(&weft_op_schedule, attrs, &weft_op_minimize, a);
+    set_field(&weft_op_schedule, attrs, "kind", (double)a->schedule);
+    weft_value *before = variable_value(g, step);
+    weft_value *base = variable_value(g, lr);
+    out->lr =
+        before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
+    weft_value *next = out->done ? weft_add(before, out->done) : before ? weft_offset(before, 1) : NULL;
+    out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){step->path}) : NULL;
+    return out->step && out->lr;
+}
+
+/* One minimize call under way; arrays are by segment index. */
+typedef struct expansion {
+    program *p;
+    weft_node *n;
+    const minimize_attrs *a;
+    param_groups groups;
+    size_t room;           /* of the arrays */
+    weft_value **gradient; /* of parameters */
+    bool *is_trained;
+    int n_segments;
+    weft_variable **segments; /* the trained ones, in the order in which the backward finishes them */
+    weft_value **flat;        /* buckets, then their sums */
+    weft_value **own;         /* what this rank updates by */
+    step_values v;
+} expansion;
+
+/* Of `over`, the segment or this rank's range of it, by `gradient`; the result is what has been updated. */
+static weft_value *update(const expansion *e, const weft_variable *s, weft_variable *over,
+                          weft_value *gradient) {
+    weft_graph *g = e->p->graph;
+    const minimize_attrs *a = e->a;
+    step_values v = e->v;
+    const optimizer_kind *kind = optimizer_kind_of(a);
+    weft_value *in[OPTIMIZER_SLOTS + 5] = {variable_value(g, over), gradient};
+    int n = 2;
+    double lr_scale, decay_scale;
+    _Alignas(16) char attrs[256] = {0};
+    for (int i = 0; kind->slots[i]; i++)
+        in[n++] = optimizer_has_slot(a, kind, i)
+                      ? variable_value(g, optimizer_variable(g->model, a->name, s->path, kind->slots[i]))
+                      : NULL;
+    in[n++] = v.lr;
+    in[n++] = v.step;
+    if (v.scale) in[n++] = v.scale;
+    param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
+    copy_namesakes(kind->op, attrs, &weft_op_minimize, a);
+    set_field(kind->op, attrs, "lr_scale", lr_scale);
+    set_field(kind->op, attrs, "weight_decay", a->weight_decay * decay_scale);
+    set_field(kind->op, attrs, "decoupled", strcmp(a->type, "adamw") == 0);
+    return node_value(g, kind->op, n, in, attrs);
+}
+
+/* Buckets, and the start of their sums over ranks. */
+static bool gather(expansion *e, weft_variable *s) {
+    program *p = e->p;
+    weft_value *flat = bucket(p, e->n, s, e->gradient);
+    bool is_last = p->phase == PHASE_WHOLE || p->phase == PHASE_LAST;
+    if (flat && is_last && reduction_is_needed(p, s)) flat = reduction_start(p, s, flat);
+    return (e->flat[s->index] = flat) != NULL;
+}
+
+static bool finish(expansion *e, weft_variable *s) {
+    e->flat[s->index] = reduction_finish(e->p, s, e->flat[s->index]);
+    return e->flat[s->index] && reduction_own(e->p, s, e->flat[s->index], &e->own[s->index]);
+}
+
+static bool apply(expansion *e, weft_variable *s) {
+    if (!e->v.scale && !finish(e, s)) return false; /* with one, all gradients are there */
+    weft_value *own = e->own[s->index], *done = e->flat[s->index];
+    weft_variable *over = s->shards ? shard_find(e->p->graph->model, s) : s;
+    if (own && !(done = update(e, s, over, own))) return false;
+    return !s->shards || reduction_return(e->p, s, done, e->v.scale);
+}
+
+static bool for_segments(expansion *e, bool (*act)(expansion *e, weft_variable *s)) {
+    for (int i = 0; i < e->n_segments; i++)
+        if (!act(e, e->segments[i])) return false;
+    return true;
+}
+
+/* Updates of whole segments follow their sums. With ZeRO the last go first: they hold what the next forward reads first,
+ * and parameters travel back in the order of the updates. */
+static bool apply_all(expansion *e) {
+    bool is_sharded = false;
+    for (int i = 0; i < e->n_segments; i++) is_sharded |= e->segments[i]->shards != NULL;
+    for (int i = 0; i < e->n_segments; i++)
+        if (!apply(e, e->segments[is_sharded ? e->n_segments - 1 - i : i])) return false;
+    return true;
+}
+
+/* The segments whose parameters autodiff gave gradients; false: none, as the loss reaches none that it may leave out. */
+static bool find_trained(expansion *e) {
+    int count = (e->n->n_in - 1) / 2;
+    for (int k = 0; k < count; k++) {
+        const weft_variable *v = e->n->in[1 + k]->variable;
+        e->gradient[v->index] = e->n->in[1 + count + k];
+        if (v->segment) e->is_trained[v->segment->index] = true;
+    }
+    for (weft_variable *s = e->p->graph->model->variables; s; s = s->next)
+        if (e->is_trained[s->index]) e->segments[e->n_segments++] = s;
+    return e->n_segments > 0;
+}
+
+static bool expand_in(expansion *e) {
+    program *p = e->p;
+    weft_model *m = p->graph->model;
+    if (!find_trained(e)) return true;
+    if (!for_segments(e, gather)) return false;
+    if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
+    bool is_scaled = optimizer_variable(m, e->a->name, "loss_scale", NULL) != NULL;
+    if ((e->a->clip_norm > 0 || is_scaled) &&
+        (!for_segments(e, finish) ||
+         !scale_begin(p, e->a, reduction_norm(p, e->segments, e->n_segments, e->own), &e->v)))
+        return false;
+    return step_begin(p, e->a, &e->v) && apply_all(e);
+}
+
+static bool expand(program *p, weft_node *n) {
+    weft_model *m = p->graph->model;
+    const weft_env *env = &m->env;
+    expansion e = {.p = p, .n = n, .a = n->attrs, .room = (size_t)m->n_variables + 1};
+    e.gradient = mem_new_array(env, e.room, sizeof *e.gradient);
+    e.is_trained = mem_new_array(env, e.room, sizeof *e.is_trained);
+    e.flat = mem_new_array(env, e.room, sizeof *e.flat);
+    e.own = mem_new_array(env, e.room, sizeof *e.own);
+    e.segments = mem_new_array(env, e.room, sizeof *e.segments);
+    bool has_groups = param_groups_open(&e.groups, env, e.a->groups);
+    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.segments;
+    if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    bool good = has_memory && expand_in(&e);
+    if (has_groups) param_groups_close(&e.groups);
+    mem_free(env, e.gradient, e.room * sizeof *e.gradient);
+    mem_free(env, e.is_trained, e.room * sizeof *e.is_trained);
+    mem_free(env, e.flat, e.room * sizeof *e.flat);
+    mem_free(env, e.own, e.room * sizeof *e.own);
+    mem_free(env, e.segments, e.room * sizeof *e.segments);
+    return good;
+}
+
+bool pass_optimizer(program *p) {
+    weft_graph *g = p->graph;
+    g->building_update = true;
+    bool good = true;
+    for (weft_node *n = g->first, *next; n && good; n = next) {
+        next = n->next;
+        if (n->op != &weft_op_minimize) continue;
+        for (weft_node *other = n->next; other; other = other->next)
+            if (other->op == &weft_op_minimize &&
+                strcmp(((minimize_attrs *)other->attrs)->name, ((minimize_attrs *)n->attrs)->name) == 0)
+                return node_fail(g->model, other, WEFT_NAME,
+                                 "minimize: graph %s: two minimize calls use the optimizer '%s': give each a "
+                                 "name of its own (weft_optimizer.name)",
+                                 g->name, SHOW(((minimize_attrs *)n->attrs)->name));
+        scope_entry here = {.path = scope_intern(g->model, "")}, *above = g->scope;
+        g->scope = &here;
+        good = expand(p, n);
+        g->scope = above;
+        p->trains = true;
+        node_remove(n);
+    }
+    g->building_update = false;
+    return good; /* `clean` sets the edges */
+}

@@ -1,0 +1,43 @@
+/* optimizer.h - what the optimizer pass is made of: optimizer/state.c knows the optimizers and their variables,
+ * reduction.c brings gradients to those who update and parameters back to all, optimizer.c puts both together. */
+#ifndef WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
+#define WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
+
+#include "runtime/plan/program.h"
+
+#include "graph/core/minimize.h"
+
+/* ---- optimizer/state.c ---- */
+
+enum { OPTIMIZER_SLOTS = 3 };
+
+/* Operands of the op: segment or shard, gradients, slots..., lr, step, scale. */
+typedef struct optimizer_kind {
+    const char *type;
+    const weft_op *op;
+    const char *slots[OPTIMIZER_SLOTS + 1]; /* torch's names of the state; NULL ends */
+} optimizer_kind;
+
+const optimizer_kind *optimizer_kind_of(const minimize_attrs *a);
+bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
+/* "optimizer.NAME/WHAT" or "optimizer.NAME/WHAT/SLOT"; NULL when there is none. */
+weft_variable *optimizer_variable(weft_model *m, const char *name, const char *what, const char *slot);
+/* Level `level` of the tree in which a segment's micro-batches are added (ops/optimizer/accumulate.c). */
+weft_variable *gradient_variable(weft_model *m, const weft_variable *segment, int level);
+
+/* ---- reduction.c: NULL or false after an error ---- */
+
+/* Whether ranks must talk about this segment. */
+bool reduction_is_needed(const program *p, const weft_variable *s);
+/* Starts the sum over ranks of a whole bucket. */
+weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat);
+/* The sum when it is there, in the bucket's memory; the bucket itself where nobody shares it. */
+weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat);
+/* Of finished gradients those that this rank updates by, as means over all ranks; *own is NULL when it has none. */
+bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own);
+/* The norm of all gradients, those of segments[0 .. count): own[] by segment index. */
+weft_value *reduction_norm(program *p, weft_variable *const *segments, int count, weft_value *const *own);
+/* Sends updated ranges to all; `after` is what must be done before (the update, or what it would have waited for). */
+bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale);
+
+#endif

@@ -1,0 +1,212 @@
+/* trainings.c - what each minimize call of a model trains: the parameters that its pattern matches and that are not
+ * frozen. One that its loss does not reach is an error, which autodiff names, unless its subgraph says
+ * find_unused_parameters: then this call leaves it alone, and the plan lists it.
+ */
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+
+#include "graph/core/limits.h"
+#include "graph/core/minimize.h"
+#include "graph/core/precision.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* By value id: whether the loss of `minimize` depends on it through ops that have a gradient. */
+static bool *reached_by(const weft_env *env, const weft_node *minimize) {
+    const weft_graph *g = minimize->graph;
+    bool *reached = mem_new_array(env, (size_t)g->next_id + 1, sizeof *reached);
+    if (!reached) return NULL;
+    reached[minimize->in[0]->id] = true;
+    for (const weft_node *n = minimize->prev; n; n = n->prev) {
+        bool is_wanted = false;
+        for (int k = 0; k < n->n_out; k++) is_wanted |= reached[n->out[k].id];
+        /* what gradients are taken of depends on all that they are taken through */
+        if (!is_wanted || (n->op->flags & OP_NO_GRADIENT && n->op != &weft_op_gradients)) continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && dtype_is_float(n->in[i]->type.dtype)) reached[n->in[i]->id] = true;
+    }
+    return reached;
+}
+
+static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variable *v) {
+    arena *a = &plan->model->arena;
+    if ((plan->n_unused & (plan->n_unused - 1)) == 0) { /* a power of two: it is full */
+        size_t room = plan->n_unused ? 2 * (size_t)plan->n_unused : 1;
+        unused_parameter *more = arena_new_array(a, room, sizeof *more);
+        if (!more) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+        if (plan->n_unused) memcpy(more, plan->unused, (size_t)plan->n_unused * sizeof *more);
+        plan->unused = more;
+    }
+    unused_parameter *u = &plan->unused[plan->n_unused++];
+    *u = (unused_parameter){arena_copy(a, g->name), v->path};
+    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+}
+
+/* is_read: by index of a variable, which a plan's copy has in common with it, what the loss depends on. */
+static bool find_read(weft_plan *plan, const weft_node *minimize, bool *is_read) {
+    const weft_graph *g = minimize->graph;
+    bool *reached = reached_by(&plan->model->env, minimize);
+    if (!reached) return false;
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_parameter) is_read[n->variable->index] = reached[n->out[0].id];
+    mem_free(&plan->model->env, reached, ((size_t)g->next_id + 1) * sizeof *reached);
+    return true;
+}
+
+static bool find_targets(weft_plan *plan, training *t) {
+    weft_model *m = plan->model;
+    const minimize_attrs *a = t->minimize->attrs;
+    bool *is_read = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *is_read);
+    t->trains = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *t->trains);
+    if (!is_read || !t->trains || !find_read(plan, t->minimize, is_read))
+        return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    for (weft_variable *v = m->variables; v; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER || v->is_frozen || !path_matches(a->pattern, v->path)) continue;
+        bool may_be_unused = plan->subgraphs[v->subgraph].ddp.find_unused_parameters;
+        t->trains[v->index] = !may_be_unused || is_read[v->index];
+        if (!t->trains[v->index] && !note_unused(plan, t->graph, v)) return false;
+    }
+    return true;
+}
+
+/* Updates of one run take effect together at its end: two of one parameter would undo each other. */
+static bool check_once(weft_plan *plan, const training *t) {
+    for (const training *other = plan->trainings; other != t; other++)
+        for (const weft_variable *v = plan->model->variables; other->graph == t->graph && v; v = v->next)
+            if (t->trains[v->index] && other->trains[v->index]) {
+                shown_place first = show_place(other->minimize->file, other->minimize->line);
+                return node_fail(plan->model, t->minimize, WEFT_ORDER,
+                                 "minimize: graph %s: two minimize calls train %s%s%s: add their losses, "
+                                 "or train it in two graphs",
+                                 t->graph->name, v->path, *first.text ? ", the other one at " : "",
+                                 first.text);
+            }
+    return true;
+}
+
+/* ---- settings that contradict ---- */
+
+/* A field as " lr=0.1" for messages, also when it is 0. */
+static char *show_field(const op_attr *f, const void *attrs) {
+    text t = {0};
+    attr_write(&t, f, attrs);
+    if (!t.length) text_add(&t, " %s=0", f->name);
+    return text_take(&t);
+}
+
+/* Its name is all that an optimizer is known by: one state, one step counter, one learning rate in the store. */
+static bool check_same(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    for (const training *other = plan->trainings; other != t; other++) {
+        minimize_attrs b = *(const minimize_attrs *)other->minimize->attrs;
+        if (other->graph == t->graph || strcmp(a->name, b.name))
+            continue;           /* of one graph: the optimizer pass */
+        b.pattern = a->pattern; /* which parameters is each call's own */
+        const op_attr *f = attrs_difference(&weft_op_minimize, a, &b);
+        if (!f) continue;
+        char *here = show_field(f, a), *there = show_field(f, &b);
+        node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                  "minimize: graphs %s and %s train by one optimizer, '%s', but the first with%s, the second "
+                  "with%s: "
+                  "set them alike, or name two optimizers (weft_optimizer.name)",
+                  other->graph->name, t->graph->name, SHOW(a->name), there ? there : "", here ? here : "");
+        free(here);
+        free(there);
+        return false;
+    }
+    return true;
+}
+
+/* The loss scale is f16's alone. */
+static bool check_scale(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    const char *only = plan->options.graph;
+    if ((a->loss_scale == 0 && a->growth_interval == 0) || (only && strcmp(only, t->graph->name)) ||
+        precision_reaches(t->graph, WEFT_F16, plan->options.precision))
+        return true;
+    return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                     "minimize: graph %s: optimizer '%s' sets %s, but nothing in the graph computes in f16: "
+                     "leave it 0, or set "
+                     "the precision (weft_precision, options.precision)",
+                     t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
+}
+
+/* By rank: the least of its process group. */
+static int *leaders(weft_plan *plan, const char *groups) {
+    arena *memory = &plan->model->arena;
+    int world = plan->options.world;
+    const char *why;
+    int *least = arena_new_array(memory, (size_t)world, sizeof *least);
+    int *ranks = arena_new_array(memory, (size_t)world, sizeof *ranks);
+    bool *is_known = arena_new_array(memory, (size_t)world, sizeof *is_known);
+    for (int r = 0; least && ranks && is_known && r < world; r++) {
+        int n = is_known[r] ? 0 : process_group_of(groups, world, r, ranks, &why);
+        for (int i = 0; i < n; i++) {
+            least[ranks[i]] = r;
+            is_known[ranks[i]] = true;
+        }
+    }
+    return ranks && is_known ? least : NULL;
+}
+
+static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, bool *answer) {
+    const char *of_a = a->ddp.process_group, *of_b = b->ddp.process_group;
+    *answer = true;
+    if (of_a == of_b || (of_a && of_b && strcmp(of_a, of_b) == 0)) return true;
+    int *x = leaders(plan, of_a), *y = leaders(plan, of_b);
+    if (!x || !y) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    *answer = memcmp(x, y, (size_t)plan->options.world * sizeof *x) == 0;
+    return true;
+}
+
+/* A norm over subgraphs of different process groups differs from rank to rank, and so would the updates of ranks that
+ * must stay equal. */
+static bool check_clip(weft_plan *plan, const training *t) {
+    const minimize_attrs *a = t->minimize->attrs;
+    const subgraph *first = NULL;
+    bool alike = true, *is_trained;
+    bool is_scaled = precision_reaches(t->graph, WEFT_F16, plan->options.precision);
+    if (a->clip_norm <= 0 && !is_scaled) return true;
+    is_trained = arena_new_array(&plan->model->arena, (size_t)plan->n_subgraphs + 1, sizeof *is_trained);
+    if (!is_trained) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) is_trained[v->subgraph] |= t->trains[v->index];
+    for (int i = 0; i < plan->n_subgraphs && plan->options.world > 1; i++) {
+        const subgraph *s = &plan->subgraphs[i];
+        if (!is_trained[i]) continue;
+        if (!first) first = s;
+        if (!share_groups(plan, first, s, &alike)) return false;
+        if (!alike)
+            return node_fail(
+                plan->model, t->minimize, WEFT_ARGUMENT,
+                "minimize: graph %s %s the gradients of %s and %s by one norm, but their process groups "
+                "differ, "
+                "so that ranks which share one of them would scale it differently: minimize them apart",
+                t->graph->name, a->clip_norm > 0 ? "clips" : "judges (f16)", first->name, s->name);
+    }
+    return true;
+}
+
+bool trainings_find(weft_plan *plan, const weft_model *source) {
+    weft_model *m = plan->model;
+    size_t calls = 0;
+    for (const weft_graph *g = source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) calls += n->op == &weft_op_minimize;
+    if (calls > MODEL_MAX_TRAININGS)
+        return model_fail(m, NULL, WEFT_UNSUPPORTED, "compile: %zu minimize calls, at most %d", calls,
+                          MODEL_MAX_TRAININGS);
+    plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
+    if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    for (const weft_graph *g = source->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next) {
+            if (n->op != &weft_op_minimize) continue;
+            training *t = &plan->trainings[plan->n_trainings++];
+            *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
+            if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+            if (!find_targets(plan, t) || !check_once(plan, t) || !check_same(plan, t) ||
+                !check_scale(plan, t) || !check_clip(plan, t))
+                return false;
+        }
+    return true;
+}

@@ -1,0 +1,283 @@
+/* schedule.c - the pass that pins the compute order: deterministic, and with a low peak of live bytes.
+ *
+ * On one rank low_peak.c chooses between the order of the list and a greedy one. In a world of several ranks
+ * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
+ * between hides the collective. But for ZeRO 2: there the wait for a bucket, and the copy of this rank's range out of it,
+ * stand behind the start of the sum after next, so that two buckets live at a time. `serial` puts each wait right
+ * behind its start. Else what reads no parameters of other graphs' comes first: theirs may still be on their way (tails.c).
+ */
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+#include "runtime/plan/value.h"
+
+#include "graph/core/users.h"
+#include "ops/structure/collective.h"
+
+#include <string.h>
+
+extern const weft_op weft_op_reorder;
+
+enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
+
+/* What the ranks of a world must do in one order, whatever each of them updates, so that it cannot move towards what
+ * it reads: waits, and all collectives but those that sum buckets (a norm's reads this rank's own ranges). */
+static bool must_stay(const weft_node *n) {
+    bool sums_bucket = n->op->writes && n->variable && n->variable->kind == VARIABLE_SEGMENT;
+    return n->op == &weft_op_wait || (node_starts_collective(n) && !sums_bucket);
+}
+
+/* The update of a segment becomes ready long before the end of the list: each update node moves up to right behind
+ * the last of what it waits for, and behind those moved there before it. The list stays sorted by mark. */
+static bool hoist(weft_graph *g, int count) {
+    int64_t moved = 0;
+    weft_node **behind = arena_new_array(&g->model->arena, (size_t)count + 1, sizeof *behind);
+    if (!behind) return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (!n->is_update || must_stay(n)) continue;
+        weft_node *after = NULL;
+        int64_t latest = -1;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] && n->in[i]->node->mark > latest) latest = (after = n->in[i]->node)->mark;
+        for (int i = 0; i < n->n_after; i++)
+            if (n->after[i]->mark > latest) latest = (after = n->after[i])->mark;
+        /* reads of accumulated gradients wait for nothing; left behind they would hold back the sums over ranks */
+        if (!after && n->variable && n->variable->kind == VARIABLE_GRADIENT)
+            latest = (after = g->first)->mark;
+        if (!after) continue;
+        weft_node **last = &behind[latest / SPACING]; /* of those that moved behind one node of the list */
+        n->mark = latest / SPACING * SPACING + ++moved;
+        if (*last) after = *last;
+        if (after != n->prev) node_move_after(n, after);
+        *last = n;
+    }
+    return true;
+}
+
+/* ---- waits that stand early ---- */
+
+/* What the passes look up about waits, by place in the list before any moves (node->order): a wait for the collective there;
+ * the first view or copy of a result there, and the next one of the same. -1: none. */
+typedef struct wait_index {
+    weft_node **list;
+    int *wait, *reader, *next;
+} wait_index;
+
+static bool is_view_or_copy(const weft_node *n) {
+    return (n->op->flags & OP_VIEW || n->op == &weft_op_reorder) && n->n_in == 1;
+}
+
+static bool index_waits(wait_index *x, weft_graph *g, int count) {
+    arena *a = &g->model->arena;
+    size_t room = (size_t)count + 1;
+    int at = 0;
+    x->list = arena_new_array(a, room, sizeof *x->list);
+    x->wait = arena_new_array(a, room, sizeof *x->wait);
+    x->reader = arena_new_array(a, room, sizeof *x->reader);
+    x->next = arena_new_array(a, room, sizeof *x->next);
+    if (!x->list || !x->wait || !x->reader || !x->next)
+        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->order = at;
+        x->wait[at] = x->reader[at] = x->next[at] = -1;
+        x->list[at++] = n;
+    }
+    while (at--) { /* from the end, so that the first one stays */
+        const weft_node *n = x->list[at], *of = n->n_in && n->in[0] ? n->in[0]->node : NULL;
+        if (n->op == &weft_op_wait) x->wait[of->order] = at;
+        if (!is_view_or_copy(n)) continue;
+        x->next[at] = x->reader[of->order];
+        x->reader[of->order] = at;
+    }
+    return true;
+}
+
+/* The first of a list of readers behind place `at`. */
+static int behind_place(const wait_index *x, int reader, int at) {
+    while (reader >= 0 && reader <= at) reader = x->next[reader];
+    return reader;
+}
+
+/* A wait, with the views of its result and their copies: in the order of the list, those of the wait's result or of the last
+ * one's. */
+static void move_wait(const wait_index *x, weft_node *wait, weft_node *place) {
+    int at = wait->order, own = x->reader[at], theirs = -1;
+    weft_node *last = wait;
+    node_move_after(wait, place);
+    for (;;) {
+        own = behind_place(x, own, at);
+        theirs = last == wait ? -1 : behind_place(x, x->reader[last->order], at);
+        if (own < 0 && theirs < 0) return;
+        at = own < 0 || (theirs >= 0 && theirs < own) ? theirs : own;
+        node_move_after(x->list[at], last);
+        last = x->list[at];
+    }
+}
+
+static bool is_copied_out(const program *p, const weft_node *start) {
+    return start->op == &weft_op_reduce_scatter && p->phase == PHASE_WHOLE &&
+           p->plan->subgraphs[start->variable->subgraph].ddp.zero == 2;
+}
+
+static bool place_waits(program *p, int count) {
+    weft_node *behind[2] = {0}; /* waits for the two last sums */
+    wait_index x;
+    if (!p->n_collectives) return true;
+    if (!index_waits(&x, p->graph, count)) return false;
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        weft_node *wait =
+            node_starts_collective(n) && x.wait[n->order] >= 0 ? x.list[x.wait[n->order]] : NULL;
+        if (wait && p->plan->options.serial) move_wait(&x, wait, n);
+        if (!wait || p->plan->options.serial || !is_copied_out(p, n)) continue;
+        if (behind[0]) move_wait(&x, behind[0], n);
+        behind[0] = behind[1];
+        behind[1] = wait;
+    }
+    return true;
+}
+
+/* ---- what an earlier run may have left under way ---- */
+
+/* By index of a parameter, whether this graph trains it; NULL when memory is out. */
+static bool *trained_here(const program *p) {
+    const weft_model *m = p->plan->model;
+    bool *own = mem_new_array(&m->env, (size_t)m->n_variables, sizeof *own);
+    for (int i = 0; own && i < p->plan->n_trainings; i++) {
+        const training *t = &p->plan->trainings[i];
+        if (strcmp(t->name, p->name)) continue;
+        for (const weft_variable *v = m->variables; v; v = v->next)
+            if (v->kind == VARIABLE_PARAMETER) own[v->index] |= t->trains[v->index];
+    }
+    return own;
+}
+
+/* Another graph of the plan trains it (so that it lies in a segment), and this one does not. */
+static bool is_foreign(const weft_variable *v, const bool *own) {
+    return v && v->kind == VARIABLE_PARAMETER && v->segment && !own[v->index];
+}
+
+/* Marked nodes stay behind those that are not. */
+static bool follows_marked(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->node->mark) return true;
+    for (int i = 0; i < n->n_after; i++)
+        if (n->after[i]->mark) return true;
+    return false;
+}
+
+/* Nodes that depend on no foreign parameter go first, else in the order of the list: of a GAN's discriminator the
+ * forward and the backward of real images. A program that talks to other ranks on the way waits for all there. */
+static bool foreign_last(const program *p) {
+    const weft_model *m = p->plan->model;
+    weft_node *last = NULL;
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (node_starts_collective(n) && !n->is_update) return true;
+    bool *own = trained_here(p);
+    if (!own) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "schedule: memory could not be had");
+    for (weft_node *n = p->graph->first, *next; n; n = next) {
+        next = n->next;
+        n->mark = n->is_update || follows_marked(n);
+        for (int i = 0; i < n->n_in; i++)
+            n->mark |= n->in[i] && is_foreign(value_root(n->in[i])->variable, own);
+        if (n->mark) continue;
+        if (n->prev != last) node_move_after(n, last);
+        last = n;
+    }
+    mem_free(&m->env, own, (size_t)m->n_variables * sizeof *own);
+    return true;
+}
+
+/* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end, with views
+ * between them: a tail (tails.c) may begin at the first of these waits. */
+static void numbers_first(weft_graph *g) {
+    weft_node *first = NULL;
+    for (weft_node *n = g->last; n && (n->is_update || node_is_silent(n)); n = n->prev)
+        if (n->op == &weft_op_wait) first = n;
+    for (weft_node *n = g->first; n && n != first; n = n->next) n->mark = 0;
+    for (weft_node *n = first, *next; n; n = next) {
+        next = n->next;
+        n->mark = must_stay(n) || follows_marked(n);
+        if (!n->mark) node_move_after(n, first->prev);
+    }
+}
+
+/* The list becomes the schedule; collectives are numbered as they stand in it. */
+static bool pin(weft_graph *g, weft_node **order, int count) {
+    int64_t collectives = 0;
+    g->first = g->last = NULL;
+    if (g->model->indexed == g) g->model->indexed = NULL;
+    for (int i = 0; i < count; i++) {
+        weft_node *n = order[i];
+        n->order = i;
+        if (node_starts_collective(n)) ((collective_attrs *)n->attrs)->order = collectives++;
+        n->prev = g->last;
+        n->next = NULL;
+        if (g->last)
+            g->last->next = n;
+        else
+            g->first = n;
+        g->last = n;
+    }
+    return true;
+}
+
+/* A node with what it is made from, nodes of one operand each down to a variable or an input; behind *place. */
+static void move_chain(weft_node *n, weft_node **place) {
+    weft_node *chain[8];
+    int count = 0;
+    for (weft_node *m = n; m && count < 8; m = m->n_in ? m->in[0]->node : NULL) chain[count++] = m;
+    if (chain[count - 1]->n_in) return;
+    while (count--) {
+        if (chain[count]->mark < 0) continue; /* has moved */
+        node_move_after(chain[count], *place);
+        chain[count]->mark = -1;
+        *place = chain[count];
+    }
+}
+
+static void move_kind(weft_graph *g, launch_kind wanted, weft_node **place) {
+    launch_kind kind;
+    for (weft_node *n = g->first, *next; n; n = next) {
+        next = n->next;
+        if (n->mark >= 0 && launch_kind_of(n, &kind) && kind == wanted) move_chain(n, place);
+    }
+}
+
+/* On a GPU inputs are copied first and derived values made next, in a launch each. Not where parameters come from other
+ * ranks (ZeRO): there each derived value waits for its own gather. */
+static void gather_launches(program *p) {
+    weft_node *place = NULL;
+    bool is_sharded = false;
+    if (p->plan->options.device == WEFT_DEVICE_CPU) return;
+    for (weft_node *n = p->graph->first; n; n = n->next) n->mark = 0;
+    for (const weft_variable *v = p->graph->model->variables; v; v = v->next) is_sharded |= v->shards != NULL;
+    move_kind(p->graph, LAUNCH_UPLOAD, &place);
+    if (!is_sharded) move_kind(p->graph, LAUNCH_REFRESH, &place);
+}
+
+bool pass_schedule(program *p) {
+    weft_graph *g = p->graph;
+    arena *a = &g->model->arena;
+    int count = 0, room = graph_node_count(g);
+    bool overlaps = p->n_collectives && !p->plan->options.serial;
+    gather_launches(p);
+    if (overlaps && !foreign_last(p)) return false;
+    for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
+    weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
+    weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
+    if (!plain || !list)
+        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    count = 0;
+    for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
+    if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !lane_order(p))) return false;
+    if (overlaps) numbers_first(g);
+    count = 0;
+    for (weft_node *n = g->first; n; n = n->next) {
+        n->order = count;
+        list[count++] = n;
+    }
+    if (p->n_collectives) return pin(g, list, count); /* sums begin early and are awaited late */
+    weft_node **order = order_low_peak(g, list, plain, count);
+    return order && pin(g, order, count);
+}

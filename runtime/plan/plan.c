@@ -1,0 +1,227 @@
+/* plan.c - a compiled plan: its memory, its text, its ports, its proof, its fingerprint (plan_json.c: as JSON). */
+#include "runtime/plan/program.h"
+#include "runtime/plan/value.h"
+
+#include "graph/core/ddp.h"
+#include "graph/core/precision.h"
+#include "ops/calibration.h"
+#include "ops/structure/collective.h"
+#include "ops/work.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]) {
+    const weft_model *m = plan->model;
+    uint64_t total = 0;
+    for (int k = 0; k < VARIABLE_KINDS; k++) bytes_of_kind[k] = 0;
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        if (variable_is_part(v)) continue;
+        uint64_t bytes = size_align(type_bytes(&v->type), MEM_ALIGN);
+        bool derived = v->kind == VARIABLE_DERIVED;
+        if (offsets) offsets[v->index] = derived ? bytes_of_kind[v->kind] : total;
+        bytes_of_kind[v->kind] += bytes;
+        if (!derived) total += bytes;
+    }
+    for (const weft_variable *v = m->variables; offsets && v; v = v->next)
+        if (variable_is_part(v))
+            offsets[v->index] = offsets[v->segment->index] + (uint64_t)v->offset * sizeof(float);
+    return total;
+}
+
+/* Scratch of collectives, at the moment when most of it is in use. */
+static uint64_t communication_bytes(const program *p) {
+    uint64_t live = 0, most = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (node_starts_collective(n)) live += (uint64_t)((const collective_attrs *)n->attrs)->scratch;
+        if (live > most) most = live;
+        if (n->op == &weft_op_wait && n->n_in > 1) live -= (uint64_t)type_elements(&n->in[1]->type); /* u8 */
+    }
+    return most;
+}
+
+/* What is fed to the program that takes most, each input aligned. */
+static uint64_t fed_bytes(const program *p) {
+    uint64_t bytes = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (n->op == &weft_op_input) bytes += size_align(type_bytes(&n->out[0].type), MEM_ALIGN);
+    return bytes;
+}
+
+bool plan_measure(weft_plan *plan) {
+    uint64_t kinds[VARIABLE_KINDS];
+    weft_memory *m = &plan->memory;
+    uint64_t store = store_layout(plan, NULL, kinds);
+    m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_SEGMENT];
+    m->gradients = kinds[VARIABLE_GRADIENT];
+    m->optimizer = kinds[VARIABLE_OPTIMIZER];
+    m->derived = kinds[VARIABLE_DERIVED];
+    for (int i = 0; i < plan->n_programs; i++) {
+        const program *p = &plan->programs[i];
+        if (p->arena_bytes > m->activations) m->activations = p->arena_bytes;
+        if (p->workspace_bytes > m->workspace) m->workspace = p->workspace_bytes;
+        uint64_t communication = communication_bytes(p);
+        if (communication > m->communication) m->communication = communication;
+        uint64_t inputs = plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * fed_bytes(p);
+        if (inputs > m->inputs) m->inputs = inputs;
+    }
+    m->carried = plan->carried_bytes;
+    m->total = store + m->derived + m->activations + m->inputs;
+    return true;
+}
+
+weft_memory weft_plan_memory(const weft_plan *plan) {
+    return plan ? plan->memory : (weft_memory){0};
+}
+
+/* ---- text ---- */
+
+/* The model's own, and for the whole what the plan was compiled for where that says nothing. */
+static void precisions_write(text *t, const weft_plan *plan) {
+    precision_entry all = {.path = "", .dtype = plan->options.precision};
+    if (all.dtype && !precision_at(plan->model, "")) precision_write(t, &all);
+    for (const precision_entry *e = plan->model->precisions; e; e = e->next) precision_write(t, e);
+}
+
+/* As comments: they follow from the schedule. */
+static void launches_write(text *t, const program *p) {
+    for (int i = 0; i < p->n_launches; i++) {
+        const launch_entry *l = &p->launches[i];
+        text_add(t, "# launch %d of %s: %s, steps %d to %d, %d nodes", i, p->graph->name,
+                 launch_name(l->kind), l->first, l->last, l->n_nodes);
+        if (l->waits >= 0) text_add(t, ", behind launch %d", l->waits);
+        for (int k = 0; k < l->n_carried; k++) text_add(t, ", when %s has come", l->carried[k]->path);
+        text_add(t, "%s%s\n", l->records ? ", records" : "",
+                 !launch_is_captured(l->kind)   ? ", not captured"
+                 : l->kind == LAUNCH_COLLECTIVE ? ", captured over NCCL"
+                                                : ", captured");
+    }
+}
+
+char *weft_plan_text(const weft_plan *plan) {
+    text t = {0};
+    if (!plan) return NULL;
+    text_add(&t, "model %s batch=%lld\n", plan->model->name, (long long)plan->options.batch);
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) variable_write(&t, v);
+    for (const ddp_entry *e = plan->model->ddps; e; e = e->next) ddp_write(&t, e);
+    precisions_write(&t, plan);
+    for (int i = 0; i < plan->n_programs; i++) {
+        graph_write(&t, plan->programs[i].graph);
+        launches_write(&t, &plan->programs[i]);
+    }
+    return text_take(&t);
+}
+
+/* ---- ports ---- */
+
+static bool fill_port(weft_port *port, const char *name, const weft_value *v) {
+    *port = (weft_port){
+        .name = name, .dtype = v->type.dtype, .ndim = v->type.ndim, .bytes = type_bytes(&v->type)};
+    memcpy(port->shape, v->type.shape, sizeof port->shape);
+    return true;
+}
+
+static const weft_graph *any_program(const weft_plan *plan, const char *graph) {
+    for (int i = 0; plan && graph && i < plan->n_programs; i++)
+        if (strcmp(plan->programs[i].name, graph) == 0) return plan->programs[i].graph;
+    return NULL;
+}
+
+bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port) {
+    const weft_graph *g = any_program(plan, graph);
+    for (const weft_node *n = g ? g->first : NULL; n; n = n->next)
+        if (n->op == &weft_op_input && index-- == 0) return fill_port(port, input_name(n), &n->out[0]);
+    return false;
+}
+
+bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port) {
+    const weft_graph *g = any_program(plan, graph);
+    for (const graph_output *o = g ? g->outputs : NULL; o; o = o->next)
+        if (index-- == 0) return fill_port(port, o->name, o->value);
+    return false;
+}
+
+/* ---- proof ---- */
+
+/* ---- the fingerprint ---- */
+
+/* NAME=VALUE for each: all that ranks must have alike, so that a difference can be named (session/agree.c). */
+static void options_write(text *t, const weft_plan *plan) {
+    const weft_compile_options *o = &plan->options;
+    text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
+             weft_version(), device_name(o->device), o->deterministic, o->tf32, o->world, (long long)o->batch,
+             o->threads, isa_name(o->isa));
+    text_add(t, " accumulate=%d bucket_cap_mb=", o->accumulate);
+    real_write(t, o->bucket_cap_mb);
+    text_add(t, " zero=%d shard=%s serial=%d reduce=%s check_equal=%d precision=%s", o->zero,
+             o->shard == WEFT_SHARD_FLAT ? "flat" : "greedy", o->serial,
+             o->reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", o->check_equal, dtype_name(o->precision));
+    text_add(t, " calibration=%016llx\n",
+             plan->kernels.calibration ? (unsigned long long)calibration_hash(plan->kernels.calibration) : 0);
+}
+
+char *plan_settings(const weft_plan *plan) {
+    text t = {0};
+    options_write(&t, plan);
+    return text_take(&t);
+}
+
+/* What each rank's share is, the same seen from all ranks. */
+static void shares_write(text *t, const weft_plan *plan) {
+    for (const weft_variable *s = plan->model->variables; s; s = s->next) {
+        if (s->kind != VARIABLE_SEGMENT) continue;
+        variable_write(t, s);
+        const subgraph *g = &plan->subgraphs[s->subgraph];
+        bool is_world = g->n_ranks == plan->options.world; /* else groups may be cut differently */
+        for (int r = 0; s->shards && is_world && r < g->n_ranks; r++) text_add(t, "%zu ", s->shards[r]);
+    }
+}
+
+/* Collectives in their order, without what differs from rank to rank. */
+static void collectives_write(text *t, const program *p) {
+    text_add(t, "%s\n", p->graph->name);
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (!node_starts_collective(n)) continue;
+        const collective_attrs *a = n->attrs;
+        text_add(t, "%s %s %s %lld\n", n->op->name, a->path, TYPE(&n->out[0].type), (long long)a->order);
+    }
+}
+
+/* Of what all ranks of the world must have in common: the model, the options, segments and shares, collectives. Not
+ * of a rank's own share: its updates and its memory. */
+bool plan_identify(weft_plan *plan, const weft_model *source) {
+    char *model = weft_model_text(source);
+    text t = {0};
+    options_write(&t, plan);
+    shares_write(&t, plan);
+    for (int i = 0; i < plan->n_programs; i++) collectives_write(&t, &plan->programs[i]);
+    char *rest = text_take(&t);
+    if (model && rest) plan->fingerprint = hash_text(rest, hash_text(model, 0));
+    bool good = model && rest;
+    free(model);
+    free(rest);
+    return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: memory could not be had");
+}
+
+double program_flops(const program *p) {
+    double total = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next) total += node_flops(n);
+    return total;
+}
+
+/* ---- names ---- */
+
+counter_path counter_path_of(const char *graph) {
+    counter_path path;
+    snprintf(path.text, sizeof path.text, "optimizer.graph/%s/step", graph);
+    return path;
+}
+
+static const char *const device_names[] = {"cpu", "cuda"};
+
+const char *device_name(weft_device kind) {
+    return (unsigned)kind < sizeof device_names / sizeof *device_names ? device_names[kind] : "?";
+}

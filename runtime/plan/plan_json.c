@@ -1,0 +1,199 @@
+/* plan_json.c - a plan as JSON with stable keys, documented in docs/graphtool.md. */
+#include "runtime/plan/program.h"
+#include "runtime/plan/value.h"
+
+#include "ops/structure/collective.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static json_t *memory_json(const weft_memory *m) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "parameters",
+                     (json_int_t)m->parameters, "gradients", (json_int_t)m->gradients, "optimizer",
+                     (json_int_t)m->optimizer, "derived", (json_int_t)m->derived, "activations",
+                     (json_int_t)m->activations, "workspace", (json_int_t)m->workspace, "communication",
+                     (json_int_t)m->communication, "inputs", (json_int_t)m->inputs, "carried",
+                     (json_int_t)m->carried, "total", (json_int_t)m->total);
+}
+
+static json_t *ranks_json(const subgraph *g) {
+    json_t *list = json_array();
+    for (int i = 0; i < g->n_ranks; i++) json_array_append_new(list, json_integer(g->ranks[i]));
+    return list;
+}
+
+/* "own" is this rank's range, in elements; of all ranks' only how many have one is told. */
+static json_t *shard_json(const weft_plan *plan, const weft_variable *s) {
+    int64_t begin, end;
+    int owners = 0;
+    shard_range(plan, s, &begin, &end);
+    for (int r = 0; r < plan->subgraphs[s->subgraph].n_ranks; r++) owners += s->shards[r] > 0;
+    return json_pack("{s:i, s:I, s:I}", "owners", owners, "begin", (json_int_t)begin, "end", (json_int_t)end);
+}
+
+static json_t *bucket_json(const weft_plan *plan, const weft_variable *s) {
+    json_t *members = json_array();
+    for (int i = 0; i < s->n_members; i++) json_array_append_new(members, json_string(s->members[i]->path));
+    return json_pack("{s:s, s:I, s:o, s:o}", "id", s->path, "bytes", (json_int_t)type_bytes(&s->type),
+                     "parameters", members, "own", s->shards ? shard_json(plan, s) : json_null());
+}
+
+/* What lies in one subgraph. */
+typedef struct contents {
+    json_int_t parameters, bytes;
+    json_t *buckets;
+} contents;
+
+static void find_contents(const weft_plan *plan, contents *of) {
+    for (int i = 0; i < plan->n_subgraphs; i++) of[i].buckets = json_array();
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        contents *c = &of[v->subgraph];
+        if (v->kind == VARIABLE_PARAMETER) {
+            c->parameters += type_elements(&v->type);
+            c->bytes += (json_int_t)type_bytes(&v->type);
+        }
+        if (v->kind == VARIABLE_SEGMENT) json_array_append_new(c->buckets, bucket_json(plan, v));
+    }
+}
+
+static json_t *subgraph_json(const weft_plan *plan, const subgraph *g, const contents *c) {
+    json_t *buckets = c->buckets;
+    bool is_shared = plan->options.world > 1 && json_array_size(buckets);
+    bool holds_all = g->ddp.zero == 2 && plan->options.accumulate > 1; /* gradients of many micro-batches */
+    return json_pack("{s:s, s:I, s:I, s:b, s:I, s:s, s:b, s:s, s:f, s:b, s:b, s:b, s:o, s:o}", "name",
+                     g->name, "parameters", c->parameters, "bytes", c->bytes, "ddp", is_shared, "zero",
+                     (json_int_t)g->ddp.zero, "shard",
+                     !g->ddp.zero                      ? "none"
+                     : g->ddp.shard == WEFT_SHARD_FLAT ? "flat"
+                                                       : "greedy",
+                     "holds_full_gradients", is_shared && (g->ddp.zero < 2 || holds_all), "wire",
+                     g->ddp.bf16_wire ? "bf16" : "f32", "bucket_cap_mb", g->ddp.bucket_cap_mb,
+                     "broadcast_buffers", g->ddp.broadcast_buffers, "find_unused_parameters",
+                     g->ddp.find_unused_parameters, "sync_batch_norm", g->ddp.sync_batch_norm,
+                     "process_group", ranks_json(g), "buckets", buckets);
+}
+
+/* By id of a value: the wait for the collective that makes it, and the first node that reads a wait's result, perhaps through
+ * views. By id of a node's first result: how many nodes with work stand before it. */
+typedef struct timeline {
+    const weft_node **wait, **reader;
+    int *before;
+    size_t ids;
+} timeline;
+
+static void note_readers(timeline *t, const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++)
+        for (const weft_value *v = n->in[i]; v; v = v->base)
+            if (v->node->op == &weft_op_wait && v->node != n && !t->reader[v->id]) t->reader[v->id] = n;
+}
+
+static bool timeline_open(timeline *t, const program *p) {
+    const weft_env *env = &p->plan->env;
+    int count = 0;
+    *t = (timeline){.ids = (size_t)p->graph->next_id + 1};
+    t->wait = mem_new_array(env, t->ids, sizeof *t->wait);
+    t->reader = mem_new_array(env, t->ids, sizeof *t->reader);
+    t->before = mem_new_array(env, t->ids, sizeof *t->before);
+    if (!t->wait || !t->reader || !t->before) return false;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->n_out) t->before[n->id] = count;
+        if (n->op == &weft_op_wait && !t->wait[n->in[0]->id]) t->wait[n->in[0]->id] = n;
+        if (node_is_silent(n)) continue;
+        count++;
+        note_readers(t, n);
+    }
+    return true;
+}
+
+static void timeline_close(const timeline *t, const program *p) {
+    const weft_env *env = &p->plan->env;
+    mem_free(env, t->wait, t->ids * sizeof *t->wait);
+    mem_free(env, t->reader, t->ids * sizeof *t->reader);
+    mem_free(env, t->before, t->ids * sizeof *t->before);
+}
+
+static json_t *collective_json(const weft_plan *plan, const timeline *t, const weft_node *n) {
+    char ready[200], needed[200] = "";
+    const collective_attrs *a = n->attrs;
+    const weft_node *from = n->in[0]->node; /* gathers follow an update, sums the last gradient */
+    const weft_node *wait = t->wait[n->id], *reader = wait ? t->reader[wait->id] : NULL;
+    int between = wait ? t->before[wait->id] - t->before[n->id] - !node_is_silent(n) : 0;
+    if (reader) node_show(reader, needed);
+    return json_pack("{s:I, s:s, s:s, s:s, s:I, s:s, s:s, s:i}", "order", (json_int_t)a->order, "op",
+                     n->op->name, "subgraph", plan->subgraphs[a->group].name, "bucket", a->path, "bytes",
+                     (json_int_t)type_bytes(&n->out[0].type), "ready_after",
+                     node_show(n->op == &weft_op_all_gather ? from : plan_ready_after(from), ready),
+                     "needed_by", needed, "nodes_between", between);
+}
+
+static json_t *launch_json(const launch_entry *l) {
+    json_t *carried = json_array();
+    for (int i = 0; i < l->n_carried; i++) json_array_append_new(carried, json_string(l->carried[i]->path));
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:b}", "kind", launch_name(l->kind), "stream",
+                     l->kind == LAUNCH_COLLECTIVE ? "communication" : "compute", "first", l->first, "last",
+                     l->last, "nodes", l->n_nodes, "waits",
+                     l->waits < 0 ? json_null() : json_integer(l->waits), "carried", carried, "records",
+                     l->records);
+}
+
+static int tail_nodes(const program *p) {
+    int count = 0;
+    for (const weft_node *n = p->graph->last; n && n->order >= p->tail; n = n->prev)
+        count += !node_is_silent(n);
+    return count;
+}
+
+static json_t *graph_json(const program *p) {
+    static const char *const phases[] = {"whole", "first", "add", "last"};
+    json_t *collectives = json_array();
+    timeline t;
+    bool has_timeline = timeline_open(&t, p);
+    for (const weft_node *n = p->graph->first; n && has_timeline; n = n->next)
+        if (node_starts_collective(n)) json_array_append_new(collectives, collective_json(p->plan, &t, n));
+    timeline_close(&t, p);
+    if (!has_timeline) {
+        json_decref(collectives);
+        return NULL;
+    }
+    int nodes = graph_node_count(p->graph), moved = (int)json_array_size(collectives);
+    json_t *lanes = json_pack("[{s:s, s:i}]", "name", "compute", "nodes", nodes - moved);
+    if (moved) json_array_append_new(lanes, json_pack("{s:s, s:i}", "name", "communication", "nodes", moved));
+    json_t *launches = json_array();
+    for (int i = 0; i < p->n_launches; i++) json_array_append_new(launches, launch_json(&p->launches[i]));
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:i, s:I, s:I}", "name", p->name, "mode",
+                     p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
+                     nodes, "collectives", collectives, "lanes", lanes, "launches", launches, "tail_nodes",
+                     tail_nodes(p), "peak_bytes", (json_int_t)p->arena_bytes, "flops",
+                     (json_int_t)program_flops(p));
+}
+
+char *weft_plan_json(const weft_plan *plan) {
+    if (!plan) return NULL;
+    json_t *subgraphs = json_array(), *graphs = json_array(), *unused = json_array();
+    size_t count = (size_t)plan->n_subgraphs + 1; /* parameters of none would be in the first */
+    contents *of = mem_new_array(&plan->env, count, sizeof *of);
+    if (of) find_contents(plan, of);
+    for (int i = 0; of && i < plan->n_subgraphs; i++)
+        json_array_append_new(subgraphs, subgraph_json(plan, &plan->subgraphs[i], &of[i]));
+    mem_free(&plan->env, of, count * sizeof *of);
+    for (int i = 0; i < plan->n_unused; i++)
+        json_array_append_new(unused, json_pack("{s:s, s:s}", "graph", plan->unused[i].graph, "parameter",
+                                                plan->unused[i].path));
+    bool good = of != NULL;
+    for (int i = 0; i < plan->n_programs; i++)
+        good &= json_array_append_new(graphs, graph_json(&plan->programs[i])) == 0;
+    char fingerprint[20];
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)plan->fingerprint);
+    json_t *root =
+        json_pack("{s:s, s:i, s:i, s:s, s:s, s:I, s:i, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "device",
+                  device_name(plan->options.device), "world", plan->options.world, "rank", plan->options.rank,
+                  "fingerprint", fingerprint, "model", plan->model->name, "batch",
+                  (json_int_t)plan->options.batch, "threads", plan->options.threads, "isa",
+                  isa_name(plan->options.isa), "dtype", dtype_name(plan->options.precision), "reduce",
+                  plan->options.reduce == WEFT_REDUCE_FAST ? "fast" : "ordered", "subgraphs", subgraphs,
+                  "graphs", graphs, "memory", memory_json(&plan->memory), "unused", unused);
+    char *text = root && good ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    return text;
+}

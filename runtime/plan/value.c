@@ -1,0 +1,52 @@
+/* value.c - see value.h. */
+#include "runtime/plan/value.h"
+
+#include "ops/structure/collective.h"
+
+bool node_is_silent(const weft_node *n) {
+    if (n->op == &weft_op_input) return true;
+    if (n->op->flags & OP_IS_VARIABLE) return !(n->op->flags & OP_WRITES);
+    return n->op->flags & OP_VIEW && n->out[0].base;
+}
+
+bool node_starts_collective(const weft_node *n) {
+    return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
+}
+
+const weft_value *value_root(const weft_value *v) {
+    while (v->base) v = v->base;
+    return v;
+}
+
+const weft_variable *value_home(const weft_value *v) {
+    const weft_variable *root = value_root(v)->variable;
+    if (!root || root->kind == VARIABLE_DERIVED) return NULL;
+    return variable_is_part(root) ? root->segment : root;
+}
+
+int64_t value_offset(const weft_value *v) {
+    int64_t bytes = 0;
+    for (; v->base; v = v->base) bytes += v->base_offset * (int64_t)dtype_bytes(v->type.dtype);
+    return bytes;
+}
+
+size_t value_span(const weft_value *v) {
+    int64_t last = 0;
+    for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
+    return (size_t)(last + 1) * dtype_bytes(v->type.dtype);
+}
+
+/* The gradient whose node ends last before a collective can start: down through buckets and sums over micro-batches. */
+const weft_node *plan_ready_after(const weft_node *n) {
+    while (n->is_update || node_is_silent(n)) {
+        const weft_node *latest = NULL;
+        for (int i = 0; i < n->n_in; i++) {
+            const weft_node *from = n->in[i] ? n->in[i]->node : NULL;
+            if (from && !(from->op->flags & OP_IS_VARIABLE) && (!latest || from->order > latest->order))
+                latest = from;
+        }
+        if (!latest) return n;
+        n = latest;
+    }
+    return n;
+}

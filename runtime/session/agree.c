@@ -1,0 +1,304 @@
+/* agree.c - what the ranks of a world agree on: before the first step that they hold one plan and begin alike,
+ * and whenever they act together whether all of them could.
+ *
+ * Values travel in the order of the store's parts, which is the same on all ranks however memory is laid out on each.
+ * Parameters, state and optimizer state that all hold come from the first rank of their subgraph's process group, as
+ * torch's DDP takes them; the numbers of optimizers and graphs (step, lr, counters of random draws) and the seed from
+ * rank 0 of the world. What ZeRO shares out stays as it is: each rank has loaded its own range.
+ */
+#include "runtime/session/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 4 << 20 /* bytes that travel at once */ };
+
+/* ---- whether all could ---- */
+
+/* The error of one rank to all. */
+static weft_status pass_on(weft_session *s, int from, const char *name, weft_error *told) {
+    weft_collective text = {.kind = WEFT_BROADCAST,
+                            .dtype = WEFT_U8,
+                            .root = from,
+                            .name = name,
+                            .buffer = told,
+                            .count = sizeof *told};
+    weft_error error = {0};
+    weft_status status = weft_comm_run(s->comm, &text, &error);
+    if (status) *told = error;
+    return status;
+}
+
+weft_status lane_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
+    int from = 0, world = s->comm->world;
+    weft_collective votes = {
+        .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = s->votes, .count = (size_t)world};
+    s->votes[s->comm->rank] = (int32_t)own;
+    weft_status status = weft_comm_run(s->comm, &votes, own ? NULL : error);
+    if (status) return own ? own : status;
+    while (from < world && !s->votes[from]) from++;
+    if (from == world) return WEFT_OK;
+    weft_error told = *error;
+    status = pass_on(s, from, name, &told);
+    if (own && own != WEFT_PEER) return own;
+    if (status || told.status == WEFT_PEER) return error_set(error, WEFT_PEER, "%s", told.text);
+    return error_set(error, WEFT_PEER, "rank %d: %s", from, told.text);
+}
+
+/* ---- the parts of a process group ---- */
+
+static const subgraph *subgraph_of_part(const weft_session *s, const store_part *p) {
+    return p->parameter ? subgraph_of(s->plan, p->parameter) : NULL;
+}
+
+weft_comm *lane_group(const weft_session *s, const store_part *p) {
+    const subgraph *g = subgraph_of_part(s, p);
+    return g ? s->groups[g - s->plan->subgraphs] : s->comm;
+}
+
+/* Which rank of the world a part comes from. */
+static int first_rank(const weft_session *s, const store_part *p) {
+    const subgraph *g = subgraph_of_part(s, p);
+    return g ? g->ranks[0] : 0;
+}
+
+/* The next part from *index on that `group` makes equal; NULL: that was the last. */
+static const store_part *next_part(const weft_session *s, const weft_comm *group, int *index) {
+    const store_part *p;
+    for (; (p = store_part_at(s->store, *index)); ++*index)
+        if (!p->cut && lane_group(s, p) == group) return p;
+    return NULL;
+}
+
+/* Does `act` with every process group of this rank: the world, then others as their subgraphs come. */
+static bool for_groups(weft_session *s, bool (*act)(weft_session *s, weft_comm *group, void *context),
+                       void *context) {
+    bool good = act(s, s->comm, context);
+    for (int i = 0; good && i < s->plan->n_subgraphs; i++) {
+        bool is_new = s->groups[i] != s->comm;
+        for (int k = 0; k < i; k++) is_new &= s->groups[k] != s->groups[i];
+        if (is_new && s->groups[i]->world > 1) good = act(s, s->groups[i], context);
+    }
+    return good;
+}
+
+/* ---- made equal ---- */
+
+typedef struct place {
+    int part;
+    size_t at; /* bytes of it that are done */
+} place;
+
+typedef struct sharing {
+    char *piece;
+    weft_error *error;
+} sharing;
+
+/* From the store into h->piece, or back; from *from on as far as the piece goes: *used bytes. */
+static weft_status move(weft_session *s, const weft_comm *group, place *from, bool is_back, sharing *h,
+                        size_t *used) {
+    const store_part *p;
+    weft_status status = WEFT_OK;
+    for (*used = 0; !status && *used < PIECE && (p = next_part(s, group, &from->part));) {
+        size_t left = type_bytes(&p->type) - from->at, n = left < PIECE - *used ? left : PIECE - *used;
+        char *piece = h->piece + *used;
+        status = is_back ? store_write(s->store, p, from->at, piece, n, h->error)
+                         : store_read(s->store, p, from->at, piece, n, h->error);
+        *used += n;
+        *from = n < left ? (place){from->part, from->at + n} : (place){from->part + 1, 0};
+    }
+    return status;
+}
+
+static bool share(weft_session *s, weft_comm *group, void *context) {
+    sharing *h = context;
+    place begin = {0}, end = {0};
+    for (;; begin = end) {
+        weft_collective values = {
+            .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "store", .buffer = h->piece};
+        if (move(s, group, &end, false, h, &values.count)) return false;
+        if (!values.count) return true;
+        if (weft_comm_run(group, &values, h->error)) return false;
+        if (group->rank && move(s, group, &begin, true, h, &values.count)) return false;
+    }
+}
+
+static bool make_equal(weft_session *s, weft_error *error) {
+    sharing h = {mem_raw(&s->env, PIECE), error};
+    if (!h.piece) return !error_memory(error, "session");
+    bool good = for_groups(s, share, &h);
+    mem_free(&s->env, h.piece, PIECE);
+    return good;
+}
+
+/* Random nodes draw alike on all ranks: by micro-batch, not by rank. */
+static bool share_seed(weft_session *s, weft_error *error) {
+    uint64_t seed = store_seed(s->store);
+    weft_collective c = {
+        .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "seed", .buffer = &seed, .count = sizeof seed};
+    if (weft_comm_run(s->comm, &c, error)) return false;
+    for (int i = 0; i < s->plan->n_programs; i++) s->programs[i].run.seed = seed;
+    return true;
+}
+
+/* ---- or checked to be equal ---- */
+
+typedef struct checking {
+    uint64_t *own, *theirs; /* hashes, part by part */
+    char *piece;
+    int first; /* that differs; INT32_MAX: none */
+    weft_error *error;
+} checking;
+
+static weft_status hash_part(weft_session *s, const store_part *p, checking *c, uint64_t *hash) {
+    size_t bytes = type_bytes(&p->type);
+    weft_status status = WEFT_OK;
+    *hash = bytes + 1;
+    for (size_t at = 0; !status && at < bytes; at += PIECE) {
+        size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+        status = store_read(s->store, p, at, c->piece, n, c->error);
+        *hash = hash_bytes(c->piece, n, *hash);
+    }
+    return status;
+}
+
+static bool compare(weft_session *s, weft_comm *group, void *context) {
+    checking *c = context;
+    const store_part *p;
+    size_t n = 0;
+    for (int i = 0; (p = next_part(s, group, &i)); i++)
+        if (hash_part(s, p, c, &c->own[n++])) return false;
+    memcpy(c->theirs, c->own, n * sizeof *c->own);
+    weft_collective hashes = {.kind = WEFT_BROADCAST,
+                              .dtype = WEFT_I64,
+                              .name = "check of the store",
+                              .buffer = c->theirs,
+                              .count = n};
+    if (weft_comm_run(group, &hashes, c->error)) return false;
+    n = 0;
+    for (int i = 0; next_part(s, group, &i); i++, n++)
+        if (c->own[n] != c->theirs[n] && i < c->first) c->first = i;
+    return true;
+}
+
+static weft_status tell_difference(const weft_session *s, int first, weft_error *error) {
+    if (first == INT32_MAX) return WEFT_OK;
+    const store_part *p = store_part_at(s->store, first);
+    return error_set(error, WEFT_PEER, "session: %s %s of rank %d is not what rank %d has (check_equal)",
+                     p->path, TYPE(&p->type), s->comm->rank, first_rank(s, p));
+}
+
+static bool check_equal(weft_session *s, weft_error *error) {
+    size_t n = 1;
+    while (store_part_at(s->store, (int)n - 1)) n++;
+    checking c = {.own = mem_new_array(&s->env, 2 * n, sizeof *c.own),
+                  .piece = mem_raw(&s->env, PIECE),
+                  .first = INT32_MAX,
+                  .error = error};
+    bool good = (c.own && c.piece) || !error_memory(error, "session");
+    if (good) c.theirs = c.own + n;
+    good = good && for_groups(s, compare, &c);
+    mem_free(&s->env, c.piece, PIECE);
+    mem_free(&s->env, c.own, 2 * n * sizeof *c.own);
+    return good && !lane_settle(s, "check of the store", tell_difference(s, c.first, error), error);
+}
+
+/* ---- before the first step ---- */
+
+/* Whether a rank that shares something out with this one has loaded optimizer state, and another has not. */
+static bool state_differs(const weft_session *s, const weft_variable *segment) {
+    const subgraph *g = &s->plan->subgraphs[segment->subgraph];
+    for (int i = 0; segment->shards && i < g->n_ranks; i++)
+        if ((s->votes[g->ranks[i]] ^ s->votes[s->comm->rank]) & LOADED_STATE) return true;
+    return false;
+}
+
+/* A rank whose loaded values those of its group's first rank would replace, which has loaded none; -1: there is none. */
+static int overwritten(const weft_session *s, const int *ranks, int n) {
+    if (s->votes[ranks ? ranks[0] : 0] & LOADED_VALUES) return -1;
+    for (int i = 1; i < n; i++)
+        if (s->votes[ranks ? ranks[i] : i] & LOADED_VALUES) return ranks ? ranks[i] : i;
+    return -1;
+}
+
+static weft_status check_votes(const weft_session *s, weft_error *error) {
+    bool differs = false;
+    int first = 0, lost = s->plan->n_subgraphs ? -1 : overwritten(s, NULL, s->comm->world);
+    for (int i = 0; i < s->plan->n_subgraphs && lost < 0; i++) {
+        const subgraph *g = &s->plan->subgraphs[i];
+        lost = overwritten(s, g->ranks, g->n_ranks);
+        first = g->ranks[0];
+    }
+    if (lost >= 0)
+        return error_set(error, WEFT_PEER,
+                         "session: rank %d has loaded weights, and rank %d, whose values all take, has not: "
+                         "weft_weights_load is called on rank %d, or on every rank",
+                         lost, first, first);
+    for (const weft_variable *v = s->plan->model->variables; v; v = v->next) differs |= state_differs(s, v);
+    if (!differs) return WEFT_OK;
+    return error_set(error, WEFT_PEER,
+                     "session: some ranks have loaded optimizer state and others not: ZeRO shares it out, so "
+                     "weft_weights_load is called by every rank (or by none)");
+}
+
+/* Values come from the first rank of a group: what only others have loaded would be lost. And state that is shared out
+ * cannot come from one rank: where one has loaded it, each of its group must have. */
+static bool check_loaded(weft_session *s, weft_error *error) {
+    weft_collective loads = {.kind = WEFT_ALL_GATHER,
+                             .dtype = WEFT_I32,
+                             .name = "loaded weights",
+                             .buffer = s->votes,
+                             .count = (size_t)s->comm->world};
+    s->votes[s->comm->rank] = (int32_t)*store_loaded(s->store);
+    if (weft_comm_run(s->comm, &loads, error)) return false;
+    return !lane_settle(s, "loaded weights", check_votes(s, error), error);
+}
+
+weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error) {
+    char *rest = NULL;
+    *room = 2; /* the last word may have nothing behind it; and one more */
+    *n = 0;
+    for (const char *at = text; *at; at++) *room += *at == ' ' || *at == '\n';
+    weft_setting *settings = mem_new_array(env, *room, sizeof *settings);
+    if (!settings) error_memory(error, "session");
+    for (char *one = strtok_r(text, " \n", &rest); settings && one; one = strtok_r(NULL, " \n", &rest)) {
+        char *equals = strchr(one, '=');
+        if (!equals) {
+            error_set(error, WEFT_INTERNAL, "session: the plan's setting '%s' has no value", SHOW(one));
+            mem_free(env, settings, *room * sizeof *settings);
+            return NULL;
+        }
+        *equals = 0;
+        settings[(*n)++] = (weft_setting){one, equals + 1};
+    }
+    return settings;
+}
+
+/* Before anything is shared. Options are named; the fingerprint is for the rest: model, layouts, who owns what. */
+static weft_status compare_plans(weft_session *s, weft_error *error) {
+    int n = 0;
+    size_t room = 0;
+    char fingerprint[20], *text = plan_settings(s->plan);
+    weft_setting *settings = text ? settings_split(&s->env, text, &room, &n, error) : NULL;
+    if (!settings) { /* the others wait */
+        weft_status status = text ? error->status : error_memory(error, "session");
+        weft_comm_fail(s->comm, error->text);
+        free(text);
+        return status;
+    }
+    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)s->plan->fingerprint);
+    settings[n++] = (weft_setting){"plan", fingerprint};
+    weft_status status = weft_comm_compare(s->comm, settings, n, error);
+    mem_free(&s->env, settings, room * sizeof *settings);
+    free(text);
+    return status;
+}
+
+bool lane_agree(weft_session *s, weft_error *error) {
+    weft_error nobody_asks;
+    if (!error) error = &nobody_asks;
+    if (compare_plans(s, error) || !check_loaded(s, error)) return false;
+    bool good = s->plan->options.check_equal ? check_equal(s, error) : make_equal(s, error);
+    return good && share_seed(s, error);
+}

@@ -1,0 +1,61 @@
+/* check.c - finding faults: every result is looked at behind its node. */
+#include "runtime/session/state.h"
+
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
+
+void weft_session_check(weft_session *s, bool on) {
+    if (s) s->checks = on;
+}
+
+void weft_session_capture(weft_session *s, bool on) {
+    if (s) s->no_capture = !on;
+}
+
+/* Views and what lies in strange strides are looked at where they were made. */
+static bool is_looked_at(const tensor *t) {
+    int64_t dense[WEFT_MAX_NDIM];
+    if (!dtype_is_float(t->type.dtype) || !t->data) return false;
+    stride_row_major(&t->type, dense);
+    if (stride_same(&t->type, t->stride, dense)) return true;
+    stride_channels_last(&t->type, dense);
+    return t->type.ndim == 4 && stride_same(&t->type, t->stride, dense);
+}
+
+static weft_status check_piece(const runnable *r, const weft_node *n, const tensor *t, int64_t from,
+                               int64_t count, const void *data, weft_error *error) {
+    char node[200];
+    const tensor piece = {.data = (void *)(uintptr_t)data,
+                          .type = {.dtype = t->type.dtype, .ndim = 1, .shape = {count}},
+                          .stride = {1}};
+    for (int64_t i = 0; i < count; i++) {
+        double x = element_get(&piece, &i);
+        if (!isfinite(x))
+            return error_set(error, WEFT_DATA, "graph %s: %s made %s at element %lld (in memory order) of %s",
+                             r->p->name, node_show(n, node), isnan(x) ? "NaN" : "an infinity",
+                             (long long)(from + i), TYPE(&t->type));
+    }
+    return WEFT_OK;
+}
+
+/* In pieces, so that looking takes little memory. */
+weft_status session_check_results(weft_session *s, const runnable *r, const step *st, weft_error *error) {
+    enum { PIECE = 1 << 16 };
+    weft_status status = WEFT_OK;
+    void *piece = mem_raw(&s->env, (size_t)PIECE * sizeof(double));
+    if (!piece) return error_memory(error, "session");
+    for (int k = 0; k < st->node->n_out && !status && st->kernel; k++) {
+        const tensor *t = &st->out[k];
+        int64_t elements = is_looked_at(t) ? type_elements(&t->type) : 0;
+        size_t width = dtype_bytes(t->type.dtype);
+        for (int64_t at = 0; at < elements && !status; at += PIECE) {
+            int64_t count = elements - at < PIECE ? elements - at : PIECE;
+            status = s->device->read(piece, (const char *)t->data + (size_t)at * width, (size_t)count * width,
+                                     error);
+            if (!status) status = check_piece(r, st->node, t, at, count, piece, error);
+        }
+    }
+    mem_free(&s->env, piece, (size_t)PIECE * sizeof(double));
+    return status;
+}

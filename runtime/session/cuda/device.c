@@ -1,0 +1,72 @@
+/* device.c - a GPU's memory, as runtime/store/device.h asks for it. */
+#include "runtime/session/cuda/session.h"
+
+#include <string.h>
+
+weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing) {
+    bool is_memory = result == cudaErrorMemoryAllocation;
+    cudaGetLastError(); /* else the next check would find it again */
+    return error_set(error, is_memory ? WEFT_MEMORY : WEFT_DEVICE, "the GPU: %s: %s", doing,
+                     cudaGetErrorString(result));
+}
+
+static void *take(const weft_env *env, size_t bytes, weft_error *error) {
+    (void)env;
+    void *memory = NULL;
+    cudaError_t result = cudaMalloc(&memory, bytes ? bytes : 1);
+    if (result == cudaSuccess) return memory;
+    error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
+              "the GPU: %zu bytes could not be had: %s", bytes, cudaGetErrorString(result));
+    cudaGetLastError();
+    return NULL;
+}
+
+static void give(const weft_env *env, void *memory, size_t bytes) {
+    (void)env, (void)bytes;
+    cudaFree(memory);
+}
+
+/* Streams of sessions do not wait for the default one, so all of them are waited for. */
+static weft_status copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                        weft_error *error) {
+    CUDA_TRY(cudaDeviceSynchronize(), "waiting for what is under way");
+    CUDA_TRY(cudaMemcpy(to, from, bytes, kind), "copying");
+    return WEFT_OK;
+}
+
+static weft_status read(void *into, const void *from, size_t bytes, weft_error *error) {
+    return copy(into, from, bytes, cudaMemcpyDeviceToHost, error);
+}
+
+static weft_status write(void *to, const void *from, size_t bytes, weft_error *error) {
+    return copy(to, from, bytes, cudaMemcpyHostToDevice, error);
+}
+
+static weft_status clear(void *to, size_t bytes, weft_error *error) {
+    CUDA_TRY(cudaMemset(to, 0, bytes), "clearing");
+    CUDA_TRY(cudaDeviceSynchronize(), "clearing");
+    return WEFT_OK;
+}
+
+static weft_status in_use(uint64_t *bytes, weft_error *error) {
+    size_t left, all;
+    CUDA_TRY(cudaMemGetInfo(&left, &all), "asking for its memory");
+    *bytes = all - left;
+    return WEFT_OK;
+}
+
+extern const executor executor_cuda; /* cuda/session.c */
+const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", take, give, read, write, clear, in_use, &executor_cuda};
+
+weft_status weft_cuda_select(int index, weft_error *error) {
+    int count = 0;
+    cudaError_t result = cudaGetDeviceCount(&count);
+    if (result != cudaSuccess || count == 0)
+        return error_set(error, WEFT_DEVICE, "there is no GPU here: %s",
+                         result == cudaSuccess ? "the driver lists none" : cudaGetErrorString(result));
+    if (index < 0 || index >= count)
+        return error_set(error, WEFT_ARGUMENT, "there is no GPU number %d: this machine has %d", index,
+                         count);
+    CUDA_TRY(cudaSetDevice(index), "choosing it");
+    return WEFT_OK;
+}

@@ -1,0 +1,188 @@
+/* session.c - a session on a GPU: what it opens, how inputs come in and outputs go out. */
+#include "runtime/session/cuda/session.h"
+
+#include <cublasLt.h>
+#include <cudnn.h>
+#include <string.h>
+
+/* ---- opening ---- */
+
+static weft_status open_streams(struct cuda_session *c, weft_error *error) {
+    cudaStream_t *const streams[] = {&c->compute, &c->communication, &c->copy};
+    for (int i = 0; i < 3; i++)
+        CUDA_TRY(cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking), "making a stream");
+    return WEFT_OK;
+}
+
+static weft_status open_context(weft_session *s, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    struct cudaDeviceProp about;
+    int index;
+    CUDA_TRY(cudaGetDevice(&index), "asking which it is");
+    CUDA_TRY(cudaGetDeviceProperties(&about, index), "asking what it is");
+    c->context.multiprocessors = about.multiProcessorCount;
+    c->context.capability = about.major * 10 + about.minor;
+    c->context.stream = c->compute;
+    cublasLtHandle_t blas;
+    if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
+        return error_set(error, WEFT_DEVICE, "the GPU: cuBLASLt could not be opened");
+    c->context.blas = blas;
+    cudnnHandle_t dnn;
+    cudnnStatus_t made = cudnnCreate(&dnn);
+    if (made != CUDNN_STATUS_SUCCESS)
+        return error_set(error, WEFT_DEVICE, "the GPU: cuDNN could not be opened: %s",
+                         cudnnGetErrorString(made));
+    c->context.dnn = dnn;
+    if (cudnnSetStream(dnn, c->compute) != CUDNN_STATUS_SUCCESS)
+        return error_set(error, WEFT_DEVICE, "the GPU: cuDNN does not take the stream");
+    c->context.programs = cuda_programs_new(&s->env);
+    if (!c->context.programs) return error_memory(error, "session");
+    s->kernels.cuda = &c->context;
+    return WEFT_OK;
+}
+
+/* The end of the session's memory: what a run tells its kernels, then two places for inputs. */
+static weft_status open_slots(weft_session *s, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    char *at = s->memory + session_bytes(s->plan) - s->plan->memory.inputs;
+    size_t bytes = (s->plan->memory.inputs - CUDA_RUN_BYTES) / 2;
+    s->cuda_run = (run_state *)at;
+    c->context.failure = (cuda_failure *)(at + CUDA_RUN_BYTES / 2);
+    CUDA_TRY(cudaMemset(at, 0, CUDA_RUN_BYTES), "clearing");
+    CUDA_TRY(cudaDeviceSynchronize(), "clearing");
+    for (int i = 0; i < 2; i++) {
+        cuda_slot *slot = &c->slots[i];
+        slot->device = at + CUDA_RUN_BYTES + (size_t)i * bytes;
+        if (bytes) CUDA_TRY(cudaMallocHost((void **)&slot->host, bytes), "taking pinned memory for inputs");
+        CUDA_TRY(cudaEventCreateWithFlags(&slot->arrived, cudaEventDisableTiming), "making an event");
+        CUDA_TRY(cudaEventCreateWithFlags(&slot->read, cudaEventDisableTiming), "making an event");
+    }
+    return WEFT_OK;
+}
+
+static weft_status open_cuda(weft_session *s, weft_error *error) {
+    size_t programs = (size_t)s->plan->n_programs + 1, variables = (size_t)s->plan->model->n_variables + 1;
+    struct cuda_session *c = s->cuda = arena_new(&s->arena, sizeof *c);
+    if (!c) return error_memory(error, "session");
+    c->launches = arena_new_array(&s->arena, programs, sizeof *c->launches);
+    c->stages = arena_new_array(&s->arena, programs, sizeof *c->stages);
+    c->meets = arena_new_array(&s->arena, programs, sizeof *c->meets);
+    c->arrived = arena_new_array(&s->arena, variables, sizeof *c->arrived);
+    if (!c->launches || !c->stages || !c->meets || !c->arrived) return error_memory(error, "session");
+    weft_status status = open_streams(c, error);
+    if (!status) status = open_context(s, error);
+    return status ? status : open_slots(s, error);
+}
+
+static weft_status prepare(weft_session *s, weft_error *error) {
+    weft_status status = cuda_prepare_launches(s, error);
+    if (!status) status = cuda_prepare_watch(s, error);
+    return status ? status : cuda_prepare_lane(s, error);
+}
+
+static void destroy_event(cudaEvent_t event) {
+    if (event) cudaEventDestroy(event);
+}
+
+static void close_cuda(weft_session *s) {
+    struct cuda_session *c = s->cuda;
+    if (!c) return;
+    cudaDeviceSynchronize();
+    if (c->launches) cuda_forget_launches(s);
+    if (c->stages) cuda_forget_lane(s);
+    for (int i = 0; i < 2; i++) {
+        if (c->slots[i].host) cudaFreeHost(c->slots[i].host);
+        destroy_event(c->slots[i].arrived);
+        destroy_event(c->slots[i].read);
+    }
+    for (int i = 0; c->arrived && i < s->plan->model->n_variables; i++) destroy_event(c->arrived[i]);
+    cuda_programs_free(c->context.programs);
+    if (c->context.dnn) cudnnDestroy(c->context.dnn);
+    if (c->context.blas) cublasLtDestroy(c->context.blas);
+    cudaStream_t const streams[] = {c->compute, c->communication, c->copy};
+    for (int i = 0; i < 3; i++)
+        if (streams[i]) cudaStreamDestroy(streams[i]);
+    s->cuda = NULL;
+}
+
+/* ---- feeding ---- */
+
+/* Copies what is fed to the free slot, on a stream of its own: the run before may still be working. */
+weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    cuda_slot *slot = &c->slots[c->next_slot];
+    size_t at = 0;
+    if (!r->n_inputs) return WEFT_OK;
+    c->next_slot ^= 1;
+    weft_status status = cuda_wait(s, c->copy, slot->arrived, "waiting for a place for inputs", error);
+    if (status) return status;
+    CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
+    for (int i = 0; i < r->n_inputs; i++) {
+        memcpy(slot->host + at, r->inputs[i].data, r->inputs[i].bytes);
+        for (int k = 0; k < r->n_patches; k++)
+            if (r->patches[k].input == i)
+                r->patches[k].operand->data = slot->device + at + r->patches[k].offset;
+        at += size_align(r->inputs[i].bytes, MEM_ALIGN);
+    }
+    CUDA_TRY(cudaMemcpyAsync(slot->device, slot->host, at, cudaMemcpyHostToDevice, c->copy),
+             "copying inputs");
+    CUDA_TRY(cudaEventRecord(slot->arrived, c->copy), "ordering inputs");
+    CUDA_TRY(cudaStreamWaitEvent(c->compute, slot->arrived, 0), "ordering inputs");
+    return WEFT_OK;
+}
+
+/* ---- fetching ---- */
+
+/* A kernel that has a rule, at this place of the program's schedule. */
+static const step *step_at(const runnable *r, int order) {
+    for (int k = 0; k < r->n_steps; k++)
+        if (r->steps[k].node->order == order && r->steps[k].kernel && r->steps[k].kernel->data_rule)
+            return &r->steps[k];
+    return NULL;
+}
+
+weft_status cuda_check_data(weft_session *s, weft_error *error) {
+    cuda_failure met, *at = s->cuda->context.failure;
+    char node[200];
+    CUDA_TRY(cudaMemcpy(&met, at, sizeof met, cudaMemcpyDeviceToHost), "reading what kernels noted");
+    if (!met.order) return WEFT_OK;
+    CUDA_TRY(cudaMemset(&at->order, 0, sizeof at->order), "clearing what kernels noted");
+    bool is_known = met.program >= 0 && met.program < s->plan->n_programs;
+    const runnable *of = is_known ? &s->programs[met.program] : NULL;
+    const step *st = of ? step_at(of, met.order - 1) : NULL;
+    if (!st)
+        return error_set(error, WEFT_DATA, "run: a value broke a kernel's rule: %lld", (long long)met.value);
+    return error_set(error, WEFT_DATA, "graph %s: %s: a value is %lld; %s", of->p->name,
+                     node_show(st->node, node), (long long)met.value, st->kernel->data_rule);
+}
+
+static weft_status fetch(weft_session *s, const runnable *r, const fetched *from, void *into,
+                         weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    (void)r;
+    /* first: a copy to the caller's memory waits for the stream, and hears nothing meanwhile */
+    weft_status status = cuda_is_enqueued(s) ? cuda_wait(s, c->compute, NULL, "running", error) : WEFT_OK;
+    if (!status) status = cuda_await_calls(s, error);
+    if (status) return status;
+    CUDA_TRY(cudaMemcpyAsync(into, from->memory, from->bytes, cudaMemcpyDeviceToHost, c->compute),
+             "fetching");
+    CUDA_TRY(cudaStreamSynchronize(c->compute), "running");
+    return cuda_check_data(s, error);
+}
+
+static weft_status put(weft_session *s, double *to, double value, weft_error *error) {
+    CUDA_TRY(cuda_put_number(s->cuda->compute, to, value), "writing a number");
+    return WEFT_OK;
+}
+
+static weft_status settle(weft_session *s, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    if (!c) return WEFT_OK; /* it could not be opened */
+    cudaStream_t const streams[] = {c->copy, c->compute, c->communication};
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 3 && !status; i++) status = cuda_wait(s, streams[i], NULL, "running", error);
+    if (!status) status = cuda_await_calls(s, error);
+    return status ? status : cuda_check_data(s, error);
+}
+
+const executor executor_cuda = {open_cuda, prepare, cuda_walk, fetch, put, cuda_arrive, settle, close_cuda};

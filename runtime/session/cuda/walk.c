@@ -1,0 +1,220 @@
+/* walk.c - a program's launches on their lanes. The first run of a launch goes node by node, the second is captured,
+ * from then on one call starts it. Collectives too, where the communicator puts them on a stream: NCCL connects in the first
+ * run, and from the second on all ranks start the same captured ones in the same order. */
+#include "runtime/session/cuda/session.h"
+
+#include <string.h>
+
+/* ---- preparing ---- */
+
+static weft_status prepare_launch(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *to,
+                                  weft_error *error) {
+    to->steps = arena_new_array(&s->arena, (size_t)l->n_nodes + 1, sizeof *to->steps);
+    if (!to->steps) return error_memory(error, "session");
+    for (int i = 0; i < r->n_steps; i++) {
+        launch_kind kind;
+        const weft_node *n = r->steps[i].node;
+        if (n->order < l->first || n->order > l->last || !launch_kind_of(n, &kind) || kind != l->kind)
+            continue;
+        to->steps[to->n_steps++] = &r->steps[i];
+    }
+    if (l->records) CUDA_TRY(cudaEventCreateWithFlags(&to->ended, cudaEventDisableTiming), "making an event");
+    return WEFT_OK;
+}
+
+weft_status cuda_prepare_launches(weft_session *s, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < s->plan->n_programs && !status; i++) {
+        const program *p = &s->plan->programs[i];
+        cuda_launch *list = arena_new_array(&s->arena, (size_t)p->n_launches + 1, sizeof *list);
+        if (!list) return error_memory(error, "session");
+        s->cuda->launches[i] = list;
+        for (int k = 0; k < p->n_launches && !status; k++)
+            status = prepare_launch(s, &s->programs[i], &p->launches[k], &list[k], error);
+    }
+    return status;
+}
+
+void cuda_forget_launches(weft_session *s) {
+    for (int i = 0; i < s->plan->n_programs; i++)
+        for (int k = 0; s->cuda->launches[i] && k < s->plan->programs[i].n_launches; k++) {
+            cuda_launch *l = &s->cuda->launches[i][k];
+            if (l->exec) cudaGraphExecDestroy(l->exec);
+            if (l->ended) cudaEventDestroy(l->ended);
+        }
+}
+
+/* ---- one launch ---- */
+
+static bool is_watched(const weft_session *s) {
+    return s->profiles || s->event || s->checks || s->no_capture;
+}
+
+static bool is_stale(const step *st) {
+    return !st->version || *st->version != *st->packed;
+}
+
+static void mark_fresh(cuda_launch *l) {
+    for (int i = 0; i < l->n_steps; i++)
+        if (l->steps[i]->version) *l->steps[i]->packed = *l->steps[i]->version;
+}
+
+/* What is watched is waited for, so that times and values are the node's own. */
+static weft_status run_step(weft_session *s, runnable *r, step *st, bool is_capturing, weft_error *error) {
+    bool is_timed = (s->profiles || s->event) && !is_capturing;
+    uint64_t began = is_timed ? clock_ns() : 0;
+    st->call.error = error;
+    weft_status status = st->kernel->run(st->state, &st->call);
+    if (status || is_capturing || !is_watched(s)) return status;
+    if ((status = cuda_wait(s, s->cuda->compute, NULL, st->node->op->name, error))) return status;
+    if (is_timed) note_time(s, r, st, began);
+    return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
+}
+
+static weft_status run_steps(weft_session *s, runnable *r, cuda_launch *l, bool is_capturing,
+                             weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < l->n_steps && !status; i++)
+        if (is_stale(l->steps[i])) status = run_step(s, r, l->steps[i], is_capturing, error);
+    if (!status) l->has_run = true;
+    return status;
+}
+
+static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
+    return kind == LAUNCH_COLLECTIVE ? s->cuda->communication : s->cuda->compute;
+}
+
+static weft_status put(weft_session *s, runnable *r, launch_kind kind, cuda_launch *l, bool is_capturing,
+                       weft_error *error) {
+    if (kind != LAUNCH_COLLECTIVE) return run_steps(s, r, l, is_capturing, error);
+    weft_status status = cuda_enqueue(s, r, l->steps[0], error);
+    if (!status) l->has_run = true;
+    return status;
+}
+
+static weft_status capture(weft_session *s, runnable *r, launch_kind kind, cuda_launch *l,
+                           weft_error *error) {
+    cudaStream_t stream = stream_of(s, kind);
+    cudaGraph_t graph = NULL;
+    CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
+    weft_status status = put(s, r, kind, l, true, error);
+    cudaError_t result = cudaStreamEndCapture(stream, &graph);
+    if (!status && result != cudaSuccess) status = cuda_fail(error, result, "ending a capture");
+    if (!status && (result = cudaGraphInstantiate(&l->exec, graph, 0)) != cudaSuccess)
+        status = cuda_fail(error, result, "instantiating a captured graph");
+    if (graph) cudaGraphDestroy(graph);
+    return status;
+}
+
+/* A captured refresh does all of its nodes: where only some are stale they go one by one. */
+static bool can_capture(const weft_session *s, const launch_entry *l, const cuda_launch *c) {
+    if (l->kind == LAUNCH_COLLECTIVE) return s->cuda->captures_collectives;
+    if (!launch_is_captured(l->kind) || !c->has_run || is_watched(s)) return false;
+    for (int i = 0; i < c->n_steps; i++)
+        if (!is_stale(c->steps[i])) return false;
+    return true;
+}
+
+static weft_status start_launch(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+                                weft_error *error) {
+    weft_status status = WEFT_OK;
+    if (!can_capture(s, l, c)) return put(s, r, l->kind, c, false, error);
+    if (!c->exec) status = capture(s, r, l->kind, c, error);
+    if (!status) CUDA_TRY(cudaGraphLaunch(c->exec, stream_of(s, l->kind)), "launching a captured graph");
+    return status;
+}
+
+static weft_status start_compute(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+                                 weft_error *error) {
+    weft_status status = c->n_steps ? start_launch(s, r, l, c, error) : WEFT_OK;
+    if (!status) mark_fresh(c);
+    return status;
+}
+
+/* `after`: of the compute lane, NULL when there is nothing to wait for. */
+static weft_status start_collective(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+                                    cudaEvent_t after, weft_error *error) {
+    if (after) CUDA_TRY(cudaStreamWaitEvent(s->cuda->communication, after, 0), "ordering a collective");
+    if (!cuda_is_enqueued(s)) return cuda_stage_collective(s, r, c->steps[0], error);
+    weft_status status = start_launch(s, r, l, c, error);
+    return status ? status : cuda_carry(s, c->steps[0], error);
+}
+
+/* The compute lane goes on when what a launch needs from the other lane is there. */
+static weft_status await_others(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *list,
+                                weft_error *error) {
+    weft_status status = WEFT_OK;
+    if (l->waits >= 0) status = cuda_await(s, r, list[l->waits].steps[0]->node, list[l->waits].ended, error);
+    for (int k = 0; k < l->n_carried && !status; k++) status = cuda_arrive(s, l->carried[k], error);
+    return status;
+}
+
+static weft_status start(weft_session *s, runnable *r, int index, cuda_launch *list, weft_error *error) {
+    const launch_entry *l = &r->p->launches[index];
+    weft_status status;
+    if (l->kind == LAUNCH_COLLECTIVE) {
+        status = start_collective(s, r, l, &list[index], l->waits >= 0 ? list[l->waits].ended : NULL, error);
+    } else {
+        status = await_others(s, r, l, list, error);
+        if (!status) status = start_compute(s, r, l, &list[index], error);
+    }
+    if (!status && list[index].ended)
+        CUDA_TRY(cudaEventRecord(list[index].ended, stream_of(s, l->kind)), "recording an event");
+    return status;
+}
+
+/* ---- one run ---- */
+
+/* Behind the last upload the place of the inputs is free again. */
+static weft_status free_slot(weft_session *s, const runnable *r, weft_error *error) {
+    if (!r->n_inputs) return WEFT_OK;
+    CUDA_TRY(cudaEventRecord(s->cuda->slots[s->cuda->next_slot ^ 1].read, s->cuda->compute),
+             "ordering inputs");
+    return WEFT_OK;
+}
+
+static int steps_before(const runnable *r, int order) {
+    int n = 0;
+    while (n < r->n_steps && r->steps[n].node->order < order) n++;
+    return n;
+}
+
+static bool have_collectives_run(const program *p, const cuda_launch *list) {
+    for (int i = 0; i < p->n_launches; i++)
+        if (p->launches[i].kind == LAUNCH_COLLECTIVE && !list[i].has_run) return false;
+    return true;
+}
+
+/* Among other ranks: NCCL connects in a program's first run, and waits for them without asking; so does the host. */
+static weft_status meet_others(weft_session *s, const runnable *r, const cuda_launch *list,
+                               weft_error *error) {
+    if (!r->p->n_collectives || !cuda_is_enqueued(s)) return WEFT_OK;
+    bool have_run = have_collectives_run(r->p, list);
+    s->cuda->captures_collectives = have_run && !s->no_capture;
+    weft_status status = cuda_call_roll(s, r, error);
+    return status || have_run ? status : cuda_await_calls(s, error);
+}
+
+weft_status cuda_walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
+    const program *p = r->p;
+    int index = (int)(r - s->programs);
+    cuda_launch *list = s->cuda->launches[index];
+    *reached = 0;
+    weft_status status = cuda_feed(s, r, error);
+    if (!status) status = meet_others(s, r, list, error);
+    if (!status)
+        CUDA_TRY(
+            cuda_begin_run(s->cuda->compute, s->cuda_run, &r->run, &s->cuda->context.failure->running, index),
+            "beginning a run");
+    for (int i = 0; i < p->n_launches && !status; i++) {
+        *reached = steps_before(r, p->launches[i].first);
+        status = start(s, r, i, list, error);
+        bool ends_uploads = i + 1 == p->n_launches || (p->launches[i].kind == LAUNCH_UPLOAD &&
+                                                       p->launches[i + 1].kind != LAUNCH_UPLOAD);
+        if (!status && ends_uploads) status = free_slot(s, r, error);
+    }
+    if (!status) *reached = r->n_steps;
+    if (status && p->n_collectives) cuda_drain(s, r);
+    for (int i = 0; i < r->n_written; i++) ++*r->written[i];
+    return status;
+}

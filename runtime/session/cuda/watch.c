@@ -1,0 +1,130 @@
+/* watch.c - a session on a GPU among other ranks, where the communicator puts collectives on a stream (NCCL). Nothing
+ * there tells one program from another, or a rank that is late from one that never comes; so each run of a program with
+ * collectives is announced on the host's side too, by a barrier that carries its facts and a deadline: the roll call. Nobody
+ * waits for it; but whoever waits for the GPU looks at roll calls, and for errors, in turn, and so hears why it takes long.
+ */
+#include "runtime/session/cuda/session.h"
+
+#include "ops/structure/collective.h"
+
+#include <sched.h>
+#include <time.h>
+
+bool cuda_is_enqueued(const weft_session *s) {
+    return s->comm && s->comm->world > 1 && s->comm->calls->enqueue;
+}
+
+/* ---- roll calls ---- */
+
+weft_status cuda_prepare_watch(weft_session *s, weft_error *error) {
+    if (!cuda_is_enqueued(s)) return WEFT_OK;
+    for (int i = 0; i < s->plan->n_programs; i++) {
+        const runnable *r = &s->programs[i];
+        bool *meets = arena_new_array(&s->arena, (size_t)s->plan->n_subgraphs + 1, sizeof *meets);
+        if (!(s->cuda->meets[i] = meets)) return error_memory(error, "session");
+        for (int k = 0; k < r->n_steps; k++)
+            if (node_starts_collective(r->steps[k].node))
+                meets[((const collective_attrs *)r->steps[k].node->attrs)->group] = true;
+    }
+    return WEFT_OK;
+}
+
+/* The oldest has ended. */
+static weft_status await_call(weft_session *s, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    cuda_call oldest = c->calls[c->first_call];
+    weft_status status = weft_comm_wait(oldest.group, oldest.ticket, error);
+    c->first_call = (c->first_call + 1) % CUDA_CALLS;
+    c->n_calls--;
+    return status;
+}
+
+static weft_status call_group(weft_session *s, const runnable *r, weft_comm *group, weft_error *error) {
+    struct cuda_session *c = s->cuda;
+    /* NCCL wants the same of all ranks here: a captured collective does not meet one that is not. */
+    weft_collective call = {.kind = WEFT_BARRIER,
+                            .count = (size_t)r->p->n_collectives,
+                            .run = s->run,
+                            .program = r->p->name,
+                            .name = c->captures_collectives ? "roll call, captured" : "roll call"};
+    weft_status status = c->n_calls == CUDA_CALLS ? await_call(s, error) : WEFT_OK;
+    cuda_call *next = &c->calls[(c->first_call + c->n_calls) % CUDA_CALLS];
+    if (!status) status = weft_comm_start(group, &call, &next->ticket, error);
+    if (status) return status;
+    next->group = group;
+    c->n_calls++;
+    return WEFT_OK;
+}
+
+weft_status cuda_call_roll(weft_session *s, const runnable *r, weft_error *error) {
+    const bool *meets = s->cuda->meets[r - s->programs];
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < s->plan->n_subgraphs && !status; i++) {
+        bool is_new = meets[i] && s->groups[i]->world > 1;
+        for (int k = 0; k < i; k++) is_new &= !meets[k] || s->groups[k] != s->groups[i];
+        if (is_new) status = call_group(s, r, s->groups[i], error);
+    }
+    return status;
+}
+
+/* After an error nothing on a stream waits for other ranks: streams come to their ends, unless the GPU is at fault too. */
+static void drain(weft_session *s) {
+    const struct timespec nap = {.tv_nsec = 1000000};
+    uint64_t until = clock_ns() + 10000000000u;
+    cudaStream_t const streams[] = {s->cuda->communication, s->cuda->compute, s->cuda->copy};
+    for (int i = 0; i < 3; i++)
+        while (cudaStreamQuery(streams[i]) == cudaErrorNotReady && clock_ns() < until) nanosleep(&nap, NULL);
+    cudaGetLastError();
+}
+
+weft_status cuda_await_calls(weft_session *s, weft_error *error) {
+    weft_status status = WEFT_OK;
+    while (s->cuda->n_calls && !status) status = await_call(s, error);
+    if (status) drain(s);
+    return status;
+}
+
+/* ---- waiting ---- */
+
+static weft_status look(weft_session *s, weft_error *error) {
+    const struct cuda_session *c = s->cuda;
+    weft_status status = weft_comm_poll(s->comm, error);
+    for (bool is_done = true; c->n_calls && is_done && !status;) {
+        const cuda_call *oldest = &c->calls[c->first_call];
+        status = weft_comm_test(oldest->group, oldest->ticket, &is_done, error);
+        if (!status && is_done) status = await_call(s, error);
+    }
+    return status;
+}
+
+/* Most waits are short; a long one is not made longer by more than a sixty-fourth. */
+static void rest(uint64_t since) {
+    uint64_t now = clock_ns(), nap = (now - since) / 64;
+    if (now - since < 50000) {
+        sched_yield();
+        return;
+    }
+    const struct timespec t = {.tv_nsec = nap > 1000000 ? 1000000 : (long)nap};
+    nanosleep(&t, NULL);
+}
+
+static weft_status wait_simply(cudaStream_t stream, cudaEvent_t event, const char *doing, weft_error *error) {
+    CUDA_TRY(event ? cudaEventSynchronize(event) : cudaStreamSynchronize(stream), doing);
+    return WEFT_OK;
+}
+
+weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, const char *doing,
+                      weft_error *error) {
+    if (!cuda_is_enqueued(s)) return wait_simply(stream, event, doing, error);
+    for (uint64_t since = clock_ns();; rest(since)) {
+        weft_status status = look(s, error);
+        if (status) {
+            drain(s);
+            return status;
+        }
+        cudaError_t result = event ? cudaEventQuery(event) : cudaStreamQuery(stream);
+        if (result == cudaSuccess) return WEFT_OK;
+        if (result != cudaErrorNotReady) return cuda_fail(error, result, doing);
+        cudaGetLastError(); /* "not ready" may be kept as one */
+    }
+}

@@ -1,0 +1,252 @@
+/* open.c - opens and closes sessions: binds every tensor to its memory, builds the kernels. */
+#include "runtime/session/state.h"
+
+#include "ops/work.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t arena_bytes(const weft_plan *plan) {
+    return size_align(plan->memory.activations, MEM_ALIGN);
+}
+
+static char *variable_memory(weft_session *s, const weft_variable *v) {
+    if (v->kind == VARIABLE_DERIVED) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
+    return store_memory(s->store, v->path, &v->type);
+}
+
+/* Inputs are in the order of the schedule. -1: it is none. */
+static int input_index(const runnable *r, const weft_value *root) {
+    int low = 0, high = root->node->op == &weft_op_input ? r->n_inputs : 0;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (r->inputs[middle].value->node->order < root->node->order)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < r->n_inputs && r->inputs[low].value == root ? low : -1;
+}
+
+static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, weft_error *error) {
+    const weft_value *root = value_root(v);
+    t->type = v->type;
+    memcpy(t->stride, v->stride, sizeof t->stride);
+    if (root->variable) {
+        char *memory = variable_memory(s, root->variable);
+        if (!memory)
+            return !error_set(
+                error, WEFT_ORDER,
+                "session: the store has no %s %s: it was made from another model, or for a plan without "
+                "accumulation",
+                root->variable->path, TYPE(&root->variable->type));
+        t->data = memory + value_offset(v);
+        return true;
+    }
+    int input = input_index(r, root);
+    if (input >= 0) {
+        r->patches[r->n_patches++] = (patch){t, input, value_offset(v)};
+        return true;
+    }
+    t->data = s->memory + root->arena_offset + value_offset(v);
+    return true;
+}
+
+static bool touches_carried(const weft_session *s, const weft_value *v) {
+    const weft_value *root = value_root(v);
+    bool is_arena = !root->variable && root->node->op != &weft_op_input;
+    return is_arena && (uint64_t)root->arena_offset < s->plan->carried_bytes;
+}
+
+static bool note_touched(weft_session *s, step *st, const weft_node *n) {
+    st->ends_tails = node_starts_collective(n);
+    if (n->workspace_bytes) st->ends_tails |= (uint64_t)n->workspace_offset < s->plan->carried_bytes;
+    st->touched = arena_new_array(&s->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *st->touched);
+    for (int i = 0; st->touched && i < n->n_in + n->n_out; i++) {
+        const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+        const weft_variable *home = v ? value_home(v) : NULL;
+        if (home) st->touched[st->n_touched++] = home;
+        st->ends_tails |= v && touches_carried(s, v);
+    }
+    return st->touched != NULL;
+}
+
+static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error *error) {
+    step *st = &r->steps[r->n_steps];
+    st->node = n;
+    st->kernel = n->kernel;
+    st->in = arena_new_array(&s->arena, (size_t)n->n_in + 1, sizeof *st->in);
+    st->out = arena_new_array(&s->arena, (size_t)n->n_out + 1, sizeof *st->out);
+    if (!st->in || !st->out || !note_touched(s, st, n)) return !error_memory(error, "session");
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !bind(s, r, n->in[i], &st->in[i], error)) return false;
+    for (int k = 0; k < n->n_out; k++)
+        if (!bind(s, r, &n->out[k], &st->out[k], error)) return false;
+    st->call = (kernel_call){.node = n,
+                             .attrs = n->attrs,
+                             .n_in = n->n_in,
+                             .n_out = n->n_out,
+                             .in = st->in,
+                             .out = st->out,
+                             .workspace = n->workspace_bytes ? s->memory + n->workspace_offset : NULL,
+                             .threads = s->cuda ? s->kernels.threads : node_threads(n, s->kernels.threads),
+                             .run = s->cuda ? s->cuda_run : &r->run,
+                             .cuda = s->kernels.cuda};
+    const weft_variable *made = n->n_out ? n->out[0].variable : NULL;
+    if (made && made->kind == VARIABLE_DERIVED) {
+        st->version = store_version(s->store, value_root(n->in[0])->variable);
+        st->packed = &s->packed[made->index];
+    }
+    const weft_variable *written = n->op->flags & OP_WRITES ? n->variable
+                                   : n->op->writes          ? n->in[0]->variable
+                                                            : NULL;
+    if (written) r->written[r->n_written++] = store_version(s->store, written);
+    if (written && written->kind == VARIABLE_GRADIENT) r->sums[r->n_sums++] = r->written[r->n_written - 1];
+    r->n_steps++; /* from here on closing closes it */
+    return !n->kernel || !n->kernel->open || n->kernel->open(n, &s->kernels, &st->state, error) == WEFT_OK;
+}
+
+static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
+    for (graph_output *o = r->p->graph->outputs; o; o = o->next) {
+        tensor t = {0};
+        int patches = r->n_patches;
+        if (!bind(s, r, o->value, &t, error)) return false;
+        r->n_patches = patches;
+        r->outputs[r->n_outputs++] = (fetched){.name = o->name,
+                                               .memory = t.data,
+                                               .input = t.data ? -1 : input_index(r, value_root(o->value)),
+                                               .offset = value_offset(o->value),
+                                               .home = value_home(o->value),
+                                               .bytes = type_bytes(&o->value->type)};
+    }
+    return true;
+}
+
+static void find_counter(weft_session *s, runnable *r) {
+    tensor_type type = type_scalar(WEFT_F64);
+    counter_path path = counter_path_of(r->p->name);
+    const weft_variable *v = variable_find(s->plan->model, path.text);
+    r->counter = v ? store_memory(s->store, path.text, &type) : NULL;
+    if (r->counter) r->counter_version = store_version(s->store, v);
+}
+
+static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *error) {
+    size_t nodes = 0, operands = 0, outputs = 0;
+    for (weft_node *n = p->graph->first; n; n = n->next) {
+        nodes++;
+        operands += (size_t)(n->n_in + n->n_out);
+    }
+    for (graph_output *o = p->graph->outputs; o; o = o->next) outputs++;
+    r->p = p;
+    r->run.seed = store_seed(s->store);
+    find_counter(s, r);
+    r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
+    r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
+    r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
+    r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
+    r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
+    r->sums = arena_new_array(&s->arena, nodes + 1, sizeof *r->sums);
+    r->tickets = arena_new_array(&s->arena, (size_t)p->n_collectives + 1, sizeof *r->tickets);
+    if (!r->written || !r->sums || !r->tickets || !r->steps || !r->inputs || !r->patches || !r->outputs)
+        return !error_memory(error, "session");
+    for (weft_node *n = p->graph->first; n; n = n->next)
+        if (n->op == &weft_op_input)
+            r->inputs[r->n_inputs++] =
+                (fed){.name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
+    for (weft_node *n = p->graph->first; n; n = n->next)
+        if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
+    return prepare_outputs(s, r, error);
+}
+
+size_t session_bytes(const weft_plan *plan) {
+    return arena_bytes(plan) + plan->memory.derived + plan->memory.inputs;
+}
+
+weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error) {
+    return weft_session_open_on(plan, store, NULL, error);
+}
+
+weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
+                                   weft_error *error) {
+    if (plan && plan->options.world != (comm ? comm->world : 1)) {
+        error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
+                  plan->options.world, comm ? comm->world : 1);
+        return NULL;
+    }
+    if (!plan || !store || !plan->can_run) {
+        if (!error || !error->status)
+            error_set(error, WEFT_ARGUMENT, "session: a whole plan and a store are needed");
+        return NULL;
+    }
+    if (store_device(store)->kind != plan->options.device) {
+        error_set(error, WEFT_ORDER, "session: the plan is for %s, the store's values are on %s",
+                  device_name(plan->options.device), store_device(store)->name);
+        return NULL;
+    }
+    weft_session *s = mem_new(&plan->env, sizeof *s);
+    if (!s) {
+        error_memory(error, "session");
+        return NULL;
+    }
+    s->env = plan->env;
+    s->plan = plan;
+    s->store = store;
+    s->comm = comm;
+    arena_init(&s->arena, &s->env);
+    uint64_t kinds[VARIABLE_KINDS];
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    s->device = store_device(store);
+    s->kernels = plan->kernels;
+    s->memory =
+        device_take(s->device, &s->env, session_bytes(plan), "session", weft_model_name(plan->model), error);
+    s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
+    s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
+    s->carried = arena_new_array(&s->arena, variables, sizeof *s->carried);
+    s->groups = arena_new_array(&s->arena, (size_t)plan->n_subgraphs + 1, sizeof *s->groups);
+    if (s->offsets) store_layout(plan, s->offsets, kinds);
+    s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
+    bool good = s->memory && s->programs && s->offsets && s->packed && s->carried && s->groups;
+    if (!good && (!error || !error->status)) error_memory(error, "session");
+    good = good && !s->device->executor->open(s, error);
+    for (int i = 0; good && i < plan->n_programs; i++)
+        good = !plan->programs[i].trains || !store_check_cuts(store, plan, error);
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(plan->kernels.threads);
+    for (int i = 0; good && i < plan->n_programs; i++)
+        good = prepare(s, &s->programs[i], &plan->programs[i], error);
+    omp_set_num_threads(threads);
+    good = good && !s->device->executor->prepare(s, error);
+    good = good && tail_open(s, error);
+    if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
+    if (good && (!comm || comm->world == 1 || (lane_open(s, error) && lane_agree(s, error)))) return s;
+    weft_session_close(s);
+    return NULL;
+}
+
+void weft_session_close(weft_session *s) {
+    if (!s) return;
+    if (s->carried) weft_sync(s, NULL);
+    weft_env env = s->env;
+    for (int i = 0; s->programs && i < s->plan->n_programs; i++)
+        for (int k = 0; k < s->programs[i].n_steps; k++) {
+            step *st = &s->programs[i].steps[k];
+            if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
+        }
+    s->device->executor->close(s);
+    lane_close(s); /* behind it: captured collectives hold on to their communicators */
+    s->device->give(&env, s->memory, session_bytes(s->plan));
+    arena_free(&s->arena);
+    mem_free(&env, s, sizeof *s);
+}
+
+weft_status weft_session_beyond(const weft_session *s, uint64_t *bytes, weft_error *error) {
+    uint64_t own = s ? s->plan->memory.total : 0;
+    if (!s || !bytes)
+        return error_set(error, WEFT_ARGUMENT, "weft_session_beyond: a session and a place are needed");
+    *bytes = 0;
+    if (!s->device->in_use) return WEFT_OK;
+    weft_status status = s->device->in_use(bytes, error);
+    if (!status) *bytes = *bytes > own ? *bytes - own : 0;
+    return status;
+}

@@ -1,0 +1,95 @@
+/* profile.c - how long nodes take: sums for a person, events for a tracer. */
+#include "runtime/session/state.h"
+
+#include "ops/structure/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What every event of a node tells. */
+static weft_node_event event_of(const weft_session *s, const runnable *r, const weft_node *n,
+                                uint64_t began) {
+    return (weft_node_event){.graph = r->p->name,
+                             .op = n->op->name,
+                             .scope = n->scope,
+                             .id = n->n_out ? n->out[0].id : 0,
+                             .run = r->p->n_collectives ? s->run : 0,
+                             .order = -1,
+                             .began_ns = began,
+                             .finished_ns = clock_ns()};
+}
+
+void note_time(weft_session *s, const runnable *r, step *st, uint64_t began) {
+    const weft_node *n = st->node, *start = n->op == &weft_op_wait ? n->in[0]->node : n;
+    weft_node_event e = event_of(s, r, n, began);
+    st->nanoseconds += (double)(e.finished_ns - began);
+    st->runs++;
+    if (!s->event) return;
+    if (st->kernel)
+        e.kernel = st->kernel->name;
+    else
+        e.order = ((const collective_attrs *)start->attrs)->order;
+    e.is_wait = start != n;
+    s->event(s->event_context, &e);
+}
+
+void note_arrival(weft_session *s, const runnable *r, const step *st, uint64_t began) {
+    weft_node_event e = event_of(s, r, st->node, began);
+    e.op = weft_op_wait.name;
+    e.is_wait = true;
+    s->event(s->event_context, &e);
+}
+
+void weft_session_profile(weft_session *s, bool on) {
+    if (s) s->profiles = on;
+}
+
+void weft_session_trace(weft_session *s, void (*event)(void *context, const weft_node_event *event),
+                        void *context) {
+    if (!s) return;
+    s->event = event;
+    s->event_context = context;
+}
+
+static int slower_first(const void *pa, const void *pb) {
+    const step *a = *(step *const *)pa, *b = *(step *const *)pb;
+    return a->nanoseconds < b->nanoseconds ? 1 : a->nanoseconds > b->nanoseconds ? -1 : 0;
+}
+
+/* Averages are over the runs that were timed, of a program and of each of its nodes. */
+static void profile_program(text *t, const runnable *r) {
+    double total = 0;
+    int64_t runs = 0;
+    step **list = malloc(((size_t)r->n_steps + 1) * sizeof *list);
+    if (!list) return;
+    for (int i = 0; i < r->n_steps; i++) {
+        list[i] = &r->steps[i];
+        total += r->steps[i].nanoseconds;
+        if (r->steps[i].runs > runs) runs = r->steps[i].runs;
+    }
+    qsort(list, (size_t)r->n_steps, sizeof *list, slower_first);
+    text_add(t, "program %s: %.3f ms a run in %d nodes\n", r->p->graph->name,
+             runs ? total * 1e-6 / (double)runs : 0, r->n_steps);
+    for (int i = 0; i < r->n_steps; i++) {
+        if (!list[i]->runs) continue;
+        text_add(t, "%10.1f us %5.1f%%  %%%-5d %s ", list[i]->nanoseconds * 1e-3 / (double)list[i]->runs,
+                 total > 0 ? 100 * list[i]->nanoseconds / total : 0, list[i]->node->id,
+                 list[i]->kernel ? list[i]->kernel->name : "collective");
+        node_signature(t, list[i]->node);
+        text_add(t, " in %s\n", list[i]->node->scope);
+    }
+    free(list);
+}
+
+char *weft_session_profile_text(const weft_session *s) {
+    text t = {0};
+    for (int i = 0; s && i < s->plan->n_programs; i++) profile_program(&t, &s->programs[i]);
+    return text_take(&t);
+}

@@ -1,0 +1,349 @@
+/* run.c - one run: feeds are bound, an array of prepared calls is walked, outputs are copied. While it steps, a
+ * session makes no heap allocation of its own. */
+#include "runtime/session/state.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+static runnable *find_runnable(const weft_session *s, const char *graph, program_phase phase) {
+    for (int i = 0; i < s->plan->n_programs; i++)
+        if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
+            return &s->programs[i];
+    return NULL;
+}
+
+/* ---- which program, and where in its step a graph is ---- */
+
+/* Of a graph with accumulation: its first program, which keeps count, the adding one, and the one to run now. */
+typedef struct chosen {
+    runnable *head, *add, *now;
+} chosen;
+
+/* Versions only grow: the sum of those of a graph's gradient buffers moves with any of them. */
+static uint64_t sums_stand(const runnable *add) {
+    uint64_t sum = 0;
+    for (int i = 0; i < add->n_sums; i++) sum += *add->sums[i];
+    return sum;
+}
+
+static bool shares_sums(const runnable *a, const runnable *b) {
+    for (int i = 0; i < a->n_sums; i++)
+        for (int k = 0; k < b->n_sums; k++)
+            if (a->sums[i] == b->sums[k]) return true;
+    return false;
+}
+
+/* The next run of this graph is the first of a step. */
+static void forget_step(runnable *head) {
+    head->micro = 0;
+    head->ends_next = false;
+}
+
+/* Graphs that train the same parameters add into the same buffers: two steps at once would lose gradients. */
+static weft_status check_sums(weft_session *s, const chosen *c, weft_error *error) {
+    const char *graph = c->head->p->name;
+    for (int i = 0; c->head->micro == 0 && i < s->plan->n_programs; i++) {
+        const runnable *other = &s->programs[i];
+        if (other->p->phase != PHASE_FIRST || other->micro == 0 ||
+            !shares_sums(c->add, find_runnable(s, other->p->name, PHASE_ADD)))
+            continue;
+        return error_set(
+            error, WEFT_ORDER,
+            "run: graph %s cannot begin a step: graph %s trains the same parameters and has added "
+            "%lld micro-batches of a step that must end first",
+            graph, other->p->name, (long long)other->micro);
+    }
+    if (c->head->micro == 0 || sums_stand(c->add) == c->head->sums_stand) return WEFT_OK;
+    forget_step(c->head);
+    return error_set(
+        error, WEFT_ORDER,
+        "run: the gradients that graph %s has added are gone: another session used the store in the "
+        "middle of its step, which now begins anew",
+        graph);
+}
+
+/* Why a graph cannot run without sync now, or WEFT_OK. */
+static weft_status check_no_sync(const weft_session *s, const chosen *c, weft_error *error) {
+    const char *graph = c->head->p->name;
+    int of = s->plan->options.accumulate;
+    if (!c->head->p->trains)
+        return error_set(error, WEFT_ORDER, "run: graph %s adds no gradients: use weft_run", graph);
+    if (of == 1)
+        return error_set(
+            error, WEFT_ORDER,
+            "run: graph %s cannot run without sync: its plan has one micro-batch a step; compile "
+            "with options.accumulate",
+            graph);
+    if (c->head->micro < of - 1) return WEFT_OK;
+    return error_set(
+        error, WEFT_ORDER,
+        "run: graph %s cannot run without sync: micro-batch %d of %d ends the step (use weft_run, or "
+        "compile with a larger options.accumulate)",
+        graph, of, of);
+}
+
+/* The program of this run: with accumulation the first, the middle ones, the last. */
+static weft_status choose(weft_session *s, const char *graph, bool no_sync, chosen *c, weft_error *error) {
+    runnable *whole = find_runnable(s, graph, PHASE_WHOLE);
+    *c = (chosen){.head = whole ? whole : find_runnable(s, graph, PHASE_FIRST)};
+    c->now = c->head;
+    if (!c->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
+    weft_status status = no_sync ? check_no_sync(s, c, error) : WEFT_OK;
+    if (status || whole) return status;
+    c->add = find_runnable(s, graph, PHASE_ADD);
+    if ((status = check_sums(s, c, error))) return status;
+    int64_t micro = c->head->micro;
+    bool is_last = !no_sync && (c->head->ends_next || micro == s->plan->options.accumulate - 1);
+    if (micro) c->now = is_last ? find_runnable(s, graph, PHASE_LAST) : c->add;
+    return WEFT_OK;
+}
+
+static bool ends_step(const runnable *r) {
+    return r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
+}
+
+/* The graph's counter of random steps may have been loaded, or another session may have counted. */
+static weft_status read_counter(weft_session *s, runnable *head, weft_error *error) {
+    if (!head->counter || *head->counter_version == head->random_version) return WEFT_OK;
+    weft_status status = s->device->read(&head->random_step, head->counter, sizeof head->random_step, error);
+    if (!status) head->random_version = *head->counter_version;
+    return status;
+}
+
+/* After a run that went well: where the graph's next one stands. */
+static weft_status count(weft_session *s, chosen *c, bool no_sync, weft_error *error) {
+    bool is_done = ends_step(c->now);
+    runnable *head = c->head;
+    head->micro = is_done ? 0 : head->micro + 1;
+    head->ends_next = !is_done && (head->ends_next || no_sync);
+    if (!head->counter || !is_done) return WEFT_OK;
+    head->random_step += 1;
+    head->random_version = ++*head->counter_version;
+    return s->device->executor->put(s, head->counter, head->random_step, error);
+}
+
+/* After a run that failed behind its first `reached` nodes. Adding again what a middle run has added changes nothing
+ * (it goes to a level of its own), so that run may be repeated. A last run overwrites levels: behind its first
+ * sum or update the step is lost. */
+static void discount(weft_session *s, chosen *c, int reached) {
+    bool has_written = false, has_started = false;
+    for (int i = 0; i < reached; i++) {
+        const weft_node *n = c->now->steps[i].node;
+        has_written |= n->op->writes && n->in[0]->variable;
+        has_started |= node_starts_collective(n);
+    }
+    if (c->now->p->phase == PHASE_LAST && has_written) forget_step(c->head);
+    /* the other ranks have not seen this run: its repetition is the one that they wait for */
+    if (c->now->p->n_collectives && !has_started) s->runs--;
+}
+
+/* ---- feeds and fetches ---- */
+
+/* Whole rows of it are another batch than the plan's. */
+static weft_status wrong_size(const runnable *r, const fed *in, size_t bytes, weft_error *error) {
+    char batch[160] = "";
+    const tensor_type *t = &in->value->type;
+    size_t row = t->ndim ? in->bytes / (size_t)t->shape[0] : 0;
+    if (row && bytes && bytes % row == 0)
+        snprintf(
+            batch, sizeof batch,
+            ", a batch of %zu: feed %lld, or compile with options.batch (for an axis that is WEFT_BATCH)",
+            bytes / row, (long long)t->shape[0]);
+    return error_set(error, WEFT_SHAPE, "graph %s: input '%s' is %s, %zu bytes; it was fed %zu%s", r->p->name,
+                     in->name, TYPE(t), in->bytes, bytes, batch);
+}
+
+static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
+    for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = NULL;
+    for (int f = 0; f < n_feeds; f++) {
+        int i = 0;
+        while (i < r->n_inputs && (!feeds[f].name || strcmp(r->inputs[i].name, feeds[f].name))) i++;
+        if (i == r->n_inputs)
+            return error_set(error, WEFT_NAME, "graph %s has no input '%s'", r->p->name, SHOW(feeds[f].name));
+        const fed *in = &r->inputs[i];
+        if (in->data)
+            return error_set(error, WEFT_NAME, "graph %s: input '%s' is fed twice", r->p->name, in->name);
+        if (feeds[f].bytes != in->bytes) return wrong_size(r, in, feeds[f].bytes, error);
+        if (!feeds[f].data || (uintptr_t)feeds[f].data % dtype_bytes(in->value->type.dtype))
+            return error_set(error, WEFT_ARGUMENT,
+                             "graph %s: the data of input '%s' are NULL or not aligned to %zu", r->p->name,
+                             in->name, dtype_bytes(in->value->type.dtype));
+        r->inputs[i].data = feeds[f].data;
+    }
+    for (int i = 0; i < r->n_inputs; i++)
+        if (!r->inputs[i].data)
+            return error_set(error, WEFT_NAME, "graph %s: input '%s' (%s) is not fed", r->p->name,
+                             r->inputs[i].name, TYPE(&r->inputs[i].value->type));
+    for (int i = 0; i < r->n_patches; i++) {
+        const patch *p = &r->patches[i];
+        p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
+    }
+    return WEFT_OK;
+}
+
+static const fetched *find_output(const runnable *r, const char *name) {
+    for (int i = 0; i < r->n_outputs; i++)
+        if (name && strcmp(r->outputs[i].name, name) == 0) return &r->outputs[i];
+    return NULL;
+}
+
+static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, int n, weft_error *error) {
+    for (int f = 0; f < n; f++) {
+        const fetched *o = find_output(r, fetches[f].name);
+        if (!o)
+            return error_set(error, WEFT_NAME, "graph %s has no output '%s'", r->p->name,
+                             SHOW(fetches[f].name));
+        if (fetches[f].bytes != o->bytes || !fetches[f].data)
+            return error_set(error, WEFT_SHAPE,
+                             "graph %s: output '%s' has %zu bytes; the caller has room for %zu", r->p->name,
+                             o->name, o->bytes, fetches[f].data ? fetches[f].bytes : 0);
+    }
+    return WEFT_OK;
+}
+
+static weft_status fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
+                         weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int f = 0; f < n && !status; f++)
+        status = s->device->executor->fetch(s, r, find_output(r, fetches[f].name), fetches[f].data, error);
+    return status;
+}
+
+/* What is fetched straight from the store may be on its way from another rank. */
+static weft_status arrive_for_fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
+                                    weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int f = 0; s->n_carried && f < n && !status; f++) {
+        const weft_variable *home = find_output(r, fetches[f].name)->home;
+        if (home) status = s->device->executor->arrive(s, home, error);
+    }
+    return status;
+}
+
+/* ---- the run ---- */
+
+/* In debug and sanitizer builds (CMakeLists.txt). */
+#ifdef WEFT_CHECKS_CALLS
+static const bool checks_calls = true;
+#else
+static const bool checks_calls = false;
+#endif
+
+weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *error) {
+    bool is_timed = s->profiles || s->event;
+    if (st->version && *st->version == *st->packed) return WEFT_OK;
+    if (s->n_carried) {
+        int before = s->n_carried;
+        uint64_t began = s->event ? clock_ns() : 0;
+        weft_status status = lane_arrive(s, st, error);
+        if (s->event && s->n_carried < before) note_arrival(s, r, st, began);
+        if (status) return status;
+    }
+    uint64_t began = is_timed ? clock_ns() : 0;
+    st->call.error = error;
+    weft_status status =
+        checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
+    if (!status) status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
+    if (!status && s->checks) status = session_check_results(s, r, st, error);
+    if (is_timed) note_time(s, r, st, began);
+    if (st->version && !status) *st->packed = *st->version;
+    return status;
+}
+
+static weft_status take(weft_session *s, runnable *r, step *st, weft_error *error) {
+    weft_status status = s->tail.r ? tail_before(s, st, error) : WEFT_OK;
+    return status ? status : session_step(s, r, st, error);
+}
+
+/* *reached: how many steps were taken; the one behind them failed. */
+static weft_status walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (*reached = 0; *reached < r->tail; ++*reached)
+        if ((status = take(s, r, &r->steps[*reached], error))) break;
+    if (status && r->p->n_collectives) lane_drain(s, r, *reached);
+    for (int i = 0; i < r->n_written; i++) ++*r->written[i];
+    return status ? status : tail_before_end(s, r, error);
+}
+
+/* ---- the CPU as an executor: what it is told, it does at once ---- */
+
+static weft_status open_nothing(weft_session *s, weft_error *error) {
+    (void)s, (void)error;
+    return WEFT_OK;
+}
+
+static weft_status fetch_here(weft_session *s, const runnable *r, const fetched *from, void *into,
+                              weft_error *error) {
+    (void)s, (void)error;
+    const char *memory =
+        from->memory ? from->memory : (const char *)r->inputs[from->input].data + from->offset;
+    memcpy(into, memory, from->bytes);
+    return WEFT_OK;
+}
+
+static weft_status put_here(weft_session *s, double *to, double value, weft_error *error) {
+    (void)s, (void)error;
+    *to = value;
+    return WEFT_OK;
+}
+
+static void close_nothing(weft_session *s) {
+    (void)s;
+}
+
+const executor executor_cpu = {open_nothing, open_nothing,       walk,         fetch_here,
+                               put_here,     lane_await_segment, open_nothing, close_nothing};
+
+/* ---- a run, on any device ---- */
+
+static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
+    runnable *r = c->now;
+    int reached, threads = omp_get_max_threads();
+    int64_t micro = c->head->micro, rank = s->comm ? s->comm->rank : 0;
+    weft_status status = read_counter(s, c->head, error);
+    if (status) return status;
+    r->run.step = r->counter ? (int64_t)c->head->random_step : 0;
+    r->run.local = micro;
+    r->run.micro = micro + rank * s->plan->options.accumulate;
+    if (r->p->n_collectives) s->run = ++s->runs;
+    omp_set_num_threads(s->plan->kernels.threads);
+    status = s->device->executor->walk(s, r, &reached, error);
+    omp_set_num_threads(threads);
+    /* the first program assigns the buffers that the others add to */
+    for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
+    if (c->add) c->head->sums_stand = sums_stand(c->add);
+    if (status) discount(s, c, reached);
+    return status;
+}
+
+static weft_status run(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
+                       const weft_fetch *fetches, int n_fetches, weft_error *error) {
+    if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
+    if (n_feeds < 0 || n_fetches < 0 || (n_feeds && !feeds) || (n_fetches && !fetches))
+        return error_set(error, WEFT_ARGUMENT,
+                         "run: %d feeds and %d fetches, but %s NULL or the count is negative", n_feeds,
+                         n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
+    weft_error own = {0};
+    chosen c;
+    if (store_arriving(s->store) != s->n_carried + (s->tail.r ? s->tail.r->n_homes : 0))
+        return store_check_settled(s->store, "run: of another session on the store", error);
+    weft_status status = choose(s, graph, no_sync, &c, error);
+    if (!status) status = feed(c.now, feeds, n_feeds, error);
+    if (!status) status = check_fetches(c.now, fetches, n_fetches, error);
+    if (!status) status = run_chosen(s, &c, error ? error : &own);
+    if (status) return status;
+    status = count(s, &c, no_sync, error);
+    if (!status) status = arrive_for_fetch(s, c.now, fetches, n_fetches, error);
+    return status ? status : fetch(s, c.now, fetches, n_fetches, error);
+}
+
+weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
+                     const weft_fetch *fetches, int n_fetches, weft_error *error) {
+    return run(s, graph, false, feeds, n_feeds, fetches, n_fetches, error);
+}
+
+weft_status weft_run_no_sync(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
+                             const weft_fetch *fetches, int n_fetches, weft_error *error) {
+    return run(s, graph, true, feeds, n_feeds, fetches, n_fetches, error);
+}

@@ -1,0 +1,120 @@
+/* save.c - one file of what the ranks of a world hold together, as torch's ZeroRedundancyOptimizer has it after
+ * consolidate_state_dict, but that no rank ever holds all of it.
+ *
+ * Rank 0 writes; all ranks walk through the file's tensors in the same pieces. A piece of what all hold is rank 0's. One
+ * of what is shared out is gathered in rank 0's process group, each giving what of it lies in its range. Other groups
+ * have state of their own, which is not saved.
+ */
+#include "runtime/session/state.h"
+#include "runtime/store/weights.h"
+#include "weft/file.h"
+
+#include <string.h>
+
+typedef struct saving {
+    weft_session *session;
+    weights w;
+    safetensors_writer file;
+    size_t *counts; /* [world] of a gather */
+} saving;
+
+/* Elements [begin, end). */
+typedef struct span {
+    int64_t begin, end;
+} span;
+
+static span common(span a, span b) {
+    span c = {a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+    if (c.end < c.begin) c.end = c.begin;
+    return c;
+}
+
+/* Rank 0's place in the process group of a part, or -1. */
+static int place_of_writer(const weft_session *s, const store_part *p) {
+    const subgraph *g = subgraph_of(s->plan, p->parameter);
+    for (int i = 0; i < g->n_ranks; i++)
+        if (g->ranks[i] == 0) return i;
+    return -1;
+}
+
+/* Elements `wanted` of a part that is shared out, on the writer in `into`; the others need room for them too. */
+static weft_status gather(saving *v, const store_part *p, span wanted, void *into, weft_error *error) {
+    weft_session *s = v->session;
+    int writer = place_of_writer(s, p);
+    if (writer < 0) return WEFT_OK;
+    size_t count = (size_t)(wanted.end - wanted.begin), width = dtype_bytes(p->type.dtype);
+    span own = common((span){p->begin, p->end}, wanted);
+    weft_status status = WEFT_OK;
+    if (own.begin < own.end)
+        status = store_read(s->store, p, (size_t)(own.begin - p->begin) * width,
+                            (char *)into + (size_t)(own.begin - wanted.begin) * width,
+                            (size_t)(own.end - own.begin) * width, error);
+    if (status) return status;
+    for (int r = 0; r < p->cut->n_ranks; r++) {
+        span has = {p->cut->starts[r] - p->offset, p->cut->starts[r + 1] - p->offset};
+        span part = common(has, wanted);
+        v->counts[r] = (size_t)(part.end - part.begin);
+    }
+    if (v->counts[writer] == count) return WEFT_OK;
+    weft_collective c = {.kind = WEFT_ALL_GATHER,
+                         .dtype = p->type.dtype,
+                         .name = p->path,
+                         .buffer = into,
+                         .count = count,
+                         .counts = v->counts};
+    return weft_comm_run(lane_group(s, p), &c, error);
+}
+
+static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
+    saving *v = context;
+    const store_part *p = v->w.list[index].part;
+    int64_t width = (int64_t)dtype_bytes(p->type.dtype), first = (int64_t)at / width;
+    if (p->cut) return gather(v, p, (span){first, first + (int64_t)bytes / width}, into, error);
+    if (v->session->comm->rank) return WEFT_OK;
+    return store_read(v->session->store, p, at, into, bytes, error);
+}
+
+/* Groups of the session and shares of the store come from plans: of one model, with the same options. */
+static weft_status check_groups(const saving *v, const char *path, weft_error *error) {
+    for (int i = 0; i < v->w.n; i++) {
+        const store_part *p = v->w.list[i].part;
+        if (p->cut && lane_group(v->session, p)->world != p->cut->n_ranks)
+            return error_set(error, WEFT_ORDER,
+                             "%.400s: the store shares out %s over %d ranks, the session's group has %d",
+                             path, SHOW(p->path), p->cut->n_ranks, lane_group(v->session, p)->world);
+    }
+    return WEFT_OK;
+}
+
+static weft_status begin(saving *v, const char *path, bool training, weft_error *error) {
+    weft_session *s = v->session;
+    bool writes = s->comm->rank == 0;
+    const char *name = path ? path : "weights";
+    weft_status status = weights_collect(&v->w, s->store, training, name, error);
+    if (!status && writes && !path)
+        status = error_set(error, WEFT_ARGUMENT, "weft_session_save: a path is needed");
+    if (!status) status = check_groups(v, name, error);
+    v->counts = arena_new_array(&v->w.arena, (size_t)s->comm->world, sizeof *v->counts);
+    if (!status && !v->counts) status = error_memory(error, name);
+    if (status) return status;
+    return safetensors_begin(&v->file, writes ? path : NULL, store_env(s->store), v->w.n, v->w.tensors,
+                             error);
+}
+
+weft_status weft_session_save(weft_session *s, const char *path, bool training, weft_error *error) {
+    weft_error nobody_asks;
+    if (!error) error = &nobody_asks;
+    *error = (weft_error){0};
+    if (!s) return error_set(error, WEFT_ARGUMENT, "weft_session_save: there is no session");
+    weft_status status = weft_sync(s, error); /* its failure ends the communicator on all ranks */
+    if (status) return status;
+    if (!s->comm || s->comm->world == 1) return weft_weights_save(s->store, path, training, error);
+    saving v = {.session = s};
+    bool has_begun = !(status = begin(&v, path, training, error));
+    bool is_agreed = !(status = lane_settle(s, training ? "save training" : "save", status, error));
+    if (is_agreed) status = safetensors_data(&v.file, give, &v);
+    if (has_begun) status = safetensors_finish(&v.file, status);
+    if (is_agreed) status = lane_settle(s, "saved", status, error);
+    arena_free(&v.w.arena);
+    return status;
+}

@@ -1,0 +1,269 @@
+/* session.c - proves that an opened session does what its plan counts on, by the addresses that its steps were
+ * bound to. It runs when a session opens on a plan that was compiled with `verify`. Rules:
+ *   L14  before a step a session waits for each sharded segment whose memory the step touches, but for a gather, which
+ *        the lane keeps in order; and before it copies such memory to the caller
+ *   L15  a run that changes a segment counts that in its version, by which derived values are made anew
+ *   L18  before a step that touches what a pending tail writes, or writes what it reads, the tail has come past that; and
+ *        past what it writes to before that is copied to the caller
+ *   L19  a tail is over before a collective of another run starts; one of its own program starts before it is left, so
+ *        that never two are pending; and what it touches in the store counts as arriving
+ */
+#include "runtime/verify/verify.h"
+
+#include "runtime/session/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct span {
+    const char *begin, *end;
+} span;
+
+static bool spans_meet(span a, span b) {
+    return a.begin < b.end && b.begin < a.end;
+}
+
+/* NULL to NULL for the caller's memory, which has no address yet. */
+static span span_of(const tensor *t) {
+    int64_t last = 0;
+    if (!t->data) return (span){0};
+    for (int i = 0; i < t->type.ndim; i++) last += (t->type.shape[i] - 1) * t->stride[i];
+    const char *begin = t->data;
+    return (span){begin, begin + (size_t)(last + 1) * dtype_bytes(t->type.dtype)};
+}
+
+/* What step `st` touches with its operand or result `i`, its workspace behind them; *writes: it may change it. */
+static span touched_by(const step *st, int i, bool *writes) {
+    const weft_node *n = st->node;
+    const char *work = st->call.workspace;
+    bool in_place = i < 32 && n->op->writes >> i & 1;
+    *writes =
+        i >= n->n_in || in_place || n->op->flags & OP_COMMUNICATES; /* a wait ends what wrote its operands */
+    if (i < n->n_in) return n->in[i] ? span_of(&st->in[i]) : (span){0};
+    if (i < n->n_in + n->n_out) return span_of(&st->out[i - n->n_in]);
+    return work ? (span){work, work + n->workspace_bytes} : (span){0};
+}
+
+/* Whether what touched_by tells of `i` is state or a parameter that the node changes. */
+static bool changes(const weft_node *n, int i) {
+    if (i < n->n_in) return i < 32 && n->op->writes >> i & 1 && n->in[i];
+    return i == n->n_in && n->op->flags & OP_WRITES && n->n_out;
+}
+
+static bool step_writes(const step *st, span s) {
+    bool writes;
+    for (int i = 0; i < st->node->n_in + st->node->n_out; i++)
+        if (changes(st->node, i) && spans_meet(touched_by(st, i, &writes), s)) return true;
+    return false;
+}
+
+/* ---- segments, by where they lie in the store ---- */
+
+typedef struct place {
+    const weft_variable *segment;
+    span m;
+} place;
+
+typedef struct places {
+    place *v; /* ascending, apart */
+    int count;
+} places;
+
+static int by_address(const void *a, const void *b) {
+    const char *x = ((const place *)a)->m.begin, *y = ((const place *)b)->m.begin;
+    return (x > y) - (x < y);
+}
+
+static weft_status find_places(const weft_session *s, places *p, weft_error *error) {
+    for (const weft_variable *v = s->plan->model->variables; v; v = v->next) {
+        const char *memory = v->kind == VARIABLE_SEGMENT ? store_memory(s->store, v->path, &v->type) : NULL;
+        if (memory) p->v[p->count++] = (place){v, {memory, memory + type_bytes(&v->type)}};
+    }
+    qsort(p->v, (size_t)p->count, sizeof *p->v, by_address);
+    for (int i = 1; i < p->count; i++)
+        if (spans_meet(p->v[i - 1].m, p->v[i].m))
+            return error_set(error, WEFT_INTERNAL, "L14: segments %s and %s share memory in the store",
+                             p->v[i - 1].segment->path, p->v[i].segment->path);
+    return WEFT_OK;
+}
+
+/* The first place that ends behind `at`. */
+static const place *place_behind(const places *p, const char *at) {
+    int low = 0, high = p->count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (p->v[middle].m.end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return p->v + low;
+}
+
+/* ---- L14, L15 ---- */
+
+static bool step_waits(const step *st, const weft_variable *segment) {
+    for (int k = 0; k < st->n_touched; k++)
+        if (st->touched[k] == segment) return true;
+    return node_starts_collective(st->node);
+}
+
+static int by_version(const void *a, const void *b) {
+    uintptr_t x = (uintptr_t) * (uint64_t *const *)a, y = (uintptr_t) * (uint64_t *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* What a program counts the changes of: versions in the store, ascending. */
+typedef struct counted {
+    uint64_t **v;
+    size_t count;
+} counted;
+
+static bool is_counted(const weft_session *s, const counted *c, const weft_variable *segment) {
+    const uint64_t *version = store_version(s->store, segment);
+    return bsearch(&version, c->v, c->count, sizeof *c->v, by_version) != NULL;
+}
+
+static weft_status check_step(const weft_session *s, const runnable *r, const step *st, const places *p,
+                              const counted *c, weft_error *error) {
+    bool writes;
+    for (int i = 0; i <= st->node->n_in + st->node->n_out; i++) {
+        span t = touched_by(st, i, &writes);
+        for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++) {
+            if (at->segment->shards && !step_waits(st, at->segment))
+                return verify_broken(r->p, error, "L14", st->node,
+                                     "does not wait for what may be on its way");
+            if (changes(st->node, i) && !is_counted(s, c, at->segment))
+                return verify_broken(r->p, error, "L15", st->node, "changes a segment and does not count it");
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_copies(const runnable *r, const places *p, weft_error *error) {
+    for (int i = 0; i < r->n_outputs; i++) {
+        const fetched *o = &r->outputs[i];
+        span t = {o->memory, o->memory ? o->memory + o->bytes : NULL};
+        for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++)
+            if (at->segment->shards && o->home != at->segment)
+                return error_set(error, WEFT_INTERNAL,
+                                 "L14: graph %s: output %s is copied while it may be on its way",
+                                 r->p->graph->name, o->name);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_runnable(const weft_session *s, const runnable *r, const places *p,
+                                  weft_error *error) {
+    size_t room = (size_t)r->n_written + 1;
+    counted c = {mem_new_array(&s->env, room, sizeof *c.v), (size_t)r->n_written};
+    if (!c.v) return error_memory(error, "verify");
+    memcpy(c.v, r->written, c.count * sizeof *c.v);
+    qsort(c.v, c.count, sizeof *c.v, by_version);
+    weft_status status = check_copies(r, p, error);
+    for (int i = 0; i < r->n_steps && !status; i++) status = check_step(s, r, &r->steps[i], p, &c, error);
+    mem_free(&s->env, c.v, room * sizeof *c.v);
+    return status;
+}
+
+static weft_status check_segments(const weft_session *s, weft_error *error) {
+    size_t room = (size_t)s->plan->model->n_variables + 1;
+    places p = {mem_new_array(&s->env, room, sizeof *p.v), 0};
+    weft_status status = p.v ? find_places(s, &p, error) : error_memory(error, "verify");
+    for (int i = 0; i < s->plan->n_programs && !status; i++)
+        status = check_runnable(s, &s->programs[i], &p, error);
+    mem_free(&s->env, p.v, room * sizeof *p.v);
+    return status;
+}
+
+/* ---- L18, L19 ---- */
+
+static bool conflicts(const step *a, const step *b) {
+    for (int i = 0; i <= a->node->n_in + a->node->n_out; i++)
+        for (int k = 0; k <= b->node->n_in + b->node->n_out; k++) {
+            bool writes, writes_too;
+            span x = touched_by(a, i, &writes), y = touched_by(b, k, &writes_too);
+            if ((writes || writes_too) && spans_meet(x, y)) return true;
+        }
+    return false;
+}
+
+static bool starts(const runnable *r, int until) {
+    for (int i = 0; i < until; i++)
+        if (node_starts_collective(r->steps[i].node)) return true;
+    return false;
+}
+
+/* All that a tail leaves, against what program `next` does before its own tail. */
+static weft_status check_steps(const runnable *r, const runnable *next, weft_error *error) {
+    for (int i = 0; i < next->n_steps && next->steps[i].node->order < next->p->tail; i++) {
+        const step *st = &next->steps[i];
+        int until = tail_needs(r, st);
+        if (node_starts_collective(st->node) && until < r->n_steps)
+            return verify_broken(next->p, error, "L19", st->node, "starts while a tail is pending");
+        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
+            if (conflicts(st, &r->steps[k]))
+                return verify_broken(next->p, error, "L18", st->node,
+                                     "does not wait for a tail that it meets");
+    }
+    return WEFT_OK;
+}
+
+/* In the arena outputs are their program's own: what makes them has waited for the tail. */
+static bool is_in_arena(const weft_session *s, const fetched *o) {
+    return o->memory >= s->memory && o->memory < s->memory + s->plan->memory.activations;
+}
+
+static weft_status check_outputs(const weft_session *s, const runnable *r, const runnable *next,
+                                 weft_error *error) {
+    int until = tail_needs_for_outputs(r, next);
+    for (int i = 0; i < next->n_outputs; i++) {
+        const fetched *o = &next->outputs[i];
+        if (!o->memory || is_in_arena(s, o)) continue;
+        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
+            if (step_writes(&r->steps[k], (span){o->memory, o->memory + o->bytes}))
+                return error_set(error, WEFT_INTERNAL,
+                                 "L18: graph %s: output %s is copied before a tail writes it",
+                                 next->p->graph->name, o->name);
+    }
+    return WEFT_OK;
+}
+
+static bool is_announced(const weft_session *s, const runnable *r, const weft_value *v) {
+    const weft_variable *root = value_root(v)->variable;
+    const store_entry *home = root && root->kind != VARIABLE_DERIVED ? store_home(s->store, root) : NULL;
+    bool found = !home;
+    for (int i = 0; i < r->n_homes; i++) found |= r->homes[i] == home;
+    return found;
+}
+
+static weft_status check_tail(const weft_session *s, const runnable *r, weft_error *error) {
+    weft_status status = WEFT_OK;
+    int left = 0;
+    while (left < r->n_steps && r->steps[left].node->order < r->p->tail) left++;
+    if (left == r->n_steps && left == r->tail) return WEFT_OK;
+    if (left != r->tail || !starts(r, left))
+        return error_set(error, WEFT_INTERNAL,
+                         "L19: graph %s: its tail begins elsewhere, or beside another one",
+                         r->p->graph->name);
+    for (int k = left; k < r->n_steps; k++) {
+        const weft_node *n = r->steps[k].node;
+        for (int i = 0; i < n->n_in + n->n_out; i++) {
+            const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+            if (v && !is_announced(s, r, v))
+                return verify_broken(r->p, error, "L19", n,
+                                     "touches what may be read in the store meanwhile");
+        }
+    }
+    for (int i = 0; i < s->plan->n_programs && !status; i++) {
+        status = check_steps(r, &s->programs[i], error);
+        if (!status) status = check_outputs(s, r, &s->programs[i], error);
+    }
+    return status;
+}
+
+weft_status verify_session(const weft_session *s, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < s->plan->n_programs && !status; i++) status = check_tail(s, &s->programs[i], error);
+    return status ? status : check_segments(s, error);
+}

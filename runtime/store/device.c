@@ -1,0 +1,79 @@
+/* device.c - the CPU as a device, and the list of them. */
+#include "runtime/store/device.h"
+
+#include "runtime/plan/program.h"
+
+#include "graph/core/error.h"
+#include "weft/session.h"
+
+#include <string.h>
+
+#ifdef WEFT_HAS_CUDA
+extern const device device_cuda; /* runtime/session/cuda/device.c */
+#endif
+
+static void *take(const weft_env *env, size_t bytes, weft_error *error) {
+    void *memory = mem_raw(env, bytes);
+    if (!memory) error_set(error, WEFT_MEMORY, "%zu bytes could not be had", bytes);
+    return memory;
+}
+
+static void give(const weft_env *env, void *memory, size_t bytes) {
+    mem_free(env, memory, bytes);
+}
+
+static weft_status copy(void *to, const void *from, size_t bytes, weft_error *error) {
+    (void)error;
+    memcpy(to, from, bytes);
+    return WEFT_OK;
+}
+
+static weft_status clear(void *to, size_t bytes, weft_error *error) {
+    (void)error;
+    memset(to, 0, bytes);
+    return WEFT_OK;
+}
+
+extern const struct executor executor_cpu; /* session/run.c */
+const device device_cpu = {WEFT_DEVICE_CPU, "cpu", take, give, copy, copy, clear, NULL, &executor_cpu};
+
+void *device_take(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
+                  weft_error *error) {
+    weft_error why = {0};
+    void *memory = d->take(env, bytes, &why);
+    if (!memory) error_set(error, why.status, "%s of model %s: %s", what, model, why.text);
+    return memory;
+}
+
+#ifndef WEFT_HAS_CUDA
+weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error) {
+    (void)control, (void)options;
+    error_set(error, WEFT_UNSUPPORTED,
+              "this build of Weft has no NCCL (configure with -DWEFT_CUDA=ON, where nvcc is)");
+    return NULL;
+}
+
+weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
+                                 weft_error *error) {
+    (void)launch;
+    return weft_comm_nccl(NULL, options, error);
+}
+
+weft_status weft_cuda_select(int index, weft_error *error) {
+    (void)index;
+    return error_set(error, WEFT_UNSUPPORTED,
+                     "this build of Weft has no CUDA (configure with -DWEFT_CUDA=ON, where nvcc is)");
+}
+#endif
+
+const device *device_of(weft_device kind, weft_error *error) {
+    if (kind == WEFT_DEVICE_CPU) return &device_cpu;
+#ifdef WEFT_HAS_CUDA
+    if (kind == WEFT_DEVICE_CUDA) return &device_cuda;
+#endif
+    error_set(
+        error, WEFT_UNSUPPORTED,
+        "a plan for %s: this build of Weft has no %s backend (configure with -DWEFT_CUDA=ON, where nvcc is)",
+        device_name(kind), device_name(kind));
+    return NULL;
+}

@@ -1,0 +1,398 @@
+/* safetensors_read.c - reading safetensors files that may be hostile. What is refused, besides broken JSON:
+ *   - a header longer than 16 MiB or than the file (before anything is allocated), bytes that are not UTF-8,
+ * NUL
+ *   - duplicate names, duplicate or unknown keys at every level, numbers that are not plain non-negative
+ * integers
+ *   - shapes whose product overflows (also when a later axis is 0) or differs from the byte span
+ *   - holes, overlaps, and bytes before the first or after the last tensor
+ * The parser knows this one shape of JSON, so it neither recurses nor builds a tree.
+ */
+#include "runtime/store/safetensors.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct parser {
+    const char *begin, *at, *end;
+    safetensors *s;
+    int room; /* of s->tensors */
+    weft_error *error;
+} parser;
+
+/* "weights.safetensors: header byte 40: rule"; always false. */
+static bool parse_fail(parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool parse_fail(parser *p, const char *format, ...) {
+    char rule[500];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(rule, sizeof rule, format, args);
+    va_end(args);
+    error_set(p->error, WEFT_FILE, "%.400s: header byte %zu: %s", p->s->path, (size_t)(p->at - p->begin),
+              rule);
+    return false;
+}
+
+/* ---- JSON, as far as it is needed ---- */
+
+static void skip_space(parser *p) {
+    while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
+}
+
+static bool take(parser *p, char c) {
+    skip_space(p);
+    if (p->at == p->end || *p->at != c) return false;
+    p->at++;
+    return true;
+}
+
+static bool want(parser *p, char c) {
+    return take(p, c) || parse_fail(p, "'%c' is expected", c);
+}
+
+static bool hex4(parser *p, unsigned *v) {
+    *v = 0;
+    for (int i = 0; i < 4; i++, p->at++) {
+        char c = p->at < p->end ? *p->at : 0;
+        int digit = c >= '0' && c <= '9'                 ? c - '0'
+                    : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
+                                                         : -1;
+        if (digit < 0) return parse_fail(p, "\\u needs four hexadecimal digits");
+        *v = *v * 16 + (unsigned)digit;
+    }
+    return true;
+}
+
+static char *utf8_put(char *to, unsigned c) {
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xc0 | c >> 6);
+        *to++ = (char)(0x80 | (c & 63));
+    } else {
+        if (c < 0x10000) {
+            *to++ = (char)(0xe0 | c >> 12);
+        } else {
+            *to++ = (char)(0xf0 | c >> 18);
+            *to++ = (char)(0x80 | (c >> 12 & 63));
+        }
+        *to++ = (char)(0x80 | (c >> 6 & 63));
+        *to++ = (char)(0x80 | (c & 63));
+    }
+    return to;
+}
+
+/* After a backslash; a code point above U+FFFF comes as a pair of surrogates. */
+static bool escape(parser *p, char **to) {
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    char c = p->at < p->end ? *p->at++ : 0;
+    unsigned code, low;
+    const char *known = c ? strchr(names, c) : NULL;
+    if (known) {
+        *(*to)++ = values[known - names];
+        return true;
+    }
+    if (c != 'u') return parse_fail(p, "an escape that JSON does not have");
+    if (!hex4(p, &code)) return false;
+    if (code >= 0xd800 && code < 0xdc00) {
+        if (p->end - p->at < 2 || p->at[0] != '\\' || p->at[1] != 'u')
+            return parse_fail(p, "half a surrogate pair");
+        p->at += 2;
+        if (!hex4(p, &low)) return false;
+        if (low < 0xdc00 || low > 0xdfff) return parse_fail(p, "half a surrogate pair");
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    } else if (code == 0 || (code >= 0xdc00 && code < 0xe000)) {
+        return parse_fail(p, "\\u0000 or half a surrogate pair");
+    }
+    *to = utf8_put(*to, code);
+    return true;
+}
+
+/* The decoded string is never longer than its source. NULL after an error. */
+static char *string(parser *p) {
+    if (!want(p, '"')) return NULL;
+    size_t room = 0;
+    while (p->at + room < p->end && p->at[room] != '"') room += p->at[room] == '\\' ? 2 : 1;
+    char *decoded = arena_new(&p->s->arena, room + 1), *to = decoded;
+    if (!decoded) {
+        error_memory(p->error, p->s->path);
+        return NULL;
+    }
+    while (p->at < p->end && *p->at != '"') {
+        if ((unsigned char)*p->at < 0x20) return parse_fail(p, "a control character in a string"), NULL;
+        if (*p->at != '\\') {
+            *to++ = *p->at++;
+            continue;
+        }
+        p->at++;
+        if (!escape(p, &to)) return NULL;
+    }
+    return want(p, '"') ? decoded : NULL;
+}
+
+static bool number(parser *p, int64_t *v) {
+    skip_space(p);
+    const char *first = p->at;
+    *v = 0;
+    for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
+        if (__builtin_mul_overflow(*v, 10, v) || __builtin_add_overflow(*v, *p->at - '0', v))
+            return parse_fail(p, "a number above 2^63 - 1");
+    bool is_plain = p->at > first && (*first != '0' || p->at == first + 1) &&
+                    (p->at == p->end || !strchr(".eE+-", *p->at));
+    return is_plain || parse_fail(p, "a non-negative integer is expected");
+}
+
+/* ---- the header ---- */
+
+static bool dtype_named(const char *name, weft_dtype *dtype) {
+    static const char *const names[WEFT_DTYPES] = {
+        [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
+        [WEFT_I64] = "I64", [WEFT_I32] = "I32", [WEFT_U8] = "U8",     [WEFT_BOOL] = "BOOL"};
+    for (int i = 0; i < WEFT_DTYPES; i++)
+        if (strcmp(names[i], name) == 0) {
+            *dtype = (weft_dtype)i;
+            return true;
+        }
+    return false;
+}
+
+static bool shape(parser *p, safetensors_tensor *t) {
+    if (!want(p, '[')) return false;
+    if (take(p, ']')) return true;
+    do {
+        if (t->type.ndim == WEFT_MAX_NDIM)
+            return parse_fail(p, "%s: more than %d axes", SHOW(t->name), WEFT_MAX_NDIM);
+        if (!number(p, &t->type.shape[t->type.ndim++])) return false;
+    } while (take(p, ','));
+    return want(p, ']');
+}
+
+static bool offsets(parser *p, safetensors_tensor *t) {
+    int64_t begin, end;
+    if (!want(p, '[') || !number(p, &begin) || !want(p, ',') || !number(p, &end) || !want(p, ']'))
+        return false;
+    t->begin = (uint64_t)begin;
+    t->end = (uint64_t)end;
+    return true;
+}
+
+/* The byte span must be what the shape says, to the byte. */
+static bool span_check(parser *p, const safetensors_tensor *t) {
+    size_t bytes = dtype_bytes(t->type.dtype);
+    for (int i = 0; i < t->type.ndim; i++)
+        if (!size_mul(&bytes, bytes, (size_t)t->type.shape[i]))
+            return parse_fail(p, "%s: its shape overflows", SHOW(t->name));
+    if (t->begin > t->end || t->end - t->begin != bytes)
+        return parse_fail(p, "%s: bytes %llu to %llu, but %s is %zu bytes", SHOW(t->name),
+                          (unsigned long long)t->begin, (unsigned long long)t->end, TYPE(&t->type), bytes);
+    return true;
+}
+
+static bool tensor_entry(parser *p, char *name) {
+    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
+    safetensors_tensor t = {.name = name};
+    unsigned seen = 0;
+    if (p->s->n == p->room || !want(p, '{'))
+        return parse_fail(p, "%s: {dtype, shape, data_offsets}", SHOW(name));
+    do {
+        char *key = string(p), *type;
+        if (!key || !want(p, ':')) return false;
+        int k = 0;
+        while (k < 3 && strcmp(keys[k], key) != 0) k++;
+        if (k == 3) return parse_fail(p, "%s: there is no key '%s'", SHOW(name), SHOW(key));
+        if (seen >> k & 1) return parse_fail(p, "%s: %s is there twice", SHOW(name), key);
+        seen |= 1u << k;
+        if (k == 1 && !shape(p, &t)) return false;
+        if (k == 2 && !offsets(p, &t)) return false;
+        if (k == 0 && !(type = string(p))) return false;
+        if (k == 0 && !dtype_named(type, &t.type.dtype))
+            return parse_fail(p, "%s: element type '%s' is not read by Weft", SHOW(name), SHOW(type));
+    } while (take(p, ','));
+    if (!want(p, '}')) return false;
+    if (seen != 7) return parse_fail(p, "%s: dtype, shape and data_offsets are all needed", SHOW(name));
+    if (!span_check(p, &t)) return false;
+    p->s->tensors[p->s->n++] = t;
+    return true;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Free text pairs; only their keys must differ. */
+static bool metadata(parser *p) {
+    size_t room = 1, n = 0;
+    if (!want(p, '{')) return false;
+    if (take(p, '}')) return true;
+    for (const char *c = p->at; c < p->end && *c != '}'; c++) room += *c == ':';
+    char **keys = arena_new_array(&p->s->arena, room, sizeof *keys);
+    if (!keys) return error_memory(p->error, p->s->path), false;
+    do {
+        if (n == room) return parse_fail(p, "__metadata__: texts by name are expected");
+        if (!(keys[n++] = string(p)) || !want(p, ':') || !string(p)) return false;
+    } while (take(p, ','));
+    if (!want(p, '}')) return false;
+    qsort(keys, n, sizeof *keys, by_text);
+    for (size_t i = 1; i < n; i++)
+        if (strcmp(keys[i - 1], keys[i]) == 0)
+            return parse_fail(p, "__metadata__: %s is there twice", SHOW(keys[i]));
+    return true;
+}
+
+static bool header_parse(parser *p) {
+    bool has_metadata = false;
+    if (p->at == p->end || *p->at != '{') return parse_fail(p, "'{' must be the first byte");
+    p->at++;
+    if (!take(p, '}')) {
+        do {
+            char *name = string(p);
+            if (!name || !want(p, ':')) return false;
+            if (strcmp(name, "__metadata__") != 0) {
+                if (!tensor_entry(p, name)) return false;
+                continue;
+            }
+            if (has_metadata) return parse_fail(p, "__metadata__ is there twice");
+            has_metadata = true;
+            if (!metadata(p)) return false;
+        } while (take(p, ','));
+        if (!want(p, '}')) return false;
+    }
+    skip_space(p);
+    return p->at == p->end || parse_fail(p, "text after the closing '}'");
+}
+
+/* ---- the whole file ---- */
+
+/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+static bool is_utf8(const unsigned char *s, size_t n) {
+    for (size_t i = 0; i < n;) {
+        unsigned c = s[i++], more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : 3;
+        if (more == 3 && !(c >= 0xf0 && c <= 0xf4)) return false;
+        if (n - i < more) return false;
+        if ((c == 0xe0 && s[i] < 0xa0) || (c == 0xed && s[i] > 0x9f)) return false;
+        if ((c == 0xf0 && s[i] < 0x90) || (c == 0xf4 && s[i] > 0x8f)) return false;
+        for (; more; more--)
+            if ((s[i++] & 0xc0) != 0x80) return false;
+    }
+    return true;
+}
+
+static int by_begin(const void *pa, const void *pb) {
+    const safetensors_tensor *a = pa, *b = pb;
+    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+    return a->end < b->end ? -1 : a->end > b->end;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
+}
+
+/* No holes, no overlaps, nothing after the last: each tensor begins where the one before it ends. */
+static weft_status layout_check(safetensors *s, weft_error *error) {
+    uint64_t at = 0;
+    qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_begin);
+    for (int i = 0; i < s->n; at = s->tensors[i++].end)
+        if (s->tensors[i].begin != at)
+            return error_set(error, WEFT_FILE,
+                             "%.400s: %s begins at byte %llu of the data, the tensor before it ends at %llu",
+                             s->path, SHOW(s->tensors[i].name), (unsigned long long)s->tensors[i].begin,
+                             (unsigned long long)at);
+    if (at != s->data_bytes)
+        return error_set(error, WEFT_FILE, "%.400s: its tensors have %llu bytes, the file has %llu of data",
+                         s->path, (unsigned long long)at, (unsigned long long)s->data_bytes);
+    qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_name);
+    for (int i = 1; i < s->n; i++)
+        if (strcmp(s->tensors[i - 1].name, s->tensors[i].name) == 0)
+            return error_set(error, WEFT_FILE, "%.400s: %s is there twice", s->path,
+                             SHOW(s->tensors[i].name));
+    return WEFT_OK;
+}
+
+/* An entry takes at least 45 bytes of header, so the table is at most a few times the header. */
+static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = io->read(io->context, s->file, 8, header, bytes);
+    if (code) return io_fail(error, s->path, "cannot be read", code);
+    if (memchr(header, 0, bytes) || !is_utf8((unsigned char *)header, bytes))
+        return error_set(error, WEFT_FILE, "%.400s: its header is not UTF-8 text", s->path);
+    parser p = {.begin = header, .at = header, .end = header + bytes, .s = s, .error = error};
+    size_t braces = 0;
+    for (size_t i = 0; i < bytes; i++) braces += header[i] == '{';
+    p.room = (int)(braces < bytes / 45 + 1 ? braces : bytes / 45 + 1);
+    s->tensors = arena_new_array(&s->arena, (size_t)p.room + 1, sizeof *s->tensors);
+    if (!s->tensors) return error_memory(error, s->path);
+    if (!header_parse(&p)) return error && error->status ? error->status : WEFT_FILE;
+    return layout_check(s, error);
+}
+
+static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    unsigned char first[8];
+    uint64_t length = 0;
+    if (file_bytes < 8)
+        return error_set(error, WEFT_FILE, "%.400s: %llu bytes, a safetensors file has at least 8", s->path,
+                         (unsigned long long)file_bytes);
+    int code = io->read(io->context, s->file, 0, first, 8);
+    if (code) return io_fail(error, s->path, "cannot be read", code);
+    for (int i = 7; i >= 0; i--) length = length << 8 | first[i];
+    if (first[0] == 0x0d && memcmp(first + 1, "WEFT", 4) == 0)
+        return error_set(error, WEFT_FILE,
+                         "%.400s: it is a model, weights are needed (as graphtool train -o writes them)",
+                         s->path);
+    if (length > file_bytes - 8 || length > SAFETENSORS_MAX_HEADER)
+        return error_set(error, WEFT_FILE,
+                         "%.400s: a header of %llu bytes; the file has %llu, %d are accepted", s->path,
+                         (unsigned long long)length, (unsigned long long)file_bytes, SAFETENSORS_MAX_HEADER);
+    s->data_at = 8 + length;
+    s->data_bytes = file_bytes - s->data_at;
+    char *header = mem_raw(&s->env, (size_t)length + 1);
+    if (!header) return error_memory(error, s->path);
+    weft_status status = header_read(s, header, (size_t)length, error);
+    mem_free(&s->env, header, (size_t)length + 1);
+    return status;
+}
+
+weft_status safetensors_open(safetensors *s, const char *path, const weft_env *env, weft_error *error) {
+    weft_error local = {0};
+    uint64_t bytes = 0;
+    *s = (safetensors){.env = env ? *env : (weft_env){0}, .path = path};
+    arena_init(&s->arena, &s->env);
+    if (!error) error = &local;
+    *error = (weft_error){0};
+    if (!path) return error_set(error, WEFT_ARGUMENT, "a path is needed");
+    const weft_io *io = io_of(&s->env);
+    int code = io->open_read(io->context, path, &s->file, &bytes);
+    if (code) {
+        s->file = NULL;
+        return io_fail(error, path, "cannot be opened", code);
+    }
+    weft_status status = file_check(s, bytes, error);
+    if (status) safetensors_close(s);
+    return status;
+}
+
+void safetensors_close(safetensors *s) {
+    const weft_io *io = io_of(&s->env);
+    if (s->file) io->close(io->context, s->file); /* only read */
+    s->file = NULL;
+    arena_free(&s->arena);
+    s->n = 0;
+}
+
+const safetensors_tensor *safetensors_find(const safetensors *s, const char *name) {
+    safetensors_tensor key = {.name = name};
+    return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof key, by_name) : NULL;
+}
+
+weft_status safetensors_read_range(const safetensors *s, const safetensors_tensor *t, uint64_t at, void *into,
+                                   size_t bytes, weft_error *error) {
+    const weft_io *io = io_of(&s->env);
+    int code = bytes ? io->read(io->context, s->file, s->data_at + t->begin + at, into, bytes) : 0;
+    return code ? io_fail(error, s->path, "cannot be read", code) : WEFT_OK;
+}
+
+weft_status safetensors_read(const safetensors *s, const safetensors_tensor *t, void *into,
+                             weft_error *error) {
+    return safetensors_read_range(s, t, 0, into, (size_t)(t->end - t->begin), error);
+}

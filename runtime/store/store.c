@@ -1,0 +1,417 @@
+/* store.c - the values of a model in one block of memory: parameters, state, optimizer state, accumulated
+ * gradients. It knows nothing of graphs and outlives plans: entries carry paths, types and places of their own.
+ *
+ * A user sees parameters and state by path, and optimizer state per parameter as
+ * "optimizer.<name>/<parameter>/<slot>", whatever segments they lie in.
+ */
+#include "runtime/plan/program.h"
+
+#include "ops/optimizer/update.h"
+#include "runtime/store/init.h"
+#include "runtime/store/device.h"
+#include "runtime/store/store.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct weft_store {
+    weft_env env;
+    arena arena;
+    const device *device;
+    uint64_t seed;
+    char *memory; /* on the device */
+    uint64_t bytes;
+    int n_entries, n_public;
+    int n_arriving;  /* the sum over entries */
+    unsigned loaded; /* LOADED_VALUES ... */
+    store_entry *entries;
+    name_table by_path; /* entries */
+    store_part *parts;  /* what a user can name */
+    name_table named;   /* them, by path */
+};
+
+/* ---- building ---- */
+
+static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (v->kind == VARIABLE_DERIVED) continue;
+        store_entry *e = &s->entries[s->n_entries++];
+        *e = (store_entry){.path = arena_copy(&s->arena, v->path),
+                           .kind = v->kind,
+                           .type = v->type,
+                           .init = v->init,
+                           .offset = offsets[v->index],
+                           .version = 1};
+        if (!e->path || !table_add(&s->by_path, &s->arena, e->path, e)) return false;
+    }
+    return true;
+}
+
+static store_entry *find_entry(const weft_store *s, const char *path) {
+    return table_find(&s->by_path, path);
+}
+
+/* Parameters and shards change with their segment. */
+static void find_homes(weft_store *s, const weft_plan *plan) {
+    int i = 0;
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        if (v->kind == VARIABLE_DERIVED) continue;
+        store_entry *e = &s->entries[i++];
+        e->home = variable_is_part(v) ? find_entry(s, v->segment->path) : e;
+    }
+}
+
+static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *segment) {
+    int n = plan->subgraphs[segment->subgraph].n_ranks;
+    store_cut *cut = arena_new(&s->arena, sizeof *cut);
+    int64_t *starts = arena_new_array(&s->arena, (size_t)n + 1, sizeof *starts);
+    if (!cut || !starts) return false;
+    for (int r = 0; r < n; r++) starts[r + 1] = starts[r] + (int64_t)segment->shards[r];
+    *cut = (store_cut){n, starts};
+    find_entry(s, segment->path)->cut = cut;
+    return true;
+}
+
+static bool note_cuts(weft_store *s, const weft_plan *plan) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->shards && !note_cut(s, plan, v)) return false;
+    return true;
+}
+
+static store_part *add_part(weft_store *s, const char *path, const tensor_type *type) {
+    store_part *e = &s->parts[s->n_public++];
+    *e = (store_part){.path = arena_copy(&s->arena, path), .type = *type, .end = type_elements(type)};
+    return e->path && table_add(&s->named, &s->arena, e->path, e) ? e : NULL;
+}
+
+static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
+    store_part *e = add_part(s, v->path, &v->type);
+    if (!e) return false;
+    e->memory = s->memory + offset;
+    e->home = find_entry(s, v->path)->home;
+    if (v->kind != VARIABLE_OPTIMIZER) e->parameter = e->path;
+    return true;
+}
+
+/* "optimizer.NAME/PARAMETER/SLOT" for every member of a segment, of which state variable `v` (NULL: none is here)
+ * holds elements from v->offset on, at `offset` bytes. */
+static bool add_members(weft_store *s, const weft_variable *segment, const char *name, const char *slot,
+                        const weft_variable *v, uint64_t offset) {
+    char path[2000];
+    int64_t count = v ? type_elements(&v->type) : 0;
+    const store_cut *cut = find_entry(s, segment->path)->cut;
+    for (int i = 0; i < segment->n_members; i++) {
+        const weft_variable *p = segment->members[i];
+        snprintf(path, sizeof path, "%s/%s/%s", name, p->path, slot);
+        store_part *e = add_part(s, path, &p->type);
+        if (!e || !(e->parameter = arena_copy(&s->arena, p->path))) return false;
+        e->cut = cut;
+        e->offset = p->offset;
+        if (!v || !member_range(p, v->offset, count, &e->begin, &e->end)) {
+            e->begin = e->end = 0;
+            continue;
+        }
+        e->memory = s->memory + offset + (uint64_t)(p->offset + e->begin - v->offset) * sizeof(float);
+        e->home = find_entry(s, v->path)->home;
+    }
+    return true;
+}
+
+/* State of an optimizer: of what is sharded all ranks list the same paths. */
+static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    for (int i = 0; i < plan->n_states; i++) {
+        const optimizer_slot *o = &plan->states[i];
+        if (!add_members(s, o->segment, o->name, o->slot, o->variable,
+                         o->variable ? offsets[o->variable->index] : 0))
+            return false;
+    }
+    return true;
+}
+
+static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
+        bool is_scalar = v->kind == VARIABLE_OPTIMIZER && !v->segment;
+        if ((plain || is_scalar) && !add_whole(s, v, offsets[v->index])) return false;
+    }
+    return add_states(s, plan, offsets);
+}
+
+static size_t count_parts(const weft_plan *plan) {
+    size_t n = (size_t)plan->model->n_variables;
+    for (int i = 0; i < plan->n_states; i++) n += (size_t)plan->states[i].segment->n_members;
+    return n;
+}
+
+static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *error) {
+    size_t bytes = type_bytes(&e->type);
+    void *values = mem_raw(&s->env, bytes);
+    if (!values) return error_memory(error, "store");
+    init_fill(values, &e->type, e->path, e->init, s->seed);
+    weft_status status = s->device->write(s->memory + e->offset, values, bytes, error);
+    mem_free(&s->env, values, bytes);
+    return status;
+}
+
+static weft_status fill(weft_store *s, weft_error *error) {
+    weft_status status = s->device->clear(s->memory, s->bytes, error);
+    for (int i = 0; i < s->n_entries && !status; i++) {
+        const store_entry *e = &s->entries[i];
+        if (e->kind != VARIABLE_SEGMENT && e->kind != VARIABLE_GRADIENT && e->init.kind != WEFT_INIT_ZEROS)
+            status = fill_entry(s, e, error);
+    }
+    return status;
+}
+
+weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error) {
+    if (!plan) {
+        if (!error || !error->status) error_set(error, WEFT_ARGUMENT, "store: there is no plan");
+        return NULL;
+    }
+    const weft_model *m = plan->model;
+    if (error) *error = (weft_error){0};
+    uint64_t kinds[VARIABLE_KINDS];
+    const device *d = device_of(plan->options.device, error);
+    weft_store *s = d ? mem_new(&plan->env, sizeof *s) : NULL;
+    if (!s) {
+        if (d) error_memory(error, "store");
+        return NULL;
+    }
+    s->env = plan->env;
+    s->device = d;
+    s->seed = seed;
+    arena_init(&s->arena, &s->env);
+    uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
+    s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
+    s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
+    if (offsets) s->bytes = store_layout(plan, offsets, kinds);
+    s->memory = offsets ? device_take(d, &s->env, s->bytes, "store", weft_model_name(m), error) : NULL;
+    bool good = s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
+    if (good) find_homes(s, plan);
+    if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
+        if (!error || !error->status)
+            error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
+        weft_store_free(s);
+        return NULL;
+    }
+    if (!fill(s, error)) return s;
+    weft_store_free(s);
+    return NULL;
+}
+
+void weft_store_free(weft_store *s) {
+    if (!s) return;
+    weft_env env = s->env;
+    s->device->give(&env, s->memory, s->bytes);
+    arena_free(&s->arena);
+    mem_free(&env, s, sizeof *s);
+}
+
+/* ---- by path ---- */
+
+static const store_part *find_part(const weft_store *s, const char *path) {
+    return s && path ? table_find(&s->named, path) : NULL;
+}
+
+static bool is_whole(const store_part *e) {
+    return e->begin == 0 && e->end == type_elements(&e->type);
+}
+
+static const store_part *expect(const weft_store *s, const char *path, size_t bytes, weft_error *error) {
+    const store_part *e = find_part(s, path);
+    if (!e) {
+        error_set(error, WEFT_NAME, "store: there is no '%s'", SHOW(path));
+        return NULL;
+    }
+    if (bytes != type_bytes(&e->type)) {
+        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller has %zu", e->path,
+                  TYPE(&e->type), type_bytes(&e->type), bytes);
+        return NULL;
+    }
+    if (!is_whole(e)) {
+        error_set(
+            error, WEFT_ORDER,
+            "store: of %s, %s, this rank holds elements %lld to %lld alone: ZeRO has the others elsewhere",
+            e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
+        return NULL;
+    }
+    return e->home->arriving && store_check_settled(s, e->path, error) ? NULL : e;
+}
+
+/* ---- numbers of optimizers ---- */
+
+static bool is_number(const store_part *e) {
+    return strncmp(e->path, "optimizer.", 10) == 0 && e->type.ndim == 0 && e->type.dtype == WEFT_F64;
+}
+
+static bool ends_in(const char *path, const char *end) {
+    size_t n = strlen(path), k = strlen(end);
+    return n >= k && strcmp(path + n - k, end) == 0;
+}
+
+const char *store_number_rule(const store_part *e, double value) {
+    bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/good_steps");
+    if (!is_number(e)) return NULL;
+    if (counts && !(value >= 0 && value <= 0x1p53 && value == floor(value)))
+        return "it must be a whole number from 0 to 2^53";
+    if (ends_in(e->path, "/lr") && !(value >= 0 && value <= FLT_MAX))
+        return "a learning rate is a finite number that is not negative";
+    if (ends_in(e->path, "/loss_scale") && !(value > 0 && value <= FLT_MAX))
+        return "a loss scale is a finite number above 0";
+    return NULL;
+}
+
+weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
+                           weft_error *error) {
+    weft_error own = {0};
+    if (!into)
+        return error_set(error, WEFT_ARGUMENT, "store: %s: there is nowhere to copy it (NULL)", SHOW(path));
+    const store_part *e = expect(s, path, bytes, error ? error : &own);
+    if (!e) return error ? error->status : own.status;
+    return store_read(s, e, 0, into, bytes, error);
+}
+
+weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
+                           weft_error *error) {
+    weft_error own = {0};
+    if (!from)
+        return error_set(error, WEFT_ARGUMENT, "store: %s: there is nothing to copy (NULL)", SHOW(path));
+    const store_part *e = expect(s, path, bytes, error ? error : &own);
+    if (!e) return error ? error->status : own.status;
+    if (is_number(e)) {
+        double value;
+        memcpy(&value, from, sizeof value);
+        const char *why = store_number_rule(e, value);
+        if (why) return error_set(error, WEFT_ARGUMENT, "store: %s=%g: %s", e->path, value, why);
+    }
+    return store_write(s, e, 0, from, bytes, error);
+}
+
+weft_status store_read(const weft_store *s, const store_part *part, size_t at, void *into, size_t bytes,
+                       weft_error *error) {
+    return s->device->read(into, part->memory + at, bytes, error);
+}
+
+weft_status store_write(weft_store *s, const store_part *part, size_t at, const void *from, size_t bytes,
+                        weft_error *error) {
+    part->home->version++;
+    return s->device->write(part->memory + at, from, bytes, error);
+}
+
+const device *store_device(const weft_store *s) {
+    return s->device;
+}
+
+const store_part *store_part_at(const weft_store *s, int index) {
+    return s && index >= 0 && index < s->n_public ? &s->parts[index] : NULL;
+}
+
+const char *weft_store_path(const weft_store *s, int index) {
+    const store_part *e = store_part_at(s, index);
+    return e ? e->path : NULL;
+}
+
+int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]) {
+    const store_part *e = find_part(s, path);
+    if (!e) return -1;
+    if (dtype) *dtype = e->type.dtype;
+    if (shape) memcpy(shape, e->type.shape, sizeof e->type.shape);
+    return e->type.ndim;
+}
+
+weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, weft_error *error) {
+    char wanted[1500];
+    int matched = 0;
+    if (!(lr >= 0 && lr <= FLT_MAX))
+        return error_set(error, WEFT_ARGUMENT,
+                         "learning rate %g: it must be a finite number that is not negative", lr);
+    snprintf(wanted, sizeof wanted, "optimizer.%s/lr", optimizer ? optimizer : "");
+    for (int i = 0; s && i < s->n_entries; i++) {
+        const store_entry *e = &s->entries[i];
+        size_t n = strlen(e->path);
+        bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 &&
+                     strcmp(e->path + n - 3, "/lr") == 0;
+        if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
+        weft_status status = s->device->write(s->memory + e->offset, &lr, sizeof lr, error);
+        if (status) return status;
+        matched++;
+    }
+    if (!matched)
+        return error_set(error, WEFT_NAME, "learning rate: there is no optimizer '%s'", SHOW(optimizer));
+    return WEFT_OK;
+}
+
+/* ---- for sessions ---- */
+
+void *store_memory(const weft_store *s, const char *path, const tensor_type *type) {
+    const store_entry *e = find_entry(s, path);
+    return e && type_equal(&e->type, type) ? s->memory + e->offset : NULL;
+}
+
+uint64_t *store_version(const weft_store *s, const weft_variable *v) {
+    store_entry *e = find_entry(s, v->path);
+    return e ? &e->home->version : NULL;
+}
+
+uint64_t store_seed(const weft_store *s) {
+    return s->seed;
+}
+
+const weft_env *store_env(const weft_store *s) {
+    return &s->env;
+}
+
+bool store_has_parameter(const weft_store *s, const char *path) {
+    const store_entry *e = find_entry(s, path);
+    return e && e->kind == VARIABLE_PARAMETER;
+}
+
+/* ---- parameters on their way, and who holds what ---- */
+
+store_entry *store_home(const weft_store *s, const weft_variable *v) {
+    store_entry *e = find_entry(s, v->path);
+    return e ? e->home : NULL;
+}
+
+void store_note_arriving(weft_store *s, store_entry *entry, int change) {
+    s->n_arriving += change;
+    entry->arriving += change;
+}
+
+int store_arriving(const weft_store *s) {
+    return s->n_arriving;
+}
+
+weft_status store_check_settled(const weft_store *s, const char *what, weft_error *error) {
+    if (!s->n_arriving) return WEFT_OK;
+    return error_set(
+        error, WEFT_ORDER,
+        "%.400s: what earlier runs update among the ranks is still on its way: call weft_sync first", what);
+}
+
+static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {
+    if (!cut || !shards) return !cut && !shards;
+    bool same = cut->n_ranks == n_ranks;
+    for (int r = 0; same && r < n_ranks; r++)
+        same = cut->starts[r + 1] - cut->starts[r] == (int64_t)shards[r];
+    return same;
+}
+
+weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_error *error) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        const store_entry *e = v->kind == VARIABLE_SEGMENT ? find_entry(s, v->path) : NULL;
+        if (e && !same_cut(e->cut, v->shards, plan->subgraphs[v->subgraph].n_ranks))
+            return error_set(
+                error, WEFT_ORDER,
+                "session: the store shares out the optimizer state of %s otherwise than the plan: it "
+                "was made for another world, zero or shard",
+                v->path);
+    }
+    return WEFT_OK;
+}
+
+unsigned *store_loaded(weft_store *s) {
+    return &s->loaded;
+}

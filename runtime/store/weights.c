@@ -1,0 +1,205 @@
+/* weights.c - a store's values as safetensors, under PyTorch's names: "generator/fc/weight" is
+ * "generator.fc.weight". Loading checks every name, shape and type before it changes the first value.
+ */
+#include "runtime/store/weights.h"
+#include "runtime/store/store.h"
+
+#include "ops/kit/op_kit.h"
+#include "weft/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_training(const char *path) {
+    return strncmp(path, "optimizer.", 10) == 0;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const weight *)a)->name, ((const weight *)b)->name);
+}
+
+static bool add(weights *w, const store_part *part) {
+    weight *to = &w->list[w->n++];
+    *to = (weight){part, arena_copy(&w->arena, part->path)};
+    for (char *c = to->name; c && *c; c++)
+        if (*c == '/') *c = '.';
+    return to->name != NULL;
+}
+
+/* Paths may hold dots already: two that differ only there would share a name. */
+weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
+                            weft_error *error) {
+    size_t room = 0;
+    *w = (weights){.store = store};
+    arena_init(&w->arena, store_env(store));
+    while (store_part_at(store, (int)room)) room++;
+    w->list = arena_new_array(&w->arena, room + 1, sizeof *w->list);
+    w->tensors = arena_new_array(&w->arena, room + 1, sizeof *w->tensors);
+    if (!w->list || !w->tensors) return error_memory(error, file);
+    for (size_t i = 0; i < room; i++) {
+        const store_part *part = store_part_at(store, (int)i);
+        if ((training || !is_training(part->path)) && !add(w, part)) return error_memory(error, file);
+    }
+    qsort(w->list, (size_t)w->n, sizeof *w->list, by_name);
+    for (int i = 0; i < w->n; i++) {
+        w->tensors[i] = (safetensors_tensor){.name = w->list[i].name, .type = w->list[i].part->type};
+        if (i && by_name(&w->list[i - 1], &w->list[i]) == 0)
+            return error_set(
+                error, WEFT_NAME, "%.400s: %s and %s would both be named %s in the file: rename one", file,
+                SHOW(w->list[i - 1].part->path), SHOW(w->list[i].part->path), SHOW(w->list[i].name));
+    }
+    return WEFT_OK;
+}
+
+/* ---- saving ---- */
+
+/* Said on all ranks alike, also on one that happens to hold all of something. */
+static weft_status check_whole(const weights *w, const char *file, weft_error *error) {
+    for (int i = 0; i < w->n; i++) {
+        const store_part *p = w->list[i].part;
+        if (p->cut && p->cut->n_ranks > 1)
+            return error_set(
+                error, WEFT_ORDER,
+                "%.400s: ZeRO shares out %s over %d ranks: weft_session_save, called by all of them, "
+                "brings it together",
+                file, SHOW(p->path), p->cut->n_ranks);
+    }
+    return WEFT_OK;
+}
+
+static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
+    const weights *w = context;
+    return store_read(w->store, w->list[index].part, at, into, bytes, error);
+}
+
+weft_status weft_weights_save(const weft_store *store, const char *path, bool training, weft_error *error) {
+    weights w;
+    if (error) *error = (weft_error){0};
+    if (!store || !path)
+        return error_set(error, WEFT_ARGUMENT, "weft_weights_save: a store and a path are needed");
+    weft_status status = weights_collect(&w, store, training, path, error);
+    if (!status) status = check_whole(&w, path, error);
+    if (!status) status = store_check_settled(store, path, error);
+    if (!status) status = safetensors_write(path, store_env(store), w.n, w.tensors, give, &w, error);
+    arena_free(&w.arena);
+    return status;
+}
+
+/* ---- loading ---- */
+
+/* Only f32 and f64 are stored; the file may hold any floating-point type. */
+static void convert(weft_dtype to, void *into, weft_dtype from, const void *data, int64_t count) {
+    tensor out = {.data = into, .type = type_of(to, 1, &count), .stride = {1}};
+    tensor in = {.data = (void *)(uintptr_t)data, .type = type_of(from, 1, &count), .stride = {1}};
+    for (int64_t i = 0; i < count; i++) element_set(&out, &i, element_get(&in, &i));
+}
+
+static bool can_convert(weft_dtype to, weft_dtype from) {
+    return to == from || ((to == WEFT_F32 || to == WEFT_F64) && dtype_is_float(from));
+}
+
+static const weight *weight_named(const weights *w, const char *name) {
+    weight key = {.name = (char *)name};
+    return w->n ? bsearch(&key, w->list, (size_t)w->n, sizeof key, by_name) : NULL;
+}
+
+static bool ends_in(const char *name, const char *part) {
+    size_t n = strlen(name), k = strlen(part);
+    return n >= k && strcmp(name + n - k, part) == 0 && (n == k || strchr("./", name[n - k - 1]));
+}
+
+/* torch's batch norm counts its batches; nothing here reads the count. Optimizer state is skipped where the
+ * store has no optimizer at all (a plan of `predict` alone), f16's loss scale where it trains in another type. */
+static bool is_left_aside(const weights *w, const char *name) {
+    if (ends_in(name, "num_batches_tracked")) return true;
+    if (!is_training(name)) return false;
+    if (ends_in(name, "loss_scale") || ends_in(name, "good_steps")) return true;
+    for (int i = 0; i < w->n; i++)
+        if (is_training(w->list[i].part->path)) return false;
+    return true;
+}
+
+/* A step of 1e300 or an lr of -1 would only show in what is trained on. */
+static weft_status check_number(const safetensors *file, const safetensors_tensor *t, const store_part *to,
+                                weft_error *error) {
+    _Alignas(8) char from[8];
+    double value;
+    if (!is_training(to->path) || t->type.ndim || to->type.dtype != WEFT_F64) return WEFT_OK;
+    weft_status status = safetensors_read_range(file, t, 0, from, dtype_bytes(t->type.dtype), error);
+    if (status) return status;
+    convert(WEFT_F64, &value, t->type.dtype, from, 1);
+    const char *why = store_number_rule(to, value);
+    return why ? error_set(error, WEFT_FILE, "%.400s: %s is %g: %s", file->path, SHOW(t->name), value, why)
+               : WEFT_OK;
+}
+
+static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
+                             weft_error *error) {
+    const weight *to = weight_named(w, t->name);
+    if (!to && is_left_aside(w, t->name)) return WEFT_OK;
+    if (!to) return error_set(error, WEFT_NAME, "%.400s: the model has no %s", file->path, SHOW(t->name));
+    const tensor_type *type = &to->part->type;
+    if (!shape_equal(type, &t->type))
+        return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, the model's is %s", file->path, SHOW(t->name),
+                         TYPE(&t->type), TYPE(type));
+    if (!can_convert(type->dtype, t->type.dtype))
+        return error_set(error, WEFT_TYPE, "%.400s: %s is %s, which does not convert to the model's %s",
+                         file->path, SHOW(t->name), TYPE(&t->type), TYPE(type));
+    return check_number(file, t, to->part, error);
+}
+
+static weft_status check(const weights *w, const safetensors *file, weft_error *error) {
+    weft_status status = store_check_settled(w->store, file->path, error);
+    for (int i = 0; !status && i < file->n; i++) status = check_one(w, file, &file->tensors[i], error);
+    for (int i = 0; !status && i < w->n; i++)
+        if (store_has_parameter(w->store, w->list[i].part->path) && !safetensors_find(file, w->list[i].name))
+            status = error_set(error, WEFT_NAME, "%.400s: parameter %s is missing", file->path,
+                               SHOW(w->list[i].name));
+    return status;
+}
+
+/* Of what is shared out, this rank's range alone is read. */
+static weft_status load_one(weft_store *store, const safetensors *file, const safetensors_tensor *t,
+                            const store_part *to, weft_error *error) {
+    int64_t count = to->end - to->begin;
+    size_t width = dtype_bytes(t->type.dtype), from_bytes = (size_t)count * width;
+    size_t to_bytes = (size_t)count * dtype_bytes(to->type.dtype);
+    uint64_t at = (uint64_t)to->begin * width;
+    if (!count) return WEFT_OK;
+    void *data = mem_raw(&file->env, from_bytes);
+    void *converted = to->type.dtype == t->type.dtype ? data : mem_raw(&file->env, to_bytes);
+    weft_status status = data && converted ? safetensors_read_range(file, t, at, data, from_bytes, error)
+                                           : error_memory(error, file->path);
+    if (!status && converted != data) convert(to->type.dtype, converted, t->type.dtype, data, count);
+    if (!status) status = store_write(store, to, 0, converted, to_bytes, error);
+    if (converted != data) mem_free(&file->env, converted, to_bytes);
+    mem_free(&file->env, data, from_bytes);
+    return status;
+}
+
+static weft_status load_all(weft_store *store, const weights *w, const safetensors *file, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; !status && i < file->n; i++) {
+        const weight *to = weight_named(w, file->tensors[i].name);
+        if (!to) continue;
+        status = load_one(store, file, &file->tensors[i], to->part, error);
+        *store_loaded(store) |= is_training(to->part->path) ? LOADED_STATE : LOADED_VALUES;
+    }
+    return status;
+}
+
+weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error) {
+    weights w = {0};
+    safetensors file;
+    if (error) *error = (weft_error){0};
+    if (!store || !path)
+        return error_set(error, WEFT_ARGUMENT, "weft_weights_load: a store and a path are needed");
+    weft_status status = safetensors_open(&file, path, store_env(store), error);
+    if (status) return status;
+    status = weights_collect(&w, store, true, path, error);
+    if (!status) status = check(&w, &file, error);
+    if (!status) status = load_all(store, &w, &file, error);
+    arena_free(&w.arena);
+    safetensors_close(&file);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* buckets.c - proves who updates what, and by which gradients, in one scheduled program. Rules:
+ *   L4  every parameter that the graph trains is in exactly one bucket, its own segment's, and no other is; a segment
+ *       holds parameters of one subgraph (so of one process group) and type, one after the other
+ *   L5  a bucket is summed over ranks once, its own bytes; an update reads its segment's gradients behind the wait for
+ *       that sum; it is the only one of its segment, and a program that does not end its step has neither
+ *   L7  an update covers its segment, or this rank's range of one that is sharded, with the gradients and the state of
+ *       that range; ranges follow one another, cover the segment and cut no parameter (flat: no chunk of norms)
+ */
+#include "runtime/verify/verify.h"
+
+#include "ops/structure/collective.h"
+#include "ops/optimizer/update.h"
+
+#include <string.h>
+
+extern const weft_op weft_op_bucket;
+
+void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end) {
+    const subgraph *g = verify_home_of(x, s->members[0]);
+    *begin = 0;
+    *end = s->shards ? 0 : type_elements(&s->type);
+    for (int i = 0; g && s->shards && i < g->n_ranks; i++) {
+        *end += (int64_t)s->shards[i];
+        if (g->ranks[i] == x->p->plan->options.rank) break;
+        *begin = *end;
+    }
+}
+
+/* ---- L4 ---- */
+
+/* By index of a parameter: whether this graph trains it; and how often its segment lists it. */
+typedef struct membership {
+    bool is_trained;
+    int times;
+} membership;
+
+static void find_members(const program *p, membership *of) {
+    const weft_plan *plan = p->plan;
+    for (int i = 0; i < plan->n_trainings; i++) {
+        const training *t = &plan->trainings[i];
+        if (strcmp(t->name, p->name)) continue;
+        for (const weft_variable *v = plan->model->variables; v; v = v->next)
+            of[v->index].is_trained |= v->kind == VARIABLE_PARAMETER && t->trains[v->index];
+    }
+    for (const weft_variable *s = plan->model->variables; s; s = s->next)
+        for (int i = 0; s->kind == VARIABLE_SEGMENT && i < s->n_members; i++)
+            of[s->members[i]->index].times += s->members[i]->segment == s;
+}
+
+static weft_status check_gradients(verify_index *x, weft_error *error) {
+    const weft_model *m = x->p->plan->model;
+    size_t variables = (size_t)m->n_variables + 1;
+    membership *of = mem_new_array(&m->env, variables, sizeof *of);
+    weft_status status = of ? WEFT_OK : error_memory(error, "verify");
+    if (of) find_members(x->p, of);
+    for (const weft_variable *v = m->variables; v && !status; v = v->next) {
+        if (v->kind != VARIABLE_PARAMETER) continue;
+        int buckets = v->segment ? x->counts[v->segment->index].buckets : 0;
+        bool is_listed = !v->segment || of[v->index].times == 1;
+        if (buckets != of[v->index].is_trained || !is_listed)
+            status = error_set(error, WEFT_INTERNAL, "L4: graph %s: %s is in %d buckets", x->p->graph->name,
+                               v->path, is_listed ? buckets : 0);
+    }
+    mem_free(&m->env, of, variables * sizeof *of);
+    return status;
+}
+
+static weft_status check_bucket(verify_index *x, weft_error *error, const weft_node *b) {
+    const weft_variable *s = b->variable;
+    const subgraph *home = NULL;
+    if (!s || s->kind != VARIABLE_SEGMENT || b->n_in != s->n_members ||
+        !type_equal(&b->out[0].type, &s->type))
+        return verify_broken(x->p, error, "L4", b, "its operands are not its segment's members");
+    for (int i = 0; i < b->n_in; i++) {
+        const weft_variable *v = s->members[i];
+        int64_t end = i + 1 < b->n_in ? s->members[i + 1]->offset : type_elements(&s->type);
+        if (v->segment != s || !type_equal(&b->in[i]->type, &v->type) || v->type.dtype != s->type.dtype)
+            return verify_broken(x->p, error, "L4", b,
+                                 "a member belongs to another segment or has another type");
+        if (i && verify_home_of(x, v) != home)
+            return verify_broken(x->p, error, "L4", b, "its segment mixes subgraphs");
+        home = verify_home_of(x, v);
+        if ((!i && v->offset) || v->offset + type_elements(&v->type) > end)
+            return verify_broken(x->p, error, "L4", b, "members overlap");
+    }
+    if (home == &x->p->plan->subgraphs[s->subgraph]) return WEFT_OK;
+    return verify_broken(x->p, error, "L4", b, "its segment says another subgraph than its members");
+}
+
+/* ---- L5 ---- */
+
+/* A bucket, or what it has been added to. */
+static bool is_whole_bucket(const weft_node *n, const weft_variable *s) {
+    if (n->op == &weft_op_accumulate) n = n->in[n->n_in - 1]->node;
+    return n->op == &weft_op_bucket && n->variable == s;
+}
+
+/* What gradients are a part, a copy or a multiple of; *first: its element that comes first. */
+static const weft_node *source_of(const weft_value *v, int64_t *first) {
+    *first = 0;
+    while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->n_in == 1 &&
+           v->node->in[0]) {
+        if (v->base == v->node->in[0]) *first += v->base_offset;
+        v = v->node->in[0];
+    }
+    return v->node;
+}
+
+static weft_status check_gradient(verify_index *x, weft_error *error, const weft_node *n, const weft_value *v,
+                                  const weft_variable *s) {
+    int64_t first, begin, end;
+    const weft_node *from = source_of(v, &first),
+                    *start = from->op == &weft_op_wait ? from->in[0]->node : NULL;
+    bool is_summed = start && start->variable == s && verify_sums_gradients(start);
+    if (x->p->plan->options.world > 1 ? !is_summed : !is_whole_bucket(from, s))
+        return verify_broken(x->p, error, "L5", n, "does not wait for the sum of its own gradients");
+    verify_own(x, s, &begin, &end);
+    if (first == begin && type_elements(&v->type) == end - begin) return WEFT_OK;
+    return verify_broken(x->p, error, "L7", n, "reads gradients of another range than this rank's");
+}
+
+/* What happens to a bucket in its program: as often as it must. */
+static weft_status check_turn(verify_index *x, weft_error *error, const weft_node *b) {
+    const weft_variable *s = b->variable;
+    const verify_counts *counts = &x->counts[s->index];
+    int64_t begin, end;
+    bool ends_step = x->p->phase == PHASE_WHOLE || x->p->phase == PHASE_LAST;
+    verify_own(x, s, &begin, &end);
+    if (counts->sums != (ends_step && x->p->plan->options.world > 1) ||
+        counts->updates != (ends_step && begin != end) || counts->gathers != (ends_step && s->shards))
+        return verify_broken(x->p, error, "L5", b,
+                             "is not summed, used and sent back once where its step ends");
+    return WEFT_OK;
+}
+
+static weft_status check_sum(verify_index *x, weft_error *error, const weft_node *n) {
+    if (x->counts[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
+        (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
+        return WEFT_OK;
+    return verify_broken(x->p, error, "L5", n, "does not sum its segment's bucket to those who update by it");
+}
+
+/* ---- L7 ---- */
+
+static weft_status check_update(verify_index *x, weft_error *error, const weft_node *n) {
+    const weft_variable *over = n->in[0]->variable, *s = verify_updated_by(n);
+    int64_t begin, end;
+    verify_own(x, s, &begin, &end);
+    if ((s->shards != NULL) != (over != s) || (over != s && over->offset != begin) ||
+        type_elements(&over->type) != end - begin)
+        return verify_broken(x->p, error, "L7", n, "updates another range than this rank's");
+    for (int i = 2; i < n->n_in; i++) {
+        const weft_variable *state = n->in[i] ? n->in[i]->variable : NULL;
+        if (state && state->segment && (state->segment != s || state->offset != begin))
+            return verify_broken(x->p, error, "L7", n, "has the state of another range");
+    }
+    return check_gradient(x, error, n, n->in[1], s);
+}
+
+static weft_status check_squares(verify_index *x, weft_error *error, const weft_node *n) {
+    int64_t begin, end;
+    verify_own(x, n->variable, &begin, &end);
+    bool is_right = begin == end ? !n->n_in : n->n_in && ((chunk_squares_attrs *)n->attrs)->begin == begin;
+    if (!is_right) return verify_broken(x->p, error, "L7", n, "squares another range than this rank's");
+    return n->n_in ? check_gradient(x, error, n, n->in[0], n->variable) : WEFT_OK;
+}
+
+/* Whether a rank's range may end at element `at`: between parameters, or with `flat` between chunks of norms. *member
+ * goes up to the one that `at` is in. */
+static bool may_cut(const weft_variable *s, int64_t at, bool flat, int *member) {
+    for (; *member < s->n_members; ++*member) {
+        int i = *member;
+        int64_t begin = s->members[i]->offset;
+        int64_t end = i + 1 < s->n_members ? s->members[i + 1]->offset : type_elements(&s->type);
+        if (at == begin || at == end) return true;
+        if (at < end) return at > begin && flat && (at - begin) % NORM_CHUNK == 0;
+    }
+    return false;
+}
+
+static weft_status check_shards(verify_index *x, weft_error *error, const weft_node *n) {
+    const weft_variable *s = n->variable;
+    const subgraph *g = verify_home_of(x, s->members[0]);
+    int64_t at = 0;
+    int member = 0;
+    bool are_good = s->shards && g;
+    for (int r = 0; are_good && r < g->n_ranks; r++) {
+        at += (int64_t)s->shards[r];
+        are_good = may_cut(s, at, g->ddp.shard == WEFT_SHARD_FLAT, &member);
+    }
+    if (are_good && at == type_elements(&s->type)) return WEFT_OK;
+    return verify_broken(x->p, error, "L7", n,
+                         "the ranks' ranges do not cover its segment, or cut a parameter");
+}
+
+static weft_status check_node(verify_index *x, weft_error *error, const weft_node *n) {
+    weft_status status = WEFT_OK;
+    if (n->op == &weft_op_bucket && !(status = check_bucket(x, error, n))) status = check_turn(x, error, n);
+    if (n->op == &weft_op_reduce_scatter || n->op == &weft_op_all_gather) status = check_shards(x, error, n);
+    if (!status && verify_sums_gradients(n)) status = check_sum(x, error, n);
+    if (verify_updated_by(n)) status = check_update(x, error, n);
+    if (n->op == &weft_op_chunk_squares) status = check_squares(x, error, n);
+    return status;
+}
+
+weft_status verify_buckets(verify_index *x, weft_error *error) {
+    weft_status status = check_gradients(x, error);
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_node(x, error, n);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* index.c - what the rules of one program ask again and again, found in one walk over it: the waits for its
+ * collectives, what happens to each segment's gradients, and which subgraph a parameter belongs to by what weft_ddp said.
+ */
+#include "runtime/verify/verify.h"
+
+#include "ops/structure/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const weft_op weft_op_bucket;
+
+/* ---- waits ---- */
+
+static void note_wait(verify_index *x, const weft_node *wait) {
+    const weft_node *start = wait->in[0]->node;
+    if (!start->n_out || start->id < 0 || start->id >= x->n_ids) return;
+    x->wait[start->id] = wait;
+    x->waits[start->id]++;
+}
+
+const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count) {
+    bool has_id = start->n_out && start->id >= 0 && start->id < x->n_ids;
+    *count = has_id ? x->waits[start->id] : 0;
+    return has_id ? x->wait[start->id] : NULL;
+}
+
+bool verify_is_carried(const verify_index *x, const weft_node *n) {
+    int waits;
+    return n->op == &weft_op_all_gather && !verify_wait_of(x, n, &waits);
+}
+
+/* ---- segments ---- */
+
+const weft_variable *verify_updated_by(const weft_node *n) {
+    const weft_variable *v = n->op->writes && n->n_in > 1 && n->in[0] ? n->in[0]->variable : NULL;
+    if (n->op->flags & OP_COMMUNICATES || !v) return NULL;
+    if (v->kind == VARIABLE_SHARD) return v->segment;
+    return v->kind == VARIABLE_SEGMENT ? v : NULL;
+}
+
+static void note_turn(verify_index *x, const weft_node *n) {
+    const weft_variable *updated = verify_updated_by(n);
+    if (updated) x->counts[updated->index].updates++;
+    if (!n->variable) return;
+    verify_counts *counts = &x->counts[n->variable->index];
+    counts->buckets += n->op == &weft_op_bucket;
+    counts->sums += verify_sums_gradients(n);
+    counts->gathers += n->op == &weft_op_all_gather;
+}
+
+/* ---- subgraphs ---- */
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int by_path(const void *pa, const void *pb) {
+    const subgraph *const *a = pa, *const *b = pb;
+    int order = strcmp((*a)->path, (*b)->path);
+    return order ? order : (*a > *b) - (*a < *b);
+}
+
+static bool sort_paths(verify_index *x) {
+    const weft_plan *plan = x->p->plan;
+    for (const ddp_entry *e = plan->model->ddps; e; e = e->next) x->n_scopes++;
+    x->scopes = mem_new_array(&plan->env, (size_t)x->n_scopes, sizeof *x->scopes);
+    x->subgraphs = mem_new_array(&plan->env, (size_t)plan->n_subgraphs, sizeof *x->subgraphs);
+    if (!x->scopes || !x->subgraphs) return false;
+    int n = 0;
+    for (const ddp_entry *e = plan->model->ddps; e; e = e->next) x->scopes[n++] = e->path;
+    for (int i = 0; i < plan->n_subgraphs; i++) x->subgraphs[i] = &plan->subgraphs[i];
+    if (n) qsort(x->scopes, (size_t)n, sizeof *x->scopes, by_text);
+    if (plan->n_subgraphs) qsort(x->subgraphs, (size_t)plan->n_subgraphs, sizeof *x->subgraphs, by_path);
+    return true;
+}
+
+/* The first subgraph whose path is the first `n` characters of `path`. */
+static const subgraph *subgraph_named(const verify_index *x, const char *path, size_t n) {
+    int low = 0, high = x->p->plan->n_subgraphs;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        const char *own = x->subgraphs[middle]->path;
+        if (strncmp(own, path, n) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const subgraph *found = low < x->p->plan->n_subgraphs ? x->subgraphs[low] : NULL;
+    return found && strncmp(found->path, path, n) == 0 && !found->path[n] ? found : NULL;
+}
+
+static bool is_scope(const verify_index *x, const char *path, size_t n) {
+    char scope[1400];
+    const char *key = scope;
+    if (n >= sizeof scope || !x->n_scopes) return false;
+    memcpy(scope, path, n);
+    scope[n] = 0;
+    return bsearch(&key, x->scopes, (size_t)x->n_scopes, sizeof key, by_text) != NULL;
+}
+
+/* The longest scope of weft_ddp's that `path` lies in or is, else the first name of a path with several. */
+const subgraph *verify_home(const verify_index *x, const char *path) {
+    size_t n = strlen(path), top = strcspn(path, "/");
+    for (;; n--) {
+        bool is_end = !path[n] || path[n] == '/' || !n;
+        if (is_end && is_scope(x, path, n)) return subgraph_named(x, path, n);
+        if (!n) return subgraph_named(x, path, path[top] ? top : 0);
+    }
+}
+
+const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter) {
+    const subgraph **home = &x->home[parameter->index];
+    if (!*home) *home = verify_home(x, parameter->path);
+    return *home;
+}
+
+/* ---- the index ---- */
+
+bool verify_index_open(verify_index *x, const program *p) {
+    const weft_env *env = &p->plan->env;
+    *x = (verify_index){.p = p, .n_ids = p->graph->next_id, .n_variables = p->graph->model->n_variables};
+    size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
+    x->wait = mem_new_array(env, ids, sizeof *x->wait);
+    x->waits = mem_new_array(env, ids, sizeof *x->waits);
+    x->counts = mem_new_array(env, variables, sizeof *x->counts);
+    x->home = mem_new_array(env, variables, sizeof *x->home);
+    if (!x->wait || !x->waits || !x->counts || !x->home || !sort_paths(x)) return false;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->op == &weft_op_wait) note_wait(x, n);
+        note_turn(x, n);
+    }
+    return true;
+}
+
+void verify_index_close(verify_index *x) {
+    const weft_env *env = &x->p->plan->env;
+    size_t ids = (size_t)x->n_ids + 1, variables = (size_t)x->n_variables + 1;
+    mem_free(env, x->wait, ids * sizeof *x->wait);
+    mem_free(env, x->waits, ids * sizeof *x->waits);
+    mem_free(env, x->counts, variables * sizeof *x->counts);
+    mem_free(env, x->home, variables * sizeof *x->home);
+    mem_free(env, x->scopes, (size_t)x->n_scopes * sizeof *x->scopes);
+    mem_free(env, x->subgraphs, (size_t)x->p->plan->n_subgraphs * sizeof *x->subgraphs);
+}

@@ -1,0 +1,226 @@
+/* launches.c - proves a GPU program's launches: whatever two streams may do at once, they do not disturb each other.
+ * Rules:
+ *   S1   every node that puts work on a lane is in exactly one launch, of its kind, in the order of the schedule
+ *   S2   two nodes on different lanes that touch the same bytes, one of them writing, are ordered: by an event
+ *   S3   when a run has ended on the compute lane, every collective but carried gathers has ended too
+ *   S4   a launch that touches a segment which a gather may still be filling waits for it
+ *   S5   a launch waits only for one before it in the list (no run can block itself), and that one records an event
+ */
+#include "runtime/plan/launches.h"
+#include "runtime/verify/map.h"
+#include "runtime/plan/value.h"
+
+#include <limits.h>
+
+static weft_status broken(const program *p, weft_error *error, const char *rule, int index,
+                          const char *what) {
+    const launch_entry *l = &p->launches[index];
+    return error_set(error, WEFT_INTERNAL, "%s: graph %s, launch %d (%s, steps %d to %d): %s", rule,
+                     p->graph->name, index, launch_name(l->kind), l->first, l->last, what);
+}
+
+static bool is_on_communication(const launch_entry *l) {
+    return l->kind == LAUNCH_COLLECTIVE;
+}
+
+/* What the rules look up. [0]: of the compute lane, [1]: of the communication lane. */
+typedef struct launch_index {
+    verify_index x;
+    int n_orders;
+    int *launch[2]; /* by order of a node: the last launch that reaches over it */
+    int *times[2];  /* and how many do */
+    int *waited
+        [2]; /* by launch: the last one of the other lane that it, or one of its lane before it, waits for */
+    int *carrier; /* by index of a variable: the first compute launch that waits for a gather of it */
+} launch_index;
+
+static void index_launches(launch_index *x, const program *p) {
+    int last[2] = {-1, -1};
+    for (int i = 0; i < p->n_launches; i++) {
+        const launch_entry *l = &p->launches[i];
+        bool lane = is_on_communication(l);
+        if (l->waits > last[lane]) last[lane] = l->waits;
+        x->waited[0][i] = last[0];
+        x->waited[1][i] = last[1];
+        for (int at = l->first < 0 ? 0 : l->first; l->n_nodes && at <= l->last && at < x->n_orders; at++) {
+            x->launch[lane][at] = i;
+            x->times[lane][at]++;
+        }
+        for (int k = 0; k < l->n_carried && !lane; k++)
+            if (x->carrier[l->carried[k]->index] == INT_MAX) x->carrier[l->carried[k]->index] = i;
+    }
+}
+
+static bool index_open(launch_index *x, const program *p) {
+    const weft_env *env = &p->plan->env;
+    *x = (launch_index){0};
+    bool good = verify_index_open(&x->x, p);
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (n->order >= x->n_orders) x->n_orders = n->order + 1;
+    for (int k = 0; k < 2; k++) {
+        x->launch[k] = mem_new_array(env, (size_t)x->n_orders, sizeof *x->launch[k]);
+        x->times[k] = mem_new_array(env, (size_t)x->n_orders, sizeof *x->times[k]);
+        x->waited[k] = mem_new_array(env, (size_t)p->n_launches, sizeof *x->waited[k]);
+        good &= x->launch[k] && x->times[k] && x->waited[k];
+    }
+    x->carrier = mem_new_array(env, (size_t)x->x.n_variables + 1, sizeof *x->carrier);
+    if (!good || !x->carrier) return false;
+    for (int i = 0; i <= x->x.n_variables; i++) x->carrier[i] = INT_MAX;
+    index_launches(x, p);
+    return true;
+}
+
+static void index_close(launch_index *x) {
+    const program *p = x->x.p;
+    const weft_env *env = &p->plan->env;
+    for (int k = 0; k < 2; k++) {
+        mem_free(env, x->launch[k], (size_t)x->n_orders * sizeof *x->launch[k]);
+        mem_free(env, x->times[k], (size_t)x->n_orders * sizeof *x->times[k]);
+        mem_free(env, x->waited[k], (size_t)p->n_launches * sizeof *x->waited[k]);
+    }
+    mem_free(env, x->carrier, ((size_t)x->x.n_variables + 1) * sizeof *x->carrier);
+    verify_index_close(&x->x);
+}
+
+/* The launch that holds a node; -1: not one, or not one of its kind. */
+static int find_launch(const launch_index *x, const weft_node *n, launch_kind kind) {
+    bool lane = kind == LAUNCH_COLLECTIVE;
+    if (n->order < 0 || x->times[lane][n->order] != 1) return -1;
+    int found = x->launch[lane][n->order];
+    return x->x.p->launches[found].kind == kind ? found : -1;
+}
+
+static weft_status check_nodes(const launch_index *x, weft_error *error) {
+    const program *p = x->x.p;
+    int in_launches = 0, nodes = 0;
+    for (int i = 0; i < p->n_launches; i++) in_launches += p->launches[i].n_nodes;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        launch_kind kind;
+        if (!launch_kind_of(n, &kind)) continue;
+        nodes++;
+        if (find_launch(x, n, kind) < 0)
+            return verify_broken(p, error, "S1", n, "it is not in exactly one launch of its kind");
+    }
+    if (nodes == in_launches) return WEFT_OK;
+    return error_set(error, WEFT_INTERNAL, "S1: graph %s: %d nodes put work on lanes, its launches hold %d",
+                     p->graph->name, nodes, in_launches);
+}
+
+static weft_status check_waits(const program *p, weft_error *error) {
+    for (int i = 0; i < p->n_launches; i++) {
+        const launch_entry *l = &p->launches[i];
+        if (l->waits < 0) continue;
+        if (l->waits >= i) return broken(p, error, "S5", i, "it waits for one that is started later");
+        if (!p->launches[l->waits].records)
+            return broken(p, error, "S5", i, "it waits for one that records no event");
+        if (is_on_communication(l) == is_on_communication(&p->launches[l->waits]))
+            return broken(p, error, "S5", i, "it waits for one of its own lane");
+    }
+    return WEFT_OK;
+}
+
+/* Whether launch `from` has ended when `to`, behind it on the other lane, begins: some launch of to's lane, up to it, waits
+ * for `from` or for one behind it on from's lane. */
+static bool is_ordered(const launch_index *x, int from, int to) {
+    return x->waited[is_on_communication(&x->x.p->launches[to])][to] >= from;
+}
+
+/* Who touched which bytes last, on each lane; whoever is ordered behind him is behind all before him too. */
+typedef struct touches {
+    const launch_index *x;
+    weft_error *error;
+    verify_map lane[2];
+} touches;
+
+/* Node n of `lane` touches r, in launch `at`: a touch of the other lane must have ended. */
+static weft_status touch(touches *t, const weft_node *n, bool lane, int at, verify_range r) {
+    verify_range rest = r;
+    const verify_extent *last = NULL, *e;
+    for (; (e = verify_map_first(&t->lane[!lane], rest)); rest.begin = e->range.end)
+        if (!last || e->stamp > last->stamp) last = e;
+    if (last) {
+        const weft_node *other = last->owner;
+        launch_kind kind;
+        int from = launch_kind_of(other, &kind) ? find_launch(t->x, other, kind) : -1;
+        if (!is_ordered(t->x, from, at))
+            return verify_broken(t->x->x.p, t->error, "S2", lane ? other : n,
+                                 "no event orders it and a collective on the same bytes");
+        verify_map_drop(&t->lane[!lane], r); /* also for all that follow on this lane */
+    }
+    verify_map_claim(&t->lane[lane], r, n);
+    return t->lane[0].is_out_of_memory || t->lane[1].is_out_of_memory ? error_memory(t->error, "verify")
+                                                                      : WEFT_OK;
+}
+
+/* A collective writes its results, in place; a node touches its operands, its results and its workspace. */
+static weft_status touch_all(touches *t, const weft_node *n, launch_kind kind) {
+    verify_range r = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+    bool lane = kind == LAUNCH_COLLECTIVE;
+    int at = find_launch(t->x, n, kind);
+    weft_status status = n->workspace_bytes && !lane ? touch(t, n, lane, at, r) : WEFT_OK;
+    for (int i = 0; i < n->n_in && !lane && !status; i++)
+        if (n->in[i] && verify_locate(n->in[i], &r)) status = touch(t, n, lane, at, r);
+    for (int k = 0; k < n->n_out && !status; k++)
+        if (verify_locate(&n->out[k], &r)) status = touch(t, n, lane, at, r);
+    return status;
+}
+
+static weft_status check_conflicts(const launch_index *x, weft_error *error) {
+    const weft_env *env = &x->x.p->plan->env;
+    touches t = {.x = x, .error = error, .lane = {{.env = env}, {.env = env}}};
+    weft_status status = WEFT_OK;
+    launch_kind kind;
+    for (const weft_node *n = x->x.p->graph->first; n && !status; n = n->next)
+        if (launch_kind_of(n, &kind)) status = touch_all(&t, n, kind);
+    verify_map_free(&t.lane[0]);
+    verify_map_free(&t.lane[1]);
+    return status;
+}
+
+static weft_status check_end(const launch_index *x, weft_error *error) {
+    const program *p = x->x.p;
+    int awaited = -1;
+    for (int i = 0; i < p->n_launches; i++)
+        if (!is_on_communication(&p->launches[i]) && p->launches[i].waits > awaited)
+            awaited = p->launches[i].waits;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (!node_starts_collective(n) || verify_is_carried(&x->x, n)) continue;
+        if (find_launch(x, n, LAUNCH_COLLECTIVE) > awaited)
+            return verify_broken(p, error, "S3", n, "the run may end before it does");
+    }
+    return WEFT_OK;
+}
+
+static const weft_variable *filled_segment(const weft_value *v) {
+    while (v && v->base) v = v->base;
+    const weft_variable *s = v ? v->variable : NULL;
+    if (s && s->segment && variable_is_part(s)) s = s->segment;
+    return s && s->kind == VARIABLE_SEGMENT && s->shards ? s : NULL;
+}
+
+static weft_status check_carried(const launch_index *x, weft_error *error) {
+    const program *p = x->x.p;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        launch_kind kind;
+        if (!launch_kind_of(n, &kind) || kind == LAUNCH_COLLECTIVE) continue;
+        int at = find_launch(x, n, kind);
+        for (int i = 0; i < n->n_in + n->n_out; i++) {
+            const weft_variable *s = filled_segment(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
+            if (s && x->carrier[s->index] > at)
+                return verify_broken(p, error, "S4", n, "a gather may still be filling what it touches");
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status verify_launches(const program *p, weft_error *error) {
+    if (p->plan->options.device == WEFT_DEVICE_CPU) return WEFT_OK;
+    launch_index x;
+    weft_status status = index_open(&x, p) ? check_nodes(&x, error) : error_memory(error, "verify");
+    if (!status) status = check_waits(p, error);
+    if (!status) status = check_end(&x, error);
+    if (!status) status = check_conflicts(&x, error);
+    if (!status) status = check_carried(&x, error);
+    index_close(&x);
+    return status;
+}

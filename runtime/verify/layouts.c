@@ -1,0 +1,220 @@
+/* layouts.c - proves that every node of a program finds its operands as it looks for them, from strides
+ * alone. What a kernel takes is its table's (graph/core/kernel.h); all else is worked out here once more. Rules:
+ *   K1  an operand lies as its reader's kernel takes it; what has no kernel (collectives, variables) takes row-major
+ *   K2  a result lies as its kernel gives it; a node's results of four axes lie alike
+ *   K3  an element of a view is that element of the operand which the op says
+ *   K4  a result in an operand's place has that operand's strides
+ *   K5  outputs are row-major: they are fetched as they lie
+ * K6, of packed operands, is in verify/packed.c.
+ */
+#include "runtime/verify/verify.h"
+
+#include "ops/kit/basic_attrs.h"
+#include "ops/image/pack.h"
+
+#include <stdio.h>
+
+extern const weft_op weft_op_permute, weft_op_slice, weft_op_reshape, weft_op_broadcast_to, weft_op_reorder,
+    weft_op_bucket;
+
+static weft_status wrong(const program *p, weft_error *error, const char *rule, const weft_node *n,
+                         const weft_value *v, const char *what) {
+    char text[300], strides[200] = "";
+    size_t used = 0;
+    for (int i = 0; i < v->type.ndim; i++)
+        used += (size_t)snprintf(strides + used, sizeof strides - used, i ? ",%lld" : "%lld",
+                                 (long long)v->stride[i]);
+    snprintf(text, sizeof text, "value %%%d %s at strides (%s) %s", v->id, TYPE(&v->type), strides, what);
+    return verify_broken(p, error, rule, n, text);
+}
+
+/* ---- how a value lies ---- */
+
+/* Whether the axes in this order, the last first, run through memory without a gap. */
+static bool runs(const weft_value *v, const int *order) {
+    int64_t step = 1;
+    for (int i = v->type.ndim - 1; i >= 0; i--) {
+        int axis = order ? order[i] : i;
+        if (v->type.shape[axis] == 1) continue;
+        if (v->stride[axis] != step) return false;
+        step *= v->type.shape[axis];
+    }
+    return true;
+}
+
+static bool is_rows(const weft_value *v) {
+    return runs(v, NULL);
+}
+
+static bool is_image(const weft_value *v) {
+    static const int order[] = {0, 2, 3, 1};
+    return runs(v, v->type.ndim == 4 ? order : NULL);
+}
+
+static bool has_bit(unsigned bits, int i) {
+    return i < 32 && bits >> i & 1;
+}
+
+static bool works_anywhere(const weft_op *op) {
+    return op->flags & OP_POINTWISE || op == &weft_op_fused;
+}
+
+/* ---- K1, K2 ---- */
+
+/* The reference alone is of no op: what it takes is said by each. */
+static bool takes_any(const weft_node *n, int i) {
+    if (!n->kernel) return false;
+    if (n->kernel->op) return has_bit(n->kernel->strided_in, i);
+    return works_anywhere(n->op) || has_bit(n->op->reference_strided, i);
+}
+
+static weft_status check_operands(const program *p, const weft_node *n, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n->n_in && !status; i++) {
+        const weft_value *v = n->in[i];
+        if (!v) continue;
+        if (v->node->op == &weft_op_pack) status = verify_packed_operand(p, n, i, error);
+        if (status || takes_any(n, i)) continue;
+        bool wants_image = has_bit(n->op->image_in, i);
+        if (wants_image ? !is_image(v) : !is_rows(v))
+            status = wrong(p, error, "K1", n, v, wants_image ? "is not channels-last" : "is not row-major");
+    }
+    return status;
+}
+
+static weft_status check_results(const program *p, const weft_node *n, weft_error *error) {
+    bool is_free = n->kernel && (works_anywhere(n->op) || n->op == &weft_op_reorder);
+    for (int k = 0; k < n->n_out; k++) {
+        const weft_value *v = &n->out[k];
+        bool wants_image = has_bit(n->op->image_out, k);
+        if (!v->has_layout) return wrong(p, error, "K2", n, v, "has no layout");
+        if (is_free ? !is_rows(v) && !is_image(v) : wants_image ? !is_image(v) : !is_rows(v))
+            return wrong(p, error, "K2", n, v, "does not lie as its kernel writes");
+        if (is_free && is_rows(v) != is_rows(&n->out[0]) && shape_equal(&v->type, &n->out[0].type))
+            return wrong(p, error, "K2", n, v, "does not lie like its node's first result");
+    }
+    return WEFT_OK;
+}
+
+/* ---- K3 ---- */
+
+/* Which element of the operand is element `at` of a view. */
+static void viewed(const weft_node *n, const int64_t *at, int64_t *from) {
+    const tensor_type *x = &n->in[0]->type, *y = &n->out[0].type;
+    const shape_attrs *s = n->attrs;
+    const slice_attrs *cut = n->attrs;
+    int64_t number = 0;
+    for (int i = 0; i < y->ndim; i++) number = number * y->shape[i] + at[i];
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        from[i] = number % x->shape[i]; /* reshape: the same place in the order of rows */
+        number /= x->shape[i];
+    }
+    for (int i = 0; i < x->ndim; i++) {
+        if (n->op == &weft_op_broadcast_to) from[i] = x->shape[i] == 1 ? 0 : at[i + y->ndim - x->ndim];
+        if (n->op == &weft_op_slice) from[i] = at[i];
+    }
+    for (int i = 0; i < y->ndim && n->op == &weft_op_permute; i++)
+        from[s->shape.v[i] + (s->shape.v[i] < 0 ? x->ndim : 0)] = at[i];
+    if (n->op == &weft_op_slice) {
+        int64_t axis = cut->axis + (cut->axis < 0 ? x->ndim : 0);
+        from[axis] += cut->begin + (cut->begin < 0 ? x->shape[axis] : 0);
+    }
+}
+
+static bool names_element(const weft_node *n, const int64_t *at) {
+    const weft_value *x = n->in[0], *y = &n->out[0];
+    int64_t from[WEFT_MAX_NDIM] = {0}, there = 0, here = y->base_offset;
+    viewed(n, at, from);
+    for (int i = 0; i < x->type.ndim; i++) there += from[i] * x->stride[i];
+    for (int i = 0; i < y->type.ndim; i++) here += at[i] * y->stride[i];
+    return here == there;
+}
+
+static bool names_number(const weft_node *n, int64_t number) {
+    const tensor_type *y = &n->out[0].type;
+    int64_t at[WEFT_MAX_NDIM];
+    for (int i = y->ndim - 1; i >= 0; i--) {
+        at[i] = number % y->shape[i];
+        number /= y->shape[i];
+    }
+    return names_element(n, at);
+}
+
+/* Both sides are sums over digits of the element's number, in the radices of the two shapes: what differs anywhere
+ * does where a digit of either begins or ends. A few more in between cost nothing. */
+static bool names_all(const weft_node *n) {
+    const tensor_type *const sides[] = {&n->in[0]->type, &n->out[0].type};
+    int64_t elements = type_elements(&n->out[0].type);
+    bool good = names_number(n, 0) && names_number(n, elements - 1);
+    for (int s = 0; s < 2; s++) {
+        int64_t unit = 1;
+        for (int i = sides[s]->ndim - 1; i >= 0; i--) {
+            int64_t last = unit * (sides[s]->shape[i] - 1);
+            good = good && (unit >= elements || names_number(n, unit)) &&
+                   (last >= elements || names_number(n, last));
+            unit *= sides[s]->shape[i];
+        }
+    }
+    for (int64_t k = 1; k < 8; k++) good = good && names_number(n, elements / 8 * k);
+    return good;
+}
+
+static bool is_known_view(const weft_node *n) {
+    const weft_op *const known[] = {&weft_op_permute, &weft_op_slice, &weft_op_reshape,
+                                    &weft_op_broadcast_to};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (n->op == known[i]) return true;
+    return false;
+}
+
+static weft_status check_view(const program *p, const weft_node *n, weft_error *error) {
+    const weft_value *v = &n->out[0];
+    if (!is_known_view(n))
+        return wrong(p, error, "K3", n, v, "is a view of an op that the verifier does not know");
+    if (v->base != n->in[0]) return wrong(p, error, "K3", n, v, "does not look at its operand");
+    weft_status status = verify_not_packed(p, n, n->in[0], error);
+    if (status) return status;
+    return names_all(n) ? WEFT_OK : wrong(p, error, "K3", n, v, "does not name its operand's elements");
+}
+
+/* ---- K4 ---- */
+
+static bool lies_in(const weft_value *v, const weft_value *whole) {
+    while (v && v != whole) v = v->base;
+    return v != NULL;
+}
+
+static bool has_strides_of(const weft_value *a, const weft_value *b) {
+    for (int i = 0; i < a->type.ndim; i++)
+        if (a->type.shape[i] > 1 && a->stride[i] != b->stride[i]) return false;
+    return type_equal(&a->type, &b->type);
+}
+
+/* A result whose base is an operand's memory; parts of a bucket are made there, not over something. */
+static weft_status check_place(const program *p, const weft_node *n, const weft_value *v, weft_error *error) {
+    if (!v->base || v->base->node->op == &weft_op_bucket || n->op->flags & OP_COMMUNICATES) return WEFT_OK;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && lies_in(n->in[i], v->base) && has_strides_of(v, n->in[i])) return WEFT_OK;
+    return wrong(p, error, "K4", n, v, "has other strides than the operand whose place it takes");
+}
+
+/* ---- all of them ---- */
+
+static weft_status check_node(const program *p, const weft_node *n, weft_error *error) {
+    if (n->op->flags & OP_VIEW && n->out[0].base && !n->kernel) return check_view(p, n, error);
+    weft_status status = check_operands(p, n, error);
+    if (!status) status = check_results(p, n, error);
+    for (int k = 0; k < n->n_out && !status; k++) status = check_place(p, n, &n->out[k], error);
+    return status;
+}
+
+weft_status verify_layouts(const program *p, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (const weft_node *n = p->graph->first; n && !status; n = n->next) status = check_node(p, n, error);
+    for (const graph_output *o = p->graph->outputs; o && !status; o = o->next)
+        if ((status = verify_not_packed(p, o->value->node, o->value, error)))
+            break;
+        else if (!is_rows(o->value))
+            status = wrong(p, error, "K5", o->value->node, o->value, "is fetched, but not row-major");
+    return status;
+}

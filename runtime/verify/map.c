@@ -1,0 +1,130 @@
+/* map.c - a treap (Seidel and Aragon 1996) of extents, by space and first byte. Its weights come from a counter, so
+ * that two proofs of one plan do the same steps. */
+#include "runtime/verify/map.h"
+
+#include <string.h>
+
+typedef struct map_node {
+    verify_extent e;
+    uint32_t left, right, weight; /* a node's weight is at least that of what is below it */
+} map_node;
+
+static bool comes_before(verify_range a, verify_range b) {
+    if (a.space != b.space) return (uintptr_t)a.space < (uintptr_t)b.space;
+    return a.begin < b.begin;
+}
+
+/* ---- nodes ---- */
+
+static uint32_t node_take(verify_map *m, verify_extent e) {
+    uint32_t at = m->unused;
+    if (!at && m->count + 1 >= m->room) {
+        uint32_t room = m->room ? m->room * 2 : 256;
+        map_node *more = mem_new_array(m->env, room, sizeof *more);
+        if (!more) return m->is_out_of_memory = true, 0;
+        if (m->room) memcpy(more, m->nodes, m->room * sizeof *more);
+        mem_free(m->env, m->nodes, m->room * sizeof *more);
+        m->nodes = more;
+        m->room = room;
+    }
+    if (at)
+        m->unused = m->nodes[at].left;
+    else
+        at = ++m->count;
+    uint64_t random = ++m->added * 0x9e3779b97f4a7c15u;
+    m->nodes[at] = (map_node){.e = e, .weight = (uint32_t)((random ^ random >> 29) >> 8)};
+    return at;
+}
+
+static uint32_t rotate_right(verify_map *m, uint32_t at) {
+    uint32_t up = m->nodes[at].left;
+    m->nodes[at].left = m->nodes[up].right;
+    m->nodes[up].right = at;
+    return up;
+}
+
+static uint32_t rotate_left(verify_map *m, uint32_t at) {
+    uint32_t up = m->nodes[at].right;
+    m->nodes[at].right = m->nodes[up].left;
+    m->nodes[up].left = at;
+    return up;
+}
+
+static uint32_t insert(verify_map *m, uint32_t at, uint32_t added) {
+    map_node *n = &m->nodes[at];
+    if (!at) return added;
+    if (comes_before(m->nodes[added].e.range, n->e.range)) {
+        n->left = insert(m, n->left, added);
+        return m->nodes[n->left].weight > n->weight ? rotate_right(m, at) : at;
+    }
+    n->right = insert(m, n->right, added);
+    return m->nodes[n->right].weight > n->weight ? rotate_left(m, at) : at;
+}
+
+/* Two trees, all of `a` before all of `b`, as one. */
+static uint32_t join(verify_map *m, uint32_t a, uint32_t b) {
+    if (!a || !b) return a ? a : b;
+    if (m->nodes[a].weight > m->nodes[b].weight) {
+        m->nodes[a].right = join(m, m->nodes[a].right, b);
+        return a;
+    }
+    m->nodes[b].left = join(m, a, m->nodes[b].left);
+    return b;
+}
+
+static uint32_t erase(verify_map *m, uint32_t at, verify_range r) {
+    map_node *n = &m->nodes[at];
+    if (comes_before(r, n->e.range)) {
+        n->left = erase(m, n->left, r);
+        return at;
+    }
+    if (comes_before(n->e.range, r)) {
+        n->right = erase(m, n->right, r);
+        return at;
+    }
+    uint32_t rest = join(m, n->left, n->right);
+    n->left = m->unused;
+    m->unused = at;
+    return rest;
+}
+
+static void add(verify_map *m, verify_extent e) {
+    uint32_t at = e.range.begin < e.range.end ? node_take(m, e) : 0;
+    if (at) m->root = insert(m, m->root, at);
+}
+
+/* ---- the calls ---- */
+
+const verify_extent *verify_map_first(const verify_map *m, verify_range r) {
+    const verify_extent *found = NULL;
+    for (uint32_t at = m->root; at;) {
+        const map_node *n = &m->nodes[at];
+        bool ends_before =
+            n->e.range.space == r.space ? n->e.range.end <= r.begin : comes_before(n->e.range, r);
+        if (!ends_before) found = &n->e;
+        at = ends_before ? n->right : n->left;
+    }
+    return found && ranges_meet(found->range, r) ? found : NULL;
+}
+
+void verify_map_drop(verify_map *m, verify_range r) {
+    for (const verify_extent *e = verify_map_first(m, r); e && !m->is_out_of_memory;
+         e = verify_map_first(m, r)) {
+        verify_extent before = *e, behind = *e;
+        m->root = erase(m, m->root, before.range);
+        before.range.end = r.begin;
+        behind.range.begin = r.end;
+        add(m, before);
+        add(m, behind);
+    }
+}
+
+void verify_map_claim(verify_map *m, verify_range r, const void *owner) {
+    verify_map_drop(m, r);
+    add(m, (verify_extent){.range = r, .owner = owner, .stamp = ++m->stamp});
+}
+
+void verify_map_free(verify_map *m) {
+    mem_free(m->env, m->nodes, m->room * sizeof *m->nodes);
+    *m = (verify_map){.env = m->env};
+}

@@ -1,0 +1,157 @@
+/* packed.c - proves that a kernel which reads packed bytes reads those of its own operand, in its own form. When an
+ * operand is packed, its reader no longer says what it was; so the operands of what may be given packed ones are noted
+ * before the layout pass, and a plan keeps the note. Rules:
+ *   K6  packed bytes are read as they are, by a kernel that packs that operand: they are made for this node's signature,
+ *       are as many as its kernel asks for, and come from the operand that it had before the layout pass, or from the
+ *       parameter that this was a cast of
+ *   K7  a derived value is made of one place in its parameter, in one way, by all programs of a plan
+ */
+#include "runtime/verify/verify.h"
+#include "runtime/plan/value.h"
+
+#include "ops/image/pack.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const weft_op weft_op_reorder, weft_op_cast;
+
+/* ---- the note ---- */
+
+/* Some backend's table has a row that packs an operand of this op. */
+static bool may_read_packed(const weft_node *n, const kernel_env *env) {
+    const weft_kernel *list[16];
+    int count = n->n_in ? kernels_of(n->op, env, list, 16) : 0;
+    for (int k = 0; k < count; k++)
+        if (list[k]->packed_bytes) return true;
+    return false;
+}
+
+bool verify_note_operands(program *p) {
+    arena *a = &p->graph->model->arena;
+    size_t ids = (size_t)p->graph->next_id + 1;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (!may_read_packed(n, &p->plan->kernels)) continue;
+        if (!p->unpacked) p->unpacked = arena_new_array(a, ids, sizeof *p->unpacked);
+        weft_value **in = p->unpacked ? arena_new_array(a, (size_t)n->n_in, sizeof *in) : NULL;
+        if (!in) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "verify: memory could not be had");
+        memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+        p->unpacked[n->id] = in;
+        p->n_unpacked = (int)ids;
+    }
+    return true;
+}
+
+/* Operand i of a node as it was; NULL: it was not noted. */
+static const weft_value *noted(const program *p, const weft_node *n, int i) {
+    bool is_known = n->id >= 0 && n->id < p->n_unpacked && p->unpacked[n->id];
+    return is_known ? p->unpacked[n->id][i] : NULL;
+}
+
+/* ---- K6 ---- */
+
+static weft_status wrong(const program *p, weft_error *error, const weft_node *n, const weft_value *v,
+                         const char *what) {
+    char text[400];
+    snprintf(text, sizeof text, "value %%%d %s %s", v->id, TYPE(&v->type), what);
+    return verify_broken(p, error, "K6", n, text);
+}
+
+/* A node as it would be with operand i plain; `plain` and `in` are the caller's memory. */
+static weft_node with_plain(const weft_node *n, int i, const weft_value *was, weft_value *plain,
+                            weft_value **in) {
+    weft_node copy = *n;
+    *plain = *was;
+    plain->has_layout = true;
+    stride_row_major(&plain->type, plain->stride);
+    memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
+    in[i] = plain;
+    copy.in = in;
+    return copy;
+}
+
+/* Attributes are quoted, so a pack has '...' where a signature has "...". */
+static bool says_signature(const char *of, const char *signature) {
+    size_t k = 0;
+    while (signature[k] && of[k] == (signature[k] == '"' ? '\'' : signature[k])) k++;
+    return !signature[k] && !of[k];
+}
+
+static weft_status check_signature(const program *p, const weft_node *n, const weft_node *asked, int i,
+                                   weft_error *error) {
+    const pack_attrs *a = n->in[i]->node->attrs;
+    text t = {0};
+    node_signature(&t, asked);
+    char *signature = text_take(&t);
+    bool is_right = signature && says_signature(a->of, signature);
+    weft_status status = !signature ? error_memory(error, "verify")
+                         : is_right ? WEFT_OK
+                                    : wrong(p, error, n, n->in[i], "was packed for another node");
+    free(signature);
+    return status;
+}
+
+/* The bytes come from this value: itself, a copy of it that lies otherwise, or what it is a cast of. */
+static bool comes_from(const weft_value *from, const weft_value *was) {
+    while (from != was && from->node->op == &weft_op_reorder) from = from->node->in[0];
+    return from == was || (was->node->op == &weft_op_cast && was->node->in[0] == from);
+}
+
+weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error) {
+    enum { ROOM = 16 };
+    const weft_value *v = n->in[i], *was = noted(p, n, i);
+    const weft_node *pack = v->node;
+    const pack_attrs *a = pack->attrs;
+    weft_value plain, *in[ROOM];
+    if (!n->kernel || !n->kernel->packed_bytes || !was || n->n_in > ROOM || a->operand != i ||
+        v->type.dtype != WEFT_U8 || type_elements(&v->type) != a->bytes)
+        return wrong(p, error, n, v, "was packed for another kernel");
+    weft_node asked = with_plain(n, i, was, &plain, in);
+    if (!comes_from(pack->in[0], was))
+        return wrong(p, error, n, v, "was packed from another value than its reader's operand");
+    if ((int64_t)n->kernel->packed_bytes(&asked, i, &p->plan->kernels) != a->bytes || !pack->kernel ||
+        pack->kernel->op != &weft_op_pack)
+        return wrong(p, error, n, v, "was packed into another form than its reader's kernel takes");
+    return check_signature(p, n, &asked, i, error);
+}
+
+weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error) {
+    if (v->node->op != &weft_op_pack) return WEFT_OK;
+    return wrong(p, error, n, v, "is packed, and is not read by the kernel that it was packed for");
+}
+
+/* ---- K7 ---- */
+
+static const weft_variable *derived_by(const weft_node *n) {
+    const weft_variable *v = n->n_out ? n->out[0].variable : NULL;
+    return v && v->kind == VARIABLE_DERIVED ? v : NULL;
+}
+
+static bool derive_alike(const weft_node *a, const weft_node *b) {
+    const weft_value *x = a->in[0], *y = b->in[0];
+    return a->op == b->op && attrs_equal(a->op, a->attrs, b->attrs) && type_equal(&x->type, &y->type) &&
+           type_equal(&a->out[0].type, &b->out[0].type) && stride_same(&x->type, x->stride, y->stride) &&
+           value_root(x)->variable == value_root(y)->variable && value_offset(x) == value_offset(y);
+}
+
+static weft_status check_derived(const program *p, const weft_node **first, weft_error *error) {
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        const weft_variable *v = derived_by(n);
+        if (!v) continue;
+        if (!first[v->index]) first[v->index] = n;
+        if (!type_equal(&v->type, &n->out[0].type) || !derive_alike(first[v->index], n))
+            return verify_broken(p, error, "K7", n, "another node makes the same derived value otherwise");
+    }
+    return WEFT_OK;
+}
+
+weft_status verify_derived(const weft_plan *plan, weft_error *error) {
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    const weft_node **first = mem_new_array(&plan->env, variables, sizeof *first);
+    weft_status status = first ? WEFT_OK : error_memory(error, "verify");
+    for (int i = 0; i < plan->n_programs && !status; i++)
+        status = check_derived(&plan->programs[i], first, error);
+    mem_free(&plan->env, first, variables * sizeof *first);
+    return status;
+}

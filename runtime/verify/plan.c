@@ -1,0 +1,223 @@
+/* plan.c - proves that any program may run after any other, on one session. When a run ends, all its sums are over
+ * (L1); what may still be under way are its gathers, for however many runs. The lane is first in, first out, so a later
+ * collective cannot overtake them; so nothing else may touch what they bring, unless the session waits before. It does,
+ * for the segments that a node's operands lie in. Rules:
+ *   L8   a gather that is carried works on the whole of its segment, in the store: never in the arena, without scratch,
+ *        so that the next program may do with the arena what it likes
+ *   L9   whoever touches a segment that any program of the plan may have left under way reads it by an operand, which
+ *        is what sessions wait by, or is on the lane itself; derived values lie apart from what they are made of
+ *   L11  the programs of a step fill the same buckets: the first assigns the store's gradients, the others add to
+ *        all levels of the same, and those are the segment's
+ *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
+ */
+#include "runtime/verify/verify.h"
+#include "runtime/plan/value.h"
+
+#include "ops/optimizer/update.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const weft_op weft_op_bucket;
+
+/* ---- L8, L9 ---- */
+
+static weft_status check_carried(const program *p, weft_error *error, const weft_node *gather) {
+    verify_range r;
+    const weft_variable *s = gather->variable;
+    bool is_there = verify_locate(&gather->out[0], &r) && r.space == s && s->kind == VARIABLE_SEGMENT;
+    if (is_there && r.begin == 0 && r.end == (int64_t)type_bytes(&s->type) && gather->n_out == 1 &&
+        !gather->workspace_bytes)
+        return WEFT_OK;
+    return verify_broken(p, error, "L8", gather, "outlasts its run on memory that does not");
+}
+
+/* The sharded segment that a value lies in. */
+static const weft_variable *segment_at(const weft_value *v) {
+    verify_range r;
+    if (!v || !verify_locate(v, &r) || !r.space) return NULL;
+    const weft_variable *s = r.space;
+    return s->kind == VARIABLE_SEGMENT && s->shards ? s : NULL;
+}
+
+static bool is_waited_for(const weft_node *n, const weft_variable *s) {
+    for (int i = 0; i < n->n_in; i++)
+        if (segment_at(n->in[i]) == s) return true;
+    return node_starts_collective(n);
+}
+
+/* As operands are waited for, what is left are results. */
+static weft_status check_touch(const program *p, weft_error *error, const weft_node *n, const bool *carried) {
+    for (int k = 0; k < n->n_out && !node_is_silent(n); k++) {
+        const weft_variable *s = segment_at(&n->out[k]);
+        if (s && carried[s->index] && !is_waited_for(n, s))
+            return verify_broken(p, error, "L9", n, "touches a segment for which no session waits before");
+        const weft_variable *v = n->out[k].variable;
+        if (v && v->kind == VARIABLE_DERIVED && (v->segment || !value_root(n->in[0])->variable))
+            return verify_broken(p, error, "L9", n, "makes a derived value of what has no version");
+    }
+    return WEFT_OK;
+}
+
+/* carried: by index of a segment, whether any program of the plan may leave a gather of it under way. */
+static weft_status check_program(verify_index *x, weft_error *error, const bool *carried) {
+    weft_status status = WEFT_OK;
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
+        if (verify_is_carried(x, n)) status = check_carried(x->p, error, n);
+        if (!status) status = check_touch(x->p, error, n, carried);
+    }
+    return status;
+}
+
+static void find_carried(const verify_index *x, bool *carried) {
+    for (const weft_node *n = x->p->graph->first; n; n = n->next)
+        if (n->variable && verify_is_carried(x, n)) carried[n->variable->index] = true;
+}
+
+static weft_status check_programs(const weft_plan *plan, weft_error *error) {
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    bool *carried = mem_new_array(&plan->env, variables, sizeof *carried);
+    weft_status status = carried ? WEFT_OK : error_memory(error, "verify");
+    for (int i = 0; i < 2 * plan->n_programs && !status; i++) {
+        const program *p = &plan->programs[i % plan->n_programs];
+        verify_index x;
+        if (!verify_index_open(&x, p))
+            status = error_memory(error, "verify");
+        else if (i < plan->n_programs)
+            find_carried(&x, carried);
+        else if (!(status = check_program(&x, error, carried)))
+            status = verify_tail(p, error);
+        verify_index_close(&x);
+    }
+    mem_free(&plan->env, carried, variables * sizeof *carried);
+    return status;
+}
+
+/* ---- L20 ---- */
+
+static bool same_text(const char *a, const char *b) {
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static bool has_own_options(const weft_plan *plan, const subgraph *g) {
+    ddp_attrs want = {0};
+    for (const ddp_entry *e = plan->model->ddps; e; e = e->next)
+        if (strcmp(e->path, g->path) == 0) want = e->attrs;
+    int64_t zero = want.zero ? want.zero : plan->options.zero;
+    int64_t shard = want.zero || want.shard ? want.shard : (int64_t)plan->options.shard;
+    if (zero < 0 || plan->options.world == 1) zero = 0;
+    return g->ddp.zero == zero && (!zero || g->ddp.shard == shard) && g->ddp.bf16_wire == want.bf16_wire &&
+           g->ddp.broadcast_buffers == want.broadcast_buffers &&
+           g->ddp.sync_batch_norm == want.sync_batch_norm &&
+           same_text(g->ddp.process_group, want.process_group);
+}
+
+static bool has_own_ranks(const weft_plan *plan, const subgraph *g, int *ranks) {
+    const char *why = NULL, *text = plan->options.world > 1 ? g->ddp.process_group : NULL;
+    int n = process_group_of(text, plan->options.world, plan->options.rank, ranks, &why);
+    bool same = n == g->n_ranks && g->rank < n && g->ranks[g->rank] == plan->options.rank;
+    for (int i = 0; same && i < n; i++) same = ranks[i] == g->ranks[i];
+    return same;
+}
+
+static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
+    size_t world = (size_t)plan->options.world;
+    int *ranks = mem_new_array(&plan->env, world, sizeof *ranks);
+    weft_status status = ranks ? WEFT_OK : error_memory(error, "verify");
+    for (int i = 0; i < plan->n_subgraphs && !status; i++) {
+        const subgraph *g = &plan->subgraphs[i];
+        if (!has_own_options(plan, g) || !has_own_ranks(plan, g, ranks))
+            status = error_set(error, WEFT_INTERNAL, "L20: subgraph %s: options or ranks are not its own",
+                               g->name);
+    }
+    mem_free(&plan->env, ranks, world * sizeof *ranks);
+    return status;
+}
+
+/* ---- L11 ---- */
+
+static bool is_level(const weft_variable *v, const weft_variable *s, int level) {
+    char path[1500];
+    snprintf(path, sizeof path, "gradient.%s/%d", s->path, level);
+    return v && v->kind == VARIABLE_GRADIENT && strcmp(v->path, path) == 0 && type_equal(&v->type, &s->type);
+}
+
+/* What `add`, the node behind bucket b that adds it up, must be, by the program's phase. */
+static bool adds_up(const program *p, const weft_node *b, const weft_node *add) {
+    if (p->phase == PHASE_WHOLE) return !b->out[0].variable;
+    if (p->phase == PHASE_FIRST) return is_level(b->out[0].variable, b->variable, 0);
+    int levels = accumulate_levels(p->plan->options.accumulate);
+    if (!add || add->n_in != levels + 1 || ((accumulate_attrs *)add->attrs)->last != (p->phase == PHASE_LAST))
+        return false;
+    for (int i = 0; i < levels; i++)
+        if (!is_level(add->in[i]->variable, b->variable, levels - 1 - i)) return false;
+    return true;
+}
+
+static const weft_value *added_by(const weft_node *n) {
+    return n->op == &weft_op_accumulate ? n->in[n->n_in - 1] : NULL;
+}
+
+static weft_status check_sums(const program *p, weft_error *error) {
+    size_t ids = (size_t)p->graph->next_id + 1;
+    const weft_node **adds = mem_new_array(&p->plan->env, ids, sizeof *adds);
+    weft_status status = adds ? WEFT_OK : error_memory(error, "verify");
+    for (const weft_node *n = p->graph->last; n && !status;
+         n = n->prev) { /* what is behind b is met before it */
+        const weft_value *v = added_by(n);
+        if (v && !adds[v->id]) adds[v->id] = n;
+        if (n->op == &weft_op_bucket && !adds_up(p, n, adds[n->id]))
+            status = verify_broken(p, error, "L11", n, "is not added to its own gradients");
+    }
+    mem_free(&p->plan->env, adds, ids * sizeof *adds);
+    return status;
+}
+
+static int by_name(const void *pa, const void *pb) {
+    const program *const *a = pa, *const *b = pb;
+    int order = strcmp((*a)->name, (*b)->name);
+    return order ? order : (*a > *b) - (*a < *b);
+}
+
+/* list[0 .. n) are the programs of one graph; filled[] counts, by segment, those that fill it (0 for the next graph). */
+static weft_status check_step(const program *const *list, int n, int *filled, weft_error *error) {
+    const weft_node *wrong = NULL;
+    const program *of = NULL;
+    for (int i = 0; i < n; i++)
+        for (const weft_node *b = list[i]->graph->first; b; b = b->next)
+            if (b->op == &weft_op_bucket) filled[b->variable->index] += filled[b->variable->index] == i;
+    for (int i = 0; i < n && !wrong; i++)
+        for (const weft_node *b = list[i]->graph->first; b && !wrong; b = b->next)
+            if (b->op == &weft_op_bucket && filled[b->variable->index] != n) wrong = b, of = list[i];
+    if (wrong)
+        return verify_broken(of, error, "L11", wrong, "has no counterpart in another program of its step");
+    for (int i = 0; i < n; i++)
+        for (const weft_node *b = list[i]->graph->first; b; b = b->next)
+            if (b->op == &weft_op_bucket) filled[b->variable->index] = 0;
+    return WEFT_OK;
+}
+
+static weft_status check_steps(const weft_plan *plan, weft_error *error) {
+    size_t count = (size_t)plan->n_programs, variables = (size_t)plan->model->n_variables + 1;
+    const program **list = mem_new_array(&plan->env, count, sizeof *list);
+    int *filled = mem_new_array(&plan->env, variables, sizeof *filled);
+    weft_status status = list && filled ? WEFT_OK : error_memory(error, "verify");
+    for (size_t i = 0; list && i < count; i++) list[i] = &plan->programs[i];
+    if (list && count) qsort(list, count, sizeof *list, by_name);
+    for (size_t i = 0, end; i < count && !status; i = end) {
+        for (end = i; end < count && strcmp(list[end]->name, list[i]->name) == 0;) end++;
+        status = check_step(list + i, (int)(end - i), filled, error);
+    }
+    mem_free(&plan->env, list, count * sizeof *list);
+    mem_free(&plan->env, filled, variables * sizeof *filled);
+    return status;
+}
+
+weft_status verify_plan(const weft_plan *plan, weft_error *error) {
+    weft_status status = check_subgraphs(plan, error);
+    if (!status) status = verify_derived(plan, error);
+    if (!status) status = check_programs(plan, error);
+    for (int i = 0; i < plan->n_programs && !status; i++) status = check_sums(&plan->programs[i], error);
+    return status ? status : check_steps(plan, error);
+}

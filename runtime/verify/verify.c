@@ -1,0 +1,309 @@
+/* verify.c - proves a scheduled program right, with code of its own: it plays the schedule on a map of memory.
+ *
+ * The map says for every byte of the arena and of each variable which value was written there last. Playing a
+ * node, every operand must find its own value in all the bytes that it will read, and then the node's results
+ * claim theirs. A buffer reused too early, a read before its write, a lost in-place result or an update that
+ * overtakes a reader all end the same way: an operand finds somebody else's value. Rules:
+ *   V1  operands are made before they are read, by the schedule
+ *   V2  every byte an operand reads holds that operand's value
+ *   V3  results and workspaces of one node overlap neither each other nor its operands (but for results that are
+ *       declared to be in an operand's place), nor leave the arena
+ *   V4  a variable is read in the version that the building order gave: parameters before any update, state
+ *       after exactly the assigns built before it; assigns run in the order in which they were built
+ *   V5  at the end, outputs hold their values
+ */
+#include "runtime/verify/map.h"
+#include "runtime/plan/value.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A node that writes a variable, or the segment that it is a part of. */
+typedef struct writing {
+    int home; /* index of the variable */
+    int id;   /* of the node: in the order of building */
+} writing;
+
+typedef struct prover {
+    const program *p;
+    weft_error *error;
+    verify_map map;    /* owners are values; NULL: a workspace */
+    writing *writings; /* sorted */
+    int n_writings, room;
+    int64_t *versions; /* by index of a variable: how often it has been written */
+    bool is_at_end;
+} prover;
+
+bool verify_locate(const weft_value *v, verify_range *r) {
+    int64_t offset = 0, last = 0;
+    for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
+    int64_t bytes = (last + 1) * (int64_t)dtype_bytes(v->type.dtype);
+    const weft_value *at = v;
+    while (at->base) {
+        offset += at->base_offset * (int64_t)dtype_bytes(at->type.dtype);
+        at = at->base;
+    }
+    if (at->variable) {
+        const weft_variable *s = at->variable;
+        bool member = variable_is_part(s);
+        r->space = member ? s->segment : s;
+        r->begin = offset + (member ? s->offset * 4 : 0);
+    } else if (at->node->op == &weft_op_input) {
+        return false; /* the caller's memory: nothing of ours can touch it */
+    } else {
+        r->space = NULL;
+        r->begin = offset + at->arena_offset;
+        if (at->arena_offset < 0) r->begin = -1;
+    }
+    r->end = r->begin + bytes;
+    return true;
+}
+
+/* Whose bytes a value's are: a view's are those of what it looks at. */
+static const weft_value *content(const weft_value *v) {
+    while (v->node->op->flags & OP_VIEW && v->base == v->node->in[0]) v = v->base;
+    return v;
+}
+
+/* ---- the map ---- */
+
+extern const weft_op weft_op_bucket;
+
+/* A bucket's node has taken over what its members wrote: their values are still there. */
+static bool holds(const weft_value *owner, const weft_value *wanted) {
+    return owner == wanted || (owner && owner->node->op == &weft_op_bucket && wanted->base == owner);
+}
+
+/* A value that holds other bytes than `wanted` somewhere in r; NULL when all are wanted's. *none: unwritten bytes. */
+static const weft_value *intruder(const prover *p, verify_range r, const weft_value *wanted, bool *none) {
+    static const weft_node nobody_node = {.op = &weft_op_bucket, .scope = ""};
+    static const weft_value scratch = {.node = (weft_node *)&nobody_node, .id = -1};
+    *none = false;
+    for (const verify_extent *e = verify_map_first(&p->map, r); e; e = verify_map_first(&p->map, r)) {
+        if (!holds(e->owner, wanted)) return e->owner ? e->owner : &scratch;
+        *none |= e->range.begin > r.begin;
+        r.begin = e->range.end;
+    }
+    *none |= r.begin < r.end;
+    return NULL;
+}
+
+static weft_status broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
+                          const char *what, const weft_value *other) {
+    char node[200], maker[200] = "nobody";
+    node_show(n, node);
+    if (other) node_show(other->node, maker);
+    return error_set(p->error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: value %%%d %s%s%s",
+                     p->is_at_end ? "V5" : rule, p->p->graph->name, n->order, node, v ? v->id : -1, what,
+                     other ? " " : "", other ? maker : "");
+}
+
+/* ---- rules ---- */
+
+/* Scattered views (strides beyond their own elements) read less than their span: the span is checked when it is
+ * theirs, else each row would be; a view's bytes are its base's, so the base's whole claim is what counts. */
+static weft_status check_read(prover *p, const weft_node *n, const weft_value *v) {
+    verify_range r;
+    bool none;
+    const weft_value *mine = content(v);
+    if (!verify_locate(v, &r)) return WEFT_OK;
+    if (r.begin < 0) return broken(p, "V1", n, v, "has no place in memory", NULL);
+    const weft_value *other = intruder(p, r, mine, &none);
+    if (other) return broken(p, "V2", n, v, "is overwritten by", other);
+    if (none && !r.space) return broken(p, "V1", n, v, "is read before it is written", NULL);
+    return WEFT_OK;
+}
+
+static bool is_part_of(const weft_value *part, const weft_value *whole) {
+    while (part && part != whole) part = part->base;
+    return part != NULL;
+}
+
+/* Whether an operand lies where result `v` goes, other than as a part of v (a bucket's members). */
+static bool reads_bytes(const weft_node *n, const weft_value *v, verify_range range) {
+    verify_range r;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && !is_part_of(n->in[i], v) && verify_locate(n->in[i], &r) && ranges_meet(r, range))
+            return true;
+    return false;
+}
+
+/* Members write into their bucket; the bucket's node then owns the whole. */
+static weft_status claim_results(prover *p, const weft_node *n) {
+    verify_range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+    for (int k = 0; k < n->n_out; k++) {
+        if (!verify_locate(&n->out[k], &r)) continue;
+        if (r.begin < 0) return broken(p, "V1", n, &n->out[k], "has no place in memory", NULL);
+        if (!r.space && (uint64_t)r.end > p->p->arena_bytes)
+            return broken(p, "V3", n, &n->out[k], "leaves the arena", NULL);
+        if (!r.space && n->workspace_bytes && r.begin < w.end && w.begin < r.end)
+            return broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
+        if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
+            return broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place", NULL);
+        for (int i = 0; i < k; i++) {
+            verify_range other;
+            if (verify_locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
+                other.begin < r.end)
+                return broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
+        }
+        verify_map_claim(&p->map, r, &n->out[k]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_workspace(prover *p, const weft_node *n) {
+    verify_range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
+    if (!n->workspace_bytes) return WEFT_OK;
+    if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes)
+        return broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && verify_locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
+            return broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
+    verify_map_claim(&p->map, w, NULL);
+    return WEFT_OK;
+}
+
+/* ---- V4: how many writers of a variable have run when it is read, against how many were built before the read ---- */
+
+static const weft_variable *home_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->segment : v;
+}
+
+/* The variables that a node writes, each once; list has room for 33. */
+static int written_by(const weft_node *n, const weft_variable **list) {
+    int count = 0;
+    if (n->op->flags & OP_WRITES && n->variable) list[count++] = home_of(n->variable);
+    for (int i = 0; n->op->writes && i < n->n_in && i < 32; i++) {
+        const weft_variable *home =
+            n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable ? home_of(n->in[i]->variable) : NULL;
+        bool again = !home;
+        for (int k = 0; k < count; k++) again |= list[k] == home;
+        if (!again) list[count++] = home;
+    }
+    return count;
+}
+
+static int by_home(const void *pa, const void *pb) {
+    const writing *a = pa, *b = pb;
+    return a->home != b->home ? (a->home > b->home) - (a->home < b->home) : (a->id > b->id) - (a->id < b->id);
+}
+
+static bool find_writings(prover *p) {
+    const weft_variable *list[33];
+    const weft_env *env = &p->p->plan->env;
+    for (const weft_node *n = p->p->graph->first; n; n = n->next) p->room += written_by(n, list);
+    p->writings = mem_new_array(env, (size_t)p->room, sizeof *p->writings);
+    if (!p->writings) return false;
+    for (const weft_node *n = p->p->graph->first; n; n = n->next) {
+        int count = written_by(n, list);
+        for (int k = 0; k < count; k++) p->writings[p->n_writings++] = (writing){list[k]->index, n->id};
+    }
+    qsort(p->writings, (size_t)p->n_writings, sizeof *p->writings, by_home);
+    return true;
+}
+
+/* How many come before (home, id). */
+static int writings_before(const prover *p, int home, int id) {
+    int low = 0, high = p->n_writings;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (by_home(&p->writings[middle], &(writing){home, id}) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
+    const weft_value *root = value_root(v);
+    if (!root->variable) return WEFT_OK;
+    int home = home_of(root->variable)->index;
+    int64_t now = p->versions[home];
+    int64_t wanted = writings_before(p, home, root->node->id + 1) - writings_before(p, home, INT_MIN);
+    bool is_written =
+        root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes; /* ordered as operands are */
+    if (now == wanted || is_written) return WEFT_OK;
+    return broken(p, "V4", n, v,
+                  now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
+}
+
+static weft_status count_writes(prover *p, const weft_node *n) {
+    const weft_variable *list[33];
+    int count = written_by(n, list);
+    for (int k = 0; k < count; k++) {
+        int home = list[k]->index;
+        int64_t earlier = writings_before(p, home, n->id) - writings_before(p, home, INT_MIN);
+        if (n->op->flags & OP_WRITES && p->versions[home] != earlier)
+            return broken(p, "V4", n, n->n_out ? &n->out[0] : NULL, "is written out of turn", NULL);
+        p->versions[home]++;
+    }
+    return WEFT_OK;
+}
+
+static weft_status play(prover *p, const weft_node *n) {
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n->n_in && !status; i++) {
+        if (!n->in[i]) continue;
+        if (n->in[i]->node->order >= n->order)
+            return broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
+        if (node_is_silent(n)) continue;
+        if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i]);
+    }
+    if (status || node_is_silent(n)) return status;
+    if ((status = check_workspace(p, n)) || (status = claim_results(p, n))) return status;
+    if ((status = count_writes(p, n))) return status;
+    return p->map.is_out_of_memory ? error_memory(p->error, "verify") : WEFT_OK;
+}
+
+static weft_status play_all(prover *p) {
+    weft_status status = WEFT_OK;
+    for (const weft_node *n = p->p->graph->first; n && !status; n = n->next) status = play(p, n);
+    p->is_at_end = true;
+    for (const graph_output *o = p->p->graph->outputs; o && !status; o = o->next)
+        status = check_read(p, o->value->node, o->value);
+    return status;
+}
+
+weft_status verify_program(const program *program, weft_error *error) {
+    const weft_env *env = &program->plan->env;
+    prover p = {.p = program, .error = error, .map = {.env = env}};
+    verify_index x;
+    size_t variables = (size_t)program->graph->model->n_variables + 1;
+    bool is_indexed = verify_index_open(&x, program);
+    p.versions = mem_new_array(env, variables, sizeof *p.versions);
+    bool is_ready = is_indexed && p.versions && find_writings(&p);
+    weft_status status = is_ready ? verify_layouts(program, error) : error_memory(error, "verify");
+    if (!status) status = play_all(&p);
+    if (!status) status = verify_lanes(&x, error);
+    if (!status) status = verify_buckets(&x, error);
+    if (!status) status = verify_launches(program, error);
+    verify_index_close(&x);
+    mem_free(env, p.versions, variables * sizeof *p.versions);
+    mem_free(env, p.writings, (size_t)p.room * sizeof *p.writings);
+    verify_map_free(&p.map);
+    return status;
+}
+
+bool pass_verify(program *p) {
+    weft_error error = {0};
+    if (verify_program(p, &error)) return model_fail(p->graph->model, NULL, error.status, "%s", error.text);
+    return true;
+}
+
+bool pass_verify_plan(weft_plan *plan) {
+    weft_error error = {0};
+    if (verify_plan(plan, &error)) return model_fail(plan->model, NULL, error.status, "%s", error.text);
+    return true;
+}
+
+weft_status weft_plan_verify(const weft_plan *plan, weft_error *error) {
+    if (!plan || !plan->can_run)
+        return error_set(error, WEFT_ORDER, "verify: the plan was stopped early and is not whole");
+    for (int i = 0; i < plan->n_programs; i++) {
+        weft_status status = verify_program(&plan->programs[i], error);
+        if (status) return status;
+    }
+    return verify_plan(plan, error);
+}

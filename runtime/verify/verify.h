@@ -1,0 +1,93 @@
+/* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and one line at the
+ * top of its file:
+ *     verify.c          V1-V5            memory of one program
+ *     verify/layouts.c  K1-K5            strides: what kernels take and give, what views name
+ *     verify/packed.c   K6, K7           packed operands, and what else is derived from parameters
+ *     verify/lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
+ *     verify/buckets.c  L4, L5, L7       gradients, their sums, and who updates what
+ *     verify/plan.c     L8, L9, L11, L20 any program after any other
+ *     verify/tails.c    L16, L17         tails that outlast their runs
+ *     verify/session.c  L14, L15, L18, L19   a session does what the plan counts on
+ *     verify/world.c    L12, L13         the plans of all ranks
+ *     verify/launches.c S1-S5            a GPU's launches
+ * G1 to G9 are of graphs (graph/passes/check.c). verify/map.c and verify/index.c keep what they look up.
+ * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
+ */
+#ifndef WEFT_RUNTIME_VERIFY_VERIFY_H
+#define WEFT_RUNTIME_VERIFY_VERIFY_H
+
+#include "runtime/plan/program.h"
+
+/* ---- for the compiler, sessions and tests ---- */
+/* verify/packed.c: before the layout pass, which may put packed operands in the place of others. */
+bool verify_note_operands(program *p);
+bool pass_verify(program *p);
+bool pass_verify_plan(weft_plan *plan);
+
+/* These fail with WEFT_INTERNAL and the rule's name (verify.h has the list) unless the program's schedule and memory are
+ * right; unless any program may run after any other; unless a session waits for all that it must. */
+weft_status verify_program(const program *p, weft_error *error);
+weft_status verify_plan(const weft_plan *plan, weft_error *error);
+weft_status verify_launches(const program *p, weft_error *error);
+/* The same for the plans of all ranks of a world, by rank: they do the same collectives in the same order. */
+weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error);
+
+/* ---- for the rules ---- */
+/* Bytes [begin, end) of the arena (space NULL) or of a variable's memory. */
+typedef struct verify_range {
+    const void *space;
+    int64_t begin, end;
+} verify_range;
+
+/* Where a value lies, by the verifier's own walk; false for the caller's memory. begin is -1 without a place. */
+bool verify_locate(const weft_value *v, verify_range *range);
+bool ranges_meet(verify_range a, verify_range b);
+
+/* "RULE: graph d_step, step 12, node: what" with WEFT_INTERNAL. */
+weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
+                          const char *what);
+
+/* What happens to a segment's gradients in one program, in nodes. */
+typedef struct verify_counts {
+    int buckets, sums, updates, gathers;
+} verify_counts;
+
+/* What rules ask again and again of one program (verify/index.c). */
+typedef struct verify_index {
+    const program *p;
+    int n_ids, n_variables, n_scopes;
+    const weft_node **wait;     /* by id of a collective: the last wait for it */
+    int *waits;                 /* and how many there are */
+    verify_counts *counts;      /* by index of a segment */
+    const subgraph **home;      /* by index of a parameter; NULL: not asked for yet */
+    const char **scopes;        /* what weft_ddp named, sorted */
+    const subgraph **subgraphs; /* sorted by path */
+} verify_index;
+/* false when memory is out; to be closed in any case. */
+bool verify_index_open(verify_index *x, const program *p);
+void verify_index_close(verify_index *x);
+
+/* The one wait for a collective, and how many there are. */
+const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count);
+/* A gather that nothing in its program waits for: it is under way when the run ends. */
+bool verify_is_carried(const verify_index *x, const weft_node *n);
+/* Sums a segment's gradients. */
+bool verify_sums_gradients(const weft_node *n);
+/* The segment that an update changes, wholly or in a rank's range; NULL: n is no update. */
+const weft_variable *verify_updated_by(const weft_node *n);
+/* The subgraph of a parameter's path, or of a scope's, from what weft_ddp said; NULL: none. */
+const subgraph *verify_home(const verify_index *x, const char *path);
+const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter);
+/* Elements [begin, end) of a segment that this plan's rank updates. */
+void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
+
+weft_status verify_layouts(const program *p, weft_error *error);
+/* Operand i of n, which a pack makes; a value that is no kernel's operand; all that is derived, by all programs. */
+weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error);
+weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error);
+weft_status verify_derived(const weft_plan *plan, weft_error *error);
+weft_status verify_lanes(verify_index *x, weft_error *error);
+weft_status verify_buckets(verify_index *x, weft_error *error);
+weft_status verify_tail(const program *p, weft_error *error);
+
+#endif

@@ -1,0 +1,111 @@
+/* world.c - proves that the ranks of a world go together: their plans, compiled each for itself, do the same
+ * collectives in the same order in every program. So in whatever order the programs run, as long as it is the same
+ * everywhere, no rank waits for what another never starts. Rules:
+ *   L12  all ranks have the same programs, and these the same collectives: kind, what of, type, order, root, wire
+ *   L13  parameters lie alike on all ranks; the members of a process group agree on who they are, in which order, and
+ *        on whose range of a segment is which
+ */
+#include "runtime/verify/verify.h"
+#include "runtime/plan/value.h"
+
+#include "ops/structure/collective.h"
+
+#include <string.h>
+
+static weft_status differ(weft_error *error, const char *rule, int rank, const char *where,
+                          const char *what) {
+    return error_set(error, WEFT_INTERNAL, "%s: rank %d, %s: %s", rule, rank, where, what);
+}
+
+/* ---- L12 ---- */
+
+static const weft_node *next_start(const weft_node *n) {
+    while (n && !node_starts_collective(n)) n = n->next;
+    return n;
+}
+
+static bool is_same_collective(const weft_node *m, const weft_node *n) {
+    const collective_attrs *a = m->attrs, *b = n->attrs;
+    return m->op == n->op && strcmp(a->path, b->path) == 0 && type_equal(&m->out[0].type, &n->out[0].type) &&
+           a->order == b->order && a->group == b->group && a->root == b->root && a->bf16 == b->bf16 &&
+           a->unordered == b->unordered;
+}
+
+static weft_status check_sequence(const program *first, const program *p, int rank, weft_error *error) {
+    if (strcmp(first->name, p->name) || first->phase != p->phase)
+        return differ(error, "L12", rank, p->graph->name, "another program stands in its place on rank 0");
+    const weft_node *m = next_start(first->graph->first), *n = next_start(p->graph->first);
+    while (m && n && is_same_collective(m, n)) {
+        m = next_start(m->next);
+        n = next_start(n->next);
+    }
+    return m || n ? differ(error, "L12", rank, p->graph->name, "its collectives are not those of rank 0")
+                  : WEFT_OK;
+}
+
+/* ---- L13 ---- */
+
+static bool lies_alike(const weft_variable *v, const weft_variable *w) {
+    bool same =
+        strcmp(v->path, w->path) == 0 && v->n_members == w->n_members && type_equal(&v->type, &w->type);
+    for (int i = 0; same && i < v->n_members; i++)
+        same = strcmp(v->members[i]->path, w->members[i]->path) == 0 &&
+               v->members[i]->offset == w->members[i]->offset;
+    return same;
+}
+
+static const weft_variable *next_segment(const weft_variable *v) {
+    while (v && v->kind != VARIABLE_SEGMENT) v = v->next;
+    return v;
+}
+
+static bool shares_alike(const subgraph *g, const weft_variable *s, const weft_variable *other) {
+    bool same = (s->shards != NULL) == (other->shards != NULL);
+    for (int i = 0; same && s->shards && i < g->n_ranks; i++) same = s->shards[i] == other->shards[i];
+    return same;
+}
+
+/* Against rank 0 for the layout, against the first of its group for the shares. */
+static weft_status check_segments(const weft_plan *const *plans, int rank, weft_error *error) {
+    const weft_variable *first = next_segment(plans[0]->model->variables);
+    for (const weft_variable *s = next_segment(plans[rank]->model->variables); s || first;
+         s = next_segment(s->next), first = next_segment(first->next)) {
+        if (!s || !first || !lies_alike(s, first))
+            return differ(error, "L13", rank, s ? s->path : first->path,
+                          "parameters do not lie as on rank 0");
+        const subgraph *g = &plans[rank]->subgraphs[s->subgraph];
+        const weft_variable *head = variable_find(plans[g->ranks[0]]->model, s->path);
+        if (!head || !shares_alike(g, s, head))
+            return differ(error, "L13", rank, s->path, "ranges are not those of its process group");
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_groups(const weft_plan *const *plans, int rank, weft_error *error) {
+    const weft_plan *plan = plans[rank];
+    for (int i = 0; i < plan->n_subgraphs; i++) {
+        const subgraph *g = &plan->subgraphs[i], *head;
+        bool same = i < plans[g->ranks[0]]->n_subgraphs && g->ranks[g->rank] == rank;
+        head = same ? &plans[g->ranks[0]]->subgraphs[i] : g;
+        same = same && strcmp(g->path, head->path) == 0 && g->n_ranks == head->n_ranks;
+        for (int k = 0; same && k < g->n_ranks; k++) same = g->ranks[k] == head->ranks[k];
+        if (!same)
+            return differ(error, "L13", rank, g->name,
+                          "its process group is another seen from its first rank");
+    }
+    return WEFT_OK;
+}
+
+weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int r = 0; r < n && !status; r++) {
+        if (plans[r]->options.rank != r || plans[r]->options.world != n ||
+            plans[r]->n_programs != plans[0]->n_programs || plans[r]->n_subgraphs != plans[0]->n_subgraphs)
+            return differ(error, "L12", r, plans[r]->model->name, "its plan is not of this world");
+        for (int i = 0; i < plans[r]->n_programs && !status; i++)
+            status = check_sequence(&plans[0]->programs[i], &plans[r]->programs[i], r, error);
+        if (!status) status = check_groups(plans, r, error);
+        if (!status) status = check_segments(plans, r, error);
+    }
+    return status;
+}

@@ -1,0 +1,163 @@
+/* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does: batches lie in memory, a step runs
+ * every training graph once. */
+#include "tools/graphtool/common/workload.h"
+#include "tools/graphtool/common/world.h"
+
+#include "graph/core/graph.h"
+#include "runtime/plan/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { FIRST_LOSSES = 5 };
+
+typedef struct timing {
+    const options *o;
+    workload work;
+    json_t *losses; /* name -> [first five..., last] */
+    double first_ms;
+    int64_t steps;
+    double *ms; /* of each timed step */
+} timing;
+
+/* Of the last micro-batch, as means over all ranks. */
+static int note_losses(timing *t) {
+    for (int g = 0; g < t->work.n_graphs; g++)
+        for (int i = 0; i < t->work.graphs[g].n_out; i++) {
+            const char *name = t->work.graphs[g].out[i].name;
+            double mean = (double)t->work.graphs[g].values[i] / world_size(t->o);
+            int status = world_sum(t->o, 1, &mean);
+            if (status >= 0) return status;
+            if (!json_object_get(t->losses, name)) json_object_set_new(t->losses, name, json_array());
+            json_array_append_new(json_object_get(t->losses, name), json_number(mean));
+        }
+    return -1;
+}
+
+/* A GPU works behind the host's back: its steps are timed together, each gets the mean. */
+static bool is_ahead(const timing *t) {
+    return t->work.plan->options.device == WEFT_DEVICE_CUDA && !t->o->profile;
+}
+
+static void spread_time(timing *t, double seconds) {
+    for (int64_t i = 0; i < t->steps; i++) t->ms[i] = seconds * 1e3 / (double)t->steps;
+}
+
+static int run_steps(timing *t) {
+    int64_t all = t->o->warmup + t->steps;
+    double timed_from = clock_seconds();
+    for (int64_t i = 0; i < all; i++) {
+        bool is_told = i < FIRST_LOSSES || i == all - 1;
+        double start = clock_seconds();
+        int status = workload_step(&t->work, is_told || !is_ahead(t));
+        if (status >= 0) return status;
+        double ms = (clock_seconds() - start) * 1e3;
+        if (i == 0) t->first_ms = ms;
+        if (i >= t->o->warmup) t->ms[i - t->o->warmup] = ms;
+        if (is_told) status = note_losses(t);
+        if (i == t->o->warmup - 1 && status < 0) {
+            status = workload_sync(&t->work);
+            timed_from = clock_seconds();
+        }
+        if (status >= 0) return status;
+    }
+    int status = workload_sync(&t->work);
+    if (is_ahead(t)) spread_time(t, clock_seconds() - timed_from);
+    return status;
+}
+
+/* ---- the report ---- */
+
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double step_flops(const timing *t) {
+    double flops = 0;
+    for (int i = 0; i < t->work.plan->n_programs; i++)
+        if (t->work.plan->programs[i].phase == PHASE_WHOLE)
+            flops += program_flops(&t->work.plan->programs[i]);
+    return flops;
+}
+
+/* Null on a CPU. */
+static json_t *beyond_plan(const timing *t) {
+    uint64_t bytes;
+    bool counts = t->work.plan->options.device != WEFT_DEVICE_CPU &&
+                  weft_session_beyond(t->work.session, &bytes, NULL) == WEFT_OK;
+    return counts ? json_integer((json_int_t)bytes) : json_null();
+}
+
+static json_t *report(const timing *t, const weft_model *m) {
+    struct rusage use;
+    json_t *names = json_array();
+    qsort(t->ms, (size_t)t->steps, sizeof *t->ms, by_size);
+    double median = (t->ms[(t->steps - 1) / 2] + t->ms[t->steps / 2]) / 2, flops = step_flops(t);
+    for (int g = 0; g < t->work.n_graphs; g++)
+        json_array_append_new(names, json_string(t->work.graphs[g].name));
+    getrusage(RUSAGE_SELF, &use);
+    return json_pack("{s:s, s:o, s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:o, s:o, s:O}",
+                     "model", m->name, "graphs", names, "device", device_name(t->work.plan->options.device),
+                     "dtype", dtype_name(t->work.plan->options.precision), "world", world_size(t->o),
+                     "threads", t->work.plan->kernels.threads, "steps", (json_int_t)t->steps, "median_ms",
+                     median, "min_ms", t->ms[0], "first_step_ms", t->first_ms, "compile_ms",
+                     t->work.compile_ms, "peak_rss_mib", (double)use.ru_maxrss / 1024, "plan_bytes",
+                     (json_int_t)weft_plan_memory(t->work.plan).total, "beyond_bytes", beyond_plan(t),
+                     "gflops", flops > 0 ? json_number(flops / median / 1e6) : json_null(), "losses",
+                     t->losses);
+}
+
+static int print_report(const timing *t, json_t *all) {
+    if (t->o->json) return out_json(NULL, all);
+    const json_t *beyond = json_object_get(all, "beyond_bytes");
+    printf("%s: median %.2f ms, min %.2f, first %.1f; compiled in %.1f ms; peak %.0f MiB, plan %s%s%s; %.0f "
+           "GFLOP/s\n",
+           json_string_value(json_object_get(all, "model")),
+           json_real_value(json_object_get(all, "median_ms")), t->ms[0], t->first_ms, t->work.compile_ms,
+           json_real_value(json_object_get(all, "peak_rss_mib")),
+           show_bytes(weft_plan_memory(t->work.plan).total).text,
+           json_is_integer(beyond) ? ", beyond it on the GPU " : "",
+           json_is_integer(beyond) ? show_bytes((uint64_t)json_integer_value(beyond)).text : "",
+           json_number_value(json_object_get(all, "gflops")));
+    json_decref(all);
+    return EXIT_FINE;
+}
+
+static int measure(timing *t, weft_model *m) {
+    int status = workload_open(&t->work, m, t->o);
+    if (status < 0 && t->o->profile) weft_session_profile(t->work.session, true);
+    if (status < 0) status = run_steps(t);
+    if (status >= 0) return status;
+    if (t->o->profile) {
+        char *profile = weft_session_profile_text(t->work.session);
+        fputs(profile ? profile : "", stderr);
+        free(profile);
+    }
+    json_t *all = report(t, m);
+    return all ? print_report(t, all) : tool_fail("memory could not be had");
+}
+
+int bench_run(const options *o) {
+    int status = EXIT_FINE;
+    weft_model *m = tool_load(o, &status);
+    if (!m) return status;
+    timing *t = calloc(1, sizeof *t);
+    if (t) {
+        *t = (timing){.o = o,
+                      .losses = json_object(),
+                      .steps = o->steps,
+                      .ms = calloc((size_t)o->steps, sizeof(double))};
+        status =
+            t->ms ? measure(t, m) : tool_fail("--steps=%lld: memory could not be had", (long long)o->steps);
+        workload_close(&t->work);
+        json_decref(t->losses);
+        free(t->ms);
+    } else {
+        status = tool_fail("memory could not be had");
+    }
+    free(t);
+    weft_model_free(m);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* calibrate.c - graphtool calibrate: times the ways that a GPU's libraries have for a model's nodes, and writes the
+ * fastest of each as a table for --calibration.
+ */
+#include "tools/graphtool/common/tools.h"
+
+#include "ops/cuda/cuda.h"
+#include "runtime/session/calibrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static weft_status measure(weft_session *s, const weft_model *m, text *table, int *n, weft_error *error) {
+    char comment[300];
+    const cuda_context *gpu = s->kernels.cuda;
+    if (!gpu) return error_set(error, WEFT_UNSUPPORTED, "there is one way for each node on a CPU");
+    snprintf(comment, sizeof comment, "%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
+             weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
+             gpu->capability % 10, gpu->multiprocessors);
+    return session_calibrate(s, comment, table, n, error);
+}
+
+static int write_table(const options *o, weft_session *s, const weft_model *m) {
+    weft_error error = {0};
+    text table = {0};
+    int n = 0;
+    weft_status status = measure(s, m, &table, &n, &error);
+    char *all = text_take(&table);
+    if (!all && status == WEFT_OK) status = error_memory(&error, "calibrate");
+    int end = status == WEFT_OK ? out_write(o->output, all, strlen(all)) : tool_error(&error);
+    if (status == WEFT_OK && end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), n);
+    free(all);
+    return end;
+}
+
+int calibrate_run(const options *o) {
+    int status = EXIT_FINE;
+    weft_error error = {0};
+    weft_plan *plan = NULL;
+    weft_session *session = NULL;
+    if (o->output && (status = out_check(o->output)) >= 0) return status;
+    weft_model *m = tool_load(o, &status);
+    weft_store *store = m ? tool_store(m, o, &status) : NULL;
+    if (store) plan = tool_compile(m, o, o->graph, 0, &status);
+    if (plan) {
+        session = weft_session_open(plan, store, &error);
+        status = session ? write_table(o, session, m) : tool_error(&error);
+    }
+    weft_session_close(session);
+    weft_plan_free(plan);
+    weft_store_free(store);
+    weft_model_free(m);
+    return status;
+}

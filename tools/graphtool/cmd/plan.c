@@ -1,0 +1,26 @@
+/* plan.c - graphtool plan: the compiled model for people (summary.h), as text that reads back, or as JSON. */
+#include "tools/graphtool/timeline/summary.h"
+#include "tools/graphtool/common/tools.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int plan_run(const options *o) {
+    int status = EXIT_FINE;
+    weft_model *m = tool_load(o, &status);
+    if (!m) return status;
+    weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
+    weft_model_free(m);
+    if (!plan) return status;
+    /* a plan that was stopped early has no lanes yet */
+    char *all = o->json               ? weft_plan_json(plan)
+                : o->dump || o->after ? weft_plan_text(plan)
+                                      : plan_summary(plan);
+    if (!all)
+        status = tool_fail("memory could not be had");
+    else
+        status = out_write(o->output, all, strlen(all));
+    free(all);
+    weft_plan_free(plan);
+    return status;
+}

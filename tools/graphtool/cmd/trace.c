@@ -1,0 +1,188 @@
+/* trace.c - graphtool trace: some training steps as a picture of time (see timeline.h), and how much of each
+ * collective the compute lane stood waiting for: that is exposed, the rest of its time was hidden (exposure.c). */
+#include "tools/graphtool/timeline/exposure.h"
+#include "tools/graphtool/common/workload.h"
+#include "tools/graphtool/common/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct tracing {
+    const options *o;
+    workload work;
+    lane_list plan;
+    timeline time;
+    uint64_t zero_ns; /* where the picture begins */
+    double step_ms;   /* mean of this rank's */
+} tracing;
+
+static uint64_t clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int broadcast(const options *o, int root, void *data, size_t bytes) {
+    weft_error error = {0};
+    weft_collective all = {.kind = WEFT_BROADCAST,
+                           .dtype = WEFT_U8,
+                           .buffer = data,
+                           .count = bytes,
+                           .root = root,
+                           .name = "trace"};
+    return o->comm && weft_comm_run(o->comm, &all, &error) ? tool_error(&error) : -1;
+}
+
+/* Where all ranks begin. Those of one machine share a clock; others begin at the end of a broadcast. */
+static int begin(tracing *t) {
+    const weft_comm *c = t->o->comm;
+    t->zero_ns = clock_ns();
+    int status = broadcast(t->o, 0, &t->zero_ns, sizeof t->zero_ns);
+    if (c && c->local_world != c->world) t->zero_ns = clock_ns();
+    return status;
+}
+
+static int run_steps(tracing *t) {
+    int status = -1;
+    for (int64_t i = 0; i < t->o->warmup && status < 0; i++) status = workload_step(&t->work, true);
+    if (status < 0) status = begin(t);
+    weft_session_trace(t->work.session, timeline_on_node, &t->time);
+    uint64_t start = clock_ns();
+    for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, true);
+    weft_error error = {0}; /* what outlasts the last run belongs to its step */
+    if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
+    t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
+    weft_session_trace(t->work.session, NULL, NULL);
+    if (status < 0 && (t->time.is_out_of_memory || !lane_list_make(&t->plan, t->work.plan)))
+        return tool_fail("memory for the events could not be had");
+    if (status < 0) timeline_join(&t->time, &t->plan);
+    return status;
+}
+
+/* ---- the file: rank after rank sends its events, rank 0 writes them ---- */
+
+static int write_rank(tracing *t, FILE *f, int rank) {
+    const options *o = t->o;
+    int status;
+    uint64_t bytes = 0;
+    char *text = NULL;
+    if (rank == world_rank(o)) {
+        if (!(text = timeline_text(&t->time, rank, t->zero_ns)))
+            return tool_fail("memory for the events could not be had");
+        bytes = strlen(text);
+    }
+    if ((status = rank ? broadcast(o, rank, &bytes, sizeof bytes) : -1) < 0) {
+        if (!text && rank && !(text = malloc(bytes)))
+            status = tool_fail("memory for the events could not be had");
+        if (status < 0 && rank) status = broadcast(o, rank, text, bytes);
+    }
+    if (status < 0 && f && fwrite(text, 1, bytes, f) != bytes)
+        status = tool_fail("memory for the events could not be had");
+    free(text);
+    return status;
+}
+
+/* The file in memory; f is NULL on ranks that do not write. */
+static int write_ranks(tracing *t, FILE *f) {
+    int status = -1;
+    if (f) fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", f);
+    for (int rank = 0; rank < world_size(t->o) && status < 0; rank++) status = write_rank(t, f, rank);
+    /* the last one, as JSON has no comma at the end */
+    if (f)
+        fputs("{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}\n]}\n",
+              f);
+    return status;
+}
+
+static int write_file(tracing *t) {
+    if (world_rank(t->o)) return write_ranks(t, NULL);
+    char *data = NULL;
+    size_t length = 0;
+    FILE *f = open_memstream(&data, &length);
+    if (!f) return tool_fail("memory for the events could not be had");
+    int status = write_ranks(t, f);
+    bool failed = ferror(f);
+    if ((fclose(f) || failed) && status < 0) status = tool_fail("memory for the events could not be had");
+    if (status < 0) status = out_write(t->o->output, data, length);
+    free(data);
+    return status == EXIT_FINE ? -1 : status;
+}
+
+/* ---- the summary ---- */
+
+static double number(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+
+static void print_rows(const tracing *t, const json_t *rows) {
+    size_t i;
+    json_t *row;
+    double exposed = 0, hidden = 0;
+    printf("%lld steps of %.2f ms on %d rank%s; events in %s\n", (long long)t->o->steps, t->step_ms,
+           world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
+           t->o->output ? SHOW_PATH(t->o->output) : "-");
+    if (json_array_size(rows))
+        printf("%-40s %10s %12s %12s %12s\n", "collective", "size", "on the lane", "exposed", "hidden");
+    json_array_foreach(rows, i, row) {
+        char name[120];
+        snprintf(name, sizeof name, "%s: %s %s", json_string_value(json_object_get(row, "graph")),
+                 json_string_value(json_object_get(row, "op")),
+                 json_string_value(json_object_get(row, "bucket")));
+        printf("%-40s %10s %9.3f ms %9.3f ms %9.3f ms\n", name,
+               show_bytes((uint64_t)number(row, "bytes")).text, number(row, "lane_ms"),
+               number(row, "exposed_ms"), number(row, "hidden_ms"));
+        exposed += number(row, "exposed_ms");
+        hidden += number(row, "hidden_ms");
+    }
+    if (json_array_size(rows)) printf("%-40s %10s %12s %9.3f ms %9.3f ms\n", "all", "", "", exposed, hidden);
+}
+
+static int report(const tracing *t) {
+    json_t *rows = json_array();
+    int status = exposure_rows(t->o, &t->time, &t->plan, t->zero_ns, rows);
+    if (status < 0 && t->o->json)
+        return out_json(NULL, json_pack("{s:i, s:I, s:f, s:o}", "world", world_size(t->o), "steps",
+                                        (json_int_t)t->o->steps, "step_ms", t->step_ms, "collectives", rows));
+    if (status < 0) {
+        print_rows(t, rows);
+        status = EXIT_FINE;
+    }
+    json_decref(rows);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static int trace(tracing *t) {
+    int status = EXIT_FINE;
+    weft_model *m = tool_load(t->o, &status);
+    if (!m) return status;
+    status = workload_open(&t->work, m, t->o);
+    if (status < 0) status = run_steps(t);
+    if (status < 0) status = write_file(t);
+    if (status < 0) status = report(t);
+    lane_list_free(&t->plan);
+    workload_close(&t->work);
+    weft_model_free(m);
+    return status;
+}
+
+/* It joins the world itself: the communicator is to tell its events. */
+int trace_run(const options *given) {
+    options o = *given;
+    tracing *t = calloc(1, sizeof *t);
+    if (!o.output || !t) {
+        free(t);
+        return tool_fail(o.output ? "memory could not be had" : "trace: -o FILE.json is needed");
+    }
+    t->o = &o;
+    int status = world_open(&o, WORLD_JOINS,
+                            &(weft_comm_options){.event = timeline_on_collective, .event_context = &t->time});
+    if (status < 0 && world_rank(&o) == 0) status = out_check(given->output);
+    if (status < 0) status = trace(t);
+    status = world_close(&o, status); /* before what its thread writes to is freed */
+    timeline_free(&t->time);
+    free(t);
+    return status;
+}

@@ -1,0 +1,267 @@
+/* train.c - graphtool train: a step runs every training graph of the model once, in order, on one batch (with
+ * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, all or nothing; Ctrl-C
+ * ends after the step at hand. */
+#include "tools/graphtool/common/progress.h"
+#include "tools/graphtool/common/sweep.h"
+#include "tools/graphtool/common/world.h"
+
+#include "graph/core/graph.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_GRAPHS = 16 };
+
+typedef struct training {
+    const options *o;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+    batches data;
+    sweep val;
+    bool has_val;
+    int n_graphs;
+    graph_run graphs[MAX_GRAPHS];
+    progress progress;
+    int64_t micro, steps_per_epoch, steps; /* micro-batches a step; all steps */
+    int n_values;
+    const char *names[PROGRESS_MAX];
+    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches, on all ranks */
+    bool is_interrupted;         /* some rank was: all stop after the same step */
+    bool is_broken;              /* weights are not finite */
+} training;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal) {
+    (void)signal;
+    interrupted = 1;
+}
+
+/* ---- before the first step: everything that can be wrong is said now ---- */
+
+static int check_outputs(const options *o) {
+    int status = o->output ? out_check(o->output) : -1;
+    if (status < 0 && o->log) status = out_check(o->log);
+    return status;
+}
+
+static int open_data(training *t, const weft_model *m) {
+    const options *o = t->o;
+    int status = batches_load(&t->data, &o->data);
+    if (status >= 0) return status;
+    int64_t batch = o->batch ? o->batch : m->batch;
+    t->micro = o->accumulate ? o->accumulate : 1;
+    if (t->data.n && t->data.samples < batch)
+        return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N",
+                         (long long)t->data.samples, (long long)batch);
+    weft_loader_options how = {.batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed};
+    if ((status = batches_cut(&t->data, &how, o)) >= 0) return status;
+    if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: say --steps=N");
+    if (t->data.n && !weft_loader_batches(t->data.loader) && world_size(o) > 1)
+        return tool_fail("%lld samples are fewer than a step of %d ranks takes: say --batch=N",
+                         (long long)t->data.samples, world_size(o));
+    t->steps_per_epoch = t->data.n ? weft_loader_batches(t->data.loader) / t->micro : o->steps;
+    if (!t->steps_per_epoch)
+        return tool_fail("--accumulate=%lld: the data have only %lld batches", (long long)t->micro,
+                         (long long)weft_loader_batches(t->data.loader));
+    int64_t most = INT64_MAX / t->steps_per_epoch, epochs = o->epochs ? o->epochs : o->steps ? most : 1;
+    t->steps = (epochs < most ? epochs : most) * t->steps_per_epoch;
+    if (o->steps && o->steps < t->steps) t->steps = o->steps;
+    return -1;
+}
+
+static int open_validation(training *t, const weft_model *m) {
+    if (!t->o->val_data.n) return -1;
+    if (!graph_find(m, "val")) return tool_fail("--val-data: the model has no graph 'val'");
+    t->has_val = true;
+    return sweep_open(&t->val, m, t->o, "val", &t->o->val_data, NULL);
+}
+
+static int bind_graphs(training *t, const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        if (t->n_graphs == MAX_GRAPHS) return tool_fail("more than %d training graphs", MAX_GRAPHS);
+        graph_run *r = &t->graphs[t->n_graphs];
+        int status = graph_run_bind(r, t->plan, g->name, &t->data, t->data.batch, NULL);
+        if (status >= 0) return status;
+        t->n_graphs++;
+        for (int i = 0; i < r->n_out && t->n_values < PROGRESS_MAX; i++)
+            t->names[t->n_values++] = r->out[i].name;
+    }
+    return batches_all_used(&t->data, t->n_graphs, t->graphs);
+}
+
+/* Files, plans, store, sessions. */
+static int prepare(training *t, weft_model *m) {
+    const options *o = t->o;
+    weft_error error = {0};
+    int status = check_outputs(o);
+    if (status < 0) status = open_data(t, m);
+    if (status < 0) status = open_validation(t, m);
+    if (status >= 0) return status;
+    if (!(t->store = tool_store(m, o, &status))) return status;
+    if (!tool_keep_mode(m, WEFT_TRAIN)) return tool_fail("%s: the model has no training graph", o->model);
+    if (!(t->plan = tool_compile(m, o, NULL, 0, &status))) return status;
+    if ((status = bind_graphs(t, m)) >= 0) return status;
+    if (o->lr > 0 && weft_store_set_lr(t->store, NULL, o->lr, &error)) return tool_error(&error);
+    if (!(t->session = weft_session_open_on(t->plan, t->store, o->comm, &error))) return tool_error(&error);
+    tool_watch(t->session, o);
+    if (t->has_val) status = sweep_attach(&t->val, t->store);
+    if (status >= 0) return status;
+    return progress_open(&t->progress, o->log, t->steps, t->n_values, t->names);
+}
+
+/* ---- steps ---- */
+
+static int check_numbers(const training *t) {
+    for (int i = 0; i < t->n_values; i++)
+        if (!isfinite(t->values[i]) && !t->o->keep_going) {
+            tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going goes on)",
+                      (long long)t->progress.step, t->names[i],
+                      isnan(t->values[i]) ? NAN : t->values[i]); /* never "-nan": the sign says nothing */
+            return EXIT_WRONG;
+        }
+    return -1;
+}
+
+/* Whether entry `path` of the store is no number somewhere; false for what is no f32, or another rank's. */
+static int is_broken(const training *t, const char *path, bool *broken) {
+    weft_dtype dtype;
+    int64_t shape[WEFT_MAX_NDIM], n = 1;
+    int ndim = weft_store_shape(t->store, path, &dtype, shape);
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    if (ndim < 0 || dtype != WEFT_F32) return -1;
+    weft_error error = {0};
+    float *values = malloc((size_t)n * sizeof *values);
+    if (!values) return tool_fail("memory could not be had");
+    weft_status read = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &error);
+    for (int64_t i = 0; !read && i < n; i++) *broken = *broken || !isfinite(values[i]);
+    free(values);
+    return read && read != WEFT_ORDER ? tool_error(&error) : -1;
+}
+
+/* A loss by another name than ...loss is not watched; what it does to the weights is. */
+static int check_weights(training *t) {
+    double broken = 0; /* tensors, over all ranks */
+    const char *first = NULL, *path;
+    weft_error error = {0};
+    int status = weft_sync(t->session, &error) ? tool_error(&error) : -1;
+    for (int i = 0; status < 0 && (path = weft_store_path(t->store, i)); i++) {
+        bool is = false;
+        status = is_broken(t, path, &is);
+        if (is && !first) first = path;
+        broken += is;
+    }
+    if (status < 0) status = world_sum(t->o, 1, &broken);
+    t->is_broken = broken > 0;
+    if (status >= 0 || !t->is_broken || t->o->keep_going) return status;
+    tool_fail(
+        "step %lld: %s is no longer finite: training stops, no weights are written (--keep-going goes on)",
+        (long long)t->progress.step, first ? first : "a tensor of another rank");
+    return EXIT_WRONG;
+}
+
+/* The step's values as means over all ranks, and whether somebody wants to stop. */
+static int agree(training *t) {
+    double all[PROGRESS_MAX + 1];
+    for (int i = 0; i < t->n_values; i++) all[i] = t->values[i] / world_size(t->o);
+    all[t->n_values] = interrupted;
+    int status = world_sum(t->o, t->n_values + 1, all);
+    memcpy(t->values, all, sizeof t->values);
+    t->is_interrupted = all[t->n_values] > 0;
+    return status;
+}
+
+static int one_step(training *t, int64_t epoch) {
+    int status =
+        graph_runs_step(t->graphs, t->n_graphs, t->session, &t->data, t->micro, t->n_values, t->values);
+    int64_t rows = t->micro * t->data.rows * world_size(t->o);
+    if (status < 0) status = agree(t);
+    if (status >= 0) return status;
+    progress_step(&t->progress, epoch, rows, t->values);
+    return check_numbers(t);
+}
+
+static int validate(training *t, int64_t epoch) {
+    double means[RUN_MAX_PORTS] = {0};
+    const char *names[RUN_MAX_PORTS];
+    int64_t samples;
+    for (int i = 0; i < t->val.run[0].n_out; i++) names[i] = t->val.run[0].out[i].name;
+    weft_error error = {0};
+    if (weft_sync(t->session, &error)) return tool_error(&error); /* the other session reads the same store */
+    int status = sweep_means(&t->val, means, &samples);
+    if (status < 0) progress_validation(&t->progress, epoch, t->val.run[0].n_out, names, means);
+    return status;
+}
+
+static int all_steps(training *t) {
+    int status = -1;
+    for (int64_t step = 0; status < 0 && step < t->steps && !t->is_interrupted; step++) {
+        int64_t epoch = step / t->steps_per_epoch, within = step % t->steps_per_epoch;
+        if (within == 0) batches_epoch(&t->data, epoch);
+        status = one_step(t, epoch + 1);
+        bool ends = within == t->steps_per_epoch - 1 || step == t->steps - 1;
+        if (status < 0 && ends && t->has_val) status = validate(t, epoch + 1);
+        if (status < 0 && ends) status = check_weights(t);
+    }
+    return status < 0 && t->is_interrupted ? check_weights(t) : status;
+}
+
+/* All ranks give what they hold; that there is a file only rank 0 knows. */
+static int save(training *t) {
+    weft_error error = {0};
+    double files = t->o->output != NULL;
+    if (weft_sync(t->session, &error)) return tool_error(&error);
+    int status = world_sum(t->o, 1, &files);
+    if (status >= 0 || files == 0) return status;
+    return weft_session_save(t->session, t->o->output, t->o->training, &error) ? tool_error(&error) : -1;
+}
+
+static int finish(training *t) {
+    int status = save(t);
+    if (status >= 0) return status;
+    double seconds = clock_seconds() - t->progress.start;
+    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
+           (long long)t->progress.step, t->progress.step == 1 ? "" : "s", (long long)t->progress.samples,
+           t->progress.samples == 1 ? "" : "s", seconds,
+           t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
+           t->o->output ? SHOW_PATH(t->o->output) : "");
+    bool is_wrong = t->is_broken;
+    for (int i = 0; i < t->n_values; i++) is_wrong = is_wrong || !isfinite(t->values[i]);
+    if (is_wrong)
+        tool_fail("the weights or the last losses are not finite%s",
+                  t->o->output ? ": --keep-going has kept them" : "");
+    if (is_wrong || t->progress.has_lost_log) return EXIT_WRONG;
+    return t->is_interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
+}
+
+static void close_all(training *t) {
+    weft_session_close(t->session);
+    if (t->has_val) sweep_close(&t->val);
+    weft_plan_free(t->plan);
+    weft_store_free(t->store);
+    batches_free(&t->data);
+}
+
+int train_run(const options *o) {
+    int status = EXIT_FINE;
+    training *t = calloc(1, sizeof *t);
+    weft_model *m = t ? tool_load(o, &status) : NULL;
+    if (!t) return tool_fail("memory could not be had");
+    if (m) {
+        t->o = o;
+        status = prepare(t, m);
+        if (status < 0) {
+            signal(SIGINT, on_interrupt);
+            status = all_steps(t);
+            progress_close(&t->progress);
+            if (status < 0) status = finish(t);
+        }
+        close_all(t);
+        weft_model_free(m); /* last: graphs are known by its names */
+    }
+    free(t);
+    return status;
+}

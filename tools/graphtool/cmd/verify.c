@@ -1,0 +1,42 @@
+/* verify.c - graphtool verify: compiles with the verifier behind every pass. Only where that finds something it stops behind
+ * each pass in turn, so that a wrong plan is told with the first pass that made it. */
+#include "tools/graphtool/common/tools.h"
+
+/* Proves the plan that stops behind `pass` (NULL: the whole one). */
+static weft_status prove(const weft_model *m, const weft_compile_options *base, const char *pass,
+                         weft_error *error) {
+    weft_compile_options c = *base;
+    c.stop_after = pass;
+    c.verify = true;
+    weft_plan *plan = weft_compile(m, &c, error);
+    if (!plan) return error->status;
+    if (!pass) weft_plan_verify(plan, error);
+    weft_plan_free(plan);
+    return error->status;
+}
+
+int verify_run(const options *o) {
+    int status = EXIT_FINE, passes = 0;
+    weft_compile_options c;
+    weft_error error = {0};
+    weft_model *m = tool_load(o, &status);
+    if (!m) return status;
+    if ((status = tool_compile_options(o, &c)) < 0) {
+        c.graph = o->graph;
+        bool is_wrong = prove(m, &c, NULL, &error) != WEFT_OK;
+        weft_error there = {0};
+        while (weft_pass_name(passes) && (!is_wrong || !prove(m, &c, weft_pass_name(passes), &there))) passes++;
+        const char *wrong = weft_pass_name(passes);
+        status = error.status ? EXIT_WRONG : EXIT_FINE;
+        if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED; /* no such graph, ... */
+        if (o->json)
+            out_json(NULL, json_pack("{s:b, s:s, s:s, s:i}", "fine", !error.status, "error", error.text,
+                                     "pass", wrong && error.status ? wrong : "", "passes", passes));
+        else if (error.status)
+            tool_fail("%s: behind pass %s: %s", o->model, wrong ? wrong : "(all)", error.text);
+        else
+            printf("%s: fine behind each of %d passes\n", weft_model_name(m), passes);
+    }
+    weft_model_free(m);
+    return status;
+}

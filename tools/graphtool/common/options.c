@@ -1,0 +1,425 @@
+/* options.c - the option table, and what is made from it: parsing (getopt_long below) and --help. */
+#include "tools/graphtool/common/options.h"
+
+#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/rules.h"
+
+#include "graph/core/graph.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_INT,
+    OPTION_REAL,
+    OPTION_TEXT,
+    OPTION_WORD,
+    OPTION_LIST
+} option_kind;
+
+/* How ranks that work together must be given an option. A new one is compared unless its row says otherwise. */
+typedef enum option_sharing {
+    SHARED,  /* alike on all */
+    CONTENT, /* files that may lie elsewhere on another machine: what they hold is alike */
+    NAMES,   /* NAME=FILE: the same names; loaders compare what the files hold */
+    OWN,     /* each rank's own: only rank 0 writes */
+} option_sharing;
+
+typedef struct option_row {
+    const char *name;
+    char letter;          /* short form, 0: none */
+    const char *argument; /* its name in --help; NULL for flags */
+    option_kind kind;
+    size_t offset; /* in options */
+    unsigned commands;
+    int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
+    const char *help;
+    const char *const *words; /* OPTION_WORD */
+    option_sharing sharing;
+} option_row;
+
+const char *const option_devices[] = {"cpu", "cuda", NULL};
+const char *const option_isas[] = {"auto", "reference", "sse2", "avx2", "avx512", NULL};
+const char *const option_shards[] = {"greedy", "flat", NULL};
+const char *const option_reduces[] = {"auto", "ordered", "fast", NULL};
+const char *const option_dtypes[] = {"f32", "bf16", "f16", NULL};
+const char *const option_ways[] = {"auto", "mpi", "nccl", NULL};
+const char *const option_views[] = {"graph", "program", "plan", NULL};
+const char *const option_types[] = {"dot", "svg", "png", NULL};
+static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
+
+#define F(field) offsetof(options, field)
+enum {
+    COMPILES =
+        FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE,
+    SPREADS = FOR_PLAN | FOR_DOT | FOR_VERIFY | FOR_TRAIN | FOR_BENCH | FOR_TRACE, /* over ranks */
+    TALKS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_TRACE,                          /* ranks with each other */
+    FEEDS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_PREDICT | FOR_TRACE,
+    WRITES = FOR_INFO | FOR_DOT | FOR_PLAN | FOR_OPS,
+    MILLION = 1000000,
+};
+static const option_row rows[] = {
+    {"graph", 'g', "NAME", OPTION_TEXT, F(graph),
+     FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT | FOR_CALIBRATE, 0, 0,
+     "this graph of the model"},
+    {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), FEEDS, 0, 0,
+     "feed input NAME from a .npy or IDX file (.gz too); once an input", .sharing = NAMES},
+    {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), FOR_TRAIN, 0, 0,
+     "run graph val on these after each epoch; once an input", .sharing = NAMES},
+    {"epochs", 'e', "N", OPTION_INT, F(epochs), FOR_TRAIN, 1, MILLION,
+     "how often to go through the data (1)"},
+    {"steps", 'k', "N", OPTION_INT, F(steps), FOR_TRAIN | FOR_BENCH | FOR_TRACE, 1, INT64_MAX / 2,
+     "train: stop after N steps; bench, trace: steps to time (20, 5)"},
+    {"warmup", 0, "N", OPTION_INT, F(warmup), FOR_BENCH | FOR_TRACE, 0, MILLION,
+     "steps before the timed ones (3)"},
+    {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0,
+     "learning rate of every optimizer, instead of the model's"},
+    {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)",
+     .sharing = CONTENT},
+    {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), FOR_EVAL | FOR_PREDICT, 0, 0,
+     "go on without --weights, with random initial values"},
+    {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step",
+     .sharing = OWN},
+    {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), FOR_TRAIN, 0, 0,
+     "put optimizer state and step counters into the weights file too"},
+    {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0,
+     "go on when a loss is not a number, keep weights that are none"},
+    {"fetch", 'f', "NAME", OPTION_TEXT, F(port), FOR_PREDICT, 0, 0,
+     "the output to write (the graph's first)"},
+    {"grid", 0, "RxC", OPTION_TEXT, F(grid), FOR_PREDICT, 0, 0, "rows and columns of images in a PNG (8x8)"},
+    {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX,
+     "batch size (the model's default)"},
+    {"threads", 't', "T", OPTION_INT, F(threads), COMPILES | FOR_DOT, 1, 1024, "threads (every core)"},
+    {"isa", 0, "NAME", OPTION_WORD, F(isa), COMPILES | FOR_DOT, 0, 0,
+     "auto, reference, sse2, avx2 or avx512 (auto)", option_isas},
+    {"device", 0, "NAME", OPTION_WORD, F(device), COMPILES | FOR_DOT | FOR_OPS, 0, 0,
+     "cpu or cuda; plans for cuda need no GPU, running them does (cpu)", option_devices},
+    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), COMPILES, 0, 0,
+     "on a GPU: the same bits on any two runs"},
+    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES, 0, 0,
+     "on a GPU: products of f32 may round their operands to TF32"},
+    {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), COMPILES & ~FOR_CALIBRATE, 0, 0,
+     "on a GPU: algorithms as this table of graphtool calibrate says", .sharing = CONTENT},
+    {"check", 0, NULL, OPTION_FLAG, F(check), FEEDS, 0, 0,
+     "look at every node's results: the first that is not finite ends the run (slow)"},
+    {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), FEEDS, 0, 0,
+     "on a GPU: start node by node, do not capture and replay"},
+    {"dtype", 0, "NAME", OPTION_WORD, F(dtype), COMPILES | FOR_DOT, 0, 0,
+     "what products, convolutions and attention compute in: f32, bf16 or f16 (f32)", option_dtypes},
+    {"accumulate", 0, "K", OPTION_INT, F(accumulate), SPREADS, 1, 65536, "micro-batches a step (1)"},
+    {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
+     "seed of initial values, order and noise (0)"},
+    {"world", 0, "N", OPTION_INT, F(world), FOR_ONE_OF_MANY, 1, 1 << 20,
+     "as one of N ranks that train together (1)"},
+    {"rank", 0, "R", OPTION_INT, F(rank), FOR_ONE_OF_MANY, 0, 1 << 20, "as this one of them (0)"},
+    {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), SPREADS, 0, 0,
+     "spread the parameters under PATH (empty: all) as weft_ddp says: generator:zero=1,bucket_cap_mb=4"},
+    {"zero", 0, "STAGE", OPTION_INT, F(zero), SPREADS, 0, 2,
+     "1: optimizer state and updates are shared out over ranks, 2: gradients too (0)"},
+    {"shard", 0, "HOW", OPTION_WORD, F(shard), SPREADS, 0, 0,
+     "what --zero shares out: greedy, whole parameters; flat, equal ranges (greedy)", option_shards},
+    {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), SPREADS, 0, 0,
+     "MiB of gradients that are reduced at once (a sixteenth of the subgraph, at most 25)"},
+    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), SPREADS & ~FOR_DOT, 0, 0,
+     "sums over ranks: ordered, the same bits in any world; fast; auto: fast with NCCL (auto)",
+     option_reduces},
+    {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
+     "wait for each collective where it starts: nothing overlaps"},
+    {"launcher", 0, "NAME", OPTION_WORD, F(launcher), FEEDS, 0, 0,
+     "whose variables tell rank and world: auto, mpi, slurm or env (auto)", launchers, OWN},
+    {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), TALKS, 0, 1000 * MILLION,
+     "end with an error when ranks wait so long for each other, and name who is missing (300)"},
+    {"comm", 0, "WAY", OPTION_WORD, F(way), TALKS, 0, 0,
+     "how ranks with --device cuda talk: nccl; mpi, by way of the host; auto, nccl beside MPI, under "
+     "torchrun alone (auto)",
+     option_ways},
+    {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr",
+     .sharing = OWN},
+    {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
+    {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,
+     "the whole plan as text that reads back, node by node"},
+    {"view", 0, "VIEW", OPTION_WORD, F(view), FOR_DOT, 0, 0,
+     "graph, as it is written; program, as it runs; plan: buckets and lanes (graph)", option_views},
+    {"all", 'a', NULL, OPTION_FLAG, F(all), FOR_DOT, 0, 0,
+     "in the view graph: the backward pass and the updates too"},
+    {"depth", 0, "N", OPTION_INT, F(depth), FOR_DOT, 0, 64, "levels of scopes to open (as many as fit)"},
+    {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), FOR_DOT, 4, 100000,
+     "close scopes until at most this many nodes are left (80)"},
+    {"type", 'T', "TYPE", OPTION_WORD, F(format), FOR_DOT, 0, 0, "dot, svg or png (dot)", option_types},
+    {"markdown", 0, NULL, OPTION_FLAG, F(markdown), FOR_OPS, 0, 0, "as docs/ops.md"},
+    {"json", 'j', NULL, OPTION_FLAG, F(json),
+     FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_TRACE, 0, 0,
+     "JSON for machines, with stable keys", .sharing = OWN},
+    {"output", 'o', "FILE", OPTION_TEXT, F(output),
+     WRITES | FOR_TRAIN | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE, 0, 0,
+     "write there (train: the trained weights as safetensors; predict: .png or .npy; trace: .json)",
+     .sharing = OWN},
+    {"help", 'h', NULL, OPTION_FLAG, 0, ~0u, 0, 0, "this text", .sharing = OWN},
+};
+#undef F
+enum { ROWS = sizeof rows / sizeof *rows, FIRST_VALUE = 256 };
+_Static_assert(ROWS <= 64, "options.given has a bit for each");
+
+void options_help(const command *c) {
+    printf("Usage: graphtool %s%s [OPTION]...\n%s.\n", c->name, c->takes_model ? " MODEL" : "", c->summary);
+    if (c->details) printf("%s\n", c->details);
+    printf("\n");
+    for (int i = 0; i < ROWS; i++) {
+        if (!(rows[i].commands & c->bit)) continue;
+        char left[64];
+        int n = rows[i].letter ? snprintf(left, sizeof left, "  -%c, --%s", rows[i].letter, rows[i].name)
+                               : snprintf(left, sizeof left, "      --%s", rows[i].name);
+        if (rows[i].argument) snprintf(left + n, sizeof left - (size_t)n, "=%s", rows[i].argument);
+        printf("%-26s %s\n", left, rows[i].help);
+    }
+    printf("\nExit status: 0 fine, 1 something found wrong, 2 misused.\nExample: %s\n", c->example);
+}
+
+/* ---- one value ---- */
+
+static int refuse(const command *c, const option_row *row, const char *value, const char *rule) {
+    return tool_fail("%s: --%s=%s: %s", c->name, row->name, value, rule);
+}
+
+int option_choice(const char *word, const char *const *words) {
+    for (int i = 0; words[i]; i++)
+        if (!word || strcmp(words[i], word) == 0) return i;
+    return 0;
+}
+
+static bool is_one_of(const char *word, const char *const *words) {
+    return strcmp(words[option_choice(word, words)], word) == 0;
+}
+
+/* "cpu or cuda is needed" */
+static void words_text(const char *const *words, char text[80]) {
+    size_t at = 0;
+    for (int i = 0; words[i]; i++)
+        at += (size_t)snprintf(text + at, 80 - at, "%s%s",
+                               i == 0         ? ""
+                               : words[i + 1] ? ", "
+                                              : " or ",
+                               words[i]);
+    snprintf(text + at, 80 - at, " is needed");
+}
+
+static int value_set(const command *c, const option_row *row, const char *value, options *o) {
+    void *at = (char *)o + row->offset;
+    char *end, rule[80];
+    errno = 0;
+    switch (row->kind) {
+    case OPTION_FLAG:
+        *(bool *)at = true;
+        return -1;
+    case OPTION_TEXT:
+        *(const char **)at = value;
+        if (!*value) return refuse(c, row, value, "it must not be empty");
+        if (strcmp(row->argument, "FILE") == 0 && strcmp(value, "-") == 0)
+            return refuse(c, row, value, "a file is needed (/dev/stdin and /dev/stdout are some)");
+        return -1;
+    case OPTION_WORD:
+        *(const char **)at = value;
+        if (is_one_of(value, row->words)) return -1;
+        words_text(row->words, rule);
+        return refuse(c, row, value, rule);
+    case OPTION_INT: {
+        long long n = strtoll(value, &end, 10);
+        snprintf(rule, sizeof rule, "a whole number from %lld to %lld is needed", (long long)row->min,
+                 (long long)row->max);
+        if (errno || end == value || *end || n < row->min || n > row->max) return refuse(c, row, value, rule);
+        *(int64_t *)at = n;
+        return -1;
+    }
+    case OPTION_REAL: {
+        double x = strtod(value, &end);
+        snprintf(rule, sizeof rule,
+                 row->max ? "a number above 0 and up to %lld is needed" : "a number above 0 is needed",
+                 (long long)row->max);
+        if (errno || end == value || *end || !isfinite(x) || x <= 0 || (row->max && x > (double)row->max))
+            return refuse(c, row, value, rule);
+        *(double *)at = x;
+        return -1;
+    }
+    case OPTION_LIST: {
+        text_list *list = at;
+        char gap = row->argument[strcspn(row->argument, "=:")]; /* PATH may be empty, NAME not */
+        const char *right = strchr(value, gap);
+        snprintf(rule, sizeof rule, "%s is needed", row->argument);
+        if (!right || (right == value && gap == '=') || !right[1]) return refuse(c, row, value, rule);
+        if (list->n == OPTIONS_MAX_DATA) return refuse(c, row, value, "too many of them");
+        list->v[list->n++] = value;
+        return -1;
+    }
+    }
+    return -1;
+}
+
+/* ---- all of them ---- */
+
+static uint64_t bit_of(const option_row *row) {
+    return (uint64_t)1 << (row - rows);
+}
+
+bool option_is_given(const options *o, const char *name) {
+    size_t n = strcspn(name, "= ");
+    for (const option_row *row = rows; row < rows + ROWS; row++)
+        if (o->given & bit_of(row) && strncmp(row->name, name, n) == 0 && !row->name[n])
+            return name[n] != '=' ||
+                   strcmp(*(const char *const *)((const char *)o + row->offset), name + n + 1) == 0;
+    return false;
+}
+
+/* The table in getopt_long's form, with the options of this command alone. */
+static void getopt_table(const command *c, struct option longs[ROWS + 1], char shorts[3 * ROWS + 2]) {
+    char *s = shorts;
+    int n = 0;
+    *s++ = ':'; /* a missing argument is told apart from an unknown option */
+    for (int i = 0; i < ROWS; i++) {
+        if (!(rows[i].commands & c->bit)) continue;
+        longs[n++] = (struct option){rows[i].name, rows[i].argument ? 1 : 0, NULL, FIRST_VALUE + i};
+        if (rows[i].letter) {
+            *s++ = rows[i].letter;
+            if (rows[i].argument) *s++ = ':';
+        }
+    }
+    *s = 0;
+    longs[n] = (struct option){0};
+}
+
+static const option_row *row_of(const command *c, int value) {
+    if (value >= FIRST_VALUE) return &rows[value - FIRST_VALUE];
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].letter == value && rows[i].commands & c->bit) return &rows[i];
+    return NULL;
+}
+
+int options_parse(const command *c, int argc, char **argv, options *o) {
+    struct option longs[ROWS + 1];
+    char shorts[3 * ROWS + 2];
+    getopt_table(c, longs, shorts);
+    *o = c->defaults;
+    o->command = c;
+    opterr = 0; /* getopt's own messages name the program, not the command */
+    optind = 1;
+    for (int value; (value = getopt_long(argc, argv, shorts, longs, NULL)) != -1;) {
+        const char *word = argv[optind - 1];
+        if (value == ':') return tool_fail("%s: %s needs a value", c->name, word);
+        const option_row *row = row_of(c, value);
+        if (!row && isprint(optopt) && optopt < FIRST_VALUE)
+            return tool_fail("%s: no option -%c; see graphtool %s --help", c->name, optopt, c->name);
+        if (!row) return tool_fail("%s: no option %s; see graphtool %s --help", c->name, word, c->name);
+        if (strcmp(row->name, "help") == 0) {
+            options_help(c);
+            return EXIT_FINE;
+        }
+        if (o->given & bit_of(row) && row->kind != OPTION_FLAG && row->kind != OPTION_LIST)
+            return tool_fail("%s: --%s is given twice", c->name, row->name);
+        o->given |= bit_of(row);
+        int status = value_set(c, row, optarg, o);
+        if (status >= 0) return status;
+    }
+    int left = argc - optind;
+    if (left != c->takes_model)
+        return tool_fail("%s: %s; see graphtool %s --help", c->name,
+                         !c->takes_model ? "it takes no file"
+                         : left          ? "one model is enough"
+                                         : "a model file is needed",
+                         c->name);
+    if (c->takes_model) o->model = argv[optind];
+    return rules_together(o);
+}
+
+/* ---- what ranks share ---- */
+
+/* Of the process, not of the command line, and yet they change results. */
+static const char *const variables[] = {"OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+                                        "ONEDNN_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE"};
+
+/* Its length and a hash of both ends; NULL when it cannot be read. */
+static char *file_value(const char *path) {
+    enum { END_BYTES = 1 << 20 };
+    text value = {0};
+    char *ends = malloc(2 * (size_t)END_BYTES);
+    FILE *f = ends ? fopen(path, "rb") : NULL;
+    if (f && fseeko(f, 0, SEEK_END) == 0) {
+        off_t bytes = ftello(f), end = bytes < END_BYTES ? bytes : END_BYTES;
+        bool good = bytes >= 0 && fseeko(f, 0, SEEK_SET) == 0 &&
+                    fread(ends, 1, (size_t)end, f) == (size_t)end && fseeko(f, bytes - end, SEEK_SET) == 0 &&
+                    fread(ends + end, 1, (size_t)end, f) == (size_t)end;
+        if (good)
+            text_add(&value, "of %lld bytes with hash %016llx", (long long)bytes,
+                     (unsigned long long)hash_bytes(ends, 2 * (size_t)end, (uint64_t)bytes));
+    }
+    if (f) fclose(f);
+    free(ends);
+    return value.data;
+}
+
+static void list_value(const text_list *list, bool names_alone, text *t) {
+    for (int i = 0; i < list->n; i++) {
+        size_t length = names_alone ? strcspn(list->v[i], "=") : strlen(list->v[i]);
+        text_add(t, "%s%.*s", i ? " " : "", (int)length, list->v[i]);
+    }
+    if (!list->n) text_add(t, "not given");
+}
+
+static char *option_value(const option_row *row, const options *o) {
+    const void *at = (const char *)o + row->offset;
+    text t = {0};
+    switch (row->kind) {
+    case OPTION_FLAG:
+        text_add(&t, *(const bool *)at ? "given" : "not given");
+        break;
+    case OPTION_INT:
+        if (*(const int64_t *)at < row->min)
+            text_add(&t, "not given");
+        else
+            text_add(&t, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case OPTION_REAL:
+        if (*(const double *)at == 0)
+            text_add(&t, "not given");
+        else
+            real_write(&t, *(const double *)at);
+        break;
+    case OPTION_TEXT:
+    case OPTION_WORD:
+        if (*(const char *const *)at && row->sharing == CONTENT) return file_value(*(const char *const *)at);
+        text_add(&t, "%s", *(const char *const *)at ? *(const char *const *)at : "not given");
+        break;
+    case OPTION_LIST:
+        list_value(at, row->sharing == NAMES, &t);
+        break;
+    }
+    return text_take(&t);
+}
+
+static void add_setting(option_settings *all, const char *dashes, const char *name, char *value) {
+    snprintf(all->names[all->n], sizeof *all->names, "%s%s", dashes, name);
+    all->values[all->n++] = value;
+}
+
+_Static_assert(ROWS + 1 + sizeof variables / sizeof *variables <= SETTINGS_MOST, "room for all settings");
+
+void options_settings(const options *o, option_settings *all) {
+    *all = (option_settings){0};
+    for (int i = 0; i < ROWS; i++)
+        if (rows[i].commands & o->command->bit && rows[i].sharing != OWN)
+            add_setting(all, "--", rows[i].name, option_value(&rows[i], o));
+    add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i]);
+        add_setting(all, "", variables[i], strdup(value ? value : "not set"));
+    }
+}
+
+void options_settings_free(option_settings *all) {
+    for (int i = 0; i < all->n; i++) free(all->values[i]);
+}

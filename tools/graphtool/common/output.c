@@ -1,0 +1,133 @@
+/* output.c - errors on stderr, files by way of graph/file/io.c, JSON. */
+#include "tools/graphtool/common/output.h"
+
+#include "tools/graphtool/common/options.h"
+
+#include "graph/file/io.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE_BYTES = 1400 };
+
+/* Who speaks on stderr: the process. */
+static struct speaker {
+    bool holds, is_from_peer; /* the held line was told by another rank */
+    int rank;
+    char line[LINE_BYTES]; /* held; empty: nothing */
+} speaker;
+
+void tool_speak_as(int rank) {
+    speaker = (struct speaker){.holds = true, .rank = rank};
+}
+
+void tool_tell_held(void) {
+    if (!*speaker.line) return;
+    sleep((unsigned)(speaker.rank > 0) + speaker.is_from_peer);
+    char rank[32] = "";
+    if (speaker.rank) snprintf(rank, sizeof rank, "rank %d: ", speaker.rank);
+    fprintf(stderr, "graphtool: %s%s\n", rank, speaker.line);
+    *speaker.line = 0;
+}
+
+static void format_line(char line[LINE_BYTES], const char *format, va_list args) {
+    char text[LINE_BYTES];
+    vsnprintf(text, sizeof text, format, args);
+    show_line(line, LINE_BYTES, text);
+}
+
+int tool_fail(const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    format_line(line, format, args);
+    va_end(args);
+    if (!speaker.holds)
+        fprintf(stderr, "graphtool: %s\n", line);
+    else if (!*speaker.line)
+        memcpy(speaker.line, line, sizeof line);
+    return EXIT_MISUSED;
+}
+
+void tool_warn(const char *format, ...) {
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, format);
+    format_line(line, format, args);
+    va_end(args);
+    fprintf(stderr, "graphtool: %s\n", line);
+}
+
+int tool_error(const weft_error *error) {
+    if (!*speaker.line) speaker.is_from_peer = error->status == WEFT_PEER;
+    int status = tool_fail("%s", *error->text ? error->text : weft_status_text(error->status));
+    return error->status == WEFT_DATA ? EXIT_WRONG : status;
+}
+
+int tool_error_in(const char *file, const weft_error *error) {
+    weft_error named = {0};
+    error_set(&named, error->status, "%.300s: %s", file, error->text);
+    return tool_error(&named);
+}
+
+/* ---- files ---- */
+
+static int out_stdout(const void *data, size_t bytes) {
+    if (fwrite(data, 1, bytes, stdout) == bytes) return EXIT_FINE;
+    return tool_fail("standard output: writing failed: %s", strerror(errno));
+}
+
+int out_write(const char *path, const void *data, size_t bytes) {
+    weft_error error = {0};
+    if (!path) return out_stdout(data, bytes);
+    fflush(stdout); /* it may be the same place: /dev/stdout */
+    return file_write_atomic(NULL, path, data, bytes, &error) ? tool_error(&error) : EXIT_FINE;
+}
+
+int out_check(const char *path) {
+    weft_error error = {0};
+    return file_try(NULL, path, &error) ? tool_error(&error) : -1;
+}
+
+int out_end(int status) {
+    bool failed = fflush(stdout) != 0;
+    int why = failed ? errno : EIO;
+    if ((!failed && !ferror(stdout)) || status == EXIT_MISUSED) return status;
+    return tool_fail("standard output: writing failed: %s", strerror(why));
+}
+
+shown_path show_path(const char *path) {
+    shown_path s;
+    show_line(s.text, sizeof s.text, path);
+    return s;
+}
+
+/* ---- JSON ---- */
+
+int out_json(const char *path, json_t *json) {
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(json);
+    if (!text) return tool_fail("memory could not be had");
+    size_t length = strlen(text);
+    text[length] = '\n'; /* in place of the NUL: the length is known */
+    int status = out_write(path, text, length + 1);
+    free(text);
+    return status;
+}
+
+json_t *json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+mean_text show_mean(double value, int digits) {
+    mean_text t;
+    double size = fabs(value);
+    if (isnan(value)) return (mean_text){"nan"}; /* of whichever sign */
+    bool is_plain = value == 0 || (size >= 1e-3 && size < 1e6);
+    snprintf(t.text, sizeof t.text, is_plain ? "%.*f" : "%.*g", digits, value);
+    return t;
+}

@@ -1,0 +1,66 @@
+/* paths.c - what a command writes is none of what it reads, by whatever spelling or link. */
+#include "tools/graphtool/common/paths.h"
+
+#include "tools/graphtool/common/output.h"
+
+#include "graph/file/io_posix.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Folder and name of a file that need not be there; free(). NULL: no such folder. */
+static char *whole_path(const char *path) {
+    file_place place;
+    if (posix_place(path, &place) || place.is_stream) return NULL;
+    char *slash = strrchr(place.path, '/'), *whole = NULL;
+    const char *name = slash ? slash + 1 : place.path;
+    char *folder = slash == place.path ? strdup("/")
+                   : slash             ? strndup(place.path, (size_t)(slash - place.path))
+                                       : strdup(".");
+    char *real = folder ? realpath(folder, NULL) : NULL;
+    size_t room = real ? strlen(real) + strlen(name) + 2 : 0;
+    if (real && (whole = malloc(room))) snprintf(whole, room, "%s/%s", real, name);
+    free(real);
+    free(folder);
+    return whole;
+}
+
+/* Two names of one regular file; devices may be named twice. */
+static bool is_same(const char *a, const char *b) {
+    struct stat sa, sb;
+    bool has_a = stat(a, &sa) == 0, has_b = stat(b, &sb) == 0;
+    if (has_a && has_b) return S_ISREG(sa.st_mode) && sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+    if (has_a != has_b) return false;
+    char *whole_a = whole_path(a), *whole_b = whole_path(b);
+    bool same = whole_a && whole_b && strcmp(whole_a, whole_b) == 0;
+    free(whole_a);
+    free(whole_b);
+    return same;
+}
+
+static int check_pair(const char *option, const char *path, const char *what, const char *other) {
+    if (!path || !other || !is_same(path, other)) return -1;
+    return tool_fail("%s %s: it is %s too, which would be overwritten", option, path, what);
+}
+
+static int check_lists(const char *option, const char *path, const text_list *list) {
+    int status = -1;
+    for (int i = 0; i < list->n && status < 0; i++)
+        status = check_pair(option, path, "a file of data", strchr(list->v[i], '=') + 1);
+    return status;
+}
+
+static int check_output(const options *o, const char *option, const char *path) {
+    int status = check_pair(option, path, "the model", o->model);
+    if (status < 0) status = check_pair(option, path, "the file of --weights", o->weights);
+    if (status < 0) status = check_pair(option, path, "the file of --calibration", o->calibration);
+    if (status < 0) status = check_lists(option, path, &o->data);
+    return status < 0 ? check_lists(option, path, &o->val_data) : status;
+}
+
+int paths_check(const options *o) {
+    int status = check_output(o, "--output", o->output);
+    if (status < 0) status = check_output(o, "--log", o->log);
+    return status < 0 ? check_pair("--log", o->log, "the file of --output", o->output) : status;
+}

@@ -1,0 +1,149 @@
+/* rules.c - which option needs what to have an effect: one table, read at four moments (rules.h). A rule whose fact is not yet
+ * known waits for the next one. tests/test_tools_effects.c has a row for every option of every command. */
+#include "tools/graphtool/common/rules.h"
+
+#include "tools/graphtool/common/output.h"
+
+#include "graph/core/ddp.h"
+
+#include <string.h>
+
+/* What an option may need. */
+typedef enum need {
+    OTHER,     /* an option, with that word behind '=' if there is one */
+    NO_OTHER,  /* that it is not there */
+    CUDA,      /* a plan for a GPU */
+    COMPILED,  /* dot compiles: it does not draw a graph as it is written */
+    RANKS,     /* a world of more than one, or a launcher's of any size */
+    SHARDS,    /* ZeRO, by --zero, --ddp or the model's own weft_ddp */
+    TRAINS,    /* a graph that trains among those that are compiled */
+    TRAINABLE, /* one in the model */
+    DRAWS,     /* random numbers: of the graph, or initial values that no file replaces */
+    PARAMETERS,
+    NEEDS
+} need;
+
+enum { EVALUATES = FOR_EVAL | FOR_PREDICT };
+
+static const struct rule {
+    unsigned commands;
+    const char *options; /* each of them needs it */
+    need need;
+    const char *other;
+} rules[] = {
+    {FOR_OPS, "markdown", NO_OTHER, "json"},
+    {FOR_PLAN, "dump", NO_OTHER, "json"},
+    {FOR_PLAN, "dump", NO_OTHER, "after"}, /* which dumps */
+    {FOR_TRAIN, "optimizer-state", OTHER, "output"},
+    {FOR_TRAIN, "epochs", OTHER, "data"},
+    {EVALUATES, "random-weights", NO_OTHER, "weights"},
+    {~0u, "random-weights weights", PARAMETERS, NULL},
+    {EVALUATES, "seed", DRAWS, NULL},
+    {~0u, "rank", OTHER, "world"},
+    {~0u, "tf32 calibration no-capture comm deterministic", CUDA, NULL},
+    {FOR_DOT, "threads isa device dtype accumulate world ddp zero shard bucket-cap-mb serial", COMPILED,
+     NULL},
+    {FOR_DOT, "depth", NO_OTHER, "view=plan"},
+    {FOR_DOT, "all", NO_OTHER, "view=program"},
+    {FOR_DOT, "all", NO_OTHER, "view=plan"},
+    {~0u, "zero reduce serial timeout comm", RANKS, NULL},
+    {~0u, "shard", SHARDS, NULL},
+    {~0u, "accumulate reduce serial lr optimizer-state", TRAINS, NULL},
+    {~0u, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
+};
+
+/* What is said where it is missing: "plan: --zero has no effect ...". */
+static const char *const told[NEEDS] = {
+    [CUDA] = "without --device=cuda",
+    [COMPILED] = "on a graph as it is written: --view=program, --view=plan or --all is needed",
+    [SHARDS] = "without --zero",
+    [TRAINS] = "where no graph trains",
+    [TRAINABLE] = "on a model without a graph that trains",
+    [DRAWS] = "on a graph that draws no random numbers, with weights from a file or none",
+    [PARAMETERS] = "on a model without parameters",
+};
+
+static const char *why(const options *o, need n) {
+    if (n != RANKS) return told[n];
+    return o->command->bit & FOR_ONE_OF_MANY
+               ? "on one rank alone: --world=N is needed"
+               : "on one rank alone: start several, by mpirun, srun or torchrun";
+}
+
+/* Refuses the first option of a rule whose need is among `known` (bits) and not among `facts`. */
+static int check(const options *o, unsigned known, unsigned facts) {
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        const struct rule *r = &rules[i];
+        if (!(r->commands & o->command->bit) || !(known >> r->need & 1)) continue;
+        bool other = r->other && option_is_given(o, r->other);
+        bool met = r->need == OTHER ? other : r->need == NO_OTHER ? !other : facts >> r->need & 1;
+        const char *reason = r->other ? r->other : why(o, r->need);
+        for (const char *name = met ? "" : r->options; *name;
+             name += strcspn(name, " "), name += *name == ' ')
+            if (option_is_given(o, name))
+                return tool_fail("%s: --%.*s has no effect %s%s", o->command->name, (int)strcspn(name, " "),
+                                 name,
+                                 r->need == OTHER      ? "without --"
+                                 : r->need == NO_OTHER ? "with --"
+                                                       : "",
+                                 reason);
+    }
+    return -1;
+}
+
+/* What acts on one rank too: buckets, and what a training may leave out. */
+static int check_ddp_alone(const options *o) {
+    for (int i = 0; i < o->ddp.n; i++)
+        if (!strstr(o->ddp.v[i], "bucket_cap_mb") && !strstr(o->ddp.v[i], "find_unused_parameters"))
+            return tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], why(o, RANKS));
+    return -1;
+}
+
+int rules_together(const options *o) {
+    bool compiles = o->all || (o->view && strcmp(o->view, "graph"));
+    unsigned known = 1u << OTHER | 1u << NO_OTHER | 1u << CUDA | 1u << COMPILED, facts = 0;
+    if (o->device && strcmp(o->device, "cuda") == 0) facts |= 1u << CUDA;
+    if (compiles) facts |= 1u << COMPILED;
+    int status = check(o, known, facts);
+    bool is_alone = o->command->bit & FOR_ONE_OF_MANY && o->world < 2;
+    return status < 0 && is_alone ? rules_alone(o) : status;
+}
+
+int rules_alone(const options *o) {
+    int status = check(o, 1u << RANKS, 0);
+    return status < 0 ? check_ddp_alone(o) : status;
+}
+
+/* ---- the model ---- */
+
+bool graph_trains(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_minimize) return true;
+    return false;
+}
+
+static bool shards(const options *o, const weft_model *m) {
+    bool zero = o->zero > 0;
+    for (const ddp_entry *e = m->ddps; e; e = e->next) zero = zero || e->attrs.zero > 0;
+    return zero;
+}
+
+int rules_model(const options *o, const weft_model *m) {
+    unsigned facts = shards(o, m) ? 1u << SHARDS : 0;
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        if (!graph_trains(g)) continue;
+        facts |= 1u << TRAINABLE;
+        if (!o->graph || strcmp(o->graph, g->name) == 0) facts |= 1u << TRAINS;
+    }
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) facts |= 1u << PARAMETERS;
+    return check(o, 1u << SHARDS | 1u << TRAINS | 1u << TRAINABLE | 1u << PARAMETERS, facts);
+}
+
+int rules_graph(const options *o, const weft_graph *g) {
+    bool draws = false;
+    for (const weft_variable *v = g->model->variables; v; v = v->next) /* a file may lack state, but no parameter */
+        draws = draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && o->weights));
+    for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;
+    return check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
+}

@@ -1,0 +1,108 @@
+/* synthetic.c - batches for bench: fixed-seed numbers of the kind that each input expects. */
+#include "tools/graphtool/common/feed.h"
+
+#include "tools/graphtool/common/world.h"
+
+#include "graph/core/graph.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t splitmix(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Box and Muller: one of the two numbers is enough here. */
+static double normal(uint64_t *state) {
+    double u = ((double)(splitmix(state) >> 11) + 0.5) * 0x1p-53,
+           v = (double)(splitmix(state) >> 11) * 0x1p-53;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* How large an integer input may be: what the ops that read it say, through casts and reshapes. 0: nothing said. */
+static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from) {
+    memset(from, 0, (size_t)g->next_id + 1);
+    from[input->out[0].id] = true;
+    for (const weft_node *n = input->next; n; n = n->next) {
+        bool second = n->n_in > 1 && n->in[1] && from[n->in[1]->id];
+        if (second && strcmp(n->op->name, "cross_entropy") == 0) return n->in[0]->type.shape[1];
+        if (second && strcmp(n->op->name, "embedding") == 0) return n->in[0]->type.shape[0];
+        if (n->n_in == 1 && n->n_out == 1 && n->in[0] && from[n->in[0]->id]) from[n->out[0].id] = true;
+    }
+    return 0;
+}
+
+static void fill(void *into, weft_dtype dtype, size_t count, int64_t below, uint64_t *state) {
+    for (size_t i = 0; i < count; i++) {
+        uint64_t whole = splitmix(state) % (uint64_t)below;
+        switch (dtype) {
+        case WEFT_F32:
+            ((float *)into)[i] = (float)normal(state);
+            break;
+        case WEFT_F64:
+            ((double *)into)[i] = normal(state);
+            break;
+        case WEFT_I64:
+            ((int64_t *)into)[i] = (int64_t)whole;
+            break;
+        case WEFT_I32:
+            ((int32_t *)into)[i] = (int32_t)whole;
+            break;
+        case WEFT_U8:
+            ((uint8_t *)into)[i] = (uint8_t)whole;
+            break;
+        case WEFT_BOOL:
+            ((bool *)into)[i] = whole & 1;
+            break;
+        default:
+            ((uint16_t *)into)[i] = 0;
+            break; /* bf16 and f16 are no inputs */
+        }
+    }
+}
+
+static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t seed) {
+    for (int i = 0; i < b->n; i++)
+        if (strcmp(b->names[i], p->name) == 0)
+            return b->row_bytes[i] * (size_t)b->batch == p->bytes
+                       ? -1
+                       : tool_fail("input %s has two types in two graphs: give it with --data", p->name);
+    if (b->n == OPTIONS_MAX_DATA)
+        return tool_fail("more than %d inputs: too many for bench", OPTIONS_MAX_DATA);
+    int i = b->n++;
+    size_t bytes = 0;
+    if (!size_mul(&bytes, p->bytes, SYNTHETIC_BATCHES) || !(b->names[i] = strdup(p->name)) ||
+        !(b->synthetic[i] = malloc(bytes)))
+        return tool_fail("input %s: memory for %d batches could not be had", p->name, SYNTHETIC_BATCHES);
+    if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
+    uint64_t state = hash_text(p->name, seed);
+    fill(b->synthetic[i], p->dtype, bytes / dtype_bytes(p->dtype), below, &state);
+    b->row_bytes[i] = p->bytes / (size_t)b->batch;
+    return -1;
+}
+
+int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, const options *o) {
+    uint64_t seed = (uint64_t)o->seed + 1234;
+    int row = o->accumulate ? (int)o->accumulate : 1;
+    *b = (batches){.batch = 1, .rank = world_rank(o), .world = world_size(o), .in_a_row = row};
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        if (g->mode != WEFT_TRAIN) continue;
+        bool *from = malloc((size_t)g->next_id + 1);
+        int status = from ? -1 : tool_fail("memory could not be had");
+        weft_port p;
+        for (int i = 0; status < 0 && weft_plan_input(plan, g->name, i, &p); i++) {
+            int64_t below = 0;
+            for (const weft_node *n = g->first; n; n = n->next)
+                if (n->op == &weft_op_input && strcmp(input_name(n), p.name) == 0)
+                    below = limit_of(g, n, from);
+            status = add_input(b, &p, below, seed);
+        }
+        free(from);
+        if (status >= 0) return status;
+    }
+    return -1;
+}

@@ -1,0 +1,213 @@
+/* tools.c - loading and compiling as the command line says. */
+#include "tools/graphtool/common/tools.h"
+
+#include "tools/graphtool/common/rules.h"
+
+#include "graph/core/ddp.h"
+#include "graph/core/graph.h"
+#include "runtime/plan/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --ddp PATH:FIELDS, in order: a later one adds to what an earlier one says of the same path. */
+static bool spread(weft_model *m, const text_list *ddp) {
+    for (int i = 0; i < ddp->n; i++) {
+        const char *colon = strchr(ddp->v[i], ':');
+        char *path = strndup(ddp->v[i], (size_t)(colon - ddp->v[i]));
+        if (!path) return false;
+        weft_status status = (weft_ddp_text)(m, path, colon + 1); /* no macro: a user has no line of ours */
+        free(path);
+        if (status) return false;
+    }
+    return true;
+}
+
+weft_model *tool_load(const options *o, int *status) {
+    weft_error error = {0};
+    int wrong;
+    weft_model *m = weft_load(o->model, NULL, &error);
+    if (!m) {
+        *status = tool_error(&error);
+    } else if (!spread(m, &o->ddp)) {
+        *status = weft_model_error(m)->status ? tool_error(weft_model_error(m))
+                                              : tool_fail("memory could not be had");
+        weft_model_free(m);
+        m = NULL;
+    } else if ((wrong = rules_model(o, m)) >= 0) {
+        *status = wrong;
+        weft_model_free(m);
+        m = NULL;
+    }
+    return m;
+}
+
+int tool_need_weights(const weft_model *m, const options *o) {
+    int n = 0;
+    for (const weft_variable *v = m->variables; v; v = v->next) n += v->kind == VARIABLE_PARAMETER;
+    if (!n || o->weights || o->random_weights) return -1;
+    return tool_fail(
+        "%s: its %d parameters have no values: say --weights=FILE, or --random-weights for initial ones",
+        o->model, n);
+}
+
+weft_device tool_device(const options *o) {
+    return (weft_device)option_choice(o->device, option_devices);
+}
+
+/* Options that are one of a few words. */
+static void words_of(const options *o, weft_compile_options *into) {
+    static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
+    into->isa = (weft_isa)option_choice(o->isa, option_isas);
+    into->precision = precisions[option_choice(o->dtype, option_dtypes)];
+    into->shard = (weft_shard)option_choice(o->shard, option_shards);
+    into->reduce = (weft_reduce)option_choice(o->reduce, option_reduces);
+    into->device = tool_device(o);
+    bool by_host = o->comm && strcmp(o->comm->kind, "nccl") != 0; /* nothing is faster there */
+    if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
+}
+
+int tool_compile_options(const options *o, weft_compile_options *into) {
+    *into = (weft_compile_options){.batch = o->batch,
+                                   .threads = (int)o->threads,
+                                   .accumulate = (int)o->accumulate,
+                                   .world = o->comm ? o->comm->world : (int)o->world,
+                                   .rank = o->comm ? o->comm->rank : (int)o->rank,
+                                   .zero = (int)o->zero,
+                                   .bucket_cap_mb = o->bucket_cap_mb,
+                                   .serial = o->serial,
+                                   .deterministic = o->deterministic,
+                                   .tf32 = o->tf32,
+                                   .calibration = o->calibration,
+                                   .stop_after = o->after};
+    weft_error error;
+    words_of(o, into);
+    if (into->isa > WEFT_ISA_REFERENCE && weft_limit_isa(into->isa, &error)) return tool_error(&error);
+    return -1;
+}
+
+/* What is fed has a batch of its own; where no shape of the model asks for it, only that it fits is of interest (feed.c). */
+static bool has_batch(const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (attrs_name_batch(n->op, n->attrs)) return true;
+    return false;
+}
+
+weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
+                        int *status) {
+    weft_compile_options c;
+    weft_error error = {0};
+    int wrong = tool_compile_options(o, &c);
+    if (wrong >= 0) {
+        *status = wrong;
+        return NULL;
+    }
+    c.graph = graph;
+    if (batch) c.batch = batch;
+    if (o->data.n && !has_batch(m)) c.batch = 0;
+    weft_plan *plan = weft_compile(m, &c, &error);
+    if (!plan) *status = tool_error_in(o->model, &error);
+    return plan;
+}
+
+weft_store *tool_store(const weft_model *m, const options *o, int *status) {
+    weft_error error = {0};
+    weft_plan *plan = tool_compile(m, o, m->graphs ? m->graphs->name : NULL, 0, status);
+    if (!plan) return NULL;
+    bool is_cuda = plan->options.device == WEFT_DEVICE_CUDA;
+    if (is_cuda && weft_cuda_select(o->comm ? o->comm->local_rank : 0, &error)) {
+        weft_plan_free(plan);
+        *status = tool_error(&error);
+        return NULL;
+    }
+    weft_store *store = weft_store_new(plan, (uint64_t)o->seed, &error);
+    weft_plan_free(plan);
+    if (store && o->weights && weft_weights_load(store, o->weights, &error) != WEFT_OK) {
+        weft_store_free(store);
+        store = NULL;
+    }
+    if (!store) *status = tool_error(&error);
+    return store;
+}
+
+void tool_watch(weft_session *session, const options *o) {
+    weft_session_check(session, o->check);
+    weft_session_capture(session, !o->no_capture);
+}
+
+int tool_keep_mode(weft_model *m, weft_mode mode) {
+    int kept = 0;
+    weft_graph **link = &m->graphs;
+    for (weft_graph *g = m->graphs; g; g = g->next) {
+        if (g->mode != mode) continue;
+        *link = g;
+        link = &g->next;
+        kept++;
+    }
+    *link = NULL;
+    m->graphs_end = link;
+    return kept;
+}
+
+static const weft_graph *pick_graph(const weft_model *m, const char *name, const char *wanted) {
+    if (name) return graph_find(m, name);
+    const weft_graph *g = graph_find(m, wanted);
+    for (const weft_graph *any = m->graphs; !g && any; any = any->next)
+        if (any->mode == WEFT_EVAL) g = any;
+    return g;
+}
+
+const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status) {
+    const weft_graph *g = pick_graph(m, o->graph, wanted);
+    if (g && !graph_trains(g)) {
+        int wrong = rules_graph(o, g);
+        if (wrong >= 0) *status = wrong;
+        return wrong >= 0 ? NULL : g->name;
+    }
+    if (g)
+        *status = tool_fail("%s: graph %s trains: it would change the weights; say a --graph that does not",
+                            o->model, g->name);
+    else if (o->graph)
+        *status = tool_fail("%s: the model has no graph '%s'", o->model, o->graph);
+    else
+        *status = tool_fail("%s: no graph in eval mode; say --graph", o->model);
+    return NULL;
+}
+
+/* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that holds up the very
+ * thread they wait for. Steps on 2 cores of a Zen 5, medians, ms, all in one run in turns (GOMP_SPINCOUNT=N graphtool
+ * bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and bf16), alone and beside a busy process:
+ *     spins        alone: gpt, convnet, bf16      beside: gpt, convnet, bf16
+ *     0            9.9    13.9    9.2             7.8     13.7    10.2
+ *     500          5.5    9.6     7.1             10.4    15.6    12.4
+ *     3000         4.9    8.4     7.1             15.5    24.8    17.0
+ *     10000        4.9    9.1     7.2             16.7    29.1    12.7
+ *     one thread   6.9    13.1    9.1             6.7     12.6    9.3
+ * bench/busy.sh makes such a table; docs/benchmarks.md has one. */
+void tool_calm_threads(char **argv) {
+    char self[4096];
+    if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1); /* by that link ps would show "exe" */
+    if (n <= 0) return;
+    self[n] = 0;
+    if (setenv("GOMP_SPINCOUNT", "500", 1) == 0) execv(self, argv);
+}
+
+byte_text show_bytes(uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    byte_text t;
+    for (; value >= 1024 && unit < 4; unit++) value /= 1024;
+    snprintf(t.text, sizeof t.text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return t;
+}
+
+double clock_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

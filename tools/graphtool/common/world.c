@@ -1,0 +1,153 @@
+/* world.c - who we are, sums of a few numbers, and how all ranks end when one cannot go on. */
+#include "tools/graphtool/common/world.h"
+
+#include "tools/graphtool/common/rules.h"
+
+#include <string.h>
+#include <unistd.h>
+
+extern char **environ; /* POSIX declares it nowhere */
+
+/* Whose process this is; the communicator's log has it too. */
+static weft_launch launch = {.launcher = "none", .world = 1};
+
+bool world_is_launched(void) {
+    return strcmp(launch.launcher, "none") != 0;
+}
+
+int world_rank(const options *o) {
+    return o->comm ? o->comm->rank : 0;
+}
+
+int world_size(const options *o) {
+    return o->comm ? o->comm->world : 1;
+}
+
+/* ---- joining ---- */
+
+/* The same work is done as on rank 0, and nothing of it is seen. */
+static int be_silent(options *o) {
+    o->output = o->log = NULL;
+    o->profile = false;
+    return freopen("/dev/null", "w", stdout) ? -1 : tool_fail("/dev/null cannot be opened");
+}
+
+typedef enum joining { BY_MPI, BY_BOTH, BY_NCCL } joining;
+
+/* With --device cuda: a GPU a rank and NCCL, beside MPI or (--comm nccl, or started by torchrun) alone, unless --comm says
+ * that the host is the way. */
+static joining choose_joining(const options *o) {
+    int way = option_choice(o->way, option_ways);
+    bool is_alone = way == 2 || strcmp(launch.launcher, "env") == 0;
+    return tool_device(o) != WEFT_DEVICE_CUDA || way == 1 ? BY_MPI : is_alone ? BY_NCCL : BY_BOTH;
+}
+
+/* A communicator that is there after a failure is o->comm: it ends the others. */
+static weft_status join(options *o, joining by, const weft_comm_options *how, weft_error *error) {
+    weft_comm *nccl = NULL;
+    if (by != BY_NCCL && !(o->comm = weft_comm_mpi(&launch, how, error))) return error->status;
+    if (by == BY_MPI) return WEFT_OK;
+    int gpu = by == BY_NCCL ? launch.local_rank : o->comm->local_rank;
+    if (weft_cuda_select(gpu, error)) return error->status;
+    nccl = by == BY_NCCL ? weft_comm_nccl_launch(&launch, how, error) : weft_comm_nccl(o->comm, NULL, error);
+    if (!nccl) return error->status;
+    o->comm = nccl;
+    return WEFT_OK;
+}
+
+/* The command, whose options these are; then options, model and environment, before anything is done with them. Data are
+ * compared where loaders open them. */
+static int compare_ranks(const options *o) {
+    option_settings all;
+    weft_setting settings[SETTINGS_MOST], command = {"the command is", o->command->name};
+    weft_error error = {0};
+    options_settings(o, &all);
+    for (int i = 0; i < all.n; i++) settings[i] = (weft_setting){all.names[i], all.values[i]};
+    weft_status status = weft_comm_compare(o->comm, &command, 1, &error);
+    if (!status) status = weft_comm_compare(o->comm, settings, all.n, &error);
+    options_settings_free(&all);
+    return status ? tool_error(&error) : -1;
+}
+
+/* A file that rank 0 writes may be named by all ranks or by it alone; another rank's own file would never be written. */
+static int compare_file(const options *o, const char *name, const char *own) {
+    enum { PATH_BYTES = 1024 };
+    char first[PATH_BYTES] = "";
+    weft_error error = {0};
+    if (!o->comm->rank) snprintf(first, sizeof first, "%s", own ? own : "");
+    weft_collective all = {.kind = WEFT_BROADCAST,
+                           .dtype = WEFT_U8,
+                           .buffer = first,
+                           .count = sizeof first,
+                           .name = "names of files"};
+    if (weft_comm_run(o->comm, &all, &error)) return tool_error(&error);
+    if (!own || strncmp(own, first, sizeof first - 1) == 0) return -1;
+    return tool_fail("--%s=%s: rank 0 alone writes, and its is %s: give both the same, or this rank none",
+                     name, SHOW_PATH(own), *first ? SHOW_PATH(first) : "not given");
+}
+
+/* How ranks talk, from the first rank of each machine. */
+static void tell_log(void *context, const char *line) {
+    (void)context;
+    if (launch.rank)
+        fprintf(stderr, "rank %d: %s\n", launch.rank, line);
+    else
+        fprintf(stderr, "%s\n", line);
+}
+
+int world_open(options *o, world_use use, const weft_comm_options *how) {
+    weft_error error = {0};
+    if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
+    /* one script is for any number of ranks: a launcher may start one */
+    if (launch.world == 1) return world_is_launched() ? -1 : rules_alone(o);
+    if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
+    tool_speak_as(launch.rank);
+    const weft_env env = {.log = tell_log};
+    weft_comm_options with = how ? *how : (weft_comm_options){0};
+    with.deadline_seconds = o->timeout;
+    with.env = &env;
+    const char *output = o->output, *log = o->log;
+    int status = launch.rank ? be_silent(o) : -1;
+    if (status >= 0) return status;
+    if (join(o, choose_joining(o), &with, &error)) {
+        status = tool_error(&error);
+        if (!o->comm) tool_tell_held();
+        return status;
+    }
+    status = compare_ranks(o);
+    if (status < 0) status = compare_file(o, "output", output);
+    return status < 0 ? compare_file(o, "log", log) : status;
+}
+
+/* ---- leaving ---- */
+
+/* What went wrong is told once: by the rank where it did, before it ends the others. So those who only heard of it
+ * hold back; when all ranks found the same, rank 0 is the first to tell. */
+int world_close(options *o, int status) {
+    if (o->comm && (status == EXIT_FINE || status == EXIT_INTERRUPTED)) {
+        weft_comm_free(o->comm);
+    } else if (o->comm) {
+        tool_tell_held();
+        fflush(stdout);
+        weft_comm_abort(o->comm, "graphtool ended with an error");
+    }
+    o->comm = NULL;
+    return status;
+}
+
+/* ---- sums ---- */
+
+int world_sum(const options *o, int n, double *values) {
+    enum { SCRATCH = 1 << 16 };
+    _Alignas(64) char scratch[SCRATCH];
+    weft_error error = {0};
+    if (!o->comm) return -1;
+    weft_collective sum = {.kind = WEFT_ALL_REDUCE,
+                           .dtype = WEFT_F64,
+                           .buffer = values,
+                           .count = (size_t)n,
+                           .scratch = scratch,
+                           .scratch_bytes = sizeof scratch,
+                           .name = "figures"};
+    return weft_comm_run(o->comm, &sum, &error) ? tool_error(&error) : -1;
+}

@@ -1,0 +1,136 @@
+/* draw_plan.c - a plan as one picture: a table of buckets for each subgraph, and below them the lanes of each graph that
+ * trains, side by side (draw_lanes.c). */
+#include "tools/graphtool/diagram/draw.h"
+
+#include "tools/graphtool/timeline/buckets.h"
+#include "tools/graphtool/diagram/draw_lanes.h"
+#include "tools/graphtool/common/tools.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct drawing {
+    const weft_plan *plan;
+    const bucket_list *buckets;
+    const lane_list *all;
+    Agraph_t *g;
+    int max_rows;
+} drawing;
+
+/* ---- subgraphs ---- */
+
+static void table_head(text *t, bool has_owners) {
+    static const char *const heads[] = {"bucket", "size", "parameters", "from \xe2\x80\xa6 to", "updated by"};
+    text_add(t, "<tr>");
+    for (int i = 0; i < 4 + has_owners; i++)
+        text_add(t, "<td align=\"%s\"><font color=\"#666666\">%s</font></td>",
+                 i == 1 || i == 2 ? "right" : "left", heads[i]);
+    text_add(t, "</tr>");
+}
+
+static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) {
+    const weft_variable *b = v->buckets[i];
+    text_add(t,
+             "<tr><td align=\"left\"><b>%s</b></td><td align=\"right\">%s</td><td align=\"right\">%d</td>"
+             "<td align=\"left\">",
+             b->path, show_bytes(type_bytes(&b->type)).text, b->n_members);
+    bucket_members_text(t, v, b);
+    text_add(t, "</td>");
+    if (v->is_sharded) {
+        text_add(t, "<td align=\"left\">");
+        bucket_owners_text(t, d->plan, b, "<br align=\"left\"/>");
+        text_add(t, "</td>");
+    }
+    text_add(t, "</tr>");
+}
+
+/* All rows, or those at both ends. */
+static void table_text(text *t, const drawing *d, const subgraph_view *v) {
+    int left_out = v->n_buckets > d->max_rows ? v->n_buckets - d->max_rows : 0, head = (d->max_rows + 1) / 2;
+
+    text_add(t,
+             "<table border=\"0\" cellborder=\"0\" cellspacing=\"0\" cellpadding=\"3\">"
+             "<tr><td colspan=\"5\" align=\"left\"><font color=\"%s\" point-size=\"14\"><b>subgraph %s  "
+             "\xc2\xb7  ",
+             subgraph_look_at(v->index)->line, v->name);
+    text_add(t, "%d parameters, ", v->n_parameters);
+    number_text(t, (double)v->numbers);
+    text_add(t, " numbers, %s%s%s</b></font></td></tr>", show_bytes(v->bytes).text,
+             *v->options ? "  \xc2\xb7  " : "", v->options);
+    table_head(t, v->is_sharded);
+    for (int i = 0; i < v->n_buckets; i++) {
+        if (left_out && i == head)
+            text_add(t, "<tr><td colspan=\"5\" align=\"left\">\xe2\x80\xa6 %d more</td></tr>", left_out);
+        if (!left_out || i < head || i >= head + left_out) table_row(t, d, v, i);
+    }
+    text_add(t, "</table>");
+}
+
+static Agnode_t *draw_subgraph(const drawing *d, int number) {
+    const subgraph_view *v = &d->buckets->v[number];
+    const subgraph_look *look = subgraph_look_at(v->index);
+    char name[40];
+    text rows = {0};
+    snprintf(name, sizeof name, "cluster_s%d", number);
+    Agraph_t *cluster = agsubg(d->g, name, 1);
+    paint_set(cluster, "label", ""); /* else it has the picture's */
+    paint_set(cluster, "style", "filled,rounded");
+    paint_set(cluster, "fillcolor", look->fill);
+    paint_set(cluster, "color", look->line);
+    snprintf(name, sizeof name, "s%d", number);
+    Agnode_t *n = agnode(cluster, name, 1);
+    table_text(&rows, d, v);
+    paint_html(d->g, n, &rows);
+    paint_set(n, "shape", "plaintext");
+    paint_set(n, "style", "");
+    return n;
+}
+
+/* ---- the whole ---- */
+
+static void draw_title(const drawing *d) {
+    const weft_compile_options *o = &d->plan->options;
+    text t = {0};
+    text_add(&t, "%s, batch %lld", d->plan->model->name, (long long)o->batch);
+    if (o->world > 1) text_add(&t, ", rank %d of %d", o->rank, o->world);
+    if (o->accumulate > 1) text_add(&t, ", %d micro-batches a step", o->accumulate);
+    text_add(&t, ": %s in all\\l", show_bytes(weft_plan_memory(d->plan).total).text);
+    if (o->world > 1)
+        text_add(&t, "arrows: gradient ready \xe2\x86\x92 collective \xe2\x86\x92 who waits; dashed: into "
+                     "the next run\\l");
+    char *title = text_take(&t);
+    paint_defaults(d->g, title ? title : "");
+    free(title);
+}
+
+/* Tables above, lanes below. */
+static void draw_all(const drawing *d) {
+    Agnode_t *table = NULL;
+    draw_title(d);
+    for (int i = 0; i < d->buckets->n; i++) draw_subgraph(d, i);
+    for (int i = 0, shown = 0; i < d->all->n; i++) {
+        if (!d->all->v[i].p->trains) continue;
+        char name[40];
+        snprintf(name, sizeof name, "s%d", shown++);
+        Agnode_t *top = draw_lanes(d->g, d->all, i, d->max_rows), *above = agnode(d->g, name, 0);
+        if (above) table = above;
+        if (table) paint_set(agedge(d->g, table, top, NULL, 1), "style", "invis");
+    }
+}
+
+Agraph_t *draw_plan(const weft_plan *plan, int max_rows) {
+    bucket_list buckets;
+    lane_list all;
+    bool good = bucket_list_make(&buckets, plan);
+    good &= lane_list_make(&all, plan);
+    drawing d = {.plan = plan, .buckets = &buckets, .all = &all, .g = agopen("plan", Agdirected, NULL)};
+    d.max_rows = max_rows;
+    if (d.g && good) draw_all(&d);
+    if (d.g && !good) {
+        agclose(d.g);
+        d.g = NULL;
+    }
+    bucket_list_free(&buckets);
+    lane_list_free(&all);
+    return d.g;
+}

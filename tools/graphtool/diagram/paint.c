@@ -1,0 +1,63 @@
+/* paint.c - see paint.h. */
+#include "tools/graphtool/diagram/paint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const subgraph_look looks[] = {{"#2f6db3", "#e9f1fb"}, {"#b3541e", "#fdf0e6"}, {"#3f8f3a", "#ecf6ea"},
+                                      {"#8344a8", "#f5ecfa"}, {"#a88a00", "#faf6e0"}, {"#b02a5b", "#fbe9f0"}};
+enum { LOOKS = sizeof looks / sizeof *looks };
+
+const subgraph_look *subgraph_look_of(const weft_model *m, const char *path) {
+    static const subgraph_look none = {"#666666", "#f4f4f4"};
+    size_t length = strcspn(path, "/");
+    int place = 0;
+    for (const weft_variable *v = m->variables, *last = NULL; v; last = v, v = v->next) {
+        if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1))
+            place++; /* the next subgraph begins */
+        if (strncmp(v->path, path, length) == 0 && v->path[length] == '/') return &looks[place % LOOKS];
+    }
+    return &none; /* no parameters below it */
+}
+
+const subgraph_look *subgraph_look_at(int place) {
+    return &looks[place % LOOKS];
+}
+
+void paint_set(void *object, const char *name, const char *value) {
+    agsafeset(object, (char *)name, (char *)value, "");
+}
+
+void paint_text(void *object, const char *name, text *t) {
+    paint_set(object, name, t->data ? t->data : "");
+    free(t->data);
+    *t = (text){0};
+}
+
+void paint_html(Agraph_t *g, void *object, text *t) {
+    char *html = t->data && !t->failed ? agstrdup_html(g, t->data) : NULL;
+    free(t->data);
+    *t = (text){0};
+    if (!html) return;
+    agset(object, "label", html);
+    agstrfree(g, html);
+}
+
+void paint_defaults(Agraph_t *g, const char *title) {
+    static const char *const rows[][3] = {
+        {"G", "fontname", "Helvetica"}, {"G", "labelloc", "t"},       {"G", "labeljust", "l"},
+        {"G", "ranksep", "0.3"},        {"G", "nodesep", "0.25"},     {"G", "fontsize", "16"},
+        {"N", "fontname", "Helvetica"}, {"N", "fontsize", "11"},      {"N", "style", "filled,rounded"},
+        {"N", "shape", "box"},          {"N", "height", "0.3"},       {"N", "margin", "0.12,0.05"},
+        {"E", "fontname", "Helvetica"}, {"E", "fontsize", "9"},       {"E", "arrowsize", "0.6"},
+        {"E", "color", "#555555"},      {"E", "fontcolor", "#333333"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        agattr(g,
+               *rows[i][0] == 'G'   ? AGRAPH
+               : *rows[i][0] == 'N' ? AGNODE
+                                    : AGEDGE,
+               (char *)rows[i][1], (char *)rows[i][2]);
+    agattr(g, AGNODE, "label", "");
+    agattr(g, AGRAPH, "label", "");
+    agset(g, "label", (char *)title);
+}

@@ -1,0 +1,113 @@
+/* buckets.c - see buckets.h. */
+#include "tools/graphtool/timeline/buckets.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void number_text(text *t, double n) {
+    if (n >= 1e6)
+        text_add(t, "%.1f M", n / 1e6);
+    else if (n >= 1e4)
+        text_add(t, "%.0f k", n / 1e3);
+    else
+        text_add(t, "%.0f", n);
+}
+
+/* ---- subgraphs ---- */
+
+/* As a `ddp` line of a dump has them; the cap, which a plan may choose, in round figures. */
+static const char *options_of(bucket_list *l, const subgraph *g) {
+    text t = {0};
+    ddp_attrs attrs = g->ddp;
+    attrs.bucket_cap_mb = 0;
+    if (!attrs.zero) attrs.shard = WEFT_SHARD_GREEDY;
+    if (l->plan->options.world > 1) text_add(&t, " bucket_cap_mb=%.3g", g->ddp.bucket_cap_mb);
+    attrs_write(&t, &ddp_fields, &attrs);
+    char *words = text_take(&t);
+    const char *kept = words ? arena_copy(&l->arena, words + (*words == ' ')) : NULL;
+    free(words);
+    return kept;
+}
+
+static bool view_subgraph(bucket_list *l, int index) {
+    const subgraph *g = &l->plan->subgraphs[index];
+    subgraph_view v = {.name = g->name, .index = index, .options = options_of(l, g)};
+    for (const weft_variable *s = l->plan->model->variables; s; s = s->next) {
+        bool is_here = s->subgraph == index;
+        v.n_buckets += is_here && s->kind == VARIABLE_SEGMENT;
+        if (!is_here || s->kind != VARIABLE_PARAMETER) continue;
+        v.n_parameters++;
+        v.numbers += type_elements(&s->type);
+        v.bytes += type_bytes(&s->type);
+    }
+    if (!v.n_buckets) return true;
+    v.buckets = arena_new_array(&l->arena, (size_t)v.n_buckets, sizeof *v.buckets);
+    if (!v.buckets || !v.options) return false;
+    v.n_buckets = 0;
+    for (const weft_variable *s = l->plan->model->variables; s; s = s->next) {
+        if (s->subgraph != index || s->kind != VARIABLE_SEGMENT) continue;
+        v.buckets[v.n_buckets++] = s;
+        v.is_sharded |= s->shards != NULL;
+    }
+    l->v[l->n++] = v;
+    return true;
+}
+
+bool bucket_list_make(bucket_list *l, const weft_plan *plan) {
+    *l = (bucket_list){.plan = plan};
+    arena_init(&l->arena, NULL);
+    l->v = arena_new_array(&l->arena, (size_t)plan->n_subgraphs + 1, sizeof *l->v);
+    for (int i = 0; l->v && i < plan->n_subgraphs; i++)
+        if (!view_subgraph(l, i)) return false;
+    return l->v != NULL;
+}
+
+void bucket_list_free(bucket_list *l) {
+    arena_free(&l->arena);
+}
+
+/* ---- in words ---- */
+
+static const char *short_name(const subgraph_view *s, const weft_variable *parameter) {
+    size_t n = strlen(s->name);
+    bool below = strncmp(parameter->path, s->name, n) == 0 && parameter->path[n] == '/';
+    return below ? parameter->path + n + 1 : parameter->path;
+}
+
+void bucket_members_text(text *t, const subgraph_view *s, const weft_variable *bucket) {
+    enum { FEW = 3 };
+    int n = bucket->n_members;
+    if (n > FEW) {
+        text_add(t, "%s \xe2\x80\xa6 %s", short_name(s, bucket->members[0]),
+                 short_name(s, bucket->members[n - 1]));
+        return;
+    }
+    for (int i = 0; i < n; i++) text_add(t, i ? ", %s" : "%s", short_name(s, bucket->members[i]));
+}
+
+/* "rank 3: 0 to 4095" */
+static void range_text(text *t, int rank, int64_t begin, int64_t end) {
+    text_add(t, "rank %d: ", rank);
+    if (begin == end)
+        text_add(t, "nothing");
+    else
+        text_add(t, "%lld to %lld", (long long)begin, (long long)end - 1);
+}
+
+void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap) {
+    enum { FEW = 4 };
+    const subgraph *g = &plan->subgraphs[bucket->subgraph];
+    int owners = 0, shown = 0;
+    int64_t at = 0, begin, end;
+    if (!bucket->shards) return;
+    for (int r = 0; r < g->n_ranks; r++) owners += bucket->shards[r] > 0;
+    for (int r = 0; r < g->n_ranks && owners <= FEW; at += (int64_t)bucket->shards[r++]) {
+        if (!bucket->shards[r]) continue;
+        if (shown++) text_add(t, "%s", gap);
+        range_text(t, g->ranks[r], at, at + (int64_t)bucket->shards[r]);
+    }
+    if (owners <= FEW) return;
+    shard_range(plan, bucket, &begin, &end);
+    text_add(t, "%d of %d ranks%s", owners, g->n_ranks, gap);
+    range_text(t, plan->options.rank, begin, end);
+}

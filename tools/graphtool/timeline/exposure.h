@@ -1,0 +1,13 @@
+/* exposure.h - how much of each collective of a trace was exposed, as means over its runs and over all ranks. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_EXPOSURE_H
+#define WEFT_TOOLS_GRAPHTOOL_TIMELINE_EXPOSURE_H
+
+#include "tools/graphtool/timeline/timeline.h"
+
+#include <jansson.h>
+
+/* Appends {graph, op, bucket, bytes, lane_ms, exposed_ms, hidden_ms} for each collective of this rank's plan that ran
+ * from zero_ns on. Collective; -1, or the exit status after telling why not. */
+int exposure_rows(const options *o, const timeline *t, const lane_list *plan, uint64_t zero_ns, json_t *rows);
+
+#endif

@@ -1,0 +1,320 @@
+/* summary.c - what `graphtool plan` prints for people. A graph's lanes stand side by side: on the left what the compute
+ * lane runs, on the right the collectives, each with a track from where it starts (o) to who waits for it (x), or to the
+ * end of the run (v) when it is carried into the next one. */
+#include "tools/graphtool/timeline/summary.h"
+
+#include "tools/graphtool/timeline/buckets.h"
+#include "tools/graphtool/timeline/lanes.h"
+#include "tools/graphtool/common/tools.h"
+#include "runtime/plan/value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRACKS = 10, LEFT = 64 /* columns of the compute lane, at most */ };
+
+/* ---- tables: cells of a row, as wide as the widest of their column ---- */
+
+enum { COLUMNS = 6 };
+
+typedef struct table {
+    text cells; /* one after the other, each ended by a NUL */
+    int n, columns;
+    int width[COLUMNS];
+    bool is_right[COLUMNS]; /* numbers stand at the right */
+} table;
+
+/* Columns that a terminal shows: bytes that begin a character. */
+static int shown_width(const char *s) {
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+/* Takes what `t` holds. */
+static void cell(table *into, text *t) {
+    const char *s = t->data ? t->data : "";
+    int column = into->n++ % into->columns, width = shown_width(s);
+    if (width > into->width[column]) into->width[column] = width;
+    text_bytes(&into->cells, s, strlen(s) + 1);
+    into->cells.failed |= t->failed;
+    free(t->data);
+    *t = (text){0};
+}
+
+static void cell_word(table *into, const char *word) {
+    text t = {0};
+    text_add(&t, "%s", word);
+    cell(into, &t);
+}
+
+static void pad(text *t, int columns) {
+    while (columns-- > 0) text_add(t, " ");
+}
+
+/* Ends a line; what pads it is taken back. */
+static void end_line(text *t) {
+    while (t->length && t->data[t->length - 1] == ' ') t->data[--t->length] = 0;
+    text_add(t, "\n");
+}
+
+static void table_write(text *t, table *from) {
+    const char *s = from->cells.data;
+    for (int i = 0; i < from->n && !from->cells.failed; i++, s += strlen(s) + 1) {
+        int column = i % from->columns, room = from->width[column] - shown_width(s);
+        bool is_last = column == from->columns - 1;
+        text_add(t, "  ");
+        if (from->is_right[column]) pad(t, room);
+        text_add(t, "%s", s);
+        if (!from->is_right[column] && !is_last) pad(t, room);
+        if (is_last) end_line(t);
+    }
+    t->failed |= from->cells.failed;
+    free(from->cells.data);
+    *from = (table){0};
+}
+
+/* ---- subgraphs ---- */
+
+static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v) {
+    table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}};
+    text_add(t, "\nsubgraph %s: %d parameters, %lld numbers, %s%s%s\n", v->name, v->n_parameters,
+             (long long)v->numbers, show_bytes(v->bytes).text, *v->options ? "; " : "", v->options);
+    cell_word(&rows, "bucket");
+    cell_word(&rows, "size");
+    cell_word(&rows, "parameters");
+    cell_word(&rows, "from ... to");
+    cell_word(&rows, v->is_sharded ? "updated by (numbers)" : "");
+    for (int i = 0; i < v->n_buckets; i++) {
+        const weft_variable *b = v->buckets[i];
+        text names = {0}, owners = {0}, count = {0};
+        cell_word(&rows, b->path);
+        cell_word(&rows, show_bytes(type_bytes(&b->type)).text);
+        text_add(&count, "%d", b->n_members);
+        cell(&rows, &count);
+        bucket_members_text(&names, v, b);
+        cell(&rows, &names);
+        bucket_owners_text(&owners, plan, b, ", ");
+        cell(&rows, &owners);
+    }
+    table_write(t, &rows);
+}
+
+/* ---- collectives ---- */
+
+/* Who reads what a carried collective brings: "next run: d_step conv2d %5, g_step conv2d %7, ...". */
+static void next_reader_text(text *t, const lane_list *all, const lane_move *m) {
+    enum { SHOWN = 2 };
+    int found = 0;
+    for (int i = 0; i < all->n; i++) {
+        int row = lane_first_read(&all->v[i], m->bucket);
+        if (row < 0) continue;
+        const weft_node *n = all->v[i].rows[row].node;
+        if (found == SHOWN)
+            text_add(t, ", ...");
+        else if (found < SHOWN)
+            text_add(t, "%s%s %s %%%d", found ? ", " : "next run: ", all->v[i].p->name, n->op->name,
+                     n->n_out ? n->out[0].id : n->id);
+        found++;
+    }
+    if (!found) text_add(t, "weft_sync");
+}
+
+static void moves_text(text *t, const lane_list *all, const lanes *l) {
+    table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}};
+    static const char *const heads[] = {"order",        "collective", "size",
+                                        "ready behind", "awaited by", "nodes between"};
+    for (int i = 0; i < 6; i++) cell_word(&rows, heads[i]);
+    for (int i = 0; i < l->n_moves; i++) {
+        const lane_move *m = &l->moves[i];
+        text word = {0};
+        text_add(&word, "%lld", (long long)m->order);
+        cell(&rows, &word);
+        text_add(&word, "%s %s", m->start->op->name, m->name);
+        cell(&rows, &word);
+        cell_word(&rows, show_bytes(m->bytes).text);
+        lane_node_text(&word, m->ready);
+        cell(&rows, &word);
+        if (m->reader) lane_node_text(&word, m->reader);
+        if (m->reader && m->is_carried) text_add(&word, ", in a later run");
+        if (!m->wait) next_reader_text(&word, all, m);
+        cell(&rows, &word);
+        text_add(&word, m->is_carried ? "%d+" : "%d", m->between);
+        cell(&rows, &word);
+    }
+    table_write(t, &rows);
+}
+
+/* ---- lanes side by side ---- */
+
+typedef struct tracks {
+    int move[TRACKS]; /* under way in this column; -1: free */
+    int width;
+} tracks;
+
+static int track_of(const tracks *k, int move) {
+    for (int i = 0; i < TRACKS; i++)
+        if (k->move[i] == move) return i;
+    return -1;
+}
+
+/* The row's tracks: `mark` at `move`'s, lines where others go on. */
+static void tracks_text(text *t, const tracks *k, int move, char mark) {
+    int last = -1;
+    for (int i = 0; i < TRACKS; i++)
+        if (k->move[i] >= 0) last = i;
+    for (int i = 0; i <= last; i++)
+        text_add(t, "%c ", k->move[i] < 0 ? ' ' : k->move[i] == move ? mark : '|');
+    pad(t, 2 * (k->width - 1 - last));
+}
+
+/* The same walk finds how many tracks are needed (t NULL) and prints. */
+static void lanes_walk(text *t, const lanes *l, tracks *k, int left) {
+    for (int i = 0; i < TRACKS; i++) k->move[i] = -1;
+    for (int i = 0; i < l->n_rows; i++) {
+        const lane_row *row = &l->rows[i];
+        bool starts = row->kind == ROW_START, waits = row->kind == ROW_WAIT;
+        int free_track = track_of(k, -1);
+        if (starts && free_track >= 0) k->move[free_track] = row->move;
+        if (starts && free_track >= k->width) k->width = free_track + 1;
+        if (t) {
+            text words = {0};
+            lane_row_text(&words, l, row);
+            text_add(t, "  %s", words.data ? words.data : "");
+            pad(t, left - shown_width(words.data ? words.data : ""));
+            text_add(t, "  ");
+            tracks_text(t, k, row->move, starts ? 'o' : 'x');
+            if (starts)
+                text_add(t, " %lld %s %s, %s", (long long)l->moves[row->move].order,
+                         l->moves[row->move].start->op->name, l->moves[row->move].name,
+                         show_bytes(l->moves[row->move].bytes).text);
+            if (waits && row->move >= 0) text_add(t, " %lld done", (long long)l->moves[row->move].order);
+            end_line(t);
+            t->failed |= words.failed;
+            free(words.data);
+        }
+        int track = waits ? track_of(k, row->move) : -1;
+        if (track >= 0) k->move[track] = -1;
+    }
+}
+
+static void lanes_text(text *t, const lanes *l) {
+    tracks k = {.width = 0};
+    int left = shown_width("compute lane");
+    for (int i = 0; i < l->n_rows; i++) {
+        text words = {0};
+        lane_row_text(&words, l, &l->rows[i]);
+        int width = shown_width(words.data ? words.data : "");
+        if (width > left && width <= LEFT) left = width;
+        free(words.data);
+    }
+    lanes_walk(NULL, l, &k, left);
+    text_add(t, "\n  compute lane");
+    pad(t, left - shown_width("compute lane"));
+    if (l->n_moves) text_add(t, "  communication lane");
+    end_line(t);
+    lanes_walk(t, l, &k, left);
+    int carried = 0;
+    for (int i = 0; i < TRACKS; i++) carried += k.move[i] >= 0;
+    if (!carried) return;
+    text_add(t, "  ");
+    pad(t, left + 2);
+    for (int i = 0; i < k.width; i++) text_add(t, "%c ", k.move[i] >= 0 ? 'v' : ' ');
+    text_add(t, " into the next run\n");
+}
+
+/* ---- graphs ---- */
+
+static int count_running(const weft_graph *g) {
+    int count = 0;
+    for (const weft_node *n = g->first; n; n = n->next) count += !node_is_silent(n);
+    return count;
+}
+
+/* How a GPU gets it: see runtime/plan/launches.h. */
+static void launches_text(text *t, const program *p) {
+    int of_kind[4] = {0}, events = 0;
+    for (int i = 0; i < p->n_launches; i++) {
+        of_kind[p->launches[i].kind]++;
+        events += p->launches[i].records;
+    }
+    if (!p->n_launches) return;
+    text_add(t, "  %d launches:", p->n_launches);
+    for (int k = 0; k < 4; k++)
+        if (of_kind[k]) text_add(t, " %d %s,", of_kind[k], launch_name((launch_kind)k));
+    text_add(t, " %d events\n", events);
+}
+
+static void graph_text(text *t, const lane_list *all, const lanes *l) {
+    const program *p = l->p;
+    text_add(t, "\ngraph %s (%s)", p->name, p->graph->mode == WEFT_TRAIN ? "train" : "eval");
+    lane_phase_text(t, p);
+    text_add(t, ": %d nodes, %.1f GFLOP, arena %s\n", count_running(p->graph), program_flops(p) * 1e-9,
+             show_bytes(p->arena_bytes).text);
+    launches_text(t, p);
+    if (l->n_moves) moves_text(t, all, l);
+    if (p->trains || l->n_rows > 1) lanes_text(t, l);
+}
+
+static void unused_text(text *t, const weft_plan *plan) {
+    for (int i = 0; i < plan->n_unused; i++)
+        text_add(t, "%sgraph %s leaves out %s: its loss does not reach it\n", i ? "" : "\n",
+                 plan->unused[i].graph, plan->unused[i].path);
+}
+
+static void memory_text(text *t, const weft_plan *plan) {
+    weft_memory m = weft_plan_memory(plan);
+    const struct {
+        const char *what;
+        uint64_t bytes;
+    } kinds[] = {{"parameters and state", m.parameters},
+                 {"gradients kept between runs", m.gradients},
+                 {"optimizer", m.optimizer},
+                 {"derived", m.derived},
+                 {"activations", m.activations},
+                 {"  of which kernels' workspace", m.workspace},
+                 {"  of which communication", m.communication},
+                 {"places for inputs", m.inputs},
+                 {"  of which outlasts runs", m.carried},
+                 {"total", m.total}};
+    table rows = {.columns = 2, .is_right = {[1] = true}};
+    text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!kinds[i].bytes) continue;
+        cell_word(&rows, kinds[i].what);
+        cell_word(&rows, show_bytes(kinds[i].bytes).text);
+    }
+    table_write(t, &rows);
+}
+
+static void head_text(text *t, const weft_plan *plan) {
+    const weft_compile_options *o = &plan->options;
+    text_add(t, "%s: batch %lld, ", plan->model->name, (long long)o->batch);
+    if (o->world > 1) text_add(t, "rank %d of %d, ", o->rank, o->world);
+    if (o->accumulate > 1) text_add(t, "%d micro-batches a step, ", o->accumulate);
+    if (o->world > 1 && o->reduce == WEFT_REDUCE_FAST) text_add(t, "fast sums (bits depend on the world), ");
+    if (o->world > 1 && o->serial) text_add(t, "nothing overlaps, ");
+    if (o->precision) text_add(t, "%s, ", dtype_name(o->precision));
+    if (o->device == WEFT_DEVICE_CUDA)
+        text_add(t, "for a GPU%s%s, ", o->deterministic ? ", deterministic" : "", o->tf32 ? ", TF32" : "");
+    else
+        text_add(t, "%d thread%s, %s, ", o->threads, o->threads > 1 ? "s" : "", isa_name(o->isa));
+    text_add(t, "fingerprint %016llx\n", (unsigned long long)plan->fingerprint);
+}
+
+char *plan_summary(const weft_plan *plan) {
+    text t = {0};
+    bucket_list buckets;
+    lane_list all;
+    bool good = bucket_list_make(&buckets, plan);
+    good &= lane_list_make(&all, plan);
+    head_text(&t, plan);
+    for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i]);
+    for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i]);
+    unused_text(&t, plan);
+    memory_text(&t, plan);
+    t.failed |= !good;
+    bucket_list_free(&buckets);
+    lane_list_free(&all);
+    return text_take(&t);
+}

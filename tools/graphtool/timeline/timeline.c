@@ -1,0 +1,158 @@
+/* timeline.c - recording, and what belongs together in a record: a collective, what made it ready, who waited. */
+#include "tools/graphtool/timeline/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- recording ---- */
+
+/* Room for one more; false when memory is out. */
+static bool grow(void **list, size_t count, size_t *room, size_t bytes) {
+    if (count < *room) return true;
+    size_t more = *room ? 2 * *room : 4096;
+    void *bigger = realloc(*list, more * bytes);
+    if (!bigger) return false;
+    *list = bigger;
+    *room = more;
+    return true;
+}
+
+void timeline_on_node(void *context, const weft_node_event *event) {
+    timeline *t = context;
+    if (grow((void **)&t->nodes, t->n_nodes, &t->room_nodes, sizeof *t->nodes))
+        t->nodes[t->n_nodes++] = *event;
+    else
+        t->is_out_of_memory = true;
+}
+
+void timeline_on_collective(void *context, const weft_comm_event *event) {
+    timeline *t = context;
+    const weft_collective *c = event->collective;
+    if (!c->run) return; /* graphtool's own */
+    if (!grow((void **)&t->lane, t->n_lane, &t->room_lane, sizeof *t->lane)) {
+        t->is_out_of_memory = true;
+        return;
+    }
+    lane_event *e = &t->lane[t->n_lane++];
+    *e = (lane_event){.run = c->run,
+                      .order = c->order,
+                      .started_ns = event->started_ns,
+                      .began_ns = event->began_ns,
+                      .met_ns = event->met_ns,
+                      .finished_ns = event->finished_ns,
+                      .bytes = c->count * dtype_bytes(c->dtype)};
+    snprintf(e->program, sizeof e->program, "%s", c->program ? c->program : "");
+    snprintf(e->name, sizeof e->name, "%s", c->name ? c->name : "");
+    snprintf(e->op, sizeof e->op, "%s", weft_collective_name(c->kind));
+}
+
+void timeline_free(timeline *t) {
+    free(t->nodes);
+    free(t->lane);
+    *t = (timeline){0};
+}
+
+/* ---- joining ---- */
+
+/* The first node from a time on. */
+static size_t first_from(const timeline *t, uint64_t ns) {
+    size_t low = 0, high = t->n_nodes;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->nodes[middle].began_ns < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The last node of a run before a time: that started collective `order`, or (order -1) that has this number. */
+static const weft_node_event *node_before(const timeline *t, uint64_t run, uint64_t ns, int64_t order,
+                                          int id) {
+    for (size_t i = first_from(t, ns + 1); i-- > 0 && (!t->nodes[i].run || t->nodes[i].run >= run);) {
+        const weft_node_event *e = &t->nodes[i];
+        bool is_arrival = e->is_wait && e->order < 0; /* it has the number of the node behind it */
+        if (e->run == run && (order >= 0 ? !e->is_wait && e->order == order : !is_arrival && e->id == id))
+            return e;
+    }
+    return NULL;
+}
+
+/* By the node that started it, whose graph is known by its whole name; before nodes were traced, by what the
+ * communicator kept of the name. */
+static void find_move(const timeline *t, lane_event *c, const lane_list *plan) {
+    const weft_node_event *start = node_before(t, c->run, c->started_ns, (int64_t)c->order, 0);
+    size_t cut = sizeof c->program - 1;
+    for (int i = 0; i < plan->n && !c->move; i++) {
+        const lanes *l = &plan->v[i];
+        if (start ? strcmp(start->graph, l->p->name) : strncmp(c->program, l->p->name, cut)) continue;
+        for (int k = 0; k < l->n_moves; k++)
+            if (l->moves[k].order == (int64_t)c->order &&
+                (!start || l->moves[k].start->out[0].id == start->id)) {
+                c->of = l;
+                c->move = &l->moves[k];
+            }
+    }
+    const weft_node *ready = c->move ? c->move->ready : NULL;
+    if (ready && ready->n_out) c->ready = node_before(t, c->run, c->started_ns, -1, ready->out[0].id);
+}
+
+/* Whether the node of an event reads the bucket, in some phase of its graph. */
+static bool event_reads(const weft_plan *plan, const weft_node_event *e, const weft_variable *bucket) {
+    for (int i = 0; i < plan->n_programs; i++) {
+        if (strcmp(plan->programs[i].name, e->graph) != 0) continue;
+        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
+            for (int k = 0; n->n_out && n->out[0].id == e->id && k < n->n_in; k++)
+                if (n->in[k] && bucket_of(n->in[k]) == bucket) return true;
+    }
+    return false;
+}
+
+/* Nobody in the record waits for it any more. A run's tail is over before the next but one. Gathers always find a reader:
+ * their bucket's next update. */
+static bool is_settled(const lane_event *c, const weft_node_event *w) {
+    return c->wait || !c->move || (c->move->wait && c->run + 1 < w->run);
+}
+
+/* Which collective a wait is for: the latest of the carried ones when there are several. *first is where to look from:
+ * all before it are settled. */
+static lane_event *awaited_by(timeline *t, const weft_node_event *w, const weft_plan *plan, size_t *first) {
+    lane_event *latest = NULL;
+    while (*first < t->n_lane && is_settled(&t->lane[*first], w)) ++*first;
+    for (size_t i = *first; i < t->n_lane && t->lane[i].started_ns <= w->finished_ns; i++) {
+        lane_event *c = &t->lane[i];
+        if (is_settled(c, w)) continue;
+        bool is_it = w->order >= 0
+                         ? c->run == w->run && (int64_t)c->order == w->order
+                         : !c->move->wait && c->move->bucket && event_reads(plan, w, c->move->bucket);
+        if (!is_it) continue;
+        c->wait = w;
+        latest = c;
+    }
+    return latest;
+}
+
+/* *first is where to look from: all before it finished before earlier waits began. */
+static void expose(timeline *t, const weft_node_event *w, lane_event *awaited, size_t *first) {
+    uint64_t left = w->finished_ns - w->began_ns;
+    while (*first < t->n_lane && t->lane[*first].finished_ns <= w->began_ns) ++*first;
+    for (size_t i = *first; i < t->n_lane && t->lane[i].began_ns < w->finished_ns; i++) {
+        lane_event *c = &t->lane[i];
+        uint64_t begin = c->began_ns > w->began_ns ? c->began_ns : w->began_ns;
+        uint64_t end = c->finished_ns < w->finished_ns ? c->finished_ns : w->finished_ns;
+        if (end <= begin) continue;
+        c->exposed_ns += end - begin;
+        left -= end - begin < left ? end - begin : left; /* the lane is serial: no moment counts twice */
+    }
+    if (awaited) awaited->exposed_ns += left;
+}
+
+void timeline_join(timeline *t, const lane_list *plan) {
+    size_t unsettled = 0, unfinished = 0;
+    for (size_t i = 0; i < t->n_lane; i++) find_move(t, &t->lane[i], plan);
+    for (size_t i = 0; i < t->n_nodes; i++) {
+        const weft_node_event *w = &t->nodes[i];
+        if (w->is_wait) expose(t, w, awaited_by(t, w, plan->plan, &unsettled), &unfinished);
+    }
+}

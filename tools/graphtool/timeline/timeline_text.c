@@ -1,0 +1,111 @@
+/* timeline_text.c - a timeline in Chrome's format: "X" is a bar, "M" a name of a row, "s" "t" "f" the ends of an arrow, which
+ * lie inside bars. Times are in microseconds. */
+#include "tools/graphtool/timeline/timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPUTE, COMMUNICATION };
+
+typedef struct writer {
+    FILE *stream;
+    int rank;
+    uint64_t zero_ns;
+    bool is_good;
+} writer;
+
+static void put(writer *w, json_t *event) {
+    w->is_good = w->is_good && event &&
+                 json_dumpf(event, w->stream, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 &&
+                 fputs(",\n", w->stream) != EOF;
+    json_decref(event);
+}
+
+static double microseconds(const writer *w, uint64_t ns) {
+    return (double)(int64_t)(ns - w->zero_ns) * 1e-3;
+}
+
+static void put_row(writer *w, const char *kind, int row, const char *name) {
+    put(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", kind, "pid", w->rank, "tid", row,
+                     "args", "name", name));
+}
+
+static void put_bar(writer *w, int row, const char *kind, const char *name, uint64_t began, uint64_t finished,
+                    json_t *args) {
+    put(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "cat", kind, "name", name, "pid",
+                     w->rank, "tid", row, "ts", microseconds(w, began), "dur",
+                     (double)(finished - began) * 1e-3, "args", args));
+}
+
+/* Where an arrow touches a bar: what was ready at its end, what begins at its beginning, what waited at its end. So the
+ * ends of an arrow are in the order of time, also when somebody waited long before the collective began. */
+typedef struct arrow_end {
+    int row;
+    double at;
+} arrow_end;
+
+/* Inside, but so near to the edge that nothing comes between. */
+static uint64_t margin(uint64_t began, uint64_t finished) {
+    uint64_t hundredth = (finished - began) / 100;
+    return hundredth < 100 ? hundredth : 100;
+}
+
+static arrow_end near_begin(const writer *w, int row, uint64_t began, uint64_t finished) {
+    return (arrow_end){row, microseconds(w, began + margin(began, finished))};
+}
+
+static arrow_end near_end(const writer *w, int row, uint64_t began, uint64_t finished) {
+    return (arrow_end){row, microseconds(w, finished - margin(began, finished))};
+}
+
+/* Two or three ends. An arrow's number is of rank, run and order, and below 2^53. */
+static void put_arrow(writer *w, const lane_event *c, const arrow_end *ends, int n) {
+    uint64_t id = (((uint64_t)w->rank << 20 | (c->run & 0xfffff)) << 12) | (c->order & 0xfff);
+    for (int i = 0; i < n && n > 1; i++) {
+        const char *phase = i == 0 ? "s" : i == n - 1 ? "f" : "t";
+        put(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:f}", "ph", phase, "bp", "e", "cat", "bucket",
+                         "name", c->name, "id", (json_int_t)id, "pid", w->rank, "tid", ends[i].row, "ts",
+                         ends[i].at));
+    }
+}
+
+static void put_node(writer *w, const weft_node_event *e) {
+    char name[120];
+    const char *kind = e->kernel ? "compute" : e->is_wait ? "wait" : "start";
+    snprintf(name, sizeof name, "%.80s %%%d", e->op, e->id);
+    put_bar(w, COMPUTE, kind, name, e->began_ns, e->finished_ns,
+            json_pack("{s:s, s:s, s:s}", "graph", e->graph, "scope", e->scope, "kernel",
+                      e->kernel ? e->kernel : ""));
+}
+
+static void put_collective(writer *w, const lane_event *c) {
+    arrow_end ends[3];
+    int n = 0;
+    char name[100];
+    snprintf(name, sizeof name, "%s %s", c->op, c->name);
+    put_bar(w, COMMUNICATION, "collective", name, c->began_ns, c->finished_ns,
+            json_pack("{s:s, s:I, s:I, s:I, s:f, s:f}", "graph", c->program, "run", (json_int_t)c->run,
+                      "order", (json_int_t)c->order, "bytes", (json_int_t)c->bytes, "until_all_were_there_us",
+                      (double)(c->met_ns - c->began_ns) * 1e-3, "exposed_us", (double)c->exposed_ns * 1e-3));
+    if (c->ready) ends[n++] = near_end(w, COMPUTE, c->ready->began_ns, c->ready->finished_ns);
+    ends[n++] = near_begin(w, COMMUNICATION, c->began_ns, c->finished_ns);
+    if (c->wait) ends[n++] = near_end(w, COMPUTE, c->wait->began_ns, c->wait->finished_ns);
+    put_arrow(w, c, ends, n);
+}
+
+char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
+    char *text = NULL, name[40];
+    size_t bytes;
+    writer w = {.stream = open_memstream(&text, &bytes), .rank = rank, .zero_ns = zero_ns, .is_good = true};
+    if (!w.stream) return NULL;
+    snprintf(name, sizeof name, "rank %d", rank);
+    put_row(&w, "process_name", COMPUTE, name);
+    put_row(&w, "thread_name", COMPUTE, "compute");
+    if (t->n_lane) put_row(&w, "thread_name", COMMUNICATION, "communication");
+    for (size_t i = 0; i < t->n_nodes; i++) put_node(&w, &t->nodes[i]);
+    for (size_t i = 0; i < t->n_lane; i++)
+        if (t->lane[i].began_ns >= zero_ns) put_collective(&w, &t->lane[i]);
+    if (fclose(w.stream) == 0 && w.is_good) return text;
+    free(text);
+    return NULL;
+}
