@@ -19,6 +19,9 @@ A table whose last column is headed "a line that runs" has one in each row, as c
 other. One that begins with graphtool or mpirun goes to the shell, with the page's sh blocks; the others are C:
 tests/docs/PAGE_lines.c includes them as "lines.h", LINE(its number, the code) each.
 
+A table headed "called by, file, function" is a road through the sources: the function is in the file, and the caller, a
+file of an earlier row or "your program", calls it ("by a table": not by its name).
+
     test_docs.py --library libweft.a [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."] [--links "..."]
 """
 import argparse
@@ -279,6 +282,36 @@ def check_passes():
         tell("docs/concepts.md", f"its table of passes is not that of runtime/compile.c: {', '.join(passes)}")
 
 
+def check_road_row(place, caller, file, function, met):
+    if not (ROOT / file).is_file():
+        tell(place, f"there is no {file}")
+        return
+    if not re.search(rf"^[\w][\w *]*\b{function}\(", (ROOT / file).read_text(), re.M):
+        tell(place, f"{file} has no function {function}")
+    name, by_table = caller.removesuffix(", by a table"), caller.endswith(", by a table")
+    if name == "your program":
+        if not any(re.search(rf"\b{function}\(", h.read_text()) for h in (ROOT / "include/weft").glob("*.h")):
+            tell(place, f"{function} is not public: a program cannot call it")
+    elif name not in met:
+        tell(place, f"{name}, the caller, is in no row before")
+    elif not by_table and not re.search(rf"\b{function}\b", (ROOT / name).read_text()):
+        tell(place, f"{name} does not call {function}")
+
+
+def check_roads(page):
+    met = None
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        cells = [c.strip() for c in line.strip("|").split("|")] if line.startswith("|") else []
+        if cells[:3] == ["called by", "file", "function"]:
+            met = set()
+        elif not cells:
+            met = None
+        elif met is not None and not cells[0].startswith("---"):
+            caller, file, function = cells[:3]
+            check_road_row(f"{page.relative_to(ROOT)}:{number}", caller, file, function.strip("`"), met)
+            met.add(file)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--library", required=True)
@@ -299,6 +332,8 @@ def main():
             shown.mkdir()
             check_outputs(compiler, shown)
     check_passes()
+    for page in pages():
+        check_roads(page)
     check_suites()
     if o.graphtool:
         check_ops(o.graphtool)

@@ -48,6 +48,7 @@ docs)
     build release >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
     build/release/weft-zoo dcgan28 -o build/dcgan28.bin
+    dot -Tsvg docs/architecture.dot -o docs/architecture.svg
     build/release/graphtool dot build/dcgan28.bin --graph d_step -T svg -o docs/dcgan28.svg
     build/release/graphtool dot build/dcgan28.bin --view=plan --world 4 --zero 1 -T svg -o docs/dcgan28-plan.svg
     build/release/graphtool dot build/dcgan28.bin --view=plan --world 2 --ddp generator:zero=1,shard=flat,bucket_cap_mb=4 \
