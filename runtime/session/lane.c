@@ -1,5 +1,5 @@
-/* lane.c - a session among other ranks: process groups, collectives of a run, and those that outlast their run
- * until a later node needs what they bring (session/agree.c: what ranks agree on). */
+/* lane.c - a session among other ranks: process groups, and the collectives of a run (in_flight.c: those that outlast it;
+ * agree.c: what ranks agree on). */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
@@ -73,50 +73,6 @@ void lane_drain(weft_session *s, runnable *r, int reached) {
         const weft_node *n = r->steps[i].node;
         if (node_starts_collective(n) && !lane_is_carried(s, n)) await(s, r, n, NULL);
     }
-}
-
-void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket) {
-    uint64_t *carried = &s->carried[n->variable->index];
-    if (!*carried) { /* else one of an earlier run is under way, which this one cannot overtake */
-        s->n_carried++;
-        store_note_arriving(s->store, store_home(s->store, n->variable), 1);
-    }
-    *carried = ticket + 1;
-}
-
-void lane_uncarry(weft_session *s, const weft_variable *segment) {
-    uint64_t *carried = &s->carried[segment->index];
-    if (!*carried) return;
-    *carried = 0;
-    s->n_carried--;
-    store_note_arriving(s->store, store_home(s->store, segment), -1);
-}
-
-weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error) {
-    uint64_t carried = s->carried[segment->index];
-    if (!carried) return WEFT_OK;
-    weft_status status = weft_comm_wait(s->groups[segment->subgraph], carried - 1, error);
-    lane_uncarry(s, segment);
-    return status;
-}
-
-weft_status lane_arrive(weft_session *s, const step *st, weft_error *error) {
-    weft_status status = WEFT_OK;
-    for (int k = 0; s->n_carried && k < st->n_touched && !status; k++)
-        status = lane_await_segment(s, st->touched[k], error);
-    return status;
-}
-
-weft_status weft_sync(weft_session *s, weft_error *error) {
-    if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
-    weft_status status = tail_end(s, error);
-    for (const weft_variable *v = s->plan->model->variables; s->n_carried && v; v = v->next) {
-        weft_status one = s->device->executor->arrive(
-            s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
-        if (!status) status = one;
-    }
-    weft_status one = s->device->executor->settle(s, status ? NULL : error);
-    return status ? status : one;
 }
 
 /* ---- running ---- */

@@ -1,5 +1,5 @@
 /* state.h - what a session is made of, shared by its files: session/open.c binds tensors and builds kernels,
- * session/run.c feeds, walks and fetches, session/tail.c runs what a run left to later ones, session/lane.c and
+ * session/run.c feeds, walks and fetches, session/in_flight.c keeps what a run left to later ones, session/lane.c and
  * session/agree.c talk to the other ranks, session/save.c saves what they hold together, session/profile.c tells times. */
 #ifndef WEFT_RUNTIME_SESSION_STATE_H
 #define WEFT_RUNTIME_SESSION_STATE_H
@@ -144,17 +144,11 @@ weft_status session_check_results(weft_session *s, const runnable *r, const step
 weft_collective lane_collective(const weft_session *s, const runnable *r, const step *st);
 /* Outlasts its run: nothing in its program waits for it. */
 bool lane_is_carried(const weft_session *s, const weft_node *n);
-/* A gather that outlasts its run is under way for n's segment, by this ticket; it has arrived. */
-void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket);
-void lane_uncarry(weft_session *s, const weft_variable *segment);
-weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error);
 /* Process groups. */
 bool lane_open(weft_session *s, weft_error *error);
 void lane_close(weft_session *s);
 /* Starts a collective, or waits for a sum. */
 weft_status lane_run(weft_session *s, runnable *r, const step *st, weft_error *error);
-/* Carried gathers of the variables that a step touches have arrived when this returns. */
-weft_status lane_arrive(weft_session *s, const step *st, weft_error *error);
 /* After a failure: collectives of the first `reached` steps still work on the arena; waits for them. */
 void lane_drain(weft_session *s, runnable *r, int reached);
 
@@ -162,7 +156,13 @@ void lane_drain(weft_session *s, runnable *r, int reached);
 /* One step, whatever tail is pending; carried gathers are waited for. */
 weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *error);
 
-/* ---- session/tail.c ---- */
+/* ---- session/in_flight.c ---- */
+/* A gather that outlasts its run is under way for n's segment, by this ticket; it has arrived. */
+void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket);
+void lane_uncarry(weft_session *s, const weft_variable *segment);
+weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error);
+/* Carried gathers of the variables that a step touches have arrived when this returns. */
+weft_status lane_arrive(weft_session *s, const step *st, weft_error *error);
 /* Once all programs are prepared: what their tails touch. */
 bool tail_open(weft_session *s, weft_error *error);
 /* How far r's tail, if pending, must have come before a step, and before what is fetched; in steps. */

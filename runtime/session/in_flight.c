@@ -1,12 +1,47 @@
-/* tail.c - a tail that is pending (tails.c says what it is): run as far as the next step needs, in its own order,
- * with the number of its own run. What it touches in the store counts as arriving until it is over. */
+/* in_flight.c - what is under way when a run has ended: gathers of updated parameters (ZeRO), and a tail, the last waits and
+ * updates of a program (passes/tails.c says which). Whoever reads what they bring waits for it first; until then it counts as
+ * arriving in the store. A tail is run as far as the next step needs, in its own order, with the number of its own run. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
 
 #include <omp.h>
 
-/* ---- what it touches ---- */
+/* ---- gathers ---- */
+
+void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket) {
+    uint64_t *carried = &s->carried[n->variable->index];
+    if (!*carried) { /* else one of an earlier run is under way, which this one cannot overtake */
+        s->n_carried++;
+        store_note_arriving(s->store, store_home(s->store, n->variable), 1);
+    }
+    *carried = ticket + 1;
+}
+
+void lane_uncarry(weft_session *s, const weft_variable *segment) {
+    uint64_t *carried = &s->carried[segment->index];
+    if (!*carried) return;
+    *carried = 0;
+    s->n_carried--;
+    store_note_arriving(s->store, store_home(s->store, segment), -1);
+}
+
+weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error) {
+    uint64_t carried = s->carried[segment->index];
+    if (!carried) return WEFT_OK;
+    weft_status status = weft_comm_wait(s->groups[segment->subgraph], carried - 1, error);
+    lane_uncarry(s, segment);
+    return status;
+}
+
+weft_status lane_arrive(weft_session *s, const step *st, weft_error *error) {
+    weft_status status = WEFT_OK;
+    for (int k = 0; s->n_carried && k < st->n_touched && !status; k++)
+        status = lane_await_segment(s, st->touched[k], error);
+    return status;
+}
+
+/* ---- tails: what they touch ---- */
 
 /* needs[v] becomes the number of steps up to the last one that touches v. */
 static bool note_tail(weft_session *s, runnable *r) {
@@ -50,7 +85,7 @@ int tail_needs_for_outputs(const runnable *r, const runnable *next) {
     return until;
 }
 
-/* ---- running it ---- */
+/* ---- tails: running them ---- */
 
 static void leave(weft_session *s, runnable *r) {
     s->tail = (pending){.r = r, .next = r->tail, .run = s->run};
@@ -108,4 +143,18 @@ weft_status tail_end(weft_session *s, weft_error *error) {
     weft_status status = run_until(s, s->tail.r->n_steps, error);
     omp_set_num_threads(threads);
     return status;
+}
+
+/* ---- both ---- */
+
+weft_status weft_sync(weft_session *s, weft_error *error) {
+    if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
+    weft_status status = tail_end(s, error);
+    for (const weft_variable *v = s->plan->model->variables; s->n_carried && v; v = v->next) {
+        weft_status one = s->device->executor->arrive(
+            s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
+        if (!status) status = one;
+    }
+    weft_status one = s->device->executor->settle(s, status ? NULL : error);
+    return status ? status : one;
 }
