@@ -6,13 +6,16 @@
 
 /* ---- what all programs of a plan share, in the order in which compiling makes it ---- */
 /* subgraphs.c: fills plan->subgraphs. */
-bool subgraphs_find(weft_plan *plan, const weft_model *source);
+bool subgraphs_find(weft_plan *plan);
 /* trainings.c: fills plan->trainings and plan->unused. */
-bool trainings_find(weft_plan *plan, const weft_model *source);
+bool trainings_find(weft_plan *plan);
 /* segments.c: lays parameters out in segments (model->variables). */
 bool segments_cut(weft_plan *plan);
 /* optimizer/state.c: variables that updates need: state per segment or shard, step, lr, accumulated gradients. */
 bool optimizer_variables(weft_plan *plan);
+/* programs.c: a step counter in the store for each graph that draws random numbers; fills plan->programs. */
+bool counters_make(weft_plan *plan);
+bool programs_make(weft_plan *plan);
 
 /* ---- optimizer.c, reduction.c ---- */
 bool pass_optimizer(program *p);

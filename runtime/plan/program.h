@@ -61,9 +61,6 @@ typedef struct program {
     const weft_graph *source; /* that graph: while compiling only */
     program_phase phase;
     weft_graph *graph; /* private; its list is the schedule from the order pass on */
-    int n_passes;      /* that it has gone through */
-    unsigned has;      /* properties that they gave */
-    bool is_stopped;   /* by options.stop_after */
     uint64_t arena_bytes, workspace_bytes;
     bool trains; /* it updates or accumulates */
     int n_collectives;
@@ -74,13 +71,15 @@ typedef struct program {
     uint64_t carried_bytes;      /* of the arena: what lives into the tail */
     struct buffer_list *buffers; /* while memory is planned */
     int n_unpacked;
-    weft_value ***unpacked; /* by id of a node: its operands before the layout pass, where some may be packed */
+    weft_value **
+        *unpacked; /* by id of a node: its operands before the layout pass, where some may be packed */
 } program;
 
 struct weft_plan {
     weft_env env;
     kernel_env kernels;
     weft_compile_options options;
+    const weft_model *source; /* while compiling only */
     weft_model *model; /* variables (segments and optimizer state among them) and the programs' graphs */
     int n_subgraphs, n_trainings, n_unused;
     subgraph *subgraphs;
@@ -122,7 +121,7 @@ counter_path counter_path_of(const char *graph);
 uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
 /* "cpu"; "?" outside the list. */
 const char *device_name(weft_device kind);
-bool plan_measure(weft_plan *plan);                            /* fills plan->memory */
+bool plan_measure(weft_plan *plan); /* fills plan->memory */
 /* Its options as text, NAME=VALUE and a space or a newline each; free() it; NULL: no memory. */
 char *plan_settings(const weft_plan *plan);
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills plan->fingerprint */

@@ -90,7 +90,7 @@ static bool set_caps(weft_plan *plan) {
     return true;
 }
 
-bool subgraphs_find(weft_plan *plan, const weft_model *source) {
+bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
     name_table by_group = {0};
     plan->subgraphs = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *plan->subgraphs);
@@ -98,7 +98,7 @@ bool subgraphs_find(weft_plan *plan, const weft_model *source) {
     for (weft_variable *v = m->variables; v; v = v->next) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;
-        const char *path = scope_of(m, source, v->path, &said);
+        const char *path = scope_of(m, plan->source, v->path, &said);
         if (!path || (!table_find(&plan->by_path, path) && !add(plan, said, path, &by_group))) return false;
         const subgraph *own = table_find(&plan->by_path, path);
         v->subgraph = (int)(own - plan->subgraphs);

@@ -188,7 +188,8 @@ static bool check_clip(weft_plan *plan, const training *t) {
     return true;
 }
 
-bool trainings_find(weft_plan *plan, const weft_model *source) {
+bool trainings_find(weft_plan *plan) {
+    const weft_model *source = plan->source;
     weft_model *m = plan->model;
     size_t calls = 0;
     for (const weft_graph *g = source->graphs; g; g = g->next)

@@ -1,0 +1,187 @@
+/* options.c - what a caller may ask of weft_compile: each option is in its range, and this model, this device and
+ * this processor can have it. One function a subject, all in one list; then defaults take the place of zeros.
+ */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "runtime/options.h"
+
+#include "graph/core/precision.h"
+#include "ops/cpu/onednn/onednn.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the model ---- */
+
+static weft_status check_model(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    (void)o;
+    if (scopes_check(m, error)) return WEFT_ORDER;
+    if (!model_is_as_built(m))
+        return error_set(
+            error, WEFT_ARGUMENT,
+            "compile: the model is a plan that was read back: it holds variables or nodes, and only the "
+            "compiler makes these");
+    return WEFT_OK;
+}
+
+/* Whether any axis is the batch. */
+static bool has_batch(const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (attrs_name_batch(n->op, n->attrs)) return true;
+    return false;
+}
+
+static weft_status check_batch(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    if (o->batch < 0 || o->batch > INT32_MAX)
+        return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
+                         (long long)o->batch);
+    if (o->batch && o->batch != m->batch && !has_batch(m))
+        return error_set(
+            error, WEFT_ARGUMENT,
+            "compile: batch %lld: no axis of the model is WEFT_BATCH, so its batch is what its shapes say",
+            (long long)o->batch);
+    return WEFT_OK;
+}
+
+/* A graph that computes something for nobody: its last values went astray, as by a NULL that weft_output was
+ * given. */
+static const weft_graph *find_idle(const weft_model *m, const char *only) {
+    for (const weft_graph *g = m->graphs; g; g = g->next) {
+        bool acts = g->outputs || !g->first;
+        for (const weft_node *n = g->first; n; n = n->next)
+            acts |= (n->op->flags & OP_EFFECT) && n->op != &weft_op_input;
+        if (!acts && (!only || strcmp(only, g->name) == 0)) return g;
+    }
+    return NULL;
+}
+
+static weft_status check_graph(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    if (o->graph && !graph_find(m, o->graph))
+        return error_set(error, WEFT_NAME, "compile: the model has no graph '%s'", SHOW(o->graph));
+    const weft_graph *idle = find_idle(m, o->graph);
+    if (idle)
+        return error_set(
+            error, WEFT_ORDER,
+            "compile: graph %s does nothing: it has no output (was it given a NULL?), trains nothing and "
+            "writes no state",
+            idle->name);
+    return WEFT_OK;
+}
+
+/* ---- where and how it runs ---- */
+
+static weft_status check_device(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    (void)m;
+    if ((unsigned)o->device > WEFT_DEVICE_CUDA)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no device number %d", o->device);
+    if (o->calibration && o->device == WEFT_DEVICE_CPU)
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: calibration: it is a GPU's, the plan is for the CPU");
+    return WEFT_OK;
+}
+
+static weft_status check_processor(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    (void)m;
+    if (o->threads < 0 || o->threads > 1024)
+        return error_set(error, WEFT_ARGUMENT, "compile: %d threads: 1 to 1024, or 0 for all cores",
+                         o->threads);
+    if ((unsigned)o->isa > WEFT_ISA_AVX512)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no instruction set number %d", o->isa);
+    if (o->isa > isa_best())
+        return error_set(error, WEFT_UNSUPPORTED, "compile: this processor has no %s (its best is %s)",
+                         isa_name(o->isa), isa_name(isa_best()));
+    return WEFT_OK;
+}
+
+static weft_status check_precision(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    if (o->precision != WEFT_F32 && !dtype_is_low(o->precision))
+        return error_set(error, WEFT_ARGUMENT, "compile: precision %s: it must be f32, bf16 or f16",
+                         dtype_name(o->precision));
+    const precision_entry *astray = precision_astray(m);
+    if (astray)
+        return error_set(error, WEFT_NAME, "compile: precision: the model has no graph and no scope '%s'",
+                         SHOW(astray->path));
+    return WEFT_OK;
+}
+
+/* ---- steps and ranks ---- */
+
+static weft_status check_world(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    (void)m;
+    if (o->accumulate < 0 || o->accumulate > 1 << 20)
+        return error_set(error, WEFT_ARGUMENT, "compile: accumulate=%d: it must be 1 to 2^20", o->accumulate);
+    if (o->world < 0 || o->world > 1 << 20)
+        return error_set(error, WEFT_ARGUMENT, "compile: a world of %d: it must be 1 to 2^20", o->world);
+    if (o->rank < 0 || o->rank >= (o->world ? o->world : 1))
+        return error_set(error, WEFT_ARGUMENT, "compile: rank=%d: it must be below the world's %d", o->rank,
+                         o->world ? o->world : 1);
+    return WEFT_OK;
+}
+
+static weft_status check_sharing(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    (void)m;
+    if ((unsigned)o->zero > 2)
+        return error_set(error, WEFT_ARGUMENT, "compile: zero=%d: ZeRO has stages 0 to 2", o->zero);
+    if ((unsigned)o->shard > WEFT_SHARD_FLAT)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no way of sharding number %d", o->shard);
+    if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: at most 25)");
+    if ((unsigned)o->reduce > WEFT_REDUCE_FAST)
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no way of reducing number %d", o->reduce);
+    return WEFT_OK;
+}
+
+/* ---- the pipeline ---- */
+
+static weft_status check_pass(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    text known = {0};
+    bool is_known = !o->stop_after;
+    (void)m;
+    for (int i = 0; weft_pass_name(i) && !is_known; i++)
+        is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
+    if (is_known) return WEFT_OK;
+    for (int i = 0; weft_pass_name(i); i++) text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
+    char *names = text_take(&known);
+    weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'; there are %s",
+                                   SHOW(o->stop_after), names ? names : "others");
+    free(names);
+    return status;
+}
+
+/* ---- all ---- */
+
+weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
+    static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
+                                         weft_error *error) = {
+        check_model, check_device,  check_batch, check_processor, check_precision,
+        check_world, check_sharing, check_graph, check_pass,
+    };
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks && !status; i++) status = checks[i](m, o, error);
+    return status;
+}
+
+static int usable_cores(void) {
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > 0 ? n : 1;
+}
+
+weft_compile_options compile_options_filled(const weft_model *m, const weft_compile_options *o) {
+    weft_compile_options all = *o;
+    if (!o->batch) all.batch = m->batch;
+    if (!o->accumulate) all.accumulate = 1;
+    if (!o->world) all.world = 1;
+    if (!o->threads) all.threads = usable_cores();
+    if (!o->isa) all.isa = isa_best();
+    if (!o->reduce) all.reduce = o->device == WEFT_DEVICE_CPU ? WEFT_REDUCE_ORDERED : WEFT_REDUCE_FAST;
+    return all;
+}
+
+weft_status weft_limit_isa(weft_isa isa, weft_error *error) {
+    if ((unsigned)isa > WEFT_ISA_AVX512)
+        return error_set(error, WEFT_ARGUMENT, "there is no instruction set number %d", (int)isa);
+    return onednn_limit(isa, error);
+}

@@ -1,0 +1,69 @@
+/* programs.c - the programs of a plan: one of each graph for each phase of a step, a private copy that the later
+ * passes change; and the counters of graphs that draw random numbers.
+ */
+#include "runtime/passes/passes.h"
+
+#include "graph/core/minimize.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_trained(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_minimize) return true;
+    return false;
+}
+
+static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *list) {
+    list[0] = PHASE_WHOLE;
+    if (plan->options.accumulate <= 1 || !is_trained(g)) return 1;
+    list[0] = PHASE_FIRST;
+    list[1] = PHASE_ADD;
+    list[2] = PHASE_LAST;
+    return 3;
+}
+
+static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
+    static const char *const suffix[] = {"", ".first", ".add", ".last"};
+    char name[240];
+    program *p = &plan->programs[plan->n_programs++];
+    snprintf(name, sizeof name, "%.200s%s", source->name, suffix[phase]);
+    *p = (program){.plan = plan, .source = source, .phase = phase};
+    p->name = arena_copy(&plan->model->arena, source->name);
+    p->graph = graph_replay(source, plan->model, name);
+    return p->name && p->graph;
+}
+
+bool programs_make(weft_plan *plan) {
+    weft_model *m = plan->model;
+    int count = 0;
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next) count += 3;
+    plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);
+    if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: memory could not be had");
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
+        program_phase phases[3];
+        if (plan->options.graph && strcmp(plan->options.graph, g->name)) continue;
+        int n = phases_of(plan, g, phases);
+        for (int i = 0; i < n; i++)
+            if (!make(plan, g, phases[i])) return false;
+    }
+    return true;
+}
+
+static bool has_random(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op->flags & OP_RANDOM) return true;
+    return false;
+}
+
+/* A graph that draws random numbers has a step counter in the store. */
+bool counters_make(weft_plan *plan) {
+    tensor_type type = type_scalar(WEFT_F64);
+    for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
+        if (!has_random(g)) continue;
+        if (!variable_made(plan->model, counter_path_of(g->name).text, VARIABLE_OPTIMIZER, &type,
+                           (weft_init){0}))
+            return false;
+    }
+    return true;
+}
