@@ -176,6 +176,18 @@ void *node_fail(weft_model *m, const weft_node *n, weft_status status, const cha
     __attribute__((format(printf, 4, 5)));
 bool model_ok(const weft_model *m); /* false for NULL too */
 
+/* ---- where passes build (graph/core/scope.c) ---- */
+/* From build_begin to build_end new nodes of `g` stand behind `after` (NULL: at the end of the list) in the scope `path`, which
+ * is interned. build_end brings back what was before, the stamps (g->building_...) too. In between `after` is g->cursor. */
+typedef struct build_place {
+    weft_graph *g;
+    scope_entry here, *scope;
+    weft_node *cursor;
+    bool backward, update, f32;
+} build_place;
+void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *after);
+void build_end(build_place *b);
+
 /* ---- nodes (graph/core/node.c) ---- */
 /* The only way a node is made: checks operand count, attribute ranges, runs infer, appends at the cursor.
  * Attributes are copied (NULL: zeroes). NULL after recording the error, which a NULL operand in a required place is

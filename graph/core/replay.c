@@ -7,17 +7,17 @@
 static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
     weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
-    scope_entry here = {.parent = NULL, .path = scope_intern(g->model, n->scope)};
-    if (!in || !here.path) return model_fail(g->model, g, WEFT_MEMORY, "replay: memory could not be had");
+    const char *scope = scope_intern(g->model, n->scope);
+    if (!in || !scope) return model_fail(g->model, g, WEFT_MEMORY, "replay: memory could not be had");
     if (n->op->flags & OP_COMPILER) /* a plan's dump, read back: it cannot be compiled again */
         return model_fail(g->model, g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? map[n->in[i]->id] : NULL;
-    scope_entry *above = g->scope;
-    g->scope = &here;
+    build_place at;
+    build_begin(&at, g, scope, NULL);
     g->model->file = n->file;
     g->model->line = n->line;
     weft_node *copy = node_new(g, n->op, n->n_in, in, n->attrs);
-    g->scope = above;
+    build_end(&at);
     if (!copy) return false;
     for (int k = 0; k < n->n_out; k++) map[n->out[k].id] = &copy->out[k];
     return true;

@@ -89,6 +89,26 @@ weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
     return g;
 }
 
+void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *after) {
+    *b = (build_place){.g = g,
+                       .here = {.path = path},
+                       .scope = g->scope,
+                       .cursor = g->cursor,
+                       .backward = g->building_backward,
+                       .update = g->building_update,
+                       .f32 = g->building_f32};
+    g->scope = &b->here;
+    g->cursor = after;
+}
+
+void build_end(build_place *b) {
+    b->g->scope = b->scope;
+    b->g->cursor = b->cursor;
+    b->g->building_backward = b->backward;
+    b->g->building_update = b->update;
+    b->g->building_f32 = b->f32;
+}
+
 weft_graph *weft_scope_enter(weft_value *value, const char *name) {
     return value ? weft_graph_scope_enter(value->node->graph, name) : NULL;
 }

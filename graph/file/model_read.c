@@ -235,18 +235,18 @@ static bool variable_is_new(loader *l, const char *place, const weft_op *op, con
 static weft_node *call_make(loader *l, const char *place, const weft_op *op, const Weft__Call *call,
                             size_t number) {
     weft_model *m = l->m;
-    scope_entry here = {.path = scope_intern(m, call->scope)};
+    const char *scope = scope_intern(m, call->scope);
     weft_value **in = arena_new_array(&m->arena, call->n_operand_call + 1, sizeof *in);
     void *attrs = arena_new(&m->arena, op->attrs_bytes + 1);
-    if (!here.path || !in || !attrs) return no_memory(l), NULL;
+    if (!scope || !in || !attrs) return no_memory(l), NULL;
     if (!operands_load(l, place, call, number, in) ||
         !attributes_load(l, place, op, call->n_attributes, call->attributes, attrs) ||
         !variable_is_new(l, place, op, attrs))
         return NULL;
-    scope_entry *above = l->g->scope;
-    l->g->scope = &here;
+    build_place at;
+    build_begin(&at, l->g, scope, NULL);
     weft_node *n = node_new(l->g, op, (int)call->n_operand_call, in, attrs);
-    l->g->scope = above;
+    build_end(&at);
     if (!n)
         load_fail(l, place, "the call fails");
     else if (op_draws_random(op))

@@ -188,16 +188,13 @@ static bool backward(derivation *d, weft_value *loss, weft_node *place, loss_see
     if (!find_needed(d, loss->node)) return false;
     mark_dependents(d);
     if (!is_marked(d, loss)) return true;
-    g->cursor = place->prev;
+    build_place at;
+    build_begin(&at, g, place->scope, place->prev);
     g->building_backward = true;
-    scope_entry here = {.path = place->scope}, *above = g->scope;
-    g->scope = &here;
     loss->mapped = seed_of(loss, place, seed);
     bool good = loss->mapped != NULL;
     for (size_t i = 0; good && i < d->count; i++) good = node_backward(d, d->needed[i]);
-    g->scope = above;
-    g->cursor = NULL;
-    g->building_backward = false;
+    build_end(&at);
     return good;
 }
 

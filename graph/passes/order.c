@@ -190,12 +190,10 @@ static int homes_of(const weft_node *writer, const weft_variable **list) {
 static weft_value *copy_of(weft_value *v) {
     weft_graph *g = v->node->graph;
     if (v->mapped) return v->mapped;
-    g->cursor = v->node;
-    scope_entry here = {.path = v->node->scope}, *above = g->scope;
-    g->scope = &here;
+    build_place at;
+    build_begin(&at, g, v->node->scope, v->node);
     v->mapped = node_value(g, &weft_op_reorder, 1, &v, NULL);
-    g->scope = above;
-    g->cursor = NULL;
+    build_end(&at);
     if (v->mapped) v->mapped->node->mark = v->node->mark;
     return v->mapped;
 }

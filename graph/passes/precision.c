@@ -34,14 +34,11 @@ static weft_value *behind(const placing *p, weft_node *n, const weft_op *op, wef
     weft_node *last = n;
     for (weft_node *m = n->next; m && m->n_out && m->id >= p->first_id; last = m, m = m->next)
         if (m->op == op && m->in[0] == x && attrs_equal(op, m->attrs, attrs)) return &m->out[0];
-    scope_entry here = {.path = n->scope}, *above = p->g->scope;
-    p->g->cursor = last;
-    p->g->scope = &here;
+    build_place at;
+    build_begin(&at, p->g, n->scope, last);
     p->g->building_backward = n->is_backward;
     weft_value *to = node_value(p->g, op, 1, &x, attrs);
-    p->g->building_backward = false;
-    p->g->scope = above;
-    p->g->cursor = NULL;
+    build_end(&at);
     if (to) to->mark = to->type.dtype;
     return to;
 }

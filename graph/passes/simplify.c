@@ -116,17 +116,14 @@ static weft_value *improve(weft_node *n) {
 static void simplify_node(weft_node *n, seen_table *seen) {
     weft_graph *g = n->graph;
     for (int i = 0; i < n->n_in; i++) n->in[i] = latest(n->in[i]);
-    g->cursor = n->prev;
+    build_place at;
+    build_begin(&at, g, n->scope, n->prev);
     g->building_backward = n->is_backward;
     g->building_f32 = n->stays_f32;
-    scope_entry here = {.path = n->scope}, *above = g->scope;
-    g->scope = &here;
     weft_value *better = improve(n);
     weft_value *more = better; /* a new node may be simple to improve in turn */
     for (int i = 0; more && more->index == 0 && i < CHAIN; i++, more = improve(more->node)) better = more;
-    g->scope = above;
-    g->cursor = NULL;
-    g->building_backward = g->building_f32 = false;
+    build_end(&at);
     if (better && better != &n->out[0] && type_equal(&better->type, &n->out[0].type)) {
         replace_by(n, better);
         return;

@@ -134,16 +134,14 @@ static bool is_offered(const program *p, const weft_op *op) {
 }
 
 /* New nodes go behind `place`, with the stamps of `like`. */
-static void begin(epilogue *e, weft_node *place, const weft_node *like, scope_entry *scope) {
-    weft_graph *g = place->graph;
-    *scope = (scope_entry){.parent = g->scope, .path = like->scope};
-    g->cursor = e->place = place;
-    g->scope = scope;
-    g->building_backward = like->is_backward;
+static void begin(epilogue *e, weft_node *place, const weft_node *like, build_place *at) {
+    e->place = place;
+    build_begin(at, place->graph, like->scope, place);
+    place->graph->building_backward = like->is_backward;
 }
 
 /* false after an error. */
-static bool end(epilogue *e) {
+static bool end(epilogue *e, build_place *at) {
     weft_graph *g = e->p->graph;
     bool good = model_ok(g->model);
     for (weft_node *n = e->place; good && n != g->cursor; n = n->next) {
@@ -152,9 +150,7 @@ static bool end(epilogue *e) {
         for (int i = 0; i < n->next->n_in; i++)
             if (n->next->in[i]) n->next->in[i]->uses++;
     }
-    g->scope = g->scope->parent;
-    g->cursor = NULL;
-    g->building_backward = false;
+    build_end(at);
     return good;
 }
 
@@ -209,28 +205,28 @@ static bool backward(epilogue *e, weft_node *b, epilogue_act act, weft_value *ke
     weft_value *out = &b->out[0];
     if (!m || !type_equal(&b->in[0]->type, &b->in[1]->type) || last_axis(out) != last_axis(&m->out[0]))
         return false;
-    scope_entry scope;
+    build_place at;
     const matmul_attrs *t = m->attrs;
     matmul_act_attrs a = {.product = {t->transpose_a, t->transpose_b}, .act = act};
-    begin(e, b, m, &scope);
+    begin(e, b, m, &at);
     kept = as_rows(kept);
     weft_node *n =
         kept ? make(e, m, &weft_op_matmul_act_backward, 3, (weft_value *[]){m->in[0], m->in[1], kept}, &a)
              : NULL;
     weft_value *to = n ? &n->out[0] : NULL;
     if (to && out->type.ndim != 2) to = weft_reshape(to, out->type.ndim, out->type.shape);
-    if (!end(e) || !to) return false;
+    if (!end(e, &at) || !to) return false;
     replace(e, out, to);
     return true;
 }
 
 static weft_node *forward_node(epilogue *e, const weft_node *n, epilogue_act act, bool keep) {
     weft_node *linear = n->in[0]->node;
-    scope_entry scope;
-    begin(e, linear, linear, &scope);
+    build_place at;
+    begin(e, linear, linear, &at);
     weft_node *made = make(e, linear, &weft_op_linear_act, linear->n_in, linear->in,
                            &(linear_act_attrs){.act = act, .keep = keep});
-    return end(e) ? made : NULL;
+    return end(e, &at) ? made : NULL;
 }
 
 /* Whether any backward of y, relu's result, goes by what `made` keeps from now on. */
@@ -325,11 +321,11 @@ static void sum_with_weight(epilogue *e, weft_node *sum) {
     weft_node *m = sums_rows(sum) ? weight_gradient(e, sum) : NULL,
               *place = m ? common_place(e, sum, m) : NULL;
     if (!place) return;
-    scope_entry scope;
-    begin(e, place, m, &scope);
+    build_place at;
+    begin(e, place, m, &at);
     weft_node *n = make(e, m, &weft_op_linear_weight, 2, m->in,
                         &(linear_attrs){.wide = m->out[0].type.dtype != m->in[0]->type.dtype});
-    if (!end(e) || !n) return;
+    if (!end(e, &at) || !n) return;
     replace(e, &m->out[0], &n->out[0]);
     replace(e, &sum->out[0], &n->out[1]);
 }

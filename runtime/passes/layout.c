@@ -64,12 +64,10 @@ static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channe
     reorder_key key = key_of(v, channels_last);
     weft_value *known = table_find(&l->made, key.text);
     if (known) return known;
-    g->cursor = n->prev;
-    scope_entry here = {.path = n->scope}, *above = g->scope;
-    g->scope = &here;
+    build_place at;
+    build_begin(&at, g, n->scope, n->prev);
     weft_node *r = node_new(g, &weft_op_reorder, 1, &v, NULL);
-    g->scope = above;
-    g->cursor = NULL;
+    build_end(&at);
     if (!r) return NULL;
     r->is_backward = n->is_backward;
     set_layout(&r->out[0], channels_last);
@@ -246,12 +244,10 @@ static weft_value *pack_source(weft_value *v) {
 /* A pack node before n for its operand i; NULL after an error. */
 static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pack_attrs *a) {
     weft_graph *g = n->graph;
-    g->cursor = n->prev;
-    scope_entry here = {.path = n->scope}, *above = g->scope;
-    g->scope = &here;
+    build_place at;
+    build_begin(&at, g, n->scope, n->prev);
     weft_node *m = node_new(g, &weft_op_pack, 1, &from, a);
-    g->scope = above;
-    g->cursor = NULL;
+    build_end(&at);
     if (!m) return NULL;
     m->is_backward = n->is_backward;
     set_layout(&m->out[0], false);

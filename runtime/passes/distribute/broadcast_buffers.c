@@ -132,15 +132,13 @@ static bool share(program *p, bundle *b, weft_node **front) {
     }
     weft_node *place = before_readers(g, b);
     bool is_read_at_once = place == *front;
-    scope_entry here = {.path = b->group->path}, *above = g->scope;
-    g->scope = &here;
-    g->cursor = *front;
+    build_place at;
+    build_begin(&at, g, b->group->path, *front);
     weft_value *start = send(p, b);
     *front = g->cursor;
     if (!is_read_at_once) g->cursor = place;
     bool good = start && receive(p, b, start);
-    g->scope = above;
-    g->cursor = NULL;
+    build_end(&at);
     return good;
 }
 

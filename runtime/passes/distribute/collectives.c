@@ -57,14 +57,11 @@ bool lower_sum_ranks(program *p) {
         next = n->next;
         node_replace_mapped(n);
         if (n->op != &weft_op_sum_ranks) continue;
-        scope_entry here = {.path = n->scope}, *above = g->scope;
-        g->cursor = n;
-        g->scope = &here;
+        build_place at;
+        build_begin(&at, g, n->scope, n);
         g->building_backward = n->is_backward;
         weft_value *whole = sum(p, n);
-        g->building_backward = false;
-        g->scope = above;
-        g->cursor = NULL;
+        build_end(&at);
         if (!whole) return false;
         n->out[0].mapped = whole;
         node_remove(n);

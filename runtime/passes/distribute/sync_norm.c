@@ -47,12 +47,10 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
 static bool replace(weft_node *n, int64_t group, int ranks) {
     weft_graph *g = n->graph;
     const weft_node *end = n->next;
-    scope_entry here = {.path = n->scope}, *above = g->scope;
-    g->cursor = n;
-    g->scope = &here;
+    build_place at;
+    build_begin(&at, g, n->scope, n);
     bool good = compose(n, &(sum_ranks_attrs){.path = *n->scope ? n->scope : "model", .group = group}, ranks);
-    g->scope = above;
-    g->cursor = NULL;
+    build_end(&at);
     for (weft_node *m = n->next; m != end; m = m->next) {
         m->file = n->file;
         m->line = n->line;
