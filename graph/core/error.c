@@ -17,7 +17,9 @@ const char *weft_status_text(weft_status status) {
 }
 
 const char *weft_version(void) {
-    return "0.1.0";
+#define TEXT_OF(major, minor, patch) #major "." #minor "." #patch
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major, minor, patch)
+    return VERSION_TEXT(WEFT_VERSION_MAJOR, WEFT_VERSION_MINOR, WEFT_VERSION_PATCH);
 }
 
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...) {

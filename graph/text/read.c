@@ -9,6 +9,8 @@
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
 
+#include "weft/file.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -40,7 +40,7 @@ typedef enum weft_collective_kind {
 } weft_collective_kind;
 
 /* "all_reduce"; "?" outside the list. */
-const char *weft_collective_name(weft_collective_kind kind);
+WEFT_API const char *weft_collective_name(weft_collective_kind kind);
 
 typedef struct weft_collective {
     weft_collective_kind kind;
@@ -66,11 +66,11 @@ typedef struct weft_collective {
 
 /* Bytes of scratch a collective needs in a world of this size: a bound that does not grow beyond
  * 2 Mi elements of a buffer and is 0 for what is not a sum and for one rank. A communicator of the user's must do with it. */
-size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count,
-                               int world);
+WEFT_API size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire,
+                                        size_t count, int world);
 
 /* The equal cut: the first count % world ranks have one element more. */
-void weft_comm_range(size_t count, int world, int rank, size_t *begin, size_t *end);
+WEFT_API void weft_comm_range(size_t count, int world, int rank, size_t *begin, size_t *end);
 
 /* ---- the table ---- */
 
@@ -119,18 +119,19 @@ struct weft_comm {
 };
 
 /* The calls above; these check that the collective makes sense before they pass it on. */
-weft_status weft_comm_start(weft_comm *comm, const weft_collective *collective, uint64_t *ticket,
-                            weft_error *error);
-weft_status weft_comm_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
-weft_status weft_comm_wait(weft_comm *comm, uint64_t ticket, weft_error *error);
-weft_status weft_comm_run(weft_comm *comm, const weft_collective *collective,
-                          weft_error *error); /* start, wait */
-weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error);
-void weft_comm_place(weft_comm *comm, const char *place);
-weft_status weft_comm_poll(weft_comm *comm, weft_error *error);
-void weft_comm_fail(weft_comm *comm, const char *reason);
-void weft_comm_abort(weft_comm *comm, const char *reason);
-void weft_comm_free(weft_comm *comm); /* NULL is fine */
+WEFT_API weft_status weft_comm_start(weft_comm *comm, const weft_collective *collective, uint64_t *ticket,
+                                     weft_error *error);
+WEFT_API weft_status weft_comm_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error);
+WEFT_API weft_status weft_comm_wait(weft_comm *comm, uint64_t ticket, weft_error *error);
+/* start, wait */
+WEFT_API weft_status weft_comm_run(weft_comm *comm, const weft_collective *collective, weft_error *error);
+WEFT_API weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group,
+                                     weft_error *error);
+WEFT_API void weft_comm_place(weft_comm *comm, const char *place);
+WEFT_API weft_status weft_comm_poll(weft_comm *comm, weft_error *error);
+WEFT_API void weft_comm_fail(weft_comm *comm, const char *reason);
+WEFT_API void weft_comm_abort(weft_comm *comm, const char *reason);
+WEFT_API void weft_comm_free(weft_comm *comm); /* NULL is fine */
 
 /* ---- what ranks must have alike ---- */
 
@@ -141,7 +142,8 @@ typedef struct weft_setting {
 /* Collective: every rank gives the same settings in the same order. WEFT_PEER on all ranks when two that know one
  * differ, with the first such: "the ranks do not agree: --seed 0 on rank 0, 5 on rank 1". Nothing else happens then: the
  * communicator stays as it is. Sessions do so for their plans, weft_loader_agree for data. */
-weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int n, weft_error *error);
+WEFT_API weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int n,
+                                       weft_error *error);
 
 /* ---- those that Weft brings ---- */
 
@@ -171,11 +173,11 @@ typedef struct weft_comm_options {
 } weft_comm_options;
 
 /* One rank; no threads. NULL on failure. */
-weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error);
+WEFT_API weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error);
 
 /* Ranks as threads of one process, for tests: fills comms[world]; each is used and freed by its own thread. */
-weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms,
-                              weft_error *error);
+WEFT_API weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_comm **comms,
+                                       weft_error *error);
 
 /* How this process was started, read from the environment (pass `environ`). */
 typedef struct weft_launch {
@@ -189,13 +191,14 @@ typedef struct weft_launch {
 /* launcher: "auto" (or NULL; the first of mpi, slurm, env that is there), "mpi" (OMPI_*, PMIX_*, PMI_*), "slurm"
  * (SLURM_*), "env" (torchrun's RANK, WORLD_SIZE, LOCAL_RANK ...). WEFT_NAME when its variables are missing,
  * WEFT_ARGUMENT when they make no sense. */
-weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch,
-                             weft_error *error);
+WEFT_API weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch,
+                                      weft_error *error);
 
 /* The world of MPI, for which the program links libweft_mpi. Initializes MPI on a thread of its own unless the
  * program has (with MPI_THREAD_SERIALIZED at least). `launch` may be NULL; else MPI must agree with it. NULL on
  * failure; WEFT_UNSUPPORTED in a build without MPI. One a process. */
-weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error);
+WEFT_API weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options,
+                                  weft_error *error);
 
 /* The ranks of `control` with a GPU each (that of weft_cuda_select), over NCCL: sessions of plans for CUDA put their
  * collectives on a stream. Called by all ranks. `control` (MPI, say) hands NCCL's id round, carries what lies in the host's
@@ -203,14 +206,14 @@ weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *opt
  * when two ranks share a GPU: sessions take `control` itself then, and go by way of the host. WEFT_UNSUPPORTED in a build
  * without CUDA. Sessions that captured its collectives are closed before it is freed.
  * `control` NULL: as weft_comm_nccl_launch with what weft_launch_read finds by itself. */
-weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error);
+WEFT_API weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error);
 
 /* The same without MPI: the launcher's ranks meet at launch->address and port (or NCCL_COMM_ID, if it is set; else it is set
  * for the length of this call, as NCCL looks nowhere else), and what lies in the host's memory goes through NCCL too, by way
  * of the GPU. A rank that does not come ends in an error at the deadline, but NCCL does not tell which; nor does it hand on
  * why another rank gave up. Of options the deadline counts. */
-weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
-                                 weft_error *error);
+WEFT_API weft_comm *weft_comm_nccl_launch(const weft_launch *launch, const weft_comm_options *options,
+                                          weft_error *error);
 
 #ifdef __cplusplus
 }

@@ -10,11 +10,11 @@ extern "C" {
 
 /* A whole file in memory. The first axis counts samples. */
 typedef struct weft_array weft_array;
-weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
-void weft_array_free(weft_array *array);
-weft_dtype weft_array_dtype(const weft_array *array);
-int weft_array_shape(const weft_array *array, int64_t shape[WEFT_MAX_NDIM]); /* returns ndim */
-const void *weft_array_data(const weft_array *array);
+WEFT_API weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
+WEFT_API void weft_array_free(weft_array *array);
+WEFT_API weft_dtype weft_array_dtype(const weft_array *array);
+WEFT_API int weft_array_shape(const weft_array *array, int64_t shape[WEFT_MAX_NDIM]); /* returns ndim */
+WEFT_API const void *weft_array_data(const weft_array *array);
 
 /* Batches over arrays with one sample count, in an order that depends on seed and epoch alone. */
 typedef struct weft_loader weft_loader;
@@ -30,20 +30,22 @@ typedef struct weft_loader_options {
     const char *const *names; /* what messages call the arrays; NULL: "array 0" ...; must outlive the loader */
 } weft_loader_options;
 /* arrays[n] must outlive the loader. */
-weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
-                             const weft_env *env, weft_error *error);
+WEFT_API weft_loader *weft_loader_new(int n, const weft_array *const *arrays,
+                                      const weft_loader_options *options, const weft_env *env,
+                                      weft_error *error);
 /* Collective over the ranks that share the data, before the first batch: WEFT_PEER on all when seeds, options or data
  * differ, with the first difference and both ranks. Of the data: types, shapes, and a hash of the first and the last MiB. A
  * loader does not know of other ranks otherwise: with another seed, or a file of another order, a rank would deal samples
  * twice and leave others out, and nobody would see it. */
-weft_status weft_loader_agree(const weft_loader *loader, weft_comm *comm, weft_error *error);
-void weft_loader_free(weft_loader *loader);
-void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
-int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch, for this rank */
-void weft_loader_seek(weft_loader *loader, int64_t batch);  /* the next one is this of the epoch's, from 0 */
+WEFT_API weft_status weft_loader_agree(const weft_loader *loader, weft_comm *comm, weft_error *error);
+WEFT_API void weft_loader_free(weft_loader *loader);
+WEFT_API void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
+WEFT_API int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch, for this rank */
+/* The next one is this of the epoch's, from 0. */
+WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
 /* Copies the next batch: data[i] points at rows of array i, *rows says how many; false at the epoch's end.
  * The memory is the loader's and stays until the next call. */
-bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);
+WEFT_API bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);
 
 #ifdef __cplusplus
 }

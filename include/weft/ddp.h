@@ -45,7 +45,7 @@ typedef struct weft_ddp_options {
  * model.
  *     weft_ddp(model, "encoder/layer1", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 4});
  * Errors, sticky like a builder's: a path without parameters (WEFT_NAME), a value out of its range (WEFT_ARGUMENT). */
-weft_status weft_ddp(weft_model *model, const char *path, const weft_ddp_options *options);
+WEFT_API weft_status weft_ddp(weft_model *model, const char *path, const weft_ddp_options *options);
 
 /* The same from text, on top of what the path has already: NAME=VALUE, parted by blanks or commas. Names are those of
  * weft_ddp_options, but bf16_wire=1 is .wire = WEFT_BF16; flags are 0 or 1; shard is greedy or flat; a process group
@@ -53,7 +53,7 @@ weft_status weft_ddp(weft_model *model, const char *path, const weft_ddp_options
  * line can be given here.
  *     weft_ddp_text(model, "generator", "zero=1,shard=flat,process_group=0-3;4-7,bucket_cap_mb=4");
  * Errors: those of weft_ddp, and a text that cannot be read (WEFT_ARGUMENT). */
-weft_status weft_ddp_text(weft_model *model, const char *path, const char *options);
+WEFT_API weft_status weft_ddp_text(weft_model *model, const char *path, const char *options);
 
 #ifdef __cplusplus
 }

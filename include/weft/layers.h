@@ -18,9 +18,9 @@ typedef struct weft_linear_options {
 } weft_linear_options;
 
 /* x[..., in] -> [..., out]; weight[out, in], bias[out]. */
-weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
-weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
-                             const weft_linear_options *options);
+WEFT_API weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
+WEFT_API weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
+                                      const weft_linear_options *options);
 
 /* Convolutions: out channels, kernel and the window. Square; for others use weft_conv2d_op. */
 typedef struct weft_conv {
@@ -32,8 +32,8 @@ typedef struct weft_conv {
     bool no_bias;
     const weft_init *weight, *bias; /* NULL: kaiming uniform with a = sqrt 5, as torch.nn */
 } weft_conv;
-weft_value *weft_conv2d(weft_value *x, const weft_conv *conv, const char *name);
-weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *conv, const char *name);
+WEFT_API weft_value *weft_conv2d(weft_value *x, const weft_conv *conv, const char *name);
+WEFT_API weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *conv, const char *name);
 
 /* x[N, C] or [N, C, H, W]; weight, bias, running_mean, running_var [C]; eps 1e-5, momentum 0.1.
  * Train mode normalizes by the batch and moves the running statistics (variance unbiased); eval uses them. */
@@ -41,15 +41,16 @@ typedef struct weft_batch_norm_options {
     double eps, momentum;    /* 0: 1e-5 and 0.1; WEFT_ZERO (train.h): a true 0; momentum at most 1 */
     const weft_init *weight; /* NULL: ones */
 } weft_batch_norm_options;
-weft_value *weft_batch_norm(weft_value *x, const char *name);
-weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_batch_norm_options *options);
+WEFT_API weft_value *weft_batch_norm(weft_value *x, const char *name);
+WEFT_API weft_value *weft_batch_norm_with(weft_value *x, const char *name,
+                                          const weft_batch_norm_options *options);
 
 /* Over the last axis; weight and bias [d]; eps 1e-5. */
-weft_value *weft_layer_norm(weft_value *x, const char *name);
+WEFT_API weft_value *weft_layer_norm(weft_value *x, const char *name);
 
 /* ids[...] -> [..., d]; weight[rows, d], NULL init: normal(0, 1) as torch.nn.Embedding. */
-weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
-                           const weft_init *weight);
+WEFT_API weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
+                                    const weft_init *weight);
 
 #ifdef __cplusplus
 }

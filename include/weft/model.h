@@ -45,31 +45,31 @@ typedef enum weft_mode { WEFT_EVAL = 0, WEFT_TRAIN = 1 } weft_mode;
 /* ---- models and graphs ---- */
 
 /* A new, empty model. `name` is copied. NULL only when memory is out. */
-weft_model *weft_model_new(const char *name);
+WEFT_API weft_model *weft_model_new(const char *name);
 /* The same with an allocator, file access and log of the caller's; *env is copied. */
-weft_model *weft_model_new_in(const char *name, const weft_env *env);
-void weft_model_free(weft_model *model); /* NULL is fine; plans and stores made from it stay valid */
+WEFT_API weft_model *weft_model_new_in(const char *name, const weft_env *env);
+WEFT_API void weft_model_free(weft_model *model); /* NULL is fine; plans and stores made from it stay valid */
 
 /* The first error since the model was made; ->status is WEFT_OK when there is none. Owned by the model. */
-const weft_error *weft_model_error(const weft_model *model);
+WEFT_API const weft_error *weft_model_error(const weft_model *model);
 
 /* What WEFT_BATCH means until weft_compile binds another; 1 at first. Set it before the first graph. */
-void weft_model_batch(weft_model *model, int64_t batch);
+WEFT_API void weft_model_batch(weft_model *model, int64_t batch);
 
 /* A new graph with a unique name. Train mode: dropout drops, batch_norm uses and updates batch statistics. */
-weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
+WEFT_API weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
 
 /* ---- scopes: a stack of names per graph; the path names parameters and groups nodes in pictures ---- */
 
 /* Enters scope `name` (letters, digits, '_', '-', '.') in the graph of `value`; leave with weft_scope_leave.
  * Returns the graph, NULL when value is NULL. */
-weft_graph *weft_scope_enter(weft_value *value, const char *name);
-weft_graph *weft_graph_scope_enter(weft_graph *graph, const char *name);
+WEFT_API weft_graph *weft_scope_enter(weft_value *value, const char *name);
+WEFT_API weft_graph *weft_graph_scope_enter(weft_graph *graph, const char *name);
 /* Always returns NULL. Leaving more often than entering is an error (WEFT_ORDER); so is a scope that is still open when
  * the model is compiled or saved. */
-weft_graph *weft_scope_leave(weft_graph *graph);
+WEFT_API weft_graph *weft_scope_leave(weft_graph *graph);
 /* Leaves what WEFT_SCOPE entered, unless it has been left. */
-void weft_scope_end(weft_graph **scope);
+WEFT_API void weft_scope_end(weft_graph **scope);
 
 /* WEFT_SCOPE(z, "generator") { z = ...; }
  * The body runs once. `break` and `continue` end it (not a loop around it). However it is left, by return, goto or a C++
@@ -111,17 +111,18 @@ struct weft_scope_holder {
  *     weft_precision(model, NULL, WEFT_BF16);
  *     weft_precision(model, "generator/out", WEFT_F32);
  * Errors, sticky like a builder's: another type (WEFT_ARGUMENT); from weft_compile a path that is none (WEFT_NAME). */
-weft_status weft_precision(weft_model *model, const char *path, weft_dtype dtype);
+WEFT_API weft_status weft_precision(weft_model *model, const char *path, weft_dtype dtype);
 
 /* ---- what a graph reads and gives ---- */
 
 /* An input that each run must feed: f32, f64, integers, u8 or bool; axes >= 1 or WEFT_BATCH.
  *     weft_value *image = weft_input(d, "image", WEFT_U8, 4, (int64_t[]){WEFT_BATCH, 1, 28, 28}); */
-weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim, const int64_t *shape);
+WEFT_API weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim,
+                                const int64_t *shape);
 
 /* Makes `value` fetchable under `name` (unique in the graph). Scalars named "...loss" or "...accuracy" are what
  * training logs. */
-void weft_output(weft_value *value, const char *name);
+WEFT_API void weft_output(weft_value *value, const char *name);
 
 /* How a parameter or state gets its first value. Random ones depend on the model's seed and the path alone. */
 typedef enum weft_init_kind {
@@ -144,36 +145,37 @@ typedef struct weft_init {
 
 /* The parameter `name` in the present scope of the graph of `near` (any value of it, or use the _in form):
  * found, or made with `init` and f32. A parameter found must have this shape. */
-weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
-                           weft_init init);
-weft_value *weft_parameter_in(weft_graph *graph, const char *name, int ndim, const int64_t *shape,
-                              weft_init init);
+WEFT_API weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                                    weft_init init);
+WEFT_API weft_value *weft_parameter_in(weft_graph *graph, const char *name, int ndim, const int64_t *shape,
+                                       weft_init init);
 
 /* State: like a parameter, but never trained; changed by weft_assign only. Reads see the last earlier write. */
-weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init);
+WEFT_API weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                                weft_init init);
 /* Writes `value` into the state that `state` (from weft_state) names, when the graph runs. */
-void weft_assign(weft_value *state, weft_value *value);
+WEFT_API void weft_assign(weft_value *state, weft_value *value);
 
 /* ---- the caller's place: weft/here.h calls these, so that errors name file and line of each builder call ---- */
 /* Notes the place for the next builder call; returns what it was given. NULL is fine. `file` must stay. */
-weft_value *weft_at(weft_value *value, const char *file, int line);
-weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line);
-weft_model *weft_model_at(weft_model *model, const char *file, int line);
+WEFT_API weft_value *weft_at(weft_value *value, const char *file, int line);
+WEFT_API weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line);
+WEFT_API weft_model *weft_model_at(weft_model *model, const char *file, int line);
 
 /* ---- questions (all accept NULL and then answer 0, NULL or WEFT_EVAL) ---- */
-int weft_ndim(const weft_value *value);
-int64_t weft_dim(const weft_value *value, int axis); /* axis may be negative; 0 when out of range */
-weft_dtype weft_value_dtype(const weft_value *value);
-weft_graph *weft_value_graph(const weft_value *value);
-weft_model *weft_graph_model(const weft_graph *graph);
-weft_mode weft_graph_mode(const weft_graph *graph);
-int weft_graph_count(const weft_model *model);
-const char *weft_graph_name(const weft_model *model, int index); /* "" when out of range */
-const char *weft_model_name(const weft_model *model);
+WEFT_API int weft_ndim(const weft_value *value);
+WEFT_API int64_t weft_dim(const weft_value *value, int axis); /* axis may be negative; 0 when out of range */
+WEFT_API weft_dtype weft_value_dtype(const weft_value *value);
+WEFT_API weft_graph *weft_value_graph(const weft_value *value);
+WEFT_API weft_model *weft_graph_model(const weft_graph *graph);
+WEFT_API weft_mode weft_graph_mode(const weft_graph *graph);
+WEFT_API int weft_graph_count(const weft_model *model);
+WEFT_API const char *weft_graph_name(const weft_model *model, int index); /* "" when out of range */
+WEFT_API const char *weft_model_name(const weft_model *model);
 
 /* The model as text, one line a node, parameters first; parses back with weft_model_parse. The caller frees
  * it with free(). NULL when memory is out. */
-char *weft_model_text(const weft_model *model);
+WEFT_API char *weft_model_text(const weft_model *model);
 
 #ifdef __cplusplus
 }

@@ -24,7 +24,7 @@ typedef enum weft_isa {
 
 /* Keeps the libraries that Weft uses within an instruction set, too (oneDNN can be told once a process, before
  * the first compile). Without it, plans below the machine's best leave oneDNN out. */
-weft_status weft_limit_isa(weft_isa isa, weft_error *error);
+WEFT_API weft_status weft_limit_isa(weft_isa isa, weft_error *error);
 
 /* Where a plan runs. Compiling for a GPU needs none, nor its driver; opening a session does. */
 typedef enum weft_device {
@@ -78,8 +78,9 @@ typedef struct weft_compile_options {
 } weft_compile_options;
 
 /* Compiles; NULL on failure with *error filled (the model's sticky error first). Free with weft_plan_free. */
-weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error);
-void weft_plan_free(weft_plan *plan);
+WEFT_API weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options,
+                                 weft_error *error);
+WEFT_API void weft_plan_free(weft_plan *plan);
 
 /* Bytes a rank needs, by kind; total is exactly what a store and a session allocate together. */
 typedef struct weft_memory {
@@ -94,19 +95,19 @@ typedef struct weft_memory {
     uint64_t carried;       /* of which what outlasts a run: gradients that are being summed, where a later run hides that */
     uint64_t total;
 } weft_memory;
-weft_memory weft_plan_memory(const weft_plan *plan);
+WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
 
 /* The plan as text (parses back), or as JSON with stable keys. Free with free(). NULL when memory is out. */
-char *weft_plan_text(const weft_plan *plan);
-char *weft_plan_json(const weft_plan *plan);
+WEFT_API char *weft_plan_text(const weft_plan *plan);
+WEFT_API char *weft_plan_json(const weft_plan *plan);
 
 /* Proves the plan again with code of its own: every read follows its write, no two live buffers overlap, every
  * operand lies as its reader's kernel takes it, every gradient reaches its update once, collectives come in one order. On
  * failure *error names the rule and the nodes. */
-weft_status weft_plan_verify(const weft_plan *plan, weft_error *error);
+WEFT_API weft_status weft_plan_verify(const weft_plan *plan, weft_error *error);
 
 /* The names of the passes, in order; NULL past the end. */
-const char *weft_pass_name(int index);
+WEFT_API const char *weft_pass_name(int index);
 
 #ifdef __cplusplus
 }

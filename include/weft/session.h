@@ -19,27 +19,28 @@ typedef struct weft_store weft_store;
 typedef struct weft_session weft_session;
 
 /* A store for the plan's model, with every value at its initial one (by seed and path). */
-weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error);
-void weft_store_free(weft_store *store);
+WEFT_API weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error);
+WEFT_API void weft_store_free(weft_store *store);
 
 /* Copies a parameter or state out of or into the store, row-major, in its own type. `bytes` must be exact. WEFT_ORDER for
  * what another rank holds (ZeRO's optimizer state), and for what an earlier run still updates among ranks: weft_sync
  * comes first. */
-weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
-                           weft_error *error);
-weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes,
-                           weft_error *error);
+WEFT_API weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
+                                    weft_error *error);
+WEFT_API weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes,
+                                    weft_error *error);
 /* Paths in a fixed order; NULL past the end. */
-const char *weft_store_path(const weft_store *store, int index);
+WEFT_API const char *weft_store_path(const weft_store *store, int index);
 /* Shape of a path; returns ndim, or -1 when there is no such path. */
-int weft_store_shape(const weft_store *store, const char *path, weft_dtype *dtype,
-                     int64_t shape[WEFT_MAX_NDIM]);
+WEFT_API int weft_store_shape(const weft_store *store, const char *path, weft_dtype *dtype,
+                              int64_t shape[WEFT_MAX_NDIM]);
 
 /* The base learning rate of an optimizer (its name as in weft_optimizer); the schedule multiplies it. NULL: all. */
-weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double lr, weft_error *error);
+WEFT_API weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double lr,
+                                       weft_error *error);
 
 /* Opens a session: allocates the arena, builds kernels. The plan and the store must outlive it. */
-weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
+WEFT_API weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
 /* The same for one rank of a world: all ranks call it with plans of one model and options.world = comm->world. The
  * ranks compare their plans first (WEFT_PEER names the first that differs), then their values become the same:
  * parameters, state and the optimizer state that each holds whole those of the first rank of the subgraph's process
@@ -49,20 +50,20 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
  * options.check_equal no value is sent: the first that differs is WEFT_PEER on all ranks, by its name and rank.
  * With accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
  * the session; runs of graphs that train are collective. After a WEFT_PEER error call weft_comm_abort. */
-weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
-                                   weft_error *error);
-void weft_session_close(weft_session *session);
+WEFT_API weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
+                                            weft_error *error);
+WEFT_API void weft_session_close(weft_session *session);
 
 /* Chooses the GPU that stores and sessions of plans for CUDA use from now on in this thread, before they are made; without
  * a call it is number 0. A rank of several on one machine takes number comm->local_rank. WEFT_DEVICE when there is none,
  * WEFT_UNSUPPORTED in a build without CUDA. */
-weft_status weft_cuda_select(int index, weft_error *error);
+WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
 
 /* Ends what outlasted the last run: ZeRO's broadcasts of updated parameters, and in a world sums and updates that the plan
  * leaves to later runs. Runs of this session do so by themselves, each node for what it reads; call this before the store
  * is read or another session runs on it, which are WEFT_ORDER errors until then. With ZeRO all ranks call it at the same
  * place among their runs. After a failure nothing is under way any more. On a GPU it returns when all work is done. */
-weft_status weft_sync(weft_session *session, weft_error *error);
+WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
 
 /* A tensor of the caller's: row-major. For fetches `data` is written. */
 typedef struct weft_feed {
@@ -85,8 +86,8 @@ typedef struct weft_fetch {
  *     float loss;
  *     weft_run(s, "d_step", (weft_feed[]){{"image", batch, sizeof batch}}, 1,
  *              (weft_fetch[]){{"d_loss", &loss, sizeof loss}}, 1, &error); */
-weft_status weft_run(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
-                     const weft_fetch *fetches, int n_fetches, weft_error *error);
+WEFT_API weft_status weft_run(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
+                              const weft_fetch *fetches, int n_fetches, weft_error *error);
 
 /* The same for a micro-batch that does not end a step: its gradients are added, for all subgraphs of the graph at once,
  * nothing is updated and no gradient communicated. After it the next weft_run of the graph is the last of
@@ -94,8 +95,9 @@ weft_status weft_run(weft_session *session, const char *graph, const weft_feed *
  * micro-batch wants a plan with accumulate 1: with k > 1 the first weft_run of a step does not update.) Gradients are
  * divided by k * world whatever m is, as a loss divided by k is in PyTorch. Errors (WEFT_ORDER): a plan with accumulate
  * 1, a graph that trains nothing, micro-batch number k. */
-weft_status weft_run_no_sync(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
-                             const weft_fetch *fetches, int n_fetches, weft_error *error);
+WEFT_API weft_status weft_run_no_sync(weft_session *session, const char *graph, const weft_feed *feeds,
+                                      int n_feeds, const weft_fetch *fetches, int n_fetches,
+                                      weft_error *error);
 
 /* What a graph wants and gives: index 0, 1, ... ; false past the end. */
 typedef struct weft_port {
@@ -105,24 +107,24 @@ typedef struct weft_port {
     int64_t shape[WEFT_MAX_NDIM];
     size_t bytes;
 } weft_port;
-bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
-bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port);
+WEFT_API bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
+WEFT_API bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port);
 
 /* For finding faults. After every node its floating-point results are read back: the first that is NaN or infinite ends the
  * run with WEFT_DATA, naming the node and the element. Slow. */
-void weft_session_check(weft_session *session, bool on);
+WEFT_API void weft_session_check(weft_session *session, bool on);
 /* On a GPU: whether launches are captured and replayed (true without a word), or go node by node. Over NCCL the same on all
  * ranks. */
-void weft_session_capture(weft_session *session, bool on);
+WEFT_API void weft_session_capture(weft_session *session, bool on);
 
 /* On a GPU: bytes in use there beyond the plan's (weft_plan_memory's total, which store and session take exactly): by the CUDA
  * context, by libraries for themselves, by whoever else uses the device. 0 on a CPU, where nobody counts. */
-weft_status weft_session_beyond(const weft_session *session, uint64_t *bytes, weft_error *error);
+WEFT_API weft_status weft_session_beyond(const weft_session *session, uint64_t *bytes, weft_error *error);
 
 /* How long each node took on average, as text (slowest first); free with free(). Counts what runs while
  * weft_session_profile(session, true) holds, which costs two clock reads a node. */
-void weft_session_profile(weft_session *session, bool on);
-char *weft_session_profile_text(const weft_session *session);
+WEFT_API void weft_session_profile(weft_session *session, bool on);
+WEFT_API char *weft_session_profile_text(const weft_session *session);
 
 /* When a node ran, on the monotonic clock in nanoseconds (that of weft_comm_event). Texts live as long as the plan. */
 typedef struct weft_node_event {
@@ -135,8 +137,8 @@ typedef struct weft_node_event {
     uint64_t began_ns, finished_ns;
 } weft_node_event;
 /* Calls `event` after each node, in the thread of weft_run; NULL switches it off, and then it costs nothing. */
-void weft_session_trace(weft_session *session, void (*event)(void *context, const weft_node_event *event),
-                        void *context);
+WEFT_API void weft_session_trace(weft_session *session,
+                                 void (*event)(void *context, const weft_node_event *event), void *context);
 
 #ifdef __cplusplus
 }

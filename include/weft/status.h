@@ -6,6 +6,8 @@
 #ifndef WEFT_STATUS_H
 #define WEFT_STATUS_H
 
+#include "weft/api.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,10 +45,7 @@ typedef struct weft_error {
 } weft_error;
 
 /* The sentence of a status; never NULL, also for numbers outside the list. */
-const char *weft_status_text(weft_status status);
-
-/* "0.1.0" */
-const char *weft_version(void);
+WEFT_API const char *weft_status_text(weft_status status);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,8 @@ extern "C" {
 /* Gradients of the scalar `loss` by each of `values`, into gradients[n]; built from ops, so they can be used
  * in further losses (gradient penalties). A value that the loss does not depend on gets zeros. A value is itself alone: by
  * y = weft_scale(x, 1) only the paths that go through y count, and two equal calls make two values. */
-weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, weft_value **gradients);
+WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values,
+                                    weft_value **gradients);
 
 typedef enum weft_schedule_kind {
     WEFT_SCHEDULE_CONSTANT = 0,
@@ -72,10 +73,10 @@ typedef struct weft_optimizer {
  * read parameters as of the run's start and take effect together at its end. A matching parameter that the loss
  * does not reach is an error that names it; so are two calls of one graph that train one parameter. (Calls of two graphs
  * may, each with an optimizer of its own or both with one.) The structure is copied. */
-weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
+WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
 
 /* Parameters whose path matches are not trained by any minimize, before or after. WEFT_NAME when none matches. */
-weft_status weft_freeze(weft_model *model, const char *pattern);
+WEFT_API weft_status weft_freeze(weft_model *model, const char *pattern);
 
 #ifdef __cplusplus
 }

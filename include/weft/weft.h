@@ -2,6 +2,7 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include "weft/api.h"     /* version, and the mark of public functions */
 #include "weft/status.h"  /* status codes and the one error type */
 #include "weft/env.h"     /* allocator, file access, log callback: all replaceable */
 #include "weft/model.h"   /* model, graph, value, scope, input, parameter, state, output */
