@@ -82,6 +82,7 @@ if(NOT WEFT_CUDA STREQUAL "OFF")
 endif()
 
 if(WEFT_HAS_CUDA)
+    enable_language(CXX)
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 17)
     set(CUDA_STATE "CUDA: compiled and linked (nvcc ${CMAKE_CUDA_COMPILER_VERSION})")

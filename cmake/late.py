@@ -18,6 +18,7 @@ TEXTS = re.compile(r"String$|Name$|^ncclGetLastError$")
 
 STUB = """
     .globl {name}
+    .hidden {name}
     .type {name}, @function
 {name}:
     movq late_slots+{at}(%rip), %r11

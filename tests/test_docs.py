@@ -22,7 +22,9 @@ tests/docs/PAGE_lines.c includes them as "lines.h", LINE(its number, the code) e
 A table headed "called by, file, function" is a road through the sources: the function is in the file, and the caller, a
 file of an earlier row or "your program", calls it ("by a table": not by its name).
 
-    test_docs.py --library libweft.a [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."] [--links "..."]
+    test_docs.py --prefix FOLDER [--graphtool FILE] [--cc cc] [--cxx c++] [--flags "..."]
+
+Programs are compiled against what is installed in FOLDER, as a user's are.
 """
 import argparse
 import json
@@ -71,6 +73,13 @@ class Compiler:
 
     def __init__(self, options, folder):
         self.o, self.folder, self.count = options, Path(folder), 0
+        found = sorted(Path(options.prefix).resolve().glob("lib/**/weft-static.pc"))
+        self.packages = str(found[0].parent) if found else ""
+        asked = subprocess.run(["pkg-config", "--cflags", "--libs", "weft-static"], capture_output=True, text=True,
+                               env=dict(os.environ, PKG_CONFIG_PATH=self.packages))
+        if asked.returncode:
+            sys.exit(f"nothing is installed in {options.prefix} (cmake --install): {asked.stderr}")
+        self.links = shlex.split(asked.stdout)
 
     def compile(self, place, text, is_cpp):
         self.count += 1
@@ -79,8 +88,7 @@ class Compiler:
         program = source.with_suffix("")
         command = [self.o.cxx, "-std=c++17"] if is_cpp else [self.o.cc, "-std=c11", "-D_GNU_SOURCE"]
         command += WARNINGS + shlex.split(self.o.flags) + ["-o", str(program)]
-        command += ["-I", str(ROOT / "include"), "-I", str(self.folder)]
-        command += [str(source), self.o.library] + shlex.split(self.o.links)
+        command += ["-I", str(self.folder), str(source)] + self.links
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             return tell(place, f"does not compile:\n{done.stderr}")
@@ -90,7 +98,7 @@ class Compiler:
         """What it prints; None after telling that it fails."""
         tools = str(Path(self.o.graphtool).parent.resolve()) if self.o.graphtool else "."
         paths = dict(os.environ, PATH=tools + os.pathsep + os.environ["PATH"], WEFT_ROOT=str(ROOT), WEFT_CC=self.o.cc,
-                     WEFT_LIBRARY=str(Path(self.o.library).resolve()), WEFT_FLAGS=self.o.flags, WEFT_LINKS=self.o.links)
+                     WEFT_FLAGS=self.o.flags, PKG_CONFIG_PATH=self.packages)
         folder = folder or self.folder
         try:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=paths)
@@ -314,12 +322,11 @@ def check_roads(page):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--library", required=True)
+    options.add_argument("--prefix", required=True)
     options.add_argument("--graphtool")
     options.add_argument("--cc", default="cc")
     options.add_argument("--cxx", default="c++")
     options.add_argument("--flags", default="", help="for the compiler, as the library was built: sanitizers")
-    options.add_argument("--links", default="-ldnnl -ljansson -lprotobuf-c -lz -lm -fopenmp")
     o = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         compiler = Compiler(o, folder)

@@ -1,0 +1,93 @@
+# export.cmake - the libraries that users link: weft (static), weft_shared, and the same of weft_mpi. They export the functions
+# of include/weft and nothing else, so that a program's own mem_free or type_check is its own.
+#
+# The static one is a single object: a partial link of weft_internal binds what its files call of each other, then hidden
+# names become local ones. weft_mpi has a copy of the few files of the library that it uses inside (the engine of
+# transports): the library has no variables (tests/check_includes.py), so two copies of a function are as good as one.
+
+# ---- what a program that links the static library needs: names where the linker looks by itself, else paths ----
+function(weft_names result)
+    set(names)
+    foreach(library ${ARGN})
+        get_filename_component(folder "${library}" DIRECTORY)
+        get_filename_component(name "${library}" NAME)
+        if(IS_ABSOLUTE "${library}" AND folder IN_LIST CMAKE_C_IMPLICIT_LINK_DIRECTORIES AND name MATCHES "^lib(.*)\\.(so|a)$")
+            list(APPEND names ${CMAKE_MATCH_1})
+        else()
+            list(APPEND names ${library})
+        endif()
+    endforeach()
+    set(${result} ${names} PARENT_SCOPE)
+endfunction()
+weft_names(WEFT_NEEDS ${DNNL_LIBRARY} ${JANSSON_LINK_LIBRARIES} ${PROTOBUF_C_LINK_LIBRARIES} ${ZLIB_LIBRARIES})
+list(APPEND WEFT_NEEDS ${OpenMP_C_FLAGS} pthread m)
+if(WEFT_HAS_CUDA)
+    list(APPEND WEFT_NEEDS ${CUDA_cudart_LIBRARY} stdc++ dl rt)
+endif()
+if(WEFT_SANITIZE)
+    list(APPEND WEFT_NEEDS -fsanitize=address,undefined)
+endif()
+if(MPI_C_FOUND)
+    weft_names(WEFT_MPI_NEEDS ${MPI_C_LIBRARIES})
+endif()
+
+# ---- static: one object that defines `names` and needs only other libraries ----
+# From: archives, of which the first is taken whole and the others as far as they are called.
+function(weft_static library names whole)
+    set(folder ${PROJECT_BINARY_DIR}/export)
+    set(object ${folder}/${library}.o)
+    set(archives)
+    foreach(archive ${ARGN})
+        list(APPEND archives $<TARGET_FILE:${archive}>)
+    endforeach()
+    add_custom_command(
+        OUTPUT ${object}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+        # Groups of C++'s inline functions end here: the program's own copies would replace them, and local names be lost.
+        COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${object}.all
+                --whole-archive $<TARGET_FILE:${whole}> --no-whole-archive ${archives}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --keep-global-symbol=${names} ${object}.all ${object}
+        COMMAND ${CMAKE_COMMAND} -E rm ${object}.all
+        DEPENDS ${whole} ${ARGN} VERBATIM)
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    add_library(${library} STATIC ${object})
+    set_target_properties(${library} PROPERTIES LINKER_LANGUAGE C)
+    target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+endfunction()
+
+weft_static(weft "weft_*" weft_internal)
+target_link_libraries(weft PRIVATE ${WEFT_NEEDS})
+set_target_properties(weft PROPERTIES EXPORT_NAME static)
+add_library(weft::weft ALIAS weft)
+if(MPI_C_FOUND)
+    weft_static(weft_mpi weft_comm_mpi weft_mpi_internal weft_internal)
+    target_link_libraries(weft_mpi PRIVATE ${WEFT_MPI_NEEDS} ${OpenMP_C_FLAGS} pthread)
+    set_target_properties(weft_mpi PROPERTIES EXPORT_NAME mpi_static)
+    add_library(weft_with_mpi INTERFACE)
+    target_link_libraries(weft_with_mpi INTERFACE weft_mpi weft)
+    add_library(weft::mpi ALIAS weft_with_mpi)
+endif()
+
+# ---- shared: the same objects; a list for the linker hides what a compiler's own headers made visible ----
+function(weft_shared library names whole)
+    set(made ${PROJECT_BINARY_DIR}/export/${library})
+    file(CONFIGURE OUTPUT ${made}.map CONTENT "{ global: @names@; local: *; };\n" @ONLY)
+    file(CONFIGURE OUTPUT ${made}.c CONTENT "/* a library has at least one source */\n")
+    add_library(${library} SHARED ${made}.c)
+    target_link_libraries(${library} PRIVATE -Wl,--whole-archive ${whole} -Wl,--no-whole-archive ${ARGN})
+    target_link_options(${library} PRIVATE -Wl,--version-script=${made}.map
+                        $<$<NOT:$<BOOL:${WEFT_SANITIZE}>>:-Wl,--no-undefined>)
+    target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+    string(REGEX REPLACE "_shared$" "" name ${library})
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME ${name} VERSION ${PROJECT_VERSION}
+                          SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR} BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
+if(WEFT_SHARED)
+    weft_shared(weft_shared "weft_*" weft_internal)
+    set_target_properties(weft_shared PROPERTIES EXPORT_NAME shared)
+    if(MPI_C_FOUND)
+        weft_shared(weft_mpi_shared weft_comm_mpi weft_mpi_internal weft_internal)
+        set_target_properties(weft_mpi_shared PROPERTIES EXPORT_NAME mpi_shared)
+    endif()
+endif()

@@ -1,0 +1,73 @@
+# install.cmake - what `cmake --install` copies: headers, both libraries, the CMake package, files for pkg-config, programs.
+# Three components: library (the shared libraries), dev (what a compiler needs), tools.
+#
+# Everything installed finds its neighbours by where it lies itself: a prefix may be moved.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(shared weft_shared)
+set(static weft)
+if(MPI_C_FOUND)
+    list(APPEND shared weft_mpi_shared)
+    list(APPEND static weft_mpi)
+endif()
+if(NOT WEFT_SHARED)
+    set(shared)
+endif()
+install(TARGETS ${shared} ${static} EXPORT weftTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
+
+# ---- CMake: find_package(weft) ----
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
+install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${package} COMPONENT dev)
+configure_package_config_file(cmake/weftConfig.cmake.in ${PROJECT_BINARY_DIR}/export/weftConfig.cmake
+                              INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/export/weftConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/export/weftConfig.cmake ${PROJECT_BINARY_DIR}/export/weftConfigVersion.cmake
+        DESTINATION ${package} COMPONENT dev)
+
+# ---- pkg-config: weft, weft-mpi, and the same with "-static", which name the archive itself ----
+# The first two take the shared library; with `pkg-config --static` they have all that a program without shared libraries needs.
+function(weft_flags result)
+    set(flags)
+    foreach(name ${ARGN})
+        if(name MATCHES "^[-/]")
+            string(APPEND flags " ${name}")
+        else()
+            string(APPEND flags " -l${name}")
+        endif()
+    endforeach()
+    set(${result} "${flags}" PARENT_SCOPE)
+endfunction()
+
+function(weft_pc name library requires)
+    weft_flags(needs ${ARGN})
+    string(REPLACE "_" "-" name ${name})
+    set(PC_NAME ${name})
+    set(PC_REQUIRES "${requires}")
+    set(PC_LIBS "-L\${libdir} -l${library}")
+    set(PC_PRIVATE "${needs}")
+    configure_file(cmake/weft.pc.in export/${name}.pc @ONLY)
+    set(PC_NAME ${name}-static)
+    string(REGEX REPLACE "^weft" "weft-static" PC_REQUIRES "${requires}")
+    set(PC_LIBS "\${libdir}/lib${library}.a${needs}")
+    set(PC_PRIVATE)
+    configure_file(cmake/weft.pc.in export/${name}-static.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/export/${name}.pc ${PROJECT_BINARY_DIR}/export/${name}-static.pc
+            DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+endfunction()
+
+file(RELATIVE_PATH PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /) # from where the file lies
+string(REGEX REPLACE "/$" "" PC_PREFIX ${PC_PREFIX})
+weft_pc(weft weft "" ${WEFT_NEEDS})
+if(MPI_C_FOUND)
+    weft_pc(weft_mpi weft_mpi "weft = ${PROJECT_VERSION}" ${WEFT_MPI_NEEDS})
+endif()
+
+# ---- programs ----
+if(WEFT_TOOLS)
+    install(TARGETS graphtool weft-zoo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+endif()

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""check_exports.py - what an installed Weft shows to a program that links it is what its headers declare, and no more.
+
+  declared   each function of include/weft, as the compiler reads them, is in a library; libweft_mpi has weft_comm_mpi alone
+  static     libweft.a defines these names and no other global one; so does libweft_mpi.a
+  shared     libweft.so the same; its soname has the version of weft/api.h, and it needs no MPI, no CUDA library, no Graphviz
+
+    check_exports.py PREFIX [--cc gcc] [--no-shared]
+"""
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+OF_MPI = {"weft_comm_mpi"}
+MAY_NEED = r"lib(dnnl|jansson|protobuf-c|z|gomp|omp|m|c|pthread|dl|rt|stdc\+\+|gcc_s|asan|ubsan)\.so.*|ld-linux.*"
+
+wrong = []
+
+
+def tell(place, rule):
+    wrong.append(f"{place}: {rule}")
+
+
+def output_of(*command):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout
+
+
+def declared(prefix, cc):
+    """Functions that the headers declare, without the macros of here.h. Bodies, and what is not Weft's, are left out."""
+    text, ours = [], False
+    preprocessed = output_of(cc, "-E", "-DWEFT_HERE_H", "-I", prefix / "include", prefix / "include/weft/weft.h")
+    for line in preprocessed.splitlines():
+        mark = re.match(r'# \d+ "([^"]*)"', line)
+        if mark:
+            ours = "/weft/" in mark[1]
+        elif ours:
+            text.append(line)
+    text = re.sub(r"__attribute__\s*\(\(.*?\)\)(?=\s)", "", " ".join(text))
+    while re.search(r"\{[^{}]*\}", text):
+        text = re.sub(r"\{[^{}]*\}", "", text)
+    return set(re.findall(r"\b(weft_\w+)\s*\(", text))
+
+
+def defined(library, *options):
+    names = (line.split()[-1] for line in output_of("nm", "--defined-only", *options, library).splitlines() if line[:1] == "0")
+    return {name.split("@")[0] for name in names}
+
+
+def compare(library, names, wanted):
+    for name in sorted(names - wanted):
+        tell(library.name, f"exports {name}, which no header declares")
+    for name in sorted(wanted - names):
+        tell(library.name, f"lacks {name}, which a header declares (WEFT_API is missing?)")
+
+
+def check_shared(library, version):
+    dynamic = output_of("readelf", "-dW", library)
+    soname = re.search(r"SONAME.*\[(.*)\]", dynamic)
+    wanted = f"{library.name}.{version}"
+    if not soname or soname[1] != wanted:
+        tell(library.name, f"its soname is {soname and soname[1]}, not {wanted}")
+    if "TEXTREL" in dynamic:
+        tell(library.name, "holds code that is not position-independent")
+    for needed in re.findall(r"NEEDED.*\[(.*)\]", dynamic):
+        if not re.fullmatch(MAY_NEED, needed) and not ("mpi" in library.name and re.match("libmpi", needed)):
+            tell(library.name, f"needs {needed}, which a program may not have")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("prefix", type=Path)
+    options.add_argument("--cc", default="cc")
+    options.add_argument("--no-shared", action="store_true")
+    o = options.parse_args()
+    names = declared(o.prefix, o.cc)
+    if len(names) < 100:
+        tell("weft.h", f"declares {len(names)} functions: they were not found")
+    header = (o.prefix / "include/weft/api.h").read_text()
+    version = ".".join(re.search(rf"define WEFT_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR"))
+    for name, wanted in (("libweft", names - OF_MPI), ("libweft_mpi", OF_MPI)):
+        static, shared = (next(o.prefix.glob(f"lib*/**/{name}.{end}"), None) for end in ("a", "so"))
+        if name == "libweft_mpi" and not static:
+            continue  # built without MPI
+        compare(static, defined(static, "-g"), wanted)
+        if not o.no_shared:
+            compare(shared, defined(shared, "-D"), wanted)
+            check_shared(shared, version)
+    print("\n".join(wrong) if wrong else f"{len(names)} functions are declared and exported, nothing else")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

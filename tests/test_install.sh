@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# test_install.sh - an installed Weft is used from outside, by the project in tests/consumer: C and C++, by CMake and by
+# plain make with pkg-config, the shared library and the archive. As part of another project it is configured where
+# neither Graphviz, libpng nor CUnit can be found; tools/nightly.sh builds that too.
+#
+#   test_install.sh PREFIX SANITIZERS [full]    PREFIX: where it was installed; SANITIZERS: flags of its build, or ""
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+prefix=$1 flags=$2 full=${3-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+[[ -f $prefix/include/weft/weft.h ]] || { echo "nothing is installed in $prefix" >&2; exit 1; }
+
+# A prefix that was moved is as good: nothing in it names where it lay.
+cp -r "$prefix" "$work/moved"
+prefix=$work/moved
+library=$(dirname "$(find "$prefix" -name libweft.a)")
+export PKG_CONFIG_PATH=$library/pkgconfig LD_LIBRARY_PATH=$library:${LD_LIBRARY_PATH-}
+
+say() { echo "== $*"; }
+quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; echo "failed: $*"; exit 1; }; }
+
+configure() { # FOLDER ARGUMENT...
+    quietly cmake -S "$root/tests/consumer" -B "$@" -DCMAKE_C_FLAGS="$flags" -DCMAKE_CXX_FLAGS="$flags"
+}
+
+for static in OFF ON; do
+    say "find_package, WEFT_STATIC=$static"
+    configure "$work/cmake_$static" -DCMAKE_PREFIX_PATH="$prefix" -DWEFT_STATIC=$static
+    quietly cmake --build "$work/cmake_$static"
+    (cd "$work/cmake_$static" && ./line line.bin && ./line_cpp)
+    linked=$(ldd "$work/cmake_$static/line")
+    [[ $(grep -c 'libweft\.so' <<<"$linked") == $([[ $static == OFF ]] && echo 1 || echo 0) ]] ||
+        { echo "line is linked to the wrong library: $linked"; exit 1; }
+    if [[ -f $library/libweft_mpi.a && -z $flags ]]; then
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+            mpirun -n 2 --oversubscribe "$work/cmake_$static/ranks"
+    fi
+done
+
+for name in weft weft-static; do
+    say "make, pkg-config $name"
+    mkdir "$work/$name"
+    cp "$root"/tests/consumer/* "$work/$name"
+    quietly make -C "$work/$name" WEFT=$name CC="${CC-cc} $flags" CXX="${CXX-c++} $flags"
+    (cd "$work/$name" && ./line line.bin && ./line_cpp)
+done
+[[ $(pkg-config --static --libs weft) == *-lprotobuf-c* ]] || { echo "pkg-config --static leaves something out"; exit 1; }
+
+say "programs"
+if [[ -x $prefix/bin/graphtool ]]; then
+    "$prefix/bin/weft-zoo" mlp -o "$work/mlp.bin"
+    quietly "$prefix/bin/graphtool" plan "$work/mlp.bin"
+    quietly "$prefix/bin/graphtool" info "$work/weft/line.bin"
+fi
+
+# ---- part of another project, where only what the library needs can be found ----
+mkdir "$work/packages"
+for name in jansson libprotobuf-c zlib; do
+    found=$(PKG_CONFIG_PATH='' pkg-config --variable pcfiledir "$name")
+    cp "$found/$name.pc" "$work/packages"
+done
+for by in add_subdirectory FetchContent; do
+    say "$by"
+    PKG_CONFIG_LIBDIR=$work/packages PKG_CONFIG_PATH='' configure "$work/$by" -G Ninja -DCONSUMER_BY=$by \
+        -DWEFT_SOURCE="$root" -DWEFT_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_PNG=ON
+    if [[ $full ]]; then
+        quietly cmake --build "$work/$by"
+        (cd "$work/$by" && ./line line.bin && ./line_cpp)
+    else
+        quietly cmake --build "$work/$by" -- -n line line_cpp
+    fi
+    [[ $(grep -c graphtool "$work/$by/build.ninja") == 0 ]] || { echo "graphtool is built though nobody asked"; exit 1; }
+done
+echo "consumers: all fine"
