@@ -1,10 +1,12 @@
-/* adam_update.c - one step of torch.optim.Adam (decoupled: AdamW) over a flat buffer, t = step:
+/* adam_update.c - the optimizers adam and adamw. One step of torch.optim.Adam (decoupled: AdamW) over a flat buffer, t = step:
  *     g' = scale g + weight_decay p              (decoupled: p *= 1 - lr weight_decay instead)
  *     m += (1 - beta1) (g' - m)        v = beta2 v + (1 - beta2) g'^2
  *     p -= lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
  * Kingma and Ba, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2.
  */
 #include "ops/optimizer/update.h"
+
+#include "graph/core/minimize.h"
 
 #include <math.h>
 
@@ -77,4 +79,27 @@ const weft_op weft_op_adam_update = {
             {"f32[7], f32[7], f32[7], f32[8], f64[], f64[]", "lr_scale=1", .error = "must be like operand 0"},
             {"f32[7], f32[7], f32[7], f32[7], f64[], f64[]", "beta1=1", .error = "must be in [0, 1)"},
             {0}},
+};
+
+static const char *broken(const minimize_attrs *a) {
+    if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1)) return "betas must be in [0, 1)";
+    return a->eps < 0 ? "eps must not be negative" : NULL;
+}
+
+const optimizer_kind optimizer_adam = {
+    .type = "adam",
+    .update = &weft_op_adam_update,
+    .fields = {"beta1", "beta2", "eps"},
+    .slots = {"exp_avg", "exp_avg_sq"},
+    .broken = broken,
+};
+
+const optimizer_kind optimizer_adamw = {
+    .type = "adamw",
+    .update = &weft_op_adam_update,
+    .fields = {"beta1", "beta2", "eps"},
+    .defaults = {{"weight_decay", 1e-2}},
+    .sets = {"decoupled", 1},
+    .slots = {"exp_avg", "exp_avg_sq"},
+    .broken = broken,
 };

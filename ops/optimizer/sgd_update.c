@@ -1,10 +1,12 @@
-/* sgd_update.c - one step of torch.optim.SGD over a flat buffer:
+/* sgd_update.c - the optimizer sgd. One step of torch.optim.SGD over a flat buffer:
  *     g' = scale g + weight_decay p
  *     buf = g' at the first step, else momentum buf + (1 - dampening) g'         (momentum > 0)
  *     d = nesterov ? g' + momentum buf : buf                                     (no momentum: g')
  *     p -= lr lr_scale d
  */
 #include "ops/optimizer/update.h"
+
+#include "graph/core/minimize.h"
 
 enum { P, G, BUF, LR, STEP, SCALE };
 
@@ -71,4 +73,21 @@ const weft_op weft_op_sgd_update = {
             {"f32[7], f32[7], f32[7], f32[], f64[]", "lr_scale=1", .error = "must be f64[]"},
             {"f32[7], f32[7]", "lr_scale=1", .error = "is missing"},
             {0}},
+};
+
+static const char *broken(const minimize_attrs *a) {
+    if (a->momentum < 0) return "momentum must not be negative";
+    if (a->nesterov && (a->momentum == 0 || a->dampening != 0))
+        return "nesterov needs momentum > 0 and dampening 0";
+    if (a->dampening != 0 && a->momentum == 0) return "dampening is set, but it damps momentum, which is 0";
+    return NULL;
+}
+
+const optimizer_kind optimizer_sgd = {
+    .type = "sgd",
+    .update = &weft_op_sgd_update,
+    .fields = {"momentum", "dampening", "nesterov"},
+    .slots = {"momentum_buffer"},
+    .slots_need = offsetof(minimize_attrs, momentum),
+    .broken = broken,
 };

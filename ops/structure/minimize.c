@@ -5,7 +5,7 @@
 
 #include "ops/kit/op_kit.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define F(field) offsetof(minimize_attrs, field)
@@ -40,21 +40,14 @@ static bool is_printable(const char *string) {
     return !*string;
 }
 
-/* The rules of torch.optim's constructors. */
-static const char *rule_broken(const minimize_attrs *a) {
-    bool sgd = a->type && strcmp(a->type, "sgd") == 0;
-    if (!a->type || !(sgd || strcmp(a->type, "adam") == 0 || strcmp(a->type, "adamw") == 0))
-        return "type must be sgd, adam or adamw";
+/* The rules of torch.optim's constructors that all share. */
+static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *kind) {
     if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") ||
         !is_printable(a->name))
         return "name must be 1 to 200 printable characters without space, quote, ',', '=' and '\\'";
     if (a->lr < 0) return "lr must not be negative";
-    if (a->momentum < 0 || a->weight_decay < 0) return "momentum and weight_decay must not be negative";
-    if (a->nesterov && (a->momentum == 0 || a->dampening != 0))
-        return "nesterov needs momentum > 0 and dampening 0";
-    if (!sgd && !(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
-        return "betas must be in [0, 1)";
-    if (!sgd && a->eps < 0) return "eps must not be negative";
+    if (a->weight_decay < 0) return "weight_decay must not be negative";
+    if (kind->broken(a)) return kind->broken(a);
     if (a->loss_scale < 0 || a->loss_scale > 0x1p120) return "loss_scale must be from 0 (65536) to 2^120";
     if (a->clip_norm < 0) return "clip_norm must not be negative (0: no clipping)";
     if (param_groups_broken(a->groups)) return param_groups_broken(a->groups);
@@ -64,9 +57,24 @@ static const char *rule_broken(const minimize_attrs *a) {
     return NULL;
 }
 
+static bool no_such_type(op_call *c) {
+    text known = {0};
+    for (int i = 0; optimizer_at(i); i++)
+        text_add(&known, "%s%s", !i ? "" : optimizer_at(i + 1) ? ", " : " or ", optimizer_at(i)->type);
+    char *types = text_take(&known);
+    op_fail(c, WEFT_ARGUMENT, "type must be %s", types ? types : "an optimizer's");
+    free(types);
+    return false;
+}
+
 static bool infer(op_call *c) {
     const tensor_type *loss = op_in(c, 0);
-    const char *why = rule_broken(c->attrs);
+    const minimize_attrs *a = c->attrs;
+    const optimizer_kind *kind = optimizer_find(a->type);
+    if (!kind) return no_such_type(c);
+    if (a->nesterov && !optimizer_reads(kind, "nesterov"))
+        return op_fail(c, WEFT_ARGUMENT, "nesterov is set, but %s has none: leave it false", a->type);
+    const char *why = rule_broken(a, kind);
     if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
     if (c->graph->mode != WEFT_TRAIN)
         return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train",

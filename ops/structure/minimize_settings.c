@@ -20,32 +20,32 @@ enum { ANY = -1, STEP = WEFT_SCHEDULE_STEP, COSINE = WEFT_SCHEDULE_COSINE };
 typedef struct setting {
     const char *name;
     size_t from, to;
-    const char *owners; /* optimizers that have it, a space behind each; NULL: all */
-    int schedule;       /* the kind that has it, or ANY */
-    double fallback;    /* what 0 means */
+    bool is_shared;  /* every optimizer has it; else those that name it in their `fields` */
+    int schedule;    /* the kind that has it, or ANY */
+    double fallback; /* what 0 means, where the optimizer has no default of its own */
     double most;
     bool has_no_zero; /* 0 switches it off, and a true 0 would make no sense */
 } setting;
 
 /* clang-format off */
 static const setting reals[] = {
-    {"lr",             F(lr),           NULL,           ANY,    1e-3,  FLT_MAX, false},
-    {"momentum",       F(momentum),     "sgd ",         ANY,    0,     FLT_MAX, false},
-    {"dampening",      F(dampening),    "sgd ",         ANY,    0,     1,       false},
-    {"beta1",          F(beta1),        "adam adamw ",  ANY,    0.9,   1,       false},
-    {"beta2",          F(beta2),        "adam adamw ",  ANY,    0.999, 1,       false},
-    {"eps",            F(eps),          "adam adamw ",  ANY,    1e-8,  FLT_MAX, false},
-    {"weight_decay",   F(weight_decay), NULL,           ANY,    0,     FLT_MAX, false}, /* adamw: 1e-2 */
-    {"clip_norm",      F(clip_norm),    NULL,           ANY,    0,     FLT_MAX, true},
-    {"schedule.gamma", S(gamma),        NULL,           STEP,   0.1,   FLT_MAX, false},
-    {"schedule.floor", S(floor),        NULL,           COSINE, 0,     1,       false},
-    {"loss_scale",     F(loss_scale),   NULL,           ANY,    0,     0x1p120, true},
+    {"lr",             F(lr),           true,  ANY,    1e-3,  FLT_MAX, false},
+    {"momentum",       F(momentum),     false, ANY,    0,     FLT_MAX, false},
+    {"dampening",      F(dampening),    false, ANY,    0,     1,       false},
+    {"beta1",          F(beta1),        false, ANY,    0.9,   1,       false},
+    {"beta2",          F(beta2),        false, ANY,    0.999, 1,       false},
+    {"eps",            F(eps),          false, ANY,    1e-8,  FLT_MAX, false},
+    {"weight_decay",   F(weight_decay), true,  ANY,    0,     FLT_MAX, false},
+    {"clip_norm",      F(clip_norm),    true,  ANY,    0,     FLT_MAX, true},
+    {"schedule.gamma", S(gamma),        true,  STEP,   0.1,   FLT_MAX, false},
+    {"schedule.floor", S(floor),        true,  COSINE, 0,     1,       false},
+    {"loss_scale",     F(loss_scale),   true,  ANY,    0,     0x1p120, true},
 };
 static const setting counts[] = {
-    {"schedule.warmup_steps", S(warmup_steps),    NULL, ANY,    0, 0, true},
-    {"schedule.step_size",    S(step_size),       NULL, STEP,   0, 0, true},
-    {"schedule.total_steps",  S(total_steps),     NULL, COSINE, 0, 0, true},
-    {"growth_interval",       F(growth_interval), NULL, ANY,    0, 0, true},
+    {"schedule.warmup_steps", S(warmup_steps),    true,  ANY,    0, 0, true},
+    {"schedule.step_size",    S(step_size),       true,  STEP,   0, 0, true},
+    {"schedule.total_steps",  S(total_steps),     true,  COSINE, 0, 0, true},
+    {"growth_interval",       F(growth_interval), true,  ANY,    0, 0, true},
 };
 /* clang-format on */
 #undef F
@@ -53,16 +53,20 @@ static const setting counts[] = {
 
 /* ---- one field ---- */
 
-static bool has(const char *owners, const char *type) {
-    size_t n = strlen(type);
-    for (const char *p = owners; p && *p; p += strcspn(p, " ") + 1)
-        if (strncmp(p, type, n) == 0 && p[n] == ' ') return true;
-    return !owners;
+static bool has(const optimizer_kind *kind, const setting *s) {
+    return s->is_shared || optimizer_reads(kind, s->name);
+}
+
+/* What 0 means. */
+static double fallback_of(const optimizer_kind *kind, const setting *s) {
+    for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
+        if (strcmp(kind->defaults[i].name, s->name) == 0) return kind->defaults[i].value;
+    return s->fallback;
 }
 
 /* A field that is set, though nothing will read it. */
 static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o) {
-    if (!has(s->owners, o->type))
+    if (!has(optimizer_find(o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
                           s->name, o->type);
     if (s->schedule != ANY && s->schedule != (int)o->schedule.kind)
@@ -89,9 +93,9 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
 
 static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
     double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
-    bool decays = strcmp(s->name, "weight_decay") == 0 && strcmp(o->type, "adamw") == 0;
-    double fallback = decays ? 1e-2 : s->fallback;
-    if (value == 0 && !(has(s->owners, o->type) && (s->schedule == ANY || s->schedule == (int)a->schedule)))
+    const optimizer_kind *kind = optimizer_find(o->type);
+    double fallback = fallback_of(kind, s);
+    if (value == 0 && !(has(kind, s) && (s->schedule == ANY || s->schedule == (int)a->schedule)))
         return *to = fallback, true;
     return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_no_zero, to);
 }
@@ -114,12 +118,6 @@ static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs
         if (!real_set(g, &reals[i], o, a)) return false;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!count_set(g, &counts[i], o, a)) return false;
-    if (o->nesterov && strcmp(o->type, "sgd"))
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: nesterov is set, but %s has none: leave it false", o->type);
-    if (a->dampening != 0 && a->momentum == 0)
-        return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "minimize: dampening is set, but it damps momentum, which is 0");
     return true;
 }
 
@@ -209,11 +207,6 @@ static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const 
 
 /* ---- the builder ---- */
 
-/* A type that is none is left to the op's own check. */
-static bool is_type(const char *type) {
-    return has("sgd adam adamw ", type);
-}
-
 weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *o) {
     if (!loss) return WEFT_ARGUMENT;
     weft_graph *g = loss->node->graph;
@@ -231,7 +224,8 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
                         .name = o->name ? o->name : name,
                         .nesterov = o->nesterov,
                         .schedule = o->schedule.kind};
-    if (!is_type(o->type) || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern))) {
+    /* a type that is none is left to the op's own check */
+    if (!optimizer_find(o->type) || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern))) {
         a.groups = text_take(&groups);
         node_new(g, &weft_op_minimize, 1, &loss, &a);
     }

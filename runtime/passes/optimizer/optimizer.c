@@ -145,7 +145,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     weft_graph *g = e->p->graph;
     const minimize_attrs *a = e->a;
     step_values v = e->v;
-    const optimizer_kind *kind = optimizer_kind_of(a);
+    const optimizer_kind *kind = optimizer_find(a->type);
     weft_value *in[OPTIMIZER_SLOTS + 5] = {variable_value(g, over), gradient};
     int n = 2;
     double lr_scale, decay_scale;
@@ -158,11 +158,11 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     in[n++] = v.step;
     if (v.scale) in[n++] = v.scale;
     param_groups_find(&e->groups, s->members[0]->path, &lr_scale, &decay_scale);
-    copy_namesakes(kind->op, attrs, &weft_op_minimize, a);
-    set_field(kind->op, attrs, "lr_scale", lr_scale);
-    set_field(kind->op, attrs, "weight_decay", a->weight_decay * decay_scale);
-    set_field(kind->op, attrs, "decoupled", strcmp(a->type, "adamw") == 0);
-    return node_value(g, kind->op, n, in, attrs);
+    copy_namesakes(kind->update, attrs, &weft_op_minimize, a);
+    set_field(kind->update, attrs, "lr_scale", lr_scale);
+    set_field(kind->update, attrs, "weight_decay", a->weight_decay * decay_scale);
+    if (kind->sets.name) set_field(kind->update, attrs, kind->sets.name, kind->sets.value);
+    return node_value(g, kind->update, n, in, attrs);
 }
 
 /* Buckets, and the start of their sums over ranks. */

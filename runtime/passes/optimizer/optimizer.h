@@ -1,4 +1,4 @@
-/* optimizer.h - what the optimizer pass is made of: optimizer/state.c knows the optimizers and their variables,
+/* optimizer.h - what the optimizer pass is made of: optimizer/state.c knows the optimizers' variables,
  * reduction.c brings gradients to those who update and parameters back to all, optimizer.c puts both together. */
 #ifndef WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
 #define WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
@@ -9,16 +9,7 @@
 
 /* ---- optimizer/state.c ---- */
 
-enum { OPTIMIZER_SLOTS = 3 };
-
-/* Operands of the op: segment or shard, gradients, slots..., lr, step, scale. */
-typedef struct optimizer_kind {
-    const char *type;
-    const weft_op *op;
-    const char *slots[OPTIMIZER_SLOTS + 1]; /* torch's names of the state; NULL ends */
-} optimizer_kind;
-
-const optimizer_kind *optimizer_kind_of(const minimize_attrs *a);
+/* Whether training with these settings needs state number `slot`. */
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
 /* "optimizer.NAME/WHAT" or "optimizer.NAME/WHAT/SLOT"; NULL when there is none. */
 weft_variable *optimizer_variable(weft_model *m, const char *name, const char *what, const char *slot);

@@ -1,4 +1,4 @@
-/* state.c - the optimizers, and the variables that their updates need. */
+/* state.c - the variables that updates of optimizers need. */
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
@@ -8,23 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Every optimizer: a new one is an op and a row. All work element by element, so that any range of a segment can be
- * updated by itself. */
-static const optimizer_kind kinds[] = {
-    {"sgd", &weft_op_sgd_update, {"momentum_buffer"}},
-    {"adam", &weft_op_adam_update, {"exp_avg", "exp_avg_sq"}},
-    {"adamw", &weft_op_adam_update, {"exp_avg", "exp_avg_sq"}},
-};
-
-const optimizer_kind *optimizer_kind_of(const minimize_attrs *a) {
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].type, a->type) == 0) return &kinds[i];
-    return NULL;
-}
-
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot) {
     if (slot >= OPTIMIZER_SLOTS || !kind->slots[slot]) return false;
-    return kind->op != &weft_op_sgd_update || a->momentum != 0;
+    return !kind->slots_need || *(const double *)((const char *)a + kind->slots_need) != 0;
 }
 
 /* ---- names ---- */
@@ -134,7 +120,7 @@ static bool make_loss_scale(weft_plan *plan, const training *t) {
 static bool make_all(weft_plan *plan, const training *t, int *first_state) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
-    const optimizer_kind *kind = optimizer_kind_of(a);
+    const optimizer_kind *kind = optimizer_find(a->type);
     tensor_type number = type_scalar(WEFT_F64);
     weft_init lr = {WEFT_INIT_CONSTANT, a->lr, 0};
     if (!make(m, path_of(a->name, "step", NULL).text, VARIABLE_OPTIMIZER, number, (weft_init){0}) ||
