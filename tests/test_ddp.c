@@ -2,6 +2,7 @@
  * a run is in test_worlds_*.c. */
 #include "graph/core/ddp.h"
 #include "graph/core/limits.h"
+#include "runtime/verify/verify.h"
 #include "support/faults.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -342,6 +343,61 @@ TEST(a_file_with_too_many_subgraphs_is_refused) {
     free(string);
 }
 
+/* ---- every option, whatever the list holds ---- */
+
+/* Another value than the one there is. */
+static void change(ddp_attrs *attrs, const op_attr *f) {
+    char *at = (char *)attrs + f->offset;
+    if (f->kind == ATTR_REAL) *(double *)at += 1;
+    if (f->kind == ATTR_INT) *(int64_t *)at += 1;
+    if (f->kind == ATTR_BOOL) *(bool *)at = !*(bool *)at;
+    if (f->kind == ATTR_STRING) *(const char **)at = "0";
+}
+
+static weft_plan *plan_in(const weft_model *m, int world) {
+    weft_error error;
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.threads = 1, .world = world}, &error);
+    CHECK_SAYS(plan != NULL, "%s", error.text);
+    return plan;
+}
+
+/* Subgraphs that weft_ddp names and those that it does not, alone and in a world: no option of a plan may be another than
+ * what was asked for. */
+TEST(an_option_that_a_plan_has_otherwise_is_found) {
+    weft_model *m = two_nets(NULL);
+    weft_ddp(m, "a", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 2, .shard = WEFT_SHARD_FLAT});
+    for (int world = 1; world <= 2; world++) {
+        weft_plan *plan = plan_in(m, world);
+        for (int i = 0; plan && i < plan->n_subgraphs; i++)
+            for (const op_attr *f = ddp_attr_table; f->name; f++) {
+                weft_error error = {0};
+                ddp_attrs good = plan->subgraphs[i].ddp;
+                CHECK(verify_plan(plan, &error) == WEFT_OK);
+                change(&plan->subgraphs[i].ddp, f);
+                CHECK_SAYS(verify_plan(plan, &error) == WEFT_INTERNAL, "%s of %s", f->name,
+                           plan->subgraphs[i].name);
+                CHECK_HOLDS(error.text, "L20: subgraph ");
+                plan->subgraphs[i].ddp = good;
+            }
+        weft_plan_free(plan);
+    }
+    weft_model_free(m);
+}
+
+TEST(json_has_every_option) {
+    weft_model *m = two_nets(NULL);
+    weft_plan *plan = plan_in(m, 2);
+    char *json = weft_plan_json(plan);
+    for (const op_attr *f = ddp_attr_table; f->name && json; f++) {
+        char key[80];
+        snprintf(key, sizeof key, "\"%s\": ", strcmp(f->name, "bf16_wire") ? f->name : "wire");
+        CHECK_HOLDS(json, key);
+    }
+    free(json);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 /* ---- failures ---- */
 
 static weft_model *build(faults *f) {
@@ -376,4 +432,5 @@ SUITE("ddp", {T(each_option_is_kept_and_printed), T(a_second_call_replaces_all_o
               T(the_longest_path_wins), T(each_wrong_option_has_its_message),
               T(each_wrong_text_has_its_message), T(model_bin_keeps_the_options),
               T(dumps_of_models_and_plans_keep_the_options), T(each_wrong_line_of_a_dump_has_its_message),
-              T(a_file_with_too_many_subgraphs_is_refused), T(running_out_of_memory_is_told)})
+              T(a_file_with_too_many_subgraphs_is_refused), T(an_option_that_a_plan_has_otherwise_is_found),
+              T(json_has_every_option), T(running_out_of_memory_is_told)})

@@ -11,19 +11,19 @@
 
 static const char *const shard_words[] = {"greedy", "flat", NULL};
 
-#define AT(f) offsetof(ddp_attrs, f)
+#define RANGE(...) __VA_ARGS__
 const op_attr ddp_attr_table[] = {
-    {"bucket_cap_mb", ATTR_REAL, AT(bucket_cap_mb), 0, 1 << 20},
-    {"zero", ATTR_INT, AT(zero), -1, 2},
-    {"shard", ATTR_INT, AT(shard), WEFT_SHARD_GREEDY, WEFT_SHARD_FLAT, shard_words},
-    {"broadcast_buffers", ATTR_BOOL, AT(broadcast_buffers), 0, 0},
-    {"find_unused_parameters", ATTR_BOOL, AT(find_unused_parameters), 0, 0},
-    {"sync_batch_norm", ATTR_BOOL, AT(sync_batch_norm), 0, 0},
-    {"bf16_wire", ATTR_BOOL, AT(bf16_wire), 0, 0},
-    {"process_group", ATTR_STRING, AT(process_group), 0, 0},
+#define X(name, type, kind, range, ...) {#name, kind, offsetof(ddp_attrs, name), RANGE range},
+#include "graph/core/ddp_list.h"
+#undef X
     {0},
 };
-#undef AT
+#undef RANGE
+const bool ddp_acts_alone[] = {
+#define X(name, type, kind, range, source, alone) alone,
+#include "graph/core/ddp_list.h"
+#undef X
+};
 const weft_op ddp_fields = {.name = "ddp", .attrs_bytes = sizeof(ddp_attrs), .attrs = ddp_attr_table};
 
 /* ---- process groups ---- */
@@ -211,14 +211,11 @@ weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *op
     if (path && o->wire != WEFT_F32 && o->wire != WEFT_BF16)
         model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: wire is WEFT_BF16, or 0 for gradients as they are",
                    SHOW_PATH(path_plain(path)));
-    ddp_attrs attrs = {.bucket_cap_mb = o->bucket_cap_mb,
-                       .zero = o->zero,
-                       .shard = (int64_t)o->shard,
-                       .broadcast_buffers = o->broadcast_buffers,
-                       .find_unused_parameters = o->find_unused_parameters,
-                       .sync_batch_norm = o->sync_batch_norm,
-                       .bf16_wire = o->wire == WEFT_BF16,
-                       .process_group = o->process_group};
+    ddp_attrs attrs = {
+#define X(name, type, kind, range, source, ...) .name = source,
+#include "graph/core/ddp_list.h"
+#undef X
+    };
     if (model_ok(m)) ddp_set(m, path, &attrs);
     return m->error.status;
 }

@@ -6,14 +6,14 @@
 #include "graph/core/graph.h"
 #include "weft/ddp.h"
 
+/* Fields are those of ddp_list.h; process_group is NULL for the world, never "" in a model. */
 typedef struct ddp_attrs {
-    double bucket_cap_mb;
-    int64_t zero, shard;
-    bool broadcast_buffers, find_unused_parameters, sync_batch_norm;
-    bool bf16_wire;
-    const char *process_group; /* NULL: the world; never "" in a model */
+#define X(name, type, ...) type name;
+#include "graph/core/ddp_list.h"
+#undef X
 } ddp_attrs;
 extern const op_attr ddp_attr_table[];
+extern const bool ddp_acts_alone[]; /* by place in the table: whether it matters in a world of one rank */
 /* No op, and in no list: what the helpers for attributes (attrs_write, attrs_parse, ...) ask for. */
 extern const weft_op ddp_fields;
 

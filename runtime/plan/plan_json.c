@@ -57,21 +57,37 @@ static void find_contents(const weft_plan *plan, contents *of) {
     }
 }
 
+/* Word or number of one option as this plan has it: ranks instead of a text that other worlds read otherwise, no way of
+ * sharding where nothing is sharded, and the type that travels. */
+static void option_add(json_t *to, const subgraph *g, const op_attr *f) {
+    const char *at = (const char *)&g->ddp + f->offset;
+    if (f->offset == offsetof(ddp_attrs, process_group))
+        json_object_set_new(to, f->name, ranks_json(g));
+    else if (f->offset == offsetof(ddp_attrs, bf16_wire))
+        json_object_set_new(to, "wire", json_string(g->ddp.bf16_wire ? "bf16" : "f32"));
+    else if (f->offset == offsetof(ddp_attrs, shard) && !g->ddp.zero)
+        json_object_set_new(to, f->name, json_string("none"));
+    else if (f->kind == ATTR_REAL)
+        json_object_set_new(to, f->name, json_real(*(const double *)at));
+    else if (f->kind == ATTR_INT && f->words)
+        json_object_set_new(to, f->name, json_string(f->words[*(const int64_t *)at]));
+    else if (f->kind == ATTR_INT)
+        json_object_set_new(to, f->name, json_integer(*(const int64_t *)at));
+    else if (f->kind == ATTR_BOOL)
+        json_object_set_new(to, f->name, json_boolean(*(const bool *)at));
+    else
+        json_object_set_new(to, f->name, json_string(*(const char *const *)at));
+}
+
 static json_t *subgraph_json(const weft_plan *plan, const subgraph *g, const contents *c) {
-    json_t *buckets = c->buckets;
-    bool is_shared = plan->options.world > 1 && json_array_size(buckets);
+    bool is_shared = plan->options.world > 1 && json_array_size(c->buckets);
     bool holds_all = g->ddp.zero == 2 && plan->options.accumulate > 1; /* gradients of many micro-batches */
-    return json_pack("{s:s, s:I, s:I, s:b, s:I, s:s, s:b, s:s, s:f, s:b, s:b, s:b, s:o, s:o}", "name",
-                     g->name, "parameters", c->parameters, "bytes", c->bytes, "ddp", is_shared, "zero",
-                     (json_int_t)g->ddp.zero, "shard",
-                     !g->ddp.zero                      ? "none"
-                     : g->ddp.shard == WEFT_SHARD_FLAT ? "flat"
-                                                       : "greedy",
-                     "holds_full_gradients", is_shared && (g->ddp.zero < 2 || holds_all), "wire",
-                     g->ddp.bf16_wire ? "bf16" : "f32", "bucket_cap_mb", g->ddp.bucket_cap_mb,
-                     "broadcast_buffers", g->ddp.broadcast_buffers, "find_unused_parameters",
-                     g->ddp.find_unused_parameters, "sync_batch_norm", g->ddp.sync_batch_norm,
-                     "process_group", ranks_json(g), "buckets", buckets);
+    json_t *all = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", g->name, "parameters", c->parameters,
+                            "bytes", c->bytes, "ddp", is_shared, "holds_full_gradients",
+                            is_shared && (g->ddp.zero < 2 || holds_all));
+    for (const op_attr *f = ddp_attr_table; f->name; f++) option_add(all, g, f);
+    json_object_set_new(all, "buckets", c->buckets);
+    return all;
 }
 
 /* By id of a value: the wait for the collective that makes it, and the first node that reads a wait's result, perhaps through

@@ -96,21 +96,24 @@ static weft_status check_programs(const weft_plan *plan, weft_error *error) {
 
 /* ---- L20 ---- */
 
-static bool same_text(const char *a, const char *b) {
-    return strcmp(a ? a : "", b ? b : "") == 0;
+/* MiB a bucket where nobody says: a sixteenth of its subgraph, from 1/16 to 25; 25 for one rank. */
+static double usual_cap(const weft_plan *plan, double bytes) {
+    double part = bytes / (16 << 20);
+    return plan->options.world == 1 || part > 25 ? 25 : part < 0.0625 ? 0.0625 : part;
 }
 
-static bool has_own_options(const weft_plan *plan, const subgraph *g) {
+/* What weft_ddp said, and where it said nothing what weft_compile was told. */
+static bool has_own_options(const weft_plan *plan, const subgraph *g, double bytes) {
+    const weft_compile_options *o = &plan->options;
     ddp_attrs want = {0};
     for (const ddp_entry *e = plan->model->ddps; e; e = e->next)
         if (strcmp(e->path, g->path) == 0) want = e->attrs;
-    int64_t zero = want.zero ? want.zero : plan->options.zero;
-    int64_t shard = want.zero || want.shard ? want.shard : (int64_t)plan->options.shard;
-    if (zero < 0 || plan->options.world == 1) zero = 0;
-    return g->ddp.zero == zero && (!zero || g->ddp.shard == shard) && g->ddp.bf16_wire == want.bf16_wire &&
-           g->ddp.broadcast_buffers == want.broadcast_buffers &&
-           g->ddp.sync_batch_norm == want.sync_batch_norm &&
-           same_text(g->ddp.process_group, want.process_group);
+    if (!want.zero && !want.shard) want.shard = (int64_t)o->shard;
+    if (!want.zero) want.zero = o->zero;
+    if (want.zero < 0 || o->world == 1) want.zero = 0;
+    if (want.bucket_cap_mb == 0) want.bucket_cap_mb = o->bucket_cap_mb;
+    if (want.bucket_cap_mb == 0) want.bucket_cap_mb = usual_cap(plan, bytes);
+    return attrs_equal(&ddp_fields, &g->ddp, &want);
 }
 
 static bool has_own_ranks(const weft_plan *plan, const subgraph *g, int *ranks) {
@@ -121,17 +124,25 @@ static bool has_own_ranks(const weft_plan *plan, const subgraph *g, int *ranks) 
     return same;
 }
 
+static void find_bytes(const weft_plan *plan, double *bytes) {
+    for (const weft_variable *v = plan->model->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
+}
+
 static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
-    size_t world = (size_t)plan->options.world;
+    size_t world = (size_t)plan->options.world, count = (size_t)plan->n_subgraphs + 1;
     int *ranks = mem_new_array(&plan->env, world, sizeof *ranks);
-    weft_status status = ranks ? WEFT_OK : error_memory(error, "verify");
+    double *bytes = mem_new_array(&plan->env, count, sizeof *bytes);
+    weft_status status = ranks && bytes ? WEFT_OK : error_memory(error, "verify");
+    if (!status) find_bytes(plan, bytes);
     for (int i = 0; i < plan->n_subgraphs && !status; i++) {
         const subgraph *g = &plan->subgraphs[i];
-        if (!has_own_options(plan, g) || !has_own_ranks(plan, g, ranks))
+        if (!has_own_options(plan, g, bytes[i]) || !has_own_ranks(plan, g, ranks))
             status = error_set(error, WEFT_INTERNAL, "L20: subgraph %s: options or ranks are not its own",
                                g->name);
     }
     mem_free(&plan->env, ranks, world * sizeof *ranks);
+    mem_free(&plan->env, bytes, count * sizeof *bytes);
     return status;
 }
 

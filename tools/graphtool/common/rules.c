@@ -93,9 +93,13 @@ static int check(const options *o, unsigned known, unsigned facts) {
 
 /* What acts on one rank too: buckets, and what a training may leave out. */
 static int check_ddp_alone(const options *o) {
-    for (int i = 0; i < o->ddp.n; i++)
-        if (!strstr(o->ddp.v[i], "bucket_cap_mb") && !strstr(o->ddp.v[i], "find_unused_parameters"))
+    for (int i = 0; i < o->ddp.n; i++) {
+        bool acts = false;
+        for (int k = 0; ddp_attr_table[k].name; k++)
+            acts |= ddp_acts_alone[k] && strstr(o->ddp.v[i], ddp_attr_table[k].name);
+        if (!acts)
             return tool_fail("%s: --ddp=%s has no effect %s", o->command->name, o->ddp.v[i], why(o, RANKS));
+    }
     return -1;
 }
 
@@ -142,8 +146,10 @@ int rules_model(const options *o, const weft_model *m) {
 
 int rules_graph(const options *o, const weft_graph *g) {
     bool draws = false;
-    for (const weft_variable *v = g->model->variables; v; v = v->next) /* a file may lack state, but no parameter */
-        draws = draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && o->weights));
+    for (const weft_variable *v = g->model->variables; v;
+         v = v->next) /* a file may lack state, but no parameter */
+        draws =
+            draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && o->weights));
     for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;
     return check(o, 1u << DRAWS, draws ? 1u << DRAWS : 0);
 }
