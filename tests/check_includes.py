@@ -5,7 +5,6 @@
   rooms       within a layer, a file includes its own folder and those of lower levels; each README draws the levels
   headers     every public header compiles alone, as C11 and as C++17, without a warning
   finished    no marks of unfinished work in sources, scripts and documents; no tabs, no trailing blanks
-  rules       each rule of a check (G, K, L, S, V and a number) is told by one file, and named by a mutant of the tests
   library     nothing mutable in static memory; nothing that prints, ends the process or takes memory past
               the replaceable allocator (told from libweft.a itself)
 
@@ -257,28 +256,6 @@ def check_texts(names):
                 tell(f"{name}:{number}", "a tab")
 
 
-# ---- rules of checks ----
-
-
-def check_rules(names):
-    told, mutants = {}, ""
-    for name in names:
-        text = (ROOT / name).read_text() if name.endswith(".c") else ""
-        if name.startswith(("graph/", "runtime/")):
-            for rule in re.findall(r"^ \*   ([GKLSV]\d+)  ", text, re.M):
-                if rule in told:
-                    tell(name, f"rule {rule} is another one in {told[rule]}")
-                told[rule] = name
-            for rule in re.findall(r'"([GKLSV]\d+)(?:: [^"]*)?"', text):
-                if not re.search(rf"^ \*   {rule}  ", text, re.M):
-                    tell(name, f"rule {rule} is not among those on top of the file")
-        elif name.startswith("tests/"):
-            mutants += " ".join(re.findall(r'"([GKLSV]\d[^"]*)"', text)) + " "
-    for rule, name in told.items():
-        if not re.search(rf"\b{rule}\b", mutants):
-            tell(name, f"rule {rule} has no mutant in the tests")
-
-
 # ---- the library ----
 
 
@@ -322,7 +299,6 @@ def main():
     check_drawn()
     check_headers(names, o.cc, o.cxx)
     check_texts(names)
-    check_rules(names)
     if o.library:
         check_library(o.library)
     print("\n".join(wrong) if wrong else f"{len(names)} files keep the rules")

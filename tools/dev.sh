@@ -47,6 +47,7 @@ format)
 docs)
     build release >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
+    tests/check_rows.py --write
     build/release/weft-zoo dcgan28 -o build/dcgan28.bin
     dot -Tsvg docs/architecture.dot -o docs/architecture.svg
     build/release/graphtool dot build/dcgan28.bin --graph d_step -T svg -o docs/dcgan28.svg

@@ -1,16 +1,17 @@
-/* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and one line at the
- * top of its file:
- *     verify.c          V1-V5            memory of one program
- *     verify/layouts.c  K1-K5            strides: what kernels take and give, what views name
- *     verify/packed.c   K6, K7           packed operands, and what else is derived from parameters
- *     verify/lanes.c    L1-L3, L6, L10   its collectives beside its other nodes
- *     verify/buckets.c  L4, L5, L7       gradients, their sums, and who updates what
- *     verify/plan.c     L8, L9, L11, L20 any program after any other
- *     verify/tails.c    L16, L17         tails that outlast their runs
- *     verify/session.c  L14, L15, L18, L19   a session does what the plan counts on
- *     verify/world.c    L12, L13         the plans of all ranks
- *     verify/launches.c S1-S5            a GPU's launches
- * G1 to G9 are of graphs (graph/passes/check.c). verify/map.c and verify/index.c keep what they look up.
+/* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and its sentence at
+ * the top of its file; docs/concepts.md has a table of all that is made from there:
+ *     verify.c          V1-V5  memory of one program
+ *     layouts.c         K1-K5  strides: what kernels take and give, what views name
+ *     packed.c          K6, K7  packed operands, and what else is derived from parameters
+ *     lanes.c           L1-L3, L6, L10  its collectives beside its other nodes
+ *     buckets.c         L4, L5, L7  gradients, their sums, and who updates what
+ *     plan.c            L8, L9, L11, L20  any program after any other
+ *     world.c           L12, L13  the plans of all ranks
+ *     tails.c           L16, L17  tails that outlast their runs
+ *     session/verify.c  L14, L15, L18, L19  a session does what the plan counts on
+ *     launches.c        S1-S5  a GPU's launches
+ *     graph/passes/check.c G1-G9  graphs, after every pass
+ * map.c and index.c keep what they look up.
  * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
  */
 #ifndef WEFT_RUNTIME_VERIFY_VERIFY_H

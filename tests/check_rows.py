@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""check_rows.py - a thing is told once: what lists and documents repeat of it is held against its one row, told as
+PLACE: RULE, with the line to add where one is missing.
+
+  rules       each rule of a check (G, K, L, S, V and a number) is told on top of one file, is used in no other and named by
+              a mutant of the tests; verify.h has the file's line, docs/concepts.md the rule's (--write makes that table)
+  optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h
+  options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
+
+    check_rows.py [--write]
+"""
+import argparse
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = ("graph", "ops", "dist", "runtime")
+
+wrong = []
+
+
+def tell(place, rule):
+    wrong.append(f"{place}: {rule}")
+
+
+def read(name):
+    return (ROOT / name).read_text()
+
+
+def sources(*folders, suffixes=(".c", ".h")):
+    """Names of sources, sorted."""
+    found = [p for folder in folders for p in (ROOT / folder).rglob("*") if p.suffix in suffixes]
+    return sorted(str(p.relative_to(ROOT)) for p in found)
+
+
+def rows_of(name):
+    """The first words of the X(...) lines of a list."""
+    return re.findall(r"^X\((\w+)", read(name), re.M)
+
+
+# ---- rules of checks ----
+
+RULE = re.compile(r"^ \*   ([GKLSV]\d+) +(.*(?:\n \*       .*)*)", re.M)
+
+
+def order_of(code):
+    return "GVKLS".index(code[0]), int(code[1:])
+
+
+def find_rules():
+    """{code: (file, sentence)} of the heads of the files."""
+    told = {}
+    for name in sources("graph", "runtime", suffixes=(".c",)):
+        text = read(name)
+        for code, sentence in RULE.findall(text):
+            if code in told:
+                tell(name, f"rule {code} is another one in {told[code][0]}")
+            told[code] = name, re.sub(r"\s*\n \*\s*", " ", sentence).strip()
+        for code in re.findall(r'"([GKLSV]\d+)(?:: [^"]*)?"', text):
+            if not re.search(rf"^ \*   {code}  ", text, re.M):
+                tell(name, f"rule {code} is not among those on top of the file")
+    return dict(sorted(told.items(), key=lambda rule: order_of(rule[0])))
+
+
+def check_mutants(rules):
+    mutants = " ".join(m for name in sources("tests", suffixes=(".c",)) for m in re.findall(r'"([GKLSV]\d[^"]*)"', read(name)))
+    for code, (name, _) in rules.items():
+        if not re.search(rf"\b{code}\b", mutants):
+            tell(name, f"rule {code} has no mutant in the tests")
+
+
+def spans(codes):
+    """"L1-L3, L6, L10" of their numbers."""
+    parts = []
+    for code in sorted(codes, key=order_of):
+        number = int(code[1:])
+        if parts and parts[-1][0] == code[0] and parts[-1][2] == number - 1:
+            parts[-1][2] = number
+        else:
+            parts.append([code[0], number, number])
+    return ", ".join(f"{k}{a}" if a == b else f"{k}{a}, {k}{b}" if b == a + 1 else f"{k}{a}-{k}{b}" for k, a, b in parts)
+
+
+def check_verify_header(rules):
+    header = read("runtime/verify/verify.h")
+    for name in sorted({name for name, _ in rules.values()}):
+        codes = spans([code for code, rule in rules.items() if rule[0] == name])
+        short = name.removeprefix("runtime/verify/").removeprefix("runtime/")
+        if not re.search(rf"^ \*     {re.escape(short)} +{codes}  ", header, re.M):
+            tell("runtime/verify/verify.h", f"its list needs the line\n *     {short:<17} {codes}  WHAT THEY ARE OF")
+
+
+def rules_table(rules):
+    lines = ["| rule | says | by |", "|---|---|---|"]
+    for code, (name, sentence) in rules.items():
+        lines.append(f"| {code} | {sentence} | `{name}` |")
+    return "\n".join(lines) + "\n"
+
+
+def check_rules_table(rules, write):
+    page = ROOT / "docs/concepts.md"
+    text, table = page.read_text(), rules_table(rules)
+    head = "| rule | says | by |\n"
+    if head not in text:
+        return tell("docs/concepts.md", f"it needs a table that begins with {head.strip()}")
+    begin = text.index(head)
+    end = text.index("\n\n", begin) + 1
+    if write:
+        page.write_text(text[:begin] + table + text[end:])
+    elif text[begin:end] != table:
+        missing = [line for line in table.splitlines() if line not in text[begin:end].splitlines()]
+        tell("docs/concepts.md", "its rules are not those on top of the files (tools/dev.sh docs writes them); it lacks\n"
+             + "\n".join(missing))
+
+
+# ---- optimizers ----
+
+
+def check_optimizers():
+    names = rows_of("ops/optimizer/list.h")
+    public = re.search(r"const char \*type; /\* (.*?) \*/", read("include/weft/train.h"))[1]
+    if re.findall(r'"(\w+)"', public) != names:
+        line = ", ".join(f'"{name}"' for name in names)
+        tell("include/weft/train.h", f"weft_optimizer needs the line\n    const char *type; /* {line} */")
+    for file in sources(*LIBRARY):
+        text = read(file)
+        own = re.findall(r"^const optimizer_kind optimizer_(\w+) =", text, re.M)
+        for name in names:
+            if f'"{name}"' in text and name not in own:
+                tell(file, f'"{name}" is spelt out: only the file of optimizer_{name} may')
+        for op in set(re.findall(r"weft_op_(\w+_update)\b", text)):
+            if not file.startswith("ops/"):
+                tell(file, f"names {op}: what is to be known of an optimizer is in its row")
+
+
+# ---- options of subgraphs ----
+
+PUBLIC = {"bf16_wire": "wire"}  # an option in text: the field of weft_ddp_options
+
+
+def check_ddp():
+    fields = re.search(r"typedef struct weft_ddp_options \{(.*?)\n\}", read("include/weft/ddp.h"), re.S)[1]
+    fields = set(re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", fields, flags=re.S)))
+    names = rows_of("graph/core/ddp_list.h")
+    for name in sorted(fields - {PUBLIC.get(n, n) for n in names}):
+        tell("graph/core/ddp_list.h", f"there is no row of weft_ddp_options.{name}")
+    for name in names:
+        public = PUBLIC.get(name, name)
+        if public not in fields:
+            tell("include/weft/ddp.h", f"weft_ddp_options lacks {public}")
+        row = re.search(r"^\| `subgraphs\[\]` \|.*bucket.*$", read("docs/graphtool.md"), re.M)
+        if not row or f"`{public}`" not in row[0]:
+            tell("docs/graphtool.md", f"the row `subgraphs[]` of the plan's JSON lacks `{public}`")
+        if not re.search(rf"^\|.*\b{public}\b", read("docs/distribution.md"), re.M):
+            tell("docs/distribution.md", f"no table has {public}")
+        for file in sources("runtime/verify"):
+            if re.search(rf"ddp\.{name} == \w+\.{name}\b", read(file)):
+                tell(file, f"compares {name} by hand: rule L20 compares all that the list has")
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--write", action="store_true", help="writes the tables of documents that are made from rows")
+    o = options.parse_args()
+    rules = find_rules()
+    check_mutants(rules)
+    check_verify_header(rules)
+    check_rules_table(rules, o.write)
+    check_optimizers()
+    check_ddp()
+    print("\n".join(wrong) if wrong else "every thing is told once")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
