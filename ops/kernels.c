@@ -42,8 +42,6 @@ const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, aren
 
 /* ---- layouts ---- */
 
-extern const weft_op weft_op_reorder;
-
 static bool has_bit(unsigned bits, int i) {
     return i < 32 && bits >> i & 1;
 }

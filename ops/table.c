@@ -1,11 +1,7 @@
 /* table.c - ops/list.h as a table. */
-#include "graph/core/op.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
-
-#define X(name) extern const weft_op weft_op_##name;
-#include "ops/list.h"
-#undef X
 
 static const weft_op *const table[] = {
 #define X(name) &weft_op_##name,

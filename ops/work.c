@@ -3,8 +3,7 @@
 
 #include "ops/image/conv2d.h"
 #include "ops/linalg/epilogue.h"
-
-extern const weft_op weft_op_attention, weft_op_attention_backward;
+#include "ops/kit/ops.h"
 
 static double elements(const weft_value *v) {
     return (double)type_elements(&v->type);

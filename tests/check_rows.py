@@ -4,6 +4,8 @@ PLACE: RULE, with the line to add where one is missing.
 
   rules       each rule of a check (G, K, L, S, V and a number) is told on top of one file, is used in no other and named by
               a mutant of the tests; verify.h has the file's line, docs/concepts.md the rule's (--write makes that table)
+  ops         all are declared by ops/kit/ops.h, from ops/list.h, and have files of their names; each public builder has its
+              line in here.h
   optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h
   options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
 
@@ -114,6 +116,47 @@ def check_rules_table(rules, write):
              + "\n".join(missing))
 
 
+# ---- ops ----
+
+
+def check_externs():
+    for file in sources(*LIBRARY, "tools", "tests", suffixes=(".c", ".h", ".cu", ".cuh", ".cpp")):
+        if file not in ("graph/core/op.h", "ops/kit/ops.h") and re.search(r"extern const weft_op weft_op_", read(file)):
+            tell(file, 'declares an op by hand: #include "ops/kit/ops.h"')
+
+
+TARGETS = {"weft_value": "VALUE", "weft_graph": "GRAPH", "weft_model": "MODEL"}
+
+
+def check_here():
+    """A builder notes its caller's line by a macro of its own name, if its first argument says in which model."""
+    here = read("include/weft/here.h")
+    for header in ("ops.h", "layers.h"):
+        text = re.sub(r"/\*.*?\*/", "", read(f"include/weft/{header}"), flags=re.S)
+        for name, arguments in re.findall(r"weft_value \*(weft_\w+)\(([^;]*)\);", text):
+            first = re.match(r"(\w+) \*(\w+)(,|$)", arguments)
+            if not first or first[1] not in TARGETS:
+                continue
+            rest = (", ...", ", __VA_ARGS__") if first[3] else ("", "")
+            line = f"#define {name}({first[2]}{rest[0]}) {name}(WEFT_HERE_{TARGETS[first[1]]}({first[2]}){rest[1]})"
+            if line not in here.splitlines():
+                tell("include/weft/here.h", f"lacks the line\n{line}")
+
+
+def check_op_files():
+    """Each line of the list has its file."""
+    names = rows_of("ops/list.h")
+    defined = {}
+    for file in sources("ops", suffixes=(".c",)):
+        for name in re.findall(r"^const weft_op weft_op_(\w+) =", read(file), re.M):
+            defined[name] = file
+    for name in sorted(set(defined) - set(names)):
+        tell("ops/list.h", f"lacks the line\nX({name})")
+    for name, file in defined.items():
+        if Path(file).stem != name and not re.search(rf"^const weft_op weft_op_{Path(file).stem} =", read(file), re.M):
+            tell(file, f"op {name} is in a file of another name")
+
+
 # ---- optimizers ----
 
 
@@ -167,6 +210,9 @@ def main():
     check_mutants(rules)
     check_verify_header(rules)
     check_rules_table(rules, o.write)
+    check_externs()
+    check_here()
+    check_op_files()
     check_optimizers()
     check_ddp()
     print("\n".join(wrong) if wrong else "every thing is told once")

@@ -3,6 +3,7 @@
 #include "graph/core/graph.h"
 #include "ops/structure/collective.h"
 #include "ops/structure/sum_ranks.h"
+#include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
 #include "support/evaluate.h"
 #include "support/test.h"
@@ -223,7 +224,6 @@ static int count_nodes(const weft_plan *plan, const char *graph, const weft_op *
 }
 
 TEST(a_plan_has_two_sums_forward_and_two_backward_for_each_layer_that_asks) {
-    extern const weft_op weft_op_batch_norm;
     for (int world = 1; world < 3; world++) {
         weft_error e = {0};
         weft_model *m = build(4, NULL);

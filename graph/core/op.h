@@ -196,9 +196,9 @@ int op_count(void);
 const weft_op *op_at(int index);
 const weft_op *op_find(const char *name, size_t length); /* NULL when there is none */
 
-/* Ops that the graph layer itself makes (defined in ops/ like all others). */
+/* Ops that the graph layer itself makes or looks for; ops/kit/ops.h has all. */
 extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_assign, weft_op_gradients,
-    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_cast, weft_op_fused;
+    weft_op_minimize, weft_op_add, weft_op_constant, weft_op_cast, weft_op_fused, weft_op_reorder;
 
 /* ---- attribute helpers (graph/core/attrs.c) ---- */
 typedef struct text text;

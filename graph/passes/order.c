@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const weft_op weft_op_reorder;
-
 static bool overlaps(const weft_variable *a, const weft_variable *b) {
     if (!a || !b) return false;
     if (variable_is_part(a) && variable_is_part(b))
@@ -65,8 +63,8 @@ typedef struct orderer {
     int *shown;        /* likewise: the first of the outputs that look at it, numbered from 1; 0: none does */
     output_entry *outputs;
     size_t n_outputs, output_room;
-    int64_t steps;     /* of walks for late readers that are left; below 0: each is taken to wait */
-    bool is_unsorted;  /* a node may stand before one that it waits for */
+    int64_t steps;    /* of walks for late readers that are left; below 0: each is taken to wait */
+    bool is_unsorted; /* a node may stand before one that it waits for */
 } orderer;
 
 enum { WALKS = 64 }; /* as long as the whole list, for late readers */

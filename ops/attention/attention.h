@@ -13,7 +13,6 @@ typedef struct attention_attrs {
  * gives it row-major. */
 enum { ATTENTION_STRIDED = 7, ATTENTION_BACKWARD_STRIDED = 15 };
 
-extern const weft_op weft_op_attention, weft_op_attention_backward;
 extern const op_attr attention_attr_table[];
 
 /* The scale in force for q [B, H, T, D]. */

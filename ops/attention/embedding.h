@@ -8,8 +8,6 @@ typedef struct embedding_backward_attrs {
     int64_t rows;
 } embedding_backward_attrs;
 
-extern const weft_op weft_op_embedding, weft_op_embedding_backward;
-
 /* Checks that every id is a row; the error names the id and its place. */
 weft_status embedding_ids(const kernel_call *c, const tensor *ids, int64_t rows);
 

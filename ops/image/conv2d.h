@@ -38,8 +38,6 @@ enum { CONV_MAX = 65536 };
         "wide", ATTR_BOOL, offsetof(conv_attrs, wide), 0, 0                                                  \
     }
 
-extern const weft_op weft_op_conv2d, weft_op_conv_transpose2d, weft_op_conv2d_weight;
-
 /* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times
  * groups when the weight holds them by group. False after recording the error. */
 bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value *w,

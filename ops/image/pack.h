@@ -10,6 +10,4 @@ typedef struct pack_attrs {
     int64_t bytes;
 } pack_attrs;
 
-extern const weft_op weft_op_pack;
-
 #endif

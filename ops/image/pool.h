@@ -19,9 +19,6 @@ enum { POOL_MAX = 65536 };
 #define POOL_ATTR_SIZE                                                                                       \
     { "size", ATTR_INTS, offsetof(pool_attrs, size), 1, (int64_t)1 << 40 }
 
-extern const weft_op weft_op_max_pool2d, weft_op_max_pool2d_backward, weft_op_avg_pool2d,
-    weft_op_avg_pool2d_backward, weft_op_adaptive_avg_pool2d, weft_op_adaptive_avg_pool2d_backward;
-
 pool_attrs pool_attrs_from(const weft_pool *pool);
 /* The attributes of a backward op: the window, and the size of `input`. */
 pool_attrs pool_attrs_back(const pool_attrs *a, const tensor_type *input);

@@ -3,6 +3,7 @@
 #define WEFT_OPS_KIT_OP_KIT_H
 
 #include "graph/core/graph.h"
+#include "ops/kit/ops.h"
 #include "weft/ops.h"
 
 /* ---- elements by their place, as double; any type, any strides; slow and plain ---- */

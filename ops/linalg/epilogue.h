@@ -6,6 +6,7 @@
 #define WEFT_OPS_LINALG_EPILOGUE_H
 
 #include "ops/linalg/matmul.h"
+#include "ops/kit/ops.h"
 
 /* act=relu and so on: numbers of an attribute, 0 is none */
 typedef enum epilogue_act { ACT_NONE, ACT_RELU, ACT_GELU_TANH } epilogue_act;
@@ -23,8 +24,6 @@ typedef struct matmul_act_attrs {
     matmul_attrs product; /* first: product_of reads it */
     int64_t act;
 } matmul_act_attrs;
-
-extern const weft_op weft_op_linear_act, weft_op_matmul_act_backward, weft_op_linear_weight;
 
 /* What the forward keeps of a product z of this type: gelu_tanh z itself; relu a bit an element, set where z > 0:
  * u8[..., row_bytes], in which bit i % 8 of byte i / 8 is column i's and rows are of 128 bits, as cuBLASLt has them. */

@@ -3,8 +3,7 @@
  *     ->   y = act(z) [..., out] with z = x w^T + b, and with `keep` what matmul_act_backward takes of z (epilogue.h)
  */
 #include "ops/linalg/epilogue.h"
-
-extern const weft_op weft_op_relu, weft_op_gelu_tanh, weft_op_gelu_tanh_backward;
+#include "ops/kit/ops.h"
 
 const char *const act_words[] = {"none", "relu", "gelu_tanh", NULL};
 

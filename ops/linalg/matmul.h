@@ -13,6 +13,4 @@ typedef struct linear_attrs {
     bool wide;
 } linear_attrs;
 
-extern const weft_op weft_op_matmul, weft_op_linear;
-
 #endif

@@ -1,8 +1,6 @@
 /* losses.c - losses that are composed of other ops, and what losses of a prediction and a target ask of the two. */
 #include "ops/kit/op_kit.h"
 
-extern const weft_op weft_op_bce_with_logits;
-
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) {
     const weft_value *known = x ? x : target;
     if (!known) return false;

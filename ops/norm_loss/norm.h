@@ -16,9 +16,6 @@ typedef struct cross_entropy_attrs { /* and its backward */
     int64_t ignore_index;
 } cross_entropy_attrs;
 
-extern const weft_op weft_op_softmax, weft_op_log_softmax, weft_op_layer_norm, weft_op_layer_norm_backward,
-    weft_op_batch_norm, weft_op_batch_norm_backward, weft_op_cross_entropy, weft_op_cross_entropy_backward;
-
 extern const op_attr softmax_attr_table[], norm_attr_table[], cross_entropy_attr_table[];
 bool softmax_infer(op_call *c); /* log_softmax.c shares it */
 

@@ -59,9 +59,6 @@ typedef struct chunk_squares_attrs {
 /* What a member has of `count` elements from `begin` of its segment: elements [*first, *last) of its own. */
 bool member_range(const weft_variable *member, int64_t begin, int64_t count, int64_t *first, int64_t *last);
 
-extern const weft_op weft_op_sgd_update, weft_op_adam_update, weft_op_accumulate, weft_op_chunk_squares, weft_op_root_sum,
-    weft_op_clip_scale, weft_op_loss_scale, weft_op_schedule;
-
 /* For infer: operands 0 to n_flat - 1 have operand 0's type, f32 or f64; those from n_flat on are f64[]. Only
  * the bits of `optional` may be missing. */
 bool infer_update(op_call *c, int n_flat, unsigned optional);

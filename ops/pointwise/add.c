@@ -2,8 +2,6 @@
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
-extern const weft_op weft_op_pad;
-
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
     return x[0] + x[1];

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-extern const weft_op weft_op_gelu_backward;
-
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
     return 0.5 * x[0] * erfc(-x[0] * M_SQRT1_2);

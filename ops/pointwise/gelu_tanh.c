@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-extern const weft_op weft_op_gelu_tanh_backward;
-
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
     double u = sqrt(M_2_PI) * (x[0] + 0.044715 * x[0] * x[0] * x[0]);

@@ -2,8 +2,6 @@
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
-extern const weft_op weft_op_leaky_relu_backward;
-
 static const op_attr attrs[] = {
     {"slope", ATTR_REAL, offsetof(number_attrs, value), 0, 0},
     {0},

@@ -1,8 +1,6 @@
 /* relu.c - max(x, 0), element by element. The gradient at 0 is 0, as in PyTorch. */
 #include "ops/kit/op_kit.h"
 
-extern const weft_op weft_op_relu_backward;
-
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
     return x[0] > 0 ? x[0] : 0;

@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-extern const weft_op weft_op_sigmoid_backward;
-
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
     return 1 / (1 + exp(-x[0]));

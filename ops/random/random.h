@@ -21,6 +21,4 @@ static inline uint64_t dropout_threshold(double p) {
     return (uint64_t)(p * 4294967296.0);
 }
 
-extern const weft_op weft_op_random_uniform, weft_op_random_normal, weft_op_dropout;
-
 #endif

@@ -14,8 +14,6 @@ typedef struct collective_attrs {
     bool unordered;   /* sums: added in any order */
 } collective_attrs;
 
-extern const weft_op weft_op_all_reduce, weft_op_reduce_scatter, weft_op_all_gather, weft_op_broadcast, weft_op_wait;
-
 /* Attributes of sums and of broadcasts; infer of a sum: the operand, and scratch. */
 extern const op_attr sum_attr_table[];
 bool infer_sum(op_call *c);

@@ -9,6 +9,4 @@ typedef struct sum_ranks_attrs {
     int64_t group;    /* the subgraph whose process group adds up: its index in the plan */
 } sum_ranks_attrs;
 
-extern const weft_op weft_op_sum_ranks;
-
 #endif

@@ -16,11 +16,9 @@
 
 #include "ops/kit/basic_attrs.h"
 #include "ops/linalg/epilogue.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
-
-extern const weft_op weft_op_relu, weft_op_relu_backward, weft_op_gelu_tanh, weft_op_gelu_tanh_backward,
-    weft_op_sum, weft_op_reshape;
 
 /* ---- who reads what ----
  * Replacing a value costs what its readers are: they are listed once, and new ones as they are made. A value's `uses` are

@@ -2,11 +2,10 @@
 #include "runtime/plan/launches.h"
 
 #include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
-
-extern const weft_op weft_op_reorder;
 
 /* ---- inputs ---- */
 

@@ -13,11 +13,10 @@
 
 #include "graph/core/precision.h"
 #include "ops/image/pack.h"
+#include "ops/kit/ops.h"
 
 #include <stdio.h>
 #include <string.h>
-
-extern const weft_op weft_op_reorder;
 
 static void set_layout(weft_value *v, bool channels_last) {
     if (channels_last)

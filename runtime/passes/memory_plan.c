@@ -15,11 +15,10 @@
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
+#include "ops/kit/ops.h"
 
 #include <limits.h>
 #include <stdlib.h>
-
-extern const weft_op weft_op_bucket;
 
 typedef struct buffer {
     size_t bytes;

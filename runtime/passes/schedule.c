@@ -12,10 +12,9 @@
 
 #include "graph/core/users.h"
 #include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
-
-extern const weft_op weft_op_reorder;
 
 enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
 
@@ -266,8 +265,7 @@ bool pass_schedule(program *p) {
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
-    if (!plain || !list)
-        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    if (!plain || !list) return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
     if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !lane_order(p))) return false;

@@ -10,10 +10,9 @@
 
 #include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
-
-extern const weft_op weft_op_bucket;
 
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end) {
     const subgraph *g = verify_home_of(x, s->members[0]);

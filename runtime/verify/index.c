@@ -4,11 +4,10 @@
 #include "runtime/verify/verify.h"
 
 #include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-extern const weft_op weft_op_bucket;
 
 /* ---- waits ---- */
 

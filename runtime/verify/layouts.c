@@ -11,11 +11,9 @@
 
 #include "ops/kit/basic_attrs.h"
 #include "ops/image/pack.h"
+#include "ops/kit/ops.h"
 
 #include <stdio.h>
-
-extern const weft_op weft_op_permute, weft_op_slice, weft_op_reshape, weft_op_broadcast_to, weft_op_reorder,
-    weft_op_bucket;
 
 static weft_status wrong(const program *p, weft_error *error, const char *rule, const weft_node *n,
                          const weft_value *v, const char *what) {

@@ -10,12 +10,11 @@
 #include "runtime/plan/value.h"
 
 #include "ops/image/pack.h"
+#include "ops/kit/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const weft_op weft_op_reorder, weft_op_cast;
 
 /* ---- the note ---- */
 

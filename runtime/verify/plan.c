@@ -14,12 +14,11 @@
 #include "runtime/plan/value.h"
 
 #include "ops/optimizer/update.h"
+#include "ops/kit/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const weft_op weft_op_bucket;
 
 /* ---- L8, L9 ---- */
 

@@ -14,6 +14,7 @@
  */
 #include "runtime/verify/map.h"
 #include "runtime/plan/value.h"
+#include "ops/kit/ops.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -67,8 +68,6 @@ static const weft_value *content(const weft_value *v) {
 }
 
 /* ---- the map ---- */
-
-extern const weft_op weft_op_bucket;
 
 /* A bucket's node has taken over what its members wrote: their values are still there. */
 static bool holds(const weft_value *owner, const weft_value *wanted) {

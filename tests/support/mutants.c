@@ -2,9 +2,8 @@
 #include "support/mutants.h"
 
 #include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
 #include "runtime/plan/value.h"
-
-extern const weft_op weft_op_bucket;
 
 /* ---- kinds of nodes ---- */
 

@@ -3,11 +3,10 @@
 
 #include "graph/core/kernel.h"
 #include "ops/image/pack.h"
+#include "ops/kit/ops.h"
 #include "runtime/plan/value.h"
 
 #include <string.h>
-
-extern const weft_op weft_op_reorder, weft_op_permute, weft_op_bucket;
 
 /* ---- kinds ---- */
 

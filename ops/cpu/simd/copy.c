@@ -8,6 +8,7 @@
  */
 #include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/simd.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
 
@@ -239,7 +240,6 @@ static weft_status pad_run(void *state, const kernel_call *c) {
 }
 
 #define ROW(title, runs)                                                                                     \
-    extern const weft_op weft_op_##title;                                                                    \
     const weft_kernel SIMD(copy_##title) = {                                                                 \
         .name = SIMD_NAME, .op = &weft_op_##title, .min_isa = SIMD_LEVEL, .strided_in = ~0u, .run = runs};
 ROW(permute, view_run)

@@ -7,6 +7,7 @@
  * that a later step still reads after its memory is overwritten is copied to a buffer at the tile's start.
  */
 #include "ops/cpu/simd/tile.h"
+#include "ops/kit/ops.h"
 
 /* Below this many elements a second thread costs more than it brings. */
 enum { WORTH_A_THREAD = 16 * 1024 };
@@ -133,9 +134,6 @@ static weft_status pointwise_run(void *state, const kernel_call *c) {
                                      .open = pointwise_open,                                                 \
                                      .run = pointwise_run,                                                   \
                                      .close = pointwise_close};
-#define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/pointwise/pointwise_list.h"
-#undef X
 #define X(op, operands, expression) ROW(pointwise_##op, op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X

@@ -9,6 +9,7 @@
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
 
@@ -443,7 +444,6 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-extern const weft_op weft_op_sum, weft_op_argmax;
 const weft_kernel SIMD(reduce_sum) = {.name = SIMD_NAME,
                                       .op = &weft_op_sum,
                                       .min_isa = SIMD_LEVEL,

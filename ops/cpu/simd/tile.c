@@ -4,6 +4,7 @@
 #include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/vecmath.h"
+#include "ops/kit/ops.h"
 
 #include <math.h>
 
@@ -31,10 +32,6 @@
 CAST(loop_is_not_zero, x != 0.0f ? 1.0f : 0.0f)
 CAST(loop_to_bf16, low_from_bf16(low_to_bf16(x)))
 CAST(loop_to_f16, low_from_f16(low_to_f16(x)))
-
-#define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/pointwise/pointwise_list.h"
-#undef X
 
 static const struct {
     const weft_op *op;

@@ -8,14 +8,11 @@
  */
 #include "ops/kit/basic_attrs.h"
 #include "ops/cuda/pointwise/fuse.h"
+#include "ops/kit/ops.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/pointwise/pointwise_list.h"
-#undef X
 
 static const struct {
     const weft_op *op;

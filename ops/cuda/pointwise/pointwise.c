@@ -2,16 +2,13 @@
  * mixture. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/pointwise/fuse.h"
+#include "ops/kit/ops.h"
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     fuse_plan p;
     return fuse_plan_of(n, &p);
 }
-
-#define X(op, operands, expression) extern const weft_op weft_op_##op;
-#include "ops/pointwise/pointwise_list.h"
-#undef X
 
 #define ROW(title, of)                                                                                       \
     const weft_kernel cuda_##title = {                                                                       \

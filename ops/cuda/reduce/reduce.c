@@ -4,6 +4,7 @@
 #include "ops/kit/basic_attrs.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/cuda/cuda.h"
+#include "ops/kit/ops.h"
 
 #include <string.h>
 
@@ -105,7 +106,6 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return r.pieces > 1 ? (size_t)(r.kept.count * r.pieces) * bytes : 0;
 }
 
-extern const weft_op weft_op_sum, weft_op_argmax;
 const weft_kernel cuda_sum = {.name = "cuda",
                               .op = &weft_op_sum,
                               .strided_in = 1,

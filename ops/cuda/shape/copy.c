@@ -1,9 +1,9 @@
 /* copy.c - rows of the ops that only move elements, of any type: views that need a copy after all, concat, pad, reorder
  * between layouts, what goes into variables and buckets; and of constant. */
 #include "ops/cuda/cuda.h"
+#include "ops/kit/ops.h"
 
 #define ROW(title, runs)                                                                                     \
-    extern const weft_op weft_op_##title;                                                                    \
     const weft_kernel cuda_##title = {                                                                       \
         .name = "cuda", .op = &weft_op_##title, .strided_in = ~0u, CUDA_RUN(runs)};
 /* One run serves all that read an operand through the op's view(), one all that keep the operand's shape. */
@@ -20,5 +20,4 @@ ROW(constant, constant)
 #undef ROW
 
 /* Operands lie one after the other in the result already where the planner could place them there. */
-extern const weft_op weft_op_bucket;
 const weft_kernel cuda_bucket = {.name = "cuda", .op = &weft_op_bucket, CUDA_RUN(bucket)};

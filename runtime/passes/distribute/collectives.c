@@ -6,8 +6,7 @@
 
 #include "ops/structure/collective.h"
 #include "ops/structure/sum_ranks.h"
-
-extern const weft_op weft_op_reorder;
+#include "ops/kit/ops.h"
 
 /* A result in its operand's own memory. */
 static weft_value *same_memory(weft_node *n) {

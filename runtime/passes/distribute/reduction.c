@@ -10,13 +10,12 @@
 
 #include "ops/structure/collective.h"
 #include "ops/optimizer/update.h"
+#include "ops/kit/ops.h"
 #include "weft/comm.h"
 #include "weft/ops.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-extern const weft_op weft_op_reorder;
 
 static const subgraph *home(const program *p, const weft_variable *s) {
     return &p->plan->subgraphs[s->subgraph];

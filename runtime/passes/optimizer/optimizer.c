@@ -14,11 +14,10 @@
 #include "runtime/passes/passes.h"
 
 #include "ops/optimizer/update.h"
+#include "ops/kit/ops.h"
 #include "weft/ops.h"
 
 #include <string.h>
-
-extern const weft_op weft_op_bucket;
 
 typedef struct step_values {
     weft_value *lr, *step, *scale;

@@ -2,11 +2,10 @@
 #include "tools/graphtool/timeline/lanes.h"
 
 #include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
 #include "runtime/plan/value.h"
 
 #include <string.h>
-
-extern const weft_op weft_op_bucket;
 
 /* ---- questions about nodes ---- */
 

@@ -1,0 +1,11 @@
+/* ops.h - weft_op_NAME for every line of ops/list.h. (graph/core/op.h has the few that the graph layer itself makes.) */
+#ifndef WEFT_OPS_KIT_OPS_H
+#define WEFT_OPS_KIT_OPS_H
+
+#include "graph/core/op.h"
+
+#define X(name) extern const weft_op weft_op_##name;
+#include "ops/list.h"
+#undef X
+
+#endif
