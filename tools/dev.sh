@@ -54,6 +54,8 @@ docs)
     build/release/graphtool dot build/dcgan28.bin --view=plan --world 4 --zero 1 -T svg -o docs/dcgan28-plan.svg
     build/release/graphtool dot build/dcgan28.bin --view=plan --world 2 --ddp generator:zero=1,shard=flat,bucket_cap_mb=4 \
         -T svg -o docs/distribution.svg
+    build/release/weft-zoo gpt -o build/gpt.bin
+    build/release/graphtool dot build/gpt.bin --view=program -T svg -o docs/gpt-program.svg
     ;;
 -h | --help) usage ;;
 *) usage >&2; exit 2 ;;

@@ -20,7 +20,7 @@ static const command commands[] = {
      "count.",
      "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
      dot_run,
-     {.max_nodes = 80, .depth = -1}},
+     {.depth = -1}},
     {"plan", FOR_PLAN, "Compiles a model and tells the plan: buckets, collectives, lanes, memory", true,
      "--dump and --after print it node by node instead, with kernels and places in memory.",
      "graphtool plan dcgan28.bin --world 4096 --rank 4095 --zero 2", plan_run},

@@ -28,45 +28,123 @@ static int write_dot(Agraph_t *g, const char *path) {
     return status;
 }
 
-static int render(Agraph_t *g, const char *format, const char *path) {
+static int render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
     char *data = NULL;
     unsigned length = 0;
     int status = EXIT_MISUSED;
-    GVC_t *gvc = gvContext();
-    if (!gvc || gvLayout(gvc, g, "dot")) {
-        status = tool_fail("graphviz could not lay the graph out");
-    } else {
-        if (gvRenderData(gvc, g, format, &data, &length) || !data)
-            status = tool_fail("graphviz could not draw %s", format);
-        else
-            status = out_write(path, data, length);
-        if (data) gvFreeRenderData(data);
-        gvFreeLayout(gvc, g);
-    }
-    if (gvc) gvFreeContext(gvc);
+    if (gvRenderData(gvc, g, format, &data, &length) || !data)
+        status = tool_fail("graphviz could not draw %s", format);
+    else
+        status = out_write(path, data, length);
+    if (data) gvFreeRenderData(data);
     return status;
 }
 
-/* Takes the picture; NULL: memory was out. */
-static int show(Agraph_t *picture, const options *o) {
+/* A page that a person reads: 1,600 x 2,400 pixels of 1/96 inch, less the margin, in points. */
+enum { PAGE_WIDTH = 1200 - 8, PAGE_HEIGHT = 1800 - 8 };
+
+static bool is_on_page(Agraph_t *g) {
+    boxf b = GD_bb(g);
+    return b.UR.x - b.LL.x <= PAGE_WIDTH && b.UR.y - b.LL.y <= PAGE_HEIGHT;
+}
+
+/* What to draw, with ever less in it. NULL: memory is out. `is_cut`: it shows less than it should. */
+typedef struct artist {
+    Agraph_t *(*draw)(const struct artist *a, int attempt, bool *is_cut);
+    int attempts; /* 1: it is drawn as it was asked for, whatever its size */
+    const weft_graph *graph;
+    const weft_model *model;
+    const weft_plan *plan;
+    const options *o;
+    const char *title;
+    bool is_program;
+} artist;
+
+static int write_picture(GVC_t *gvc, Agraph_t *picture, const options *o) {
     const char *format = o->format ? o->format : "dot";
+    return strcmp(format, "dot") ? render(gvc, picture, format, o->output) : write_dot(picture, o->output);
+}
+
+/* What Graphviz says of a layout that it gave up goes nowhere: another one is tried, or the picture is refused. */
+static bool lay_out(GVC_t *gvc, Agraph_t *picture) {
+    agreseterrors();
+    return gvLayout(gvc, picture, "dot") == 0 && agerrors() < AGERR;
+}
+
+/* One attempt; *is_done when it was written, or could not be. */
+static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) {
+    bool is_last = attempt == a->attempts - 1, is_cut = false;
+    int status = EXIT_FINE;
+    Agraph_t *picture = a->draw(a, attempt, &is_cut);
+    *is_done = is_last || !picture;
     if (!picture) return tool_fail("memory could not be had");
-    int status = strcmp(format, "dot") ? render(picture, format, o->output) : write_dot(picture, o->output);
+    if (!is_cut || is_last) {
+        bool good = lay_out(gvc, picture);
+        *is_done |= good && is_on_page(picture);
+        if (*is_done)
+            status =
+                good ? write_picture(gvc, picture, a->o) : tool_fail("graphviz could not lay the graph out");
+        gvFreeLayout(gvc, picture);
+    }
     agclose(picture);
     return status;
 }
 
-static int draw(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
+/* Lays out one attempt after the other until one fits a page. */
+static int show(const artist *a) {
+    GVC_t *gvc = gvContext();
+    bool is_done = !gvc;
+    int status = gvc ? EXIT_FINE : tool_fail("memory could not be had");
+    agseterr(AGMAX);
+    for (int i = 0; i < a->attempts && !is_done; i++) status = attempt_one(gvc, a, i, &is_done);
+    if (gvc) gvFreeContext(gvc);
+    return status;
+}
+
+/* ---- graphs ---- */
+
+enum { MAX_NODES = 80 };
+
+/* Ever more folded, then ever more closed, in the end ever fewer nodes. */
+static const scene_how attempts[] = {
+    {.folding = FOLD_EQUAL, .depth = -1, .max_nodes = MAX_NODES},
+    {.folding = FOLD_ALIKE, .depth = -1, .max_nodes = MAX_NODES},
+    {.folding = FOLD_RUNS, .depth = -1, .max_nodes = MAX_NODES},
+    {.folding = FOLD_ALIKE, .depth = 4, .max_nodes = MAX_NODES},
+    {.folding = FOLD_ALIKE, .depth = 3, .max_nodes = MAX_NODES},
+    {.folding = FOLD_RUNS, .depth = 3, .max_nodes = MAX_NODES},
+    {.folding = FOLD_RUNS, .depth = 2, .max_nodes = MAX_NODES},
+    {.folding = FOLD_RUNS, .depth = 1, .max_nodes = MAX_NODES},
+    {.folding = FOLD_RUNS, .depth = 1, .max_nodes = 40},
+    {.folding = FOLD_RUNS, .depth = 1, .max_nodes = 20},
+    {.folding = FOLD_RUNS, .depth = 0, .max_nodes = 10},
+};
+enum { ATTEMPTS = sizeof attempts / sizeof *attempts };
+
+static bool asks_for_more(const options *o) {
+    return o->all || o->depth >= 0 || o->max_nodes;
+}
+
+static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
+    const options *o = a->o;
     scene s;
+    scene_how how = {.depth = (int)o->depth, .max_nodes = o->max_nodes ? (int)o->max_nodes : MAX_NODES};
+    if (!asks_for_more(o))
+        how = attempts[attempt + a->is_program]; /* a program's updates are always folded */
+    how.all = o->all || a->is_program;
+    Agraph_t *picture = scene_build(&s, a->graph, &how) ? draw_scene(&s, a->model, a->title) : NULL;
+    *is_cut = s.is_cut && how.depth < 0;
+    scene_free(&s);
+    return picture;
+}
+
+static int draw(const weft_graph *g, const weft_model *m, const options *o, const char *what) {
     char title[600];
     snprintf(title, sizeof title, "%.200s, graph %.200s (%s, batch %lld)%s", m->name, g->name,
              g->mode == WEFT_TRAIN ? "train" : "eval", (long long)m->batch, what);
-    bool all = o->all || *what;
-    Agraph_t *picture = NULL;
-    if (scene_build(&s, g, all, (int)o->depth, (int)o->max_nodes)) picture = draw_scene(&s, m, title);
-    int status = show(picture, o);
-    scene_free(&s);
-    return status;
+    artist a = {.draw = draw_graph, .graph = g, .model = m, .o = o, .title = title, .is_program = *what};
+    a.attempts = asks_for_more(o) ? 1 : ATTEMPTS - a.is_program;
+    return show(&a);
 }
 
 /* Behind the pass that makes gradients and updates nodes, or (pass NULL) as it runs. */
@@ -82,11 +160,31 @@ static int draw_compiled(const weft_model *m, const options *o, const char *pass
     return status;
 }
 
+/* Rows folded, then in one column, then fewer. */
+static const lane_how plan_attempts[] = {
+    {.max_rows = MAX_NODES},
+    {.max_rows = MAX_NODES, .stack_tables = true},
+    {.max_rows = MAX_NODES, .fold = true},
+    {.max_rows = MAX_NODES, .fold = true, .stack_tables = true},
+    {.max_rows = 24, .fold = true, .stack_tables = true},
+    {.max_rows = 24, .fold = true, .stack_tables = true, .stack_lanes = true},
+    {.max_rows = 12, .fold = true, .stack_tables = true, .stack_lanes = true},
+    {.max_rows = 6, .fold = true, .stack_tables = true, .stack_lanes = true},
+};
+enum { PLAN_ATTEMPTS = sizeof plan_attempts / sizeof *plan_attempts };
+
+static Agraph_t *draw_rows(const artist *a, int attempt, bool *is_cut) {
+    lane_how how = {.max_rows = (int)a->o->max_nodes};
+    *is_cut = false;
+    return draw_plan(a->plan, a->o->max_nodes ? &how : &plan_attempts[attempt]);
+}
+
 static int draw_whole_plan(const weft_model *m, const options *o) {
     int status = EXIT_FINE;
     weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
     if (!plan) return status;
-    status = show(draw_plan(plan, (int)o->max_nodes), o);
+    artist a = {.draw = draw_rows, .plan = plan, .o = o, .attempts = o->max_nodes ? 1 : PLAN_ATTEMPTS};
+    status = show(&a);
     weft_plan_free(plan);
     return status;
 }

@@ -1,9 +1,14 @@
-/* draw.c - draws a scene with cgraph: clusters by scope, colours by kind, shapes on edges, a legend. */
+/* draw.c - draws a scene with cgraph: clusters by scope, colours by kind, shapes on edges, a legend.
+ *
+ * The forward goes down and the backward beside it up, each layer's gradient at the height of the layer: what the forward
+ * keeps for it is a short dotted line, and the page is as high as the forward alone. A box has its title in a node of its own,
+ * as Graphviz leads edges around nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
 
 #include "graph/core/minimize.h"
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/diagram/paint.h"
+#include "tools/graphtool/diagram/tip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,11 +80,55 @@ static const subgraph_look *look_of(const scene *s, const weft_model *m, int box
 
 /* ---- labels ---- */
 
+/* A value of a node: the k-th result, or the k-th operand. */
+typedef struct place {
+    int item, k;
+    bool is_operand;
+} place;
+
+static const weft_value *value_at(const scene *s, int item, const place *p) {
+    const weft_node *n = s->items[item].node;
+    if (p->is_operand) return p->k < n->n_in ? n->in[p->k] : NULL;
+    return p->k < n->n_out ? &n->out[p->k] : NULL;
+}
+
+/* "64...512" where an axis differs from member to member of a fold. */
+static void axis_label(text *t, const scene *s, const place *p, const tensor_type *type, int axis) {
+    int64_t low = type->shape[axis], high = low;
+    for (int i = s->items[p->item].also; i >= 0; i = s->items[i].also) {
+        const weft_value *v = value_at(s, i, p);
+        if (!v || v->type.ndim != type->ndim) continue;
+        if (v->type.shape[axis] < low) low = v->type.shape[axis];
+        if (v->type.shape[axis] > high) high = v->type.shape[axis];
+    }
+    text_add(t, "%lld", (long long)low);
+    if (low != high) text_add(t, "\xe2\x80\xa6%lld", (long long)high);
+}
+
 /* "128x64x7x7", with the type unless f32 */
-static void type_label(text *t, const tensor_type *type) {
+static void type_label(text *t, const scene *s, place p) {
+    const weft_value *v = value_at(s, p.item, &p);
+    const tensor_type *type = &v->type;
     if (type->dtype != WEFT_F32) text_add(t, "%s ", dtype_name(type->dtype));
     if (!type->ndim && type->dtype == WEFT_F32) text_add(t, "1");
-    for (int i = 0; i < type->ndim; i++) text_add(t, i ? "\xc3\x97%lld" : "%lld", (long long)type->shape[i]);
+    for (int i = 0; i < type->ndim; i++) {
+        if (i) text_add(t, "\xc3\x97");
+        axis_label(t, s, &p, type, i);
+    }
+}
+
+/* A value of the type that its node was given is not worth a label. */
+static bool is_unchanged(const weft_value *v) {
+    const weft_node *n = v->node;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->node->op != &weft_op_parameter)
+            return type_equal(&n->in[i]->type, &v->type);
+    return false;
+}
+
+static void value_label(text *t, const scene *s, const weft_value *v) {
+    if (is_unchanged(v)) return;
+    type_label(t, s, (place){s->item_of[v->id], (int)(v - v->node->out), false});
 }
 
 /* Ones say nothing but for a padding; out channels and kernel stand in the weight's shape. */
@@ -109,7 +158,8 @@ static void attrs_label(text *t, const weft_node *n) {
     }
 }
 
-static void weights_label(text *t, const weft_node *n) {
+static void weights_label(text *t, const scene *s, int item) {
+    const weft_node *n = s->items[item].node;
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
         if (!v || v->node->op != &weft_op_parameter || v->type.ndim < 2) continue;
@@ -117,12 +167,14 @@ static void weights_label(text *t, const weft_node *n) {
                  v->variable ? strrchr(v->variable->path, '/') ? strrchr(v->variable->path, '/') + 1
                                                                : v->variable->path
                              : "weight");
-        type_label(t, &v->type);
+        type_label(t, s, (place){item, i, true});
     }
 }
 
-/* A path over several lines: long ones would make wide nodes. */
-static void path_label(text *t, const char *path) {
+/* A path below its box, over several lines: long ones would make wide nodes. */
+static void path_label(text *t, const scene_box *b, const char *path) {
+    size_t above = strlen(b->path);
+    if (above && strncmp(path, b->path, above) == 0 && path[above] == '/') path += above + 1;
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
         text_add(t, "\n%.*s%s", (int)n, p, p[n] ? "/" : "");
@@ -130,45 +182,119 @@ static void path_label(text *t, const char *path) {
     }
 }
 
-static void node_label(text *t, const scene *s, const scene_item *i) {
+static int count_of(const scene *s, int item) {
+    int n = 1;
+    while ((item = s->items[item].also) >= 0) n++;
+    return n;
+}
+
+/* "optimizer.adam:all/": what all that are drawn by an item begin with, up to a stop. */
+static int common_length(const scene *s, int item) {
+    const char *path = s->items[item].node->variable->path;
+    int length = (int)strlen(path);
+    for (int i = s->items[item].also; i >= 0; i = s->items[i].also) {
+        const weft_variable *v = s->items[i].node->variable;
+        int same = 0;
+        while (v && same < length && v->path[same] == path[same]) same++;
+        length = same;
+    }
+    while (length > 0 && path[length] && !strchr("/.", path[length - 1])) length--;
+    return length;
+}
+
+/* Of all those of an op that stand as one: how many, and what they write. */
+static void several_label(text *t, const scene *s, int item) {
+    const weft_node *n = s->items[item].node;
+    int count = count_of(s, item);
+    text_add(t, "%s", n->op->name);
+    if (count > 1) text_add(t, "   \xc3\x97%d", count);
+    if (!n->variable || !(n->op->flags & OP_VARIABLE)) return;
+    if (count == 1)
+        path_label(t, &s->boxes[s->items[item].box], n->variable->path);
+    else if (common_length(s, item))
+        text_add(t, "\n%.*s\xe2\x80\xa6", common_length(s, item), n->variable->path);
+}
+
+static void node_label(text *t, const scene *s, int item) {
+    const scene_item *i = &s->items[item];
     const weft_node *n = i->node;
     const scene_box *b = &s->boxes[i->box];
     if (!n) {
         text_add(t, "%s", i->output->name);
     } else if (n->op == &weft_op_input) {
         text_add(t, "%s\n", input_name(n));
-        type_label(t, &n->out[0].type);
+        type_label(t, s, (place){item, 0, false});
     } else if (n->op == &weft_op_minimize) {
         const minimize_attrs *a = n->attrs;
         text_add(t, "minimize\n%s\n%s lr %g", a->pattern && *a->pattern ? a->pattern : "everything", a->type,
                  a->lr);
+    } else if (scene_folds_by_op(s, i)) {
+        several_label(t, s, item);
     } else {
-        if (b->is_bare && strcmp(b->name, n->op->name)) text_add(t, "%s\n", b->name);
+        if (b->is_bare && strcmp(b->name, n->op->name)) text_add(t, "%s  ", b->name);
         text_add(t, "%s", n->op->name);
         for (int k = 0; k < n->n_body && k < 6; k++)
             text_add(t, k % 3 ? ", %s" : k ? ",\n%s" : ":\n%s", n->body[k]->op->name);
         if (n->n_body > 6) text_add(t, ", ...");
-        if (n->variable && n->op->flags & OP_VARIABLE) path_label(t, n->variable->path);
-        if (!n->is_backward) weights_label(t, n);
+        if (n->variable && n->op->flags & OP_VARIABLE)
+            path_label(t, &s->boxes[s->items[item].box], n->variable->path);
+        if (!n->is_backward) weights_label(t, s, item);
         attrs_label(t, n);
     }
 }
 
+/* ---- tooltips ---- */
+
+static void unit_tip(text *t, const scene *s, const scene_unit *u) {
+    const scene_item *i = u->box < 0 ? &s->items[u->item] : NULL;
+    if (!i) {
+        text_add(t, "%s, closed: %d ops", s->boxes[u->box].path, u->stands);
+    } else if (i->node) {
+        tip_node(t, i->node, count_of(s, u->item));
+    } else {
+        text_add(t, "output %s", i->output->name);
+        tip_value(t, i->output->value);
+    }
+}
+
+/* Numbers in the parameters below a path. */
+static int64_t parameters_below(const weft_model *m, const char *path) {
+    int64_t elements = 0;
+    size_t length = strlen(path);
+    for (const weft_variable *v = m->variables; v; v = v->next)
+        if (v->kind == VARIABLE_PARAMETER && strncmp(v->path, path, length) == 0 && v->path[length] == '/')
+            elements += type_elements(&v->type);
+    return elements;
+}
+
+static bool is_fold(const scene_box *b) {
+    return b->most_members > 1;
+}
+
+/* How many parameters a box and those that it is drawn for hold, 0 where that says nothing. */
+static int64_t parameters_in(const scene *s, const weft_model *m, int box) {
+    int64_t elements = 0;
+    if (s->boxes[box].run || s->boxes[box].phase) return 0;
+    for (int b = s->boxes[box].parent; b > 0; b = s->boxes[b].parent)
+        if (is_fold(&s->boxes[b])) return 0; /* those of one member only */
+    for (int b = box; b < s->n_boxes; b++)
+        if (s->boxes[b].represented_by == box) elements += parameters_below(m, s->boxes[b].path);
+    return elements;
+}
+
 /* "blocks 0...47 x48" and, on closed boxes and subgraphs, how much is inside. */
-static void box_label(text *t, const scene *s, const weft_model *m, int box, bool closed) {
+static void box_label(text *t, const scene *s, const weft_model *m, int box, const scene_unit *closed) {
     const scene_box *b = &s->boxes[box];
     text_add(t, "%s", b->name);
-    if (b->members > 1) text_add(t, " \xe2\x80\xa6 %s   \xc3\x97%d", b->last_name, b->members);
-    int64_t elements = 0;
-    size_t length = strlen(b->path);
-    for (const weft_variable *v = m->variables; v; v = v->next)
-        if (v->kind == VARIABLE_PARAMETER && strncmp(v->path, b->path, length) == 0 && v->path[length] == '/')
-            elements += type_elements(&v->type);
-    if (closed) text_add(t, "\n%d ops", b->items);
+    if (is_fold(b) && !b->run) text_add(t, " \xe2\x80\xa6 %s", b->last_name);
+    if (is_fold(b)) text_add(t, "   \xc3\x97%d", b->members);
+    if (b->most_members > b->members) text_add(t, "\xe2\x80\xa6%d", b->most_members);
+    int64_t elements = parameters_in(s, m, box);
+    if (closed) text_add(t, "\n%d ops", closed->stands);
     if (!elements || !(closed || b->depth == 1)) return;
     text_add(t, closed ? ", " : "  \xc2\xb7  ");
     number_text(t, (double)elements);
-    text_add(t, closed && b->members > 1 ? " parameters each" : " parameters");
+    text_add(t, " parameters");
 }
 
 /* ---- drawing ---- */
@@ -178,8 +304,34 @@ typedef struct drawing {
     const weft_model *m;
     Agraph_t *g;
     Agraph_t **cluster; /* by box */
+    bool *is_below;     /* by unit: something of its box is above it */
+    int *low, *high;    /* by box: its first and last unit */
     bool used[KINDS];
 } drawing;
+
+/* The node that holds the title of an open box; NULL: not drawn (yet). */
+static Agnode_t *title_node(const drawing *d, int box, bool make) {
+    char name[32];
+    snprintf(name, sizeof name, "t%d", box);
+    return agnode(make ? d->cluster[box] : d->g, name, make);
+}
+
+static void draw_title(const drawing *d, int box) {
+    const subgraph_look *look = look_of(d->s, d->m, box);
+    bool top = d->s->boxes[box].depth == 1;
+    text label = {0};
+    box_label(&label, d->s, d->m, box, NULL);
+    Agnode_t *n = title_node(d, box, true);
+    paint_text(n, "label", &label);
+    paint_set(n, "shape", "plaintext");
+    paint_set(n, "style", "");
+    paint_set(n, "height", "0");
+    paint_set(n, "margin", "0.02,0.0");
+    paint_set(n, "fontname", "Helvetica-Bold");
+    paint_set(n, "fontsize", top ? "14" : "12");
+    paint_set(n, "fontcolor", look->line);
+    paint_set(n, "tooltip", d->s->boxes[box].path);
+}
 
 static Agraph_t *cluster_of(drawing *d, int box) {
     if (box <= 0) return d->g;
@@ -189,19 +341,15 @@ static Agraph_t *cluster_of(drawing *d, int box) {
     snprintf(name, sizeof name, "cluster_%d", box);
     Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), name, 1);
     const subgraph_look *look = look_of(d->s, d->m, box);
-    text label = {0};
-    box_label(&label, d->s, d->m, box, false);
-    paint_text(g, "label", &label);
-    bool top = d->s->boxes[box].depth == 1, fold = d->s->boxes[box].members > 1;
+    bool top = d->s->boxes[box].depth == 1, fold = is_fold(&d->s->boxes[box]);
+    paint_set(g, "label", "");
     paint_set(g, "style", fold ? "filled,rounded,bold" : "filled,rounded");
     paint_set(g, "fillcolor", top ? look->fill : "#ffffff80");
     paint_set(g, "color", look->line);
-    paint_set(g, "fontcolor", look->line);
     paint_set(g, "penwidth", top ? "2.5" : fold ? "3" : "1");
-    paint_set(g, "fontsize", top ? "20" : "14");
-    paint_set(g, "fontname", "Helvetica-Bold");
-    paint_set(g, "labeljust", "l");
-    return d->cluster[box] = g;
+    d->cluster[box] = g;
+    draw_title(d, box);
+    return g;
 }
 
 static Agnode_t *unit_node(drawing *d, int unit) {
@@ -210,20 +358,13 @@ static Agnode_t *unit_node(drawing *d, int unit) {
     return agnode(d->g, name, 0);
 }
 
-static void draw_unit(drawing *d, int unit) {
-    const scene_unit *u = &d->s->units[unit];
-    char name[32];
-    snprintf(name, sizeof name, "n%d", unit);
-    Agnode_t *n = agnode(cluster_of(d, scene_home(d->s, u)), name, 1);
+static scene_phase unit_phase(const scene *s, const scene_unit *u) {
+    return u->box >= 0 ? s->boxes[u->box].phase : scene_phase_of(&s->items[u->item]);
+}
+
+static void paint_unit(drawing *d, const scene_unit *u, Agnode_t *n) {
     draw_kind kind = u->box >= 0 ? KIND_CLOSED : kind_of(d->s->items[u->item].node);
     d->used[kind] = true;
-    text label = {0};
-    if (u->box >= 0)
-        box_label(&label, d->s, d->m, u->box, true);
-    else
-        node_label(&label, d->s, &d->s->items[u->item]);
-    if (u->parts > 1) text_add(&label, "\n... %d parts", u->parts);
-    paint_text(n, "label", &label);
     paint_set(n, "shape", looks[kind].shape);
     paint_set(n, "fillcolor", looks[kind].fill);
     if (kind == KIND_CLOSED) {
@@ -234,17 +375,94 @@ static void draw_unit(drawing *d, int unit) {
     if (kind == KIND_OUTPUT) paint_set(n, "peripheries", "2");
 }
 
+static void draw_unit(drawing *d, int unit) {
+    const scene_unit *u = &d->s->units[unit];
+    char name[32];
+    snprintf(name, sizeof name, "n%d", unit);
+    Agnode_t *n = agnode(cluster_of(d, scene_home(d->s, u)), name, 1);
+    text label = {0}, tip = {0};
+    if (u->box >= 0)
+        box_label(&label, d->s, d->m, u->box, u);
+    else
+        node_label(&label, d->s, u->item);
+    unit_tip(&tip, d->s, u);
+    if (u->parts > 1) text_add(&label, "\n... %d parts", u->parts);
+    paint_text(n, "label", &label);
+    paint_text(n, "tooltip", &tip);
+    paint_unit(d, u, n);
+}
+
+/* Of the gradients of one box, which all go into buckets, the last one's line is drawn. */
+static bool is_told(const drawing *d, const scene_edge *e) {
+    int box = scene_home(d->s, &d->s->units[e->from]);
+    for (const scene_edge *f = e + 1; f < d->s->edges + d->s->n_edges; f++)
+        if (f->to == e->to && scene_home(d->s, &d->s->units[f->from]) == box) return true;
+    return false;
+}
+
+/* What the forward keeps for the backward (dotted; the layout holds a layer and its gradient together), or a gradient that
+ * an update reads. */
+static void draw_aside(Agedge_t *edge, const scene_edge *e, bool is_kept) {
+    bool holds = is_kept && e->is_own;
+    paint_set(edge, holds ? "minlen" : "constraint", holds ? "0" : "false");
+    paint_set(edge, "style", is_kept ? "dotted" : "");
+    paint_set(edge, "color", holds ? "#555555" : is_kept ? "#999999" : "#3f9c90");
+}
+
+static bool is_in(const scene *s, int box, int ancestor) {
+    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
+    return box == ancestor;
+}
+
+static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
+    Agedge_t *e = agedge(d->g, above, n, NULL, 1);
+    paint_set(e, "style", "invis");
+}
+
+/* Unit `above` is drawn above another. What leads into a box comes from above its title, too, so that boxes stand below one
+ * another and not side by side, unless it comes from a unit in the middle of the box. */
+static void note_order(drawing *d, int above, int below, bool up) {
+    const scene *s = d->s;
+    int from = scene_home(s, &s->units[above]), into = scene_home(s, &s->units[below]);
+    if (is_in(s, from, into)) d->is_below[below] = true;
+    while (into > 0 && !is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
+    if (into <= 0 || is_in(s, from, into) || !d->cluster[into]) return;
+    bool is_outside = up ? above > d->high[into] : above < d->low[into];
+    if (is_outside) draw_below(d, unit_node(d, above), title_node(d, into, false));
+}
+
 static void draw_edge(drawing *d, const scene_edge *e) {
-    Agedge_t *edge = agedge(d->g, unit_node(d, e->from), unit_node(d, e->to), NULL, 1);
-    if (e->repeats) { /* into the next member of a fold: a dashed way back that does not shape the layout */
-        paint_set(edge, "style", "dashed");
-        paint_set(edge, "constraint", "false");
+    scene_phase from = unit_phase(d->s, &d->s->units[e->from]), to = unit_phase(d->s, &d->s->units[e->to]);
+    if (e->repeats) return; /* each member of a fold reads the one before it */
+    if (from != to && to == PHASE_UPDATE && is_told(d, e)) return;
+    bool up = from == PHASE_BACKWARD && to == PHASE_BACKWARD;
+    Agnode_t *a = unit_node(d, e->from), *b = unit_node(d, e->to);
+    Agedge_t *edge = agedge(d->g, up ? b : a, up ? a : b, NULL, 1);
+    if (from != to) {
+        draw_aside(edge, e, from == PHASE_FORWARD && to == PHASE_BACKWARD);
         return;
     }
+    if (up) paint_set(edge, "dir", "back");
+    note_order(d, up ? e->to : e->from, up ? e->from : e->to, up);
     text label = {0};
-    if (e->value) type_label(&label, &e->value->type);
+    if (e->value && from != PHASE_UPDATE) value_label(&label, d->s, e->value);
     if (e->more) text_add(&label, " +%d", e->more);
     paint_text(edge, "label", &label);
+}
+
+/* Titles stand above what has nothing of its box above it. */
+static void hang_titles(drawing *d) {
+    for (int b = 1; b < d->s->n_boxes; b++) {
+        if (!d->cluster[b]) continue;
+        int above = d->s->boxes[b].parent;
+        if (above > 0 && d->cluster[above])
+            draw_below(d, title_node(d, above, false), title_node(d, b, false));
+    }
+    for (int u = 0; u < d->s->n_units; u++) {
+        int box = scene_home(d->s, &d->s->units[u]);
+        while (box > 0 && !d->cluster[box]) box = d->s->boxes[box].parent;
+        if (box > 0 && !d->is_below[u]) draw_below(d, title_node(d, box, false), unit_node(d, u));
+    }
 }
 
 static void draw_legend(drawing *d) {
@@ -264,20 +482,41 @@ static void draw_legend(drawing *d) {
     paint_html(d->g, n, &t);
     paint_set(n, "shape", "none");
     paint_set(n, "style", "");
+    int last = d->s->n_units - 1;
+    while (last >= 0 && unit_phase(d->s, &d->s->units[last]) != PHASE_UPDATE) last--;
+    if (last >= 0) draw_below(d, unit_node(d, last), n); /* where else nothing is */
+}
+
+static void find_ends(drawing *d) {
+    for (int b = 0; b < d->s->n_boxes; b++) d->low[b] = d->s->n_units;
+    for (int u = 0; u < d->s->n_units; u++)
+        for (int b = scene_home(d->s, &d->s->units[u]); b >= 0; b = d->s->boxes[b].parent) {
+            if (u < d->low[b]) d->low[b] = u;
+            if (u > d->high[b]) d->high[b] = u;
+        }
 }
 
 Agraph_t *draw_scene(const scene *s, const weft_model *m, const char *title) {
     drawing d = {.s = s, .m = m, .g = agopen("weft", Agdirected, NULL)};
     d.cluster = calloc((size_t)s->n_boxes, sizeof(Agraph_t *));
-    if (!d.g || !d.cluster) {
-        if (d.g) agclose(d.g);
-        free(d.cluster);
-        return NULL;
+    d.is_below = calloc((size_t)s->n_units + 1, sizeof(bool));
+    d.low = calloc(2 * (size_t)s->n_boxes, sizeof(int));
+    if (d.g && d.cluster && d.is_below && d.low) {
+        d.high = d.low + s->n_boxes;
+        find_ends(&d);
+        paint_defaults(d.g, title);
+        paint_set(d.g, "newrank",
+                  "true"); /* rows go through all boxes, so that a gradient stands beside its layer */
+        for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
+        for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
+        hang_titles(&d);
+        draw_legend(&d);
+    } else if (d.g) {
+        agclose(d.g);
+        d.g = NULL;
     }
-    paint_defaults(d.g, title);
-    for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
-    for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
-    draw_legend(&d);
     free(d.cluster);
+    free(d.is_below);
+    free(d.low);
     return d.g;
 }

@@ -2,49 +2,47 @@
  *
  * Solid arrows: gradient ready -> collective -> who waits for it. What is carried into the next run has a dashed border;
  * it stands again, dashed, where a next run first reads it, with a dashed arrow to the reader. (Arrows all the way back
- * up were tried: with ZeRO on two graphs nobody could follow them.) */
+ * up were tried: with ZeRO on two graphs nobody could follow them.) Rows that repeat stand once, in a frame with their count
+ * (lane_fold.c): "gpt.1 ... gpt.16" then are the first and the last. */
 #include "tools/graphtool/diagram/draw_lanes.h"
 
+#include "tools/graphtool/diagram/lane_fold.h"
+#include "tools/graphtool/diagram/tip.h"
 #include "tools/graphtool/common/tools.h"
 #include "runtime/plan/value.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Rows of one bucket that follow one another share a node; rows that are too many are one node. */
+/* Steps that are too many are one node. */
 typedef struct drawing {
     Agraph_t *g, *cluster;
     const lane_list *all;
     const lanes *l;
-    int number;                /* of the graph in the picture */
-    int fold_from, fold_until; /* rows */
+    int number; /* of the graph in the picture */
+    lane_fold fold;
+    int left_from, left_until; /* drawn steps that are left out */
 } drawing;
 
-/* ---- rows of the compute lane ---- */
+/* ---- steps of the compute lane ---- */
 
-static bool is_folded(const drawing *d, int row) {
-    return row >= d->fold_from && row < d->fold_until;
+static bool is_drawn(const drawing *d, int step) {
+    return d->fold.steps[step].twin == step;
 }
 
-/* wait, update and the start of the way back of one bucket are one node. */
-static bool joins_previous(const drawing *d, int row) {
-    const lane_row *r = &d->l->rows[row];
-    if (!row || (is_folded(d, row) != is_folded(d, row - 1))) return false;
-    if (is_folded(d, row)) return true;
-    const lane_row *before = r - 1;
-    return r->bucket && r->bucket == before->bucket &&
-           (before->kind == ROW_WAIT || before->kind == ROW_UPDATE);
+static bool is_left_out(const drawing *d, int step) {
+    return step >= d->left_from && step < d->left_until;
 }
 
-static int first_of(const drawing *d, int row) {
-    while (joins_previous(d, row)) row--;
-    return row;
-}
-
-static Agnode_t *row_node(const drawing *d, int row, bool make) {
+static Agnode_t *step_node(const drawing *d, Agraph_t *in, int step) {
     char name[60];
-    snprintf(name, sizeof name, "g%dr%d", d->number, first_of(d, row));
-    return agnode(make ? d->cluster : d->g, name, make);
+    step = d->fold.steps[step].twin;
+    snprintf(name, sizeof name, "g%dr%d", d->number, is_left_out(d, step) ? d->left_from : step);
+    return agnode(in ? in : d->g, name, in != NULL);
+}
+
+static Agnode_t *row_node(const drawing *d, int row) {
+    return step_node(d, NULL, d->fold.step_of[row]);
 }
 
 static const char *row_fill(const lane_row *row) {
@@ -66,76 +64,181 @@ static const char *row_fill(const lane_row *row) {
     return row->backward > row->forward ? "#e9e0ff" : row->rest > row->forward ? "#e3f5f2" : "#fff6cc";
 }
 
-/* "generator/fc ... discriminator/conv2" */
-static void scopes_text(text *t, const lane_row *row) {
-    const char *from = "", *to = "";
-    for (const weft_node *n = row->node; n; n = n == row->last ? NULL : n->next) {
-        if (!*n->scope) continue;
-        if (!*from) from = n->scope;
-        to = n->scope;
+/* The rows that one row of a step is drawn for: it, and its like in the other rounds. */
+typedef struct like {
+    const drawing *d;
+    int step, offset, last; /* the drawn step, the row's place in it, the last round's step */
+} like;
+
+static const lane_row *like_row(const like *k, int step) {
+    return &k->d->l->rows[k->d->fold.steps[step].row + k->offset];
+}
+
+/* "4", or "4...15" over all rounds */
+static void count_text(text *t, const like *k, int (*count)(const drawing *d, const lane_row *r)) {
+    int low = count(k->d, like_row(k, k->step)), high = low;
+    for (int i = k->step; i <= k->last; i++) {
+        if (k->d->fold.steps[i].twin != k->step) continue;
+        int n = count(k->d, like_row(k, i));
+        if (n < low) low = n;
+        if (n > high) high = n;
     }
+    text_add(t, "%d", low);
+    if (low != high) text_add(t, "\xe2\x80\xa6%d", high);
+}
+
+static int count_forward(const drawing *d, const lane_row *r) {
+    (void)d;
+    return r->forward;
+}
+static int count_backward(const drawing *d, const lane_row *r) {
+    (void)d;
+    return r->backward;
+}
+static int count_rest(const drawing *d, const lane_row *r) {
+    (void)d;
+    return r->rest;
+}
+static int count_between(const drawing *d, const lane_row *r) {
+    return d->l->moves[r->move].between;
+}
+
+static const char *first_scope(const lane_row *row) {
+    for (const weft_node *n = row->node; n; n = n == row->last ? NULL : n->next)
+        if (*n->scope) return n->scope;
+    return "";
+}
+
+static const char *last_scope(const lane_row *row) {
+    const char *to = "";
+    for (const weft_node *n = row->node; n; n = n == row->last ? NULL : n->next)
+        if (*n->scope) to = n->scope;
+    return to;
+}
+
+static bool any_counts(const like *k, int (*count)(const drawing *d, const lane_row *r)) {
+    for (int i = k->step; i <= k->last; i++)
+        if (k->d->fold.steps[i].twin == k->step && count(k->d, like_row(k, i))) return true;
+    return false;
+}
+
+/* "9 forward, 1 of the update", and below it "generator/fc ... discriminator/conv2" */
+static void span_label(text *t, const like *k) {
+    static const struct {
+        int (*count)(const drawing *d, const lane_row *r);
+        const char *what;
+    } parts[] = {{count_forward, "forward"}, {count_backward, "backward"}, {count_rest, "of the update"}};
+    bool any = false;
+    for (int i = 0; i < 3; i++) {
+        if (!any_counts(k, parts[i].count)) continue;
+        text_add(t, "%s", any ? ", " : "");
+        count_text(t, k, parts[i].count);
+        text_add(t, " %s", parts[i].what);
+        any = true;
+    }
+    const char *from = first_scope(like_row(k, k->step)), *to = last_scope(like_row(k, k->last));
     if (*from) text_add(t, "\n%s", from);
     if (strcmp(from, to) != 0) text_add(t, " \xe2\x80\xa6 %s", to);
 }
 
-static void start_label(text *t, const lane_move *m) {
-    if (m->is_return) {
-        text_add(t, "%s goes back to all", m->name);
-        return;
-    }
-    text_add(t, m->bucket ? "%s is complete\n" : "send of %s\n", m->name);
-    lane_node_text(t, m->ready);
+static const char *row_name(const like *k, int step) {
+    const lane_row *r = like_row(k, step);
+    return r->move >= 0 ? k->d->l->moves[r->move].name : r->bucket ? r->bucket->path : "?";
 }
 
-static void row_label(text *t, const lanes *l, const lane_row *row) {
-    const lane_move *m = row->move < 0 ? NULL : &l->moves[row->move];
+/* "gpt.1", or "gpt.1 ... gpt.16" */
+static void names_text(text *t, const like *k) {
+    text_add(t, "%s", row_name(k, k->step));
+    if (k->last != k->step) text_add(t, " \xe2\x80\xa6 %s", row_name(k, k->last));
+}
+
+static void row_label(text *t, const like *k) {
+    const lane_row *row = like_row(k, k->step);
+    const lane_move *m = row->move < 0 ? NULL : &k->d->l->moves[row->move];
+    bool alone = k->last == k->step;
+    const char *is = alone ? "is" : "are";
+    const weft_node *behind = NULL; /* told when it is one */
     switch (row->kind) {
     case ROW_START:
-        start_label(t, m);
+        if (!m->is_return && !m->bucket) text_add(t, "send of ");
+        names_text(t, k);
+        if (m->is_return) text_add(t, " go%s back to all", alone ? "es" : "");
+        if (!m->is_return && m->bucket) text_add(t, " %s complete", is);
+        behind = m->is_return ? NULL : m->ready;
         break;
     case ROW_READY:
-        lane_row_text(t, l, row);
-        text_add(t, "\n");
-        lane_node_text(t, plan_ready_after(row->node));
+        names_text(t, k);
+        text_add(t, " complete");
+        behind = plan_ready_after(row->node);
         break;
     case ROW_WAIT:
-        text_add(t, "wait for %s", m ? m->name : "?");
+        text_add(t, "wait for ");
+        names_text(t, k);
         break;
     case ROW_READ:
-        text_add(t, "%s is first read\n", row->bucket->path);
-        lane_node_text(t, row->node);
+        names_text(t, k);
+        text_add(t, " %s first read", is);
+        behind = row->node;
+        break;
+    case ROW_UPDATE:
+        text_add(t, "%s ", row->node->op->name);
+        names_text(t, k);
+        break;
+    case ROW_END:
+        lane_row_text(t, k->d->l, row);
         break;
     case ROW_SPAN:
-    case ROW_UPDATE:
-    case ROW_END:
-        lane_row_text(t, l, row);
+        span_label(t, k);
         break;
     }
-    if (row->kind == ROW_SPAN) scopes_text(t, row);
+    if (!behind || !alone) return;
+    text_add(t, "\n");
+    lane_node_text(t, behind);
 }
 
-static void fold_label(text *t, const drawing *d) {
-    int moves = 0;
-    for (int i = d->fold_from; i < d->fold_until; i++) moves += d->l->rows[i].kind == ROW_START;
-    text_add(t, "\xe2\x80\xa6 %d more rows, %d collectives", d->fold_until - d->fold_from, moves);
+static void left_out_label(text *t, const drawing *d) {
+    int moves = 0, rows = 0;
+    for (int i = 0; i < d->fold.n_steps; i++) {
+        if (!is_left_out(d, d->fold.steps[i].twin)) continue;
+        rows += d->fold.steps[i].n_rows;
+        for (int k = 0; k < d->fold.steps[i].n_rows; k++)
+            moves += d->l->rows[d->fold.steps[i].row + k].kind == ROW_START;
+    }
+    text_add(t, "\xe2\x80\xa6 %d more rows, %d collectives", rows, moves);
 }
 
-static Agnode_t *draw_row(const drawing *d, int row) {
-    const lane_row *r = &d->l->rows[row];
-    Agnode_t *n = row_node(d, row, true);
-    text label = {0};
-    if (is_folded(d, row))
-        fold_label(&label, d);
-    else
-        row_label(&label, d->l, r);
-    for (int next = row + 1; !is_folded(d, row) && next < d->l->n_rows && joins_previous(d, next); next++) {
-        text_add(&label, "\n");
-        row_label(&label, d->l, &d->l->rows[next]);
+static void step_label(text *t, const drawing *d, int step) {
+    for (int i = 0; i < d->fold.steps[step].n_rows; i++) {
+        like k = {d, step, i, lane_fold_last(&d->fold, step)};
+        if (i) text_add(t, "\n");
+        row_label(t, &k);
+    }
+}
+
+static void step_tip(text *t, const drawing *d, int step) {
+    for (int i = 0; i < d->fold.steps[step].n_rows; i++) {
+        const lane_row *r = &d->l->rows[d->fold.steps[step].row + i];
+        text_add(t, "%s", i ? "\n" : "");
+        tip_node(t, r->node, d->fold.steps[step].rounds);
+    }
+}
+
+static Agnode_t *draw_step(const drawing *d, Agraph_t *in, int step) {
+    const lane_row *r = &d->l->rows[d->fold.steps[step].row];
+    Agnode_t *n = step_node(d, in, step);
+    text label = {0}, tip = {0};
+    if (is_left_out(d, step)) {
+        left_out_label(&label, d);
+    } else {
+        step_label(&label, d, step);
+        step_tip(&tip, d, step);
     }
     paint_text(n, "label", &label);
-    paint_set(n, "fillcolor", is_folded(d, row) ? "#ffffff" : row_fill(r));
+    paint_text(n, "tooltip", &tip);
+    paint_set(n, "fillcolor", is_left_out(d, step) ? "#ffffff" : row_fill(r));
     paint_set(n, "group", "compute");
-    if (r->bucket && !is_folded(d, row)) paint_set(n, "color", subgraph_look_at(r->bucket->subgraph)->line);
+    if (r->bucket && !is_left_out(d, step))
+        paint_set(n, "color", subgraph_look_at(r->bucket->subgraph)->line);
     return n;
 }
 
@@ -149,7 +252,7 @@ static int row_of_wait(const lanes *l, int move) {
 
 static Agedge_t *draw_arrow(Agraph_t *g, Agnode_t *from, Agnode_t *to, const subgraph_look *look,
                             const char *style) {
-    Agedge_t *e = agedge(g, from, to, NULL, 1);
+    Agedge_t *e = agedge(g, from, to, (char *)"arrow", 1); /* one for all rounds */
     paint_set(e, "color", look->line);
     paint_set(e, "penwidth", "1.6");
     paint_set(e, "style", style);
@@ -177,25 +280,56 @@ static Agnode_t *draw_beside(const drawing *d, int row, const subgraph_look *loo
     paint_set(n, "penwidth", "2");
     paint_set(n, "group", "communication");
     if (is_carried) paint_set(n, "style", "filled,rounded,dashed");
-    same_rank(d->cluster, row_node(d, row, false), n);
+    same_rank(d->cluster, row_node(d, row), n);
     return n;
 }
 
+static like like_of(const drawing *d, int row) {
+    int step = d->fold.step_of[row];
+    return (like){d, step, row - d->fold.steps[step].row, lane_fold_last(&d->fold, step)};
+}
+
+static uint64_t bytes_of(const like *k) {
+    uint64_t bytes = 0;
+    for (int i = k->step; i <= k->last; i++)
+        if (k->d->fold.steps[i].twin == k->step) bytes += k->d->l->moves[like_row(k, i)->move].bytes;
+    return bytes;
+}
+
+static void move_label(text *t, const like *k) {
+    const lane_move *m = &k->d->l->moves[like_row(k, k->step)->move];
+    const lane_move *end = &k->d->l->moves[like_row(k, k->last)->move];
+    text_add(t, "%lld", (long long)m->order);
+    if (end != m) text_add(t, " \xe2\x80\xa6 %lld", (long long)end->order);
+    text_add(t, "   %s", m->start->op->name);
+    if (end != m) text_add(t, "   \xc3\x97%d", k->d->fold.steps[k->step].rounds);
+    text_add(t, "\n");
+    names_text(t, k);
+    text_add(t, end != m ? "\n%s in all\n" : ", %s\n", show_bytes(bytes_of(k)).text);
+    if (row_of_wait(k->d->l, like_row(k, k->step)->move) < 0) {
+        text_add(t, "goes on into the next run");
+        return;
+    }
+    count_text(t, k, count_between);
+    text_add(t, " node%s until the wait%s", m->between == 1 && end == m ? "" : "s",
+             m->is_carried ? "\nin a later run" : "");
+}
+
+/* Arrows from every round's move to where it is awaited. */
 static Agnode_t *draw_move(const drawing *d, int row) {
     const lane_move *m = &d->l->moves[d->l->rows[row].move];
     const subgraph_look *look = subgraph_look_at(m->subgraph);
-    int wait = row_of_wait(d->l, d->l->rows[row].move);
-    text label = {0};
-    text_add(&label, "%lld   %s\n%s, %s\n", (long long)m->order, m->start->op->name, m->name,
-             show_bytes(m->bytes).text);
-    if (wait >= 0)
-        text_add(&label, "%d node%s until the wait%s", m->between, m->between == 1 ? "" : "s",
-                 m->is_carried ? "\nin a later run" : "");
-    else
-        text_add(&label, "goes on into the next run");
+    like k = like_of(d, row);
+    text label = {0}, tip = {0};
+    move_label(&label, &k);
+    tip_node(&tip, m->start, d->fold.steps[k.step].rounds);
     Agnode_t *n = draw_beside(d, row, look, m->is_carried, &label);
-    draw_arrow(d->g, row_node(d, row, false), n, look, "");
-    if (wait >= 0) draw_arrow(d->g, n, row_node(d, wait, false), look, "");
+    paint_text(n, "tooltip", &tip);
+    draw_arrow(d->g, row_node(d, row), n, look, "");
+    for (int i = k.step; i <= k.last; i++) {
+        int wait = d->fold.steps[i].twin == k.step ? row_of_wait(d->l, like_row(&k, i)->move) : -1;
+        if (wait >= 0) draw_arrow(d->g, n, row_node(d, wait), look, "");
+    }
     return n;
 }
 
@@ -205,12 +339,17 @@ static Agnode_t *draw_arriving(const drawing *d, int row) {
     const lanes *of = NULL;
     const lane_move *m = lane_carried(d->all, bucket, &of);
     const subgraph_look *look = subgraph_look_at(bucket->subgraph);
-    text label = {0};
+    like k = like_of(d, row);
+    text label = {0}, tip = {0};
     if (!m) return NULL;
-    text_add(&label, "%s %s\nof the last %s", m->start->op->name, bucket->path, of->p->name);
+    text_add(&label, "%s ", m->start->op->name);
+    names_text(&label, &k);
+    text_add(&label, "\nof the last %s", of->p->name);
     Agnode_t *n = draw_beside(d, row, look, true, &label);
+    tip_node(&tip, m->start, d->fold.steps[k.step].rounds);
+    paint_text(n, "tooltip", &tip);
     /* made from left to right, as every edge beside a row is: so the lanes keep their sides */
-    Agedge_t *e = draw_arrow(d->g, row_node(d, row, false), n, look, "dashed");
+    Agedge_t *e = draw_arrow(d->g, row_node(d, row), n, look, "dashed");
     paint_set(e, "dir", "back");
     return n;
 }
@@ -251,25 +390,43 @@ static void draw_frame(drawing *d) {
     paint_set(d->cluster, "style", "rounded");
     paint_set(d->cluster, "color", "#999999");
     paint_set(d->cluster, "fontname", "Helvetica-Bold");
-    paint_set(d->cluster, "fontsize", "14");
+    paint_set(d->cluster, "fontsize", "12");
 }
 
-static Agnode_t *draw_compute(const drawing *d) {
+/* The frame around the rounds of a run, with their count; of rows that do not repeat the graph's own. */
+static Agraph_t *frame_of(const drawing *d, int step) {
+    const lane_step *s = &d->fold.steps[step];
+    if (!s->run || is_left_out(d, step)) return d->cluster;
+    char name[60];
+    snprintf(name, sizeof name, "cluster_g%drun%d", d->number, s->run);
+    Agraph_t *g = agsubg(d->cluster, name, 1);
+    text label = {0};
+    text_add(&label, "\xc3\x97%d", s->rounds);
+    paint_text(g, "label", &label);
+    paint_set(g, "style", "rounded,bold");
+    paint_set(g, "color", "#666666");
+    paint_set(g, "fontname", "Helvetica-Bold");
+    paint_set(g, "fontsize", "12");
+    return g;
+}
+
+static lane_ends draw_compute(const drawing *d) {
     Agnode_t *top = draw_head(d, "compute", "compute lane"), *last = top;
-    for (int i = 0; i < d->l->n_rows; i++) {
-        if (joins_previous(d, i)) continue;
-        Agnode_t *n = draw_row(d, i);
+    for (int i = 0; i < d->fold.n_steps; i++) {
+        if (!is_drawn(d, i) || (is_left_out(d, i) && i > d->left_from)) continue;
+        Agnode_t *n = draw_step(d, frame_of(d, i), i);
         draw_chain(d->g, last, n, last != top);
         last = n;
     }
-    return top;
+    return (lane_ends){top, last};
 }
 
 static void draw_communication(const drawing *d, Agnode_t *compute_top) {
     Agnode_t *top = NULL, *last = NULL;
     for (int i = 0; i < d->l->n_rows; i++) {
         row_kind kind = d->l->rows[i].kind;
-        if (is_folded(d, i) || (kind != ROW_START && kind != ROW_READ)) continue;
+        int step = d->fold.step_of[i];
+        if (!is_drawn(d, step) || is_left_out(d, step) || (kind != ROW_START && kind != ROW_READ)) continue;
         if (!top) {
             top = last = draw_head(d, "communication", "communication lane");
             same_rank(d->cluster, compute_top, top);
@@ -282,14 +439,28 @@ static void draw_communication(const drawing *d, Agnode_t *compute_top) {
     }
 }
 
-Agnode_t *draw_lanes(Agraph_t *g, const lane_list *list, int number, int max_rows) {
-    drawing d = {.g = g, .all = list, .l = &list->v[number], .number = number};
-    if (d.l->n_rows > max_rows) {
-        d.fold_from = max_rows / 2;
-        d.fold_until = d.l->n_rows - max_rows / 2;
+/* Of the steps that are drawn, those in the middle are left out when there are more than max_rows. */
+static void leave_out(drawing *d, int max_rows) {
+    int drawn = 0, seen = 0;
+    for (int i = 0; i < d->fold.n_steps; i++) drawn += is_drawn(d, i);
+    if (drawn <= max_rows) return;
+    for (int i = 0; i < d->fold.n_steps; i++) {
+        if (!is_drawn(d, i)) continue;
+        if (seen == max_rows / 2) d->left_from = i;
+        if (seen == drawn - max_rows / 2) d->left_until = i;
+        seen++;
     }
-    draw_frame(&d);
-    Agnode_t *top = draw_compute(&d);
-    draw_communication(&d, top);
-    return top;
+}
+
+lane_ends draw_lanes(Agraph_t *g, const lane_list *list, int number, const lane_how *how) {
+    drawing d = {.g = g, .all = list, .l = &list->v[number], .number = number};
+    lane_ends ends = {0};
+    if (lane_fold_make(&d.fold, d.l, how->fold)) {
+        leave_out(&d, how->max_rows);
+        draw_frame(&d);
+        ends = draw_compute(&d);
+        draw_communication(&d, ends.top);
+    }
+    lane_fold_free(&d.fold);
+    return ends;
 }

@@ -5,8 +5,19 @@
 #include "tools/graphtool/timeline/lanes.h"
 #include "tools/graphtool/diagram/paint.h"
 
-/* A cluster of `g` with the lanes of list->v[number]; rows in the middle are one when there are more than max_rows.
- * Returns the node on top of the compute lane. */
-Agnode_t *draw_lanes(Agraph_t *g, const lane_list *list, int number, int max_rows);
+/* How much of a plan is drawn. */
+typedef struct lane_how {
+    int max_rows;                   /* of a lane and of a table; those in the middle are left out */
+    bool fold;                      /* rows that repeat are drawn once */
+    bool stack_tables, stack_lanes; /* one below the other, not side by side */
+} lane_how;
+
+/* The ends of a compute lane; NULL: memory is out. */
+typedef struct lane_ends {
+    Agnode_t *top, *bottom;
+} lane_ends;
+
+/* A cluster of `g` with the lanes of list->v[number]. */
+lane_ends draw_lanes(Agraph_t *g, const lane_list *list, int number, const lane_how *how);
 
 #endif

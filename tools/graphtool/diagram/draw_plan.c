@@ -14,7 +14,7 @@ typedef struct drawing {
     const bucket_list *buckets;
     const lane_list *all;
     Agraph_t *g;
-    int max_rows;
+    const lane_how *how;
 } drawing;
 
 /* ---- subgraphs ---- */
@@ -46,17 +46,18 @@ static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) 
 
 /* All rows, or those at both ends. */
 static void table_text(text *t, const drawing *d, const subgraph_view *v) {
-    int left_out = v->n_buckets > d->max_rows ? v->n_buckets - d->max_rows : 0, head = (d->max_rows + 1) / 2;
+    int left_out = v->n_buckets > d->how->max_rows ? v->n_buckets - d->how->max_rows : 0,
+        head = (d->how->max_rows + 1) / 2;
 
     text_add(t,
              "<table border=\"0\" cellborder=\"0\" cellspacing=\"0\" cellpadding=\"3\">"
-             "<tr><td colspan=\"5\" align=\"left\"><font color=\"%s\" point-size=\"14\"><b>subgraph %s  "
+             "<tr><td colspan=\"5\" align=\"left\"><font color=\"%s\" point-size=\"12\"><b>subgraph %s  "
              "\xc2\xb7  ",
              subgraph_look_at(v->index)->line, v->name);
     text_add(t, "%d parameters, ", v->n_parameters);
     number_text(t, (double)v->numbers);
-    text_add(t, " numbers, %s%s%s</b></font></td></tr>", show_bytes(v->bytes).text,
-             *v->options ? "  \xc2\xb7  " : "", v->options);
+    text_add(t, " numbers, %s</b></font></td></tr>", show_bytes(v->bytes).text);
+    if (*v->options) text_add(t, "<tr><td colspan=\"5\" align=\"left\">%s</td></tr>", v->options);
     table_head(t, v->is_sharded);
     for (int i = 0; i < v->n_buckets; i++) {
         if (left_out && i == head)
@@ -103,29 +104,42 @@ static void draw_title(const drawing *d) {
     free(title);
 }
 
-/* Tables above, lanes below. */
-static void draw_all(const drawing *d) {
-    Agnode_t *table = NULL;
+static void draw_above(Agraph_t *g, Agnode_t *above, Agnode_t *below) {
+    if (above && below && above != below) paint_set(agedge(g, above, below, NULL, 1), "style", "invis");
+}
+
+/* Tables above, lanes below: side by side, each graph under a table, or all in one column. */
+static bool draw_all(const drawing *d) {
+    Agnode_t *above = NULL, *table = NULL;
     draw_title(d);
-    for (int i = 0; i < d->buckets->n; i++) draw_subgraph(d, i);
+    if (d->how->fold) paint_set(d->g, "newrank", "true"); /* else rows of one height may not lie in frames */
+    for (int i = 0; i < d->buckets->n; i++) {
+        Agnode_t *n = draw_subgraph(d, i);
+        if (d->how->stack_tables) draw_above(d->g, above, n);
+        above = table = n;
+    }
     for (int i = 0, shown = 0; i < d->all->n; i++) {
         if (!d->all->v[i].p->trains) continue;
         char name[40];
         snprintf(name, sizeof name, "s%d", shown++);
-        Agnode_t *top = draw_lanes(d->g, d->all, i, d->max_rows), *above = agnode(d->g, name, 0);
-        if (above) table = above;
-        if (table) paint_set(agedge(d->g, table, top, NULL, 1), "style", "invis");
+        lane_ends ends = draw_lanes(d->g, d->all, i, d->how);
+        if (!ends.top) return false;
+        Agnode_t *own = agnode(d->g, name, 0);
+        if (own && !d->how->stack_tables) table = own;
+        draw_above(d->g, d->how->stack_lanes ? above : table, ends.top);
+        above = ends.bottom;
     }
+    return true;
 }
 
-Agraph_t *draw_plan(const weft_plan *plan, int max_rows) {
+Agraph_t *draw_plan(const weft_plan *plan, const lane_how *how) {
     bucket_list buckets;
     lane_list all;
     bool good = bucket_list_make(&buckets, plan);
     good &= lane_list_make(&all, plan);
-    drawing d = {.plan = plan, .buckets = &buckets, .all = &all, .g = agopen("plan", Agdirected, NULL)};
-    d.max_rows = max_rows;
-    if (d.g && good) draw_all(&d);
+    drawing d = {.plan = plan, .buckets = &buckets, .all = &all, .how = how};
+    d.g = agopen("plan", Agdirected, NULL);
+    good = d.g && good && draw_all(&d);
     if (d.g && !good) {
         agclose(d.g);
         d.g = NULL;

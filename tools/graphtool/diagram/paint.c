@@ -46,9 +46,9 @@ void paint_html(Agraph_t *g, void *object, text *t) {
 void paint_defaults(Agraph_t *g, const char *title) {
     static const char *const rows[][3] = {
         {"G", "fontname", "Helvetica"}, {"G", "labelloc", "t"},       {"G", "labeljust", "l"},
-        {"G", "ranksep", "0.3"},        {"G", "nodesep", "0.25"},     {"G", "fontsize", "16"},
-        {"N", "fontname", "Helvetica"}, {"N", "fontsize", "11"},      {"N", "style", "filled,rounded"},
-        {"N", "shape", "box"},          {"N", "height", "0.3"},       {"N", "margin", "0.12,0.05"},
+        {"G", "ranksep", "0.18"},       {"G", "nodesep", "0.2"},      {"G", "fontsize", "12"},
+        {"N", "fontname", "Helvetica"}, {"N", "fontsize", "9.5"},     {"N", "style", "filled,rounded"},
+        {"N", "shape", "box"},          {"N", "height", "0.22"},      {"N", "margin", "0.11,0.035"},
         {"E", "fontname", "Helvetica"}, {"E", "fontsize", "9"},       {"E", "arrowsize", "0.6"},
         {"E", "color", "#555555"},      {"E", "fontcolor", "#333333"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -58,6 +58,7 @@ void paint_defaults(Agraph_t *g, const char *title) {
                                     : AGEDGE,
                (char *)rows[i][1], (char *)rows[i][2]);
     agattr(g, AGNODE, "label", "");
+    agattr(g, AGNODE, "tooltip", "");
     agattr(g, AGRAPH, "label", "");
     agset(g, "label", (char *)title);
 }

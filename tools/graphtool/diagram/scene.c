@@ -23,9 +23,21 @@ static void mark_wanted(scene *s) {
 static bool is_drawn(const scene *s, const weft_node *n) {
     if (n->op == &weft_op_parameter) return false;
     if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
-    if (s->all) return true;
+    if (s->how.all) return true;
     if (n->is_backward || n->is_update || n->op == &weft_op_state || n->op == &weft_op_assign) return false;
     return n->n_out == 0 || s->item_of[n->out[0].id] >= 0;
+}
+
+void scene_add_box(scene *s, int parent, int b) {
+    scene_box *above = &s->boxes[parent];
+    s->boxes[b].parent = parent;
+    s->boxes[b].depth = above->depth + 1;
+    s->boxes[b].next = -1;
+    if (above->last_child >= 0)
+        s->boxes[above->last_child].next = b;
+    else
+        above->first_child = b;
+    above->last_child = b;
 }
 
 static int box_new(scene *s, int parent, const char *name, const char *path) {
@@ -39,15 +51,9 @@ static int box_new(scene *s, int parent, const char *name, const char *path) {
                               .first_item = -1,
                               .last_item = -1,
                               .represented_by = b,
-                              .members = 1};
-    if (parent < 0) return b;
-    scene_box *above = &s->boxes[parent];
-    s->boxes[b].depth = above->depth + 1;
-    if (above->last_child >= 0)
-        s->boxes[above->last_child].next = b;
-    else
-        above->first_child = b;
-    above->last_child = b;
+                              .members = 1,
+                              .most_members = 1};
+    if (parent >= 0) scene_add_box(s, parent, b);
     return b;
 }
 
@@ -58,29 +64,46 @@ static int box_child(scene *s, int parent, const char *name, const char *path) {
     return box_new(s, parent, name, path);
 }
 
-/* The box of a scope path; backward and update nodes get top-level boxes of their own. */
-static int box_of(scene *s, const char *path, const char *phase) {
+scene_phase scene_phase_of(const scene_item *i) {
+    return !i->node               ? PHASE_FORWARD
+           : i->node->is_update   ? PHASE_UPDATE
+           : i->node->is_backward ? PHASE_BACKWARD
+                                  : PHASE_FORWARD;
+}
+
+/* The box of a scope path; of backward and update nodes top-level boxes are others, and updates without a scope have one. */
+static int box_of(scene *s, const char *path, scene_phase phase) {
+    static const char *const names[] = {"", "backward", "update"};
+    const char *what = names[phase];
     int b = 0;
-    if (!*path) return *phase ? box_child(s, 0, phase, phase) : 0;
+    if (!*path && phase == PHASE_UPDATE) b = box_child(s, 0, what, what);
     for (const char *p = path; *p;) {
         size_t n = strcspn(p, "/");
-        const char *tail = b == 0 && *phase ? phase : "", *gap = *tail ? ", " : "";
+        const char *tail = b == 0 ? what : "", *gap = *tail ? ", " : "";
         char *name = arena_printf(&s->arena, "%.*s%s%s", (int)n, p, gap, tail);
         b = box_child(s, b, name, arena_printf(&s->arena, "%.*s", (int)(p + n - path), path));
+        s->boxes[b].phase = phase;
         p += n + (p[n] == '/');
     }
+    if (b) s->boxes[b].phase = phase;
     return b;
 }
 
-static void item_new(scene *s, int box, const weft_node *n, const graph_output *output) {
-    int i = s->n_items++;
-    s->items[i] = (scene_item){.node = n, .output = output, .box = box, .next = -1, .twin = i};
+void scene_add_item(scene *s, int box, int i) {
     scene_box *b = &s->boxes[box];
+    s->items[i].box = box;
+    s->items[i].next = -1;
     if (b->last_item >= 0)
         s->items[b->last_item].next = i;
     else
         b->first_item = i;
     b->last_item = i;
+}
+
+static void item_new(scene *s, int box, const weft_node *n, const graph_output *output) {
+    int i = s->n_items++;
+    s->items[i] = (scene_item){.node = n, .output = output, .twin = i, .also = -1, .host = -1};
+    scene_add_item(s, box, i);
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
 }
 
@@ -88,7 +111,8 @@ static bool collect(scene *s) {
     int nodes = 1, boxes = 2;
     for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
         for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
-    boxes += 3 * nodes; /* more than can be needed: each node opens at most its whole path */
+    boxes +=
+        4 * nodes; /* more than can be needed: each node opens at most its whole path and a round of a run */
     for (const graph_output *o = s->graph->outputs; o; o = o->next) nodes++;
     int ids = s->graph->next_id + 1;
     s->items = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->items);
@@ -103,13 +127,7 @@ static bool collect(scene *s) {
     for (const weft_node *n = s->graph->first; n; n = n->next) {
         bool drawn = is_drawn(s, n);
         for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark has served */
-        if (drawn)
-            item_new(s,
-                     box_of(s, n->scope,
-                            n->is_update     ? "update"
-                            : n->is_backward ? "backward"
-                                             : ""),
-                     n, NULL);
+        if (drawn) item_new(s, box_of(s, n->scope, scene_phase_of(&(scene_item){.node = n})), n, NULL);
     }
     for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
     return true;
@@ -137,6 +155,18 @@ static void find_bare(scene *s) {
             if (from >= 0 && s->items[from].box == s->items[i].box) s->boxes[s->items[i].box].is_bare = false;
     }
     s->boxes[0].is_bare = false;
+}
+
+/* Where all is drawn, a view that nothing parts from what it views is no step of its own. */
+static void find_hosts(scene *s) {
+    for (int i = 0; i < s->n_items; i++) {
+        scene_item *view = &s->items[i];
+        int from;
+        if (!view->node || !(view->node->op->flags & OP_VIEW) || scene_folds_by_op(s, view)) continue;
+        item_reads(view, 0, &from, s);
+        if (from < 0 || s->items[from].box != view->box) continue;
+        if (scene_phase_of(&s->items[from]) == scene_phase_of(view)) view->host = from;
+    }
 }
 
 /* ---- units ---- */
@@ -167,7 +197,11 @@ static void cut_units(scene *s, int *unit_of_box) {
     s->n_units = 0;
     for (int i = 0; i < s->n_items; i++) {
         if (s->items[i].twin != i) continue;
-        int box = closed_around(s, i);
+        int box = closed_around(s, i), host = s->items[i].host;
+        if (box < 0 && host >= 0) {
+            s->unit_of[i] = s->unit_of[s->items[host].twin];
+            continue;
+        }
         int *unit = box >= 0 ? &unit_of_box[box] : &s->unit_of[i];
         if (box < 0 || *unit < 0) {
             s->units[s->n_units] = (scene_unit){.item = box < 0 ? i : -1, .box = box, .parts = 1};
@@ -175,7 +209,10 @@ static void cut_units(scene *s, int *unit_of_box) {
         }
         s->unit_of[i] = *unit;
     }
-    for (int i = 0; i < s->n_items; i++) s->unit_of[i] = s->unit_of[s->items[i].twin];
+    for (int i = 0; i < s->n_items; i++) {
+        s->unit_of[i] = s->unit_of[s->items[i].twin];
+        s->units[s->unit_of[i]].stands++;
+    }
 }
 
 /* The last resort of I1: runs of units become one. */
@@ -185,16 +222,19 @@ static void merge_units(scene *s, int max_nodes) {
     int last = -1;
     for (int u = 0; u < n; u++) {
         int into = (int)((int64_t)u * max_nodes / n);
-        if (into == last)
+        if (into == last) {
             s->units[into].parts++;
-        else
+            s->units[into].stands += s->units[u].stands;
+        } else {
             s->units[into] = s->units[u];
+        }
         last = into;
     }
     s->n_units = last + 1;
 }
 
-static bool close_until_few(scene *s, int depth, int max_nodes) {
+static bool close_until_few(scene *s) {
+    int depth = s->how.depth, max_nodes = s->how.max_nodes;
     int *scratch = arena_new_array(&s->arena, (size_t)s->n_boxes, sizeof *scratch);
     if (!scratch) return false;
     int deepest = 0;
@@ -202,6 +242,7 @@ static bool close_until_few(scene *s, int depth, int max_nodes) {
         if (s->boxes[b].depth > deepest) deepest = s->boxes[b].depth;
     s->open_depth = depth >= 0 && depth < deepest ? depth : deepest;
     cut_units(s, scratch);
+    s->is_cut = s->n_units > max_nodes;
     while (s->n_units > max_nodes && s->open_depth > 0) {
         s->open_depth--;
         cut_units(s, scratch);
@@ -221,8 +262,7 @@ static int edge_order(const void *a, const void *b) {
     return (p > q) - (p < q);
 }
 
-/* One edge for all values from one unit to another. Equal edges of a fold's members count once: they carry the
- * same types, so only differing types are `more`. */
+/* One edge for all values from one unit to another; those of another type are `more`. */
 static void merge_edges(scene *s) {
     int kept = 0;
     qsort(s->edges, (size_t)s->n_edges, sizeof *s->edges, edge_order);
@@ -232,8 +272,20 @@ static void merge_edges(scene *s) {
             s->edges[kept++] = *e;
         else if (!e->repeats && !type_equal(&last->value->type, &e->value->type))
             last->more++;
+        s->edges[kept - 1].is_own |= e->is_own;
     }
     s->n_edges = kept;
+}
+
+static bool is_of_one_scope(const weft_node *a, const weft_node *b) {
+    return a && b && strcmp(a->scope, b->scope) == 0;
+}
+
+/* The value that is drawn for one: the same result of the twin of its node. */
+static const weft_value *drawn_value(const scene *s, const weft_value *v, int from) {
+    const weft_node *twin = s->items[s->items[from].twin].node;
+    int k = (int)(v - v->node->out);
+    return k < twin->n_out ? &twin->out[k] : v;
 }
 
 static bool join(scene *s) {
@@ -247,21 +299,29 @@ static bool join(scene *s) {
             if (from < 0) continue;
             int a = s->unit_of[from], b = s->unit_of[i];
             bool repeats = scene_edge_repeats(s, from, i);
-            if (a != b)
-                s->edges[s->n_edges++] = (scene_edge){.from = a, .to = b, .value = v, .repeats = repeats};
+            if (a == b) continue;
+            s->edges[s->n_edges++] =
+                (scene_edge){.from = a,
+                             .to = b,
+                             .value = drawn_value(s, v, from),
+                             .repeats = repeats,
+                             .is_own = is_of_one_scope(s->items[from].node, s->items[i].node)};
         }
     }
     merge_edges(s);
     return true;
 }
 
-bool scene_build(scene *s, const weft_graph *g, bool all, int depth, int max_nodes) {
-    *s = (scene){.graph = g, .all = all};
+bool scene_build(scene *s, const weft_graph *g, const scene_how *how) {
+    *s = (scene){.graph = g, .how = *how};
     arena_init(&s->arena, NULL);
     if (!collect(s)) return false;
     find_bare(s);
+    scene_sign_items(s);
+    if (how->folding == FOLD_RUNS && !scene_find_runs(s)) return false;
     scene_fold(s);
-    return close_until_few(s, depth, max_nodes) && join(s);
+    if (how->all && how->folding > FOLD_EQUAL) find_hosts(s);
+    return close_until_few(s) && join(s);
 }
 
 void scene_free(scene *s) {

@@ -1,7 +1,8 @@
 /* scene_fold.c - finds sibling scopes of one structure (blocks/0 to blocks/47) and lets the first stand for all.
  *
- * Two boxes have one structure when their trees agree: the same ops with the same attributes and types in
- * the same order, the same child names. Their own names must differ in a number only. */
+ * Two boxes have one structure when their trees agree, folds within them first: the same ops in the same order, the same
+ * child names. FOLD_EQUAL wants attributes, types and counts of folds to agree too. Their own names must differ in a number
+ * only. */
 #include "tools/graphtool/diagram/scene.h"
 
 #include <ctype.h>
@@ -13,8 +14,7 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 }
 
 /* Attributes count, but for names and random streams, which differ from call to call. */
-static uint64_t node_signature_of(const weft_node *n) {
-    uint64_t h = hash_text(n->op->name, 1);
+static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
     for (const op_attr *a = n->op->attrs; a && a->name; a++) {
         const char *at = (const char *)n->attrs + a->offset;
         const attr_ints *ints = (const attr_ints *)at;
@@ -42,27 +42,27 @@ static uint64_t node_signature_of(const weft_node *n) {
             break;
         }
     }
+    return h;
+}
+
+static uint64_t mix_type(uint64_t h, const tensor_type *type, bool alike) {
+    return alike ? mix(h, (uint64_t)(type->ndim * 64 + type->dtype)) : hash_text(TYPE(type), h);
+}
+
+static uint64_t node_signature_of(const weft_node *n, bool alike) {
+    uint64_t h = hash_text(n->op->name, 1);
+    if (!alike) h = mix_attrs(h, n);
     for (int i = 0; i < n->n_in; i++) /* parameters among them: weights of another shape are another layer */
-        if (n->in[i]) h = hash_text(TYPE(&n->in[i]->type), h);
-    for (int k = 0; k < n->n_out; k++) h = hash_text(TYPE(&n->out[k].type), h);
+        if (n->in[i]) h = mix_type(h, &n->in[i]->type, alike);
+    for (int k = 0; k < n->n_out; k++) h = mix_type(h, &n->out[k].type, alike);
     for (int b = 0; b < n->n_body; b++) h = hash_text(n->body[b]->op->name, h);
     return h;
 }
 
-/* Children come after their parent, so going backwards meets them first. */
-static void sign_boxes(scene *s) {
-    for (int i = 0; i < s->n_items; i++)
-        s->items[i].signature = s->items[i].node ? node_signature_of(s->items[i].node) : (uint64_t)i;
-    for (int b = s->n_boxes - 1; b >= 0; b--) {
-        scene_box *box = &s->boxes[b];
-        box->signature = 7;
-        box->items = 0;
-        for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++)
-            box->signature = mix(box->signature, s->items[i].signature);
-        for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
-            box->signature = mix(hash_text(s->boxes[c].name, box->signature), s->boxes[c].signature);
-            box->items += s->boxes[c].items;
-        }
+void scene_sign_items(scene *s) {
+    for (int i = 0; i < s->n_items; i++) {
+        const weft_node *n = s->items[i].node;
+        s->items[i].signature = n ? node_signature_of(n, s->how.folding > FOLD_EQUAL) : (uint64_t)i;
     }
 }
 
@@ -84,35 +84,113 @@ static bool names_count(const char *a, const char *b) {
     return digits;
 }
 
+static int next_drawn(const scene *s, int c) {
+    while (c >= 0 && s->boxes[c].represented_by != c) c = s->boxes[c].next;
+    return c;
+}
+
 /* Lets the items of `b` and below be drawn as those of `a` (equal trees: I2). */
 static void pair_up(scene *s, int a, int b) {
     int i = s->boxes[a].first_item, j = s->boxes[b].first_item;
-    for (; i >= 0 && j >= 0; i = s->items[i].next, j = s->items[j].next) s->items[j].twin = s->items[i].twin;
-    int c = s->boxes[a].first_child, d = s->boxes[b].first_child;
-    for (; c >= 0 && d >= 0; c = s->boxes[c].next, d = s->boxes[d].next) pair_up(s, c, d);
+    for (; i >= 0 && j >= 0; i = s->items[i].next, j = s->items[j].next) s->items[j].twin = i;
+    int c = next_drawn(s, s->boxes[a].first_child), d = next_drawn(s, s->boxes[b].first_child);
+    for (; c >= 0 && d >= 0; c = next_drawn(s, s->boxes[c].next), d = next_drawn(s, s->boxes[d].next)) {
+        scene_box *one = &s->boxes[c], *other = &s->boxes[d];
+        if (other->most_members > one->most_members) {
+            one->most_members = other->most_members;
+            one->last_name = other->last_name;
+        }
+        if (other->members < one->members) one->members = other->members;
+        pair_up(s, c, d);
+    }
+}
+
+/* Layers that count on within a round (up1, bn1; up2, bn2) are alike. */
+static uint64_t mix_name(const scene *s, uint64_t h, const char *name) {
+    if (s->how.folding < FOLD_RUNS) return hash_text(name, h);
+    for (; *name; name++)
+        if (!isdigit((unsigned char)*name)) h = mix(h, (unsigned char)*name);
+    return h;
+}
+
+static void sign_box(scene *s, int b) {
+    scene_box *box = &s->boxes[b];
+    box->signature = 7;
+    box->items = 0;
+    for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++)
+        box->signature = mix(box->signature, s->items[i].signature);
+    for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
+        const scene_box *child = &s->boxes[c];
+        box->items += child->items;
+        if (child->represented_by != c) continue;
+        if (!child->run) box->signature = mix_name(s, box->signature, child->name);
+        box->signature = mix(box->signature, child->signature);
+        if (s->how.folding == FOLD_EQUAL) box->signature = mix(box->signature, (uint64_t)child->members);
+    }
+}
+
+static bool is_next_of(const scene *s, const scene_box *one, const scene_box *other) {
+    enum { WORTH = 2 }; /* a scope of one node is as small as the picture of its fold */
+    if (one->items < WORTH || one->is_bare || other->is_bare || one->signature != other->signature ||
+        one->run != other->run)
+        return false;
+    if (s->how.folding == FOLD_EQUAL && one->items != other->items) return false;
+    return one->run || names_count(one->name, other->name);
+}
+
+/* From the leaves up: a box is signed by what its children have become. */
+static void fold_box(scene *s, int b) {
+    int first = s->boxes[b].first_child;
+    for (int c = first; c >= 0; c = s->boxes[c].next) {
+        fold_box(s, c);
+        if (c == first) continue;
+        if (!is_next_of(s, &s->boxes[first], &s->boxes[c])) {
+            first = c;
+            continue;
+        }
+        s->boxes[c].represented_by = first;
+        s->boxes[first].most_members = ++s->boxes[first].members;
+        s->boxes[first].last_name = s->boxes[c].last_name ? s->boxes[c].last_name : s->boxes[c].name;
+        pair_up(s, first, c);
+    }
+    sign_box(s, b);
+}
+
+bool scene_folds_by_op(const scene *s, const scene_item *i) {
+    return s->how.folding > FOLD_EQUAL && i->node &&
+           (scene_phase_of(i) == PHASE_UPDATE || i->node->op->flags & OP_COMMUNICATES);
+}
+
+static void fold_by_op(scene *s, int box) {
+    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next) {
+        if (!scene_folds_by_op(s, &s->items[i])) continue;
+        int j = s->boxes[box].first_item;
+        while (j != i &&
+               !(scene_folds_by_op(s, &s->items[j]) && s->items[j].node->op == s->items[i].node->op))
+            j = s->items[j].next;
+        if (s->items[i].twin == i) s->items[i].twin = j;
+    }
+}
+
+/* Twins of twins become twins, and each twin has a list of all that it is drawn for. */
+static void link_twins(scene *s) {
+    for (int i = 0; i < s->n_items; i++) {
+        int t = i;
+        while (s->items[t].twin != t) t = s->items[t].twin;
+        s->items[i].twin = t;
+    }
+    for (int i = s->n_items - 1; i >= 0; i--) {
+        scene_item *twin = &s->items[s->items[i].twin];
+        if (s->items[i].twin == i) continue;
+        s->items[i].also = twin->also;
+        twin->also = i;
+    }
 }
 
 void scene_fold(scene *s) {
-    enum { WORTH = 2 }; /* a scope of one node is as small as the picture of its fold */
-    sign_boxes(s);
-    /* Parents before children: inside a folded box the twins are set already, and chains of twins stay short. */
-    for (int b = 0; b < s->n_boxes; b++) {
-        int first = s->boxes[b].first_child;
-        for (int c = first < 0 ? -1 : s->boxes[first].next; c >= 0; c = s->boxes[c].next) {
-            scene_box *one = &s->boxes[first], *other = &s->boxes[c];
-            if (one->items >= WORTH && one->items == other->items && one->signature == other->signature &&
-                names_count(one->name, other->name)) {
-                other->represented_by = first;
-                one->members++;
-                one->last_name = other->name;
-            } else {
-                first = c;
-            }
-        }
-    }
-    for (int b = s->n_boxes - 1; b >= 0;
-         b--) /* innermost folds first, so that outer ones take their twins over */
-        if (s->boxes[b].represented_by != b) pair_up(s, s->boxes[b].represented_by, b);
+    fold_box(s, 0);
+    for (int b = 0; b < s->n_boxes; b++) fold_by_op(s, b);
+    link_twins(s);
 }
 
 bool scene_edge_repeats(const scene *s, int item_a, int item_b) {
