@@ -70,4 +70,18 @@ endif()
 # ---- programs ----
 if(WEFT_TOOLS)
     install(TARGETS graphtool weft-zoo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+    find_package(Python3 COMPONENTS Interpreter)
+endif()
+if(WEFT_TOOLS AND Python3_FOUND AND NOT CMAKE_CROSSCOMPILING) # their pages and completions, made from what they say of themselves
+    set(made ${PROJECT_BINARY_DIR}/manual)
+    add_custom_command(
+        OUTPUT ${made}/graphtool.bash
+        COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 ${Python3_EXECUTABLE}
+                ${PROJECT_SOURCE_DIR}/tools/scripts/manual.py $<TARGET_FILE:graphtool> $<TARGET_FILE:weft-zoo> ${made}
+        DEPENDS graphtool weft-zoo tools/scripts/manual.py VERBATIM)
+    add_custom_target(manual ALL DEPENDS ${made}/graphtool.bash)
+    install(DIRECTORY ${made}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT tools)
+    install(FILES ${made}/graphtool.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+            RENAME graphtool COMPONENT tools)
+    install(FILES ${made}/_graphtool DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tools)
 endif()

@@ -47,8 +47,43 @@ for name in weft weft-static; do
 done
 [[ $(pkg-config --static --libs weft) == *-lprotobuf-c* ]] || { echo "pkg-config --static leaves something out"; exit 1; }
 
+# What bash would offer behind these words, the last of which is being typed.
+offered() {
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    _graphtool
+    echo "${COMPREPLY[*]}"
+}
+
+check_offer() { # EXPECTED WORD...
+    local found
+    found=$(offered "${@:2}")
+    [[ $found == "$1" ]] || { echo "completion of '${*:2}' is '$found', not '$1'"; exit 1; }
+}
+
+# The pages and the completion hold what --help, which is printed by other code, says.
+check_manual() {
+    local command option pages=$prefix/share/man/man1
+    source "$prefix/share/bash-completion/completions/graphtool"
+    for command in $("$prefix/bin/graphtool" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do
+        for option in $("$prefix/bin/graphtool" "$command" --help | grep -oE '^ +(-.,)? *--[a-z0-9-]+' | grep -oE '\--.*'); do
+            grep -qF -- "${option//-/\\-}\fR" "$pages/graphtool-$command.1" || { echo "graphtool-$command(1) lacks $option"; exit 1; }
+            [[ " $(offered graphtool "$command" "$option") " == *" $option"[=\ ]* ]] || { echo "$command $option is not offered"; exit 1; }
+            grep -q "'\*\?$option[=[]" "$prefix/share/zsh/site-functions/_graphtool" || { echo "zsh: $option is not offered"; exit 1; }
+        done
+    done
+    check_offer "bench" graphtool be
+    check_offer "avx2 avx512" graphtool plan model.bin --isa = av
+    check_offer "svg" graphtool dot model.bin -T s
+    check_offer "--json" graphtool info model.bin --j
+    if command -v groff >/dev/null; then
+        [[ -z $(groff -man -ww -z -Tutf8 "$pages"/*.1 2>&1) ]] || { groff -man -ww -z -Tutf8 "$pages"/*.1; exit 1; }
+    fi
+    if command -v zsh >/dev/null; then zsh -n "$prefix/share/zsh/site-functions/_graphtool"; fi
+}
+
 say "programs"
 if [[ -x $prefix/bin/graphtool ]]; then
+    check_manual
     "$prefix/bin/weft-zoo" mlp -o "$work/mlp.bin"
     quietly "$prefix/bin/graphtool" plan "$work/mlp.bin"
     quietly "$prefix/bin/graphtool" info "$work/weft/line.bin"

@@ -1,4 +1,5 @@
 /* graphtool.c - the list of subcommands; each is one file of its own name. */
+#include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/world.h"
 
@@ -76,6 +77,17 @@ static int help(void) {
     return EXIT_FINE;
 }
 
+/* All commands and their options, for tools/scripts/manual.py, which makes manual pages and completions from them. */
+static int table(void) {
+    json_t *list = json_array();
+    for (const command *c = commands; c < commands + COMMANDS; c++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:b, s:o}", "name", c->name, "summary",
+                                              c->summary, "details", c->details ? c->details : "", "example",
+                                              c->example, "takes_model", c->takes_model, "options",
+                                              options_json(c)));
+    return out_json(NULL, json_pack("{s:s, s:o}", "version", weft_version(), "commands", list));
+}
+
 static int version(void) {
     printf("graphtool (Weft) %s\n", weft_version());
     return EXIT_FINE;
@@ -107,6 +119,7 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
         return out_end(help());
     if (strcmp(name, "--version") == 0) return out_end(version());
+    if (strcmp(name, "--table") == 0) return out_end(table());
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0) return out_end(run(&commands[i], argc, argv));
     return tool_fail("no command '%.60s'; see graphtool --help", name);

@@ -183,6 +183,25 @@ void options_help(const command *c) {
     printf("\nExit status: 0 fine, 1 something found wrong, 2 misused.\nExample: %s\n", c->example);
 }
 
+static json_t *words_json(const option_row *row) {
+    json_t *words = json_array();
+    for (int i = 0; row->kind == OPTION_WORD && row->words[i]; i++)
+        json_array_append_new(words, json_string(row->words[i]));
+    return words;
+}
+
+json_t *options_json(const command *c) {
+    json_t *list = json_array();
+    for (const option_row *row = rows; row < rows + ROWS; row++) {
+        if (!(row->commands & c->bit)) continue;
+        char letter[2] = {row->letter, 0};
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter, "argument",
+                                row->argument ? row->argument : "", "help", row->help, "words", words_json(row));
+        json_array_append_new(list, one);
+    }
+    return list;
+}
+
 /* ---- one value ---- */
 
 static int refuse(const command *c, const option_row *row, const char *value, const char *rule) {

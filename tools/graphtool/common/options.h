@@ -90,5 +90,7 @@ typedef struct option_settings {
 void options_settings(const options *o, option_settings *all);
 void options_settings_free(option_settings *all);
 void options_help(const command *c);
+/* The rows of a command: name, letter, argument, help and words of each. */
+struct json_t *options_json(const command *c);
 
 #endif
