@@ -1,22 +1,25 @@
 # install.cmake - what `cmake --install` copies: headers, both libraries, the CMake package, files for pkg-config, programs.
-# Three components: library (the shared libraries), dev (what a compiler needs), tools.
+# Four components: library and mpi (the shared libraries), dev (what a compiler needs), tools.
 #
 # Everything installed finds its neighbours by where it lies itself: a prefix may be moved.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(shared weft_shared)
-set(static weft)
+function(weft_install_libraries component)
+    install(TARGETS ${ARGN} EXPORT weftTargets
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT dev
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+endfunction()
+weft_install_libraries(library weft)
+if(WEFT_SHARED)
+    weft_install_libraries(library weft_shared)
+endif()
 if(MPI_C_FOUND)
-    list(APPEND shared weft_mpi_shared)
-    list(APPEND static weft_mpi)
+    weft_install_libraries(mpi weft_mpi)
+    if(WEFT_SHARED)
+        weft_install_libraries(mpi weft_mpi_shared)
+    endif()
 endif()
-if(NOT WEFT_SHARED)
-    set(shared)
-endif()
-install(TARGETS ${shared} ${static} EXPORT weftTargets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
 install(DIRECTORY include/weft DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev)
 
