@@ -8,6 +8,7 @@ PLACE: RULE, with the line to add where one is missing.
               line in here.h
   optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h
   options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
+  commands    a subcommand of graphtool is its file and its line; it takes options that there are
 
     check_rows.py [--write]
 """
@@ -202,6 +203,33 @@ def check_ddp():
                 tell(file, f"compares {name} by hand: rule L20 compares all that the list has")
 
 
+# ---- subcommands ----
+
+
+def check_commands():
+    """Each is a file and a line; what it takes are options that there are, and each option is taken by one."""
+    files = {p.stem for p in (ROOT / "tools/graphtool/cmd").glob("*.c")}
+    names = rows_of("tools/graphtool/cmd/list.h")
+    for name in sorted(files ^ set(names)):
+        tell("tools/graphtool/cmd/list.h", f"lacks the line\nX({name})" if name in files else f"{name} has no file")
+    groups = dict(re.findall(r'^#define (OPTIONS_\w+)\s+"([^"]*)"', read("tools/graphtool/common/options.h"), re.M))
+    options = re.findall(r'^    \{"([\w-]+)", ', read("tools/graphtool/common/options.c"), re.M)
+    taken = {"help"}
+    for name in sorted(files & set(names)):
+        row = re.search(r"\.options =(.*?),\n", read(f"tools/graphtool/cmd/{name}.c"), re.S)[1]
+        words = [w for part in re.findall(r'OPTIONS_\w+|"[^"]*"', row) for w in groups.get(part, part.strip('"')).split()]
+        for word in words:
+            if word not in options or words.count(word) > 1:
+                tell(f"tools/graphtool/cmd/{name}.c", f"takes --{word} twice" if word in options else f"there is no --{word}")
+        taken |= set(words)
+    for option in options:
+        if option not in taken:
+            tell("tools/graphtool/common/options.c", f"no command takes --{option}")
+    for file in sources("tools"):
+        for name in re.findall(r"\bFOR_[A-Z]\w*", read(file)):
+            tell(file, f"{name}: what a command takes is in its own row")
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--write", action="store_true", help="writes the tables of documents that are made from rows")
@@ -215,6 +243,7 @@ def main():
     check_op_files()
     check_optimizers()
     check_ddp()
+    check_commands()
     print("\n".join(wrong) if wrong else "every thing is told once")
     return 1 if wrong else 0
 

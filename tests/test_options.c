@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define X(name) extern const command command_##name;
+#include "tools/graphtool/cmd/list.h"
+#undef X
+
 static const char *const own[] = {"--output", "--log", "--json", "--profile", "--launcher", "--help"};
 
 /* A value that the option takes; none is a default. */
@@ -32,7 +36,7 @@ static bool parse(const command *c, char *word, options *o) {
     static char *const beside[] = {cuda, output, data};
     char *argv[8] = {(char *)(uintptr_t)c->name, model, word};
     int n = word ? 3 : 2;
-    for (int i = 0; i < (c->bit == FOR_TRAIN ? 3 : 1); i++) {
+    for (int i = 0; i < (c == &command_train ? 3 : 1); i++) {
         bool is_list = beside[i] == data; /* others may be given once */
         size_t name = strcspn(beside[i], "=");
         if (is_list || !word || strncmp(word, beside[i], name + 1)) argv[n++] = beside[i];
@@ -102,29 +106,25 @@ static void write_files(void) {
 }
 
 TEST(each_option_is_compared_or_a_rank_s_own) {
-    const command commands[] = {{.name = "train", .bit = FOR_TRAIN, .takes_model = true},
-                                {.name = "eval", .bit = FOR_EVAL, .takes_model = true},
-                                {.name = "bench", .bit = FOR_BENCH, .takes_model = true},
-                                {.name = "trace", .bit = FOR_TRACE, .takes_model = true}};
+    static const command *const commands[] = {&command_train, &command_eval, &command_bench, &command_trace};
     write_files();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         int n = 0;
-        if (!ends(run("graphtool %s --help", commands[i].name), 0)) continue;
+        if (!ends(run("graphtool %s --help", commands[i]->name), 0)) continue;
         char *help = read_all("out"), *rest = NULL;
         for (char *line = strtok_r(help, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-            n += check_line(&commands[i], line);
-        CHECK_SAYS(n > 15, "graphtool %s: %d options", commands[i].name, n);
+            n += check_line(commands[i], line);
+        CHECK_SAYS(n > 15, "graphtool %s: %d options", commands[i]->name, n);
         free(help);
     }
 }
 
 /* Another length, another first or last MiB: another file. */
 TEST(files_are_compared_by_what_they_hold) {
-    const command c = {.name = "eval", .bit = FOR_EVAL, .takes_model = true};
     options a, b;
     char list[400], x[] = "--weights=options.file", y[] = "--weights=options.other";
     write_files();
-    NEED(parse(&c, x, &a) && parse(&c, y, &b));
+    NEED(parse(&command_eval, x, &a) && parse(&command_eval, y, &b));
     differences(&a, &b, list);
     CHECK_TEXT(list, "");
     write_text("options.other", "weightS");
@@ -136,12 +136,11 @@ TEST(files_are_compared_by_what_they_hold) {
 }
 
 TEST(the_environment_is_compared) {
-    const command c = {.name = "eval", .bit = FOR_EVAL, .takes_model = true};
     options o;
     write_files();
     option_settings before, after;
     int differ = 0;
-    NEED(parse(&c, NULL, &o));
+    NEED(parse(&command_eval, NULL, &o));
     options_settings(&o, &before);
     setenv("OMP_NUM_THREADS", "77", 1);
     options_settings(&o, &after);

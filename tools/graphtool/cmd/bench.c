@@ -139,7 +139,7 @@ static int measure(timing *t, weft_model *m) {
     return all ? print_report(t, all) : tool_fail("memory could not be had");
 }
 
-int bench_run(const options *o) {
+static int bench_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
@@ -161,3 +161,14 @@ int bench_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_bench = {
+    .name = "bench",
+    .summary = "Times training steps, on eight synthetic batches in memory unless --data is given",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK "steps warmup profile json",
+    .example = "graphtool bench gpt.bin --threads 2 --json",
+    .run = bench_run,
+    .ranks = COMMAND_JOINS,
+    .defaults = {.steps = 20, .warmup = 3},
+};

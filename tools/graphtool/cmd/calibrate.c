@@ -33,7 +33,7 @@ static int write_table(const options *o, weft_session *s, const weft_model *m) {
     return end;
 }
 
-int calibrate_run(const options *o) {
+static int calibrate_run(const options *o) {
     int status = EXIT_FINE;
     weft_error error = {0};
     weft_plan *plan = NULL;
@@ -52,3 +52,14 @@ int calibrate_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_calibrate = {
+    .name = "calibrate",
+    .summary = "Times a GPU's algorithms for a model's nodes, and writes the fastest as a table",
+    .takes_model = true,
+    .options = "graph batch threads isa device deterministic tf32 dtype output",
+    .details = "--calibration=FILE has plans use it; it belongs to one model, batch size and kind of GPU.",
+    .example = "graphtool calibrate gpt2_124m.bin --dtype=bf16 -o h200.calibration",
+    .run = calibrate_run,
+    .defaults = {.device = "cuda"},
+};

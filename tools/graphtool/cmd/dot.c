@@ -206,7 +206,7 @@ static int draw_forward(const weft_model *m, const options *o) {
     return status;
 }
 
-int dot_run(const options *o) {
+static int dot_run(const options *o) {
     int status = EXIT_FINE;
     const char *view = o->view ? o->view : "graph";
     if (o->format && strcmp(o->format, "png") == 0 && !o->output && isatty(STDOUT_FILENO))
@@ -226,3 +226,16 @@ int dot_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_dot = {
+    .name = "dot",
+    .summary = "Draws a graph, or with --view=plan how a whole plan spreads over ranks",
+    .takes_model = true,
+    .options = OPTIONS_IMAGINE "graph batch threads isa device dtype accumulate ddp zero shard bucket-cap-mb "
+                               "serial view all depth max-nodes type output",
+    .details = "Scopes are boxes, shapes stand on edges; repeated scopes of one structure are drawn once, "
+               "with their count.",
+    .example = "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
+    .run = dot_run,
+    .defaults = {.depth = -1},
+};

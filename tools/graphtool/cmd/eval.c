@@ -38,7 +38,7 @@ static int evaluate(const weft_model *m, const options *o, const char *graph) {
     return status;
 }
 
-int eval_run(const options *o) {
+static int eval_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
@@ -47,3 +47,15 @@ int eval_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_eval = {
+    .name = "eval",
+    .summary = "Runs the evaluation graph over data, every sample once, and prints mean losses",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "graph random-weights json",
+    .example =
+        "graphtool eval convnet.bin --weights weights.safetensors --data image=t10k-images-idx3-ubyte.gz \\\n"
+        "             --data label=t10k-labels-idx1-ubyte.gz --json",
+    .run = eval_run,
+    .ranks = COMMAND_JOINS,
+};

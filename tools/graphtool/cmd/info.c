@@ -124,7 +124,7 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
     return status;
 }
 
-int info_run(const options *o) {
+static int info_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
@@ -139,3 +139,12 @@ int info_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_info = {
+    .name = "info",
+    .summary = "Tells what a model holds: graphs, inputs, outputs, subgraphs, parameters",
+    .takes_model = true,
+    .options = "json output",
+    .example = "graphtool info dcgan28.bin",
+    .run = info_run,
+};

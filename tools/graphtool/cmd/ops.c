@@ -161,10 +161,19 @@ static int ops_text(const options *o, weft_device device) {
     return status;
 }
 
-int ops_run(const options *o) {
+static int ops_run(const options *o) {
     weft_device device = tool_device(o);
     if (!o->json) return ops_text(o, device);
     json_t *list = json_array();
     for (int i = 0; i < op_count(); i++) json_array_append_new(list, op_json(op_at(i), device));
     return out_json(o->output, json_pack("{s:o}", "ops", list));
 }
+
+const command command_ops = {
+    .name = "ops",
+    .summary = "Lists every op with its operands, attributes and kernels",
+    .takes_model = false,
+    .options = "device markdown json output",
+    .example = "graphtool ops --json",
+    .run = ops_run,
+};

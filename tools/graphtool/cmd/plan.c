@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int plan_run(const options *o) {
+static int plan_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
@@ -24,3 +24,13 @@ int plan_run(const options *o) {
     weft_plan_free(plan);
     return status;
 }
+
+const command command_plan = {
+    .name = "plan",
+    .summary = "Compiles a model and tells the plan: buckets, collectives, lanes, memory",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph after dump json output",
+    .details = "--dump and --after print it node by node instead, with kernels and places in memory.",
+    .example = "graphtool plan dcgan28.bin --world 4096 --rank 4095 --zero 2",
+    .run = plan_run,
+};

@@ -108,7 +108,7 @@ static int predict_model(const weft_model *m, const options *o, const char *path
     return status;
 }
 
-int predict_run(const options *o) {
+static int predict_run(const options *o) {
     int status = EXIT_FINE;
     size_t n = o->output ? strlen(o->output) : 0;
     if (!(n > 4 && (is_png(o->output) || strcmp(o->output + n - 4, ".npy") == 0)))
@@ -119,3 +119,13 @@ int predict_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_predict = {
+    .name = "predict",
+    .summary = "Runs a graph once and writes one output, as .npy or as a PNG of many images",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_FEED "graph random-weights fetch grid output",
+    .example = "graphtool predict dcgan28.bin --weights weights.safetensors --fetch samples -o samples.png",
+    .run = predict_run,
+    .ranks = COMMAND_LEADS,
+};

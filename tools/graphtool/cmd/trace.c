@@ -169,7 +169,7 @@ static int trace(tracing *t) {
 }
 
 /* It joins the world itself: the communicator is to tell its events. */
-int trace_run(const options *given) {
+static int trace_run(const options *given) {
     options o = *given;
     tracing *t = calloc(1, sizeof *t);
     if (!o.output || !t) {
@@ -186,3 +186,15 @@ int trace_run(const options *given) {
     free(t);
     return status;
 }
+
+const command command_trace = {
+    .name = "trace",
+    .summary = "Writes when each node and each collective of some training steps ran",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK "steps warmup json output",
+    .details = "The file is for ui.perfetto.dev and chrome://tracing.",
+    .example = "mpirun -n 2 graphtool trace gpt.bin --threads 1 -o trace.json",
+    .run = trace_run,
+    .ranks = COMMAND_JOINS_LATER,
+    .defaults = {.steps = 5, .warmup = 3},
+};

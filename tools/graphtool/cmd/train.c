@@ -245,7 +245,7 @@ static void close_all(training *t) {
     batches_free(&t->data);
 }
 
-int train_run(const options *o) {
+static int train_run(const options *o) {
     int status = EXIT_FINE;
     training *t = calloc(1, sizeof *t);
     weft_model *m = t ? tool_load(o, &status) : NULL;
@@ -265,3 +265,17 @@ int train_run(const options *o) {
     free(t);
     return status;
 }
+
+const command command_train = {
+    .name = "train",
+    .summary = "Trains a model: each step runs all its training graphs, in order, on one batch",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK
+    "val-data epochs steps lr log optimizer-state keep-going output",
+    .details = "Outputs that are one number and end in \"loss\" or \"accuracy\" are shown and logged.",
+    .example = "graphtool train convnet.bin --data image=train-images-idx3-ubyte.gz \\\n"
+               "             --data label=train-labels-idx1-ubyte.gz --epochs 5 --log log.jsonl -o "
+               "weights.safetensors",
+    .run = train_run,
+    .ranks = COMMAND_JOINS,
+};

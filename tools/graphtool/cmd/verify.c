@@ -15,7 +15,7 @@ static weft_status prove(const weft_model *m, const weft_compile_options *base, 
     return error->status;
 }
 
-int verify_run(const options *o) {
+static int verify_run(const options *o) {
     int status = EXIT_FINE, passes = 0;
     weft_compile_options c;
     weft_error error = {0};
@@ -40,3 +40,12 @@ int verify_run(const options *o) {
     weft_model_free(m);
     return status;
 }
+
+const command command_verify = {
+    .name = "verify",
+    .summary = "Proves the plan behind every pass of the compiler",
+    .takes_model = true,
+    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph json",
+    .example = "graphtool verify dcgan28.bin",
+    .run = verify_run,
+};

@@ -37,8 +37,7 @@ typedef struct option_row {
     char letter;          /* short form, 0: none */
     const char *argument; /* its name in --help; NULL for flags */
     option_kind kind;
-    size_t offset; /* in options */
-    unsigned commands;
+    size_t offset;    /* in options */
     int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
     const char *help;
     const char *const *words; /* OPTION_WORD */
@@ -56,124 +55,108 @@ const char *const option_types[] = {"dot", "svg", "png", NULL};
 static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
 
 #define F(field) offsetof(options, field)
-enum {
-    COMPILES =
-        FOR_PLAN | FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE,
-    SPREADS = FOR_PLAN | FOR_DOT | FOR_VERIFY | FOR_TRAIN | FOR_BENCH | FOR_TRACE, /* over ranks */
-    TALKS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_TRACE,                          /* ranks with each other */
-    FEEDS = FOR_TRAIN | FOR_EVAL | FOR_BENCH | FOR_PREDICT | FOR_TRACE,
-    WRITES = FOR_INFO | FOR_DOT | FOR_PLAN | FOR_OPS,
-    MILLION = 1000000,
-};
+enum { MILLION = 1000000 };
+/* Commands say which of them they take: command.options. */
 static const option_row rows[] = {
-    {"graph", 'g', "NAME", OPTION_TEXT, F(graph),
-     FOR_DOT | FOR_PLAN | FOR_VERIFY | FOR_EVAL | FOR_PREDICT | FOR_CALIBRATE, 0, 0,
-     "this graph of the model"},
-    {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), FEEDS, 0, 0,
+    {"graph", 'g', "NAME", OPTION_TEXT, F(graph), 0, 0, "this graph of the model"},
+    {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), 0, 0,
      "feed input NAME from a .npy or IDX file (.gz too); once an input", .sharing = NAMES},
-    {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), FOR_TRAIN, 0, 0,
+    {"val-data", 0, "NAME=FILE", OPTION_LIST, F(val_data), 0, 0,
      "run graph val on these after each epoch; once an input", .sharing = NAMES},
-    {"epochs", 'e', "N", OPTION_INT, F(epochs), FOR_TRAIN, 1, MILLION,
-     "how often to go through the data (1)"},
-    {"steps", 'k', "N", OPTION_INT, F(steps), FOR_TRAIN | FOR_BENCH | FOR_TRACE, 1, INT64_MAX / 2,
+    {"epochs", 'e', "N", OPTION_INT, F(epochs), 1, MILLION, "how often to go through the data (1)"},
+    {"steps", 'k', "N", OPTION_INT, F(steps), 1, INT64_MAX / 2,
      "train: stop after N steps; bench, trace: steps to time (20, 5)"},
-    {"warmup", 0, "N", OPTION_INT, F(warmup), FOR_BENCH | FOR_TRACE, 0, MILLION,
-     "steps before the timed ones (3)"},
-    {"lr", 0, "RATE", OPTION_REAL, F(lr), FOR_TRAIN, 0, 0,
-     "learning rate of every optimizer, instead of the model's"},
-    {"weights", 'w', "FILE", OPTION_TEXT, F(weights), FEEDS, 0, 0, "start from these weights (safetensors)",
+    {"warmup", 0, "N", OPTION_INT, F(warmup), 0, MILLION, "steps before the timed ones (3)"},
+    {"lr", 0, "RATE", OPTION_REAL, F(lr), 0, 0, "learning rate of every optimizer, instead of the model's"},
+    {"weights", 'w', "FILE", OPTION_TEXT, F(weights), 0, 0, "start from these weights (safetensors)",
      .sharing = CONTENT},
-    {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), FOR_EVAL | FOR_PREDICT, 0, 0,
+    {"random-weights", 0, NULL, OPTION_FLAG, F(random_weights), 0, 0,
      "go on without --weights, with random initial values"},
-    {"log", 'l', "FILE", OPTION_TEXT, F(log), FOR_TRAIN, 0, 0, "write a JSON line for each step",
-     .sharing = OWN},
-    {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), FOR_TRAIN, 0, 0,
+    {"log", 'l', "FILE", OPTION_TEXT, F(log), 0, 0, "write a JSON line for each step", .sharing = OWN},
+    {"optimizer-state", 0, NULL, OPTION_FLAG, F(training), 0, 0,
      "put optimizer state and step counters into the weights file too"},
-    {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), FOR_TRAIN, 0, 0,
+    {"keep-going", 0, NULL, OPTION_FLAG, F(keep_going), 0, 0,
      "go on when a loss is not a number, keep weights that are none"},
-    {"fetch", 'f', "NAME", OPTION_TEXT, F(port), FOR_PREDICT, 0, 0,
-     "the output to write (the graph's first)"},
-    {"grid", 0, "RxC", OPTION_TEXT, F(grid), FOR_PREDICT, 0, 0, "rows and columns of images in a PNG (8x8)"},
-    {"batch", 'b', "N", OPTION_INT, F(batch), COMPILES | FOR_DOT, 1, INT32_MAX,
-     "batch size (the model's default)"},
-    {"threads", 't', "T", OPTION_INT, F(threads), COMPILES | FOR_DOT, 1, 1024, "threads (every core)"},
-    {"isa", 0, "NAME", OPTION_WORD, F(isa), COMPILES | FOR_DOT, 0, 0,
-     "auto, reference, sse2, avx2 or avx512 (auto)", option_isas},
-    {"device", 0, "NAME", OPTION_WORD, F(device), COMPILES | FOR_DOT | FOR_OPS, 0, 0,
+    {"fetch", 'f', "NAME", OPTION_TEXT, F(port), 0, 0, "the output to write (the graph's first)"},
+    {"grid", 0, "RxC", OPTION_TEXT, F(grid), 0, 0, "rows and columns of images in a PNG (8x8)"},
+    {"batch", 'b', "N", OPTION_INT, F(batch), 1, INT32_MAX, "batch size (the model's default)"},
+    {"threads", 't', "T", OPTION_INT, F(threads), 1, 1024, "threads (every core)"},
+    {"isa", 0, "NAME", OPTION_WORD, F(isa), 0, 0, "auto, reference, sse2, avx2 or avx512 (auto)",
+     option_isas},
+    {"device", 0, "NAME", OPTION_WORD, F(device), 0, 0,
      "cpu or cuda; plans for cuda need no GPU, running them does (cpu)", option_devices},
-    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), COMPILES, 0, 0,
+    {"deterministic", 0, NULL, OPTION_FLAG, F(deterministic), 0, 0,
      "on a GPU: the same bits on any two runs"},
-    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), COMPILES, 0, 0,
+    {"tf32", 0, NULL, OPTION_FLAG, F(tf32), 0, 0,
      "on a GPU: products of f32 may round their operands to TF32"},
-    {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), COMPILES & ~FOR_CALIBRATE, 0, 0,
+    {"calibration", 0, "FILE", OPTION_TEXT, F(calibration), 0, 0,
      "on a GPU: algorithms as this table of graphtool calibrate says", .sharing = CONTENT},
-    {"check", 0, NULL, OPTION_FLAG, F(check), FEEDS, 0, 0,
+    {"check", 0, NULL, OPTION_FLAG, F(check), 0, 0,
      "look at every node's results: the first that is not finite ends the run (slow)"},
-    {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), FEEDS, 0, 0,
+    {"no-capture", 0, NULL, OPTION_FLAG, F(no_capture), 0, 0,
      "on a GPU: start node by node, do not capture and replay"},
-    {"dtype", 0, "NAME", OPTION_WORD, F(dtype), COMPILES | FOR_DOT, 0, 0,
+    {"dtype", 0, "NAME", OPTION_WORD, F(dtype), 0, 0,
      "what products, convolutions and attention compute in: f32, bf16 or f16 (f32)", option_dtypes},
-    {"accumulate", 0, "K", OPTION_INT, F(accumulate), SPREADS, 1, 65536, "micro-batches a step (1)"},
-    {"seed", 's', "N", OPTION_INT, F(seed), FEEDS, 0, INT64_MAX,
-     "seed of initial values, order and noise (0)"},
-    {"world", 0, "N", OPTION_INT, F(world), FOR_ONE_OF_MANY, 1, 1 << 20,
-     "as one of N ranks that train together (1)"},
-    {"rank", 0, "R", OPTION_INT, F(rank), FOR_ONE_OF_MANY, 0, 1 << 20, "as this one of them (0)"},
-    {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), SPREADS, 0, 0,
+    {"accumulate", 0, "K", OPTION_INT, F(accumulate), 1, 65536, "micro-batches a step (1)"},
+    {"seed", 's', "N", OPTION_INT, F(seed), 0, INT64_MAX, "seed of initial values, order and noise (0)"},
+    {"world", 0, "N", OPTION_INT, F(world), 1, 1 << 20, "as one of N ranks that train together (1)"},
+    {"rank", 0, "R", OPTION_INT, F(rank), 0, 1 << 20, "as this one of them (0)"},
+    {"ddp", 0, "PATH:FIELDS", OPTION_LIST, F(ddp), 0, 0,
      "spread the parameters under PATH (empty: all) as weft_ddp says: generator:zero=1,bucket_cap_mb=4"},
-    {"zero", 0, "STAGE", OPTION_INT, F(zero), SPREADS, 0, 2,
+    {"zero", 0, "STAGE", OPTION_INT, F(zero), 0, 2,
      "1: optimizer state and updates are shared out over ranks, 2: gradients too (0)"},
-    {"shard", 0, "HOW", OPTION_WORD, F(shard), SPREADS, 0, 0,
+    {"shard", 0, "HOW", OPTION_WORD, F(shard), 0, 0,
      "what --zero shares out: greedy, whole parameters; flat, equal ranges (greedy)", option_shards},
-    {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), SPREADS, 0, 0,
+    {"bucket-cap-mb", 0, "MIB", OPTION_REAL, F(bucket_cap_mb), 0, 0,
      "MiB of gradients that are reduced at once (a sixteenth of the subgraph, at most 25)"},
-    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), SPREADS & ~FOR_DOT, 0, 0,
+    {"reduce", 0, "HOW", OPTION_WORD, F(reduce), 0, 0,
      "sums over ranks: ordered, the same bits in any world; fast; auto: fast with NCCL (auto)",
      option_reduces},
-    {"serial", 0, NULL, OPTION_FLAG, F(serial), SPREADS, 0, 0,
+    {"serial", 0, NULL, OPTION_FLAG, F(serial), 0, 0,
      "wait for each collective where it starts: nothing overlaps"},
-    {"launcher", 0, "NAME", OPTION_WORD, F(launcher), FEEDS, 0, 0,
+    {"launcher", 0, "NAME", OPTION_WORD, F(launcher), 0, 0,
      "whose variables tell rank and world: auto, mpi, slurm or env (auto)", launchers, OWN},
-    {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), TALKS, 0, 1000 * MILLION,
+    {"timeout", 0, "SECONDS", OPTION_REAL, F(timeout), 0, 1000 * MILLION,
      "end with an error when ranks wait so long for each other, and name who is missing (300)"},
-    {"comm", 0, "WAY", OPTION_WORD, F(way), TALKS, 0, 0,
+    {"comm", 0, "WAY", OPTION_WORD, F(way), 0, 0,
      "how ranks with --device cuda talk: nccl; mpi, by way of the host; auto, nccl beside MPI, under "
      "torchrun alone (auto)",
      option_ways},
-    {"profile", 0, NULL, OPTION_FLAG, F(profile), FOR_BENCH, 0, 0, "list the time of each node on stderr",
+    {"profile", 0, NULL, OPTION_FLAG, F(profile), 0, 0, "list the time of each node on stderr",
      .sharing = OWN},
-    {"after", 0, "PASS", OPTION_TEXT, F(after), FOR_PLAN, 0, 0, "stop behind this pass of the compiler"},
-    {"dump", 0, NULL, OPTION_FLAG, F(dump), FOR_PLAN, 0, 0,
-     "the whole plan as text that reads back, node by node"},
-    {"view", 0, "VIEW", OPTION_WORD, F(view), FOR_DOT, 0, 0,
+    {"after", 0, "PASS", OPTION_TEXT, F(after), 0, 0, "stop behind this pass of the compiler"},
+    {"dump", 0, NULL, OPTION_FLAG, F(dump), 0, 0, "the whole plan as text that reads back, node by node"},
+    {"view", 0, "VIEW", OPTION_WORD, F(view), 0, 0,
      "graph, as it is written; program, as it runs; plan: buckets and lanes (graph)", option_views},
-    {"all", 'a', NULL, OPTION_FLAG, F(all), FOR_DOT, 0, 0,
-     "in the view graph: the backward pass and the updates too"},
-    {"depth", 0, "N", OPTION_INT, F(depth), FOR_DOT, 0, 64,
-     "levels of scopes to open (as many as fit a page)"},
-    {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), FOR_DOT, 4, 100000,
+    {"all", 'a', NULL, OPTION_FLAG, F(all), 0, 0, "in the view graph: the backward pass and the updates too"},
+    {"depth", 0, "N", OPTION_INT, F(depth), 0, 64, "levels of scopes to open (as many as fit a page)"},
+    {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), 4, 100000,
      "close scopes until at most this many nodes are left, however large the page (80, on a page)"},
-    {"type", 'T', "TYPE", OPTION_WORD, F(format), FOR_DOT, 0, 0, "dot, svg or png (dot)", option_types},
-    {"markdown", 0, NULL, OPTION_FLAG, F(markdown), FOR_OPS, 0, 0, "as docs/ops.md"},
-    {"json", 'j', NULL, OPTION_FLAG, F(json),
-     FOR_INFO | FOR_PLAN | FOR_OPS | FOR_EVAL | FOR_BENCH | FOR_VERIFY | FOR_TRACE, 0, 0,
-     "JSON for machines, with stable keys", .sharing = OWN},
-    {"output", 'o', "FILE", OPTION_TEXT, F(output),
-     WRITES | FOR_TRAIN | FOR_PREDICT | FOR_TRACE | FOR_CALIBRATE, 0, 0,
+    {"type", 'T', "TYPE", OPTION_WORD, F(format), 0, 0, "dot, svg or png (dot)", option_types},
+    {"markdown", 0, NULL, OPTION_FLAG, F(markdown), 0, 0, "as docs/ops.md"},
+    {"json", 'j', NULL, OPTION_FLAG, F(json), 0, 0, "JSON for machines, with stable keys", .sharing = OWN},
+    {"output", 'o', "FILE", OPTION_TEXT, F(output), 0, 0,
      "write there (train: the trained weights as safetensors; predict: .png or .npy; trace: .json)",
      .sharing = OWN},
-    {"help", 'h', NULL, OPTION_FLAG, 0, ~0u, 0, 0, "this text", .sharing = OWN},
+    {"help", 'h', NULL, OPTION_FLAG, 0, 0, 0, "this text", .sharing = OWN},
 };
 #undef F
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_VALUE = 256 };
 _Static_assert(ROWS <= 64, "options.given has a bit for each");
+
+bool command_takes(const command *c, const char *name) {
+    size_t n = strlen(name);
+    for (const char *word = c->options; *word; word += strcspn(word, " "), word += *word == ' ')
+        if (strncmp(word, name, n) == 0 && (word[n] == ' ' || !word[n])) return true;
+    return strcmp(name, "help") == 0;
+}
 
 void options_help(const command *c) {
     printf("Usage: graphtool %s%s [OPTION]...\n%s.\n", c->name, c->takes_model ? " MODEL" : "", c->summary);
     if (c->details) printf("%s\n", c->details);
     printf("\n");
     for (int i = 0; i < ROWS; i++) {
-        if (!(rows[i].commands & c->bit)) continue;
+        if (!command_takes(c, rows[i].name)) continue;
         char left[64];
         int n = rows[i].letter ? snprintf(left, sizeof left, "  -%c, --%s", rows[i].letter, rows[i].name)
                                : snprintf(left, sizeof left, "      --%s", rows[i].name);
@@ -193,10 +176,11 @@ static json_t *words_json(const option_row *row) {
 json_t *options_json(const command *c) {
     json_t *list = json_array();
     for (const option_row *row = rows; row < rows + ROWS; row++) {
-        if (!(row->commands & c->bit)) continue;
+        if (!command_takes(c, row->name)) continue;
         char letter[2] = {row->letter, 0};
-        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter, "argument",
-                                row->argument ? row->argument : "", "help", row->help, "words", words_json(row));
+        json_t *one =
+            json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter, "argument",
+                      row->argument ? row->argument : "", "help", row->help, "words", words_json(row));
         json_array_append_new(list, one);
     }
     return list;
@@ -302,7 +286,7 @@ static void getopt_table(const command *c, struct option longs[ROWS + 1], char s
     int n = 0;
     *s++ = ':'; /* a missing argument is told apart from an unknown option */
     for (int i = 0; i < ROWS; i++) {
-        if (!(rows[i].commands & c->bit)) continue;
+        if (!command_takes(c, rows[i].name)) continue;
         longs[n++] = (struct option){rows[i].name, rows[i].argument ? 1 : 0, NULL, FIRST_VALUE + i};
         if (rows[i].letter) {
             *s++ = rows[i].letter;
@@ -316,7 +300,7 @@ static void getopt_table(const command *c, struct option longs[ROWS + 1], char s
 static const option_row *row_of(const command *c, int value) {
     if (value >= FIRST_VALUE) return &rows[value - FIRST_VALUE];
     for (int i = 0; i < ROWS; i++)
-        if (rows[i].letter == value && rows[i].commands & c->bit) return &rows[i];
+        if (rows[i].letter == value && command_takes(c, rows[i].name)) return &rows[i];
     return NULL;
 }
 
@@ -431,7 +415,7 @@ _Static_assert(ROWS + 1 + sizeof variables / sizeof *variables <= SETTINGS_MOST,
 void options_settings(const options *o, option_settings *all) {
     *all = (option_settings){0};
     for (int i = 0; i < ROWS; i++)
-        if (rows[i].commands & o->command->bit && rows[i].sharing != OWN)
+        if (command_takes(o->command, rows[i].name) && rows[i].sharing != OWN)
             add_setting(all, "--", rows[i].name, option_value(&rows[i], o));
     add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

@@ -1,6 +1,6 @@
 /* options.h - graphtool's command line: one table of options, from which parsing and --help are made.
  *
- * A new option is one line in options.c and one field here; a new subcommand one line in graphtool.c and one
+ * A new option is one line in options.c and one field here; a new subcommand one line in cmd/list.h and one
  * file. Errors are one line on stderr; the exit status is EXIT_MISUSED then. An option that would do nothing is one.
  */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_OPTIONS_H
@@ -35,32 +35,34 @@ typedef struct options {
     uint64_t given; /* see option_is_given */
 } options;
 
-/* Bits of option_row.commands. */
-enum {
-    FOR_INFO = 1 << 0,
-    FOR_DOT = 1 << 1,
-    FOR_PLAN = 1 << 2,
-    FOR_OPS = 1 << 3,
-    FOR_TRAIN = 1 << 4,
-    FOR_EVAL = 1 << 5,
-    FOR_BENCH = 1 << 6,
-    FOR_VERIFY = 1 << 7,
-    FOR_PREDICT = 1 << 8,
-    FOR_TRACE = 1 << 9,
-    FOR_CALIBRATE = 1 << 10,
-    FOR_ONE_OF_MANY = FOR_DOT | FOR_PLAN | FOR_VERIFY, /* a rank that need not be there: --world, --rank */
-};
+/* Options that several commands take; each name is a row of options.c. */
+#define OPTIONS_COMPILE "batch threads isa device deterministic tf32 calibration dtype "
+#define OPTIONS_SPREAD  "accumulate ddp zero shard bucket-cap-mb reduce serial " /* over ranks */
+#define OPTIONS_FEED    "data weights check no-capture seed launcher "
+#define OPTIONS_TALK    "timeout comm " /* ranks with each other */
+#define OPTIONS_IMAGINE "world rank "   /* as a rank that need not be there */
 
+/* What a command started by mpirun, srun or torchrun does with the other ranks; all but the first run graphs. */
+typedef enum command_ranks {
+    COMMAND_ALONE,       /* it knows of none */
+    COMMAND_JOINS,       /* it works with them, from world_open on, before it runs */
+    COMMAND_LEADS,       /* rank 0 works alone */
+    COMMAND_JOINS_LATER, /* it joins them itself */
+} command_ranks;
+
+/* A subcommand: command_NAME of cmd/NAME.c. */
 typedef struct command {
     const char *name;
-    unsigned bit;
     const char *summary; /* one line for the list of commands */
     bool takes_model;
+    const char *options; /* names, a space between: "json output"; --help goes without saying */
     const char *details; /* a paragraph for --help; NULL: none */
     const char *example;
-    int (*run)(const options *o);
+    int (*run)(const options *o); /* returns the exit status */
+    command_ranks ranks;
     options defaults;
 } command;
+bool command_takes(const command *c, const char *option);
 
 /* What an option of a few words may be, NULL behind the last; the first is the default. */
 extern const char *const option_devices[],

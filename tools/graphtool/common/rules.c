@@ -23,33 +23,30 @@ typedef enum need {
     NEEDS
 } need;
 
-enum { EVALUATES = FOR_EVAL | FOR_PREDICT };
-
 static const struct rule {
-    unsigned commands;
-    const char *options; /* each of them needs it */
+    const char *commands; /* whose; NULL: all that take the option */
+    const char *options;  /* each of them needs it */
     need need;
     const char *other;
 } rules[] = {
-    {FOR_OPS, "markdown", NO_OTHER, "json"},
-    {FOR_PLAN, "dump", NO_OTHER, "json"},
-    {FOR_PLAN, "dump", NO_OTHER, "after"}, /* which dumps */
-    {FOR_TRAIN, "optimizer-state", OTHER, "output"},
-    {FOR_TRAIN, "epochs", OTHER, "data"},
-    {EVALUATES, "random-weights", NO_OTHER, "weights"},
-    {~0u, "random-weights weights", PARAMETERS, NULL},
-    {EVALUATES, "seed", DRAWS, NULL},
-    {~0u, "rank", OTHER, "world"},
-    {~0u, "tf32 calibration no-capture comm deterministic", CUDA, NULL},
-    {FOR_DOT, "threads isa device dtype accumulate world ddp zero shard bucket-cap-mb serial", COMPILED,
-     NULL},
-    {FOR_DOT, "depth", NO_OTHER, "view=plan"},
-    {FOR_DOT, "all", NO_OTHER, "view=program"},
-    {FOR_DOT, "all", NO_OTHER, "view=plan"},
-    {~0u, "zero reduce serial timeout comm", RANKS, NULL},
-    {~0u, "shard", SHARDS, NULL},
-    {~0u, "accumulate reduce serial lr optimizer-state", TRAINS, NULL},
-    {~0u, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
+    {"ops", "markdown", NO_OTHER, "json"},
+    {"plan", "dump", NO_OTHER, "json"},
+    {"plan", "dump", NO_OTHER, "after"}, /* which dumps */
+    {"train", "optimizer-state", OTHER, "output"},
+    {"train", "epochs", OTHER, "data"},
+    {"eval predict", "random-weights", NO_OTHER, "weights"},
+    {NULL, "random-weights weights", PARAMETERS, NULL},
+    {"eval predict", "seed", DRAWS, NULL},
+    {NULL, "rank", OTHER, "world"},
+    {NULL, "tf32 calibration no-capture comm deterministic", CUDA, NULL},
+    {"dot", "threads isa device dtype accumulate world ddp zero shard bucket-cap-mb serial", COMPILED, NULL},
+    {"dot", "depth", NO_OTHER, "view=plan"},
+    {"dot", "all", NO_OTHER, "view=program"},
+    {"dot", "all", NO_OTHER, "view=plan"},
+    {NULL, "zero reduce serial timeout comm", RANKS, NULL},
+    {NULL, "shard", SHARDS, NULL},
+    {NULL, "accumulate reduce serial lr optimizer-state", TRAINS, NULL},
+    {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
 };
 
 /* What is said where it is missing: "plan: --zero has no effect ...". */
@@ -65,16 +62,21 @@ static const char *const told[NEEDS] = {
 
 static const char *why(const options *o, need n) {
     if (n != RANKS) return told[n];
-    return o->command->bit & FOR_ONE_OF_MANY
+    return command_takes(o->command, "world")
                ? "on one rank alone: --world=N is needed"
                : "on one rank alone: start several, by mpirun, srun or torchrun";
+}
+
+static bool is_of(const struct rule *r, const command *c) {
+    const char *at = r->commands ? strstr(r->commands, c->name) : NULL; /* no name is a part of another */
+    return at || !r->commands;
 }
 
 /* Refuses the first option of a rule whose need is among `known` (bits) and not among `facts`. */
 static int check(const options *o, unsigned known, unsigned facts) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
-        if (!(r->commands & o->command->bit) || !(known >> r->need & 1)) continue;
+        if (!is_of(r, o->command) || !(known >> r->need & 1)) continue;
         bool other = r->other && option_is_given(o, r->other);
         bool met = r->need == OTHER ? other : r->need == NO_OTHER ? !other : facts >> r->need & 1;
         const char *reason = r->other ? r->other : why(o, r->need);
@@ -109,7 +111,7 @@ int rules_together(const options *o) {
     if (o->device && strcmp(o->device, "cuda") == 0) facts |= 1u << CUDA;
     if (compiles) facts |= 1u << COMPILED;
     int status = check(o, known, facts);
-    bool is_alone = o->command->bit & FOR_ONE_OF_MANY && o->world < 2;
+    bool is_alone = command_takes(o->command, "world") && o->world < 2;
     return status < 0 && is_alone ? rules_alone(o) : status;
 }
 

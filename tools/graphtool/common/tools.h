@@ -6,19 +6,6 @@
 #include "tools/graphtool/common/output.h"
 #include "weft/weft.h"
 
-/* The subcommands, one file each. They return the exit status. */
-int info_run(const options *o);
-int dot_run(const options *o);
-int plan_run(const options *o);
-int ops_run(const options *o);
-int train_run(const options *o);
-int eval_run(const options *o);
-int bench_run(const options *o);
-int verify_run(const options *o);
-int predict_run(const options *o);
-int trace_run(const options *o);
-int calibrate_run(const options *o);
-
 /* The model of o->model; NULL with *status set after telling why not. */
 weft_model *tool_load(const options *o, int *status);
 /* Weights must be given, unless --random-weights says that they need not: -1, or the exit status. */

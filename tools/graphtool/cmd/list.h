@@ -1,0 +1,12 @@
+/* list.h - the subcommands, in the order of --help: command_NAME of cmd/NAME.c. */
+X(info)
+X(dot)
+X(plan)
+X(ops)
+X(train)
+X(eval)
+X(predict)
+X(bench)
+X(trace)
+X(calibrate)
+X(verify)
