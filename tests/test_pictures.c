@@ -1,5 +1,5 @@
-/* test_pictures.c - pictures of graphtool dot: each of the zoo's fits a page that a person reads, folding leaves no node out
- * and counts none twice, nodes tell what they are. */
+/* test_pictures.c - pictures of graphtool dot: each of the zoo's fits a page that a person reads, folding
+ * leaves no node out and counts none twice, nodes tell what they are. */
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/random_model.h"
@@ -43,6 +43,26 @@ static void check_page(const char *what, const char *svg) {
     CHECK_SAYS(count(svg, "class=\"node\"") > 5, "%s: %d nodes", what, count(svg, "class=\"node\""));
 }
 
+/* The next place where words are drawn, and its x; NULL: no more. */
+static const char *next_x(const char *at, const char *words, double *x) {
+    const char *found = at ? strstr(at, words) : NULL, *tag = found;
+    while (tag && tag > at && strncmp(tag, " x=\"", 4) != 0) tag--;
+    if (tag) *x = atof(tag + 4);
+    return found ? found + 1 : NULL;
+}
+
+/* Lanes of a graph: compute on the left, communication on the right; graphs stand in one order. */
+static void check_sides(const char *what, const char *svg) {
+    const char *compute = svg, *communication = svg;
+    double left = 0, right = 0;
+    if (count(svg, ">compute lane<") != count(svg, ">communication lane<"))
+        return; /* one has no second lane */
+    while ((compute = next_x(compute, ">compute lane<", &left))) {
+        communication = next_x(communication, ">communication lane<", &right);
+        CHECK_SAYS(left > 0 && left < right, "%s: lanes at %g and %g", what, left, right);
+    }
+}
+
 static void check_zoo(const char *options) {
     for (int i = 0; i < ZOO; i++) {
         char what[200];
@@ -51,6 +71,7 @@ static void check_zoo(const char *options) {
         NEED(ends(run("graphtool dot %s.bin %s -T svg -o p.svg && ! test -s err", zoo[i], options), 0));
         char *svg = read_all("p.svg");
         check_page(what, svg);
+        check_sides(what, svg);
         free(svg);
     }
 }
@@ -68,6 +89,7 @@ TEST(programs_with_collectives_fit_a_page) {
 }
 
 TEST(plans_of_the_zoo_fit_a_page) {
+    check_zoo("--view=plan --world 2 --ddp :shard=flat,zero=1,bucket_cap_mb=4");
     check_zoo("--view=plan");
     check_zoo("--view=plan --world 8");
     check_zoo("--view=plan --world 4 --zero 1");
@@ -266,6 +288,7 @@ TEST(random_models_fit_a_page) {
                 continue;
             char *svg = read_all("r.svg");
             check_page(what, svg);
+            check_sides(what, svg);
             free(svg);
         }
         weft_model_free(m);

@@ -1,4 +1,5 @@
-/* dot.c - graphtool dot: a picture of a graph, as it is written or as compiling makes it, or of a whole plan. */
+/* dot.c - graphtool dot: a picture of a graph, as it is written or as it runs, or of a whole plan; of several
+ * attempts, each with less in it, the first that fits a page. */
 #include "tools/graphtool/diagram/draw.h"
 #include "tools/graphtool/common/tools.h"
 
@@ -65,7 +66,8 @@ static int write_picture(GVC_t *gvc, Agraph_t *picture, const options *o) {
     return strcmp(format, "dot") ? render(gvc, picture, format, o->output) : write_dot(picture, o->output);
 }
 
-/* What Graphviz says of a layout that it gave up goes nowhere: another one is tried, or the picture is refused. */
+/* What Graphviz says of a layout that it gave up goes nowhere: another one is tried, or the picture
+ * is refused. */
 static bool lay_out(GVC_t *gvc, Agraph_t *picture) {
     agreseterrors();
     return gvLayout(gvc, picture, "dot") == 0 && agerrors() < AGERR;

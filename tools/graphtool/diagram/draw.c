@@ -1,8 +1,8 @@
 /* draw.c - draws a scene with cgraph: clusters by scope, colours by kind, shapes on edges, a legend.
  *
- * The forward goes down and the backward beside it up, each layer's gradient at the height of the layer: what the forward
- * keeps for it is a short dotted line, and the page is as high as the forward alone. A box has its title in a node of its own,
- * as Graphviz leads edges around nodes but through labels. */
+ * The forward goes down and the backward beside it up, each layer's gradient at the height of the layer:
+ * what the forward keeps for it is a short dotted line, and the page is as high as the forward alone. A box
+ * has its title in a node of its own, as Graphviz leads edges around nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
 
 #include "graph/core/minimize.h"
@@ -400,8 +400,8 @@ static bool is_told(const drawing *d, const scene_edge *e) {
     return false;
 }
 
-/* What the forward keeps for the backward (dotted; the layout holds a layer and its gradient together), or a gradient that
- * an update reads. */
+/* What the forward keeps for the backward (dotted; the layout holds a layer and its gradient together), or
+ * a gradient that an update reads. */
 static void draw_aside(Agedge_t *edge, const scene_edge *e, bool is_kept) {
     bool holds = is_kept && e->is_own;
     paint_set(edge, holds ? "minlen" : "constraint", holds ? "0" : "false");
@@ -419,8 +419,8 @@ static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
     paint_set(e, "style", "invis");
 }
 
-/* Unit `above` is drawn above another. What leads into a box comes from above its title, too, so that boxes stand below one
- * another and not side by side, unless it comes from a unit in the middle of the box. */
+/* Unit `above` is drawn above another. What leads into a box comes from above its title, too, so that boxes
+ * stand below one another and not side by side, unless it comes from a unit in the middle of the box. */
 static void note_order(drawing *d, int above, int below, bool up) {
     const scene *s = d->s;
     int from = scene_home(s, &s->units[above]), into = scene_home(s, &s->units[below]);

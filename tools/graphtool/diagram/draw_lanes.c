@@ -1,9 +1,11 @@
-/* draw_lanes.c - the lanes of a graph: compute on the left; on the right the collectives at the height where they start.
+/* draw_lanes.c - the lanes of a graph: compute on the left; on the right the collectives at the height
+ * where they start.
  *
- * Solid arrows: gradient ready -> collective -> who waits for it. What is carried into the next run has a dashed border;
- * it stands again, dashed, where a next run first reads it, with a dashed arrow to the reader. (Arrows all the way back
- * up were tried: with ZeRO on two graphs nobody could follow them.) Rows that repeat stand once, in a frame with their count
- * (lane_fold.c): "gpt.1 ... gpt.16" then are the first and the last. */
+ * Solid arrows: gradient ready -> collective -> who waits for it. What is carried into the next run has a
+ * dashed border; it stands again, dashed, where a next run first reads it, with a dashed arrow to the
+ * reader. (Arrows all the way back up were tried: with ZeRO on two graphs nobody could follow them.) Rows
+ * that repeat stand once, in a frame with their count (lane_fold.c): "gpt.1 ... gpt.16" then are the first
+ * and the last. */
 #include "tools/graphtool/diagram/draw_lanes.h"
 
 #include "tools/graphtool/diagram/lane_fold.h"

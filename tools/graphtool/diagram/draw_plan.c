@@ -1,5 +1,5 @@
-/* draw_plan.c - a plan as one picture: a table of buckets for each subgraph, and below them the lanes of each graph that
- * trains, side by side (draw_lanes.c). */
+/* draw_plan.c - a plan as one picture: a table of buckets for each subgraph, and below them the lanes of
+ * each graph that trains, side by side (draw_lanes.c). */
 #include "tools/graphtool/diagram/draw.h"
 
 #include "tools/graphtool/timeline/buckets.h"
@@ -112,6 +112,7 @@ static void draw_above(Agraph_t *g, Agnode_t *above, Agnode_t *below) {
 static bool draw_all(const drawing *d) {
     Agnode_t *above = NULL, *table = NULL;
     draw_title(d);
+    paint_set(d->g, "remincross", "false");               /* else lanes may change sides */
     if (d->how->fold) paint_set(d->g, "newrank", "true"); /* else rows of one height may not lie in frames */
     for (int i = 0; i < d->buckets->n; i++) {
         Agnode_t *n = draw_subgraph(d, i);

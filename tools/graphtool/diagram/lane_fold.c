@@ -10,7 +10,8 @@ static bool joins_previous(const lanes *l, int row) {
            (before->kind == ROW_WAIT || before->kind == ROW_UPDATE);
 }
 
-/* What a row is, whatever its size: its kind, of spans the part of the step that most nodes are of, of others the subgraph. */
+/* What a row is, whatever its size: its kind, of spans the part of the step that most nodes are of, of
+ * others the subgraph. */
 static uint64_t row_kind_of(const lane_row *r) {
     int phase = r->backward > r->forward ? 1 : r->rest > r->forward ? 2 : 0;
     int of = r->kind == ROW_SPAN ? phase : r->bucket ? r->bucket->subgraph + 1 : 0;

@@ -3,8 +3,9 @@
  *   step   rows that share a node of the picture: wait, update and the way back of one bucket; or one row
  *   round  as many steps as repeat; all rounds but the first are drawn by the first
  *
- * Invariant: every row is of one step, every step has one twin, in the first round of its run or itself. Rounds are alike when
- * their rows are of the same kinds; how many nodes a span has, and how large a bucket is, may differ. */
+ * Invariant: every row is of one step, every step has one twin, in the first round of its run or itself.
+ * Rounds are alike when their rows are of the same kinds; how many nodes a span has, and how large a bucket
+ * is, may differ. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_DIAGRAM_LANE_FOLD_H
 #define WEFT_TOOLS_GRAPHTOOL_DIAGRAM_LANE_FOLD_H
 

@@ -1,4 +1,4 @@
-/* scene.c - from a graph to what its picture shows: which nodes, in which boxes, closed until they are few. */
+/* scene.c - from a graph to what its picture shows: nodes in boxes that close until they are few. */
 #include "tools/graphtool/diagram/scene.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 /* ---- items and boxes ---- */
 
-/* Marks (in item_of, by value id, 0 for wanted) what outputs and training depend on: the forward view leaves the
- * rest out, which is what only moves state. */
+/* Marks (in item_of, by value id, 0 for wanted) what outputs and training depend on: the forward view
+ * leaves the rest out, which is what only moves state. */
 static void mark_wanted(scene *s) {
     for (const graph_output *o = s->graph->outputs; o; o = o->next) s->item_of[o->value->id] = 0;
     for (const weft_node *n = s->graph->last; n; n = n->prev) {
@@ -19,7 +19,8 @@ static void mark_wanted(scene *s) {
     }
 }
 
-/* Parameters are named in the boxes and labels of those that read them; scalars and state would only clutter. */
+/* Parameters are named in the boxes and labels of those that read them; scalars and state would
+ * only clutter. */
 static bool is_drawn(const scene *s, const weft_node *n) {
     if (n->op == &weft_op_parameter) return false;
     if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
@@ -71,7 +72,8 @@ scene_phase scene_phase_of(const scene_item *i) {
                                   : PHASE_FORWARD;
 }
 
-/* The box of a scope path; of backward and update nodes top-level boxes are others, and updates without a scope have one. */
+/* The box of a scope path; of backward and update nodes top-level boxes are others, and updates without a
+ * scope have one. */
 static int box_of(scene *s, const char *path, scene_phase phase) {
     static const char *const names[] = {"", "backward", "update"};
     const char *what = names[phase];

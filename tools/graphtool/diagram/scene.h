@@ -6,8 +6,8 @@
  *
  * Invariants:
  *   I1  at most max_nodes units, whatever the graph: deeper boxes close until it fits, then units merge;
- *   I2  the members of a fold have equal trees, so the k-th item of one stands for the k-th of every other; updates and
- *       collectives are the exception: of those in one box, the first stands for all of its op;
+ *   I2  the members of a fold have equal trees, so the k-th item of one stands for the k-th of every other;
+ *       updates and collectives are the exception: of those in one box, the first stands for all of its op;
  *   I3  every item is counted by one unit: `stands` sums up to n_items.
  */
 #ifndef WEFT_TOOLS_GRAPHTOOL_DIAGRAM_SCENE_H
@@ -15,11 +15,12 @@
 
 #include "graph/core/graph.h"
 
-/* What counts as a repetition; each level folds what those before it fold. */
+/* What counts as a repetition; each level folds what those before it fold. Where all is drawn, all but the first
+ * make a view a part of what it views. */
 typedef enum scene_folding {
     FOLD_EQUAL, /* scopes with the same ops, attributes and types: the layers of a GPT */
-    FOLD_ALIKE, /* sizes may differ: the stages of a ResNet; updates and collectives of one op; views, where all is drawn */
-    FOLD_RUNS, /* layers that repeat within one scope: conv, norm, relu, conv, norm, relu */
+    FOLD_ALIKE, /* sizes may differ: the stages of a ResNet; updates and collectives of one op are one */
+    FOLD_RUNS,  /* layers that repeat within one scope: conv, norm, relu, conv, norm, relu */
 } scene_folding;
 
 typedef struct scene_how {

@@ -1,8 +1,9 @@
-/* scene_fold.c - finds sibling scopes of one structure (blocks/0 to blocks/47) and lets the first stand for all.
+/* scene_fold.c - finds sibling scopes of one structure (blocks/0 to blocks/47) and lets the first stand for
+ * all.
  *
- * Two boxes have one structure when their trees agree, folds within them first: the same ops in the same order, the same
- * child names. FOLD_EQUAL wants attributes, types and counts of folds to agree too. Their own names must differ in a number
- * only. */
+ * Two boxes have one structure when their trees agree, folds within them first: the same ops in the same
+ * order, the same child names. FOLD_EQUAL wants attributes, types and counts of folds to agree too. Their
+ * own names must differ in a number only. */
 #include "tools/graphtool/diagram/scene.h"
 
 #include <ctype.h>

@@ -1,8 +1,9 @@
-/* scene_runs.c - finds layers that repeat one behind the other within a scope (conv, norm, relu, conv, norm, relu) and puts
- * each round into a box of its own, so that scene_fold draws one for all.
+/* scene_runs.c - finds layers that repeat one behind the other within a scope (conv, norm, relu, conv,
+ * norm, relu) and puts each round into a box of its own, so that scene_fold draws one for all.
  *
- * A run is two rounds or more of 2 to LONGEST parts, alike part by part (FOLD_ALIKE), each of which reads what the round
- * before it made: two calls of one layer on different data are not a repetition but two branches. */
+ * A run is two rounds or more of 2 to LONGEST parts, alike part by part (FOLD_ALIKE), each of which reads
+ * what the round before it made: two calls of one layer on different data are not a repetition but two
+ * branches. */
 #include "tools/graphtool/diagram/scene.h"
 
 enum { LONGEST = 24 };
@@ -70,8 +71,8 @@ static bool rounds_match(const part *p, int length) {
     return true;
 }
 
-/* The run from here that leaves least to draw; parts that are alike one by one (blocks of a GPT) stay as they are, for
- * scene_fold. */
+/* The run from here that leaves least to draw; parts that are alike one by one (blocks of a GPT) stay as
+ * they are, for scene_fold. */
 static run best_run(const scene *s, const part *p, int n) {
     run best = {0, 1};
     for (int length = 1; length <= LONGEST && 2 * length <= n; length++) {

@@ -6,7 +6,8 @@
 
 /* "%12 f32[128,64], 32.0 KiB" on a line of its own */
 void tip_value(text *t, const weft_value *v);
-/* Op, scope, variable, each result with its bytes, and the kernel that was chosen; `count`: how many it stands for. */
+/* Op, scope, variable, each result with its bytes, and the kernel that was chosen; `count`: how many it
+ * stands for. */
 void tip_node(text *t, const weft_node *n, int count);
 
 #endif
