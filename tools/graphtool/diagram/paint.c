@@ -46,7 +46,7 @@ void paint_html(Agraph_t *g, void *object, text *t) {
 void paint_defaults(Agraph_t *g, const char *title) {
     static const char *const rows[][3] = {
         {"G", "fontname", "Helvetica"}, {"G", "labelloc", "t"},       {"G", "labeljust", "l"},
-        {"G", "ranksep", "0.18"},       {"G", "nodesep", "0.2"},      {"G", "fontsize", "12"},
+        {"G", "ranksep", "0.18"},       {"G", "nodesep", "0.14"},     {"G", "fontsize", "12"},
         {"N", "fontname", "Helvetica"}, {"N", "fontsize", "9.5"},     {"N", "style", "filled,rounded"},
         {"N", "shape", "box"},          {"N", "height", "0.22"},      {"N", "margin", "0.11,0.035"},
         {"E", "fontname", "Helvetica"}, {"E", "fontsize", "9"},       {"E", "arrowsize", "0.6"},

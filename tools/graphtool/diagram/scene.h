@@ -50,7 +50,8 @@ typedef struct scene_box {
     int parent, depth;     /* the root is box 0 at depth 0 */
     int first_child, last_child, next;
     int first_item, last_item;
-    int items; /* in it and below */
+    int items;     /* in it and below */
+    int low, high; /* the first and the last of them */
     uint64_t signature;
     int represented_by; /* the fold's first member; itself when alone */
     int members;        /* of a fold, on its first member; else 1 */

@@ -114,20 +114,38 @@ static uint64_t mix_name(const scene *s, uint64_t h, const char *name) {
     return h;
 }
 
+static void widen(scene_box *b, int low, int high) {
+    if (low < b->low) b->low = low;
+    if (high > b->high) b->high = high;
+}
+
 static void sign_box(scene *s, int b) {
     scene_box *box = &s->boxes[b];
     box->signature = 7;
     box->items = 0;
-    for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++)
+    box->low = s->n_items;
+    box->high = -1;
+    for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++) {
         box->signature = mix(box->signature, s->items[i].signature);
+        widen(box, i, i);
+    }
     for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
         const scene_box *child = &s->boxes[c];
         box->items += child->items;
+        widen(box, child->low, child->high);
         if (child->represented_by != c) continue;
         if (!child->run) box->signature = mix_name(s, box->signature, child->name);
         box->signature = mix(box->signature, child->signature);
         if (s->how.folding == FOLD_EQUAL) box->signature = mix(box->signature, (uint64_t)child->members);
     }
+}
+
+/* Layers that stand between two scopes would have to be drawn between a fold and itself. */
+static bool is_parted(const scene *s, int before, int after) {
+    const scene_box *a = &s->boxes[before], *b = &s->boxes[after];
+    for (int i = s->boxes[a->parent].first_item; i >= 0; i = s->items[i].next)
+        if (i > a->high && i < b->low) return true;
+    return false;
 }
 
 static bool is_next_of(const scene *s, const scene_box *one, const scene_box *other) {
@@ -141,11 +159,11 @@ static bool is_next_of(const scene *s, const scene_box *one, const scene_box *ot
 
 /* From the leaves up: a box is signed by what its children have become. */
 static void fold_box(scene *s, int b) {
-    int first = s->boxes[b].first_child;
-    for (int c = first; c >= 0; c = s->boxes[c].next) {
+    int first = s->boxes[b].first_child, last = first;
+    for (int c = first; c >= 0; last = c, c = s->boxes[c].next) {
         fold_box(s, c);
         if (c == first) continue;
-        if (!is_next_of(s, &s->boxes[first], &s->boxes[c])) {
+        if (!is_next_of(s, &s->boxes[first], &s->boxes[c]) || is_parted(s, last, c)) {
             first = c;
             continue;
         }
