@@ -148,7 +148,9 @@ TEST(asked_for_all_is_shown) {
     char *dot = read_all("p.dot");
     CHECK_SAYS(count(dot, "  conv2d") == 18, "%d", count(dot, "  conv2d")); /* of 20: two blocks are equal */
     free(dot);
-    NEED(ends(run("graphtool dot resnet18.bin --all --max-nodes 1000 -o p.dot"), 0));
+    NEED(ends(run("graphtool dot resnet18.bin --all --max-nodes 1000 -o p.dot && "
+                  "graphtool dot resnet18.bin --all -T svg -o p.svg"),
+              0));
     dot = read_all("p.dot");
     CHECK_SAYS(count(dot, "conv2d_weight") >= 20, "%d", count(dot, "conv2d_weight"));
     free(dot);

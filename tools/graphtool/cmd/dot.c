@@ -61,11 +61,6 @@ typedef struct artist {
     bool is_program;
 } artist;
 
-static int write_picture(GVC_t *gvc, Agraph_t *picture, const options *o) {
-    const char *format = o->format ? o->format : "dot";
-    return strcmp(format, "dot") ? render(gvc, picture, format, o->output) : write_dot(picture, o->output);
-}
-
 /* What Graphviz says of a layout that it gave up goes nowhere: another one is tried, or the picture
  * is refused. */
 static bool lay_out(GVC_t *gvc, Agraph_t *picture) {
@@ -73,21 +68,36 @@ static bool lay_out(GVC_t *gvc, Agraph_t *picture) {
     return gvLayout(gvc, picture, "dot") == 0 && agerrors() < AGERR;
 }
 
-/* One attempt; *is_done when it was written, or could not be. */
+static bool is_text(const options *o) {
+    return !o->format || strcmp(o->format, "dot") == 0;
+}
+
+/* Text is drawn once more: a layout leaves its own attributes. */
+static int write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *laid_out) {
+    bool is_cut;
+    if (!is_text(a->o)) return render(gvc, laid_out, a->o->format, a->o->output);
+    Agraph_t *picture = a->draw(a, attempt, &is_cut);
+    int status = picture ? write_dot(picture, a->o->output) : tool_fail("memory could not be had");
+    if (picture) agclose(picture);
+    return status;
+}
+
+/* One attempt; *is_done when it was written, or could not be. The last one's text needs no layout, which of a large
+ * graph takes minutes. */
 static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) {
-    bool is_last = attempt == a->attempts - 1, is_cut = false;
+    bool is_last = attempt == a->attempts - 1, is_cut = false, good = true;
     int status = EXIT_FINE;
     Agraph_t *picture = a->draw(a, attempt, &is_cut);
     *is_done = is_last || !picture;
     if (!picture) return tool_fail("memory could not be had");
-    if (!is_cut || is_last) {
-        bool good = lay_out(gvc, picture);
+    if (is_last ? !is_text(a->o) : !is_cut) {
+        good = lay_out(gvc, picture);
         *is_done |= good && is_on_page(picture);
-        if (*is_done)
-            status =
-                good ? write_picture(gvc, picture, a->o) : tool_fail("graphviz could not lay the graph out");
-        gvFreeLayout(gvc, picture);
     }
+    if (*is_done)
+        status = good ? write_picture(gvc, a, attempt, picture)
+                      : tool_fail("graphviz could not lay the graph out");
+    gvFreeLayout(gvc, picture);
     agclose(picture);
     return status;
 }
