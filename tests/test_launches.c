@@ -221,5 +221,27 @@ TEST(a_changed_launch_is_found_by_its_rule) {
     for (int c = 0; c < CHANGES; c++) CHECK_SAYS(made[c] > 0, "never: %s", changes[c].name);
 }
 
+/* Heads of 300 elements, and f64 in rows, are beyond the GPU's kernels. */
+TEST(all_ops_without_a_kernel_are_told_at_once) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){1, 1, 2, 300});
+    weft_value *y = weft_cast(weft_attention(x, x, x, false, 0), WEFT_F64);
+    y = weft_softmax(weft_scale(weft_softmax(y, -1), 3), -1);
+    weft_output(weft_sum(weft_log_softmax(y, -1), 0, NULL, false), "y");
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.device = WEFT_DEVICE_CUDA}, &error);
+    CHECK(plan == NULL && error.status == WEFT_UNSUPPORTED);
+    CHECK_HOLDS(error.text, "attention %");
+    CHECK_HOLDS(error.text, ", softmax %");
+    CHECK_HOLDS(error.text, ", log_softmax %");
+    CHECK_HOLDS(error.text,
+                ": no kernel of this backend can run them (attention: cuda: heads of more than 256");
+    CHECK_SAYS(!strstr(strstr(error.text, ", softmax") + 1, ", softmax"), "%s", error.text);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
 SUITE("launches", {T(zoo_models_are_cut_into_launches_that_hold), T(one_gpu_needs_few_launches_a_step),
-                   T(plans_say_what_is_captured), T(a_changed_launch_is_found_by_its_rule)})
+                   T(plans_say_what_is_captured), T(a_changed_launch_is_found_by_its_rule),
+                   T(all_ops_without_a_kernel_are_told_at_once)})

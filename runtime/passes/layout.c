@@ -30,6 +30,10 @@ static void set_layout(weft_value *v, bool channels_last) {
 typedef struct placer {
     program *p;
     name_table made; /* conversions of values, by what they were made from and how */
+    /* Ops that no kernel of the backend can run, each once: "attention %12, softmax %15", and why not. */
+    int n_lacking;
+    const weft_op **lacking; /* room for every op */
+    const char *names, *reasons;
 } placer;
 
 static weft_value *note_made(placer *l, weft_value *v, const char *key) {
@@ -138,17 +142,38 @@ static void place_results(weft_node *n) {
 
 /* ---- kernels ---- */
 
+/* The pass goes on, so that all of them are told together. */
+static bool note_lacking(placer *l, const weft_node *n, const char *why) {
+    arena *a = &n->graph->model->arena;
+    const char *gap = l->n_lacking ? ", " : "", *semicolon = l->n_lacking ? "; " : "";
+    for (int i = 0; i < l->n_lacking; i++)
+        if (l->lacking[i] == n->op) return true;
+    if (!l->lacking) l->lacking = arena_new_array(a, (size_t)op_count(), sizeof *l->lacking);
+    l->names = arena_printf(a, "%s%s%s %%%d", l->names ? l->names : "", gap, n->op->name, n->id);
+    l->reasons = arena_printf(a, "%s%s%s: %s", l->reasons ? l->reasons : "", semicolon, n->op->name, why);
+    if (!l->lacking || !l->names || !l->reasons)
+        return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "layout: memory could not be had");
+    l->lacking[l->n_lacking++] = n->op;
+    return true;
+}
+
+static bool tell_lacking(const placer *l) {
+    weft_graph *g = l->p->graph;
+    return model_fail(g->model, g, WEFT_UNSUPPORTED, "%s: no kernel of this backend can run %s (%s)",
+                      l->names, l->n_lacking == 1 ? "it" : "them",
+                      l->n_lacking == 1 ? l->reasons + strlen(l->lacking[0]->name) + 2 : l->reasons);
+}
+
+/* n->kernel stays NULL where there is none. */
 static bool choose(placer *l, weft_node *n) {
     weft_model *m = n->graph->model;
     const char *declined = NULL;
     n->kernel = kernel_choose(n, &l->p->plan->kernels, &m->arena, &declined);
     n->declined = declined;
-    bool is_out_of_memory = declined && strstr(declined, "memory could not be had");
-    if (!n->kernel)
-        return model_fail(m, n->graph, is_out_of_memory ? WEFT_MEMORY : WEFT_UNSUPPORTED,
-                          "%s %%%d: no kernel of this backend can run it (%s)", n->op->name, n->id,
-                          declined ? declined : "there is none");
-    return true;
+    if (n->kernel) return true;
+    if (declined && strstr(declined, "memory could not be had"))
+        return model_fail(m, n->graph, WEFT_MEMORY, "%s %%%d: %s", n->op->name, n->id, declined);
+    return note_lacking(l, n, declined ? declined : "there is none");
 }
 
 static bool takes_operands(const weft_node *n) {
@@ -166,7 +191,7 @@ static bool place_and_choose(placer *l, weft_node *n) {
     if (!place_operands(l, n, count ? list[0] : NULL)) return false;
     place_results(n);
     while (choose(l, n)) {
-        if (takes_operands(n)) return true;
+        if (!n->kernel || takes_operands(n)) return true;
         if (!place_operands(l, n, n->kernel)) return false;
     }
     return false;
@@ -271,7 +296,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
 }
 
 static bool pack_operands(placer *l, weft_node *n) {
-    if (!n->kernel->packed_bytes) return true;
+    if (!n->kernel || !n->kernel->packed_bytes) return true;
     for (int i = 0; i < n->n_in; i++) {
         size_t bytes = n->in[i] ? n->kernel->packed_bytes(n, i, &l->p->plan->kernels) : 0;
         if (!bytes) continue;
@@ -321,5 +346,7 @@ bool pass_layout(program *p) {
         for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
             if (!m->kernel && m->op == &weft_op_reorder && !choose(l, m)) return false;
     }
-    return place_outputs(l) && derive_casts(l) && graph_sort(p->graph);
+    if (!place_outputs(l)) return false;
+    if (l->n_lacking) return tell_lacking(l);
+    return derive_casts(l) && graph_sort(p->graph);
 }
