@@ -39,6 +39,8 @@
 #define weft_sigmoid(x) weft_sigmoid(WEFT_HERE_VALUE(x))
 #define weft_relu(x) weft_relu(WEFT_HERE_VALUE(x))
 #define weft_leaky_relu(x, ...) weft_leaky_relu(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_clamp(x, ...) weft_clamp(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_softplus(x, ...) weft_softplus(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_gelu(x) weft_gelu(WEFT_HERE_VALUE(x))
 #define weft_gelu_tanh(x) weft_gelu_tanh(WEFT_HERE_VALUE(x))
 #define weft_scale(x, ...) weft_scale(WEFT_HERE_VALUE(x), __VA_ARGS__)

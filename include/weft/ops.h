@@ -24,10 +24,14 @@ WEFT_API weft_value *weft_tanh(weft_value *x);
 WEFT_API weft_value *weft_sigmoid(weft_value *x);
 WEFT_API weft_value *weft_relu(weft_value *x);
 WEFT_API weft_value *weft_leaky_relu(weft_value *x, double slope); /* PyTorch's default slope is 0.01 */
-WEFT_API weft_value *weft_gelu(weft_value *x);                     /* x * Phi(x), by erf */
-WEFT_API weft_value *weft_gelu_tanh(weft_value *x);                /* the tanh approximation */
-WEFT_API weft_value *weft_scale(weft_value *x, double factor);     /* factor * x */
-WEFT_API weft_value *weft_offset(weft_value *x, double amount);    /* x + amount */
+/* x, but at least min and at most max */
+WEFT_API weft_value *weft_clamp(weft_value *x, double min, double max);
+/* log(1 + exp(beta x)) / beta; x where beta x > threshold. PyTorch's defaults are 1 and 20. */
+WEFT_API weft_value *weft_softplus(weft_value *x, double beta, double threshold);
+WEFT_API weft_value *weft_gelu(weft_value *x);                  /* x * Phi(x), by erf */
+WEFT_API weft_value *weft_gelu_tanh(weft_value *x);             /* the tanh approximation */
+WEFT_API weft_value *weft_scale(weft_value *x, double factor);  /* factor * x */
+WEFT_API weft_value *weft_offset(weft_value *x, double amount); /* x + amount */
 /* any type to any; float to integer truncates */
 WEFT_API weft_value *weft_cast(weft_value *x, weft_dtype dtype);
 WEFT_API weft_value *weft_stop_gradient(weft_value *x); /* x, through which no gradient flows */

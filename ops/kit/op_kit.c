@@ -207,3 +207,11 @@ weft_value *sum_to(weft_value *gradient, const weft_value *like) {
     weft_value *sum = weft_sum(gradient, n, axes, true);
     return lead ? weft_reshape(sum, like->type.ndim, like->type.shape) : sum;
 }
+
+int formula_numbers(const weft_node *n, double numbers[FORMULA_NUMBERS]) {
+    int count = 0;
+    for (int i = 0; i < FORMULA_NUMBERS; i++) numbers[i] = 0;
+    for (const op_attr *f = n->op->attrs; f && f->name && count < FORMULA_NUMBERS; f++)
+        if (f->kind == ATTR_REAL) numbers[count++] = *(const double *)((const char *)n->attrs + f->offset);
+    return count;
+}

@@ -6,6 +6,11 @@
 #include "ops/kit/ops.h"
 #include "weft/ops.h"
 
+/* ---- the numbers of a formula (ops/pointwise/pointwise_list.h): k, k1, k2 and k3 ---- */
+enum { FORMULA_NUMBERS = 4 };
+/* The attributes of kind ATTR_REAL in the order of the op's table, the rest 0; returns how many there are. */
+int formula_numbers(const weft_node *n, double numbers[FORMULA_NUMBERS]);
+
 /* ---- elements by their place, as double; any type, any strides; slow and plain ---- */
 double element_get(const tensor *t, const int64_t *at);
 void element_set(const tensor *t, const int64_t *at, double value);

@@ -1,5 +1,5 @@
-/* pointwise_list.h - the formula of each pointwise op: X(op, operands, expression of x, y, z and k). k is the op's
- * number (scale's factor). Bool operands and results are 0 or 1. From a line come the CPU's loop of the op (f32), its
+/* pointwise_list.h - the formula of each pointwise op: X(op, operands, expression of x, y, z and numbers). k is the
+ * op's first number (scale's factor), k1, k2 and k3 the next: its attributes of kind ATTR_REAL in their order. Bool operands and results are 0 or 1. From a line come the CPU's loop of the op (f32), its
  * text in kernels for GPUs (f32 or f64), its place in fused nodes, and its kernel rows in ops/cpu/list.h and
  * ops/cuda/list.h. Formulas that are not plain are ops/<op>.c's, rearranged; vm_ functions are ops/cpu/simd/vecmath.h's
  * and ops/cuda/pointwise/fuse_prelude.c's. */
@@ -23,6 +23,8 @@ X(gelu, 1, vm_gelu(x))
 X(gelu_backward, 2, x *vm_gelu_slope(y))
 X(gelu_tanh, 1, vm_gelu_tanh(x))
 X(gelu_tanh_backward, 2, x *vm_gelu_tanh_slope(y))
+X(clamp, 1, x < k ? k : x > k1 ? k1 : x)
+X(softplus, 1, k * x > k1 ? x : ((k * x > 0.0f ? k * x : 0.0f) + vm_log1p(vm_exp(-vm_abs(k * x)))) / k)
 X(scale, 1, k *x)
 X(offset, 1, x + k)
 X(cast, 1, x)

@@ -96,7 +96,7 @@ static void tile_run(const job *j, float *slots, int64_t begin, bool first) {
         if (j->c->out[r].type.dtype == WEFT_F32) at[p->n_in + r] = (float *)j->c->out[r].data + begin;
     for (int k = 0; k < p->n_steps; k++) {
         const tile_step *s = &p->steps[k];
-        s->run(at[s->out], at[s->in[0]], at[s->in[1]], at[s->in[2]], s->k, count);
+        s->run(at[s->out], at[s->in[0]], at[s->in[1]], at[s->in[2]], s->numbers, count);
     }
     for (int r = 0; r < p->n_out; r++) {
         const tensor *out = &j->c->out[r];

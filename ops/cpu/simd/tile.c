@@ -1,19 +1,19 @@
 /* tile.c - see tile.h: the loops of all pointwise ops, programs made of them, loading and storing tiles. */
 #include "ops/cpu/simd/tile.h"
 
-#include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/low.h"
 #include "ops/cpu/simd/vecmath.h"
-#include "ops/kit/ops.h"
 
 #include <math.h>
 
 /* `out` may be one of the operands: ivdep says that this is no dependence between elements. */
 #define X(op, operands, expression)                                                                          \
-    static void loop_##op(float *out, const float *a, const float *b, const float *c, float k, int64_t n) {  \
+    static void loop_##op(float *out, const float *a, const float *b, const float *c, const float *numbers,  \
+                          int64_t n) {                                                                       \
+        float k = numbers[0], k1 = numbers[1], k2 = numbers[2], k3 = numbers[3];                             \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
             float x = a[i], y = operands > 1 ? b[i] : 0, z = operands > 2 ? c[i] : 0;                        \
-            (void)y, (void)z, (void)k;                                                                       \
+            (void)y, (void)z, (void)k, (void)k1, (void)k2, (void)k3;                                         \
             out[i] = expression;                                                                             \
         }                                                                                                    \
     }
@@ -22,8 +22,9 @@
 
 /* Casts that change a value: to bool, and to a type of fewer bits whose value is read on inside the program. */
 #define CAST(name, expression)                                                                               \
-    static void name(float *out, const float *a, const float *b, const float *c, float k, int64_t n) {       \
-        (void)b, (void)c, (void)k;                                                                           \
+    static void name(float *out, const float *a, const float *b, const float *c, const float *numbers,       \
+                     int64_t n) {                                                                            \
+        (void)b, (void)c, (void)numbers;                                                                     \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
             float x = a[i];                                                                                  \
             out[i] = expression;                                                                             \
@@ -112,8 +113,9 @@ static const char *step_build(builder *b, tile_program *p, int k) {
     const char *why = type_declined(node);
     if (why) return why;
     if (!s->run) return "an op without a loop";
-    const op_attr *f = node->op->attrs;
-    if (f && f->kind == ATTR_REAL) s->k = (float)((const number_attrs *)node->attrs)->value;
+    double numbers[FORMULA_NUMBERS];
+    formula_numbers(node, numbers);
+    for (int i = 0; i < FORMULA_NUMBERS; i++) s->numbers[i] = (float)numbers[i];
     for (int i = 0; i < node->n_in; i++) {
         int maker = maker_of(b, node->in[i]), operand = operand_of(b, node->in[i]);
         if (maker < 0 && operand < 0) return "an operand from nowhere";

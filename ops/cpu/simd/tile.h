@@ -8,15 +8,17 @@
 #ifndef WEFT_OPS_CPU_SIMD_TILE_H
 #define WEFT_OPS_CPU_SIMD_TILE_H
 
+#include "ops/kit/op_kit.h"
 #include "ops/cpu/simd/simd.h"
 
 enum { TILE = 1024, TILE_MAX_SLOTS = FUSED_MAX_IN + 2 * FUSED_MAX_BODY };
 
-typedef void tile_loop(float *out, const float *x, const float *y, const float *z, float k, int64_t n);
+typedef void tile_loop(float *out, const float *x, const float *y, const float *z, const float *numbers,
+                       int64_t n);
 
 typedef struct tile_step {
     tile_loop *run;
-    float k;
+    float numbers[FORMULA_NUMBERS];
     int in[3], out; /* slots */
 } tile_step;
 

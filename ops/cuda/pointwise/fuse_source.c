@@ -6,9 +6,8 @@
  * Between the nodes of a body nothing is rounded but by `cast`, as in the CPU's tiles. All loads of a thread's elements
  * come before its stores, so that a result may take an operand's memory.
  */
-#include "ops/kit/basic_attrs.h"
+#include "ops/kit/op_kit.h"
 #include "ops/cuda/pointwise/fuse.h"
-#include "ops/kit/ops.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -175,7 +174,8 @@ static void put_formula(writer *w, const weft_node *n) {
 
 static void put_step(writer *w, int k) {
     const weft_node *n = w->body[k];
-    const op_attr *attr = n->op->attrs;
+    double numbers[FORMULA_NUMBERS];
+    int count = formula_numbers(n, numbers);
     bool wide = computes_double(n);
     text_add(&w->t, "        %s v%d;\n", number_type(n->out[0].type.dtype), k);
     text_add(&w->t, "        { const %s ", wide ? "double" : "float");
@@ -183,9 +183,11 @@ static void put_step(writer *w, int k) {
         text_add(&w->t, "%s%c = ", i ? ", " : "", "xyz"[i]);
         put_operand(w, n->in[i]);
     }
-    if (attr && attr->kind == ATTR_REAL) {
-        text_add(&w->t, ", k = ");
-        put_number(w, ((const number_attrs *)n->attrs)->value, wide);
+    for (int i = 0; i < count; i++) {
+        text_add(&w->t, ", k");
+        if (i) text_add(&w->t, "%d", i);
+        text_add(&w->t, " = ");
+        put_number(w, numbers[i], wide);
     }
     text_add(&w->t, "; v%d = ", k);
     put_formula(w, n);

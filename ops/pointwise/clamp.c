@@ -1,0 +1,62 @@
+/* clamp.c - x, but at least min and at most max; a NaN stays one. The gradient flows where min <= x <= max, both
+ * included, as in PyTorch. */
+#include "ops/kit/op_kit.h"
+
+typedef struct clamp_attrs {
+    double min, max;
+} clamp_attrs;
+
+static const op_attr attrs[] = {
+    {"min", ATTR_REAL, offsetof(clamp_attrs, min), 0, 0},
+    {"max", ATTR_REAL, offsetof(clamp_attrs, max), 0, 0},
+    {0},
+};
+
+static bool infer(op_call *c) {
+    const clamp_attrs *a = c->attrs;
+    if (a->min > a->max)
+        return op_fail(c, WEFT_ARGUMENT, "min=%g is above max=%g: they are the lower and the upper bound",
+                       a->min, a->max);
+    return infer_same(c);
+}
+
+static double scalar(const double *x, const void *attrs) {
+    const clamp_attrs *a = attrs;
+    return x[0] < a->min ? a->min : x[0] > a->max ? a->max : x[0];
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    const clamp_attrs *a = n->attrs;
+    weft_dtype dtype = n->out[0].type.dtype;
+    (void)wanted;
+    weft_value *zero = weft_constant(n->graph, dtype, 0, NULL, 0);
+    weft_value *is_below = weft_greater(weft_constant(n->graph, dtype, 0, NULL, a->min), n->in[0]);
+    weft_value *is_above = weft_greater(n->in[0], weft_constant(n->graph, dtype, 0, NULL, a->max));
+    din[0] = weft_where(is_below, zero, weft_where(is_above, zero, dout[0]));
+}
+
+const weft_op weft_op_clamp = {
+    .name = "clamp",
+    .summary = "x, but at least min and at most max",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE,
+    .attrs_bytes = sizeof(clamp_attrs),
+    .attrs = attrs,
+    .precision = PRECISION_FOLLOWS,
+    .low_in = 1,
+    .low_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", "min=-0.5 max=0.25", .out = "f32[2,3]"},
+                                   {"f32[2,5,4,3]", "min=-0.75 max=0.75"},
+                                   {"f32[7]", "min=1 max=-1", .error = "min=1 is above max=-1"},
+                                   {"f32[2]", "min=0 max=inf", .error = "max is not a finite number"},
+                                   {"u8[3]", "min=0 max=1", .error = "must be floating point"},
+                                   {0}},
+};
+
+weft_value *weft_clamp(weft_value *x, double min, double max) {
+    return op_value(&weft_op_clamp, 1, &x, &(clamp_attrs){min, max});
+}
