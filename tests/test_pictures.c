@@ -298,7 +298,28 @@ TEST(random_models_fit_a_page) {
     }
 }
 
+/* Thousands of nodes without a scope: runs of them, or as many parts as fit. */
+TEST(long_graphs_without_scopes_fit_a_page) {
+    char path[300];
+    weft_error e = {0};
+    weft_model *m = weft_model_new("long");
+    weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_EVAL), "x", WEFT_F32, 2, (int64_t[]){4, 3});
+    for (int i = 0; i < 3000; i++) x = i % 3 ? weft_tanh(x) : weft_relu(x);
+    weft_output(x, "y");
+    NEED(ends(run("true"), 0)); /* makes the folder */
+    path_of("long.bin", path);
+    CHECK_SAYS(weft_save(m, path, &e) == WEFT_OK, "%s", e.text);
+    weft_model_free(m);
+    NEED(ends(run("graphtool dot long.bin -T svg -o l.svg"), 0));
+    char *svg = read_all("l.svg");
+    check_page("long.bin", svg);
+    CHECK_HOLDS(svg, "\xc3\x97"
+                     "1000");
+    free(svg);
+}
+
 SUITE("pictures", {T(graphs_of_the_zoo_fit_a_page), T(programs_of_the_zoo_fit_a_page),
                    T(programs_with_collectives_fit_a_page), T(plans_of_the_zoo_fit_a_page),
                    T(blocks_of_resnets_and_gpts_show_inside), T(nodes_tell_name_shape_bytes_and_kernel),
-                   T(asked_for_all_is_shown), T(random_models_fit_a_page), T(folding_counts_every_node_once)})
+                   T(asked_for_all_is_shown), T(random_models_fit_a_page),
+                   T(long_graphs_without_scopes_fit_a_page), T(folding_counts_every_node_once)})

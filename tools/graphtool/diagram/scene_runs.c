@@ -50,18 +50,29 @@ static bool is_in(const scene *s, int item, const part *p) {
     return p->item >= 0 ? item == p->item : is_below(s, s->items[item].box, p->box);
 }
 
+static bool item_reads_round(const scene *s, int item, const part *p, int length) {
+    const weft_node *n = s->items[item].node;
+    for (int o = 0; n && o < n->n_in; o++) {
+        int from = n->in[o] ? s->item_of[n->in[o]->id] : -1;
+        for (int k = 0; from >= 0 && k < length; k++)
+            if (is_in(s, from, &p[k])) return true;
+    }
+    return false;
+}
+
+static bool box_reads_round(const scene *s, int box, const part *p, int length) {
+    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
+        if (item_reads_round(s, i, p, length)) return true;
+    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
+        if (box_reads_round(s, c, p, length)) return true;
+    return false;
+}
+
 /* Does a part of the second round read one of the first? */
 static bool reads_round(const scene *s, const part *p, int length) {
-    for (int i = 0; i < s->n_items; i++) {
-        const weft_node *n = s->items[i].node;
-        bool here = false;
-        for (int k = 0; n && k < length && !here; k++) here = is_in(s, i, &p[length + k]);
-        for (int o = 0; here && o < n->n_in; o++) {
-            int from = n->in[o] ? s->item_of[n->in[o]->id] : -1;
-            for (int k = 0; from >= 0 && k < length; k++)
-                if (is_in(s, from, &p[k])) return true;
-        }
-    }
+    for (const part *q = p + length; q < p + 2 * length; q++)
+        if (q->box >= 0 ? box_reads_round(s, q->box, p, length) : item_reads_round(s, q->item, p, length))
+            return true;
     return false;
 }
 
