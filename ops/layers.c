@@ -30,10 +30,6 @@ static weft_init within(double fan_in) {
     return (weft_init){WEFT_INIT_UNIFORM, -bound, bound};
 }
 
-static weft_init or_else(const weft_init *init, weft_init otherwise) {
-    return init ? *init : otherwise;
-}
-
 static weft_value *want(weft_value *x, bool fits, const char *layer, const char *rule) {
     weft_graph *g = x->node->graph;
     return fits ? x : model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: %s", layer, TYPE(&x->type), rule);
@@ -77,9 +73,9 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
-        weft_value *w = weft_parameter(x, "weight", 2, (int64_t[]){out, in}, or_else(o->weight, bound));
+        weft_value *w = parameter_or_else(x, "weight", 2, (int64_t[]){out, in}, o->weight, bound);
         weft_value *b =
-            o->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &out, or_else(o->bias, bound));
+            o->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &out, o->bias, bound);
         if (w && (b || o->no_bias)) y = weft_linear_op(at(x, p), w, b);
     }
     return y;
@@ -113,9 +109,9 @@ conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, in
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
-        weft_value *w = weft_parameter(x, "weight", 4, shape, or_else(c->weight, bound));
+        weft_value *w = parameter_or_else(x, "weight", 4, shape, c->weight, bound);
         weft_value *b =
-            c->no_bias ? NULL : weft_parameter(at(x, p), "bias", 1, &c->out, or_else(c->bias, bound));
+            c->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &c->out, c->bias, bound);
         if (w && (b || c->no_bias)) y = op(at(x, p), w, b, &window);
     }
     return y;
@@ -193,8 +189,8 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
-        weft_value *w = weft_parameter(x, "weight", 1, &channels, or_else(o->weight, ones));
-        weft_value *b = weft_parameter(at(x, p), "bias", 1, &channels, zeros);
+        weft_value *w = parameter_or_else(x, "weight", 1, &channels, o->weight, ones);
+        weft_value *b = parameter_or_else(at(x, p), "bias", 1, &channels, NULL, zeros);
         weft_value *mean = weft_state(at(x, p), "running_mean", 1, &channels, zeros);
         weft_value *var = weft_state(at(x, p), "running_var", 1, &channels, ones);
         if (!mean || !var || !at(x, p))
@@ -217,8 +213,8 @@ weft_value *weft_layer_norm(weft_value *x, const char *name) {
     weft_value *y = NULL;
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
-        weft_value *w = weft_parameter(x, "weight", 1, &d, (weft_init){WEFT_INIT_ONES, 0, 0});
-        weft_value *b = weft_parameter(at(x, p), "bias", 1, &d, (weft_init){WEFT_INIT_ZEROS, 0, 0});
+        weft_value *w = parameter_or_else(x, "weight", 1, &d, NULL, (weft_init){WEFT_INIT_ONES, 0, 0});
+        weft_value *b = parameter_or_else(at(x, p), "bias", 1, &d, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
         if (w && b) y = weft_layer_norm_op(at(x, p), w, b, 0);
     }
     return y;
@@ -233,7 +229,7 @@ weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char 
     if (!ids) return NULL;
     place p = place_of(ids);
     WEFT_SCOPE(ids, name) {
-        weft_value *w = weft_parameter(ids, "weight", 2, (int64_t[]){rows, d}, or_else(weight, normal));
+        weft_value *w = parameter_or_else(ids, "weight", 2, (int64_t[]){rows, d}, weight, normal);
         y = weft_embedding_op(w, at(ids, p));
     }
     return y;

@@ -408,6 +408,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(init_upside,       INIT(WEFT_INIT_UNIFORM, 1, 0),             "uniform with low above high")                     \
     X(init_gain,         INIT(WEFT_INIT_XAVIER_NORMAL, -1),         "a negative gain")                                 \
     X(init_fans,         INIT(WEFT_INIT_KAIMING_UNIFORM, 1, 1),     "this kind reads no b")                            \
+    X(init_again,        INIT(WEFT_INIT_ONES); INIT(0),             NULL)                                              \
+    X(init_other,        INIT(0); INIT(WEFT_INIT_ONES),             "w is there already, with another initializer")    \
     X(init_nan,          INIT(WEFT_INIT_CONSTANT, NAN),             "a number that is not finite")                     \
     X(init_unknown,      INIT((weft_init_kind)99),                  "an initializer that is not in the list")          \
     X(parameter_shape,   weft_parameter(k->x, "a/b", 0, NULL, ones), "parameter name 'a/b'")                           \

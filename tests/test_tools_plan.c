@@ -227,6 +227,8 @@ TEST(ddp_options_spread_one_subgraph) {
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generato:zero=1"),
             "graphtool: ddp: there is no parameter under 'generato'");
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=7"), "zero=7");
+    refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=1 --ddp generator:shard=flat,zero=2"),
+            "zero of this path is given twice");
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator"), "PATH:FIELDS is needed");
     refuses(run("graphtool plan dcgan28.bin --shard=thin"), "greedy or flat");
     refuses(run("graphtool plan dcgan28.bin --reduce=slow"), "ordered or fast");

@@ -262,6 +262,9 @@ bool variable_is_part(const weft_variable *v);
 weft_value *variable_value(weft_graph *g, weft_variable *v);
 /* The same; NULL: the graph does not read it. */
 weft_value *variable_in_graph(weft_graph *g, const weft_variable *v);
+/* weft_parameter for layers: `said` is the caller's initializer; NULL: `otherwise`, and one that is found keeps its own. */
+weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                              const weft_init *said, weft_init otherwise);
 /* A node has come into its graph's list, or goes: keeps what those two look up. */
 void variable_note_added(weft_node *n);
 void variable_note_removed(const weft_node *n);

@@ -128,9 +128,14 @@ static bool init_says(weft_model *m, weft_graph *g, const char *path, weft_init 
     return !why;
 }
 
-/* Finds or makes the variable `name` of the present scope and checks it against what the caller wants. */
+static bool init_equal(weft_init a, weft_init b) {
+    return a.kind == b.kind && a.a == b.a && a.b == b.b;
+}
+
+/* Finds or makes the variable `name` of the present scope and checks it against what the caller wants. `is_default`: the caller
+ * has not said `init`, so one that is found may have another. */
 static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, int ndim,
-                                const int64_t *shape, weft_init init) {
+                                const int64_t *shape, weft_init init, bool is_default) {
     if (!g || !model_ok(g->model)) return NULL;
     weft_model *m = g->model;
     const char *what = kind == VARIABLE_PARAMETER ? "parameter" : "state";
@@ -152,6 +157,11 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
         return model_fail(m, g, WEFT_SHAPE, "%s is a %s %s already; a %s %s cannot share it", path,
                           v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what,
                           TYPE(&type));
+    bool says = !is_default && !init_equal(init, (weft_init){0});
+    if (v && says && !init_equal(v->init, init))
+        return model_fail(m, g, WEFT_ARGUMENT,
+                          "%s is there already, with another initializer: the call that made it decides, say the same",
+                          path);
     if (!v && (!init_is_valid(m, g, path, init, ndim) || !init_says(m, g, path, init))) return NULL;
     if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
     return variable_value(g, v);
@@ -159,7 +169,7 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
 
 weft_value *weft_parameter_in(weft_graph *g, const char *name, int ndim, const int64_t *shape,
                               weft_init init) {
-    return variable_use(g, VARIABLE_PARAMETER, name, ndim, shape, init);
+    return variable_use(g, VARIABLE_PARAMETER, name, ndim, shape, init, false);
 }
 
 weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
@@ -168,7 +178,13 @@ weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const i
 }
 
 weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape, weft_init init) {
-    return near ? variable_use(near->node->graph, VARIABLE_STATE, name, ndim, shape, init) : NULL;
+    return near ? variable_use(near->node->graph, VARIABLE_STATE, name, ndim, shape, init, false) : NULL;
+}
+
+weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, const int64_t *shape,
+                              const weft_init *said, weft_init otherwise) {
+    return near ? variable_use(near->node->graph, VARIABLE_PARAMETER, name, ndim, shape, said ? *said : otherwise, !said)
+                : NULL;
 }
 
 void weft_assign(weft_value *state, weft_value *value) {

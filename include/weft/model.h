@@ -144,7 +144,8 @@ typedef struct weft_init {
 } weft_init;
 
 /* The parameter `name` in the present scope of the graph of `near` (any value of it, or use the _in form):
- * found, or made with `init` and f32. A parameter found must have this shape. */
+ * found, or made with `init` and f32. A parameter found must have this shape, and this `init` unless that is {0}: which then
+ * says nothing. (Layers without initializers of the caller's say nothing either.) */
 WEFT_API weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
                                     weft_init init);
 WEFT_API weft_value *weft_parameter_in(weft_graph *graph, const char *name, int ndim, const int64_t *shape,

@@ -51,7 +51,7 @@ static void keep_signs(const tensor *z, const tensor *mask) {
         for (int i = 0; i < last; i++) from[i] = at[i];
         for (int bit = 0; bit < 8; bit++) {
             from[last] = at[last] * 8 + bit;
-            if (from[last] < z->type.shape[last] && element_get(z, from) > 0) bits |= 1 << bit;
+            if (from[last] < z->type.shape[last] && !(element_get(z, from) <= 0)) bits |= 1 << bit;
         }
         element_set_int(mask, at, bits);
     } while (index_next(&mask->type, at));

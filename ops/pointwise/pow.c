@@ -1,5 +1,5 @@
-/* pow.c - a^b with broadcasting. Gradients dy b a^(b-1) and dy y log a, which are 0 where b, or a, is 0 (as
- * PyTorch). */
+/* pow.c - a^b with broadcasting. Gradients, as PyTorch's: dy b a^(b-1), 0 where b is 0; dy y log a, 0 where a is 0 and b is
+ * not below 0. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     }
     if (wanted[1]) {
         weft_value *slope = weft_mul(y, weft_log(a));
-        din[1] = sum_to(weft_mul(dout[0], weft_where(weft_equal(a, zero), zero, slope)), b);
+        weft_value *of_zero = weft_where(weft_equal(b, zero), zero, weft_where(weft_greater(b, zero), zero, slope));
+        din[1] = sum_to(weft_mul(dout[0], weft_where(weft_equal(a, zero), of_zero, slope)), b);
     }
 }
 

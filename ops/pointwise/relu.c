@@ -1,9 +1,9 @@
-/* relu.c - max(x, 0), element by element. The gradient at 0 is 0, as in PyTorch. */
+/* relu.c - max(x, 0), element by element; NaN stays NaN. The gradient at 0 is 0, as in PyTorch. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
-    return x[0] > 0 ? x[0] : 0;
+    return x[0] <= 0 ? 0 : x[0];
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {

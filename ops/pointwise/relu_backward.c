@@ -1,9 +1,9 @@
-/* relu_backward.c - dy where y > 0, else 0; y is relu's result. Linear in dy, so it has a gradient of its own. */
+/* relu_backward.c - 0 where y <= 0, else dy, where y is NaN too; y is relu's result. Linear in dy, so it has a gradient of its own. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {
     (void)attrs;
-    return x[1] > 0 ? x[0] : 0;
+    return x[1] <= 0 ? 0 : x[0];
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
@@ -12,7 +12,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 
 const weft_op weft_op_relu_backward = {
     .name = "relu_backward",
-    .summary = "dy where y > 0, else 0",
+    .summary = "0 where y <= 0, else dy",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

@@ -506,6 +506,36 @@ def make_ops(folder):
     return worst[0] < LOSS_FLOOR
 
 
+# ------------------------------------------------------------------------------------- special values
+SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 100.0, -100.0, 3e38, -3e38]
+UNARY = {
+    "neg": torch.neg, "abs": torch.abs, "square": torch.square, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
+    "reciprocal": torch.reciprocal, "exp": torch.exp, "log": torch.log, "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid, "relu": F.relu, "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
+    "maximum": torch.maximum, "minimum": torch.minimum,
+    "equal": lambda a, b: (a == b).byte(), "greater": lambda a, b: (a > b).byte(),
+}
+
+
+def make_special(folder):
+    """Write special.safetensors: pointwise functions and their gradients of NaN, infinities and extreme numbers."""
+    x, tensors = torch.tensor(SPECIAL), {}
+    a, b = (t.flatten() for t in torch.meshgrid(x, x, indexing="ij"))
+    for name, function, inputs in [(n, f, [x.repeat(5)]) for n, f in UNARY.items()] + [
+            (n, f, [a, b]) for n, f in BINARY.items()]:
+        inputs = [i.clone().requires_grad_() for i in inputs]
+        out = function(*inputs)
+        grads = torch.autograd.grad(out.sum(), inputs) if out.requires_grad else []
+        tensors |= {f"{name}.in{i}": v for i, v in enumerate(inputs)} | {f"{name}.out": out}
+        tensors |= {f"{name}.grad{i}": v for i, v in enumerate(grads)}
+    print(f"{'special':18} {save(tensors, {}, folder, 'special'):8}")
+    return True
+
+
 # ------------------------------------------------------------------------------------- the files
 def save(tensors, about, folder, name):
     """Write one file and return its size.  The notes are ONE metadata entry, a JSON object, because the
@@ -516,7 +546,7 @@ def save(tensors, about, folder, name):
     return os.path.getsize(path)
 
 
-OTHERS = {"ops": make_ops, "autocast": make_autocast}
+OTHERS = {"ops": make_ops, "autocast": make_autocast, "special": make_special}
 
 
 def main():

@@ -29,7 +29,7 @@ static char *read_all(const char *path, size_t *bytes) {
 
 static weft_dtype dtype_of(const char *path, const char *name) {
     static const char *const names[] = {
-        [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_I64] = "I64", [WEFT_I32] = "I32"};
+        [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_I64] = "I64", [WEFT_I32] = "I32", [WEFT_U8] = "U8"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i] && strcmp(names[i], name) == 0) return (weft_dtype)i;
     stop(path, name);

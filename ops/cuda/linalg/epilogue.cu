@@ -36,8 +36,8 @@ template <class T> __global__ static void activate(T *y, T *kept, work w) {
                 if (kept) kept[at] = y[at];
                 y[at] = from_float<T>(gelu_tanh_of(z, false));
             } else {
-                if (!w.e.is_backward) bits |= (unsigned)(z > 0) << k;
-                bool passes = w.e.is_backward ? bits >> k & 1 : z > 0;
+                if (!w.e.is_backward) bits |= (unsigned)!(z <= 0) << k; /* NaN passes, as in relu.c */
+                bool passes = w.e.is_backward ? bits >> k & 1 : !(z <= 0);
                 if (!passes) y[at] = from_float<T>(0.0f);
             }
         }
