@@ -308,5 +308,25 @@ TEST(every_op_meets_extreme_attributes_and_missing_operands) {
     CHECK(attacked > op_count() / 2);
 }
 
+/* Only compiled: a session would take terabytes. */
+TEST(axes_of_more_than_32_bits_are_planned) {
+    static const int64_t lengths[] = {(int64_t)1 << 31, (int64_t)1 << 32, ((int64_t)1 << 32) + 3};
+    for (size_t k = 0; k < 3 * sizeof lengths / sizeof *lengths; k++) {
+        weft_error e = {0};
+        int64_t m = k / 3 == 0 ? lengths[k % 3] : 1, n = k / 3 == 1 ? lengths[k % 3] : 1;
+        int64_t inner = k / 3 == 2 ? lengths[k % 3] : 144;
+        weft_model *model = weft_model_new("long");
+        weft_graph *g = weft_graph_new(model, "g", WEFT_EVAL);
+        weft_value *a = weft_input(g, "a", WEFT_F32, 2, (int64_t[]){m, inner});
+        weft_value *b = weft_input(g, "b", WEFT_F32, 2, (int64_t[]){inner, n});
+        weft_output(weft_matmul(a, b, false, false), "y");
+        weft_plan *plan = weft_compile(model, &(weft_compile_options){.threads = 1}, &e);
+        CHECK_SAYS(plan != NULL, "%lld x %lld x %lld: %s", (long long)m, (long long)inner, (long long)n, e.text);
+        weft_plan_free(plan);
+        weft_model_free(model);
+    }
+}
+
 SUITE("hostile models", {T(well_formed_models_with_hostile_contents_fail_cleanly),
-                         T(every_op_meets_extreme_attributes_and_missing_operands)})
+                         T(every_op_meets_extreme_attributes_and_missing_operands),
+                         T(axes_of_more_than_32_bits_are_planned)})
