@@ -21,7 +21,17 @@ static weft_value *leaky(weft_value *x) {
     return weft_leaky_relu(x, 0.1);
 }
 
+static weft_value *clamp(weft_value *x) {
+    return weft_clamp(x, -1, 0.5);
+}
+
+static weft_value *softplus(weft_value *x) {
+    return weft_softplus(x, 2, 20);
+}
+
 static const function functions[] = {
+    {"clamp", clamp},
+    {"softplus", softplus},
     {"neg", weft_neg},
     {"abs", weft_abs},
     {"square", weft_square},

@@ -1,5 +1,5 @@
-/* clamp.c - x, but at least min and at most max; a NaN stays one. The gradient flows where min <= x <= max, both
- * included, as in PyTorch. */
+/* clamp.c - x, but at least min and at most max; a NaN stays one. The gradient flows where min < x < max, so not
+ * at the bounds nor where x is NaN, as in PyTorch (2.15; earlier ones let it pass at the bounds). */
 #include "ops/kit/op_kit.h"
 
 typedef struct clamp_attrs {
@@ -30,9 +30,9 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     weft_dtype dtype = n->out[0].type.dtype;
     (void)wanted;
     weft_value *zero = weft_constant(n->graph, dtype, 0, NULL, 0);
-    weft_value *is_below = weft_greater(weft_constant(n->graph, dtype, 0, NULL, a->min), n->in[0]);
-    weft_value *is_above = weft_greater(n->in[0], weft_constant(n->graph, dtype, 0, NULL, a->max));
-    din[0] = weft_where(is_below, zero, weft_where(is_above, zero, dout[0]));
+    weft_value *is_above_min = weft_greater(n->in[0], weft_constant(n->graph, dtype, 0, NULL, a->min));
+    weft_value *is_below_max = weft_greater(weft_constant(n->graph, dtype, 0, NULL, a->max), n->in[0]);
+    din[0] = weft_where(is_above_min, weft_where(is_below_max, dout[0], zero), zero);
 }
 
 const weft_op weft_op_clamp = {

@@ -512,6 +512,7 @@ UNARY = {
     "neg": torch.neg, "abs": torch.abs, "square": torch.square, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
     "reciprocal": torch.reciprocal, "exp": torch.exp, "log": torch.log, "tanh": torch.tanh,
     "sigmoid": torch.sigmoid, "relu": F.relu, "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "clamp": lambda x: torch.clamp(x, -1, 0.5), "softplus": lambda x: F.softplus(x, 2, 20),
     "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 BINARY = {
