@@ -209,6 +209,9 @@ weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *c
 weft_graph *op_graph(const weft_op *op, int n_in, weft_value *const *in);
 /* node_value in that graph: what a builder of one node is. */
 weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
+/* For passes that put the same nodes in another order: the list becomes `list`, or empty and is filled node by node. */
+void graph_relink(weft_graph *g, weft_node *const *list, int count);
+void graph_append(weft_graph *g, weft_node *n);
 void node_remove(weft_node *n);                       /* unlinks; memory stays with the arena */
 void node_move_after(weft_node *n, weft_node *place); /* place NULL: to the front */
 /* Every operand and output that names `from` names `to` from now on (fused bodies included). It walks through the whole

@@ -48,6 +48,8 @@ const optimizer_kind *optimizer_at(int index);
 const optimizer_kind *optimizer_find(const char *type);
 /* Whether it reads a field that not all read. */
 bool optimizer_reads(const optimizer_kind *kind, const char *field);
+/* Whether a graph minimizes: it updates parameters (ops/structure/minimize.c). */
+bool graph_trains(const weft_graph *g);
 
 /* ---- parameter groups (ops/structure/param_groups.c) ---- */
 enum { MINIMIZE_MAX_WILD = 1024 /* patterns with a '*', each of which is tried on each parameter */ };

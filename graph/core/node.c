@@ -110,6 +110,19 @@ static bool call_check(const op_call *c) {
     return true;
 }
 
+void graph_relink(weft_graph *g, weft_node *const *list, int count) {
+    g->first = g->last = NULL;
+    if (g->model->indexed == g) g->model->indexed = NULL;
+    for (int i = 0; i < count; i++) graph_append(g, list[i]);
+}
+
+void graph_append(weft_graph *g, weft_node *n) {
+    n->prev = g->last;
+    n->next = NULL;
+    *(g->last ? &g->last->next : &g->first) = n;
+    g->last = n;
+}
+
 /* After `place`; NULL: to the front. */
 static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
     n->prev = place;

@@ -23,19 +23,7 @@ static weft_node *missing(waiting *w) {
 
 static void append(weft_graph *g, weft_node *n) {
     n->mark = PLACED;
-    n->prev = g->last;
-    n->next = NULL;
-    if (g->last)
-        g->last->next = n;
-    else
-        g->first = n;
-    g->last = n;
-}
-
-/* As `list` has them. */
-static void link_all(weft_graph *g, weft_node **list, size_t count) {
-    g->first = g->last = NULL;
-    for (size_t i = 0; i < count; i++) append(g, list[i]);
+    graph_append(g, n);
 }
 
 /* Places a node behind what it waits for; *circle: a node that waits for itself, or NULL. */
@@ -65,12 +53,11 @@ bool graph_sort_unless(weft_graph *g, const weft_node **circle) {
         list[n_listed++] = n;
         n->mark = UNSEEN;
     }
-    g->first = g->last = NULL;
-    if (g->model->indexed == g) g->model->indexed = NULL;
+    graph_relink(g, NULL, 0);
     *circle = NULL;
     for (size_t i = 0; i < count && !*circle; i++)
         if (list[i]->mark == UNSEEN) place(g, list[i], stack, circle);
-    if (*circle) link_all(g, list, count);
+    if (*circle) graph_relink(g, list, (int)count);
     return true;
 }
 

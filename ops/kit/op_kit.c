@@ -208,6 +208,19 @@ weft_value *sum_to(weft_value *gradient, const weft_value *like) {
     return lead ? weft_reshape(sum, like->type.ndim, like->type.shape) : sum;
 }
 
+void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_value **din,
+                       bool is_maximum) {
+    weft_value *zero = weft_constant(n->graph, n->in[0]->type.dtype, 0, NULL, 0);
+    weft_value *shared = weft_where(weft_equal(n->in[0], n->in[1]), weft_scale(dout, 0.5), dout);
+    for (int i = 0; i < 2; i++) {
+        weft_value *own = n->in[i], *other = n->in[1 - i];
+        weft_value *loses = !wanted[i]   ? NULL
+                            : is_maximum ? weft_greater(other, own)
+                                         : weft_greater(own, other);
+        if (wanted[i]) din[i] = sum_to(weft_where(loses, zero, shared), own);
+    }
+}
+
 int formula_numbers(const weft_node *n, double numbers[FORMULA_NUMBERS]) {
     int count = 0;
     for (int i = 0; i < FORMULA_NUMBERS; i++) numbers[i] = 0;

@@ -53,5 +53,8 @@ bool loss_fits(const char *loss, const weft_value *x, const weft_value *target);
 /* ---- for gradients ---- */
 /* `gradient` (of a broadcast result) summed to the shape of `like`. */
 weft_value *sum_to(weft_value *gradient, const weft_value *like);
+/* The gradients of the larger, or smaller, of two operands, as PyTorch's: who loses gets 0, equal ones share; a NaN is neither,
+ * and lets both through. */
+void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_value **din, bool is_maximum);
 
 #endif

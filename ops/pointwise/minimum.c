@@ -8,11 +8,7 @@ static double scalar(const double *x, const void *attrs) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    weft_value *a = n->in[0], *b = n->in[1];
-    weft_value *zero = weft_constant(n->graph, a->type.dtype, 0, NULL, 0);
-    weft_value *shared = weft_where(weft_equal(a, b), weft_scale(dout[0], 0.5), dout[0]); /* NaN is neither, and passes */
-    if (wanted[0]) din[0] = sum_to(weft_where(weft_greater(a, b), zero, shared), a);
-    if (wanted[1]) din[1] = sum_to(weft_where(weft_greater(b, a), zero, shared), b);
+    extremum_gradient(n, dout[0], wanted, din, false);
 }
 
 const weft_op weft_op_minimum = {

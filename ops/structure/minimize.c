@@ -85,6 +85,12 @@ static bool infer(op_call *c) {
     return true;
 }
 
+bool graph_trains(const weft_graph *g) {
+    for (const weft_node *n = g->first; n; n = n->next)
+        if (n->op == &weft_op_minimize) return true;
+    return false;
+}
+
 const weft_op weft_op_minimize = {
     .name = "minimize",
     .summary = "trains parameters by an optimizer (expanded by autodiff and optimizer)",

@@ -8,15 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_trained(const weft_graph *g) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_minimize) return true;
-    return false;
-}
-
 static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *list) {
     list[0] = PHASE_WHOLE;
-    if (plan->options.accumulate <= 1 || !is_trained(g)) return 1;
+    if (plan->options.accumulate <= 1 || !graph_trains(g)) return 1;
     list[0] = PHASE_FIRST;
     list[1] = PHASE_ADD;
     list[2] = PHASE_LAST;

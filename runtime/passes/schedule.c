@@ -204,19 +204,10 @@ static void numbers_first(weft_graph *g) {
 /* The list becomes the schedule; collectives are numbered as they stand in it. */
 static bool pin(weft_graph *g, weft_node **order, int count) {
     int64_t collectives = 0;
-    g->first = g->last = NULL;
-    if (g->model->indexed == g) g->model->indexed = NULL;
+    graph_relink(g, order, count);
     for (int i = 0; i < count; i++) {
-        weft_node *n = order[i];
-        n->order = i;
-        if (node_starts_collective(n)) ((collective_attrs *)n->attrs)->order = collectives++;
-        n->prev = g->last;
-        n->next = NULL;
-        if (g->last)
-            g->last->next = n;
-        else
-            g->first = n;
-        g->last = n;
+        order[i]->order = i;
+        if (node_starts_collective(order[i])) ((collective_attrs *)order[i]->attrs)->order = collectives++;
     }
     return true;
 }

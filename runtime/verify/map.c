@@ -19,13 +19,9 @@ static bool comes_before(verify_range a, verify_range b) {
 static uint32_t node_take(verify_map *m, verify_extent e) {
     uint32_t at = m->unused;
     if (!at && m->count + 1 >= m->room) {
-        uint32_t room = m->room ? m->room * 2 : 256;
-        map_node *more = mem_new_array(m->env, room, sizeof *more);
+        map_node *more = mem_grow(m->env, m->nodes, &m->room, (size_t)m->count + 2, sizeof *more);
         if (!more) return m->is_out_of_memory = true, 0;
-        if (m->room) memcpy(more, m->nodes, m->room * sizeof *more);
-        mem_free(m->env, m->nodes, m->room * sizeof *more);
         m->nodes = more;
-        m->room = room;
     }
     if (at)
         m->unused = m->nodes[at].left;

@@ -15,7 +15,8 @@ typedef struct verify_extent {
 typedef struct verify_map {
     const weft_env *env;
     struct map_node *nodes; /* numbered from 1 */
-    uint32_t count, room, root, unused;
+    size_t room;
+    uint32_t count, root, unused;
     int64_t stamp;
     uint64_t added;        /* nodes so far, for their weights */
     bool is_out_of_memory; /* from then on it holds too little */

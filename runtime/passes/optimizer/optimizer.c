@@ -265,10 +265,10 @@ bool pass_optimizer(program *p) {
                                  "minimize: graph %s: two minimize calls use the optimizer '%s': give each a "
                                  "name of its own (weft_optimizer.name)",
                                  g->name, SHOW(((minimize_attrs *)n->attrs)->name));
-        scope_entry here = {.path = scope_intern(g->model, "")}, *above = g->scope;
-        g->scope = &here;
+        build_place at;
+        build_begin(&at, g, scope_intern(g->model, ""), g->cursor);
         good = expand(p, n);
-        g->scope = above;
+        build_end(&at);
         p->trains = true;
         node_remove(n);
     }

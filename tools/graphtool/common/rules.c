@@ -5,6 +5,7 @@
 #include "tools/graphtool/common/output.h"
 
 #include "graph/core/ddp.h"
+#include "graph/core/minimize.h"
 
 #include <string.h>
 
@@ -105,12 +106,35 @@ static int check_ddp_alone(const options *o) {
     return -1;
 }
 
+/* Whether PATH:FIELDS names `field` of the same path. */
+static bool names_field(const char *said, const char *path, size_t path_length, const char *field, size_t length) {
+    const char *at = strchr(said, ':') + 1;
+    if ((size_t)(at - 1 - said) != path_length || strncmp(said, path, path_length)) return false;
+    for (; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, "=,") == length && strncmp(at, field, length) == 0) return true;
+    return false;
+}
+
+static int check_ddp_twice(const text_list *ddp) {
+    for (int i = 1; i < ddp->n; i++) {
+        const char *path = ddp->v[i], *at = strchr(path, ':') + 1;
+        size_t path_length = (size_t)(at - 1 - path);
+        for (; *at; at += strcspn(at, ","), at += *at == ',')
+            for (int k = 0; k < i; k++)
+                if (names_field(ddp->v[k], path, path_length, at, strcspn(at, "=,")))
+                    return tool_fail("--ddp=%s: %.*s of this path is given twice, in --ddp=%s too", SHOW(path),
+                                     (int)strcspn(at, "=,"), at, SHOW(ddp->v[k]));
+    }
+    return -1;
+}
+
 int rules_together(const options *o) {
     bool compiles = o->all || (o->view && strcmp(o->view, "graph"));
     unsigned known = 1u << OTHER | 1u << NO_OTHER | 1u << CUDA | 1u << COMPILED, facts = 0;
     if (o->device && strcmp(o->device, "cuda") == 0) facts |= 1u << CUDA;
     if (compiles) facts |= 1u << COMPILED;
     int status = check(o, known, facts);
+    if (status < 0) status = check_ddp_twice(&o->ddp);
     bool is_alone = command_takes(o->command, "world") && o->world < 2;
     return status < 0 && is_alone ? rules_alone(o) : status;
 }
@@ -121,12 +145,6 @@ int rules_alone(const options *o) {
 }
 
 /* ---- the model ---- */
-
-bool graph_trains(const weft_graph *g) {
-    for (const weft_node *n = g->first; n; n = n->next)
-        if (n->op == &weft_op_minimize) return true;
-    return false;
-}
 
 static bool shards(const options *o, const weft_model *m) {
     bool zero = o->zero > 0;

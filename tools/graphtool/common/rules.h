@@ -13,7 +13,4 @@ int rules_alone(const options *o);                      /* no launcher has start
 int rules_model(const options *o, const weft_model *m); /* with what --ddp says in it */
 int rules_graph(const options *o, const weft_graph *g); /* the one that eval and predict run */
 
-/* Whether it updates parameters. */
-bool graph_trains(const weft_graph *g);
-
 #endif

@@ -5,6 +5,7 @@
 
 #include "graph/core/ddp.h"
 #include "graph/core/graph.h"
+#include "graph/core/minimize.h"
 #include "runtime/plan/program.h"
 
 #include <stdlib.h>
@@ -13,28 +14,6 @@
 #include <unistd.h>
 
 /* --ddp PATH:FIELDS, in order: a later one adds to what an earlier one says of the same path. */
-/* Whether PATH:FIELDS names `field` of the same path. */
-static bool names_field(const char *said, const char *path, size_t path_length, const char *field, size_t length) {
-    const char *at = strchr(said, ':') + 1;
-    if ((size_t)(at - 1 - said) != path_length || strncmp(said, path, path_length)) return false;
-    for (; *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, "=,") == length && strncmp(at, field, length) == 0) return true;
-    return false;
-}
-
-static int check_ddp(const text_list *ddp) {
-    for (int i = 1; i < ddp->n; i++) {
-        const char *path = ddp->v[i], *at = strchr(path, ':') + 1;
-        size_t path_length = (size_t)(at - 1 - path);
-        for (; *at; at += strcspn(at, ","), at += *at == ',')
-            for (int k = 0; k < i; k++)
-                if (names_field(ddp->v[k], path, path_length, at, strcspn(at, "=,")))
-                    return tool_fail("--ddp=%s: %.*s of this path is given twice, in --ddp=%s too", SHOW(path),
-                                     (int)strcspn(at, "=,"), at, SHOW(ddp->v[k]));
-    }
-    return -1;
-}
-
 static bool spread(weft_model *m, const text_list *ddp) {
     for (int i = 0; i < ddp->n; i++) {
         const char *colon = strchr(ddp->v[i], ':');
@@ -53,10 +32,6 @@ weft_model *tool_load(const options *o, int *status) {
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) {
         *status = tool_error(&error);
-    } else if ((wrong = check_ddp(&o->ddp)) >= 0) {
-        *status = wrong;
-        weft_model_free(m);
-        m = NULL;
     } else if (!spread(m, &o->ddp)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m))
                                               : tool_fail("memory could not be had");
