@@ -5,7 +5,7 @@
     python overlap.py table RUNS               the table
 
 A step's figures come from the traces: its length is from its first node to the next step's; exposed is what its
-compute lane stood waiting, carried collectives included; moved is the time on the communication lane after both
+compute stream stood waiting, collectives in flight included; moved is the time on the communication stream after both
 ranks were there. Medians over steps, then the mean of the ranks, then medians over rounds.
 """
 import collections
@@ -22,7 +22,7 @@ def load(path):
 
 
 def steps_of(bars):
-    """Where steps begin: at the first of the compute lane's bars, each time it comes back."""
+    """Where steps begin: at the first of the compute stream's bars, each time it comes back."""
     first = min(bars, key=lambda b: b["ts"])
     key = first["name"], first["args"].get("graph")
     return sorted(b["ts"] for b in bars if (b["name"], b["args"].get("graph")) == key)
@@ -48,8 +48,8 @@ def read_trace(path):
         if e.get("ph") == "X":
             rows[e["pid"], e["tid"]].append(e)
     figures = collections.defaultdict(list)
-    for (_, lane), bars in sorted(rows.items()):
-        if lane:
+    for (_, stream), bars in sorted(rows.items()):
+        if stream:
             continue
         begins = steps_of(bars)
         moves = rows[_, 1]
@@ -100,7 +100,7 @@ def show(value, form):
 def row(runs, case, factor):
     compute, torch_alone = runs.alone(case, "weft"), runs.alone(case, "torch")
     serial = runs.median("step", case, "serial", factor)
-    # Without --serial: what the lane took when it was overlapped, which compute has slowed down.
+    # Without --serial: what the stream took when it was overlapped, which compute has slowed down.
     moved = runs.median("exposed" if serial else "moved", case, "serial" if serial else "overlapped", factor)
     step, zero = (runs.median("step", case, mode, factor) for mode in ("overlapped", "zero1"))
     exposed, zero_exposed = (runs.median("exposed", case, mode, factor) for mode in ("overlapped", "zero1"))
@@ -123,7 +123,7 @@ def table(runs):
     print("\nTimes are ms a step; compute and PyTorch alone: one rank while a second one works beside it, without "
           "communication. Scaling is that over the step of two ranks.")
     if not any(r["mode"] == "serial" for r in runs.all):
-        print("Communication is the time on the lane in the overlapped run: this build has no --serial.")
+        print("Communication is the time on the stream in the overlapped run: this build has no --serial.")
     loud = collections.Counter()
     for r in runs.all:
         if r["others"] > 0.1:

@@ -83,7 +83,7 @@ char *calibration_key(const weft_node *n, const kernel_env *env) {
     text t = {0};
     node_signature(&t, n);
     if (env->tf32) text_add(&t, " tf32");
-    return text_take(&t);
+    return text_detach(&t);
 }
 
 const char *calibration_find(const weft_node *n, const kernel_env *env) {

@@ -23,7 +23,7 @@ int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **lis
     return n;
 }
 
-const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, arena *a, const char **declined) {
+const weft_kernel *kernel_select(const weft_node *n, const kernel_env *env, arena *a, const char **declined) {
     const weft_kernel *list[16];
     int count = kernels_of(n->op, env, list, 16);
     const char *last = NULL; /* one reason for all instruction sets is said once */
@@ -50,14 +50,14 @@ static bool is_pointwise(const weft_op *op) {
     return op->flags & OP_POINTWISE || op == &weft_op_fused;
 }
 
-layout_rule kernel_takes(const weft_kernel *kernel, const weft_node *n, int i) {
+layout_rule kernel_input_layout(const weft_kernel *kernel, const weft_node *n, int i) {
     unsigned strided = kernel ? kernel->strided_in : 0;
     if (kernel && !kernel->op) strided = is_pointwise(n->op) ? ~0u : n->op->reference_strided;
     if (has_bit(strided, i)) return LIES_ANYHOW;
     return has_bit(n->op->image_in, i) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;
 }
 
-layout_rule kernel_gives(const weft_kernel *kernel, const weft_node *n, int k) {
+layout_rule kernel_output_layout(const weft_kernel *kernel, const weft_node *n, int k) {
     if (kernel && (is_pointwise(n->op) || n->op == &weft_op_reorder)) return LIES_EITHER;
     return has_bit(n->op->image_out, k) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;
 }
@@ -86,12 +86,12 @@ static weft_status wrong_layout(const weft_kernel *kernel, const weft_node *n, c
 
 weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, weft_error *error) {
     for (int i = 0; i < c->n_in; i++) {
-        layout_rule rule = kernel_takes(kernel, c->node, i);
+        layout_rule rule = kernel_input_layout(kernel, c->node, i);
         if (c->in[i].data && !layout_fits(rule, &c->in[i].type, c->in[i].stride))
             return wrong_layout(kernel, c->node, "operand", i, &c->in[i], rule, error);
     }
     for (int k = 0; k < c->n_out; k++) {
-        layout_rule rule = kernel_gives(kernel, c->node, k);
+        layout_rule rule = kernel_output_layout(kernel, c->node, k);
         if (!layout_fits(rule, &c->out[k].type, c->out[k].stride))
             return wrong_layout(kernel, c->node, "result", k, &c->out[k], rule, error);
     }

@@ -21,7 +21,7 @@
 enum {
     HAS_SUBGRAPHS = 1 << 0, /* every parameter is of a subgraph: its options, its process group */
     HAS_TRAININGS = 1 << 1, /* what each `minimize` trains */
-    HAS_SEGMENTS = 1 << 2,  /* parameters stand in segments */
+    HAS_BUCKETS = 1 << 2,   /* parameters stand in buckets */
     HAS_STATES = 1 << 3,    /* the variables of optimizers and of random numbers */
     HAS_PROGRAMS = 1 << 4,  /* graphs of the plan's own */
     HAS_GRADIENTS = 1 << 5, /* no `gradients` left; `minimize` carries parameters and their gradients */
@@ -30,7 +30,7 @@ enum {
     HAS_EDGES = 1 << 8,     /* readers and writers of variables wait for each other */
     HAS_LAYOUT = 1 << 9,    /* every value has strides, every node its kernel */
     HAS_ORDER = 1 << 10,    /* the list is the schedule */
-    HAS_TAILS = 1 << 11,    /* what each program leaves to later runs */
+    HAS_DEFERRED = 1 << 11, /* what each program leaves to later runs */
     HAS_MEMORY = 1 << 12,   /* every value has its place */
     HAS_LAUNCHES = 1 << 13, /* for a GPU, the schedule is cut into launches */
     HAS_PROOF = 1 << 14,    /* every program is proved */
@@ -90,8 +90,8 @@ static const pass pipeline[] = {
     /* name               plan                 program            requires        gives          merges */
     {"subgraphs",         subgraphs_find,      NULL,              0,              HAS_SUBGRAPHS, false},
     {"trainings",         trainings_find,      NULL,              HAS_SUBGRAPHS,  HAS_TRAININGS, false},
-    {"segments",          segments_cut,        NULL,              HAS_TRAININGS,  HAS_SEGMENTS,  false},
-    {"states",            optimizer_variables, NULL,              HAS_SEGMENTS,   HAS_STATES,    false},
+    {"buckets",          buckets_cut,        NULL,              HAS_TRAININGS,  HAS_BUCKETS,  false},
+    {"states",            optimizer_variables, NULL,              HAS_BUCKETS,   HAS_STATES,    false},
     {"counters",          counters_make,       NULL,              0,              0,             false},
     {"programs",          programs_make,       NULL,              HAS_STATES,     HAS_PROGRAMS,  false},
     {"sync_norm",         NULL,                pass_sync_norm,    HAS_PROGRAMS,   0,             false},
@@ -107,8 +107,8 @@ static const pass pipeline[] = {
     {"fuse",              NULL,                fuse,              HAS_EDGES,      0,             true },
     {"layout",            NULL,                layout,            HAS_EDGES,      HAS_LAYOUT,    true },
     {"order",             NULL,                pass_schedule,     HAS_LAYOUT,     HAS_ORDER,     false},
-    {"tails",             tails_find,          NULL,              HAS_ORDER,      HAS_TAILS,     false},
-    {"memory",            NULL,                pass_memory,       HAS_TAILS,      HAS_MEMORY,    false},
+    {"deferred",             deferred_find,          NULL,              HAS_ORDER,      HAS_DEFERRED,     false},
+    {"memory",            NULL,                pass_memory,       HAS_DEFERRED,      HAS_MEMORY,    false},
     {"launches",          NULL,                pass_launches,     HAS_ORDER,      HAS_LAUNCHES,  false},
     {"verify",            NULL,                pass_verify,       HAS_MEMORY | HAS_LAUNCHES, HAS_PROOF, false},
     {"verify_plan",       pass_verify_plan,    NULL,              HAS_PROOF,      0,             false},

@@ -95,7 +95,7 @@ static weft_status check_processor(const weft_model *m, const weft_compile_optio
 }
 
 static weft_status check_precision(const weft_model *m, const weft_compile_options *o, weft_error *error) {
-    if (o->precision != WEFT_F32 && !dtype_is_low(o->precision))
+    if (o->precision != WEFT_F32 && !dtype_is_reduced(o->precision))
         return error_set(error, WEFT_ARGUMENT, "compile: precision %s: it must be f32, bf16 or f16",
                          dtype_name(o->precision));
     const precision_entry *astray = precision_astray(m);
@@ -143,7 +143,7 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
         is_known = strcmp(weft_pass_name(i), o->stop_after) == 0;
     if (is_known) return WEFT_OK;
     for (int i = 0; weft_pass_name(i); i++) text_add(&known, "%s%s", i ? ", " : "", weft_pass_name(i));
-    char *names = text_take(&known);
+    char *names = text_detach(&known);
     weft_status status = error_set(error, WEFT_NAME, "compile: there is no pass '%s'; there are %s",
                                    SHOW(o->stop_after), names ? names : "others");
     free(names);

@@ -184,7 +184,7 @@ static void in_groups(rank_run *r) {
     weft_comm_free(three);
 }
 
-TEST(groups_share_the_lane_and_keep_their_own_ranks) {
+TEST(groups_share_the_stream_and_keep_their_own_ranks) {
     rank_run ranks[MOST];
     for (int64_t window = 0; window <= 4096; window += 4096) {
         window_run(3, window, 60, 0, in_groups, ranks);
@@ -384,7 +384,7 @@ SUITE("communicators",
        T(through_a_window_the_bits_are_the_same), T(sums_in_any_order_are_sums),
        T(buffers_longer_than_a_round_are_summed_alike),
        T(two_ranks_with_two_micro_batches_each_sum_to_the_bits_of_four),
-       T(f64_and_bf16_buffers_are_summed_too), T(groups_share_the_lane_and_keep_their_own_ranks),
+       T(f64_and_bf16_buffers_are_summed_too), T(groups_share_the_stream_and_keep_their_own_ranks),
        T(a_rank_gets_what_it_needs_once_and_without_a_share_nothing),
        T(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing),
        T(a_slow_reader_is_not_overtaken_by_other_groups), T(ranks_that_name_different_groups_are_told),

@@ -270,7 +270,7 @@ TEST(the_verifier_finds_an_update_that_overtakes_a_reader) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in; i++)
             if (n != update && n->in[i] && n->in[i]->variable &&
-                n->in[i]->variable->segment == update->in[0]->variable)
+                n->in[i]->variable->bucket == update->in[0]->variable)
                 reader = n;
     NEED(reader);
     node_move_after(reader, update);

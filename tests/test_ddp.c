@@ -38,7 +38,7 @@ static char *lines_of(char *dump) {
     for (const char *at = dump; at && *at; at += strcspn(at, "\n"), at += *at == '\n')
         if (strncmp(at, "ddp ", 4) == 0) text_bytes(&t, at, strcspn(at, "\n") + 1);
     free(dump);
-    return text_take(&t);
+    return text_detach(&t);
 }
 
 static void check_lines(const weft_model *m, const char *want) {
@@ -322,7 +322,7 @@ TEST(each_wrong_line_of_a_dump_has_its_message) {
         const char *at = strstr(good, cases[i].from);
         text_bytes(&t, good, (size_t)(at - good));
         text_add(&t, "%s%s", cases[i].to, at + strlen(cases[i].from));
-        char *broken = text_take(&t);
+        char *broken = text_detach(&t);
         weft_model *m = weft_model_parse(broken, "dump", NULL, &error);
         CHECK_SAYS(!m, "case %zu is taken", i);
         CHECK_HOLDS(error.text, cases[i].says);
@@ -337,7 +337,7 @@ TEST(a_file_with_too_many_subgraphs_is_refused) {
     text_add(&t, "model m batch=1\n");
     for (int i = 0; i <= MODEL_MAX_SUBGRAPHS; i++) text_add(&t, "parameter s%d/w f32[] zeros(0,0)\n", i);
     for (int i = 0; i <= MODEL_MAX_SUBGRAPHS; i++) text_add(&t, "ddp s%d\n", i);
-    char *string = text_take(&t);
+    char *string = text_detach(&t);
     CHECK(!weft_model_parse(string, "dump", NULL, &error));
     CHECK_HOLDS(error.text, "more than 4096 subgraphs");
     free(string);

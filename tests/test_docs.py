@@ -254,7 +254,7 @@ def check_precisions(graphtool):
     """The table of docs/precision.md: every op that is not of the rule f32 is in its row, and in no other."""
     made = subprocess.run([graphtool, "ops", "--json"], capture_output=True, text=True, check=True).stdout
     rules = {op["name"]: op["precision"] for op in json.loads(made)["ops"]}
-    rows = dict(re.findall(r"^\| `(low|follows|f32)` \| (.*) \|$", (ROOT / "docs/precision.md").read_text(), re.M))
+    rows = dict(re.findall(r"^\| `(reduced|follows|f32)` \| (.*) \|$", (ROOT / "docs/precision.md").read_text(), re.M))
     for rule, row in rows.items():
         named = set(re.findall(r"`(\w+)`", row))
         wanted = {name for name, r in rules.items() if r == rule}

@@ -73,7 +73,7 @@ TEST(plans_for_a_gpu_have_activations_and_bias_gradients_in_their_products) {
                                    {"gelu_tanh", 0},  {"gelu_tanh_backward", 0},  {0}};
     weft_model *small = zoo_model("mlp", 0), *large = zoo_model("gpt", 3);
     for (weft_dtype precision = WEFT_F32; precision <= WEFT_F16; precision++) {
-        if (precision != WEFT_F32 && !dtype_is_low(precision)) continue;
+        if (precision != WEFT_F32 && !dtype_is_reduced(precision)) continue;
         check_counts("mlp", small, WEFT_DEVICE_CUDA, precision, mlp);
         check_counts("gpt", large, WEFT_DEVICE_CUDA, precision, gpt);
     }
@@ -196,7 +196,7 @@ static void fill(evaluation *run, const weft_plan *plan) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         tensor t = evaluate_variable(run, v);
         bool is_positive = v->kind == VARIABLE_OPTIMIZER;
-        for (int64_t k = 0; !v->segment && k < type_elements(&t.type); k++)
+        for (int64_t k = 0; !v->bucket && k < type_elements(&t.type); k++)
             tensor_set(&t, k, random_in(&r, is_positive ? 0.1 : -0.5, 0.5));
     }
     for (const weft_node *n = g->first; n; n = n->next)

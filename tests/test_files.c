@@ -15,19 +15,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char home[] = "/tmp/weft_files_XXXXXX";
+static char owner[] = "/tmp/weft_files_XXXXXX";
 
 static void leave(void) {
     char command[80];
-    snprintf(command, sizeof command, "rm -rf %s", home);
-    if (system(command)) fprintf(stderr, "%s stays\n", home);
+    snprintf(command, sizeof command, "rm -rf %s", owner);
+    if (system(command)) fprintf(stderr, "%s stays\n", owner);
 }
 
 /* Each test case has an empty folder of its own, where the process is. */
 static bool enter(const char *name) {
     static bool made;
-    if (!made && mkdtemp(home)) made = atexit(leave) == 0;
-    return CHECK(made && chdir(home) == 0 && mkdir(name, 0755) == 0 && chdir(name) == 0);
+    if (!made && mkdtemp(owner)) made = atexit(leave) == 0;
+    return CHECK(made && chdir(owner) == 0 && mkdir(name, 0755) == 0 && chdir(name) == 0);
 }
 
 static weft_status put(const char *path, const char *text, weft_error *error) {
@@ -251,7 +251,7 @@ TEST(permissions_are_kept) {
     CHECK(mkdir("blind", 0333) == 0);
     puts_well("shut", "old");
     CHECK(chmod("shut", 0444) == 0 && chmod(".", 0777) == 0 && chmod("blind", 0333) == 0 &&
-          chmod(home, 0777) == 0);
+          chmod(owner, 0777) == 0);
     if (was_root) CHECK(seteuid(65534) == 0);
     puts_well("blind/file", "in a folder that cannot be read");
     CHECK(put("shut", "new", &error) == WEFT_IO);

@@ -294,7 +294,7 @@ TEST(every_op_meets_extreme_attributes_and_missing_operands) {
             text t = {0};
             if (s->error) continue;
             text_add(&t, "%s(%s)%s%s", op_at(i)->name, s->in, s->attrs ? " " : "", s->attrs ? s->attrs : "");
-            char *signature = text_take(&t);
+            char *signature = text_detach(&t);
             weft_error error = {0};
             weft_node *n = node_from_signature(signature, NULL, &error);
             CHECK_SAYS(n || op_at(i)->flags & OP_VARIABLE, "%s: %s", signature, error.text);

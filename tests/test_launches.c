@@ -126,13 +126,13 @@ static bool lose_wait(program *p, launch_entry *l) {
 
 static bool wait_for_earlier(program *p, launch_entry *l) {
     (void)p;
-    int of_lane = -1;
+    int of_stream = -1;
     for (int i = 0; i < l->waits; i++)
         if ((p->launches[i].kind == LAUNCH_COLLECTIVE) != (l->kind == LAUNCH_COLLECTIVE) &&
             p->launches[i].records)
-            of_lane = i;
-    if (of_lane < 0) return false;
-    l->waits = of_lane;
+            of_stream = i;
+    if (of_stream < 0) return false;
+    l->waits = of_stream;
     return true;
 }
 
@@ -151,8 +151,8 @@ static bool lose_event(program *p, launch_entry *l) {
 
 static bool lose_gather(program *p, launch_entry *l) {
     (void)p;
-    if (!l->n_carried) return false;
-    l->n_carried--;
+    if (!l->n_in_flight) return false;
+    l->n_in_flight--;
     return true;
 }
 

@@ -1,4 +1,4 @@
-/* test_naive.c - what no sample can say of kernels that have only one way of working: buckets over a segment's members, sums
+/* test_naive.c - what no sample can say of kernels that have only one way of working: buckets over a bucket's members, sums
  * over the micro-batches of a step; both against plain loops (support/naive.h), whose own conversions are checked first.
  */
 #include "ops/kit/op_kit.h"
@@ -18,7 +18,7 @@ static bool same(double a, double b) {
     return a == b || (isnan(a) && isnan(b));
 }
 
-TEST(elements_of_low_types_are_read_and_rounded_alike) {
+TEST(elements_of_reduced_types_are_read_and_rounded_alike) {
     const weft_dtype lows[] = {WEFT_BF16, WEFT_F16};
     test_random r = {3};
     for (int k = 0; k < 2; k++) {
@@ -54,14 +54,14 @@ static weft_variable *member(weft_model *m, const char *path, const char *shape,
     return v;
 }
 
-/* Members of one, two and four axes, with gaps as segments have them, and one behind the last. */
+/* Members of one, two and four axes, with gaps as buckets have them, and one behind the last. */
 TEST(a_bucket_has_each_member_row_major_at_its_offset_and_zeros_between) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
     weft_variable *members[] = {member(m, "a", "f32[2,3]", 0), member(m, "b", "f32[5]", 8),
                                 member(m, "c", "f32[2,3,4,2]", 16), member(m, "d", "f32[]", 64)};
     tensor_type whole = type_of(WEFT_F32, 1, (int64_t[]){80});
-    weft_variable *s = variable_new(m, "bucket.0", VARIABLE_SEGMENT, &whole, (weft_init){0});
+    weft_variable *s = variable_new(m, "bucket.0", VARIABLE_BUCKET, &whole, (weft_init){0});
     weft_value *in[4];
     block data[4];
     tensor tensors[4];
@@ -146,6 +146,6 @@ TEST(a_step_of_any_number_of_micro_batches_leaves_their_sum) {
     }
 }
 
-SUITE("naive", {T(elements_of_low_types_are_read_and_rounded_alike),
+SUITE("naive", {T(elements_of_reduced_types_are_read_and_rounded_alike),
                 T(a_bucket_has_each_member_row_major_at_its_offset_and_zeros_between),
                 T(a_step_of_any_number_of_micro_batches_leaves_their_sum)})

@@ -50,7 +50,7 @@ static size_t padded(size_t bytes) {
 }
 
 /* `bytes` that end, but for alignment, at a page that cannot be touched; of 0xff, which is NaN in every float. */
-static char *slot_take(int slot, size_t bytes) {
+static char *slot_alloc(int slot, size_t bytes) {
     if (!slots[slot]) {
         char *room =
             mmap(NULL, SLOT_BYTES + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,7 +121,7 @@ static void operand_fill(trial *t, int i, test_random *r) {
     lay(&t->in[i], &v->type, i < 2 ? t->c.layout[i] : CASE_ROWS, is_image);
     note(v, &t->in[i]);
     t->in_bytes[i] = bytes_of(&t->in[i]);
-    t->in[i].data = slot_take(i, t->in_bytes[i]);
+    t->in[i].data = slot_alloc(i, t->in_bytes[i]);
     t->number[i] = test_memory((size_t)type_elements(&v->type) * sizeof(double));
     int64_t at[WEFT_MAX_NDIM] = {0}, k = 0;
     do {
@@ -156,7 +156,7 @@ static void trial_free(trial *t) {
     sample_free(&t->s);
 }
 
-/* Sums are exact in f32; a low result is rounded, with a bias added behind it twice. */
+/* Sums are exact in f32; a reduced result is rounded, with a bias added behind it twice. */
 static bool is_right(weft_dtype dtype, double got, double want) {
     double unit = dtype == WEFT_BF16 ? 0x1p-7 : dtype == WEFT_F16 ? 0x1p-10 : 0;
     return fabs(got - want) <= unit * fabs(want); /* false for NaN */
@@ -200,7 +200,7 @@ static weft_status run_node(weft_node *n, const weft_kernel *kernel, const kerne
                      .n_out = 1,
                      .in = in,
                      .out = out,
-                     .workspace = *bytes ? slot_take(slot, *bytes) : NULL,
+                     .workspace = *bytes ? slot_alloc(slot, *bytes) : NULL,
                      .threads = env->threads,
                      .run = &first,
                      .error = error};
@@ -215,13 +215,13 @@ static bool pack_weight(trial *t, size_t bytes, const kernel_env *env, tensor *p
     weft_node *n = t->s.n;
     text signature = {0};
     node_signature(&signature, n);
-    char *of = text_take(&signature);
+    char *of = text_detach(&signature);
     pack_attrs a = {.of = of, .operand = 1, .bytes = (int64_t)bytes};
     weft_node *pack = node_new(n->graph, &weft_op_pack, 1, &n->in[1], &a);
     free(of);
-    const weft_kernel *kernel = pack ? kernel_choose(pack, env, &n->graph->model->arena, NULL) : NULL;
+    const weft_kernel *kernel = pack ? kernel_select(pack, env, &n->graph->model->arena, NULL) : NULL;
     if (!kernel) return false;
-    *packed = (tensor){.data = slot_take(SLOT_PACKED, bytes), .type = pack->out[0].type, .stride = {1}};
+    *packed = (tensor){.data = slot_alloc(SLOT_PACKED, bytes), .type = pack->out[0].type, .stride = {1}};
     note(&pack->out[0], packed);
     if (run_node(pack, kernel, env, &t->in[1], packed, SLOT_PACK_WORK, work, error) != WEFT_OK) return false;
     n->in[1] = &pack->out[0];
@@ -237,9 +237,9 @@ static const char *kernel_trial(trial *t, const weft_kernel *kernel, const kerne
     weft_error error = {0};
     if (kernel->declines && kernel->declines(n, env)) return NULL;
     *taken = true;
-    t->out.data = slot_take(SLOT_OUT, t->out_bytes);
+    t->out.data = slot_alloc(SLOT_OUT, t->out_bytes);
     /* `pack` asks which kernel the node will have: others meet plain weights only. */
-    if (t->c.packs && kernel->packed_bytes && kernel == kernel_choose(n, env, &n->graph->model->arena, NULL))
+    if (t->c.packs && kernel->packed_bytes && kernel == kernel_select(n, env, &n->graph->model->arena, NULL))
         packed = kernel->packed_bytes(n, 1, env);
     if (packed && !pack_weight(t, packed, env, &in[1], &pack_work, &error))
         return error.text[0] ? "packing failed" : "nothing packs the weight";

@@ -66,7 +66,7 @@ TEST(attributes_survive_being_printed) {
         if (s.n) {
             void *again = arena_new(&s.m->arena, op->attrs_bytes + 1);
             attrs_write(&t, op, s.n->attrs);
-            char *printed = text_take(&t);
+            char *printed = text_detach(&t);
             const char *at = printed;
             CHECK_SAYS(attrs_parse(&at, op, again, &s.m->arena, why) && !*at, "%s:%s: %s", op->name, printed,
                        why);
@@ -83,7 +83,7 @@ TEST(every_kernel_agrees_with_the_reference_on_every_sample) {
 }
 
 TEST(every_kernel_agrees_with_the_reference_in_bf16_and_f16) {
-    samples_check_low(kernels_check);
+    samples_check_reduced(kernels_check);
 }
 
 static bool takes_a_sample(const weft_op *op, const weft_kernel *kernel, const kernel_env *env) {
@@ -93,8 +93,8 @@ static bool takes_a_sample(const weft_op *op, const weft_kernel *kernel, const k
         if (spec->error) continue;
         any = true;
         for (weft_dtype dtype = WEFT_F32; dtype <= WEFT_F16; dtype++) {
-            if (dtype_is_low(dtype))
-                sample_build_low(&s, op, spec, dtype, false);
+            if (dtype_is_reduced(dtype))
+                sample_build_reduced(&s, op, spec, dtype, false);
             else
                 sample_build(&s, op, spec, dtype == WEFT_F64);
             taken |= s.n && kernel_runs(s.n, kernel, env);
@@ -132,7 +132,7 @@ static void break_here(weft_node *n, const char *what, const tensor *data) {
 
 TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
     samples_check(break_here);
-    samples_check_low(break_here);
+    samples_check_reduced(break_here);
     kernel_promises_check(&promises, 100);
 }
 

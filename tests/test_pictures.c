@@ -1,10 +1,10 @@
-/* test_pictures.c - pictures of graphtool dot: each of the zoo's fits a page that a person reads, folding
+/* test_pictures.c - pictures of graphtool dot: each of the zoo's fits a page that a person reads, collapsing
  * leaves no node out and counts none twice, nodes tell what they are. */
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/random_model.h"
-#include "tools/graphtool/diagram/lane_fold.h"
-#include "tools/graphtool/diagram/scene.h"
+#include "tools/graphtool/diagram/stream_collapse.h"
+#include "tools/graphtool/diagram/diagram.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,15 +51,15 @@ static const char *next_x(const char *at, const char *words, double *x) {
     return found ? found + 1 : NULL;
 }
 
-/* Lanes of a graph: compute on the left, communication on the right; graphs stand in one order. */
+/* Streams of a graph: compute on the left, communication on the right; graphs stand in one order. */
 static void check_sides(const char *what, const char *svg) {
     const char *compute = svg, *communication = svg;
     double left = 0, right = 0;
-    if (count(svg, ">compute lane<") != count(svg, ">communication lane<"))
-        return; /* one has no second lane */
-    while ((compute = next_x(compute, ">compute lane<", &left))) {
-        communication = next_x(communication, ">communication lane<", &right);
-        CHECK_SAYS(left > 0 && left < right, "%s: lanes at %g and %g", what, left, right);
+    if (count(svg, ">compute stream<") != count(svg, ">communication stream<"))
+        return; /* one has no second stream */
+    while ((compute = next_x(compute, ">compute stream<", &left))) {
+        communication = next_x(communication, ">communication stream<", &right);
+        CHECK_SAYS(left > 0 && left < right, "%s: streams at %g and %g", what, left, right);
     }
 }
 
@@ -156,7 +156,7 @@ TEST(asked_for_all_is_shown) {
     free(dot);
 }
 
-/* ---- folding ---- */
+/* ---- collapsing ---- */
 
 static int items_of(const weft_graph *g) {
     int n = 0;
@@ -167,17 +167,17 @@ static int items_of(const weft_graph *g) {
     return n;
 }
 
-static void check_scene(const weft_graph *g, const scene_how *how) {
-    scene s;
-    NEED(scene_build(&s, g, how));
+static void check_diagram(const weft_graph *g, const diagram_how *how) {
+    diagram s;
+    NEED(diagram_build(&s, g, how));
     if (how->all) CHECK(s.n_items == items_of(g));
     CHECK_SAYS(s.n_units <= how->max_nodes, "%d units of at most %d", s.n_units, how->max_nodes);
     int *stands = test_memory(sizeof(int) * (size_t)(s.n_units + 1)), sum = 0;
     memset(stands, 0, sizeof(int) * (size_t)(s.n_units + 1));
     for (int i = 0; i < s.n_items; i++) {
         NEED(s.unit_of[i] >= 0 && s.unit_of[i] < s.n_units);
-        CHECK(s.items[s.items[i].twin].twin == s.items[i].twin);
-        CHECK(s.unit_of[i] == s.unit_of[s.items[i].twin]);
+        CHECK(s.items[s.items[i].representative].representative == s.items[i].representative);
+        CHECK(s.unit_of[i] == s.unit_of[s.items[i].representative]);
         stands[s.unit_of[i]]++;
     }
     for (int u = 0; u < s.n_units; sum += s.units[u++].stands)
@@ -185,37 +185,38 @@ static void check_scene(const weft_graph *g, const scene_how *how) {
     CHECK_SAYS(sum == s.n_items, "%d of %d items", sum, s.n_items);
     for (int e = 0; e < s.n_edges; e++) CHECK(s.edges[e].from < s.n_units && s.edges[e].to < s.n_units);
     free(stands);
-    scene_free(&s);
+    diagram_free(&s);
 }
 
-static void check_scenes(const weft_graph *g) {
+static void check_diagrams(const weft_graph *g) {
     static const int max_nodes[] = {4, 20, 1000000};
     for (int i = 0; i < 36; i++)
-        check_scene(g, &(scene_how){.folding = (scene_folding)(i % 3),
-                                    .all = i / 3 % 2,
-                                    .depth = i / 6 % 2 ? 1 + i % 4 : -1,
-                                    .max_nodes = max_nodes[i / 12]});
+        check_diagram(g, &(diagram_how){.collapsing = (diagram_collapsing)(i % 3),
+                                        .all = i / 3 % 2,
+                                        .depth = i / 6 % 2 ? 1 + i % 4 : -1,
+                                        .max_nodes = max_nodes[i / 12]});
 }
 
 static void check_rows(const weft_plan *plan) {
-    lane_list list;
-    NEED(lane_list_make(&list, plan));
+    stream_list list;
+    NEED(stream_list_make(&list, plan));
     for (int i = 0; i < 2 * list.n; i++) {
-        lane_fold f;
-        const lanes *l = &list.v[i / 2];
+        stream_collapse f;
+        const streams *l = &list.v[i / 2];
         int rows = 0, drawn = 0;
-        NEED(lane_fold_make(&f, l, i % 2));
+        NEED(stream_collapse_make(&f, l, i % 2));
         for (int k = 0; k < f.n_steps; rows += f.steps[k++].n_rows) {
             CHECK(f.steps[k].row == rows && f.step_of[rows] == k);
-            CHECK(f.steps[f.steps[k].twin].twin == f.steps[k].twin && f.steps[k].twin <= k);
-            CHECK(f.steps[f.steps[k].twin].kinds == f.steps[k].kinds);
-            drawn += f.steps[k].twin == k ? f.steps[k].rounds : 0;
+            CHECK(f.steps[f.steps[k].representative].representative == f.steps[k].representative &&
+                  f.steps[k].representative <= k);
+            CHECK(f.steps[f.steps[k].representative].kinds == f.steps[k].kinds);
+            drawn += f.steps[k].representative == k ? f.steps[k].rounds : 0;
         }
         CHECK_SAYS(rows == l->n_rows && drawn == f.n_steps, "%d of %d rows, %d of %d steps", rows, l->n_rows,
                    drawn, f.n_steps);
-        lane_fold_free(&f);
+        stream_collapse_free(&f);
     }
-    lane_list_free(&list);
+    stream_list_free(&list);
 }
 
 static weft_value *random_layers(weft_value *x, test_random *r, int depth) {
@@ -261,8 +262,8 @@ TEST(folding_counts_every_node_once) {
         weft_compile_options o = random_options(&r, world);
         weft_plan *plan = weft_compile(m, &o, &e);
         CHECK_SAYS(plan != NULL, "seed %llu: %s", (unsigned long long)i, e.text);
-        for (const weft_graph *g = m->graphs; g; g = g->next) check_scenes(g);
-        for (int p = 0; plan && p < plan->n_programs; p++) check_scenes(plan->programs[p].graph);
+        for (const weft_graph *g = m->graphs; g; g = g->next) check_diagrams(g);
+        for (int p = 0; plan && p < plan->n_programs; p++) check_diagrams(plan->programs[p].graph);
         if (plan) check_rows(plan);
         weft_plan_free(plan);
         weft_model_free(m);

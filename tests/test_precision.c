@@ -1,4 +1,4 @@
-/* test_precision.c - bf16 and f16: what a model says of its precision and where that stands; every op runs low as its rule
+/* test_precision.c - bf16 and f16: what a model says of its precision and where that stands; every op runs reduced as its rule
  * says; every model of the zoo compiles and is proved in any world; worlds train to the same bits; weights are cast once
  * per update. (Dumps of it: test_plan_text; trainings beside PyTorch's autocast: test_goldens; f16's scale:
  * test_loss_scale.) */
@@ -126,34 +126,35 @@ TEST(wrong_precisions_are_named) {
 
 /* ---- the rules ---- */
 
-static bool is_low(unsigned bits, int i) {
+static bool is_reduced(unsigned bits, int i) {
     return i < 32 && bits >> i & 1;
 }
 
-/* A node's float types: low where its rule says so (all or none of low_in), as infer gives them, else f32 or f64. */
+/* A node's float types: reduced where its rule says so (all or none of reduced_in), as infer gives them, else f32 or f64. */
 static void check_types(weft_node *n) {
     char shown[200];
-    int n_low = 0, n_high = 0;
+    int n_reduced = 0, n_high = 0;
     tensor_type before[OP_MAX_OUT];
     node_show(n, shown);
     for (int i = 0; i < n->n_in; i++) {
         weft_dtype dtype = n->in[i] ? n->in[i]->type.dtype : WEFT_BOOL;
         if (!dtype_is_float(dtype)) continue;
-        if (!is_low(n->op->low_in, i))
-            CHECK_SAYS(!dtype_is_low(dtype), "%s: operand %d is %s", shown, i, dtype_name(dtype));
-        else if (dtype_is_low(dtype))
-            n_low++;
+        if (!is_reduced(n->op->reduced_in, i))
+            CHECK_SAYS(!dtype_is_reduced(dtype), "%s: operand %d is %s", shown, i, dtype_name(dtype));
+        else if (dtype_is_reduced(dtype))
+            n_reduced++;
         else
             n_high++;
     }
-    CHECK_SAYS(!n_low || !n_high, "%s: %d low operands and %d that are not", shown, n_low, n_high);
-    CHECK_SAYS(n_low || n->op->precision != PRECISION_LOW, "%s does not run low", shown);
+    CHECK_SAYS(!n_reduced || !n_high, "%s: %d reduced operands and %d that are not", shown, n_reduced,
+               n_high);
+    CHECK_SAYS(n_reduced || n->op->precision != PRECISION_REDUCED, "%s does not run reduced", shown);
     for (int k = 0; k < n->n_out; k++) {
-        const bool *wide = node_wide(n);
-        bool want = n_low && is_low(n->op->low_out, k) && !(wide && *wide);
+        const bool *wide = node_f32_output(n);
+        bool want = n_reduced && is_reduced(n->op->reduced_out, k) && !(wide && *wide);
         before[k] = n->out[k].type;
         if (n->op != &weft_op_cast && n->op != &weft_op_constant && dtype_is_float(before[k].dtype))
-            CHECK_SAYS(dtype_is_low(before[k].dtype) == want, "%s: result %d is %s", shown, k,
+            CHECK_SAYS(dtype_is_reduced(before[k].dtype) == want, "%s: result %d is %s", shown, k,
                        TYPE(&before[k]));
     }
     if (n->op == &weft_op_input) return; /* its name is taken: by itself */
@@ -163,16 +164,16 @@ static void check_types(weft_node *n) {
                    TYPE(&before[k]));
 }
 
-TEST(every_op_infers_low_results_from_the_low_operands_of_its_rule) {
+TEST(every_op_infers_reduced_results_from_the_reduced_operands_of_its_rule) {
     int n = 0;
     for (int i = 0; i < op_count(); i++) {
         const weft_op *op = op_at(i);
         if (op->precision == PRECISION_F32)
-            CHECK_SAYS(!op->low_in && !op->low_out, "%s has no rule", op->name);
+            CHECK_SAYS(!op->reduced_in && !op->reduced_out, "%s has no rule", op->name);
         for (const op_sample *spec = op->samples; op->precision && spec && spec->in; spec++) {
             sample s;
             if (spec->error || strncmp(spec->in, "f32", 3)) continue;
-            sample_build_low(&s, op, spec, WEFT_BF16, false);
+            sample_build_reduced(&s, op, spec, WEFT_BF16, false);
             CHECK_SAYS(s.n != NULL, "%s: %s", op->name, s.error_text);
             if (s.n && s.n_changed) check_types(s.n);
             n++;
@@ -237,7 +238,7 @@ TEST(every_model_of_the_zoo_is_proved_in_every_world) {
             }
 }
 
-static void check_bits(int model, weft_dtype low, int line) {
+static void check_bits(int model, weft_dtype reduced, int line) {
     static const struct {
         int world, accumulate, zero;
         weft_shard shard;
@@ -246,16 +247,16 @@ static void check_bits(int model, weft_dtype low, int line) {
     int w = worlds[line].world, a = worlds[line].accumulate;
     weft_model *m = zoo_model(model, &small);
     world_job one = {.model = m, .steps = test_is_quick() ? 2 : 6};
-    one.options = (weft_compile_options){.accumulate = w * a, .precision = low};
+    one.options = (weft_compile_options){.accumulate = w * a, .precision = reduced};
     world_job many = one;
     many.options = (weft_compile_options){.world = w,
                                           .accumulate = a,
                                           .zero = worlds[line].zero,
                                           .shard = worlds[line].shard,
-                                          .precision = low,
+                                          .precision = reduced,
                                           .bucket_cap_mb = 0.01};
     world_rank *alone = world_run(&one), *ranks = world_run(&many);
-    snprintf(what, sizeof what, "%s in %s, world %d", zoo_models[model].name, dtype_name(low), w);
+    snprintf(what, sizeof what, "%s in %s, world %d", zoo_models[model].name, dtype_name(reduced), w);
     for (int i = 0; i < alone->n_losses; i++) CHECK_SAYS(isfinite(alone->losses[i]), "%s: run %d", what, i);
     CHECK(alone->n_losses > 1 && alone->losses[0] != alone->losses[alone->n_losses - 1]);
     world_check(alone, ranks, w, world_trained, what);
@@ -341,9 +342,9 @@ TEST(casts_of_weights_are_derived_values_that_follow_their_parameter) {
     weft_model_free(m);
 }
 
-SUITE("precision",
-      {T(the_longest_path_that_fits_a_node_is_its_precision), T(files_and_texts_keep_precisions),
-       T(wrong_precisions_are_named), T(every_op_infers_low_results_from_the_low_operands_of_its_rule),
-       T(behind_the_pass_every_type_is_what_the_rules_say),
-       T(every_model_of_the_zoo_is_proved_in_every_world), T(worlds_train_to_the_same_bits),
-       T(casts_of_weights_are_derived_values_that_follow_their_parameter)})
+SUITE("precision", {T(the_longest_path_that_fits_a_node_is_its_precision), T(files_and_texts_keep_precisions),
+                    T(wrong_precisions_are_named),
+                    T(every_op_infers_reduced_results_from_the_reduced_operands_of_its_rule),
+                    T(behind_the_pass_every_type_is_what_the_rules_say),
+                    T(every_model_of_the_zoo_is_proved_in_every_world), T(worlds_train_to_the_same_bits),
+                    T(casts_of_weights_are_derived_values_that_follow_their_parameter)})

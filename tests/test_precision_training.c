@@ -65,14 +65,14 @@ TEST(training_in_bf16_ends_where_f32_ends) {
         weft_model *m = build(models[i].name, &models[i].size);
         float first, unused;
         double exact = trained_to(m, models[i].batches, WEFT_F32, models[i].seeds, &first),
-               low = trained_to(m, models[i].batches, WEFT_BF16, models[i].seeds, &unused);
+               reduced = trained_to(m, models[i].batches, WEFT_BF16, models[i].seeds, &unused);
         if (getenv("WEFT_TEST_SHOW"))
             printf("%s: %g at first, %g at last, in bf16 %+.2f%%\n", models[i].name, (double)first, exact,
-                   100 * (low / exact - 1));
+                   100 * (reduced / exact - 1));
         CHECK_SAYS(exact < 0.98 * (double)first, "%s: %g at first, %g at last", models[i].name, (double)first,
                    exact);
-        CHECK_SAYS(fabs(low - exact) <= 0.02 * exact, "%s: %g in bf16, %g in f32", models[i].name, low,
-                   exact);
+        CHECK_SAYS(fabs(reduced - exact) <= 0.02 * exact, "%s: %g in bf16, %g in f32", models[i].name,
+                   reduced, exact);
         weft_model_free(m);
     }
 }

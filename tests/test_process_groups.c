@@ -14,7 +14,7 @@ static void check_group(const char *groups, int world, int rank, const char *wan
     int n = process_group_of(groups, world, rank, ranks, &why);
     for (int i = 0; i < n; i++) text_add(&t, i ? " %d" : "%d", ranks[i]);
     if (!n) text_add(&t, "%s", why ? why : "no group and no reason");
-    char *got = text_take(&t);
+    char *got = text_detach(&t);
     CHECK_SAYS(got && strncmp(got, want, n ? strlen(got) + 1 : strlen(want)) == 0,
                "\"%s\", rank %d of %d: %s, not %s", groups ? groups : "NULL", rank, world, got, want);
     free(got);

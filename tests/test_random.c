@@ -49,7 +49,7 @@ static void run_node(const weft_op *op, const void *attrs, const draw *d, const 
     weft_value *in = x ? weft_input(g, "x", WEFT_F32, 1, (int64_t[]){N}) : NULL;
     weft_node *n = node_new(g, op, x ? 1 : 0, &in, attrs);
     kernel_env env = {.isa = d->isa, .threads = d->threads};
-    const weft_kernel *kernel = n ? kernel_choose(n, &env, &m->arena, NULL) : NULL;
+    const weft_kernel *kernel = n ? kernel_select(n, &env, &m->arena, NULL) : NULL;
     tensor from = {(void *)x, type_of(WEFT_F32, 1, (int64_t[]){N}), {1}}, to = from;
     weft_error error;
     to.data = y;

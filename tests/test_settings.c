@@ -447,8 +447,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(scale_of_f16,      TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.precision = WEFT_F16), NULL)                    \
     X(scale_elsewhere,   TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.graph = "eval"), NULL)                          \
     /* names that the compiler makes of others */                                                                     \
-    X(name_of_a_segment, reach(k, weft_parameter(k->x, "net.0", 0, NULL, ones)),                                       \
-                         "path net.0 is wanted for two variables (parameter, segment): name the parameter, scope or")    \
+    X(name_of_a_bucket, reach(k, weft_parameter(k->x, "net.0", 0, NULL, ones)),                                       \
+                         "path net.0 is wanted for two variables (parameter, bucket): name the parameter, scope or")    \
     X(name_of_a_step,    WEFT_SCOPE(k->x, "optimizer.o") reach(k, weft_parameter(k->x, "step", 0, NULL, ones)),        \
                          "path optimizer.o/step is wanted for two variables (parameter, optimizer)")                   \
     X(name_of_a_state,   weft_state(k->x, "net.0", 0, NULL, ones); TRAIN("net", ADAM), "net.0 is wanted for two")      \

@@ -1,4 +1,4 @@
-/* test_shards.c - how ZeRO cuts segments: every element has one owner, a chunk of a norm is never cut, greedy is what
+/* test_shards.c - how ZeRO cuts buckets: every element has one owner, a chunk of a norm is never cut, greedy is what
  * torch's ZeroRedundancyOptimizer deals, and all ranks see the same cut. */
 #include "runtime/plan/program.h"
 #include "support/test.h"
@@ -54,7 +54,7 @@ static bool is_chunk_border(const weft_variable *s, int64_t at) {
 
 static void check_cover(const weft_plan *plan, int world, bool is_flat) {
     for (const weft_variable *s = plan->model->variables; s; s = s->next) {
-        if (s->kind != VARIABLE_SEGMENT) continue;
+        if (s->kind != VARIABLE_BUCKET) continue;
         int64_t at = 0, most = 0;
         for (int r = 0; r < world; r++) {
             CHECK_SAYS(is_chunk_border(s, at), "%s: rank %d begins at %lld", s->path, r, (long long)at);
@@ -68,7 +68,7 @@ static void check_cover(const weft_plan *plan, int world, bool is_flat) {
     }
 }
 
-TEST(ranges_cover_every_segment_and_cut_no_chunk) {
+TEST(ranges_cover_every_bucket_and_cut_no_chunk) {
     test_random random = {5};
     for (int i = 0; i < 60; i++) {
         int64_t sizes[PARAMETERS];
@@ -110,7 +110,7 @@ TEST(greedy_deals_whole_parameters_as_torch_does) {
         weft_plan *plan = plan_of(m, world, 0, WEFT_SHARD_GREEDY, 0.1);
         for (const weft_variable *s = plan ? plan->model->variables : NULL; s; s = s->next) {
             int64_t begin = 0, r = 0;
-            for (int k = 0; s->kind == VARIABLE_SEGMENT && k < s->n_members; k++) {
+            for (int k = 0; s->kind == VARIABLE_BUCKET && k < s->n_members; k++) {
                 const weft_variable *p = s->members[k];
                 while (begin + (int64_t)s->shards[r] <= p->offset) begin += (int64_t)s->shards[r++];
                 CHECK_SAYS(r == owner[p->path[5] - '0'], "%s is rank %lld's, not %d's", p->path, (long long)r,
@@ -139,5 +139,5 @@ TEST(all_ranks_see_one_cut_and_the_same_collectives) {
 }
 
 SUITE("shards",
-      {T(ranges_cover_every_segment_and_cut_no_chunk), T(greedy_deals_whole_parameters_as_torch_does),
+      {T(ranges_cover_every_bucket_and_cut_no_chunk), T(greedy_deals_whole_parameters_as_torch_does),
        T(all_ranks_see_one_cut_and_the_same_collectives)})

@@ -350,7 +350,7 @@ TEST(values_that_are_on_their_way_are_not_read) {
     weft_model_free(m);
 }
 
-/* Greedy, with segments of one parameter each, gives rank 0 some whole: only the cut shows that plan and store differ. */
+/* Greedy, with buckets of one parameter each, gives rank 0 some whole: only the cut shows that plan and store differ. */
 TEST(a_store_for_another_way_of_sharing_out_is_refused) {
     weft_model *m = small_model(NULL);
     weft_error error = {0};

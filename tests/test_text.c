@@ -148,7 +148,7 @@ static const char stages[] =
     "parameter a/w f32[3,4] kaiming_uniform(2.23606797749979,0)\n"
     "parameter a/b f32[] normal(0.25,0.001) frozen\n"
     "state a/s f32[4] ones(0,0)\n"
-    "segment a.0 f32[100] members=a/w,a/b@20\n"
+    "bucket a.0 f32[100] members=a/w,a/b@20\n"
     "optimizer optimizer.adam:a/*/a.0/exp_avg f32[100] zeros(0,0) members=a/w,a/b@20\n"
     "optimizer optimizer.adam:a/*/lr f64[] constant(0.001,0)\n"
     "gradient gradient.a.0 f32[100] members=a/w,a/b@20\n"
@@ -164,13 +164,13 @@ static const char stages[] =
     "output y %13\n"
     "output b a/b\n";
 
-TEST(layouts_places_segments_and_fused_bodies_read_back) {
+TEST(layouts_places_buckets_and_fused_bodies_read_back) {
     weft_model *m = same_text(stages);
     NEED(m != NULL);
     const weft_variable *w = variable_find(m, "a/w"), *b = variable_find(m, "a/b"),
                         *s = variable_find(m, "a.0");
-    CHECK(w->segment == s && w->offset == 0 && b->segment == s && b->offset == 20 && s->n_members == 2);
-    CHECK(variable_find(m, "optimizer.adam:a/*/a.0/exp_avg")->segment == s);
+    CHECK(w->bucket == s && w->offset == 0 && b->bucket == s && b->offset == 20 && s->n_members == 2);
+    CHECK(variable_find(m, "optimizer.adam:a/*/a.0/exp_avg")->bucket == s);
     const weft_node *n = m->graphs->last->prev;
     CHECK(n->op == &weft_op_fused && n->n_body == 3 && n->body_out[0] == &n->body[1]->out[0]);
     CHECK(n->body[0]->in[0] == n->in[0] && n->body[2]->in[0] == &n->body[1]->out[0] &&
@@ -178,6 +178,27 @@ TEST(layouts_places_segments_and_fused_bodies_read_back) {
     CHECK(n->out[0].base == n->in[1] && n->out[1].arena_offset == 0x1f40 && n->workspace_bytes == 64);
     CHECK(n->order == 4 && strcmp(n->kernel->name, "reference") == 0 && n->out[0].has_layout);
     weft_model_free(m);
+}
+
+/* Words of before, in texts that somebody has kept. */
+TEST(older_words_are_read) {
+    static const struct {
+        const char *old, *now;
+    } rows[] = {{"model m batch=2\nparameter a/w f32[4] zeros(0,0)\nsegment a.0 f32[16] members=a/w\ngraph "
+                 "run eval\n",
+                 "\nbucket a.0 f32[16] members=a/w\n"},
+                {"model m batch=2\ngraph run eval\n%0 f32[2,3] = input() name=\"x\" dtype=f32 shape=2,3\n"
+                 "%1 f32[3] = sum(%0) axes=0 wide=1\noutput y %1\n",
+                 " axes=0 f32_output=1"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_error error;
+        weft_model *m = weft_model_parse(rows[i].old, "dump", NULL, &error);
+        if (!CHECK_SAYS(m != NULL, "%s", error.text)) continue;
+        char *now = weft_model_text(m);
+        CHECK_HOLDS(now, rows[i].now);
+        free(now);
+        weft_model_free(m);
+    }
 }
 
 /* ---- errors: one line of a good text changed ---- */
@@ -201,11 +222,11 @@ TEST(each_broken_rule_has_its_message) {
         {"members=a/w,a/b@20\nopt", "members=a/w,a/c\nopt", "its member 'a/c' is no parameter"},
         {"members=a/w,a/b@20\nopt", "members=a/w,a/b@5\nopt", "a number from 12 to"},
         {"members=a/w,a/b@20\nopt", "members=a/w,a/b@100\nopt", "reach past its end"},
-        {"members=a/w,a/b@20\nopt", "members=a/w,a/w\nopt", "a/w is in two segments"},
-        {"members=a/w,a/b@20\ngra", "members=a/w,a/b\ngra", "lies elsewhere in the segment"},
+        {"members=a/w,a/b@20\nopt", "members=a/w,a/w\nopt", "a/w is in two buckets"},
+        {"members=a/w,a/b@20\ngra", "members=a/w,a/b\ngra", "lies elsewhere in the bucket"},
         {"gradient gradient.a.0 f32[100] members=a/w,a/b@20",
          "shard a.0.own f32[100] members=a/w,a/b@20 of=a.0",
-         "a.0.own: its members cannot be read"}, /* it would be written without its segment */
+         "a.0.own: its members cannot be read"}, /* it would be written without its bucket */
         {"graph run train", "graph run test", "dump:9: 'eval' is expected where 'test'"},
         {"graph run train", "%1 f32[] = relu(%0)", "dump:9: 'model', a kind of variable or 'graph'"},
         {"output y", "graph run eval\noutput y", "there is a graph 'run' already"},
@@ -252,7 +273,7 @@ TEST(each_broken_rule_has_its_message) {
         weft_error error = {0};
         text_bytes(&t, stages, (size_t)(at - stages));
         text_add(&t, "%s%s", cases[i].to, at + strlen(cases[i].from));
-        char *broken = text_take(&t);
+        char *broken = text_detach(&t);
         weft_model *m = weft_model_parse(broken, "dump", NULL, &error);
         CHECK_SAYS(!m && strstr(error.text, cases[i].says), "'%s' for '%s': \"%s\", wanted \"%s\"",
                    cases[i].to, cases[i].from, m ? "no error" : error.text, cases[i].says);
@@ -318,7 +339,7 @@ static void same_signature(const char *string) {
     text t = {0};
     node_signature(&t, n);
     CHECK_TEXT(t.data, string);
-    free(text_take(&t));
+    free(text_detach(&t));
     weft_model_free(n->graph->model);
 }
 
@@ -377,10 +398,11 @@ TEST(texts_in_a_model_are_printable) {
     weft_model_free(m);
 }
 
-SUITE("text", {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
-               T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
-               T(plans_read_back_cannot_be_compiled_again),
-               T(layouts_places_segments_and_fused_bodies_read_back), T(each_broken_rule_has_its_message),
-               T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
-               T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),
-               T(other_letters_are_shown_as_they_are), T(texts_in_a_model_are_printable)})
+SUITE("text",
+      {T(a_model_reads_back_to_the_same_text), T(numbers_of_parameters_come_back),
+       T(every_pass_on_a_graph_leaves_text_that_reads_back), T(every_stage_of_a_plan_reads_back),
+       T(plans_read_back_cannot_be_compiled_again), T(layouts_places_buckets_and_fused_bodies_read_back),
+       T(older_words_are_read), T(each_broken_rule_has_its_message),
+       T(strings_with_quotes_and_percent_signs_survive), T(a_comma_locale_changes_nothing),
+       T(signatures_make_nodes_with_layouts), T(errors_of_hostile_texts_are_plain),
+       T(other_letters_are_shown_as_they_are), T(texts_in_a_model_are_printable)})

@@ -123,8 +123,8 @@ grep -q '"world": 2' out && [[ $(grep -c median_ms out) == 1 ]] || fail "bench: 
 ranks 2 predict gpt.bin --random-weights --threads 1 --data tokens=tokens -o out.npy || fail "predict: exit $?: $(cat err)"
 [[ -s out.npy ]] || fail "predict: no file"
 
-# A trace: a row a rank and lane, and every collective's bar has its arrow from a gradient to a wait; of sharded ones
-# what is carried into the next run too, but for the last run's.
+# A trace: a row a rank and stream, and every collective's bar has its arrow from a gradient to a wait; of sharded ones
+# what is in flight into the next run too, but for the last run's.
 for options in "" "--zero 1" "--zero 2 --shard flat --bucket-cap-mb 1" "--serial --reduce fast"; do
     ranks 2 trace mlp.bin --threads 1 --steps 2 $options -o trace.json || fail "trace $options: exit $?: $(cat err)"
     grep -Eq "^train: (all_reduce|reduce_scatter) net.0 .* ms .* ms .* ms" out || fail "trace $options: $(cat out)"

@@ -119,7 +119,7 @@ static char *line_of(const char *text, const char *begin) {
     return at ? strndup(at, strcspn(at, "\n")) : NULL;
 }
 
-TEST(a_summary_tells_buckets_collectives_and_lanes) {
+TEST(a_summary_tells_buckets_collectives_and_streams) {
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool plan dcgan28.bin --world 4 --batch 4 --threads 1 --bucket-cap-mb 25"), 0));
     char *text = read_all("out"), *graph = strstr(text, "\ngraph g_step"), *line;
@@ -145,7 +145,7 @@ TEST(a_summary_tells_buckets_collectives_and_lanes) {
 }
 
 /* Sharded state: what goes back to all is read first by a next run, and both summaries and pictures say where. */
-TEST(carried_collectives_lead_to_their_first_reader) {
+TEST(collectives_in_flight_lead_to_their_first_reader) {
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4 --zero 1"), 0));
     char *text = read_all("out");
@@ -162,7 +162,7 @@ TEST(carried_collectives_lead_to_their_first_reader) {
 }
 
 /* What a run does not wait for stands behind its end. */
-TEST(tails_stand_behind_the_end_of_their_run) {
+TEST(deferred_steps_follow_the_end_of_their_run) {
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4"), 0));
     char *text = read_all("out"), *graph = strstr(text, "\ngraph g_step");
@@ -175,9 +175,9 @@ TEST(tails_stand_behind_the_end_of_their_run) {
     free(text);
     NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4 --json"), 0));
     json_t *plan = json_out("out");
-    CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "carried")) > 0);
+    CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "in_flight")) > 0);
     CHECK(json_integer_value(
-              json_object_get(json_array_get(json_object_get(plan, "graphs"), 0), "tail_nodes")) > 4);
+              json_object_get(json_array_get(json_object_get(plan, "graphs"), 0), "deferred_nodes")) > 4);
     json_decref(plan);
     NEED(ends(run("graphtool dot dcgan28.bin --view=plan --world 2 --batch 4 -o t.dot && gc t.dot"), 0));
     text = read_all("t.dot");
@@ -186,16 +186,16 @@ TEST(tails_stand_behind_the_end_of_their_run) {
     free(text);
 }
 
-TEST(pictures_of_plans_show_subgraphs_and_lanes) {
+TEST(pictures_of_plans_show_subgraphs_and_streams) {
     for (int i = 0; i < ZOO; i++) {
         if (!make_model(zoo[i])) continue;
         ends(run("graphtool dot %s.bin --view=plan -o p.dot && gc p.dot", zoo[i]),
-             0); /* one rank: no lane beside */
+             0); /* one rank: no stream beside */
         NEED(ends(
             run("graphtool dot %s.bin --view=plan --world 8 --bucket-cap-mb 1 -o q.dot && gc q.dot", zoo[i]),
             0));
         char *dot = read_all("q.dot");
-        CHECK_HOLDS(dot, "communication lane");
+        CHECK_HOLDS(dot, "communication stream");
         CHECK_HOLDS(dot, "subgraph ");
         CHECK_HOLDS(dot, "nodes until the wait");
         free(dot);
@@ -300,9 +300,9 @@ SUITE("tools: plans",
       {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
        T(plans_are_text_json_and_verified), T(plans_of_a_world_list_its_collectives),
-       T(a_summary_tells_buckets_collectives_and_lanes), T(carried_collectives_lead_to_their_first_reader),
-       T(tails_stand_behind_the_end_of_their_run), T(pictures_of_plans_show_subgraphs_and_lanes),
-       T(ddp_options_spread_one_subgraph), T(the_plan_of_the_last_of_4096_ranks_takes_seconds),
-       T(a_trace_holds_every_node_of_every_step),
+       T(a_summary_tells_buckets_collectives_and_streams),
+       T(collectives_in_flight_lead_to_their_first_reader), T(deferred_steps_follow_the_end_of_their_run),
+       T(pictures_of_plans_show_subgraphs_and_streams), T(ddp_options_spread_one_subgraph),
+       T(the_plan_of_the_last_of_4096_ranks_takes_seconds), T(a_trace_holds_every_node_of_every_step),
        T(gradients_of_gradients_have_a_budget_that_is_told_with_the_file),
        T(memory_that_is_out_is_told_with_what_needs_it)})

@@ -1,8 +1,8 @@
 /* test_verify.c - good plans give no alarm: models, options of subgraphs and of compiling at random, for all ranks of a
- * world, verified one by one and against each other, then played in random orders beside a slow lane. */
+ * world, verified one by one and against each other, then played in random orders beside a slow stream. */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
-#include "support/lane_player.h"
+#include "support/stream_player.h"
 #include "support/random_model.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { WORLD = 6, RUNS = 40 };
 
 /* What the plans of the test had, so that none of it goes untested. */
 typedef struct census {
-    int plans, carried, groups, sync, buffers, clipped, accumulated, flat, empty, tails, beside;
+    int plans, in_flight, groups, sync, buffers, clipped, accumulated, flat, empty, deferred, beside;
 } census;
 
 static int wanted_plans(void) {
@@ -20,25 +20,25 @@ static int wanted_plans(void) {
 }
 
 static void count_nodes(const program *p, census *c) {
-    bool carried = false, sync = false, buffers = false, clipped = false;
+    bool in_flight = false, sync = false, buffers = false, clipped = false;
     verify_index x;
     bool is_indexed = verify_index_open(&x, p);
     CHECK(is_indexed);
     for (const weft_node *n = p->graph->first; n; n = n->next) {
-        carried |= verify_is_carried(&x, n);
+        in_flight |= verify_outlasts_run(&x, n);
         sync |= strcmp(n->op->name, "all_reduce") == 0 && !n->is_update;
         buffers |= strcmp(n->op->name, "broadcast") == 0;
         clipped |= strcmp(n->op->name, "clip_scale") == 0;
     }
-    c->carried += carried;
+    c->in_flight += in_flight;
     c->sync += sync;
     c->buffers += buffers;
     c->clipped += clipped;
     c->accumulated += p->phase == PHASE_ADD;
-    c->tails += p->tail <= p->graph->last->order;
+    c->deferred += p->deferred <= p->graph->last->order;
     for (const weft_variable *s = p->plan->model->variables; s && is_indexed; s = s->next) {
         int64_t begin, end;
-        if (s->kind != VARIABLE_SEGMENT || !s->shards) continue;
+        if (s->kind != VARIABLE_BUCKET || !s->shards) continue;
         verify_own(&x, s, &begin, &end);
         c->empty += begin == end;
     }
@@ -79,7 +79,7 @@ static void check_world(test_random *r, census *c) {
         CHECK_SAYS(!weft_plan_verify(plans[k], &e), "seed %llu: %s", (unsigned long long)seed, e.text);
         CHECK_SAYS(plans[k]->fingerprint == plans[0]->fingerprint,
                    "seed %llu: rank %d has another fingerprint", (unsigned long long)seed, k);
-        CHECK_SAYS(!lane_conflicts(plans[k], r, RUNS, &c->beside, what), "seed %llu, rank %d: %s",
+        CHECK_SAYS(!stream_conflicts(plans[k], r, RUNS, &c->beside, what), "seed %llu, rank %d: %s",
                    (unsigned long long)seed, k, what);
         count_plan(plans[k], c);
         test_case_end(false);
@@ -101,13 +101,13 @@ TEST(good_plans_give_no_alarm_in_any_order) {
     }
     int least = wanted_plans() / 20;
     if (wanted_plans() < 100) return; /* a few plans need not have everything */
-    CHECK_SAYS(c.carried > least && c.groups > least && c.sync > least && c.buffers > least &&
+    CHECK_SAYS(c.in_flight > least && c.groups > least && c.sync > least && c.buffers > least &&
                    c.clipped > least && c.accumulated > least && c.flat > least && c.empty > least &&
-                   c.tails > least && c.beside > wanted_plans(),
-               "of %d plans: carried %d, groups %d, sync %d, buffers %d, clipped %d, accumulated %d, flat "
-               "%d, empty %d, tails %d, nodes beside one %d",
-               c.plans, c.carried, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.flat, c.empty,
-               c.tails, c.beside);
+                   c.deferred > least && c.beside > wanted_plans(),
+               "of %d plans: in flight %d, groups %d, sync %d, buffers %d, clipped %d, accumulated %d, flat "
+               "%d, empty %d, deferred %d, nodes beside one %d",
+               c.plans, c.in_flight, c.groups, c.sync, c.buffers, c.clipped, c.accumulated, c.flat, c.empty,
+               c.deferred, c.beside);
 }
 
 /* Norms of two subgraphs are summed in one order by ranks that have shares of both, of one, of none. */

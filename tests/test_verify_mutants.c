@@ -2,7 +2,7 @@
  * may let a rank read what is not there yet, sum what does not belong together, or part from the others. Every one must
  * be caught, by a rule that its list names, and every rule must catch something. */
 #include "runtime/verify/verify.h"
-#include "support/lane_player.h"
+#include "support/stream_player.h"
 #include "support/mutants.h"
 #include "support/random_model.h"
 
@@ -61,13 +61,13 @@ static void count_rule(tally *t, const char *text) {
     for (int k = 0; k < RULES; k++) t->hits[k] += is_named(rules[k], text);
 }
 
-/* false: it is none, as no lane ever meets the other. (The lane is first in, first out: whoever waits for a later
+/* false: it is none, as no stream ever meets the other. (The stream is first in, first out: whoever waits for a later
  * collective has waited for this one, too.) */
 static bool judge(const world *w, const weft_plan *plan, const mutant *m, uint64_t seed, test_random *r,
                   tally *t) {
     weft_error e = {0};
     char what[200] = "";
-    if (m->conflicts && !lane_conflicts(plan, r, PLAYS, NULL, what)) return false;
+    if (m->conflicts && !stream_conflicts(plan, r, PLAYS, NULL, what)) return false;
     weft_status status = weft_plan_verify(plan, &e);
     if (!status) status = verify_world((const weft_plan *const *)w->plans, w->n, &e);
     CHECK_SAYS(status == WEFT_INTERNAL, "seed %llu: not caught: %s", (unsigned long long)seed, m->name);
@@ -109,7 +109,7 @@ TEST(every_mutant_is_caught_by_a_named_rule) {
     tally t = {0};
     bool quick = test_is_quick();
     int each = quick ? 3 : 12;
-    try_list(mutants_of_lanes, each, &r, &t);
+    try_list(mutants_of_collectives, each, &r, &t);
     try_list(mutants_of_buckets, each, &r, &t);
     CHECK_SAYS(t.mutants >= (quick ? 100 : 500) && t.conflicts >= 5 * each,
                "%d mutants, %d of them seen to conflict", t.mutants, t.conflicts);

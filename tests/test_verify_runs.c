@@ -1,9 +1,9 @@
 /* test_verify_runs.c - any program after any program, on real sessions: random plans run in random orders beside a
- * communication lane that is instant, or late, or anything between, and that leaves garbage where it works until it is
+ * communication stream that is instant, or late, or anything between, and that leaves garbage where it works until it is
  * waited for. Whatever its pace, every fetched number and the whole store must be the same bits. */
 #include "runtime/session/state.h"
 #include "support/random_model.h"
-#include "support/slow_lane.h"
+#include "support/slow_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@ enum { RUNS = 24, MOST = 1 << 16 /* bytes of an output or a path */, FETCHES = 3
 /* What a player leaves behind. */
 typedef struct result {
     uint64_t hash;
-    int fetched, waited, refused, pending; /* runs that fetched, that left something under way, a tail */
+    int fetched, waited, refused,
+        pending; /* runs that fetched, that left something under way, a deferred part */
     weft_error error;
 } result;
 
@@ -24,7 +25,7 @@ static void add_bytes(result *r, const void *data, size_t bytes) {
 
 static void on_event(void *context, const weft_node_event *event) {
     (void)event;
-    slow_lane_pass(context);
+    slow_stream_pass(context);
 }
 
 static const char *random_graph(const weft_plan *plan, test_random *r) {
@@ -70,28 +71,28 @@ static void add_store(const weft_store *store, result *out) {
 /* A session that waits for nothing that earlier runs left under way. */
 static void forget_all(weft_session *s) {
     for (int i = 0; i < s->plan->n_programs; i++) {
-        runnable *p = &s->programs[i];
+        bound_program *p = &s->programs[i];
         for (int k = 0; k < p->n_steps; k++) p->steps[k].n_touched = 0;
-        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].home = NULL;
+        for (int k = 0; k < p->n_outputs; k++) p->outputs[k].owner = NULL;
     }
 }
 
-static result play(const weft_plan *plan, lane_pace pace, bool waits, uint64_t seed) {
+static result play(const weft_plan *plan, stream_pace pace, bool waits, uint64_t seed) {
     result out = {.hash = 14695981039346656037u};
     test_random r = {seed};
-    weft_comm *comm = slow_lane_new(plan->options.rank, plan->options.world, pace, seed + 1);
+    weft_comm *comm = slow_stream_new(plan->options.rank, plan->options.world, pace, seed + 1);
     weft_store *store = weft_store_new(plan, 1, &out.error);
     weft_session *s = store ? weft_session_open_on(plan, store, comm, &out.error) : NULL;
     if (s) weft_session_trace(s, on_event, comm);
     if (s && !waits) forget_all(s);
     for (int i = 0; s && i < RUNS && !out.error.status; i++) {
         run_once(s, plan, &r, &out);
-        out.waited += slow_lane_under_way(comm) > 0;
-        out.pending += s->tail.r != NULL;
+        out.waited += slow_stream_under_way(comm) > 0;
+        out.pending += s->deferred.r != NULL;
         if (i % 8 == 7) weft_sync(s, &out.error);
         if (i % 8 == 7)
-            CHECK_SAYS(s->n_carried == 0 && !s->tail.r, "%d gathers are carried after weft_sync",
-                       s->n_carried);
+            CHECK_SAYS(s->n_in_flight == 0 && !s->deferred.r, "%d gathers are in flight after weft_sync",
+                       s->n_in_flight);
     }
     if (s) weft_sync(s, &out.error);
     if (s) add_store(store, &out);
@@ -101,9 +102,9 @@ static result play(const weft_plan *plan, lane_pace pace, bool waits, uint64_t s
     return out;
 }
 
-TEST(no_pace_of_the_lane_changes_a_bit) {
+TEST(no_pace_of_the_stream_changes_a_bit) {
     test_random r = {test_seed(5)};
-    int plans = test_count(200, 12), carried = 0, fetched = 0, wrong = 0, pending = 0;
+    int plans = test_count(200, 12), in_flight = 0, fetched = 0, wrong = 0, pending = 0;
     for (int i = 0; i < plans; i++) {
         weft_error e = {0};
         uint64_t seed = r.state;
@@ -118,25 +119,25 @@ TEST(no_pace_of_the_lane_changes_a_bit) {
             test_case_end(false);
             continue;
         }
-        result at_once = play(plan, LANE_AT_ONCE, true, seed);
+        result at_once = play(plan, STREAM_AT_ONCE, true, seed);
         CHECK_SAYS(!at_once.error.status, "seed %llu: %s", (unsigned long long)seed, at_once.error.text);
-        for (lane_pace pace = LANE_RANDOM; pace <= LANE_LATE; pace++) {
+        for (stream_pace pace = STREAM_RANDOM; pace <= STREAM_LATE; pace++) {
             result got = play(plan, pace, true, seed);
             CHECK_SAYS(!got.error.status, "seed %llu: %s", (unsigned long long)seed, got.error.text);
             CHECK_SAYS(got.hash == at_once.hash, "seed %llu, pace %d: other bits", (unsigned long long)seed,
                        pace);
-            carried += got.waited;
+            in_flight += got.waited;
             fetched += got.fetched;
             pending += got.pending;
         }
-        bool is_harmless = play(plan, LANE_LATE, false, seed).hash == at_once.hash;
+        bool is_harmless = play(plan, STREAM_LATE, false, seed).hash == at_once.hash;
         wrong += !is_harmless;
         weft_plan_free(plan);
         test_case_end(false);
     }
-    CHECK_SAYS(carried > plans && fetched > plans, "%d runs left something under way, %d fetches", carried,
-               fetched);
-    CHECK_SAYS(pending > plans, "%d runs left a tail", pending);
+    CHECK_SAYS(in_flight > plans && fetched > plans, "%d runs left something under way, %d fetches",
+               in_flight, fetched);
+    CHECK_SAYS(pending > plans, "%d runs left a deferred part", pending);
     CHECK_SAYS(wrong > plans / 4, "only %d of %d plans go wrong where nobody waits", wrong, plans);
 }
 
@@ -149,7 +150,7 @@ static weft_session *open_sharded(test_random *r, weft_plan **plan, weft_store *
     options.zero = 1;
     *plan = weft_compile(m, &options, &e);
     weft_model_free(m);
-    *comm = slow_lane_new(0, 2, LANE_AT_ONCE, 1);
+    *comm = slow_stream_new(0, 2, STREAM_AT_ONCE, 1);
     *store = *plan ? weft_store_new(*plan, 1, &e) : NULL;
     weft_session *s = *store ? weft_session_open_on(*plan, *store, *comm, &e) : NULL;
     CHECK_SAYS(s != NULL, "%s", e.text);
@@ -166,83 +167,83 @@ static bool touches(const step *st, const weft_session *s,
 
 static bool is_sharded(const weft_session *s, const weft_variable *v) {
     (void)s;
-    return v->kind == VARIABLE_SEGMENT && v->shards;
+    return v->kind == VARIABLE_BUCKET && v->shards;
 }
 
-static bool is_in_tail(const weft_session *s, const weft_variable *v) {
+static bool is_deferred(const weft_session *s, const weft_variable *v) {
     for (int i = 0; i < s->plan->n_programs; i++)
-        if (v->kind == VARIABLE_SEGMENT && s->programs[i].needs && s->programs[i].needs[v->index])
-            return true;
+        if (v->kind == VARIABLE_BUCKET && s->programs[i].needs && s->programs[i].needs[v->index]) return true;
     return false;
 }
 
-static bool forget_wait(weft_session *s, runnable *p, test_random *r) {
+static bool forget_wait(weft_session *s, bound_program *p, test_random *r) {
     step *st = &p->steps[random_below(r, p->n_steps)];
     if (node_starts_collective(st->node) || !touches(st, s, is_sharded)) return false;
     st->n_touched = 0;
     return true;
 }
 
-/* A step that may be the first to meet a tail forgets it. */
-static bool forget_tail(weft_session *s, runnable *p, test_random *r) {
+/* A step that may be the first to meet a deferred part forgets it. */
+static bool forget_deferred(weft_session *s, bound_program *p, test_random *r) {
     step *st = &p->steps[random_below(r, p->n_steps)];
-    if (st->ends_tails || st->node->order >= p->p->tail || !touches(st, s, is_in_tail)) return false;
+    if (st->ends_deferred || st->node->order >= p->p->deferred || !touches(st, s, is_deferred)) return false;
     st->n_touched = 0;
     return true;
 }
 
-static bool has_tails(const weft_session *s) {
-    return s->plan->carried_bytes > 0;
+static bool has_deferred(const weft_session *s) {
+    return s->plan->in_flight_bytes > 0;
 }
 
-static bool forget_region(weft_session *s, runnable *p, test_random *r) {
+static bool forget_region(weft_session *s, bound_program *p, test_random *r) {
     step *st = &p->steps[random_below(r, p->n_steps)];
-    bool is_it = st->ends_tails && !st->n_touched && p->tail < p->n_steps && st < p->steps + p->tail;
+    bool is_it =
+        st->ends_deferred && !st->n_touched && p->deferred < p->n_steps && st < p->steps + p->deferred;
     if (!is_it || node_starts_collective(st->node)) return false;
-    st->ends_tails = false;
-    return has_tails(s);
+    st->ends_deferred = false;
+    return has_deferred(s);
 }
 
-static bool overtake_tail(weft_session *s, runnable *p, test_random *r) {
+static bool overtake_deferred(weft_session *s, bound_program *p, test_random *r) {
     step *st = &p->steps[random_below(r, p->n_steps)];
-    if (!has_tails(s) || !node_starts_collective(st->node) || st >= p->steps + p->tail) return false;
-    st->ends_tails = false;
+    if (!has_deferred(s) || !node_starts_collective(st->node) || st >= p->steps + p->deferred) return false;
+    st->ends_deferred = false;
     for (int i = 0; i < s->plan->n_programs; i++) {
-        const runnable *other = &s->programs[i];
-        if (other->tail < other->n_steps && tail_needs(other, st) < other->n_steps) return true;
+        const bound_program *other = &s->programs[i];
+        if (other->deferred < other->n_steps && deferred_needed_by(other, st) < other->n_steps) return true;
     }
-    st->ends_tails = true; /* it needs all that each of them writes: it waits for that */
+    st->ends_deferred = true; /* it needs all that each of them writes: it waits for that */
     return false;
 }
 
-static bool leave_late(weft_session *s, runnable *p, test_random *r) {
+static bool leave_late(weft_session *s, bound_program *p, test_random *r) {
     (void)s, (void)r;
-    if (p->tail == p->n_steps) return false;
-    p->tail++;
+    if (p->deferred == p->n_steps) return false;
+    p->deferred++;
     return true;
 }
 
-static bool hide_arrival(weft_session *s, runnable *p, test_random *r) {
+static bool hide_arrival(weft_session *s, bound_program *p, test_random *r) {
     (void)s, (void)r;
-    return p->tail < p->n_steps && p->n_homes-- > 0;
+    return p->deferred < p->n_steps && p->n_owners-- > 0;
 }
 
 static bool is_from_shards(const program *p, const char *output) {
     for (const graph_output *o = p->graph->outputs; o; o = o->next) {
         const weft_variable *v = value_root(o->value)->variable;
-        if (strcmp(o->name, output) == 0) return v && v->segment && v->segment->shards;
+        if (strcmp(o->name, output) == 0) return v && v->bucket && v->bucket->shards;
     }
     return false;
 }
 
-static bool forget_fetch(weft_session *s, runnable *p, test_random *r) {
+static bool forget_fetch(weft_session *s, bound_program *p, test_random *r) {
     (void)s;
     fetched *o = &p->outputs[random_below(r, p->n_outputs)];
-    o->home = NULL;
+    o->owner = NULL;
     return is_from_shards(p->p, o->name);
 }
 
-static bool forget_version(weft_session *s, runnable *p, test_random *r) {
+static bool forget_version(weft_session *s, bound_program *p, test_random *r) {
     (void)s, (void)r;
     bool is_real = p->p->trains && (p->p->phase == PHASE_WHOLE || p->p->phase == PHASE_LAST);
     if (is_real) p->n_written = 0;
@@ -250,7 +251,7 @@ static bool forget_version(weft_session *s, runnable *p, test_random *r) {
 }
 
 typedef struct forgetful {
-    bool (*forget)(weft_session *s, runnable *p, test_random *r);
+    bool (*forget)(weft_session *s, bound_program *p, test_random *r);
     const char *rules;
 } forgetful;
 
@@ -259,7 +260,7 @@ static bool try_forgetful(weft_session *s, const forgetful *f, test_random *r, i
     weft_error e = {0};
     CHECK_SAYS(verify_session(s, &e) == WEFT_OK, "%s", e.text);
     for (int tries = 0; tries < 40; tries++) {
-        runnable *p = &s->programs[random_below(r, s->plan->n_programs)];
+        bound_program *p = &s->programs[random_below(r, s->plan->n_programs)];
         if (!f->forget(s, p, r)) continue;
         weft_status status = verify_session(s, &e);
         char rule[4] = {e.text[0], e.text[1], e.text[2]};
@@ -271,9 +272,10 @@ static bool try_forgetful(weft_session *s, const forgetful *f, test_random *r, i
 }
 
 TEST(a_session_that_forgets_to_wait_is_caught) {
-    static const forgetful mutants[] = {
-        {forget_wait, "L14 L18"}, {forget_fetch, "L14 L18"}, {forget_version, "L15"}, {forget_tail, "L18"},
-        {forget_region, "L18"},   {overtake_tail, "L19"},    {leave_late, "L19"},     {hide_arrival, "L19"}};
+    static const forgetful mutants[] = {{forget_wait, "L14 L18"}, {forget_fetch, "L14 L18"},
+                                        {forget_version, "L15"},  {forget_deferred, "L18"},
+                                        {forget_region, "L18"},   {overtake_deferred, "L19"},
+                                        {leave_late, "L19"},      {hide_arrival, "L19"}};
     enum { KINDS = sizeof mutants / sizeof *mutants };
     test_random r = {9};
     int hits[KINDS] = {0}, sessions = KINDS * (test_is_quick() ? 8 : 40);
@@ -292,4 +294,4 @@ TEST(a_session_that_forgets_to_wait_is_caught) {
         CHECK_SAYS(hits[k] > sessions / KINDS / 12, "kind %d: %d mutants", k, hits[k]);
 }
 
-SUITE("verify runs", {T(no_pace_of_the_lane_changes_a_bit), T(a_session_that_forgets_to_wait_is_caught)})
+SUITE("verify runs", {T(no_pace_of_the_stream_changes_a_bit), T(a_session_that_forgets_to_wait_is_caught)})

@@ -43,7 +43,7 @@ TEST(little_work_is_not_shared_out) {
 
 /* A weight that was packed, and elements of half the size, change nothing: the node, the one that its weight is packed
  * for and the one in f32 that it is cast to must be built for the same number of threads. */
-TEST(packed_weights_and_low_types_count_the_same) {
+TEST(packed_weights_and_reduced_types_count_the_same) {
     static const char attrs[] = "out=32 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1";
     const work_case list[] = {
         {"conv2d", "f32[1,8,8,8], f32[32,8,3,3]", attrs, 294912, false},
@@ -54,4 +54,4 @@ TEST(packed_weights_and_low_types_count_the_same) {
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
 }
 
-SUITE("work", {T(little_work_is_not_shared_out), T(packed_weights_and_low_types_count_the_same)})
+SUITE("work", {T(little_work_is_not_shared_out), T(packed_weights_and_reduced_types_count_the_same)})

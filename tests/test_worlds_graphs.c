@@ -257,7 +257,7 @@ TEST(a_parameter_that_a_loss_does_not_reach_is_named) {
     weft_model_free(m);
 }
 
-static void run_low(world_rank *r) {
+static void run_reduced(world_rank *r) {
     for (int i = 0; i < 3; i++) world_micro(r, "low", 2 * i + r->rank, NULL);
 }
 
@@ -271,7 +271,7 @@ TEST(an_unused_parameter_stays_out_while_others_train) {
     weft_model *m = half_reached(true, &clipped);
     for (int zero = 0; zero < 3; zero++) {
         char where[300];
-        world_job job = {.model = m, .classes = 4, .options = {.world = 2, .zero = zero}, .run = run_low};
+        world_job job = {.model = m, .classes = 4, .options = {.world = 2, .zero = zero}, .run = run_reduced};
         world_job still = {
             .model = m, .classes = 4, .options = {.world = 2, .zero = zero}, .run = run_nothing};
         world_rank *ran = world_run(&job), *first = world_run(&still);

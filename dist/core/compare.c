@@ -1,7 +1,7 @@
 /* compare.c - what all ranks must have alike, compared before it can do harm. Only hashes travel while all is well; the two
  * values are fetched when they are to be told, so that every rank tells the same sentence. A setting is compared with the
  * lowest rank that knows it: with rank 0 in one round; each rank that knows one that nobody before knew takes one more. */
-#include "dist/core/facts.h"
+#include "dist/core/descriptor.h"
 #include "graph/core/graph.h"
 #include "graph/core/mem.h"
 

@@ -6,7 +6,7 @@
 #define WEFT_DIST_CORE_TRANSPORT_H
 
 #include "dist/core/collective.h"
-#include "dist/core/facts.h"
+#include "dist/core/descriptor.h"
 #include "graph/core/error.h"
 #include "weft/comm.h"
 
@@ -24,7 +24,7 @@ typedef struct control {
     uint32_t group, padding;
     uint64_t sequence;  /* of the group's collectives */
     uint64_t window_at; /* ENTER: rounds the sender's window has seen before it */
-    facts facts;        /* ENTER: of that collective; BEAT: of the last one entered */
+    descriptor descriptor; /* ENTER: of that collective; BEAT: of the last one entered */
     char text[REASON_BYTES];
 } control;
 

@@ -34,14 +34,14 @@ static weft_status failed(const engine *e, weft_error *error) {
 }
 
 static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine_group *founded) {
-    lane_op *op = &e->queue[e->issued % QUEUE];
-    *op = (lane_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
+    stream_op *op = &e->queue[e->issued % QUEUE];
+    *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
     snprintf(op->program, sizeof op->program, "%s", c->program ? c->program : "");
     snprintf(op->name, sizeof op->name, "%s", c->name ? c->name : "");
     op->c.program = op->program;
     op->c.name = op->name;
     op->sequence = ++g->sequence;
-    op->facts = facts_of(&op->c, g->n);
+    op->descriptor = descriptor_of(&op->c, g->n);
     shared_plan(e, op);
     e->issued++;
 }

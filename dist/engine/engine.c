@@ -1,4 +1,4 @@
-/* engine.c - the lane of one rank: the thread that works off the queue and owns the transport. */
+/* engine.c - the stream of one rank: the thread that works off the queue and owns the transport. */
 #include "dist/engine/engine.h"
 
 #include <sched.h>
@@ -13,9 +13,9 @@
 #endif
 
 #define POLL_NS                                                                                              \
-    50000u /* looks for progress, yielding, before the first nap: most meetings take microseconds */
+    50000u /* looks for progress, yielding, before the first nap: most rendezvous take microseconds */
 #define BELL_SECONDS 1e-3 /* a nap that the window's bell ends when it matters */
-#define IDLE_SECONDS 2e-3 /* an idle lane still answers heartbeats and takes messages in */
+#define IDLE_SECONDS 2e-3 /* an idle stream still answers heartbeats and takes messages in */
 
 uint64_t engine_now(void) {
     struct timespec now;
@@ -31,12 +31,12 @@ void engine_wait_changed(engine *e, double seconds) {
 
 /* ---- the engine's thread ---- */
 
-static weft_status fail_with(engine *e, const lane_op *op, int rank, weft_error *error) {
+static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
     return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s",
                      (unsigned long long)op->c.order, SHOW(op->name), rank, e->peers[rank].reason);
 }
 
-static weft_status check_alive(engine *e, const lane_op *op, weft_error *error) {
+static weft_status check_alive(engine *e, const stream_op *op, weft_error *error) {
     bool all;
     weft_status status = watch_members(e, op, &all, error);
     for (int i = 0; !status && i < op->group->n; i++)
@@ -51,7 +51,7 @@ static weft_status check_alive(engine *e, const lane_op *op, weft_error *error) 
 }
 
 /* Messages of data ring no bell: MPI must be asked. */
-static void nap(engine *e, const lane_op *op, unsigned heard) {
+static void nap(engine *e, const stream_op *op, unsigned heard) {
     double seconds = op->way == BY_WINDOW ? BELL_SECONDS : e->options.nap_seconds;
     if (e->t->window)
         window_nap(e->t->window, heard, seconds);
@@ -59,8 +59,8 @@ static void nap(engine *e, const lane_op *op, unsigned heard) {
         e->t->calls->nap(e->t, e->options.nap_seconds);
 }
 
-weft_status engine_until(engine *e, const lane_op *op,
-                         weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready,
+weft_status engine_until(engine *e, const stream_op *op,
+                         weft_status (*is_ready)(engine *e, const stream_op *op, bool *ready,
                                                  weft_error *error),
                          weft_error *error) {
     uint64_t begin = engine_now(), limit = begin + (uint64_t)(e->options.deadline_seconds * 1e9), now = begin;
@@ -82,12 +82,12 @@ weft_status engine_until(engine *e, const lane_op *op,
 }
 
 /* What lies in the window when the others look saves them a nap. */
-static weft_status have_met(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+static weft_status have_met(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     if (op->way == BY_WINDOW) shared_contribute(e, op);
     return watch_members(e, op, ready, error);
 }
 
-static weft_status move(engine *e, lane_op *op, weft_error *error) {
+static weft_status move(engine *e, stream_op *op, weft_error *error) {
     engine_group *g = op->founded;
     if (op->way == BY_WINDOW) return shared_collective(e, op, error);
     if (op->way == BY_TRANSPORT) return sum_unordered(e, op, error);
@@ -96,7 +96,7 @@ static weft_status move(engine *e, lane_op *op, weft_error *error) {
     return move_collective(e, op, error);
 }
 
-static weft_status run_op(engine *e, lane_op *op, weft_error *error) {
+static weft_status run_op(engine *e, stream_op *op, weft_error *error) {
     op->began_ns = engine_now();
     if (op->way == BY_WINDOW) shared_begin(e, op);
     weft_status status = engine_until(e, op, have_met, error);
@@ -124,14 +124,14 @@ static void hear_failures(engine *e) {
 }
 
 /* The next collective, or NULL after one look at the messages. */
-static lane_op *next_op(engine *e) {
+static stream_op *next_op(engine *e) {
     watch_pump(e);
     pthread_mutex_lock(&e->lock);
     hear_failures(e);
     bool is_idle = e->finished == e->issued || e->failure.status;
     if (is_idle && !e->is_closing && !e->is_stopping) engine_wait_changed(e, IDLE_SECONDS);
     is_idle = e->finished == e->issued || e->failure.status;
-    lane_op *op = is_idle ? NULL : &e->queue[e->finished % QUEUE];
+    stream_op *op = is_idle ? NULL : &e->queue[e->finished % QUEUE];
     pthread_mutex_unlock(&e->lock);
     return op;
 }
@@ -147,7 +147,7 @@ static void work_off(engine *e) {
         if (has_failed && !has_told) watch_tell_failure(e, error.text);
         has_told = has_failed;
         if (is_over) return;
-        lane_op *op = next_op(e);
+        stream_op *op = next_op(e);
         if (!op) continue;
         weft_status status = run_op(e, op, &error);
         if (status && e->t->calls->withdraw) e->t->calls->withdraw(e->t);

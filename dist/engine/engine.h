@@ -1,8 +1,8 @@
 /* engine.h - inside the engine: a communicator on any transport. One thread a rank owns the transport and works off
  * one queue, strictly first in first out.
  *
- * A collective: (1) its facts go to all members (up to two collectives ahead of the lane, so that a busy lane
- * never waits for them); (2) when all members' facts are there and agree, (3) rounds of data follow: through the
+ * A collective: (1) its descriptor go to all members (up to two collectives ahead of the stream, so that a busy stream
+ * never waits for them); (2) when all members' descriptor are there and agree, (3) rounds of data follow: through the
  * window where all members share one, by messages, or by the transport's own sums if their order does not matter.
  * Invariants
  *   E1 only the engine's thread calls the transport and touches peers, arrivals and the active collective
@@ -22,7 +22,7 @@ enum { QUEUE = 256, AHEAD = 2, ARRIVALS = 4, PAST = 4 };
 typedef struct arrival {
     uint64_t sequence; /* 0: none yet */
     uint64_t window_at;
-    facts facts;
+    descriptor descriptor;
 } arrival;
 
 typedef struct engine_group {
@@ -37,21 +37,21 @@ typedef struct engine_group {
 } engine_group;
 
 /* How a collective's data go. */
-typedef enum lane_way { BY_MESSAGES, BY_WINDOW, BY_TRANSPORT } lane_way;
+typedef enum stream_way { BY_MESSAGES, BY_WINDOW, BY_TRANSPORT } stream_way;
 
 /* A started collective. */
-typedef struct lane_op {
+typedef struct stream_op {
     weft_collective c;
     char program[NAME_BYTES], name[NAME_BYTES];
     engine_group *group;
     uint64_t sequence;
-    facts facts;
-    int told; /* members to whom its facts have gone */
-    lane_way way;
+    descriptor descriptor;
+    int announced; /* members to whom its descriptor have gone */
+    stream_way way;
     uint64_t window_at;    /* rounds this rank's window has seen before it */
     engine_group *founded; /* the barrier with which a group begins */
     uint64_t started_ns, began_ns, met_ns;
-} lane_op;
+} stream_op;
 
 /* What is known of another rank. */
 typedef struct peer {
@@ -64,11 +64,11 @@ typedef struct peer {
 
 /* A finished collective, for the report of a stall. */
 typedef struct past {
-    facts facts;
+    descriptor descriptor;
     uint64_t finished_ns;
 } past;
 
-/* How far the collective at the head of the lane is in the window; rounds of its own. */
+/* How far the collective at the head of the stream is in the window; rounds of its own. */
 typedef struct window_move {
     cut cut;
     bool is_shared_sum; /* everyone adds what he needs himself */
@@ -88,7 +88,7 @@ typedef struct engine {
     weft_error failure; /* of the communicator; WEFT_OK while it is fine */
     weft_error heard;   /* another rank's, which this one's next collective with it will meet */
     uint64_t issued, finished;
-    lane_op queue[QUEUE];
+    stream_op queue[QUEUE];
     engine_group *groups; /* newest first; the world is last */
     uint32_t n_groups;
     uint64_t window_rounds; /* of all that was started */
@@ -115,31 +115,31 @@ uint64_t engine_now(void); /* ns, monotonic */
 /* Sends what is due, reads what has come. */
 void watch_pump(engine *e);
 /* Have all members entered? Fails when one differs or has given up. */
-weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft_error *error);
+weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, weft_error *error);
 /* The deadline has passed: a table of who is where. */
-weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_error *error);
+weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error);
 /* Tells all ranks why this one gives up. */
 void watch_tell_failure(engine *e, const char *reason);
 
 /* Remembers a finished collective. */
-void watch_finished(engine *e, const lane_op *op);
+void watch_finished(engine *e, const stream_op *op);
 /* What a member told when it entered; NULL: it has not. */
-const arrival *watch_arrival(const lane_op *op, int member);
+const arrival *watch_arrival(const stream_op *op, int member);
 
 /* ---- engine/move.c: the data, by messages ---- */
-weft_status move_collective(engine *e, lane_op *op, weft_error *error);
+weft_status move_collective(engine *e, stream_op *op, weft_error *error);
 
 /* ---- engine/sum.c: sums of the transport's own ---- */
 bool sum_is_possible(const engine *e, const weft_collective *c);
-weft_status sum_unordered(engine *e, lane_op *op, weft_error *error);
+weft_status sum_unordered(engine *e, stream_op *op, weft_error *error);
 
 /* ---- engine/shared.c: the data, through the window of one machine ---- */
 /* Chooses the way of a collective; the lock is held. */
-void shared_plan(engine *e, lane_op *op);
-void shared_begin(engine *e, const lane_op *op);
+void shared_plan(engine *e, stream_op *op);
+void shared_begin(engine *e, const stream_op *op);
 /* Contributes as far as there is room, before the others have entered. */
-void shared_contribute(engine *e, const lane_op *op);
-weft_status shared_collective(engine *e, lane_op *op, weft_error *error);
+void shared_contribute(engine *e, const stream_op *op);
+weft_status shared_collective(engine *e, stream_op *op, weft_error *error);
 
 /* ---- engine.c: the thread ---- */
 void *engine_main(void *context);
@@ -148,8 +148,8 @@ void engine_wait_changed(engine *e, double seconds);
 /* Sets the failure unless there is one; the lock is held. */
 void engine_fail_locked(engine *e, const weft_error *error);
 /* Pumps until `is_ready` says so; fails at the deadline, on abort, when a member has given up. */
-weft_status engine_until(engine *e, const lane_op *op,
-                         weft_status (*is_ready)(engine *e, const lane_op *op, bool *ready,
+weft_status engine_until(engine *e, const stream_op *op,
+                         weft_status (*is_ready)(engine *e, const stream_op *op, bool *ready,
                                                  weft_error *error),
                          weft_error *error);
 

@@ -7,7 +7,7 @@
 
 typedef struct rounds {
     engine *e;
-    const lane_op *op;
+    const stream_op *op;
     const weft_collective *c;
     const engine_group *g;
     range *work, *dest;
@@ -44,7 +44,7 @@ static weft_status get(const rounds *m, int from, int tag, void *into, size_t n,
     return t->calls->receive(t, m->g->ranks[from], tag, into, n * m->width, error);
 }
 
-static weft_status transfers_done(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     (void)op;
     return e->t->calls->progress(e->t, ready, error);
 }
@@ -115,7 +115,7 @@ static weft_status receive_results(rounds *m, int tag, weft_error *error) {
     return status;
 }
 
-static void widen_results(rounds *m) {
+static void results_to_f32(rounds *m) {
     size_t got = 0;
     for (int i = 1; i < m->g->n; i++) {
         range r = range_common(m->work[other(m, m->g->n - i)], m->dest[m->g->own]);
@@ -140,11 +140,11 @@ static weft_status distribute(rounds *m, size_t round, weft_error *error) {
         status = put(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), length(r), error);
     }
     if (!status) status = engine_until(m->e, m->op, transfers_done, error);
-    if (!status && m->has_wire) widen_results(m);
+    if (!status && m->has_wire) results_to_f32(m);
     return status;
 }
 
-weft_status move_collective(engine *e, lane_op *op, weft_error *error) {
+weft_status move_collective(engine *e, stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
     if (c->kind == WEFT_BARRIER || op->group->n == 1) return WEFT_OK;
     rounds m = {.e = e, .op = op, .c = c, .g = op->group, .work = e->work, .dest = e->dest};

@@ -14,14 +14,14 @@
 #include <string.h>
 
 enum {
-    SHARED_SUM_BYTES = 16384, /* up to here everyone adds all he needs: one meeting fewer */
+    SHARED_SUM_BYTES = 16384, /* up to here everyone adds all he needs: one rendezvous fewer */
     STAGES_AT_ONCE = 64,      /* between two looks at the messages */
     CHUNK = 4096              /* elements added, then copied while they are in the first cache */
 };
 
 typedef struct sharer {
     engine *e;
-    const lane_op *op;
+    const stream_op *op;
     const weft_collective *c;
     const engine_group *g;
     window *w;
@@ -30,7 +30,7 @@ typedef struct sharer {
     size_t width;  /* bytes an element in the slots */
 } sharer;
 
-static sharer sharer_of(engine *e, const lane_op *op) {
+static sharer sharer_of(engine *e, const stream_op *op) {
     bool has_wire = op->c.wire == WEFT_BF16;
     size_t width = has_wire ? sizeof(uint16_t) : dtype_bytes(op->c.dtype);
     return (sharer){e, op, &op->c, op->group, e->t->window, &e->moving, has_wire, width};
@@ -39,14 +39,14 @@ static sharer sharer_of(engine *e, const lane_op *op) {
 /* ---- which way a collective goes ---- */
 
 /* Ranks whose range has anything in it. */
-static size_t count_ranges(const lane_op *op) {
+static size_t count_ranges(const stream_op *op) {
     size_t ranges = 0;
     for (int r = 0; r < op->group->n; r++) ranges += !op->c.counts || op->c.counts[r] > 0;
     return ranges ? ranges : 1;
 }
 
 /* A slot is shared by those ranges. */
-static cut shared_cut(const engine *e, const lane_op *op) {
+static cut shared_cut(const engine *e, const stream_op *op) {
     const weft_collective *c = &op->c;
     size_t elements = e->t->window->slot_bytes / (c->wire ? sizeof(uint16_t) : dtype_bytes(c->dtype));
     cut_room room = {.sum = elements, .range = elements / count_ranges(op), .move = elements};
@@ -55,7 +55,7 @@ static cut shared_cut(const engine *e, const lane_op *op) {
 
 /* Measured (dist/README.md): between processes of one machine MPI copies once, out of the other's memory, which is
  * faster while all of it is in a cache and nothing is added on the way. */
-static bool pays_to_share(const lane_op *op) {
+static bool pays_to_share(const stream_op *op) {
     enum { FROM = 128 << 10, TO_SCATTER = 2 << 20, TO_GATHER = 16 << 20 };
     const weft_collective *c = &op->c;
     size_t bytes = c->count * dtype_bytes(c->dtype), to = 0;
@@ -65,7 +65,7 @@ static bool pays_to_share(const lane_op *op) {
     return bytes < FROM || bytes >= to;
 }
 
-void shared_plan(engine *e, lane_op *op) {
+void shared_plan(engine *e, stream_op *op) {
     const engine_group *g = op->group;
     op->way = BY_MESSAGES;
     if (op->c.kind == WEFT_BARRIER || g->n == 1) return;
@@ -232,13 +232,13 @@ static bool finish(const sharer *s) {
 
 /* ---- the collective ---- */
 
-void shared_contribute(engine *e, const lane_op *op) {
+void shared_contribute(engine *e, const stream_op *op) {
     sharer s = sharer_of(e, op);
     while (fill(&s)) {
     }
 }
 
-void shared_begin(engine *e, const lane_op *op) {
+void shared_begin(engine *e, const stream_op *op) {
     const weft_collective *c = &op->c;
     e->moving = (window_move){.cut = shared_cut(e, op)};
     e->moving.is_shared_sum = (c->kind == WEFT_ALL_REDUCE || c->kind == WEFT_REDUCE) &&
@@ -246,7 +246,7 @@ void shared_begin(engine *e, const lane_op *op) {
     shared_contribute(e, op);
 }
 
-static weft_status is_round_done(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+static weft_status is_round_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     (void)error;
     sharer s = sharer_of(e, op);
     for (int i = 0; i < STAGES_AT_ONCE; i++)
@@ -255,7 +255,7 @@ static weft_status is_round_done(engine *e, const lane_op *op, bool *ready, weft
     return WEFT_OK;
 }
 
-weft_status shared_collective(engine *e, lane_op *op, weft_error *error) {
+weft_status shared_collective(engine *e, stream_op *op, weft_error *error) {
     sharer s = sharer_of(e, op);
     window_move *m = &e->moving;
     for (int i = 0; i < s.g->n; i++)

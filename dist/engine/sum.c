@@ -13,7 +13,7 @@ bool sum_is_possible(const engine *e, const weft_collective *c) {
     return c->unordered && collective_is_sum(c->kind) && e->t->calls->sum && c->count <= MOST_ELEMENTS;
 }
 
-static weft_status transfers_done(engine *e, const lane_op *op, bool *ready, weft_error *error) {
+static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     (void)op;
     return e->t->calls->progress(e->t, ready, error);
 }
@@ -22,7 +22,7 @@ static size_t length(range r) {
     return r.end - r.begin;
 }
 
-static weft_status run_sum(engine *e, const lane_op *op, weft_dtype dtype, void *at, size_t count,
+static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, void *at, size_t count,
                            weft_error *error) {
     unordered_sum sum = {.kind = op->c.kind, .dtype = dtype, .buffer = at, .count = count};
     sum.n = op->group->n;
@@ -33,7 +33,7 @@ static weft_status run_sum(engine *e, const lane_op *op, weft_dtype dtype, void 
 }
 
 /* The buffer itself; a reduce_scatter's result comes at its begin. */
-static weft_status sum_whole(engine *e, const lane_op *op, weft_error *error) {
+static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
     size_t width = dtype_bytes(c->dtype);
     if (!c->count) return WEFT_OK;
@@ -48,7 +48,7 @@ static weft_status sum_whole(engine *e, const lane_op *op, weft_error *error) {
 }
 
 /* One round: all ranks' pieces, one after another, as bf16. */
-static weft_status sum_narrow(engine *e, const lane_op *op, const cut *k, size_t round, weft_error *error) {
+static weft_status sum_narrow(engine *e, const stream_op *op, const cut *k, size_t round, weft_error *error) {
     const weft_collective *c = &op->c;
     float *buffer = c->buffer;
     uint16_t *narrow = c->scratch;
@@ -66,7 +66,7 @@ static weft_status sum_narrow(engine *e, const lane_op *op, const cut *k, size_t
     return WEFT_OK;
 }
 
-weft_status sum_unordered(engine *e, lane_op *op, weft_error *error) {
+weft_status sum_unordered(engine *e, stream_op *op, weft_error *error) {
     if (op->c.wire != WEFT_BF16) return sum_whole(e, op, error);
     cut_room room = cut_room_of_messages(&op->c, op->group->n);
     room.to_owners = true;

@@ -9,19 +9,19 @@
 
 #define BEAT_NS 500000000u /* between two heartbeats of a rank, up to 64 ranks; above, in proportion */
 
-const arrival *watch_arrival(const lane_op *op, int member) {
+const arrival *watch_arrival(const stream_op *op, int member) {
     const arrival *a = &op->group->arrivals[member * ARRIVALS + (int)(op->sequence % ARRIVALS)];
     return a->sequence == op->sequence ? a : NULL;
 }
 
-weft_status watch_members(engine *e, const lane_op *op, bool *are_all_here, weft_error *error) {
+weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, weft_error *error) {
     const engine_group *g = op->group;
-    *are_all_here = op->told == g->n;
+    *are_all_here = op->announced == g->n;
     for (int i = 0; i < g->n; i++) {
         if (i == g->own) continue;
         const arrival *a = watch_arrival(op, i);
-        const meeting m = {op->sequence, g->name, e->t->rank, g->ranks[i]};
-        if (a && facts_compare(&op->facts, &a->facts, &m, error)) return WEFT_PEER;
+        const rendezvous m = {op->sequence, g->name, e->t->rank, g->ranks[i]};
+        if (a && descriptor_compare(&op->descriptor, &a->descriptor, &m, error)) return WEFT_PEER;
         if (!a) *are_all_here = false;
     }
     return WEFT_OK;
@@ -37,14 +37,14 @@ static uint64_t beat_ns(const engine *e) {
 }
 
 /* A rank may fall silent after it has entered, while data move. */
-static presence presence_of(const engine *e, const lane_op *op, int member, uint64_t now) {
+static presence presence_of(const engine *e, const stream_op *op, int member, uint64_t now) {
     const peer *p = &e->peers[op->group->ranks[member]];
     if (member == op->group->own) return PRESENT;
     if (!watch_arrival(op, member)) return ABSENT;
     return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
 }
 
-static void tell_peer(const engine *e, const lane_op *op, int member, presence is, text *t) {
+static void tell_peer(const engine *e, const stream_op *op, int member, presence is, text *t) {
     const peer *p = &e->peers[op->group->ranks[member]];
     text_add(t, "; rank %d ", op->group->ranks[member]);
     if (is != ABSENT)
@@ -62,8 +62,8 @@ static void tell_peer(const engine *e, const lane_op *op, int member, presence i
         text_add(t, ", never heard");
 }
 
-void watch_finished(engine *e, const lane_op *op) {
-    e->past[e->n_past++ % PAST] = (past){op->facts, engine_now()};
+void watch_finished(engine *e, const stream_op *op) {
+    e->past[e->n_past++ % PAST] = (past){op->descriptor, engine_now()};
 }
 
 /* Newest first: what this rank has done tells which step of which run it is in. */
@@ -71,13 +71,14 @@ static void tell_past(const engine *e, text *t) {
     uint64_t n = e->n_past < PAST ? e->n_past : PAST;
     for (uint64_t i = 1; i <= n; i++) {
         const past *p = &e->past[(e->n_past - i) % PAST];
-        text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ", facts_title(&p->facts).text);
-        if (p->facts.run) text_add(t, " of run %llu", (unsigned long long)p->facts.run);
+        text_add(t, "%s%s", i == 1 ? "; finished here before: " : ", ",
+                 descriptor_title(&p->descriptor).text);
+        if (p->descriptor.run) text_add(t, " of run %llu", (unsigned long long)p->descriptor.run);
         text_add(t, " %.1f s ago", (double)(engine_now() - p->finished_ns) * 1e-9);
     }
 }
 
-weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_error *error) {
+weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error) {
     enum { TOLD = 4 };
     text t = {0};
     uint64_t now = engine_now(); /* who is missing is counted and named by one look */
@@ -94,10 +95,10 @@ weft_status watch_stalled(engine *e, const lane_op *op, double seconds, weft_err
         }
     if (told > TOLD) text_add(&t, "; and %d more", told - TOLD);
     tell_past(e, &t);
-    weft_status status =
-        error_set(error, WEFT_PEER, "%s of %s on rank %d: not finished after %.1f s, %s",
-                  facts_title(&op->facts).text, op->group->name, e->t->rank, seconds, t.data ? t.data : "");
-    free(text_take(&t));
+    weft_status status = error_set(error, WEFT_PEER, "%s of %s on rank %d: not finished after %.1f s, %s",
+                                   descriptor_title(&op->descriptor).text, op->group->name, e->t->rank,
+                                   seconds, t.data ? t.data : "");
+    free(text_detach(&t));
     return status;
 }
 
@@ -117,17 +118,17 @@ static bool control_get(engine *e, control *m) {
     return !are_all_local && e->t->calls->control_receive(e->t, m);
 }
 
-static void tell_entered(engine *e, lane_op *op) {
+static void tell_entered(engine *e, stream_op *op) {
     control m;
     memset(&m, 0, sizeof m);
     m.kind = CONTROL_ENTER;
     m.from = e->t->rank;
     m.group = op->group->id;
     m.sequence = op->sequence;
-    m.facts = op->facts;
+    m.descriptor = op->descriptor;
     m.window_at = op->window_at;
-    for (; op->told < op->group->n; op->told++)
-        if (op->told != op->group->own && !control_put(e, op->group->ranks[op->told], &m)) return;
+    for (; op->announced < op->group->n; op->announced++)
+        if (op->announced != op->group->own && !control_put(e, op->group->ranks[op->announced], &m)) return;
 }
 
 /* The active collective and those behind it, in order, so that a member never gets a later one first. */
@@ -137,9 +138,9 @@ static void tell_started(engine *e) {
     pthread_mutex_unlock(&e->lock);
     if (to > from + AHEAD) to = from + AHEAD;
     for (; from < to; from++) {
-        lane_op *op = &e->queue[from % QUEUE];
+        stream_op *op = &e->queue[from % QUEUE];
         tell_entered(e, op);
-        if (op->told < op->group->n) return;
+        if (op->announced < op->group->n) return;
     }
 }
 
@@ -186,13 +187,14 @@ static void note_entered(engine *e, const control *m) {
     engine_group *g = group_find(e, m->group);
     peer *p = &e->peers[m->from];
     p->has_entered = true;
-    p->last_order = m->facts.order;
-    text_cut(p->last_name, m->facts.name, sizeof p->last_name);
-    text_cut(p->last_kind, weft_collective_name((weft_collective_kind)m->facts.kind), sizeof p->last_kind);
+    p->last_order = m->descriptor.order;
+    text_cut(p->last_name, m->descriptor.name, sizeof p->last_name);
+    text_cut(p->last_kind, weft_collective_name((weft_collective_kind)m->descriptor.kind),
+             sizeof p->last_kind);
     for (int i = 0; g && i < g->n; i++)
         if (g->ranks[i] == m->from)
             g->arrivals[i * ARRIVALS + (int)(m->sequence % ARRIVALS)] =
-                (arrival){m->sequence, m->window_at, m->facts};
+                (arrival){m->sequence, m->window_at, m->descriptor};
 }
 
 void watch_pump(engine *e) {
@@ -203,7 +205,8 @@ void watch_pump(engine *e) {
         if (m.from < 0 || m.from >= e->t->world) continue;
         peer *p = &e->peers[m.from];
         p->heard_ns = engine_now();
-        m.text[sizeof m.text - 1] = m.facts.name[NAME_BYTES - 1] = m.facts.program[NAME_BYTES - 1] = 0;
+        m.text[sizeof m.text - 1] = m.descriptor.name[NAME_BYTES - 1] = m.descriptor.program[NAME_BYTES - 1] =
+            0;
         if (m.kind == CONTROL_ENTER) note_entered(e, &m);
         if (m.kind == CONTROL_BEAT) text_cut(p->place, m.text, sizeof p->place);
         if (m.kind == CONTROL_FAIL && !p->has_failed) {

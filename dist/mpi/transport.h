@@ -47,7 +47,7 @@ typedef struct mpi_transport {
     MPI_Op add_bf16;
     int *counts; /* [world], of the sum under way */
     int64_t window_bytes; /* as in the options */
-    /* mpi/meet.c */
+    /* mpi/rendezvous.c */
     double deadline_seconds;
     int64_t least;
     int first; /* rank that could not, -1: none */
@@ -63,7 +63,7 @@ void mpi_sums_close(mpi_transport *m);
 weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error);
 weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft_error *error);
 
-/* ---- mpi/meet.c: before the engine runs; `what` is for messages ---- */
+/* ---- mpi/rendezvous.c: before the engine runs; `what` is for messages ---- */
 /* Everyone's part of `parts` to all ranks of this machine. */
 weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t bytes, weft_error *error);
 /* m->least: of the values of the ranks of this machine. */

@@ -1,9 +1,9 @@
 /* host.c - a communicator for the host's memory that is made of NCCL, for worlds that no MPI brings together: buffers go by
- * way of the GPU, on a stream of their own. Ranks compare facts before data move, as everywhere: each collective begins with a
- * gather of all ranks' facts. A barrier is nothing else, so it needs no waiting; the others are done when `start` is back.
+ * way of the GPU, on a stream of their own. Ranks compare descriptor before data move, as everywhere: each collective begins with a
+ * gather of all ranks' descriptor. A barrier is nothing else, so it needs no waiting; the others are done when `start` is back.
  *
  * Its kernels run beside those of a session's communicators: NCCL allows that where both find room at once, and these are small
- * (facts of all ranks; data only while no run is under way).
+ * (descriptor of all ranks; data only while no run is under way).
  *
  * What NCCL cannot tell: which ranks are missing when the deadline passes, and why another rank gave up (each finds a
  * difference itself; of anything else it hears by the deadline, or by NCCL's own errors).
@@ -22,31 +22,31 @@ enum { RING = 32, STAGINGS = 64 /* each twice the last */, STAGING_LEAST = 1 << 
 
 typedef struct nccl_host nccl_host;
 
-/* A collective whose facts are on their way. */
+/* A collective whose descriptor are on their way. */
 typedef struct host_call {
     nccl_host *of;
     uint64_t sequence, since_ns;
-    cudaEvent_t seen; /* all facts are here */
-    facts mine, *all; /* [world], pinned */
+    cudaEvent_t seen;      /* all descriptor are here */
+    descriptor mine, *all; /* [world], pinned */
 } host_call;
 
 /* What a world and its groups share: one stream, first in, first out. */
-typedef struct host_lane {
+typedef struct host_stream {
     cudaStream_t stream;
     cudaEvent_t moved;
     host_call ring[RING];
-    facts *pinned, *device; /* [RING][world]; [world] */
+    descriptor *pinned, *device; /* [RING][world]; [world] */
     uint64_t issued, finished;
     uint32_t n_groups;
     double deadline_seconds;
     char *stagings[STAGINGS]; /* on the GPU; the last one is in use: cudaFree would wait for all streams */
     int n_stagings;
     size_t staging_bytes;
-} host_lane;
+} host_stream;
 
 struct nccl_host {
     nccl_comm n; /* first: what the caller holds */
-    host_lane *lane;
+    host_stream *stream;
     uint64_t sequence;
     char name[24];
     int *ranks; /* in the world */
@@ -66,19 +66,20 @@ static weft_status cuda_status(cudaError_t result, weft_error *error) {
 
 /* ---- waiting ---- */
 
-static weft_status check_stalled(const nccl_host *h, const facts *f, uint64_t since_ns, weft_error *error) {
+static weft_status check_stalled(const nccl_host *h, const descriptor *f, uint64_t since_ns,
+                                 weft_error *error) {
     double seconds = (double)(engine_now() - since_ns) * 1e-9;
     weft_status status = nccl_ask(h->n.world, error);
-    if (status || seconds < h->lane->deadline_seconds) return status;
+    if (status || seconds < h->stream->deadline_seconds) return status;
     return error_set(
         error, WEFT_PEER,
         "%s of %s on rank %d: not finished after %.1f s: some of %d ranks have not entered it (NCCL "
         "does not tell which)",
-        facts_title(f).text, h->name, h->n.world->comm.rank, seconds, h->n.comm.world);
+        descriptor_title(f).text, h->name, h->n.world->comm.rank, seconds, h->n.comm.world);
 }
 
 /* Looks at the oldest that is under way. */
-static weft_status look(host_lane *l, weft_error *error) {
+static weft_status look(host_stream *l, weft_error *error) {
     const host_call *k = &l->ring[l->finished % RING];
     const nccl_host *h = k->of;
     weft_status status = WEFT_OK;
@@ -86,8 +87,8 @@ static weft_status look(host_lane *l, weft_error *error) {
     if (result == cudaErrorNotReady) return check_stalled(h, &k->mine, k->since_ns, error);
     CUDA_TRY(result);
     for (int r = 0; r < h->n.comm.world && !status; r++) {
-        const meeting m = {k->sequence, h->name, h->n.world->comm.rank, h->ranks[r]};
-        status = facts_compare(&k->mine, &k->all[r], &m, error);
+        const rendezvous m = {k->sequence, h->name, h->n.world->comm.rank, h->ranks[r]};
+        status = descriptor_compare(&k->mine, &k->all[r], &m, error);
     }
     if (!status) l->finished++;
     return status;
@@ -101,7 +102,7 @@ static void nap(uint64_t since_ns) {
         nanosleep(&t, NULL);
 }
 
-static weft_status until(host_lane *l, uint64_t ticket, weft_error *error) {
+static weft_status until(host_stream *l, uint64_t ticket, weft_error *error) {
     weft_status status = WEFT_OK;
     for (uint64_t since = engine_now(); l->finished < ticket && !status;) {
         uint64_t before = l->finished;
@@ -114,19 +115,19 @@ static weft_status until(host_lane *l, uint64_t ticket, weft_error *error) {
 /* ---- one collective ---- */
 
 static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *error) {
-    host_lane *l = h->lane;
-    size_t bytes = (size_t)h->n.comm.world * sizeof(facts);
+    host_stream *l = h->stream;
+    size_t bytes = (size_t)h->n.comm.world * sizeof(descriptor);
     weft_status status = l->issued - l->finished < RING ? WEFT_OK : until(l, l->finished + 1, error);
     if (status) return status;
     host_call *k = &l->ring[l->issued % RING];
     k->of = h;
     k->sequence = ++h->sequence;
     k->since_ns = engine_now();
-    k->mine = facts_of(c, h->n.comm.world);
+    k->mine = descriptor_of(c, h->n.comm.world);
     k->all[h->n.comm.rank] = k->mine;
     const weft_collective gather = {
         .kind = WEFT_ALL_GATHER, .dtype = WEFT_U8, .buffer = l->device, .count = bytes};
-    facts *own = l->device + h->n.comm.rank;
+    descriptor *own = l->device + h->n.comm.rank;
     CUDA_TRY(cudaMemcpyAsync(own, &k->all[h->n.comm.rank], sizeof *own, cudaMemcpyHostToDevice, l->stream));
     if ((status = nccl_put(&h->n, &gather, l->stream, error))) return status;
     CUDA_TRY(cudaMemcpyAsync(k->all, l->device, bytes, cudaMemcpyDeviceToHost, l->stream));
@@ -135,7 +136,7 @@ static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *
     return WEFT_OK;
 }
 
-static weft_status make_room(host_lane *l, size_t bytes, weft_error *error) {
+static weft_status make_room(host_stream *l, size_t bytes, weft_error *error) {
     size_t room = l->staging_bytes ? l->staging_bytes : STAGING_LEAST;
     if (l->n_stagings && bytes <= l->staging_bytes) return WEFT_OK;
     while (room < bytes)
@@ -148,7 +149,7 @@ static weft_status make_room(host_lane *l, size_t bytes, weft_error *error) {
 
 /* The ranks agree: what moves does so on the GPU. */
 static weft_status move(nccl_host *h, const weft_collective *c, weft_error *error) {
-    host_lane *l = h->lane;
+    host_stream *l = h->stream;
     weft_collective there = *c;
     size_t bytes = c->count * dtype_bytes(c->dtype), all;
     there.scratch_bytes = weft_collective_scratch(c->kind, c->dtype, c->wire, c->count, h->n.comm.world);
@@ -161,7 +162,7 @@ static weft_status move(nccl_host *h, const weft_collective *c, weft_error *erro
     CUDA_TRY(cudaMemcpyAsync(there.buffer, c->buffer, bytes, cudaMemcpyHostToDevice, l->stream));
     if ((status = nccl_put(&h->n, &there, l->stream, error))) return status;
     CUDA_TRY(cudaEventRecord(l->moved, l->stream));
-    const facts f = facts_of(c, h->n.comm.world);
+    const descriptor f = descriptor_of(c, h->n.comm.world);
     cudaError_t result;
     for (uint64_t since = engine_now(); (result = cudaEventQuery(l->moved)) == cudaErrorNotReady; nap(since))
         if ((status = check_stalled(h, &f, since, error))) return status;
@@ -181,8 +182,8 @@ static weft_status host_start(weft_comm *comm, const weft_collective *c, uint64_
     weft_status status = nccl_failure(&h->n, error);
     if (status) return status;
     status = announce(h, c, &why);
-    *ticket = h->lane->issued;
-    if (!status && c->kind != WEFT_BARRIER) status = until(h->lane, *ticket, &why);
+    *ticket = h->stream->issued;
+    if (!status && c->kind != WEFT_BARRIER) status = until(h->stream, *ticket, &why);
     if (!status && c->kind != WEFT_BARRIER) status = move(h, c, &why);
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
@@ -192,15 +193,15 @@ static weft_status host_poll(weft_comm *comm, weft_error *error) {
     weft_error why;
     weft_status status = nccl_failure(&h->n, error);
     if (status) return status;
-    if (h->lane->finished < h->lane->issued)
-        status = look(h->lane, &why);
+    if (h->stream->finished < h->stream->issued)
+        status = look(h->stream, &why);
     else
         status = nccl_ask(h->n.world, &why);
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
 
 static weft_status host_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error) {
-    host_lane *l = ((nccl_host *)comm)->lane;
+    host_stream *l = ((nccl_host *)comm)->stream;
     weft_status status = l->finished < ticket ? host_poll(comm, error) : WEFT_OK;
     *is_done = l->finished >= ticket;
     return status;
@@ -209,10 +210,10 @@ static weft_status host_test(weft_comm *comm, uint64_t ticket, bool *is_done, we
 static weft_status host_wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
     nccl_host *h = (nccl_host *)comm;
     weft_error why;
-    if (h->lane->finished >= ticket) return WEFT_OK;
+    if (h->stream->finished >= ticket) return WEFT_OK;
     weft_status status = nccl_failure(&h->n, error);
     if (status) return status;
-    status = until(h->lane, ticket, &why);
+    status = until(h->stream, ticket, &why);
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
 
@@ -231,7 +232,7 @@ static void host_abort(weft_comm *comm, const char *reason) {
 
 /* ---- begin and end ---- */
 
-static void lane_free(host_lane *l, const weft_env *env) {
+static void host_stream_free(host_stream *l, const weft_env *env) {
     for (int i = 0; i < RING; i++)
         if (l->ring[i].seen) cudaEventDestroy(l->ring[i].seen);
     if (l->moved) cudaEventDestroy(l->moved);
@@ -246,24 +247,25 @@ static void host_free(weft_comm *comm) {
     nccl_host *h = (nccl_host *)comm;
     weft_env env = h->n.env;
     bool is_world = h->n.world == &h->n;
-    if (is_world && h->n.nccl) host_wait(comm, h->lane->issued, NULL);
+    if (is_world && h->n.nccl) host_wait(comm, h->stream->issued, NULL);
     if (!is_world) nccl_leave_world(&h->n);
     if (h->n.nccl) ncclCommDestroy(h->n.nccl);
     if (!nccl_has_ended(&h->n)) return;
-    if (is_world && h->lane) lane_free(h->lane, &env);
+    if (is_world && h->stream) host_stream_free(h->stream, &env);
     mem_free(&env, h->ranks, (size_t)comm->world * sizeof *h->ranks);
     nccl_release(&h->n, sizeof *h);
 }
 
-static weft_status lane_open(nccl_host *h, double deadline_seconds, weft_error *error) {
+static weft_status host_stream_open(nccl_host *h, double deadline_seconds, weft_error *error) {
     size_t world = (size_t)h->n.comm.world, bytes;
-    host_lane *l = h->lane = mem_new(&h->n.env, sizeof *l);
-    if (!l || !size_mul(&bytes, RING * world, sizeof(facts))) return error_memory(error, "a communicator");
+    host_stream *l = h->stream = mem_new(&h->n.env, sizeof *l);
+    if (!l || !size_mul(&bytes, RING * world, sizeof(descriptor)))
+        return error_memory(error, "a communicator");
     l->deadline_seconds = deadline_seconds;
     CUDA_TRY(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking));
     CUDA_TRY(cudaEventCreateWithFlags(&l->moved, cudaEventDisableTiming));
     CUDA_TRY(cudaMallocHost((void **)&l->pinned, bytes));
-    CUDA_TRY(cudaMalloc((void **)&l->device, world * sizeof(facts)));
+    CUDA_TRY(cudaMalloc((void **)&l->device, world * sizeof(descriptor)));
     for (int i = 0; i < RING; i++) {
         l->ring[i].all = l->pinned + (size_t)i * world;
         CUDA_TRY(cudaEventCreateWithFlags(&l->ring[i].seen, cudaEventDisableTiming));
@@ -293,7 +295,7 @@ static nccl_host *host_new(const weft_comm *like, nccl_host *world, const int *r
     }
     h->n.comm.calls = &host_calls;
     h->n.comm.kind = "nccl host";
-    h->lane = world ? world->lane : NULL;
+    h->stream = world ? world->stream : NULL;
     h->ranks = mem_new_array(env, (size_t)like->world, sizeof *h->ranks);
     if (!h->ranks) {
         error_memory(error, "a communicator");
@@ -331,7 +333,7 @@ static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft
     if (is_in && !(h = host_new(&like, world, ranks, &world->n.env, error))) return WEFT_MEMORY;
     ncclResult_t result =
         ncclCommSplit(world->n.nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, like.rank, &part, NULL);
-    uint32_t id = ++world->lane->n_groups;
+    uint32_t id = ++world->stream->n_groups;
     if (h) snprintf(h->name, sizeof h->name, "group %u", id);
     if (h) nccl_enter_world(&h->n, part);
     if (result == ncclSuccess) {
@@ -359,7 +361,8 @@ weft_comm *nccl_host_comm(const weft_launch *launch, const weft_comm_options *op
     nccl_host *h = host_new(&like, NULL, NULL, env, error);
     if (!h) return NULL;
     snprintf(h->name, sizeof h->name, "world");
-    if (!lane_open(h, deadline, error) && !nccl_join(&h->n, launch, deadline, error)) return &h->n.comm;
+    if (!host_stream_open(h, deadline, error) && !nccl_join(&h->n, launch, deadline, error))
+        return &h->n.comm;
     host_free(&h->n.comm);
     return NULL;
 }

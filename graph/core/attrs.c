@@ -18,6 +18,24 @@ const op_attr variable_attr_table[] = {
 
 /* ---- check ---- */
 
+/* Names of attributes that files of before hold. */
+static const struct { const char *old, *now; } renamed[] = {{"wide", "f32_output"}};
+
+static bool is_named(const op_attr *f, const char *name, size_t length) {
+    return strlen(f->name) == length && memcmp(f->name, name, length) == 0;
+}
+
+const op_attr *attr_find(const weft_op *op, const char *name, size_t length) {
+    for (const op_attr *f = op->attrs; f && f->name; f++) {
+        if (is_named(f, name, length)) return f;
+        for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
+            if (strcmp(f->name, renamed[i].now) == 0 && strlen(renamed[i].old) == length &&
+                memcmp(renamed[i].old, name, length) == 0)
+                return f;
+    }
+    return NULL;
+}
+
 static bool in_range(const op_attr *f, int64_t v) {
     if (f->min == 0 && f->max == 0) return true;
     if (v == WEFT_BATCH && f->max == INT64_MAX) return true;
@@ -376,9 +394,8 @@ bool attrs_change(const char **at, const char *between, const weft_op *op, void 
         const char *p = *at + strspn(*at, between);
         size_t n = strcspn(p, "= \n");
         if (p[n] != '=' || !((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'))) return true;
-        const op_attr *f = op->attrs;
-        while (f && f->name && !(strlen(f->name) == n && memcmp(f->name, p, n) == 0)) f++;
-        if (!f || !f->name) {
+        const op_attr *f = attr_find(op, p, n);
+        if (!f) {
             snprintf(why, 200, "%s has no attribute '%.*s'", op->name, n < 40 ? (int)n : 40, p);
             return false;
         }

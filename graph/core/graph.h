@@ -22,10 +22,10 @@
 typedef enum variable_kind {
     VARIABLE_PARAMETER,
     VARIABLE_STATE,
-    VARIABLE_SEGMENT,   /* parameters that lie one after the other and are updated together */
-    VARIABLE_SHARD,     /* the range of a segment that this rank updates (ZeRO) */
-    VARIABLE_OPTIMIZER, /* optimizer state over a segment or shard, or a scalar of the optimizer (step, lr) */
-    VARIABLE_GRADIENT,  /* accumulated gradients of a segment */
+    VARIABLE_BUCKET,    /* parameters that lie one after the other and are updated together */
+    VARIABLE_SHARD,     /* the range of a bucket that this rank updates (ZeRO) */
+    VARIABLE_OPTIMIZER, /* optimizer state over a bucket or shard, or a scalar of the optimizer (step, lr) */
+    VARIABLE_GRADIENT,  /* accumulated gradients of a bucket */
     VARIABLE_DERIVED,   /* a parameter in a form that a kernel prefers; owned by sessions, not by the store */
 } variable_kind;
 enum { VARIABLE_KINDS = 7 };
@@ -40,12 +40,12 @@ struct weft_variable {
     weft_init init;
     bool is_frozen;
     int index;              /* in order of making */
-    weft_variable *segment; /* whose parameter, shard or optimizer state this is; NULL: nobody's */
+    weft_variable *bucket;  /* whose parameter, shard or optimizer state this is; NULL: nobody's */
     int64_t offset;         /* where it begins there, in elements */
-    /* Segments, and optimizer and gradient variables over a whole one: */
+    /* Buckets, and optimizer and gradient variables over a whole one: */
     int n_members;
     weft_variable **members; /* parameters, in order of their offsets */
-    /* Segments: */
+    /* Buckets: */
     int subgraph; /* index in the plan */
     /* Elements that each rank of the process group updates, in order; NULL: all do all. */
     const size_t *shards;
@@ -87,7 +87,7 @@ struct weft_node {
 
     weft_graph *graph;
     void *attrs;                      /* op->attrs_bytes, never NULL */
-    weft_variable *variable;          /* parameter, state, assign: which; update ops: the segment */
+    weft_variable *variable;          /* parameter, state, assign: which; update ops: the bucket */
     const struct weft_kernel *kernel; /* from the layout pass on */
     /* Nodes that must run before this one though it reads nothing of theirs: graph_order_edges. */
     weft_node **after;
@@ -200,8 +200,8 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
 /* Infers a node's types again, after a pass has changed its operands or attributes; false after recording the error,
  * which a different number of results or another shape is too. */
 bool node_retype(weft_node *n);
-/* The attribute of a node that makes result 0 of low operands f32; NULL: its op has none. */
-bool *node_wide(const weft_node *n);
+/* The attribute of a node that makes result 0 of reduced operands f32; NULL: its op has none. */
+bool *node_f32_output(const weft_node *n);
 /* node_new for ops with one result. */
 weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs);
 /* The graph of a builder's operands; NULL after recording which required one is NULL. Where all are NULL there is no
@@ -259,7 +259,7 @@ weft_variable *variable_shared(weft_model *m, const char *path, variable_kind ki
                                weft_init init);
 /* false after recording why `init` cannot fill `path`, which has ndim axes. g may be NULL. */
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim);
-/* Whether it lies in its segment's memory. */
+/* Whether it lies in its bucket's memory. */
 bool variable_is_part(const weft_variable *v);
 /* The graph's present value of a variable: its parameter node, or the newest state / assign result; made if there is none. */
 weft_value *variable_value(weft_graph *g, weft_variable *v);

@@ -31,7 +31,8 @@ typedef struct weft_kernel {
     const weft_op *op;   /* NULL: the reference, which is every op's */
     weft_isa min_isa;    /* WEFT_ISA_SSE2 when any processor will do */
     unsigned strided_in; /* operands (bit i: operand i) that it takes LIES_ANYHOW */
-    bool rounds_wide;    /* a `wide` result has been rounded to the operands' low type on its way */
+    bool
+        rounds_f32_output; /* a `f32_output` result has been rounded to the operands' reduced type on its way */
     /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
     const char *(*declines)(const weft_node *n, const kernel_env *env);
     /* Bytes of scratch that a run needs, SIZE_MAX when memory to find out could not be had; NULL: none. */
@@ -58,11 +59,11 @@ extern const weft_kernel *const cpu_kernels[], *const cuda_kernels[];
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room);
 
 /* The best kernel that takes the node; *declined (may be NULL) gets the reasons of better ones, in `a`. */
-const weft_kernel *kernel_choose(const weft_node *n, const kernel_env *env, arena *a, const char **declined);
+const weft_kernel *kernel_select(const weft_node *n, const kernel_env *env, arena *a, const char **declined);
 
 /* What a kernel takes as operand i, and gives as result k. NULL: what has no kernel. */
-layout_rule kernel_takes(const weft_kernel *kernel, const weft_node *n, int i);
-layout_rule kernel_gives(const weft_kernel *kernel, const weft_node *n, int k);
+layout_rule kernel_input_layout(const weft_kernel *kernel, const weft_node *n, int i);
+layout_rule kernel_output_layout(const weft_kernel *kernel, const weft_node *n, int k);
 bool layout_fits(layout_rule rule, const tensor_type *t, const int64_t *stride);
 /* Whether a call's operands and results lie as the kernel takes and gives them; else WEFT_INTERNAL says which does not. */
 weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, weft_error *error);

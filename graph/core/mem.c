@@ -162,7 +162,7 @@ void text_add(text *t, const char *format, ...) {
     va_end(args);
 }
 
-char *text_take(text *t) {
+char *text_detach(text *t) {
     text_bytes(t, "", 0);
     char *data = t->data;
     if (t->failed) {

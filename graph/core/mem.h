@@ -46,6 +46,6 @@ typedef struct text {
 } text;
 void text_add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_bytes(text *t, const char *bytes, size_t length);
-char *text_take(text *t); /* the malloc'ed string ("" if nothing was added), or NULL after a failure */
+char *text_detach(text *t); /* the malloc'ed string ("" if nothing was added), or NULL after a failure */
 
 #endif

@@ -28,11 +28,11 @@ typedef struct optimizer_number {
     double value;
 } optimizer_number;
 
-/* All work element by element, so that any range of a segment can be updated by itself. The attributes of `update` that
+/* All work element by element, so that any range of a bucket can be updated by itself. The attributes of `update` that
  * have a namesake in minimize_attrs are set from there; lr_scale and weight_decay are those of the parameter group. */
 typedef struct optimizer_kind {
     const char *type;
-    const weft_op *update; /* of segment or shard, gradients, slots..., lr, step, scale */
+    const weft_op *update; /* of bucket or shard, gradients, slots..., lr, step, scale */
     const char
         *fields[OPTIMIZER_FIELDS + 1]; /* of weft_optimizer, read by this one and not by all; NULL ends */
     optimizer_number defaults[OPTIMIZER_FIELDS]; /* where another than every optimizer's; no name ends */

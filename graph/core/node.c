@@ -40,7 +40,7 @@ bool op_want_same_dtype(const op_call *c) {
 bool op_want_beside(const op_call *c, int i, int of) {
     if (i >= c->n_in || !c->in[i]) return true;
     weft_dtype own = op_in(c, i)->dtype, other = op_in(c, of)->dtype;
-    return own == other || own == dtype_wide(other) ||
+    return own == other || own == dtype_accumulator(other) ||
            op_fail(c, WEFT_TYPE, "operands are %s and %s: cast one to the other's type", TYPE(op_in(c, of)),
                    TYPE(op_in(c, i)));
 }
@@ -248,9 +248,9 @@ bool node_retype(weft_node *n) {
     return true;
 }
 
-bool *node_wide(const weft_node *n) {
+bool *node_f32_output(const weft_node *n) {
     for (const op_attr *f = n->op->attrs; f && f->name; f++)
-        if (f->kind == ATTR_BOOL && strcmp(f->name, "wide") == 0)
+        if (f->kind == ATTR_BOOL && strcmp(f->name, "f32_output") == 0)
             return (bool *)((char *)n->attrs + f->offset);
     return NULL;
 }

@@ -64,7 +64,7 @@ bool infer_broadcast(op_call *c); /* operands of one float type, the result thei
 bool infer_alike(op_call *c);     /* operands of one float type and shape, the result like them */
 bool op_want_float(const op_call *c, int i);
 bool op_want_same_dtype(const op_call *c); /* over all operands */
-/* Operand i, if it is there, has operand `of`'s element type, or f32 beside a low one. */
+/* Operand i, if it is there, has operand `of`'s element type, or f32 beside a reduced one. */
 bool op_want_beside(const op_call *c, int i, int of);
 
 /* ---- running ---- */
@@ -126,15 +126,15 @@ enum {
     OP_WRITES = 1 << 8,    /* overwrites that variable (or optimizer state): ordered after earlier readers */
     OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */
     OP_COMMUNICATES =
-        1 << 11, /* on the communication lane: the session's communicator runs it, no kernel does */
+        1 << 11, /* on the communication stream: the session's communicator runs it, no kernel does */
 };
 
-/* How the precision pass (graph/passes/precision.c) treats an op where the graph has a low type, bf16 or f16. A value that the
- * user made low himself stays what it is: only f32 values change their type. */
+/* How the precision pass (graph/passes/precision.c) treats an op where the graph has a reduced type, bf16 or f16. A value that the
+ * user made reduced himself stays what it is: only f32 values change their type. */
 typedef enum op_precision {
-    PRECISION_F32, /* runs in f32: operands that became low are cast up */
-    PRECISION_LOW, /* runs low: operands of low_in are cast down */
-    PRECISION_FOLLOWS, /* runs low when every float operand of low_in is low already (constants are as the others are),
+    PRECISION_F32,     /* runs in f32: operands that became reduced are cast up */
+    PRECISION_REDUCED, /* runs reduced: operands of reduced_in are cast down */
+    PRECISION_FOLLOWS, /* runs reduced when every float operand of reduced_in is reduced already (constants are as the others are),
                         * else in f32 */
 } op_precision;
 
@@ -156,11 +156,11 @@ struct weft_op {
         writes; /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
     unsigned in_place; /* bit i: result 0 may share memory with operand i (same type; pointwise: implied) */
 
-    /* Where it runs low, operands of low_in and results of low_out are of the low type, its other float operands and
-     * results f32 (the weight and the statistics of a norm). Sums are in f32 at least. An op with an attribute `wide`
+    /* Where it runs reduced, operands of reduced_in and results of reduced_out are of the reduced type, its other float operands and
+     * results f32 (the weight and the statistics of a norm). Sums are in f32 at least. An op with an attribute `f32_output`
      * (BOOL) then gives result 0 in f32 too. infer takes all of these mixtures. */
     op_precision precision;
-    unsigned low_in, low_out; /* bit i: operand i, result i */
+    unsigned reduced_in, reduced_out; /* bit i: operand i, result i */
 
     bool (*infer)(op_call *c);
     /* Builds din[i], the gradient of operand i, for every wanted[i], from dout[k], which is NULL where no
@@ -205,6 +205,8 @@ typedef struct text text;
 /* " stride=2,2 pad=1,1": fields that are not zero, in order */
 void attrs_write(text *t, const weft_op *op, const void *attrs);
 void attr_write(text *t, const op_attr *field, const void *attrs); /* one of them */
+/* The attribute of that name, or of an older name of it that files may hold; NULL: the op has none. */
+const op_attr *attr_find(const weft_op *op, const char *name, size_t length);
 /* Parses what attrs_write wrote, up to the end of the line; strings go to `a`. false: *why says what. */
 bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]);
 /* The same on top of what `attrs` holds; the fields are parted by any of the characters in `between`. */

@@ -24,7 +24,7 @@ bool precision_set(weft_model *m, const char *path, weft_dtype dtype) {
     if (*path && !path_is_valid(path))
         return model_fail(m, NULL, WEFT_NAME, "precision: '%s' can be neither a graph nor a scope",
                           SHOW(path));
-    if (dtype != WEFT_F32 && !dtype_is_low(dtype))
+    if (dtype != WEFT_F32 && !dtype_is_reduced(dtype))
         return model_fail(m, NULL, WEFT_ARGUMENT, "precision %s: %s: it must be f32, bf16 or f16",
                           SHOW_PATH(path), dtype_name(dtype));
     precision_entry *e = (precision_entry *)precision_at(m, path);

@@ -34,12 +34,12 @@ bool dtype_is_float(weft_dtype dtype) {
     return dtype <= WEFT_F16;
 }
 
-bool dtype_is_low(weft_dtype dtype) {
+bool dtype_is_reduced(weft_dtype dtype) {
     return dtype == WEFT_BF16 || dtype == WEFT_F16;
 }
 
-weft_dtype dtype_wide(weft_dtype dtype) {
-    return dtype_is_low(dtype) ? WEFT_F32 : dtype;
+weft_dtype dtype_accumulator(weft_dtype dtype) {
+    return dtype_is_reduced(dtype) ? WEFT_F32 : dtype;
 }
 
 bool dtype_is_integer(weft_dtype dtype) {

@@ -16,8 +16,9 @@ size_t dtype_bytes(weft_dtype dtype);
 const char *dtype_name(weft_dtype dtype); /* "f32"; "?" outside the list */
 bool dtype_parse(const char *name, size_t length, weft_dtype *dtype);
 bool dtype_is_float(weft_dtype dtype);
-bool dtype_is_low(weft_dtype dtype);     /* bf16, f16 */
-weft_dtype dtype_wide(weft_dtype dtype); /* what such elements are summed in: f32 for the low ones, else itself */
+bool dtype_is_reduced(weft_dtype dtype); /* bf16, f16 */
+weft_dtype dtype_accumulator(
+    weft_dtype dtype); /* what such elements are summed in: f32 for the reduced ones, else itself */
 bool dtype_is_integer(weft_dtype dtype); /* i64 i32 u8, not bool */
 
 /* ---- shapes ---- */

@@ -23,7 +23,7 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     return v;
 }
 
-/* Paths of the compiler's own (segments "net.0", "optimizer.adam:net/step") are made of the user's names: two may meet. */
+/* Paths of the compiler's own (buckets "net.0", "optimizer.adam:net/step") are made of the user's names: two may meet. */
 static void *taken(weft_model *m, const weft_variable *by, variable_kind kind) {
     return model_fail(
         m, NULL, WEFT_NAME,
@@ -45,7 +45,7 @@ weft_variable *variable_shared(weft_model *m, const char *path, variable_kind ki
 }
 
 bool variable_is_part(const weft_variable *v) {
-    return v->segment && (v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_SHARD);
+    return v->bucket && (v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_SHARD);
 }
 
 bool variable_has_init(variable_kind kind) {

@@ -155,9 +155,8 @@ static bool attributes_load(loader *l, const char *place, const weft_op *op, siz
     uint64_t seen = 0; /* bit i: field i of the op's table was given */
     for (size_t i = 0; i < n; i++) {
         const char *name = list[i]->name;
-        const op_attr *f = op->attrs;
-        while (f && f->name && strcmp(f->name, name) != 0) f++;
-        if (!f || !f->name) return load_fail(l, place, "%s has no attribute '%s'", op->name, SHOW(name));
+        const op_attr *f = attr_find(op, name, strlen(name));
+        if (!f) return load_fail(l, place, "%s has no attribute '%s'", op->name, SHOW(name));
         uint64_t bit = (uint64_t)1 << ((f - op->attrs) & 63);
         if (seen & bit) return load_fail(l, place, "attribute %s is given twice", f->name);
         seen |= bit;

@@ -158,7 +158,7 @@ static bool node_backward(const derivation *d, weft_node *n) {
     g->scope = &here;
     g->model->file = n->file;
     g->model->line = n->line;
-    const bool *wide = node_wide(n);
+    const bool *wide = node_f32_output(n);
     if (wide && *wide) dout[0] = as_type(dout[0], n->in[0]->type.dtype);
     g->building_f32 = n->op->precision == PRECISION_F32 || n->stays_f32;
     n->op->gradient(n, dout, wanted, din);

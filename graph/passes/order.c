@@ -18,9 +18,9 @@
 static bool overlaps(const weft_variable *a, const weft_variable *b) {
     if (!a || !b) return false;
     if (variable_is_part(a) && variable_is_part(b))
-        return a->segment == b->segment && a->offset < b->offset + type_elements(&b->type) &&
+        return a->bucket == b->bucket && a->offset < b->offset + type_elements(&b->type) &&
                b->offset < a->offset + type_elements(&a->type);
-    return a == b || (variable_is_part(a) && a->segment == b) || (variable_is_part(b) && b->segment == a);
+    return a == b || (variable_is_part(a) && a->bucket == b) || (variable_is_part(b) && b->bucket == a);
 }
 
 static bool writes(const weft_node *n, const weft_variable *v) {
@@ -36,19 +36,19 @@ static bool is_writer(const weft_node *n) {
 
 /* ---- who reads what ---- */
 
-/* A node that reads a variable, or has written it; in a list of those of one home. */
+/* A node that reads a variable, or has written it; in a list of those of one owner. */
 typedef struct reader {
     weft_node *node;
     const weft_value *root;        /* what it looks at; NULL: it writes */
-    const weft_variable *variable; /* of the home */
+    const weft_variable *variable; /* of the owner */
     int64_t place;                 /* of the node in the list */
-    int next;                      /* number of the next one of the home, from 1; 0: none */
+    int next;                      /* number of the next one of the owner, from 1; 0: none */
 } reader;
 
-/* An output that looks at a variable, in a list of those of one home. */
+/* An output that looks at a variable, in a list of those of one owner. */
 typedef struct output_entry {
     graph_output *output;
-    int next; /* number of the next one of the home; 0: none */
+    int next; /* number of the next one of the owner; 0: none */
 } output_entry;
 
 typedef struct orderer {
@@ -58,8 +58,8 @@ typedef struct orderer {
     reader *readers; /* numbered from 1; writers too, once they have their edges */
     int count;
     size_t room;
-    int *first, *last; /* by index of a home: its readers, in the order of the list */
-    int *writers;      /* by index of a home */
+    int *first, *last; /* by index of a owner: its readers, in the order of the list */
+    int *writers;      /* by index of a owner */
     int *shown;        /* likewise: the first of the outputs that look at it, numbered from 1; 0: none does */
     output_entry *outputs;
     size_t n_outputs, output_room;
@@ -69,9 +69,9 @@ typedef struct orderer {
 
 enum { WALKS = 64 }; /* as long as the whole list, for late readers */
 
-/* Variables that overlap have one home: a segment is that of its parts. */
-static const weft_variable *home_of(const weft_variable *v) {
-    return variable_is_part(v) ? v->segment : v;
+/* Variables that overlap have one owner: a bucket is that of its parts. */
+static const weft_variable *owner_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->bucket : v;
 }
 
 static const weft_value *looked_at(const orderer *o, const weft_value *v) {
@@ -115,11 +115,11 @@ static int new_reader(orderer *o, reader r) {
 }
 
 static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
-    int home = home_of(root->variable)->index;
+    int owner = owner_of(root->variable)->index;
     int number = new_reader(o, (reader){n, root, root->variable, n->mark, 0});
     if (!number) return false;
-    *(o->last[home] ? &o->readers[o->last[home]].next : &o->first[home]) = number;
-    o->last[home] = number;
+    *(o->last[owner] ? &o->readers[o->last[owner]].next : &o->first[owner]) = number;
+    o->last[owner] = number;
     return true;
 }
 
@@ -138,7 +138,7 @@ static bool find_outputs(orderer *o) {
         output_entry *more =
             mem_grow(&o->g->model->env, o->outputs, &o->output_room, o->n_outputs + 2, sizeof *more);
         if (!more) return out_of_memory(o->g);
-        int *first = &o->shown[home_of(v)->index];
+        int *first = &o->shown[owner_of(v)->index];
         o->outputs = more;
         o->outputs[++o->n_outputs] = (output_entry){out, *first};
         *first = (int)o->n_outputs;
@@ -169,16 +169,16 @@ static bool is_old(const weft_value *root, const weft_node *writer) {
     return root->variable->kind == VARIABLE_PARAMETER || root->node->id < writer->id;
 }
 
-/* The homes of what a writer writes, each once; list has room for 33. */
-static int homes_of(const weft_node *writer, const weft_variable **list) {
+/* The owners of what a writer writes, each once; list has room for 33. */
+static int owners_of(const weft_node *writer, const weft_variable **list) {
     int count = 0;
-    if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = home_of(writer->variable);
+    if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = owner_of(writer->variable);
     for (int i = 0; i < writer->n_in && i < 32; i++) {
         const weft_variable *v =
             writer->op->writes >> i & 1 && writer->in[i] ? writer->in[i]->variable : NULL;
         bool is_known = !v;
-        for (int k = 0; v && k < count; k++) is_known |= list[k] == home_of(v);
-        if (!is_known) list[count++] = home_of(v);
+        for (int k = 0; v && k < count; k++) is_known |= list[k] == owner_of(v);
+        if (!is_known) list[count++] = owner_of(v);
     }
     return count;
 }
@@ -240,11 +240,11 @@ static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *w
 
 /* ---- readers behind a writer ---- */
 
-/* A writer of a home, in the order of the list. */
+/* A writer of a owner, in the order of the list. */
 typedef struct write_entry {
-    int home;
+    int owner;
     weft_node *writer;
-    int newest; /* the largest id of those before it of this home, and its own */
+    int newest; /* the largest id of those before it of this owner, and its own */
 } write_entry;
 
 /* `reader` stands behind the writer and looks at what was there before. */
@@ -258,9 +258,9 @@ typedef struct late_list {
     size_t count, room;
 } late_list;
 
-static int by_home(const void *pa, const void *pb) {
+static int by_owner(const void *pa, const void *pb) {
     const write_entry *a = pa, *b = pb;
-    if (a->home != b->home) return (a->home > b->home) - (a->home < b->home);
+    if (a->owner != b->owner) return (a->owner > b->owner) - (a->owner < b->owner);
     return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
 }
 
@@ -272,28 +272,28 @@ static int by_writer(const void *pa, const void *pb) {
     return (a->reader > b->reader) - (a->reader < b->reader);
 }
 
-/* Every writer once for each of its homes, sorted; false after an error. */
+/* Every writer once for each of its owners, sorted; false after an error. */
 static bool find_writes(orderer *o, write_entry *list, size_t *n) {
-    const weft_variable *homes[33];
+    const weft_variable *owners[33];
     *n = 0;
     for (weft_node *w = o->g->first; w; w = w->next) {
-        int count = is_writer(w) ? homes_of(w, homes) : 0;
+        int count = is_writer(w) ? owners_of(w, owners) : 0;
         for (int h = 0; h < count; h++) {
-            if (++o->writers[homes[h]->index] > MODEL_MAX_WRITES)
+            if (++o->writers[owners[h]->index] > MODEL_MAX_WRITES)
                 return model_fail(o->g->model, NULL, WEFT_UNSUPPORTED,
                                   "graph %s: %s is written more than %d times in one run", o->g->name,
-                                  homes[h]->path, MODEL_MAX_WRITES);
-            list[(*n)++] = (write_entry){homes[h]->index, w, w->id};
+                                  owners[h]->path, MODEL_MAX_WRITES);
+            list[(*n)++] = (write_entry){owners[h]->index, w, w->id};
         }
     }
-    qsort(list, *n, sizeof *list, by_home);
+    qsort(list, *n, sizeof *list, by_owner);
     for (size_t i = 1; i < *n; i++)
-        if (list[i].home == list[i - 1].home && list[i].newest < list[i - 1].newest)
+        if (list[i].owner == list[i - 1].owner && list[i].newest < list[i - 1].newest)
             list[i].newest = list[i - 1].newest;
     return true;
 }
 
-/* How many of a home's writers, list[0 .. count), stand before `place`. */
+/* How many of a owner's writers, list[0 .. count), stand before `place`. */
 static size_t writes_before(const write_entry *list, size_t count, int64_t place) {
     size_t low = 0;
     while (low < count) {
@@ -316,7 +316,7 @@ static bool add_late(orderer *o, late_list *l, late_pair pair) {
 
 /* A reader looks back at writers until all before them are older than what it looks at. */
 static bool find_late(orderer *o, const write_entry *list, size_t count, late_list *late) {
-    for (int r = o->first[list->home]; r; r = o->readers[r].next) {
+    for (int r = o->first[list->owner]; r; r = o->readers[r].next) {
         const reader *e = &o->readers[r];
         bool is_parameter = e->variable->kind == VARIABLE_PARAMETER;
         if (e->node->op->writes) continue; /* in place: it takes what is there */
@@ -341,15 +341,15 @@ static bool copy_late(orderer *o, const late_list *late) {
 
 static bool copy_for_late_readers(orderer *o) {
     const weft_env *env = &o->g->model->env;
-    const weft_variable *homes[33];
+    const weft_variable *owners[33];
     size_t room = 0, count = 0, end;
     late_list late = {0};
     for (const weft_node *n = o->g->first; n; n = n->next)
-        room += is_writer(n) ? (size_t)homes_of(n, homes) : 0;
+        room += is_writer(n) ? (size_t)owners_of(n, owners) : 0;
     write_entry *list = mem_new_array(env, room, sizeof *list);
     bool good = list ? find_writes(o, list, &count) : out_of_memory(o->g);
     for (size_t i = 0; good && i < count; i = end) {
-        for (end = i; end < count && list[end].home == list[i].home;) end++;
+        for (end = i; end < count && list[end].owner == list[i].owner;) end++;
         good = find_late(o, list + i, end - i, &late);
     }
     if (good && late.count) qsort(late.v, late.count, sizeof *late.v, by_writer);
@@ -361,10 +361,10 @@ static bool copy_for_late_readers(orderer *o) {
 
 /* What is copied is looked at no more: its later writers find the copy, which is none's. */
 static bool copy_outputs(orderer *o, const weft_node *writer) {
-    const weft_variable *homes[33];
-    int count = homes_of(writer, homes);
+    const weft_variable *owners[33];
+    int count = owners_of(writer, owners);
     for (int h = 0; h < count; h++)
-        for (int i = o->shown[homes[h]->index]; i; i = o->outputs[i].next) {
+        for (int i = o->shown[owners[h]->index]; i; i = o->outputs[i].next) {
             graph_output *out = o->outputs[i].output;
             if (is_old(looked_at(o, out->value), writer) && !(out->value = copy_of(out->value))) return false;
         }
@@ -395,7 +395,7 @@ static const weft_variable *written_by(const weft_node *n, int i) {
 static bool covers(const weft_node *n, const weft_variable *v) {
     for (int i = -1; i < n->n_in; i++) {
         const weft_variable *w = written_by(n, i);
-        if (w && (w == v || w == home_of(v))) return true;
+        if (w && (w == v || w == owner_of(v))) return true;
     }
     return false;
 }
@@ -405,31 +405,31 @@ static int version_of(const reader *r) {
     return r->variable->kind == VARIABLE_PARAMETER ? -1 : r->root->node->id;
 }
 
-/* A reader of a home, to be sorted by what it sees. */
+/* A reader of a owner, to be sorted by what it sees. */
 typedef struct sight {
-    int home, version, reader;
+    int owner, version, reader;
 } sight;
 
 static int by_version(const void *pa, const void *pb) {
     const sight *a = pa, *b = pb;
-    if (a->home != b->home) return (a->home > b->home) - (a->home < b->home);
+    if (a->owner != b->owner) return (a->owner > b->owner) - (a->owner < b->owner);
     if (a->version != b->version) return (a->version > b->version) - (a->version < b->version);
     return (a->reader > b->reader) - (a->reader < b->reader);
 }
 
-/* The readers of each home by the versions that they see, the oldest first. */
+/* The readers of each owner by the versions that they see, the oldest first. */
 static bool sort_readers(orderer *o) {
     const weft_env *env = &o->g->model->env;
     size_t count = (size_t)o->count;
     sight *list = mem_new_array(env, count, sizeof *list);
     if (!list) return out_of_memory(o->g);
     for (int r = 1; r <= o->count; r++)
-        list[r - 1] = (sight){home_of(o->readers[r].variable)->index, version_of(&o->readers[r]), r};
+        list[r - 1] = (sight){owner_of(o->readers[r].variable)->index, version_of(&o->readers[r]), r};
     qsort(list, count, sizeof *list, by_version);
     for (size_t i = count; i--;) {
-        bool is_last = i + 1 == count || list[i + 1].home != list[i].home;
+        bool is_last = i + 1 == count || list[i + 1].owner != list[i].owner;
         o->readers[list[i].reader].next = is_last ? 0 : list[i + 1].reader;
-        o->first[list[i].home] = list[i].reader;
+        o->first[list[i].owner] = list[i].reader;
     }
     mem_free(env, list, count * sizeof *list);
     return true;
@@ -439,9 +439,9 @@ static bool must_precede(const reader *r, const weft_node *writer) {
     return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
 }
 
-/* Adds to `found` those of a home whom `n` waits for. */
-static int waited_for(orderer *o, const weft_node *n, int home, weft_node **found, int count) {
-    for (int *link = &o->first[home]; *link;) {
+/* Adds to `found` those of a owner whom `n` waits for. */
+static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **found, int count) {
+    for (int *link = &o->first[owner]; *link;) {
         const reader *r = &o->readers[*link];
         if (r->root && version_of(r) >= n->id) break; /* nor do those behind see what is older */
         bool must = must_precede(r, n);
@@ -457,7 +457,7 @@ static int waited_for(orderer *o, const weft_node *n, int home, weft_node **foun
 static bool add_writer(orderer *o, weft_node *n) {
     for (int i = -1; i < n->n_in; i++) {
         const weft_variable *v = written_by(n, i);
-        int *first = v ? &o->first[home_of(v)->index] : NULL;
+        int *first = v ? &o->first[owner_of(v)->index] : NULL;
         if (v && !(*first = new_reader(o, (reader){n, NULL, v, n->mark, *first}))) return false;
     }
     return true;
@@ -465,9 +465,9 @@ static bool add_writer(orderer *o, weft_node *n) {
 
 /* `found` has room for every reader and writer. */
 static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
-    const weft_variable *homes[33];
-    int count = homes_of(n, homes), edges = 0, kept = 0;
-    for (int h = 0; h < count; h++) edges = waited_for(o, n, homes[h]->index, found, edges);
+    const weft_variable *owners[33];
+    int count = owners_of(n, owners), edges = 0, kept = 0;
+    for (int h = 0; h < count; h++) edges = waited_for(o, n, owners[h]->index, found, edges);
     qsort(found, (size_t)edges, sizeof *found, by_place);
     for (int i = 0; i < edges; i++)
         if (!i || found[i] != found[i - 1]) found[kept++] = found[i];

@@ -2,14 +2,14 @@
  *
  * One walk front to back gives every node its operands in the types that its op's rule asks for (weft_op.precision) and
  * infers its results anew. A value is what its node makes of it; a reader that wants it in the other type reads a cast,
- * one for all such readers, that stands right behind the node. What the user made low himself keeps its type: a value's
+ * one for all such readers, that stands right behind the node. What the user made reduced himself keeps its type: a value's
  * `mark` is the type that it had before the pass, and f32 in f32 scopes means that.
  *
- * A second walk lets a product whose result only f32 readers want write f32 itself (`wide`): gradients of weights go from
+ * A second walk lets a product whose result only f32 readers want write f32 itself (`f32_output`): gradients of weights go from
  * the accumulator to their bucket without a rounding in between.
  *
  * Micikevicius et al., Mixed Precision Training, arXiv 1710.03740; the rules are those of torch.amp.autocast but for norms
- * and pointwise ops, which read and write the low type and compute in f32 inside.
+ * and pointwise ops, which read and write the reduced type and compute in f32 inside.
  */
 #include "graph/core/precision.h"
 
@@ -70,53 +70,55 @@ bool casts_parameter(const weft_node *n) {
 
 /* ---- the rules ---- */
 
-static bool is_low_operand(const weft_node *n, int i) {
-    return i < 32 && n->op->low_in >> i & 1 && n->in[i] && dtype_is_float(n->in[i]->type.dtype);
+static bool is_reduced_operand(const weft_node *n, int i) {
+    return i < 32 && n->op->reduced_in >> i & 1 && n->in[i] && dtype_is_float(n->in[i]->type.dtype);
 }
 
-/* All float operands of low_in can be `low`: they were f32 (or are low by the user's hand), and where the op follows, one
- * of them is low and the others are, or are numbers. */
-static bool can_run_low(const weft_node *n, weft_dtype low) {
+/* All float operands of reduced_in can be `reduced`: they were f32 (or are reduced by the user's hand), and where the op follows, one
+ * of them is reduced and the others are, or are numbers. */
+static bool can_run_reduced(const weft_node *n, weft_dtype reduced) {
     double number;
     bool is_any = false, follows = n->op->precision == PRECISION_FOLLOWS;
     for (int i = 0; i < n->n_in; i++) {
-        if (!is_low_operand(n, i)) continue;
-        bool is_low = n->in[i]->type.dtype == low;
-        if (n->in[i]->mark != WEFT_F32 && !is_low) return false;
-        if (follows && !is_low && !constant_value(n->in[i], &number)) return false;
-        is_any |= is_low || !follows;
+        if (!is_reduced_operand(n, i)) continue;
+        bool is_reduced = n->in[i]->type.dtype == reduced;
+        if (n->in[i]->mark != WEFT_F32 && !is_reduced) return false;
+        if (follows && !is_reduced && !constant_value(n->in[i], &number)) return false;
+        is_any |= is_reduced || !follows;
     }
     return is_any;
 }
 
-static bool operands_as(const placing *p, weft_node *n, weft_dtype low, bool runs_low) {
+static bool operands_as(const placing *p, weft_node *n, weft_dtype reduced, bool runs_reduced) {
     for (int i = 0; i < n->n_in; i++) {
         weft_value *v = n->in[i];
         if (!v || !dtype_is_float(v->type.dtype)) continue;
-        bool is_low = runs_low && is_low_operand(n, i);
-        if (!(n->in[i] = as(p, v, is_low ? low : (weft_dtype)v->mark))) return false;
+        bool is_reduced = runs_reduced && is_reduced_operand(n, i);
+        if (!(n->in[i] = as(p, v, is_reduced ? reduced : (weft_dtype)v->mark))) return false;
     }
     return true;
 }
 
 static bool place(const placing *p, weft_node *n) {
-    weft_dtype low = precision_of(p->g->model, p->name, n->scope, p->otherwise);
-    bool may_run_low = dtype_is_low(low) && n->op->precision != PRECISION_F32 && !n->stays_f32;
-    bool runs_low = may_run_low && can_run_low(n, low);
-    if (is_cast(n) && n->in[0]->type.dtype != (weft_dtype)n->in[0]->mark) runs_low = true; /* from any type */
-    if (!operands_as(p, n, runs_low && is_cast(n) ? n->in[0]->type.dtype : low, runs_low)) return false;
-    if (!runs_low) return true;
-    bool *wide = node_wide(n);
+    weft_dtype reduced = precision_of(p->g->model, p->name, n->scope, p->otherwise);
+    bool may_run_reduced = dtype_is_reduced(reduced) && n->op->precision != PRECISION_F32 && !n->stays_f32;
+    bool runs_reduced = may_run_reduced && can_run_reduced(n, reduced);
+    if (is_cast(n) && n->in[0]->type.dtype != (weft_dtype)n->in[0]->mark)
+        runs_reduced = true; /* from any type */
+    if (!operands_as(p, n, runs_reduced && is_cast(n) ? n->in[0]->type.dtype : reduced, runs_reduced))
+        return false;
+    if (!runs_reduced) return true;
+    bool *wide = node_f32_output(n);
     if (wide && n->op->precision == PRECISION_FOLLOWS) *wide = true; /* sums */
     return node_retype(n);
 }
 
 /* ---- results that only f32 readers want ---- */
 
-/* The cast to f32 that is the only reader of a low result 0, or NULL. */
+/* The cast to f32 that is the only reader of a reduced result 0, or NULL. */
 static const weft_node *cast_up_alone(const weft_node *n) {
     const weft_value *v = &n->out[0];
-    if (!n->n_out || v->uses != 1 || v->mark != WEFT_F32 || !dtype_is_low(v->type.dtype)) return NULL;
+    if (!n->n_out || v->uses != 1 || v->mark != WEFT_F32 || !dtype_is_reduced(v->type.dtype)) return NULL;
     for (const weft_node *m = n->next; m; m = m->next)
         for (int i = 0; i < m->n_in; i++)
             if (m->in[i] == v) return is_cast(m) && m->out[0].type.dtype == WEFT_F32 ? m : NULL;
@@ -125,7 +127,7 @@ static const weft_node *cast_up_alone(const weft_node *n) {
 
 /* The cast is then from f32 to f32, which simplify takes away. */
 static bool widen(weft_node *n) {
-    bool *wide = node_wide(n);
+    bool *wide = node_f32_output(n);
     if (!wide || !cast_up_alone(n)) return true;
     *wide = true;
     return node_retype(n);
@@ -137,7 +139,7 @@ bool pass_precision(weft_graph *g, const char *name, weft_dtype otherwise) {
     placing p = {g, name, otherwise, g->next_id};
     bool is_mixed = false;
     for (const weft_node *n = g->first; n && !is_mixed; n = n->next)
-        is_mixed = dtype_is_low(precision_of(g->model, name, n->scope, otherwise));
+        is_mixed = dtype_is_reduced(precision_of(g->model, name, n->scope, otherwise));
     if (!is_mixed) return true;
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->out[k].type.dtype;

@@ -40,7 +40,7 @@ bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[
     stride_row_major(type, stride);
     *has_layout = *r->at == ':';
     if (!*has_layout) return true;
-    if (reader_take(r, ":nhwc")) {
+    if (reader_accept(r, ":nhwc")) {
         stride_channels_last(type, stride);
         return type->ndim == 4 || reader_fail(r, ":nhwc needs 4 axes");
     }
@@ -84,7 +84,7 @@ static weft_value *parameter_value(reader *r, weft_variable *v) {
 bool value_read(reader *r, const char *ends, weft_value **v) {
     int64_t id;
     *v = NULL;
-    if (reader_take(r, "%")) {
+    if (reader_accept(r, "%")) {
         if (!reader_int(r, 0, INT_MAX, &id)) return false;
         if (id < r->n_values) *v = r->values[id];
         return *v || reader_fail(r, "no earlier line makes %%%lld", (long long)id);
@@ -142,7 +142,7 @@ static bool results_read(reader *r, call *c) {
             !layout_read(r, &c->type[k], &c->has_layout[k], c->stride[k]))
             return false;
         c->id[k] = (int)id;
-    } while (reader_take(r, ", "));
+    } while (reader_accept(r, ", "));
     return reader_want(r, " = ");
 }
 
@@ -154,7 +154,7 @@ static bool operands_read(reader *r, call *c, const body *b) {
     if (*r->at == ')') return reader_want(r, ")");
     do
         if (!operand_read(r, b, &c->in[c->n_in++])) return false;
-    while (reader_take(r, ", "));
+    while (reader_accept(r, ", "));
     return reader_want(r, ")");
 }
 
@@ -218,7 +218,7 @@ static bool body_read(reader *r, body *b) {
     if (!reader_want(r, " {")) return false;
     do
         if (!body_node_read(r, b)) return false;
-    while (reader_take(r, "; "));
+    while (reader_accept(r, "; "));
     return reader_want(r, "}");
 }
 

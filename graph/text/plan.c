@@ -26,10 +26,10 @@ static bool kernel_read(reader *r, weft_node *n) {
 /* A base by number may be made by a later line: v->mark keeps it (1 above) for graph_resolve. */
 static bool place_read(reader *r, weft_value *v) {
     const int64_t most = (int64_t)1 << 46;
-    if (reader_take(r, "-")) return true;
-    if (reader_take(r, "+")) return reader_int(r, 0, most, &v->arena_offset);
+    if (reader_accept(r, "-")) return true;
+    if (reader_accept(r, "+")) return reader_int(r, 0, most, &v->arena_offset);
     if (!reader_want(r, "=")) return false;
-    if (reader_take(r, "%")) {
+    if (reader_accept(r, "%")) {
         if (!reader_int(r, 0, INT_MAX - 1, &v->mark)) return false;
         v->mark++;
     } else if (!value_read(r, "+", &v->base)) {
@@ -42,8 +42,8 @@ static bool plan_read(reader *r, weft_node *n) {
     const int64_t most = (int64_t)1 << 46;
     int64_t number;
     n->order = -1;
-    if (reader_take(r, " by ") && !kernel_read(r, n)) return false;
-    if (reader_take(r, " @")) {
+    if (reader_accept(r, " by ") && !kernel_read(r, n)) return false;
+    if (reader_accept(r, " @")) {
         if (!reader_int(r, 0, INT_MAX, &number)) return false;
         n->order = (int)number;
     }
@@ -51,13 +51,13 @@ static bool plan_read(reader *r, weft_node *n) {
         for (int k = 0; k < n->n_out; k++)
             if (!reader_want(r, k ? "," : " ") || !place_read(r, &n->out[k])) return false;
     }
-    if (reader_take(r, " work+")) {
+    if (reader_accept(r, " work+")) {
         if (!reader_int(r, 0, most, &n->workspace_offset) || !reader_want(r, ":") ||
             !reader_int(r, 1, most, &number))
             return false;
         n->workspace_bytes = (size_t)number;
     }
-    if (reader_take(r, " # ")) {
+    if (reader_accept(r, " # ")) {
         size_t length = strcspn(r->at, "\n");
         n->declined = arena_printf(&r->m->arena, "%.*s", (int)length, r->at);
         if (!n->declined) return reader_fail(r, "memory could not be had");
@@ -67,15 +67,15 @@ static bool plan_read(reader *r, weft_node *n) {
 }
 
 static bool scope_read(reader *r, weft_node *n) {
-    if (reader_take(r, " in ")) {
+    if (reader_accept(r, " in ")) {
         char *path = reader_name(r, " ");
         if (!path) return false;
         if (!path_is_valid(path)) return reader_fail(r, "'%s' cannot be a scope", SHOW(path));
         n->scope = scope_intern(r->m, path);
         if (!n->scope) return false;
     }
-    n->is_backward = reader_take(r, " bwd");
-    n->is_update = reader_take(r, " upd");
+    n->is_backward = reader_accept(r, " bwd");
+    n->is_update = reader_accept(r, " upd");
     for (int b = 0; b < n->n_body; b++) n->body[b]->scope = n->scope;
     return true;
 }

@@ -34,7 +34,7 @@ bool reader_fail(reader *r, const char *format, ...) {
     return false;
 }
 
-bool reader_take(reader *r, const char *word) {
+bool reader_accept(reader *r, const char *word) {
     size_t n = strlen(word);
     if (strncmp(r->at, word, n) != 0) return false;
     r->at += n;
@@ -42,7 +42,7 @@ bool reader_take(reader *r, const char *word) {
 }
 
 bool reader_want(reader *r, const char *word) {
-    if (reader_take(r, word)) return true;
+    if (reader_accept(r, word)) return true;
     size_t n = strcspn(r->at, "\n");
     return reader_fail(r, "'%s' is expected where '%s' is", strcmp(word, "\n") ? word : "the end of the line",
                        show_name(r->at, n < 30 ? n : 30).text);
@@ -118,22 +118,22 @@ static bool init_read(reader *r, weft_init *init) {
     return reader_want(r, ")");
 }
 
-/* One member of a segment, or of a variable over one; *end is where the one before it ends. */
+/* One member of a bucket, or of a variable over one; *end is where the one before it ends. */
 static bool member_read(reader *r, weft_variable *v, int64_t *end) {
     const char *path = reader_name(r, ",@ ");
     weft_variable *p = path ? variable_named(r, path) : NULL;
     if (!p || p->kind != VARIABLE_PARAMETER)
         return reader_fail(r, "%s: its member '%s' is no parameter", SHOW(v->path), SHOW(path));
     int64_t at = (int64_t)size_align((size_t)*end, TEXT_MEMBER_ALIGN);
-    if (reader_take(r, "@") && !reader_int(r, *end, (int64_t)1 << 46, &at)) return false;
-    if (v->kind == VARIABLE_SEGMENT) {
-        if (p->segment) return reader_fail(r, "%s is in two segments", p->path);
-        p->segment = v;
+    if (reader_accept(r, "@") && !reader_int(r, *end, (int64_t)1 << 46, &at)) return false;
+    if (v->kind == VARIABLE_BUCKET) {
+        if (p->bucket) return reader_fail(r, "%s is in two buckets", p->path);
+        p->bucket = v;
         p->offset = at;
-    } else if (!p->segment || p->offset != at) {
-        return reader_fail(r, "%s: its member %s lies elsewhere in the segment", SHOW(v->path), p->path);
+    } else if (!p->bucket || p->offset != at) {
+        return reader_fail(r, "%s: its member %s lies elsewhere in the bucket", SHOW(v->path), p->path);
     }
-    if (v->kind == VARIABLE_OPTIMIZER) v->segment = p->segment;
+    if (v->kind == VARIABLE_OPTIMIZER) v->bucket = p->bucket;
     *end = at + type_elements(&p->type);
     if (*end > type_elements(&v->type))
         return reader_fail(r, "%s: its members reach past its end", SHOW(v->path));
@@ -149,19 +149,19 @@ static bool members_read(reader *r, weft_variable *v) {
     if (!v->members) return reader_fail(r, "memory could not be had");
     do
         if (!member_read(r, v, &end)) return false;
-    while (reader_take(r, ","));
+    while (reader_accept(r, ","));
     return true;
 }
 
-/* The segment that a shard, or optimizer state over one, is a range of. */
+/* The bucket that a shard, or optimizer state over one, is a range of. */
 static bool range_read(reader *r, weft_variable *v) {
     const char *path = reader_name(r, "@ ");
     weft_variable *s = path ? variable_find(r->m, path) : NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT) return reader_fail(r, "there is no segment '%s'", SHOW(path));
+    if (!s || s->kind != VARIABLE_BUCKET) return reader_fail(r, "there is no bucket '%s'", SHOW(path));
     int64_t most = type_elements(&s->type) - type_elements(&v->type);
-    v->segment = s;
-    if (most < 0 || v->type.ndim != 1) return reader_fail(r, "%s is larger than its segment", SHOW(v->path));
-    return !reader_take(r, "@") || reader_int(r, 1, most, &v->offset);
+    v->bucket = s;
+    if (most < 0 || v->type.ndim != 1) return reader_fail(r, "%s is larger than its bucket", SHOW(v->path));
+    return !reader_accept(r, "@") || reader_int(r, 1, most, &v->offset);
 }
 
 /* Paths that the optimizer pass makes have an optimizer's name in front, which is less strict than a scope's.
@@ -195,14 +195,14 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!by_user && !r->by_path && !variables_sort(r)) return false;
     weft_variable *v = variable_new(m, path, kind, &type, init);
     if (!v) return false;
-    bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard is a range of its segment's */
-    if (reader_take(r, " members=") && (!has_members || !members_read(r, v)))
+    bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard is a range of its bucket's */
+    if (reader_accept(r, " members=") && (!has_members || !members_read(r, v)))
         return reader_fail(r, "%s: its members cannot be read", SHOW(path));
     bool has_range = kind == VARIABLE_SHARD || (kind == VARIABLE_OPTIMIZER && !v->n_members);
-    if (has_range && reader_take(r, " of=") && !range_read(r, v))
+    if (has_range && reader_accept(r, " of=") && !range_read(r, v))
         return reader_fail(r, "%s: its range cannot be read", SHOW(path));
-    if (kind == VARIABLE_SHARD && !v->segment) return reader_fail(r, "%s has no segment", SHOW(path));
-    v->is_frozen = reader_take(r, " frozen");
+    if (kind == VARIABLE_SHARD && !v->bucket) return reader_fail(r, "%s has no bucket", SHOW(path));
+    v->is_frozen = reader_accept(r, " frozen");
     return true;
 }
 
@@ -279,7 +279,7 @@ static bool graph_read(reader *r) {
     if (++r->n_graphs > MODEL_MAX_GRAPHS) return reader_fail(r, "more than %d graphs", MODEL_MAX_GRAPHS);
     const char *name = reader_name(r, " ");
     if (!name || !reader_want(r, " ")) return false;
-    bool trains = reader_take(r, "train");
+    bool trains = reader_accept(r, "train");
     if (!trains && !reader_want(r, "eval")) return false;
     reader_place(r);
     r->g = weft_graph_new(r->m, name, trains ? WEFT_TRAIN : WEFT_EVAL);
@@ -306,10 +306,12 @@ static bool line_read(reader *r) {
         r->at += strcspn(r->at, "\n");
         return true;
     }
-    if (reader_take(r, "graph ")) return graph_read(r);
-    if (reader_take(r, "output ")) return output_read(r);
-    if (reader_take(r, "ddp ")) return ddp_read(r);
-    if (reader_take(r, "precision ")) return precision_read(r);
+    if (reader_accept(r, "graph ")) return graph_read(r);
+    if (reader_accept(r, "output ")) return output_read(r);
+    if (reader_accept(r, "ddp ")) return ddp_read(r);
+    if (reader_accept(r, "precision ")) return precision_read(r);
+    if (reader_accept(r, "segment "))
+        return variable_read(r, VARIABLE_BUCKET); /* its name in texts of before */
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
         const char *name = variable_kind_name((variable_kind)kind);
         size_t n = strlen(name);

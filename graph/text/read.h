@@ -8,7 +8,7 @@
 enum {
     TEXT_ID_SLACK =
         4096, /* a graph's numbers are below this plus the length of its text: tables stay small */
-    TEXT_MEMBER_ALIGN = 16, /* elements: where a segment's next member lies unless the text says otherwise */
+    TEXT_MEMBER_ALIGN = 16, /* elements: where a bucket's next member lies unless the text says otherwise */
 };
 
 typedef struct reader {
@@ -33,7 +33,7 @@ typedef struct reader {
 /* Records "where:line: what" as the model's error; always false. */
 bool reader_fail(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Moves past `word` if it is next. */
-bool reader_take(reader *r, const char *word);
+bool reader_accept(reader *r, const char *word);
 /* The same, an error if it is not. */
 bool reader_want(reader *r, const char *word);
 bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v);

@@ -56,7 +56,7 @@ static bool operands_read(reader *r, operands *o) {
         int64_t stride[WEFT_MAX_NDIM];
         int i = o->n++;
         if (i && !reader_want(r, ", ")) return false;
-        if (reader_take(r, "-")) continue;
+        if (reader_accept(r, "-")) continue;
         if (!layout_read(r, &type, &has_layout, stride)) return false;
         snprintf(name, sizeof name, "%d", i);
         o->in[i] = weft_input(r->g, name, type.dtype, type.ndim, type.shape);

@@ -3,7 +3,7 @@
  *     model dcgan batch=128
  *     parameter generator/fc/weight f32[6272,64] uniform(-0.125,0.125)
  *     state generator/bn1/running_mean f32[128] zeros(0,0)
- *     segment adam:generator f32[407680] members=generator/fc/weight,generator/fc/bias
+ *     bucket adam:generator f32[407680] members=generator/fc/weight,generator/fc/bias
  *     shard adam:generator/own f32[203840] of=adam:generator@203840
  *     optimizer optimizer.adam:generator/step f64[] zeros(0,0)
  *     gradient adam:generator/gradient f32[407680] members=generator/fc/weight,generator/fc/bias
@@ -22,7 +22,7 @@
  * them. After the layout pass types carry `:nhwc` or `:s(1,2)` (strides) and nodes the kernel that runs them.
  * After the memory pass `@5` is the place in the schedule, `+0x4000` the byte offset in the arena and `=%3+0`
  * a result inside another's buffer (`+0x4000,=%3+16,-`: three results, the last without a place);
- * `work+0x0:4096` is workspace, `# onednn: why` says why better kernels were passed over. A member of a segment lies where the one before it ends, or at element `@n`.
+ * `work+0x0:4096` is workspace, `# onednn: why` says why better kernels were passed over. A member of a bucket lies where the one before it ends, or at element `@n`.
  */
 #include "graph/core/ddp.h"
 #include "graph/core/kernel.h"
@@ -32,7 +32,8 @@
 static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
     "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
-static const char *const kind_names[] = {"parameter", "state", "segment", "shard", "optimizer", "gradient", "derived"};
+static const char *const kind_names[] = {"parameter", "state",    "bucket", "shard",
+                                         "optimizer", "gradient", "derived"};
 
 const char *init_name(weft_init_kind kind) {
     return (unsigned)kind < sizeof init_names / sizeof *init_names ? init_names[kind] : "?";
@@ -44,8 +45,8 @@ const char *variable_kind_name(variable_kind kind) {
 
 static void members_write(text *t, const weft_variable *v) {
     int64_t next = 0;
-    if (v->segment && !v->n_members && v->kind != VARIABLE_PARAMETER) {
-        text_add(t, " of=%s", v->segment->path);
+    if (v->bucket && !v->n_members && v->kind != VARIABLE_PARAMETER) {
+        text_add(t, " of=%s", v->bucket->path);
         if (v->offset) text_add(t, "@%lld", (long long)v->offset);
     }
     for (int i = 0; i < v->n_members; i++) {
@@ -170,5 +171,5 @@ char *weft_model_text(const weft_model *m) {
     for (const ddp_entry *e = m->ddps; e; e = e->next) ddp_write(&t, e);
     for (const precision_entry *e = m->precisions; e; e = e->next) precision_write(&t, e);
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_write(&t, g);
-    return text_take(&t);
+    return text_detach(&t);
 }

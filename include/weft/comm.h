@@ -1,7 +1,7 @@
 /* comm.h - communicators: how the ranks of a world exchange tensors. A communicator is a small table of
  * functions; Weft brings self, threads and MPI, and a program may bring its own by filling the table.
  *
- * Order: collectives of one world form one lane. They begin and finish in the order in which they were started,
+ * Order: collectives of one world form one stream. They begin and finish in the order in which they were started,
  * over all groups; every rank must start those it takes part in in that same order. Each carries an order number
  * and a few facts (run, program, kind, elements ...) that ranks compare before any data moves: ranks that differ
  * get WEFT_PEER and a text that names the first difference on both sides.
@@ -77,7 +77,7 @@ WEFT_API void weft_comm_range(size_t count, int world, int rank, size_t *begin, 
 typedef struct weft_comm weft_comm;
 
 typedef struct weft_comm_calls {
-    /* Puts a collective on the lane and returns; *ticket names it. Waits only if 256 are under way. */
+    /* Puts a collective on the stream and returns; *ticket names it. Waits only if 256 are under way. */
     weft_status (*start)(weft_comm *comm, const weft_collective *collective, uint64_t *ticket,
                          weft_error *error);
     /* Has it finished? Never waits. */
@@ -85,7 +85,7 @@ typedef struct weft_comm_calls {
     /* Returns when it has finished, or with the error that ended the communicator. */
     weft_status (*wait)(weft_comm *comm, uint64_t ticket, weft_error *error);
     /* A group of n different ranks of the world, in this order: called on the world by all its ranks with the same
-     * list, as if it were a collective. Ranks outside get NULL in *group. Groups share the world's lane; they are
+     * list, as if it were a collective. Ranks outside get NULL in *group. Groups share the world's stream; they are
      * freed before it. */
     weft_status (*group)(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error);
     /* Where the caller's thread is ("data loader wait"), for the other ranks' messages; up to 63 bytes, copied. */
@@ -147,12 +147,12 @@ WEFT_API weft_status weft_comm_compare(weft_comm *comm, const weft_setting *sett
 
 /* ---- those that Weft brings ---- */
 
-/* What happened on the lane; times are of the monotonic clock in nanoseconds. */
+/* What happened on the stream; times are of the monotonic clock in nanoseconds. */
 typedef struct weft_comm_event {
     const weft_collective *collective;
     const char *group_name; /* "world", "group 1" */
     uint64_t started_ns;    /* the call of start */
-    uint64_t began_ns;      /* at the head of the lane */
+    uint64_t began_ns;      /* at the head of the stream */
     uint64_t met_ns;        /* all ranks had entered */
     uint64_t finished_ns;
 } weft_comm_event;

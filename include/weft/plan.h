@@ -92,7 +92,8 @@ typedef struct weft_memory {
     uint64_t workspace;     /* of which kernels' scratch, at the arena's peak program */
     uint64_t communication; /* of which scratch of collectives, likewise */
     uint64_t inputs;        /* on a GPU: two places for what is fed, so that a step's data come while the last one runs */
-    uint64_t carried;       /* of which what outlasts a run: gradients that are being summed, where a later run hides that */
+    uint64_t
+        in_flight; /* of which what outlasts a run: gradients that are being summed, where a later run hides that */
     uint64_t total;
 } weft_memory;
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);

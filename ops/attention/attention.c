@@ -39,7 +39,7 @@ static bool infer(op_call *c) {
     if (!attention_want_qkv(c, 0)) return false;
     c->n_out = 2;
     c->out[0] = attention_result(op_in(c, 0));
-    c->out[1] = type_of(dtype_wide(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
+    c->out[1] = type_of(dtype_accumulator(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
     return true;
 }
 
@@ -61,7 +61,7 @@ static double score(const kernel_call *c, const int64_t *row, int64_t j, double 
     return sum * scale;
 }
 
-/* Sums are kept in double, so many columns of a row at a time: results may be of a low type. */
+/* Sums are kept in double, so many columns of a row at a time: results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
 /* y of one query, columns from `first`. */
@@ -106,9 +106,9 @@ const weft_op weft_op_attention = {
     .attrs_bytes = sizeof(attention_attrs),
     .attrs = attention_attr_table,
     .reference_strided = ATTENTION_STRIDED,
-    .precision = PRECISION_LOW,
-    .low_in = 7,
-    .low_out = 1,
+    .precision = PRECISION_REDUCED,
+    .reduced_in = 7,
+    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

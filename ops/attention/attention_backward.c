@@ -13,7 +13,7 @@ enum { DY, Q, K, V, Y, LSE };
 static bool infer(op_call *c) {
     if (!attention_want_qkv(c, Q)) return false;
     const tensor_type *q = op_in(c, Q);
-    tensor_type y = attention_result(q), lse = type_of(dtype_wide(q->dtype), 3, q->shape);
+    tensor_type y = attention_result(q), lse = type_of(dtype_accumulator(q->dtype), 3, q->shape);
     if (!type_equal(op_in(c, DY), &y) || !type_equal(op_in(c, Y), &y) || !type_equal(op_in(c, LSE), &lse))
         return op_fail(c, WEFT_SHAPE, "dy %s, y %s, lse %s do not belong to q %s", TYPE(op_in(c, DY)),
                        TYPE(op_in(c, Y)), TYPE(op_in(c, LSE)), TYPE(q));
@@ -41,7 +41,7 @@ static head_pair pair_of(const kernel_call *c, const int64_t *row, int64_t j, do
     return (head_pair){p, p * (dp - delta) * scale};
 }
 
-/* Sums are kept in double, so many columns of a row at a time: results may be of a low type. */
+/* Sums are kept in double, so many columns of a row at a time: results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
 /* dq of one query, columns from `first`. */
@@ -99,9 +99,9 @@ const weft_op weft_op_attention_backward = {
     .attrs_bytes = sizeof(attention_attrs),
     .attrs = attention_attr_table,
     .reference_strided = ATTENTION_BACKWARD_STRIDED,
-    .precision = PRECISION_LOW,
-    .low_in = 1u << DY | 1u << Q | 1u << K | 1u << V | 1u << Y,
-    .low_out = 7,
+    .precision = PRECISION_REDUCED,
+    .reduced_in = 1u << DY | 1u << Q | 1u << K | 1u << V | 1u << Y,
+    .reduced_out = 7,
     .infer = infer,
     .reference = reference,
     /* y and lse need not fit q, k, v for kernels to agree. No gradient of its own: attention says

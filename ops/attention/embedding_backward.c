@@ -29,7 +29,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = weft_embedding_op(dout[0], n->in[1]);
 }
 
-/* Sums of a low type are kept in double until they are whole: many columns of a row at a time. */
+/* Sums of a reduced type are kept in double until they are whole: many columns of a row at a time. */
 enum { COLUMNS = 64 };
 
 /* Row `id`, columns from `first`: the sum over all that id's places. */
@@ -47,7 +47,7 @@ static void row_backward(const kernel_call *c, int64_t id, int64_t first) {
 }
 
 /* Every row that an id points to, when its first id comes. */
-static void low_reference(const kernel_call *c) {
+static void reduced_reference(const kernel_call *c) {
     const tensor *ids = &c->in[1], *dw = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0};
     do {
@@ -65,8 +65,8 @@ static weft_status reference(const kernel_call *c) {
     int64_t at[WEFT_MAX_NDIM] = {0}, zero[2] = {0};
     do element_set(dw, zero, 0);
     while (index_next(&dw->type, zero));
-    if (dtype_is_low(dw->type.dtype)) {
-        low_reference(c);
+    if (dtype_is_reduced(dw->type.dtype)) {
+        reduced_reference(c);
         return WEFT_OK;
     }
     do {

@@ -16,7 +16,7 @@ typedef struct cuda_failure {
 
 /* What a session holds on its GPU. */
 typedef struct cuda_context {
-    void *stream;     /* cudaStream_t of the compute lane: all kernels' work goes there */
+    void *stream;     /* cudaStream_t of the compute stream: all kernels' work goes there */
     void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t, set to that stream */
     int multiprocessors;
     int capability;        /* 90: compute capability 9.0 */

@@ -20,7 +20,7 @@ typedef struct conv_attrs {
     attr_ints kernel, stride, pad, dilation; /* height, width; always both, never left to a default */
     attr_ints output_padding;                /* conv_transpose2d; n is 0 in the others */
     int64_t groups;
-    bool wide; /* bf16 and f16 operands give an f32 result */
+    bool f32_output; /* bf16 and f16 operands give an f32 result */
 } conv_attrs;
 
 /* A window is at most 65,536 wide, so that places of any image fit in 64 bits. */
@@ -31,11 +31,9 @@ enum { CONV_MAX = 65536 };
     {"kernel", ATTR_INTS, offsetof(conv_attrs, kernel), 1, CONV_MAX},                                        \
         {"stride", ATTR_INTS, offsetof(conv_attrs, stride), 1, CONV_MAX},                                    \
         {"pad", ATTR_INTS, offsetof(conv_attrs, pad), 0, CONV_MAX},                                          \
-        {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX}, {                              \
-        "groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX                                       \
-    },                                                                                                       \
-    {                                                                                                        \
-        "wide", ATTR_BOOL, offsetof(conv_attrs, wide), 0, 0                                                  \
+        {"dilation", ATTR_INTS, offsetof(conv_attrs, dilation), 1, CONV_MAX},                                \
+        {"groups", ATTR_INT, offsetof(conv_attrs, groups), 1, INT64_MAX}, {                                  \
+        "f32_output", ATTR_BOOL, offsetof(conv_attrs, f32_output), 0, 0                                      \
     }
 
 /* Attributes from a builder's arguments: `out` is the axis of w that counts the result's channels; times

@@ -64,13 +64,13 @@ bool conv_check_weight(const op_call *c, const conv_attrs *a, int64_t o, int64_t
 }
 
 weft_dtype conv_result_dtype(const conv_attrs *a, weft_dtype dtype) {
-    return a->wide ? dtype_wide(dtype) : dtype;
+    return a->f32_output ? dtype_accumulator(dtype) : dtype;
 }
 
 bool conv_check_bias(const op_call *c, const conv_attrs *a) {
     if (c->n_in < 3 || !c->in[2]) return true;
     tensor_type want = type_of(op_in(c, 0)->dtype, 1, &a->out),
-                wide = type_of(dtype_wide(want.dtype), 1, &a->out);
+                wide = type_of(dtype_accumulator(want.dtype), 1, &a->out);
     return type_equal(op_in(c, 2), &want) || type_equal(op_in(c, 2), &wide) ||
            op_fail(c, WEFT_SHAPE, "bias %s: it must be %s", TYPE(op_in(c, 2)), TYPE(&want));
 }
@@ -104,7 +104,7 @@ weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *we
                           const tensor_type *big) {
     if (!small || !weight) return NULL;
     conv_attrs b = *a;
-    b.wide = false;
+    b.f32_output = false;
     b.out = big->shape[1];
     b.output_padding.n = 2;
     for (int i = 0; i < 2; i++)
@@ -118,7 +118,7 @@ weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *we
                             const tensor_type *small) {
     if (!big || !weight) return NULL;
     conv_attrs b = *a;
-    b.wide = false;
+    b.f32_output = false;
     b.out = small->shape[1];
     b.output_padding.n = 0;
     weft_value *v = node_value(big->node->graph, &weft_op_conv2d, 2, (weft_value *[]){big, weight}, &b);
@@ -130,7 +130,7 @@ weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *we
 weft_value *conv_weight_from(const conv_attrs *a, weft_value *big, weft_value *small) {
     if (!big || !small) return NULL;
     conv_attrs b = *a;
-    b.wide = false;
+    b.f32_output = false;
     b.out = 0;
     b.output_padding.n = 0;
     return node_value(big->node->graph, &weft_op_conv2d_weight, 2, (weft_value *[]){big, small}, &b);

@@ -19,7 +19,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* What the elements of dy's plane at `at` with index `place` add up to, in double, for dx of a low type. */
+/* What the elements of dy's plane at `at` with index `place` add up to, in double, for dx of a reduced type. */
 static double gathered(const kernel_call *c, const int64_t *at, int64_t place) {
     const tensor *dy = &c->in[0];
     int64_t width = dy->type.shape[3], plane = dy->type.shape[2] * width;
@@ -34,7 +34,7 @@ static double gathered(const kernel_call *c, const int64_t *at, int64_t place) {
 static weft_status reference(const kernel_call *c) {
     const tensor *dy = &c->in[0], *dx = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0}, width = dx->type.shape[3], plane = dx->type.shape[2] * width;
-    bool is_low = dtype_is_low(dx->type.dtype);
+    bool is_reduced = dtype_is_reduced(dx->type.dtype);
     do element_set(dx, at, 0);
     while (index_next(&dx->type, at));
     memset(at, 0, sizeof at);
@@ -44,7 +44,7 @@ static weft_status reference(const kernel_call *c) {
             return kernel_fail(c, "max_pool2d_backward: index %lld, the plane has %lld places",
                                (long long)place, (long long)plane);
         int64_t to[4] = {at[0], at[1], place / width, place % width};
-        element_set(dx, to, is_low ? gathered(c, at, place) : element_get(dx, to) + element_get(dy, at));
+        element_set(dx, to, is_reduced ? gathered(c, at, place) : element_get(dx, to) + element_get(dy, at));
     } while (index_next(&dy->type, at));
     return WEFT_OK;
 }
@@ -61,8 +61,8 @@ const weft_op weft_op_max_pool2d_backward = {
     .image_in = 3,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
-    .low_out = 1,
+    .reduced_in = 1,
+    .reduced_out = 1,
     .infer = infer,
     .reference = reference,
     .samples =

@@ -17,7 +17,7 @@ typedef struct sum_attrs {
     attr_ints axes; /* none: all; may be negative */
     bool keep;      /* reduced axes stay, with length 1 */
     bool mean;      /* divide by the number of elements summed */
-    bool wide;      /* of bf16 and f16: the result is f32 */
+    bool f32_output; /* of bf16 and f16: the result is f32 */
 } sum_attrs;
 /* Bit i: axis i is reduced. */
 unsigned sum_axes(const sum_attrs *a, int ndim);

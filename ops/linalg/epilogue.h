@@ -1,6 +1,6 @@
 /* epilogue.h - ops that are a matrix product and what is done to its elements before they are stored. No builder makes
  * them: runtime/passes/epilogue.c puts them in the place of what they are made of, where the backend has a kernel for them. The
- * precision pass has run by then: of low operands their results are low, or with `wide` f32.
+ * precision pass has run by then: of reduced operands their results are reduced, or with `f32_output` f32.
  */
 #ifndef WEFT_OPS_LINALG_EPILOGUE_H
 #define WEFT_OPS_LINALG_EPILOGUE_H

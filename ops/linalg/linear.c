@@ -6,7 +6,7 @@
 #include "ops/linalg/matmul.h"
 
 static const op_attr attrs[] = {
-    {"wide", ATTR_BOOL, offsetof(linear_attrs, wide), 0, 0},
+    {"f32_output", ATTR_BOOL, offsetof(linear_attrs, f32_output), 0, 0},
     {0},
 };
 
@@ -26,7 +26,7 @@ static bool infer(op_call *c) {
     }
     c->n_out = 1;
     c->out[0] = *x;
-    if (((const linear_attrs *)c->attrs)->wide) c->out[0].dtype = dtype_wide(x->dtype);
+    if (((const linear_attrs *)c->attrs)->f32_output) c->out[0].dtype = dtype_accumulator(x->dtype);
     c->out[0].shape[x->ndim - 1] = w->shape[0];
     return true;
 }
@@ -78,9 +78,9 @@ const weft_op weft_op_linear = {
     .max_in = 3,
     .attrs_bytes = sizeof(linear_attrs),
     .attrs = attrs,
-    .precision = PRECISION_LOW,
-    .low_in = 3,
-    .low_out = 1,
+    .precision = PRECISION_REDUCED,
+    .reduced_in = 3,
+    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -5,12 +5,12 @@
 #include "ops/linalg/epilogue.h"
 
 static const op_attr attrs[] = {
-    {"wide", ATTR_BOOL, offsetof(linear_attrs, wide), 0, 0},
+    {"f32_output", ATTR_BOOL, offsetof(linear_attrs, f32_output), 0, 0},
     {0},
 };
 
 static matmul_attrs product_attrs(const void *attrs) {
-    return (matmul_attrs){.transpose_a = true, .wide = ((const linear_attrs *)attrs)->wide};
+    return (matmul_attrs){.transpose_a = true, .f32_output = ((const linear_attrs *)attrs)->f32_output};
 }
 
 static bool infer(op_call *c) {

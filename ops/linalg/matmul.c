@@ -8,7 +8,7 @@
 static const op_attr attrs[] = {
     {"transpose_a", ATTR_BOOL, offsetof(matmul_attrs, transpose_a), 0, 0},
     {"transpose_b", ATTR_BOOL, offsetof(matmul_attrs, transpose_b), 0, 0},
-    {"wide", ATTR_BOOL, offsetof(matmul_attrs, wide), 0, 0},
+    {"f32_output", ATTR_BOOL, offsetof(matmul_attrs, f32_output), 0, 0},
     {0},
 };
 
@@ -34,7 +34,7 @@ static bool infer(op_call *c) {
     if (!shape_broadcast(&batch_a, &batch_b, &c->out[0]))
         return op_fail(c, WEFT_SHAPE, "a %s and b %s: the axes before the last two do not broadcast", TYPE(a),
                        TYPE(b));
-    if (t->wide) c->out[0].dtype = dtype_wide(a->dtype);
+    if (t->f32_output) c->out[0].dtype = dtype_accumulator(a->dtype);
     c->out[0].shape[c->out[0].ndim++] = a->shape[a->ndim - (t->transpose_a ? 1 : 2)];
     c->out[0].shape[c->out[0].ndim++] = b->shape[b->ndim - (t->transpose_b ? 2 : 1)];
     return true;
@@ -87,9 +87,9 @@ const weft_op weft_op_matmul = {
     .attrs_bytes = sizeof(matmul_attrs),
     .attrs = attrs,
     .reference_strided = 3,
-    .precision = PRECISION_LOW,
-    .low_in = 3,
-    .low_out = 1,
+    .precision = PRECISION_REDUCED,
+    .reduced_in = 3,
+    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

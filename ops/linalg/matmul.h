@@ -6,11 +6,11 @@
 
 typedef struct matmul_attrs {
     bool transpose_a, transpose_b; /* of the last two axes */
-    bool wide;                     /* bf16 and f16 operands give an f32 result */
+    bool f32_output;               /* bf16 and f16 operands give an f32 result */
 } matmul_attrs;
 
 typedef struct linear_attrs {
-    bool wide;
+    bool f32_output;
 } linear_attrs;
 
 #endif

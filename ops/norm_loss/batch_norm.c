@@ -24,7 +24,7 @@ static bool infer(op_call *c) {
                        TYPE(x));
     c->n_out = 4;
     c->out[0] = *x;
-    c->out[1] = c->out[2] = c->out[3] = type_of(dtype_wide(x->dtype), 1, &x->shape[1]);
+    c->out[1] = c->out[2] = c->out[3] = type_of(dtype_accumulator(x->dtype), 1, &x->shape[1]);
     return true;
 }
 
@@ -69,8 +69,8 @@ const weft_op weft_op_batch_norm = {
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
-    .low_out = 1,
+    .reduced_in = 1,
+    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

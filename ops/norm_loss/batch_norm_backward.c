@@ -10,7 +10,7 @@ static bool infer(op_call *c) {
     if ((x->ndim != 2 && x->ndim != 4) || !type_equal(dy, x))
         return op_fail(c, WEFT_SHAPE, "dy %s and x %s: both must be one [N, C] or [N, C, H, W]", TYPE(dy),
                        TYPE(x));
-    tensor_type channels = type_of(dtype_wide(x->dtype), 1, &x->shape[1]);
+    tensor_type channels = type_of(dtype_accumulator(x->dtype), 1, &x->shape[1]);
     for (int i = 2; i < 5; i++)
         if (i == 2 ? !shape_equal(op_in(c, i), &channels) : !type_equal(op_in(c, i), &channels))
             return op_fail(c, WEFT_SHAPE, "operand %d is %s: it must be %s", i, TYPE(op_in(c, i)),
@@ -52,8 +52,8 @@ const weft_op weft_op_batch_norm_backward = {
     .image_in = 3,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 3,
-    .low_out = 1,
+    .reduced_in = 3,
+    .reduced_out = 1,
     .infer = infer,
     .reference = reference,
     /* rstd (above 0 in truth) may be any number here. No gradient of its own: batch_norm says

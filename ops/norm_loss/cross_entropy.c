@@ -16,8 +16,8 @@ static bool infer(op_call *c) {
     if (t->ndim != 1 || t->shape[0] != x->shape[0])
         return op_fail(c, WEFT_SHAPE, "logits %s and target %s: one target a row", TYPE(x), TYPE(t));
     c->n_out = 2;
-    c->out[0] = type_scalar(dtype_wide(x->dtype));
-    c->out[1] = type_of(dtype_wide(x->dtype), 1, x->shape);
+    c->out[0] = type_scalar(dtype_accumulator(x->dtype));
+    c->out[1] = type_of(dtype_accumulator(x->dtype), 1, x->shape);
     return true;
 }
 
@@ -56,7 +56,7 @@ const weft_op weft_op_cross_entropy = {
     .attrs_bytes = sizeof(cross_entropy_attrs),
     .attrs = cross_entropy_attr_table,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
+    .reduced_in = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

@@ -10,7 +10,7 @@ static bool infer(op_call *c) {
     const tensor_type *dloss = op_in(c, 0), *x = op_in(c, 1), *t = op_in(c, 2), *lse = op_in(c, 3);
     if (x->ndim != 2 || !dtype_is_integer(t->dtype) || t->ndim != 1 || t->shape[0] != x->shape[0] ||
         lse->ndim != 1 || lse->shape[0] != x->shape[0] || dloss->ndim != 0 ||
-        dloss->dtype != dtype_wide(x->dtype) || lse->dtype != dloss->dtype)
+        dloss->dtype != dtype_accumulator(x->dtype) || lse->dtype != dloss->dtype)
         return op_fail(c, WEFT_SHAPE, "dloss %s, logits %s, target %s, lse %s do not belong together",
                        TYPE(dloss), TYPE(x), TYPE(t), TYPE(lse));
     c->n_out = 1;
@@ -40,8 +40,8 @@ const weft_op weft_op_cross_entropy_backward = {
     .attrs_bytes = sizeof(cross_entropy_attrs),
     .attrs = cross_entropy_attr_table,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 2,
-    .low_out = 1,
+    .reduced_in = 2,
+    .reduced_out = 1,
     .infer = infer,
     .reference = reference,
     /* No gradient of its own: cross_entropy says OP_GRADIENT_ONCE. */

@@ -21,7 +21,7 @@ static bool infer(op_call *c) {
     }
     c->n_out = 3;
     c->out[0] = *x;
-    c->out[1] = c->out[2] = type_of(dtype_wide(x->dtype), x->ndim - 1, x->shape);
+    c->out[1] = c->out[2] = type_of(dtype_accumulator(x->dtype), x->ndim - 1, x->shape);
     return true;
 }
 
@@ -65,8 +65,8 @@ const weft_op weft_op_layer_norm = {
     .attrs_bytes = sizeof(norm_attrs),
     .attrs = norm_attr_table,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
-    .low_out = 1,
+    .reduced_in = 1,
+    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

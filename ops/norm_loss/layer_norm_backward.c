@@ -8,13 +8,13 @@
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0) || !op_want_beside(c, 4, 1)) return false;
     const tensor_type *dy = op_in(c, 0), *x = op_in(c, 1);
-    tensor_type rows = type_of(dtype_wide(x->dtype), x->ndim - 1, x->shape);
+    tensor_type rows = type_of(dtype_accumulator(x->dtype), x->ndim - 1, x->shape);
     if (x->ndim < 1 || !type_equal(dy, x) || !type_equal(op_in(c, 2), &rows) ||
         !type_equal(op_in(c, 3), &rows))
         return op_fail(c, WEFT_SHAPE, "dy %s, x %s, mean %s, rstd %s do not belong together", TYPE(dy),
                        TYPE(x), TYPE(op_in(c, 2)), TYPE(op_in(c, 3)));
     bool has_weight = c->n_in == 5 && c->in[4];
-    tensor_type d = type_of(dtype_wide(x->dtype), 1, &x->shape[x->ndim - 1]);
+    tensor_type d = type_of(dtype_accumulator(x->dtype), 1, &x->shape[x->ndim - 1]);
     if (has_weight && !shape_equal(op_in(c, 4), &d))
         return op_fail(c, WEFT_SHAPE, "weight is %s: it must be %s", TYPE(op_in(c, 4)), TYPE(&d));
     c->n_out = has_weight ? 3 : 1;
@@ -67,8 +67,8 @@ const weft_op weft_op_layer_norm_backward = {
     .min_in = 4,
     .max_in = 5,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 3,
-    .low_out = 1,
+    .reduced_in = 3,
+    .reduced_out = 1,
     .infer = infer,
     .reference = reference,
     /* rstd (above 0 in truth) may be any number here. No gradient of its own: layer_norm says

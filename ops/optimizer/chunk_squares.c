@@ -1,5 +1,5 @@
 /* chunk_squares.c - the sums of squares over chunks of NORM_CHUNK elements from each parameter's start, f64, for all
- * parameters of a segment in their order; the operand is a range of the segment's gradients, and chunks outside it are
+ * parameters of a bucket in their order; the operand is a range of the bucket's gradients, and chunks outside it are
  * 0. Without an operand all are. */
 #include "ops/optimizer/update.h"
 
@@ -23,8 +23,8 @@ bool member_range(const weft_variable *v, int64_t begin, int64_t count, int64_t 
 static bool infer(op_call *c) {
     const chunk_squares_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT)
-        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    if (!s || s->kind != VARIABLE_BUCKET)
+        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
     const tensor_type *x = c->n_in ? op_in(c, 0) : NULL;
     if (x && (x->dtype != WEFT_F32 || x->ndim != 1 || a->begin + x->shape[0] > s->type.shape[0]))
         return op_fail(c, WEFT_SHAPE, "%s from %lld is no range of %s, %s", TYPE(x), (long long)a->begin,
@@ -57,12 +57,12 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_chunk_squares = {
     .name = "chunk_squares",
-    .summary = "sums of squares over fixed chunks of a segment's gradients, f64",
+    .summary = "sums of squares over fixed chunks of a bucket's gradients, f64",
     .max_in = 1,
     .flags = OP_VARIABLE | OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(chunk_squares_attrs),
     .attrs = attrs,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no bucket"}, {0}},
 };

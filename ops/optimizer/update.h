@@ -53,10 +53,10 @@ typedef struct schedule_attrs {
 enum { NORM_CHUNK = 4096 };
 int64_t norm_chunks(int64_t elements);
 typedef struct chunk_squares_attrs {
-    const char *path; /* the segment */
+    const char *path; /* the bucket */
     int64_t begin;    /* where the operand begins in it */
 } chunk_squares_attrs;
-/* What a member has of `count` elements from `begin` of its segment: elements [*first, *last) of its own. */
+/* What a member has of `count` elements from `begin` of its bucket: elements [*first, *last) of its own. */
 bool member_range(const weft_variable *member, int64_t begin, int64_t count, int64_t *first, int64_t *last);
 
 /* For infer: operands 0 to n_flat - 1 have operand 0's type, f32 or f64; those from n_flat on are f64[]. Only

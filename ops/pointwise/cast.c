@@ -29,7 +29,7 @@ static double scalar(const double *x, const void *attrs) {
 static weft_value *simplify(weft_node *n) {
     weft_value *x = n->in[0], *before = x->node->op == n->op ? x->node->in[0] : NULL;
     bool is_back = before && before->type.dtype == n->out[0].type.dtype;
-    if (is_back && dtype_is_low(before->type.dtype) && x->type.dtype == WEFT_F32) return before;
+    if (is_back && dtype_is_reduced(before->type.dtype) && x->type.dtype == WEFT_F32) return before;
     return simplify_same_type(n);
 }
 
@@ -48,7 +48,7 @@ const weft_op weft_op_cast = {
     .attrs_bytes = sizeof(cast_attrs),
     .attrs = attrs,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
+    .reduced_in = 1,
     .infer = infer,
     .simplify = simplify,
     .gradient = gradient,

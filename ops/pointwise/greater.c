@@ -14,7 +14,7 @@ const weft_op weft_op_greater = {
     .max_in = 2,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 3,
+    .reduced_in = 3,
     .infer = infer_compare,
     .scalar = scalar,
     .samples = (const op_sample[]){{"f32[2,3], f32[3]", .out = "bool[2,3]"},

@@ -60,7 +60,7 @@ const weft_op weft_op_argmax = {
     .attrs = attrs,
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
+    .reduced_in = 1,
     .infer = infer,
     .reference = reference,
     .samples = (const op_sample[]){{"f32[4,10]", "axis=-1", .out = "i64[4]"},

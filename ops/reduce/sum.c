@@ -8,7 +8,7 @@ static const op_attr attrs[] = {
     {"axes", ATTR_INTS, offsetof(sum_attrs, axes), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
     {"keep", ATTR_BOOL, offsetof(sum_attrs, keep), 0, 0},
     {"mean", ATTR_BOOL, offsetof(sum_attrs, mean), 0, 0},
-    {"wide", ATTR_BOOL, offsetof(sum_attrs, wide), 0, 0},
+    {"f32_output", ATTR_BOOL, offsetof(sum_attrs, f32_output), 0, 0},
     {0},
 };
 
@@ -35,7 +35,7 @@ static bool infer(op_call *c) {
         seen |= 1u << axis;
     }
     unsigned mask = sum_axes(a, x->ndim);
-    *out = type_scalar(a->wide ? dtype_wide(x->dtype) : x->dtype);
+    *out = type_scalar(a->f32_output ? dtype_accumulator(x->dtype) : x->dtype);
     for (int i = 0; i < x->ndim; i++)
         if (!(mask >> i & 1))
             out->shape[out->ndim++] = x->shape[i];
@@ -103,8 +103,8 @@ const weft_op weft_op_sum = {
     .attrs = attrs,
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
-    .low_in = 1,
-    .low_out = 1,
+    .reduced_in = 1,
+    .reduced_out = 1,
     .infer = infer,
     .gradient = gradient,
     .reference = reference,

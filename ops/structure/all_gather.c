@@ -1,4 +1,4 @@
-/* all_gather.c - starts to send every rank's updated range of a segment to all, in the segment's own memory. Operands
+/* all_gather.c - starts to send every rank's updated range of a bucket to all, in the bucket's own memory. Operands
  * are what must be done before: the update, or on a rank without a range what it would have waited for. Nothing in
  * its program waits for it: the first later node that reads one of the parameters does, in whichever graph runs
  * next, so that it hides behind that forward. The session keeps it, as it outlasts the run. */
@@ -14,8 +14,8 @@ static const op_attr attrs[] = {
 static bool infer(op_call *c) {
     const collective_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT)
-        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    if (!s || s->kind != VARIABLE_BUCKET)
+        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
     c->n_out = 1;
     c->out[0] = s->type;
     return true;
@@ -30,5 +30,5 @@ const weft_op weft_op_all_gather = {
     .attrs_bytes = sizeof(collective_attrs),
     .attrs = attrs,
     .infer = infer,
-    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+    .samples = (const op_sample[]){{"f32[8]", "path=\"no/such\"", .error = "there is no bucket"}, {0}},
 };

@@ -1,4 +1,4 @@
-/* all_reduce.c - starts the sum of a flat buffer over the ranks of the world, on the communication lane. Result 0 is
+/* all_reduce.c - starts the sum of a flat buffer over the ranks of the world, on the communication stream. Result 0 is
  * the operand's own memory, not to be touched before `wait`; result 1 is scratch that the sum needs meanwhile.
  * Made by the optimizer pass; run by the session's communicator, so there is no kernel. */
 #include "ops/structure/collective.h"
@@ -16,7 +16,7 @@ const op_attr sum_attr_table[] = {
 bool infer_sum(op_call *c) {
     const collective_attrs *a = c->attrs;
     if (!a->path || !(variable_find(c->graph->model, a->path) || path_is_valid(a->path)))
-        return op_fail(c, WEFT_NAME, "'%s' is neither a segment nor a scope", SHOW(a->path));
+        return op_fail(c, WEFT_NAME, "'%s' is neither a bucket nor a scope", SHOW(a->path));
     c->n_out = 2;
     c->out[0] = *op_in(c, 0);
     c->out[1] = type_of(WEFT_U8, 1, &a->scratch);
@@ -35,5 +35,5 @@ const weft_op weft_op_all_reduce = {
     .infer = infer_sum,
     .samples =
         (const op_sample[]){
-            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a segment nor a scope"}, {0}},
+            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a bucket nor a scope"}, {0}},
 };

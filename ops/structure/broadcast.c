@@ -1,4 +1,4 @@
-/* broadcast.c - starts to send a buffer from rank `root` of the process group to all, in place, on the communication lane.
+/* broadcast.c - starts to send a buffer from rank `root` of the process group to all, in place, on the communication stream.
  * Results as all_reduce's; what stands between it and its wait hides it. */
 #include "ops/structure/collective.h"
 
@@ -14,5 +14,5 @@ const weft_op weft_op_broadcast = {
     .infer = infer_sum,
     .samples =
         (const op_sample[]){
-            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a segment nor a scope"}, {0}},
+            {"f32[8]", "path=\"no such\" scratch=64", .error = "neither a bucket nor a scope"}, {0}},
 };

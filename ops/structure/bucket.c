@@ -1,4 +1,4 @@
-/* bucket.c - the gradients of a segment's members as one flat buffer, each at its member's offset, zeros between.
+/* bucket.c - the gradients of a bucket's members as one flat buffer, each at its member's offset, zeros between.
  * The memory pass places the operands inside the result where it can; then there is nothing to copy. */
 #include "ops/kit/op_kit.h"
 
@@ -7,10 +7,10 @@
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT)
-        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    if (!s || s->kind != VARIABLE_BUCKET)
+        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
     if (c->n_in != s->n_members)
-        return op_fail(c, WEFT_ARGUMENT, "segment %s has %d members", s->path, s->n_members);
+        return op_fail(c, WEFT_ARGUMENT, "bucket %s has %d members", s->path, s->n_members);
     for (int i = 0; i < c->n_in; i++)
         if (!type_equal(op_in(c, i), &s->members[i]->type))
             return op_fail(c, WEFT_SHAPE, "operand %d is %s, %s is %s", i, TYPE(op_in(c, i)),
@@ -38,12 +38,12 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_bucket = {
     .name = "bucket",
-    .summary = "gradients of a segment's members in one flat buffer (made by the optimizer pass)",
+    .summary = "gradients of a bucket's members in one flat buffer (made by the optimizer pass)",
     .max_in = -1,
     .flags = OP_VARIABLE | OP_NO_GRADIENT | OP_COMPILER,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){{"", "path=\"no/such\"", .error = "there is no segment"}, {0}},
+    .samples = (const op_sample[]){{"", "path=\"no/such\"", .error = "there is no bucket"}, {0}},
 };

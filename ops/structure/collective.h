@@ -1,11 +1,11 @@
-/* collective.h - attributes of the nodes on the communication lane. */
+/* collective.h - attributes of the nodes on the communication stream. */
 #ifndef WEFT_OPS_STRUCTURE_COLLECTIVE_H
 #define WEFT_OPS_STRUCTURE_COLLECTIVE_H
 
 #include "ops/kit/op_kit.h"
 
 typedef struct collective_attrs {
-    const char *path; /* the segment */
+    const char *path; /* the bucket */
     int64_t order;    /* among the program's collectives, from 0: the same on all ranks */
     int64_t scratch;  /* bytes; of sums */
     int64_t group;    /* of the subgraph with this index in the plan */

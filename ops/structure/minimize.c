@@ -61,7 +61,7 @@ static bool no_such_type(op_call *c) {
     text known = {0};
     for (int i = 0; optimizer_at(i); i++)
         text_add(&known, "%s%s", !i ? "" : optimizer_at(i + 1) ? ", " : " or ", optimizer_at(i)->type);
-    char *types = text_take(&known);
+    char *types = text_detach(&known);
     op_fail(c, WEFT_ARGUMENT, "type must be %s", types ? types : "an optimizer's");
     free(types);
     return false;

@@ -226,7 +226,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
                         .schedule = o->schedule.kind};
     /* a type that is none is left to the op's own check */
     if (!optimizer_find(o->type) || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern))) {
-        a.groups = text_take(&groups);
+        a.groups = text_detach(&groups);
         node_new(g, &weft_op_minimize, 1, &loss, &a);
     }
     free((void *)a.groups);

@@ -1,12 +1,12 @@
-/* reduce_scatter.c - as all_reduce, but each rank of the process group gets the sum of its own range of the segment
+/* reduce_scatter.c - as all_reduce, but each rank of the process group gets the sum of its own range of the bucket
  * alone; the rest of its buffer is used up. ZeRO sums a bucket's gradients to the ranks that update by them. */
 #include "ops/structure/collective.h"
 
 static bool infer(op_call *c) {
     const collective_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT)
-        return op_fail(c, WEFT_NAME, "there is no segment '%s'", SHOW(a->path));
+    if (!s || s->kind != VARIABLE_BUCKET)
+        return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
     return infer_sum(c);
 }
 
@@ -21,5 +21,5 @@ const weft_op weft_op_reduce_scatter = {
     .writes = 1,
     .infer = infer,
     .samples =
-        (const op_sample[]){{"f32[8]", "path=\"no/such\" scratch=64", .error = "there is no segment"}, {0}},
+        (const op_sample[]){{"f32[8]", "path=\"no/such\" scratch=64", .error = "there is no bucket"}, {0}},
 };

@@ -48,7 +48,7 @@ static bool npy_fail(npy_parser *p, const char *format, ...) {
     return false;
 }
 
-static bool npy_take(npy_parser *p, const char *word) {
+static bool npy_accept(npy_parser *p, const char *word) {
     size_t n = strlen(word);
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t')) p->at++;
     if ((size_t)(p->end - p->at) < n || memcmp(p->at, word, n) != 0) return false;
@@ -57,13 +57,13 @@ static bool npy_take(npy_parser *p, const char *word) {
 }
 
 static bool npy_want(npy_parser *p, const char *word) {
-    return npy_take(p, word) ||
+    return npy_accept(p, word) ||
            npy_fail(p, "'%s' is expected where '%s' is", word,
                     show_name(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
 }
 
 static bool npy_string(npy_parser *p, char into[32]) {
-    char quote = npy_take(p, "'") ? '\'' : '"';
+    char quote = npy_accept(p, "'") ? '\'' : '"';
     size_t n = 0;
     if (quote == '"' && !npy_want(p, "\"")) return false;
     while (p->at < p->end && *p->at != quote && n < 31) into[n++] = *p->at++;
@@ -95,9 +95,9 @@ static bool npy_descr(npy_parser *p, array_header *h) {
 
 static bool npy_shape(npy_parser *p, tensor_type *t) {
     if (!npy_want(p, "(")) return false;
-    while (!npy_take(p, ")")) {
+    while (!npy_accept(p, ")")) {
         int64_t v = 0;
-        npy_take(p, ""); /* spaces */
+        npy_accept(p, ""); /* spaces */
         const char *first = p->at;
         for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++)
             if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *p->at - '0', &v))
@@ -105,7 +105,7 @@ static bool npy_shape(npy_parser *p, tensor_type *t) {
         if (p->at == first) return npy_fail(p, "shape: non-negative integers are expected");
         if (t->ndim == WEFT_MAX_NDIM) return npy_fail(p, "shape: more than %d axes", WEFT_MAX_NDIM);
         t->shape[t->ndim++] = v;
-        if (npy_take(p, ",")) continue;
+        if (npy_accept(p, ",")) continue;
         if (t->ndim == 1) return npy_fail(p, "shape: (n,) needs its comma");
         if (!npy_want(p, ")")) return false;
         break;
@@ -116,7 +116,7 @@ static bool npy_shape(npy_parser *p, tensor_type *t) {
 static bool npy_value(npy_parser *p, int key, array_header *h) {
     if (key == 0) return npy_descr(p, h);
     if (key == 2) return npy_shape(p, &h->type);
-    h->is_fortran = npy_take(p, "True");
+    h->is_fortran = npy_accept(p, "True");
     return h->is_fortran || npy_want(p, "False");
 }
 
@@ -124,7 +124,7 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     unsigned seen = 0;
     if (!npy_want(p, "{")) return false;
-    while (!npy_take(p, "}")) {
+    while (!npy_accept(p, "}")) {
         char name[32];
         int k = 0;
         if (!npy_string(p, name)) return false;
@@ -133,12 +133,12 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
         if (seen >> k & 1) return npy_fail(p, "%s is there twice", keys[k]);
         seen |= 1u << k;
         if (!npy_want(p, ":") || !npy_value(p, k, h)) return false;
-        if (npy_take(p, ",")) continue;
+        if (npy_accept(p, ",")) continue;
         if (!npy_want(p, "}")) return false;
         break;
     }
     if (seen != 7) return npy_fail(p, "descr, fortran_order and shape are all needed");
-    npy_take(p, ""); /* the padding */
+    npy_accept(p, ""); /* the padding */
     return p->at == p->end || npy_fail(p, "text after the closing '}'");
 }
 

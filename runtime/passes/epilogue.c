@@ -122,7 +122,7 @@ static void replace(epilogue *e, weft_value *from, weft_value *to) {
 
 /* Whether the backend has a kernel of its own for the node, or for some node of the op; the reference is nobody's. */
 static bool is_taken(const program *p, const weft_node *n) {
-    const weft_kernel *k = kernel_choose(n, &p->plan->kernels, &p->graph->model->arena, NULL);
+    const weft_kernel *k = kernel_select(n, &p->plan->kernels, &p->graph->model->arena, NULL);
     return k && k->op == n->op;
 }
 
@@ -267,10 +267,10 @@ static bool sums_rows(const weft_node *n) {
     return sum_axes(a, ndim) == (1u << (ndim - 1)) - 1 && n->out[0].uses;
 }
 
-/* What an operand of a product is made of: seen through its cast to a low type too. */
+/* What an operand of a product is made of: seen through its cast to a reduced type too. */
 static const weft_value *operand_root(weft_value *v) {
     v = below_reshapes(v);
-    bool is_cast = v->node->op == &weft_op_cast && dtype_is_low(v->type.dtype);
+    bool is_cast = v->node->op == &weft_op_cast && dtype_is_reduced(v->type.dtype);
     return is_cast && v->node->in[0]->type.dtype == WEFT_F32 ? below_reshapes(v->node->in[0]) : v;
 }
 
@@ -322,7 +322,7 @@ static void sum_with_weight(epilogue *e, weft_node *sum) {
     build_place at;
     begin(e, place, m, &at);
     weft_node *n = make(e, m, &weft_op_linear_weight, 2, m->in,
-                        &(linear_attrs){.wide = m->out[0].type.dtype != m->in[0]->type.dtype});
+                        &(linear_attrs){.f32_output = m->out[0].type.dtype != m->in[0]->type.dtype});
     if (!end(e, &at) || !n) return;
     replace(e, &m->out[0], &n->out[0]);
     replace(e, &sum->out[0], &n->out[1]);

@@ -61,10 +61,10 @@ bool launch_kind_of(const weft_node *n, launch_kind *kind) {
 typedef struct cutter {
     program *p;
     int *launch_of; /* of a collective, by its order */
-    int compute;    /* the last launch of the compute lane, -1: none */
+    int compute;    /* the last launch of the compute stream, -1: none */
     bool is_open;   /* it can take more nodes */
-    int awaited;    /* launch that the next one on the compute lane waits for, -1: none */
-    bool *arrived;  /* segments, by index: their gathers are behind us */
+    int awaited;    /* launch that the next one on the compute stream waits for, -1: none */
+    bool *arrived;  /* buckets, by index: their gathers are behind us */
 } cutter;
 
 static launch_entry *add(cutter *c, launch_kind kind, int order) {
@@ -73,18 +73,18 @@ static launch_entry *add(cutter *c, launch_kind kind, int order) {
     return &p->launches[p->n_launches++];
 }
 
-static const weft_variable *sharded_segment(const weft_value *v) {
+static const weft_variable *sharded_bucket(const weft_value *v) {
     const weft_variable *root = v ? value_root(v)->variable : NULL;
     if (!root) return NULL;
-    const weft_variable *s = variable_is_part(root) ? root->segment : root;
-    return s->kind == VARIABLE_SEGMENT && s->shards ? s : NULL;
+    const weft_variable *s = variable_is_part(root) ? root->bucket : root;
+    return s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
 }
 
-/* Segments that n is the first to touch; `list` has room for its operands and results. */
+/* Buckets that n is the first to touch; `list` has room for its operands and results. */
 static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) {
     int count = 0;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
-        const weft_variable *s = sharded_segment(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
+        const weft_variable *s = sharded_bucket(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
         if (!s || c->arrived[s->index]) continue;
         c->arrived[s->index] = true;
         list[count++] = s;
@@ -92,7 +92,7 @@ static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) 
     return count;
 }
 
-/* A collective waits for all that stands before it: the compute lane is cut there. */
+/* A collective waits for all that stands before it: the compute stream is cut there. */
 static void cut_collective(cutter *c, const weft_node *n) {
     launch_entry *l = add(c, LAUNCH_COLLECTIVE, n->order);
     l->n_nodes = 1;
@@ -120,8 +120,8 @@ static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
     launch_entry *l = c->compute >= 0 ? &c->p->launches[c->compute] : NULL;
     if (!c->is_open || l->kind != kind || c->awaited >= 0 || count) {
         l = open_compute(c, kind, n->order);
-        l->n_carried = count;
-        l->carried = list;
+        l->n_in_flight = count;
+        l->in_flight = list;
     }
     l->last = n->order;
     l->n_nodes++;
@@ -142,7 +142,7 @@ bool pass_launches(program *p) {
         launch_kind kind;
         if (n->op == &weft_op_wait) {
             int of = c.launch_of[((const collective_attrs *)n->in[0]->node->attrs)->order];
-            if (of > c.awaited) c.awaited = of; /* its lane is first in, first out */
+            if (of > c.awaited) c.awaited = of; /* its stream is first in, first out */
         } else if (launch_kind_of(n, &kind)) {
             if (kind == LAUNCH_COLLECTIVE)
                 cut_collective(&c, n);

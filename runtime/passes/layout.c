@@ -114,7 +114,7 @@ static bool make_view(placer *l, weft_node *n) {
 /* Puts a reorder before each operand that does not lie as the kernel (NULL: none) takes it. */
 static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
     for (int i = 0; i < n->n_in; i++) {
-        layout_rule rule = kernel_takes(kernel, n, i);
+        layout_rule rule = kernel_input_layout(kernel, n, i);
         if (!n->in[i] || rule == LIES_ANYHOW) continue;
         n->in[i] = converted(l, n, n->in[i], rule == LIES_CHANNELS_LAST);
         if (!n->in[i]) return false;
@@ -136,7 +136,7 @@ static void place_results(weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
         if (v->has_layout) continue;
-        set_layout(v, pointwise ? channels_last : kernel_gives(NULL, n, k) == LIES_CHANNELS_LAST);
+        set_layout(v, pointwise ? channels_last : kernel_output_layout(NULL, n, k) == LIES_CHANNELS_LAST);
     }
 }
 
@@ -168,7 +168,7 @@ static bool tell_lacking(const placer *l) {
 static bool choose(placer *l, weft_node *n) {
     weft_model *m = n->graph->model;
     const char *declined = NULL;
-    n->kernel = kernel_choose(n, &l->p->plan->kernels, &m->arena, &declined);
+    n->kernel = kernel_select(n, &l->p->plan->kernels, &m->arena, &declined);
     n->declined = declined;
     if (n->kernel) return true;
     if (declined && strstr(declined, "memory could not be had"))
@@ -178,14 +178,14 @@ static bool choose(placer *l, weft_node *n) {
 
 static bool takes_operands(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && !layout_fits(kernel_takes(n->kernel, n, i), &n->in[i]->type, n->in[i]->stride))
+        if (n->in[i] && !layout_fits(kernel_input_layout(n->kernel, n, i), &n->in[i]->type, n->in[i]->stride))
             return false;
     return true;
 }
 
 /* Operands are placed for the best kernel, before it may decline. One that takes less is asked once they lie as it wants
  * them, and may then lose to a better one again, which is handed more than it asks for. */
-static bool place_and_choose(placer *l, weft_node *n) {
+static bool place_and_select(placer *l, weft_node *n) {
     const weft_kernel *list[16];
     int count = kernels_of(n->op, &l->p->plan->kernels, list, 16);
     if (!place_operands(l, n, count ? list[0] : NULL)) return false;
@@ -222,7 +222,7 @@ static bool derive_cast(placer *l, weft_node *n) {
     size_t prefix = t.length;
     node_signature(&t, n);
     text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
-    char *key = text_take(&t);
+    char *key = text_detach(&t);
     if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "cast: memory could not be had");
     weft_value *first = table_find(&l->made, key);
     bool good = first || (derive(n, hash_text(key + prefix, 0)) && note_made(l, &n->out[0], key));
@@ -285,7 +285,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     text_add(&t, "%d %d %zu ", from->id, i, bytes);
     size_t prefix = t.length;
     node_signature(&t, n);
-    char *key = text_take(&t);
+    char *key = text_detach(&t);
     if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: memory could not be had");
     for (char *q = key; *q; q++)
         if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
@@ -317,10 +317,10 @@ static bool layout_node(placer *l, weft_node *n) {
     }
     if (n->op->flags & OP_VIEW) {
         if (!make_view(l, n)) return false;
-        return n->out[0].base ? true : place_and_choose(l, n);
+        return n->out[0].base ? true : place_and_select(l, n);
     }
     if (n->kernel) return true; /* a pack node */
-    return place_and_choose(l, n) && pack_operands(l, n);
+    return place_and_select(l, n) && pack_operands(l, n);
 }
 
 /* What is fetched must be dense and row-major in the user's eyes. */

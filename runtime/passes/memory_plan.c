@@ -1,14 +1,14 @@
 /* memory_plan.c - the pass that gives every value of a scheduled program its place in the arena.
  *
- *   1. gradients of a segment go inside their bucket's buffer, at their member's offset;
+ *   1. gradients of a bucket go inside their bucket's buffer, at their member's offset;
  *   2. a pointwise result takes over the buffer of an operand that dies there (in place);
  *   3. what remains are buffers with a lifetime [first write, last read] in steps of the schedule; kernels'
  *      workspaces are buffers that live for one step. Greedy by size: the largest first, each at the lowest
  *      offset where it meets no buffer that lives at the same time (the "greedy by size" of Pisarchyk and Lee,
  *      2020, arXiv:2001.03288).
- * What lives into a program's tail (tails.c) lies at the arena's start, in a region that all programs of the plan share.
+ * What lives into a program's deferred part (deferred.c) lies at the arena's start, in a region that all programs of the plan share.
  * No other buffer lies there that is written before the program's first collective or write into the region: until then
- * another program's tail may be under way there, from then on it is over.
+ * another program's deferred part may be under way there, from then on it is over.
  * Inputs are read where the caller has them, parameters and state where the store has them.
  */
 #include "runtime/passes/placement.h"
@@ -26,7 +26,7 @@ typedef struct buffer {
     int64_t offset;
     weft_value *value; /* or */
     weft_node *workspace_of;
-    bool is_carried;
+    bool is_in_flight;
 } buffer;
 
 typedef struct buffer_list {
@@ -152,19 +152,19 @@ static int by_size(const void *pa, const void *pb) {
     return a->first != b->first ? a->first - b->first : a->last - b->last;
 }
 
-/* Carried ones are placed first, then the others around them; those that begin before step `settled` from `floor` on.
+/* In flight ones are placed first, then the others around them; those that begin before step `settled` from `floor` on.
  * *total: where the last one ends. */
-static bool place_in(placement *map, const buffer_list *l, bool carried, int settled, uint64_t floor,
+static bool place_in(placement *map, const buffer_list *l, bool in_flight, int settled, uint64_t floor,
                      uint64_t *total) {
     for (int i = 0; i < l->count; i++) {
         const buffer *b = &l->v[i];
-        if (!carried && b->is_carried &&
+        if (!in_flight && b->is_in_flight &&
             !placement_add(map, b->first, b->last, b->offset, b->offset + (int64_t)b->bytes))
             return false;
     }
     for (int i = 0; i < l->count; i++) {
         buffer *b = &l->v[i];
-        if (b->is_carried != carried) continue;
+        if (b->is_in_flight != in_flight) continue;
         int64_t from = b->first < settled ? (int64_t)floor : 0, bytes = (int64_t)b->bytes;
         b->offset = placement_find(map, b->first, b->last, bytes, from);
         if (!placement_add(map, b->first, b->last, b->offset, b->offset + bytes)) return false;
@@ -173,12 +173,12 @@ static bool place_in(placement *map, const buffer_list *l, bool carried, int set
     return true;
 }
 
-static bool place_buffers(program *p, bool carried, int settled, uint64_t floor, uint64_t *total) {
+static bool place_buffers(program *p, bool in_flight, int settled, uint64_t floor, uint64_t *total) {
     weft_graph *g = p->graph;
     placement map;
     *total = 0;
     bool good = placement_open(&map, &g->model->env, p->buffers->steps, p->buffers->count) &&
-                place_in(&map, p->buffers, carried, settled, floor, total);
+                place_in(&map, p->buffers, in_flight, settled, floor, total);
     placement_close(&map);
     return good || model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
 }
@@ -214,25 +214,25 @@ static int collect(program *p, buffer *list, const int *first) {
     return count;
 }
 
-/* Roots that nodes of the tail read or make. */
-static void mark_carried(const program *p, buffer_list *l, bool *in_tail) {
+/* Roots that nodes of the deferred part read or make. */
+static void mark_in_flight(const program *p, buffer_list *l, bool *is_deferred) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
-        if (n->order < p->tail || node_is_silent(n)) continue;
+        if (n->order < p->deferred || node_is_silent(n)) continue;
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i]) in_tail[value_root(n->in[i])->id] = true;
-        for (int k = 0; k < n->n_out; k++) in_tail[value_root(&n->out[k])->id] = true;
+            if (n->in[i]) is_deferred[value_root(n->in[i])->id] = true;
+        for (int k = 0; k < n->n_out; k++) is_deferred[value_root(&n->out[k])->id] = true;
     }
     for (int i = 0; i < l->count; i++)
-        l->v[i].is_carried = l->v[i].value ? in_tail[l->v[i].value->id] : l->v[i].first >= p->tail;
+        l->v[i].is_in_flight = l->v[i].value ? is_deferred[l->v[i].value->id] : l->v[i].first >= p->deferred;
 }
 
-/* The step before which no other program's tail is under way any more. */
+/* The step before which no other program's deferred part is under way any more. */
 static int settled_from(const program *p) {
     int first = INT_MAX;
     for (const weft_node *n = p->graph->first; n; n = n->next)
         if (node_starts_collective(n) && n->order < first) first = n->order;
     for (int i = 0; i < p->buffers->count; i++)
-        if (p->buffers->v[i].is_carried && p->buffers->v[i].first < first) first = p->buffers->v[i].first;
+        if (p->buffers->v[i].is_in_flight && p->buffers->v[i].first < first) first = p->buffers->v[i].first;
     return first;
 }
 
@@ -259,7 +259,7 @@ static void share_buffers(weft_graph *g, int nodes) {
     for (weft_node *n = g->first; n; n = n->next) take_over(n);
 }
 
-bool memory_carry(program *p) {
+bool memory_place_in_flight(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
     int nodes = graph_node_count(g), values = 0;
@@ -267,26 +267,26 @@ bool memory_carry(program *p) {
     for (weft_node *n = g->first; n; n = n->next) values += n->n_out + 1;
     buffer_list *l = arena_new(a, sizeof *l);
     int *first = arena_new_array(a, (size_t)g->next_id + 1, sizeof *first);
-    bool *in_tail = arena_new_array(a, (size_t)g->next_id + 1, sizeof *in_tail);
+    bool *is_deferred = arena_new_array(a, (size_t)g->next_id + 1, sizeof *is_deferred);
     if (l) l->v = arena_new_array(a, (size_t)values, sizeof *l->v);
-    if (!l || !l->v || !first || !in_tail)
+    if (!l || !l->v || !first || !is_deferred)
         return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
     share_buffers(g, nodes);
     find_first_writes(g, first);
     l->count = collect(p, l->v, first);
-    mark_carried(p, l, in_tail);
+    mark_in_flight(p, l, is_deferred);
     qsort(l->v, (size_t)l->count, sizeof *l->v, by_size);
     p->buffers = l;
     l->steps = nodes + 1; /* outputs live behind the last node */
     bool is_any = false;
-    for (int i = 0; i < l->count; i++) is_any |= l->v[i].is_carried;
-    return !is_any || place_buffers(p, true, 0, 0, &p->carried_bytes);
+    for (int i = 0; i < l->count; i++) is_any |= l->v[i].is_in_flight;
+    return !is_any || place_buffers(p, true, 0, 0, &p->in_flight_bytes);
 }
 
 bool pass_memory(program *p) {
     const buffer_list *l = p->buffers;
-    if (!place_buffers(p, false, settled_from(p), p->plan->carried_bytes, &p->arena_bytes)) return false;
-    if (p->carried_bytes > p->arena_bytes) p->arena_bytes = p->carried_bytes;
+    if (!place_buffers(p, false, settled_from(p), p->plan->in_flight_bytes, &p->arena_bytes)) return false;
+    if (p->in_flight_bytes > p->arena_bytes) p->arena_bytes = p->in_flight_bytes;
     for (int i = 0; i < l->count; i++) {
         if (l->v[i].value)
             l->v[i].value->arena_offset = l->v[i].offset;

@@ -4,7 +4,7 @@
  * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
  * between hides the collective. But for ZeRO 2: there the wait for a bucket, and the copy of this rank's range out of it,
  * stand behind the start of the sum after next, so that two buckets live at a time. `serial` puts each wait right
- * behind its start. Else what reads no parameters of other graphs' comes first: theirs may still be on their way (tails.c).
+ * behind its start. Else what reads no parameters of other graphs' comes first: theirs may still be on their way (deferred.c).
  */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
@@ -21,11 +21,11 @@ enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for 
 /* What the ranks of a world must do in one order, whatever each of them updates, so that it cannot move towards what
  * it reads: waits, and all collectives but those that sum buckets (a norm's reads this rank's own ranges). */
 static bool must_stay(const weft_node *n) {
-    bool sums_bucket = n->op->writes && n->variable && n->variable->kind == VARIABLE_SEGMENT;
+    bool sums_bucket = n->op->writes && n->variable && n->variable->kind == VARIABLE_BUCKET;
     return n->op == &weft_op_wait || (node_starts_collective(n) && !sums_bucket);
 }
 
-/* The update of a segment becomes ready long before the end of the list: each update node moves up to right behind
+/* The update of a bucket becomes ready long before the end of the list: each update node moves up to right behind
  * the last of what it waits for, and behind those moved there before it. The list stays sorted by mark. */
 static bool hoist(weft_graph *g, int count) {
     int64_t moved = 0;
@@ -151,9 +151,9 @@ static bool *trained_here(const program *p) {
     return own;
 }
 
-/* Another graph of the plan trains it (so that it lies in a segment), and this one does not. */
+/* Another graph of the plan trains it (so that it lies in a bucket), and this one does not. */
 static bool is_foreign(const weft_variable *v, const bool *own) {
-    return v && v->kind == VARIABLE_PARAMETER && v->segment && !own[v->index];
+    return v && v->kind == VARIABLE_PARAMETER && v->bucket && !own[v->index];
 }
 
 /* Marked nodes stay behind those that are not. */
@@ -188,7 +188,7 @@ static bool foreign_last(const program *p) {
 }
 
 /* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end, with views
- * between them: a tail (tails.c) may begin at the first of these waits. */
+ * between them: a deferred part (deferred.c) may begin at the first of these waits. */
 static void numbers_first(weft_graph *g) {
     weft_node *first = NULL;
     for (weft_node *n = g->last; n && (n->is_update || node_is_silent(n)); n = n->prev)
@@ -259,7 +259,7 @@ bool pass_schedule(program *p) {
     if (!plain || !list) return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
-    if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !lane_order(p))) return false;
+    if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !collective_order(p))) return false;
     if (overlaps) numbers_first(g);
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) {

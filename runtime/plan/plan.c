@@ -28,7 +28,7 @@ uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_o
     }
     for (const weft_variable *v = m->variables; offsets && v; v = v->next)
         if (variable_is_part(v))
-            offsets[v->index] = offsets[v->segment->index] + (uint64_t)v->offset * sizeof(float);
+            offsets[v->index] = offsets[v->bucket->index] + (uint64_t)v->offset * sizeof(float);
     return total;
 }
 
@@ -55,7 +55,7 @@ bool plan_measure(weft_plan *plan) {
     uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
     uint64_t store = store_layout(plan, NULL, kinds);
-    m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_SEGMENT];
+    m->parameters = kinds[VARIABLE_PARAMETER] + kinds[VARIABLE_STATE] + kinds[VARIABLE_BUCKET];
     m->gradients = kinds[VARIABLE_GRADIENT];
     m->optimizer = kinds[VARIABLE_OPTIMIZER];
     m->derived = kinds[VARIABLE_DERIVED];
@@ -68,7 +68,7 @@ bool plan_measure(weft_plan *plan) {
         uint64_t inputs = plan->options.device == WEFT_DEVICE_CPU ? 0 : CUDA_RUN_BYTES + 2 * fed_bytes(p);
         if (inputs > m->inputs) m->inputs = inputs;
     }
-    m->carried = plan->carried_bytes;
+    m->in_flight = plan->in_flight_bytes;
     m->total = store + m->derived + m->activations + m->inputs;
     return true;
 }
@@ -93,7 +93,7 @@ static void launches_write(text *t, const program *p) {
         text_add(t, "# launch %d of %s: %s, steps %d to %d, %d nodes", i, p->graph->name,
                  launch_name(l->kind), l->first, l->last, l->n_nodes);
         if (l->waits >= 0) text_add(t, ", behind launch %d", l->waits);
-        for (int k = 0; k < l->n_carried; k++) text_add(t, ", when %s has come", l->carried[k]->path);
+        for (int k = 0; k < l->n_in_flight; k++) text_add(t, ", when %s has come", l->in_flight[k]->path);
         text_add(t, "%s%s\n", l->records ? ", records" : "",
                  !launch_is_captured(l->kind)   ? ", not captured"
                  : l->kind == LAUNCH_COLLECTIVE ? ", captured over NCCL"
@@ -112,7 +112,7 @@ char *weft_plan_text(const weft_plan *plan) {
         graph_write(&t, plan->programs[i].graph);
         launches_write(&t, &plan->programs[i]);
     }
-    return text_take(&t);
+    return text_detach(&t);
 }
 
 /* ---- ports ---- */
@@ -166,13 +166,13 @@ static void options_write(text *t, const weft_plan *plan) {
 char *plan_settings(const weft_plan *plan) {
     text t = {0};
     options_write(&t, plan);
-    return text_take(&t);
+    return text_detach(&t);
 }
 
 /* What each rank's share is, the same seen from all ranks. */
 static void shares_write(text *t, const weft_plan *plan) {
     for (const weft_variable *s = plan->model->variables; s; s = s->next) {
-        if (s->kind != VARIABLE_SEGMENT) continue;
+        if (s->kind != VARIABLE_BUCKET) continue;
         variable_write(t, s);
         const subgraph *g = &plan->subgraphs[s->subgraph];
         bool is_world = g->n_ranks == plan->options.world; /* else groups may be cut differently */
@@ -190,7 +190,7 @@ static void collectives_write(text *t, const program *p) {
     }
 }
 
-/* Of what all ranks of the world must have in common: the model, the options, segments and shares, collectives. Not
+/* Of what all ranks of the world must have in common: the model, the options, buckets and shares, collectives. Not
  * of a rank's own share: its updates and its memory. */
 bool plan_identify(weft_plan *plan, const weft_model *source) {
     char *model = weft_model_text(source);
@@ -198,7 +198,7 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     options_write(&t, plan);
     shares_write(&t, plan);
     for (int i = 0; i < plan->n_programs; i++) collectives_write(&t, &plan->programs[i]);
-    char *rest = text_take(&t);
+    char *rest = text_detach(&t);
     if (model && rest) plan->fingerprint = hash_text(rest, hash_text(model, 0));
     bool good = model && rest;
     free(model);

@@ -13,8 +13,8 @@ static json_t *memory_json(const weft_memory *m) {
                      (json_int_t)m->parameters, "gradients", (json_int_t)m->gradients, "optimizer",
                      (json_int_t)m->optimizer, "derived", (json_int_t)m->derived, "activations",
                      (json_int_t)m->activations, "workspace", (json_int_t)m->workspace, "communication",
-                     (json_int_t)m->communication, "inputs", (json_int_t)m->inputs, "carried",
-                     (json_int_t)m->carried, "total", (json_int_t)m->total);
+                     (json_int_t)m->communication, "inputs", (json_int_t)m->inputs, "in_flight",
+                     (json_int_t)m->in_flight, "total", (json_int_t)m->total);
 }
 
 static json_t *ranks_json(const subgraph *g) {
@@ -53,7 +53,7 @@ static void find_contents(const weft_plan *plan, contents *of) {
             c->parameters += type_elements(&v->type);
             c->bytes += (json_int_t)type_bytes(&v->type);
         }
-        if (v->kind == VARIABLE_SEGMENT) json_array_append_new(c->buckets, bucket_json(plan, v));
+        if (v->kind == VARIABLE_BUCKET) json_array_append_new(c->buckets, bucket_json(plan, v));
     }
 }
 
@@ -144,18 +144,19 @@ static json_t *collective_json(const weft_plan *plan, const timeline *t, const w
 }
 
 static json_t *launch_json(const launch_entry *l) {
-    json_t *carried = json_array();
-    for (int i = 0; i < l->n_carried; i++) json_array_append_new(carried, json_string(l->carried[i]->path));
+    json_t *in_flight = json_array();
+    for (int i = 0; i < l->n_in_flight; i++)
+        json_array_append_new(in_flight, json_string(l->in_flight[i]->path));
     return json_pack("{s:s, s:s, s:i, s:i, s:i, s:o, s:o, s:b}", "kind", launch_name(l->kind), "stream",
                      l->kind == LAUNCH_COLLECTIVE ? "communication" : "compute", "first", l->first, "last",
                      l->last, "nodes", l->n_nodes, "waits",
-                     l->waits < 0 ? json_null() : json_integer(l->waits), "carried", carried, "records",
+                     l->waits < 0 ? json_null() : json_integer(l->waits), "in_flight", in_flight, "records",
                      l->records);
 }
 
-static int tail_nodes(const program *p) {
+static int deferred_nodes(const program *p) {
     int count = 0;
-    for (const weft_node *n = p->graph->last; n && n->order >= p->tail; n = n->prev)
+    for (const weft_node *n = p->graph->last; n && n->order >= p->deferred; n = n->prev)
         count += !node_is_silent(n);
     return count;
 }
@@ -179,8 +180,8 @@ static json_t *graph_json(const program *p) {
     for (int i = 0; i < p->n_launches; i++) json_array_append_new(launches, launch_json(&p->launches[i]));
     return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:i, s:I, s:I}", "name", p->name, "mode",
                      p->graph->mode == WEFT_TRAIN ? "train" : "eval", "phase", phases[p->phase], "nodes",
-                     nodes, "collectives", collectives, "lanes", lanes, "launches", launches, "tail_nodes",
-                     tail_nodes(p), "peak_bytes", (json_int_t)p->arena_bytes, "flops",
+                     nodes, "collectives", collectives, "lanes", lanes, "launches", launches,
+                     "deferred_nodes", deferred_nodes(p), "peak_bytes", (json_int_t)p->arena_bytes, "flops",
                      (json_int_t)program_flops(p));
 }
 

@@ -2,7 +2,7 @@
  *
  *   plan     private copy of the model's variables + programs; immutable once compiled
  *   program  one graph of the user's in one phase, compiled: a private graph whose node list is the schedule
- *   segment  parameters of one subgraph that the same minimize calls train with the same settings; they lie one
+ *   bucket  parameters of one subgraph that the same minimize calls train with the same settings; they lie one
  *            after the other in the store, with their optimizer state and gradients laid out alike, so that an
  *            update is one node over one flat buffer
  */
@@ -42,12 +42,12 @@ typedef struct training {
     bool *trains;              /* by index of a parameter */
 } training;
 
-/* State of an optimizer over a segment. */
+/* State of an optimizer over a bucket. */
 typedef struct optimizer_slot {
-    const weft_variable *segment;
+    const weft_variable *bucket;
     const char *name, *slot;       /* "optimizer.adam:generator", "exp_avg" */
     const weft_variable *variable; /* NULL: this rank has no share of it */
-    int next;                      /* number of another one of the segment, from 1; 0: none */
+    int next;                      /* number of another one of the bucket, from 1; 0: none */
 } optimizer_slot;
 
 /* A parameter that a graph minimizes over and does not reach (find_unused_parameters). */
@@ -66,9 +66,9 @@ typedef struct program {
     int n_collectives;
     int n_launches; /* for a GPU */
     launch_entry *launches;
-    /* Its tail (tails.c): nodes from this number on outlast the run; behind the last one: none does. */
-    int tail;
-    uint64_t carried_bytes;      /* of the arena: what lives into the tail */
+    /* Its deferred part (deferred.c): nodes from this number on outlast the run; behind the last one: none does. */
+    int deferred;
+    uint64_t in_flight_bytes;    /* of the arena: what lives into the deferred part */
     struct buffer_list *buffers; /* while memory is planned */
     int n_unpacked;
     weft_value **
@@ -80,7 +80,7 @@ struct weft_plan {
     kernel_env kernels;
     weft_compile_options options;
     const weft_model *source; /* while compiling only */
-    weft_model *model; /* variables (segments and optimizer state among them) and the programs' graphs */
+    weft_model *model; /* variables (buckets and optimizer state among them) and the programs' graphs */
     int n_subgraphs, n_trainings, n_unused;
     subgraph *subgraphs;
     name_table by_path; /* subgraphs */
@@ -94,15 +94,15 @@ struct weft_plan {
     double compile_ms;
     uint64_t fingerprint;
     weft_memory memory;
-    uint64_t carried_bytes; /* at the arena's start: the most that any program has */
+    uint64_t in_flight_bytes; /* at the arena's start: the most that any program has */
 };
 
 /* ---- subgraphs and their buckets (subgraph.c) ---- */
 /* The subgraph of a parameter, of the longest path that it lies under. */
 const subgraph *subgraph_of(const weft_plan *plan, const char *parameter);
-/* Where this rank's range of a sharded segment begins and ends, in elements. */
+/* Where this rank's range of a sharded bucket begins and ends, in elements. */
 void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
-/* Its variable, whose path is the segment's with ".own"; NULL: it is empty. */
+/* Its variable, whose path is the bucket's with ".own"; NULL: it is empty. */
 weft_variable *shard_find(const weft_model *m, const weft_variable *s);
 typedef struct shard_path {
     char text[1500];

@@ -18,10 +18,10 @@ const weft_value *value_root(const weft_value *v) {
     return v;
 }
 
-const weft_variable *value_home(const weft_value *v) {
+const weft_variable *value_owner(const weft_value *v) {
     const weft_variable *root = value_root(v)->variable;
     if (!root || root->kind == VARIABLE_DERIVED) return NULL;
-    return variable_is_part(root) ? root->segment : root;
+    return variable_is_part(root) ? root->bucket : root;
 }
 
 int64_t value_offset(const weft_value *v) {

@@ -6,12 +6,12 @@
 
 /* Nothing to run: inputs, parameters, state reads, views. */
 bool node_is_silent(const weft_node *n);
-/* Puts a collective on the communication lane (a wait does not). */
+/* Puts a collective on the communication stream (a wait does not). */
 bool node_starts_collective(const weft_node *n);
 /* The value whose memory `v` lies in: follows base. */
 const weft_value *value_root(const weft_value *v);
-/* The variable of the store whose memory `v` lies in, the segment for its parts; NULL: it lies elsewhere. */
-const weft_variable *value_home(const weft_value *v);
+/* The variable of the store whose memory `v` lies in, the bucket for its parts; NULL: it lies elsewhere. */
+const weft_variable *value_owner(const weft_value *v);
 /* Bytes that `v` spans in memory from its first element, by its strides. */
 size_t value_span(const weft_value *v);
 /* Offset in bytes from its root's first element. */

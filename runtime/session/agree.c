@@ -30,7 +30,7 @@ static weft_status pass_on(weft_session *s, int from, const char *name, weft_err
     return status;
 }
 
-weft_status lane_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
+weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
     int from = 0, world = s->comm->world;
     weft_collective votes = {
         .kind = WEFT_ALL_GATHER, .dtype = WEFT_I32, .name = name, .buffer = s->votes, .count = (size_t)world};
@@ -52,7 +52,7 @@ static const subgraph *subgraph_of_part(const weft_session *s, const store_part 
     return p->parameter ? subgraph_of(s->plan, p->parameter) : NULL;
 }
 
-weft_comm *lane_group(const weft_session *s, const store_part *p) {
+weft_comm *part_group(const weft_session *s, const store_part *p) {
     const subgraph *g = subgraph_of_part(s, p);
     return g ? s->groups[g - s->plan->subgraphs] : s->comm;
 }
@@ -67,7 +67,7 @@ static int first_rank(const weft_session *s, const store_part *p) {
 static const store_part *next_part(const weft_session *s, const weft_comm *group, int *index) {
     const store_part *p;
     for (; (p = store_part_at(s->store, *index)); ++*index)
-        if (!p->cut && lane_group(s, p) == group) return p;
+        if (!p->cut && part_group(s, p) == group) return p;
     return NULL;
 }
 
@@ -201,15 +201,15 @@ static bool check_equal(weft_session *s, weft_error *error) {
     good = good && for_groups(s, compare, &c);
     mem_free(&s->env, c.piece, PIECE);
     mem_free(&s->env, c.own, 2 * n * sizeof *c.own);
-    return good && !lane_settle(s, "check of the store", tell_difference(s, c.first, error), error);
+    return good && !ranks_settle(s, "check of the store", tell_difference(s, c.first, error), error);
 }
 
 /* ---- before the first step ---- */
 
 /* Whether a rank that shares something out with this one has loaded optimizer state, and another has not. */
-static bool state_differs(const weft_session *s, const weft_variable *segment) {
-    const subgraph *g = &s->plan->subgraphs[segment->subgraph];
-    for (int i = 0; segment->shards && i < g->n_ranks; i++)
+static bool state_differs(const weft_session *s, const weft_variable *bucket) {
+    const subgraph *g = &s->plan->subgraphs[bucket->subgraph];
+    for (int i = 0; bucket->shards && i < g->n_ranks; i++)
         if ((s->votes[g->ranks[i]] ^ s->votes[s->comm->rank]) & LOADED_STATE) return true;
     return false;
 }
@@ -252,7 +252,7 @@ static bool check_loaded(weft_session *s, weft_error *error) {
                              .count = (size_t)s->comm->world};
     s->votes[s->comm->rank] = (int32_t)*store_loaded(s->store);
     if (weft_comm_run(s->comm, &loads, error)) return false;
-    return !lane_settle(s, "loaded weights", check_votes(s, error), error);
+    return !ranks_settle(s, "loaded weights", check_votes(s, error), error);
 }
 
 weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error) {
@@ -295,7 +295,7 @@ static weft_status compare_plans(weft_session *s, weft_error *error) {
     return status;
 }
 
-bool lane_agree(weft_session *s, weft_error *error) {
+bool ranks_agree(weft_session *s, weft_error *error) {
     weft_error nobody_asks;
     if (!error) error = &nobody_asks;
     if (compare_plans(s, error) || !check_loaded(s, error)) return false;

@@ -24,7 +24,7 @@ static weft_status calibrate_node(weft_session *s, const weft_node *n, text *tab
     if (!key) return error_memory(error, "calibrate");
     if (!is_known(table, key)) {
         status = n->kernel->tune(n, &s->kernels, &found, error);
-        choice = text_take(&found);
+        choice = text_detach(&found);
         if (!choice && status == WEFT_OK) status = error_memory(error, "calibrate");
         if (status == WEFT_OK) calibration_write(table, key, choice);
         *count += status == WEFT_OK;

@@ -23,7 +23,7 @@ static bool is_looked_at(const tensor *t) {
     return t->type.ndim == 4 && stride_same(&t->type, t->stride, dense);
 }
 
-static weft_status check_piece(const runnable *r, const weft_node *n, const tensor *t, int64_t from,
+static weft_status check_piece(const bound_program *r, const weft_node *n, const tensor *t, int64_t from,
                                int64_t count, const void *data, weft_error *error) {
     char node[200];
     const tensor piece = {.data = (void *)(uintptr_t)data,
@@ -40,7 +40,8 @@ static weft_status check_piece(const runnable *r, const weft_node *n, const tens
 }
 
 /* In pieces, so that looking takes little memory. */
-weft_status session_check_results(weft_session *s, const runnable *r, const step *st, weft_error *error) {
+weft_status session_check_results(weft_session *s, const bound_program *r, const step *st,
+                                  weft_error *error) {
     enum { PIECE = 1 << 16 };
     weft_status status = WEFT_OK;
     void *piece = mem_raw(&s->env, (size_t)PIECE * sizeof(double));

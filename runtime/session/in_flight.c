@@ -1,6 +1,6 @@
-/* in_flight.c - what is under way when a run has ended: gathers of updated parameters (ZeRO), and a tail, the last waits and
- * updates of a program (passes/tails.c says which). Whoever reads what they bring waits for it first; until then it counts as
- * arriving in the store. A tail is run as far as the next step needs, in its own order, with the number of its own run. */
+/* in_flight.c - what is under way when a run has ended: gathers of updated parameters (ZeRO), and a deferred part, the last waits and
+ * updates of a program (passes/deferred.c says which). Whoever reads what they bring waits for it first; until then it counts as
+ * arriving in the store. A deferred part is run as far as the next step needs, in its own order, with the number of its own run. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
@@ -9,138 +9,141 @@
 
 /* ---- gathers ---- */
 
-void lane_carry(weft_session *s, const weft_node *n, uint64_t ticket) {
-    uint64_t *carried = &s->carried[n->variable->index];
-    if (!*carried) { /* else one of an earlier run is under way, which this one cannot overtake */
-        s->n_carried++;
-        store_note_arriving(s->store, store_home(s->store, n->variable), 1);
+void in_flight_add(weft_session *s, const weft_node *n, uint64_t ticket) {
+    uint64_t *in_flight = &s->in_flight[n->variable->index];
+    if (!*in_flight) { /* else one of an earlier run is under way, which this one cannot overtake */
+        s->n_in_flight++;
+        store_note_arriving(s->store, store_owner(s->store, n->variable), 1);
     }
-    *carried = ticket + 1;
+    *in_flight = ticket + 1;
 }
 
-void lane_uncarry(weft_session *s, const weft_variable *segment) {
-    uint64_t *carried = &s->carried[segment->index];
-    if (!*carried) return;
-    *carried = 0;
-    s->n_carried--;
-    store_note_arriving(s->store, store_home(s->store, segment), -1);
+void in_flight_remove(weft_session *s, const weft_variable *bucket) {
+    uint64_t *in_flight = &s->in_flight[bucket->index];
+    if (!*in_flight) return;
+    *in_flight = 0;
+    s->n_in_flight--;
+    store_note_arriving(s->store, store_owner(s->store, bucket), -1);
 }
 
-weft_status lane_await_segment(weft_session *s, const weft_variable *segment, weft_error *error) {
-    uint64_t carried = s->carried[segment->index];
-    if (!carried) return WEFT_OK;
-    weft_status status = weft_comm_wait(s->groups[segment->subgraph], carried - 1, error);
-    lane_uncarry(s, segment);
+weft_status in_flight_await(weft_session *s, const weft_variable *bucket, weft_error *error) {
+    uint64_t in_flight = s->in_flight[bucket->index];
+    if (!in_flight) return WEFT_OK;
+    weft_status status = weft_comm_wait(s->groups[bucket->subgraph], in_flight - 1, error);
+    in_flight_remove(s, bucket);
     return status;
 }
 
-weft_status lane_arrive(weft_session *s, const step *st, weft_error *error) {
+weft_status in_flight_await_touched(weft_session *s, const step *st, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (int k = 0; s->n_carried && k < st->n_touched && !status; k++)
-        status = lane_await_segment(s, st->touched[k], error);
+    for (int k = 0; s->n_in_flight && k < st->n_touched && !status; k++)
+        status = in_flight_await(s, st->touched[k], error);
     return status;
 }
 
-/* ---- tails: what they touch ---- */
+/* ---- deferred parts: what they touch ---- */
 
 /* needs[v] becomes the number of steps up to the last one that touches v. */
-static bool note_tail(weft_session *s, runnable *r) {
+static bool note_deferred(weft_session *s, bound_program *r) {
     size_t variables = (size_t)s->plan->model->n_variables + 1;
     r->needs = arena_new_array(&s->arena, variables, sizeof *r->needs);
-    r->homes = arena_new_array(&s->arena, variables, sizeof *r->homes);
-    if (!r->needs || !r->homes) return false;
-    for (int i = r->tail; i < r->n_steps; i++) {
-        r->tail_sends |= node_starts_collective(r->steps[i].node);
+    r->owners = arena_new_array(&s->arena, variables, sizeof *r->owners);
+    if (!r->needs || !r->owners) return false;
+    for (int i = r->deferred; i < r->n_steps; i++) {
+        r->deferred_sends |= node_starts_collective(r->steps[i].node);
         for (int k = 0; k < r->steps[i].n_touched; k++) {
             const weft_variable *v = r->steps[i].touched[k];
-            if (!r->needs[v->index]) r->homes[r->n_homes++] = store_home(s->store, v);
+            if (!r->needs[v->index]) r->owners[r->n_owners++] = store_owner(s->store, v);
             r->needs[v->index] = i + 1;
         }
     }
     return true;
 }
 
-bool tail_open(weft_session *s, weft_error *error) {
+bool deferred_open(weft_session *s, weft_error *error) {
     for (int i = 0; i < s->plan->n_programs; i++) {
-        runnable *r = &s->programs[i];
-        while (r->tail < r->n_steps && r->steps[r->tail].node->order < r->p->tail) r->tail++;
-        if (r->tail < r->n_steps && !note_tail(s, r)) return !error_memory(error, "session");
+        bound_program *r = &s->programs[i];
+        while (r->deferred < r->n_steps && r->steps[r->deferred].node->order < r->p->deferred) r->deferred++;
+        if (r->deferred < r->n_steps && !note_deferred(s, r)) return !error_memory(error, "session");
     }
     return true;
 }
 
-int tail_needs(const runnable *r, const step *st) {
-    int until = st->ends_tails ? r->n_steps : 0;
+int deferred_needed_by(const bound_program *r, const step *st) {
+    int until = st->ends_deferred ? r->n_steps : 0;
     for (int k = 0; k < st->n_touched; k++)
         if (r->needs[st->touched[k]->index] > until) until = r->needs[st->touched[k]->index];
     return until;
 }
 
-int tail_needs_for_outputs(const runnable *r, const runnable *next) {
+int deferred_needed_by_outputs(const bound_program *r, const bound_program *next) {
     int until = 0;
     for (int i = 0; i < next->n_outputs; i++) {
-        const weft_variable *home = next->outputs[i].home;
-        if (home && r->needs[home->index] > until) until = r->needs[home->index];
+        const weft_variable *owner = next->outputs[i].owner;
+        if (owner && r->needs[owner->index] > until) until = r->needs[owner->index];
     }
     return until;
 }
 
-/* ---- tails: running them ---- */
+/* ---- deferred parts: running them ---- */
 
-static void leave(weft_session *s, runnable *r) {
-    s->tail = (pending){.r = r, .next = r->tail, .run = s->run};
-    for (int i = 0; i < r->n_homes; i++) store_note_arriving(s->store, r->homes[i], 1);
+static void leave(weft_session *s, bound_program *r) {
+    s->deferred = (pending){.r = r, .next = r->deferred, .run = s->run};
+    for (int i = 0; i < r->n_owners; i++) store_note_arriving(s->store, r->owners[i], 1);
 }
 
 static void forget(weft_session *s) {
-    for (int i = 0; i < s->tail.r->n_homes; i++) store_note_arriving(s->store, s->tail.r->homes[i], -1);
-    s->tail = (pending){0};
+    for (int i = 0; i < s->deferred.r->n_owners; i++)
+        store_note_arriving(s->store, s->deferred.r->owners[i], -1);
+    s->deferred = (pending){0};
 }
 
 static weft_status run_until(weft_session *s, int until, weft_error *error) {
-    runnable *r = s->tail.r;
+    bound_program *r = s->deferred.r;
     uint64_t run = s->run;
     weft_status status = WEFT_OK;
-    if (s->tail.next >= until) return status;
-    s->run = s->tail.run;
-    while (s->tail.next < until && !status) status = session_step(s, r, &r->steps[s->tail.next++], error);
+    if (s->deferred.next >= until) return status;
+    s->run = s->deferred.run;
+    while (s->deferred.next < until && !status)
+        status = session_step(s, r, &r->steps[s->deferred.next++], error);
     s->run = run;
-    if (status) lane_drain(s, r, s->tail.next);
-    if (status || s->tail.next == r->n_steps) forget(s);
+    if (status) collectives_drain(s, r, s->deferred.next);
+    if (status || s->deferred.next == r->n_steps) forget(s);
     return status;
 }
 
 /* Whether the next step would not wait. */
 static bool is_ready(const weft_session *s) {
-    const weft_node *n = s->tail.r->steps[s->tail.next].node;
+    const weft_node *n = s->deferred.r->steps[s->deferred.next].node;
     bool is_done = true;
     if (n->op != &weft_op_wait) return true;
     const collective_attrs *a = n->in[0]->node->attrs;
-    return !weft_comm_test(s->groups[a->group], s->tail.r->tickets[a->order], &is_done, NULL) && is_done;
+    return !weft_comm_test(s->groups[a->group], s->deferred.r->tickets[a->order], &is_done, NULL) && is_done;
 }
 
-/* What its tail is to send goes out as soon as it can, to hide behind the rest of the forward. */
-weft_status tail_before(weft_session *s, const step *st, weft_error *error) {
-    weft_status status = run_until(s, tail_needs(s->tail.r, st), error);
-    while (!status && s->tail.r && s->tail.r->tail_sends && is_ready(s))
-        status = run_until(s, s->tail.next + 1, error);
+/* What its deferred part is to send goes out as soon as it can, to hide behind the rest of the forward. */
+weft_status deferred_before(weft_session *s, const step *st, weft_error *error) {
+    weft_status status = run_until(s, deferred_needed_by(s->deferred.r, st), error);
+    while (!status && s->deferred.r && s->deferred.r->deferred_sends && is_ready(s))
+        status = run_until(s, s->deferred.next + 1, error);
     return status;
 }
 
-/* What outputs need is run whether they are fetched or not, and a tail that sends is pending for one run: so collectives
+/* What outputs need is run whether they are fetched or not, and a deferred part that sends is pending for one run: so collectives
  * stand in one order on all ranks, the caller's own between runs included. */
-weft_status tail_before_end(weft_session *s, runnable *r, weft_error *error) {
+weft_status deferred_at_end(weft_session *s, bound_program *r, weft_error *error) {
     weft_status status = WEFT_OK;
-    if (s->tail.r && s->tail.r->tail_sends) status = run_until(s, s->tail.r->n_steps, error);
-    if (!status && r->tail < r->n_steps) leave(s, r);
-    return status || !s->tail.r ? status : run_until(s, tail_needs_for_outputs(s->tail.r, r), error);
+    if (s->deferred.r && s->deferred.r->deferred_sends) status = run_until(s, s->deferred.r->n_steps, error);
+    if (!status && r->deferred < r->n_steps) leave(s, r);
+    return status || !s->deferred.r ? status
+                                    : run_until(s, deferred_needed_by_outputs(s->deferred.r, r), error);
 }
 
-weft_status tail_end(weft_session *s, weft_error *error) {
+weft_status deferred_finish(weft_session *s, weft_error *error) {
     int threads = omp_get_max_threads();
-    if (!s->tail.r) return WEFT_OK;
+    if (!s->deferred.r) return WEFT_OK;
     omp_set_num_threads(s->plan->kernels.threads);
-    weft_status status = run_until(s, s->tail.r->n_steps, error);
+    weft_status status = run_until(s, s->deferred.r->n_steps, error);
     omp_set_num_threads(threads);
     return status;
 }
@@ -149,8 +152,8 @@ weft_status tail_end(weft_session *s, weft_error *error) {
 
 weft_status weft_sync(weft_session *s, weft_error *error) {
     if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
-    weft_status status = tail_end(s, error);
-    for (const weft_variable *v = s->plan->model->variables; s->n_carried && v; v = v->next) {
+    weft_status status = deferred_finish(s, error);
+    for (const weft_variable *v = s->plan->model->variables; s->n_in_flight && v; v = v->next) {
         weft_status one = s->device->executor->arrive(
             s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
         if (!status) status = one;

@@ -17,7 +17,7 @@ static char *variable_memory(weft_session *s, const weft_variable *v) {
 }
 
 /* Inputs are in the order of the schedule. -1: it is none. */
-static int input_index(const runnable *r, const weft_value *root) {
+static int input_index(const bound_program *r, const weft_value *root) {
     int low = 0, high = root->node->op == &weft_op_input ? r->n_inputs : 0;
     while (low < high) {
         int middle = low + (high - low) / 2;
@@ -29,7 +29,7 @@ static int input_index(const runnable *r, const weft_value *root) {
     return low < r->n_inputs && r->inputs[low].value == root ? low : -1;
 }
 
-static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, weft_error *error) {
+static bool bind(weft_session *s, bound_program *r, const weft_value *v, tensor *t, weft_error *error) {
     const weft_value *root = value_root(v);
     t->type = v->type;
     memcpy(t->stride, v->stride, sizeof t->stride);
@@ -46,33 +46,33 @@ static bool bind(weft_session *s, runnable *r, const weft_value *v, tensor *t, w
     }
     int input = input_index(r, root);
     if (input >= 0) {
-        r->patches[r->n_patches++] = (patch){t, input, value_offset(v)};
+        r->relocations[r->n_relocations++] = (relocation){t, input, value_offset(v)};
         return true;
     }
     t->data = s->memory + root->arena_offset + value_offset(v);
     return true;
 }
 
-static bool touches_carried(const weft_session *s, const weft_value *v) {
+static bool touches_in_flight(const weft_session *s, const weft_value *v) {
     const weft_value *root = value_root(v);
     bool is_arena = !root->variable && root->node->op != &weft_op_input;
-    return is_arena && (uint64_t)root->arena_offset < s->plan->carried_bytes;
+    return is_arena && (uint64_t)root->arena_offset < s->plan->in_flight_bytes;
 }
 
 static bool note_touched(weft_session *s, step *st, const weft_node *n) {
-    st->ends_tails = node_starts_collective(n);
-    if (n->workspace_bytes) st->ends_tails |= (uint64_t)n->workspace_offset < s->plan->carried_bytes;
+    st->ends_deferred = node_starts_collective(n);
+    if (n->workspace_bytes) st->ends_deferred |= (uint64_t)n->workspace_offset < s->plan->in_flight_bytes;
     st->touched = arena_new_array(&s->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *st->touched);
     for (int i = 0; st->touched && i < n->n_in + n->n_out; i++) {
         const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
-        const weft_variable *home = v ? value_home(v) : NULL;
-        if (home) st->touched[st->n_touched++] = home;
-        st->ends_tails |= v && touches_carried(s, v);
+        const weft_variable *owner = v ? value_owner(v) : NULL;
+        if (owner) st->touched[st->n_touched++] = owner;
+        st->ends_deferred |= v && touches_in_flight(s, v);
     }
     return st->touched != NULL;
 }
 
-static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error *error) {
+static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_error *error) {
     step *st = &r->steps[r->n_steps];
     st->node = n;
     st->kernel = n->kernel;
@@ -107,23 +107,23 @@ static bool prepare_step(weft_session *s, runnable *r, weft_node *n, weft_error 
     return !n->kernel || !n->kernel->open || n->kernel->open(n, &s->kernels, &st->state, error) == WEFT_OK;
 }
 
-static bool prepare_outputs(weft_session *s, runnable *r, weft_error *error) {
+static bool prepare_outputs(weft_session *s, bound_program *r, weft_error *error) {
     for (graph_output *o = r->p->graph->outputs; o; o = o->next) {
         tensor t = {0};
-        int patches = r->n_patches;
+        int relocations = r->n_relocations;
         if (!bind(s, r, o->value, &t, error)) return false;
-        r->n_patches = patches;
+        r->n_relocations = relocations;
         r->outputs[r->n_outputs++] = (fetched){.name = o->name,
                                                .memory = t.data,
                                                .input = t.data ? -1 : input_index(r, value_root(o->value)),
                                                .offset = value_offset(o->value),
-                                               .home = value_home(o->value),
+                                               .owner = value_owner(o->value),
                                                .bytes = type_bytes(&o->value->type)};
     }
     return true;
 }
 
-static void find_counter(weft_session *s, runnable *r) {
+static void find_counter(weft_session *s, bound_program *r) {
     tensor_type type = type_scalar(WEFT_F64);
     counter_path path = counter_path_of(r->p->name);
     const weft_variable *v = variable_find(s->plan->model, path.text);
@@ -131,7 +131,7 @@ static void find_counter(weft_session *s, runnable *r) {
     if (r->counter) r->counter_version = store_version(s->store, v);
 }
 
-static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *error) {
+static bool prepare(weft_session *s, bound_program *r, const program *p, weft_error *error) {
     size_t nodes = 0, operands = 0, outputs = 0;
     for (weft_node *n = p->graph->first; n; n = n->next) {
         nodes++;
@@ -143,17 +143,17 @@ static bool prepare(weft_session *s, runnable *r, const program *p, weft_error *
     find_counter(s, r);
     r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
     r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
-    r->patches = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->patches);
+    r->relocations = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->relocations);
     r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
     r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
     r->sums = arena_new_array(&s->arena, nodes + 1, sizeof *r->sums);
     r->tickets = arena_new_array(&s->arena, (size_t)p->n_collectives + 1, sizeof *r->tickets);
-    if (!r->written || !r->sums || !r->tickets || !r->steps || !r->inputs || !r->patches || !r->outputs)
+    if (!r->written || !r->sums || !r->tickets || !r->steps || !r->inputs || !r->relocations || !r->outputs)
         return !error_memory(error, "session");
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (n->op == &weft_op_input)
-            r->inputs[r->n_inputs++] =
-                (fed){.name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
+            r->inputs[r->n_inputs++] = (input_binding){
+                .name = input_name(n), .value = &n->out[0], .bytes = type_bytes(&n->out[0].type)};
     for (weft_node *n = p->graph->first; n; n = n->next)
         if (!node_is_silent(n) && !prepare_step(s, r, n, error)) return false;
     return prepare_outputs(s, r, error);
@@ -199,14 +199,14 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->device = store_device(store);
     s->kernels = plan->kernels;
     s->memory =
-        device_take(s->device, &s->env, session_bytes(plan), "session", weft_model_name(plan->model), error);
+        device_alloc(s->device, &s->env, session_bytes(plan), "session", weft_model_name(plan->model), error);
     s->offsets = arena_new_array(&s->arena, variables, sizeof *s->offsets);
     s->packed = arena_new_array(&s->arena, variables, sizeof *s->packed);
-    s->carried = arena_new_array(&s->arena, variables, sizeof *s->carried);
+    s->in_flight = arena_new_array(&s->arena, variables, sizeof *s->in_flight);
     s->groups = arena_new_array(&s->arena, (size_t)plan->n_subgraphs + 1, sizeof *s->groups);
     if (s->offsets) store_layout(plan, s->offsets, kinds);
     s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
-    bool good = s->memory && s->programs && s->offsets && s->packed && s->carried && s->groups;
+    bool good = s->memory && s->programs && s->offsets && s->packed && s->in_flight && s->groups;
     if (!good && (!error || !error->status)) error_memory(error, "session");
     good = good && !s->device->executor->open(s, error);
     for (int i = 0; good && i < plan->n_programs; i++)
@@ -217,16 +217,16 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
         good = prepare(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
-    good = good && tail_open(s, error);
+    good = good && deferred_open(s, error);
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
-    if (good && (!comm || comm->world == 1 || (lane_open(s, error) && lane_agree(s, error)))) return s;
+    if (good && (!comm || comm->world == 1 || (groups_open(s, error) && ranks_agree(s, error)))) return s;
     weft_session_close(s);
     return NULL;
 }
 
 void weft_session_close(weft_session *s) {
     if (!s) return;
-    if (s->carried) weft_sync(s, NULL);
+    if (s->in_flight) weft_sync(s, NULL);
     weft_env env = s->env;
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)
         for (int k = 0; k < s->programs[i].n_steps; k++) {
@@ -234,8 +234,8 @@ void weft_session_close(weft_session *s) {
             if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
         }
     s->device->executor->close(s);
-    lane_close(s); /* behind it: captured collectives hold on to their communicators */
-    s->device->give(&env, s->memory, session_bytes(s->plan));
+    groups_close(s); /* behind it: captured collectives hold on to their communicators */
+    s->device->free(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);
 }

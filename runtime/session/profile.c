@@ -14,7 +14,7 @@ uint64_t clock_ns(void) {
 }
 
 /* What every event of a node tells. */
-static weft_node_event event_of(const weft_session *s, const runnable *r, const weft_node *n,
+static weft_node_event event_of(const weft_session *s, const bound_program *r, const weft_node *n,
                                 uint64_t began) {
     return (weft_node_event){.graph = r->p->name,
                              .op = n->op->name,
@@ -26,7 +26,7 @@ static weft_node_event event_of(const weft_session *s, const runnable *r, const 
                              .finished_ns = clock_ns()};
 }
 
-void note_time(weft_session *s, const runnable *r, step *st, uint64_t began) {
+void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began) {
     const weft_node *n = st->node, *start = n->op == &weft_op_wait ? n->in[0]->node : n;
     weft_node_event e = event_of(s, r, n, began);
     st->nanoseconds += (double)(e.finished_ns - began);
@@ -40,7 +40,7 @@ void note_time(weft_session *s, const runnable *r, step *st, uint64_t began) {
     s->event(s->event_context, &e);
 }
 
-void note_arrival(weft_session *s, const runnable *r, const step *st, uint64_t began) {
+void note_arrival(weft_session *s, const bound_program *r, const step *st, uint64_t began) {
     weft_node_event e = event_of(s, r, st->node, began);
     e.op = weft_op_wait.name;
     e.is_wait = true;
@@ -64,7 +64,7 @@ static int slower_first(const void *pa, const void *pb) {
 }
 
 /* Averages are over the runs that were timed, of a program and of each of its nodes. */
-static void profile_program(text *t, const runnable *r) {
+static void profile_program(text *t, const bound_program *r) {
     double total = 0;
     int64_t runs = 0;
     step **list = malloc(((size_t)r->n_steps + 1) * sizeof *list);
@@ -91,5 +91,5 @@ static void profile_program(text *t, const runnable *r) {
 char *weft_session_profile_text(const weft_session *s) {
     text t = {0};
     for (int i = 0; s && i < s->plan->n_programs; i++) profile_program(&t, &s->programs[i]);
-    return text_take(&t);
+    return text_detach(&t);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static runnable *find_runnable(const weft_session *s, const char *graph, program_phase phase) {
+static bound_program *find_bound(const weft_session *s, const char *graph, program_phase phase) {
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
             return &s->programs[i];
@@ -17,17 +17,17 @@ static runnable *find_runnable(const weft_session *s, const char *graph, program
 
 /* Of a graph with accumulation: its first program, which keeps count, the adding one, and the one to run now. */
 typedef struct chosen {
-    runnable *head, *add, *now;
+    bound_program *head, *add, *now;
 } chosen;
 
 /* Versions only grow: the sum of those of a graph's gradient buffers moves with any of them. */
-static uint64_t sums_stand(const runnable *add) {
+static uint64_t sums_stand(const bound_program *add) {
     uint64_t sum = 0;
     for (int i = 0; i < add->n_sums; i++) sum += *add->sums[i];
     return sum;
 }
 
-static bool shares_sums(const runnable *a, const runnable *b) {
+static bool shares_sums(const bound_program *a, const bound_program *b) {
     for (int i = 0; i < a->n_sums; i++)
         for (int k = 0; k < b->n_sums; k++)
             if (a->sums[i] == b->sums[k]) return true;
@@ -35,7 +35,7 @@ static bool shares_sums(const runnable *a, const runnable *b) {
 }
 
 /* The next run of this graph is the first of a step. */
-static void forget_step(runnable *head) {
+static void forget_step(bound_program *head) {
     head->micro = 0;
     head->ends_next = false;
 }
@@ -44,9 +44,9 @@ static void forget_step(runnable *head) {
 static weft_status check_sums(weft_session *s, const chosen *c, weft_error *error) {
     const char *graph = c->head->p->name;
     for (int i = 0; c->head->micro == 0 && i < s->plan->n_programs; i++) {
-        const runnable *other = &s->programs[i];
+        const bound_program *other = &s->programs[i];
         if (other->p->phase != PHASE_FIRST || other->micro == 0 ||
-            !shares_sums(c->add, find_runnable(s, other->p->name, PHASE_ADD)))
+            !shares_sums(c->add, find_bound(s, other->p->name, PHASE_ADD)))
             continue;
         return error_set(
             error, WEFT_ORDER,
@@ -85,26 +85,26 @@ static weft_status check_no_sync(const weft_session *s, const chosen *c, weft_er
 
 /* The program of this run: with accumulation the first, the middle ones, the last. */
 static weft_status choose(weft_session *s, const char *graph, bool no_sync, chosen *c, weft_error *error) {
-    runnable *whole = find_runnable(s, graph, PHASE_WHOLE);
-    *c = (chosen){.head = whole ? whole : find_runnable(s, graph, PHASE_FIRST)};
+    bound_program *whole = find_bound(s, graph, PHASE_WHOLE);
+    *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST)};
     c->now = c->head;
     if (!c->head) return error_set(error, WEFT_NAME, "run: the plan has no graph '%s'", SHOW(graph));
     weft_status status = no_sync ? check_no_sync(s, c, error) : WEFT_OK;
     if (status || whole) return status;
-    c->add = find_runnable(s, graph, PHASE_ADD);
+    c->add = find_bound(s, graph, PHASE_ADD);
     if ((status = check_sums(s, c, error))) return status;
     int64_t micro = c->head->micro;
     bool is_last = !no_sync && (c->head->ends_next || micro == s->plan->options.accumulate - 1);
-    if (micro) c->now = is_last ? find_runnable(s, graph, PHASE_LAST) : c->add;
+    if (micro) c->now = is_last ? find_bound(s, graph, PHASE_LAST) : c->add;
     return WEFT_OK;
 }
 
-static bool ends_step(const runnable *r) {
+static bool ends_step(const bound_program *r) {
     return r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
 }
 
 /* The graph's counter of random steps may have been loaded, or another session may have counted. */
-static weft_status read_counter(weft_session *s, runnable *head, weft_error *error) {
+static weft_status read_counter(weft_session *s, bound_program *head, weft_error *error) {
     if (!head->counter || *head->counter_version == head->random_version) return WEFT_OK;
     weft_status status = s->device->read(&head->random_step, head->counter, sizeof head->random_step, error);
     if (!status) head->random_version = *head->counter_version;
@@ -114,7 +114,7 @@ static weft_status read_counter(weft_session *s, runnable *head, weft_error *err
 /* After a run that went well: where the graph's next one stands. */
 static weft_status count(weft_session *s, chosen *c, bool no_sync, weft_error *error) {
     bool is_done = ends_step(c->now);
-    runnable *head = c->head;
+    bound_program *head = c->head;
     head->micro = is_done ? 0 : head->micro + 1;
     head->ends_next = !is_done && (head->ends_next || no_sync);
     if (!head->counter || !is_done) return WEFT_OK;
@@ -141,7 +141,8 @@ static void discount(weft_session *s, chosen *c, int reached) {
 /* ---- feeds and fetches ---- */
 
 /* Whole rows of it are another batch than the plan's. */
-static weft_status wrong_size(const runnable *r, const fed *in, size_t bytes, weft_error *error) {
+static weft_status wrong_size(const bound_program *r, const input_binding *in, size_t bytes,
+                              weft_error *error) {
     char batch[160] = "";
     const tensor_type *t = &in->value->type;
     size_t row = t->ndim ? in->bytes / (size_t)t->shape[0] : 0;
@@ -154,14 +155,14 @@ static weft_status wrong_size(const runnable *r, const fed *in, size_t bytes, we
                      in->name, TYPE(t), in->bytes, bytes, batch);
 }
 
-static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
+static weft_status feed(bound_program *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = NULL;
     for (int f = 0; f < n_feeds; f++) {
         int i = 0;
         while (i < r->n_inputs && (!feeds[f].name || strcmp(r->inputs[i].name, feeds[f].name))) i++;
         if (i == r->n_inputs)
             return error_set(error, WEFT_NAME, "graph %s has no input '%s'", r->p->name, SHOW(feeds[f].name));
-        const fed *in = &r->inputs[i];
+        const input_binding *in = &r->inputs[i];
         if (in->data)
             return error_set(error, WEFT_NAME, "graph %s: input '%s' is fed twice", r->p->name, in->name);
         if (feeds[f].bytes != in->bytes) return wrong_size(r, in, feeds[f].bytes, error);
@@ -175,20 +176,21 @@ static weft_status feed(runnable *r, const weft_feed *feeds, int n_feeds, weft_e
         if (!r->inputs[i].data)
             return error_set(error, WEFT_NAME, "graph %s: input '%s' (%s) is not fed", r->p->name,
                              r->inputs[i].name, TYPE(&r->inputs[i].value->type));
-    for (int i = 0; i < r->n_patches; i++) {
-        const patch *p = &r->patches[i];
+    for (int i = 0; i < r->n_relocations; i++) {
+        const relocation *p = &r->relocations[i];
         p->operand->data = (char *)(uintptr_t)r->inputs[p->input].data + p->offset;
     }
     return WEFT_OK;
 }
 
-static const fetched *find_output(const runnable *r, const char *name) {
+static const fetched *find_output(const bound_program *r, const char *name) {
     for (int i = 0; i < r->n_outputs; i++)
         if (name && strcmp(r->outputs[i].name, name) == 0) return &r->outputs[i];
     return NULL;
 }
 
-static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, int n, weft_error *error) {
+static weft_status check_fetches(const bound_program *r, const weft_fetch *fetches, int n,
+                                 weft_error *error) {
     for (int f = 0; f < n; f++) {
         const fetched *o = find_output(r, fetches[f].name);
         if (!o)
@@ -202,7 +204,7 @@ static weft_status check_fetches(const runnable *r, const weft_fetch *fetches, i
     return WEFT_OK;
 }
 
-static weft_status fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
+static weft_status fetch(weft_session *s, const bound_program *r, const weft_fetch *fetches, int n,
                          weft_error *error) {
     weft_status status = WEFT_OK;
     for (int f = 0; f < n && !status; f++)
@@ -211,12 +213,12 @@ static weft_status fetch(weft_session *s, const runnable *r, const weft_fetch *f
 }
 
 /* What is fetched straight from the store may be on its way from another rank. */
-static weft_status arrive_for_fetch(weft_session *s, const runnable *r, const weft_fetch *fetches, int n,
+static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, const weft_fetch *fetches, int n,
                                     weft_error *error) {
     weft_status status = WEFT_OK;
-    for (int f = 0; s->n_carried && f < n && !status; f++) {
-        const weft_variable *home = find_output(r, fetches[f].name)->home;
-        if (home) status = s->device->executor->arrive(s, home, error);
+    for (int f = 0; s->n_in_flight && f < n && !status; f++) {
+        const weft_variable *owner = find_output(r, fetches[f].name)->owner;
+        if (owner) status = s->device->executor->arrive(s, owner, error);
     }
     return status;
 }
@@ -230,40 +232,41 @@ static const bool checks_calls = true;
 static const bool checks_calls = false;
 #endif
 
-weft_status session_step(weft_session *s, runnable *r, step *st, weft_error *error) {
+weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;
-    if (s->n_carried) {
-        int before = s->n_carried;
+    if (s->n_in_flight) {
+        int before = s->n_in_flight;
         uint64_t began = s->event ? clock_ns() : 0;
-        weft_status status = lane_arrive(s, st, error);
-        if (s->event && s->n_carried < before) note_arrival(s, r, st, began);
+        weft_status status = in_flight_await_touched(s, st, error);
+        if (s->event && s->n_in_flight < before) note_arrival(s, r, st, began);
         if (status) return status;
     }
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
     weft_status status =
         checks_calls && st->kernel ? kernel_check_call(st->kernel, &st->call, error) : WEFT_OK;
-    if (!status) status = st->kernel ? st->kernel->run(st->state, &st->call) : lane_run(s, r, st, error);
+    if (!status)
+        status = st->kernel ? st->kernel->run(st->state, &st->call) : collective_run(s, r, st, error);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
     if (is_timed) note_time(s, r, st, began);
     if (st->version && !status) *st->packed = *st->version;
     return status;
 }
 
-static weft_status take(weft_session *s, runnable *r, step *st, weft_error *error) {
-    weft_status status = s->tail.r ? tail_before(s, st, error) : WEFT_OK;
+static weft_status take(weft_session *s, bound_program *r, step *st, weft_error *error) {
+    weft_status status = s->deferred.r ? deferred_before(s, st, error) : WEFT_OK;
     return status ? status : session_step(s, r, st, error);
 }
 
 /* *reached: how many steps were taken; the one behind them failed. */
-static weft_status walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
+static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (*reached = 0; *reached < r->tail; ++*reached)
+    for (*reached = 0; *reached < r->deferred; ++*reached)
         if ((status = take(s, r, &r->steps[*reached], error))) break;
-    if (status && r->p->n_collectives) lane_drain(s, r, *reached);
+    if (status && r->p->n_collectives) collectives_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
-    return status ? status : tail_before_end(s, r, error);
+    return status ? status : deferred_at_end(s, r, error);
 }
 
 /* ---- the CPU as an executor: what it is told, it does at once ---- */
@@ -273,7 +276,7 @@ static weft_status open_nothing(weft_session *s, weft_error *error) {
     return WEFT_OK;
 }
 
-static weft_status fetch_here(weft_session *s, const runnable *r, const fetched *from, void *into,
+static weft_status fetch_here(weft_session *s, const bound_program *r, const fetched *from, void *into,
                               weft_error *error) {
     (void)s, (void)error;
     const char *memory =
@@ -292,13 +295,13 @@ static void close_nothing(weft_session *s) {
     (void)s;
 }
 
-const executor executor_cpu = {open_nothing, open_nothing,       walk,         fetch_here,
-                               put_here,     lane_await_segment, open_nothing, close_nothing};
+const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetch_here,
+                               put_here,     in_flight_await, open_nothing, close_nothing};
 
 /* ---- a run, on any device ---- */
 
 static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
-    runnable *r = c->now;
+    bound_program *r = c->now;
     int reached, threads = omp_get_max_threads();
     int64_t micro = c->head->micro, rank = s->comm ? s->comm->rank : 0;
     weft_status status = read_counter(s, c->head, error);
@@ -326,7 +329,7 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
                          n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
     weft_error own = {0};
     chosen c;
-    if (store_arriving(s->store) != s->n_carried + (s->tail.r ? s->tail.r->n_homes : 0))
+    if (store_arriving(s->store) != s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0))
         return store_check_settled(s->store, "run: of another session on the store", error);
     weft_status status = choose(s, graph, no_sync, &c, error);
     if (!status) status = feed(c.now, feeds, n_feeds, error);

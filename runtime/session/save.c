@@ -62,7 +62,7 @@ static weft_status gather(saving *v, const store_part *p, span wanted, void *int
                          .buffer = into,
                          .count = count,
                          .counts = v->counts};
-    return weft_comm_run(lane_group(s, p), &c, error);
+    return weft_comm_run(part_group(s, p), &c, error);
 }
 
 static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
@@ -78,10 +78,10 @@ static weft_status give(void *context, int index, uint64_t at, void *into, size_
 static weft_status check_groups(const saving *v, const char *path, weft_error *error) {
     for (int i = 0; i < v->w.n; i++) {
         const store_part *p = v->w.list[i].part;
-        if (p->cut && lane_group(v->session, p)->world != p->cut->n_ranks)
+        if (p->cut && part_group(v->session, p)->world != p->cut->n_ranks)
             return error_set(error, WEFT_ORDER,
                              "%.400s: the store shares out %s over %d ranks, the session's group has %d",
-                             path, SHOW(p->path), p->cut->n_ranks, lane_group(v->session, p)->world);
+                             path, SHOW(p->path), p->cut->n_ranks, part_group(v->session, p)->world);
     }
     return WEFT_OK;
 }
@@ -111,10 +111,10 @@ weft_status weft_session_save(weft_session *s, const char *path, bool training, 
     if (!s->comm || s->comm->world == 1) return weft_weights_save(s->store, path, training, error);
     saving v = {.session = s};
     bool has_begun = !(status = begin(&v, path, training, error));
-    bool is_agreed = !(status = lane_settle(s, training ? "save training" : "save", status, error));
+    bool is_agreed = !(status = ranks_settle(s, training ? "save training" : "save", status, error));
     if (is_agreed) status = safetensors_data(&v.file, give, &v);
     if (has_begun) status = safetensors_finish(&v.file, status);
-    if (is_agreed) status = lane_settle(s, "saved", status, error);
+    if (is_agreed) status = ranks_settle(s, "saved", status, error);
     arena_free(&v.w.arena);
     return status;
 }

@@ -1,11 +1,11 @@
 /* session.c - proves that an opened session does what its plan counts on, by the addresses that its steps were
  * bound to. It runs when a session opens on a plan that was compiled with `verify`. Rules:
- *   L14  before a step a session waits for each sharded segment whose memory the step touches, but for a gather, which
- *        the lane keeps in order; and before it copies such memory to the caller
- *   L15  a run that changes a segment counts that in its version, by which derived values are made anew
- *   L18  before a step that touches what a pending tail writes, or writes what it reads, the tail has come past that; and
+ *   L14  before a step a session waits for each sharded bucket whose memory the step touches, but for a gather, which
+ *        the stream keeps in order; and before it copies such memory to the caller
+ *   L15  a run that changes a bucket counts that in its version, by which derived values are made anew
+ *   L18  before a step that touches what a pending deferred part writes, or writes what it reads, the deferred part has come past that; and
  *        past what it writes to before that is copied to the caller
- *   L19  a tail is over before a collective of another run starts; one of its own program starts before it is left, so
+ *   L19  a deferred part is over before a collective of another run starts; one of its own program starts before it is left, so
  *        that never two are pending; and what it touches in the store counts as arriving
  */
 #include "runtime/verify/verify.h"
@@ -57,10 +57,10 @@ static bool step_writes(const step *st, span s) {
     return false;
 }
 
-/* ---- segments, by where they lie in the store ---- */
+/* ---- buckets, by where they lie in the store ---- */
 
 typedef struct place {
-    const weft_variable *segment;
+    const weft_variable *bucket;
     span m;
 } place;
 
@@ -76,14 +76,14 @@ static int by_address(const void *a, const void *b) {
 
 static weft_status find_places(const weft_session *s, places *p, weft_error *error) {
     for (const weft_variable *v = s->plan->model->variables; v; v = v->next) {
-        const char *memory = v->kind == VARIABLE_SEGMENT ? store_memory(s->store, v->path, &v->type) : NULL;
+        const char *memory = v->kind == VARIABLE_BUCKET ? store_memory(s->store, v->path, &v->type) : NULL;
         if (memory) p->v[p->count++] = (place){v, {memory, memory + type_bytes(&v->type)}};
     }
     qsort(p->v, (size_t)p->count, sizeof *p->v, by_address);
     for (int i = 1; i < p->count; i++)
         if (spans_meet(p->v[i - 1].m, p->v[i].m))
-            return error_set(error, WEFT_INTERNAL, "L14: segments %s and %s share memory in the store",
-                             p->v[i - 1].segment->path, p->v[i].segment->path);
+            return error_set(error, WEFT_INTERNAL, "L14: buckets %s and %s share memory in the store",
+                             p->v[i - 1].bucket->path, p->v[i].bucket->path);
     return WEFT_OK;
 }
 
@@ -102,9 +102,9 @@ static const place *place_behind(const places *p, const char *at) {
 
 /* ---- L14, L15 ---- */
 
-static bool step_waits(const step *st, const weft_variable *segment) {
+static bool step_waits(const step *st, const weft_variable *bucket) {
     for (int k = 0; k < st->n_touched; k++)
-        if (st->touched[k] == segment) return true;
+        if (st->touched[k] == bucket) return true;
     return node_starts_collective(st->node);
 }
 
@@ -119,33 +119,33 @@ typedef struct counted {
     size_t count;
 } counted;
 
-static bool is_counted(const weft_session *s, const counted *c, const weft_variable *segment) {
-    const uint64_t *version = store_version(s->store, segment);
+static bool is_counted(const weft_session *s, const counted *c, const weft_variable *bucket) {
+    const uint64_t *version = store_version(s->store, bucket);
     return bsearch(&version, c->v, c->count, sizeof *c->v, by_version) != NULL;
 }
 
-static weft_status check_step(const weft_session *s, const runnable *r, const step *st, const places *p,
+static weft_status check_step(const weft_session *s, const bound_program *r, const step *st, const places *p,
                               const counted *c, weft_error *error) {
     bool writes;
     for (int i = 0; i <= st->node->n_in + st->node->n_out; i++) {
         span t = touched_by(st, i, &writes);
         for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++) {
-            if (at->segment->shards && !step_waits(st, at->segment))
+            if (at->bucket->shards && !step_waits(st, at->bucket))
                 return verify_broken(r->p, error, "L14", st->node,
                                      "does not wait for what may be on its way");
-            if (changes(st->node, i) && !is_counted(s, c, at->segment))
-                return verify_broken(r->p, error, "L15", st->node, "changes a segment and does not count it");
+            if (changes(st->node, i) && !is_counted(s, c, at->bucket))
+                return verify_broken(r->p, error, "L15", st->node, "changes a bucket and does not count it");
         }
     }
     return WEFT_OK;
 }
 
-static weft_status check_copies(const runnable *r, const places *p, weft_error *error) {
+static weft_status check_copies(const bound_program *r, const places *p, weft_error *error) {
     for (int i = 0; i < r->n_outputs; i++) {
         const fetched *o = &r->outputs[i];
         span t = {o->memory, o->memory ? o->memory + o->bytes : NULL};
         for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++)
-            if (at->segment->shards && o->home != at->segment)
+            if (at->bucket->shards && o->owner != at->bucket)
                 return error_set(error, WEFT_INTERNAL,
                                  "L14: graph %s: output %s is copied while it may be on its way",
                                  r->p->graph->name, o->name);
@@ -153,8 +153,8 @@ static weft_status check_copies(const runnable *r, const places *p, weft_error *
     return WEFT_OK;
 }
 
-static weft_status check_runnable(const weft_session *s, const runnable *r, const places *p,
-                                  weft_error *error) {
+static weft_status check_bound(const weft_session *s, const bound_program *r, const places *p,
+                               weft_error *error) {
     size_t room = (size_t)r->n_written + 1;
     counted c = {mem_new_array(&s->env, room, sizeof *c.v), (size_t)r->n_written};
     if (!c.v) return error_memory(error, "verify");
@@ -166,12 +166,12 @@ static weft_status check_runnable(const weft_session *s, const runnable *r, cons
     return status;
 }
 
-static weft_status check_segments(const weft_session *s, weft_error *error) {
+static weft_status check_buckets(const weft_session *s, weft_error *error) {
     size_t room = (size_t)s->plan->model->n_variables + 1;
     places p = {mem_new_array(&s->env, room, sizeof *p.v), 0};
     weft_status status = p.v ? find_places(s, &p, error) : error_memory(error, "verify");
     for (int i = 0; i < s->plan->n_programs && !status; i++)
-        status = check_runnable(s, &s->programs[i], &p, error);
+        status = check_bound(s, &s->programs[i], &p, error);
     mem_free(&s->env, p.v, room * sizeof *p.v);
     return status;
 }
@@ -188,63 +188,63 @@ static bool conflicts(const step *a, const step *b) {
     return false;
 }
 
-static bool starts(const runnable *r, int until) {
+static bool starts(const bound_program *r, int until) {
     for (int i = 0; i < until; i++)
         if (node_starts_collective(r->steps[i].node)) return true;
     return false;
 }
 
-/* All that a tail leaves, against what program `next` does before its own tail. */
-static weft_status check_steps(const runnable *r, const runnable *next, weft_error *error) {
-    for (int i = 0; i < next->n_steps && next->steps[i].node->order < next->p->tail; i++) {
+/* All that a deferred part leaves, against what program `next` does before its own deferred part. */
+static weft_status check_steps(const bound_program *r, const bound_program *next, weft_error *error) {
+    for (int i = 0; i < next->n_steps && next->steps[i].node->order < next->p->deferred; i++) {
         const step *st = &next->steps[i];
-        int until = tail_needs(r, st);
+        int until = deferred_needed_by(r, st);
         if (node_starts_collective(st->node) && until < r->n_steps)
-            return verify_broken(next->p, error, "L19", st->node, "starts while a tail is pending");
-        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
+            return verify_broken(next->p, error, "L19", st->node, "starts while a deferred part is pending");
+        for (int k = until > r->deferred ? until : r->deferred; k < r->n_steps; k++)
             if (conflicts(st, &r->steps[k]))
                 return verify_broken(next->p, error, "L18", st->node,
-                                     "does not wait for a tail that it meets");
+                                     "does not wait for a deferred part that it meets");
     }
     return WEFT_OK;
 }
 
-/* In the arena outputs are their program's own: what makes them has waited for the tail. */
+/* In the arena outputs are their program's own: what makes them has waited for the deferred part. */
 static bool is_in_arena(const weft_session *s, const fetched *o) {
     return o->memory >= s->memory && o->memory < s->memory + s->plan->memory.activations;
 }
 
-static weft_status check_outputs(const weft_session *s, const runnable *r, const runnable *next,
+static weft_status check_outputs(const weft_session *s, const bound_program *r, const bound_program *next,
                                  weft_error *error) {
-    int until = tail_needs_for_outputs(r, next);
+    int until = deferred_needed_by_outputs(r, next);
     for (int i = 0; i < next->n_outputs; i++) {
         const fetched *o = &next->outputs[i];
         if (!o->memory || is_in_arena(s, o)) continue;
-        for (int k = until > r->tail ? until : r->tail; k < r->n_steps; k++)
+        for (int k = until > r->deferred ? until : r->deferred; k < r->n_steps; k++)
             if (step_writes(&r->steps[k], (span){o->memory, o->memory + o->bytes}))
                 return error_set(error, WEFT_INTERNAL,
-                                 "L18: graph %s: output %s is copied before a tail writes it",
+                                 "L18: graph %s: output %s is copied before a deferred part writes it",
                                  next->p->graph->name, o->name);
     }
     return WEFT_OK;
 }
 
-static bool is_announced(const weft_session *s, const runnable *r, const weft_value *v) {
+static bool is_announced(const weft_session *s, const bound_program *r, const weft_value *v) {
     const weft_variable *root = value_root(v)->variable;
-    const store_entry *home = root && root->kind != VARIABLE_DERIVED ? store_home(s->store, root) : NULL;
-    bool found = !home;
-    for (int i = 0; i < r->n_homes; i++) found |= r->homes[i] == home;
+    const store_entry *owner = root && root->kind != VARIABLE_DERIVED ? store_owner(s->store, root) : NULL;
+    bool found = !owner;
+    for (int i = 0; i < r->n_owners; i++) found |= r->owners[i] == owner;
     return found;
 }
 
-static weft_status check_tail(const weft_session *s, const runnable *r, weft_error *error) {
+static weft_status check_deferred(const weft_session *s, const bound_program *r, weft_error *error) {
     weft_status status = WEFT_OK;
     int left = 0;
-    while (left < r->n_steps && r->steps[left].node->order < r->p->tail) left++;
-    if (left == r->n_steps && left == r->tail) return WEFT_OK;
-    if (left != r->tail || !starts(r, left))
+    while (left < r->n_steps && r->steps[left].node->order < r->p->deferred) left++;
+    if (left == r->n_steps && left == r->deferred) return WEFT_OK;
+    if (left != r->deferred || !starts(r, left))
         return error_set(error, WEFT_INTERNAL,
-                         "L19: graph %s: its tail begins elsewhere, or beside another one",
+                         "L19: graph %s: its deferred part begins elsewhere, or beside another one",
                          r->p->graph->name);
     for (int k = left; k < r->n_steps; k++) {
         const weft_node *n = r->steps[k].node;
@@ -264,6 +264,7 @@ static weft_status check_tail(const weft_session *s, const runnable *r, weft_err
 
 weft_status verify_session(const weft_session *s, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (int i = 0; i < s->plan->n_programs && !status; i++) status = check_tail(s, &s->programs[i], error);
-    return status ? status : check_segments(s, error);
+    for (int i = 0; i < s->plan->n_programs && !status; i++)
+        status = check_deferred(s, &s->programs[i], error);
+    return status ? status : check_buckets(s, error);
 }

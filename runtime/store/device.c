@@ -12,13 +12,13 @@
 extern const device device_cuda; /* runtime/session/cuda/device.c */
 #endif
 
-static void *take(const weft_env *env, size_t bytes, weft_error *error) {
+static void *cpu_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     void *memory = mem_raw(env, bytes);
     if (!memory) error_set(error, WEFT_MEMORY, "%zu bytes could not be had", bytes);
     return memory;
 }
 
-static void give(const weft_env *env, void *memory, size_t bytes) {
+static void cpu_free(const weft_env *env, void *memory, size_t bytes) {
     mem_free(env, memory, bytes);
 }
 
@@ -35,12 +35,13 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
 }
 
 extern const struct executor executor_cpu; /* session/run.c */
-const device device_cpu = {WEFT_DEVICE_CPU, "cpu", take, give, copy, copy, clear, NULL, &executor_cpu};
+const device device_cpu = {WEFT_DEVICE_CPU, "cpu", cpu_alloc,    cpu_free, copy, copy,
+                           clear,           NULL,  &executor_cpu};
 
-void *device_take(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
-                  weft_error *error) {
+void *device_alloc(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
+                   weft_error *error) {
     weft_error why = {0};
-    void *memory = d->take(env, bytes, &why);
+    void *memory = d->alloc(env, bytes, &why);
     if (!memory) error_set(error, why.status, "%s of model %s: %s", what, model, why.text);
     return memory;
 }

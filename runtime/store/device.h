@@ -9,8 +9,8 @@ typedef struct device {
     weft_device kind;
     const char *name; /* "cpu", "cuda" */
     /* Memory aligned to MEM_ALIGN; NULL after filling *error. */
-    void *(*take)(const weft_env *env, size_t bytes, weft_error *error);
-    void (*give)(const weft_env *env, void *memory, size_t bytes); /* NULL is fine */
+    void *(*alloc)(const weft_env *env, size_t bytes, weft_error *error);
+    void (*free)(const weft_env *env, void *memory, size_t bytes); /* NULL is fine */
     /* Between the host's memory and the device's, behind all work that was put on the device before. */
     weft_status (*read)(void *into, const void *from, size_t bytes, weft_error *error);
     weft_status (*write)(void *to, const void *from, size_t bytes, weft_error *error);
@@ -22,9 +22,9 @@ typedef struct device {
 
 extern const device device_cpu;
 
-/* d->take; the error says for what: "store of model mlp: ...". */
-void *device_take(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
-                  weft_error *error);
+/* d->alloc; the error says for what: "store of model mlp: ...". */
+void *device_alloc(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
+                   weft_error *error);
 
 /* WEFT_UNSUPPORTED, and NULL, when this build has none of that kind. */
 const device *device_of(weft_device kind, weft_error *error);

@@ -2,7 +2,7 @@
  * gradients. It knows nothing of graphs and outlives plans: entries carry paths, types and places of their own.
  *
  * A user sees parameters and state by path, and optimizer state per parameter as
- * "optimizer.<name>/<parameter>/<slot>", whatever segments they lie in.
+ * "optimizer.<name>/<parameter>/<slot>", whatever buckets they lie in.
  */
 #include "runtime/plan/program.h"
 
@@ -53,24 +53,24 @@ static store_entry *find_entry(const weft_store *s, const char *path) {
     return table_find(&s->by_path, path);
 }
 
-/* Parameters and shards change with their segment. */
-static void find_homes(weft_store *s, const weft_plan *plan) {
+/* Parameters and shards change with their bucket. */
+static void find_owners(weft_store *s, const weft_plan *plan) {
     int i = 0;
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         if (v->kind == VARIABLE_DERIVED) continue;
         store_entry *e = &s->entries[i++];
-        e->home = variable_is_part(v) ? find_entry(s, v->segment->path) : e;
+        e->owner = variable_is_part(v) ? find_entry(s, v->bucket->path) : e;
     }
 }
 
-static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *segment) {
-    int n = plan->subgraphs[segment->subgraph].n_ranks;
+static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *bucket) {
+    int n = plan->subgraphs[bucket->subgraph].n_ranks;
     store_cut *cut = arena_new(&s->arena, sizeof *cut);
     int64_t *starts = arena_new_array(&s->arena, (size_t)n + 1, sizeof *starts);
     if (!cut || !starts) return false;
-    for (int r = 0; r < n; r++) starts[r + 1] = starts[r] + (int64_t)segment->shards[r];
+    for (int r = 0; r < n; r++) starts[r + 1] = starts[r] + (int64_t)bucket->shards[r];
     *cut = (store_cut){n, starts};
-    find_entry(s, segment->path)->cut = cut;
+    find_entry(s, bucket->path)->cut = cut;
     return true;
 }
 
@@ -90,20 +90,20 @@ static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
     store_part *e = add_part(s, v->path, &v->type);
     if (!e) return false;
     e->memory = s->memory + offset;
-    e->home = find_entry(s, v->path)->home;
+    e->owner = find_entry(s, v->path)->owner;
     if (v->kind != VARIABLE_OPTIMIZER) e->parameter = e->path;
     return true;
 }
 
-/* "optimizer.NAME/PARAMETER/SLOT" for every member of a segment, of which state variable `v` (NULL: none is here)
+/* "optimizer.NAME/PARAMETER/SLOT" for every member of a bucket, of which state variable `v` (NULL: none is here)
  * holds elements from v->offset on, at `offset` bytes. */
-static bool add_members(weft_store *s, const weft_variable *segment, const char *name, const char *slot,
+static bool add_members(weft_store *s, const weft_variable *bucket, const char *name, const char *slot,
                         const weft_variable *v, uint64_t offset) {
     char path[2000];
     int64_t count = v ? type_elements(&v->type) : 0;
-    const store_cut *cut = find_entry(s, segment->path)->cut;
-    for (int i = 0; i < segment->n_members; i++) {
-        const weft_variable *p = segment->members[i];
+    const store_cut *cut = find_entry(s, bucket->path)->cut;
+    for (int i = 0; i < bucket->n_members; i++) {
+        const weft_variable *p = bucket->members[i];
         snprintf(path, sizeof path, "%s/%s/%s", name, p->path, slot);
         store_part *e = add_part(s, path, &p->type);
         if (!e || !(e->parameter = arena_copy(&s->arena, p->path))) return false;
@@ -114,7 +114,7 @@ static bool add_members(weft_store *s, const weft_variable *segment, const char 
             continue;
         }
         e->memory = s->memory + offset + (uint64_t)(p->offset + e->begin - v->offset) * sizeof(float);
-        e->home = find_entry(s, v->path)->home;
+        e->owner = find_entry(s, v->path)->owner;
     }
     return true;
 }
@@ -123,7 +123,7 @@ static bool add_members(weft_store *s, const weft_variable *segment, const char 
 static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (int i = 0; i < plan->n_states; i++) {
         const optimizer_slot *o = &plan->states[i];
-        if (!add_members(s, o->segment, o->name, o->slot, o->variable,
+        if (!add_members(s, o->bucket, o->name, o->slot, o->variable,
                          o->variable ? offsets[o->variable->index] : 0))
             return false;
     }
@@ -133,7 +133,7 @@ static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *off
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
-        bool is_scalar = v->kind == VARIABLE_OPTIMIZER && !v->segment;
+        bool is_scalar = v->kind == VARIABLE_OPTIMIZER && !v->bucket;
         if ((plain || is_scalar) && !add_whole(s, v, offsets[v->index])) return false;
     }
     return add_states(s, plan, offsets);
@@ -141,7 +141,7 @@ static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offset
 
 static size_t count_parts(const weft_plan *plan) {
     size_t n = (size_t)plan->model->n_variables;
-    for (int i = 0; i < plan->n_states; i++) n += (size_t)plan->states[i].segment->n_members;
+    for (int i = 0; i < plan->n_states; i++) n += (size_t)plan->states[i].bucket->n_members;
     return n;
 }
 
@@ -159,7 +159,7 @@ static weft_status fill(weft_store *s, weft_error *error) {
     weft_status status = s->device->clear(s->memory, s->bytes, error);
     for (int i = 0; i < s->n_entries && !status; i++) {
         const store_entry *e = &s->entries[i];
-        if (e->kind != VARIABLE_SEGMENT && e->kind != VARIABLE_GRADIENT && e->init.kind != WEFT_INIT_ZEROS)
+        if (e->kind != VARIABLE_BUCKET && e->kind != VARIABLE_GRADIENT && e->init.kind != WEFT_INIT_ZEROS)
             status = fill_entry(s, e, error);
     }
     return status;
@@ -187,9 +187,9 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
     s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
     if (offsets) s->bytes = store_layout(plan, offsets, kinds);
-    s->memory = offsets ? device_take(d, &s->env, s->bytes, "store", weft_model_name(m), error) : NULL;
+    s->memory = offsets ? device_alloc(d, &s->env, s->bytes, "store", weft_model_name(m), error) : NULL;
     bool good = s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
-    if (good) find_homes(s, plan);
+    if (good) find_owners(s, plan);
     if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
         if (!error || !error->status)
             error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
@@ -204,7 +204,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
 void weft_store_free(weft_store *s) {
     if (!s) return;
     weft_env env = s->env;
-    s->device->give(&env, s->memory, s->bytes);
+    s->device->free(&env, s->memory, s->bytes);
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);
 }
@@ -237,7 +237,7 @@ static const store_part *expect(const weft_store *s, const char *path, size_t by
             e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
         return NULL;
     }
-    return e->home->arriving && store_check_settled(s, e->path, error) ? NULL : e;
+    return e->owner->arriving && store_check_settled(s, e->path, error) ? NULL : e;
 }
 
 /* ---- numbers of optimizers ---- */
@@ -296,7 +296,7 @@ weft_status store_read(const weft_store *s, const store_part *part, size_t at, v
 
 weft_status store_write(weft_store *s, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error) {
-    part->home->version++;
+    part->owner->version++;
     return s->device->write(part->memory + at, from, bytes, error);
 }
 
@@ -352,7 +352,7 @@ void *store_memory(const weft_store *s, const char *path, const tensor_type *typ
 
 uint64_t *store_version(const weft_store *s, const weft_variable *v) {
     store_entry *e = find_entry(s, v->path);
-    return e ? &e->home->version : NULL;
+    return e ? &e->owner->version : NULL;
 }
 
 uint64_t store_seed(const weft_store *s) {
@@ -370,9 +370,9 @@ bool store_has_parameter(const weft_store *s, const char *path) {
 
 /* ---- parameters on their way, and who holds what ---- */
 
-store_entry *store_home(const weft_store *s, const weft_variable *v) {
+store_entry *store_owner(const weft_store *s, const weft_variable *v) {
     store_entry *e = find_entry(s, v->path);
-    return e ? e->home : NULL;
+    return e ? e->owner : NULL;
 }
 
 void store_note_arriving(weft_store *s, store_entry *entry, int change) {
@@ -401,7 +401,7 @@ static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {
 
 weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_error *error) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
-        const store_entry *e = v->kind == VARIABLE_SEGMENT ? find_entry(s, v->path) : NULL;
+        const store_entry *e = v->kind == VARIABLE_BUCKET ? find_entry(s, v->path) : NULL;
         if (e && !same_cut(e->cut, v->shards, plan->subgraphs[v->subgraph].n_ranks))
             return error_set(
                 error, WEFT_ORDER,

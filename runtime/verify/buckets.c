@@ -1,10 +1,10 @@
 /* buckets.c - proves who updates what, and by which gradients, in one scheduled program. Rules:
- *   L4  every parameter that the graph trains is in exactly one bucket, its own segment's, and no other is; a segment
+ *   L4  every parameter that the graph trains is in exactly one bucket, its own, and in no other; a bucket
  *       holds parameters of one subgraph (so of one process group) and type, one after the other
- *   L5  a bucket is summed over ranks once, its own bytes; an update reads its segment's gradients behind the wait for
- *       that sum; it is the only one of its segment, and a program that does not end its step has neither
- *   L7  an update covers its segment, or this rank's range of one that is sharded, with the gradients and the state of
- *       that range; ranges follow one another, cover the segment and cut no parameter (flat: no chunk of norms)
+ *   L5  a bucket is summed over ranks once, its own bytes; an update reads its bucket's gradients behind the wait for
+ *       that sum; it is the only one of its bucket, and a program that does not end its step has neither
+ *   L7  an update covers its bucket, or this rank's range of one that is sharded, with the gradients and the state of
+ *       that range; ranges follow one another, cover the bucket and cut no parameter (flat: no chunk of norms)
  */
 #include "runtime/verify/verify.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end) {
-    const subgraph *g = verify_home_of(x, s->members[0]);
+    const subgraph *g = verify_subgraph_of(x, s->members[0]);
     *begin = 0;
     *end = s->shards ? 0 : type_elements(&s->type);
     for (int i = 0; g && s->shards && i < g->n_ranks; i++) {
@@ -27,7 +27,7 @@ void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t
 
 /* ---- L4 ---- */
 
-/* By index of a parameter: whether this graph trains it; and how often its segment lists it. */
+/* By index of a parameter: whether this graph trains it; and how often its bucket lists it. */
 typedef struct membership {
     bool is_trained;
     int times;
@@ -42,8 +42,8 @@ static void find_members(const program *p, membership *of) {
             of[v->index].is_trained |= v->kind == VARIABLE_PARAMETER && t->trains[v->index];
     }
     for (const weft_variable *s = plan->model->variables; s; s = s->next)
-        for (int i = 0; s->kind == VARIABLE_SEGMENT && i < s->n_members; i++)
-            of[s->members[i]->index].times += s->members[i]->segment == s;
+        for (int i = 0; s->kind == VARIABLE_BUCKET && i < s->n_members; i++)
+            of[s->members[i]->index].times += s->members[i]->bucket == s;
 }
 
 static weft_status check_gradients(verify_index *x, weft_error *error) {
@@ -54,8 +54,8 @@ static weft_status check_gradients(verify_index *x, weft_error *error) {
     if (of) find_members(x->p, of);
     for (const weft_variable *v = m->variables; v && !status; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER) continue;
-        int buckets = v->segment ? x->counts[v->segment->index].buckets : 0;
-        bool is_listed = !v->segment || of[v->index].times == 1;
+        int buckets = v->bucket ? x->counts[v->bucket->index].buckets : 0;
+        bool is_listed = !v->bucket || of[v->index].times == 1;
         if (buckets != of[v->index].is_trained || !is_listed)
             status = error_set(error, WEFT_INTERNAL, "L4: graph %s: %s is in %d buckets", x->p->graph->name,
                                v->path, is_listed ? buckets : 0);
@@ -66,24 +66,23 @@ static weft_status check_gradients(verify_index *x, weft_error *error) {
 
 static weft_status check_bucket(verify_index *x, weft_error *error, const weft_node *b) {
     const weft_variable *s = b->variable;
-    const subgraph *home = NULL;
-    if (!s || s->kind != VARIABLE_SEGMENT || b->n_in != s->n_members ||
-        !type_equal(&b->out[0].type, &s->type))
-        return verify_broken(x->p, error, "L4", b, "its operands are not its segment's members");
+    const subgraph *owner = NULL;
+    if (!s || s->kind != VARIABLE_BUCKET || b->n_in != s->n_members || !type_equal(&b->out[0].type, &s->type))
+        return verify_broken(x->p, error, "L4", b, "its operands are not its bucket's members");
     for (int i = 0; i < b->n_in; i++) {
         const weft_variable *v = s->members[i];
         int64_t end = i + 1 < b->n_in ? s->members[i + 1]->offset : type_elements(&s->type);
-        if (v->segment != s || !type_equal(&b->in[i]->type, &v->type) || v->type.dtype != s->type.dtype)
+        if (v->bucket != s || !type_equal(&b->in[i]->type, &v->type) || v->type.dtype != s->type.dtype)
             return verify_broken(x->p, error, "L4", b,
-                                 "a member belongs to another segment or has another type");
-        if (i && verify_home_of(x, v) != home)
-            return verify_broken(x->p, error, "L4", b, "its segment mixes subgraphs");
-        home = verify_home_of(x, v);
+                                 "a member belongs to another bucket or has another type");
+        if (i && verify_subgraph_of(x, v) != owner)
+            return verify_broken(x->p, error, "L4", b, "its bucket mixes subgraphs");
+        owner = verify_subgraph_of(x, v);
         if ((!i && v->offset) || v->offset + type_elements(&v->type) > end)
             return verify_broken(x->p, error, "L4", b, "members overlap");
     }
-    if (home == &x->p->plan->subgraphs[s->subgraph]) return WEFT_OK;
-    return verify_broken(x->p, error, "L4", b, "its segment says another subgraph than its members");
+    if (owner == &x->p->plan->subgraphs[s->subgraph]) return WEFT_OK;
+    return verify_broken(x->p, error, "L4", b, "its bucket says another subgraph than its members");
 }
 
 /* ---- L5 ---- */
@@ -136,7 +135,7 @@ static weft_status check_sum(verify_index *x, weft_error *error, const weft_node
     if (x->counts[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
         (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
         return WEFT_OK;
-    return verify_broken(x->p, error, "L5", n, "does not sum its segment's bucket to those who update by it");
+    return verify_broken(x->p, error, "L5", n, "does not sum its bucket's bucket to those who update by it");
 }
 
 /* ---- L7 ---- */
@@ -150,7 +149,7 @@ static weft_status check_update(verify_index *x, weft_error *error, const weft_n
         return verify_broken(x->p, error, "L7", n, "updates another range than this rank's");
     for (int i = 2; i < n->n_in; i++) {
         const weft_variable *state = n->in[i] ? n->in[i]->variable : NULL;
-        if (state && state->segment && (state->segment != s || state->offset != begin))
+        if (state && state->bucket && (state->bucket != s || state->offset != begin))
             return verify_broken(x->p, error, "L7", n, "has the state of another range");
     }
     return check_gradient(x, error, n, n->in[1], s);
@@ -179,7 +178,7 @@ static bool may_cut(const weft_variable *s, int64_t at, bool flat, int *member) 
 
 static weft_status check_shards(verify_index *x, weft_error *error, const weft_node *n) {
     const weft_variable *s = n->variable;
-    const subgraph *g = verify_home_of(x, s->members[0]);
+    const subgraph *g = verify_subgraph_of(x, s->members[0]);
     int64_t at = 0;
     int member = 0;
     bool are_good = s->shards && g;
@@ -189,7 +188,7 @@ static weft_status check_shards(verify_index *x, weft_error *error, const weft_n
     }
     if (are_good && at == type_elements(&s->type)) return WEFT_OK;
     return verify_broken(x->p, error, "L7", n,
-                         "the ranks' ranges do not cover its segment, or cut a parameter");
+                         "the ranks' ranges do not cover its bucket, or cut a parameter");
 }
 
 static weft_status check_node(verify_index *x, weft_error *error, const weft_node *n) {

@@ -1,5 +1,5 @@
 /* index.c - what the rules of one program ask again and again, found in one walk over it: the waits for its
- * collectives, what happens to each segment's gradients, and which subgraph a parameter belongs to by what weft_ddp said.
+ * collectives, what happens to each bucket's gradients, and which subgraph a parameter belongs to by what weft_ddp said.
  */
 #include "runtime/verify/verify.h"
 
@@ -24,18 +24,18 @@ const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, i
     return has_id ? x->wait[start->id] : NULL;
 }
 
-bool verify_is_carried(const verify_index *x, const weft_node *n) {
+bool verify_outlasts_run(const verify_index *x, const weft_node *n) {
     int waits;
     return n->op == &weft_op_all_gather && !verify_wait_of(x, n, &waits);
 }
 
-/* ---- segments ---- */
+/* ---- buckets ---- */
 
 const weft_variable *verify_updated_by(const weft_node *n) {
     const weft_variable *v = n->op->writes && n->n_in > 1 && n->in[0] ? n->in[0]->variable : NULL;
     if (n->op->flags & OP_COMMUNICATES || !v) return NULL;
-    if (v->kind == VARIABLE_SHARD) return v->segment;
-    return v->kind == VARIABLE_SEGMENT ? v : NULL;
+    if (v->kind == VARIABLE_SHARD) return v->bucket;
+    return v->kind == VARIABLE_BUCKET ? v : NULL;
 }
 
 static void note_turn(verify_index *x, const weft_node *n) {
@@ -99,7 +99,7 @@ static bool is_scope(const verify_index *x, const char *path, size_t n) {
 }
 
 /* The longest scope of weft_ddp's that `path` lies in or is, else the first name of a path with several. */
-const subgraph *verify_home(const verify_index *x, const char *path) {
+const subgraph *verify_subgraph(const verify_index *x, const char *path) {
     size_t n = strlen(path), top = strcspn(path, "/");
     for (;; n--) {
         bool is_end = !path[n] || path[n] == '/' || !n;
@@ -108,10 +108,10 @@ const subgraph *verify_home(const verify_index *x, const char *path) {
     }
 }
 
-const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter) {
-    const subgraph **home = &x->home[parameter->index];
-    if (!*home) *home = verify_home(x, parameter->path);
-    return *home;
+const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *parameter) {
+    const subgraph **owner = &x->owner[parameter->index];
+    if (!*owner) *owner = verify_subgraph(x, parameter->path);
+    return *owner;
 }
 
 /* ---- the index ---- */
@@ -123,8 +123,8 @@ bool verify_index_open(verify_index *x, const program *p) {
     x->wait = mem_new_array(env, ids, sizeof *x->wait);
     x->waits = mem_new_array(env, ids, sizeof *x->waits);
     x->counts = mem_new_array(env, variables, sizeof *x->counts);
-    x->home = mem_new_array(env, variables, sizeof *x->home);
-    if (!x->wait || !x->waits || !x->counts || !x->home || !sort_paths(x)) return false;
+    x->owner = mem_new_array(env, variables, sizeof *x->owner);
+    if (!x->wait || !x->waits || !x->counts || !x->owner || !sort_paths(x)) return false;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->op == &weft_op_wait) note_wait(x, n);
         note_turn(x, n);
@@ -138,7 +138,7 @@ void verify_index_close(verify_index *x) {
     mem_free(env, x->wait, ids * sizeof *x->wait);
     mem_free(env, x->waits, ids * sizeof *x->waits);
     mem_free(env, x->counts, variables * sizeof *x->counts);
-    mem_free(env, x->home, variables * sizeof *x->home);
+    mem_free(env, x->owner, variables * sizeof *x->owner);
     mem_free(env, x->scopes, (size_t)x->n_scopes * sizeof *x->scopes);
     mem_free(env, x->subgraphs, (size_t)x->p->plan->n_subgraphs * sizeof *x->subgraphs);
 }

@@ -1,9 +1,9 @@
 /* launches.c - proves a GPU program's launches: whatever two streams may do at once, they do not disturb each other.
  * Rules:
- *   S1   every node that puts work on a lane is in exactly one launch, of its kind, in the order of the schedule
- *   S2   two nodes on different lanes that touch the same bytes, one of them writing, are ordered: by an event
- *   S3   when a run has ended on the compute lane, every collective but carried gathers has ended too
- *   S4   a launch that touches a segment which a gather may still be filling waits for it
+ *   S1   every node that puts work on a stream is in exactly one launch, of its kind, in the order of the schedule
+ *   S2   two nodes on different streams that touch the same bytes, one of them writing, are ordered: by an event
+ *   S3   when a run has ended on the compute stream, every collective but gathers in flight has ended too
+ *   S4   a launch that touches a bucket which a gather may still be filling waits for it
  *   S5   a launch waits only for one before it in the list (no run can block itself), and that one records an event
  */
 #include "runtime/plan/launches.h"
@@ -23,31 +23,31 @@ static bool is_on_communication(const launch_entry *l) {
     return l->kind == LAUNCH_COLLECTIVE;
 }
 
-/* What the rules look up. [0]: of the compute lane, [1]: of the communication lane. */
+/* What the rules look up. [0]: of the compute stream, [1]: of the communication stream. */
 typedef struct launch_index {
     verify_index x;
     int n_orders;
     int *launch[2]; /* by order of a node: the last launch that reaches over it */
     int *times[2];  /* and how many do */
     int *waited
-        [2]; /* by launch: the last one of the other lane that it, or one of its lane before it, waits for */
-    int *carrier; /* by index of a variable: the first compute launch that waits for a gather of it */
+        [2]; /* by launch: the last one of the other stream that it, or one of its stream before it, waits for */
+    int *waiter; /* by index of a variable: the first compute launch that waits for a gather of it */
 } launch_index;
 
 static void index_launches(launch_index *x, const program *p) {
     int last[2] = {-1, -1};
     for (int i = 0; i < p->n_launches; i++) {
         const launch_entry *l = &p->launches[i];
-        bool lane = is_on_communication(l);
-        if (l->waits > last[lane]) last[lane] = l->waits;
+        bool stream = is_on_communication(l);
+        if (l->waits > last[stream]) last[stream] = l->waits;
         x->waited[0][i] = last[0];
         x->waited[1][i] = last[1];
         for (int at = l->first < 0 ? 0 : l->first; l->n_nodes && at <= l->last && at < x->n_orders; at++) {
-            x->launch[lane][at] = i;
-            x->times[lane][at]++;
+            x->launch[stream][at] = i;
+            x->times[stream][at]++;
         }
-        for (int k = 0; k < l->n_carried && !lane; k++)
-            if (x->carrier[l->carried[k]->index] == INT_MAX) x->carrier[l->carried[k]->index] = i;
+        for (int k = 0; k < l->n_in_flight && !stream; k++)
+            if (x->waiter[l->in_flight[k]->index] == INT_MAX) x->waiter[l->in_flight[k]->index] = i;
     }
 }
 
@@ -63,9 +63,9 @@ static bool index_open(launch_index *x, const program *p) {
         x->waited[k] = mem_new_array(env, (size_t)p->n_launches, sizeof *x->waited[k]);
         good &= x->launch[k] && x->times[k] && x->waited[k];
     }
-    x->carrier = mem_new_array(env, (size_t)x->x.n_variables + 1, sizeof *x->carrier);
-    if (!good || !x->carrier) return false;
-    for (int i = 0; i <= x->x.n_variables; i++) x->carrier[i] = INT_MAX;
+    x->waiter = mem_new_array(env, (size_t)x->x.n_variables + 1, sizeof *x->waiter);
+    if (!good || !x->waiter) return false;
+    for (int i = 0; i <= x->x.n_variables; i++) x->waiter[i] = INT_MAX;
     index_launches(x, p);
     return true;
 }
@@ -78,15 +78,15 @@ static void index_close(launch_index *x) {
         mem_free(env, x->times[k], (size_t)x->n_orders * sizeof *x->times[k]);
         mem_free(env, x->waited[k], (size_t)p->n_launches * sizeof *x->waited[k]);
     }
-    mem_free(env, x->carrier, ((size_t)x->x.n_variables + 1) * sizeof *x->carrier);
+    mem_free(env, x->waiter, ((size_t)x->x.n_variables + 1) * sizeof *x->waiter);
     verify_index_close(&x->x);
 }
 
 /* The launch that holds a node; -1: not one, or not one of its kind. */
 static int find_launch(const launch_index *x, const weft_node *n, launch_kind kind) {
-    bool lane = kind == LAUNCH_COLLECTIVE;
-    if (n->order < 0 || x->times[lane][n->order] != 1) return -1;
-    int found = x->launch[lane][n->order];
+    bool stream = kind == LAUNCH_COLLECTIVE;
+    if (n->order < 0 || x->times[stream][n->order] != 1) return -1;
+    int found = x->launch[stream][n->order];
     return x->x.p->launches[found].kind == kind ? found : -1;
 }
 
@@ -102,7 +102,7 @@ static weft_status check_nodes(const launch_index *x, weft_error *error) {
             return verify_broken(p, error, "S1", n, "it is not in exactly one launch of its kind");
     }
     if (nodes == in_launches) return WEFT_OK;
-    return error_set(error, WEFT_INTERNAL, "S1: graph %s: %d nodes put work on lanes, its launches hold %d",
+    return error_set(error, WEFT_INTERNAL, "S1: graph %s: %d nodes put work on streams, its launches hold %d",
                      p->graph->name, nodes, in_launches);
 }
 
@@ -114,66 +114,66 @@ static weft_status check_waits(const program *p, weft_error *error) {
         if (!p->launches[l->waits].records)
             return broken(p, error, "S5", i, "it waits for one that records no event");
         if (is_on_communication(l) == is_on_communication(&p->launches[l->waits]))
-            return broken(p, error, "S5", i, "it waits for one of its own lane");
+            return broken(p, error, "S5", i, "it waits for one of its own stream");
     }
     return WEFT_OK;
 }
 
-/* Whether launch `from` has ended when `to`, behind it on the other lane, begins: some launch of to's lane, up to it, waits
- * for `from` or for one behind it on from's lane. */
+/* Whether launch `from` has ended when `to`, behind it on the other stream, begins: some launch of to's stream, up to it, waits
+ * for `from` or for one behind it on from's stream. */
 static bool is_ordered(const launch_index *x, int from, int to) {
     return x->waited[is_on_communication(&x->x.p->launches[to])][to] >= from;
 }
 
-/* Who touched which bytes last, on each lane; whoever is ordered behind him is behind all before him too. */
+/* Who touched which bytes last, on each stream; whoever is ordered behind him is behind all before him too. */
 typedef struct touches {
     const launch_index *x;
     weft_error *error;
-    verify_map lane[2];
+    verify_map stream[2];
 } touches;
 
-/* Node n of `lane` touches r, in launch `at`: a touch of the other lane must have ended. */
-static weft_status touch(touches *t, const weft_node *n, bool lane, int at, verify_range r) {
+/* Node n of `stream` touches r, in launch `at`: a touch of the other stream must have ended. */
+static weft_status touch(touches *t, const weft_node *n, bool stream, int at, verify_range r) {
     verify_range rest = r;
     const verify_extent *last = NULL, *e;
-    for (; (e = verify_map_first(&t->lane[!lane], rest)); rest.begin = e->range.end)
+    for (; (e = verify_map_first(&t->stream[!stream], rest)); rest.begin = e->range.end)
         if (!last || e->stamp > last->stamp) last = e;
     if (last) {
         const weft_node *other = last->owner;
         launch_kind kind;
         int from = launch_kind_of(other, &kind) ? find_launch(t->x, other, kind) : -1;
         if (!is_ordered(t->x, from, at))
-            return verify_broken(t->x->x.p, t->error, "S2", lane ? other : n,
+            return verify_broken(t->x->x.p, t->error, "S2", stream ? other : n,
                                  "no event orders it and a collective on the same bytes");
-        verify_map_drop(&t->lane[!lane], r); /* also for all that follow on this lane */
+        verify_map_drop(&t->stream[!stream], r); /* also for all that follow on this stream */
     }
-    verify_map_claim(&t->lane[lane], r, n);
-    return t->lane[0].is_out_of_memory || t->lane[1].is_out_of_memory ? error_memory(t->error, "verify")
-                                                                      : WEFT_OK;
+    verify_map_claim(&t->stream[stream], r, n);
+    return t->stream[0].is_out_of_memory || t->stream[1].is_out_of_memory ? error_memory(t->error, "verify")
+                                                                          : WEFT_OK;
 }
 
 /* A collective writes its results, in place; a node touches its operands, its results and its workspace. */
 static weft_status touch_all(touches *t, const weft_node *n, launch_kind kind) {
     verify_range r = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
-    bool lane = kind == LAUNCH_COLLECTIVE;
+    bool stream = kind == LAUNCH_COLLECTIVE;
     int at = find_launch(t->x, n, kind);
-    weft_status status = n->workspace_bytes && !lane ? touch(t, n, lane, at, r) : WEFT_OK;
-    for (int i = 0; i < n->n_in && !lane && !status; i++)
-        if (n->in[i] && verify_locate(n->in[i], &r)) status = touch(t, n, lane, at, r);
+    weft_status status = n->workspace_bytes && !stream ? touch(t, n, stream, at, r) : WEFT_OK;
+    for (int i = 0; i < n->n_in && !stream && !status; i++)
+        if (n->in[i] && verify_locate(n->in[i], &r)) status = touch(t, n, stream, at, r);
     for (int k = 0; k < n->n_out && !status; k++)
-        if (verify_locate(&n->out[k], &r)) status = touch(t, n, lane, at, r);
+        if (verify_locate(&n->out[k], &r)) status = touch(t, n, stream, at, r);
     return status;
 }
 
 static weft_status check_conflicts(const launch_index *x, weft_error *error) {
     const weft_env *env = &x->x.p->plan->env;
-    touches t = {.x = x, .error = error, .lane = {{.env = env}, {.env = env}}};
+    touches t = {.x = x, .error = error, .stream = {{.env = env}, {.env = env}}};
     weft_status status = WEFT_OK;
     launch_kind kind;
     for (const weft_node *n = x->x.p->graph->first; n && !status; n = n->next)
         if (launch_kind_of(n, &kind)) status = touch_all(&t, n, kind);
-    verify_map_free(&t.lane[0]);
-    verify_map_free(&t.lane[1]);
+    verify_map_free(&t.stream[0]);
+    verify_map_free(&t.stream[1]);
     return status;
 }
 
@@ -184,29 +184,29 @@ static weft_status check_end(const launch_index *x, weft_error *error) {
         if (!is_on_communication(&p->launches[i]) && p->launches[i].waits > awaited)
             awaited = p->launches[i].waits;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
-        if (!node_starts_collective(n) || verify_is_carried(&x->x, n)) continue;
+        if (!node_starts_collective(n) || verify_outlasts_run(&x->x, n)) continue;
         if (find_launch(x, n, LAUNCH_COLLECTIVE) > awaited)
             return verify_broken(p, error, "S3", n, "the run may end before it does");
     }
     return WEFT_OK;
 }
 
-static const weft_variable *filled_segment(const weft_value *v) {
+static const weft_variable *filled_bucket(const weft_value *v) {
     while (v && v->base) v = v->base;
     const weft_variable *s = v ? v->variable : NULL;
-    if (s && s->segment && variable_is_part(s)) s = s->segment;
-    return s && s->kind == VARIABLE_SEGMENT && s->shards ? s : NULL;
+    if (s && s->bucket && variable_is_part(s)) s = s->bucket;
+    return s && s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
 }
 
-static weft_status check_carried(const launch_index *x, weft_error *error) {
+static weft_status check_in_flight(const launch_index *x, weft_error *error) {
     const program *p = x->x.p;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         launch_kind kind;
         if (!launch_kind_of(n, &kind) || kind == LAUNCH_COLLECTIVE) continue;
         int at = find_launch(x, n, kind);
         for (int i = 0; i < n->n_in + n->n_out; i++) {
-            const weft_variable *s = filled_segment(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
-            if (s && x->carrier[s->index] > at)
+            const weft_variable *s = filled_bucket(i < n->n_in ? n->in[i] : &n->out[i - n->n_in]);
+            if (s && x->waiter[s->index] > at)
                 return verify_broken(p, error, "S4", n, "a gather may still be filling what it touches");
         }
     }
@@ -220,7 +220,7 @@ weft_status verify_launches(const program *p, weft_error *error) {
     if (!status) status = check_waits(p, error);
     if (!status) status = check_end(&x, error);
     if (!status) status = check_conflicts(&x, error);
-    if (!status) status = check_carried(&x, error);
+    if (!status) status = check_in_flight(&x, error);
     index_close(&x);
     return status;
 }

@@ -16,7 +16,7 @@ static bool comes_before(verify_range a, verify_range b) {
 
 /* ---- nodes ---- */
 
-static uint32_t node_take(verify_map *m, verify_extent e) {
+static uint32_t node_alloc(verify_map *m, verify_extent e) {
     uint32_t at = m->unused;
     if (!at && m->count + 1 >= m->room) {
         map_node *more = mem_grow(m->env, m->nodes, &m->room, (size_t)m->count + 2, sizeof *more);
@@ -85,7 +85,7 @@ static uint32_t erase(verify_map *m, uint32_t at, verify_range r) {
 }
 
 static void add(verify_map *m, verify_extent e) {
-    uint32_t at = e.range.begin < e.range.end ? node_take(m, e) : 0;
+    uint32_t at = e.range.begin < e.range.end ? node_alloc(m, e) : 0;
     if (at) m->root = insert(m, m->root, at);
 }
 

@@ -82,7 +82,7 @@ static weft_status check_signature(const program *p, const weft_node *n, const w
     const pack_attrs *a = n->in[i]->node->attrs;
     text t = {0};
     node_signature(&t, asked);
-    char *signature = text_take(&t);
+    char *signature = text_detach(&t);
     bool is_right = signature && says_signature(a->of, signature);
     weft_status status = !signature ? error_memory(error, "verify")
                          : is_right ? WEFT_OK

@@ -1,13 +1,13 @@
 /* plan.c - proves that any program may run after any other, on one session. When a run ends, all its sums are over
- * (L1); what may still be under way are its gathers, for however many runs. The lane is first in, first out, so a later
+ * (L1); what may still be under way are its gathers, for however many runs. The stream is first in, first out, so a later
  * collective cannot overtake them; so nothing else may touch what they bring, unless the session waits before. It does,
- * for the segments that a node's operands lie in. Rules:
- *   L8   a gather that is carried works on the whole of its segment, in the store: never in the arena, without scratch,
+ * for the buckets that a node's operands lie in. Rules:
+ *   L8   a gather that is in flight works on the whole of its bucket, in the store: never in the arena, without scratch,
  *        so that the next program may do with the arena what it likes
- *   L9   whoever touches a segment that any program of the plan may have left under way reads it by an operand, which
- *        is what sessions wait by, or is on the lane itself; derived values lie apart from what they are made of
+ *   L9   whoever touches a bucket that any program of the plan may have left under way reads it by an operand, which
+ *        is what sessions wait by, or is on the stream itself; derived values lie apart from what they are made of
  *   L11  the programs of a step fill the same buckets: the first assigns the store's gradients, the others add to
- *        all levels of the same, and those are the segment's
+ *        all levels of the same, and those are the bucket's
  *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
  */
 #include "runtime/verify/verify.h"
@@ -22,74 +22,75 @@
 
 /* ---- L8, L9 ---- */
 
-static weft_status check_carried(const program *p, weft_error *error, const weft_node *gather) {
+static weft_status check_in_flight(const program *p, weft_error *error, const weft_node *gather) {
     verify_range r;
     const weft_variable *s = gather->variable;
-    bool is_there = verify_locate(&gather->out[0], &r) && r.space == s && s->kind == VARIABLE_SEGMENT;
+    bool is_there = verify_locate(&gather->out[0], &r) && r.space == s && s->kind == VARIABLE_BUCKET;
     if (is_there && r.begin == 0 && r.end == (int64_t)type_bytes(&s->type) && gather->n_out == 1 &&
         !gather->workspace_bytes)
         return WEFT_OK;
     return verify_broken(p, error, "L8", gather, "outlasts its run on memory that does not");
 }
 
-/* The sharded segment that a value lies in. */
-static const weft_variable *segment_at(const weft_value *v) {
+/* The sharded bucket that a value lies in. */
+static const weft_variable *bucket_at(const weft_value *v) {
     verify_range r;
     if (!v || !verify_locate(v, &r) || !r.space) return NULL;
     const weft_variable *s = r.space;
-    return s->kind == VARIABLE_SEGMENT && s->shards ? s : NULL;
+    return s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
 }
 
 static bool is_waited_for(const weft_node *n, const weft_variable *s) {
     for (int i = 0; i < n->n_in; i++)
-        if (segment_at(n->in[i]) == s) return true;
+        if (bucket_at(n->in[i]) == s) return true;
     return node_starts_collective(n);
 }
 
 /* As operands are waited for, what is left are results. */
-static weft_status check_touch(const program *p, weft_error *error, const weft_node *n, const bool *carried) {
+static weft_status check_touch(const program *p, weft_error *error, const weft_node *n,
+                               const bool *in_flight) {
     for (int k = 0; k < n->n_out && !node_is_silent(n); k++) {
-        const weft_variable *s = segment_at(&n->out[k]);
-        if (s && carried[s->index] && !is_waited_for(n, s))
-            return verify_broken(p, error, "L9", n, "touches a segment for which no session waits before");
+        const weft_variable *s = bucket_at(&n->out[k]);
+        if (s && in_flight[s->index] && !is_waited_for(n, s))
+            return verify_broken(p, error, "L9", n, "touches a bucket for which no session waits before");
         const weft_variable *v = n->out[k].variable;
-        if (v && v->kind == VARIABLE_DERIVED && (v->segment || !value_root(n->in[0])->variable))
+        if (v && v->kind == VARIABLE_DERIVED && (v->bucket || !value_root(n->in[0])->variable))
             return verify_broken(p, error, "L9", n, "makes a derived value of what has no version");
     }
     return WEFT_OK;
 }
 
-/* carried: by index of a segment, whether any program of the plan may leave a gather of it under way. */
-static weft_status check_program(verify_index *x, weft_error *error, const bool *carried) {
+/* in_flight: by index of a bucket, whether any program of the plan may leave a gather of it under way. */
+static weft_status check_program(verify_index *x, weft_error *error, const bool *in_flight) {
     weft_status status = WEFT_OK;
     for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
-        if (verify_is_carried(x, n)) status = check_carried(x->p, error, n);
-        if (!status) status = check_touch(x->p, error, n, carried);
+        if (verify_outlasts_run(x, n)) status = check_in_flight(x->p, error, n);
+        if (!status) status = check_touch(x->p, error, n, in_flight);
     }
     return status;
 }
 
-static void find_carried(const verify_index *x, bool *carried) {
+static void find_in_flight(const verify_index *x, bool *in_flight) {
     for (const weft_node *n = x->p->graph->first; n; n = n->next)
-        if (n->variable && verify_is_carried(x, n)) carried[n->variable->index] = true;
+        if (n->variable && verify_outlasts_run(x, n)) in_flight[n->variable->index] = true;
 }
 
 static weft_status check_programs(const weft_plan *plan, weft_error *error) {
     size_t variables = (size_t)plan->model->n_variables + 1;
-    bool *carried = mem_new_array(&plan->env, variables, sizeof *carried);
-    weft_status status = carried ? WEFT_OK : error_memory(error, "verify");
+    bool *in_flight = mem_new_array(&plan->env, variables, sizeof *in_flight);
+    weft_status status = in_flight ? WEFT_OK : error_memory(error, "verify");
     for (int i = 0; i < 2 * plan->n_programs && !status; i++) {
         const program *p = &plan->programs[i % plan->n_programs];
         verify_index x;
         if (!verify_index_open(&x, p))
             status = error_memory(error, "verify");
         else if (i < plan->n_programs)
-            find_carried(&x, carried);
-        else if (!(status = check_program(&x, error, carried)))
-            status = verify_tail(p, error);
+            find_in_flight(&x, in_flight);
+        else if (!(status = check_program(&x, error, in_flight)))
+            status = verify_deferred(p, error);
         verify_index_close(&x);
     }
-    mem_free(&plan->env, carried, variables * sizeof *carried);
+    mem_free(&plan->env, in_flight, variables * sizeof *in_flight);
     return status;
 }
 
@@ -190,7 +191,7 @@ static int by_name(const void *pa, const void *pb) {
     return order ? order : (*a > *b) - (*a < *b);
 }
 
-/* list[0 .. n) are the programs of one graph; filled[] counts, by segment, those that fill it (0 for the next graph). */
+/* list[0 .. n) are the programs of one graph; filled[] counts, by bucket, those that fill it (0 for the next graph). */
 static weft_status check_step(const program *const *list, int n, int *filled, weft_error *error) {
     const weft_node *wrong = NULL;
     const program *of = NULL;

@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node that writes a variable, or the segment that it is a part of. */
+/* A node that writes a variable, or the bucket that it is a part of. */
 typedef struct writing {
-    int home; /* index of the variable */
+    int owner; /* index of the variable */
     int id;   /* of the node: in the order of building */
 } writing;
 
@@ -48,7 +48,7 @@ bool verify_locate(const weft_value *v, verify_range *r) {
     if (at->variable) {
         const weft_variable *s = at->variable;
         bool member = variable_is_part(s);
-        r->space = member ? s->segment : s;
+        r->space = member ? s->bucket : s;
         r->begin = offset + (member ? s->offset * 4 : 0);
     } else if (at->node->op == &weft_op_input) {
         return false; /* the caller's memory: nothing of ours can touch it */
@@ -165,27 +165,28 @@ static weft_status check_workspace(prover *p, const weft_node *n) {
 
 /* ---- V4: how many writers of a variable have run when it is read, against how many were built before the read ---- */
 
-static const weft_variable *home_of(const weft_variable *v) {
-    return variable_is_part(v) ? v->segment : v;
+static const weft_variable *owner_of(const weft_variable *v) {
+    return variable_is_part(v) ? v->bucket : v;
 }
 
 /* The variables that a node writes, each once; list has room for 33. */
 static int written_by(const weft_node *n, const weft_variable **list) {
     int count = 0;
-    if (n->op->flags & OP_WRITES && n->variable) list[count++] = home_of(n->variable);
+    if (n->op->flags & OP_WRITES && n->variable) list[count++] = owner_of(n->variable);
     for (int i = 0; n->op->writes && i < n->n_in && i < 32; i++) {
-        const weft_variable *home =
-            n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable ? home_of(n->in[i]->variable) : NULL;
-        bool again = !home;
-        for (int k = 0; k < count; k++) again |= list[k] == home;
-        if (!again) list[count++] = home;
+        const weft_variable *owner =
+            n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable ? owner_of(n->in[i]->variable) : NULL;
+        bool again = !owner;
+        for (int k = 0; k < count; k++) again |= list[k] == owner;
+        if (!again) list[count++] = owner;
     }
     return count;
 }
 
-static int by_home(const void *pa, const void *pb) {
+static int by_owner(const void *pa, const void *pb) {
     const writing *a = pa, *b = pb;
-    return a->home != b->home ? (a->home > b->home) - (a->home < b->home) : (a->id > b->id) - (a->id < b->id);
+    return a->owner != b->owner ? (a->owner > b->owner) - (a->owner < b->owner)
+                                : (a->id > b->id) - (a->id < b->id);
 }
 
 static bool find_writings(prover *p) {
@@ -198,16 +199,16 @@ static bool find_writings(prover *p) {
         int count = written_by(n, list);
         for (int k = 0; k < count; k++) p->writings[p->n_writings++] = (writing){list[k]->index, n->id};
     }
-    qsort(p->writings, (size_t)p->n_writings, sizeof *p->writings, by_home);
+    qsort(p->writings, (size_t)p->n_writings, sizeof *p->writings, by_owner);
     return true;
 }
 
-/* How many come before (home, id). */
-static int writings_before(const prover *p, int home, int id) {
+/* How many come before (owner, id). */
+static int writings_before(const prover *p, int owner, int id) {
     int low = 0, high = p->n_writings;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (by_home(&p->writings[middle], &(writing){home, id}) < 0)
+        if (by_owner(&p->writings[middle], &(writing){owner, id}) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -218,9 +219,9 @@ static int writings_before(const prover *p, int home, int id) {
 static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
     if (!root->variable) return WEFT_OK;
-    int home = home_of(root->variable)->index;
-    int64_t now = p->versions[home];
-    int64_t wanted = writings_before(p, home, root->node->id + 1) - writings_before(p, home, INT_MIN);
+    int owner = owner_of(root->variable)->index;
+    int64_t now = p->versions[owner];
+    int64_t wanted = writings_before(p, owner, root->node->id + 1) - writings_before(p, owner, INT_MIN);
     bool is_written =
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes; /* ordered as operands are */
     if (now == wanted || is_written) return WEFT_OK;
@@ -232,11 +233,11 @@ static weft_status count_writes(prover *p, const weft_node *n) {
     const weft_variable *list[33];
     int count = written_by(n, list);
     for (int k = 0; k < count; k++) {
-        int home = list[k]->index;
-        int64_t earlier = writings_before(p, home, n->id) - writings_before(p, home, INT_MIN);
-        if (n->op->flags & OP_WRITES && p->versions[home] != earlier)
+        int owner = list[k]->index;
+        int64_t earlier = writings_before(p, owner, n->id) - writings_before(p, owner, INT_MIN);
+        if (n->op->flags & OP_WRITES && p->versions[owner] != earlier)
             return broken(p, "V4", n, n->n_out ? &n->out[0] : NULL, "is written out of turn", NULL);
-        p->versions[home]++;
+        p->versions[owner]++;
     }
     return WEFT_OK;
 }
@@ -275,7 +276,7 @@ weft_status verify_program(const program *program, weft_error *error) {
     bool is_ready = is_indexed && p.versions && find_writings(&p);
     weft_status status = is_ready ? verify_layouts(program, error) : error_memory(error, "verify");
     if (!status) status = play_all(&p);
-    if (!status) status = verify_lanes(&x, error);
+    if (!status) status = verify_collectives(&x, error);
     if (!status) status = verify_buckets(&x, error);
     if (!status) status = verify_launches(program, error);
     verify_index_close(&x);

@@ -3,11 +3,11 @@
  *     verify.c          V1-V5  memory of one program
  *     layouts.c         K1-K5  strides: what kernels take and give, what views name
  *     packed.c          K6, K7  packed operands, and what else is derived from parameters
- *     lanes.c           L1-L3, L6, L10  its collectives beside its other nodes
+ *     collectives.c           L1-L3, L6, L10  its collectives beside its other nodes
  *     buckets.c         L4, L5, L7  gradients, their sums, and who updates what
  *     plan.c            L8, L9, L11, L20  any program after any other
  *     world.c           L12, L13  the plans of all ranks
- *     tails.c           L16, L17  tails that outlast their runs
+ *     deferred.c           L16, L17  deferred parts that outlast their runs
  *     session/verify.c  L14, L15, L18, L19  a session does what the plan counts on
  *     launches.c        S1-S5  a GPU's launches
  *     graph/passes/check.c G1-G9  graphs, after every pass
@@ -48,7 +48,7 @@ bool ranges_meet(verify_range a, verify_range b);
 weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
                           const char *what);
 
-/* What happens to a segment's gradients in one program, in nodes. */
+/* What happens to a bucket's gradients in one program, in nodes. */
 typedef struct verify_counts {
     int buckets, sums, updates, gathers;
 } verify_counts;
@@ -59,8 +59,8 @@ typedef struct verify_index {
     int n_ids, n_variables, n_scopes;
     const weft_node **wait;     /* by id of a collective: the last wait for it */
     int *waits;                 /* and how many there are */
-    verify_counts *counts;      /* by index of a segment */
-    const subgraph **home;      /* by index of a parameter; NULL: not asked for yet */
+    verify_counts *counts;      /* by index of a bucket */
+    const subgraph **owner;     /* by index of a parameter; NULL: not asked for yet */
     const char **scopes;        /* what weft_ddp named, sorted */
     const subgraph **subgraphs; /* sorted by path */
 } verify_index;
@@ -71,15 +71,15 @@ void verify_index_close(verify_index *x);
 /* The one wait for a collective, and how many there are. */
 const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count);
 /* A gather that nothing in its program waits for: it is under way when the run ends. */
-bool verify_is_carried(const verify_index *x, const weft_node *n);
-/* Sums a segment's gradients. */
+bool verify_outlasts_run(const verify_index *x, const weft_node *n);
+/* Sums a bucket's gradients. */
 bool verify_sums_gradients(const weft_node *n);
-/* The segment that an update changes, wholly or in a rank's range; NULL: n is no update. */
+/* The bucket that an update changes, wholly or in a rank's range; NULL: n is no update. */
 const weft_variable *verify_updated_by(const weft_node *n);
 /* The subgraph of a parameter's path, or of a scope's, from what weft_ddp said; NULL: none. */
-const subgraph *verify_home(const verify_index *x, const char *path);
-const subgraph *verify_home_of(verify_index *x, const weft_variable *parameter);
-/* Elements [begin, end) of a segment that this plan's rank updates. */
+const subgraph *verify_subgraph(const verify_index *x, const char *path);
+const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *parameter);
+/* Elements [begin, end) of a bucket that this plan's rank updates. */
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
 weft_status verify_layouts(const program *p, weft_error *error);
@@ -87,8 +87,8 @@ weft_status verify_layouts(const program *p, weft_error *error);
 weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error);
 weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error);
 weft_status verify_derived(const weft_plan *plan, weft_error *error);
-weft_status verify_lanes(verify_index *x, weft_error *error);
+weft_status verify_collectives(verify_index *x, weft_error *error);
 weft_status verify_buckets(verify_index *x, weft_error *error);
-weft_status verify_tail(const program *p, weft_error *error);
+weft_status verify_deferred(const program *p, weft_error *error);
 
 #endif

@@ -3,7 +3,7 @@
  * everywhere, no rank waits for what another never starts. Rules:
  *   L12  all ranks have the same programs, and these the same collectives: kind, what of, type, order, root, wire
  *   L13  parameters lie alike on all ranks; the members of a process group agree on who they are, in which order, and
- *        on whose range of a segment is which
+ *        on whose range of a bucket is which
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -54,8 +54,8 @@ static bool lies_alike(const weft_variable *v, const weft_variable *w) {
     return same;
 }
 
-static const weft_variable *next_segment(const weft_variable *v) {
-    while (v && v->kind != VARIABLE_SEGMENT) v = v->next;
+static const weft_variable *next_bucket(const weft_variable *v) {
+    while (v && v->kind != VARIABLE_BUCKET) v = v->next;
     return v;
 }
 
@@ -66,10 +66,10 @@ static bool shares_alike(const subgraph *g, const weft_variable *s, const weft_v
 }
 
 /* Against rank 0 for the layout, against the first of its group for the shares. */
-static weft_status check_segments(const weft_plan *const *plans, int rank, weft_error *error) {
-    const weft_variable *first = next_segment(plans[0]->model->variables);
-    for (const weft_variable *s = next_segment(plans[rank]->model->variables); s || first;
-         s = next_segment(s->next), first = next_segment(first->next)) {
+static weft_status check_buckets(const weft_plan *const *plans, int rank, weft_error *error) {
+    const weft_variable *first = next_bucket(plans[0]->model->variables);
+    for (const weft_variable *s = next_bucket(plans[rank]->model->variables); s || first;
+         s = next_bucket(s->next), first = next_bucket(first->next)) {
         if (!s || !first || !lies_alike(s, first))
             return differ(error, "L13", rank, s ? s->path : first->path,
                           "parameters do not lie as on rank 0");
@@ -105,7 +105,7 @@ weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error
         for (int i = 0; i < plans[r]->n_programs && !status; i++)
             status = check_sequence(&plans[0]->programs[i], &plans[r]->programs[i], r, error);
         if (!status) status = check_groups(plans, r, error);
-        if (!status) status = check_segments(plans, r, error);
+        if (!status) status = check_buckets(plans, r, error);
     }
     return status;
 }

@@ -39,7 +39,7 @@ static void calibrate(weft_session *s, outcome *o) {
     text table = {0};
     int lines;
     CHECK_SAYS(session_calibrate(s, "a test", &table, &lines, &error) == WEFT_OK, "%s", error.text);
-    char *all = text_take(&table);
+    char *all = text_detach(&table);
     snprintf(o->table, sizeof o->table, "%s", all);
     free(all);
 }
@@ -163,7 +163,7 @@ static void run_node(gpu *g, const char *signature, setting how, float *y, size_
         in[i] = block_new(&n->in[i]->type, n->op->image_in >> i & 1 ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS);
         sample_fill(&(op_sample){0}, &in[i].t, &r);
     }
-    const weft_kernel *kernel = kernel_choose(n, &env, &n->graph->model->arena, NULL);
+    const weft_kernel *kernel = kernel_select(n, &env, &n->graph->model->arena, NULL);
     for (int i = 0; CHECK(kernel) && i < how.runs; i++, y += room) {
         weft_status status = gpu_run(n, kernel, &env, (tensor[]){in[0].t, in[1].t}, &out.t, &error);
         CHECK_SAYS(status == WEFT_OK, "%s: %s", signature, error.text);

@@ -90,11 +90,11 @@ static const char *stay_away(weft_comm *comm) {
         nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
         return NULL;
     }
-    weft_collective c = {.kind = WEFT_BARRIER, .name = "roll call"};
+    weft_collective c = {.kind = WEFT_BARRIER, .name = "run barrier"};
     uint64_t ticket;
     if (weft_comm_start(comm, &c, &ticket, &error)) return "a barrier starts without waiting";
     while (!weft_comm_poll(comm, &error)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    return strstr(error.text, "(roll call) of world on rank 0: not finished after") ? NULL : "another text";
+    return strstr(error.text, "(run barrier) of world on rank 0: not finished after") ? NULL : "another text";
 }
 
 TEST(ranks_that_differ_or_stay_away_are_told) {

@@ -1,4 +1,4 @@
-/* test_cuda_nccl_host.c - a GPU a rank over NCCL, both played: training goes to the bits of one GPU, with captured
+/* test_cuda_nccl_host.c - a GPU a rank over NCCL, both emulated: training goes to the bits of one GPU, with captured
  * collectives and without; and whatever keeps ranks from meeting ends in one clear error on each of them, in bounded time,
  * with streams that have come to their ends. */
 #include "cuda/support/narrow.h"
@@ -95,7 +95,7 @@ TEST(ranks_that_share_a_gpu_are_told_so) {
     weft_model_free(m);
 }
 
-/* Each graph among groups of its own: roll calls and captured collectives are theirs. */
+/* Each graph among groups of its own: run barriers and captured collectives are theirs. */
 TEST(groups_train_over_nccl_as_by_way_of_the_host) {
     char where[300];
     weft_model *m = narrow_two_graphs();
@@ -179,7 +179,7 @@ static const mishap mishaps[] = {
      stay_away,
      "left",
      false,
-     {"rank 1 HAS NOT ENTERED, last entered barrier #0 (roll call, captured), at \"data loader wait\"",
+     {"rank 1 HAS NOT ENTERED, last entered barrier #0 (run barrier, captured), at \"data loader wait\"",
       "rank 0 has given up"}},
     {"a rank that never came", 0, stay_away, "left", false, {"rank 1 HAS NOT ENTERED", "has given up"}},
     {"a lost network", CAPTURED, lose_network, "left", false, {LOST, LOST}},
@@ -191,7 +191,8 @@ static const mishap mishaps[] = {
      NULL,
      "left",
      true,
-     {"the name: roll call, captured on rank 0, roll call on rank 1", "the name: roll call on rank 1, "}},
+     {"the name: run barrier, captured on rank 0, run barrier on rank 1",
+      "the name: run barrier on rank 1, "}},
     {"a rank that aborts",
      CAPTURED,
      give_up,

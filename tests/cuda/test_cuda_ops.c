@@ -1,5 +1,5 @@
 /* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each that takes a sample gives what the CPU's
- * reference gives, in every layout that it may meet. On the GPU that the CPU plays every launch runs twice, its threads
+ * reference gives, in every layout that it may meet. On the GPU that the CPU emulates every launch runs twice, its threads
  * in two orders, and must leave the same bits (once under the sanitizers, whose code is slow). */
 #include "cuda/support/gpu.h"
 #include "support/fused_graphs.h"
@@ -43,7 +43,7 @@ TEST(every_kernel_agrees_with_the_reference_on_every_sample) {
 
 TEST(every_kernel_agrees_with_the_reference_in_bf16_and_f16) {
     NEED(begin());
-    samples_check_low(check);
+    samples_check_reduced(check);
 }
 
 TEST(pointwise_kernels_agree_at_all_sizes_and_broadcasts) {
@@ -71,7 +71,7 @@ TEST(epilogues_that_cublaslt_lacks_are_done_behind_the_product) {
     NEED(begin());
     cublasLt_host_refuse_epilogues(1);
     samples_check(check_epilogue);
-    samples_check_low(check_epilogue);
+    samples_check_reduced(check_epilogue);
     cublasLt_host_refuse_epilogues(0);
 }
 #endif
@@ -93,7 +93,7 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
     for (int refused = 0; refused < 2; refused++) {
         cublasLt_host_refuse_epilogues(refused);
         samples_check(break_there);
-        samples_check_low(break_there);
+        samples_check_reduced(break_there);
     }
     cublasLt_host_refuse_epilogues(0);
     kernel_promises_check(&promises, 50);
@@ -102,7 +102,7 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
 
 /* ---- what no kernel takes ---- */
 
-/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication lane does. */
+/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication stream does. */
 static bool needs_no_kernel(const weft_op *op) {
     static const char *const names[] = {"input",    "parameter", "state",        "gradients",
                                         "minimize", "wait",      "stop_gradient"};

@@ -1,4 +1,4 @@
-/* test_cuda_streams_host.cpp - streams, events, memory and captures of the GPU that the CPU plays: right programs give the
+/* test_cuda_streams_host.cpp - streams, events, memory and captures of the GPU that the CPU emulates: right programs give the
  * same result under every seed, wrong ones a wrong result under some, or CUDA's error. */
 extern "C" {
 #include "support/test.h"

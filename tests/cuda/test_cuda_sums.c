@@ -89,7 +89,7 @@ static double worst_error(const trial *t, place_of *of, double divisor) {
 static void judge(trial *t, place_of *of, double divisor) {
     tensor in[MOST_IN] = {t->in[0].t, t->in[1].t};
     weft_error error = {0};
-    const weft_kernel *kernel = kernel_choose(t->s.n, &the_gpu->env, &t->s.m->arena, NULL);
+    const weft_kernel *kernel = kernel_select(t->s.n, &the_gpu->env, &t->s.m->arena, NULL);
     if (!CHECK_SAYS(kernel, "%s: no kernel", t->s.n->op->name)) return;
     weft_status status = gpu_run(t->s.n, kernel, &the_gpu->env, in, &t->out.t, &error);
     if (!CHECK_SAYS(status == WEFT_OK, "%s: %s", t->s.n->op->name, error.text)) return;

@@ -1,4 +1,4 @@
-/* cublasLt.h - the part of cuBLASLt that Weft uses, played by the CPU (cublasLt.cpp). Names, numbers and sizes are
+/* cublasLt.h - the part of cuBLASLt that Weft uses, emulated on the CPU (cublasLt.cpp). Names, numbers and sizes are
  * cuBLASLt 13's. */
 #ifndef CUDA_HOST_CUBLASLT_H
 #define CUDA_HOST_CUBLASLT_H

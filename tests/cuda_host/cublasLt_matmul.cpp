@@ -110,7 +110,7 @@ static bool has(const matmul &p, int bits) {
     return p.desc.epilogue & bits;
 }
 
-static bool is_played(cublasLtEpilogue_t epilogue) {
+static bool is_emulated(cublasLtEpilogue_t epilogue) {
     switch (epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_RELU:
@@ -138,13 +138,13 @@ void cublasLt_host_refuse_epilogues(int on) {
 
 static cublasStatus_t epilogue_check(const matmul &p) {
     bool is_mask = has(p, HAS_RELU | IS_DRELU);
-    if (!is_played(p.desc.epilogue)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (!is_emulated(p.desc.epilogue)) return CUBLAS_STATUS_INVALID_VALUE;
     if (is_refusing && has(p, ~(CUBLASLT_EPILOGUE_DEFAULT | HAS_BIAS))) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (has(p, HAS_BIAS | SUMS_B) && !p.desc.bias) return CUBLAS_STATUS_INVALID_VALUE;
     if (!has(p, HAS_AUX))
         return has(p, SUMS_B) && p.d.count > 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
     if (p.d.count > 1)
-        return CUBLAS_STATUS_NOT_SUPPORTED; /* a stride of the auxiliary memory is not played */
+        return CUBLAS_STATUS_NOT_SUPPORTED; /* a stride of the auxiliary memory is not emulated */
     if (!p.desc.aux || (uintptr_t)p.desc.aux % 16 || p.desc.aux_ld < p.m ||
         p.desc.aux_ld % (is_mask ? 128 : 8))
         return CUBLAS_STATUS_INVALID_VALUE;

@@ -1,4 +1,4 @@
-/* cuda_runtime.h - CUDA's C++ for kernels, played by the CPU: where a thread is, barriers, warps, atomics, arithmetic,
+/* cuda_runtime.h - CUDA's C++ for kernels, emulated on the CPU: where a thread is, barriers, warps, atomics, arithmetic,
  * launching. The threads of a block are fibers of one thread (block.cpp), so plain code is atomic. */
 #ifndef CUDA_HOST_RUNTIME_H
 #define CUDA_HOST_RUNTIME_H

@@ -1,4 +1,4 @@
-/* cuda_runtime_api.h - the part of CUDA's runtime that Weft uses, played by the CPU; for C and C++. Names and numbers
+/* cuda_runtime_api.h - the part of CUDA's runtime that Weft uses, emulated on the CPU; for C and C++. Names and numbers
  * are CUDA's (13.0). What it means here, and where it is stricter: README.md. */
 #ifndef CUDA_HOST_RUNTIME_API_H
 #define CUDA_HOST_RUNTIME_API_H

@@ -1,4 +1,4 @@
-/* cudnn.h - the part of cuDNN's graph API that Weft uses, played by the CPU (cudnn.cpp). Names and numbers are cuDNN 9's. */
+/* cudnn.h - the part of cuDNN's graph API that Weft uses, emulated on the CPU (cudnn.cpp). Names and numbers are cuDNN 9's. */
 #ifndef CUDA_HOST_CUDNN_H
 #define CUDA_HOST_CUDNN_H
 

@@ -70,7 +70,7 @@ cudnnStatus_t cuda_host_dnn::window_check(const descriptor *d) {
     if (*d->get<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT ||
         *d->get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION ||
         axes != 2)
-        return fail(CUDNN_STATUS_NOT_SUPPORTED, "only f32 cross-correlations of images are played");
+        return fail(CUDNN_STATUS_NOT_SUPPORTED, "only f32 cross-correlations of images are emulated");
     return CUDNN_STATUS_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-/* nccl.cpp - NCCL for ranks that are threads of one process, each with a played GPU. A sum waits at the head of its stream
+/* nccl.cpp - NCCL for ranks that are threads of one process, each with an emulated GPU. A sum waits at the head of its stream
  * until all ranks' sums of the same number are at the heads of theirs; the first that runs then adds for all. A group of
  * messages waits until each of its messages has met its partner, in the order of each pair of ranks. Ranks that call
  * different things, start captured calls in different orders, or send messages of different lengths, break the GPU with a

@@ -394,7 +394,7 @@ class Ill(Exception):
 
 
 def bounds(case, samples=1):
-    """Puts "want", "within" and "within_low" into the case. A tensor may be off by what rounding moves it, measured in f32
+    """Puts "want", "within" and "within_reduced" into the case. A tensor may be off by what rounding moves it, measured in f32
     with disturbed data (at a second look, with more samples, disturbed gradients too), times 24, and by 32 roundings of
     its largest element. Ill where that is more than 2%."""
     want = Evaluation(case).run()
@@ -417,7 +417,7 @@ def bounds(case, samples=1):
 
 
 def fill(case, want, moved, low):
-    case["want"], case["within"], case["within_low"], dropped = {}, {}, {}, 0
+    case["want"], case["within"], case["within_reduced"], dropped = {}, {}, {}, 0
     for k, x in want.items():
         exact = not x.is_floating_point()
         scale = largest(x)
@@ -432,7 +432,7 @@ def fill(case, want, moved, low):
         if low and not exact:
             rough = 2.0 ** -6 * scale + 6 * low[k] + floor
             if rough <= max(0.5 * scale, 1e-2):
-                case["within_low"][k] = float("%.3g" % rough)
+                case["within_reduced"][k] = float("%.3g" % rough)
     case["dropped"] = dropped
     if not case["want"] or dropped * 2 > len(want):
         raise Ill("the last bits decide")

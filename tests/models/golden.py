@@ -25,13 +25,13 @@ def last_results(want):
 
 def trim(case):
     keep = last_results(case["want"])
-    for part in ("want", "within", "within_low"):
+    for part in ("want", "within", "within_reduced"):
         case[part] = {k: v for k, v in case[part].items() if k in keep}
     case["want"] = {k: [float("%.7g" % x) if isinstance(x, float) else x for x in v] for k, v in case["want"].items()}
     for part in ("dropped",):
         case.pop(part)
-    if not case["within_low"]:
-        case.pop("within_low")
+    if not case["within_reduced"]:
+        case.pop("within_reduced")
     return case
 
 

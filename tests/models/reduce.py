@@ -14,7 +14,7 @@ PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/
 
 def verdict(case, limit=0):
     """What is wrong: a word, "" when nothing is."""
-    for key in ("want", "within", "within_low", "dropped"):
+    for key in ("want", "within", "within_reduced", "dropped"):
         case.pop(key, None)
     try:
         evaluate.bounds(case, 3)

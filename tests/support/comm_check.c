@@ -250,7 +250,7 @@ const char *comm_check_unordered(weft_comm *comm, size_t count, uint64_t seed) {
 
 /* ---- groups ---- */
 
-/* All is done in each group by its members at once, the lane in between. */
+/* All is done in each group by its members at once, the stream in between. */
 const char *comm_check_groups(weft_comm *comm, size_t count, uint64_t seed) {
     enum { GROUPS = 4 };
     int last = comm->world - 1;

@@ -13,7 +13,7 @@ struct evaluation {
     const weft_graph *g;
     bool wide;
     tensor *values;    /* by id */
-    tensor *variables; /* by index; data NULL for members of segments */
+    tensor *variables; /* by index; data NULL for members of buckets */
     double disturbance;
     uint64_t seed; /* of its factors */
 };
@@ -32,7 +32,7 @@ evaluation *evaluate_new(const weft_graph *g, bool wide) {
     e->values = test_memory((size_t)g->next_id * sizeof *e->values);
     e->variables = test_memory((size_t)g->model->n_variables * sizeof *e->variables);
     for (const weft_variable *v = g->model->variables; v; v = v->next)
-        if (!v->segment) e->variables[v->index] = tensor_new(&v->type, wide);
+        if (!v->bucket) e->variables[v->index] = tensor_new(&v->type, wide);
     for (const weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) e->values[n->out[k].id] = tensor_new(&n->out[k].type, wide);
     return e;
@@ -51,8 +51,8 @@ tensor evaluate_tensor(const evaluation *e, const weft_value *v) {
 }
 
 tensor evaluate_variable(const evaluation *e, const weft_variable *v) {
-    if (!v->segment) return e->variables[v->index];
-    tensor t = {.type = v->type}, whole = evaluate_variable(e, v->segment);
+    if (!v->bucket) return e->variables[v->index];
+    tensor t = {.type = v->type}, whole = evaluate_variable(e, v->bucket);
     t.type.dtype = whole.type.dtype;
     stride_row_major(&t.type, t.stride);
     t.data = (char *)whole.data + (size_t)v->offset * dtype_bytes(t.type.dtype);
@@ -83,8 +83,8 @@ static weft_status node_run(evaluation *e, const weft_node *n, const run_state *
     weft_status status = n->op->reference ? n->op->reference(&c) : reference_pointwise(&c);
     for (int i = 0; i < n->n_in && i < 32; i++) /* operands written in place live in variables */
         if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable) {
-            tensor home = evaluate_variable(e, n->in[i]->variable);
-            copy_data(&home, &in[i]);
+            tensor owner = evaluate_variable(e, n->in[i]->variable);
+            copy_data(&owner, &in[i]);
         }
     return status;
 }
@@ -110,18 +110,18 @@ weft_status evaluate_run(evaluation *e, const run_state *run, weft_error *error)
     weft_status status = WEFT_OK;
     for (const weft_node *n = e->g->first; n; n = n->next)
         if (n->op == &weft_op_parameter) {
-            tensor home = evaluate_variable(e, n->variable);
-            copy_data(&e->values[n->out[0].id], &home);
+            tensor owner = evaluate_variable(e, n->variable);
+            copy_data(&e->values[n->out[0].id], &owner);
         }
     for (const weft_node *n = e->g->first; n && status == WEFT_OK; n = n->next) {
-        tensor home = n->variable ? evaluate_variable(e, n->variable) : (tensor){0};
+        tensor owner = n->variable ? evaluate_variable(e, n->variable) : (tensor){0};
         if (n->op == &weft_op_parameter || n->op == &weft_op_input || n->op == &weft_op_minimize) continue;
         if (n->op == &weft_op_state)
-            copy_data(&e->values[n->out[0].id], &home);
+            copy_data(&e->values[n->out[0].id], &owner);
         else
             status = node_run(e, n, run ? run : &zeroes, error);
         disturb(e, n);
-        if (n->op == &weft_op_assign) copy_data(&home, &e->values[n->out[0].id]);
+        if (n->op == &weft_op_assign) copy_data(&owner, &e->values[n->out[0].id]);
     }
     return status;
 }

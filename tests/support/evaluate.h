@@ -15,7 +15,7 @@ void evaluate_free(evaluation *e);
 /* One run of all nodes, without what minimize does. run may be NULL: zeroes. */
 weft_status evaluate_run(evaluation *e, const run_state *run, weft_error *error);
 
-/* From now on each float that a node makes is multiplied by 1 - by to 1 + by, as rounding to a low type might; the same
+/* From now on each float that a node makes is multiplied by 1 - by to 1 + by, as rounding to a reduced type might; the same
  * factors in each run, drawn from `seed`. by = 0: no more. */
 void evaluate_disturb(evaluation *e, double by, uint64_t seed);
 
@@ -23,7 +23,7 @@ void evaluate_disturb(evaluation *e, double by, uint64_t seed);
 tensor evaluate_tensor(const evaluation *e, const weft_value *v);
 double evaluate_get(const evaluation *e, const weft_value *v, int64_t i);
 void evaluate_set(evaluation *e, const weft_value *v, int64_t i, double value);
-/* Memory of a variable; members of a segment lie in the segment's. */
+/* Memory of a variable; members of a bucket lie in the bucket's. */
 tensor evaluate_variable(const evaluation *e, const weft_variable *v);
 
 /* Element i in row-major order of any tensor. */

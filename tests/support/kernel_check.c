@@ -39,7 +39,7 @@ static bool is_plain(layout_kind layout) {
 /* What comes closest to a trial's wish among what the kernel says it takes as operand i. */
 static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel, int i, const trial *t) {
     if (t->broken && t->broken->operand == i) return t->broken->layout;
-    layout_rule rule = kernel_takes(kernel, n, i);
+    layout_rule rule = kernel_input_layout(kernel, n, i);
     layout_kind wish = t->only >= 0 && t->only != i ? LAYOUT_ROWS : t->layout;
     bool is_image = rule == LIES_CHANNELS_LAST && n->in[i]->type.ndim == 4;
     if (rule == LIES_ANYHOW) return wish;
@@ -49,7 +49,7 @@ static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel,
 
 static layout_kind result_layout(const weft_node *n, const weft_kernel *kernel, int k, const trial *t) {
     if (t->broken && t->broken->result == k) return t->broken->layout;
-    layout_rule rule = kernel_gives(kernel, n, k);
+    layout_rule rule = kernel_output_layout(kernel, n, k);
     bool is_image = rule == LIES_CHANNELS_LAST || (rule == LIES_EITHER && t->layout == LAYOUT_CHANNELS_LAST);
     return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
@@ -125,11 +125,11 @@ static weft_status operand_pack(weft_node *n, int i, size_t bytes, const kernel_
                                 tensor *in, block *b, weft_error *error) {
     text signature = {0};
     node_signature(&signature, n);
-    char *of = text_take(&signature);
+    char *of = text_detach(&signature);
     pack_attrs a = {.of = of, .operand = i, .bytes = (int64_t)bytes};
     weft_node *pack = node_new(n->graph, &weft_op_pack, 1, &n->in[i], &a);
     free(of);
-    const weft_kernel *kernel = pack ? kernel_choose(pack, env, &n->graph->model->arena, NULL) : NULL;
+    const weft_kernel *kernel = pack ? kernel_select(pack, env, &n->graph->model->arena, NULL) : NULL;
     if (!kernel) return error_set(error, WEFT_UNSUPPORTED, "operand %d cannot be packed", i);
     *b = block_new(&pack->out[0].type, LAYOUT_ROWS);
     note_layout(&pack->out[0], &b->t);
@@ -170,7 +170,7 @@ static const char *kernel_try(weft_node *n, const weft_kernel *kernel, const ker
     if (why) return why;
     weft_status status = WEFT_OK;
     /* `pack` asks which kernel the node will have: others meet plain operands only. */
-    bool packs = kernel->packed_bytes && kernel == kernel_choose(n, env, &n->graph->model->arena, NULL);
+    bool packs = kernel->packed_bytes && kernel == kernel_select(n, env, &n->graph->model->arena, NULL);
     for (int i = 0; i < n->n_in && status == WEFT_OK && packs; i++) {
         size_t bytes = n->in[i] ? kernel->packed_bytes(n, i, env) : 0;
         if (bytes) status = operand_pack(n, i, bytes, env, run, in, &packed[i], error);
@@ -234,7 +234,7 @@ static void compare(const char *what, const char *which, int k, const tensor *go
 }
 
 static weft_dtype rounded_to(const weft_node *n, const weft_kernel *kernel, int k) {
-    bool rounds = kernel->rounds_wide && k == 0 && n->n_in > 0 && n->in[0];
+    bool rounds = kernel->rounds_f32_output && k == 0 && n->n_in > 0 && n->in[0];
     return rounds ? n->in[0]->type.dtype : n->out[k].type.dtype;
 }
 
@@ -284,9 +284,9 @@ static bool layout_trials(weft_node *n, const char *what, const weft_kernel *ker
                           trial t, const tensor *data, const run_blocks *want) {
     int any = 0;
     bool taken = kernel_check(n, what, kernel, env, &t, data, want);
-    for (int i = 0; i < n->n_in; i++) any += n->in[i] && kernel_takes(kernel, n, i) == LIES_ANYHOW;
+    for (int i = 0; i < n->n_in; i++) any += n->in[i] && kernel_input_layout(kernel, n, i) == LIES_ANYHOW;
     for (t.only = 0; t.only < n->n_in && any > 1 && env->threads == 1; t.only++)
-        if (n->in[t.only] && kernel_takes(kernel, n, t.only) == LIES_ANYHOW)
+        if (n->in[t.only] && kernel_input_layout(kernel, n, t.only) == LIES_ANYHOW)
             taken |= kernel_check(n, what, kernel, env, &t, data, want);
     return taken;
 }
@@ -447,7 +447,7 @@ static bool takes_repeats(const weft_node *n, const kernel_env *env) {
     int count = kernels_of(n->op, env, list, 16);
     for (int j = 0; j < count; j++)
         for (int i = 0; i < n->n_in; i++)
-            if (n->in[i] && kernel_takes(list[j], n, i) == LIES_ANYHOW) return true;
+            if (n->in[i] && kernel_input_layout(list[j], n, i) == LIES_ANYHOW) return true;
     return false;
 }
 
@@ -545,7 +545,7 @@ static void break_promise(kernel_promises *all, weft_node *n, const weft_kernel 
 static void break_promises(kernel_promises *all, weft_node *n, const weft_kernel *kernel,
                            const kernel_env *env, const tensor *data, const run_blocks *want) {
     for (int i = 0; i < n->n_in; i++) {
-        layout_rule rule = n->in[i] ? kernel_takes(kernel, n, i) : LIES_ANYHOW;
+        layout_rule rule = n->in[i] ? kernel_input_layout(kernel, n, i) : LIES_ANYHOW;
         layout_kind other = rule == LIES_CHANNELS_LAST ? LAYOUT_ROWS : LAYOUT_CHANNELS_LAST;
         if (rule == LIES_ANYHOW) continue;
         break_promise(all, n, kernel, env, (kernel_promise){.operand = i, .result = -1, .layout = LAYOUT_ODD},
@@ -554,7 +554,7 @@ static void break_promises(kernel_promises *all, weft_node *n, const weft_kernel
                       data, want);
     }
     for (int k = 0; k < n->n_out; k++) {
-        layout_rule rule = kernel_gives(kernel, n, k);
+        layout_rule rule = kernel_output_layout(kernel, n, k);
         layout_kind other = rule == LIES_CHANNELS_LAST ? LAYOUT_ROWS : LAYOUT_CHANNELS_LAST;
         if (rule == LIES_EITHER) continue;
         break_promise(all, n, kernel, env, (kernel_promise){.operand = -1, .result = k, .layout = other},

@@ -104,12 +104,13 @@ static void compare(rank *r, const char *key, const json_t *want, double allowed
     }
 }
 
-/* Holds a tensor against "want": within what "within" says, "within_low" where the configuration computes in low
+/* Holds a tensor against "want": within what "within" says, "within_reduced" where the configuration computes in low
  * precision. Without a result, or a bound for this precision, it is skipped. */
 static void check(rank *r, const char *key, weft_dtype dtype, const void *data, size_t n) {
     const json_t *want = json_object_get(json_object_get(r->c, "want"), key);
-    bool is_low = whole(r->config, "precision") != 0;
-    const json_t *within = json_object_get(json_object_get(r->c, is_low ? "within_low" : "within"), key);
+    bool is_reduced = whole(r->config, "precision") != 0;
+    const json_t *within =
+        json_object_get(json_object_get(r->c, is_reduced ? "within_reduced" : "within"), key);
     if (!want) return;
     if (!json_is_number(within)) {
         r->outcome.skipped++;

@@ -1,4 +1,4 @@
-/* mutants.c - mutants of memory and lanes; see mutants.h. */
+/* mutants.c - mutants of memory and streams; see mutants.h. */
 #include "support/mutants.h"
 
 #include "ops/structure/collective.h"
@@ -11,7 +11,7 @@ bool is_start(const weft_node *n) {
     return node_starts_collective(n) && n->op != &weft_op_all_gather;
 }
 bool is_sum(const weft_node *n) {
-    return is_start(n) && n->variable && n->variable->kind == VARIABLE_SEGMENT;
+    return is_start(n) && n->variable && n->variable->kind == VARIABLE_BUCKET;
 }
 bool is_gather(const weft_node *n) {
     return n->op == &weft_op_all_gather && !mutant_wait(n);
@@ -20,7 +20,7 @@ bool is_bucket(const weft_node *n) {
     return n->op == &weft_op_bucket;
 }
 bool is_update(const weft_node *n) {
-    return n->op->writes && n->n_in > 3 && mutant_segment(n);
+    return n->op->writes && n->n_in > 3 && mutant_bucket(n);
 }
 bool is_busy(const weft_node *n) {
     return !node_is_silent(n) && !(n->op->flags & OP_COMMUNICATES);
@@ -32,9 +32,9 @@ static bool has_place(const weft_node *n) {
     return is_busy(n) && n->n_out && n->out[0].arena_offset >= 0;
 }
 
-weft_variable *mutant_segment(const weft_node *n) {
+weft_variable *mutant_bucket(const weft_node *n) {
     weft_variable *v = n->n_in && n->in[0] ? n->in[0]->variable : NULL;
-    return v && v->kind == VARIABLE_SHARD ? v->segment : v && v->kind == VARIABLE_SEGMENT ? v : NULL;
+    return v && v->kind == VARIABLE_SHARD ? v->bucket : v && v->kind == VARIABLE_BUCKET ? v : NULL;
 }
 
 weft_node *mutant_wait(const weft_node *start) {
@@ -103,7 +103,7 @@ static bool copy_after_update(const victim *v) {
     weft_node *u = mutant_pick(v, is_update);
     for (weft_node *n = v->g->first; u && n != u; n = n->next) {
         const weft_variable *read = n->n_in ? value_root(n->in[0])->variable : NULL;
-        if (!is_busy(n) || !read || read->kind != VARIABLE_PARAMETER || read->segment != mutant_segment(u))
+        if (!is_busy(n) || !read || read->kind != VARIABLE_PARAMETER || read->bucket != mutant_bucket(u))
             continue;
         if (last_reader(&n->out[0]) != n || n->out[0].base || n->n_in != 1) continue;
         move(v, n, u);
@@ -160,7 +160,7 @@ static bool output_overwritten(const victim *v) {
     return false;
 }
 
-/* ---- lanes ---- */
+/* ---- streams ---- */
 
 static bool drop_wait(const victim *v) {
     weft_node *start = mutant_pick(v, is_awaited), *w = start ? mutant_wait(start) : NULL;
@@ -274,17 +274,17 @@ static bool gather_with_workspace(const victim *v) {
     return true;
 }
 
-static bool is_read_in(const weft_graph *g, const weft_variable *segment) {
+static bool is_read_in(const weft_graph *g, const weft_variable *bucket) {
     for (const weft_node *n = g->first; n; n = n->next)
         for (int i = 0; i < n->n_in; i++) {
             const weft_variable *read = n->in[i] ? value_root(n->in[i])->variable : NULL;
-            if (read && (read == segment || read->segment == segment)) return true;
+            if (read && (read == bucket || read->bucket == bucket)) return true;
         }
     return false;
 }
 
-/* A segment that a program leaves under way, and that this one has nothing to do with. */
-static weft_variable *carried_elsewhere(const victim *v) {
+/* A bucket that a program leaves under way, and that this one has nothing to do with. */
+static weft_variable *in_flight_elsewhere(const victim *v) {
     for (int i = 0; i < v->plan->n_programs; i++)
         for (const weft_node *n = v->plan->programs[i].graph->first; n; n = n->next)
             if (is_gather(n) && !is_read_in(v->g, n->variable)) return n->variable;
@@ -292,36 +292,36 @@ static weft_variable *carried_elsewhere(const victim *v) {
 }
 
 /* A result goes where another program's gather may still be bringing parameters. */
-static bool write_carried(const victim *v) {
+static bool write_in_flight(const victim *v) {
     weft_node *n = mutant_pick(v, has_place);
-    weft_variable *into = carried_elsewhere(v);
+    weft_variable *into = in_flight_elsewhere(v);
     if (!n || !into || type_bytes(&n->out[0].type) > type_bytes(&into->type)) return false;
     n->out[0].variable = into;
     return true;
 }
 
-/* ---- tails ---- */
+/* ---- deferred parts ---- */
 
-static bool has_tail(const victim *v) {
-    return v->p->tail <= v->g->last->order;
+static bool has_deferred(const victim *v) {
+    return v->p->deferred <= v->g->last->order;
 }
 
-static bool tail_too_early(const victim *v) {
-    const weft_node *n = has_tail(v) ? mutant_pick(v, is_busy) : NULL;
-    if (!n || n->order >= v->p->tail) return false;
-    v->p->tail = n->order;
+static bool deferred_too_early(const victim *v) {
+    const weft_node *n = has_deferred(v) ? mutant_pick(v, is_busy) : NULL;
+    if (!n || n->order >= v->p->deferred) return false;
+    v->p->deferred = n->order;
     return true;
 }
 
-static bool tail_for_nothing(const victim *v) {
-    if (!has_tail(v)) return false;
+static bool deferred_for_nothing(const victim *v) {
+    if (!has_deferred(v)) return false;
     v->plan->options.serial = true;
     return true;
 }
 
-/* What is fetched when the run is over is made by its tail. */
-static bool output_in_tail(const victim *v) {
-    for (weft_node *n = v->g->last; v->g->outputs && n && n->order >= v->p->tail; n = n->prev) {
+/* What is fetched when the run is over is made by its deferred part. */
+static bool output_deferred(const victim *v) {
+    for (weft_node *n = v->g->last; v->g->outputs && n && n->order >= v->p->deferred; n = n->prev) {
         if (n->op != &weft_op_wait) continue;
         v->g->outputs->value = &n->out[0];
         return true;
@@ -330,24 +330,24 @@ static bool output_in_tail(const victim *v) {
 }
 
 static bool shrink_region(const victim *v) {
-    if (!has_tail(v)) return false;
-    v->plan->carried_bytes = MEM_ALIGN * (random_bits(v->r) % 2);
+    if (!has_deferred(v)) return false;
+    v->plan->in_flight_bytes = MEM_ALIGN * (random_bits(v->r) % 2);
     return true;
 }
 
-/* A bucket that lives into the tail lies where other programs do what they like. */
-static bool carry_elsewhere(const victim *v) {
-    for (weft_node *n = v->g->last; n && n->order >= v->p->tail; n = n->prev) {
+/* A bucket that lives into the deferred part lies where other programs do what they like. */
+static bool in_flight_elsewhere_too(const victim *v) {
+    for (weft_node *n = v->g->last; n && n->order >= v->p->deferred; n = n->prev) {
         weft_value *root = n->op == &weft_op_wait ? (weft_value *)value_root(n->in[0]) : NULL;
         size_t bytes = root ? size_align(type_bytes(&root->type), MEM_ALIGN) : 0;
-        if (!root || root->variable || v->plan->carried_bytes + bytes > v->p->arena_bytes) continue;
+        if (!root || root->variable || v->plan->in_flight_bytes + bytes > v->p->arena_bytes) continue;
         root->arena_offset = (int64_t)(v->p->arena_bytes - bytes);
         return true;
     }
     return false;
 }
 
-const mutant mutants_of_lanes[] = {
+const mutant mutants_of_collectives[] = {
     {"a reader moves before what it reads", read_before_made, "V1"},
     {"a sum starts before its bucket is full", start_too_early, "V1"},
     {"a copy of a parameter is made behind its update", copy_after_update, "V2 V4"},
@@ -368,10 +368,11 @@ const mutant mutants_of_lanes[] = {
     {"a gather starts before the update", gather_before_update, "L6 V1 V2 V4"},
     {"a gather that outlasts its run works in the arena", gather_into_arena, "L6 L8 V2 V3 V5"},
     {"a gather that outlasts its run has a workspace", gather_with_workspace, "L8 V2 V3 V5"},
-    {"a result is put where a gather may be at work", write_carried, "L9 V4", true},
-    {"a tail begins before its first wait", tail_too_early, "L16 L17"},
-    {"a tail outlasts a run of a plan without overlap", tail_for_nothing, "L16"},
-    {"an output is made by a tail", output_in_tail, "L16 V5"},
-    {"the carried region is smaller than what lies in it", shrink_region, "L17"},
-    {"a bucket lives into a tail outside of the carried region", carry_elsewhere, "L17 V2 V3 V5 L3"},
+    {"a result is put where a gather may be at work", write_in_flight, "L9 V4", true},
+    {"a deferred part begins before its first wait", deferred_too_early, "L16 L17"},
+    {"a deferred part outlasts a run of a plan without overlap", deferred_for_nothing, "L16"},
+    {"an output is made by a deferred part", output_deferred, "L16 V5"},
+    {"the in-flight region is smaller than what lies in it", shrink_region, "L17"},
+    {"a bucket lives into a deferred part outside of the in-flight region", in_flight_elsewhere_too,
+     "L17 V2 V3 V5 L3"},
     {0}};

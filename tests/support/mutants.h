@@ -17,11 +17,12 @@ typedef struct mutant {
     const char *name;
     bool (*mutate)(const victim *v); /* false: there is no place for it here, and nothing has been changed */
     const char *rules;               /* one of which must catch it */
-    bool conflicts; /* two lanes may then meet in memory: it counts only where lane_player.h has seen that */
+    bool
+        conflicts; /* two streams may then meet in memory: it counts only where stream_player.h has seen that */
 } mutant;
 
-/* Of memory and lanes; of buckets, ranges and groups; of strides; each ends with a name of NULL. */
-extern const mutant mutants_of_lanes[], mutants_of_buckets[], mutants_of_layouts[];
+/* Of memory and streams; of buckets, ranges and groups; of strides; each ends with a name of NULL. */
+extern const mutant mutants_of_collectives[], mutants_of_buckets[], mutants_of_layouts[];
 
 /* ---- what both lists are made with ---- */
 typedef bool (*is_kind)(const weft_node *n);
@@ -34,8 +35,8 @@ bool is_sum(const weft_node *n);    /* of gradients */
 bool is_gather(const weft_node *n); /* that nobody awaits */
 bool is_bucket(const weft_node *n);
 bool is_update(const weft_node *n);
-bool is_busy(const weft_node *n); /* on the compute lane */
+bool is_busy(const weft_node *n); /* on the compute stream */
 weft_node *mutant_wait(const weft_node *start);
-weft_variable *mutant_segment(const weft_node *update); /* that it updates */
+weft_variable *mutant_bucket(const weft_node *update); /* that it updates */
 
 #endif

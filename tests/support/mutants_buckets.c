@@ -32,7 +32,7 @@ static bool other_bucket(const victim *v) {
 static bool member_leaves(const victim *v) {
     weft_node *a = mutant_pick(v, is_bucket), *b = mutant_pick(v, is_bucket);
     if (!a || a == b) return false;
-    a->variable->members[below(v, a->variable->n_members)]->segment = b->variable;
+    a->variable->members[below(v, a->variable->n_members)]->bucket = b->variable;
     return true;
 }
 
@@ -44,7 +44,7 @@ static bool lost_member(const victim *v) {
     return true;
 }
 
-/* Whatever lies in a program for member i of one segment and k of another, or of the same. */
+/* Whatever lies in a program for member i of one bucket and k of another, or of the same. */
 static void exchange(weft_variable *s, int i, weft_variable *t, int k, weft_node *a, weft_node *b) {
     weft_variable *x = s->members[i], *y = t->members[k];
     weft_value *kept = a->in[i];
@@ -53,8 +53,8 @@ static void exchange(weft_variable *s, int i, weft_variable *t, int k, weft_node
     t->members[k] = x;
     x->offset = y->offset;
     y->offset = offset;
-    x->segment = t;
-    y->segment = s;
+    x->bucket = t;
+    y->bucket = s;
     a->in[i] = b->in[k];
     b->in[k] = kept;
 }
@@ -169,7 +169,7 @@ static bool foreign_range(const victim *v) {
     weft_node *u = mutant_pick(v, updates_share);
     if (!u) return false;
     weft_variable *own = u->in[0]->variable;
-    if (own->segment->type.shape[0] == own->type.shape[0]) return false;
+    if (own->bucket->type.shape[0] == own->type.shape[0]) return false;
     own->offset += own->offset ? -1 : 1;
     return true;
 }
@@ -178,7 +178,7 @@ static bool foreign_state(const victim *v) {
     weft_node *u = mutant_pick(v, is_update);
     for (int i = 2; u && i < u->n_in; i++) {
         weft_variable *state = u->in[i] ? u->in[i]->variable : NULL;
-        if (!state || !state->segment) continue;
+        if (!state || !state->bucket) continue;
         state->offset += 16;
         return true;
     }
@@ -311,7 +311,7 @@ static bool skip_collective(const victim *v) {
     return true;
 }
 
-/* Two neighbours on the lane change places on this rank, with all that goes with it. */
+/* Two neighbours on the stream change places on this rank, with all that goes with it. */
 static bool swap_collectives(const victim *v) {
     weft_node *a = mutant_pick(v, node_starts_collective), *b = a ? a->next : NULL;
     while (b && !node_starts_collective(b)) b = b->next;
@@ -349,7 +349,7 @@ static bool lie_otherwise(const victim *v) {
 
 const mutant mutants_of_buckets[] = {
     {"a bucket is lost", lose_bucket, "L4"},
-    {"a bucket is another segment's", other_bucket, "L4"},
+    {"a bucket is another bucket's", other_bucket, "L4"},
     {"a parameter moves to another bucket", member_leaves, "L4 V2 V4"},
     {"a bucket loses its last member", lost_member, "L4"},
     {"a bucket has a member of another subgraph", mix_subgraphs, "L4 L10 V1 V2 V4"},
@@ -357,7 +357,7 @@ const mutant mutants_of_buckets[] = {
     {"a bucket claims another subgraph", claim_other_subgraph, "L4"},
     {"members overlap", members_overlap, "L4 V2 V3 V4"},
     {"two updates swap gradients", update_by_another, "L5 V1 V2 L7"},
-    {"two sums are of one segment", sum_another, "L5 L10 L3 L6"},
+    {"two sums are of one bucket", sum_another, "L5 L10 L3 L6"},
     {"one rank sums to all, the others to owners", sum_otherwise, "L5 L10"},
     {"an update is lost", lose_update, "L5 L6"},
     {"a border moves on one rank", shift_border, "L6 L7 L13 L5"},

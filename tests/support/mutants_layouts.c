@@ -83,7 +83,7 @@ static bool gap_in_gradient(const victim *v) {
 
 static bool reads_rows(const weft_node *n, const weft_value *v) {
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] == v && kernel_takes(n->kernel, n, i) != LIES_ANYHOW) return true;
+        if (n->in[i] == v && kernel_input_layout(n->kernel, n, i) != LIES_ANYHOW) return true;
     return false;
 }
 
@@ -101,7 +101,7 @@ static bool dropped_reorder(const victim *v) {
 
 static bool is_strict(const weft_node *n) {
     return n->kernel && n->n_in && n->in[0] && n->in[0]->type.ndim == 4 && !n->in[0]->variable &&
-           kernel_takes(n->kernel, n, 0) != LIES_ANYHOW;
+           kernel_input_layout(n->kernel, n, 0) != LIES_ANYHOW;
 }
 
 /* Channels-last where rows are due, or the other way. */
@@ -308,7 +308,7 @@ static bool packs_after_update(const victim *v) {
     weft_node *n = mutant_pick(v, packs), *update = NULL;
     const weft_variable *from = n ? value_root(n->in[0])->variable : NULL;
     for (weft_node *m = n ? n->next : NULL; m; m = m->next)
-        if (is_update(m) && mutant_segment(m) == from->segment) update = m;
+        if (is_update(m) && mutant_bucket(m) == from->bucket) update = m;
     if (!update || !mark_dependents(v, n, update)) return false;
     for (weft_node *m = update, *before; m; m = before) {
         before = m->prev;

@@ -182,5 +182,5 @@ void case_print(onednn_case *c) {
         print_conv(c);
     else
         print_product(c);
-    if (c->wide) print_number(c->attrs, sizeof c->attrs, "wide", 1);
+    if (c->wide) print_number(c->attrs, sizeof c->attrs, "f32_output", 1);
 }

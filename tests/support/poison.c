@@ -126,7 +126,7 @@ poison *poison_put(weft_session *s, int byte) {
     for (int i = 0; i < s->plan->n_programs; i++) steps += s->programs[i].n_steps;
     *p = (poison){.byte = byte, .steps = test_memory(sizeof *p->steps * (size_t)(steps + 1))};
     for (int i = 0; i < s->plan->n_programs; i++) {
-        runnable *r = &s->programs[i];
+        bound_program *r = &s->programs[i];
         lives l = lives_of(r->p);
         for (int k = 0; k < r->n_steps; k++)
             if (r->steps[k].kernel) wrap(s, p, r->p, &l, &r->steps[k]);

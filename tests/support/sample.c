@@ -30,7 +30,7 @@ int types_parse(const char *list, tensor_type *types, int room) {
 typedef struct change {
     weft_dtype to;
     unsigned operands; /* bit i: operand i; the last one stands for all behind it */
-    bool attrs, wide;  /* dtype attributes too; the attribute `wide` is set */
+    bool attrs, wide;  /* dtype attributes too; the attribute `f32_output` is set */
 } change;
 
 static void change_attrs(const weft_op *op, const change *c, void *attrs) {
@@ -38,7 +38,7 @@ static void change_attrs(const weft_op *op, const change *c, void *attrs) {
         char *field = (char *)attrs + f->offset;
         if (c->attrs && f->kind == ATTR_DTYPE && *(weft_dtype *)field == WEFT_F32)
             *(weft_dtype *)field = c->to;
-        if (c->wide && f->kind == ATTR_BOOL && strcmp(f->name, "wide") == 0) *(bool *)field = true;
+        if (c->wide && f->kind == ATTR_BOOL && strcmp(f->name, "f32_output") == 0) *(bool *)field = true;
     }
 }
 
@@ -80,9 +80,10 @@ void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f
     build(s, op, spec, as_f64 ? &(change){WEFT_F64, ~0u, .attrs = true} : &(change){0});
 }
 
-void sample_build_low(sample *s, const weft_op *op, const op_sample *spec, weft_dtype low, bool wide) {
-    unsigned operands = op->precision == PRECISION_F32 ? ~0u : op->low_in;
-    build(s, op, spec, &(change){low, operands, .wide = wide});
+void sample_build_reduced(sample *s, const weft_op *op, const op_sample *spec, weft_dtype reduced,
+                          bool wide) {
+    unsigned operands = op->precision == PRECISION_F32 ? ~0u : op->reduced_in;
+    build(s, op, spec, &(change){reduced, operands, .wide = wide});
 }
 
 void sample_free(sample *s) {

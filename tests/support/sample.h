@@ -21,8 +21,8 @@ typedef struct sample {
 
 /* With `as_f64`, f32 operands (and a dtype attribute of f32) become f64. Free with sample_free, also on failure. */
 void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64);
-/* With operands of `low`, bf16 or f16, where the op runs low (all of them if it never does), in place of f32. */
-void sample_build_low(sample *s, const weft_op *op, const op_sample *spec, weft_dtype low, bool wide);
+/* With operands of `reduced`, bf16 or f16, where the op runs reduced (all of them if it never does), in place of f32. */
+void sample_build_reduced(sample *s, const weft_op *op, const op_sample *spec, weft_dtype reduced, bool wide);
 void sample_free(sample *s);
 
 /* "f32[2,3], -, i64[2]" into types; ndim -1 stands for "-". Returns how many, -1: the text is wrong. */

@@ -38,40 +38,41 @@ void samples_check(node_check *check) {
 
 static bool has_wide(const weft_op *op) {
     for (const op_attr *f = op->attrs; f && f->name; f++)
-        if (strcmp(f->name, "wide") == 0) return true;
+        if (strcmp(f->name, "f32_output") == 0) return true;
     return false;
 }
 
-/* Results of low_out are low, but for a wide one. */
-static void results_check(const sample *s, weft_dtype low, bool wide, const char *what) {
+/* Results of reduced_out are reduced, but for a wide one. */
+static void results_check(const sample *s, weft_dtype reduced, bool wide, const char *what) {
     for (int k = 0; k < s->n->n_out; k++)
-        if (s->op->low_out >> k & 1) {
-            weft_dtype want = wide && k == 0 ? WEFT_F32 : low;
+        if (s->op->reduced_out >> k & 1) {
+            weft_dtype want = wide && k == 0 ? WEFT_F32 : reduced;
             CHECK_SAYS(s->n->out[k].type.dtype == want, "%s: result %d is %s, not %s", what, k,
                        TYPE(&s->n->out[k].type), dtype_name(want));
         }
 }
 
-/* What the precision pass makes of a sample. Ops that it leaves in f32 may refuse low operands, others not. */
-void sample_check_low(const weft_op *op, const op_sample *spec, weft_dtype low, bool wide,
-                      node_check *check) {
+/* What the precision pass makes of a sample. Ops that it leaves in f32 may refuse reduced operands, others not. */
+void sample_check_reduced(const weft_op *op, const op_sample *spec, weft_dtype reduced, bool wide,
+                          node_check *check) {
     char text[600], what[700];
     sample s;
-    sample_build_low(&s, op, spec, low, wide);
+    sample_build_reduced(&s, op, spec, reduced, wide);
     sample_describe(spec, op, text);
-    snprintf(what, sizeof what, "%s in %s%s", text, dtype_name(low), wide ? ", wide" : "");
+    snprintf(what, sizeof what, "%s in %s%s", text, dtype_name(reduced), wide ? ", wide" : "");
     if (s.n_changed && op->precision != PRECISION_F32) {
-        if (CHECK_SAYS(s.n, "%s: %s", what, s.error_text)) results_check(&s, low, wide, what);
+        if (CHECK_SAYS(s.n, "%s: %s", what, s.error_text)) results_check(&s, reduced, wide, what);
     }
     if (s.n && s.n_changed) sample_run(&s, what, check);
     sample_free(&s);
 }
 
-void samples_check_low(node_check *check) {
+void samples_check_reduced(node_check *check) {
     EACH_SAMPLE(op, spec)
     if (!spec->error)
-        for (weft_dtype low = WEFT_BF16; low <= WEFT_F16; low++)
-            for (int wide = 0; wide <= has_wide(op); wide++) sample_check_low(op, spec, low, wide, check);
+        for (weft_dtype reduced = WEFT_BF16; reduced <= WEFT_F16; reduced++)
+            for (int wide = 0; wide <= has_wide(op); wide++)
+                sample_check_reduced(op, spec, reduced, wide, check);
 }
 
 /* The op on operands of shapes[0], shapes[1], ...; f32 ones become `dtype`. */

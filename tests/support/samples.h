@@ -16,12 +16,13 @@ typedef void node_check(weft_node *n, const char *what, const tensor *data);
 void sample_describe(const op_sample *s, const weft_op *op, char text[600]);
 /* The sample's node on random operands; nothing where it cannot be made. */
 void sample_check(const weft_op *op, const op_sample *spec, node_check *check);
-/* What the precision pass makes of it for `low`. */
-void sample_check_low(const weft_op *op, const op_sample *spec, weft_dtype low, bool wide, node_check *check);
+/* What the precision pass makes of it for `reduced`. */
+void sample_check_reduced(const weft_op *op, const op_sample *spec, weft_dtype reduced, bool wide,
+                          node_check *check);
 /* All good samples that say no error. */
 void samples_check(node_check *check);
-/* What the precision pass makes of them, for both low types; checks the results' types too. */
-void samples_check_low(node_check *check);
+/* What the precision pass makes of them, for both reduced types; checks the results' types too. */
+void samples_check_reduced(node_check *check);
 /* Samples of pointwise ops are small; the tiles of their kernels want more: lengths around the vector and the tile, all
  * kinds of broadcasting. */
 void samples_check_sizes(node_check *check);

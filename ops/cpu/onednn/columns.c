@@ -11,7 +11,7 @@
  */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/onednn.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/work.h"
 
 /* Pixels of an image without strides; channels below which a pixel's are too few to be copied. */
@@ -133,8 +133,8 @@ static void row_columns(const kernel_call *c, const columns_plan *p, int64_t n, 
 static void put_channel(const columns_plan *p, const float *from, const tensor *dw, int64_t o) {
     for (int64_t k = 0; k < p->window; k++)
         for (int64_t ch = 0; ch < p->channels; ch++)
-            low_put(dw->data, dw->type.dtype, (o * p->channels + ch) * p->window + k,
-                    from[k * p->channels + ch]);
+            reduced_put(dw->data, dw->type.dtype, (o * p->channels + ch) * p->window + k,
+                        from[k * p->channels + ch]);
 }
 
 static weft_status columns_run(void *state, const kernel_call *c) {

@@ -9,7 +9,7 @@
 #include "ops/cpu/onednn/conv.h"
 
 #include "ops/image/conv2d.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/work.h"
 
 #include <string.h>
@@ -173,8 +173,9 @@ static void add_bias(const tensor *y, const tensor *bias, int threads) {
             continue;
         }
         for (int64_t j = 0, at = i * channels; j < channels; j++, at++) {
-            float sum = low_get(y->data, y->type.dtype, at) + low_get(bias->data, bias->type.dtype, j);
-            low_put(y->data, y->type.dtype, at, sum);
+            float sum =
+                reduced_get(y->data, y->type.dtype, at) + reduced_get(bias->data, bias->type.dtype, j);
+            reduced_put(y->data, y->type.dtype, at, sum);
         }
     }
 }

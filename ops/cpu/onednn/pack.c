@@ -3,14 +3,14 @@
  */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/conv.h"
-#include "ops/cpu/simd/low.h"
-#include "ops/cpu/widen.h"
+#include "ops/cpu/simd/reduced.h"
+#include "ops/cpu/f32_shadow.h"
 #include "ops/image/pack.h"
 
 /* The node that is packed for, in a model of its own. */
 typedef struct target {
     weft_node *node;
-    widened wide;
+    f32_shadow wide;
     const weft_node *as; /* what oneDNN is asked to run: node, or that in f32 */
     bool casts;          /* the weight has to become f32 first */
 } target;
@@ -22,7 +22,7 @@ static void target_free(target *t) {
 /* Whether the kernel of a node of bf16 or f16 casts around an f32 one. */
 static bool casts_around(const weft_node *n, const kernel_env *env) {
     static const char is_cast[] = "onednn_cast";
-    const weft_kernel *k = kernel_choose(n, env, NULL, NULL);
+    const weft_kernel *k = kernel_select(n, env, NULL, NULL);
     return k && strncmp(k->name, is_cast, sizeof is_cast - 1) == 0;
 }
 
@@ -44,8 +44,8 @@ static const char *target_find(const weft_node *n, const kernel_env *env, target
     if (!shape_equal(&plain->type, &w->type) || !dtype_is_row(w->type.dtype))
         return other;
     if (w->type.dtype != plain->type.dtype && w->type.dtype != WEFT_F32) return other;
-    if (dtype_is_low(plain->type.dtype) && casts_around(t->node, env)) {
-        if (!node_widen(t->node, &t->wide)) return other;
+    if (dtype_is_reduced(plain->type.dtype) && casts_around(t->node, env)) {
+        if (!f32_shadow_of(t->node, &t->wide)) return other;
         t->as = &t->wide.node;
         t->casts = w->type.dtype != WEFT_F32;
     }
@@ -122,7 +122,7 @@ static weft_status pack_run(void *state, const kernel_call *c) {
     onednn_buffers b = {.weight = w->data, .packed = c->out[0].data, .scratch = c->workspace};
     if (s->casts) {
         b.weight = (char *)c->workspace + s->wide_at;
-        low_load(b.weight, w->data, w->type.dtype, 0, type_elements(&w->type));
+        reduced_load(b.weight, w->data, w->type.dtype, 0, type_elements(&w->type));
     }
     return onednn_run(s->primitive, &b, c->error);
 }

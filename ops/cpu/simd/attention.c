@@ -10,7 +10,7 @@
  */
 #include "ops/attention/attention.h"
 #include "ops/cpu/simd/exp_sum.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/small_gemm.h"
 
@@ -108,22 +108,22 @@ static inline void fetch_ahead(view x, int64_t i, int64_t from, int64_t count) {
 }
 
 /* Columns from .. from + count of row i, as floats, and the row AHEAD of it asked for. */
-static inline void row_take(view x, int64_t i, int64_t from, int64_t count, float *restrict to) {
+static inline void row_load(view x, int64_t i, int64_t from, int64_t count, float *restrict to) {
     int64_t at = x.first + i * x.row + from * x.column;
     fetch_ahead(x, i, from, count);
     if (x.column != 1)
-        for (int64_t k = 0; k < count; k++) to[k] = low_get(x.data, x.dtype, at + k * x.column);
+        for (int64_t k = 0; k < count; k++) to[k] = reduced_get(x.data, x.dtype, at + k * x.column);
     else if (x.dtype == WEFT_F32) /* a loop, not memcpy: rows are short */
         for (int64_t k = 0; k < count; k++) to[k] = ((const float *)x.data)[at + k];
     else
-        low_load(to, x.data, x.dtype, at, count);
+        reduced_load(to, x.data, x.dtype, at, count);
 }
 
 /* Rows first .. first + count of x, times factor, packed; zeros up to BLOCK rows. */
 static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float factor, float *to) {
     for (int64_t i = 0; i < count; i++) {
         float *row = to + i * d;
-        row_take(x, first + i, 0, d, row);
+        row_load(x, first + i, 0, d, row);
         for (int64_t k = 0; k < d; k++) row[k] *= factor;
     }
     memset(to + count * d, 0, (size_t)((BLOCK - count) * d) * sizeof *to);
@@ -135,7 +135,7 @@ static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, flo
         int64_t width = z->d - c < GEMM_NR ? z->d - c : GEMM_NR;
         for (int64_t i = 0; i < count; i++) {
             float *row = to + c * room + i * GEMM_NR;
-            row_take(x, i, c, width, row);
+            row_load(x, i, c, width, row);
             for (int64_t k = width; k < GEMM_NR; k++) row[k] = 0;
         }
     }
@@ -145,7 +145,7 @@ static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, flo
 static void pack_transposed(view x, const sizes *z, float *to, float *room) {
     for (int64_t j = 0; j < z->sp; j++) {
         float *column = to + j / GEMM_NR * GEMM_NR * z->d + j % GEMM_NR;
-        if (j < z->s) row_take(x, j, 0, z->d, room);
+        if (j < z->s) row_load(x, j, 0, z->d, room);
         for (int64_t k = 0; k < z->d; k++) column[k * GEMM_NR] = j < z->s ? room[k] : 0;
     }
 }
@@ -159,7 +159,7 @@ static void put_row(float *restrict from, float factor, int64_t d, view y, int64
         return;
     }
     for (int64_t k = 0; k < d; k++) from[k] *= factor;
-    low_store(y.data, y.dtype, at, from, d);
+    reduced_store(y.data, y.dtype, at, from, d);
 }
 
 /* ---- a block of queries ---- */
@@ -291,7 +291,7 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
     gemm_rows(b->tall, n, z->d, s + l->dy, z->d, s + l->vt, z->d * GEMM_NR, s + l->ds, z->ld);
     for (int64_t i = 0; i < b->rows; i++) {
         int64_t row = b->first + i;
-        row_take(m->y, row, 0, z->d, s + l->room);
+        row_load(m->y, row, 0, z->d, s + l->room);
         float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
         row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
                      delta);

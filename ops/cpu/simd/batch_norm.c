@@ -7,7 +7,7 @@
  * and the chunks are merged in order in f64 (Chan, Golub, LeVeque 1983): stable, and the same bits for any
  * thread count.
  */
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/norm_loss/norm.h"

@@ -1,11 +1,11 @@
 /* cast.c - products and convolutions of bf16 and f16 where oneDNN has none: operands become f32 in the workspace, its
  * f32 kernel runs, and the result is rounded. (2.6 has no f16 at all, and bf16 on AVX-512 only.) A weight that is packed
- * is f32 by then (onednn/pack.c). The node in f32 that oneDNN is asked about is ops/cpu/widen.h's.
+ * is f32 by then (onednn/pack.c). The node in f32 that oneDNN is asked about is ops/cpu/f32_shadow.h's.
  */
 #include "ops/image/conv2d.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/tile.h"
-#include "ops/cpu/widen.h"
+#include "ops/cpu/f32_shadow.h"
 #include "ops/linalg/matmul.h"
 
 extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
@@ -24,20 +24,20 @@ static const weft_kernel *inner_of(const weft_node *n, const kernel_env *env) {
 /* ---- what the compiler asks ---- */
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    widened w;
-    return node_widen(n, &w) ? inner_of(&w.node, env)->declines(&w.node, env) : "there is nothing to cast";
+    f32_shadow w;
+    return f32_shadow_of(n, &w) ? inner_of(&w.node, env)->declines(&w.node, env) : "there is nothing to cast";
 }
 
 /* Ours, then the inner kernel's. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    widened w;
-    size_t inner = node_widen(n, &w) ? inner_of(&w.node, env)->workspace(&w.node, env) : SIZE_MAX;
+    f32_shadow w;
+    size_t inner = f32_shadow_of(n, &w) ? inner_of(&w.node, env)->workspace(&w.node, env) : SIZE_MAX;
     return inner == SIZE_MAX ? SIZE_MAX : w.bytes + inner;
 }
 
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
-    widened w;
-    const weft_kernel *inner = node_widen(n, &w) ? inner_of(&w.node, env) : NULL;
+    f32_shadow w;
+    const weft_kernel *inner = f32_shadow_of(n, &w) ? inner_of(&w.node, env) : NULL;
     return inner && inner->packed_bytes ? inner->packed_bytes(&w.node, i, env) : 0;
 }
 
@@ -47,7 +47,7 @@ typedef struct cast_state {
     const weft_env *env;
     const weft_kernel *inner;
     void *state; /* of the inner kernel */
-    widened wide;
+    f32_shadow wide;
 } cast_state;
 
 static void cast_close(void *state) {
@@ -61,7 +61,7 @@ static weft_status cast_open(const weft_node *n, const kernel_env *env, void **s
     cast_state *s = mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, n->op->name);
     s->env = env->env;
-    bool fine = node_widen(n, &s->wide);
+    bool fine = f32_shadow_of(n, &s->wide);
     if (fine) s->inner = inner_of(&s->wide.node, env);
     weft_status status = fine ? s->inner->open(&s->wide.node, env, &s->state, error)
                               : error_set(error, WEFT_INTERNAL, "%s: nothing to cast", n->op->name);
@@ -97,14 +97,15 @@ static void cast_down(const tensor *wide, const tensor *y, const kernel_call *c)
     int64_t n = type_elements(&y->type);
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (n > PIECE)
     for (int64_t i = 0; i < n; i += PIECE)
-        low_store(y->data, y->type.dtype, i, (const float *)wide->data + i, n - i < PIECE ? n - i : PIECE);
+        reduced_store(y->data, y->type.dtype, i, (const float *)wide->data + i,
+                      n - i < PIECE ? n - i : PIECE);
 }
 
 static weft_status cast_run(void *state, const kernel_call *c) {
     cast_state *s = state;
-    const widened *w = &s->wide;
+    const f32_shadow *w = &s->wide;
     char *room = c->workspace;
-    tensor in[WIDEN_MAX_IN] = {0}, out = c->out[0];
+    tensor in[F32_SHADOW_MAX_IN] = {0}, out = c->out[0];
     for (int i = 0; i < c->n_in; i++) {
         in[i] = c->in[i];
         if (!w->casts[i]) continue;
@@ -113,14 +114,14 @@ static weft_status cast_run(void *state, const kernel_call *c) {
         if (status)
             return error_set(c->error, status, "%s: operand %d has no f32 copy", c->node->op->name, i);
     }
-    if (w->casts[WIDEN_MAX_IN]) out = wide_tensor(&w->out, room + w->at[WIDEN_MAX_IN]);
+    if (w->casts[F32_SHADOW_MAX_IN]) out = wide_tensor(&w->out, room + w->at[F32_SHADOW_MAX_IN]);
     kernel_call inner = *c;
     inner.node = &w->node;
     inner.in = in;
     inner.out = &out;
     inner.workspace = room + w->bytes;
     weft_status status = s->inner->run(s->state, &inner);
-    if (status == WEFT_OK && w->casts[WIDEN_MAX_IN]) cast_down(&out, &c->out[0], c);
+    if (status == WEFT_OK && w->casts[F32_SHADOW_MAX_IN]) cast_down(&out, &c->out[0], c);
     return status;
 }
 

@@ -12,7 +12,7 @@
 #pragma GCC optimize("fp-contract=fast")
 
 #include "ops/image/conv2d.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 
 #include <string.h>
@@ -196,7 +196,7 @@ static weft_status run(void *state, const kernel_call *c) {
     float *w = c->workspace, *bias = w + weight_floats(a, channels), *own = w + shared_floats(a, channels);
     const tensor *b = c->n_in == 3 && c->in[2].data ? &c->in[2] : NULL;
     arrange_weight(a, &c->in[1], channels, w);
-    if (b) low_load(bias, b->data, b->type.dtype, 0, a->out);
+    if (b) reduced_load(bias, b->data, b->type.dtype, 0, a->out);
         /* A loop over threads, so that each knows its scratch; images are dealt out evenly. */
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int t = 0; t < c->threads; t++)

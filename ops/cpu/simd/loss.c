@@ -1,7 +1,7 @@
 /* loss.c - cross_entropy and its backward op in f32; logits and their gradient may be bf16 or f16. Rows run in parallel; their losses are added in order,
  * in f64, so the sum does not depend on threads. */
 #include "ops/cpu/simd/exp_sum.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm_loss/norm.h"
 

@@ -1,6 +1,6 @@
 /* norm.c - layer_norm and its backward op in f32; x, y and their gradients may be bf16 or f16. Rows are independent; the sums over rows (dw, db) are taken
  * over fixed chunks of rows and the chunks added in order, so the bits do not depend on threads. */
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/norm_loss/norm.h"

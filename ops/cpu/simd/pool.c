@@ -3,7 +3,7 @@
  * no two threads write one place and the bits do not depend on their number. bf16 and f16 go in blocks of channels
  * too, pixel by pixel as floats: forward by way of the stack, backward by way of a plane of the thread's.
  */
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/image/pool.h"
@@ -52,7 +52,7 @@ static void max_window(const tensor *x, int64_t at, const int64_t y[2], const in
     image in = image_of(x);
     float room[FORWARD_BLOCK];
     int32_t first = (int32_t)(y[0] * in.width + k[0]);
-    low_load(best, x->data, x->type.dtype, at + first * in.channels, width);
+    reduced_load(best, x->data, x->type.dtype, at + first * in.channels, width);
     for (int64_t j = 0; j < width; j++) index[j] = first;
     for (int64_t i = y[0]; i < y[1]; i++)
         for (int64_t column = k[0]; column < k[1]; column++) {
@@ -133,7 +133,8 @@ static void plane_done(const kernel_call *c, const plane *p) {
     const tensor *dx = &c->out[0];
     int64_t channels = dx->type.shape[1];
     for (int64_t i = 0; dx->type.dtype != WEFT_F32 && i < p->pixels; i++)
-        low_store(dx->data, dx->type.dtype, p->at + i * channels + p->first, p->data + i * p->step, p->width);
+        reduced_store(dx->data, dx->type.dtype, p->at + i * channels + p->first, p->data + i * p->step,
+                      p->width);
 }
 
 /* ---- gradient of the maximum ---- */

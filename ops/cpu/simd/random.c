@@ -1,6 +1,6 @@
 /* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/random/philox.h's, which
  * the reference compiles too: the bits are the reference's. */
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/random/philox.h"
 #include "ops/random/random.h"

@@ -6,7 +6,7 @@
  * not depend on the number of threads. A chunk in turn is summed in blocks (sums.h): long sums lose no more than short ones.
  */
 #include "ops/kit/basic_attrs.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/kit/ops.h"
@@ -133,11 +133,11 @@ static float dense_row_sum(const float *x, int64_t n) {
 /* Elements at, at + stride, ... of x, as floats. */
 static void gather(const tensor *x, int64_t at, int64_t stride, int64_t n, float *to) {
     if (stride == 1)
-        low_load(to, x->data, x->type.dtype, at, n);
+        reduced_load(to, x->data, x->type.dtype, at, n);
     else if (x->type.dtype == WEFT_F32)
         for (int64_t i = 0; i < n; i++) to[i] = ((const float *)x->data)[at + i * stride];
     else
-        for (int64_t i = 0; i < n; i++) to[i] = low_get(x->data, x->type.dtype, at + i * stride);
+        for (int64_t i = 0; i < n; i++) to[i] = reduced_get(x->data, x->type.dtype, at + i * stride);
 }
 
 static float row_sum(const tensor *x, int64_t at, int64_t stride, int64_t n) {
@@ -160,7 +160,7 @@ static float chunk_sum(const reduction *r, int64_t at, int64_t i) {
 }
 
 static void put(const reduction *r, int64_t out, double sum) {
-    low_put(r->y->data, r->y->type.dtype, out, (float)(sum * r->factor));
+    reduced_put(r->y->data, r->y->type.dtype, out, (float)(sum * r->factor));
 }
 
 static void result_sum(const reduction *r, int64_t m) {
@@ -245,7 +245,7 @@ static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, i
     for (int64_t i = 0, most = ROOM / width; i < n; i += most) {
         int64_t rows = n - i < most ? n - i : most;
         if (is_dense)
-            low_load(room, x->data, x->type.dtype, at + i * row, rows * width);
+            reduced_load(room, x->data, x->type.dtype, at + i * row, rows * width);
         else
             for (int64_t k = 0; k < rows; k++) gather(x, at + (i + k) * row, step, width, room + k * width);
         if (is_narrow)
@@ -296,7 +296,7 @@ static void put_columns(const reduction *r, const float *acc, int64_t m, int64_t
     int64_t out;
     list_offset(&r->kept, m, &out);
     for (int64_t j = 0; j < width; j++)
-        low_put(r->y->data, r->y->type.dtype, out + (first + j) * r->inner.out, acc[j] * r->factor);
+        reduced_put(r->y->data, r->y->type.dtype, out + (first + j) * r->inner.out, acc[j] * r->factor);
 }
 
 static int64_t tile_width(const reduction *r, int64_t tile) {

@@ -1,7 +1,7 @@
 /* softmax.c - softmax and log_softmax in f32 (x and y may be bf16 or f16): line by line along the last axis, or, along another one, for a
  * strip of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
 #include "ops/cpu/simd/exp_sum.h"
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/norm_loss/norm.h"
 
@@ -114,15 +114,15 @@ static void strip_run(bool is_log, const float *x, float *y, int64_t n, int64_t 
 }
 
 /* The strip at element `at`, by way of `own`: there its places lie `width` apart. */
-static void low_strip_run(const kernel_call *c, const lines *l, bool is_log, int64_t at, int width,
-                          float *own) {
+static void reduced_strip_run(const kernel_call *c, const lines *l, bool is_log, int64_t at, int width,
+                              float *own) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     float *result = own + room_of(l, WEFT_BF16);
     for (int64_t i = 0; i < l->n; i++)
-        low_load(own + i * width, x->data, x->type.dtype, at + i * l->inner, width);
+        reduced_load(own + i * width, x->data, x->type.dtype, at + i * l->inner, width);
     strip_run(is_log, own, result, l->n, width, width);
     for (int64_t i = 0; i < l->n; i++)
-        low_store(y->data, y->type.dtype, at + i * l->inner, result + i * width, width);
+        reduced_store(y->data, y->type.dtype, at + i * l->inner, result + i * width, width);
 }
 
 static weft_status run(void *state, const kernel_call *c) {
@@ -138,7 +138,7 @@ static weft_status run(void *state, const kernel_call *c) {
         if (is_f32)
             strip_run(is_log, x, (float *)c->out[0].data + at, l.n, l.inner, width);
         else
-            low_strip_run(c, &l, is_log, at, width, (float *)c->workspace + omp_get_thread_num() * room);
+            reduced_strip_run(c, &l, is_log, at, width, (float *)c->workspace + omp_get_thread_num() * room);
     }
     return WEFT_OK;
 }

@@ -1,7 +1,7 @@
 /* tile.c - see tile.h: the loops of all pointwise ops, programs made of them, loading and storing tiles. */
 #include "ops/cpu/simd/tile.h"
 
-#include "ops/cpu/simd/low.h"
+#include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/vecmath.h"
 
 #include <math.h>
@@ -31,8 +31,8 @@
         }                                                                                                    \
     }
 CAST(loop_is_not_zero, x != 0.0f ? 1.0f : 0.0f)
-CAST(loop_to_bf16, low_from_bf16(low_to_bf16(x)))
-CAST(loop_to_f16, low_from_f16(low_to_f16(x)))
+CAST(loop_to_bf16, reduced_from_bf16(reduced_to_bf16(x)))
+CAST(loop_to_f16, reduced_from_f16(reduced_to_f16(x)))
 
 static const struct {
     const weft_op *op;
@@ -98,7 +98,7 @@ static int result_of(const builder *b, int k) {
     return -1;
 }
 
-static int temporary_take(builder *b, tile_program *p) {
+static int temporary_alloc(builder *b, tile_program *p) {
     int t = 0;
     while (b->is_busy[t]) t++;
     b->is_busy[t] = true;
@@ -127,7 +127,7 @@ static const char *step_build(builder *b, tile_program *p, int k) {
     }
     int result = result_of(b, k);
     if (result >= 0) p->defined[result] = k;
-    s->out = b->slot[k] = result >= 0 ? p->n_in + result : temporary_take(b, p);
+    s->out = b->slot[k] = result >= 0 ? p->n_in + result : temporary_alloc(b, p);
     return NULL;
 }
 
@@ -213,14 +213,14 @@ RUN(uint8_t, run_u8)
 RUN(int32_t, run_i32)
 RUN(int64_t, run_i64)
 
-static void run_low(float *to, const tile_operand *o, int64_t offset, int64_t stride, int64_t n) {
+static void run_reduced(float *to, const tile_operand *o, int64_t offset, int64_t stride, int64_t n) {
     if (stride == 1) {
-        low_load(to, o->data, o->dtype, offset, n);
+        reduced_load(to, o->data, o->dtype, offset, n);
     } else if (stride == 0) {
-        float x = low_get(o->data, o->dtype, offset);
+        float x = reduced_get(o->data, o->dtype, offset);
         for (int64_t i = 0; i < n; i++) to[i] = x;
     } else {
-        for (int64_t i = 0; i < n; i++) to[i] = low_get(o->data, o->dtype, offset + i * stride);
+        for (int64_t i = 0; i < n; i++) to[i] = reduced_get(o->data, o->dtype, offset + i * stride);
     }
 }
 
@@ -234,7 +234,7 @@ static void run_load(const tile_operand *o, float *to, int64_t offset, int64_t s
         return;
     case WEFT_BF16:
     case WEFT_F16:
-        run_low(to, o, offset, stride, n);
+        run_reduced(to, o, offset, stride, n);
         return;
     case WEFT_U8:
     case WEFT_BOOL:
@@ -272,7 +272,7 @@ void SIMD(tile_load)(const tile_operand *o, float *tile, int64_t begin, int64_t 
 void SIMD(tile_store)(void *data, weft_dtype dtype, const float *tile, int64_t begin, int64_t count) {
     uint8_t *to = (uint8_t *)data + begin; /* bool and u8 are the same byte */
     if (dtype_is_row(dtype)) {
-        low_store(data, dtype, begin, tile, count);
+        reduced_store(data, dtype, begin, tile, count);
         return;
     }
     for (int64_t i = 0; i < count; i++) to[i] = (uint8_t)tile[i];

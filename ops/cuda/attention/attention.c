@@ -16,7 +16,7 @@ static const char *declines_head(const weft_node *n, const kernel_env *env, int 
 
 static const char *declines_tensor_cores(const weft_node *n, int q) {
     const attention_attrs *a = n->attrs;
-    if (!dtype_is_low(n->in[q]->type.dtype)) return "not bf16 or f16";
+    if (!dtype_is_reduced(n->in[q]->type.dtype)) return "not bf16 or f16";
     if (n->in[q]->type.shape[3] > TENSOR_CORE_HEAD) return "heads of more than 128 elements";
     return a->scale < 0 ? "the scale is negative" : NULL;
 }

@@ -223,7 +223,7 @@ static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_
 }
 
 /* The library's best guesses first, then what it has for everything. */
-static void plan_choose(dnn *d, const dnn_conv *what, const kernel_env *env) {
+static void plan_select(dnn *d, const dnn_conv *what, const kernel_env *env) {
     cudnnBackendDescriptor_t graph = graph_new(d, what);
     if (d->status != CUDNN_STATUS_SUCCESS) return;
     choose(d, graph, CUDNN_HEUR_MODE_A, env, what);
@@ -241,7 +241,7 @@ weft_status dnn_new(const dnn_conv *what, const kernel_env *env, dnn **made, wef
     if (!d) return error_memory(error, "a convolution");
     d->env = env->env;
     d->handle = (cudnnHandle_t)env->cuda->dnn;
-    plan_choose(d, what, env);
+    plan_select(d, what, env);
     if (d->status == CUDNN_STATUS_SUCCESS) {
         *made = d;
         return WEFT_OK;

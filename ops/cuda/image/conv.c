@@ -84,7 +84,7 @@ size_t conv_packed_bytes(const weft_node *n, int operand) {
 /* ---- the convolutions' rows ---- */
 
 static bool is_supported(weft_dtype dtype) {
-    return dtype == WEFT_F32 || dtype_is_low(dtype);
+    return dtype == WEFT_F32 || dtype_is_reduced(dtype);
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
@@ -130,7 +130,7 @@ const weft_kernel cuda_conv2d_weight = {
     .op = &weft_op_conv2d_weight,
     .declines = declines,
     .workspace = workspace,
-    .rounds_wide = true,
+    .rounds_f32_output = true,
     CUDA_OPEN(conv2d_weight),
 };
 

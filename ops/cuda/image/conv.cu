@@ -1,5 +1,5 @@
 /* conv.cu - runs of the three convolutions and of `pack`: cuDNN does the convolution, kernels here turn weights round,
- * add biases and widen low operands.
+ * add biases and widen reduced operands.
  */
 #include "ops/cuda/image/conv_kernels.cuh"
 #include "ops/cuda/dnn/dnn.cuh"
@@ -33,7 +33,7 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
     what.small = {p->small, p->extends_small ? OPERAND_ALIGN : operand_alignment(p->small_value)};
     what.weight = {p->weight, p->turns_weight || p->rounds ? OPERAND_ALIGN : operand_alignment(weight)};
     what.workspace_bytes = p->library_bytes;
-    what.may_round = env->tf32 || dtype_is_low(p->big.dtype);
+    what.may_round = env->tf32 || dtype_is_reduced(p->big.dtype);
     for (int i = 0; i < 2; i++) {
         what.pad[i] = a->pad.v[i];
         what.stride[i] = a->stride.v[i];

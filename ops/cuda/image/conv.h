@@ -19,7 +19,7 @@ typedef struct conv_plan {
     const weft_value *big_value, *small_value;
     weft_dtype result; /* the node's */
     bool widens;       /* operands are made f32 first */
-    bool rounds;       /* the result is low until it is written: a wide conv2d_weight */
+    bool rounds;       /* the result is low until it is written: an f32 conv2d_weight */
     /* By an output padding of a whole stride, big reaches further than small: small goes in with zeros behind it. */
     bool extends_small;
     bool is_packed;                         /* the weight comes from a `pack` node */

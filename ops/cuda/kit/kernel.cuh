@@ -1,7 +1,7 @@
 /* kernel.cuh - what the .cu files of this folder begin with: launching, elements of any type as float, sums over a block
  * in a fixed order.
  *
- * The same sources are compiled by nvcc for GPUs and by a plain C++ compiler for the tests, where tests/cuda_host plays
+ * The same sources are compiled by nvcc for GPUs and by a plain C++ compiler for the tests, where tests/cuda_host emulates
  * the GPU (threads of a block one after the other, barriers and shuffles included). So: no inline PTX without a plain
  * C++ twin, dynamic shared memory by SHARED_MEMORY, launches by launch().
  */

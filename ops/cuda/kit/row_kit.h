@@ -5,7 +5,7 @@
 #include "ops/cuda/cuda.h"
 
 static inline bool is_gpu_float(weft_dtype dtype) {
-    return dtype == WEFT_F32 || dtype_is_low(dtype);
+    return dtype == WEFT_F32 || dtype_is_reduced(dtype);
 }
 
 /* Floating-point operands must be f32, bf16 or f16. */

@@ -90,7 +90,7 @@ int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     weft_dtype type = n->in[0]->type.dtype;
-    return type == WEFT_F32 || dtype_is_low(type) ? NULL : "operands must be f32, bf16 or f16";
+    return type == WEFT_F32 || dtype_is_reduced(type) ? NULL : "operands must be f32, bf16 or f16";
 }
 
 /* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8 for GELU (of 128 bits for ReLU, which act_kept sees to). */

@@ -20,7 +20,7 @@ typedef struct trial {
 } trial;
 
 /* Numbers near 0.01 in bf16 and f32, near 1 in f16: zeros draw less power, and are done faster than what is real. */
-static cudaError_t memory_take(trial *t) {
+static cudaError_t memory_alloc(trial *t) {
     const product *p = &t->plan.p;
     size_t a = span(&p->a, p->n_batch, t->in_width), b = span(&p->b, p->n_batch, t->in_width),
            out = span(&p->out, p->n_batch, t->out_width);
@@ -140,7 +140,7 @@ extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, text
     t.out_width = dtype_bytes(n->out[0].type.dtype);
     weft_status status = blas_open(n, env, &t.plan, &t.call, error);
     if (status == WEFT_OK) {
-        cudaError_t result = memory_take(&t);
+        cudaError_t result = memory_alloc(&t);
         if (result != cudaSuccess)
             status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
                                "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));

@@ -24,7 +24,7 @@ __device__ static inline double block_total(double x) {
 
 /* ---- chunk_squares ---- */
 
-/* Parameters of a segment, one after the other: what of each is here, and where its chunks' sums go. */
+/* Parameters of a bucket, one after the other: what of each is here, and where its chunks' sums go. */
 struct square_members {
     int n;
     int64_t chunks; /* of all */
@@ -70,13 +70,13 @@ static weft_status squares_launch(const kernel_call *c, square_members *s, doubl
 
 extern "C" weft_status cuda_chunk_squares_run(void *, const kernel_call *c) {
     const chunk_squares_attrs *a = static_cast<const chunk_squares_attrs *>(c->attrs);
-    const weft_variable *segment = c->node->variable;
+    const weft_variable *bucket = c->node->variable;
     double *sums = static_cast<double *>(c->out[0].data);
     int64_t count = c->n_in ? c->in[0].type.shape[0] : 0, first, last;
     square_members s = {};
     weft_status status = WEFT_OK;
-    for (int i = 0; i < segment->n_members && status == WEFT_OK; i++) {
-        const weft_variable *v = segment->members[i];
+    for (int i = 0; i < bucket->n_members && status == WEFT_OK; i++) {
+        const weft_variable *v = bucket->members[i];
         bool is_here = member_range(v, a->begin, count, &first, &last);
         s.at[s.n].offset = v->offset - a->begin;
         s.at[s.n].first = is_here ? first : 0;

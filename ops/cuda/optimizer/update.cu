@@ -1,4 +1,4 @@
-/* update.cu - optimizer steps over flat buffers at the speed of memory: one launch a segment, every buffer read and
+/* update.cu - optimizer steps over flat buffers at the speed of memory: one launch a bucket, every buffer read and
  * written once. Learning rate, step and clipping factor are read from the GPU's memory, so that a captured run follows
  * them. Compiled without fused multiply-add (CMakeLists.txt): an element's bits do not depend on where it lies in its
  * buffer, which ZeRO's shards need, and they are the CPU's.

@@ -79,9 +79,9 @@ static fuse_way way_of(const fuse_plan *p, const fuse_operand *o) {
 /* 4 elements, 8 where something has 2 bytes an element. */
 static int vector_of(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
-        if (dtype_is_low(n->in[i]->type.dtype)) return 8;
+        if (dtype_is_reduced(n->in[i]->type.dtype)) return 8;
     for (int k = 0; k < n->n_out; k++)
-        if (dtype_is_low(n->out[k].type.dtype)) return 8;
+        if (dtype_is_reduced(n->out[k].type.dtype)) return 8;
     return 4;
 }
 

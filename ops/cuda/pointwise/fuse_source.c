@@ -155,7 +155,7 @@ static void put_number(writer *w, double value, bool as_double) {
         return;
     }
     real_write(&digits, k);
-    char *shown = text_take(&digits);
+    char *shown = text_detach(&digits);
     if (shown) text_add(&w->t, "%s%s%s", shown, strpbrk(shown, ".e") ? "" : ".0", as_double ? "" : "f");
     w->t.failed |= !shown;
     free(shown);
@@ -265,5 +265,5 @@ char *fuse_source(const weft_node *n, const fuse_plan *p) {
     put_function(&w);
     put_kernel(&w, "pointwise", p->vector);
     put_kernel(&w, "pointwise_narrow", 1);
-    return text_take(&w.t);
+    return text_detach(&w.t);
 }

@@ -2,7 +2,7 @@
  * statistics, say), that state becomes what rank 0 of the process group holds.
  *
  *     flat  = concat(the state variables as they are)      at the front of the program
- *     sent  = broadcast(flat)                              on the communication lane from there on
+ *     sent  = broadcast(flat)                              on the communication stream from there on
  *     each  = assign(its slice of wait(sent))              before the first node that reads one of them
  *
  * and `each` is what the run's readers read. One collective carries up to 32 variables. With accumulation the first

@@ -1,5 +1,5 @@
 /* collectives.c - sum_ranks nodes become collectives: a copy of the operand, as sums work in place, the start of its sum
- * on the communication lane, and the wait that its readers read. Nodes keep their places in the list, which is the same
+ * on the communication stream, and the wait that its readers read. Nodes keep their places in the list, which is the same
  * on all ranks, so collectives are numbered alike everywhere.
  */
 #include "runtime/passes/distribute/collectives.h"

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const subgraph *home(const program *p, const weft_variable *s) {
+static const subgraph *bucket_subgraph(const program *p, const weft_variable *s) {
     return &p->plan->subgraphs[s->subgraph];
 }
 
@@ -29,7 +29,7 @@ bool reduction_is_needed(const program *p, const weft_variable *s) {
 
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat) {
     const weft_op *op = s->shards ? &weft_op_reduce_scatter : &weft_op_all_reduce;
-    return collective_start(p, op, flat, home(p, s), s->path, true);
+    return collective_start(p, op, flat, bucket_subgraph(p, s), s->path, true);
 }
 
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat) {
@@ -37,7 +37,7 @@ weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *fla
 }
 
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own) {
-    const subgraph *g = home(p, s);
+    const subgraph *g = bucket_subgraph(p, s);
     int64_t begin = 0, end = s->type.shape[0];
     *own = NULL;
     if (s->shards) shard_range(p->plan, s, &begin, &end);
@@ -54,7 +54,7 @@ bool reduction_own(program *p, const weft_variable *s, weft_value *finished, wef
 
 /* ---- the norm of all gradients ---- */
 
-/* Sums of squares over the chunks of a segment's members, zeros outside this rank's range: f64[chunks]. */
+/* Sums of squares over the chunks of a bucket's members, zeros outside this rank's range: f64[chunks]. */
 static weft_value *squares(program *p, const weft_variable *s, weft_value *own) {
     int64_t begin = 0, end = 0;
     if (s->shards) shard_range(p->plan, s, &begin, &end);
@@ -78,10 +78,10 @@ static weft_value *join(weft_value **parts, int n) {
     return n ? parts[0] : NULL;
 }
 
-/* The chunk sums of the segments list[0 .. n) of one subgraph one after the other, of all ranks. */
+/* The chunk sums of the buckets list[0 .. n) of one subgraph one after the other, of all ranks. */
 static weft_value *subgraph_squares(program *p, weft_variable *const *list, int n, weft_value *const *own) {
     weft_model *m = p->graph->model;
-    const subgraph *g = home(p, list[0]);
+    const subgraph *g = bucket_subgraph(p, list[0]);
     weft_value **parts = arena_new_array(&m->arena, (size_t)n, sizeof *parts);
     bool is_sharded = false;
     if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
@@ -95,7 +95,7 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
         collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));
 }
 
-/* Each parameter's chunk sums at its index, so that the norm does not depend on how segments are cut. */
+/* Each parameter's chunk sums at its index, so that the norm does not depend on how buckets are cut. */
 static bool spread(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
     int64_t at = 0;
     for (int s = 0; s < n; s++)
@@ -114,14 +114,14 @@ static int by_subgraph(const void *pa, const void *pb) {
     return (*a)->subgraph != (*b)->subgraph ? (*a)->subgraph - (*b)->subgraph : (*a)->index - (*b)->index;
 }
 
-weft_value *reduction_norm(program *p, weft_variable *const *segments, int count, weft_value *const *own) {
+weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own) {
     weft_model *m = p->graph->model;
     size_t variables = (size_t)m->n_variables;
     weft_value **parts = arena_new_array(&m->arena, variables + 1, sizeof *parts);
     weft_variable **list = arena_new_array(&m->arena, (size_t)count + 1, sizeof *list);
     int n = 0;
     if (!parts || !list) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
-    memcpy(list, segments, (size_t)count * sizeof *list);
+    memcpy(list, buckets, (size_t)count * sizeof *list);
     qsort(list, (size_t)count, sizeof *list, by_subgraph);
     for (int i = 0, end; i < count; i = end) {
         for (end = i; end < count && list[end]->subgraph == list[i]->subgraph;) end++;

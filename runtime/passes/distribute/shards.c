@@ -1,23 +1,23 @@
 /* shards.c - ZeRO (Rajbhandari et al., arXiv:1910.02054): each rank of a process group updates one range of every
- * segment, and holds the optimizer's state of that range alone.
+ * bucket, and holds the optimizer's state of that range alone.
  *
  *   greedy  whole parameters, the largest first, to the rank with the least so far, as torch's
- *           ZeroRedundancyOptimizer deals them; each subgraph for itself. Inside a segment parameters lie by owner, so
+ *           ZeroRedundancyOptimizer deals them; each subgraph for itself. Inside a bucket parameters lie by owner, so
  *           that an owner's are one range. They are dealt in the largest process group; in a smaller one neighbours
  *           fall together. So parameters lie alike on all ranks of the world, as their first exchange needs.
  *   flat    ranges as equal as the chunks allow over which norms are summed (NORM_CHUNK from each parameter's start), so
  *           that a chunk is never cut and norms have the same bits
- * A range may be empty: of a small segment, many are.
+ * A range may be empty: of a small bucket, many are.
  */
 #include "runtime/plan/program.h"
-#include "runtime/passes/distribute/segments.h"
+#include "runtime/passes/distribute/buckets.h"
 
 #include "ops/optimizer/update.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static const subgraph *home(const weft_plan *plan, const weft_variable *s) {
+static const subgraph *bucket_subgraph(const weft_plan *plan, const weft_variable *s) {
     return &plan->subgraphs[s->subgraph];
 }
 
@@ -109,7 +109,7 @@ static void cut_flat(const weft_variable *s, int n_ranks, size_t *shards) {
 /* ---- ranges ---- */
 
 bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
-    const subgraph *g = home(plan, s);
+    const subgraph *g = bucket_subgraph(plan, s);
     int64_t begin, end;
     if (!g->ddp.zero) return true;
     size_t *shards = arena_new_array(&plan->model->arena, (size_t)g->n_ranks, sizeof *shards);
@@ -124,7 +124,7 @@ bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
     tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){end - begin});
     weft_variable *own = variable_made(plan->model, shard_path_of(s).text, VARIABLE_SHARD, &type, (weft_init){0});
     if (!own) return false;
-    own->segment = s;
+    own->bucket = s;
     own->offset = begin;
     own->subgraph = s->subgraph;
     return true;

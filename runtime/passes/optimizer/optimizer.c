@@ -1,10 +1,10 @@
-/* optimizer.c - the pass that turns `minimize` into update nodes over segments.
+/* optimizer.c - the pass that turns `minimize` into update nodes over buckets.
  *
  * For each minimize call, at the end of the graph:
  *     lr    = schedule(base lr, step)            step' = assign(step + 1)
- *     g     = bucket(gradients of the segment's members)       one flat buffer a segment
+ *     g     = bucket(gradients of the bucket's members)       one flat buffer a bucket
  *     scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
- *     adam_update(segment, g, exp_avg, exp_avg_sq, lr, step', scale)
+ *     adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)
  * In f16 loss_scale takes clip_scale's place, and its number of steps done, 0 or 1, that of the 1.
  * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
  * to them, and only the last program updates. In a world of several ranks the bucket (the accumulated one) is summed
@@ -43,7 +43,7 @@ static void set_field(const weft_op *op, void *attrs, const char *name, double v
     }
 }
 
-/* The gradients of a segment's members in their order, of all by index of the parameter. */
+/* The gradients of a bucket's members in their order, of all by index of the parameter. */
 static bool member_gradients(const weft_node *n, const weft_variable *s, weft_value *const *gradient,
                              weft_value **list) {
     for (int i = 0; i < s->n_members; i++) {
@@ -68,7 +68,7 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
                       &(accumulate_attrs){.of = of, .last = p->phase == PHASE_LAST});
 }
 
-/* The gradients of a segment in one buffer, as this phase wants them; NULL after an error. */
+/* The gradients of a bucket in one buffer, as this phase wants them; NULL after an error. */
 static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft_value *const *gradient) {
     weft_graph *g = p->graph;
     weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
@@ -122,7 +122,7 @@ static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
     return out->step && out->lr;
 }
 
-/* One minimize call under way; arrays are by segment index. */
+/* One minimize call under way; arrays are by bucket index. */
 typedef struct expansion {
     program *p;
     weft_node *n;
@@ -131,14 +131,14 @@ typedef struct expansion {
     size_t room;           /* of the arrays */
     weft_value **gradient; /* of parameters */
     bool *is_trained;
-    int n_segments;
-    weft_variable **segments; /* the trained ones, in the order in which the backward finishes them */
+    int n_buckets;
+    weft_variable **buckets;  /* the trained ones, in the order in which the backward finishes them */
     weft_value **flat;        /* buckets, then their sums */
     weft_value **own;         /* what this rank updates by */
     step_values v;
 } expansion;
 
-/* Of `over`, the segment or this rank's range of it, by `gradient`; the result is what has been updated. */
+/* Of `over`, the bucket or this rank's range of it, by `gradient`; the result is what has been updated. */
 static weft_value *update(const expansion *e, const weft_variable *s, weft_variable *over,
                           weft_value *gradient) {
     weft_graph *g = e->p->graph;
@@ -186,45 +186,45 @@ static bool apply(expansion *e, weft_variable *s) {
     return !s->shards || reduction_return(e->p, s, done, e->v.scale);
 }
 
-static bool for_segments(expansion *e, bool (*act)(expansion *e, weft_variable *s)) {
-    for (int i = 0; i < e->n_segments; i++)
-        if (!act(e, e->segments[i])) return false;
+static bool for_buckets(expansion *e, bool (*act)(expansion *e, weft_variable *s)) {
+    for (int i = 0; i < e->n_buckets; i++)
+        if (!act(e, e->buckets[i])) return false;
     return true;
 }
 
-/* Updates of whole segments follow their sums. With ZeRO the last go first: they hold what the next forward reads first,
+/* Updates of whole buckets follow their sums. With ZeRO the last go first: they hold what the next forward reads first,
  * and parameters travel back in the order of the updates. */
 static bool apply_all(expansion *e) {
     bool is_sharded = false;
-    for (int i = 0; i < e->n_segments; i++) is_sharded |= e->segments[i]->shards != NULL;
-    for (int i = 0; i < e->n_segments; i++)
-        if (!apply(e, e->segments[is_sharded ? e->n_segments - 1 - i : i])) return false;
+    for (int i = 0; i < e->n_buckets; i++) is_sharded |= e->buckets[i]->shards != NULL;
+    for (int i = 0; i < e->n_buckets; i++)
+        if (!apply(e, e->buckets[is_sharded ? e->n_buckets - 1 - i : i])) return false;
     return true;
 }
 
-/* The segments whose parameters autodiff gave gradients; false: none, as the loss reaches none that it may leave out. */
+/* The buckets whose parameters autodiff gave gradients; false: none, as the loss reaches none that it may leave out. */
 static bool find_trained(expansion *e) {
     int count = (e->n->n_in - 1) / 2;
     for (int k = 0; k < count; k++) {
         const weft_variable *v = e->n->in[1 + k]->variable;
         e->gradient[v->index] = e->n->in[1 + count + k];
-        if (v->segment) e->is_trained[v->segment->index] = true;
+        if (v->bucket) e->is_trained[v->bucket->index] = true;
     }
     for (weft_variable *s = e->p->graph->model->variables; s; s = s->next)
-        if (e->is_trained[s->index]) e->segments[e->n_segments++] = s;
-    return e->n_segments > 0;
+        if (e->is_trained[s->index]) e->buckets[e->n_buckets++] = s;
+    return e->n_buckets > 0;
 }
 
 static bool expand_in(expansion *e) {
     program *p = e->p;
     weft_model *m = p->graph->model;
     if (!find_trained(e)) return true;
-    if (!for_segments(e, gather)) return false;
+    if (!for_buckets(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
     bool is_scaled = optimizer_variable(m, e->a->name, "loss_scale", NULL) != NULL;
     if ((e->a->clip_norm > 0 || is_scaled) &&
-        (!for_segments(e, finish) ||
-         !scale_begin(p, e->a, reduction_norm(p, e->segments, e->n_segments, e->own), &e->v)))
+        (!for_buckets(e, finish) ||
+         !scale_begin(p, e->a, reduction_norm(p, e->buckets, e->n_buckets, e->own), &e->v)))
         return false;
     return step_begin(p, e->a, &e->v) && apply_all(e);
 }
@@ -237,9 +237,9 @@ static bool expand(program *p, weft_node *n) {
     e.is_trained = mem_new_array(env, e.room, sizeof *e.is_trained);
     e.flat = mem_new_array(env, e.room, sizeof *e.flat);
     e.own = mem_new_array(env, e.room, sizeof *e.own);
-    e.segments = mem_new_array(env, e.room, sizeof *e.segments);
+    e.buckets = mem_new_array(env, e.room, sizeof *e.buckets);
     bool has_groups = param_groups_open(&e.groups, env, e.a->groups);
-    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.segments;
+    bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.buckets;
     if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
     bool good = has_memory && expand_in(&e);
     if (has_groups) param_groups_close(&e.groups);
@@ -247,7 +247,7 @@ static bool expand(program *p, weft_node *n) {
     mem_free(env, e.is_trained, e.room * sizeof *e.is_trained);
     mem_free(env, e.flat, e.room * sizeof *e.flat);
     mem_free(env, e.own, e.room * sizeof *e.own);
-    mem_free(env, e.segments, e.room * sizeof *e.segments);
+    mem_free(env, e.buckets, e.room * sizeof *e.buckets);
     return good;
 }
 

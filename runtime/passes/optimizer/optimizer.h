@@ -13,12 +13,12 @@
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
 /* "optimizer.NAME/WHAT" or "optimizer.NAME/WHAT/SLOT"; NULL when there is none. */
 weft_variable *optimizer_variable(weft_model *m, const char *name, const char *what, const char *slot);
-/* Level `level` of the tree in which a segment's micro-batches are added (ops/optimizer/accumulate.c). */
-weft_variable *gradient_variable(weft_model *m, const weft_variable *segment, int level);
+/* Level `level` of the tree in which a bucket's micro-batches are added (ops/optimizer/accumulate.c). */
+weft_variable *gradient_variable(weft_model *m, const weft_variable *bucket, int level);
 
 /* ---- reduction.c: NULL or false after an error ---- */
 
-/* Whether ranks must talk about this segment. */
+/* Whether ranks must talk about this bucket. */
 bool reduction_is_needed(const program *p, const weft_variable *s);
 /* Starts the sum over ranks of a whole bucket. */
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat);
@@ -26,8 +26,8 @@ weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat);
 /* Of finished gradients those that this rank updates by, as means over all ranks; *own is NULL when it has none. */
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own);
-/* The norm of all gradients, those of segments[0 .. count): own[] by segment index. */
-weft_value *reduction_norm(program *p, weft_variable *const *segments, int count, weft_value *const *own);
+/* The norm of all gradients, those of buckets[0 .. count): own[] by bucket index. */
+weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own);
 /* Sends updated ranges to all; `after` is what must be done before (the update, or what it would have waited for). */
 bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale);
 

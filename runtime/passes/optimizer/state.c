@@ -25,9 +25,9 @@ static state_path path_of(const char *name, const char *what, const char *slot) 
     return p;
 }
 
-static state_path gradient_path(const weft_variable *segment, int level) {
+static state_path gradient_path(const weft_variable *bucket, int level) {
     state_path p;
-    snprintf(p.text, sizeof p.text, "gradient.%s/%d", segment->path, level);
+    snprintf(p.text, sizeof p.text, "gradient.%s/%d", bucket->path, level);
     return p;
 }
 
@@ -35,8 +35,8 @@ weft_variable *optimizer_variable(weft_model *m, const char *name, const char *w
     return variable_find(m, path_of(name, what, slot).text);
 }
 
-weft_variable *gradient_variable(weft_model *m, const weft_variable *segment, int level) {
-    return variable_find(m, gradient_path(segment, level).text);
+weft_variable *gradient_variable(weft_model *m, const weft_variable *bucket, int level) {
+    return variable_find(m, gradient_path(bucket, level).text);
 }
 
 /* ---- making them ---- */
@@ -57,7 +57,7 @@ static bool make_room(weft_plan *plan) {
     return true;
 }
 
-/* The record of one, once: several calls may train by one optimizer. first_state: number of the last record of a segment,
+/* The record of one, once: several calls may train by one optimizer. first_state: number of the last record of a bucket,
  * by its index, from 1. */
 static optimizer_slot *new_state(weft_plan *plan, const minimize_attrs *a, const weft_variable *s,
                                  const char *slot, int *first_state) {
@@ -71,12 +71,12 @@ static optimizer_slot *new_state(weft_plan *plan, const minimize_attrs *a, const
     if (!name || !make_room(plan))
         return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
     optimizer_slot *o = &plan->states[plan->n_states++];
-    *o = (optimizer_slot){.segment = s, .name = name, .slot = slot, .next = *first};
+    *o = (optimizer_slot){.bucket = s, .name = name, .slot = slot, .next = *first};
     *first = plan->n_states;
     return o;
 }
 
-/* State over a segment, or over this rank's range of it. */
+/* State over a bucket, or over this rank's range of it. */
 static bool make_slot(weft_plan *plan, const minimize_attrs *a, weft_variable *s, const char *slot,
                       int *first_state) {
     weft_variable *over = s->shards ? shard_find(plan->model, s) : s;
@@ -86,8 +86,8 @@ static bool make_slot(weft_plan *plan, const minimize_attrs *a, weft_variable *s
     weft_variable *v = make(plan->model, path_of(a->name, s->path, slot).text, VARIABLE_OPTIMIZER, over->type,
                             (weft_init){0});
     if (!v) return false;
-    v->segment = s;
-    v->offset = over->offset; /* 0 for a segment */
+    v->bucket = s;
+    v->offset = over->offset; /* 0 for a bucket */
     v->members = s->shards ? NULL : s->members;
     v->n_members = s->shards ? 0 : s->n_members;
     state->variable = v;
@@ -128,7 +128,7 @@ static bool make_all(weft_plan *plan, const training *t, int *first_state) {
         !make_loss_scale(plan, t))
         return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
-        if (s->kind != VARIABLE_SEGMENT || !t->trains[s->members[0]->index]) continue;
+        if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; optimizer_has_slot(a, kind, i); i++)
             if (!make_slot(plan, a, s, kind->slots[i], first_state)) return false;
         if (!make_gradients(plan, s)) return false;

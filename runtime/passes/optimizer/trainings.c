@@ -92,7 +92,7 @@ static char *show_field(const op_attr *f, const void *attrs) {
     text t = {0};
     attr_write(&t, f, attrs);
     if (!t.length) text_add(&t, " %s=0", f->name);
-    return text_take(&t);
+    return text_detach(&t);
 }
 
 /* Its name is all that an optimizer is known by: one state, one step counter, one learning rate in the store. */

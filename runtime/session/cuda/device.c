@@ -10,7 +10,7 @@ weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing) 
                      cudaGetErrorString(result));
 }
 
-static void *take(const weft_env *env, size_t bytes, weft_error *error) {
+static void *cuda_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     (void)env;
     void *memory = NULL;
     cudaError_t result = cudaMalloc(&memory, bytes ? bytes : 1);
@@ -21,7 +21,7 @@ static void *take(const weft_env *env, size_t bytes, weft_error *error) {
     return NULL;
 }
 
-static void give(const weft_env *env, void *memory, size_t bytes) {
+static void cuda_free(const weft_env *env, void *memory, size_t bytes) {
     (void)env, (void)bytes;
     cudaFree(memory);
 }
@@ -56,7 +56,8 @@ static weft_status in_use(uint64_t *bytes, weft_error *error) {
 }
 
 extern const executor executor_cuda; /* cuda/session.c */
-const device device_cuda = {WEFT_DEVICE_CUDA, "cuda", take, give, read, write, clear, in_use, &executor_cuda};
+const device device_cuda = {WEFT_DEVICE_CUDA, "cuda",        cuda_alloc, cuda_free, read, write, clear,
+                            in_use,           &executor_cuda};
 
 weft_status weft_cuda_select(int index, weft_error *error) {
     int count = 0;

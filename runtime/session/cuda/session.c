@@ -77,7 +77,7 @@ static weft_status open_cuda(weft_session *s, weft_error *error) {
 static weft_status prepare(weft_session *s, weft_error *error) {
     weft_status status = cuda_prepare_launches(s, error);
     if (!status) status = cuda_prepare_watch(s, error);
-    return status ? status : cuda_prepare_lane(s, error);
+    return status ? status : cuda_comm_stream_prepare(s, error);
 }
 
 static void destroy_event(cudaEvent_t event) {
@@ -89,7 +89,7 @@ static void close_cuda(weft_session *s) {
     if (!c) return;
     cudaDeviceSynchronize();
     if (c->launches) cuda_forget_launches(s);
-    if (c->stages) cuda_forget_lane(s);
+    if (c->stages) cuda_comm_stream_forget(s);
     for (int i = 0; i < 2; i++) {
         if (c->slots[i].host) cudaFreeHost(c->slots[i].host);
         destroy_event(c->slots[i].arrived);
@@ -108,7 +108,7 @@ static void close_cuda(weft_session *s) {
 /* ---- feeding ---- */
 
 /* Copies what is fed to the free slot, on a stream of its own: the run before may still be working. */
-weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error) {
+weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     struct cuda_session *c = s->cuda;
     cuda_slot *slot = &c->slots[c->next_slot];
     size_t at = 0;
@@ -119,9 +119,9 @@ weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error) {
     CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
     for (int i = 0; i < r->n_inputs; i++) {
         memcpy(slot->host + at, r->inputs[i].data, r->inputs[i].bytes);
-        for (int k = 0; k < r->n_patches; k++)
-            if (r->patches[k].input == i)
-                r->patches[k].operand->data = slot->device + at + r->patches[k].offset;
+        for (int k = 0; k < r->n_relocations; k++)
+            if (r->relocations[k].input == i)
+                r->relocations[k].operand->data = slot->device + at + r->relocations[k].offset;
         at += size_align(r->inputs[i].bytes, MEM_ALIGN);
     }
     CUDA_TRY(cudaMemcpyAsync(slot->device, slot->host, at, cudaMemcpyHostToDevice, c->copy),
@@ -134,7 +134,7 @@ weft_status cuda_feed(weft_session *s, runnable *r, weft_error *error) {
 /* ---- fetching ---- */
 
 /* A kernel that has a rule, at this place of the program's schedule. */
-static const step *step_at(const runnable *r, int order) {
+static const step *step_at(const bound_program *r, int order) {
     for (int k = 0; k < r->n_steps; k++)
         if (r->steps[k].node->order == order && r->steps[k].kernel && r->steps[k].kernel->data_rule)
             return &r->steps[k];
@@ -148,7 +148,7 @@ weft_status cuda_check_data(weft_session *s, weft_error *error) {
     if (!met.order) return WEFT_OK;
     CUDA_TRY(cudaMemset(&at->order, 0, sizeof at->order), "clearing what kernels noted");
     bool is_known = met.program >= 0 && met.program < s->plan->n_programs;
-    const runnable *of = is_known ? &s->programs[met.program] : NULL;
+    const bound_program *of = is_known ? &s->programs[met.program] : NULL;
     const step *st = of ? step_at(of, met.order - 1) : NULL;
     if (!st)
         return error_set(error, WEFT_DATA, "run: a value broke a kernel's rule: %lld", (long long)met.value);
@@ -156,7 +156,7 @@ weft_status cuda_check_data(weft_session *s, weft_error *error) {
                      node_show(st->node, node), (long long)met.value, st->kernel->data_rule);
 }
 
-static weft_status fetch(weft_session *s, const runnable *r, const fetched *from, void *into,
+static weft_status fetch(weft_session *s, const bound_program *r, const fetched *from, void *into,
                          weft_error *error) {
     struct cuda_session *c = s->cuda;
     (void)r;

@@ -1,4 +1,4 @@
-/* walk.c - a program's launches on their lanes. The first run of a launch goes node by node, the second is captured,
+/* walk.c - a program's launches on their streams. The first run of a launch goes node by node, the second is captured,
  * from then on one call starts it. Collectives too, where the communicator puts them on a stream: NCCL connects in the first
  * run, and from the second on all ranks start the same captured ones in the same order. */
 #include "runtime/session/cuda/session.h"
@@ -7,7 +7,7 @@
 
 /* ---- preparing ---- */
 
-static weft_status prepare_launch(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *to,
+static weft_status prepare_launch(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *to,
                                   weft_error *error) {
     to->steps = arena_new_array(&s->arena, (size_t)l->n_nodes + 1, sizeof *to->steps);
     if (!to->steps) return error_memory(error, "session");
@@ -60,7 +60,8 @@ static void mark_fresh(cuda_launch *l) {
 }
 
 /* What is watched is waited for, so that times and values are the node's own. */
-static weft_status run_step(weft_session *s, runnable *r, step *st, bool is_capturing, weft_error *error) {
+static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is_capturing,
+                            weft_error *error) {
     bool is_timed = (s->profiles || s->event) && !is_capturing;
     uint64_t began = is_timed ? clock_ns() : 0;
     st->call.error = error;
@@ -71,7 +72,7 @@ static weft_status run_step(weft_session *s, runnable *r, step *st, bool is_capt
     return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
 }
 
-static weft_status run_steps(weft_session *s, runnable *r, cuda_launch *l, bool is_capturing,
+static weft_status run_steps(weft_session *s, bound_program *r, cuda_launch *l, bool is_capturing,
                              weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < l->n_steps && !status; i++)
@@ -84,7 +85,7 @@ static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
     return kind == LAUNCH_COLLECTIVE ? s->cuda->communication : s->cuda->compute;
 }
 
-static weft_status put(weft_session *s, runnable *r, launch_kind kind, cuda_launch *l, bool is_capturing,
+static weft_status put(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l, bool is_capturing,
                        weft_error *error) {
     if (kind != LAUNCH_COLLECTIVE) return run_steps(s, r, l, is_capturing, error);
     weft_status status = cuda_enqueue(s, r, l->steps[0], error);
@@ -92,7 +93,7 @@ static weft_status put(weft_session *s, runnable *r, launch_kind kind, cuda_laun
     return status;
 }
 
-static weft_status capture(weft_session *s, runnable *r, launch_kind kind, cuda_launch *l,
+static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
                            weft_error *error) {
     cudaStream_t stream = stream_of(s, kind);
     cudaGraph_t graph = NULL;
@@ -115,7 +116,7 @@ static bool can_capture(const weft_session *s, const launch_entry *l, const cuda
     return true;
 }
 
-static weft_status start_launch(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+static weft_status start_launch(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                 weft_error *error) {
     weft_status status = WEFT_OK;
     if (!can_capture(s, l, c)) return put(s, r, l->kind, c, false, error);
@@ -124,32 +125,32 @@ static weft_status start_launch(weft_session *s, runnable *r, const launch_entry
     return status;
 }
 
-static weft_status start_compute(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+static weft_status start_compute(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                  weft_error *error) {
     weft_status status = c->n_steps ? start_launch(s, r, l, c, error) : WEFT_OK;
     if (!status) mark_fresh(c);
     return status;
 }
 
-/* `after`: of the compute lane, NULL when there is nothing to wait for. */
-static weft_status start_collective(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *c,
+/* `after`: of the compute stream, NULL when there is nothing to wait for. */
+static weft_status start_collective(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                     cudaEvent_t after, weft_error *error) {
     if (after) CUDA_TRY(cudaStreamWaitEvent(s->cuda->communication, after, 0), "ordering a collective");
     if (!cuda_is_enqueued(s)) return cuda_stage_collective(s, r, c->steps[0], error);
     weft_status status = start_launch(s, r, l, c, error);
-    return status ? status : cuda_carry(s, c->steps[0], error);
+    return status ? status : cuda_leave_in_flight(s, c->steps[0], error);
 }
 
-/* The compute lane goes on when what a launch needs from the other lane is there. */
-static weft_status await_others(weft_session *s, runnable *r, const launch_entry *l, cuda_launch *list,
+/* The compute stream goes on when what a launch needs from the other stream is there. */
+static weft_status await_others(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *list,
                                 weft_error *error) {
     weft_status status = WEFT_OK;
     if (l->waits >= 0) status = cuda_await(s, r, list[l->waits].steps[0]->node, list[l->waits].ended, error);
-    for (int k = 0; k < l->n_carried && !status; k++) status = cuda_arrive(s, l->carried[k], error);
+    for (int k = 0; k < l->n_in_flight && !status; k++) status = cuda_arrive(s, l->in_flight[k], error);
     return status;
 }
 
-static weft_status start(weft_session *s, runnable *r, int index, cuda_launch *list, weft_error *error) {
+static weft_status start(weft_session *s, bound_program *r, int index, cuda_launch *list, weft_error *error) {
     const launch_entry *l = &r->p->launches[index];
     weft_status status;
     if (l->kind == LAUNCH_COLLECTIVE) {
@@ -166,14 +167,14 @@ static weft_status start(weft_session *s, runnable *r, int index, cuda_launch *l
 /* ---- one run ---- */
 
 /* Behind the last upload the place of the inputs is free again. */
-static weft_status free_slot(weft_session *s, const runnable *r, weft_error *error) {
+static weft_status free_slot(weft_session *s, const bound_program *r, weft_error *error) {
     if (!r->n_inputs) return WEFT_OK;
     CUDA_TRY(cudaEventRecord(s->cuda->slots[s->cuda->next_slot ^ 1].read, s->cuda->compute),
              "ordering inputs");
     return WEFT_OK;
 }
 
-static int steps_before(const runnable *r, int order) {
+static int steps_before(const bound_program *r, int order) {
     int n = 0;
     while (n < r->n_steps && r->steps[n].node->order < order) n++;
     return n;
@@ -186,16 +187,16 @@ static bool have_collectives_run(const program *p, const cuda_launch *list) {
 }
 
 /* Among other ranks: NCCL connects in a program's first run, and waits for them without asking; so does the host. */
-static weft_status meet_others(weft_session *s, const runnable *r, const cuda_launch *list,
+static weft_status meet_others(weft_session *s, const bound_program *r, const cuda_launch *list,
                                weft_error *error) {
     if (!r->p->n_collectives || !cuda_is_enqueued(s)) return WEFT_OK;
     bool have_run = have_collectives_run(r->p, list);
     s->cuda->captures_collectives = have_run && !s->no_capture;
-    weft_status status = cuda_call_roll(s, r, error);
+    weft_status status = cuda_run_barrier(s, r, error);
     return status || have_run ? status : cuda_await_calls(s, error);
 }
 
-weft_status cuda_walk(weft_session *s, runnable *r, int *reached, weft_error *error) {
+weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     const program *p = r->p;
     int index = (int)(r - s->programs);
     cuda_launch *list = s->cuda->launches[index];

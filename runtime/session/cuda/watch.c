@@ -1,7 +1,7 @@
 /* watch.c - a session on a GPU among other ranks, where the communicator puts collectives on a stream (NCCL). Nothing
  * there tells one program from another, or a rank that is late from one that never comes; so each run of a program with
- * collectives is announced on the host's side too, by a barrier that carries its facts and a deadline: the roll call. Nobody
- * waits for it; but whoever waits for the GPU looks at roll calls, and for errors, in turn, and so hears why it takes long.
+ * collectives is announced on the host's side too, by a barrier that carries its facts and a deadline: the run barrier. Nobody
+ * waits for it; but whoever waits for the GPU looks at run barriers, and for errors, in turn, and so hears why it takes long.
  */
 #include "runtime/session/cuda/session.h"
 
@@ -14,12 +14,12 @@ bool cuda_is_enqueued(const weft_session *s) {
     return s->comm && s->comm->world > 1 && s->comm->calls->enqueue;
 }
 
-/* ---- roll calls ---- */
+/* ---- run barriers ---- */
 
 weft_status cuda_prepare_watch(weft_session *s, weft_error *error) {
     if (!cuda_is_enqueued(s)) return WEFT_OK;
     for (int i = 0; i < s->plan->n_programs; i++) {
-        const runnable *r = &s->programs[i];
+        const bound_program *r = &s->programs[i];
         bool *meets = arena_new_array(&s->arena, (size_t)s->plan->n_subgraphs + 1, sizeof *meets);
         if (!(s->cuda->meets[i] = meets)) return error_memory(error, "session");
         for (int k = 0; k < r->n_steps; k++)
@@ -39,14 +39,14 @@ static weft_status await_call(weft_session *s, weft_error *error) {
     return status;
 }
 
-static weft_status call_group(weft_session *s, const runnable *r, weft_comm *group, weft_error *error) {
+static weft_status call_group(weft_session *s, const bound_program *r, weft_comm *group, weft_error *error) {
     struct cuda_session *c = s->cuda;
     /* NCCL wants the same of all ranks here: a captured collective does not meet one that is not. */
     weft_collective call = {.kind = WEFT_BARRIER,
                             .count = (size_t)r->p->n_collectives,
                             .run = s->run,
                             .program = r->p->name,
-                            .name = c->captures_collectives ? "roll call, captured" : "roll call"};
+                            .name = c->captures_collectives ? "run barrier, captured" : "run barrier"};
     weft_status status = c->n_calls == CUDA_CALLS ? await_call(s, error) : WEFT_OK;
     cuda_call *next = &c->calls[(c->first_call + c->n_calls) % CUDA_CALLS];
     if (!status) status = weft_comm_start(group, &call, &next->ticket, error);
@@ -56,7 +56,7 @@ static weft_status call_group(weft_session *s, const runnable *r, weft_comm *gro
     return WEFT_OK;
 }
 
-weft_status cuda_call_roll(weft_session *s, const runnable *r, weft_error *error) {
+weft_status cuda_run_barrier(weft_session *s, const bound_program *r, weft_error *error) {
     const bool *meets = s->cuda->meets[r - s->programs];
     weft_status status = WEFT_OK;
     for (int i = 0; i < s->plan->n_subgraphs && !status; i++) {

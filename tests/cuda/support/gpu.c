@@ -138,7 +138,7 @@ static weft_status outcome(const kernel_call *c, const weft_kernel *kernel) {
                      kernel->data_rule ? kernel->data_rule : "(the row has no data_rule)");
 }
 
-/* One wrong program breaks a GPU for all that comes; the played one can be mended. */
+/* One wrong program breaks a GPU for all that comes; the emulated one can be mended. */
 static void mend(void) {
 #ifdef WEFT_CUDA_HOST
     cuda_host_forget_trouble();

@@ -1,5 +1,5 @@
 /* gpu.h - a GPU for tests of single kernels: a context as a session has it, and operands that travel there and back. The
- * same on the one that the CPU plays and on a real one. */
+ * same on the one that the CPU emulates and on a real one. */
 #ifndef WEFT_TEST_GPU_H
 #define WEFT_TEST_GPU_H
 

@@ -25,7 +25,7 @@ static int write_table(const options *o, weft_session *s, const weft_model *m) {
     text table = {0};
     int n = 0;
     weft_status status = measure(s, m, &table, &n, &error);
-    char *all = text_take(&table);
+    char *all = text_detach(&table);
     if (!all && status == WEFT_OK) status = error_memory(&error, "calibrate");
     int end = status == WEFT_OK ? out_write(o->output, all, strlen(all)) : tool_error(&error);
     if (status == WEFT_OK && end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), n);

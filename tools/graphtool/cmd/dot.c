@@ -117,19 +117,19 @@ static int show(const artist *a) {
 
 enum { MAX_NODES = 80 };
 
-/* Ever more folded, then ever more closed, in the end ever fewer nodes. */
-static const scene_how attempts[] = {
-    {.folding = FOLD_EQUAL, .depth = -1, .max_nodes = MAX_NODES},
-    {.folding = FOLD_ALIKE, .depth = -1, .max_nodes = MAX_NODES},
-    {.folding = FOLD_RUNS, .depth = -1, .max_nodes = MAX_NODES},
-    {.folding = FOLD_ALIKE, .depth = 4, .max_nodes = MAX_NODES},
-    {.folding = FOLD_ALIKE, .depth = 3, .max_nodes = MAX_NODES},
-    {.folding = FOLD_RUNS, .depth = 3, .max_nodes = MAX_NODES},
-    {.folding = FOLD_RUNS, .depth = 2, .max_nodes = MAX_NODES},
-    {.folding = FOLD_RUNS, .depth = 1, .max_nodes = MAX_NODES},
-    {.folding = FOLD_RUNS, .depth = 1, .max_nodes = 40},
-    {.folding = FOLD_RUNS, .depth = 1, .max_nodes = 20},
-    {.folding = FOLD_RUNS, .depth = 0, .max_nodes = 10},
+/* Ever more collapsed, then ever more closed, in the end ever fewer nodes. */
+static const diagram_how attempts[] = {
+    {.collapsing = COLLAPSE_EQUAL, .depth = -1, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_ALIKE, .depth = -1, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_RUNS, .depth = -1, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_ALIKE, .depth = 4, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_ALIKE, .depth = 3, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_RUNS, .depth = 3, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_RUNS, .depth = 2, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_RUNS, .depth = 1, .max_nodes = MAX_NODES},
+    {.collapsing = COLLAPSE_RUNS, .depth = 1, .max_nodes = 40},
+    {.collapsing = COLLAPSE_RUNS, .depth = 1, .max_nodes = 20},
+    {.collapsing = COLLAPSE_RUNS, .depth = 0, .max_nodes = 10},
 };
 enum { ATTEMPTS = sizeof attempts / sizeof *attempts };
 
@@ -139,14 +139,14 @@ static bool asks_for_more(const options *o) {
 
 static Agraph_t *draw_graph(const artist *a, int attempt, bool *is_cut) {
     const options *o = a->o;
-    scene s;
-    scene_how how = {.depth = (int)o->depth, .max_nodes = o->max_nodes ? (int)o->max_nodes : MAX_NODES};
+    diagram s;
+    diagram_how how = {.depth = (int)o->depth, .max_nodes = o->max_nodes ? (int)o->max_nodes : MAX_NODES};
     if (!asks_for_more(o))
-        how = attempts[attempt + a->is_program]; /* a program's updates are always folded */
+        how = attempts[attempt + a->is_program]; /* a program's updates are always collapsed */
     how.all = o->all || a->is_program;
-    Agraph_t *picture = scene_build(&s, a->graph, &how) ? draw_scene(&s, a->model, a->title) : NULL;
+    Agraph_t *picture = diagram_build(&s, a->graph, &how) ? draw_diagram(&s, a->model, a->title) : NULL;
     *is_cut = s.is_cut && how.depth < 0;
-    scene_free(&s);
+    diagram_free(&s);
     return picture;
 }
 
@@ -172,21 +172,21 @@ static int draw_compiled(const weft_model *m, const options *o, const char *pass
     return status;
 }
 
-/* Rows folded, then in one column, then fewer. */
-static const lane_how plan_attempts[] = {
+/* Rows collapsed, then in one column, then fewer. */
+static const stream_how plan_attempts[] = {
     {.max_rows = MAX_NODES},
     {.max_rows = MAX_NODES, .stack_tables = true},
-    {.max_rows = MAX_NODES, .fold = true},
-    {.max_rows = MAX_NODES, .fold = true, .stack_tables = true},
-    {.max_rows = 24, .fold = true, .stack_tables = true},
-    {.max_rows = 24, .fold = true, .stack_tables = true, .stack_lanes = true},
-    {.max_rows = 12, .fold = true, .stack_tables = true, .stack_lanes = true},
-    {.max_rows = 6, .fold = true, .stack_tables = true, .stack_lanes = true},
+    {.max_rows = MAX_NODES, .collapse = true},
+    {.max_rows = MAX_NODES, .collapse = true, .stack_tables = true},
+    {.max_rows = 24, .collapse = true, .stack_tables = true},
+    {.max_rows = 24, .collapse = true, .stack_tables = true, .stack_streams = true},
+    {.max_rows = 12, .collapse = true, .stack_tables = true, .stack_streams = true},
+    {.max_rows = 6, .collapse = true, .stack_tables = true, .stack_streams = true},
 };
 enum { PLAN_ATTEMPTS = sizeof plan_attempts / sizeof *plan_attempts };
 
 static Agraph_t *draw_rows(const artist *a, int attempt, bool *is_cut) {
-    lane_how how = {.max_rows = (int)a->o->max_nodes};
+    stream_how how = {.max_rows = (int)a->o->max_nodes};
     *is_cut = false;
     return draw_plan(a->plan, a->o->max_nodes ? &how : &plan_attempts[attempt]);
 }

@@ -117,7 +117,7 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
         text_add(&t, subs[i].frozen ? ", %" PRId64 " frozen\n" : "\n", subs[i].frozen);
     }
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g);
-    char *all = text_take(&t);
+    char *all = text_detach(&t);
     if (!all) return tool_fail("memory could not be had");
     int status = out_write(path, all, strlen(all));
     free(all);

@@ -15,7 +15,7 @@ static const struct flag_name {
     {OP_VIEW, "view"},           {OP_VARIABLE, "names a variable"}, {OP_WRITES, "writes"},
 };
 static const char *const precision_names[] = {
-    [PRECISION_F32] = "f32", [PRECISION_LOW] = "low", [PRECISION_FOLLOWS] = "follows"};
+    [PRECISION_F32] = "f32", [PRECISION_REDUCED] = "reduced", [PRECISION_FOLLOWS] = "follows"};
 enum { FLAGS = sizeof flag_names / sizeof *flag_names, KERNELS_SHOWN = 16 };
 
 static const char *const kind_names[] = {"int", "real", "bool", "dtype", "ints", "string", "key"};
@@ -33,7 +33,7 @@ static int kernel_names(const weft_op *op, weft_device device, const char *names
     return kept;
 }
 
-/* What no plan runs as a kernel: what graphs read and declare, what passes expand, what the communication lane does. */
+/* What no plan runs as a kernel: what graphs read and declare, what passes expand, what the communication stream does. */
 static bool needs_kernel(const weft_op *op) {
     static const char *const none[] = {"input",    "parameter", "state",        "gradients",
                                        "minimize", "wait",      "stop_gradient"};
@@ -67,10 +67,10 @@ static json_t *op_json(const weft_op *op, weft_device device) {
     for (int i = 0, n = kernel_names(op, device, names); i < n; i++)
         json_array_append_new(kernels, json_string(names[i]));
     return json_pack("{s:s, s:s, s:I, s:I, s:s, s:i, s:i, s:b, s:o, s:o, s:o}", "name", op->name, "precision",
-                     precision_names[op->precision], "low_in", (json_int_t)op->low_in, "low_out",
-                     (json_int_t)op->low_out, "summary", op->summary ? op->summary : "", "min_in", op->min_in,
-                     "max_in", op->max_in, "gradient", op->gradient != NULL, "attributes", attrs, "flags",
-                     flags, "kernels", kernels);
+                     precision_names[op->precision], "reduced_in", (json_int_t)op->reduced_in, "reduced_out",
+                     (json_int_t)op->reduced_out, "summary", op->summary ? op->summary : "", "min_in",
+                     op->min_in, "max_in", op->max_in, "gradient", op->gradient != NULL, "attributes", attrs,
+                     "flags", flags, "kernels", kernels);
 }
 
 /* "stride, pad" / "pointwise, view" / "simd, reference" */
@@ -98,15 +98,15 @@ static void bits_write(text *t, unsigned bits) {
     if (bits == ~0u) text_add(t, "all");
 }
 
-/* "low 0, 1 -> 0": what an op does where the graph is bf16 or f16, its low operands and results (graph/core/op.h). */
+/* "reduced 0, 1 -> 0": what an op does where the graph is bf16 or f16, its reduced operands and results (graph/core/op.h). */
 static void precision_write(text *t, const weft_op *op) {
     text_add(t, "%s", precision_names[op->precision]);
     if (op->precision == PRECISION_F32) return;
     text_add(t, " ");
-    bits_write(t, op->low_in);
-    if (!op->low_out) return;
+    bits_write(t, op->reduced_in);
+    if (!op->reduced_out) return;
     text_add(t, " -> ");
-    bits_write(t, op->low_out);
+    bits_write(t, op->reduced_out);
 }
 
 static void op_row(text *t, const weft_op *op, weft_device device, bool markdown) {
@@ -154,7 +154,7 @@ static int ops_text(const options *o, weft_device device) {
             "|\n|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), device, o->markdown);
     lacking_write(&t, device);
-    char *all = text_take(&t);
+    char *all = text_detach(&t);
     if (!all) return tool_fail("memory could not be had");
     int status = out_write(o->output, all, strlen(all));
     free(all);

@@ -12,7 +12,7 @@ static int plan_run(const options *o) {
     weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
     weft_model_free(m);
     if (!plan) return status;
-    /* a plan that was stopped early has no lanes yet */
+    /* a plan that was stopped early has no streams yet */
     char *all = o->json               ? weft_plan_json(plan)
                 : o->dump || o->after ? weft_plan_text(plan)
                                       : plan_summary(plan);
@@ -27,7 +27,7 @@ static int plan_run(const options *o) {
 
 const command command_plan = {
     .name = "plan",
-    .summary = "Compiles a model and tells the plan: buckets, collectives, lanes, memory",
+    .summary = "Compiles a model and tells the plan: buckets, collectives, streams, memory",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph after dump json output",
     .details = "--dump and --after print it node by node instead, with kernels and places in memory.",

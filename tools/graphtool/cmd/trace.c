@@ -1,5 +1,5 @@
 /* trace.c - graphtool trace: some training steps as a picture of time (see timeline.h), and how much of each
- * collective the compute lane stood waiting for: that is exposed, the rest of its time was hidden (exposure.c). */
+ * collective the compute stream stood waiting for: that is exposed, the rest of its time was hidden (exposure.c). */
 #include "tools/graphtool/timeline/exposure.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
@@ -11,7 +11,7 @@
 typedef struct tracing {
     const options *o;
     workload work;
-    lane_list plan;
+    stream_list plan;
     timeline time;
     uint64_t zero_ns; /* where the picture begins */
     double step_ms;   /* mean of this rank's */
@@ -54,7 +54,7 @@ static int run_steps(tracing *t) {
     if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
     t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
-    if (status < 0 && (t->time.is_out_of_memory || !lane_list_make(&t->plan, t->work.plan)))
+    if (status < 0 && (t->time.is_out_of_memory || !stream_list_make(&t->plan, t->work.plan)))
         return tool_fail("memory for the events could not be had");
     if (status < 0) timeline_join(&t->time, &t->plan);
     return status;
@@ -123,14 +123,14 @@ static void print_rows(const tracing *t, const json_t *rows) {
            world_size(t->o), world_size(t->o) > 1 ? "s" : ": no collectives",
            t->o->output ? SHOW_PATH(t->o->output) : "-");
     if (json_array_size(rows))
-        printf("%-40s %10s %12s %12s %12s\n", "collective", "size", "on the lane", "exposed", "hidden");
+        printf("%-40s %10s %12s %12s %12s\n", "collective", "size", "on the stream", "exposed", "hidden");
     json_array_foreach(rows, i, row) {
         char name[120];
         snprintf(name, sizeof name, "%s: %s %s", json_string_value(json_object_get(row, "graph")),
                  json_string_value(json_object_get(row, "op")),
                  json_string_value(json_object_get(row, "bucket")));
         printf("%-40s %10s %9.3f ms %9.3f ms %9.3f ms\n", name,
-               show_bytes((uint64_t)number(row, "bytes")).text, number(row, "lane_ms"),
+               show_bytes((uint64_t)number(row, "bytes")).text, number(row, "stream_ms"),
                number(row, "exposed_ms"), number(row, "hidden_ms"));
         exposed += number(row, "exposed_ms");
         hidden += number(row, "hidden_ms");
@@ -162,7 +162,7 @@ static int trace(tracing *t) {
     if (status < 0) status = run_steps(t);
     if (status < 0) status = write_file(t);
     if (status < 0) status = report(t);
-    lane_list_free(&t->plan);
+    stream_list_free(&t->plan);
     workload_close(&t->work);
     weft_model_free(m);
     return status;

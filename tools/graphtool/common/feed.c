@@ -138,7 +138,7 @@ static int source_of(const batches *b, const char *graph, const weft_port *port,
     }
     text given = {0};
     for (int i = 0; i < b->n; i++) text_add(&given, "%s%s", i ? ", " : "; what is fed: ", SHOW(b->names[i]));
-    char *names = text_take(&given);
+    char *names = text_detach(&given);
     tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed%s", graph, port->name, TYPE(&want),
               port->name, names ? names : "");
     free(names);

@@ -127,7 +127,7 @@ static const option_row rows[] = {
     {"after", 0, "PASS", OPTION_TEXT, F(after), 0, 0, "stop behind this pass of the compiler"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), 0, 0, "the whole plan as text that reads back, node by node"},
     {"view", 0, "VIEW", OPTION_WORD, F(view), 0, 0,
-     "graph, as it is written; program, as it runs; plan: buckets and lanes (graph)", option_views},
+     "graph, as it is written; program, as it runs; plan: buckets and streams (graph)", option_views},
     {"all", 'a', NULL, OPTION_FLAG, F(all), 0, 0, "in the view graph: the backward pass and the updates too"},
     {"depth", 0, "N", OPTION_INT, F(depth), 0, 64, "levels of scopes to open (as many as fit a page)"},
     {"max-nodes", 0, "N", OPTION_INT, F(max_nodes), 4, 100000,
@@ -144,7 +144,7 @@ static const option_row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_VALUE = 256 };
 _Static_assert(ROWS <= 64, "options.given has a bit for each");
 
-bool command_takes(const command *c, const char *name) {
+bool command_has_option(const command *c, const char *name) {
     size_t n = strlen(name);
     for (const char *word = c->options; *word; word += strcspn(word, " "), word += *word == ' ')
         if (strncmp(word, name, n) == 0 && (word[n] == ' ' || !word[n])) return true;
@@ -156,7 +156,7 @@ void options_help(const command *c) {
     if (c->details) printf("%s\n", c->details);
     printf("\n");
     for (int i = 0; i < ROWS; i++) {
-        if (!command_takes(c, rows[i].name)) continue;
+        if (!command_has_option(c, rows[i].name)) continue;
         char left[64];
         int n = rows[i].letter ? snprintf(left, sizeof left, "  -%c, --%s", rows[i].letter, rows[i].name)
                                : snprintf(left, sizeof left, "      --%s", rows[i].name);
@@ -176,7 +176,7 @@ static json_t *words_json(const option_row *row) {
 json_t *options_json(const command *c) {
     json_t *list = json_array();
     for (const option_row *row = rows; row < rows + ROWS; row++) {
-        if (!command_takes(c, row->name)) continue;
+        if (!command_has_option(c, row->name)) continue;
         char letter[2] = {row->letter, 0};
         json_t *one =
             json_pack("{s:s, s:s, s:s, s:s, s:o}", "name", row->name, "letter", letter, "argument",
@@ -286,7 +286,7 @@ static void getopt_table(const command *c, struct option longs[ROWS + 1], char s
     int n = 0;
     *s++ = ':'; /* a missing argument is told apart from an unknown option */
     for (int i = 0; i < ROWS; i++) {
-        if (!command_takes(c, rows[i].name)) continue;
+        if (!command_has_option(c, rows[i].name)) continue;
         longs[n++] = (struct option){rows[i].name, rows[i].argument ? 1 : 0, NULL, FIRST_VALUE + i};
         if (rows[i].letter) {
             *s++ = rows[i].letter;
@@ -300,7 +300,7 @@ static void getopt_table(const command *c, struct option longs[ROWS + 1], char s
 static const option_row *row_of(const command *c, int value) {
     if (value >= FIRST_VALUE) return &rows[value - FIRST_VALUE];
     for (int i = 0; i < ROWS; i++)
-        if (rows[i].letter == value && command_takes(c, rows[i].name)) return &rows[i];
+        if (rows[i].letter == value && command_has_option(c, rows[i].name)) return &rows[i];
     return NULL;
 }
 
@@ -402,7 +402,7 @@ static char *option_value(const option_row *row, const options *o) {
         list_value(at, row->sharing == NAMES, &t);
         break;
     }
-    return text_take(&t);
+    return text_detach(&t);
 }
 
 static void add_setting(option_settings *all, const char *dashes, const char *name, char *value) {
@@ -415,7 +415,7 @@ _Static_assert(ROWS + 1 + sizeof variables / sizeof *variables <= SETTINGS_MOST,
 void options_settings(const options *o, option_settings *all) {
     *all = (option_settings){0};
     for (int i = 0; i < ROWS; i++)
-        if (command_takes(o->command, rows[i].name) && rows[i].sharing != OWN)
+        if (command_has_option(o->command, rows[i].name) && rows[i].sharing != OWN)
             add_setting(all, "--", rows[i].name, option_value(&rows[i], o));
     add_setting(all, "", "MODEL", o->model ? file_value(o->model) : NULL);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

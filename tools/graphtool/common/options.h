@@ -62,7 +62,7 @@ typedef struct command {
     command_ranks ranks;
     options defaults;
 } command;
-bool command_takes(const command *c, const char *option);
+bool command_has_option(const command *c, const char *option);
 
 /* What an option of a few words may be, NULL behind the last; the first is the default. */
 extern const char *const option_devices[],

@@ -63,7 +63,7 @@ static const char *const told[NEEDS] = {
 
 static const char *why(const options *o, need n) {
     if (n != RANKS) return told[n];
-    return command_takes(o->command, "world")
+    return command_has_option(o->command, "world")
                ? "on one rank alone: --world=N is needed"
                : "on one rank alone: start several, by mpirun, srun or torchrun";
 }
@@ -135,7 +135,7 @@ int rules_together(const options *o) {
     if (compiles) facts |= 1u << COMPILED;
     int status = check(o, known, facts);
     if (status < 0) status = check_ddp_twice(&o->ddp);
-    bool is_alone = command_takes(o->command, "world") && o->world < 2;
+    bool is_alone = command_has_option(o->command, "world") && o->world < 2;
     return status < 0 && is_alone ? rules_alone(o) : status;
 }
 

@@ -1,4 +1,4 @@
-/* draw.c - draws a scene with cgraph: clusters by scope, colours by kind, shapes on edges, a legend.
+/* draw.c - draws a diagram with cgraph: clusters by scope, colours by kind, shapes on edges, a legend.
  *
  * The forward goes down and the backward beside it up, each layer's gradient at the height of the layer:
  * what the forward keeps for it is a short dotted line, and the page is as high as the forward alone. A box
@@ -73,7 +73,7 @@ static draw_kind kind_of(const weft_node *n) {
 }
 
 /* The look of a box is that of its top-level scope. */
-static const subgraph_look *look_of(const scene *s, const weft_model *m, int box) {
+static const subgraph_look *look_of(const diagram *s, const weft_model *m, int box) {
     while (s->boxes[box].depth > 1) box = s->boxes[box].parent;
     return subgraph_look_of(m, s->boxes[box].path);
 }
@@ -86,14 +86,14 @@ typedef struct place {
     bool is_operand;
 } place;
 
-static const weft_value *value_at(const scene *s, int item, const place *p) {
+static const weft_value *value_at(const diagram *s, int item, const place *p) {
     const weft_node *n = s->items[item].node;
     if (p->is_operand) return p->k < n->n_in ? n->in[p->k] : NULL;
     return p->k < n->n_out ? &n->out[p->k] : NULL;
 }
 
-/* "64...512" where an axis differs from member to member of a fold. */
-static void axis_label(text *t, const scene *s, const place *p, const tensor_type *type, int axis) {
+/* "64...512" where an axis differs from member to member of a collapse. */
+static void axis_label(text *t, const diagram *s, const place *p, const tensor_type *type, int axis) {
     int64_t low = type->shape[axis], high = low;
     for (int i = s->items[p->item].also; i >= 0; i = s->items[i].also) {
         const weft_value *v = value_at(s, i, p);
@@ -106,7 +106,7 @@ static void axis_label(text *t, const scene *s, const place *p, const tensor_typ
 }
 
 /* "128x64x7x7", with the type unless f32 */
-static void type_label(text *t, const scene *s, place p) {
+static void type_label(text *t, const diagram *s, place p) {
     const weft_value *v = value_at(s, p.item, &p);
     const tensor_type *type = &v->type;
     if (type->dtype != WEFT_F32) text_add(t, "%s ", dtype_name(type->dtype));
@@ -126,7 +126,7 @@ static bool is_unchanged(const weft_value *v) {
     return false;
 }
 
-static void value_label(text *t, const scene *s, const weft_value *v) {
+static void value_label(text *t, const diagram *s, const weft_value *v) {
     if (is_unchanged(v)) return;
     type_label(t, s, (place){s->item_of[v->id], (int)(v - v->node->out), false});
 }
@@ -158,7 +158,7 @@ static void attrs_label(text *t, const weft_node *n) {
     }
 }
 
-static void weights_label(text *t, const scene *s, int item) {
+static void weights_label(text *t, const diagram *s, int item) {
     const weft_node *n = s->items[item].node;
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
@@ -172,7 +172,7 @@ static void weights_label(text *t, const scene *s, int item) {
 }
 
 /* A path below its box, over several lines: long ones would make wide nodes. */
-static void path_label(text *t, const scene_box *b, const char *path) {
+static void path_label(text *t, const diagram_box *b, const char *path) {
     size_t above = strlen(b->path);
     if (above && strncmp(path, b->path, above) == 0 && path[above] == '/') path += above + 1;
     for (const char *p = path; *p;) {
@@ -182,14 +182,14 @@ static void path_label(text *t, const scene_box *b, const char *path) {
     }
 }
 
-static int count_of(const scene *s, int item) {
+static int count_of(const diagram *s, int item) {
     int n = 1;
     while ((item = s->items[item].also) >= 0) n++;
     return n;
 }
 
 /* "optimizer.adam:all/": what all that are drawn by an item begin with, up to a stop. */
-static int common_length(const scene *s, int item) {
+static int common_length(const diagram *s, int item) {
     const char *path = s->items[item].node->variable->path;
     int length = (int)strlen(path);
     for (int i = s->items[item].also; i >= 0; i = s->items[i].also) {
@@ -203,7 +203,7 @@ static int common_length(const scene *s, int item) {
 }
 
 /* Of all those of an op that stand as one: how many, and what they write. */
-static void several_label(text *t, const scene *s, int item) {
+static void several_label(text *t, const diagram *s, int item) {
     const weft_node *n = s->items[item].node;
     int count = count_of(s, item);
     text_add(t, "%s", n->op->name);
@@ -215,10 +215,10 @@ static void several_label(text *t, const scene *s, int item) {
         text_add(t, "\n%.*s\xe2\x80\xa6", common_length(s, item), n->variable->path);
 }
 
-static void node_label(text *t, const scene *s, int item) {
-    const scene_item *i = &s->items[item];
+static void node_label(text *t, const diagram *s, int item) {
+    const diagram_item *i = &s->items[item];
     const weft_node *n = i->node;
-    const scene_box *b = &s->boxes[i->box];
+    const diagram_box *b = &s->boxes[i->box];
     if (!n) {
         text_add(t, "%s", i->output->name);
     } else if (n->op == &weft_op_input) {
@@ -228,7 +228,7 @@ static void node_label(text *t, const scene *s, int item) {
         const minimize_attrs *a = n->attrs;
         text_add(t, "minimize\n%s\n%s lr %g", a->pattern && *a->pattern ? a->pattern : "everything", a->type,
                  a->lr);
-    } else if (scene_folds_by_op(s, i)) {
+    } else if (diagram_collapses_by_op(s, i)) {
         several_label(t, s, item);
     } else {
         if (b->is_bare && strcmp(b->name, n->op->name)) text_add(t, "%s  ", b->name);
@@ -245,8 +245,8 @@ static void node_label(text *t, const scene *s, int item) {
 
 /* ---- tooltips ---- */
 
-static void unit_tip(text *t, const scene *s, const scene_unit *u) {
-    const scene_item *i = u->box < 0 ? &s->items[u->item] : NULL;
+static void unit_tip(text *t, const diagram *s, const diagram_unit *u) {
+    const diagram_item *i = u->box < 0 ? &s->items[u->item] : NULL;
     if (!i) {
         text_add(t, "%s, closed: %d ops", s->boxes[u->box].path, u->stands);
     } else if (i->node) {
@@ -267,27 +267,27 @@ static int64_t parameters_below(const weft_model *m, const char *path) {
     return elements;
 }
 
-static bool is_fold(const scene_box *b) {
+static bool is_collapsed(const diagram_box *b) {
     return b->most_members > 1;
 }
 
 /* How many parameters a box and those that it is drawn for hold, 0 where that says nothing. */
-static int64_t parameters_in(const scene *s, const weft_model *m, int box) {
+static int64_t parameters_in(const diagram *s, const weft_model *m, int box) {
     int64_t elements = 0;
     if (s->boxes[box].run || s->boxes[box].phase) return 0;
     for (int b = s->boxes[box].parent; b > 0; b = s->boxes[b].parent)
-        if (is_fold(&s->boxes[b])) return 0; /* those of one member only */
+        if (is_collapsed(&s->boxes[b])) return 0; /* those of one member only */
     for (int b = box; b < s->n_boxes; b++)
         if (s->boxes[b].represented_by == box) elements += parameters_below(m, s->boxes[b].path);
     return elements;
 }
 
 /* "blocks 0...47 x48" and, on closed boxes and subgraphs, how much is inside. */
-static void box_label(text *t, const scene *s, const weft_model *m, int box, const scene_unit *closed) {
-    const scene_box *b = &s->boxes[box];
+static void box_label(text *t, const diagram *s, const weft_model *m, int box, const diagram_unit *closed) {
+    const diagram_box *b = &s->boxes[box];
     text_add(t, "%s", b->name);
-    if (is_fold(b) && !b->run) text_add(t, " \xe2\x80\xa6 %s", b->last_name);
-    if (is_fold(b)) text_add(t, "   \xc3\x97%d", b->members);
+    if (is_collapsed(b) && !b->run) text_add(t, " \xe2\x80\xa6 %s", b->last_name);
+    if (is_collapsed(b)) text_add(t, "   \xc3\x97%d", b->members);
     if (b->most_members > b->members) text_add(t, "\xe2\x80\xa6%d", b->most_members);
     int64_t elements = parameters_in(s, m, box);
     if (closed) text_add(t, "\n%d ops", closed->stands);
@@ -300,7 +300,7 @@ static void box_label(text *t, const scene *s, const weft_model *m, int box, con
 /* ---- drawing ---- */
 
 typedef struct drawing {
-    const scene *s;
+    const diagram *s;
     const weft_model *m;
     Agraph_t *g;
     Agraph_t **cluster; /* by box */
@@ -335,18 +335,18 @@ static void draw_title(const drawing *d, int box) {
 
 static Agraph_t *cluster_of(drawing *d, int box) {
     if (box <= 0) return d->g;
-    if (!scene_box_is_open(d->s, box)) return cluster_of(d, d->s->boxes[box].parent);
+    if (!diagram_box_is_open(d->s, box)) return cluster_of(d, d->s->boxes[box].parent);
     if (d->cluster[box]) return d->cluster[box];
     char name[32];
     snprintf(name, sizeof name, "cluster_%d", box);
     Agraph_t *g = agsubg(cluster_of(d, d->s->boxes[box].parent), name, 1);
     const subgraph_look *look = look_of(d->s, d->m, box);
-    bool top = d->s->boxes[box].depth == 1, fold = is_fold(&d->s->boxes[box]);
+    bool top = d->s->boxes[box].depth == 1, collapse = is_collapsed(&d->s->boxes[box]);
     paint_set(g, "label", "");
-    paint_set(g, "style", fold ? "filled,rounded,bold" : "filled,rounded");
+    paint_set(g, "style", collapse ? "filled,rounded,bold" : "filled,rounded");
     paint_set(g, "fillcolor", top ? look->fill : "#ffffff80");
     paint_set(g, "color", look->line);
-    paint_set(g, "penwidth", top ? "2.5" : fold ? "3" : "1");
+    paint_set(g, "penwidth", top ? "2.5" : collapse ? "3" : "1");
     d->cluster[box] = g;
     draw_title(d, box);
     return g;
@@ -358,11 +358,11 @@ static Agnode_t *unit_node(drawing *d, int unit) {
     return agnode(d->g, name, 0);
 }
 
-static scene_phase unit_phase(const scene *s, const scene_unit *u) {
-    return u->box >= 0 ? s->boxes[u->box].phase : scene_phase_of(&s->items[u->item]);
+static diagram_phase unit_phase(const diagram *s, const diagram_unit *u) {
+    return u->box >= 0 ? s->boxes[u->box].phase : diagram_phase_of(&s->items[u->item]);
 }
 
-static void paint_unit(drawing *d, const scene_unit *u, Agnode_t *n) {
+static void paint_unit(drawing *d, const diagram_unit *u, Agnode_t *n) {
     draw_kind kind = u->box >= 0 ? KIND_CLOSED : kind_of(d->s->items[u->item].node);
     d->used[kind] = true;
     paint_set(n, "shape", looks[kind].shape);
@@ -376,10 +376,10 @@ static void paint_unit(drawing *d, const scene_unit *u, Agnode_t *n) {
 }
 
 static void draw_unit(drawing *d, int unit) {
-    const scene_unit *u = &d->s->units[unit];
+    const diagram_unit *u = &d->s->units[unit];
     char name[32];
     snprintf(name, sizeof name, "n%d", unit);
-    Agnode_t *n = agnode(cluster_of(d, scene_home(d->s, u)), name, 1);
+    Agnode_t *n = agnode(cluster_of(d, diagram_box_of(d->s, u)), name, 1);
     text label = {0}, tip = {0};
     if (u->box >= 0)
         box_label(&label, d->s, d->m, u->box, u);
@@ -393,23 +393,23 @@ static void draw_unit(drawing *d, int unit) {
 }
 
 /* Of the gradients of one box, which all go into buckets, the last one's line is drawn. */
-static bool is_told(const drawing *d, const scene_edge *e) {
-    int box = scene_home(d->s, &d->s->units[e->from]);
-    for (const scene_edge *f = e + 1; f < d->s->edges + d->s->n_edges; f++)
-        if (f->to == e->to && scene_home(d->s, &d->s->units[f->from]) == box) return true;
+static bool is_told(const drawing *d, const diagram_edge *e) {
+    int box = diagram_box_of(d->s, &d->s->units[e->from]);
+    for (const diagram_edge *f = e + 1; f < d->s->edges + d->s->n_edges; f++)
+        if (f->to == e->to && diagram_box_of(d->s, &d->s->units[f->from]) == box) return true;
     return false;
 }
 
 /* What the forward keeps for the backward (dotted; the layout holds a layer and its gradient together), or
  * a gradient that an update reads. */
-static void draw_aside(Agedge_t *edge, const scene_edge *e, bool is_kept) {
+static void draw_aside(Agedge_t *edge, const diagram_edge *e, bool is_kept) {
     bool holds = is_kept && e->is_own;
     paint_set(edge, holds ? "minlen" : "constraint", holds ? "0" : "false");
     paint_set(edge, "style", is_kept ? "dotted" : "");
     paint_set(edge, "color", holds ? "#555555" : is_kept ? "#999999" : "#3f9c90");
 }
 
-static bool is_in(const scene *s, int box, int ancestor) {
+static bool is_in(const diagram *s, int box, int ancestor) {
     while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
     return box == ancestor;
 }
@@ -422,8 +422,8 @@ static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
 /* Unit `above` is drawn above another. What leads into a box comes from above its title, too, so that boxes
  * stand below one another and not side by side, unless it comes from a unit in the middle of the box. */
 static void note_order(drawing *d, int above, int below, bool up) {
-    const scene *s = d->s;
-    int from = scene_home(s, &s->units[above]), into = scene_home(s, &s->units[below]);
+    const diagram *s = d->s;
+    int from = diagram_box_of(s, &s->units[above]), into = diagram_box_of(s, &s->units[below]);
     if (is_in(s, from, into)) d->is_below[below] = true;
     while (into > 0 && !is_in(s, from, s->boxes[into].parent)) into = s->boxes[into].parent;
     if (into <= 0 || is_in(s, from, into) || !d->cluster[into]) return;
@@ -431,9 +431,9 @@ static void note_order(drawing *d, int above, int below, bool up) {
     if (is_outside) draw_below(d, unit_node(d, above), title_node(d, into, false));
 }
 
-static void draw_edge(drawing *d, const scene_edge *e) {
-    scene_phase from = unit_phase(d->s, &d->s->units[e->from]), to = unit_phase(d->s, &d->s->units[e->to]);
-    if (e->repeats) return; /* each member of a fold reads the one before it */
+static void draw_edge(drawing *d, const diagram_edge *e) {
+    diagram_phase from = unit_phase(d->s, &d->s->units[e->from]), to = unit_phase(d->s, &d->s->units[e->to]);
+    if (e->repeats) return; /* each member of a collapse reads the one before it */
     if (from != to && to == PHASE_UPDATE && is_told(d, e)) return;
     bool up = from == PHASE_BACKWARD && to == PHASE_BACKWARD;
     Agnode_t *a = unit_node(d, e->from), *b = unit_node(d, e->to);
@@ -459,7 +459,7 @@ static void hang_titles(drawing *d) {
             draw_below(d, title_node(d, above, false), title_node(d, b, false));
     }
     for (int u = 0; u < d->s->n_units; u++) {
-        int box = scene_home(d->s, &d->s->units[u]);
+        int box = diagram_box_of(d->s, &d->s->units[u]);
         while (box > 0 && !d->cluster[box]) box = d->s->boxes[box].parent;
         if (box > 0 && !d->is_below[u]) draw_below(d, title_node(d, box, false), unit_node(d, u));
     }
@@ -490,13 +490,13 @@ static void draw_legend(drawing *d) {
 static void find_ends(drawing *d) {
     for (int b = 0; b < d->s->n_boxes; b++) d->low[b] = d->s->n_units;
     for (int u = 0; u < d->s->n_units; u++)
-        for (int b = scene_home(d->s, &d->s->units[u]); b >= 0; b = d->s->boxes[b].parent) {
+        for (int b = diagram_box_of(d->s, &d->s->units[u]); b >= 0; b = d->s->boxes[b].parent) {
             if (u < d->low[b]) d->low[b] = u;
             if (u > d->high[b]) d->high[b] = u;
         }
 }
 
-Agraph_t *draw_scene(const scene *s, const weft_model *m, const char *title) {
+Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title) {
     drawing d = {.s = s, .m = m, .g = agopen("weft", Agdirected, NULL)};
     d.cluster = calloc((size_t)s->n_boxes, sizeof(Agraph_t *));
     d.is_below = calloc((size_t)s->n_units + 1, sizeof(bool));

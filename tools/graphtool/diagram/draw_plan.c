@@ -1,9 +1,9 @@
-/* draw_plan.c - a plan as one picture: a table of buckets for each subgraph, and below them the lanes of
- * each graph that trains, side by side (draw_lanes.c). */
+/* draw_plan.c - a plan as one picture: a table of buckets for each subgraph, and below them the streams of
+ * each graph that trains, side by side (draw_streams.c). */
 #include "tools/graphtool/diagram/draw.h"
 
 #include "tools/graphtool/timeline/buckets.h"
-#include "tools/graphtool/diagram/draw_lanes.h"
+#include "tools/graphtool/diagram/draw_streams.h"
 #include "tools/graphtool/common/tools.h"
 
 #include <stdio.h>
@@ -12,9 +12,9 @@
 typedef struct drawing {
     const weft_plan *plan;
     const bucket_list *buckets;
-    const lane_list *all;
+    const stream_list *all;
     Agraph_t *g;
-    const lane_how *how;
+    const stream_how *how;
 } drawing;
 
 /* ---- subgraphs ---- */
@@ -99,7 +99,7 @@ static void draw_title(const drawing *d) {
     if (o->world > 1)
         text_add(&t, "arrows: gradient ready \xe2\x86\x92 collective \xe2\x86\x92 who waits; dashed: into "
                      "the next run\\l");
-    char *title = text_take(&t);
+    char *title = text_detach(&t);
     paint_defaults(d->g, title ? title : "");
     free(title);
 }
@@ -108,12 +108,13 @@ static void draw_above(Agraph_t *g, Agnode_t *above, Agnode_t *below) {
     if (above && below && above != below) paint_set(agedge(g, above, below, NULL, 1), "style", "invis");
 }
 
-/* Tables above, lanes below: side by side, each graph under a table, or all in one column. */
+/* Tables above, streams below: side by side, each graph under a table, or all in one column. */
 static bool draw_all(const drawing *d) {
     Agnode_t *above = NULL, *table = NULL;
     draw_title(d);
-    paint_set(d->g, "remincross", "false");               /* else lanes may change sides */
-    if (d->how->fold) paint_set(d->g, "newrank", "true"); /* else rows of one height may not lie in frames */
+    paint_set(d->g, "remincross", "false"); /* else streams may change sides */
+    if (d->how->collapse)
+        paint_set(d->g, "newrank", "true"); /* else rows of one height may not lie in frames */
     for (int i = 0; i < d->buckets->n; i++) {
         Agnode_t *n = draw_subgraph(d, i);
         if (d->how->stack_tables) draw_above(d->g, above, n);
@@ -123,21 +124,21 @@ static bool draw_all(const drawing *d) {
         if (!d->all->v[i].p->trains) continue;
         char name[40];
         snprintf(name, sizeof name, "s%d", shown++);
-        lane_ends ends = draw_lanes(d->g, d->all, i, d->how);
+        stream_ends ends = draw_streams(d->g, d->all, i, d->how);
         if (!ends.top) return false;
         Agnode_t *own = agnode(d->g, name, 0);
         if (own && !d->how->stack_tables) table = own;
-        draw_above(d->g, d->how->stack_lanes ? above : table, ends.top);
+        draw_above(d->g, d->how->stack_streams ? above : table, ends.top);
         above = ends.bottom;
     }
     return true;
 }
 
-Agraph_t *draw_plan(const weft_plan *plan, const lane_how *how) {
+Agraph_t *draw_plan(const weft_plan *plan, const stream_how *how) {
     bucket_list buckets;
-    lane_list all;
+    stream_list all;
     bool good = bucket_list_make(&buckets, plan);
-    good &= lane_list_make(&all, plan);
+    good &= stream_list_make(&all, plan);
     drawing d = {.plan = plan, .buckets = &buckets, .all = &all, .how = how};
     d.g = agopen("plan", Agdirected, NULL);
     good = d.g && good && draw_all(&d);
@@ -146,6 +147,6 @@ Agraph_t *draw_plan(const weft_plan *plan, const lane_how *how) {
         d.g = NULL;
     }
     bucket_list_free(&buckets);
-    lane_list_free(&all);
+    stream_list_free(&all);
     return d.g;
 }

@@ -23,7 +23,7 @@ static const char *options_of(bucket_list *l, const subgraph *g) {
     if (!attrs.zero) attrs.shard = WEFT_SHARD_GREEDY;
     if (l->plan->options.world > 1) text_add(&t, " bucket_cap_mb=%.3g", g->ddp.bucket_cap_mb);
     attrs_write(&t, &ddp_fields, &attrs);
-    char *words = text_take(&t);
+    char *words = text_detach(&t);
     const char *kept = words ? arena_copy(&l->arena, words + (*words == ' ')) : NULL;
     free(words);
     return kept;
@@ -34,7 +34,7 @@ static bool view_subgraph(bucket_list *l, int index) {
     subgraph_view v = {.name = g->name, .index = index, .options = options_of(l, g)};
     for (const weft_variable *s = l->plan->model->variables; s; s = s->next) {
         bool is_here = s->subgraph == index;
-        v.n_buckets += is_here && s->kind == VARIABLE_SEGMENT;
+        v.n_buckets += is_here && s->kind == VARIABLE_BUCKET;
         if (!is_here || s->kind != VARIABLE_PARAMETER) continue;
         v.n_parameters++;
         v.numbers += type_elements(&s->type);
@@ -45,7 +45,7 @@ static bool view_subgraph(bucket_list *l, int index) {
     if (!v.buckets || !v.options) return false;
     v.n_buckets = 0;
     for (const weft_variable *s = l->plan->model->variables; s; s = s->next) {
-        if (s->subgraph != index || s->kind != VARIABLE_SEGMENT) continue;
+        if (s->subgraph != index || s->kind != VARIABLE_BUCKET) continue;
         v.buckets[v.n_buckets++] = s;
         v.is_sharded |= s->shards != NULL;
     }

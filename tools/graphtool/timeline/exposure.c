@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { EXPOSED, LANE, TIMES, FIGURES }; /* ms, ms, how often */
+enum { EXPOSED, STREAM, TIMES, FIGURES }; /* ms, ms, how often */
 
 typedef struct slots {
     int *first; /* of each graph of the list; one more at the end */
@@ -21,12 +21,12 @@ static int sum_all(const options *o, int n, double *values) {
 }
 
 /* Room for every rank's numbers: the sum over ranks of how many each counts is enough. */
-static int slots_make(const options *o, slots *s, const lane_list *plan) {
+static int slots_make(const options *o, slots *s, const stream_list *plan) {
     int status = EXIT_FINE;
     double *room = calloc((size_t)plan->n + 1, sizeof *room);
     s->first = calloc((size_t)plan->n + 1, sizeof *s->first);
     for (int i = 0; room && i < plan->n; i++) {
-        const lanes *l = &plan->v[i];
+        const streams *l = &plan->v[i];
         room[i] = l->n_moves ? (double)l->moves[l->n_moves - 1].order + 1 : 0;
     }
     status = room && s->first ? sum_all(o, plan->n, room) : tool_fail("memory could not be had");
@@ -37,32 +37,32 @@ static int slots_make(const options *o, slots *s, const lane_list *plan) {
     return s->figures ? -1 : tool_fail("memory could not be had");
 }
 
-static double *slot_of(const slots *s, const lane_list *plan, const lanes *l, const lane_move *m) {
+static double *slot_of(const slots *s, const stream_list *plan, const streams *l, const stream_move *m) {
     return s->figures + (size_t)(s->first[l - plan->v] + (int)m->order) * FIGURES;
 }
 
-/* Waiting counts where it happens, time on the lane where a collective begins: so what is carried into the first step
+/* Waiting counts where it happens, time on the stream where a collective begins: so what is in flight into the first step
  * makes up for what the last one leaves behind. */
-static void add_events(const slots *s, const timeline *t, const lane_list *plan, uint64_t zero_ns) {
-    for (size_t i = 0; i < t->n_lane; i++) {
-        const lane_event *c = &t->lane[i];
+static void add_events(const slots *s, const timeline *t, const stream_list *plan, uint64_t zero_ns) {
+    for (size_t i = 0; i < t->n_stream; i++) {
+        const stream_event *c = &t->stream[i];
         if (!c->move) continue;
         double *f = slot_of(s, plan, c->of, c->move);
         f[EXPOSED] += (double)c->exposed_ns * 1e-6;
         if (c->began_ns < zero_ns) continue;
-        f[LANE] += (double)(c->finished_ns - c->began_ns) * 1e-6;
+        f[STREAM] += (double)(c->finished_ns - c->began_ns) * 1e-6;
         f[TIMES]++;
     }
 }
 
-static json_t *row(const lanes *l, const lane_move *m, const double f[FIGURES]) {
-    double exposed = f[EXPOSED] / f[TIMES], lane = f[LANE] / f[TIMES], hidden = lane - exposed;
+static json_t *row(const streams *l, const stream_move *m, const double f[FIGURES]) {
+    double exposed = f[EXPOSED] / f[TIMES], stream = f[STREAM] / f[TIMES], hidden = stream - exposed;
     return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:f}", "graph", l->p->name, "op", m->start->op->name,
-                     "bucket", m->name, "bytes", (json_int_t)m->bytes, "lane_ms", lane, "exposed_ms", exposed,
-                     "hidden_ms", hidden > 0 ? hidden : 0);
+                     "bucket", m->name, "bytes", (json_int_t)m->bytes, "stream_ms", stream, "exposed_ms",
+                     exposed, "hidden_ms", hidden > 0 ? hidden : 0);
 }
 
-int exposure_rows(const options *o, const timeline *t, const lane_list *plan, uint64_t zero_ns,
+int exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns,
                   json_t *rows) {
     slots s = {0};
     int status = slots_make(o, &s, plan);
@@ -72,7 +72,7 @@ int exposure_rows(const options *o, const timeline *t, const lane_list *plan, ui
     }
     for (int i = 0; i < plan->n && status < 0; i++)
         for (int k = 0; k < plan->v[i].n_moves; k++) {
-            const lane_move *m = &plan->v[i].moves[k];
+            const stream_move *m = &plan->v[i].moves[k];
             const double *f = slot_of(&s, plan, &plan->v[i], m);
             if (f[TIMES] > 0) json_array_append_new(rows, row(&plan->v[i], m, f));
         }

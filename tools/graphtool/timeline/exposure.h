@@ -6,8 +6,9 @@
 
 #include <jansson.h>
 
-/* Appends {graph, op, bucket, bytes, lane_ms, exposed_ms, hidden_ms} for each collective of this rank's plan that ran
+/* Appends {graph, op, bucket, bytes, stream_ms, exposed_ms, hidden_ms} for each collective of this rank's plan that ran
  * from zero_ns on. Collective; -1, or the exit status after telling why not. */
-int exposure_rows(const options *o, const timeline *t, const lane_list *plan, uint64_t zero_ns, json_t *rows);
+int exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns,
+                  json_t *rows);
 
 #endif

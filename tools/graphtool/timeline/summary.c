@@ -1,17 +1,17 @@
-/* summary.c - what `graphtool plan` prints for people. A graph's lanes stand side by side: on the left what the compute
- * lane runs, on the right the collectives, each with a track from where it starts (o) to who waits for it (x), or to the
- * end of the run (v) when it is carried into the next one. */
+/* summary.c - what `graphtool plan` prints for people. A graph's streams stand side by side: on the left what the compute
+ * stream runs, on the right the collectives, each with a track from where it starts (o) to who waits for it (x), or to the
+ * end of the run (v) when it is in flight into the next one. */
 #include "tools/graphtool/timeline/summary.h"
 
 #include "tools/graphtool/timeline/buckets.h"
-#include "tools/graphtool/timeline/lanes.h"
+#include "tools/graphtool/timeline/streams.h"
 #include "tools/graphtool/common/tools.h"
 #include "runtime/plan/value.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACKS = 10, LEFT = 64 /* columns of the compute lane, at most */ };
+enum { TRACKS = 10, LEFT = 64 /* columns of the compute stream, at most */ };
 
 /* ---- tables: cells of a row, as wide as the widest of their column ---- */
 
@@ -102,12 +102,12 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
 
 /* ---- collectives ---- */
 
-/* Who reads what a carried collective brings: "next run: d_step conv2d %5, g_step conv2d %7, ...". */
-static void next_reader_text(text *t, const lane_list *all, const lane_move *m) {
+/* Who reads what a collective in flight brings: "next run: d_step conv2d %5, g_step conv2d %7, ...". */
+static void next_reader_text(text *t, const stream_list *all, const stream_move *m) {
     enum { SHOWN = 2 };
     int found = 0;
     for (int i = 0; i < all->n; i++) {
-        int row = lane_first_read(&all->v[i], m->bucket);
+        int row = stream_first_read(&all->v[i], m->bucket);
         if (row < 0) continue;
         const weft_node *n = all->v[i].rows[row].node;
         if (found == SHOWN)
@@ -120,32 +120,32 @@ static void next_reader_text(text *t, const lane_list *all, const lane_move *m) 
     if (!found) text_add(t, "weft_sync");
 }
 
-static void moves_text(text *t, const lane_list *all, const lanes *l) {
+static void moves_text(text *t, const stream_list *all, const streams *l) {
     table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}};
     static const char *const heads[] = {"order",        "collective", "size",
                                         "ready behind", "awaited by", "nodes between"};
     for (int i = 0; i < 6; i++) cell_word(&rows, heads[i]);
     for (int i = 0; i < l->n_moves; i++) {
-        const lane_move *m = &l->moves[i];
+        const stream_move *m = &l->moves[i];
         text word = {0};
         text_add(&word, "%lld", (long long)m->order);
         cell(&rows, &word);
         text_add(&word, "%s %s", m->start->op->name, m->name);
         cell(&rows, &word);
         cell_word(&rows, show_bytes(m->bytes).text);
-        lane_node_text(&word, m->ready);
+        stream_node_text(&word, m->ready);
         cell(&rows, &word);
-        if (m->reader) lane_node_text(&word, m->reader);
-        if (m->reader && m->is_carried) text_add(&word, ", in a later run");
+        if (m->reader) stream_node_text(&word, m->reader);
+        if (m->reader && m->is_in_flight) text_add(&word, ", in a later run");
         if (!m->wait) next_reader_text(&word, all, m);
         cell(&rows, &word);
-        text_add(&word, m->is_carried ? "%d+" : "%d", m->between);
+        text_add(&word, m->is_in_flight ? "%d+" : "%d", m->between);
         cell(&rows, &word);
     }
     table_write(t, &rows);
 }
 
-/* ---- lanes side by side ---- */
+/* ---- streams side by side ---- */
 
 typedef struct tracks {
     int move[TRACKS]; /* under way in this column; -1: free */
@@ -169,17 +169,17 @@ static void tracks_text(text *t, const tracks *k, int move, char mark) {
 }
 
 /* The same walk finds how many tracks are needed (t NULL) and prints. */
-static void lanes_walk(text *t, const lanes *l, tracks *k, int left) {
+static void streams_walk(text *t, const streams *l, tracks *k, int left) {
     for (int i = 0; i < TRACKS; i++) k->move[i] = -1;
     for (int i = 0; i < l->n_rows; i++) {
-        const lane_row *row = &l->rows[i];
+        const stream_row *row = &l->rows[i];
         bool starts = row->kind == ROW_START, waits = row->kind == ROW_WAIT;
         int free_track = track_of(k, -1);
         if (starts && free_track >= 0) k->move[free_track] = row->move;
         if (starts && free_track >= k->width) k->width = free_track + 1;
         if (t) {
             text words = {0};
-            lane_row_text(&words, l, row);
+            stream_row_text(&words, l, row);
             text_add(t, "  %s", words.data ? words.data : "");
             pad(t, left - shown_width(words.data ? words.data : ""));
             text_add(t, "  ");
@@ -198,25 +198,25 @@ static void lanes_walk(text *t, const lanes *l, tracks *k, int left) {
     }
 }
 
-static void lanes_text(text *t, const lanes *l) {
+static void streams_text(text *t, const streams *l) {
     tracks k = {.width = 0};
-    int left = shown_width("compute lane");
+    int left = shown_width("compute stream");
     for (int i = 0; i < l->n_rows; i++) {
         text words = {0};
-        lane_row_text(&words, l, &l->rows[i]);
+        stream_row_text(&words, l, &l->rows[i]);
         int width = shown_width(words.data ? words.data : "");
         if (width > left && width <= LEFT) left = width;
         free(words.data);
     }
-    lanes_walk(NULL, l, &k, left);
-    text_add(t, "\n  compute lane");
-    pad(t, left - shown_width("compute lane"));
-    if (l->n_moves) text_add(t, "  communication lane");
+    streams_walk(NULL, l, &k, left);
+    text_add(t, "\n  compute stream");
+    pad(t, left - shown_width("compute stream"));
+    if (l->n_moves) text_add(t, "  communication stream");
     end_line(t);
-    lanes_walk(t, l, &k, left);
-    int carried = 0;
-    for (int i = 0; i < TRACKS; i++) carried += k.move[i] >= 0;
-    if (!carried) return;
+    streams_walk(t, l, &k, left);
+    int in_flight = 0;
+    for (int i = 0; i < TRACKS; i++) in_flight += k.move[i] >= 0;
+    if (!in_flight) return;
     text_add(t, "  ");
     pad(t, left + 2);
     for (int i = 0; i < k.width; i++) text_add(t, "%c ", k.move[i] >= 0 ? 'v' : ' ');
@@ -245,15 +245,15 @@ static void launches_text(text *t, const program *p) {
     text_add(t, " %d events\n", events);
 }
 
-static void graph_text(text *t, const lane_list *all, const lanes *l) {
+static void graph_text(text *t, const stream_list *all, const streams *l) {
     const program *p = l->p;
     text_add(t, "\ngraph %s (%s)", p->name, p->graph->mode == WEFT_TRAIN ? "train" : "eval");
-    lane_phase_text(t, p);
+    stream_phase_text(t, p);
     text_add(t, ": %d nodes, %.1f GFLOP, arena %s\n", count_running(p->graph), program_flops(p) * 1e-9,
              show_bytes(p->arena_bytes).text);
     launches_text(t, p);
     if (l->n_moves) moves_text(t, all, l);
-    if (p->trains || l->n_rows > 1) lanes_text(t, l);
+    if (p->trains || l->n_rows > 1) streams_text(t, l);
 }
 
 static void unused_text(text *t, const weft_plan *plan) {
@@ -275,7 +275,7 @@ static void memory_text(text *t, const weft_plan *plan) {
                  {"  of which kernels' workspace", m.workspace},
                  {"  of which communication", m.communication},
                  {"places for inputs", m.inputs},
-                 {"  of which outlasts runs", m.carried},
+                 {"  of which outlasts runs", m.in_flight},
                  {"total", m.total}};
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
@@ -305,9 +305,9 @@ static void head_text(text *t, const weft_plan *plan) {
 char *plan_summary(const weft_plan *plan) {
     text t = {0};
     bucket_list buckets;
-    lane_list all;
+    stream_list all;
     bool good = bucket_list_make(&buckets, plan);
-    good &= lane_list_make(&all, plan);
+    good &= stream_list_make(&all, plan);
     head_text(&t, plan);
     for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i]);
     for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i]);
@@ -315,6 +315,6 @@ char *plan_summary(const weft_plan *plan) {
     memory_text(&t, plan);
     t.failed |= !good;
     bucket_list_free(&buckets);
-    lane_list_free(&all);
-    return text_take(&t);
+    stream_list_free(&all);
+    return text_detach(&t);
 }

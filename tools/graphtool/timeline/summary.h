@@ -1,4 +1,4 @@
-/* summary.h - a plan in words: subgraphs with their buckets, each graph's collectives and lanes, memory. */
+/* summary.h - a plan in words: subgraphs with their buckets, each graph's collectives and streams, memory. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_SUMMARY_H
 #define WEFT_TOOLS_GRAPHTOOL_TIMELINE_SUMMARY_H
 

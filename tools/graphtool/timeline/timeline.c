@@ -29,18 +29,18 @@ void timeline_on_collective(void *context, const weft_comm_event *event) {
     timeline *t = context;
     const weft_collective *c = event->collective;
     if (!c->run) return; /* graphtool's own */
-    if (!grow((void **)&t->lane, t->n_lane, &t->room_lane, sizeof *t->lane)) {
+    if (!grow((void **)&t->stream, t->n_stream, &t->room_stream, sizeof *t->stream)) {
         t->is_out_of_memory = true;
         return;
     }
-    lane_event *e = &t->lane[t->n_lane++];
-    *e = (lane_event){.run = c->run,
-                      .order = c->order,
-                      .started_ns = event->started_ns,
-                      .began_ns = event->began_ns,
-                      .met_ns = event->met_ns,
-                      .finished_ns = event->finished_ns,
-                      .bytes = c->count * dtype_bytes(c->dtype)};
+    stream_event *e = &t->stream[t->n_stream++];
+    *e = (stream_event){.run = c->run,
+                        .order = c->order,
+                        .started_ns = event->started_ns,
+                        .began_ns = event->began_ns,
+                        .met_ns = event->met_ns,
+                        .finished_ns = event->finished_ns,
+                        .bytes = c->count * dtype_bytes(c->dtype)};
     snprintf(e->program, sizeof e->program, "%s", c->program ? c->program : "");
     snprintf(e->name, sizeof e->name, "%s", c->name ? c->name : "");
     snprintf(e->op, sizeof e->op, "%s", weft_collective_name(c->kind));
@@ -48,7 +48,7 @@ void timeline_on_collective(void *context, const weft_comm_event *event) {
 
 void timeline_free(timeline *t) {
     free(t->nodes);
-    free(t->lane);
+    free(t->stream);
     *t = (timeline){0};
 }
 
@@ -81,11 +81,11 @@ static const weft_node_event *node_before(const timeline *t, uint64_t run, uint6
 
 /* By the node that started it, whose graph is known by its whole name; before nodes were traced, by what the
  * communicator kept of the name. */
-static void find_move(const timeline *t, lane_event *c, const lane_list *plan) {
+static void find_move(const timeline *t, stream_event *c, const stream_list *plan) {
     const weft_node_event *start = node_before(t, c->run, c->started_ns, (int64_t)c->order, 0);
     size_t cut = sizeof c->program - 1;
     for (int i = 0; i < plan->n && !c->move; i++) {
-        const lanes *l = &plan->v[i];
+        const streams *l = &plan->v[i];
         if (start ? strcmp(start->graph, l->p->name) : strncmp(c->program, l->p->name, cut)) continue;
         for (int k = 0; k < l->n_moves; k++)
             if (l->moves[k].order == (int64_t)c->order &&
@@ -109,19 +109,19 @@ static bool event_reads(const weft_plan *plan, const weft_node_event *e, const w
     return false;
 }
 
-/* Nobody in the record waits for it any more. A run's tail is over before the next but one. Gathers always find a reader:
+/* Nobody in the record waits for it any more. A run's deferred part is over before the next but one. Gathers always find a reader:
  * their bucket's next update. */
-static bool is_settled(const lane_event *c, const weft_node_event *w) {
+static bool is_settled(const stream_event *c, const weft_node_event *w) {
     return c->wait || !c->move || (c->move->wait && c->run + 1 < w->run);
 }
 
-/* Which collective a wait is for: the latest of the carried ones when there are several. *first is where to look from:
+/* Which collective a wait is for: the latest of those in flight when there are several. *first is where to look from:
  * all before it are settled. */
-static lane_event *awaited_by(timeline *t, const weft_node_event *w, const weft_plan *plan, size_t *first) {
-    lane_event *latest = NULL;
-    while (*first < t->n_lane && is_settled(&t->lane[*first], w)) ++*first;
-    for (size_t i = *first; i < t->n_lane && t->lane[i].started_ns <= w->finished_ns; i++) {
-        lane_event *c = &t->lane[i];
+static stream_event *awaited_by(timeline *t, const weft_node_event *w, const weft_plan *plan, size_t *first) {
+    stream_event *latest = NULL;
+    while (*first < t->n_stream && is_settled(&t->stream[*first], w)) ++*first;
+    for (size_t i = *first; i < t->n_stream && t->stream[i].started_ns <= w->finished_ns; i++) {
+        stream_event *c = &t->stream[i];
         if (is_settled(c, w)) continue;
         bool is_it = w->order >= 0
                          ? c->run == w->run && (int64_t)c->order == w->order
@@ -134,23 +134,23 @@ static lane_event *awaited_by(timeline *t, const weft_node_event *w, const weft_
 }
 
 /* *first is where to look from: all before it finished before earlier waits began. */
-static void expose(timeline *t, const weft_node_event *w, lane_event *awaited, size_t *first) {
+static void expose(timeline *t, const weft_node_event *w, stream_event *awaited, size_t *first) {
     uint64_t left = w->finished_ns - w->began_ns;
-    while (*first < t->n_lane && t->lane[*first].finished_ns <= w->began_ns) ++*first;
-    for (size_t i = *first; i < t->n_lane && t->lane[i].began_ns < w->finished_ns; i++) {
-        lane_event *c = &t->lane[i];
+    while (*first < t->n_stream && t->stream[*first].finished_ns <= w->began_ns) ++*first;
+    for (size_t i = *first; i < t->n_stream && t->stream[i].began_ns < w->finished_ns; i++) {
+        stream_event *c = &t->stream[i];
         uint64_t begin = c->began_ns > w->began_ns ? c->began_ns : w->began_ns;
         uint64_t end = c->finished_ns < w->finished_ns ? c->finished_ns : w->finished_ns;
         if (end <= begin) continue;
         c->exposed_ns += end - begin;
-        left -= end - begin < left ? end - begin : left; /* the lane is serial: no moment counts twice */
+        left -= end - begin < left ? end - begin : left; /* the stream is serial: no moment counts twice */
     }
     if (awaited) awaited->exposed_ns += left;
 }
 
-void timeline_join(timeline *t, const lane_list *plan) {
+void timeline_join(timeline *t, const stream_list *plan) {
     size_t unsettled = 0, unfinished = 0;
-    for (size_t i = 0; i < t->n_lane; i++) find_move(t, &t->lane[i], plan);
+    for (size_t i = 0; i < t->n_stream; i++) find_move(t, &t->stream[i], plan);
     for (size_t i = 0; i < t->n_nodes; i++) {
         const weft_node_event *w = &t->nodes[i];
         if (w->is_wait) expose(t, w, awaited_by(t, w, plan->plan, &unsettled), &unfinished);

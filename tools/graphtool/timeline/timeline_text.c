@@ -59,7 +59,7 @@ static arrow_end near_end(const writer *w, int row, uint64_t began, uint64_t fin
 }
 
 /* Two or three ends. An arrow's number is of rank, run and order, and below 2^53. */
-static void put_arrow(writer *w, const lane_event *c, const arrow_end *ends, int n) {
+static void put_arrow(writer *w, const stream_event *c, const arrow_end *ends, int n) {
     uint64_t id = (((uint64_t)w->rank << 20 | (c->run & 0xfffff)) << 12) | (c->order & 0xfff);
     for (int i = 0; i < n && n > 1; i++) {
         const char *phase = i == 0 ? "s" : i == n - 1 ? "f" : "t";
@@ -78,7 +78,7 @@ static void put_node(writer *w, const weft_node_event *e) {
                       e->kernel ? e->kernel : ""));
 }
 
-static void put_collective(writer *w, const lane_event *c) {
+static void put_collective(writer *w, const stream_event *c) {
     arrow_end ends[3];
     int n = 0;
     char name[100];
@@ -101,10 +101,10 @@ char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
     snprintf(name, sizeof name, "rank %d", rank);
     put_row(&w, "process_name", COMPUTE, name);
     put_row(&w, "thread_name", COMPUTE, "compute");
-    if (t->n_lane) put_row(&w, "thread_name", COMMUNICATION, "communication");
+    if (t->n_stream) put_row(&w, "thread_name", COMMUNICATION, "communication");
     for (size_t i = 0; i < t->n_nodes; i++) put_node(&w, &t->nodes[i]);
-    for (size_t i = 0; i < t->n_lane; i++)
-        if (t->lane[i].began_ns >= zero_ns) put_collective(&w, &t->lane[i]);
+    for (size_t i = 0; i < t->n_stream; i++)
+        if (t->stream[i].began_ns >= zero_ns) put_collective(&w, &t->stream[i]);
     if (fclose(w.stream) == 0 && w.is_good) return text;
     free(text);
     return NULL;

@@ -1,0 +1,56 @@
+/* rendezvous.c - rendezvous before the engine runs: what ranks must know of each other while they open. None of them
+ * blocks in MPI: a rank that never comes is an error at the deadline. And a rank that could not do its part comes all the
+ * same, says so, and all give up together: nobody waits in a later call for one that has turned back. */
+#include "dist/mpi/transport.h"
+
+#include "dist/engine/engine.h"
+
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+enum { NAP_NS = 50000 };
+
+/* What it reads and writes belongs to the transport, which stays when the deadline has passed. */
+static weft_status finish(mpi_transport *m, const char *what, int code, MPI_Request *request,
+                          weft_error *error) {
+    uint64_t begin = engine_now();
+    for (int is_done = 0; !code && !is_done;) {
+        code = MPI_Test(request, &is_done, MPI_STATUS_IGNORE);
+        if (!code && !is_done && (double)(engine_now() - begin) * 1e-9 > m->deadline_seconds)
+            return error_set(error, WEFT_PEER, "%s: rank %d waited %.1f s for ranks that did not come", what,
+                             m->t.rank, m->deadline_seconds);
+        nanosleep(&(struct timespec){.tv_nsec = is_done ? 0 : NAP_NS}, NULL);
+    }
+    return code ? mpi_fail(error, what, code) : WEFT_OK;
+}
+
+weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t bytes, weft_error *error) {
+    MPI_Request request;
+    int code =
+        MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, (int)bytes, MPI_BYTE, m->host, &request);
+    return finish(m, what, code, &request, error);
+}
+
+weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_error *error) {
+    MPI_Request request;
+    m->least = value;
+    int code = MPI_Iallreduce(MPI_IN_PLACE, &m->least, 1, MPI_INT64_T, MPI_MIN, m->host, &request);
+    return finish(m, what, code, &request, error);
+}
+
+weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const char *why,
+                       weft_error *error) {
+    MPI_Request request;
+    int rank = 0, code = MPI_Comm_rank(comm, &rank);
+    m->first = why && *why ? rank : INT_MAX;
+    if (rank == m->first) text_cut(m->why, why, sizeof m->why);
+    if (!code) code = MPI_Iallreduce(MPI_IN_PLACE, &m->first, 1, MPI_INT, MPI_MIN, comm, &request);
+    weft_status status = finish(m, what, code, &request, error);
+    if (status || m->first == INT_MAX) {
+        m->first = -1;
+        return status;
+    }
+    code = MPI_Ibcast(m->why, sizeof m->why, MPI_CHAR, m->first, comm, &request);
+    return finish(m, what, code, &request, error);
+}

@@ -1,0 +1,158 @@
+/* deferred.c - what need not be over when a run is: the deferred part of a program. It is the end of the schedule from its last waits
+ * on: waits for sums, the norm, updates, the way back of what ZeRO shares out. A session leaves it pending, and runs it as
+ * far as a later run's next step needs: a sum that the backward ended with hides behind what does not read its parameters.
+ *
+ *   - A deferred part reads nothing of the caller's (learning rates and steps are read before it) nor of its run (random draws, the
+ *     micro-batch's number) and makes no output; so later is as good as now.
+ *   - One deferred part is pending at a time: another program's first collective, or its first write into the in-flight region of
+ *     the arena (memory_plan.c), runs it to its end. So collectives keep one order on all ranks, whatever is fetched.
+ *   - Only where something is gained: some program reads parameters before it needs what the deferred part updates. Two graphs
+ *     that train parts of a model, a graph behind a frozen part of it, or one whose sums were put off for this (collective_order.c).
+ *     The region costs memory, which the plan states.
+ */
+#include "runtime/plan/program.h"
+#include "runtime/passes/passes.h"
+#include "runtime/plan/value.h"
+
+#include "ops/structure/collective.h"
+#include "ops/optimizer/update.h"
+
+#include <string.h>
+
+static int steps_of(const program *p) {
+    return p->graph->last ? p->graph->last->order + 1 : 0;
+}
+
+/* value->uses: whether it is an output, or what one lies in. */
+static void find_outputs(const weft_graph *g) {
+    for (weft_node *n = g->first; n; n = n->next)
+        for (int k = 0; k < n->n_out; k++) n->out[k].uses = false;
+    for (const graph_output *o = g->outputs; o; o = o->next)
+        for (weft_value *v = o->value; v; v = v->base) v->uses = true;
+}
+
+static bool makes_output(const weft_node *n) {
+    for (int k = 0; k < n->n_out; k++)
+        if (n->out[k].uses) return true;
+    return false;
+}
+
+/* Learning rates and counters of steps, which a caller may set between runs. */
+static bool is_number(const weft_variable *v) {
+    return v && v->kind == VARIABLE_OPTIMIZER && !v->bucket;
+}
+
+/* As the store has it: not what the program itself has made of it before. */
+static bool reads_number(const weft_value *v) {
+    return is_number(v->variable) && !(v->node->op->flags & OP_WRITES);
+}
+
+static bool may_outlast(const weft_node *n) {
+    if (!n->is_update || n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate || makes_output(n))
+        return false;
+    if (n->op == &weft_op_loss_scale) return false; /* the next backward begins with its result */
+    if (n->op->flags & OP_WRITES && is_number(n->variable)) return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && (value_root(n->in[i])->node->op == &weft_op_input || reads_number(n->in[i]))) return false;
+    return true;
+}
+
+/* Where deferred parts may begin, the longest first: at a wait from which on everything may outlast the run, and then at each wait for
+ * a whole sum. (What ZeRO sends back should go out in the run.) Room for every node, the end behind the last one. */
+static int find_starts(const program *p, int *starts) {
+    int count = 0, first = steps_of(p);
+    bool is_cpu =
+        p->plan->options.device == WEFT_DEVICE_CPU; /* on a GPU the host does not wait at the end of a run */
+    starts[0] = first;
+    if (!is_cpu || p->plan->options.world == 1 || p->plan->options.serial) return 0;
+    find_outputs(p->graph);
+    for (const weft_node *n = p->graph->last; n; n = n->prev) {
+        if (node_is_silent(n)) continue;
+        if (!may_outlast(n)) break;
+        if (n->op == &weft_op_wait) first = n->order;
+    }
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        bool is_sum = n->op == &weft_op_wait && n->in[0]->node->op == &weft_op_all_reduce;
+        if (n->order == first || (n->order > first && is_sum)) starts[count++] = n->order;
+    }
+    starts[count] = steps_of(p);
+    return count;
+}
+
+/* ---- what it is good for ---- */
+
+/* Sets, or looks for, the store's variables that a node touches; by index. */
+static bool touches(const weft_node *n, bool *touched, bool sets) {
+    bool any = false;
+    for (int i = 0; i < n->n_in + n->n_out; i++) {
+        const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
+        const weft_variable *owner = v ? value_owner(v) : NULL;
+        if (!owner) continue;
+        any |= touched[owner->index];
+        touched[owner->index] |= sets;
+    }
+    return any;
+}
+
+static bool reads_parameters(const weft_node *n) {
+    for (int i = 0; i < n->n_in; i++) {
+        const weft_variable *owner = n->in[i] ? value_owner(n->in[i]) : NULL;
+        if (owner && (owner->kind == VARIABLE_PARAMETER || owner->kind == VARIABLE_BUCKET)) return true;
+    }
+    return false;
+}
+
+/* Whether `next` reads parameters before it must wait for what is touched. */
+static bool goes_on(const program *next, bool *touched) {
+    for (const weft_node *n = next->graph->first; n; n = n->next) {
+        if (node_is_silent(n)) continue;
+        if (node_starts_collective(n) || touches(n, touched, false)) return false;
+        if (reads_parameters(n)) return true;
+    }
+    return false;
+}
+
+static bool pays(const weft_plan *plan, const program *p, bool *touched) {
+    for (const weft_node *n = p->graph->last; n && n->order >= p->deferred; n = n->prev)
+        if (!node_is_silent(n)) touches(n, touched, true);
+    for (int i = 0; i < plan->n_programs; i++)
+        if (goes_on(&plan->programs[i], touched)) return true;
+    return false;
+}
+
+static bool pays_from(const weft_plan *plan, program *p, int start, bool *touched) {
+    memset(touched, 0, ((size_t)plan->model->n_variables + 1) * sizeof *touched);
+    p->deferred = start;
+    return pays(plan, p, touched);
+}
+
+/* The longest deferred part that pays: sums that were put off (collective_order.c) outlast a run whose others must be over. A shorter one
+ * touches less, so it pays too: the border is found by halves. */
+static bool choose_deferred(const weft_plan *plan, program *p) {
+    weft_model *m = plan->model;
+    bool *touched = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *touched);
+    int *starts = arena_new_array(&m->arena, (size_t)graph_node_count(p->graph) + 2, sizeof *starts);
+    if (!touched || !starts)
+        return model_fail(m, NULL, WEFT_MEMORY, "deferred parts: memory could not be had");
+    int low = 0, high = find_starts(p, starts);
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (pays_from(plan, p, starts[middle], touched))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    p->deferred = starts[low];
+    return true;
+}
+
+bool deferred_find(weft_plan *plan) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (!choose_deferred(plan, &plan->programs[i])) return false;
+    for (int i = 0; i < plan->n_programs; i++) {
+        program *p = &plan->programs[i];
+        if (!memory_place_in_flight(p)) return false;
+        if (p->in_flight_bytes > plan->in_flight_bytes) plan->in_flight_bytes = p->in_flight_bytes;
+    }
+    return true;
+}

@@ -1,0 +1,116 @@
+/* collectives.c - a session among other ranks: process groups, and the collectives of a run (in_flight.c: those that outlast it;
+ * agree.c: what ranks agree on). */
+#include "runtime/session/state.h"
+
+#include "ops/structure/collective.h"
+
+#include <string.h>
+
+/* ---- process groups ---- */
+
+static bool is_world(const weft_session *s, const int *ranks, int n) {
+    for (int i = 0; i < n; i++)
+        if (ranks[i] != i) return false;
+    return n == s->comm->world;
+}
+
+/* Every group of a partition, by all ranks, as the communicator wants it. */
+static bool make_groups(weft_session *s, const char *text, int *ranks, weft_comm **own, weft_error *error) {
+    const char *why;
+    for (int first = 0; first < s->comm->world; first++) {
+        int n = process_group_of(text, s->comm->world, first, ranks, &why), least = first;
+        for (int i = 0; i < n; i++)
+            if (ranks[i] < least) least = ranks[i];
+        if (least != first) continue; /* made already */
+        weft_comm *group = NULL;
+        if (is_world(s, ranks, n))
+            group = s->comm;
+        else if (weft_comm_group(s->comm, ranks, n, &group, error))
+            return false;
+        if (group) *own = group;
+    }
+    return *own != NULL;
+}
+
+static const char *group_text(const subgraph *g) {
+    return g->ddp.process_group ? g->ddp.process_group : "";
+}
+
+bool groups_open(weft_session *s, weft_error *error) {
+    int *ranks = arena_new_array(&s->arena, (size_t)s->comm->world, sizeof *ranks);
+    s->votes = arena_new_array(&s->arena, (size_t)s->comm->world, sizeof *s->votes);
+    if (!ranks || !s->votes) return !error_memory(error, "session");
+    for (int i = 0; i < s->plan->n_subgraphs; i++) {
+        const char *text = group_text(&s->plan->subgraphs[i]);
+        for (int k = 0; k < i; k++)
+            if (strcmp(text, group_text(&s->plan->subgraphs[k])) == 0) s->groups[i] = s->groups[k];
+        if (!s->groups[i] && !make_groups(s, text, ranks, &s->groups[i], error)) return false;
+    }
+    return true;
+}
+
+void groups_close(weft_session *s) {
+    for (int i = 0; s->groups && i < s->plan->n_subgraphs; i++) {
+        bool is_first = true;
+        for (int k = 0; k < i; k++) is_first &= s->groups[k] != s->groups[i];
+        if (is_first && s->groups[i] != s->comm) weft_comm_free(s->groups[i]);
+    }
+}
+
+/* ---- waiting ---- */
+
+bool collective_outlasts_run(const weft_session *s, const weft_node *n) {
+    return n->op == &weft_op_all_gather && !s->plan->options.serial;
+}
+
+static weft_status await(weft_session *s, const bound_program *r, const weft_node *start, weft_error *error) {
+    const collective_attrs *a = start->attrs;
+    return weft_comm_wait(s->groups[a->group], r->tickets[a->order], error);
+}
+
+void collectives_drain(weft_session *s, bound_program *r, int reached) {
+    for (int i = 0; i < reached; i++) {
+        const weft_node *n = r->steps[i].node;
+        if (node_starts_collective(n) && !collective_outlasts_run(s, n)) await(s, r, n, NULL);
+    }
+}
+
+/* ---- running ---- */
+
+static weft_collective_kind kind_of(const weft_op *op) {
+    return op == &weft_op_all_reduce       ? WEFT_ALL_REDUCE
+           : op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
+           : op == &weft_op_all_gather     ? WEFT_ALL_GATHER
+                                           : WEFT_BROADCAST;
+}
+
+/* Works on result 0, in place; result 1, if any, is scratch. */
+weft_collective session_collective(const weft_session *s, const bound_program *r, const step *st) {
+    const weft_node *n = st->node;
+    const collective_attrs *a = n->attrs;
+    bool has_scratch = n->n_out > 1;
+    return (weft_collective){.kind = kind_of(n->op),
+                             .dtype = st->out[0].type.dtype,
+                             .wire = a->bf16 ? WEFT_BF16 : (weft_dtype)0,
+                             .unordered = a->unordered,
+                             .buffer = st->out[0].data,
+                             .count = (size_t)type_elements(&st->out[0].type),
+                             .counts = n->variable ? n->variable->shards : NULL,
+                             .root = (int)a->root,
+                             .scratch = has_scratch ? st->out[1].data : NULL,
+                             .scratch_bytes = has_scratch ? (size_t)a->scratch : 0,
+                             .order = (uint64_t)a->order,
+                             .run = s->run,
+                             .program = r->p->name,
+                             .name = a->path};
+}
+
+weft_status collective_run(weft_session *s, bound_program *r, const step *st, weft_error *error) {
+    const weft_node *n = st->node;
+    if (n->op == &weft_op_wait) return await(s, r, n->in[0]->node, error);
+    const collective_attrs *a = n->attrs;
+    weft_collective c = session_collective(s, r, st);
+    weft_status status = weft_comm_start(s->groups[a->group], &c, &r->tickets[a->order], error);
+    if (!status && collective_outlasts_run(s, n)) in_flight_add(s, n, r->tickets[a->order]);
+    return status;
+}

@@ -1,0 +1,195 @@
+/* collectives.c - proves what concerns the communication stream of a scheduled program. The stream runs its collectives
+ * one after the other, beside the compute stream; `wait` is the only event between them. Rules:
+ *   L1   a wait names the results of one collective before it, and every collective has exactly one wait; but for an
+ *        all_gather, which has none: it outlasts the run
+ *   L2   collectives stand in the order of their numbers, 0, 1, 2 ..., as many as the program counts
+ *   L3   while a collective is under way, from its start to its wait, no other node touches its buffer or scratch
+ *   L6   an all_gather sends what this rank's update has made; no later node of the program touches the bucket,
+ *        unless the gather is awaited
+ *   L10  a collective goes over the ranks of its subgraph, sums by that one's wire and with scratch enough
+ */
+#include "runtime/verify/map.h"
+#include "runtime/plan/value.h"
+
+#include "ops/structure/collective.h"
+
+#include <string.h>
+
+bool ranges_meet(verify_range a, verify_range b) {
+    return a.space == b.space && a.begin < b.end && b.begin < a.end;
+}
+
+weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
+                          const char *what) {
+    char node[200];
+    return error_set(error, WEFT_INTERNAL, "%s: graph %s, step %d, %s: %s", rule, p->graph->name, n->order,
+                     node_show(n, node), what);
+}
+
+bool verify_sums_gradients(const weft_node *n) {
+    if (n->op == &weft_op_reduce_scatter) return true;
+    return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET;
+}
+
+/* The walk along a schedule. */
+typedef struct collectives {
+    verify_index *x;
+    const program *p;
+    weft_error *error;
+    verify_map writers; /* who of the nodes so far wrote a variable's bytes last */
+    verify_map busy;    /* what a collective under way works on; gathers in flight are to the end */
+    int64_t next;       /* number of the next collective */
+} collectives;
+
+/* ---- L3, L6 ---- */
+
+/* The newest value of this rank's range: its update's, or on a rank without one what that would have waited for. */
+static bool sends_update(const collectives *l, const weft_node *gather) {
+    int64_t begin, end, latest = 0;
+    verify_own(l->x, gather->variable, &begin, &end);
+    verify_range own = {gather->variable, begin * 4, end * 4};
+    const weft_node *last = NULL;
+    for (const verify_extent *e = verify_map_first(&l->writers, own); e;
+         e = verify_map_first(&l->writers, own)) {
+        if (e->stamp > latest) last = e->owner;
+        if (e->stamp > latest) latest = e->stamp;
+        own.begin = e->range.end;
+    }
+    const weft_node *sent = gather->in[0]->node;
+    if (begin != end) return last && sent == last;
+    return sent->op == &weft_op_wait && sent->in[0]->node->variable == gather->variable;
+}
+
+static weft_status check_gather(const collectives *l, const weft_node *gather) {
+    if (gather->variable && gather->variable->shards && sends_update(l, gather)) return WEFT_OK;
+    return verify_broken(l->p, l->error, "L6", gather, "does not send what this rank has updated");
+}
+
+static weft_status check_range(const collectives *l, const weft_node *n, verify_range r) {
+    const verify_extent *e = verify_map_first(&l->busy, r);
+    if (!e) return WEFT_OK;
+    return verify_outlasts_run(l->x, e->owner)
+               ? verify_broken(l->p, l->error, "L6", n, "touches a bucket behind its all_gather")
+               : verify_broken(l->p, l->error, "L3", n, "touches what a collective under way works on");
+}
+
+static weft_status check_touch(const collectives *l, const weft_node *n) {
+    verify_range r = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
+    weft_status status = n->workspace_bytes ? check_range(l, n, r) : WEFT_OK;
+    for (int i = 0; i < n->n_in && !status; i++)
+        if (n->in[i] && verify_locate(n->in[i], &r)) status = check_range(l, n, r);
+    for (int k = 0; k < n->n_out && !status; k++)
+        if (verify_locate(&n->out[k], &r)) status = check_range(l, n, r);
+    return status;
+}
+
+/* From here to its wait what it works on is its own. */
+static weft_status occupy(collectives *l, const weft_node *start) {
+    verify_range buffer, scratch = {start, 0, 0};
+    bool has_places = verify_locate(&start->out[0], &buffer) && buffer.begin >= 0;
+    if (start->n_out > 1) has_places &= verify_locate(&start->out[1], &scratch) && scratch.begin >= 0;
+    if (!has_places || ranges_meet(buffer, scratch))
+        return verify_broken(l->p, l->error, "L3", start, "its buffer and scratch overlap or have no place");
+    verify_map_claim(&l->busy, buffer, start);
+    if (start->n_out > 1) verify_map_claim(&l->busy, scratch, start);
+    return WEFT_OK;
+}
+
+static void release(collectives *l, const weft_node *start) {
+    verify_range r;
+    for (int k = 0; k < start->n_out; k++)
+        if (verify_locate(&start->out[k], &r)) verify_map_drop(&l->busy, r);
+}
+
+static void note_writer(collectives *l, const weft_node *n) {
+    verify_range r;
+    if (n->op->writes & 1 && n->in[0] && verify_locate(n->in[0], &r)) verify_map_claim(&l->writers, r, n);
+}
+
+/* ---- L10 ---- */
+
+static bool goes_over_group(const collectives *l, const weft_node *n) {
+    const collective_attrs *a = n->attrs;
+    if (a->group >= l->p->plan->n_subgraphs) return false;
+    const subgraph *g = &l->p->plan->subgraphs[a->group];
+    bool is_bucket = n->op == &weft_op_all_gather || verify_sums_gradients(n);
+    const char *owner = is_bucket ? n->variable->members[0]->path : a->path;
+    return (!is_bucket && strcmp(owner, g->name) == 0) || verify_subgraph(l->x, owner) == g;
+}
+
+static bool has_room(const collectives *l, const weft_node *n) {
+    const collective_attrs *a = n->attrs;
+    if (n->op == &weft_op_all_gather) return n->n_out == 1;
+    if (n->n_out != 2 || n->out[1].type.dtype != WEFT_U8 || type_elements(&n->out[1].type) != a->scratch)
+        return false;
+    weft_collective_kind kind = n->op == &weft_op_broadcast        ? WEFT_BROADCAST
+                                : n->op == &weft_op_reduce_scatter ? WEFT_REDUCE_SCATTER
+                                                                   : WEFT_ALL_REDUCE;
+    size_t count = (size_t)type_elements(&n->out[0].type);
+    return (size_t)a->scratch >= weft_collective_scratch(kind, n->out[0].type.dtype,
+                                                         a->bf16 ? WEFT_BF16 : (weft_dtype)0, count,
+                                                         l->p->plan->subgraphs[a->group].n_ranks);
+}
+
+static weft_status check_way(const collectives *l, const weft_node *n) {
+    const collective_attrs *a = n->attrs;
+    bool is_gradient = verify_sums_gradients(n);
+    if (!goes_over_group(l, n))
+        return verify_broken(l->p, l->error, "L10", n, "goes over ranks of another subgraph");
+    const ddp_attrs *ddp = &l->p->plan->subgraphs[a->group].ddp;
+    if (a->bf16 != (is_gradient && ddp->bf16_wire) ||
+        a->unordered != (is_gradient && l->p->plan->options.reduce == WEFT_REDUCE_FAST))
+        return verify_broken(l->p, l->error, "L10", n, "sums in another way than its subgraph says");
+    if (!has_room(l, n)) return verify_broken(l->p, l->error, "L10", n, "has not the scratch that it needs");
+    return WEFT_OK;
+}
+
+/* ---- L1, L2 ---- */
+
+static weft_status check_start(collectives *l, const weft_node *n) {
+    int waits;
+    const weft_node *wait = verify_wait_of(l->x, n, &waits);
+    bool is_in_flight = n->op == &weft_op_all_gather && waits == 0;
+    int64_t number = l->next++;
+    if (!is_in_flight && (waits != 1 || wait->order <= n->order))
+        return verify_broken(l->p, l->error, "L1", n, "does not have one wait behind it");
+    if (((const collective_attrs *)n->attrs)->order != number || number >= l->p->n_collectives)
+        return verify_broken(l->p, l->error, "L2", n, "stands out of the order of collectives");
+    weft_status status = check_way(l, n);
+    if (!status && n->op == &weft_op_all_gather) status = check_gather(l, n);
+    return status ? status : occupy(l, n);
+}
+
+static bool waits_well(const weft_node *wait) {
+    const weft_node *start = wait->in[0]->node;
+    if (!node_starts_collective(start) || wait->n_in != start->n_out) return false;
+    for (int i = 0; i < wait->n_in; i++)
+        if (wait->in[i] != &start->out[i]) return false;
+    return true;
+}
+
+static weft_status check_node(collectives *l, const weft_node *n) {
+    weft_status status = WEFT_OK;
+    if (n->op == &weft_op_wait && !waits_well(n))
+        return verify_broken(l->p, l->error, "L1", n, "waits for what is no collective");
+    if (n->op == &weft_op_wait) release(l, n->in[0]->node);
+    if (!node_is_silent(n)) status = check_touch(l, n);
+    if (!status && node_starts_collective(n)) status = check_start(l, n);
+    if (!status) note_writer(l, n);
+    if (!status && (l->writers.is_out_of_memory || l->busy.is_out_of_memory))
+        status = error_memory(l->error, "verify");
+    return status;
+}
+
+weft_status verify_collectives(verify_index *x, weft_error *error) {
+    const weft_env *env = &x->p->plan->env;
+    collectives l = {.x = x, .p = x->p, .error = error, .writers = {.env = env}, .busy = {.env = env}};
+    weft_status status = WEFT_OK;
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_node(&l, n);
+    if (!status && l.next != x->p->n_collectives)
+        status = error_set(error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
+                           x->p->graph->name, (long long)l.next, x->p->n_collectives);
+    verify_map_free(&l.writers);
+    verify_map_free(&l.busy);
+    return status;
+}

@@ -1,0 +1,110 @@
+/* deferred.c - proves that the deferred part of a program can run as late as a session likes, beside any other programs that
+ * do not meet it (verify/session.c: that they do not). Rules:
+ *   L16  a deferred part begins with a wait, in a plan of several ranks that overlap; no node in it is of the forward or the
+ *        backward, draws numbers or counts micro-batches, reads the caller's memory, makes an output, or reads a number
+ *        that the caller may set between runs
+ *   L17  what it touches in the arena lies in the in-flight region, which is within the arena
+ */
+#include "runtime/verify/verify.h"
+#include "runtime/plan/value.h"
+
+#include "ops/structure/collective.h"
+#include "ops/optimizer/update.h"
+
+#include <string.h>
+
+/* ---- L16 ---- */
+
+/* What the rules look up: by index of a variable, whether the program has set it before its deferred part; by id of a value,
+ * whether it is an output or what one lies in. */
+typedef struct deferred_index {
+    const program *p;
+    bool *is_set, *is_output;
+    size_t variables, ids;
+} deferred_index;
+
+static bool index_open(deferred_index *x, const program *p) {
+    const weft_env *env = &p->plan->env;
+    *x = (deferred_index){
+        .p = p, .variables = (size_t)p->graph->model->n_variables + 1, .ids = (size_t)p->graph->next_id + 1};
+    x->is_set = mem_new_array(env, x->variables, sizeof *x->is_set);
+    x->is_output = mem_new_array(env, x->ids, sizeof *x->is_output);
+    if (!x->is_set || !x->is_output) return false;
+    for (const weft_node *n = p->graph->first; n && n->order < p->deferred; n = n->next)
+        if (n->op->flags & OP_WRITES && n->variable) x->is_set[n->variable->index] = true;
+    for (const graph_output *o = p->graph->outputs; o; o = o->next)
+        for (const weft_value *v = o->value; v; v = v->base) x->is_output[v->id] = true;
+    return true;
+}
+
+static void index_close(const deferred_index *x) {
+    mem_free(&x->p->plan->env, x->is_set, x->variables * sizeof *x->is_set);
+    mem_free(&x->p->plan->env, x->is_output, x->ids * sizeof *x->is_output);
+}
+
+/* Learning rates, and counters: but for one that the program has set before. */
+static bool may_change(const deferred_index *x, const weft_value *v) {
+    const weft_variable *number = v->variable;
+    if (!number || number->kind != VARIABLE_OPTIMIZER || number->bucket) return false;
+    return !x->is_set[number->index];
+}
+
+static bool is_output(const deferred_index *x, const weft_node *n) {
+    for (int k = 0; k < n->n_out; k++)
+        if (x->is_output[n->out[k].id]) return true;
+    return false;
+}
+
+static const char *why_not(const deferred_index *x, const weft_node *n) {
+    verify_range r;
+    if (!n->is_update || n->is_backward) return "is no part of the update";
+    if (n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate) return "depends on which run is the last";
+    if (is_output(x, n)) return "makes an output when its run is over";
+    for (int i = 0; i < n->n_in; i++) {
+        if (n->in[i] && !verify_locate(n->in[i], &r)) return "reads the caller's memory when its run is over";
+        if (n->in[i] && may_change(x, n->in[i])) return "reads a number that may have changed since its run";
+    }
+    return NULL;
+}
+
+/* ---- L17 ---- */
+
+static bool is_in_flight(const program *p, const weft_value *v) {
+    verify_range r;
+    if (!v || !verify_locate(v, &r) || r.space) return true;
+    return r.begin >= 0 && (uint64_t)r.end <= p->plan->in_flight_bytes;
+}
+
+static bool lies_in_region(const program *p, const weft_node *n) {
+    bool good =
+        !n->workspace_bytes || (uint64_t)n->workspace_offset + n->workspace_bytes <= p->plan->in_flight_bytes;
+    for (int i = 0; i < n->n_in; i++) good &= is_in_flight(p, n->in[i]);
+    for (int k = 0; k < n->n_out; k++) good &= is_in_flight(p, &n->out[k]);
+    return good;
+}
+
+static weft_status check_deferred(const deferred_index *x, weft_error *error) {
+    const program *p = x->p;
+    const weft_compile_options *o = &p->plan->options;
+    const weft_node *first = NULL;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (n->order < p->deferred || node_is_silent(n)) continue;
+        const char *why = why_not(x, n);
+        if (!first) first = n;
+        if (why) return verify_broken(p, error, "L16", n, why);
+        if (!lies_in_region(p, n))
+            return verify_broken(p, error, "L17", n, "outlasts its run on memory that does not");
+    }
+    if (first && (first->op != &weft_op_wait || o->world == 1 || o->serial))
+        return verify_broken(p, error, "L16", first, "outlasts its run for no sum");
+    if (first && p->plan->in_flight_bytes > p->plan->memory.activations && p->plan->memory.activations)
+        return verify_broken(p, error, "L17", first, "the in-flight region leaves the arena");
+    return WEFT_OK;
+}
+
+weft_status verify_deferred(const program *p, weft_error *error) {
+    deferred_index x;
+    weft_status status = index_open(&x, p) ? check_deferred(&x, error) : error_memory(error, "verify");
+    index_close(&x);
+    return status;
+}

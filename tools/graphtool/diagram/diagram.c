@@ -1,0 +1,331 @@
+/* diagram.c - from a graph to what its picture shows: nodes in boxes that close until they are few. */
+#include "tools/graphtool/diagram/diagram.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- items and boxes ---- */
+
+/* Marks (in item_of, by value id, 0 for wanted) what outputs and training depend on: the forward view
+ * leaves the rest out, which is what only moves state. */
+static void mark_wanted(diagram *s) {
+    for (const graph_output *o = s->graph->outputs; o; o = o->next) s->item_of[o->value->id] = 0;
+    for (const weft_node *n = s->graph->last; n; n = n->prev) {
+        bool wanted = n->op == &weft_op_minimize;
+        for (int k = 0; k < n->n_out; k++) wanted = wanted || s->item_of[n->out[k].id] == 0;
+        for (int i = 0; wanted && i < n->n_in; i++)
+            if (n->in[i]) s->item_of[n->in[i]->id] = 0;
+        if (wanted && n->n_out) s->item_of[n->out[0].id] = 0;
+    }
+}
+
+/* Parameters are named in the boxes and labels of those that read them; scalars and state would
+ * only clutter. */
+static bool is_drawn(const diagram *s, const weft_node *n) {
+    if (n->op == &weft_op_parameter) return false;
+    if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
+    if (s->how.all) return true;
+    if (n->is_backward || n->is_update || n->op == &weft_op_state || n->op == &weft_op_assign) return false;
+    return n->n_out == 0 || s->item_of[n->out[0].id] >= 0;
+}
+
+void diagram_add_box(diagram *s, int parent, int b) {
+    diagram_box *above = &s->boxes[parent];
+    s->boxes[b].parent = parent;
+    s->boxes[b].depth = above->depth + 1;
+    s->boxes[b].next = -1;
+    if (above->last_child >= 0)
+        s->boxes[above->last_child].next = b;
+    else
+        above->first_child = b;
+    above->last_child = b;
+}
+
+static int box_new(diagram *s, int parent, const char *name, const char *path) {
+    int b = s->n_boxes++;
+    s->boxes[b] = (diagram_box){.name = name,
+                                .path = path,
+                                .parent = parent,
+                                .first_child = -1,
+                                .last_child = -1,
+                                .next = -1,
+                                .first_item = -1,
+                                .last_item = -1,
+                                .represented_by = b,
+                                .members = 1,
+                                .most_members = 1};
+    if (parent >= 0) diagram_add_box(s, parent, b);
+    return b;
+}
+
+static int box_child(diagram *s, int parent, const char *name, const char *path) {
+    if (!name || !path) return parent;
+    for (int c = s->boxes[parent].first_child; c >= 0; c = s->boxes[c].next)
+        if (strcmp(s->boxes[c].name, name) == 0) return c;
+    return box_new(s, parent, name, path);
+}
+
+diagram_phase diagram_phase_of(const diagram_item *i) {
+    return !i->node               ? PHASE_FORWARD
+           : i->node->is_update   ? PHASE_UPDATE
+           : i->node->is_backward ? PHASE_BACKWARD
+                                  : PHASE_FORWARD;
+}
+
+/* The box of a scope path; of backward and update nodes top-level boxes are others, and updates without a
+ * scope have one. */
+static int box_of(diagram *s, const char *path, diagram_phase phase) {
+    static const char *const names[] = {"", "backward", "update"};
+    const char *what = names[phase];
+    int b = 0;
+    if (!*path && phase == PHASE_UPDATE) b = box_child(s, 0, what, what);
+    for (const char *p = path; *p;) {
+        size_t n = strcspn(p, "/");
+        const char *tail = b == 0 ? what : "", *gap = *tail ? ", " : "";
+        char *name = arena_printf(&s->arena, "%.*s%s%s", (int)n, p, gap, tail);
+        b = box_child(s, b, name, arena_printf(&s->arena, "%.*s", (int)(p + n - path), path));
+        s->boxes[b].phase = phase;
+        p += n + (p[n] == '/');
+    }
+    if (b) s->boxes[b].phase = phase;
+    return b;
+}
+
+void diagram_add_item(diagram *s, int box, int i) {
+    diagram_box *b = &s->boxes[box];
+    s->items[i].box = box;
+    s->items[i].next = -1;
+    if (b->last_item >= 0)
+        s->items[b->last_item].next = i;
+    else
+        b->first_item = i;
+    b->last_item = i;
+}
+
+static void item_new(diagram *s, int box, const weft_node *n, const graph_output *output) {
+    int i = s->n_items++;
+    s->items[i] = (diagram_item){.node = n, .output = output, .representative = i, .also = -1, .host = -1};
+    diagram_add_item(s, box, i);
+    for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
+}
+
+static bool collect(diagram *s) {
+    int nodes = 1, boxes = 2;
+    for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
+        for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
+    boxes +=
+        4 * nodes; /* more than can be needed: each node opens at most its whole path and a round of a run */
+    for (const graph_output *o = s->graph->outputs; o; o = o->next) nodes++;
+    int ids = s->graph->next_id + 1;
+    s->items = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->items);
+    s->boxes = arena_new_array(&s->arena, (size_t)boxes, sizeof *s->boxes);
+    s->units = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->units);
+    s->unit_of = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->unit_of);
+    s->item_of = arena_new_array(&s->arena, (size_t)ids, sizeof *s->item_of);
+    if (!s->items || !s->boxes || !s->units || !s->unit_of || !s->item_of) return false;
+    for (int i = 0; i < ids; i++) s->item_of[i] = -1;
+    mark_wanted(s);
+    box_new(s, -1, "", "");
+    for (const weft_node *n = s->graph->first; n; n = n->next) {
+        bool drawn = is_drawn(s, n);
+        for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark has served */
+        if (drawn) item_new(s, box_of(s, n->scope, diagram_phase_of(&(diagram_item){.node = n})), n, NULL);
+    }
+    for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
+    return true;
+}
+
+/* ---- edges between items ---- */
+
+/* The k-th value that an item reads; NULL past the end. */
+static const weft_value *item_reads(const diagram_item *i, int k, int *item, const diagram *s) {
+    int n = i->node ? i->node->n_in : 1;
+    *item = -1;
+    if (k >= n) return NULL;
+    static const weft_value none = {0};
+    const weft_value *v = i->node ? i->node->in[k] : i->output->value;
+    if (v) *item = s->item_of[v->id];
+    return v ? v : &none;
+}
+
+/* A leaf is bare when none of its items reads another of it: a layer of one op, called once or more often. */
+static void find_bare(diagram *s) {
+    for (int b = 1; b < s->n_boxes; b++) s->boxes[b].is_bare = s->boxes[b].first_child < 0;
+    for (int i = 0; i < s->n_items; i++) {
+        int from;
+        for (int k = 0; item_reads(&s->items[i], k, &from, s); k++)
+            if (from >= 0 && s->items[from].box == s->items[i].box) s->boxes[s->items[i].box].is_bare = false;
+    }
+    s->boxes[0].is_bare = false;
+}
+
+/* Where all is drawn, a view that nothing parts from what it views is no step of its own. */
+static void find_hosts(diagram *s) {
+    for (int i = 0; i < s->n_items; i++) {
+        diagram_item *view = &s->items[i];
+        int from;
+        if (!view->node || !(view->node->op->flags & OP_VIEW) || diagram_collapses_by_op(s, view)) continue;
+        item_reads(view, 0, &from, s);
+        if (from < 0 || s->items[from].box != view->box) continue;
+        if (diagram_phase_of(&s->items[from]) == diagram_phase_of(view)) view->host = from;
+    }
+}
+
+/* ---- units ---- */
+
+bool diagram_box_is_open(const diagram *s, int box) {
+    return s->boxes[box].depth <= s->open_depth && !s->boxes[box].is_bare &&
+           s->boxes[box].represented_by == box;
+}
+
+/* The outermost closed box around an item that is drawn, -1 when all are open. */
+static int closed_around(const diagram *s, int item) {
+    int closed = -1, b = s->items[item].box;
+    if (s->boxes[b].is_bare) b = s->boxes[b].parent;
+    for (; b > 0; b = s->boxes[b].parent)
+        if (s->boxes[b].depth > s->open_depth) closed = b;
+    return closed;
+}
+
+int diagram_box_of(const diagram *s, const diagram_unit *u) {
+    if (u->box >= 0) return s->boxes[u->box].parent;
+    int b = s->items[u->item].box;
+    return s->boxes[b].is_bare ? s->boxes[b].parent : b;
+}
+
+/* Units at the present open depth, in the graph's order. `unit_of_box` is scratch. */
+static void cut_units(diagram *s, int *unit_of_box) {
+    for (int b = 0; b < s->n_boxes; b++) unit_of_box[b] = -1;
+    s->n_units = 0;
+    for (int i = 0; i < s->n_items; i++) {
+        if (s->items[i].representative != i) continue;
+        int box = closed_around(s, i), host = s->items[i].host;
+        if (box < 0 && host >= 0) {
+            s->unit_of[i] = s->unit_of[s->items[host].representative];
+            continue;
+        }
+        int *unit = box >= 0 ? &unit_of_box[box] : &s->unit_of[i];
+        if (box < 0 || *unit < 0) {
+            s->units[s->n_units] = (diagram_unit){.item = box < 0 ? i : -1, .box = box, .parts = 1};
+            *unit = s->n_units++;
+        }
+        s->unit_of[i] = *unit;
+    }
+    for (int i = 0; i < s->n_items; i++) {
+        s->unit_of[i] = s->unit_of[s->items[i].representative];
+        s->units[s->unit_of[i]].stands++;
+    }
+}
+
+/* The last resort of I1: runs of units become one. */
+static void merge_units(diagram *s, int max_nodes) {
+    int n = s->n_units;
+    for (int i = 0; i < s->n_items; i++) s->unit_of[i] = (int)((int64_t)s->unit_of[i] * max_nodes / n);
+    int last = -1;
+    for (int u = 0; u < n; u++) {
+        int into = (int)((int64_t)u * max_nodes / n);
+        if (into == last) {
+            s->units[into].parts++;
+            s->units[into].stands += s->units[u].stands;
+        } else {
+            s->units[into] = s->units[u];
+        }
+        last = into;
+    }
+    s->n_units = last + 1;
+}
+
+static bool close_until_few(diagram *s) {
+    int depth = s->how.depth, max_nodes = s->how.max_nodes;
+    int *scratch = arena_new_array(&s->arena, (size_t)s->n_boxes, sizeof *scratch);
+    if (!scratch) return false;
+    int deepest = 0;
+    for (int b = 0; b < s->n_boxes; b++)
+        if (s->boxes[b].depth > deepest) deepest = s->boxes[b].depth;
+    s->open_depth = depth >= 0 && depth < deepest ? depth : deepest;
+    cut_units(s, scratch);
+    s->is_cut = s->n_units > max_nodes;
+    while (s->n_units > max_nodes && s->open_depth > 0) {
+        s->open_depth--;
+        cut_units(s, scratch);
+    }
+    if (s->n_units > max_nodes) merge_units(s, max_nodes);
+    return true;
+}
+
+/* ---- edges between units ---- */
+
+static int edge_order(const void *a, const void *b) {
+    const diagram_edge *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    if (x->repeats != y->repeats) return x->repeats ? 1 : -1;
+    int p = x->value ? x->value->id : 0, q = y->value ? y->value->id : 0;
+    return (p > q) - (p < q);
+}
+
+/* One edge for all values from one unit to another; those of another type are `more`. */
+static void merge_edges(diagram *s) {
+    int kept = 0;
+    qsort(s->edges, (size_t)s->n_edges, sizeof *s->edges, edge_order);
+    for (int i = 0; i < s->n_edges; i++) {
+        diagram_edge *e = &s->edges[i], *last = kept ? &s->edges[kept - 1] : NULL;
+        if (!last || last->from != e->from || last->to != e->to)
+            s->edges[kept++] = *e;
+        else if (!e->repeats && !type_equal(&last->value->type, &e->value->type))
+            last->more++;
+        s->edges[kept - 1].is_own |= e->is_own;
+    }
+    s->n_edges = kept;
+}
+
+static bool is_of_one_scope(const weft_node *a, const weft_node *b) {
+    return a && b && strcmp(a->scope, b->scope) == 0;
+}
+
+/* The value that is drawn for one: the same result of the representative of its node. */
+static const weft_value *drawn_value(const diagram *s, const weft_value *v, int from) {
+    const weft_node *representative = s->items[s->items[from].representative].node;
+    int k = (int)(v - v->node->out);
+    return k < representative->n_out ? &representative->out[k] : v;
+}
+
+static bool join(diagram *s) {
+    size_t room = 1;
+    int from;
+    for (int i = 0; i < s->n_items; i++) room += s->items[i].node ? (size_t)s->items[i].node->n_in : 1;
+    if (!(s->edges = arena_new_array(&s->arena, room, sizeof *s->edges))) return false;
+    for (int i = 0; i < s->n_items; i++) {
+        const weft_value *v;
+        for (int k = 0; (v = item_reads(&s->items[i], k, &from, s)); k++) {
+            if (from < 0) continue;
+            int a = s->unit_of[from], b = s->unit_of[i];
+            bool repeats = diagram_edge_repeats(s, from, i);
+            if (a == b) continue;
+            s->edges[s->n_edges++] =
+                (diagram_edge){.from = a,
+                               .to = b,
+                               .value = drawn_value(s, v, from),
+                               .repeats = repeats,
+                               .is_own = is_of_one_scope(s->items[from].node, s->items[i].node)};
+        }
+    }
+    merge_edges(s);
+    return true;
+}
+
+bool diagram_build(diagram *s, const weft_graph *g, const diagram_how *how) {
+    *s = (diagram){.graph = g, .how = *how};
+    arena_init(&s->arena, NULL);
+    if (!collect(s)) return false;
+    find_bare(s);
+    diagram_sign_items(s);
+    if (how->collapsing == COLLAPSE_RUNS && !diagram_find_runs(s)) return false;
+    diagram_collapse(s);
+    if (how->all && how->collapsing > COLLAPSE_EQUAL) find_hosts(s);
+    return close_until_few(s) && join(s);
+}
+
+void diagram_free(diagram *s) {
+    arena_free(&s->arena);
+}

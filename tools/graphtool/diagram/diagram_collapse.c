@@ -1,0 +1,223 @@
+/* diagram_collapse.c - finds sibling scopes of one structure (blocks/0 to blocks/47) and lets the first stand for
+ * all.
+ *
+ * Two boxes have one structure when their trees agree, collapses within them first: the same ops in the same
+ * order, the same child names. COLLAPSE_EQUAL wants attributes, types and counts of collapses to agree too. Their
+ * own names must differ in a number only. */
+#include "tools/graphtool/diagram/diagram.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    a ^= b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2);
+    return a * 0xbf58476d1ce4e5b9u;
+}
+
+/* Attributes count, but for names and random streams, which differ from call to call. */
+static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
+    for (const op_attr *a = n->op->attrs; a && a->name; a++) {
+        const char *at = (const char *)n->attrs + a->offset;
+        const attr_ints *ints = (const attr_ints *)at;
+        switch (a->kind) {
+        case ATTR_KEY:
+        case ATTR_STRING:
+            break;
+        case ATTR_INT:
+            h = mix(h, (uint64_t) * (const int64_t *)at);
+            break;
+        case ATTR_REAL: {
+            uint64_t bits;
+            memcpy(&bits, at, sizeof bits);
+            h = mix(h, bits);
+            break;
+        }
+        case ATTR_BOOL:
+            h = mix(h, *(const bool *)at);
+            break;
+        case ATTR_DTYPE:
+            h = mix(h, *(const weft_dtype *)at);
+            break;
+        case ATTR_INTS:
+            for (int i = 0; i < ints->n; i++) h = mix(h, (uint64_t)ints->v[i]);
+            break;
+        }
+    }
+    return h;
+}
+
+static uint64_t mix_type(uint64_t h, const tensor_type *type, bool alike) {
+    return alike ? mix(h, (uint64_t)(type->ndim * 64 + type->dtype)) : hash_text(TYPE(type), h);
+}
+
+static uint64_t node_signature_of(const weft_node *n, bool alike) {
+    uint64_t h = hash_text(n->op->name, 1);
+    if (!alike) h = mix_attrs(h, n);
+    for (int i = 0; i < n->n_in; i++) /* parameters among them: weights of another shape are another layer */
+        if (n->in[i]) h = mix_type(h, &n->in[i]->type, alike);
+    for (int k = 0; k < n->n_out; k++) h = mix_type(h, &n->out[k].type, alike);
+    for (int b = 0; b < n->n_body; b++) h = hash_text(n->body[b]->op->name, h);
+    return h;
+}
+
+void diagram_sign_items(diagram *s) {
+    for (int i = 0; i < s->n_items; i++) {
+        const weft_node *n = s->items[i].node;
+        s->items[i].signature = n ? node_signature_of(n, s->how.collapsing > COLLAPSE_EQUAL) : (uint64_t)i;
+    }
+}
+
+/* "layer10" and "layer2" have one stem; a name without a digit has none in common with any. */
+static bool names_count(const char *a, const char *b) {
+    bool digits = false;
+    while (*a || *b) {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            digits = true;
+            while (isdigit((unsigned char)*a)) a++;
+            while (isdigit((unsigned char)*b)) b++;
+        } else if (*a != *b) {
+            return false;
+        } else {
+            a++;
+            b++;
+        }
+    }
+    return digits;
+}
+
+static int next_drawn(const diagram *s, int c) {
+    while (c >= 0 && s->boxes[c].represented_by != c) c = s->boxes[c].next;
+    return c;
+}
+
+/* Lets the items of `b` and below be drawn as those of `a` (equal trees: I2). */
+static void pair_up(diagram *s, int a, int b) {
+    int i = s->boxes[a].first_item, j = s->boxes[b].first_item;
+    for (; i >= 0 && j >= 0; i = s->items[i].next, j = s->items[j].next) s->items[j].representative = i;
+    int c = next_drawn(s, s->boxes[a].first_child), d = next_drawn(s, s->boxes[b].first_child);
+    for (; c >= 0 && d >= 0; c = next_drawn(s, s->boxes[c].next), d = next_drawn(s, s->boxes[d].next)) {
+        diagram_box *one = &s->boxes[c], *other = &s->boxes[d];
+        if (other->most_members > one->most_members) {
+            one->most_members = other->most_members;
+            one->last_name = other->last_name;
+        }
+        if (other->members < one->members) one->members = other->members;
+        pair_up(s, c, d);
+    }
+}
+
+/* Layers that count on within a round (up1, bn1; up2, bn2) are alike. */
+static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
+    if (s->how.collapsing < COLLAPSE_RUNS) return hash_text(name, h);
+    for (; *name; name++)
+        if (!isdigit((unsigned char)*name)) h = mix(h, (unsigned char)*name);
+    return h;
+}
+
+static void widen(diagram_box *b, int low, int high) {
+    if (low < b->low) b->low = low;
+    if (high > b->high) b->high = high;
+}
+
+static void sign_box(diagram *s, int b) {
+    diagram_box *box = &s->boxes[b];
+    box->signature = 7;
+    box->items = 0;
+    box->low = s->n_items;
+    box->high = -1;
+    for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++) {
+        box->signature = mix(box->signature, s->items[i].signature);
+        widen(box, i, i);
+    }
+    for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
+        const diagram_box *child = &s->boxes[c];
+        box->items += child->items;
+        widen(box, child->low, child->high);
+        if (child->represented_by != c) continue;
+        if (!child->run) box->signature = mix_name(s, box->signature, child->name);
+        box->signature = mix(box->signature, child->signature);
+        if (s->how.collapsing == COLLAPSE_EQUAL)
+            box->signature = mix(box->signature, (uint64_t)child->members);
+    }
+}
+
+/* Layers that stand between two scopes would have to be drawn between a collapse and itself. */
+static bool is_parted(const diagram *s, int before, int after) {
+    const diagram_box *a = &s->boxes[before], *b = &s->boxes[after];
+    for (int i = s->boxes[a->parent].first_item; i >= 0; i = s->items[i].next)
+        if (i > a->high && i < b->low) return true;
+    return false;
+}
+
+static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
+    enum { WORTH = 2 }; /* a scope of one node is as small as the picture of its collapse */
+    if (one->items < WORTH || one->is_bare || other->is_bare || one->signature != other->signature ||
+        one->run != other->run)
+        return false;
+    if (s->how.collapsing == COLLAPSE_EQUAL && one->items != other->items) return false;
+    return one->run || names_count(one->name, other->name);
+}
+
+/* From the leaves up: a box is signed by what its children have become. */
+static void collapse_box(diagram *s, int b) {
+    int first = s->boxes[b].first_child, last = first;
+    for (int c = first; c >= 0; last = c, c = s->boxes[c].next) {
+        collapse_box(s, c);
+        if (c == first) continue;
+        if (!is_next_of(s, &s->boxes[first], &s->boxes[c]) || is_parted(s, last, c)) {
+            first = c;
+            continue;
+        }
+        s->boxes[c].represented_by = first;
+        s->boxes[first].most_members = ++s->boxes[first].members;
+        s->boxes[first].last_name = s->boxes[c].last_name ? s->boxes[c].last_name : s->boxes[c].name;
+        pair_up(s, first, c);
+    }
+    sign_box(s, b);
+}
+
+bool diagram_collapses_by_op(const diagram *s, const diagram_item *i) {
+    return s->how.collapsing > COLLAPSE_EQUAL && i->node &&
+           (diagram_phase_of(i) == PHASE_UPDATE || i->node->op->flags & OP_COMMUNICATES);
+}
+
+static void collapse_by_op(diagram *s, int box) {
+    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next) {
+        if (!diagram_collapses_by_op(s, &s->items[i])) continue;
+        int j = s->boxes[box].first_item;
+        while (j != i &&
+               !(diagram_collapses_by_op(s, &s->items[j]) && s->items[j].node->op == s->items[i].node->op))
+            j = s->items[j].next;
+        if (s->items[i].representative == i) s->items[i].representative = j;
+    }
+}
+
+/* Representatives of representatives become representatives, and each representative has a list of all that it is drawn for. */
+static void link_twins(diagram *s) {
+    for (int i = 0; i < s->n_items; i++) {
+        int t = i;
+        while (s->items[t].representative != t) t = s->items[t].representative;
+        s->items[i].representative = t;
+    }
+    for (int i = s->n_items - 1; i >= 0; i--) {
+        diagram_item *representative = &s->items[s->items[i].representative];
+        if (s->items[i].representative == i) continue;
+        s->items[i].also = representative->also;
+        representative->also = i;
+    }
+}
+
+void diagram_collapse(diagram *s) {
+    collapse_box(s, 0);
+    for (int b = 0; b < s->n_boxes; b++) collapse_by_op(s, b);
+    link_twins(s);
+}
+
+bool diagram_edge_repeats(const diagram *s, int item_a, int item_b) {
+    int a = s->items[item_a].box, b = s->items[item_b].box;
+    while (s->boxes[a].depth > s->boxes[b].depth) a = s->boxes[a].parent;
+    while (s->boxes[b].depth > s->boxes[a].depth) b = s->boxes[b].parent;
+    for (; a != b && a > 0 && b > 0; a = s->boxes[a].parent, b = s->boxes[b].parent)
+        if (s->boxes[a].represented_by == s->boxes[b].represented_by) return true;
+    return false;
+}

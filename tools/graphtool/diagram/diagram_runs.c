@@ -1,0 +1,177 @@
+/* diagram_runs.c - finds layers that repeat one behind the other within a scope (conv, norm, relu, conv,
+ * norm, relu) and puts each round into a box of its own, so that diagram_collapse draws one for all.
+ *
+ * A run is two rounds or more of 2 to LONGEST parts, alike part by part (COLLAPSE_ALIKE), each of which reads
+ * what the round before it made: two calls of one layer on different data are not a repetition but two
+ * branches. */
+#include "tools/graphtool/diagram/diagram.h"
+
+enum { LONGEST = 24 };
+
+/* A part of a scope, in the graph's order: an item, or a child with all that is in it. */
+typedef struct part {
+    int item, box; /* the other is -1 */
+    int first;     /* item */
+    uint64_t signature;
+} part;
+
+typedef struct run {
+    int length, rounds;
+} run;
+
+static uint64_t combine(uint64_t a, uint64_t b) {
+    return (a ^ b) * 0x9e3779b97f4a7c15u + (a >> 7);
+}
+
+static int first_item(const diagram *s, int box) {
+    int first = s->boxes[box].first_item;
+    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
+        int i = first_item(s, c);
+        if (first < 0 || (i >= 0 && i < first)) first = i;
+    }
+    return first;
+}
+
+static uint64_t tree_signature(const diagram *s, int box) {
+    uint64_t h = 11;
+    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
+        h = combine(h, s->items[i].signature);
+    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
+        h = combine(h, tree_signature(s, c) + 1);
+    return h;
+}
+
+static bool is_below(const diagram *s, int box, int ancestor) {
+    while (s->boxes[box].depth > s->boxes[ancestor].depth) box = s->boxes[box].parent;
+    return box == ancestor;
+}
+
+static bool is_in(const diagram *s, int item, const part *p) {
+    return p->item >= 0 ? item == p->item : is_below(s, s->items[item].box, p->box);
+}
+
+static bool item_reads_round(const diagram *s, int item, const part *p, int length) {
+    const weft_node *n = s->items[item].node;
+    for (int o = 0; n && o < n->n_in; o++) {
+        int from = n->in[o] ? s->item_of[n->in[o]->id] : -1;
+        for (int k = 0; from >= 0 && k < length; k++)
+            if (is_in(s, from, &p[k])) return true;
+    }
+    return false;
+}
+
+static bool box_reads_round(const diagram *s, int box, const part *p, int length) {
+    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
+        if (item_reads_round(s, i, p, length)) return true;
+    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next)
+        if (box_reads_round(s, c, p, length)) return true;
+    return false;
+}
+
+/* Does a part of the second round read one of the first? */
+static bool reads_round(const diagram *s, const part *p, int length) {
+    for (const part *q = p + length; q < p + 2 * length; q++)
+        if (q->box >= 0 ? box_reads_round(s, q->box, p, length) : item_reads_round(s, q->item, p, length))
+            return true;
+    return false;
+}
+
+static bool rounds_match(const part *p, int length) {
+    for (int k = 0; k < length; k++)
+        if (p[k].signature != p[length + k].signature) return false;
+    return true;
+}
+
+/* The run from here that leaves least to draw; parts that are alike one by one (blocks of a GPT) stay as
+ * they are, for diagram_collapse. */
+static run best_run(const diagram *s, const part *p, int n) {
+    run best = {0, 1};
+    for (int length = 1; length <= LONGEST && 2 * length <= n; length++) {
+        int rounds = 1;
+        while ((rounds + 1) * length <= n && rounds_match(p + (rounds - 1) * length, length) &&
+               reads_round(s, p + (rounds - 1) * length, length))
+            rounds++;
+        if (length * (rounds - 1) > best.length * (best.rounds - 1)) best = (run){length, rounds};
+    }
+    return best;
+}
+
+static int list_parts(const diagram *s, int box, part *p) {
+    int n = 0;
+    for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
+        p[n++] = (part){i, -1, i, s->items[i].signature};
+    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) {
+        part q = {-1, c, first_item(s, c), tree_signature(s, c)};
+        int at = n++;
+        for (; at > 0 && p[at - 1].first > q.first; at--) p[at] = p[at - 1];
+        p[at] = q;
+    }
+    return n;
+}
+
+static void deepen(diagram *s, int box) {
+    s->boxes[box].depth = s->boxes[s->boxes[box].parent].depth + 1;
+    for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) deepen(s, c);
+}
+
+static void move_part(diagram *s, int box, const part *p) {
+    if (p->item >= 0)
+        diagram_add_item(s, box, p->item);
+    else
+        diagram_add_box(s, box, p->box);
+    if (p->box >= 0) deepen(s, p->box);
+}
+
+static const char *part_name(const diagram *s, const part *p) {
+    return p->box >= 0              ? s->boxes[p->box].name
+           : s->items[p->item].node ? s->items[p->item].node->op->name
+                                    : "";
+}
+
+/* A box for one round, named after its first and last layers. */
+static bool box_round(diagram *s, int parent, int number, const part *p, int length) {
+    int b = s->n_boxes++;
+    char *name =
+        arena_printf(&s->arena, "%s \xe2\x80\xa6 %s", part_name(s, &p[0]), part_name(s, &p[length - 1]));
+    if (!name) return false;
+    s->boxes[b] = (diagram_box){.name = name,
+                                .path = s->boxes[parent].path,
+                                .first_child = -1,
+                                .last_child = -1,
+                                .first_item = -1,
+                                .last_item = -1,
+                                .represented_by = b,
+                                .members = 1,
+                                .most_members = 1,
+                                .run = number,
+                                .phase = s->boxes[parent].phase};
+    diagram_add_box(s, parent, b);
+    for (int k = 0; k < length; k++) move_part(s, b, &p[k]);
+    return true;
+}
+
+static bool find_in(diagram *s, int box, part *p, int *number) {
+    int n = list_parts(s, box, p), at = 0;
+    diagram_box *b = &s->boxes[box];
+    b->first_child = b->last_child = b->first_item = b->last_item = -1;
+    while (at < n) {
+        run r = best_run(s, p + at, n - at);
+        if (r.length < 2) {
+            for (int k = 0; k < r.rounds; k++) move_part(s, box, &p[at++]);
+            continue;
+        }
+        ++*number;
+        for (int k = 0; k < r.rounds; k++, at += r.length)
+            if (!box_round(s, box, *number, p + at, r.length)) return false;
+    }
+    return true;
+}
+
+bool diagram_find_runs(diagram *s) {
+    int scopes = s->n_boxes, number = 0;
+    part *p = arena_new_array(&s->arena, (size_t)s->n_items + (size_t)s->n_boxes + 1, sizeof *p);
+    if (!p) return false;
+    for (int b = 0; b < scopes; b++)
+        if (s->boxes[b].phase != PHASE_UPDATE && !find_in(s, b, p, &number)) return false;
+    return true;
+}

@@ -1,0 +1,84 @@
+/* stream_collapse.c - see stream_collapse.h. */
+#include "tools/graphtool/diagram/stream_collapse.h"
+
+#include <stdlib.h>
+
+/* wait, update and the start of the way back of one bucket are one step. */
+static bool joins_previous(const streams *l, int row) {
+    const stream_row *r = &l->rows[row], *before = r - 1;
+    return row && r->bucket && r->bucket == before->bucket &&
+           (before->kind == ROW_WAIT || before->kind == ROW_UPDATE);
+}
+
+/* What a row is, whatever its size: its kind, of spans the part of the step that most nodes are of, of
+ * others the subgraph. */
+static uint64_t row_kind_of(const stream_row *r) {
+    int phase = r->backward > r->forward ? 1 : r->rest > r->forward ? 2 : 0;
+    int of = r->kind == ROW_SPAN ? phase : r->bucket ? r->bucket->subgraph + 1 : 0;
+    return (uint64_t)r->kind * 1009 + (uint64_t)of + 1;
+}
+
+static void cut_steps(stream_collapse *f, const streams *l) {
+    for (int i = 0; i < l->n_rows; i++) {
+        if (!joins_previous(l, i)) {
+            f->steps[f->n_steps] = (stream_step){.row = i, .representative = f->n_steps, .rounds = 1};
+            f->n_steps++;
+        }
+        stream_step *s = &f->steps[f->n_steps - 1];
+        s->n_rows++;
+        s->kinds = s->kinds * 1000003 + row_kind_of(&l->rows[i]);
+        f->step_of[i] = f->n_steps - 1;
+    }
+}
+
+static int rounds_from(const stream_collapse *f, int at, int length) {
+    int next = at + length;
+    while (next < f->n_steps && f->steps[next].kinds == f->steps[next - length].kinds) next++;
+    return (next - at) / length;
+}
+
+/* At each step the period that saves most, if it saves anything worth a frame. */
+static void find_rounds(stream_collapse *f) {
+    enum { LONGEST = 8, WORTH = 3 };
+    int runs = 0;
+    for (int at = 0; at < f->n_steps;) {
+        int best = 0, rounds = 1;
+        for (int length = 1; length <= LONGEST; length++) {
+            int r = rounds_from(f, at, length);
+            if (length * (r - 1) > best * (rounds - 1)) best = length, rounds = r;
+        }
+        if (best * (rounds - 1) < WORTH) {
+            at++;
+            continue;
+        }
+        runs++;
+        for (int k = 0; k < best * rounds; k++) {
+            f->steps[at + k].representative = at + k % best;
+            f->steps[at + k].run = runs;
+            f->steps[at + k].rounds = rounds;
+        }
+        at += best * rounds;
+    }
+}
+
+bool stream_collapse_make(stream_collapse *f, const streams *l, bool collapse) {
+    *f = (stream_collapse){0};
+    f->steps = calloc((size_t)l->n_rows + 1, sizeof *f->steps);
+    f->step_of = calloc((size_t)l->n_rows + 1, sizeof *f->step_of);
+    if (!f->steps || !f->step_of) return false;
+    cut_steps(f, l);
+    if (collapse) find_rounds(f);
+    return true;
+}
+
+void stream_collapse_free(stream_collapse *f) {
+    free(f->steps);
+    free(f->step_of);
+}
+
+int stream_collapse_last(const stream_collapse *f, int step) {
+    int last = step;
+    for (int i = step; i < f->n_steps; i++)
+        if (f->steps[i].representative == step) last = i;
+    return last;
+}

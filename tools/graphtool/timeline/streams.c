@@ -1,0 +1,277 @@
+/* streams.c - reads a plan's programs into rows and moves (streams.h). */
+#include "tools/graphtool/timeline/streams.h"
+
+#include "ops/structure/collective.h"
+#include "ops/kit/ops.h"
+#include "runtime/plan/value.h"
+
+#include <string.h>
+
+/* ---- questions about nodes ---- */
+
+const weft_variable *bucket_of(const weft_value *v) {
+    for (; v && !v->variable; v = v->base) {
+    }
+    if (!v) return NULL;
+    return v->variable->kind == VARIABLE_BUCKET ? v->variable
+           : variable_is_part(v->variable)      ? v->variable->bucket
+                                                : NULL;
+}
+
+const weft_variable *updated_bucket(const weft_node *n) {
+    if (n->op->flags & OP_COMMUNICATES || !n->is_update || !n->op->writes || n->n_in < 2) return NULL;
+    return bucket_of(n->in[0]);
+}
+
+/* Does `n` read what a bucket's move in flight brings? */
+static bool reads_bucket(const weft_node *n, const weft_variable *bucket) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && bucket_of(n->in[i]) == bucket) return true;
+    return false;
+}
+
+/* ---- moves ---- */
+
+static const weft_node *wait_for(const weft_node *start) {
+    for (const weft_node *n = start->next; n; n = n->next)
+        if (n->op == &weft_op_wait && n->in[0]->node == start) return n;
+    return NULL;
+}
+
+/* The first node that reads a value, perhaps through views. */
+static const weft_node *reader_of(const weft_node *from, const weft_value *what) {
+    for (const weft_node *n = from->next; n; n = n->next)
+        for (int i = 0; i < n->n_in && !node_is_silent(n); i++)
+            for (const weft_value *v = n->in[i]; v; v = v->base)
+                if (v == what) return n;
+    return NULL;
+}
+
+/* To the end of the run, if that comes first. */
+static int nodes_between(const program *p, const weft_node *from, const weft_node *to) {
+    int count = 0;
+    for (const weft_node *n = from->next; n && n != to && n->order < p->deferred; n = n->next)
+        count += !node_is_silent(n) && !(n->op->flags & OP_COMMUNICATES);
+    return count;
+}
+
+/* What goes back is ready behind the update, or when this rank has none, behind what the update would have waited
+ * for. */
+static const weft_node *ready_behind(const stream_move *m) {
+    const weft_node *n = m->start->in[0]->node;
+    if (m->bucket && !m->is_return) return plan_ready_after(n);
+    while (node_is_silent(n) && n->n_in && n->in[0]) n = n->in[0]->node;
+    return n;
+}
+
+static void note_move(streams *l, const weft_model *m, const weft_node *n) {
+    const collective_attrs *a = n->attrs;
+    const weft_variable *v = variable_find(m, a->path);
+    stream_move *move = &l->moves[l->n_moves++];
+    *move = (stream_move){.start = n,
+                          .wait = wait_for(n),
+                          .name = a->path,
+                          .bucket = v && v->kind == VARIABLE_BUCKET ? v : NULL,
+                          .subgraph = (int)a->group,
+                          .is_return = n->op == &weft_op_all_gather,
+                          .order = a->order,
+                          .bytes = type_bytes(&n->out[0].type)};
+    move->ready = ready_behind(move);
+    move->is_in_flight = !move->wait || move->wait->order >= l->p->deferred;
+    move->between = nodes_between(l->p, n, move->wait);
+    move->reader = move->wait ? reader_of(move->wait, &move->wait->out[0]) : NULL;
+}
+
+static int move_of(const streams *l, const weft_node *start) {
+    for (int i = 0; i < l->n_moves; i++)
+        if (l->moves[i].start == start) return i;
+    return -1;
+}
+
+/* ---- rows ---- */
+
+static stream_row *row_new(streams *l, row_kind kind, const weft_node *n, const weft_variable *bucket) {
+    stream_row *row = &l->rows[l->n_rows++];
+    *row = (stream_row){.kind = kind, .node = n, .last = n, .bucket = bucket, .move = -1};
+    return row;
+}
+
+/* A span goes on, but the first node of the backward begins one of its own. */
+static void extend_span(streams *l, const weft_node *n) {
+    stream_row *row = l->n_rows ? &l->rows[l->n_rows - 1] : NULL;
+    if (!row || row->kind != ROW_SPAN || (n->is_backward && !row->backward && row->forward))
+        row = row_new(l, ROW_SPAN, n, NULL);
+    *(n->is_update ? &row->rest : n->is_backward ? &row->backward : &row->forward) += 1;
+    row->last = n;
+}
+
+static void note_event(streams *l, const weft_node *n) {
+    const weft_variable *updated = updated_bucket(n);
+    if (node_starts_collective(n)) {
+        int move = move_of(l, n);
+        row_new(l, ROW_START, n, l->moves[move].bucket)->move = move;
+    } else if (n->op == &weft_op_wait) {
+        int move = move_of(l, n->in[0]->node);
+        row_new(l, ROW_WAIT, n, move < 0 ? NULL : l->moves[move].bucket)->move = move;
+    } else if (updated) {
+        row_new(l, ROW_UPDATE, n, updated);
+    } else if (n->op == &weft_op_bucket && !l->p->n_collectives) {
+        row_new(l, ROW_READY, n, n->variable);
+    } else {
+        extend_span(l, n);
+    }
+}
+
+/* Which buckets are in flight from run to run, marked by a variable's index. */
+typedef struct in_flight {
+    bool *is_in_flight, *is_read;
+} in_flight;
+
+static bool note_reads(streams *l, const in_flight *c, const weft_node *n) {
+    bool any = false;
+    for (int i = 0; i < n->n_in && !(n->op->flags & OP_COMMUNICATES); i++) {
+        const weft_variable *b = bucket_of(n->in[i]);
+        if (!b || !c->is_in_flight[b->index] || c->is_read[b->index]) continue;
+        c->is_read[b->index] = true;
+        if (updated_bucket(n)) continue; /* that row says it */
+        row_new(l, ROW_READ, n, b);
+        any = true;
+    }
+    return any;
+}
+
+/* Memory: every node makes at most one row, or one for each of its operands. */
+static bool read_program(stream_list *list, streams *l, const program *p, const in_flight *c) {
+    size_t room = 2;
+    const weft_model *m = list->plan->model;
+    for (const weft_node *n = p->graph->first; n; n = n->next) room += 1 + (size_t)n->n_in;
+    l->p = p;
+    l->rows = arena_new_array(&list->arena, room, sizeof *l->rows);
+    l->moves = arena_new_array(&list->arena, (size_t)p->n_collectives + 1, sizeof *l->moves);
+    if (!l->rows || !l->moves) return false;
+    memset(c->is_read, 0, (size_t)m->n_variables);
+    for (const weft_node *n = p->graph->first; n; n = n->next)
+        if (node_starts_collective(n) && l->n_moves < p->n_collectives) note_move(l, m, n);
+    bool is_over = false;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        if (node_is_silent(n)) continue;
+        if (n->order >= p->deferred && !is_over) row_new(l, ROW_END, n, NULL);
+        is_over = n->order >= p->deferred;
+        if (!note_reads(l, c, n)) note_event(l, n);
+    }
+    return true;
+}
+
+int stream_first_read(const streams *in, const weft_variable *bucket) {
+    for (int i = 0; i < in->n_rows; i++)
+        if (in->rows[i].bucket == bucket &&
+            (in->rows[i].kind == ROW_READ ||
+             (in->rows[i].kind == ROW_UPDATE && reads_bucket(in->rows[i].node, bucket))))
+            return i;
+    return -1;
+}
+
+const stream_move *stream_in_flight(const stream_list *l, const weft_variable *bucket, const streams **of) {
+    const stream_move *found = NULL;
+    for (int i = 0; i < l->n; i++)
+        for (int k = 0; k < l->v[i].n_moves; k++) {
+            const stream_move *m = &l->v[i].moves[k];
+            if (!m->is_in_flight || m->bucket != bucket || (found && !m->is_return)) continue;
+            if (of) *of = &l->v[i];
+            found = m;
+        }
+    return found;
+}
+
+/* ---- all of them ---- */
+
+static bool is_shown(const program *p) {
+    return p->phase == PHASE_WHOLE || p->phase == PHASE_LAST || p->n_collectives;
+}
+
+static void mark_in_flight(const weft_plan *plan, const in_flight *c) {
+    for (int i = 0; i < plan->n_programs; i++)
+        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next) {
+            const weft_variable *b = n->order >= plan->programs[i].deferred ? updated_bucket(n) : NULL;
+            if (node_starts_collective(n) && !wait_for(n))
+                b = variable_find(plan->model, ((const collective_attrs *)n->attrs)->path);
+            if (b && b->kind == VARIABLE_BUCKET) c->is_in_flight[b->index] = true;
+        }
+}
+
+bool stream_list_make(stream_list *l, const weft_plan *plan) {
+    *l = (stream_list){.plan = plan};
+    arena_init(&l->arena, NULL);
+    size_t variables = (size_t)plan->model->n_variables + 1;
+    in_flight c = {arena_new_array(&l->arena, variables, sizeof(bool)),
+                   arena_new_array(&l->arena, variables, sizeof(bool))};
+    l->v = arena_new_array(&l->arena, (size_t)plan->n_programs + 1, sizeof *l->v);
+    if (!c.is_in_flight || !c.is_read || !l->v) return false;
+    mark_in_flight(plan, &c);
+    for (int i = 0; i < plan->n_programs; i++)
+        if (is_shown(&plan->programs[i]) && !read_program(l, &l->v[l->n++], &plan->programs[i], &c))
+            return false;
+    return true;
+}
+
+void stream_list_free(stream_list *l) {
+    arena_free(&l->arena);
+}
+
+/* ---- in words ---- */
+
+void stream_node_text(text *t, const weft_node *n) {
+    text_add(t, "%s", n->op->name);
+    if (n->n_out) text_add(t, " %%%d", n->out[0].id);
+    if (*n->scope) text_add(t, ", %s", n->scope);
+}
+
+static void span_text(text *t, const stream_row *row) {
+    const struct {
+        int count;
+        const char *what;
+    } parts[] = {{row->forward, "forward"}, {row->backward, "backward"}, {row->rest, "of the update"}};
+    int total = row->forward + row->backward + row->rest;
+    bool any = false;
+    for (int i = 0; i < 3; i++) {
+        if (!parts[i].count) continue;
+        text_add(t, any ? ", %d %s" : "%d %s", parts[i].count, parts[i].what);
+        if (parts[i].count == total) break;
+        any = true;
+    }
+}
+
+void stream_row_text(text *t, const streams *l, const stream_row *row) {
+    const stream_move *move = row->move < 0 ? NULL : &l->moves[row->move];
+    switch (row->kind) {
+    case ROW_SPAN:
+        span_text(t, row);
+        break;
+    case ROW_READY:
+        text_add(t, "%s complete", row->bucket->path);
+        break;
+    case ROW_START:
+        text_add(t, "start %s %s", move->start->op->name, move->name);
+        break;
+    case ROW_WAIT:
+        text_add(t, "wait %s", move ? move->name : "");
+        break;
+    case ROW_UPDATE:
+        text_add(t, "%s %s", row->node->op->name, row->bucket->path);
+        break;
+    case ROW_READ:
+        text_add(t, "first read of %s: ", row->bucket->path);
+        stream_node_text(t, row->node);
+        break;
+    case ROW_END:
+        text_add(t, "end of the run; later ones go on as they need it");
+        break;
+    }
+}
+
+void stream_phase_text(text *t, const program *p) {
+    int of = p->plan->options.accumulate;
+    if (p->phase == PHASE_FIRST) text_add(t, ", the first of %d runs", of);
+    if (p->phase == PHASE_ADD) text_add(t, ", a middle one of %d runs", of);
+    if (p->phase == PHASE_LAST) text_add(t, ", the last of %d runs", of);
+}
