@@ -163,10 +163,10 @@ def check_op_files():
 
 def check_optimizers():
     names = rows_of("ops/optimizer/list.h")
-    public = re.search(r"const char \*type; /\* (.*?) \*/", read("include/weft/train.h"))[1]
+    public = re.search(r"const char \*type; /\*\*< (.*?) \*/", read("include/weft/train.h"))[1]
     if re.findall(r'"(\w+)"', public) != names:
         line = ", ".join(f'"{name}"' for name in names)
-        tell("include/weft/train.h", f"weft_optimizer needs the line\n    const char *type; /* {line} */")
+        tell("include/weft/train.h", f"weft_optimizer needs the line\n    const char *type; /**< {line} */")
     for file in sources(*LIBRARY):
         text = read(file)
         own = re.findall(r"^const optimizer_kind optimizer_(\w+) =", text, re.M)

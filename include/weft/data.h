@@ -1,4 +1,6 @@
-/* data.h - tensors in .npy and IDX files (plain or gzip), and batches of them in shuffled order. */
+/** @file
+ * data.h - tensors in .npy and IDX files (plain or gzip), and batches of them in shuffled order.
+ */
 #ifndef WEFT_DATA_H
 #define WEFT_DATA_H
 
@@ -8,43 +10,58 @@
 extern "C" {
 #endif
 
-/* A whole file in memory. The first axis counts samples. */
+/** A whole file in memory. The first axis counts samples. */
 typedef struct weft_array weft_array;
+/** Reads a .npy or IDX file, plain or gzip. `env` may be NULL. NULL on failure. Free it with
+ * weft_array_free(). */
 WEFT_API weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error);
+/** Frees an array. NULL is fine. */
 WEFT_API void weft_array_free(weft_array *array);
+/** Type of its elements. */
 WEFT_API weft_dtype weft_array_dtype(const weft_array *array);
-WEFT_API int weft_array_shape(const weft_array *array, int64_t shape[WEFT_MAX_NDIM]); /* returns ndim */
+/** Writes its shape and returns the number of axes. */
+WEFT_API int weft_array_shape(const weft_array *array, int64_t shape[WEFT_MAX_NDIM]);
+/** Its elements, row-major. The array owns them. */
 WEFT_API const void *weft_array_data(const weft_array *array);
 
-/* Batches over arrays with one sample count, in an order that depends on seed and epoch alone. */
+/** Batches of one or more arrays with the same number of samples, in an order that depends on seed and epoch
+ * alone. */
 typedef struct weft_loader weft_loader;
+/** Options of weft_loader_new(). Ranks that share the data each take their part, as PyTorch's
+ * DistributedSampler: rank 0 takes the first in_a_row batches of the common order, then rank 1 does, and so
+ * on. */
 typedef struct weft_loader_options {
-    int64_t batch;
-    bool shuffle;
-    bool drop_last; /* leave out a last batch that is smaller */
-    uint64_t seed; /* of the shuffling; nothing without it */
-    /* Ranks that share the data, as PyTorch's DistributedSampler: rank `rank` of num_replicas (0: 1) takes in_a_row
-     * (0: 1; else the micro-batches of a step) batches of the common order, then the next rank does. With drop_last
-     * all get equally many; without it each batch is somebody's, none is dealt twice. */
-    int rank, num_replicas, in_a_row;
-    const char *const *names; /* what messages call the arrays; NULL: "array 0" ...; must outlive the loader */
+    int64_t batch; /**< samples a batch; at least 1 */
+    bool shuffle;  /**< deal samples in a new random order each epoch */
+    /** Leave out a last batch that is smaller. With several ranks all get equally many batches then; without
+     * it every batch is dealt to one rank, and none twice. */
+    bool drop_last;
+    uint64_t seed;    /**< of the shuffling; no effect without it */
+    int rank;         /**< this rank, from 0 */
+    int num_replicas; /**< ranks that share the data; 0: 1 */
+    int in_a_row;     /**< batches that a rank takes at once: the micro-batches of a step; 0: 1 */
+    /** What messages call the arrays; NULL: "array 0" ... The texts must outlive the loader. */
+    const char *const *names;
 } weft_loader_options;
-/* arrays[n] must outlive the loader. */
+/** Makes a loader of n arrays, which must outlive it. NULL on failure. Free it with weft_loader_free(). */
 WEFT_API weft_loader *weft_loader_new(int n, const weft_array *const *arrays,
                                       const weft_loader_options *options, const weft_env *env,
                                       weft_error *error);
-/* Collective over the ranks that share the data, before the first batch: WEFT_PEER on all when seeds, options or data
- * differ, with the first difference and both ranks. Of the data: types, shapes, and a hash of the first and the last MiB. A
- * loader does not know of other ranks otherwise: with another seed, or a file of another order, a rank would deal samples
- * twice and leave others out, and nobody would see it. */
+/** Checks that all ranks load the same data in the same order: WEFT_PEER on all ranks when seeds, options or
+ * data differ, with the first difference and both ranks. Of the data it compares types, shapes, and a hash of
+ * the first and the last MiB. All ranks that share the data call it before the first batch. Without it nobody
+ * would see a rank with another seed or another file, which repeats some samples and leaves out others. */
 WEFT_API weft_status weft_loader_agree(const weft_loader *loader, weft_comm *comm, weft_error *error);
+/** Frees a loader. NULL is fine. */
 WEFT_API void weft_loader_free(weft_loader *loader);
-WEFT_API void weft_loader_epoch(weft_loader *loader, int64_t epoch); /* starts this epoch */
-WEFT_API int64_t weft_loader_batches(const weft_loader *loader);     /* in an epoch, for this rank */
-/* The next one is this of the epoch's, from 0. */
+/** Starts an epoch, numbered from 0. */
+WEFT_API void weft_loader_epoch(weft_loader *loader, int64_t epoch);
+/** Batches in an epoch, for this rank. */
+WEFT_API int64_t weft_loader_batches(const weft_loader *loader);
+/** Makes batch 0, 1, ... of the epoch the next one. */
 WEFT_API void weft_loader_seek(weft_loader *loader, int64_t batch);
-/* Copies the next batch: data[i] points at rows of array i, *rows says how many; false at the epoch's end.
- * The memory is the loader's and stays until the next call. */
+/** Copies the next batch: data[i] points to the rows of array i, `*rows` is their number. False at the
+ * epoch's end. The loader owns the memory, which stays as it is until the next call. */
 WEFT_API bool weft_loader_next(weft_loader *loader, const void **data, int64_t *rows);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
-/* env.h - what the library takes from the outside: memory, files, a place for log lines.
+/** @file
+ * env.h - what the library takes from outside: memory, files, a place for log lines.
  *
- * A weft_env is given when a model is made and used by all that comes from that model (plans, stores,
- * sessions). NULL anywhere means: malloc, the operating system's files, no log. Replacing a table is how tests
- * inject failures and how a host program counts or limits what Weft takes.
+ * A weft_env is given when a model is made and is used by all that comes from that model (plans, stores,
+ * sessions). NULL anywhere means malloc, the operating system's files, no log. Tests replace a table to
+ * inject failures; a host program replaces one to count or limit what Weft takes.
  */
 #ifndef WEFT_ENV_H
 #define WEFT_ENV_H
@@ -13,32 +14,44 @@
 extern "C" {
 #endif
 
+/** Where memory comes from. Calls may come from any thread. */
 typedef struct weft_allocator {
-    /* `bytes` > 0 at an address that is a multiple of `alignment` (a power of two), or NULL. */
+    /** Returns `bytes` > 0 at a multiple of `alignment` (a power of two), or NULL. */
     void *(*alloc)(void *context, size_t bytes, size_t alignment);
-    /* `bytes` is what was asked for. */
+    /** Frees `memory`; `bytes` is the number that was asked for. */
     void (*free)(void *context, void *memory, size_t bytes);
-    void *context;
+    void *context; /**< The first argument of each call. */
 } weft_allocator;
 
-/* File access. Handles are opaque; every function returns 0 or an errno value. */
+/** File access. A `file` is a handle of the table's own; every function returns 0 or an errno value. */
 typedef struct weft_io {
+    /** Opens a file for reading and tells its length in bytes. */
     int (*open_read)(void *context, const char *path, void **file, uint64_t *bytes);
-    int (*open_write)(void *context, const char *path, void **file); /* creates or truncates */
-    int (*read)(void *context, void *file, uint64_t offset, void *into, size_t bytes); /* all or an error */
-    int (*write)(void *context, void *file, const void *from, size_t bytes);           /* appends, all */
-    int (*sync)(void *context, void *file);                                            /* to the disk */
-    int (*close)(void *context, void *file);                                           /* always frees */
-    int (*rename)(void *context, const char *from, const char *to); /* atomic; syncs the folder */
+    /** Creates a file, or empties the one that is there. */
+    int (*open_write)(void *context, const char *path, void **file);
+    /** Reads exactly `bytes` from `offset` on; less is an error. */
+    int (*read)(void *context, void *file, uint64_t offset, void *into, size_t bytes);
+    /** Appends exactly `bytes`; less is an error. */
+    int (*write)(void *context, void *file, const void *from, size_t bytes);
+    /** Returns when all that was written is on the disk. */
+    int (*sync)(void *context, void *file);
+    /** Closes the file; frees the handle on an error too. */
+    int (*close)(void *context, void *file);
+    /** Renames atomically, replaces what `to` was, and syncs the folder. */
+    int (*rename)(void *context, const char *from, const char *to);
+    /** Removes a file. */
     int (*remove)(void *context, const char *path);
-    void *context;
+    void *context; /**< The first argument of each call. */
 } weft_io;
 
+/** What the library takes from its host. The structure is copied; the tables that it points to must outlive
+ * what uses them. */
 typedef struct weft_env {
-    const weft_allocator *allocator;              /* NULL: malloc */
-    const weft_io *io;                            /* NULL: the operating system's files */
-    void (*log)(void *context, const char *line); /* NULL: silence. One line, no newline, any thread. */
-    void *log_context;
+    const weft_allocator *allocator; /**< NULL: malloc */
+    const weft_io *io;               /**< NULL: the operating system's files */
+    /** Receives one line without a newline, on any thread. NULL: nothing is logged. */
+    void (*log)(void *context, const char *line);
+    void *log_context; /**< The first argument of `log`. */
 } weft_env;
 
 #ifdef __cplusplus

@@ -1,6 +1,9 @@
-/* here.h - lets every error name the caller's line: each builder is shadowed by a macro of its own name that
- * notes file and line in the model on the way ("gan.c:31: in generator/fc: add: ..."). The functions themselves
- * stay plain C for other languages: bindings use the headers without this one. Included last by weft.h.
+/** @file
+ * here.h - lets every error name the caller's line.
+ *
+ * Each builder is shadowed by a macro of its own name that notes file and line in the model before the call
+ * ("gan.c:31: in generator/fc: add: ..."). The functions themselves stay plain C: bindings for other
+ * languages use the headers without this one. weft.h includes it last.
  */
 #ifndef WEFT_HERE_H
 #define WEFT_HERE_H

@@ -1,6 +1,10 @@
-/* layers.h - ops together with their parameters, which are made (PyTorch's default initial values) or found
- * under scope/name. Parameter names and shapes are those of the torch.nn module, so a state_dict saved as
- * safetensors loads as it is ("generator.fc.weight" is generator/fc/weight).
+/** @file
+ * layers.h - ops together with their parameters.
+ *
+ * A layer finds its parameters under scope/name, or makes them with PyTorch's default initial values. Names
+ * and shapes of parameters are those of the torch.nn module, so a state_dict saved as safetensors loads as it
+ * is ("generator.fc.weight" is generator/fc/weight). Like ops, layers return NULL after recording an
+ * error.
  */
 #ifndef WEFT_LAYERS_H
 #define WEFT_LAYERS_H
@@ -11,44 +15,57 @@
 extern "C" {
 #endif
 
-/* Options of linear and embedding; NULL or zeroes: torch's defaults. */
+/** Options of weft_linear_with(); NULL or zeroes: torch's defaults. */
 typedef struct weft_linear_options {
-    bool no_bias;
-    const weft_init *weight, *bias; /* NULL: uniform within 1/sqrt(in), as torch.nn.Linear; no bias with no_bias */
+    bool no_bias;            /**< leave out the bias */
+    const weft_init *weight; /**< NULL: uniform within 1/sqrt(in), as torch.nn.Linear */
+    const weft_init *bias;   /**< NULL: the same; must be NULL with no_bias */
 } weft_linear_options;
 
-/* x[..., in] -> [..., out]; weight[out, in], bias[out]. */
+/** x[..., in] -> [..., out], with parameters weight[out, in] and bias[out]. */
 WEFT_API weft_value *weft_linear(weft_value *x, int64_t out, const char *name);
+/** weft_linear() with options. */
 WEFT_API weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                                       const weft_linear_options *options);
 
-/* Convolutions: out channels, kernel and the window. Square; for others use weft_conv2d_op. */
+/** A convolution with the same numbers for height and width; for others there is weft_conv2d_op(). */
 typedef struct weft_conv {
-    int64_t out, kernel;      /* at least 1: they have no default */
-    int64_t stride, dilation; /* 0: 1 */
-    int64_t pad;
-    int64_t groups;         /* 0: 1 */
-    int64_t output_padding; /* conv_transpose2d; an error in conv2d */
-    bool no_bias;
-    const weft_init *weight, *bias; /* NULL: kaiming uniform with a = sqrt 5, as torch.nn */
+    int64_t out;             /**< channels of the result; at least 1: there is no default */
+    int64_t kernel;          /**< at least 1: there is no default */
+    int64_t stride;          /**< 0: 1 */
+    int64_t dilation;        /**< 0: 1 */
+    int64_t pad;             /**< zeros on each side */
+    int64_t groups;          /**< 0: 1 */
+    int64_t output_padding;  /**< of weft_conv_transpose2d(); an error in weft_conv2d() */
+    bool no_bias;            /**< leave out the bias */
+    const weft_init *weight; /**< NULL: kaiming uniform with a = sqrt 5, as torch.nn */
+    const weft_init *bias;   /**< NULL: uniform within 1/sqrt(fan_in); must be NULL with no_bias */
 } weft_conv;
+/** x[N, C, H, W] -> [N, out, H', W'], with parameters weight[out, C/groups, kernel, kernel] and bias[out]. */
 WEFT_API weft_value *weft_conv2d(weft_value *x, const weft_conv *conv, const char *name);
+/** x[N, C, H, W] -> [N, out, H', W'], with parameters weight[C, out/groups, kernel, kernel] and bias[out]. */
 WEFT_API weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *conv, const char *name);
 
-/* x[N, C] or [N, C, H, W]; weight, bias, running_mean, running_var [C]; eps 1e-5, momentum 0.1.
- * Train mode normalizes by the batch and moves the running statistics (variance unbiased); eval uses them. */
+/** Options of weft_batch_norm_with(); NULL or zeroes: torch's defaults. */
 typedef struct weft_batch_norm_options {
-    double eps, momentum;    /* 0: 1e-5 and 0.1; WEFT_ZERO (train.h): a true 0; momentum at most 1 */
-    const weft_init *weight; /* NULL: ones */
+    double eps; /**< added to the variance; 0: 1e-5; WEFT_ZERO (train.h): a true 0 */
+    /** Weight of the batch in the running statistics, at most 1; 0: 0.1; WEFT_ZERO: a true 0. */
+    double momentum;
+    const weft_init *weight; /**< NULL: ones */
 } weft_batch_norm_options;
+/** Normalizes each channel of x[N, C] or x[N, C, H, W], with parameters weight, bias and state running_mean,
+ * running_var, all [C]. A training graph normalizes by the batch and updates the running statistics (variance
+ * unbiased); an eval graph uses them. */
 WEFT_API weft_value *weft_batch_norm(weft_value *x, const char *name);
+/** weft_batch_norm() with options. */
 WEFT_API weft_value *weft_batch_norm_with(weft_value *x, const char *name,
                                           const weft_batch_norm_options *options);
 
-/* Over the last axis; weight and bias [d]; eps 1e-5. */
+/** Normalizes over the last axis, of length d, with parameters weight[d] and bias[d]; eps 1e-5. */
 WEFT_API weft_value *weft_layer_norm(weft_value *x, const char *name);
 
-/* ids[...] -> [..., d]; weight[rows, d], NULL init: normal(0, 1) as torch.nn.Embedding. */
+/** ids[...] -> [..., d], with parameter weight[rows, d]. A NULL initializer is normal(0, 1), as
+ * torch.nn.Embedding. */
 WEFT_API weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
                                     const weft_init *weight);
 

@@ -1,12 +1,14 @@
-/* model.h - a model and its graphs.
+/** @file
+ * model.h - a model and its graphs.
  *
- * A model is parameters and state plus the static op graphs that use them. A value knows its graph, a graph its
- * model; builders take values and return values, and everything is owned by the model: one weft_model_free ends
- * it. Parameters are found by scope path and name, or made: calling the same building function again, in this
- * graph or another, shares them.
+ * A model is parameters and state plus the static op graphs that use them. A value knows its graph, a graph
+ * its model. Builders take values and return values. The model owns everything: one weft_model_free() frees
+ * it all. Parameters are found by scope path and name, or made: calling the same building function again, in
+ * this graph or another, shares them.
  *
  * Errors stick: the first wrong call is recorded with the caller's file and line, the scope path and both
- * shapes; builders return NULL from then on and pass NULL through; weft_model_error or weft_compile reports it.
+ * shapes. From then on builders return NULL and pass NULL through; weft_model_error() or weft_compile()
+ * reports the error.
  *
  * A model is built by one thread at a time; once built, any number of threads may compile from it.
  */
@@ -19,65 +21,80 @@
 extern "C" {
 #endif
 
+/** Parameters, state and the graphs that use them. */
 typedef struct weft_model weft_model;
+/** A static graph of ops within a model. */
 typedef struct weft_graph weft_graph;
+/** The result of an op within a graph. Builders accept NULL and pass it through. */
 typedef struct weft_value weft_value;
 
+/** The type of a tensor's elements. */
 typedef enum weft_dtype {
-    WEFT_F32 = 0,
-    WEFT_F64 = 1,
-    WEFT_BF16 = 2,
-    WEFT_F16 = 3,
-    WEFT_I64 = 4,
-    WEFT_I32 = 5,
-    WEFT_U8 = 6,
-    WEFT_BOOL = 7, /* one byte, 0 or 1 */
+    WEFT_F32 = 0,  /**< 32-bit floating point */
+    WEFT_F64 = 1,  /**< 64-bit floating point */
+    WEFT_BF16 = 2, /**< bfloat16: 8 bits of exponent, 7 of mantissa */
+    WEFT_F16 = 3,  /**< IEEE half: 5 bits of exponent, 10 of mantissa */
+    WEFT_I64 = 4,  /**< 64-bit signed integer */
+    WEFT_I32 = 5,  /**< 32-bit signed integer */
+    WEFT_U8 = 6,   /**< 8-bit unsigned integer */
+    WEFT_BOOL = 7, /**< one byte, 0 or 1 */
 } weft_dtype;
+/** The number of element types. */
 #define WEFT_DTYPES 8
 
-typedef enum weft_mode { WEFT_EVAL = 0, WEFT_TRAIN = 1 } weft_mode;
+/** What a graph is for. */
+typedef enum weft_mode {
+    WEFT_EVAL = 0,  /**< dropout is the identity, batch_norm uses its running statistics */
+    WEFT_TRAIN = 1, /**< dropout drops, batch_norm uses the batch's statistics and updates the running ones */
+} weft_mode;
 
+/** The most axes that a tensor may have. */
 #define WEFT_MAX_NDIM 8
 
-/* An axis of this length is the batch: the model's default while building, bound again by weft_compile. */
+/** An axis of this length is the batch: the model's default while building, bound again by weft_compile(). */
 #define WEFT_BATCH INT64_MIN
 
-/* ---- models and graphs ---- */
+/** @name Models and graphs
+ * @{ */
 
-/* A new, empty model. `name` is copied. NULL only when memory is out. */
+/** Makes an empty model. `name` is copied. NULL only when memory is out. Free it with weft_model_free(). */
 WEFT_API weft_model *weft_model_new(const char *name);
-/* The same with an allocator, file access and log of the caller's; *env is copied. */
+/** The same with the caller's allocator, file access and log; `*env` is copied. */
 WEFT_API weft_model *weft_model_new_in(const char *name, const weft_env *env);
-WEFT_API void weft_model_free(weft_model *model); /* NULL is fine; plans and stores made from it stay valid */
+/** Frees a model with its graphs and values. NULL is fine. Plans and stores made from it stay valid. */
+WEFT_API void weft_model_free(weft_model *model);
 
-/* The first error since the model was made; ->status is WEFT_OK when there is none. Owned by the model. */
+/** The first error since the model was made; its status is WEFT_OK when there is none. The model owns it. */
 WEFT_API const weft_error *weft_model_error(const weft_model *model);
 
-/* What WEFT_BATCH means until weft_compile binds another; 1 at first. Set it before the first graph. */
+/** Sets what WEFT_BATCH means until weft_compile() binds another; 1 at first. Call it before the first graph
+ * is made. */
 WEFT_API void weft_model_batch(weft_model *model, int64_t batch);
 
-/* A new graph with a unique name. Train mode: dropout drops, batch_norm uses and updates batch statistics. */
+/** Makes a graph. Its name is copied and must be unique in the model. */
 WEFT_API weft_graph *weft_graph_new(weft_model *model, const char *name, weft_mode mode);
+/** @} */
 
-/* ---- scopes: a stack of names per graph; the path names parameters and groups nodes in pictures ---- */
+/** @name Scopes
+ * Each graph has a stack of names; their path names parameters, and groups nodes in pictures.
+ * @{ */
 
-/* Enters scope `name` (letters, digits, '_', '-', '.') in the graph of `value`; leave with weft_scope_leave.
- * Returns the graph, NULL when value is NULL. */
+/** Enters scope `name` (letters, digits, '_', '-', '.') in the graph of `value`; leave it with
+ * weft_scope_leave(). Returns the graph, or NULL when `value` is NULL. */
 WEFT_API weft_graph *weft_scope_enter(weft_value *value, const char *name);
+/** Enters scope `name` in a graph that has no value yet; otherwise the same as weft_scope_enter(). */
 WEFT_API weft_graph *weft_graph_scope_enter(weft_graph *graph, const char *name);
-/* Always returns NULL. Leaving more often than entering is an error (WEFT_ORDER); so is a scope that is still open when
- * the model is compiled or saved. */
+/** Leaves the innermost scope, and always returns NULL. Leaving more often than entering is an error
+ * (WEFT_ORDER); so is a scope that is still open when the model is compiled or saved. */
 WEFT_API weft_graph *weft_scope_leave(weft_graph *graph);
-/* Leaves what WEFT_SCOPE entered, unless it has been left. */
+/** Leaves the scope that WEFT_SCOPE entered, unless it has been left, and sets `*scope` to NULL. */
 WEFT_API void weft_scope_end(weft_graph **scope);
 
-/* WEFT_SCOPE(z, "generator") { z = ...; }
- * The body runs once. `break` and `continue` end it (not a loop around it). However it is left, by return, goto or a C++
- * exception too, the scope ends with it; compilers without GNU C's cleanup attribute cannot do that in C: there
- * weft_compile names the scope that was left open. */
 #ifdef __cplusplus
+/** Leaves a scope when it is destroyed: what WEFT_SCOPE is made of in C++. */
 struct weft_scope_holder {
-    weft_graph *graph;
+    weft_graph *graph; /**< NULL: the scope has been left */
+    /** Takes the graph whose scope was entered. */
     explicit weft_scope_holder(weft_graph *entered) : graph(entered) {
     }
     weft_scope_holder(const weft_scope_holder &) = delete;
@@ -92,91 +109,130 @@ struct weft_scope_holder {
 #ifdef __GNUC__
 #define WEFT_SCOPE_CLEANUP __attribute__((cleanup(weft_scope_end)))
 #else
-#define WEFT_SCOPE_CLEANUP
+#define WEFT_SCOPE_CLEANUP /**< Ends a scope however its body is left, where GNU C's cleanup is. */
 #endif
+/** Runs the body once within a scope that `entered` has entered; WEFT_SCOPE and WEFT_GRAPH_SCOPE are made of
+ * it. */
 #define WEFT_SCOPE_OF(entered)                                                                               \
     for (weft_graph *weft_scope_ WEFT_SCOPE_CLEANUP = (entered); weft_scope_; weft_scope_end(&weft_scope_))
 #endif
-#define WEFT_SCOPE(value, name)       WEFT_SCOPE_OF(weft_scope_enter(value, name))
+/** Runs the body once within scope `name` of the graph of `value`.
+ *
+ *     WEFT_SCOPE(z, "generator") {
+ *         z = weft_relu(weft_linear(z, 128, "fc"));
+ *     }
+ *
+ * `break` and `continue` end the body (not a loop around it). The scope ends however the body is left: by
+ * return, goto or a C++ exception too. In C this takes GNU C's cleanup attribute; with other compilers
+ * weft_compile() names a scope that was left open. */
+#define WEFT_SCOPE(value, name) WEFT_SCOPE_OF(weft_scope_enter(value, name))
+/** WEFT_SCOPE for a graph that has no value yet. */
 #define WEFT_GRAPH_SCOPE(graph, name) WEFT_SCOPE_OF(weft_graph_scope_enter(graph, name))
+/** @} */
 
-/* ---- precision ---- */
+/** @name Precision
+ * @{ */
 
-/* What matrix products, convolutions and attention under `path` compute in, and what flows between them: WEFT_BF16,
- * WEFT_F16, or WEFT_F32 to keep it as it is. Parameters, their gradients, the optimizer's state, the statistics of norms,
- * softmax and losses stay f32 (docs/precision.md has the rules, op by op). `path` is a scope, a graph's name, a scope of
- * one graph ("train/generator"), or NULL (or "") for the whole model; a scope goes before a graph, the longer path before
- * the shorter. Where nothing is said, weft_compile's `precision` holds. A second call on a path replaces the first; it is
- * saved with the model.
+/** Sets the type in which matrix products, convolutions and attention under `path` compute, and which flows
+ * between them: WEFT_BF16, WEFT_F16, or WEFT_F32 to keep it as it is. Parameters, their gradients, the
+ * optimizer's state, the statistics of norms, softmax and losses stay f32 (docs/precision.md has the rules,
+ * op by op).
+ *
+ * `path` is a scope, a graph's name, a scope of one graph ("train/generator"), or NULL (or "") for the whole
+ * model. A scope goes before a graph, the longer path before the shorter. Where nothing is set, `precision`
+ * of weft_compile_options holds. A second call on a path replaces the first. The setting is saved with the
+ * model.
+ *
  *     weft_precision(model, NULL, WEFT_BF16);
  *     weft_precision(model, "generator/out", WEFT_F32);
- * Errors, sticky like a builder's: another type (WEFT_ARGUMENT); from weft_compile a path that is none (WEFT_NAME). */
+ *
+ * Errors stick, like a builder's: another type is WEFT_ARGUMENT; weft_compile() reports an unknown path
+ * (WEFT_NAME). */
 WEFT_API weft_status weft_precision(weft_model *model, const char *path, weft_dtype dtype);
+/** @} */
 
-/* ---- what a graph reads and gives ---- */
+/** @name Inputs, outputs, parameters, state
+ * @{ */
 
-/* An input that each run must feed: f32, f64, integers, u8 or bool; axes >= 1 or WEFT_BATCH.
+/** Makes an input that each run must feed. Its type is f32, f64, an integer or bool; each axis is at least 1,
+ * or WEFT_BATCH.
+ *
  *     weft_value *image = weft_input(d, "image", WEFT_U8, 4, (int64_t[]){WEFT_BATCH, 1, 28, 28}); */
 WEFT_API weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim,
                                 const int64_t *shape);
 
-/* Makes `value` fetchable under `name` (unique in the graph). Scalars named "...loss" or "...accuracy" are what
- * training logs. */
+/** Makes `value` fetchable under `name`, which must be unique in the graph. Training logs the scalars whose
+ * names end with "loss" or "accuracy". */
 WEFT_API void weft_output(weft_value *value, const char *name);
 
-/* How a parameter or state gets its first value. Random ones depend on the model's seed and the path alone. */
+/** How a parameter or state gets its first value. Random values depend on the model's seed and the path
+ * alone. */
 typedef enum weft_init_kind {
-    WEFT_INIT_ZEROS = 0,
-    WEFT_INIT_ONES = 1,
-    WEFT_INIT_CONSTANT = 2,        /* a */
-    WEFT_INIT_UNIFORM = 3,         /* in [a, b), a below b */
-    WEFT_INIT_NORMAL = 4,          /* mean a, standard deviation b above 0 */
-    WEFT_INIT_XAVIER_UNIFORM = 5,  /* gain a (0: 1); fans from the shape as in torch.nn.init */
-    WEFT_INIT_XAVIER_NORMAL = 6,   /* gain a (0: 1) */
-    WEFT_INIT_KAIMING_UNIFORM = 7, /* gain a (0: sqrt 2, as for ReLU), over fan_in */
-    WEFT_INIT_KAIMING_NORMAL = 8,  /* gain a (0: sqrt 2), over fan_in */
+    WEFT_INIT_ZEROS = 0,           /**< 0 */
+    WEFT_INIT_ONES = 1,            /**< 1 */
+    WEFT_INIT_CONSTANT = 2,        /**< a */
+    WEFT_INIT_UNIFORM = 3,         /**< uniform in [a, b), a below b */
+    WEFT_INIT_NORMAL = 4,          /**< normal with mean a and standard deviation b above 0 */
+    WEFT_INIT_XAVIER_UNIFORM = 5,  /**< gain a (0: 1); fans from the shape as in torch.nn.init */
+    WEFT_INIT_XAVIER_NORMAL = 6,   /**< gain a (0: 1) */
+    WEFT_INIT_KAIMING_UNIFORM = 7, /**< gain a (0: sqrt 2, as for ReLU), over fan_in */
+    WEFT_INIT_KAIMING_NORMAL = 8,  /**< gain a (0: sqrt 2), over fan_in */
 } weft_init_kind;
 
-/* {0} is zeros. A number that the kind does not read is left 0: it is an error otherwise. */
+/** An initial value; `{0}` is zeros. A number that the kind does not use must be 0: anything else is an
+ * error. */
 typedef struct weft_init {
-    weft_init_kind kind;
-    double a, b;
+    weft_init_kind kind; /**< Which distribution. */
+    double a;            /**< First number of the kind. */
+    double b;            /**< Second number of the kind. */
 } weft_init;
 
-/* The parameter `name` in the present scope of the graph of `near` (any value of it, or use the _in form):
- * found, or made with `init` and f32. A parameter found must have this shape, and this `init` unless that is {0}: which then
- * says nothing. (Layers without initializers of the caller's say nothing either.) */
+/** The f32 parameter `name` in the current scope of the graph of `near` (any value of that graph): found, or
+ * made with `init`. A parameter that is found must have this shape, and this `init` unless that is `{0}`,
+ * which then sets nothing. Layers that are called without initializers set nothing either. */
 WEFT_API weft_value *weft_parameter(weft_value *near, const char *name, int ndim, const int64_t *shape,
                                     weft_init init);
+/** weft_parameter() for a graph that has no value yet. */
 WEFT_API weft_value *weft_parameter_in(weft_graph *graph, const char *name, int ndim, const int64_t *shape,
                                        weft_init init);
 
-/* State: like a parameter, but never trained; changed by weft_assign only. Reads see the last earlier write. */
+/** The state `name`, found or made: like a parameter, but never trained; only weft_assign() changes it. A
+ * read sees the last write before it. */
 WEFT_API weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape,
                                 weft_init init);
-/* Writes `value` into the state that `state` (from weft_state) names, when the graph runs. */
+/** Writes `value` into `state` (from weft_state()) when the graph runs. */
 WEFT_API void weft_assign(weft_value *state, weft_value *value);
+/** @} */
 
-/* ---- the caller's place: weft/here.h calls these, so that errors name file and line of each builder call ---- */
-/* Notes the place for the next builder call; returns what it was given. NULL is fine. `file` must stay. */
-WEFT_API weft_value *weft_at(weft_value *value, const char *file, int line);
-WEFT_API weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line);
-WEFT_API weft_model *weft_model_at(weft_model *model, const char *file, int line);
+/** @name The caller's place
+ * The macros of here.h call these, so that errors name file and line of each builder call. Each notes the
+ * place for the next builder call and returns its first argument. NULL is fine. `file` is not copied and must
+ * outlive the model.
+ * @{ */
+WEFT_API weft_value *weft_at(weft_value *value, const char *file, int line);       /**< By a value. */
+WEFT_API weft_graph *weft_graph_at(weft_graph *graph, const char *file, int line); /**< By a graph. */
+WEFT_API weft_model *weft_model_at(weft_model *model, const char *file, int line); /**< By a model. */
+/** @} */
 
-/* ---- questions (all accept NULL and then answer 0, NULL or WEFT_EVAL) ---- */
-WEFT_API int weft_ndim(const weft_value *value);
-WEFT_API int64_t weft_dim(const weft_value *value, int axis); /* axis may be negative; 0 when out of range */
-WEFT_API weft_dtype weft_value_dtype(const weft_value *value);
-WEFT_API weft_graph *weft_value_graph(const weft_value *value);
-WEFT_API weft_model *weft_graph_model(const weft_graph *graph);
-WEFT_API weft_mode weft_graph_mode(const weft_graph *graph);
-WEFT_API int weft_graph_count(const weft_model *model);
-WEFT_API const char *weft_graph_name(const weft_model *model, int index); /* "" when out of range */
-WEFT_API const char *weft_model_name(const weft_model *model);
+/** @name Questions
+ * All accept NULL and then answer 0, NULL or WEFT_EVAL. The model owns the texts.
+ * @{ */
+WEFT_API int weft_ndim(const weft_value *value); /**< Number of axes. */
+/** Length of an axis, which may be negative (-1: the last). 0 when it is out of range. */
+WEFT_API int64_t weft_dim(const weft_value *value, int axis);
+WEFT_API weft_dtype weft_value_dtype(const weft_value *value);  /**< Element type. */
+WEFT_API weft_graph *weft_value_graph(const weft_value *value); /**< The graph that holds the value. */
+WEFT_API weft_model *weft_graph_model(const weft_graph *graph); /**< The model that holds the graph. */
+WEFT_API weft_mode weft_graph_mode(const weft_graph *graph);    /**< What the graph is for. */
+WEFT_API int weft_graph_count(const weft_model *model);         /**< Number of graphs. */
+/** Name of graph 0, 1, ... in the order of making; "" when the index is out of range. */
+WEFT_API const char *weft_graph_name(const weft_model *model, int index);
+WEFT_API const char *weft_model_name(const weft_model *model); /**< The name given to weft_model_new(). */
 
-/* The model as text, one line a node, parameters first; parses back with weft_model_parse. The caller frees
+/** The model as text, one line a node, parameters first; weft_model_parse() reads it back. The caller frees
  * it with free(). NULL when memory is out. */
 WEFT_API char *weft_model_text(const weft_model *model);
+/** @} */
 
 #ifdef __cplusplus
 }

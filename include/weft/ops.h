@@ -1,6 +1,9 @@
-/* ops.h - every op as a builder. Shapes are row-major, images NCHW; names, broadcasting and defaults follow
- * PyTorch. Each returns the new value (owned by the model), or NULL after recording the error.
- * The rules and formulas stand in ops/<name>.c; `graphtool ops` prints them.
+/** @file
+ * ops.h - every op as a builder.
+ *
+ * Shapes are row-major, images NCHW; names, broadcasting and defaults follow PyTorch. Each builder returns
+ * the new value, which the model owns, or records the error in the model and returns NULL. ops/ has the rules
+ * and formulas, one file an op; `graphtool ops` prints them.
  */
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H
@@ -11,119 +14,163 @@
 extern "C" {
 #endif
 
-/* ---- pointwise, one operand; floating point unless said ---- */
-WEFT_API weft_value *weft_neg(weft_value *x);
-WEFT_API weft_value *weft_abs(weft_value *x);
-WEFT_API weft_value *weft_square(weft_value *x);
-WEFT_API weft_value *weft_sqrt(weft_value *x);
-WEFT_API weft_value *weft_rsqrt(weft_value *x); /* 1 / sqrt(x) */
-WEFT_API weft_value *weft_reciprocal(weft_value *x);
-WEFT_API weft_value *weft_exp(weft_value *x);
-WEFT_API weft_value *weft_log(weft_value *x);
-WEFT_API weft_value *weft_tanh(weft_value *x);
-WEFT_API weft_value *weft_sigmoid(weft_value *x);
-WEFT_API weft_value *weft_relu(weft_value *x);
-WEFT_API weft_value *weft_leaky_relu(weft_value *x, double slope); /* PyTorch's default slope is 0.01 */
-/* x, but at least min and at most max */
+/** @name Pointwise, one operand
+ * x is floating point unless said otherwise. The result has x's shape and type.
+ * @{ */
+WEFT_API weft_value *weft_neg(weft_value *x);        /**< -x */
+WEFT_API weft_value *weft_abs(weft_value *x);        /**< The absolute value of x. */
+WEFT_API weft_value *weft_square(weft_value *x);     /**< x^2 */
+WEFT_API weft_value *weft_sqrt(weft_value *x);       /**< The square root of x. */
+WEFT_API weft_value *weft_rsqrt(weft_value *x);      /**< 1 / sqrt(x) */
+WEFT_API weft_value *weft_reciprocal(weft_value *x); /**< 1 / x */
+WEFT_API weft_value *weft_exp(weft_value *x);        /**< e^x */
+WEFT_API weft_value *weft_log(weft_value *x);        /**< The natural logarithm of x. */
+WEFT_API weft_value *weft_tanh(weft_value *x);       /**< The hyperbolic tangent of x. */
+WEFT_API weft_value *weft_sigmoid(weft_value *x);    /**< 1 / (1 + exp(-x)) */
+WEFT_API weft_value *weft_relu(weft_value *x);       /**< max(x, 0); NaN stays NaN */
+/** x where x > 0, else slope * x. PyTorch's default slope is 0.01. */
+WEFT_API weft_value *weft_leaky_relu(weft_value *x, double slope);
+/** x, but at least min and at most max. */
 WEFT_API weft_value *weft_clamp(weft_value *x, double min, double max);
-/* log(1 + exp(beta x)) / beta; x where beta x > threshold. PyTorch's defaults are 1 and 20. */
+/** log(1 + exp(beta x)) / beta; x where beta x > threshold. PyTorch's defaults are 1 and 20. */
 WEFT_API weft_value *weft_softplus(weft_value *x, double beta, double threshold);
-WEFT_API weft_value *weft_gelu(weft_value *x);                  /* x * Phi(x), by erf */
-WEFT_API weft_value *weft_gelu_tanh(weft_value *x);             /* the tanh approximation */
-WEFT_API weft_value *weft_scale(weft_value *x, double factor);  /* factor * x */
-WEFT_API weft_value *weft_offset(weft_value *x, double amount); /* x + amount */
-/* any type to any; float to integer truncates */
+WEFT_API weft_value *weft_gelu(weft_value *x);                  /**< x * Phi(x), by erf */
+WEFT_API weft_value *weft_gelu_tanh(weft_value *x);             /**< The tanh approximation of weft_gelu(). */
+WEFT_API weft_value *weft_scale(weft_value *x, double factor);  /**< factor * x */
+WEFT_API weft_value *weft_offset(weft_value *x, double amount); /**< x + amount */
+/** x as another type, from any type to any. Floating point to integer truncates. */
 WEFT_API weft_value *weft_cast(weft_value *x, weft_dtype dtype);
-WEFT_API weft_value *weft_stop_gradient(weft_value *x); /* x, through which no gradient flows */
+/** x of any type, through which no gradient flows. */
+WEFT_API weft_value *weft_stop_gradient(weft_value *x);
+/** @} */
 
-/* ---- pointwise, two operands of one type that broadcast ---- */
-WEFT_API weft_value *weft_add(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_sub(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_mul(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_div(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_pow(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_maximum(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_minimum(weft_value *a, weft_value *b);
-WEFT_API weft_value *weft_equal(weft_value *a, weft_value *b);   /* -> bool, any type */
-WEFT_API weft_value *weft_greater(weft_value *a, weft_value *b); /* -> bool, any type: a > b */
-/* condition (bool) ? a : b; all three broadcast */
+/** @name Pointwise, two operands
+ * a and b have one type and broadcast: axes are matched from the last, and an axis of length 1 is repeated.
+ * @{ */
+WEFT_API weft_value *weft_add(weft_value *a, weft_value *b);     /**< a + b */
+WEFT_API weft_value *weft_sub(weft_value *a, weft_value *b);     /**< a - b */
+WEFT_API weft_value *weft_mul(weft_value *a, weft_value *b);     /**< a * b, element by element */
+WEFT_API weft_value *weft_div(weft_value *a, weft_value *b);     /**< a / b */
+WEFT_API weft_value *weft_pow(weft_value *a, weft_value *b);     /**< a to the power b */
+WEFT_API weft_value *weft_maximum(weft_value *a, weft_value *b); /**< The larger of a and b. */
+WEFT_API weft_value *weft_minimum(weft_value *a, weft_value *b); /**< The smaller of a and b. */
+WEFT_API weft_value *weft_equal(weft_value *a, weft_value *b);   /**< a == b as bool; operands of any type. */
+WEFT_API weft_value *weft_greater(weft_value *a, weft_value *b); /**< a > b as bool; operands of any type. */
+/** condition ? a : b, element by element. The condition is bool; all three broadcast. */
 WEFT_API weft_value *weft_where(weft_value *condition, weft_value *a, weft_value *b);
+/** @} */
 
-/* ---- reductions; axes may be negative; n_axes 0 with axes NULL means over all axes ---- */
-WEFT_API weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep);
-WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep);
-WEFT_API weft_value *weft_argmax(weft_value *x, int axis, bool keep); /* -> i64; the first of equal ones */
+/** @name Reductions
+ * Axes may be negative; n_axes 0 with axes NULL reduces over all axes. With `keep` a reduced axis stays, with
+ * length 1.
+ * @{ */
+WEFT_API weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep);  /**< The sum. */
+WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep); /**< The mean. */
+/** Index of the largest element along one axis, as i64; the first of equal ones. */
+WEFT_API weft_value *weft_argmax(weft_value *x, int axis, bool keep);
+/** @} */
 
-/* ---- shape ---- */
-/* One axis may be -1: what is left; an axis may be WEFT_BATCH. */
+/** @name Shape
+ * x may have any type; its elements stay as they are. Axes may be negative.
+ * @{ */
+/** x's elements in another shape. One axis may be -1, which takes what is left; an axis may be WEFT_BATCH. */
 WEFT_API weft_value *weft_reshape(weft_value *x, int ndim, const int64_t *shape);
-WEFT_API weft_value *weft_flatten(weft_value *x, int first_axis); /* merges first_axis and all after it */
+/** Merges first_axis and all axes after it into one. */
+WEFT_API weft_value *weft_flatten(weft_value *x, int first_axis);
+/** Axis i of the result is axis axes[i] of x; `axes` has one number for each axis of x. */
 WEFT_API weft_value *weft_permute(weft_value *x, const int64_t *axes);
+/** Swaps two axes. */
 WEFT_API weft_value *weft_transpose(weft_value *x, int axis_a, int axis_b);
+/** Repeats x along axes of length 1 and along new axes in front of it. */
 WEFT_API weft_value *weft_broadcast_to(weft_value *x, int ndim, const int64_t *shape);
+/** Puts n values of one type one after the other along `axis`; their other axes are equal. */
 WEFT_API weft_value *weft_concat(int n, weft_value *const *values, int axis);
-/* Elements begin <= i < end of `axis`; negative counts from the end; end INT64_MAX: to the end. */
+/** Elements begin <= i < end of `axis`. Negative numbers count from the end; end INT64_MAX means to the
+ * end. */
 WEFT_API weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end);
-/* Zeros around: `before` and `after` elements of `axis`. */
+/** Adds `before` and `after` zeros around the elements of `axis`. */
 WEFT_API weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after);
+/** @} */
 
-/* ---- makers ---- */
-/* A tensor of one value, which the type must be able to hold (no 0.5 as an integer, no 1e6 in f16). Shape may hold
- * WEFT_BATCH. */
+/** @name Constants and random numbers
+ * @{ */
+/** A tensor whose elements are all `value`, which the type must be able to hold (no 0.5 as an integer, no 1e6
+ * in f16). The shape may have WEFT_BATCH. */
 WEFT_API weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
                                    double value);
-/* f32 numbers, new at each run: keyed by seed, scope path, ordinal of the call and the graph's step. */
+/** f32 numbers, uniform in [low, high), new at each run: they depend on the seed, the scope path, the number
+ * of the call within it, and the graph's step. */
 WEFT_API weft_value *weft_random_uniform(weft_graph *graph, int ndim, const int64_t *shape, double low,
                                          double high);
+/** f32 numbers from a normal distribution; otherwise as weft_random_uniform(). */
 WEFT_API weft_value *weft_random_normal(weft_graph *graph, int ndim, const int64_t *shape, double mean,
                                         double std);
-/* the identity in eval mode; scales by 1/(1-p) in train */
+/** In a training graph, x / (1 - p) with probability 1 - p, else 0. In an eval graph, x. */
 WEFT_API weft_value *weft_dropout(weft_value *x, double p);
+/** @} */
 
-/* ---- linear algebra ---- */
-/* Matrices in the last two axes, the axes before them broadcast; transposes mean those last two. */
+/** @name Linear algebra
+ * @{ */
+/** Matrix product over the last two axes; the axes before them broadcast. A transpose means those last
+ * two. */
 WEFT_API weft_value *weft_matmul(weft_value *a, weft_value *b, bool transpose_a, bool transpose_b);
-/* x[..., in] w[out, in] b[out] (or NULL) -> x w^T + b, [..., out] */
+/** x[..., in] w[out, in] b[out] (or NULL) -> x w^T + b, [..., out] */
 WEFT_API weft_value *weft_linear_op(weft_value *x, weft_value *w, weft_value *b);
-/* Rows of w[rows, d] by integer ids [...] -> [..., d]; an id outside fails the run. */
+/** Rows of w[rows, d] by integer ids [...] -> [..., d]. An id outside 0 to rows - 1 fails the run
+ * (WEFT_DATA). */
 WEFT_API weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
-/* q, k, v [B, H, T, D] -> softmax(q k^T * scale) v; scale 0 means 1/sqrt(D), any other is taken as it is;
- * causal: keys j <= i only. */
+/** q, k, v [B, H, T, D] -> softmax(q k^T * scale) v. Scale 0 means 1/sqrt(D); any other is taken as it is.
+ * With `causal` row i sees keys j <= i only. */
 WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale);
+/** @} */
 
-/* ---- images ---- */
-/* NULL or zero-initialized: PyTorch's defaults. */
+/** @name Images
+ * @{ */
+/** Where a convolution's kernel is placed. NULL or zeroes: PyTorch's defaults. Pairs are height, width. */
 typedef struct weft_window {
-    int64_t stride[2], pad[2], dilation[2]; /* height, width; 0 means 1 for stride and dilation, 0 for pad */
-    int64_t groups;                         /* 0 means 1 */
-    int64_t output_padding[2];              /* conv_transpose2d; an error in conv2d */
+    int64_t stride[2];   /**< elements between two places of the kernel; 0: 1 */
+    int64_t pad[2];      /**< zeros added on each side */
+    int64_t dilation[2]; /**< elements between two elements of the kernel; 0: 1 */
+    int64_t groups;      /**< channels are cut into so many independent groups; 0: 1 */
+    /** Rows and columns added to one side of a transposed convolution's result; else an error. */
+    int64_t output_padding[2];
 } weft_window;
-/* x[N, C, H, W] w[out, C/groups, kh, kw] b[out] or NULL */
+/** Convolution: x[N, C, H, W] w[out, C/groups, kh, kw] b[out] or NULL -> [N, out, H', W'] */
 WEFT_API weft_value *weft_conv2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window);
-/* x[N, C, H, W] w[C, out/groups, kh, kw] b[out] or NULL */
+/** Transposed convolution: x[N, C, H, W] w[C, out/groups, kh, kw] b[out] or NULL -> [N, out, H', W'] */
 WEFT_API weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b,
                                               const weft_window *window);
 
+/** Where a pool's kernel is placed. Pairs are height, width. */
 typedef struct weft_pool {
-    int64_t kernel[2];         /* height, width; at least 1: it has no default */
-    int64_t stride[2], pad[2]; /* stride 0: the kernel's size; pad at most half of the kernel */
+    int64_t kernel[2]; /**< at least 1: there is no default */
+    int64_t stride[2]; /**< 0: the kernel's size */
+    int64_t pad[2];    /**< on each side; at most half of the kernel */
 } weft_pool;
+/** The largest element of each window: x[N, C, H, W] -> [N, C, H', W'] */
 WEFT_API weft_value *weft_max_pool2d(weft_value *x, const weft_pool *pool);
-/* zeros of the padding are counted */
+/** The mean of each window: x[N, C, H, W] -> [N, C, H', W']. Zeros of the padding are counted. */
 WEFT_API weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool);
+/** Means over windows that cut the image into height times width: x[N, C, H, W] -> [N, C, height, width] */
 WEFT_API weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t width);
+/** @} */
 
-/* ---- normalization and losses ---- */
-WEFT_API weft_value *weft_softmax(weft_value *x, int axis);
-WEFT_API weft_value *weft_log_softmax(weft_value *x, int axis);
-/* Over the last axis; w and b [d] or both NULL. eps: 0 means 1e-5, WEFT_ZERO (train.h) a true 0. */
+/** @name Normalization and losses
+ * @{ */
+WEFT_API weft_value *weft_softmax(weft_value *x, int axis);     /**< exp(x) / sum of exp(x) along `axis` */
+WEFT_API weft_value *weft_log_softmax(weft_value *x, int axis); /**< The logarithm of weft_softmax(). */
+/** Normalizes over the last axis, of length d, then w * x + b; w and b are [d] or both NULL. eps 0 means
+ * 1e-5, WEFT_ZERO (train.h) a true 0. */
 WEFT_API weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
-/* logits[N, classes], integer target[N] (not [N, 1]) -> mean over rows, f32[]; target -100 rows are ignored. */
+/** logits[N, classes], integer target[N] (not [N, 1]) -> mean over rows, f32[]. Rows whose target is -100 are
+ * ignored. */
 WEFT_API weft_value *weft_cross_entropy(weft_value *logits, weft_value *target);
-/* Of the next two the target has x's shape, or is a single number, [] (else [4,1] against [4] would become [4,4]).
- * Element by element, not reduced: max(x,0) - x t + log(1 + exp(-|x|)). */
+/** max(x,0) - x t + log(1 + exp(-|x|)), element by element, not reduced. The target t has x's shape or is a
+ * single number, []. (It does not broadcast otherwise: [4,1] against [4] would become [4,4].) */
 WEFT_API weft_value *weft_bce_with_logits(weft_value *x, weft_value *target);
-WEFT_API weft_value *weft_mse(weft_value *x, weft_value *target); /* mean of squared differences, [] */
+/** Mean of the squared differences, []. The target has x's shape or is a single number, []. */
+WEFT_API weft_value *weft_mse(weft_value *x, weft_value *target);
+/** @} */
 
 #ifdef __cplusplus
 }

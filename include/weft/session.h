@@ -1,9 +1,10 @@
-/* session.h - a store holds a model's values, a session runs a plan's programs on it.
+/** @file
+ * session.h - a store holds a model's values, a session runs a plan's programs on them.
  *
- * Several sessions (train at one batch size, validate at another, predict) may share one store; runs that write
- * (training graphs) must not overlap with other runs on that store: one writer at a time. Sessions on different
- * stores are independent and may run in different threads. A run is a pure function of (model, seed, data,
- * threads, instruction set): the same bits twice.
+ * Several sessions (train at one batch size, validate at another, predict) may share one store. Runs that
+ * write (training graphs) must not overlap with other runs on that store: there is one writer at a time.
+ * Sessions on different stores are independent and may run in different threads. A run is a pure function of
+ * model, seed, data, threads and instruction set: it gives the same bits twice.
  */
 #ifndef WEFT_SESSION_H
 #define WEFT_SESSION_H
@@ -15,130 +16,178 @@
 extern "C" {
 #endif
 
+/** The values of a model's parameters, state and optimizers. Free it with weft_store_free(). */
 typedef struct weft_store weft_store;
+/** Runs a plan's programs. Close it with weft_session_close(). */
 typedef struct weft_session weft_session;
 
-/* A store for the plan's model, with every value at its initial one (by seed and path). */
+/** @name Stores
+ * @{ */
+
+/** Makes a store for the plan's model, with every value at its initial one (by seed and path). NULL on
+ * failure. */
 WEFT_API weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error);
+/** Frees a store after its sessions are closed. NULL is fine. */
 WEFT_API void weft_store_free(weft_store *store);
 
-/* Copies a parameter or state out of or into the store, row-major, in its own type. `bytes` must be exact. WEFT_ORDER for
- * what another rank holds (ZeRO's optimizer state), and for what an earlier run still updates among ranks: weft_sync
- * comes first. */
+/** Copies a parameter or state out of the store, row-major, in its own type. `bytes` must be exact.
+ * WEFT_ORDER for what another rank holds (ZeRO's optimizer state), and for what an earlier run still updates
+ * among ranks: call weft_sync() first. */
 WEFT_API weft_status weft_store_get(const weft_store *store, const char *path, void *into, size_t bytes,
                                     weft_error *error);
+/** Copies a parameter or state into the store; otherwise as weft_store_get(). */
 WEFT_API weft_status weft_store_set(weft_store *store, const char *path, const void *from, size_t bytes,
                                     weft_error *error);
-/* Paths in a fixed order; NULL past the end. */
+/** Path of value 0, 1, ... in a fixed order; NULL past the end. The store owns the text. */
 WEFT_API const char *weft_store_path(const weft_store *store, int index);
-/* Shape of a path; returns ndim, or -1 when there is no such path. */
+/** Writes type and shape of a path. Returns the number of axes, or -1 when there is no such path. */
 WEFT_API int weft_store_shape(const weft_store *store, const char *path, weft_dtype *dtype,
                               int64_t shape[WEFT_MAX_NDIM]);
 
-/* The base learning rate of an optimizer (its name as in weft_optimizer); the schedule multiplies it. NULL: all. */
+/** Sets the base learning rate of an optimizer (its name as in weft_optimizer; NULL: of all). The schedule
+ * multiplies it. */
 WEFT_API weft_status weft_store_set_lr(weft_store *store, const char *optimizer, double lr,
                                        weft_error *error);
+/** @} */
 
-/* Opens a session: allocates the arena, builds kernels. The plan and the store must outlive it. */
+/** @name Sessions
+ * @{ */
+
+/** Opens a session: allocates the arena, builds kernels. The plan and the store must outlive it. NULL on
+ * failure. */
 WEFT_API weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_error *error);
-/* The same for one rank of a world: all ranks call it with plans of one model and options.world = comm->world. The
- * ranks compare their plans first (WEFT_PEER names the first that differs), then their values become the same:
- * parameters, state and the optimizer state that each holds whole those of the first rank of the subgraph's process
- * group (without groups: of rank 0); step counters, learning rates and the seed those of rank 0. So loading on rank 0
- * alone is enough without ZeRO; with it every rank loads, and where only some have that is WEFT_PEER, as it is where one has
- * loaded what would be replaced by the values of a first rank that has not. With
- * options.check_equal no value is sent: the first that differs is WEFT_PEER on all ranks, by its name and rank.
- * With accumulation a of micro-batches, rank r takes numbers (step * world + r) * a + i of the data. `comm` must outlive
- * the session; runs of graphs that train are collective. After a WEFT_PEER error call weft_comm_abort. */
+/** Opens a session of one rank of a world. All ranks call it, with plans of one model and options.world =
+ * comm->world. `comm` must outlive the session. Runs of graphs that train are then collective. NULL on
+ * failure; after WEFT_PEER call weft_comm_abort().
+ *
+ * First the ranks compare their plans: WEFT_PEER names the first difference. Then their values become equal:
+ * parameters, state and the optimizer state that each rank holds whole become those of the first rank of the
+ * subgraph's process group (without groups: of rank 0); step counters, learning rates and the seed become
+ * those of rank 0. So without ZeRO it is enough that rank 0 loads weights. With ZeRO every rank loads; it is
+ * WEFT_PEER when only some have loaded, or when a rank has loaded what the values of a first rank that has
+ * not loaded would replace. With options.check_equal no value is sent: when values differ all ranks get
+ * WEFT_PEER, which names the first of them and a rank.
+ *
+ * With accumulation of a micro-batches, run i of a step on rank r uses micro-batch (step * world + r) * a + i
+ * of the data. */
 WEFT_API weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
                                             weft_error *error);
+/** Closes a session: what is in flight ends first. NULL is fine. */
 WEFT_API void weft_session_close(weft_session *session);
 
-/* Chooses the GPU that stores and sessions of plans for CUDA use from now on in this thread, before they are made; without
- * a call it is number 0. A rank of several on one machine takes number comm->local_rank. WEFT_DEVICE when there is none,
+/** Chooses the GPU for stores and sessions of CUDA plans that this thread makes from now on; without a call
+ * it is number 0. With several ranks on one machine, use comm->local_rank. WEFT_DEVICE when there is none,
  * WEFT_UNSUPPORTED in a build without CUDA. */
 WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
 
-/* Ends what outlasted the last run: ZeRO's broadcasts of updated parameters, and in a world sums and updates that the plan
- * leaves to later runs. Runs of this session do so by themselves, each node for what it reads; call this before the store
- * is read or another session runs on it, which are WEFT_ORDER errors until then. With ZeRO all ranks call it at the same
- * place among their runs. After a failure nothing is under way any more. On a GPU it returns when all work is done. */
+/** Ends what is in flight after the last run: ZeRO's broadcasts of updated parameters, and in a world the
+ * sums and updates that the plan leaves to later runs. Runs of this session end by themselves what they read.
+ * Call this before the store is read or another session runs on it, which are WEFT_ORDER errors until then.
+ * With ZeRO all ranks call it at the same place among their runs. After a failure nothing is in flight. On a
+ * GPU it returns when all work is done. */
 WEFT_API weft_status weft_sync(weft_session *session, weft_error *error);
+/** @} */
 
-/* A tensor of the caller's: row-major. For fetches `data` is written. */
+/** @name Runs
+ * @{ */
+
+/** A tensor for an input: row-major, owned by the caller. */
 typedef struct weft_feed {
-    const char *name;
-    const void *data;
-    size_t bytes;
+    const char *name; /**< of the input */
+    const void *data; /**< its elements, read in place */
+    size_t bytes;     /**< exactly those of the input's shape */
 } weft_feed;
+/** Room for an output: row-major, owned by the caller. */
 typedef struct weft_fetch {
-    const char *name;
-    void *data;
-    size_t bytes;
+    const char *name; /**< of the output */
+    void *data;       /**< where its elements are written */
+    size_t bytes;     /**< exactly those of the output's shape */
 } weft_fetch;
 
-/* Runs a graph once. Every input must be fed, with exactly its bytes; the data are read in place and must stay
- * as they are during the call. With accumulation (options.accumulate = k), a training graph's k-th run applies
- * the update, the others only add gradients. Graphs that train the same parameters take turns by whole steps, in one
- * session (else WEFT_ORDER). A run that fails in the middle may have written state and parameters; the gradients of the
- * step's earlier runs are kept, and it may be repeated (in a world: when none of its collectives had begun), unless it
- * was the last and sums or updates had begun: then the next one begins a new step.
+/** Runs a graph once. Every input must be fed, with exactly its bytes; the data must not change during the
+ * call.
+ *
  *     float loss;
  *     weft_run(s, "d_step", (weft_feed[]){{"image", batch, sizeof batch}}, 1,
- *              (weft_fetch[]){{"d_loss", &loss, sizeof loss}}, 1, &error); */
+ *              (weft_fetch[]){{"d_loss", &loss, sizeof loss}}, 1, &error);
+ *
+ * With accumulation (options.accumulate = k) the k-th run of a training graph applies the update; the others
+ * only add gradients. Graphs that train the same parameters alternate by whole steps, in one session (else
+ * WEFT_ORDER).
+ *
+ * A run that fails in the middle may have written state and parameters. The gradients of the step's earlier
+ * runs are kept, and it may be repeated (in a world: when none of its collectives had begun), unless it was
+ * the step's last run and sums or updates had begun: then the next run begins a new step. */
 WEFT_API weft_status weft_run(weft_session *session, const char *graph, const weft_feed *feeds, int n_feeds,
                               const weft_fetch *fetches, int n_fetches, weft_error *error);
 
-/* The same for a micro-batch that does not end a step: its gradients are added, for all subgraphs of the graph at once,
- * nothing is updated and no gradient communicated. After it the next weft_run of the graph is the last of
- * the step, before the count is full too: m times this, then weft_run, with m + 1 <= k. (A step of a single
- * micro-batch wants a plan with accumulate 1: with k > 1 the first weft_run of a step does not update.) Gradients are
- * divided by k * world whatever m is, as a loss divided by k is in PyTorch. Errors (WEFT_ORDER): a plan with accumulate
- * 1, a graph that trains nothing, micro-batch number k. */
+/** Runs a graph for a micro-batch that does not end a step: its gradients are added, for all subgraphs of the
+ * graph at once; nothing is updated and no gradient is communicated. The next weft_run() of the graph ends
+ * the step, even when there were fewer micro-batches than the plan's k: m times this, then weft_run(), with m
+ * + 1 <= k. (A step of a single micro-batch needs a plan with accumulate 1: with k > 1 the first weft_run()
+ * of a step does not update.) Gradients are divided by k * world whatever m is, as in PyTorch, where the loss
+ * is divided by k. WEFT_ORDER for a plan with accumulate 1, a graph that trains nothing, and micro-batch
+ * number k. */
 WEFT_API weft_status weft_run_no_sync(weft_session *session, const char *graph, const weft_feed *feeds,
                                       int n_feeds, const weft_fetch *fetches, int n_fetches,
                                       weft_error *error);
 
-/* What a graph wants and gives: index 0, 1, ... ; false past the end. */
+/** An input or output of a graph. */
 typedef struct weft_port {
-    const char *name;
-    weft_dtype dtype;
-    int ndim;
-    int64_t shape[WEFT_MAX_NDIM];
-    size_t bytes;
+    const char *name;             /**< owned by the plan */
+    weft_dtype dtype;             /**< type of an element */
+    int ndim;                     /**< number of axes */
+    int64_t shape[WEFT_MAX_NDIM]; /**< with the plan's batch */
+    size_t bytes;                 /**< of all elements */
 } weft_port;
+/** Writes input 0, 1, ... of a graph to `*port`; false past the end. */
 WEFT_API bool weft_plan_input(const weft_plan *plan, const char *graph, int index, weft_port *port);
+/** Writes output 0, 1, ... of a graph to `*port`; false past the end. */
 WEFT_API bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_port *port);
+/** @} */
 
-/* For finding faults. After every node its floating-point results are read back: the first that is NaN or infinite ends the
- * run with WEFT_DATA, naming the node and the element. Slow. */
+/** @name Looking into runs
+ * @{ */
+
+/** Switches a check of every node's floating-point results on or off, for finding faults. The first result
+ * that is NaN or infinite ends the run with WEFT_DATA, which names the node and the element. Slow. Default:
+ * off. */
 WEFT_API void weft_session_check(weft_session *session, bool on);
-/* On a GPU: whether launches are captured and replayed (true without a word), or go node by node. Over NCCL the same on all
- * ranks. */
+/** On a GPU: whether launches are captured and replayed, or are made node by node. Over NCCL it must be the
+ * same on all ranks. Default: on. */
 WEFT_API void weft_session_capture(weft_session *session, bool on);
 
-/* On a GPU: bytes in use there beyond the plan's (weft_plan_memory's total, which store and session take exactly): by the CUDA
- * context, by libraries for themselves, by whoever else uses the device. 0 on a CPU, where nobody counts. */
+/** On a GPU: bytes in use there beyond the plan's (the total of weft_plan_memory(), which store and session
+ * take exactly): by the CUDA context, by libraries for themselves, by other programs on the device. 0 on a
+ * CPU, where nobody counts. */
 WEFT_API weft_status weft_session_beyond(const weft_session *session, uint64_t *bytes, weft_error *error);
 
-/* How long each node took on average, as text (slowest first); free with free(). Counts what runs while
- * weft_session_profile(session, true) holds, which costs two clock reads a node. */
+/** Starts or stops measuring how long each node takes, which costs two clock reads a node. Default: off. */
 WEFT_API void weft_session_profile(weft_session *session, bool on);
+/** What was measured: the mean time of each node, as text, slowest first. The caller frees it with free().
+ * NULL when memory is out. */
 WEFT_API char *weft_session_profile_text(const weft_session *session);
 
-/* When a node ran, on the monotonic clock in nanoseconds (that of weft_comm_event). Texts live as long as the plan. */
+/** When a node ran. Times are nanoseconds of the monotonic clock, as in weft_comm_event; texts live as long
+ * as the plan. */
 typedef struct weft_node_event {
-    const char *graph, *op, *scope;
-    const char *kernel; /* NULL: it starts a collective or waits for one */
-    int id;             /* the node's first number in the plan's text, 0 without a result */
-    uint64_t run;       /* that of the run's collectives (weft_collective.run); 0: the program has none */
-    int64_t order;      /* of the collective that it starts or waits for; -1: none of this run's */
-    bool is_wait;       /* with order -1: before this node, for what an earlier run had left under way */
-    uint64_t began_ns, finished_ns;
+    const char *graph;  /**< name of the graph */
+    const char *op;     /**< name of the op */
+    const char *scope;  /**< path of its scope */
+    const char *kernel; /**< NULL: the node starts a collective or waits for one */
+    int id;             /**< the node's first number in the plan's text, 0 without a result */
+    uint64_t run;       /**< that of the run's collectives (weft_collective.run); 0: the program has none */
+    int64_t order;      /**< of the collective that it starts or waits for; -1: none of this run's */
+    /** The node waits; with order -1, before it runs, for what an earlier run left in flight. */
+    bool is_wait;
+    uint64_t began_ns;    /**< when it began */
+    uint64_t finished_ns; /**< when it had finished */
 } weft_node_event;
-/* Calls `event` after each node, in the thread of weft_run; NULL switches it off, and then it costs nothing. */
+/** Calls `event` after each node, in the thread of weft_run(). NULL switches it off; then it costs
+ * nothing. */
 WEFT_API void weft_session_trace(weft_session *session,
                                  void (*event)(void *context, const weft_node_event *event), void *context);
+/** @} */
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
-/* status.h - how calls fail: one status list, one error type.
+/** @file
+ * status.h - how calls fail: one list of statuses, one error type.
  *
- * A function that can fail returns a weft_status (or NULL) and fills the weft_error it was given, which may
- * be NULL. The text is one line: where, what, the rule, and the way out if there is one.
+ * A function that can fail returns a weft_status (or NULL) and fills the weft_error that it was given, which
+ * may be NULL. The text is one line: where, what, the rule, and the way out if there is one.
  */
 #ifndef WEFT_STATUS_H
 #define WEFT_STATUS_H
@@ -16,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Each status once, with the sentence a user reads. The numbers are stable. */
+/** Each status once, with the sentence that a user reads. The numbers are stable. */
 #define WEFT_STATUS_LIST(X)                                                                                  \
     X(OK, 0, "fine")                                                                                         \
     X(ARGUMENT, 1, "an argument is outside what the call accepts")                                           \
@@ -33,18 +34,21 @@ extern "C" {
     X(PEER, 12, "ranks disagree, or one is missing")                                                         \
     X(DEVICE, 13, "a GPU or its driver failed, or there is none")
 
+/** What a call came to. WEFT_OK is 0. */
 typedef enum weft_status {
 #define X(name, number, text) WEFT_##name = number,
     WEFT_STATUS_LIST(X)
 #undef X
 } weft_status;
 
+/** Why a call failed. The caller owns it; a call that succeeds leaves it as it was. */
 typedef struct weft_error {
-    weft_status status;
-    char text[1020]; /* "gan.c:31: in generator/fc: add: f32[128,64] and f32[10] do not broadcast: ..." */
+    weft_status status; /**< What kind of failure. */
+    /** One line: "gan.c:31: in generator/fc: add: f32[128,64] and f32[10] do not broadcast: ..." */
+    char text[1020];
 } weft_error;
 
-/* The sentence of a status; never NULL, also for numbers outside the list. */
+/** The sentence of a status. Never NULL, also for numbers outside the list; the text is static. */
 WEFT_API const char *weft_status_text(weft_status status);
 
 #ifdef __cplusplus

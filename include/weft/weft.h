@@ -1,4 +1,6 @@
-/* weft.h - everything a program needs: includes the small headers, one a topic, in reading order. */
+/** @file
+ * weft.h - everything that a program needs: includes the other headers in reading order.
+ */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 

@@ -11,6 +11,7 @@ packages=(
     libopenmpi-dev openmpi-bin                   # ranks in processes of their own
     libpng-dev libgraphviz-dev graphviz          # pictures
     fonts-liberation                             # their letters
+    doxygen                                      # the API reference
     libcunit1-dev python3 valgrind               # tests
     dataset-fashion-mnist                        # 70,000 real images of garments
 )
