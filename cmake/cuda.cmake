@@ -1,6 +1,6 @@
 # cuda.cmake - the CUDA backend, where a toolkit is: sets WEFT_HAS_CUDA, CUDA_SOURCES, and the function cuda_into(library).
 #
-# cuBLASLt, cuDNN, NVRTC and NCCL are not linked but loaded at their first call (cmake/late.py makes the stubs): linked,
+# cuBLASLt, cuDNN, NVRTC and NCCL are not linked but loaded at their first call (cmake/late.py): linked,
 # cuBLASLt alone adds 0.18 s to the start of every program, and none would start where they are not installed. That
 # all their functions are there is proved at build time, by linking cuda_link_check to them. libcuda.so.1, the driver,
 # is loaded by CUDA's runtime in the same way.
@@ -91,12 +91,13 @@ if(WEFT_HAS_CUDA)
     # Whose bits are the CPU's, and do not depend on where an element lies in its buffer.
     set_source_files_properties(ops/cuda/random/random.cu ops/cuda/optimizer/update.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
     set(LATE ${PROJECT_BINARY_DIR}/late)
+    list(JOIN CUDA_INCLUDES "," CUDA_COMMA_INCLUDES)
     add_custom_command(
-        OUTPUT ${LATE}/late.S ${LATE}/late_load.c ${LATE}/link_check.c
-        COMMAND ${CUDA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/late.py ${LATE} ${CUDA_LIBRARIES} -- ${CUDA_SOURCES} ${CUDA_HEADERS}
+        OUTPUT ${LATE}/late.c ${LATE}/link_check.c
+        COMMAND ${CUDA_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/late.py ${LATE} ${CMAKE_C_COMPILER} "${CUDA_COMMA_INCLUDES}"
+                ${CUDA_LIBRARIES} -- ${CUDA_SOURCES} ${CUDA_HEADERS}
         DEPENDS cmake/late.py ${CUDA_SOURCES} ${CUDA_HEADERS}
-        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    enable_language(ASM)
+        WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
     add_executable(cuda_link_check ${LATE}/link_check.c)
     target_link_libraries(cuda_link_check PRIVATE ${CUDA_LIBRARIES})
 endif()
@@ -107,7 +108,7 @@ function(cuda_into library)
     if(NOT WEFT_HAS_CUDA)
         return()
     endif()
-    target_sources(${library} PRIVATE ${CUDA_SOURCES} ${LATE}/late.S ${LATE}/late_load.c)
+    target_sources(${library} PRIVATE ${CUDA_SOURCES} ${LATE}/late.c)
     target_compile_definitions(${library} PRIVATE WEFT_HAS_CUDA)
     target_include_directories(${library} SYSTEM PRIVATE ${CUDA_INCLUDES})
     # 20012: a defaulted function's __device__ is ignored; 1675: a #pragma of the host compiler's

@@ -1,109 +1,66 @@
 #!/usr/bin/env python3
-"""late.py - stubs that load a shared library when the first of its functions is called.
+"""late.py - functions that load a shared library when the first of them is called.
 
-    late.py FOLDER LIBRARY... -- SOURCE...
+    late.py FOLDER CC INCLUDE,... LIBRARY... -- SOURCE...
 
-Every function of the libraries that a source calls (cublasLt..., cudnn..., nvrtc..., nccl...) gets a stub in late.S: a
-jump through a slot, which late_load.c fills at the first call. Where the library cannot be loaded the stub answers 1,
-which all four take as a failure, and functions that give texts say so. link_check.c names them all:
-linking it to the libraries proves that they are there.
+Every function of the libraries that a source calls (cublasLt..., cudnn..., nvrtc..., nccl...) is defined in FOLDER/late.c:
+it looks itself up in the library once and calls what was found. Where the library cannot be loaded it returns 1, which
+all four take as a failure, or a sentence where it returns text. Prototypes come from the libraries' headers, which late.c
+includes: the compiler finds each that was misread. FOLDER/link_check.c names all functions: linking it to the libraries
+proves that they are there.
 """
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-PREFIXES = {"cublasLt": "cublasLt", "cudnn": "cudnn", "nvrtc": "nvrtc", "nccl": "nccl"}
-TEXTS = re.compile(r"String$|Name$|^ncclGetLastError$")
+LIBRARIES = ("cublasLt", "cudnn", "nvrtc", "nccl")  # a header, a shared library and the prefix of its functions
 
-STUB = """
-    .globl {name}
-    .hidden {name}
-    .type {name}, @function
-{name}:
-    movq late_slots+{at}(%rip), %r11
-    testq %r11, %r11
-    jz 1f
-    jmp *%r11
-1:  movl ${index}, %r11d
-    jmp late_resolve
-    .size {name}, .-{name}
-"""
-
-# The registers that hold arguments are kept; %rax says how many vector registers a variadic call uses.
-RESOLVE = """
-    .type late_resolve, @function
-late_resolve:
-    pushq %rbp
-    movq %rsp, %rbp
-    subq $192, %rsp
-    movq %rdi, (%rsp)
-    movq %rsi, 8(%rsp)
-    movq %rdx, 16(%rsp)
-    movq %rcx, 24(%rsp)
-    movq %r8, 32(%rsp)
-    movq %r9, 40(%rsp)
-    movq %rax, 48(%rsp)
-    movups %xmm0, 64(%rsp)
-    movups %xmm1, 80(%rsp)
-    movups %xmm2, 96(%rsp)
-    movups %xmm3, 112(%rsp)
-    movups %xmm4, 128(%rsp)
-    movups %xmm5, 144(%rsp)
-    movups %xmm6, 160(%rsp)
-    movups %xmm7, 176(%rsp)
-    movl %r11d, %edi
-    call late_load
-    movq %rax, %r11
-    movq (%rsp), %rdi
-    movq 8(%rsp), %rsi
-    movq 16(%rsp), %rdx
-    movq 24(%rsp), %rcx
-    movq 32(%rsp), %r8
-    movq 40(%rsp), %r9
-    movq 48(%rsp), %rax
-    movups 64(%rsp), %xmm0
-    movups 80(%rsp), %xmm1
-    movups 96(%rsp), %xmm2
-    movups 112(%rsp), %xmm3
-    movups 128(%rsp), %xmm4
-    movups 144(%rsp), %xmm5
-    movups 160(%rsp), %xmm6
-    movups 176(%rsp), %xmm7
-    leave
-    jmp *%r11
-    .size late_resolve, .-late_resolve
-"""
-
-LOAD = """/* Made by cmake/late.py. */
+LATE = """/* Made by cmake/late.py. */
 #include <dlfcn.h>
 #include <stddef.h>
-
-%(texts)sstatic const struct library { const char *name, *path, *(*text)(void); } libraries[] = {
+%(includes)s
+static const struct { const char *name, *path; } libraries[] = {
 %(libraries)s};
-static const struct function { const char *name; int library; _Bool gives_text; } functions[] = {
+static const struct { const char *name; int library; } functions[] = {
 %(functions)s};
-__attribute__((visibility("hidden"))) void *late_slots[%(count)d];
+static void *late_slots[%(count)d];
 
-static long fail(void) { return 1; }
-
-/* The function itself, or one that says that it could not be had. Two threads may come here: they store the same. */
-__attribute__((visibility("hidden"))) void *late_load(int index) {
-    const struct function *f = &functions[index];
-    const struct library *l = &libraries[f->library];
-    void *handle = dlopen(l->name, RTLD_NOW | RTLD_LOCAL); /* where the system looks, else where it was built */
-    if (!handle) handle = dlopen(l->path, RTLD_NOW | RTLD_LOCAL);
-    void *found = handle ? dlsym(handle, f->name) : NULL;
-    if (!found) return f->gives_text ? (void *)l->text : (void *)fail;
-    __atomic_store_n(&late_slots[index], found, __ATOMIC_RELEASE);
+/* The function, or NULL where it cannot be had. Two threads may come here: they store the same. */
+static void *late_find(int index) {
+    void *found = __atomic_load_n(&late_slots[index], __ATOMIC_ACQUIRE);
+    if (found) return found;
+    int library = functions[index].library;
+    void *handle = dlopen(libraries[library].name, RTLD_NOW | RTLD_LOCAL); /* where the system looks, else where it was built */
+    if (!handle) handle = dlopen(libraries[library].path, RTLD_NOW | RTLD_LOCAL);
+    if (handle) found = dlsym(handle, functions[index].name);
+    if (found) __atomic_store_n(&late_slots[index], found, __ATOMIC_RELEASE);
     return found;
+}
+%(stubs)s"""
+
+STUB = """
+__attribute__((visibility("hidden"))) {type} {name}({parameters}) {{
+    __typeof__(&{name}) call = late_find({index});
+    if (!call) return {failure};
+    return call({arguments});
+}}
+"""
+
+CHECK = """/* Made by cmake/late.py. */
+%(externs)schar *const all[] = {%(names)s};
+int main(void) {
+    return all[0] != 0 ? 0 : 0;
 }
 """
 
 
+def output_of(*command, text=None):
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
 def soname_of(library):
-    told = subprocess.run(["objdump", "-p", library], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"SONAME\s+(\S+)", told)
+    found = re.search(r"SONAME\s+(\S+)", output_of("objdump", "-p", library))
     return found[1] if found else Path(library).name
 
 
@@ -112,29 +69,52 @@ def calls_of(sources, prefix):
     return sorted({name for s in sources for name in pattern.findall(Path(s).read_text())})
 
 
+def prototype_of(name, headers):
+    """(return type, parameters, arguments) as the preprocessed headers declare a function."""
+    found = re.search(rf"(?:^|[;}}])([\w\s*]*?)\b{name}\s*\(([^()]*)\)[^;{{(]*;", headers)
+    if not found:
+        sys.exit(f"late.py: the headers do not declare {name}")
+    result = " ".join(w for w in re.sub(r"\*", " * ", found[1]).split() if w != "extern")
+    parameters = " ".join(found[2].split())
+    if parameters in ("", "void"):
+        return result, "void", ""
+    names = [re.search(r"(\w+)\s*(?:\[\w*\])*$", p.strip()) for p in parameters.split(",")]
+    return result, parameters, ", ".join(n[1] for n in names)
+
+
+def failure_of(result, soname):
+    if result == "void":
+        return ""
+    return f'"{soname} cannot be loaded"' if result == "const char *" else f"({result})1"
+
+
+def stub_of(name, index, soname, headers):
+    result, parameters, arguments = prototype_of(name, headers)
+    text = STUB.format(name=name, index=index, type=result, parameters=parameters, arguments=arguments,
+                       failure=failure_of(result, soname))
+    return text.replace("return ;", "return;").replace("return call", "call") if result == "void" else text
+
+
 def main():
-    folder, libraries, sources = Path(sys.argv[1]), sys.argv[2:], []
-    libraries, sources = libraries[: libraries.index("--")], libraries[libraries.index("--") + 1 :]
-    folder.mkdir(parents=True, exist_ok=True)
-    stubs, functions, named, texts, names = "", "", "", "", []
+    split = sys.argv.index("--")
+    folder, cc, places, libraries, sources = Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:split], sys.argv[split + 1:]
+    includes = "".join(f"#include <{name}.h>\n" for name in LIBRARIES)
+    headers = output_of(cc, "-E", "-P", *(f"-I{place}" for place in places.split(",")), "-x", "c", "-", text=includes)
+    headers = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", "", headers)
+    stubs, functions, named, names = "", "", "", []
     for number, library in enumerate(libraries):
-        path = Path(library).resolve()
-        prefix = next(p for p in PREFIXES if Path(library).name.startswith("lib" + p))
+        prefix = next(p for p in LIBRARIES if Path(library).name.startswith("lib" + p))
         soname = soname_of(library)
-        texts += f'static const char *text_{number}(void) {{ return "{soname} cannot be loaded"; }}\n'
-        named += f'    {{"{soname}", "{path.parent / soname}", text_{number}}},\n'
-        for name in calls_of(sources, PREFIXES[prefix]):
-            stubs += STUB.format(name=name, at=8 * len(names), index=len(names))
-            functions += f'    {{"{name}", {number}, {1 if TEXTS.search(name) else 0}}},\n'
+        named += f'    {{"{soname}", "{Path(library).resolve().parent / soname}"}},\n'
+        for name in calls_of(sources, prefix):
+            stubs += stub_of(name, len(names), soname, headers)
+            functions += f'    {{"{name}", {number}}},\n'
             names.append(name)
-    parts = {"texts": texts, "libraries": named, "functions": functions or '    {"", 0, 0},\n', "count": max(len(names), 1)}
-    (folder / "late.S").write_text("# Made by cmake/late.py.\n    .text\n" + RESOLVE + stubs
-                                   + '\n    .section .note.GNU-stack,"",@progbits\n')
-    (folder / "late_load.c").write_text(LOAD % parts)
-    (folder / "link_check.c").write_text(
-        "/* Made by cmake/late.py. */\n" + "".join(f"extern char {n}[];\n" for n in names)
-        + "char *const all[] = {" + ", ".join(names) + (", " if names else "")
-        + "0};\nint main(void) {\n    return all[0] != 0 ? 0 : 0;\n}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "late.c").write_text(LATE % {"includes": includes, "libraries": named, "functions": functions,
+                                           "count": len(names), "stubs": stubs})
+    (folder / "link_check.c").write_text(CHECK % {"externs": "".join(f"extern char {n}[];\n" for n in names),
+                                                  "names": ", ".join(names)})
 
 
 main()
