@@ -1,4 +1,6 @@
-/* collective.c - see collective.h. */
+/* collective.c - the cut of collectives into rounds, see collective.h, and the checks of their arguments.
+ * Each kind is one of three cuts: windows (all_reduce, reduce, broadcast, unbalanced reduce_scatter),
+ * ranges (reduce_scatter and all_gather), owners (unbalanced all_gather). */
 #include "dist/core/collective.h"
 
 #include "graph/core/type.h"
@@ -20,6 +22,7 @@ void weft_comm_range(size_t count, int world, int rank, size_t *begin, size_t *e
     *end = *begin + each + (r < more);
 }
 
+/* The equal cut of weft_comm_range as a range. */
 static range equal_range(size_t count, int world, int rank) {
     range r;
     weft_comm_range(count, world, rank, &r.begin, &r.end);
@@ -32,7 +35,7 @@ range range_common(range a, range b) {
     return r;
 }
 
-/* Elements [at, at + length) of r, as far as it goes. */
+/* Elements [at, at + length) of r, clipped to r. */
 static range range_piece(range r, size_t at, size_t length) {
     size_t n = r.end - r.begin;
     if (at > n) at = n;
@@ -43,8 +46,10 @@ bool collective_is_sum(weft_collective_kind kind) {
     return kind == WEFT_ALL_REDUCE || kind == WEFT_REDUCE || kind == WEFT_REDUCE_SCATTER;
 }
 
-/* ---- what is accepted ---- */
+/* ---- checks of the arguments ---- */
 
+/* `counts` is the caller's list of range lengths; it must cover the buffer exactly. A sum that overflows
+ * cannot match. */
 static weft_status check_counts(const weft_collective *c, int world, weft_error *error) {
     size_t sum = 0;
     for (int r = 0; r < world; r++)
@@ -55,6 +60,7 @@ static weft_status check_counts(const weft_collective *c, int world, weft_error 
                      weft_collective_name(c->kind), world, sum, c->count);
 }
 
+/* The type of a sum, and its scratch: large enough, and aligned for vector loads. */
 static weft_status check_sum(const weft_collective *c, int world, weft_error *error) {
     const char *what = weft_collective_name(c->kind);
     if (c->dtype != WEFT_F32 && c->dtype != WEFT_F64 && c->dtype != WEFT_BF16)
@@ -93,7 +99,8 @@ weft_status collective_check(const weft_collective *c, int world, weft_error *er
     return collective_is_sum(c->kind) ? check_sum(c, world, error) : WEFT_OK;
 }
 
-/* Others' contributions to a slice, one slot a rank; with a wire type also what is sent, converted. */
+/* A sum needs one slot per rank for the contributions to its own slice. With a reduced wire type it needs
+ * as much again for the converted data that it sends. */
 size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft_dtype wire, size_t count,
                                int world) {
     if (!collective_is_sum(kind) || world < 2 || count == 0) return 0;
@@ -105,7 +112,8 @@ size_t weft_collective_scratch(weft_collective_kind kind, weft_dtype dtype, weft
 
 /* ---- rounds ---- */
 
-/* Rank r's range; asked for one rank after another, from 0, with *begin 0 at first. */
+/* Rank r's range. The caller asks for ranks 0, 1, 2 ... in turn and keeps *begin, 0 at first, between the
+ * calls. */
 static range next_range(const weft_collective *c, int world, int r, size_t *begin) {
     if (!c->counts) return equal_range(c->count, world, r);
     range own = {*begin, *begin + c->counts[r]};
@@ -117,6 +125,8 @@ static size_t length(range r) {
     return r.end - r.begin;
 }
 
+/* Elements of the longest range: it determines the number of rounds when every rank's range advances
+ * together. */
 static size_t largest_count(const weft_collective *c, int world) {
     size_t most = c->count / (size_t)world + (c->count % (size_t)world != 0);
     if (!c->counts) return most;
@@ -126,18 +136,19 @@ static size_t largest_count(const weft_collective *c, int world) {
     return most;
 }
 
-/* An owner of most of the buffer would do all the adding and need all the scratch, or send all to everyone. Beyond
- * twice the fair share others help: they add, or pass on, a slice each, and it travels once more. */
+/* A rank that owns most of the buffer would do most of the adding with most of the scratch, or send
+ * everything to everyone. If a range exceeds twice the fair share, all ranks therefore help: each adds, or
+ * forwards, an equal slice, at the price of one more transfer of it. */
 static bool is_balanced(const weft_collective *c, int world) {
     return largest_count(c, world) / 2 <= c->count / (size_t)world;
 }
 
-/* Slices under 16 KiB are not worth another message. */
+/* Forwarding costs one more message per slice; slices under 16 KiB are sent directly. */
 static bool pays_to_relay(const weft_collective *c, int world, size_t elements) {
     return world > 2 && elements / (size_t)world * dtype_bytes(c->dtype) >= 16384;
 }
 
-/* Slots of scratch hold round / world + 1 elements. */
+/* A slot of scratch holds round / world + 1 elements (weft_collective_scratch). */
 cut_room cut_room_of_messages(const weft_collective *c, int world) {
     size_t round = c->count < ROUND_ELEMENTS ? c->count : ROUND_ELEMENTS;
     return (cut_room){.sum = ROUND_ELEMENTS,
@@ -146,6 +157,7 @@ cut_room cut_room_of_messages(const weft_collective *c, int world) {
                       .can_relay = true};
 }
 
+/* Balanced ranges are added, or sent, by their owners; unbalanced ones are spread over all ranks. */
 static cut_way way_of(const weft_collective *c, int world, const cut_room *room) {
     if (c->kind == WEFT_REDUCE_SCATTER)
         return room->to_owners || is_balanced(c, world) ? CUT_RANGES : CUT_WINDOWS;
@@ -168,6 +180,8 @@ cut cut_of(const weft_collective *c, int world, const cut_room *room) {
     return k;
 }
 
+/* CUT_RANGES: rank r works on the round's piece of its own range. An all_gather sends it to all; a
+ * reduce_scatter keeps it. */
 static void fill_ranges(const cut *k, size_t round, range *work, range *dest) {
     const weft_collective *c = k->c;
     size_t begin = 0;
@@ -178,6 +192,7 @@ static void fill_ranges(const cut *k, size_t round, range *work, range *dest) {
     }
 }
 
+/* work[r] = equal slice r of the window. */
 static void fill_slices(range window, int world, range *work) {
     for (int r = 0; r < world; r++) {
         range slice = equal_range(length(window), world, r);
@@ -185,6 +200,8 @@ static void fill_slices(range window, int world, range *work) {
     }
 }
 
+/* CUT_WINDOWS of a sum: each rank adds an equal slice. All ranks need the result (all_reduce), the root
+ * alone does (reduce), or each needs the part that overlaps its range (reduce_scatter). */
 static void fill_window(const cut *k, range window, range *work, range *dest) {
     const weft_collective *c = k->c;
     size_t begin = 0;
@@ -196,7 +213,7 @@ static void fill_window(const cut *k, range window, range *work, range *dest) {
     }
 }
 
-/* A window goes from one rank to all. */
+/* A window travels from `root` to all ranks, directly or forwarded in slices. */
 static int fill_from_one(const cut *k, int root, range window, range *work, range *dest) {
     bool is_relayed = k->can_relay && pays_to_relay(k->c, k->world, length(window));
     fill_slices(window, k->world, work);
@@ -207,7 +224,8 @@ static int fill_from_one(const cut *k, int root, range window, range *work, rang
     return is_relayed ? root : -1;
 }
 
-/* Owners take turns; with the equal cut nobody would need help, so there are counts. */
+/* CUT_OWNERS: finds the owner of this round and its window. It reads c->counts without a check, because
+ * the equal cut is always balanced and never comes here. */
 static int fill_owner(const cut *k, size_t round, range *work, range *dest) {
     size_t begin = 0;
     int owner = 0;

@@ -1,11 +1,11 @@
-/* collective.h - what a collective moves: who sums which elements, who needs the result. Pure arithmetic, no
- * communication: the engine asks, round by round.
+/* collective.h - what a collective moves: which rank adds which elements, and which ranks need the result.
+ * Pure arithmetic without communication; the engine and NCCL's transfers call it round by round.
  *
- * A buffer goes through in rounds (windows of bounded size, so that scratch is bounded and no message exceeds what
- * an MPI count can say). In a round rank p works on work[p] (disjoint ranges) and rank o needs dest[o] of the
- * result; then p sends the common part of work[p] and dest[o] to o. Sums work element by element, so the cut
- * never shows in the bits.
- */
+ * A buffer is processed in rounds of bounded size. That bounds the scratch memory, and no message exceeds
+ * what an MPI count (an int) can express. In one round rank p works on work[p], and these ranges are
+ * disjoint; rank o needs the range dest[o] of the result. After its work, p sends the intersection of
+ * work[p] and dest[o] to each o. Sums are elementwise, so the cut into rounds and ranges never changes the
+ * bits. */
 #ifndef WEFT_DIST_CORE_COLLECTIVE_H
 #define WEFT_DIST_CORE_COLLECTIVE_H
 
@@ -14,49 +14,54 @@
 #include "weft/comm.h"
 
 enum {
-    ROUND_ELEMENTS = 2 << 20,     /* of a sum: 8 MiB of f32, about what the last cache holds */
-    ROUND_MOVE_BYTES = 256 << 20, /* of what is only moved */
+    /* of a round of a sum: 8 MiB of f32, about the size of a last-level cache */
+    ROUND_ELEMENTS = 2 << 20,
+    ROUND_MOVE_BYTES = 256 << 20, /* of a round of a broadcast or an all_gather */
 };
 
 typedef struct range {
-    size_t begin, end; /* elements */
+    size_t begin, end; /* elements, half open */
 } range;
 
-range range_common(range a, range b); /* begin == end when there is nothing in common */
+range range_common(range a, range b); /* The intersection of a and b; begin == end when it is empty. */
 
 bool collective_is_sum(weft_collective_kind kind);
 
-/* Does it make sense in a group of this size? */
+/* Checks the collective's arguments for a group of `world` ranks: kind, types, buffer, root, counts,
+ * scratch. On failure *error names the first that is wrong. */
 weft_status collective_check(const weft_collective *c, int world, weft_error *error);
 
-/* What a round may hold: it depends on where the data go through. */
+/* The largest rounds, which depend on the memory that the data pass through: messages, a window's slot, or
+ * a GPU. */
 typedef struct cut_room {
-    size_t sum;     /* elements of a sum */
-    size_t range;   /* elements of each rank's range, of a reduce_scatter to the owners */
-    size_t move;    /* elements of what is only moved */
-    bool can_relay; /* sending costs: ranks pass on a slice each, so that nobody sends all to everyone */
-    bool to_owners; /* a reduce_scatter always adds at the owners */
+    size_t sum;   /* elements in a round of a sum */
+    size_t range; /* elements of each rank's range in a round of a reduce_scatter that adds at the owners */
+    size_t move;  /* elements in a round of a broadcast or an all_gather */
+    /* sending is costly, so each rank forwards a slice instead of one rank sending everything to everyone */
+    bool can_relay;
+    bool to_owners; /* the owner of a range always adds it, however unequal the ranges are */
 } cut_room;
+/* The limits for transfers by messages: they follow from weft_collective_scratch and ROUND_MOVE_BYTES. */
 cut_room cut_room_of_messages(const weft_collective *c, int world);
 
 typedef enum cut_way {
-    CUT_WINDOWS, /* a round is a window of the buffer */
-    CUT_RANGES,  /* a piece of every rank's range */
-    CUT_OWNERS   /* a window of one rank's range; one rank's rounds after another's */
+    CUT_WINDOWS, /* a round is one window of the whole buffer */
+    CUT_RANGES,  /* a round takes a piece of every rank's range */
+    CUT_OWNERS   /* a round is a window of one rank's range; the rounds of all ranks follow each other */
 } cut_way;
 
-/* How a collective is cut into rounds. */
+/* How one collective is cut into rounds; cut_of fills it, cut_round reads it. */
 typedef struct cut {
     const weft_collective *c;
     int world;
     cut_way way;
     size_t rounds;
-    size_t step; /* elements a round: of the buffer, or of each rank's range */
+    size_t step; /* elements per round: of the buffer, or of each rank's range */
     bool can_relay;
 } cut;
 cut cut_of(const weft_collective *c, int world, const cut_room *room);
-/* Fills work[world] and dest[world] for one round. Returns the rank that deals the slices that the others pass on,
- * -1 if none does. */
+/* Fills work[world] and dest[world] for one round. Returns the rank that first deals out the slices which
+ * the others forward, or -1 if no slices are forwarded. */
 int cut_round(const cut *k, size_t round, range *work, range *dest);
 
 #endif

@@ -1,4 +1,6 @@
-/* comm.c - the public calls: checks that hold for every communicator, then the table. */
+/* comm.c - the public weft_comm_* calls: they check the arguments that every communicator needs checked,
+ * then call through the communicator's table of functions. A function that the table leaves out (place,
+ * poll, fail) does nothing. */
 #include "dist/core/collective.h"
 
 weft_status weft_comm_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket, weft_error *error) {
@@ -24,6 +26,8 @@ weft_status weft_comm_run(weft_comm *comm, const weft_collective *c, weft_error 
     return status ? status : weft_comm_wait(comm, ticket, error);
 }
 
+/* A group needs 1 to world different ranks. Only the table's function knows how a group of that transport
+ * is made. */
 weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm **group, weft_error *error) {
     if (!world || !group || (n && !ranks))
         return error_set(error, WEFT_ARGUMENT, "weft_comm_group: an argument is NULL");
@@ -45,6 +49,7 @@ void weft_comm_place(weft_comm *comm, const char *place) {
     if (comm && comm->calls->place) comm->calls->place(comm, place);
 }
 
+/* A communicator without `poll` cannot fail between calls. */
 weft_status weft_comm_poll(weft_comm *comm, weft_error *error) {
     if (!comm) return error_set(error, WEFT_ARGUMENT, "weft_comm_poll: no communicator");
     return comm->calls->poll ? comm->calls->poll(comm, error) : WEFT_OK;

@@ -1,10 +1,11 @@
-/* comm_options.c - see comm_options.h. */
+/* comm_options.c - see comm_options.h. A NaN fails every comparison, so the check asks for what is
+ * allowed. */
 #include "dist/core/comm_options.h"
 
 #define MOST_SECONDS 1e9 /* 31 years; in nanoseconds it fits a uint64_t */
 
 static weft_status check(const char *field, double seconds, weft_error *error) {
-    if (seconds >= 0 && seconds <= MOST_SECONDS) return WEFT_OK; /* not so for NaN */
+    if (seconds >= 0 && seconds <= MOST_SECONDS) return WEFT_OK; /* false for NaN */
     return error_set(error, WEFT_ARGUMENT,
                      "weft_comm_options: %s is %g: a number of seconds from 0 (the default) to %g is needed",
                      field, seconds, MOST_SECONDS);

@@ -1,12 +1,13 @@
-/* comm_options.h - what the options of a communicator mean, the same for all that Weft brings. */
+/* comm_options.h - what the options of a communicator mean, for all communicators that Weft brings. */
 #ifndef WEFT_DIST_CORE_COMM_OPTIONS_H
 #define WEFT_DIST_CORE_COMM_OPTIONS_H
 
 #include "graph/core/error.h"
 #include "weft/comm.h"
 
-/* Times that are no times: WEFT_ARGUMENT. */
+/* WEFT_ARGUMENT for a time that is negative, NaN, or above 1e9 seconds. */
 weft_status comm_options_check(const weft_comm_options *options, weft_error *error);
-double comm_deadline(const weft_comm_options *options); /* seconds, above 0 */
+/* The deadline in seconds, above 0: the option, or WEFT_COMM_DEADLINE if it is 0 or there are no options. */
+double comm_deadline(const weft_comm_options *options);
 
 #endif

@@ -1,4 +1,6 @@
-/* comm_self.c - the world of one rank: every collective is done when it is started, nothing is copied. */
+/* comm_self.c - the world of one rank. Every collective is done when it is started and copies nothing,
+ * because the sum of one contribution is that contribution. Only a failure or an abort that the program
+ * itself reports can make it fail. */
 #include "dist/core/collective.h"
 #include "dist/core/comm_options.h"
 
@@ -6,7 +8,7 @@ typedef struct self_comm {
     weft_comm comm; /* first: what the caller holds */
     weft_env env;
     uint64_t started;
-    weft_error failure; /* by abort */
+    weft_error failure; /* set by fail and abort; sticky */
 } self_comm;
 
 static weft_status self_failed(const self_comm *s, weft_error *error) {
@@ -14,7 +16,7 @@ static weft_status self_failed(const self_comm *s, weft_error *error) {
     return s->failure.status;
 }
 
-/* The sum of one contribution is that contribution, whatever the kind and root. */
+/* In place: the buffer already holds the result, whatever the kind and root. */
 static weft_status self_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
                               weft_error *error) {
     self_comm *s = (self_comm *)comm;
@@ -23,6 +25,7 @@ static weft_status self_start(weft_comm *comm, const weft_collective *c, uint64_
     return self_failed(s, error);
 }
 
+/* A ticket is the count of started collectives; all that were issued are done. */
 static weft_status self_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error) {
     const self_comm *s = (self_comm *)comm;
     *is_done = ticket <= s->started;
@@ -34,6 +37,7 @@ static weft_status self_wait(weft_comm *comm, uint64_t ticket, weft_error *error
     return self_failed((self_comm *)comm, error);
 }
 
+/* The only possible group is this rank again; weft_comm_group has checked the list. */
 static weft_status self_group(weft_comm *comm, const int *ranks, int n, weft_comm **group,
                               weft_error *error) {
     const self_comm *s = (self_comm *)comm;
@@ -46,6 +50,7 @@ static weft_status self_poll(weft_comm *comm, weft_error *error) {
     return self_failed((self_comm *)comm, error);
 }
 
+/* The first failure is kept; abort replaces it. */
 static void self_fail(weft_comm *comm, const char *reason) {
     weft_error *failure = &((self_comm *)comm)->failure;
     if (!failure->status) error_set(failure, WEFT_PEER, "%s", reason ? reason : "no reason given");

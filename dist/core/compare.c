@@ -1,6 +1,8 @@
-/* compare.c - what all ranks must have alike, compared before it can do harm. Only hashes travel while all is well; the two
- * values are fetched when they are to be told, so that every rank tells the same sentence. A setting is compared with the
- * lowest rank that knows it: with rank 0 in one round; each rank that knows one that nobody before knew takes one more. */
+/* compare.c - compares settings that all ranks must share, before a difference can do harm. While all
+ * agree only hashes travel; on a difference the two values are fetched, so that every rank reports the
+ * same sentence. A setting is compared with the lowest rank that knows its value (its root). One round
+ * compares with rank 0; each further rank that knows a setting which no lower rank knew costs one more
+ * round. */
 #include "dist/core/descriptor.h"
 #include "graph/core/graph.h"
 #include "graph/core/mem.h"
@@ -9,31 +11,38 @@
 #include <stdio.h>
 #include <string.h>
 
+/* VALUE_BYTES: a value in a message, cut if longer. KNOWS_MORE: a rank's vote. */
 enum { VALUE_BYTES = 160, KNOWS_MORE = -1 };
-#define UNKNOWN 0 /* the hash of no value */
+#define UNKNOWN 0 /* the hash of a setting whose value this rank does not know */
 
 typedef struct comparing {
     weft_comm *comm;
     const weft_setting *settings;
     int n;
-    int root; /* whose hashes travel */
+    int root; /* the rank whose hashes are broadcast in this round */
+    /* [n]: the root's hashes */
     uint64_t *theirs;
-    uint64_t *mine; /* those that have not been compared yet */
-    int32_t *votes; /* [world]: 1 + the setting that differs on a rank, KNOWS_MORE than theirs, 0: neither */
+    uint64_t *mine; /* [n]: own hashes; UNKNOWN once a setting has been compared */
+    /* [world]: 1 + index of the setting that differs on that rank; KNOWS_MORE: it knows one that the root
+     * does not; 0: neither */
+    int32_t *votes;
     weft_error *error;
 } comparing;
 
-/* Of the name too: lists that are not of the same things differ. */
+/* The name is hashed as well, so lists of different settings differ. A known value never hashes to
+ * UNKNOWN. */
 static uint64_t hash_setting(const weft_setting *s) {
     return s->value ? hash_text(s->value, hash_text(s->name, 1)) | 1 : UNKNOWN;
 }
 
+/* Broadcasts `bytes` bytes from root; `what` names the collective in messages. */
 static weft_status share(comparing *c, int root, const char *what, void *data, size_t bytes) {
     weft_collective all = {
         .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .root = root, .name = what, .buffer = data, .count = bytes};
     return weft_comm_run(c->comm, &all, c->error);
 }
 
+/* This rank's vote: the first setting that differs wins over knowing more. */
 static int32_t vote(const comparing *c) {
     bool knows_more = false;
     for (int32_t i = 0; i < c->n; i++) {
@@ -44,7 +53,8 @@ static int32_t vote(const comparing *c) {
     return knows_more ? KNOWS_MORE : 0;
 }
 
-/* The first setting that differs anywhere, and the first rank where it does; false: none. */
+/* The first setting that differs anywhere, and the first rank on which it does; false when nothing
+ * differs. */
 static bool find_difference(const comparing *c, int *setting, int *rank) {
     *setting = c->n;
     for (int r = 0; r < c->comm->world; r++)
@@ -55,6 +65,7 @@ static bool find_difference(const comparing *c, int *setting, int *rank) {
     return *setting < c->n;
 }
 
+/* Fetches both values and fails with the same sentence on every rank. */
 static weft_status tell_difference(comparing *c, int setting, int rank) {
     char values[2][VALUE_BYTES];
     const weft_setting *s = &c->settings[setting];
@@ -67,7 +78,7 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
                      values[0], c->root, values[1], rank);
 }
 
-/* Everybody's settings with the root's, and who differs or knows more. */
+/* One round: all ranks compare their settings with the root's, and all get all votes. */
 static weft_status compare_with_root(comparing *c) {
     memcpy(c->theirs, c->mine, (size_t)c->n * sizeof *c->theirs);
     weft_status status =
@@ -82,7 +93,7 @@ static weft_status compare_with_root(comparing *c) {
     return weft_comm_run(c->comm, &votes, c->error);
 }
 
-/* The next root; false: nobody knows more. */
+/* The next root: the lowest rank above this one that knows more; false when there is none. */
 static bool find_root(comparing *c) {
     for (int r = c->root + 1; r < c->comm->world; r++)
         if (c->votes[r] == KNOWS_MORE) {
@@ -92,7 +103,7 @@ static bool find_root(comparing *c) {
     return false;
 }
 
-/* Each round compares a setting at least that no lower rank knew. */
+/* Each round compares at least one setting that no lower rank knew, so the loop ends. */
 static weft_status compare(comparing *c) {
     int setting = 0, rank = 0;
     for (int i = 0; i < c->n; i++) c->mine[i] = hash_setting(&c->settings[i]);
@@ -120,7 +131,8 @@ weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int
         status = compare(&c);
     } else {
         status = error_memory(error, "weft_comm_compare");
-        weft_comm_fail(comm, "weft_comm_compare: memory could not be had"); /* the others wait */
+        /* the other ranks are already waiting */
+        weft_comm_fail(comm, "weft_comm_compare: memory could not be had");
     }
     mem_free(NULL, c.votes, world * sizeof *c.votes);
     mem_free(NULL, c.mine, (size_t)n * sizeof *c.mine);

@@ -1,4 +1,5 @@
-/* descriptor.c - see descriptor.h. */
+/* descriptor.c - see descriptor.h. One row per field says what a difference in it is called; the order of
+ * the rows is the order of importance. */
 #include "dist/core/descriptor.h"
 
 #include <stdio.h>
@@ -11,6 +12,7 @@ void text_cut(char *to, const char *from, size_t room) {
     to[n] = 0;
 }
 
+/* 0 for the equal cut (no list). */
 static uint64_t hash_counts(const weft_collective *c, int n) {
     uint64_t h = 0;
     for (int i = 0; c->counts && i < n; i++) h = (h ^ c->counts[i]) * 0x9e3779b97f4a7c15u + 1;
@@ -19,7 +21,7 @@ static uint64_t hash_counts(const weft_collective *c, int n) {
 
 descriptor descriptor_of(const weft_collective *c, int world) {
     descriptor f;
-    memset(&f, 0, sizeof f); /* travels whole: no stale bytes */
+    memset(&f, 0, sizeof f); /* padding and text tails are sent too: no stale bytes */
     f.kind = (int32_t)c->kind;
     f.order = c->order;
     f.run = c->run;
@@ -45,10 +47,12 @@ title descriptor_title(const descriptor *f) {
 
 /* ---- differences ---- */
 
+/* The first difference in words: its name and both values. */
 typedef struct pair {
     char what[40], mine[NAME_BYTES + 20], theirs[NAME_BYTES + 20];
 } pair;
 
+/* Fills d when the two numbers differ. */
 static bool numbers_differ(pair *d, const char *what, uint64_t mine, uint64_t theirs) {
     if (mine == theirs) return false;
     text_cut(d->what, what, sizeof d->what);
@@ -57,6 +61,7 @@ static bool numbers_differ(pair *d, const char *what, uint64_t mine, uint64_t th
     return true;
 }
 
+/* Fills d when the two names differ in their first NAME_BYTES bytes; "" reads "none". */
 static bool texts_differ(pair *d, const char *what, const char *mine, const char *theirs) {
     if (strncmp(mine, theirs, NAME_BYTES) == 0) return false;
     text_cut(d->what, what, sizeof d->what);
@@ -65,7 +70,7 @@ static bool texts_differ(pair *d, const char *what, const char *mine, const char
     return true;
 }
 
-/* The first difference, the coarsest first: another run or program explains all the rest. */
+/* Finds the first difference, the coarsest first: a different run or program explains all the others. */
 static bool descriptor_differ(pair *d, const descriptor *a, const descriptor *b) {
     return texts_differ(d, "program", a->program, b->program) || numbers_differ(d, "run", a->run, b->run) ||
            numbers_differ(d, "order number", a->order, b->order) ||

@@ -1,6 +1,7 @@
-/* launcher.c - who am I? Rank and world as launchers tell them in the environment, read without touching it.
- * Sources: Open MPI's and MPICH's mpirun (OMPI_COMM_WORLD_*, PMI_*, MPI_LOCAL*), PMIx (PMIX_RANK), Slurm's srun(1),
- * torchrun. A launcher's names come in one row; the first row whose rank and world are both there counts. */
+/* launcher.c - weft_launch_read: rank and world size from the variables that launchers set, read without
+ * changing the environment. Sources: Open MPI's and MPICH's mpirun (OMPI_COMM_WORLD_*, PMI_*, MPI_LOCAL*),
+ * PMIx (PMIX_RANK), Slurm's srun(1), torchrun. The table has one row per launcher; the first row whose
+ * rank and world are both set wins. */
 #include "graph/core/error.h"
 #include "weft/comm.h"
 
@@ -9,20 +10,22 @@
 
 typedef struct row {
     const char *launcher;
-    const char *rank, *world, *local_rank, *local_world; /* NULL: it does not tell */
+    /* names of variables; NULL: this launcher sets none */
+    const char *rank, *world, *local_rank, *local_world;
 } row;
 
 static const row rows[] = {
     {"mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"mpi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    /* PMIx tells the size to its library only; under srun --mpi=pmix Slurm does. */
+    /* PMIx gives the world size to its library only; under srun --mpi=pmix Slurm sets it. */
     {"mpi", "PMIX_RANK", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
     {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
     {"env", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 };
 enum { ROWS = sizeof rows / sizeof *rows, MOST_RANKS = 1 << 24 };
 
+/* The value of NAME=value, a pointer into the environment; NULL when it is not set. */
 static const char *lookup(char *const *environment, const char *name) {
     size_t n = name ? strlen(name) : 0;
     for (; n && environment && *environment; environment++)
@@ -30,7 +33,7 @@ static const char *lookup(char *const *environment, const char *name) {
     return NULL;
 }
 
-/* A number in [low, high], or *into as it was when there is none of that name. */
+/* Reads a number in [low, high]. *into keeps its value when the variable is not set. */
 static weft_status number(char *const *environment, const char *name, int low, int high, int *into,
                           weft_error *error) {
     const char *value = lookup(environment, name);
@@ -44,6 +47,7 @@ static weft_status number(char *const *environment, const char *name, int low, i
     return WEFT_OK;
 }
 
+/* Reads one launcher's variables; world and local_world bound the ranks read after them. */
 static weft_status read_row(const row *r, char *const *environment, weft_launch *l, weft_error *error) {
     weft_status status = number(environment, r->world, 1, MOST_RANKS, &l->world, error);
     if (!status) status = number(environment, r->rank, 0, l->world - 1, &l->rank, error);
@@ -56,9 +60,11 @@ static weft_status read_row(const row *r, char *const *environment, weft_launch 
     return status;
 }
 
-/* A job step of srun has these; in a batch script or an salloc shell SLURM_PROCID is there too, for the one process
- * of the script: that is not a rank of the job, and auto takes it for a program started alone. */
+/* srun sets these variables for each job step. A batch script or a shell of salloc has SLURM_PROCID as
+ * well, for the one process of the script, which is not a rank of the job; "auto" takes that for a program
+ * started alone. */
 static bool is_batch_script(const row *r, char *const *environment) {
+    /* 4294967291 is SLURM_BATCH_SCRIPT, the step ID of a batch script */
     const char *step = lookup(environment, "SLURM_STEP_ID");
     return strncmp(r->rank, "SLURM_", 6) == 0 && (!step || strcmp(step, "4294967291") == 0);
 }

@@ -1,12 +1,13 @@
-/* ordered.c - see ordered.h. Works on blocks that stay in the first cache: a stack of partial sums, one for each
- * bit of the number of leaves read so far, as a binary counter carries. */
+/* ordered.c - see ordered.h. Works on blocks that stay in the L1 cache, with a stack of partial sums: one
+ * for each 1 bit of the number of leaves read so far. Adding a leaf joins partial sums of equal size, as a
+ * binary counter carries. */
 #include "dist/core/ordered.h"
 
 #include <string.h>
 
 enum {
-    BLOCK = 512, /* elements; 2 or 4 KiB a partial sum */
-    DEPTH = 26,  /* partial sums at once: 2^25 ranks */
+    BLOCK = 512, /* elements: 2 KiB of f32 or 4 KiB of f64 per partial sum */
+    DEPTH = 26,  /* partial sums on the stack: enough for 2^25 ranks */
 };
 
 void bf16_from_f32(uint16_t *restrict to, const float *restrict from, size_t count) {
@@ -14,6 +15,7 @@ void bf16_from_f32(uint16_t *restrict to, const float *restrict from, size_t cou
     for (size_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &from[i], sizeof bits);
+        /* adding half a unit, minus 1 if the last kept bit is 0, rounds to nearest even */
         uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
         to[i] = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded);
     }
@@ -27,7 +29,7 @@ void f32_from_bf16(float *restrict to, const uint16_t *restrict from, size_t cou
     }
 }
 
-/* As if it had been bf16 in between; to may be from. */
+/* f32 to bf16 and back in one pass; `to` may be `from`. */
 static void round_to_bf16(float *to, const float *from, size_t count) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
@@ -39,7 +41,7 @@ static void round_to_bf16(float *to, const float *from, size_t count) {
     }
 }
 
-/* out may be a. */
+/* out = a + b; out may be a. */
 static void add_f32(float *out, const float *a, const float *b, size_t count) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) out[i] = a[i] + b[i];
@@ -61,6 +63,7 @@ void bf16_add(uint16_t *into, const uint16_t *from, size_t count) {
     }
 }
 
+/* A partial sum of the block: where it is, and of how many leaves. */
 typedef struct partial {
     const void *at;
     uint32_t leaves;
@@ -71,10 +74,11 @@ typedef struct adder {
     bool is_f64;
     partial stack[DEPTH];
     int top;
-    _Alignas(64) double room[DEPTH][BLOCK]; /* of f32 half is used */
+    _Alignas(64) double room[DEPTH][BLOCK]; /* one block per stack entry; sums in f32 use half of it */
 } adder;
 
-/* Leaf r, elements [at, at + n), as what is added: where it lies, or widened into this stack place's room. */
+/* Elements [at, at + n) of leaf r in the type of the sum (f32 or f64): in place, or converted into the
+ * room of the stack entry that comes next. */
 static const void *leaf(adder *a, int r, const char *into, size_t at, size_t n) {
     const ordered_sum *s = a->s;
     float *room = (float *)a->room[a->top];
@@ -82,8 +86,8 @@ static const void *leaf(adder *a, int r, const char *into, size_t at, size_t n) 
     if (a->is_f64) return is_own ? (const double *)into + at : (const double *)s->from[r] + at;
     if (s->dtype == WEFT_F32 && s->wire != WEFT_BF16)
         return is_own ? (const float *)into + at : (const float *)s->from[r] + at;
-    if (is_own &&
-        s->dtype == WEFT_F32) { /* rounded as if it had travelled: any rank may be the one who adds */
+    if (is_own && s->dtype == WEFT_F32) {
+        /* rounded as if it had travelled, because any rank may be the one that adds */
         round_to_bf16(room, (const float *)into + at, n);
     } else {
         f32_from_bf16(room, is_own ? (const uint16_t *)into + at : (const uint16_t *)s->from[r] + at, n);
@@ -91,6 +95,7 @@ static const void *leaf(adder *a, int r, const char *into, size_t at, size_t n) 
     return room;
 }
 
+/* Replaces the two top partial sums by their sum, which goes into the lower one's room. */
 static void join_top_two(adder *a, size_t n) {
     partial *left = &a->stack[a->top - 2], *right = &a->stack[a->top - 1];
     void *room = a->room[a->top - 2];
@@ -102,6 +107,7 @@ static void join_top_two(adder *a, size_t n) {
     a->top--;
 }
 
+/* Writes the finished block in the buffer's type, rounded to bf16 if the wire is bf16. */
 static void store(const ordered_sum *s, char *into, const void *sum, size_t at, size_t n) {
     if (s->dtype == WEFT_F64)
         memmove((double *)into + at, sum, n * sizeof(double));

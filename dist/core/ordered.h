@@ -1,28 +1,30 @@
-/* ordered.h - the sum whose bits do not depend on who computes it or how a buffer is cut. */
+/* ordered.h - sums over ranks whose bits depend on neither who adds nor how a buffer is cut. */
 #ifndef WEFT_DIST_CORE_ORDERED_H
 #define WEFT_DIST_CORE_ORDERED_H
 
 #include "weft/model.h"
 
-/* What is added: element i of contribution r of `world`. All but `own` lie at from[r], in the type they travelled in;
- * contribution `own` lies in `into`, in the buffer's type. */
+/* The contributions, one per rank 0 ... world - 1. Those of the other ranks are at from[r], in the wire
+ * type; contribution `own` is in `into`, in the buffer's type. */
 typedef struct ordered_sum {
     weft_dtype dtype; /* of the buffer: f32, f64, bf16 */
-    weft_dtype
-        wire; /* of the others: dtype, or bf16 for f32: then own is rounded to it too, and so is the sum */
+    /* type of the others' contributions: dtype, or bf16 for f32, where own and the sum are rounded to bf16 too */
+    weft_dtype wire;
     int world, own;
     const void *const *from; /* [world]; from[own] is not read */
 } ordered_sum;
 
-/* Contributions are leaves of an aligned binary tree: numbers 2k and 2k + 1 are added, then pairs of pairs ...; a
- * rest joins from the right: 5 is ((0 1)(2 3)) 4 and 7 is ((0 1)(2 3)) ((4 5) 6). So equal leaves summed two by
- * two before (half as many ranks with two micro-batches each) give the same bits. */
+/* Adds `count` elements of all contributions into `into`. They are the leaves of an aligned binary tree:
+ * numbers 2k and 2k + 1 are added, then pairs of pairs, and so on; an incomplete rest joins from the
+ * right. Five leaves give ((0 1)(2 3)) 4, seven give ((0 1)(2 3)) ((4 5) 6). So leaves that were added two
+ * by two before (half as many ranks with two micro-batches each) give the same bits. */
 void ordered_add(const ordered_sum *s, void *into, size_t count);
 
-/* For sums in no order: into += from, rounded to bf16 each time. */
+/* For unordered sums: into += from, in f32, rounded to bf16 at each call. */
 void bf16_add(uint16_t *into, const uint16_t *from, size_t count);
 
-/* bf16, rounded to nearest even; NaN stays NaN. */
+/* Conversions of `count` elements: to bf16 by round to nearest even, where NaN stays NaN; from bf16
+ * exactly. */
 void bf16_from_f32(uint16_t *to, const float *from, size_t count);
 void f32_from_bf16(float *to, const uint16_t *from, size_t count);
 
