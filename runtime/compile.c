@@ -48,16 +48,16 @@ static bool simplify(program *p) {
 }
 
 /* Of f16, what the loss is multiplied by. */
-static weft_value *loss_factor(const weft_node *n) {
+static weft_value *loss_factor(const weft_node *n, const void *plan) {
     const minimize_attrs *a = n->attrs;
-    weft_variable *scale = optimizer_variable(n->graph->model, a->name, "loss_scale", NULL);
-    return scale ? variable_value(n->graph, scale) : NULL;
+    const optimizer_entry *o = optimizer_named(plan, a->name);
+    return o && o->loss_scale ? variable_value(n->graph, o->loss_scale) : NULL;
 }
 
 static bool autodiff(program *p) {
     /* gradients are means over all micro-batches of a step */
     double parts = (double)p->plan->options.accumulate * p->plan->options.world;
-    return pass_autodiff(p->graph, 1 / parts, loss_factor);
+    return pass_autodiff(p->graph, 1 / parts, loss_factor, p->plan);
 }
 
 static bool precision(program *p) {

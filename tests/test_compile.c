@@ -130,7 +130,7 @@ static void run_plain(const weft_model *m, weft_store *store, const float *a, co
     weft_error e = {0};
     weft_model *copy = model_clone_variables(m, m->batch);
     weft_graph *g = graph_replay(m->graphs, copy, "g");
-    NEED(g && pass_autodiff(g, 1, NULL));
+    NEED(g && pass_autodiff(g, 1, NULL, NULL));
     evaluation *run = evaluate_new(g, true);
     for (weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_input)

@@ -49,6 +49,7 @@ struct weft_variable {
     int subgraph; /* index in the plan */
     /* Elements that each rank of the process group updates, in order; NULL: all do all. */
     const size_t *shards;
+    weft_variable *own; /* of these the range of this rank, a VARIABLE_SHARD; NULL: it has none */
 };
 
 /* ---- values and nodes ---- */
@@ -299,7 +300,8 @@ bool graph_check_names(const weft_graph *source, weft_graph *g, const char *afte
 bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */
 /* Expands `gradients` nodes and the gradients of `minimize`; `seed` is d loss / d loss of the latter: 1, or 1/k
  * when k micro-batches make a step, times the number f64[] that `factor` gives for the node, if it gives one. */
-bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_node *minimize));
+bool pass_autodiff(weft_graph *g, double seed,
+                   weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of);
 bool pass_fuse(weft_graph *g); /* pointwise chains become `fused` nodes */
 void graph_remove_dead(weft_graph *g);
 

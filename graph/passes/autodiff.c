@@ -172,13 +172,14 @@ static bool node_backward(const derivation *d, weft_node *n) {
 /* The gradient of a loss by itself. */
 typedef struct loss_seed {
     double value;
-    weft_value *(*factor)(const weft_node *minimize); /* may be NULL, and give NULL */
+    weft_value *(*factor)(const weft_node *minimize, const void *of); /* may be NULL, and give NULL */
+    const void *of;
 } loss_seed;
 
 static weft_value *seed_of(const weft_value *loss, const weft_node *place, loss_seed seed) {
     const tensor_type *t = &loss->type;
     weft_value *v = weft_constant(place->graph, t->dtype, t->ndim, t->shape, seed.value);
-    weft_value *factor = seed.factor ? seed.factor(place) : NULL;
+    weft_value *factor = seed.factor ? seed.factor(place, seed.of) : NULL;
     return factor ? weft_mul(v, as_type(factor, t->dtype)) : v;
 }
 
@@ -330,13 +331,14 @@ static bool expand_all(derivation *d, loss_seed minimized) {
     return true;
 }
 
-bool pass_autodiff(weft_graph *g, double seed, weft_value *(*factor)(const weft_node *minimize)) {
+bool pass_autodiff(weft_graph *g, double seed,
+                   weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of) {
     derivation d = {.g = g, .first_id = g->next_id, .calls = graph_node_count(g)};
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = 0;
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
     }
-    bool good = expand_all(&d, (loss_seed){seed, factor});
+    bool good = expand_all(&d, (loss_seed){seed, factor, of});
     for (weft_node *n = g->first; n; n = n->next) n->order = 0; /* until there is a schedule */
     mem_free(&g->model->env, d.needed, d.room * sizeof *d.needed);
     g->is_expanded = good;

@@ -45,10 +45,18 @@ typedef struct training {
 /* State of an optimizer over a bucket. */
 typedef struct optimizer_slot {
     const weft_variable *bucket;
-    const char *name, *slot;       /* "optimizer.adam:generator", "exp_avg" */
-    const weft_variable *variable; /* NULL: this rank has no share of it */
-    int next;                      /* number of another one of the bucket, from 1; 0: none */
+    const char *name, *slot; /* "optimizer.adam:generator", "exp_avg" */
+    weft_variable *variable; /* NULL: this rank has no share of it */
 } optimizer_slot;
+
+/* The variables of an optimizer. minimize calls that name the same one share them. */
+typedef struct optimizer_entry {
+    const char *name;                       /* weft_optimizer.name */
+    weft_variable *step, *lr;               /* f64[] */
+    weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
+    int *
+        slots; /* [n_variables][OPTIMIZER_SLOTS], by a bucket's index: number in plan->states, from 1; 0: none */
+} optimizer_entry;
 
 /* A parameter that a graph minimizes over and does not reach (find_unused_parameters). */
 typedef struct unused_parameter {
@@ -86,8 +94,11 @@ struct weft_plan {
     name_table by_path; /* subgraphs */
     training *trainings;
     unused_parameter *unused;
-    int n_states;
+    int n_states, n_optimizers;
     optimizer_slot *states;
+    optimizer_entry *optimizers;
+    /* [n_variables][accumulate_levels], by a bucket's index: its gradients over micro-batches; NULL without any. */
+    weft_variable **gradients;
     int n_programs;
     program *programs;
     bool can_run;
@@ -102,12 +113,6 @@ struct weft_plan {
 const subgraph *subgraph_of(const weft_plan *plan, const char *parameter);
 /* Where this rank's range of a sharded bucket begins and ends, in elements. */
 void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
-/* Its variable, whose path is the bucket's with ".own"; NULL: it is empty. */
-weft_variable *shard_find(const weft_model *m, const weft_variable *s);
-typedef struct shard_path {
-    char text[1500];
-} shard_path;
-shard_path shard_path_of(const weft_variable *s);
 
 /* Path of the counter of steps of a graph that draws random numbers. */
 typedef struct counter_path {

@@ -23,13 +23,3 @@ void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, 
     for (int r = 0; r < plan->subgraphs[s->subgraph].rank; r++) *begin += (int64_t)s->shards[r];
     *end = *begin + (int64_t)s->shards[plan->subgraphs[s->subgraph].rank];
 }
-
-shard_path shard_path_of(const weft_variable *s) {
-    shard_path path;
-    snprintf(path.text, sizeof path.text, "%s.own", s->path);
-    return path;
-}
-
-weft_variable *shard_find(const weft_model *m, const weft_variable *s) {
-    return variable_find(m, shard_path_of(s).text);
-}

@@ -121,9 +121,12 @@ bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
     s->shards = shards;
     shard_range(plan, s, &begin, &end);
     if (begin == end) return true;
+    char path[1500];
+    snprintf(path, sizeof path, "%s.own", s->path);
     tensor_type type = type_of(WEFT_F32, 1, (int64_t[]){end - begin});
-    weft_variable *own = variable_made(plan->model, shard_path_of(s).text, VARIABLE_SHARD, &type, (weft_init){0});
+    weft_variable *own = variable_made(plan->model, path, VARIABLE_SHARD, &type, (weft_init){0});
     if (!own) return false;
+    s->own = own;
     own->bucket = s;
     own->offset = begin;
     own->subgraph = s->subgraph;

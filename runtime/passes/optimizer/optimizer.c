@@ -61,8 +61,7 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
     weft_graph *g = p->graph;
     weft_value *in[MOST];
     int of = p->plan->options.accumulate, levels = accumulate_levels(of);
-    for (int l = 0; l < levels; l++)
-        in[l] = variable_value(g, gradient_variable(g->model, s, levels - 1 - l));
+    for (int l = 0; l < levels; l++) in[l] = variable_value(g, gradient_levels(p->plan, s)[levels - 1 - l]);
     in[levels] = bucket;
     return node_value(g, &weft_op_accumulate, levels + 1, in,
                       &(accumulate_attrs){.of = of, .last = p->phase == PHASE_LAST});
@@ -76,7 +75,7 @@ static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft
     weft_node *b = node_new(g, &weft_op_bucket, s->n_members, list, &(variable_attrs){s->path});
     if (!b || p->phase == PHASE_WHOLE) return b ? &b->out[0] : NULL;
     if (p->phase != PHASE_FIRST) return accumulated(p, s, &b->out[0]);
-    b->out[0].variable = gradient_variable(g->model, s, 0);
+    b->out[0].variable = *gradient_levels(p->plan, s);
     return &b->out[0];
 }
 
@@ -89,12 +88,12 @@ static bool assign_number(weft_graph *g, const weft_variable *to, weft_value *v)
 }
 
 /* The factor on gradients: of clipping, and in f16 of the loss scale, which moves on. */
-static bool scale_begin(program *p, const minimize_attrs *a, weft_value *norm, step_values *out) {
+static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, weft_value *norm,
+                        step_values *out) {
     weft_graph *g = p->graph;
-    weft_variable *scale = optimizer_variable(g->model, a->name, "loss_scale", NULL);
-    weft_variable *good = optimizer_variable(g->model, a->name, "good_steps", NULL);
+    weft_variable *scale = o->loss_scale, *good = o->good_steps;
     if (!norm) return false;
-    if (!scale || !good) return (out->scale = clip(g, a, norm)) != NULL;
+    if (!scale) return (out->scale = clip(g, a, norm)) != NULL;
     int64_t interval = a->growth_interval ? a->growth_interval : MINIMIZE_GROWTH_INTERVAL;
     weft_value *in[] = {norm, variable_value(g, scale), variable_value(g, good)};
     weft_node *n = node_new(g, &weft_op_loss_scale, 3, in, &(loss_scale_attrs){a->clip_norm, interval});
@@ -104,21 +103,17 @@ static bool scale_begin(program *p, const minimize_attrs *a, weft_value *norm, s
     return assign_number(g, scale, &n->out[1]) && assign_number(g, good, &n->out[2]);
 }
 
-static bool step_begin(program *p, const minimize_attrs *a, step_values *out) {
+static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, step_values *out) {
     weft_graph *g = p->graph;
-    weft_variable *step = optimizer_variable(g->model, a->name, "step", NULL);
-    weft_variable *lr = optimizer_variable(g->model, a->name, "lr", NULL);
-    if (!step || !lr)
-        return model_fail(g->model, g, WEFT_INTERNAL, "optimizer %s has no step", SHOW(a->name));
     _Alignas(16) char attrs[256] = {0};
     copy_namesakes(&weft_op_schedule, attrs, &weft_op_minimize, a);
     set_field(&weft_op_schedule, attrs, "kind", (double)a->schedule);
-    weft_value *before = variable_value(g, step);
-    weft_value *base = variable_value(g, lr);
+    weft_value *before = variable_value(g, o->step);
+    weft_value *base = variable_value(g, o->lr);
     out->lr =
         before && base ? node_value(g, &weft_op_schedule, 2, (weft_value *[]){base, before}, attrs) : NULL;
     weft_value *next = out->done ? weft_add(before, out->done) : before ? weft_offset(before, 1) : NULL;
-    out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){step->path}) : NULL;
+    out->step = next ? node_value(g, &weft_op_assign, 1, &next, &(variable_attrs){o->step->path}) : NULL;
     return out->step && out->lr;
 }
 
@@ -127,6 +122,7 @@ typedef struct expansion {
     program *p;
     weft_node *n;
     const minimize_attrs *a;
+    const optimizer_entry *o;
     param_groups groups;
     size_t room;           /* of the arrays */
     weft_value **gradient; /* of parameters */
@@ -151,7 +147,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     _Alignas(16) char attrs[256] = {0};
     for (int i = 0; kind->slots[i]; i++)
         in[n++] = optimizer_has_slot(a, kind, i)
-                      ? variable_value(g, optimizer_variable(g->model, a->name, s->path, kind->slots[i]))
+                      ? variable_value(g, optimizer_slot_of(e->p->plan, e->o, s, i))
                       : NULL;
     in[n++] = v.lr;
     in[n++] = v.step;
@@ -181,7 +177,7 @@ static bool finish(expansion *e, weft_variable *s) {
 static bool apply(expansion *e, weft_variable *s) {
     if (!e->v.scale && !finish(e, s)) return false; /* with one, all gradients are there */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
-    weft_variable *over = s->shards ? shard_find(e->p->graph->model, s) : s;
+    weft_variable *over = s->shards ? s->own : s;
     if (own && !(done = update(e, s, over, own))) return false;
     return !s->shards || reduction_return(e->p, s, done, e->v.scale);
 }
@@ -217,22 +213,23 @@ static bool find_trained(expansion *e) {
 
 static bool expand_in(expansion *e) {
     program *p = e->p;
-    weft_model *m = p->graph->model;
     if (!find_trained(e)) return true;
     if (!for_buckets(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
-    bool is_scaled = optimizer_variable(m, e->a->name, "loss_scale", NULL) != NULL;
-    if ((e->a->clip_norm > 0 || is_scaled) &&
+    if ((e->a->clip_norm > 0 || e->o->loss_scale) &&
         (!for_buckets(e, finish) ||
-         !scale_begin(p, e->a, reduction_norm(p, e->buckets, e->n_buckets, e->own), &e->v)))
+         !scale_begin(p, e->a, e->o, reduction_norm(p, e->buckets, e->n_buckets, e->own), &e->v)))
         return false;
-    return step_begin(p, e->a, &e->v) && apply_all(e);
+    return step_begin(p, e->a, e->o, &e->v) && apply_all(e);
 }
 
 static bool expand(program *p, weft_node *n) {
     weft_model *m = p->graph->model;
     const weft_env *env = &m->env;
-    expansion e = {.p = p, .n = n, .a = n->attrs, .room = (size_t)m->n_variables + 1};
+    const minimize_attrs *a = n->attrs;
+    expansion e = {
+        .p = p, .n = n, .a = a, .o = optimizer_named(p->plan, a->name), .room = (size_t)m->n_variables + 1};
+    if (!e.o) return node_fail(m, n, WEFT_INTERNAL, "optimizer %s has no variables", SHOW(a->name));
     e.gradient = mem_new_array(env, e.room, sizeof *e.gradient);
     e.is_trained = mem_new_array(env, e.room, sizeof *e.is_trained);
     e.flat = mem_new_array(env, e.room, sizeof *e.flat);

@@ -11,10 +11,14 @@
 
 /* Whether training with these settings needs state number `slot`. */
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
-/* "optimizer.NAME/WHAT" or "optimizer.NAME/WHAT/SLOT"; NULL when there is none. */
-weft_variable *optimizer_variable(weft_model *m, const char *name, const char *what, const char *slot);
-/* Level `level` of the tree in which a bucket's micro-batches are added (ops/optimizer/accumulate.c). */
-weft_variable *gradient_variable(weft_model *m, const weft_variable *bucket, int level);
+/* The optimizer of that name; NULL: no minimize call has named one so. */
+optimizer_entry *optimizer_named(const weft_plan *plan, const char *name);
+/* State number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
+weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,
+                                 int slot);
+/* [accumulate_levels]: of the tree in which a bucket's micro-batches are added (ops/optimizer/accumulate.c). The plan
+ * accumulates. */
+weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket);
 
 /* ---- reduction.c: NULL or false after an error ---- */
 

@@ -5,6 +5,7 @@
 #include "graph/core/precision.h"
 #include "ops/optimizer/update.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,37 +14,45 @@ bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int
     return !kind->slots_need || *(const double *)((const char *)a + kind->slots_need) != 0;
 }
 
-/* ---- names ---- */
+/* ---- finding them ---- */
 
-typedef struct state_path {
-    char text[2000];
-} state_path;
-
-static state_path path_of(const char *name, const char *what, const char *slot) {
-    state_path p;
-    snprintf(p.text, sizeof p.text, slot ? "optimizer.%s/%s/%s" : "optimizer.%s/%s", name, what, slot);
-    return p;
+optimizer_entry *optimizer_named(const weft_plan *plan, const char *name) {
+    for (int i = 0; i < plan->n_optimizers; i++)
+        if (strcmp(plan->optimizers[i].name, name) == 0) return &plan->optimizers[i];
+    return NULL;
 }
 
-static state_path gradient_path(const weft_variable *bucket, int level) {
-    state_path p;
-    snprintf(p.text, sizeof p.text, "gradient.%s/%d", bucket->path, level);
-    return p;
+static int *slot_number(const optimizer_entry *o, const weft_variable *bucket, int slot) {
+    return &o->slots[bucket->index * OPTIMIZER_SLOTS + slot];
 }
 
-weft_variable *optimizer_variable(weft_model *m, const char *name, const char *what, const char *slot) {
-    return variable_find(m, path_of(name, what, slot).text);
+weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,
+                                 int slot) {
+    int number = *slot_number(o, bucket, slot);
+    return number ? plan->states[number - 1].variable : NULL;
 }
 
-weft_variable *gradient_variable(weft_model *m, const weft_variable *bucket, int level) {
-    return variable_find(m, gradient_path(bucket, level).text);
+weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket) {
+    return &plan->gradients[bucket->index * accumulate_levels(plan->options.accumulate)];
 }
 
 /* ---- making them ---- */
 
-static weft_variable *make(weft_model *m, const char *path, variable_kind kind, tensor_type type,
-                           weft_init init) {
+/* Paths are printed here and nowhere else: all others follow the plan's pointers. */
+__attribute__((format(printf, 5, 6))) static weft_variable *
+make(weft_model *m, variable_kind kind, tensor_type type, weft_init init, const char *format, ...) {
+    char path[2000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(path, sizeof path, format, args);
+    va_end(args);
     return variable_shared(m, path, kind, &type, init);
+}
+
+static weft_variable *make_number(weft_plan *plan, const optimizer_entry *o, const char *what, double first) {
+    return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64),
+                (weft_init){first != 0 ? WEFT_INIT_CONSTANT : WEFT_INIT_ZEROS, first, 0}, "optimizer.%s/%s",
+                o->name, what);
 }
 
 /* For one more in plan->states, which doubles when its number is a power of two. */
@@ -57,34 +66,21 @@ static bool make_room(weft_plan *plan) {
     return true;
 }
 
-/* The record of one, once: several calls may train by one optimizer. first_state: number of the last record of a bucket,
- * by its index, from 1. */
-static optimizer_slot *new_state(weft_plan *plan, const minimize_attrs *a, const weft_variable *s,
-                                 const char *slot, int *first_state) {
-    arena *memory = &plan->model->arena;
-    const char *name = arena_printf(memory, "optimizer.%s", a->name);
-    int *first = &first_state[s->index];
-    for (int i = *first; name && i; i = plan->states[i - 1].next) {
-        optimizer_slot *o = &plan->states[i - 1];
-        if (strcmp(o->name, name) == 0 && strcmp(o->slot, slot) == 0) return o;
-    }
+/* State over a bucket, or over this rank's range of it. Once: several calls may train by one optimizer. */
+static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *s, const optimizer_kind *kind,
+                      int slot) {
+    weft_variable *over = s->shards ? s->own : s;
+    int *number = slot_number(o, s, slot);
+    if (*number) return true;
+    const char *name = arena_printf(&plan->model->arena, "optimizer.%s", o->name);
     if (!name || !make_room(plan))
         return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
-    optimizer_slot *o = &plan->states[plan->n_states++];
-    *o = (optimizer_slot){.bucket = s, .name = name, .slot = slot, .next = *first};
-    *first = plan->n_states;
-    return o;
-}
-
-/* State over a bucket, or over this rank's range of it. */
-static bool make_slot(weft_plan *plan, const minimize_attrs *a, weft_variable *s, const char *slot,
-                      int *first_state) {
-    weft_variable *over = s->shards ? shard_find(plan->model, s) : s;
-    optimizer_slot *state = new_state(plan, a, s, slot, first_state);
-    if (!state) return false;
+    optimizer_slot *state = &plan->states[plan->n_states++];
+    *state = (optimizer_slot){.bucket = s, .name = name, .slot = kind->slots[slot]};
+    *number = plan->n_states;
     if (!over) return true;
-    weft_variable *v = make(plan->model, path_of(a->name, s->path, slot).text, VARIABLE_OPTIMIZER, over->type,
-                            (weft_init){0});
+    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, over->type, (weft_init){0}, "%s/%s/%s", name,
+                            s->path, kind->slots[slot]);
     if (!v) return false;
     v->bucket = s;
     v->offset = over->offset; /* 0 for a bucket */
@@ -96,51 +92,71 @@ static bool make_slot(weft_plan *plan, const minimize_attrs *a, weft_variable *s
 
 static bool make_gradients(weft_plan *plan, const weft_variable *s) {
     int levels = accumulate_levels(plan->options.accumulate);
-    for (int l = 0; plan->options.accumulate > 1 && l < levels; l++) {
+    for (int l = 0; plan->gradients && l < levels; l++) {
         weft_variable *g =
-            make(plan->model, gradient_path(s, l).text, VARIABLE_GRADIENT, s->type, (weft_init){0});
+            make(plan->model, VARIABLE_GRADIENT, s->type, (weft_init){0}, "gradient.%s/%d", s->path, l);
         if (!g) return false;
         g->members = s->members;
         g->n_members = s->n_members;
+        gradient_levels(plan, s)[l] = g;
     }
     return true;
 }
 
 /* Of f16's gradients (ops/optimizer/loss_scale.c). */
-static bool make_loss_scale(weft_plan *plan, const training *t) {
+static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry *o) {
     const minimize_attrs *a = t->minimize->attrs;
-    weft_init first = {WEFT_INIT_CONSTANT, a->loss_scale > 0 ? a->loss_scale : MINIMIZE_LOSS_SCALE, 0};
-    tensor_type number = type_scalar(WEFT_F64);
+    double first = a->loss_scale > 0 ? a->loss_scale : MINIMIZE_LOSS_SCALE;
     if (!precision_reaches(t->graph, WEFT_F16, plan->options.precision)) return true;
-    return make(plan->model, path_of(a->name, "loss_scale", NULL).text, VARIABLE_OPTIMIZER, number, first) &&
-           make(plan->model, path_of(a->name, "good_steps", NULL).text, VARIABLE_OPTIMIZER, number,
-                (weft_init){0});
+    o->loss_scale = make_number(plan, o, "loss_scale", first);
+    o->good_steps = make_number(plan, o, "good_steps", 0);
+    return o->loss_scale && o->good_steps;
 }
 
-static bool make_all(weft_plan *plan, const training *t, int *first_state) {
+/* That of the name, new when there is none. NULL: no memory. */
+static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t variables) {
+    optimizer_entry *o = optimizer_named(plan, name);
+    if (o) return o;
+    arena *memory = &plan->model->arena;
+    o = &plan->optimizers[plan->n_optimizers];
+    *o = (optimizer_entry){.name = arena_copy(memory, name),
+                           .slots = arena_new_array(memory, variables * OPTIMIZER_SLOTS, sizeof *o->slots)};
+    if (!o->name || !o->slots) return NULL;
+    plan->n_optimizers++;
+    return o;
+}
+
+static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
     const optimizer_kind *kind = optimizer_find(a->type);
-    tensor_type number = type_scalar(WEFT_F64);
-    weft_init lr = {WEFT_INIT_CONSTANT, a->lr, 0};
-    if (!make(m, path_of(a->name, "step", NULL).text, VARIABLE_OPTIMIZER, number, (weft_init){0}) ||
-        !make(m, path_of(a->name, "lr", NULL).text, VARIABLE_OPTIMIZER, number, lr) ||
-        !make_loss_scale(plan, t))
-        return false;
+    o->step = make_number(plan, o, "step", 0);
+    o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
+                 "optimizer.%s/lr", o->name);
+    if (!o->step || !o->lr || !make_loss_scale(plan, t, o)) return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
         for (int i = 0; optimizer_has_slot(a, kind, i); i++)
-            if (!make_slot(plan, a, s, kind->slots[i], first_state)) return false;
+            if (!make_slot(plan, o, s, kind, i)) return false;
         if (!make_gradients(plan, s)) return false;
     }
     return true;
 }
 
 bool optimizer_variables(weft_plan *plan) {
-    size_t variables = (size_t)plan->model->n_variables + 1;
-    int *first_state = arena_new_array(&plan->model->arena, variables, sizeof *first_state);
-    if (!first_state) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
-    for (int i = 0; i < plan->n_trainings; i++)
-        if (!make_all(plan, &plan->trainings[i], first_state)) return false;
-    return true;
+    weft_model *m = plan->model;
+    size_t variables = (size_t)m->n_variables; /* buckets are among them, what is made here is not */
+    size_t levels = (size_t)accumulate_levels(plan->options.accumulate);
+    bool adds_up = plan->options.accumulate > 1;
+    plan->optimizers = arena_new_array(&m->arena, (size_t)plan->n_trainings + 1, sizeof *plan->optimizers);
+    if (adds_up)
+        plan->gradients = arena_new_array(&m->arena, variables * levels + 1, sizeof *plan->gradients);
+    bool has_memory = plan->optimizers && (!adds_up || plan->gradients);
+    for (int i = 0; has_memory && i < plan->n_trainings; i++) {
+        const training *t = &plan->trainings[i];
+        optimizer_entry *o = entry_of(plan, ((const minimize_attrs *)t->minimize->attrs)->name, variables);
+        if (o && !make_all(plan, t, o)) return false;
+        has_memory = o != NULL;
+    }
+    return has_memory || model_fail(m, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
 }
