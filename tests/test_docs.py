@@ -290,6 +290,15 @@ def check_passes():
         tell("docs/concepts.md", f"its table of passes is not that of runtime/compile.c: {', '.join(passes)}")
 
 
+def check_measured():
+    """The README measures nothing: its table is the first of docs/benchmarks.md, with other names of the models."""
+    def first_table(name):
+        rows = re.findall(r"^\|(?! *:?-)(.*)\|$", (ROOT / name).read_text().split("|---|---:|", 1)[1].split("\n\n")[0], re.M)
+        return [[cell.strip(" *") for cell in row.split("|")[1:]] for row in rows]
+    if first_table("README.md") != first_table("docs/benchmarks.md"):
+        tell("README.md", "its measured table is not the first one of docs/benchmarks.md")
+
+
 def check_road_row(place, caller, file, function, met):
     if not (ROOT / file).is_file():
         tell(place, f"there is no {file}")
@@ -339,6 +348,7 @@ def main():
             shown.mkdir()
             check_outputs(compiler, shown)
     check_passes()
+    check_measured()
     for page in pages():
         check_roads(page)
     check_suites()
