@@ -2,7 +2,7 @@
  * instruction set, from ops/cpu/simd. The reference kernel of every op comes after these by itself. */
 /* pointwise: one line an op in pointwise_list.h */
 ALL(pointwise_fused)
-#define X(op, operands, expression) ALL(pointwise_##op)
+#define X(op, operands, numbers, expression) ALL(pointwise_##op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 /* linear algebra and images */

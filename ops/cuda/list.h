@@ -2,7 +2,7 @@
  * cuda_NAME_run in a .cu; OPEN(name): also cuda_NAME_open and cuda_NAME_close, for what a session builds once. */
 /* pointwise: one line an op in ops/pointwise/pointwise_list.h; `pointwise` itself is fused nodes' */
 OPEN(pointwise)
-#define X(op, operands, expression) OPEN(pointwise_##op)
+#define X(op, operands, numbers, expression) OPEN(pointwise_##op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 /* linear algebra and images, by NVIDIA's libraries */

@@ -221,10 +221,11 @@ void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_
     }
 }
 
-int formula_numbers(const weft_node *n, double numbers[FORMULA_NUMBERS]) {
-    int count = 0;
-    for (int i = 0; i < FORMULA_NUMBERS; i++) numbers[i] = 0;
-    for (const op_attr *f = n->op->attrs; f && f->name && count < FORMULA_NUMBERS; f++)
-        if (f->kind == ATTR_REAL) numbers[count++] = *(const double *)((const char *)n->attrs + f->offset);
-    return count;
+bool formula_number(const weft_node *n, int i, double *value) {
+    const op_attr *f = n->op->attrs;
+    for (; f && f->name; f++)
+        if (f->kind == ATTR_REAL && i-- == 0) break;
+    if (!f || !f->name) return false;
+    *value = *(const double *)((const char *)n->attrs + f->offset);
+    return true;
 }

@@ -6,10 +6,9 @@
 #include "ops/kit/ops.h"
 #include "weft/ops.h"
 
-/* ---- the numbers of a formula (ops/pointwise/pointwise_list.h): k, k1, k2 and k3 ---- */
-enum { FORMULA_NUMBERS = 4 };
-/* The attributes of kind ATTR_REAL in the order of the op's table, the rest 0; returns how many there are. */
-int formula_numbers(const weft_node *n, double numbers[FORMULA_NUMBERS]);
+/* Number i of a node's formula (ops/pointwise/pointwise_list.h): its i-th attribute of kind ATTR_REAL; false past the
+ * last. */
+bool formula_number(const weft_node *n, int i, double *value);
 
 /* ---- elements by their place, as double; any type, any strides; slow and plain ---- */
 double element_get(const tensor *t, const int64_t *at);

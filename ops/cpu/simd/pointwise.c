@@ -41,21 +41,26 @@ static size_t pointwise_workspace(const weft_node *n, const kernel_env *env) {
 typedef struct pointwise_state {
     tile_program program;
     const weft_env *env;
+    size_t bytes;    /* of all of this */
+    float numbers[]; /* the program's */
 } pointwise_state;
 
 static weft_status pointwise_open(const weft_node *n, const kernel_env *env, void **state,
                                   weft_error *error) {
-    pointwise_state *s = mem_new(env->env, sizeof *s);
+    size_t bytes = sizeof(pointwise_state) + SIMD(tile_numbers)(n, NULL, NULL) * sizeof(float);
+    pointwise_state *s = mem_new(env->env, bytes);
     if (!s) return error_memory(error, n->op->name);
     const char *why = SIMD(tile_build)(n, &s->program);
+    if (!why) SIMD(tile_numbers)(n, &s->program, s->numbers);
     s->env = env->env;
+    s->bytes = bytes;
     *state = s;
     return why ? error_set(error, WEFT_INTERNAL, "%s: %s", n->op->name, why) : WEFT_OK;
 }
 
 static void pointwise_close(void *state) {
     pointwise_state *s = state;
-    if (s) mem_free(s->env, s, sizeof *s);
+    if (s) mem_free(s->env, s, s->bytes);
 }
 
 /* Does a result overwrite operand i while a later step still reads it? */
@@ -134,7 +139,7 @@ static weft_status pointwise_run(void *state, const kernel_call *c) {
                                      .open = pointwise_open,                                                 \
                                      .run = pointwise_run,                                                   \
                                      .close = pointwise_close};
-#define X(op, operands, expression) ROW(pointwise_##op, op)
+#define X(op, operands, numbers, expression) ROW(pointwise_##op, op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 ROW(pointwise_fused, fused)

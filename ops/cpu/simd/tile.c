@@ -6,14 +6,16 @@
 
 #include <math.h>
 
-/* `out` may be one of the operands: ivdep says that this is no dependence between elements. */
-#define X(op, operands, expression)                                                                          \
-    static void loop_##op(float *out, const float *a, const float *b, const float *c, const float *numbers,  \
+/* `out` may be one of the operands: ivdep says that this is no dependence between elements. k[] is a copy that stays in
+ * registers: what might change or lie nowhere is not loaded in a branch of a vectorized loop. */
+#define X(op, operands, numbers, expression)                                                                 \
+    static void loop_##op(float *out, const float *a, const float *b, const float *c, const float *from,     \
                           int64_t n) {                                                                       \
-        float k = numbers[0], k1 = numbers[1], k2 = numbers[2], k3 = numbers[3];                             \
+        float k[numbers ? numbers : 1];                                                                      \
+        for (int i = 0; i < numbers; i++) k[i] = from[i];                                                    \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
             float x = a[i], y = operands > 1 ? b[i] : 0, z = operands > 2 ? c[i] : 0;                        \
-            (void)y, (void)z, (void)k, (void)k1, (void)k2, (void)k3;                                         \
+            (void)y, (void)z, (void)k;                                                                       \
             out[i] = expression;                                                                             \
         }                                                                                                    \
     }
@@ -22,9 +24,9 @@
 
 /* Casts that change a value: to bool, and to a type of fewer bits whose value is read on inside the program. */
 #define CAST(name, expression)                                                                               \
-    static void name(float *out, const float *a, const float *b, const float *c, const float *numbers,       \
+    static void name(float *out, const float *a, const float *b, const float *c, const float *k,             \
                      int64_t n) {                                                                            \
-        (void)b, (void)c, (void)numbers;                                                                     \
+        (void)b, (void)c, (void)k;                                                                           \
         _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {                                               \
             float x = a[i];                                                                                  \
             out[i] = expression;                                                                             \
@@ -37,8 +39,9 @@ CAST(loop_to_f16, reduced_from_f16(reduced_to_f16(x)))
 static const struct {
     const weft_op *op;
     tile_loop *run;
+    int numbers;
 } loops[] = {
-#define X(op, operands, expression) {&weft_op_##op, loop_##op},
+#define X(op, operands, numbers, expression) {&weft_op_##op, loop_##op, numbers},
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 };
@@ -50,6 +53,19 @@ static tile_loop *loop_of(const weft_node *n) {
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
         if (loops[i].op == n->op) return loops[i].run;
     return NULL;
+}
+
+/* How many numbers the formula reads. */
+static int numbers_read(const weft_op *op) {
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+        if (loops[i].op == op) return loops[i].numbers;
+    return 0;
+}
+
+static int numbers_given(const weft_node *n) {
+    int count = 0;
+    for (double number; formula_number(n, count, &number);) count++;
+    return count;
 }
 
 /* ---- programs ---- */
@@ -113,9 +129,8 @@ static const char *step_build(builder *b, tile_program *p, int k) {
     const char *why = type_declined(node);
     if (why) return why;
     if (!s->run) return "an op without a loop";
-    double numbers[FORMULA_NUMBERS];
-    formula_numbers(node, numbers);
-    for (int i = 0; i < FORMULA_NUMBERS; i++) s->numbers[i] = (float)numbers[i];
+    if (numbers_read(node->op) != numbers_given(node))
+        return "a formula of other numbers than the op has attributes";
     for (int i = 0; i < node->n_in; i++) {
         int maker = maker_of(b, node->in[i]), operand = operand_of(b, node->in[i]);
         if (maker < 0 && operand < 0) return "an operand from nowhere";
@@ -150,6 +165,18 @@ const char *SIMD(tile_build)(const weft_node *n, tile_program *p) {
         if (why) return why;
     }
     return NULL;
+}
+
+size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers) {
+    size_t count = 0;
+    for (int k = 0; k < (n->n_body ? n->n_body : 1); k++) {
+        const weft_node *node = n->n_body ? n->body[k] : n;
+        size_t begin = count;
+        for (double number; formula_number(node, (int)(count - begin), &number); count++)
+            if (numbers) numbers[count] = (float)number;
+        if (numbers) p->steps[k].numbers = numbers + begin;
+    }
+    return count;
 }
 
 /* ---- where operands lie ---- */

@@ -13,13 +13,12 @@
 
 enum { TILE = 1024, TILE_MAX_SLOTS = FUSED_MAX_IN + 2 * FUSED_MAX_BODY };
 
-typedef void tile_loop(float *out, const float *x, const float *y, const float *z, const float *numbers,
-                       int64_t n);
+typedef void tile_loop(float *out, const float *x, const float *y, const float *z, const float *k, int64_t n);
 
 typedef struct tile_step {
     tile_loop *run;
-    float numbers[FORMULA_NUMBERS];
-    int in[3], out; /* slots */
+    const float *numbers; /* the formula's, k[] */
+    int in[3], out;       /* slots */
 } tile_step;
 
 /* Slots: operands, then results, then temporaries. */
@@ -32,6 +31,8 @@ typedef struct tile_program {
 
 /* NULL when the node can run as tiles (the program may be NULL too), else why not. */
 const char *SIMD(tile_build)(const weft_node *n, tile_program *p);
+/* Puts the numbers of all steps into `numbers`, which outlives the program; NULL: only says how many there are. */
+size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers);
 
 /* How an operand lies under the result: axes of the result in its physical order, merged where both are even.
  */

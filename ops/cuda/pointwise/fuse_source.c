@@ -17,7 +17,7 @@ static const struct {
     const weft_op *op;
     const char *expression;
 } formulas[] = {
-#define X(op, operands, expression) {&weft_op_##op, #expression},
+#define X(op, operands, numbers, expression) {&weft_op_##op, #expression},
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 };
@@ -174,22 +174,19 @@ static void put_formula(writer *w, const weft_node *n) {
 
 static void put_step(writer *w, int k) {
     const weft_node *n = w->body[k];
-    double numbers[FORMULA_NUMBERS];
-    int count = formula_numbers(n, numbers);
     bool wide = computes_double(n);
+    double number;
     text_add(&w->t, "        %s v%d;\n", number_type(n->out[0].type.dtype), k);
     text_add(&w->t, "        { const %s ", wide ? "double" : "float");
     for (int i = 0; i < n->n_in; i++) {
         text_add(&w->t, "%s%c = ", i ? ", " : "", "xyz"[i]);
         put_operand(w, n->in[i]);
     }
-    for (int i = 0; i < count; i++) {
-        text_add(&w->t, ", k");
-        if (i) text_add(&w->t, "%d", i);
-        text_add(&w->t, " = ");
-        put_number(w, numbers[i], wide);
+    for (int i = 0; formula_number(n, i, &number); i++) {
+        text_add(&w->t, i ? ", " : ", k[] = {");
+        put_number(w, number, wide);
     }
-    text_add(&w->t, "; v%d = ", k);
+    text_add(&w->t, formula_number(n, 0, &number) ? "}; v%d = " : "; v%d = ", k);
     put_formula(w, n);
     text_add(&w->t, "; }\n");
 }

@@ -13,7 +13,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 #define ROW(title, of)                                                                                       \
     const weft_kernel cuda_##title = {                                                                       \
         .name = "cuda", .op = &weft_op_##of, .strided_in = ~0u, .declines = declines, CUDA_OPEN(pointwise)};
-#define X(op, operands, expression) ROW(pointwise_##op, op)
+#define X(op, operands, numbers, expression) ROW(pointwise_##op, op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 ROW(pointwise, fused)
