@@ -75,6 +75,16 @@ def amount(g):
     return [g.pick([0, 1, -0.5, 0.25])]
 
 
+def bounds(g):
+    """clamp's: a wide one, one-sided ones, and one number for all."""
+    return list(g.pick([(-0.75, 1.25), (-1.5, 1.5), (0, 30), (-30, 0.5), (0.5, 0.5)]))
+
+
+def beta_and_threshold(g):
+    """softplus's: PyTorch's, and those that let much pass as it is."""
+    return [g.pick([1, 1, 0.5, 2.5]), g.pick([20, 20, 1, 0])]
+
+
 def cast(g, at):
     """Away and back: f64 is computed by the reference alone, integers and bool cut the gradient. What is rounded to 16 bits
     must be known to the last one, so it comes straight from data."""
@@ -349,6 +359,8 @@ TABLE = {op.name: op for op in [
     *(Op(n, unary(n, positive=True, grow=lambda m: max(m, 4))) for n in "sqrt rsqrt reciprocal log".split()),
     Op("exp", unary("exp", most=2.5, grow=lambda m: 12)),
     Op("leaky_relu", unary("leaky_relu", r=leaky_relu)),
+    Op("clamp", unary("clamp", r=bounds)),
+    Op("softplus", unary("softplus", r=beta_and_threshold, grow=lambda m: m + 2)),
     Op("scale", unary("scale", r=factor, grow=lambda m: 2 * m)),
     Op("offset", unary("offset", r=amount, grow=lambda m: m + 1)),
     Op("cast", cast), Op("dropout", dropout),
@@ -372,8 +384,8 @@ TABLE = {op.name: op for op in [
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x", once=True),
     Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}
-POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu gelu gelu_tanh scale offset cast "
-                "stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits".split())
+POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "
+                "cast stop_gradient dropout add sub mul div pow maximum minimum equal greater where bce_with_logits".split())
 
 # Those without operands, and those that are written into every graph that has the kind.
 MAKERS = "input parameter state constant random_uniform random_normal".split()

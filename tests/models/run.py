@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import select
 import shutil
 import subprocess
@@ -158,9 +159,17 @@ def table(cells):
     return "\n".join(lines), empty
 
 
+def not_drawn():
+    """Ops that a user can build (include/weft/ops.h) and no case has."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/weft/ops.h")) as f:
+        public = re.findall(r"^WEFT_API weft_value \*weft_(\w+?)(?:_op)?\(", f.read(), re.M)
+    return [name for name in public if name not in ops.TABLE and name not in ops.MAKERS]
+
+
 def report(state):
     text, empty = table(state["cells"])
     print(text)
+    print("ops that are not drawn: " + (", ".join(not_drawn()) or "none"))
     print("empty without a reason: " + (", ".join(key(c) for c in empty) or "none"))
     print("cases with " + ", ".join("%s: %d" % kv for kv in sorted(state["features"].items())))
     print(", ".join("%s: %d" % kv for kv in sorted(state["count"].items())))

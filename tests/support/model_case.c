@@ -94,6 +94,11 @@ static const struct {
 
 static const struct {
     const char *op;
+    weft_value *(*build)(weft_value *, double, double);
+} with_numbers[] = {{"clamp", weft_clamp}, {"softplus", weft_softplus}};
+
+static const struct {
+    const char *op;
     weft_value *(*build)(weft_value *, weft_value *);
 } two_operands[] = {
     {"add", weft_add},
@@ -117,6 +122,9 @@ static bool pointwise(call *c, weft_value **out) {
     for (size_t k = 0; k < sizeof with_number / sizeof *with_number; k++)
         if (strcmp(c->op, with_number[k].op) == 0)
             return *out = with_number[k].build(c->in[0], c->r[0]), true;
+    for (size_t k = 0; k < sizeof with_numbers / sizeof *with_numbers; k++)
+        if (strcmp(c->op, with_numbers[k].op) == 0)
+            return *out = with_numbers[k].build(c->in[0], c->r[0], c->r[1]), true;
     for (size_t k = 0; k < sizeof two_operands / sizeof *two_operands; k++)
         if (strcmp(c->op, two_operands[k].op) == 0)
             return *out = two_operands[k].build(c->in[0], c->in[1]), true;
