@@ -6,14 +6,12 @@
 #include "graph/core/graph.h"
 
 typedef struct minimize_attrs {
-    const char *pattern, *type, *name;
-    double lr, momentum, dampening, beta1, beta2, eps, weight_decay, clip_norm;
-    bool nesterov;
-    int64_t schedule, warmup_steps, step_size, total_steps;
-    double gamma, floor;
-    const char *groups;      /* "pattern lr_scale decay_scale;..." */
-    double loss_scale;       /* of f16, at first; 0: MINIMIZE_LOSS_SCALE */
-    int64_t growth_interval; /* 0: MINIMIZE_GROWTH_INTERVAL */
+#define TEXT(name)       const char *name;
+#define FLAG(name, ...)  bool name;
+#define REAL(name, ...)  double name;
+#define COUNT(name, ...) int64_t name;
+#define KIND(name, ...)  int64_t name;
+#include "graph/core/minimize_list.h"
 } minimize_attrs;
 
 /* torch.amp.GradScaler's. */

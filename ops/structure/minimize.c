@@ -8,32 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define F(field) offsetof(minimize_attrs, field)
+#define ROW(name, kind, most) {#name, kind, offsetof(minimize_attrs, name), 0, most},
 static const op_attr attrs[] = {
-    {"pattern", ATTR_STRING, F(pattern), 0, 0},
-    {"type", ATTR_STRING, F(type), 0, 0},
-    {"name", ATTR_STRING, F(name), 0, 0},
-    {"lr", ATTR_REAL, F(lr), 0, 0},
-    {"momentum", ATTR_REAL, F(momentum), 0, 0},
-    {"dampening", ATTR_REAL, F(dampening), 0, 0},
-    {"nesterov", ATTR_BOOL, F(nesterov), 0, 0},
-    {"beta1", ATTR_REAL, F(beta1), 0, 0},
-    {"beta2", ATTR_REAL, F(beta2), 0, 0},
-    {"eps", ATTR_REAL, F(eps), 0, 0},
-    {"weight_decay", ATTR_REAL, F(weight_decay), 0, 0},
-    {"clip_norm", ATTR_REAL, F(clip_norm), 0, 0},
-    {"schedule", ATTR_INT, F(schedule), 0, WEFT_SCHEDULE_COSINE},
-    {"warmup_steps", ATTR_INT, F(warmup_steps), 0, INT64_MAX},
-    {"step_size", ATTR_INT, F(step_size), 0, INT64_MAX},
-    {"total_steps", ATTR_INT, F(total_steps), 0, INT64_MAX},
-    {"gamma", ATTR_REAL, F(gamma), 0, 0},
-    {"floor", ATTR_REAL, F(floor), 0, 0},
-    {"groups", ATTR_STRING, F(groups), 0, 0},
-    {"loss_scale", ATTR_REAL, F(loss_scale), 0, 0},
-    {"growth_interval", ATTR_INT, F(growth_interval), 0, INT64_MAX},
+#define TEXT(name)             ROW(name, ATTR_STRING, 0)
+#define FLAG(name, ...)        ROW(name, ATTR_BOOL, 0)
+#define REAL(name, ...)        ROW(name, ATTR_REAL, 0)
+#define COUNT(name, ...)       ROW(name, ATTR_INT, INT64_MAX)
+#define KIND(name, from, most) ROW(name, ATTR_INT, most)
+#include "graph/core/minimize_list.h"
     {0},
 };
-#undef F
+#undef ROW
 
 static bool is_printable(const char *string) {
     while (*string > ' ' && *string <= '~') string++;
@@ -57,6 +42,15 @@ static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *ki
     return NULL;
 }
 
+/* A flag that is set, though the optimizer has none of that name; NULL: there is none. */
+static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *kind) {
+    for (const op_attr *f = attrs; f->name; f++)
+        if (f->kind == ATTR_BOOL && *(const bool *)((const char *)a + f->offset) &&
+            !optimizer_reads(kind, f->name))
+            return f->name;
+    return NULL;
+}
+
 static bool no_such_type(op_call *c) {
     text known = {0};
     for (int i = 0; optimizer_at(i); i++)
@@ -72,9 +66,8 @@ static bool infer(op_call *c) {
     const minimize_attrs *a = c->attrs;
     const optimizer_kind *kind = optimizer_find(a->type);
     if (!kind) return no_such_type(c);
-    if (a->nesterov && !optimizer_reads(kind, "nesterov"))
-        return op_fail(c, WEFT_ARGUMENT, "nesterov is set, but %s has none: leave it false", a->type);
-    const char *why = rule_broken(a, kind);
+    const char *flag = flag_unread(a, kind), *why = rule_broken(a, kind);
+    if (flag) return op_fail(c, WEFT_ARGUMENT, "%s is set, but %s has none: leave it false", flag, a->type);
     if (why) return op_fail(c, WEFT_ARGUMENT, "%s", why);
     if (c->graph->mode != WEFT_TRAIN)
         return op_fail(c, WEFT_ORDER, "graph %s is in eval mode; only WEFT_TRAIN graphs train",

@@ -1,8 +1,8 @@
 /* minimize_settings.c - weft_minimize: a weft_optimizer, with its defaults filled in, becomes a `minimize` node.
  *
- * Every field is looked at, by the table below: 0 means its default, WEFT_ZERO a true 0, other negative numbers and
- * fields that the optimizer or the schedule does not have are errors, as a setting that does nothing is a training that
- * goes wrong without a word. Files and dumps carry the result, so what defaults are now is nothing to them.
+ * Every field is looked at, by graph/core/minimize_list.h: 0 means its default, WEFT_ZERO a true 0, other negative numbers
+ * and fields that the optimizer or the schedule does not have are errors, as a setting that does nothing is a training
+ * that goes wrong without a word. Files and dumps carry the result, so what defaults are now is nothing to them.
  */
 #include "graph/core/minimize.h"
 
@@ -13,48 +13,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define F(field) offsetof(weft_optimizer, field), offsetof(minimize_attrs, field)
-#define S(field) offsetof(weft_optimizer, schedule.field), offsetof(minimize_attrs, field)
-enum { ANY = -1, STEP = WEFT_SCHEDULE_STEP, COSINE = WEFT_SCHEDULE_COSINE };
+/* Who reads a setting; all optimizers, but for OWN: those that name it in their `fields`. */
+typedef enum readers { OWN, EVERY, STEP, COSINE } readers;
 
 typedef struct setting {
-    const char *name;
-    size_t from, to;
-    bool is_shared;  /* every optimizer has it; else those that name it in their `fields` */
-    int schedule;    /* the kind that has it, or ANY */
+    const char *name; /* as a user writes it: "schedule.gamma" */
+    size_t from, to;  /* in weft_optimizer, in minimize_attrs */
+    readers readers;
     double fallback; /* what 0 means, where the optimizer has no default of its own */
     double most;
-    bool has_no_zero; /* 0 switches it off, and a true 0 would make no sense */
+    bool has_zero; /* else 0 switches it off, and a true 0 would make no sense */
 } setting;
 
-/* clang-format off */
+#define ROW(name, field, ...)                                                                                \
+    {#field, offsetof(weft_optimizer, field), offsetof(minimize_attrs, name), __VA_ARGS__},
 static const setting reals[] = {
-    {"lr",             F(lr),           true,  ANY,    1e-3,  FLT_MAX, false},
-    {"momentum",       F(momentum),     false, ANY,    0,     FLT_MAX, false},
-    {"dampening",      F(dampening),    false, ANY,    0,     1,       false},
-    {"beta1",          F(beta1),        false, ANY,    0.9,   1,       false},
-    {"beta2",          F(beta2),        false, ANY,    0.999, 1,       false},
-    {"eps",            F(eps),          false, ANY,    1e-8,  FLT_MAX, false},
-    {"weight_decay",   F(weight_decay), true,  ANY,    0,     FLT_MAX, false},
-    {"clip_norm",      F(clip_norm),    true,  ANY,    0,     FLT_MAX, true},
-    {"schedule.gamma", S(gamma),        true,  STEP,   0.1,   FLT_MAX, false},
-    {"schedule.floor", S(floor),        true,  COSINE, 0,     1,       false},
-    {"loss_scale",     F(loss_scale),   true,  ANY,    0,     0x1p120, true},
+#define REAL(name, field, ...) ROW(name, field, __VA_ARGS__)
+#include "graph/core/minimize_list.h"
 };
 static const setting counts[] = {
-    {"schedule.warmup_steps", S(warmup_steps),    true,  ANY,    0, 0, true},
-    {"schedule.step_size",    S(step_size),       true,  STEP,   0, 0, true},
-    {"schedule.total_steps",  S(total_steps),     true,  COSINE, 0, 0, true},
-    {"growth_interval",       F(growth_interval), true,  ANY,    0, 0, true},
+#define COUNT(name, field, readers) ROW(name, field, readers, 0, 0, false)
+#include "graph/core/minimize_list.h"
 };
-/* clang-format on */
-#undef F
-#undef S
+#undef ROW
 
 /* ---- one field ---- */
 
 static bool has(const optimizer_kind *kind, const setting *s) {
-    return s->is_shared || optimizer_reads(kind, s->name);
+    return s->readers != OWN || optimizer_reads(kind, s->name);
+}
+
+static bool is_scheduled(const setting *s, weft_schedule_kind kind) {
+    return (s->readers != STEP || kind == WEFT_SCHEDULE_STEP) &&
+           (s->readers != COSINE || kind == WEFT_SCHEDULE_COSINE);
 }
 
 /* What 0 means. */
@@ -69,21 +60,21 @@ static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o)
     if (!has(optimizer_find(o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
                           s->name, o->type);
-    if (s->schedule != ANY && s->schedule != (int)o->schedule.kind)
+    if (!is_scheduled(s, o->schedule.kind))
         return model_fail(g->model, g, WEFT_ARGUMENT,
                           "minimize: %s is set, but only a %s schedule reads it: set schedule.kind = %s",
-                          s->name, s->schedule == STEP ? "step" : "cosine",
-                          s->schedule == STEP ? "WEFT_SCHEDULE_STEP" : "WEFT_SCHEDULE_COSINE");
+                          s->name, s->readers == STEP ? "step" : "cosine",
+                          s->readers == STEP ? "WEFT_SCHEDULE_STEP" : "WEFT_SCHEDULE_COSINE");
     return true;
 }
 
 /* 0, WEFT_ZERO and the range, for any number of the caller's. */
 static bool number_read(weft_graph *g, const char *what, double value, double fallback, double most,
-                        bool has_no_zero, double *into) {
-    bool is_zero = value == WEFT_ZERO && !has_no_zero;
+                        bool has_zero, double *into) {
+    bool is_zero = value == WEFT_ZERO && has_zero;
     *into = is_zero ? 0 : value == 0 ? fallback : value;
     if (*into >= 0 && *into <= most) return true;
-    if (has_no_zero)
+    if (!has_zero)
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s=%g: it must be from 0 to %g", what, value,
                           most);
     return model_fail(g->model, g, WEFT_ARGUMENT,
@@ -95,9 +86,8 @@ static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, m
     double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
     const optimizer_kind *kind = optimizer_find(o->type);
     double fallback = fallback_of(kind, s);
-    if (value == 0 && !(has(kind, s) && (s->schedule == ANY || s->schedule == (int)a->schedule)))
-        return *to = fallback, true;
-    return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_no_zero, to);
+    if (value == 0 && !(has(kind, s) && is_scheduled(s, o->schedule.kind))) return *to = fallback, true;
+    return check_read(g, s, o) && number_read(g, s->name, value, fallback, s->most, s->has_zero, to);
 }
 
 static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
@@ -111,7 +101,7 @@ static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, 
 }
 
 static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
-    if ((unsigned)o->schedule.kind > COSINE)
+    if ((unsigned)o->schedule.kind > WEFT_SCHEDULE_COSINE)
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: there is no schedule number %d",
                           (int)o->schedule.kind);
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
@@ -137,10 +127,10 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     char what[80];
     double lr_scale, decay_scale;
     snprintf(what, sizeof what, "parameter group %d: lr_scale", i);
-    if (!group_check(g, p, i) || !number_read(g, what, p->lr_scale, 1, FLT_MAX, false, &lr_scale))
+    if (!group_check(g, p, i) || !number_read(g, what, p->lr_scale, 1, FLT_MAX, true, &lr_scale))
         return false;
     snprintf(what, sizeof what, "parameter group %d: decay_scale", i);
-    if (!number_read(g, what, p->decay_scale, 1, FLT_MAX, false, &decay_scale)) return false;
+    if (!number_read(g, what, p->decay_scale, 1, FLT_MAX, true, &decay_scale)) return false;
     text_add(t, "%s%s ", i ? ";" : "", p->pattern);
     real_write(t, lr_scale);
     text_add(t, " ");
@@ -219,11 +209,14 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
     }
     if (!pattern) pattern = "";
     snprintf(name, sizeof name, "%.40s:%.200s", o->type, *pattern ? pattern : "all");
-    minimize_attrs a = {.pattern = pattern,
-                        .type = o->type,
-                        .name = o->name ? o->name : name,
-                        .nesterov = o->nesterov,
-                        .schedule = o->schedule.kind};
+    minimize_attrs a = {
+        .pattern = pattern,
+        .type = o->type,
+        .name = o->name ? o->name : name,
+#define FLAG(to, field)       .to = o->field,
+#define KIND(to, field, most) .to = o->field,
+#include "graph/core/minimize_list.h"
+    };
     /* a type that is none is left to the op's own check */
     if (!optimizer_find(o->type) || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern))) {
         a.groups = text_detach(&groups);

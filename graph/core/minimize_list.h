@@ -1,0 +1,51 @@
+/* minimize_list.h - the settings of an optimizer, in the order of dumps. From each row come its field of minimize_attrs,
+ * its attribute (text, dumps, model.bin, and what two calls that share an optimizer must agree in), and what
+ * weft_minimize makes of its field of weft_optimizer: the default, the range, the error where nothing would read it.
+ * Who includes this defines the kinds of rows that it wants. */
+#ifndef TEXT
+#define TEXT(name)
+#endif
+#ifndef FLAG
+#define FLAG(name, field)
+#endif
+#ifndef REAL
+#define REAL(name, field, readers, fallback, most, has_zero)
+#endif
+#ifndef COUNT
+#define COUNT(name, field, readers)
+#endif
+#ifndef KIND
+#define KIND(name, field, most)
+#endif
+
+/* clang-format off */
+TEXT(pattern)
+TEXT(type)
+TEXT(name)
+/*    name            field of weft_optimizer who reads it   0 means  at most  WEFT_ZERO may be given
+ * OWN: optimizers that name it in their `fields`; EVERY: all of them; STEP, COSINE: all, under that schedule */
+REAL(lr,              lr,                     EVERY,         1e-3,    FLT_MAX, true)
+REAL(momentum,        momentum,               OWN,           0,       FLT_MAX, true)
+REAL(dampening,       dampening,              OWN,           0,       1,       true)
+FLAG(nesterov,        nesterov) /* flags are all OWN */
+REAL(beta1,           beta1,                  OWN,           0.9,     1,       true)
+REAL(beta2,           beta2,                  OWN,           0.999,   1,       true)
+REAL(eps,             eps,                    OWN,           1e-8,    FLT_MAX, true)
+REAL(weight_decay,    weight_decay,           EVERY,         0,       FLT_MAX, true)
+REAL(clip_norm,       clip_norm,              EVERY,         0,       FLT_MAX, false)
+KIND(schedule,        schedule.kind,          WEFT_SCHEDULE_COSINE)
+COUNT(warmup_steps,   schedule.warmup_steps,  EVERY)
+COUNT(step_size,      schedule.step_size,     STEP)
+COUNT(total_steps,    schedule.total_steps,   COSINE)
+REAL(gamma,           schedule.gamma,         STEP,          0.1,     FLT_MAX, true)
+REAL(floor,           schedule.floor,         COSINE,        0,       1,       true)
+TEXT(groups) /* "pattern lr_scale decay_scale;..." */
+REAL(loss_scale,      loss_scale,             EVERY,         0,       0x1p120, false) /* 0: MINIMIZE_LOSS_SCALE */
+COUNT(growth_interval, growth_interval,       EVERY)                                  /* 0: MINIMIZE_GROWTH_INTERVAL */
+/* clang-format on */
+
+#undef TEXT
+#undef FLAG
+#undef REAL
+#undef COUNT
+#undef KIND
