@@ -5,8 +5,8 @@ PLACE: RULE, with the line to add where one is missing.
   rules       each rule of a check (G, K, L, S, V and a number) is told on top of one file, is used in no other and named by
               a mutant of the tests; verify.h has the file's line, docs/concepts.md the rule's (--write makes that table)
   ops         all are declared by ops/kit/ops.h, from ops/list.h, and have files of their names; each public builder has its
-              line in here.h
-  optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h
+              line in here.h, each op that is not always f32 its place in docs/precision.md (--write makes both)
+  optimizers  the names in ops/optimizer/list.h are spelt out by the file of their update op alone, and in train.h (--write)
   options     each row of graph/core/ddp_list.h is a field of weft_ddp_options and in the tables of the documents
   commands    a subcommand of graphtool is its file and its line; it takes options that there are
 
@@ -129,9 +129,8 @@ def check_externs():
 TARGETS = {"weft_value": "VALUE", "weft_graph": "GRAPH", "weft_model": "MODEL"}
 
 
-def check_here():
+def here_lines():
     """A builder notes its caller's line by a macro of its own name, if its first argument says in which model."""
-    here = read("include/weft/here.h")
     for header in ("ops.h", "layers.h"):
         text = re.sub(r"/\*.*?\*/", "", read(f"include/weft/{header}"), flags=re.S)
         for name, arguments in re.findall(r"weft_value \*(weft_\w+)\(([^;]*)\);", text):
@@ -139,9 +138,49 @@ def check_here():
             if not first or first[1] not in TARGETS:
                 continue
             rest = (", ...", ", __VA_ARGS__") if first[3] else ("", "")
-            line = f"#define {name}({first[2]}{rest[0]}) {name}(WEFT_HERE_{TARGETS[first[1]]}({first[2]}){rest[1]})"
-            if line not in here.splitlines():
-                tell("include/weft/here.h", f"lacks the line\n{line}")
+            yield f"#define {name}({first[2]}{rest[0]}) {name}(WEFT_HERE_{TARGETS[first[1]]}({first[2]}){rest[1]})"
+
+
+def check_here(write):
+    lines, before = read("include/weft/here.h").splitlines(), None
+    for line in here_lines():
+        if line not in lines and write and before:
+            lines.insert(lines.index(before) + 1, line)
+        elif line not in lines:
+            tell("include/weft/here.h", f"lacks the line (tools/dev.sh docs writes it)\n{line}")
+        before = line if line in lines else before
+    if write:
+        (ROOT / "include/weft/here.h").write_text("\n".join(lines) + "\n")
+
+
+def precision_row(rule, ops):
+    """| `low` | linalg: `matmul` `linear`; image: `conv2d` |: ops in the list's order, by their folders."""
+    families = {}
+    for name in rows_of("ops/list.h"):
+        folder, own = ops.get(name, (None, "f32"))
+        if own == rule:
+            families.setdefault(folder, []).append(f"`{name}`")
+    return f"| `{rule}` | " + "; ".join(f"{folder}: " + " ".join(names) for folder, names in families.items()) + " |"
+
+
+def check_precisions(write):
+    """What its struct says of an op that does not always run in f32 is in a table of the documents."""
+    ops = {}
+    for file in sources("ops", suffixes=(".c",)):
+        for name, body in re.findall(r"^const weft_op weft_op_(\w+) = \{(.*?)^\};", read(file), re.M | re.S):
+            rule = re.search(r"\.precision = PRECISION_(\w+)", body)
+            ops[name] = Path(file).parent.name, rule[1].lower() if rule else "f32"
+    page = read("docs/precision.md")
+    for rule in ("low", "follows"):
+        row, old = precision_row(rule, ops), re.search(rf"^\| `{rule}` \| .*$", page, re.M)
+        if not old:
+            tell("docs/precision.md", f"its table lacks the row {rule}")
+        elif write:
+            page = page.replace(old[0], row)
+        elif old[0] != row:
+            tell("docs/precision.md", f"its row {rule} is another (tools/dev.sh docs writes it):\n{row}")
+    if write:
+        (ROOT / "docs/precision.md").write_text(page)
 
 
 def check_op_files():
@@ -161,12 +200,14 @@ def check_op_files():
 # ---- optimizers ----
 
 
-def check_optimizers():
-    names = rows_of("ops/optimizer/list.h")
-    public = re.search(r"const char \*type; /\*\*< (.*?) \*/", read("include/weft/train.h"))[1]
-    if re.findall(r'"(\w+)"', public) != names:
-        line = ", ".join(f'"{name}"' for name in names)
-        tell("include/weft/train.h", f"weft_optimizer needs the line\n    const char *type; /**< {line} */")
+def check_optimizers(write):
+    names, header = rows_of("ops/optimizer/list.h"), read("include/weft/train.h")
+    old = re.search(r"const char \*type; /\*\*< .*? \*/", header)[0]
+    line = "const char *type; /**< " + ", ".join(f'"{name}"' for name in names) + " */"
+    if write:
+        (ROOT / "include/weft/train.h").write_text(header.replace(old, line))
+    elif old != line:
+        tell("include/weft/train.h", f"weft_optimizer needs the line (tools/dev.sh docs writes it)\n    {line}")
     for file in sources(*LIBRARY):
         text = read(file)
         own = re.findall(r"^const optimizer_kind optimizer_(\w+) =", text, re.M)
@@ -232,16 +273,17 @@ def check_commands():
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--write", action="store_true", help="writes the tables of documents that are made from rows")
+    options.add_argument("--write", action="store_true", help="writes what is made from rows: lines of here.h, tables of the documents")
     o = options.parse_args()
     rules = find_rules()
     check_mutants(rules)
     check_verify_header(rules)
     check_rules_table(rules, o.write)
     check_externs()
-    check_here()
+    check_here(o.write)
+    check_precisions(o.write)
     check_op_files()
-    check_optimizers()
+    check_optimizers(o.write)
     check_ddp()
     check_commands()
     print("\n".join(wrong) if wrong else "every thing is told once")

@@ -10,7 +10,7 @@ Usage: tools/dev.sh COMMAND [ARGUMENT]...
   asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
   debug              an unoptimized build, in build/debug
   format [FILE...]   clang-format, on the files that git says changed unless named
-  docs               writes docs/ops.md and the pictures in docs/ anew
+  docs               writes what is made: here.h, docs/ops.md, tables and pictures in docs/
 Example: tools/dev.sh asan tools
 END
 }

@@ -95,7 +95,7 @@ const weft_op weft_op_minimize = {
     .infer = infer,
     .samples =
         (const op_sample[]){
-            {"f32[]", "type=\"lion\" name=\"x\"", .error = "sgd, adam or adamw"},
+            {"f32[]", "type=\"lion\" name=\"x\"", .error = "type must be sgd"},
             {"f32[2]", "type=\"sgd\" name=\"x\"", .error = "one f32 number"},
             {"f32[]", "type=\"sgd\" name=\"x\" nesterov=1", .error = "nesterov needs"},
             {"f32[]", "type=\"sgd\" name=\"x\" loss_scale=-1", .error = "loss_scale must be"},
