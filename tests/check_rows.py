@@ -154,7 +154,7 @@ def check_here(write):
 
 
 def precision_row(rule, ops):
-    """| `low` | linalg: `matmul` `linear`; image: `conv2d` |: ops in the list's order, by their folders."""
+    """| `reduced` | linalg: `matmul` `linear`; image: `conv2d` |: ops in the list's order, by their folders."""
     families = {}
     for name in rows_of("ops/list.h"):
         folder, own = ops.get(name, (None, "f32"))
@@ -171,7 +171,7 @@ def check_precisions(write):
             rule = re.search(r"\.precision = PRECISION_(\w+)", body)
             ops[name] = Path(file).parent.name, rule[1].lower() if rule else "f32"
     page = read("docs/precision.md")
-    for rule in ("low", "follows"):
+    for rule in ("reduced", "follows"):
         row, old = precision_row(rule, ops), re.search(rf"^\| `{rule}` \| .*$", page, re.M)
         if not old:
             tell("docs/precision.md", f"its table lacks the row {rule}")

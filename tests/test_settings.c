@@ -133,7 +133,7 @@ TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
         {NULL, "clip_norm=-1e-300", {ADAM, .clip_norm = WEFT_ZERO}},
         {NULL, "loss_scale=-1", {ADAM, .loss_scale = -1}},
         {NULL, "growth_interval=-1: it must not be negative", {ADAM, .growth_interval = -1}},
-        {NULL, "type must be sgd, adam or adamw", {.type = "lion", .momentum = 1}},
+        {NULL, "minimize: type must be sgd, adam", {.type = "lion", .momentum = 1}},
         {NULL, "an optimizer with a type is needed", {.lr = 1}},
         {NULL, "name must be 1 to 200 printable", {ADAM, .name = ""}},
         {NULL, "name must be 1 to 200 printable", {ADAM, .name = "a b"}},

@@ -166,7 +166,8 @@ static int check_command(const char *command) {
     for (char *line = strtok_r(help, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char option[40];
         const char *dashes = strstr(line, "--");
-        if (*line != ' ' || !dashes || dashes - line > 8 || sscanf(dashes, "%39[a-z0-9-]", option) != 1) continue;
+        if (*line != ' ' || !dashes || dashes - line > 8 || sscanf(dashes, "%39[a-z0-9-]", option) != 1)
+            continue;
         if (strcmp(option, "--help") == 0) continue;
         check_option(command, option);
         n++;
@@ -176,8 +177,11 @@ static int check_command(const char *command) {
 }
 
 TEST(every_option_of_help_has_its_row) {
-    static const char *const commands[] = {"info", "ops",     "plan",  "dot",   "verify",   "train",
-                                           "eval", "predict", "bench", "trace", "calibrate"};
+    static const char *const commands[] = {
+#define X(name) #name,
+#include "tools/graphtool/cmd/list.h"
+#undef X
+    };
     int options = 0, places = 0;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         options += check_command(commands[i]);

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const commands[] = {"info",    "dot",   "plan",      "ops",   "train", "eval",
-                                       "predict", "bench", "calibrate", "trace", "verify"};
+static const char *const commands[] = {
+#define X(name) #name,
+#include "tools/graphtool/cmd/list.h"
+#undef X
+};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 /* The command must be refused in one line that names the option. */
@@ -163,7 +166,8 @@ TEST(options_without_effect_are_refused) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refuses(run("graphtool %s", cases[i].words), cases[i].says);
-    CHECK(ends(run("graphtool predict state.bin --seed 1 -o s.npy"), 0)); /* it decides what the state begins with */
+    CHECK(ends(run("graphtool predict state.bin --seed 1 -o s.npy"),
+               0)); /* it decides what the state begins with */
     refuses(run("weft-zoo mlp --layers 3 -o no.bin"), "have no effect on: mlp");
     refuses(run("weft-zoo mlp --schedule-steps 3 -o no.bin"), "--schedule-steps has no effect on: mlp");
     refuses(run("weft-zoo gpt --batch 3 --batch 4 -o no.bin"), "given twice");

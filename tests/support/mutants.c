@@ -364,7 +364,7 @@ const mutant mutants_of_collectives[] = {
     {"a workspace lies on scratch in use", workspace_in_flight, "V2 V3", true},
     {"a node reads a bucket that is being summed", read_in_flight, "L3 K4", true},
     {"an update does not wait for its sum", skip_event, "L3 L5 V1 V2", true},
-    {"a node reads what a gather is bringing", touch_after_gather, "L6 V4"},
+    {"a node reads what a gather is bringing", touch_after_gather, "L6 V4 K4"},
     {"a gather starts before the update", gather_before_update, "L6 V1 V2 V4"},
     {"a gather that outlasts its run works in the arena", gather_into_arena, "L6 L8 V2 V3 V5"},
     {"a gather that outlasts its run has a workspace", gather_with_workspace, "L8 V2 V3 V5"},
