@@ -88,3 +88,11 @@ if(WEFT_TOOLS AND Python3_FOUND AND NOT CMAKE_CROSSCOMPILING) # their pages and 
             RENAME graphtool COMPONENT tools)
     install(FILES ${made}/_graphtool DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tools)
 endif()
+
+# All that is copied, for tests of what is installed: `installed` builds it and none of the tests.
+add_custom_target(installed)
+foreach(target weft weft_shared weft_mpi weft_mpi_shared graphtool weft-zoo manual)
+    if(TARGET ${target})
+        add_dependencies(installed ${target})
+    endif()
+endforeach()

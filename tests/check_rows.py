@@ -15,6 +15,7 @@ PLACE: RULE, with the line to add where one is missing.
 import argparse
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,12 +86,18 @@ def spans(codes):
     return ", ".join(f"{k}{a}" if a == b else f"{k}{a}, {k}{b}" if b == a + 1 else f"{k}{a}-{k}{b}" for k, a, b in parts)
 
 
-def check_verify_header(rules):
+def check_verify_header(rules, write):
     header = read("runtime/verify/verify.h")
     for name in sorted({name for name, _ in rules.values()}):
         codes = spans([code for code, rule in rules.items() if rule[0] == name])
         short = name.removeprefix("runtime/verify/").removeprefix("runtime/")
-        if not re.search(rf"^ \*     {re.escape(short)} +{codes}  ", header, re.M):
+        if re.search(rf"^ \*     {re.escape(short)} +{codes}  ", header, re.M):
+            continue
+        old = re.search(rf"^( \*     {re.escape(short)} +)[GKLSV][^ ]*(?:, [GKLSV][^ ]*)*(?=  )", header, re.M)
+        if write and old:
+            header = header.replace(old[0], old[1] + codes)
+            (ROOT / "runtime/verify/verify.h").write_text(header)
+        else:
             tell("runtime/verify/verify.h", f"its list needs the line\n *     {short:<17} {codes}  WHAT THEY ARE OF")
 
 
@@ -244,6 +251,19 @@ def check_ddp():
                 tell(file, f"compares {name} by hand: rule L20 compares all that the list has")
 
 
+# ---- passes ----
+
+
+def write_passes():
+    """The sentence of graphtool.md that names them all; test_docs.py holds it against compile.c too."""
+    table = read("runtime/compile.c").split("pass pipeline[] = {")[1].split("};")[0]
+    page = read("docs/graphtool.md")
+    old = re.search(r"^`--dump` prints the whole plan.*?\n\n", page, re.M | re.S)[0]
+    new = re.sub(r"(as it is after a pass: )[^.]*\.", lambda m: m[1] + ", ".join(re.findall(r'\{"(\w+)"', table)) + ".", old)
+    wrapped = textwrap.fill(new, 132, break_long_words=False, break_on_hyphens=False) + "\n\n"
+    (ROOT / "docs/graphtool.md").write_text(page.replace(old, wrapped))
+
+
 # ---- subcommands ----
 
 
@@ -277,7 +297,7 @@ def main():
     o = options.parse_args()
     rules = find_rules()
     check_mutants(rules)
-    check_verify_header(rules)
+    check_verify_header(rules, o.write)
     check_rules_table(rules, o.write)
     check_externs()
     check_here(o.write)
@@ -286,6 +306,8 @@ def main():
     check_optimizers(o.write)
     check_ddp()
     check_commands()
+    if o.write:
+        write_passes()
     print("\n".join(wrong) if wrong else "every thing is told once")
     return 1 if wrong else 0
 

@@ -10,21 +10,39 @@ Usage: tools/dev.sh COMMAND [ARGUMENT]...
   asan [SUITE...]    the same under AddressSanitizer and UBSan, in build/asan
   debug              an unoptimized build, in build/debug
   format [FILE...]   clang-format, on the files that git says changed unless named
-  docs               writes what is made: here.h, docs/ops.md, tables and pictures in docs/
+  docs               writes what is made of lists: lines of here.h and train.h, docs/ops.md, tables in docs/
+  pictures           writes the pictures in docs/ anew
 Example: tools/dev.sh asan tools
 END
 }
 
-build() {
-    cmake --preset "$1" >/dev/null
-    cmake --build "build/$1"
+build() { # preset, target...
+    local preset=$1
+    shift
+    cmake --preset "$preset" >/dev/null
+    cmake --build "build/$preset" ${@:+--target "$@"}
+}
+
+# What a suite needs built: a C suite itself; scripts what is installed, or all.
+needs() { # suite
+    local name=${1#test_}
+    if compgen -G "tests/test_$name.c" >/dev/null || compgen -G "tests/cuda/test_$name.c*" >/dev/null; then
+        echo "test_$name"
+    elif [[ $name == docs || $name == check_* ]]; then
+        echo installed weft_internal
+    else
+        echo all
+    fi
 }
 
 suites() {
-    local preset=$1 pattern=
+    local preset=$1 pattern= name targets=()
     shift
-    for name in "$@"; do pattern+="${pattern:+|}^(test_)?${name#test_}\$"; done
-    build "$preset"
+    for name in "$@"; do
+        pattern+="${pattern:+|}^(test_)?${name#test_}\$"
+        targets+=($(needs "$name"))
+    done
+    build "$preset" ${targets[@]:+graphtool weft-zoo "${targets[@]}"}
     ctest --test-dir "build/$preset" --output-on-failure ${pattern:+-R "$pattern"}
 }
 
@@ -45,9 +63,12 @@ format)
     ((${#files[@]} == 0)) || clang-format -i "${files[@]}"
     ;;
 docs)
-    build release >/dev/null
-    build/release/graphtool ops --markdown -o docs/ops.md
     tests/check_rows.py --write
+    build release graphtool >/dev/null
+    build/release/graphtool ops --markdown -o docs/ops.md
+    ;;
+pictures)
+    build release graphtool weft-zoo >/dev/null
     build/release/weft-zoo dcgan28 -o build/dcgan28.bin
     dot -Tsvg docs/architecture.dot -o docs/architecture.svg
     build/release/graphtool dot build/dcgan28.bin --graph d_step -T svg -o docs/dcgan28.svg
