@@ -8,6 +8,8 @@ What stands behind the opening fence of a block decides:
                     and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
   ```c ops/pointwise/relu.c   a quote: these lines stand in that file, one after the other
+  ```c after LINE in FILE     (or before, instead of, or new FILE) an edit of a guide: it can be made (tools/scripts/guide.py);
+                    `tools/nightly.sh guides` follows them
   ```sh             run, where there is tests/docs/PAGE.sh, which makes what they need and comes first
   ```text           not checked
   ```text same      what commands print, in lines that begin with "$ " (or one behind `same`): these lines, one after the other;
@@ -37,6 +39,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools/scripts"))
+import guide  # noqa: E402: what follows the guides reads their edits
+
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
 SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
 PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
@@ -55,17 +60,11 @@ def pages():
 
 def blocks(page):
     """(line, fence words, text) of every fenced block."""
-    words = None
-    for number, line in enumerate(page.read_text().splitlines(), 1):
-        if words is None and line.startswith("```"):
-            start, words, lines = number, line[3:].split(), []
-        elif words is not None and line.strip() == "```":
-            yield start, words, "\n".join(lines) + "\n"
-            words = None
-        elif words is not None:
-            lines.append(line)
-    if words is not None:
-        tell(f"{page.relative_to(ROOT)}:{start}", "a block without end")
+    for number, words, text in guide.blocks(page):
+        if text is None:
+            tell(f"{page.relative_to(ROOT)}:{number}", "a block without end")
+        else:
+            yield number, words.split(), text
 
 
 class Compiler:
@@ -119,10 +118,12 @@ def check_quote(place, name, text):
 
 def check_code(page, compiler):
     name = page.relative_to(ROOT)
-    pieces = PROLOGUE
+    pieces, edits = PROLOGUE, {number for number, *_ in guide.edits(page)}
+    for number, wrong_edit in guide.check(page, ROOT):
+        tell(f"{name}:{number}", wrong_edit)
     for number, words, text in blocks(page):
         place = f"{name}:{number}"
-        if words[:1] == ["text"]:
+        if words[:1] == ["text"] or number in edits:
             continue
         if len(words) > 1:
             check_quote(place, words[1], text)

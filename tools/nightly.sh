@@ -23,6 +23,7 @@ simd         release  test_simd_sweep     100000  5000     our own kernels on sm
 kills        release  comm_ranks          500     10       ranks that share memory, killed all at once at random moments: nothing of theirs is left
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 install      release  weft-zoo            3         1        as part of another project all is built; Debian packages are used unpacked, and in a clean Debian
+guides       release  weft-zoo            7         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
 models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it
 "
 

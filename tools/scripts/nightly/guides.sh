@@ -1,0 +1,44 @@
+# guides.sh - each guide (docs/adding-*.md) is followed to the letter in a copy of the sources: its edits are made, its commands
+# run, and the files that it touched are told. A case a guide. Sourced by nightly.sh. Where nvcc is, new kernels are compiled
+# for GPUs too, as all of the copy is.
+
+# The sources as they are here, what is not committed too, as one commit.
+guides_copy() { # tree
+    rm -rf "$1"
+    git clone -q --shared . "$1"
+    git diff HEAD --binary >"$1.patch"
+    [[ ! -s $1.patch ]] || git -C "$1" apply --index "../$(basename "$1").patch"
+    git -C "$1" -c user.name=guides -c user.email=guides commit -q --allow-empty -m "the sources"
+}
+
+guides_follow() { # tree, guide
+    git -C "$1" reset -q --hard
+    git -C "$1" clean -fdq
+    "$1/tools/scripts/guide.py" apply "$2" "$1"
+    "$1/tools/scripts/guide.py" commands "$2" >"$1.sh"
+    (cd "$1" && bash -euxo pipefail "../$(basename "$1").sh")
+}
+
+guides_touched() { # tree, guide
+    echo "$2 touches"
+    git -C "$1" add -AN .
+    git -C "$1" diff --stat=110
+}
+
+guides=(docs/adding-*.md)
+if ((seeds && seeds < ${#guides[@]})) && [[ -z $cases ]]; then
+    echo "guides: there are ${#guides[@]}, nightly.sh counts $seeds" >&2
+    exit 1
+fi
+tree=$folder/tree
+if nightly_goes_on; then guides_copy "$tree"; fi
+while nightly_goes_on; do
+    guide=${guides[next_seed - 1]-}
+    [[ -n $guide ]] || { nightly_count $((next_seed + 1)) 0 1 0; continue; }
+    log=$folder/$(basename "$guide" .md).txt guide_failed=0
+    # In a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`.
+    bash -euo pipefail -c "$(declare -f guides_follow); guides_follow $tree $guide" >"$log" 2>&1 || guide_failed=1
+    ((guide_failed == 0)) || { echo "$guide: failed ($log)"; tail -30 "$log"; }
+    guides_touched "$tree" "$guide"
+    nightly_count $((next_seed + 1)) 1 0 $guide_failed
+done
