@@ -44,12 +44,25 @@ float bfloat_to(unsigned short bits) {
     return x;
 }
 
-float half_to(unsigned short bits) {
+static float half_decode(unsigned short bits) {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;
     float size = exponent == 31  ? (fraction ? NAN : INFINITY)
                  : exponent == 0 ? ldexpf((float)fraction, -24)
                                  : ldexpf((float)(fraction + 1024), exponent - 25);
     return bits & 0x8000 ? -size : size;
+}
+
+/* All of them, as products of tiles decode each a hundred times. */
+struct half_table {
+    float of[65536];
+    half_table() {
+        for (int bits = 0; bits < 65536; bits++) of[bits] = half_decode((unsigned short)bits);
+    }
+};
+
+float half_to(unsigned short bits) {
+    static const half_table table;
+    return table.of[bits];
 }
 
 } // namespace cuda_host

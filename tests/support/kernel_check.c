@@ -14,6 +14,14 @@
 
 enum { TEST_MAX_OUT = 16 };
 
+/* How the memory lay in the trials of one kernel on one node: layouts that differ by name often come to the same strides, and
+ * the same call twice shows nothing. */
+enum { MAX_LAIN = 200 };
+typedef struct lain {
+    int n;
+    uint64_t each[MAX_LAIN]; /* hashes */
+} lain;
+
 /* How the operands and results lie in one trial. */
 typedef struct trial {
     layout_kind layout;
@@ -22,6 +30,7 @@ typedef struct trial {
     int result;
     kernel_runner *run;           /* NULL: on this processor */
     const kernel_promise *broken; /* NULL: all lie as the kernel's row says */
+    lain *before;                 /* NULL: this one runs in any case */
 } trial;
 
 typedef struct run_blocks {
@@ -52,6 +61,30 @@ static layout_kind result_layout(const weft_node *n, const weft_kernel *kernel, 
     layout_rule rule = kernel_output_layout(kernel, n, k);
     bool is_image = rule == LIES_CHANNELS_LAST || (rule == LIES_EITHER && t->layout == LAYOUT_CHANNELS_LAST);
     return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
+}
+
+static uint64_t hash_more(uint64_t hash, uint64_t word) {
+    return random_bits(&(test_random){hash ^ word});
+}
+
+static uint64_t hash_strides(uint64_t hash, const tensor_type *type, layout_kind layout) {
+    int64_t stride[WEFT_MAX_NDIM] = {0};
+    layout_strides(type, layout, stride);
+    for (int i = 0; i < type->ndim; i++) hash = hash_more(hash, (uint64_t)stride[i]);
+    return hash;
+}
+
+/* Whether an earlier trial had the same strides and shared the same memory; from now on one had. */
+static bool has_lain(lain *l, const weft_node *n, const weft_kernel *kernel, const trial *t) {
+    uint64_t hash = t->aliased < 0 ? 0 : hash_more((uint64_t)t->aliased + 1, (uint64_t)t->result);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i]) hash = hash_strides(hash, &n->in[i]->type, operand_layout(n, kernel, i, t));
+    for (int k = 0; k < n->n_out; k++)
+        hash = hash_strides(hash, &n->out[k].type, result_layout(n, kernel, k, t));
+    for (int i = 0; i < l->n; i++)
+        if (l->each[i] == hash) return true;
+    if (l->n < MAX_LAIN) l->each[l->n++] = hash;
+    return false;
 }
 
 static void note_layout(weft_value *v, const tensor *t) {
@@ -243,6 +276,7 @@ static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel
     run_blocks got = {0};
     weft_error error = {0};
     char what[800];
+    if (t->before && has_lain(t->before, n, kernel, t)) return false;
     snprintf(what, sizeof what,
              "%.600s by %s for %s, layout %d of operand %d (-1: all), result %d in place of %d, %d threads",
              of, kernel->name, isa_name(env->isa), t->layout, t->only, t->result, t->aliased, env->threads);
@@ -311,17 +345,26 @@ static int layouts_of(const weft_node *n, layout_kind *list) {
     return count;
 }
 
+/* Which of `count` layouts a node and kernel get: drawn where each would cost too much. Sanitized code is slow, and so is
+ * compiling a program for each (the formula of a device's pointwise op and the layouts of operands are written apart). -1: all. */
+static int one_of(int count, const weft_node *n, kernel_runner *run) {
+    static test_random dealer = {.state = 1};
+    bool is_slow = test_is_quick() || (run && n->op->flags & OP_POINTWISE && !n->n_body);
+    return is_slow ? (int)(random_bits(&dealer) % (uint64_t)count) : -1;
+}
+
 /* Operands whose elements repeat come in one of the layouts that repeat them. Returns whether the kernel took the node. */
 static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
                           kernel_runner *run, layout_kind repeats, const tensor *data,
                           const run_blocks *want) {
-    trial t = {repeats, .only = -1, .aliased = -1, .run = run};
+    lain before = {0};
+    trial t = {repeats, .only = -1, .aliased = -1, .run = run, .before = &before};
     if (!is_plain(repeats)) return layout_trials(n, what, kernel, env, t, data, want);
-    static int dealt; /* sanitized code is slow: one layout there, dealt in turn over kernels and nodes */
     layout_kind layouts[4];
-    int count = layouts_of(n, layouts), first = test_is_quick() ? dealt++ % count : 0;
+    int count = layouts_of(n, layouts), one = one_of(count, n, run);
     bool taken = false;
-    for (int k = first; k < (test_is_quick() ? first + 1 : count); k++) {
+    for (int k = 0; k < count; k++) {
+        if (one >= 0 && k != one) continue;
         t.layout = layouts[k];
         taken |= layout_trials(n, what, kernel, env, t, data, want);
         if (is_plain(layouts[k])) taken |= alias_trials(n, what, kernel, env, t, data, want);
@@ -454,10 +497,11 @@ static bool takes_repeats(const weft_node *n, const kernel_env *env) {
 /* Whatever kernels of `env` take at any strides also comes broadcast: along every second axis, then along the others. */
 static int repeat_trials(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
                          kernel_runner *run) {
-    int taken = 0;
+    int taken = 0, one = one_of(2, n, run);
     for (layout_kind layout = LAYOUT_REPEATS_EVEN; layout <= LAYOUT_REPEATS_ODD; layout++) {
         block b[SAMPLE_MAX_IN] = {0};
         tensor in[SAMPLE_MAX_IN] = {0};
+        if (one >= 0 && layout != LAYOUT_REPEATS_EVEN + one) continue;
         if (n->n_in > SAMPLE_MAX_IN || !takes_repeats(n, env)) break;
         repeat_operands(n, layout, data, b, in);
         if (run)

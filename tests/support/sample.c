@@ -130,7 +130,7 @@ static void stride_repeats(const tensor_type *t, int first, int64_t stride[WEFT_
     }
 }
 
-static void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[WEFT_MAX_NDIM]) {
+void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[WEFT_MAX_NDIM]) {
     if (layout == LAYOUT_CHANNELS_LAST || layout == LAYOUT_STRAY_IMAGE)
         stride_channels_last(type, stride);
     else if (layout == LAYOUT_ODD)

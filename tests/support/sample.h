@@ -48,6 +48,7 @@ typedef enum layout_kind {
 } layout_kind;
 enum { POISON = 0xff }; /* in each byte that is not written yet: NaN */
 
+void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[WEFT_MAX_NDIM]);
 block block_new(const tensor_type *type, layout_kind layout);
 void block_free(block *b);
 void block_copy(const block *to, const tensor *from); /* element by element */

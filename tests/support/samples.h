@@ -24,7 +24,7 @@ void samples_check(node_check *check);
 /* What the precision pass makes of them, for both reduced types; checks the results' types too. */
 void samples_check_reduced(node_check *check);
 /* Samples of pointwise ops are small; the tiles of their kernels want more: lengths around the vector and the tile, all
- * kinds of broadcasting. */
-void samples_check_sizes(node_check *check);
+ * kinds of broadcasting; in f32 and in bf16. With `in_turn`, where a case costs a compilation, an op meets two of the eight in each. */
+void samples_check_sizes(node_check *check, bool in_turn);
 
 #endif
