@@ -24,9 +24,20 @@ struct _nvrtcProgram {
 static std::atomic<int> compilations;
 
 /* A suite compiles hundreds of programs and runs each on a few thousand elements: not optimized, and without libraries, which
- * the tests' program has, a compilation takes half the time. */
-static const char *const compiler[] = {"c++", "-std=gnu++17", "-w", "-O0", "-ffp-contract=off", "-fno-strict-aliasing",
-                                       "-fno-exceptions", "-nostdlib", "-shared", "-fPIC"};
+ * the tests' program has, a compilation takes half the time. A vector at an address that is not a multiple of it is a fault on
+ * a GPU, and an illegal instruction here. */
+static const char *const compiler[] = {"c++",
+                                       "-std=gnu++17",
+                                       "-w",
+                                       "-O0",
+                                       "-ffp-contract=off",
+                                       "-fno-strict-aliasing",
+                                       "-fno-exceptions",
+                                       "-fsanitize=alignment",
+                                       "-fsanitize-undefined-trap-on-error",
+                                       "-nostdlib",
+                                       "-shared",
+                                       "-fPIC"};
 
 /* CUDA's words as far as generated kernels use them; threadIdx and its like are the emulator's own. */
 static const char before[] = R"(
@@ -58,11 +69,14 @@ static inline float f16_float(unsigned short x) { return (float)__builtin_bit_ca
 /* `extern "C" __global__ void ... NAME(const TYPE p)`: each gets a NAME_kernel. */
 static std::string after(const std::string &source) {
     const std::string mark = "extern \"C\" __global__ void";
-    std::string text = "struct host_kernel { void (*call)(void **); int n_args; const unsigned long *bytes; };\n";
+    std::string text =
+        "struct host_kernel { void (*call)(void **); int n_args; const unsigned long *bytes; };\n";
     for (size_t at = source.find(mark); at != std::string::npos; at = source.find(mark, at + 1)) {
-        size_t type = source.find("(const ", at), end = source.find(" p)", type), name = source.rfind(' ', type);
+        size_t type = source.find("(const ", at), end = source.find(" p)", type),
+               name = source.rfind(' ', type);
         if (end == std::string::npos) continue;
-        std::string of = source.substr(type + 7, end - type - 7), kernel = source.substr(name + 1, type - name - 1);
+        std::string of = source.substr(type + 7, end - type - 7),
+                    kernel = source.substr(name + 1, type - name - 1);
         text += "static const unsigned long " + kernel + "_bytes[] = {sizeof(" + of + ")};\n";
         text += "static void " + kernel + "_call(void **a) { " + kernel + "(*(const " + of + " *)a[0]); }\n";
         text += "extern \"C\" { extern const host_kernel " + kernel + "_kernel; }\n";
@@ -92,7 +106,8 @@ static bool compiler_run(const std::string &folder) {
     std::string source = folder + "/source.cpp", object = folder + "/code.so", log = folder + "/log.txt";
     std::vector<char *> argv;
     for (const char *w : compiler) argv.push_back(const_cast<char *>(w));
-    for (const char *w : {"-o", object.c_str(), source.c_str(), (const char *)NULL}) argv.push_back(const_cast<char *>(w));
+    for (const char *w : {"-o", object.c_str(), source.c_str(), (const char *)NULL})
+        argv.push_back(const_cast<char *>(w));
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = 1;
@@ -105,15 +120,16 @@ static bool compiler_run(const std::string &folder) {
 }
 
 static bool is_option(const char *option) {
-    return strncmp(option, "--gpu-architecture=sm_", 22) == 0 || strncmp(option, "--gpu-architecture=compute_", 27) == 0 ||
-           strcmp(option, "--std=c++17") == 0 || strncmp(option, "--fmad=", 7) == 0;
+    return strncmp(option, "--gpu-architecture=sm_", 22) == 0 ||
+           strncmp(option, "--gpu-architecture=compute_", 27) == 0 || strcmp(option, "--std=c++17") == 0 ||
+           strncmp(option, "--fmad=", 7) == 0;
 }
 
 extern "C" {
 
 const char *nvrtcGetErrorString(nvrtcResult result) {
-    return result == NVRTC_SUCCESS             ? "no error"
-           : result == NVRTC_ERROR_COMPILATION ? "compilation"
+    return result == NVRTC_SUCCESS                ? "no error"
+           : result == NVRTC_ERROR_COMPILATION    ? "compilation"
            : result == NVRTC_ERROR_INVALID_OPTION ? "invalid option"
                                                   : "invalid input";
 }
@@ -142,8 +158,8 @@ nvrtcResult nvrtcGetSupportedArchs(int *list) {
     return NVRTC_SUCCESS;
 }
 
-nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const char *, int n_headers, const char *const *,
-                               const char *const *) {
+nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *source, const char *, int n_headers,
+                               const char *const *, const char *const *) {
     if (!source || n_headers) return NVRTC_ERROR_INVALID_INPUT;
     *program = new _nvrtcProgram{source, "", ""};
     return NVRTC_SUCCESS;

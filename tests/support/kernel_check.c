@@ -313,15 +313,29 @@ static bool has_images(const weft_node *n) {
     return false;
 }
 
-/* In one layout: all operands in it, then each alone. */
+/* Sanitized code and emulated devices are slow: of many trials they have some, drawn. */
+static bool is_slow(kernel_runner *run) {
+    return test_is_quick() || run;
+}
+
+static int draw(int count) {
+    static test_random dealer = {.state = 1};
+    return (int)(random_bits(&dealer) % (uint64_t)count);
+}
+
+/* In one layout: all operands in it, then each alone, or one that is drawn. */
 static bool layout_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
                           trial t, const tensor *data, const run_blocks *want) {
-    int any = 0;
+    int any = 0, list[SAMPLE_MAX_IN];
     bool taken = kernel_check(n, what, kernel, env, &t, data, want);
-    for (int i = 0; i < n->n_in; i++) any += n->in[i] && kernel_input_layout(kernel, n, i) == LIES_ANYHOW;
-    for (t.only = 0; t.only < n->n_in && any > 1 && env->threads == 1; t.only++)
-        if (n->in[t.only] && kernel_input_layout(kernel, n, t.only) == LIES_ANYHOW)
-            taken |= kernel_check(n, what, kernel, env, &t, data, want);
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && kernel_input_layout(kernel, n, i) == LIES_ANYHOW) list[any++] = i;
+    if (any < 2 || env->threads > 1) return taken;
+    int one = is_slow(t.run) ? draw(any) : -1;
+    for (int k = 0; k < any; k++) {
+        t.only = list[k];
+        if (one < 0 || k == one) taken |= kernel_check(n, what, kernel, env, &t, data, want);
+    }
     return taken;
 }
 
@@ -345,12 +359,11 @@ static int layouts_of(const weft_node *n, layout_kind *list) {
     return count;
 }
 
-/* Which of `count` layouts a node and kernel get: drawn where each would cost too much. Sanitized code is slow, and so is
- * compiling a program for each (the formula of a device's pointwise op and the layouts of operands are written apart). -1: all. */
-static int one_of(int count, const weft_node *n, kernel_runner *run) {
-    static test_random dealer = {.state = 1};
-    bool is_slow = test_is_quick() || (run && n->op->flags & OP_POINTWISE && !n->n_body);
-    return is_slow ? (int)(random_bits(&dealer) % (uint64_t)count) : -1;
+/* Which of `count` layouts a node and kernel get; -1: all. A device's pointwise kernel is a compilation for each, and how its
+ * operands lie is written apart from its formula: other nodes show the other layouts. */
+static int one_layout(int count, const weft_node *n, kernel_runner *run) {
+    bool is_compiled = run && n->op->flags & OP_POINTWISE && !n->n_body;
+    return test_is_quick() || is_compiled ? draw(count) : -1;
 }
 
 /* Operands whose elements repeat come in one of the layouts that repeat them. Returns whether the kernel took the node. */
@@ -361,7 +374,7 @@ static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *ker
     trial t = {repeats, .only = -1, .aliased = -1, .run = run, .before = &before};
     if (!is_plain(repeats)) return layout_trials(n, what, kernel, env, t, data, want);
     layout_kind layouts[4];
-    int count = layouts_of(n, layouts), one = one_of(count, n, run);
+    int count = layouts_of(n, layouts), one = one_layout(count, n, run);
     bool taken = false;
     for (int k = 0; k < count; k++) {
         if (one >= 0 && k != one) continue;
@@ -497,11 +510,11 @@ static bool takes_repeats(const weft_node *n, const kernel_env *env) {
 /* Whatever kernels of `env` take at any strides also comes broadcast: along every second axis, then along the others. */
 static int repeat_trials(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
                          kernel_runner *run) {
-    int taken = 0, one = one_of(2, n, run);
+    int taken = 0, one = one_layout(2, n, run);
     for (layout_kind layout = LAYOUT_REPEATS_EVEN; layout <= LAYOUT_REPEATS_ODD; layout++) {
         block b[SAMPLE_MAX_IN] = {0};
         tensor in[SAMPLE_MAX_IN] = {0};
-        if (one >= 0 && layout != LAYOUT_REPEATS_EVEN + one) continue;
+        if (one >= 0 && (int)layout != LAYOUT_REPEATS_EVEN + one) continue;
         if (n->n_in > SAMPLE_MAX_IN || !takes_repeats(n, env)) break;
         repeat_operands(n, layout, data, b, in);
         if (run)
