@@ -1,6 +1,7 @@
 /* kernel_check.h - runs every kernel of a node, of every instruction set of this machine, in every layout
- * that the layout pass may hand it, in place where that is allowed, with 1 and 3 threads, and compares with
- * plain loops (naive.h) where these know the op, the reference kernel among them, and else with that one. */
+ * that the layout pass may hand it (some of them, drawn, where a trial is slow), in place where that is allowed, with 1 and 3
+ * threads, and compares with plain loops (naive.h) where these know the op, the reference kernel among them, and else with
+ * that one. */
 #ifndef WEFT_TEST_KERNEL_CHECK_H
 #define WEFT_TEST_KERNEL_CHECK_H
 
