@@ -8,7 +8,7 @@
  * type; contribution `own` is in `into`, in the buffer's type. */
 typedef struct ordered_sum {
     weft_dtype dtype; /* of the buffer: f32, f64, bf16 */
-    /* type of the others' contributions: dtype, or bf16 for f32, where own and the sum are rounded to bf16 too */
+    /* type of the others' contributions: dtype; or bf16 for f32, and then own and the sum are rounded too */
     weft_dtype wire;
     int world, own;
     const void *const *from; /* [world]; from[own] is not read */

@@ -80,9 +80,8 @@ typedef struct transport_calls {
 struct transport {
     const transport_calls *calls;
     int rank, world, local_rank, local_world;
-    /* between two looks for progress, unless the options set it */
-    double nap_seconds;
-    window *window; /* memory shared with the ranks of this machine, owned by the transport; NULL: none */
+    double nap_seconds; /* between two looks for progress, unless the options set it */
+    window *window;     /* memory shared with the ranks of this machine, owned by the transport; NULL: none */
 };
 
 /* A communicator on a transport. It frees the transport, also on failure, when it returns NULL and sets

@@ -1,12 +1,13 @@
-/* calls.c - the table of functions on top of the engine: what the caller's thread does. It only ever touches
- * what is under the lock. */
+/* calls.c - the table of functions above the engine: what the caller's thread does. It touches only what the
+ * lock protects; the data move on the engine's thread. */
 #include "dist/core/comm_options.h"
 #include "dist/engine/engine.h"
 
 #include <stdio.h>
 
-#define CLOSE_SECONDS 10.0 /* MPI_Finalize was seen to hang */
+#define CLOSE_SECONDS 10.0 /* for the thread to end: MPI_Finalize was seen to hang */
 
+/* What the caller holds for the world and for each group; all share one engine. */
 typedef struct engine_handle {
     weft_comm comm; /* first: what the caller holds */
     engine *e;
@@ -19,20 +20,23 @@ static engine *engine_of(weft_comm *comm) {
     return ((engine_handle *)comm)->e;
 }
 
-/* Bounded even if the thread hangs in a library: its own deadline comes first. */
+/* Bounds a wait even if the thread hangs in a library. The thread's own deadline comes first. */
 static bool wait_too_long(const engine *e, uint64_t since) {
     return (double)(engine_now() - since) * 1e-9 > 4 * e->options.deadline_seconds + 5;
 }
 
+/* The thread is stuck in a library. This is an error of the call; the communicator's failure stays unset. */
 static weft_status fail_silent(engine *e, weft_error *error) {
     return error_set(error, WEFT_PEER, "the communication thread of rank %d does not answer", e->t->rank);
 }
 
+/* Copies the communicator's failure. The lock is held. */
 static weft_status failed(const engine *e, weft_error *error) {
     if (error) *error = e->failure;
     return e->failure.status;
 }
 
+/* Appends a collective to the queue, which has room. The lock is held. */
 static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine_group *founded) {
     stream_op *op = &e->queue[e->issued % QUEUE];
     *op = (stream_op){.c = *c, .group = g, .founded = founded, .started_ns = engine_now()};
@@ -46,6 +50,8 @@ static void fill_op(engine *e, engine_group *g, const weft_collective *c, engine
     e->issued++;
 }
 
+/* Waits while the queue is full, then appends. `since` restarts with each finished collective, so only a
+ * stuck thread ends the wait. */
 static weft_status start_op(weft_comm *comm, const weft_collective *c, engine_group *founded,
                             uint64_t *ticket, weft_error *error) {
     engine *e = engine_of(comm);
@@ -75,6 +81,7 @@ static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint6
     return start_op(comm, c, NULL, ticket, error);
 }
 
+/* A finished ticket stays finished after a failure. */
 static weft_status engine_test(weft_comm *comm, uint64_t ticket, bool *is_done, weft_error *error) {
     engine *e = engine_of(comm);
     weft_status status = WEFT_OK;
@@ -111,6 +118,7 @@ static void engine_place(weft_comm *comm, const char *place) {
     pthread_mutex_unlock(&e->lock);
 }
 
+/* Reports the own failure, else the first failure of another rank. */
 static weft_status engine_poll(weft_comm *comm, weft_error *error) {
     engine *e = engine_of(comm);
     pthread_mutex_lock(&e->lock);
@@ -130,6 +138,7 @@ static void engine_fail(weft_comm *comm, const char *reason) {
     pthread_mutex_unlock(&e->lock);
 }
 
+/* The thread sends the reason to all ranks and stops the job. The caller waits for it up to 2 s. */
 static void engine_abort(weft_comm *comm, const char *reason) {
     engine *e = engine_of(comm);
     weft_error error;
@@ -147,6 +156,7 @@ static void engine_abort(weft_comm *comm, const char *reason) {
 
 static const weft_comm_calls engine_calls;
 
+/* The handle of a group, freed by engine_free. The groups themselves belong to the engine. */
 static weft_comm *handle_new(engine *e, engine_group *g, weft_error *error) {
     engine_handle *h = mem_new(&e->env, sizeof *h);
     if (!h) {
@@ -167,6 +177,7 @@ static void group_free(engine *e, engine_group *g) {
     mem_free(&e->env, g, sizeof *g);
 }
 
+/* A group of the given ranks in the world, without id and name; NULL: out of memory. */
 static engine_group *group_new(engine *e, const int *ranks, int n) {
     engine_group *g = mem_new(&e->env, sizeof *g);
     if (!g) return NULL;
@@ -188,7 +199,7 @@ static engine_group *group_new(engine *e, const int *ranks, int n) {
     return g;
 }
 
-/* "group of 0 2 3", as far as it fits; returns a hash of all. */
+/* Writes "group of 0 2 3" into `list`, cut to its size; returns a hash of all ranks. */
 static size_t list_ranks(char list[NAME_BYTES], const int *ranks, int n) {
     size_t hash = 0;
     int length = snprintf(list, NAME_BYTES, "group of");
@@ -200,9 +211,9 @@ static size_t list_ranks(char list[NAME_BYTES], const int *ranks, int n) {
     return hash;
 }
 
-/* Registered before the barrier that all ranks pass: so whoever is through may talk to the group (E3 holds, and no
- * message meets a rank that does not know the group). The list of ranks travels as
- * the barrier's name and, hashed, as its number of elements. */
+/* Makes a group. It is registered before a barrier of the whole world: a rank that has passed the barrier may
+ * send messages of the group, and every rank knows the group by then (E3 holds). The list of ranks travels as
+ * the barrier's name and, hashed, as its number of elements, so ranks that ask for different groups fail. */
 static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, weft_comm **group,
                                      weft_error *error) {
     engine *e = engine_of(comm);
@@ -228,6 +239,7 @@ static weft_status engine_group_call(weft_comm *comm, const int *ranks, int n, w
 
 /* ---- begin and end ---- */
 
+/* Frees the engine, its groups, tables and transport. The thread has ended or was never made. */
 static void engine_release(engine *e) {
     while (e->groups) {
         engine_group *g = e->groups;
@@ -248,7 +260,8 @@ static void engine_release(engine *e) {
     mem_free(&env, e, sizeof *e);
 }
 
-/* Lets the thread end. A thread that hangs is left behind with all that it may touch. */
+/* Ends the thread, after all started collectives. A thread that hangs is abandoned with all memory that it
+ * may touch. */
 static void engine_end(engine *e) {
     pthread_mutex_lock(&e->lock);
     e->is_closing = true;
@@ -257,7 +270,8 @@ static void engine_end(engine *e) {
     while (!e->is_ended && now - begin <= (uint64_t)(CLOSE_SECONDS * 1e9)) {
         engine_wait_changed(e, 0.1);
         now = engine_now();
-        bool is_busy = e->finished != e->issued && !e->failure.status; /* its own deadline ends that */
+        /* the thread's own deadline bounds this */
+        bool is_busy = e->finished != e->issued && !e->failure.status;
         if (is_busy || !begin) begin = now;
     }
     bool is_ended = e->is_ended;
@@ -270,6 +284,7 @@ static void engine_end(engine *e) {
     engine_release(e);
 }
 
+/* Frees one handle; freeing the world's ends the engine. */
 static void engine_free(weft_comm *comm) {
     engine_handle *h = (engine_handle *)comm;
     engine *e = h->e;
@@ -291,6 +306,7 @@ static const weft_comm_calls engine_calls = {
     .fail = engine_fail,
 };
 
+/* The lock, and a condition variable on the monotonic clock, which changes of the date do not affect. */
 static bool engine_init(engine *e) {
     pthread_condattr_t monotonic;
     if (pthread_condattr_init(&monotonic)) return false;
@@ -304,7 +320,7 @@ static bool engine_init(engine *e) {
     return good;
 }
 
-/* An engine whose thread runs; the transport is the engine's from here on. */
+/* An engine with its thread running. It owns the transport from here on, also when it returns NULL. */
 static engine *engine_new(transport *t, const weft_comm_options *options, weft_error *error) {
     const weft_env *env = options ? options->env : NULL;
     engine *e = mem_new(env, sizeof *e);

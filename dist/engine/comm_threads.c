@@ -1,9 +1,9 @@
-/* comm_threads.c - a world whose ranks are threads of one process: for tests, and to see many ranks on one machine.
+/* comm_threads.c - a transport whose ranks are threads of one process: for tests, and to try many ranks on
+ * one machine.
  *
- * A board holds one notice for each (from, to): "these bytes wait for you". The receiver copies, outside the lock,
- * and the sender takes the notice off when it says so. Control messages go through one ring a rank. All under one
- * lock: worlds here are small.
- */
+ * The board has one notice per (sender, receiver): "these bytes wait for you". The receiver copies the bytes
+ * outside the lock and marks the notice; the sender then removes it. Each rank has one ring of control
+ * messages. One lock protects all of it, because these worlds are small. */
 #include "dist/core/transport.h"
 
 #include "dist/core/comm_options.h"
@@ -12,10 +12,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { RING = 8, MOST_THREADS = 256 }; /* control messages a rank may leave unread from each other */
+enum { RING = 8, MOST_THREADS = 256 }; /* RING: unread control messages per sender in a rank's ring */
 
+/* NONE: free. WAITS: posted by the sender. IS_COPIED: the receiver is copying. DONE: copied, for the sender
+ * to remove. */
 typedef enum notice_state { NOTICE_NONE, NOTICE_WAITS, NOTICE_IS_COPIED, NOTICE_DONE } notice_state;
 
+/* A send under way; data are the sender's. */
 typedef struct notice {
     notice_state state;
     int tag;
@@ -23,6 +26,7 @@ typedef struct notice {
     size_t bytes;
 } notice;
 
+/* A receive under way. */
 typedef struct want {
     bool is_open;
     int tag;
@@ -34,20 +38,23 @@ typedef struct thread_world thread_world;
 typedef struct thread_rank {
     transport t; /* first: what the engine holds */
     thread_world *world;
+    /* signalled when something may have changed for this rank */
     pthread_cond_t called;
     bool is_called, has_left;
+    /* [RING * n]; ring_in and ring_out count messages */
     control *ring;
     uint64_t ring_in, ring_out;
-    want *wants; /* one a sender; only this rank's thread */
+    want *wants; /* [n], one per sender; only this rank's thread touches them */
 } thread_rank;
 
 struct thread_world {
     weft_env env;
     pthread_mutex_t lock;
+    /* ranks; those that are not freed yet: the last one frees the world */
     int n, users;
     thread_rank *ranks;
-    notice *board; /* [from][to] */
-    char *pieces;  /* of the windows, one after another; NULL: none */
+    notice *board; /* [from][to], n * n */
+    char *pieces;  /* the n pieces of the windows, one after another; NULL: no windows */
     size_t piece_bytes;
 };
 
@@ -59,7 +66,7 @@ static notice *notice_of(thread_world *w, int from, int to) {
     return &w->board[from * w->n + to];
 }
 
-/* The lock is held. */
+/* Wakes a rank. The lock is held. */
 static void call(thread_world *w, int rank) {
     w->ranks[rank].is_called = true;
     pthread_cond_signal(&w->ranks[rank].called);
@@ -70,6 +77,7 @@ static weft_status threads_open(transport *t, weft_error *error) {
     return WEFT_OK;
 }
 
+/* Posts a notice. One message per sender and receiver is under way at a time. */
 static weft_status threads_send(transport *t, int to, int tag, const void *from, size_t bytes,
                                 weft_error *error) {
     thread_world *w = rank_of(t)->world;
@@ -90,7 +98,8 @@ static weft_status threads_receive(transport *t, int from, int tag, void *into, 
     return WEFT_OK;
 }
 
-/* Copies what waits for this rank from one other; the lock is held on entry and exit, not while copying. */
+/* Copies what one sender has posted for this rank. The lock is held on entry and on return, but not while
+ * copying. */
 static weft_status take(thread_rank *r, int from, weft_error *error) {
     thread_world *w = r->world;
     want *wanted = &r->wants[from];
@@ -125,6 +134,7 @@ static weft_status threads_progress(transport *t, bool *is_done, weft_error *err
     return status;
 }
 
+/* A rank that has left takes no messages; for the sender they count as sent. */
 static bool threads_control_send(transport *t, int to, const control *message) {
     thread_world *w = rank_of(t)->world;
     pthread_mutex_lock(&w->lock);
@@ -157,12 +167,13 @@ static void threads_nap(transport *t, double seconds) {
     pthread_mutex_unlock(&r->world->lock);
 }
 
-/* The process goes on: the others learn of the failure by its message. */
+/* The process continues; the other ranks have been sent the failure by control messages. */
 static void threads_stop(transport *t) {
     (void)t;
 }
 
-/* Notices that nobody has taken are taken back; one that is being copied is waited for, a matter of microseconds. */
+/* Removes this rank's notices and wants. A notice that is being copied is waited for, a matter of
+ * microseconds. */
 static void threads_withdraw(transport *t) {
     thread_rank *r = rank_of(t);
     thread_world *w = r->world;
@@ -200,6 +211,7 @@ static void world_free(thread_world *w) {
     mem_free(&env, w, sizeof *w);
 }
 
+/* The last rank frees the world, on whatever thread that happens. */
 static void threads_free(transport *t) {
     thread_world *w = rank_of(t)->world;
     pthread_mutex_lock(&w->lock);
@@ -232,7 +244,7 @@ static bool rank_init(thread_world *w, int i, const pthread_condattr_t *monotoni
     return pthread_cond_init(&r->called, monotonic) == 0 && r->ring && r->wants;
 }
 
-/* Before any rank begins. */
+/* Makes all windows, before any rank's engine starts. */
 static bool windows_init(thread_world *w, size_t data_bytes) {
     size_t n = (size_t)w->n;
     int numbers[MOST_THREADS];
@@ -246,7 +258,7 @@ static bool windows_init(thread_world *w, size_t data_bytes) {
         for (size_t k = 0; k < n; k++) one->pieces[k] = w->pieces + k * w->piece_bytes;
         window_clean(one);
         w->ranks[i].t.window = one;
-        w->ranks[i].t.nap_seconds = 50e-6; /* the bell wakes it, messages do not */
+        w->ranks[i].t.nap_seconds = 50e-6; /* the bell ends naps, messages do not */
     }
     return true;
 }
@@ -282,7 +294,7 @@ weft_status weft_comm_threads(int world, const weft_comm_options *options, weft_
     if (status) return status;
     thread_world *w = world_new(world, options ? options->window_bytes : 0, options ? options->env : NULL);
     if (!w) return error_memory(error, "a world of threads");
-    weft_error first = {0}; /* kept: freeing the rest must not replace it */
+    weft_error first = {0}; /* kept apart, as freeing the others must not replace it */
     for (int i = 0; i < world; i++) {
         comms[i] = status ? NULL : engine_comm(&w->ranks[i].t, options, &first);
         if (status) threads_free(&w->ranks[i].t);

@@ -1,4 +1,5 @@
-/* engine.c - the stream of one rank: the thread that works off the queue and owns the transport. */
+/* engine.c - the thread of one rank: it works off the queue and makes all calls of the transport. Each wait
+ * exchanges control messages, so deadlines hold and heartbeats continue during it. */
 #include "dist/engine/engine.h"
 
 #include <sched.h>
@@ -12,10 +13,10 @@
 #include <unistd.h>
 #endif
 
-#define POLL_NS                                                                                              \
-    50000u /* looks for progress, yielding, before the first nap: most rendezvous take microseconds */
-#define BELL_SECONDS 1e-3 /* a nap that the window's bell ends when it matters */
-#define IDLE_SECONDS 2e-3 /* an idle stream still answers heartbeats and takes messages in */
+/* A wait yields this long before its first nap: most rendezvous take microseconds. */
+#define POLL_NS      50000u
+#define BELL_SECONDS 1e-3 /* longest nap when the window's bell can end it */
+#define IDLE_SECONDS 2e-3 /* an idle thread still sends heartbeats and reads messages */
 
 uint64_t engine_now(void) {
     struct timespec now;
@@ -31,18 +32,20 @@ void engine_wait_changed(engine *e, double seconds) {
 
 /* ---- the engine's thread ---- */
 
+/* Fails with the reason that the given rank has sent. */
 static weft_status fail_with(engine *e, const stream_op *op, int rank, weft_error *error) {
     return error_set(error, WEFT_PEER, "collective #%llu (%s): rank %d has given up: %s",
                      (unsigned long long)op->c.order, SHOW(op->name), rank, e->peers[rank].reason);
 }
 
+/* Fails if a member differs, has given up, or the caller has aborted. */
 static weft_status check_alive(engine *e, const stream_op *op, weft_error *error) {
     bool all;
     weft_status status = watch_members(e, op, &all, error);
     for (int i = 0; !status && i < op->group->n; i++)
         if (e->peers[op->group->ranks[i]].has_failed) status = fail_with(e, op, op->group->ranks[i], error);
     pthread_mutex_lock(&e->lock);
-    if (!status && e->failure.status) { /* abort came */
+    if (!status && e->failure.status) { /* abort or fail was called */
         status = e->failure.status;
         if (error) *error = e->failure;
     }
@@ -50,7 +53,8 @@ static weft_status check_alive(engine *e, const stream_op *op, weft_error *error
     return status;
 }
 
-/* Messages of data ring no bell: MPI must be asked. */
+/* Naps until the bell rings, or for a short time where data come as messages: those ring no bell and must be
+ * polled. */
 static void nap(engine *e, const stream_op *op, unsigned heard) {
     double seconds = op->way == BY_WINDOW ? BELL_SECONDS : e->options.nap_seconds;
     if (e->t->window)
@@ -81,12 +85,14 @@ weft_status engine_until(engine *e, const stream_op *op,
     }
 }
 
-/* What lies in the window when the others look saves them a nap. */
+/* Have all members entered? Meanwhile this rank fills its slots, so that the others find the data without a
+ * nap. */
 static weft_status have_met(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     if (op->way == BY_WINDOW) shared_contribute(e, op);
     return watch_members(e, op, ready, error);
 }
 
+/* Moves the data. The barrier that founds a group lets the transport make the group instead. */
 static weft_status move(engine *e, stream_op *op, weft_error *error) {
     engine_group *g = op->founded;
     if (op->way == BY_WINDOW) return shared_collective(e, op, error);
@@ -96,6 +102,7 @@ static weft_status move(engine *e, stream_op *op, weft_error *error) {
     return move_collective(e, op, error);
 }
 
+/* Runs one collective and reports its times to the `event` option. */
 static weft_status run_op(engine *e, stream_op *op, weft_error *error) {
     op->began_ns = engine_now();
     if (op->way == BY_WINDOW) shared_begin(e, op);
@@ -116,14 +123,15 @@ void engine_fail_locked(engine *e, const weft_error *error) {
     pthread_cond_broadcast(&e->changed);
 }
 
-/* Ranks that have given up while nothing is under way here: `poll` tells. */
+/* Notes ranks that gave up while no collective was active here, for `poll`. The lock is held. */
 static void hear_failures(engine *e) {
     for (int i = 0; i < e->t->world && !e->heard.status; i++)
         if (e->peers[i].has_failed)
             error_set(&e->heard, WEFT_PEER, "rank %d has given up: %s", i, e->peers[i].reason);
 }
 
-/* The next collective, or NULL after one look at the messages. */
+/* Exchanges messages once and returns the next collective. NULL when there is none, after a wait of
+ * IDLE_SECONDS. */
 static stream_op *next_op(engine *e) {
     watch_pump(e);
     pthread_mutex_lock(&e->lock);
@@ -136,6 +144,8 @@ static stream_op *next_op(engine *e) {
     return op;
 }
 
+/* The thread's loop: until the communicator is closed and the queue is empty, or it has failed, or abort
+ * stops it. */
 static void work_off(engine *e) {
     bool has_told = false;
     for (;;) {
@@ -161,7 +171,8 @@ static void work_off(engine *e) {
     }
 }
 
-/* Everything that has a size of the world. */
+/* Allocates the tables whose length is the number of ranks, and the world's group. engine_release frees
+ * them. */
 static weft_status make_tables(engine *e, weft_error *error) {
     size_t w = (size_t)e->t->world;
     engine_group *g = mem_new(&e->env, sizeof *g);
@@ -186,9 +197,10 @@ static weft_status make_tables(engine *e, weft_error *error) {
     return WEFT_OK;
 }
 
-/* The thread shares its cores with those that compute, and works in short bursts: slices of 0.1 ms let it in where
- * it would else wait for the end of theirs (measured on Linux 6.18, one core a rank, from start to the thread's
- * awakening: 270 us without, 15 with; older kernels take no notice). Naps end within 1 us instead of 50. */
+/* The thread shares its cores with the computing threads and works in short bursts. With slices of 0.1 ms it
+ * is scheduled at once instead of waiting for the end of their slices (measured on Linux 6.18, one core per
+ * rank, from start to the thread's awakening: 270 us without, 15 us with; older kernels ignore it). Naps end
+ * within 1 us instead of 50 us. */
 static void ask_for_short_slices(void) {
 #if defined(__linux__) && defined(SYS_sched_setattr)
     struct {
@@ -196,14 +208,16 @@ static void ask_for_short_slices(void) {
         uint64_t flags;
         int32_t nice;
         uint32_t priority;
-        uint64_t runtime, deadline, period; /* ns; of a normal thread, runtime is its slice */
+        uint64_t runtime, deadline, period; /* ns; for a normal thread runtime is its time slice */
     } as = {.size = 48, .nice = getpriority(PRIO_PROCESS, 0), .runtime = 100000};
-    syscall(SYS_sched_setattr, 0, &as, 0); /* a wish: refused is fine */
+    syscall(SYS_sched_setattr, 0, &as, 0); /* only a hint: failure is fine */
     prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    prctl(PR_SET_NAME, "weft-ranks", 0, 0, 0); /* in top -H */
+    prctl(PR_SET_NAME, "weft-ranks", 0, 0, 0); /* the name in top -H */
 #endif
 }
 
+/* The thread: opens the transport, works off the queue, closes the transport. is_open means that the opening
+ * is over, with or without success; is_ended means that the thread touches nothing any more. */
 void *engine_main(void *context) {
     engine *e = context;
     weft_error error = {0};

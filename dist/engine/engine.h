@@ -1,14 +1,14 @@
-/* engine.h - inside the engine: a communicator on any transport. One thread a rank owns the transport and works off
- * one queue, strictly first in first out.
+/* engine.h - inside the engine, which makes a communicator of any transport. Each rank has one thread that
+ * owns the transport and works off one queue, strictly first in, first out.
  *
- * A collective: (1) its descriptor go to all members (up to two collectives ahead of the stream, so that a busy stream
- * never waits for them); (2) when all members' descriptor are there and agree, (3) rounds of data follow: through the
- * window where all members share one, by messages, or by the transport's own sums if their order does not matter.
+ * A collective has three steps. (1) Its descriptor goes to all members, up to two collectives ahead of the
+ * stream, so that a busy stream does not wait for descriptors. (2) The rank waits until the descriptors of
+ * all members are here and equal. (3) The data move in rounds: through the window if all members share one,
+ * by messages, or by the transport's own sums if their order does not matter.
  * Invariants
  *   E1 only the engine's thread calls the transport and touches peers, arrivals and the active collective
  *   E2 issued, finished, failure, place and the queue's slots change under the lock
- *   E3 a member can be at most two collectives of a group ahead, so four slots of arrivals suffice
- */
+ *   E3 a member is at most two collectives of a group ahead, so four slots of arrivals per member suffice */
 #ifndef WEFT_DIST_ENGINE_ENGINE_H
 #define WEFT_DIST_ENGINE_ENGINE_H
 
@@ -17,11 +17,14 @@
 
 #include <pthread.h>
 
+/* QUEUE: collectives started and not finished. AHEAD: of them, those whose descriptors are sent early.
+ * ARRIVALS: descriptors kept per member. PAST: finished collectives in a report. */
 enum { QUEUE = 256, AHEAD = 2, ARRIVALS = 4, PAST = 4 };
 
+/* That a member has entered a collective of the group, and how. */
 typedef struct arrival {
-    uint64_t sequence; /* 0: none yet */
-    uint64_t window_at;
+    uint64_t sequence;  /* number of the collective in the group; 0: none yet */
+    uint64_t window_at; /* rounds in the member's window before it, see shared.c */
     descriptor descriptor;
 } arrival;
 
@@ -29,35 +32,36 @@ typedef struct engine_group {
     struct engine_group *next;
     uint32_t id; /* 0: the world */
     char name[24];
-    int n, own;        /* ranks; this rank's place */
-    bool is_local;     /* all share this rank's window */
-    int *ranks;        /* in the world */
-    uint64_t sequence; /* of the newest started */
-    arrival *arrivals; /* [n][ARRIVALS] */
+    int n, own;        /* number of ranks; this rank's place among them, -1: not a member */
+    bool is_local;     /* all members share this rank's window */
+    int *ranks;        /* [n]: ranks in the world */
+    uint64_t sequence; /* number of the newest collective started here */
+    arrival *arrivals; /* [n][ARRIVALS], by sequence % ARRIVALS */
 } engine_group;
 
-/* How a collective's data go. */
+/* How the data of a collective travel. */
 typedef enum stream_way { BY_MESSAGES, BY_WINDOW, BY_TRANSPORT } stream_way;
 
-/* A started collective. */
+/* A started collective in the queue. Names are copied, so the caller's texts may go. */
 typedef struct stream_op {
     weft_collective c;
     char program[NAME_BYTES], name[NAME_BYTES];
     engine_group *group;
-    uint64_t sequence;
+    uint64_t sequence; /* number in its group, from 1 */
     descriptor descriptor;
-    int announced; /* members to whom its descriptor have gone */
+    int announced; /* members 0 ... announced - 1 have been sent the descriptor */
     stream_way way;
-    uint64_t window_at;    /* rounds this rank's window has seen before it */
-    engine_group *founded; /* the barrier with which a group begins */
-    uint64_t started_ns, began_ns, met_ns;
+    uint64_t window_at;    /* rounds in this rank's window before this collective */
+    engine_group *founded; /* the group that this barrier founds; NULL: an ordinary collective */
+    uint64_t started_ns, began_ns, met_ns; /* see weft_comm_event */
 } stream_op;
 
-/* What is known of another rank. */
+/* What is known of another rank, from its control messages. */
 typedef struct peer {
+    /* order number of the last collective it entered; when its last message came, 0: never */
     uint64_t last_order, heard_ns;
     char last_name[NAME_BYTES], last_kind[20], place[PLACE_BYTES];
-    bool has_entered; /* anything */
+    bool has_entered; /* at least one collective */
     bool has_failed;
     char reason[REASON_BYTES];
 } peer;
@@ -68,11 +72,12 @@ typedef struct past {
     uint64_t finished_ns;
 } past;
 
-/* How far the collective at the head of the stream is in the window; rounds of its own. */
+/* Progress of the active collective in the window; the counts are rounds of this collective. */
 typedef struct window_move {
     cut cut;
-    bool is_shared_sum; /* everyone adds what he needs himself */
-    bool has_met;
+    bool is_shared_sum; /* each rank adds everything it needs itself */
+    bool has_met;       /* all members have entered, so their window_since is known */
+    /* rounds whose stage this rank has finished (see shared.c); awaited: `done` must reach it */
     size_t filled, added, done, awaited;
 } window_move;
 
@@ -83,71 +88,75 @@ typedef struct engine {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* under the lock */
+    /* ---- under the lock ---- */
     bool is_open, is_closing, is_ended, is_stopping;
-    weft_error failure; /* of the communicator; WEFT_OK while it is fine */
-    weft_error heard;   /* another rank's, which this one's next collective with it will meet */
-    uint64_t issued, finished;
+    weft_error failure; /* the communicator's first failure, sticky; WEFT_OK while there is none */
+    /* the failure of another rank: poll reports it, and the next collective with that rank fails with it */
+    weft_error heard;
+    uint64_t issued, finished; /* collectives started and finished; tickets count from 1 */
     stream_op queue[QUEUE];
-    engine_group *groups; /* newest first; the world is last */
+    engine_group *groups; /* linked, newest first; the world is last */
     uint32_t n_groups;
-    uint64_t window_rounds; /* of all that was started */
+    uint64_t window_rounds; /* rounds of all collectives BY_WINDOW started here */
     char place[PLACE_BYTES];
-    /* the engine's thread's */
-    peer *peers;
-    range *work, *dest;
-    const void **from; /* [world]: what is added */
-    uint64_t
-        *window_since; /* [world]: rounds a rank's window had seen when what it shares with this one began, or
-                               if that is over, ended */
-    uint64_t *
-        window_until; /* [world]: rounds this one's window had seen when what it last shared with a rank ended */
+    /* ---- the engine's thread's alone ---- */
+    peer *peers;        /* [world] */
+    range *work, *dest; /* [world] each: of the current round, see cut_round */
+    const void **from;  /* [world]: the contributions for ordered_add */
+    /* Of the newest collective shared with the rank at each place of this machine: */
+    uint64_t *window_since; /* rounds in its window when that collective began or, once it is over, ended */
+    uint64_t *window_until; /* rounds in this rank's window when it ended */
     window_move moving;
     past past[PAST];
     uint64_t n_past;
     uint64_t next_beat_ns, deadline_ns;
-    int beat_to; /* next rank of a heartbeat that is under way; world: none is */
+    int beat_to; /* next rank to send the current heartbeat to; world: no heartbeat is being sent */
 } engine;
 
 uint64_t engine_now(void); /* ns, monotonic */
 
 /* ---- engine/watch.c: messages besides the data ---- */
-/* Sends what is due, reads what has come. */
+/* Sends the messages that are due, and reads those that have come. */
 void watch_pump(engine *e);
-/* Have all members entered? Fails when one differs or has given up. */
+/* Have all members entered? Fails when a member's descriptor differs. */
 weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, weft_error *error);
-/* The deadline has passed: a table of who is where. */
+/* The deadline has passed: fails with the state of every member. */
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error);
-/* Tells all ranks why this one gives up. */
+/* Sends all ranks the reason why this one gives up. */
 void watch_tell_failure(engine *e, const char *reason);
 
-/* Remembers a finished collective. */
+/* Notes a finished collective for the report of a stall. */
 void watch_finished(engine *e, const stream_op *op);
-/* What a member told when it entered; NULL: it has not. */
+/* A member's descriptor of this collective; NULL: the member has not entered. */
 const arrival *watch_arrival(const stream_op *op, int member);
 
 /* ---- engine/move.c: the data, by messages ---- */
+/* Runs all rounds of a collective. */
 weft_status move_collective(engine *e, stream_op *op, weft_error *error);
 
 /* ---- engine/sum.c: sums of the transport's own ---- */
+/* Does the collective allow any order, and does the transport have sums? */
 bool sum_is_possible(const engine *e, const weft_collective *c);
 weft_status sum_unordered(engine *e, stream_op *op, weft_error *error);
 
 /* ---- engine/shared.c: the data, through the window of one machine ---- */
-/* Chooses the way of a collective; the lock is held. */
+/* Chooses how the data travel, and reserves rounds of the window. The lock is held. */
 void shared_plan(engine *e, stream_op *op);
+/* Starts the rounds of the collective at the head of the stream. */
 void shared_begin(engine *e, const stream_op *op);
-/* Contributes as far as there is room, before the others have entered. */
+/* Fills this rank's slots as far as they are free; needs no other member to have entered. */
 void shared_contribute(engine *e, const stream_op *op);
+/* Runs all rounds, after all members have entered. */
 weft_status shared_collective(engine *e, stream_op *op, weft_error *error);
 
 /* ---- engine.c: the thread ---- */
 void *engine_main(void *context);
-/* Waits on `changed`, at most so long; the lock is held. */
+/* Waits on `changed`, at most `seconds`. The lock is held. */
 void engine_wait_changed(engine *e, double seconds);
-/* Sets the failure unless there is one; the lock is held. */
+/* Sets the failure unless there is one already. The lock is held. */
 void engine_fail_locked(engine *e, const weft_error *error);
-/* Pumps until `is_ready` says so; fails at the deadline, on abort, when a member has given up. */
+/* Exchanges control messages until is_ready sets *ready. Fails at the deadline, on an abort, or when a member
+ * of op's group has given up. */
 weft_status engine_until(engine *e, const stream_op *op,
                          weft_status (*is_ready)(engine *e, const stream_op *op, bool *ready,
                                                  weft_error *error),

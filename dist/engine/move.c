@@ -1,5 +1,6 @@
-/* move.c - the rounds of one collective: contributions travel to who adds them, are added in order, and the
- * results travel to who needs them. Same code for every kind: see collective.h. */
+/* move.c - the rounds of one collective by messages. Contributions travel to the rank that adds them, are
+ * added in tree order, and results travel to the ranks that need them. The code is the same for every kind,
+ * see collective.h. */
 #include "dist/engine/engine.h"
 
 #include "dist/core/ordered.h"
@@ -12,26 +13,30 @@ typedef struct rounds {
     const engine_group *g;
     range *work, *dest;
     cut cut;
-    int dealer;         /* of this round, -1: none */
-    bool has_wire;      /* f32 that travels as bf16 */
-    size_t width;       /* bytes an element on the wire */
-    char *slots, *send; /* contributions of others; what is converted before it is sent (with a wire type) */
+    int dealer;    /* rank that deals out slices in this round, -1: none */
+    bool has_wire; /* f32 that travels as bf16 */
+    size_t width;  /* bytes per element on the wire */
+    /* in the scratch: contributions of others; with a wire type, converted data to send */
+    char *slots, *send;
 } rounds;
 
+/* Address of an element of the buffer. */
 static char *place(const rounds *m, size_t element) {
     return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
 }
 
-/* Where an element is sent from: the buffer, or its converted copy. */
+/* Where an element is sent from: the buffer or, with a wire type, its converted copy number `slot`. */
 static char *sent_from(const rounds *m, size_t element, size_t slot) {
     return m->has_wire ? m->send + slot * sizeof(uint16_t) : place(m, element);
 }
 
-/* Two phases never share a tag, nor do neighbouring rounds and collectives. */
+/* Tags differ between the two phases, and between neighbouring rounds and collectives. They fit MPI's 15
+ * bits. */
 static int tag_of(const rounds *m, size_t round, int phase) {
     return (int)((m->op->sequence % 1024 * 8 + round % 4 * 2 + (size_t)phase) % 8192);
 }
 
+/* Sends n elements to member `to`; nothing if n is 0, as the receiver knows. */
 static weft_status put(const rounds *m, int to, int tag, const void *from, size_t n, weft_error *error) {
     if (!n) return WEFT_OK;
     transport *t = m->e->t;
@@ -44,6 +49,7 @@ static weft_status get(const rounds *m, int from, int tag, void *into, size_t n,
     return t->calls->receive(t, m->g->ranks[from], tag, into, n * m->width, error);
 }
 
+/* is_ready of engine_until: is the batch finished? */
 static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     (void)op;
     return e->t->calls->progress(e->t, ready, error);
@@ -53,13 +59,15 @@ static size_t length(range r) {
     return r.end - r.begin;
 }
 
-/* The i-th other member, starting after this one: not everyone sends to rank 0 first. */
+/* The i-th member after this one, cyclically: so not every rank sends to rank 0 first. */
 static int other(const rounds *m, int i) {
     return (m->g->own + i) % m->g->n;
 }
 
-/* ---- phase 0 of a sum: everyone's part of work[p] goes to p, who adds ---- */
+/* ---- phase 0 of a sum: each rank sends its part of work[p] to p, which adds ---- */
 
+/* Receives the contributions to work[own] into the slots, sends those to the other ranks' ranges, and
+ * adds. */
 static weft_status contribute(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, tag = tag_of(m, round, 0);
     size_t slot = length(m->work[own]);
@@ -85,8 +93,9 @@ static weft_status contribute(rounds *m, size_t round, weft_error *error) {
     return WEFT_OK;
 }
 
-/* ---- phase 0 of a relayed round: its dealer gives a slice to each ---- */
+/* ---- phase 0 of a relayed round: the dealer sends each rank a slice ---- */
 
+/* Rank r receives work[r]; the dealer keeps its own slice. */
 static weft_status deal(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
     weft_status status = WEFT_OK;
@@ -98,9 +107,10 @@ static weft_status deal(rounds *m, size_t round, weft_error *error) {
     return status ? status : engine_until(m->e, m->op, transfers_done, error);
 }
 
-/* ---- phase 1: p sends its part of the result to everyone who needs it ---- */
+/* ---- phase 1: p sends its part of the result to every rank that needs it ---- */
 
-/* With a wire type what comes is bf16: into the slots first, one after another. */
+/* Starts the receives of the results. With a wire type they come as bf16 into the slots, one after another;
+ * the dealer has everything already. */
 static weft_status receive_results(rounds *m, int tag, weft_error *error) {
     weft_status status = WEFT_OK;
     size_t got = 0;
@@ -115,6 +125,7 @@ static weft_status receive_results(rounds *m, int tag, weft_error *error) {
     return status;
 }
 
+/* Converts what receive_results has stored, in the same order. */
 static void results_to_f32(rounds *m) {
     size_t got = 0;
     for (int i = 1; i < m->g->n; i++) {
@@ -124,6 +135,7 @@ static void results_to_f32(rounds *m) {
     }
 }
 
+/* Phase 1. The own result is converted once, when the first rank needs it. */
 static weft_status distribute(rounds *m, size_t round, weft_error *error) {
     int tag = tag_of(m, round, 1);
     range own = m->work[m->g->own];
@@ -144,6 +156,7 @@ static weft_status distribute(rounds *m, size_t round, weft_error *error) {
     return status;
 }
 
+/* A barrier has no data, and in a group of one the buffer holds the result. */
 weft_status move_collective(engine *e, stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
     if (c->kind == WEFT_BARRIER || op->group->n == 1) return WEFT_OK;

@@ -1,11 +1,11 @@
-/* shared.c - collectives through the window of one machine. A round takes a slot in every rank's piece and
- * three stages on every rank, none of which waits for anything but what it reads:
- *   filled  own contributions (or what is given away) lie in the own slot
- *   added   own share of the sum is added, from the others' slots, and lies in the own slot for those who need it
- *   done    what is needed is copied out of the others' slots
- * Later stages go first, so that data are used while they are in a cache; a rank whose others are late runs ahead as
- * far as there are slots. The sum is that of ordered_add: the same bits as by messages.
- */
+/* shared.c - collectives through the window of one machine. A round uses one slot in every rank's piece, and
+ * has three stages on every rank. A stage waits only for the data that it reads:
+ *   filled  the own contributions (or the data to give) are in the own slot
+ *   added   the own share of the sum is added, from the others' slots, and is in the own slot for others
+ *   done    the data that this rank needs are copied out of the others' slots
+ * Later stages go first, so that data are used while they are in a cache. A rank whose peers are late runs
+ * ahead as far as slots are free. The sums are those of ordered_add, so the bits are the same as by
+ * messages. */
 #include "dist/engine/engine.h"
 
 #include "dist/core/ordered.h"
@@ -14,11 +14,12 @@
 #include <string.h>
 
 enum {
-    SHARED_SUM_BYTES = 16384, /* up to here everyone adds all he needs: one rendezvous fewer */
-    STAGES_AT_ONCE = 64,      /* between two looks at the messages */
-    CHUNK = 4096              /* elements added, then copied while they are in the first cache */
+    SHARED_SUM_BYTES = 16384, /* up to here each rank adds all it needs: one rendezvous fewer */
+    STAGES_AT_ONCE = 64,      /* between two looks at the control messages */
+    CHUNK = 4096              /* elements added, then copied while they are in the L1 cache */
 };
 
+/* What the stages of one collective need, in one place. */
 typedef struct sharer {
     engine *e;
     const stream_op *op;
@@ -26,8 +27,8 @@ typedef struct sharer {
     const engine_group *g;
     window *w;
     window_move *m;
-    bool has_wire; /* f32 that lies in the slots as bf16 */
-    size_t width;  /* bytes an element in the slots */
+    bool has_wire; /* f32 that is stored in the slots as bf16 */
+    size_t width;  /* bytes per element in the slots */
 } sharer;
 
 static sharer sharer_of(engine *e, const stream_op *op) {
@@ -38,14 +39,14 @@ static sharer sharer_of(engine *e, const stream_op *op) {
 
 /* ---- which way a collective goes ---- */
 
-/* Ranks whose range has anything in it. */
+/* The number of ranks whose range is not empty, at least 1. */
 static size_t count_ranges(const stream_op *op) {
     size_t ranges = 0;
     for (int r = 0; r < op->group->n; r++) ranges += !op->c.counts || op->c.counts[r] > 0;
     return ranges ? ranges : 1;
 }
 
-/* A slot is shared by those ranges. */
+/* The cut into rounds of one slot each; a round of ranges divides the slot among them. */
 static cut shared_cut(const engine *e, const stream_op *op) {
     const weft_collective *c = &op->c;
     size_t elements = e->t->window->slot_bytes / (c->wire ? sizeof(uint16_t) : dtype_bytes(c->dtype));
@@ -53,15 +54,15 @@ static cut shared_cut(const engine *e, const stream_op *op) {
     return cut_of(c, op->group->n, &room);
 }
 
-/* Measured (dist/README.md): between processes of one machine MPI copies once, out of the other's memory, which is
- * faster while all of it is in a cache and nothing is added on the way. */
+/* Measured (dist/README.md): between processes of one machine MPI copies once, directly from the other's
+ * memory. That is faster while everything is in a cache and nothing is added on the way. */
 static bool pays_to_share(const stream_op *op) {
     enum { FROM = 128 << 10, TO_SCATTER = 2 << 20, TO_GATHER = 16 << 20 };
     const weft_collective *c = &op->c;
     size_t bytes = c->count * dtype_bytes(c->dtype), to = 0;
     if (c->kind == WEFT_REDUCE_SCATTER && !c->wire) to = TO_SCATTER;
     if (c->kind == WEFT_ALL_GATHER && count_ranges(op) > 1)
-        to = TO_GATHER; /* of one range it is a broadcast */
+        to = TO_GATHER; /* an all_gather of one range is a broadcast */
     return bytes < FROM || bytes >= to;
 }
 
@@ -70,7 +71,7 @@ void shared_plan(engine *e, stream_op *op) {
     op->way = BY_MESSAGES;
     if (op->c.kind == WEFT_BARRIER || g->n == 1) return;
     if (!g->is_local && sum_is_possible(e, &op->c))
-        op->way = BY_TRANSPORT; /* slower than a window, measured */
+        op->way = BY_TRANSPORT; /* only without a window, which was measured to be faster */
     if (!g->is_local || !pays_to_share(op)) return;
     op->way = BY_WINDOW;
     op->window_at = e->window_rounds;
@@ -79,6 +80,7 @@ void shared_plan(engine *e, stream_op *op) {
 
 /* ---- a round ---- */
 
+/* Fills e->work and e->dest for a round; in a shared sum each rank works on all that it needs. */
 static void round_ranges(const sharer *s, size_t round) {
     cut_round(&s->m->cut, round, s->e->work, s->e->dest);
     for (int r = 0; s->m->is_shared_sum && r < s->g->n; r++) s->e->work[r] = s->e->dest[r];
@@ -88,8 +90,8 @@ static size_t length(range r) {
     return r.end - r.begin;
 }
 
-/* Where the elements of work[p] begin in a slot: one share after another, but a shared sum is everyone's share, and
- * what is only moved lies in its giver's slot alone. */
+/* Byte offset of work[p] in a slot. The shares of a sum follow each other. In a shared sum each rank's share
+ * is the whole; data that are only moved are in the giver's slot alone, from its start. */
 static size_t slot_offset(const sharer *s, int p) {
     size_t at = 0;
     bool is_dealt = collective_is_sum(s->c->kind) && !s->m->is_shared_sum;
@@ -97,10 +99,12 @@ static size_t slot_offset(const sharer *s, int p) {
     return at * s->width;
 }
 
+/* Address of element i of the buffer. */
 static char *element(const sharer *s, size_t i) {
     return (char *)s->c->buffer + i * dtype_bytes(s->c->dtype);
 }
 
+/* A member's place on this machine. */
 static int place_of(const sharer *s, int member) {
     return s->w->place_of[s->g->ranks[member]];
 }
@@ -109,11 +113,14 @@ static char *own_slot(const sharer *s, size_t round) {
     return window_slot(s->w, s->w->own, s->op->window_at + round);
 }
 
+/* A member's slot of this collective's round; its window may have seen a different number of rounds
+ * before. */
 static char *slot_of(const sharer *s, int member, size_t round) {
     int place = place_of(s, member);
     return window_slot(s->w, place, s->e->window_since[place] + round);
 }
 
+/* Has the member finished a stage (count: filled, added or done) of this collective's round? */
 static bool has_reached(const sharer *s, int member, const atomic_uint_least64_t *count, size_t round) {
     uint64_t at = s->e->window_since[place_of(s, member)] + round;
     return atomic_load_explicit(count, memory_order_acquire) > at;
@@ -123,6 +130,7 @@ static window_flags *flags_of(const sharer *s, int member) {
     return window_flags_of(s->w, place_of(s, member));
 }
 
+/* Copies a range of the buffer into a slot, converted if it is stored as bf16. */
 static void put(const sharer *s, char *into, range r) {
     if (s->has_wire)
         bf16_from_f32((uint16_t *)into, (float *)element(s, r.begin), length(r));
@@ -130,17 +138,20 @@ static void put(const sharer *s, char *into, range r) {
         memcpy(into, element(s, r.begin), length(r) * s->width);
 }
 
+/* Publishes that this rank has finished a stage of `rounds` rounds, and wakes the other members. */
 static void tell(const sharer *s, atomic_uint_least64_t *count, size_t rounds) {
     atomic_store_explicit(count, s->op->window_at + rounds, memory_order_release);
     for (int i = 0; i < s->g->n; i++)
         if (i != s->g->own) window_ring(s->w, place_of(s, i));
 }
 
-/* ---- the stages; false: nothing to do now ---- */
+/* ---- the stages; false: nothing can be done now ---- */
 
-/* Is the slot free: has everyone done the round that lay there before? A rank that lags behind what it last shared with
- * this one may still read that many of its slots, counted back from where they were then: what this one has shared with
- * others since took slots too. A member may besides lag in this collective. */
+/* Is the slot of this round free, that is: has every rank done the round that used it before? Rank i is `lag`
+ * rounds behind the end of the last collective that it shared with this rank, so it may still read the `lag`
+ * slots before window_until[i]. Since then this rank has used `ahead` more, also in collectives with other
+ * ranks; it must not run into those again. In the active collective, each member must have done the round
+ * that is `slots` earlier. */
 static bool has_room(const sharer *s, size_t round) {
     for (int i = 0; i < s->w->n; i++) {
         uint64_t done = atomic_load_explicit(&window_flags_of(s->w, i)->done, memory_order_acquire);
@@ -155,6 +166,7 @@ static bool has_room(const sharer *s, size_t round) {
     return true;
 }
 
+/* Stage 1: contributions to every other rank's share, or the data that some other rank needs. */
 static bool fill(const sharer *s) {
     size_t round = s->m->filled;
     if (round >= s->m->cut.rounds || !has_room(s, round)) return false;
@@ -166,13 +178,13 @@ static bool fill(const sharer *s) {
     for (int p = 0; p < s->g->n && !is_put; p++) {
         if (p == own || (!is_sum && !length(range_common(work[own], dest[p])))) continue;
         put(s, slot + slot_offset(s, p), is_sum ? work[p] : work[own]);
-        is_put = !is_sum || (s->m->is_shared_sum && length(work[p])); /* the same for all */
+        is_put = !is_sum || (s->m->is_shared_sum && length(work[p])); /* one copy serves all ranks */
     }
     tell(s, &window_flags_of(s->w, s->w->own)->filled, ++s->m->filled);
     return true;
 }
 
-/* Own share, to the buffer, and to the slot where somebody needs it. */
+/* Adds the own share into the buffer, and copies it to the own slot if another rank needs it. */
 static void add_share(const sharer *s, size_t round) {
     engine *e = s->e;
     range own = e->work[s->g->own];
@@ -190,6 +202,7 @@ static void add_share(const sharer *s, size_t round) {
     }
 }
 
+/* Stage 2: waits until all members have filled the round. There is nothing to add where data only move. */
 static bool add(const sharer *s) {
     size_t round = s->m->added;
     if (round >= s->m->filled) return false;
@@ -204,6 +217,7 @@ static bool add(const sharer *s) {
     return true;
 }
 
+/* Copies a range of rank p's work out of its slot. */
 static void take(const sharer *s, int p, size_t round, range r) {
     const char *from = slot_of(s, p, round) + slot_offset(s, p) + (r.begin - s->e->work[p].begin) * s->width;
     if (s->has_wire)
@@ -212,6 +226,8 @@ static void take(const sharer *s, int p, size_t round, range r) {
         memcpy(element(s, r.begin), from, length(r) * s->width);
 }
 
+/* Stage 3: the first pass checks that all ranges needed are there, the second copies them. A shared sum is
+ * complete already. */
 static bool finish(const sharer *s) {
     size_t round = s->m->done;
     bool is_sum = collective_is_sum(s->c->kind);
@@ -246,6 +262,7 @@ void shared_begin(engine *e, const stream_op *op) {
     shared_contribute(e, op);
 }
 
+/* is_ready of engine_until: runs stages, the latest possible first, until the awaited round is done. */
 static weft_status is_round_done(engine *e, const stream_op *op, bool *ready, weft_error *error) {
     (void)error;
     sharer s = sharer_of(e, op);

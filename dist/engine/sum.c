@@ -1,5 +1,5 @@
-/* sum.c - sums whose order does not matter, by collectives of the transport's own (MPI's). What is to travel as
- * bf16 is converted into the scratch and back. */
+/* sum.c - sums whose order does not matter, by the transport's own collectives (MPI's). Data that travel as
+ * bf16 are converted into the scratch and back. */
 #include "dist/engine/engine.h"
 
 #include "dist/core/ordered.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_ELEMENTS = 1 << 30 }; /* of one call: MPI counts with an int */
+enum { MOST_ELEMENTS = 1 << 30 }; /* of one call, as MPI counts in an int */
 
 bool sum_is_possible(const engine *e, const weft_collective *c) {
     return c->unordered && collective_is_sum(c->kind) && e->t->calls->sum && c->count <= MOST_ELEMENTS;
@@ -22,6 +22,8 @@ static size_t length(range r) {
     return r.end - r.begin;
 }
 
+/* Starts one sum of `count` elements at `at`, and waits for it. e->work holds the ranges of a
+ * reduce_scatter. */
 static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, void *at, size_t count,
                            weft_error *error) {
     unordered_sum sum = {.kind = op->c.kind, .dtype = dtype, .buffer = at, .count = count};
@@ -32,7 +34,8 @@ static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, voi
     return status ? status : engine_until(e, op, transfers_done, error);
 }
 
-/* The buffer itself; a reduce_scatter's result comes at its begin. */
+/* The whole buffer in one call, in place. A reduce_scatter leaves the result at its start, so it is moved to
+ * the own range. */
 static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) {
     const weft_collective *c = &op->c;
     size_t width = dtype_bytes(c->dtype);
@@ -47,7 +50,7 @@ static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) 
     return status;
 }
 
-/* One round: all ranks' pieces, one after another, as bf16. */
+/* One round in bf16: the scratch holds the pieces of all ranks, one after another. */
 static weft_status sum_narrow(engine *e, const stream_op *op, const cut *k, size_t round, weft_error *error) {
     const weft_collective *c = &op->c;
     float *buffer = c->buffer;

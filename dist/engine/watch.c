@@ -1,13 +1,14 @@
-/* watch.c - messages besides the data: who has entered what, who lives, who has given up. From them come the
- * two errors that replace a hang: ranks that differ (the first difference, seen from both sides), and a rank that
- * does not come (which, what it entered last, where its thread is, when it was last heard). */
+/* watch.c - messages besides the data: which rank has entered what, which is alive, which has given up. They
+ * give the two errors that replace a hang: ranks that differ (the first difference, with both values), and a
+ * rank that does not come (which one, what it entered last, what its thread is doing, when it was last
+ * heard). */
 #include "dist/engine/engine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_NS 500000000u /* between two heartbeats of a rank, up to 64 ranks; above, in proportion */
+#define BEAT_NS 500000000u /* between two heartbeats of a rank in a world of up to 64; in proportion above */
 
 const arrival *watch_arrival(const stream_op *op, int member) {
     const arrival *a = &op->group->arrivals[member * ARRIVALS + (int)(op->sequence % ARRIVALS)];
@@ -27,16 +28,17 @@ weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, we
     return WEFT_OK;
 }
 
-/* ---- the table of who is where ---- */
+/* ---- the report of a stall ---- */
 
-/* In the order in which they are told. */
+/* A member's state in a report, in the order in which they are listed. */
 typedef enum presence { ABSENT, SILENT, PRESENT, PRESENCES } presence;
 
+/* Nanoseconds between heartbeats: a rank sends `world` of them, so large worlds send them less often. */
 static uint64_t beat_ns(const engine *e) {
     return BEAT_NS * (uint64_t)(e->t->world / 64 + 1);
 }
 
-/* A rank may fall silent after it has entered, while data move. */
+/* A rank may fall silent after it has entered, while data move: it missed two heartbeats. */
 static presence presence_of(const engine *e, const stream_op *op, int member, uint64_t now) {
     const peer *p = &e->peers[op->group->ranks[member]];
     if (member == op->group->own) return PRESENT;
@@ -44,6 +46,7 @@ static presence presence_of(const engine *e, const stream_op *op, int member, ui
     return now > p->heard_ns + 2 * beat_ns(e) ? SILENT : PRESENT;
 }
 
+/* Adds one member's state to the report. */
 static void tell_peer(const engine *e, const stream_op *op, int member, presence is, text *t) {
     const peer *p = &e->peers[op->group->ranks[member]];
     text_add(t, "; rank %d ", op->group->ranks[member]);
@@ -66,7 +69,7 @@ void watch_finished(engine *e, const stream_op *op) {
     e->past[e->n_past++ % PAST] = (past){op->descriptor, engine_now()};
 }
 
-/* Newest first: what this rank has done tells which step of which run it is in. */
+/* Adds the collectives finished here, newest first: they show which step of which run this rank is in. */
 static void tell_past(const engine *e, text *t) {
     uint64_t n = e->n_past < PAST ? e->n_past : PAST;
     for (uint64_t i = 1; i <= n; i++) {
@@ -81,7 +84,7 @@ static void tell_past(const engine *e, text *t) {
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error) {
     enum { TOLD = 4 };
     text t = {0};
-    uint64_t now = engine_now(); /* who is missing is counted and named by one look */
+    uint64_t now = engine_now(); /* one time for counting and listing, so that both agree */
     int n = op->group->n, missing = 0, told = 0;
     for (int i = 0; i < n; i++) missing += presence_of(e, op, i, now) != PRESENT;
     if (missing)
@@ -104,13 +107,14 @@ weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_e
 
 /* ---- sending ---- */
 
-/* To a rank of this machine through the window. */
+/* Sends a message: through the window to ranks of this machine, else by the transport. false: no room now. */
 static bool control_put(engine *e, int to, const control *m) {
     window *w = e->t->window;
     if (w && w->place_of[to] >= 0) return window_send(w, w->place_of[to], m);
     return e->t->calls->control_send(e->t, to, m);
 }
 
+/* Reads a message from either way; false: there is none. */
 static bool control_get(engine *e, control *m) {
     window *w = e->t->window;
     if (w && window_receive(w, m)) return true;
@@ -118,6 +122,8 @@ static bool control_get(engine *e, control *m) {
     return !are_all_local && e->t->calls->control_receive(e->t, m);
 }
 
+/* Sends the collective's descriptor to the members that have not been sent it yet, as far as there is
+ * room. */
 static void tell_entered(engine *e, stream_op *op) {
     control m;
     memset(&m, 0, sizeof m);
@@ -131,7 +137,8 @@ static void tell_entered(engine *e, stream_op *op) {
         if (op->announced != op->group->own && !control_put(e, op->group->ranks[op->announced], &m)) return;
 }
 
-/* The active collective and those behind it, in order, so that a member never gets a later one first. */
+/* Announces the active collective and up to AHEAD - 1 after it, in order, so that no member gets a later one
+ * first. */
 static void tell_started(engine *e) {
     pthread_mutex_lock(&e->lock);
     uint64_t from = e->finished, to = e->issued;
@@ -144,6 +151,7 @@ static void tell_started(engine *e) {
     }
 }
 
+/* Sends a heartbeat to all ranks when one is due, and continues later where there was no room. */
 static void beat(engine *e) {
     uint64_t now = engine_now();
     if (e->beat_to >= e->t->world) {
@@ -168,7 +176,7 @@ void watch_tell_failure(engine *e, const char *reason) {
     m.kind = CONTROL_FAIL;
     m.from = e->t->rank;
     text_cut(m.text, reason, sizeof m.text);
-    /* As good as it goes: a peer that takes no messages will find out by its deadline. */
+    /* Best effort, at most 100 naps of 1 ms: a peer that takes no messages fails at its own deadline. */
     for (int i = 0, tries = 0; i < e->t->world; i++)
         while (i != e->t->rank && !control_put(e, i, &m) && tries++ < 100) e->t->calls->nap(e->t, 1e-3);
 }
@@ -183,6 +191,7 @@ static engine_group *group_find(engine *e, uint32_t id) {
     return g;
 }
 
+/* Stores the descriptor in the member's slot of arrivals (E3), and in what is known of the rank. */
 static void note_entered(engine *e, const control *m) {
     engine_group *g = group_find(e, m->group);
     peer *p = &e->peers[m->from];
@@ -205,6 +214,7 @@ void watch_pump(engine *e) {
         if (m.from < 0 || m.from >= e->t->world) continue;
         peer *p = &e->peers[m.from];
         p->heard_ns = engine_now();
+        /* texts come from another process: end them here */
         m.text[sizeof m.text - 1] = m.descriptor.name[NAME_BYTES - 1] = m.descriptor.program[NAME_BYTES - 1] =
             0;
         if (m.kind == CONTROL_ENTER) note_entered(e, &m);

@@ -1,15 +1,15 @@
-/* comm_mpi.c - MPI as a transport. The engine's thread makes every MPI call, from MPI_Init_thread to MPI_Finalize;
- * nothing but opening and closing blocks: transfers are Isend and Irecv, looked at with Testsome between naps (a
- * blocking call spins and takes half a core from the computing threads).
+/* comm_mpi.c - MPI as a transport. The engine's thread makes every MPI call, from MPI_Init_thread to
+ * MPI_Finalize. Only opening and closing block. Transfers are Isend and Irecv, polled with Testsome between
+ * naps, because a blocking call spins and takes half a core from the computing threads.
  *
- * Between machines a transfer goes in pieces that Open MPI still sends at once (64 KiB with its header): its
- * rendezvous answers "send now" behind its own data on the same socket, so that two ranks that exchange large
- * messages take turns. Measured on a link of 1 Gbit/s, all_reduce of 25 MB: 389 ms whole, 337 in pieces of 256 KiB,
- * 218 in these; 200 is what the link can do.
+ * Between machines a transfer is cut into pieces that Open MPI still sends at once (64 KiB with its header).
+ * Its rendezvous protocol queues the answer "send now" after its own data on the same socket, so two ranks
+ * that exchange large messages take turns. Measured on a link of 1 Gbit/s, all_reduce of 25 MB: 389 ms whole,
+ * 337 ms in pieces of 256 KiB, 218 ms in these; the link's limit is 200 ms.
  *
- * Two communicators of our own: one for data (a request a transfer), one for control messages, which are small
- * enough to travel at once: one standing receive from anyone, and a pool of sends that frees itself. Ranks of one
- * machine have a window besides (mpi/window.c). */
+ * There are two communicators: one for data (up to PIECES requests per transfer) and one for control
+ * messages, which are small enough to be sent at once. Those have one open receive from any rank, and a pool
+ * of sends that are reused when done. Ranks of one machine share a window besides (mpi/window.c). */
 #include "dist/mpi/transport.h"
 
 #include "dist/core/comm_options.h"
@@ -18,13 +18,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { CONTROL_TAG = 1, POOL = 16 }; /* control messages under way: POOL + 4 a rank */
-#define CLOSE_NS 5000000000u         /* for the last control messages */
+enum { CONTROL_TAG = 1, POOL = 16 }; /* POOL: control messages being sent are at most POOL + 4 per rank */
+#define CLOSE_NS 5000000000u         /* ns; how long closing waits for the last control messages */
 
 static mpi_transport *mpi_of(transport *t) {
     return (mpi_transport *)t;
 }
 
+/* Fails with MPI's text for an error code. */
 weft_status mpi_fail(weft_error *error, const char *what, int code) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
@@ -34,6 +35,7 @@ weft_status mpi_fail(weft_error *error, const char *what, int code) {
 
 /* ---- joining ---- */
 
+/* Initializes MPI, or checks the thread level if the program has done so. */
 static weft_status init_mpi(mpi_transport *m, weft_error *error) {
     int is_up = 0, is_over = 0, level = MPI_THREAD_SINGLE;
     MPI_Initialized(&is_up);
@@ -49,7 +51,7 @@ static weft_status init_mpi(mpi_transport *m, weft_error *error) {
                      MPI_THREAD_SERIALIZED);
 }
 
-/* A launcher that MPI does not know of starts so many worlds of one: they would all be rank 0. */
+/* Under a launcher that MPI does not know, every process becomes rank 0 of a one-rank world. */
 static weft_status check_launch(const mpi_transport *m, weft_error *error) {
     if (!m->has_launch || (m->launch.rank == m->t.rank && m->launch.world == m->t.world)) return WEFT_OK;
     return error_set(
@@ -59,6 +61,7 @@ static weft_status check_launch(const mpi_transport *m, weft_error *error) {
         m->launch.launcher, m->launch.rank, m->launch.world, m->t.rank, m->t.world);
 }
 
+/* Copies of the world, so that messages never mix with the program's own, and the ranks of this machine. */
 static weft_status make_comms(mpi_transport *m, weft_error *error) {
     int code = MPI_Comm_dup(MPI_COMM_WORLD, &m->data);
     if (!code) code = MPI_Comm_dup(MPI_COMM_WORLD, &m->control);
@@ -73,11 +76,13 @@ static weft_status make_comms(mpi_transport *m, weft_error *error) {
     return code ? mpi_fail(error, "making MPI communicators", code) : WEFT_OK;
 }
 
+/* Opens the receive of the next control message. */
 static int stand_ready(mpi_transport *m) {
     return MPI_Irecv(&m->incoming, sizeof m->incoming, MPI_BYTE, MPI_ANY_SOURCE, CONTROL_TAG, m->control,
                      &m->standing);
 }
 
+/* All tables; mpi_free frees them. */
 static weft_status make_requests(mpi_transport *m, weft_error *error) {
     size_t w = (size_t)m->t.world, n_requests = 2 * w * PIECES;
     m->n_sends = POOL + 4 * m->t.world;
@@ -95,14 +100,14 @@ static weft_status make_requests(mpi_transport *m, weft_error *error) {
     return code ? mpi_fail(error, "MPI_Irecv", code) : WEFT_OK;
 }
 
-/* What each rank does alone, before it meets the others again. */
+/* The steps that a rank can fail alone, before it meets the others again. */
 static weft_status open_own(mpi_transport *m, weft_error *error) {
     weft_status status = check_launch(m, error);
     if (!status) status = make_requests(m, error);
     return status ? status : mpi_sums_open(m, error);
 }
 
-/* A rank that could not tells the others, who would else wait for it. */
+/* Joins the world. A rank that failed reports it to the others, which would wait for it otherwise. */
 static weft_status join(mpi_transport *m, weft_error *error) {
     weft_error own = {0};
     open_own(m, &own);
@@ -121,17 +126,18 @@ static weft_status mpi_open(transport *t, weft_error *error) {
     if (!status) status = make_comms(m, error);
     if (!status) status = join(m, error);
     if (!status) status = mpi_window_open(m, error);
-    /* Measured for two ranks: short naps pay over shared memory, and take the cores' time on a network. */
+    /* Measured for two ranks: short naps pay off over shared memory, but take the cores' time on a
+     * network. */
     bool is_network = t->local_world != t->world;
     t->nap_seconds = is_network ? 500e-6 : 50e-6;
     m->piece_bytes = is_network ? PIECE_BYTES : ROUND_MOVE_BYTES;
-    m->is_left_open = status != WEFT_OK; /* a request may be under way */
+    m->is_left_open = status != WEFT_OK; /* a request may still be active */
     return status;
 }
 
 /* ---- data ---- */
 
-/* The next piece of the transfer that owns this request, if there is one. */
+/* Starts the next piece of the transfer that this request belongs to, if any bytes are left. */
 static int issue(mpi_transport *m, int request) {
     transfer *t = &m->transfers[request / PIECES];
     size_t n = t->left < m->piece_bytes ? t->left : m->piece_bytes;
@@ -146,6 +152,7 @@ static int issue(mpi_transport *m, int request) {
     return MPI_SUCCESS;
 }
 
+/* Adds a transfer to the batch and starts its first pieces. */
 static int begin(mpi_transport *m, transfer t) {
     int code = MPI_SUCCESS, first = m->n_transfers * PIECES;
     m->transfers[m->n_transfers++] = t;
@@ -155,7 +162,8 @@ static int begin(mpi_transport *m, transfer t) {
 
 static weft_status mpi_send(transport *t, int to, int tag, const void *from, size_t bytes,
                             weft_error *error) {
-    int code = begin(mpi_of(t), (transfer){true, to, tag, (char *)from, bytes}); /* MPI only reads it */
+    /* const in effect: MPI only reads it */
+    int code = begin(mpi_of(t), (transfer){true, to, tag, (char *)from, bytes});
     return code ? mpi_fail(error, "MPI_Isend", code) : WEFT_OK;
 }
 
@@ -164,6 +172,7 @@ static weft_status mpi_receive(transport *t, int from, int tag, void *into, size
     return code ? mpi_fail(error, "MPI_Irecv", code) : WEFT_OK;
 }
 
+/* Each finished request starts the next piece of its transfer; when none is active, the batch is done. */
 static weft_status mpi_progress(transport *t, bool *is_done, weft_error *error) {
     mpi_transport *m = mpi_of(t);
     for (int n = 1; n > 0 && m->n_under_way;) {
@@ -181,6 +190,7 @@ static weft_status mpi_progress(transport *t, bool *is_done, weft_error *error) 
 
 /* ---- control messages ---- */
 
+/* Reuses a request of the pool that is done; false if all are busy. */
 static bool mpi_control_send(transport *t, int to, const control *message) {
     mpi_transport *m = mpi_of(t);
     for (int i = 0; i < m->n_sends; i++) {
@@ -200,7 +210,8 @@ static bool mpi_control_receive(transport *t, control *message) {
     if (m->standing == MPI_REQUEST_NULL || MPI_Test(&m->standing, &done, MPI_STATUS_IGNORE) || !done)
         return false;
     *message = m->incoming;
-    if (stand_ready(m)) m->standing = MPI_REQUEST_NULL; /* its silence will be told by the deadline */
+    /* then this rank hears nothing more, and the deadline reports it */
+    if (stand_ready(m)) m->standing = MPI_REQUEST_NULL;
     return true;
 }
 
@@ -208,12 +219,12 @@ static void mpi_nap(transport *t, double seconds) {
     (void)t;
     struct timespec length = {.tv_sec = (time_t)seconds,
                               .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&length, NULL); /* an early end only looks earlier */
+    nanosleep(&length, NULL); /* an early end does no harm */
 }
 
 /* ---- leaving ---- */
 
-/* The reason has just been sent to all: let it leave first. */
+/* Aborts the job after 0.2 s, in which the reason that was just sent to all ranks can leave. */
 static void mpi_stop(transport *t) {
     control unread;
     for (int i = 0; i < 200; i++) {
@@ -224,7 +235,8 @@ static void mpi_stop(transport *t) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Everybody is here and says no more; what is still on its way is taken in, so that no message is left unmatched. */
+/* After a barrier, in which all ranks have stopped sending, takes in the messages still on their way, so that
+ * none is left unmatched. Bounded by CLOSE_NS. */
 static void settle(mpi_transport *m) {
     MPI_Request all_here = MPI_REQUEST_NULL;
     int is_here = MPI_Ibarrier(m->control, &all_here) != MPI_SUCCESS, are_sent = 0, quiet = 0;
@@ -242,8 +254,8 @@ static void settle(mpi_transport *m) {
     MPI_Wait(&m->standing, MPI_STATUS_IGNORE);
 }
 
-/* After a failure others may never come, so MPI_Finalize, which waits for them, is left out: the launcher ends the
- * job when this process does. */
+/* After a failure other ranks may never come, so MPI_Finalize, which waits for them, is left out: the
+ * launcher ends the job when this process ends. */
 static void mpi_close(transport *t, bool is_failed) {
     mpi_transport *m = mpi_of(t);
     m->is_left_open = is_failed;

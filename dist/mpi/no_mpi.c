@@ -1,4 +1,4 @@
-/* no_mpi.c - what libweft_mpi is in a build without MPI. */
+/* no_mpi.c - libweft_mpi in a build without MPI: weft_comm_mpi fails and explains how to build with MPI. */
 #include "graph/core/error.h"
 #include "weft/comm.h"
 

@@ -1,6 +1,7 @@
-/* rendezvous.c - rendezvous before the engine runs: what ranks must know of each other while they open. None of them
- * blocks in MPI: a rank that never comes is an error at the deadline. And a rank that could not do its part comes all the
- * same, says so, and all give up together: nobody waits in a later call for one that has turned back. */
+/* rendezvous.c - the exchanges between ranks before the engine runs: what they must know of each other while
+ * they open. No call blocks in MPI, so a rank that never comes is an error at the deadline. A rank that
+ * failed in its own part still takes part and reports it, and all give up together: no rank waits in a later
+ * call for one that has turned back. */
 #include "dist/mpi/transport.h"
 
 #include "dist/engine/engine.h"
@@ -9,9 +10,11 @@
 #include <string.h>
 #include <time.h>
 
+/* ns between two looks */
 enum { NAP_NS = 50000 };
 
-/* What it reads and writes belongs to the transport, which stays when the deadline has passed. */
+/* Waits for the request. The buffers belong to the transport, which stays allocated when the deadline has
+ * passed. */
 static weft_status finish(mpi_transport *m, const char *what, int code, MPI_Request *request,
                           weft_error *error) {
     uint64_t begin = engine_now();
@@ -39,6 +42,7 @@ weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_er
     return finish(m, what, code, &request, error);
 }
 
+/* The least failed rank wins (INT_MAX: none); it then broadcasts its reason. */
 weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const char *why,
                        weft_error *error) {
     MPI_Request request;

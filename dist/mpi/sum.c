@@ -1,9 +1,11 @@
-/* sum.c - sums in whatever order MPI likes: MPI_Iallreduce and its kin, in place, on the world's communicator or a
- * group's. Started here, looked at with the other requests; nothing waits but the making of a communicator. */
+/* sum.c - sums in whatever order MPI chooses: MPI_Iallreduce and its relatives, in place, on the communicator
+ * of the world or of a group. They are started here and polled with the other requests. Only making a
+ * communicator waits. */
 #include "dist/mpi/transport.h"
 
 #include "dist/core/ordered.h"
 
+/* An MPI_User_function; MPI has no bf16, so the data are declared as uint16. */
 static void add_bf16(void *from, void *into, int *count, MPI_Datatype *type) {
     (void)type;
     bf16_add(into, from, (size_t)*count);
@@ -27,6 +29,8 @@ void mpi_sums_close(mpi_transport *m) {
     MPI_Op_free(&m->add_bf16);
 }
 
+/* Makes the communicator of a group; the members alone call it. The tag must fit MPI's least upper bound,
+ * 32767. */
 static int make_group(const mpi_transport *m, uint32_t id, const int *ranks, int n, MPI_Comm *comm) {
     MPI_Group all, some = MPI_GROUP_NULL;
     int code = MPI_Comm_group(m->data, &all);
@@ -38,8 +42,9 @@ static int make_group(const mpi_transport *m, uint32_t id, const int *ranks, int
     return code;
 }
 
-/* Its members have just met in a barrier, so nobody waits long for the others. A rank without memory must not turn back
- * before MPI, where they would wait for it: what a group needs is taken when the one before it is made. */
+/* The members have just met in a barrier, so none waits long for the others. A rank without memory must not
+ * return before the MPI call, in which the others would wait for it. So the memory for a group is allocated
+ * when the group before it is made. */
 weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error) {
     mpi_transport *m = (mpi_transport *)t;
     mpi_group *g = m->spare;
@@ -52,12 +57,14 @@ weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, w
     return m->spare ? WEFT_OK : error_memory(error, "a group of ranks");
 }
 
+/* The communicator of a group; the world's for id 0. */
 static MPI_Comm comm_of(const mpi_transport *m, uint32_t id) {
     for (const mpi_group *g = m->groups; g; g = g->next)
         if (g->id == id) return g->comm;
     return m->data;
 }
 
+/* Starts the sum as the only request of its transfer; mpi_progress finds it done. */
 weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft_error *error) {
     mpi_transport *m = (mpi_transport *)t;
     MPI_Comm comm = comm_of(m, group);
@@ -81,7 +88,7 @@ weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft
         code = MPI_Ireduce_scatter(MPI_IN_PLACE, sum->buffer, m->counts, type, op, comm, request);
     }
     if (code) return mpi_fail(error, "a sum", code);
-    m->transfers[m->n_transfers++] = (transfer){.left = 0}; /* one piece, nothing behind it */
+    m->transfers[m->n_transfers++] = (transfer){.left = 0}; /* one request and no further pieces */
     m->n_under_way++;
     return WEFT_OK;
 }

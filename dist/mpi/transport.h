@@ -7,52 +7,54 @@
 
 #include <mpi.h>
 
-/* A group's communicator, for sums of MPI's own. */
+/* A group's communicator, for sums by MPI itself. */
 typedef struct mpi_group {
     struct mpi_group *next;
     uint32_t id;
     MPI_Comm comm;
 } mpi_group;
 
-enum { PIECES = 16, PIECE_BYTES = 60 << 10 }; /* pieces of one transfer under way, and of how many bytes */
+/* Of one transfer: pieces under way at once, and bytes per piece between machines. */
+enum { PIECES = 16, PIECE_BYTES = 60 << 10 };
 
-/* What is still to go to or come from a peer. Both sides cut alike, and MPI keeps the order of one tag's messages. */
+/* The rest of a transfer to or from a peer. Both sides cut it alike, and MPI keeps the order of messages with
+ * one tag. */
 typedef struct transfer {
     bool is_send;
     int peer, tag;
     char *at;
-    size_t left;
+    size_t left; /* bytes that no request has been made for yet */
 } transfer;
 
 typedef struct mpi_transport {
     transport t; /* first: what the engine holds */
     weft_env env;
-    weft_launch launch; /* what MPI must agree with */
+    weft_launch launch; /* the launcher's rank and world, which MPI must confirm */
     bool has_launch;
-    bool is_ours;      /* we initialized MPI, so we finalize it */
-    bool is_left_open; /* after a failure: MPI may still write into what it was given */
-    MPI_Comm data, control;
-    MPI_Comm host; /* the ranks of this machine */
+    bool is_ours;           /* this transport initialized MPI, so it finalizes it */
+    bool is_left_open;      /* after a failure nothing is freed: MPI may still write into the buffers */
+    MPI_Comm data, control; /* copies of MPI_COMM_WORLD, one per kind of message */
+    MPI_Comm host;          /* communicator of the ranks of this machine */
     int n_transfers, n_under_way, n_sends;
     size_t piece_bytes;
-    transfer *transfers;   /* of the batch: 2 world */
-    MPI_Request *requests; /* PIECES a transfer */
-    int *finished;         /* those of them that MPI found so */
-    MPI_Request *sends;    /* of the pool */
-    control *outgoing;
-    MPI_Request standing;
-    control incoming;
+    transfer *transfers;   /* [2 * world]: of the batch */
+    MPI_Request *requests; /* [2 * world * PIECES]: those of transfer i start at i * PIECES */
+    int *finished;         /* [2 * world * PIECES]: indices of requests that Testsome found finished */
+    MPI_Request *sends;    /* [n_sends]: the pool of control messages being sent */
+    control *outgoing;     /* [n_sends]: their texts */
+    MPI_Request standing;  /* the receive of a control message that is always open */
+    control incoming;      /* where that message is received */
     /* mpi/sum.c */
-    mpi_group *groups, *spare; /* spare: the next one's memory; never NULL before a failure */
+    mpi_group *groups, *spare; /* spare: memory for the next group; not NULL before a failure */
     MPI_Op add_bf16;
-    int *counts; /* [world], of the sum under way */
+    int *counts;          /* [world]: range lengths of the reduce_scatter under way */
     int64_t window_bytes; /* as in the options */
     /* mpi/rendezvous.c */
     double deadline_seconds;
-    int64_t least;
-    int first; /* rank that could not, -1: none */
-    char why[REASON_BYTES];
-    segment_key *keys; /* [local_world], gathered by mpi/window.c */
+    int64_t least;          /* result of mpi_least */
+    int first;              /* result of mpi_settle: the first rank that failed, -1: none */
+    char why[REASON_BYTES]; /* its reason */
+    segment_key *keys;      /* [local_world], gathered by mpi/window.c */
 } mpi_transport;
 
 weft_status mpi_fail(weft_error *error, const char *what, int code);
@@ -63,17 +65,18 @@ void mpi_sums_close(mpi_transport *m);
 weft_status mpi_group_open(transport *t, uint32_t id, const int *ranks, int n, weft_error *error);
 weft_status mpi_sum(transport *t, uint32_t group, const unordered_sum *sum, weft_error *error);
 
-/* ---- mpi/rendezvous.c: before the engine runs; `what` is for messages ---- */
-/* Everyone's part of `parts` to all ranks of this machine. */
+/* ---- mpi/rendezvous.c: before the engine runs; `what` names the call in messages ---- */
+/* Gathers parts[local_world] of `bytes` bytes each; this rank's own is filled in. Among the ranks of this
+ * machine. */
 weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t bytes, weft_error *error);
-/* m->least: of the values of the ranks of this machine. */
+/* Sets m->least to the least value among the ranks of this machine. */
 weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_error *error);
-/* Could all ranks of `comm`? `why` not (NULL or empty: this one could). Then m->first is the first that could not, and
- * m->why its text, or m->first is -1; the same on all. */
+/* A vote of the ranks of `comm`: `why` is the reason why this rank failed, NULL or empty if it succeeded. On
+ * every rank m->first becomes the first rank that failed and m->why its reason, or m->first is -1. */
 weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const char *why, weft_error *error);
 
 /* ---- mpi/window.c: memory that the ranks of this machine share ---- */
-/* Fine without one, too: then t.window is NULL on all of them. */
+/* Makes t.window. Having none is fine too: then t.window is NULL on all ranks of the machine. */
 weft_status mpi_window_open(mpi_transport *m, weft_error *error);
 void mpi_window_close(mpi_transport *m);
 

@@ -1,28 +1,29 @@
-/* window.c - the window of the ranks of one machine: each makes a segment (dist/shm/segment.h), its piece, and maps
- * those of the others. MPI carries the keys and the votes, nothing else: its own window (MPI_Win_allocate_shared) waits
- * for ever where /dev/shm is too small for one rank alone to notice. Whether there is a window, all decide alike behind each
- * step; without one messages do. */
+/* window.c - the window of the ranks of one machine. Each rank makes a segment (dist/shm/segment.h), its
+ * piece, and maps the pieces of the others. MPI carries the keys and the votes and nothing else: its own
+ * shared memory (MPI_Win_allocate_shared) waits for ever where /dev/shm is too small for one rank only. After
+ * each step all ranks decide together whether there will be a window; without one they use messages. */
 #include "dist/mpi/transport.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What is needed until all have mapped. */
+/* What a rank needs until all have mapped all pieces. */
 typedef struct maker {
     mpi_transport *m;
     int n, own;
-    int *ranks, *fds; /* [n]: in the world; of each one's segment, -1: none */
+    int *ranks, *fds; /* [n] each: rank in the world; descriptor of its segment, -1: none */
     window *w;
-    char why[SEGMENT_WHY]; /* this rank could not */
+    char why[SEGMENT_WHY]; /* why this rank failed; empty: it has not */
 } maker;
 
-/* A rank that could make none says so itself. */
+/* Opens the others' segments. A rank without a segment (pid 0) reports the reason itself. */
 static void open_others(maker *k) {
     for (int i = 0; i < k->n && !*k->why; i++)
         if (i != k->own && k->m->keys[i].pid) k->fds[i] = segment_open(&k->m->keys[i], k->why);
 }
 
+/* Allocates the own piece and maps all of them. */
 static void map_all(maker *k) {
     window *w = k->w;
     if (!segment_grow(k->fds[k->own], w->piece_bytes, k->why)) return;
@@ -31,6 +32,7 @@ static void map_all(maker *k) {
     window_clean(w);
 }
 
+/* Mappings outlive the descriptors. */
 static void close_all(maker *k) {
     for (int i = 0; i < k->n; i++) {
         if (k->fds[i] >= 0) close(k->fds[i]);
@@ -45,7 +47,8 @@ static void unmap_all(window *w) {
     }
 }
 
-/* m->first tells who could not, -1: all have mapped all. Nobody takes memory before all could open all. */
+/* Makes, opens and maps the segments. m->first is -1 when all ranks have mapped all pieces, else the first
+ * that failed. No rank allocates memory before all could open all segments. */
 static weft_status try_to_share(maker *k, weft_error *error) {
     mpi_transport *m = k->m;
     k->fds[k->own] = segment_make(&m->keys[k->own], k->why);
@@ -61,6 +64,7 @@ static weft_status try_to_share(maker *k, weft_error *error) {
     return status;
 }
 
+/* Logs a line once per machine. */
 static void say(const mpi_transport *m, const char *line) {
     if (m->env.log && m->t.local_rank == 0) m->env.log(m->env.log_context, line);
 }
@@ -78,6 +82,7 @@ static void say_window(const maker *k) {
     say(k->m, line);
 }
 
+/* Installs the window, or logs why there is none. Only a failure of MPI is an error. */
 static weft_status share(maker *k, weft_error *error) {
     char reason[REASON_BYTES];
     mpi_transport *m = k->m;
@@ -93,7 +98,7 @@ static weft_status share(maker *k, weft_error *error) {
     return WEFT_OK;
 }
 
-/* Who of the world is on this machine. */
+/* Fills k->ranks: the ranks in the world of this machine's ranks. Returns an MPI error code. */
 static int name_ranks(maker *k) {
     MPI_Group all = MPI_GROUP_NULL, here = MPI_GROUP_NULL;
     int code = MPI_Comm_group(k->m->data, &all);
@@ -104,7 +109,7 @@ static int name_ranks(maker *k) {
     return code;
 }
 
-/* All that this rank needs before it meets the others; what it could not have is in k->why. */
+/* Allocates all that this rank needs before it meets the others; on failure k->why says so. */
 static void maker_init(maker *k, mpi_transport *m, size_t data_bytes) {
     size_t n = (size_t)m->t.local_world;
     *k = (maker){.m = m, .n = m->t.local_world, .own = m->t.local_rank};
@@ -125,6 +130,7 @@ static void maker_free(maker *k) {
     mem_free(env, k->fds, n * sizeof *k->fds);
 }
 
+/* The least window_bytes of the machine's ranks counts, so all take the same branch. */
 weft_status mpi_window_open(mpi_transport *m, weft_error *error) {
     char why[100] = "";
     int n = m->t.local_world;

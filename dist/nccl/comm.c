@@ -1,6 +1,6 @@
-/* comm.c - what NCCL's communicators share. The first failure of any group is that of the whole world, as with all
- * communicators; kernels that wait for ranks that will not come are freed, so that streams come to their ends.
- */
+/* comm.c - what the NCCL communicators share. The first failure of any group is the failure of the whole
+ * world, as in all communicators. Aborting frees the kernels that wait for ranks that will not come, so that
+ * streams can finish. */
 #include "dist/nccl/comm.h"
 
 #include <time.h>
@@ -12,7 +12,7 @@ weft_status nccl_fail(weft_error *error, const nccl_comm *n, ncclResult_t result
                      ncclGetErrorString(result), ncclGetLastError(n->nccl));
 }
 
-/* One that cannot be loaded has no version; the next call says why. */
+/* A library that cannot be loaded reports no version; the next call fails with the reason. */
 weft_status nccl_library_check(const weft_comm *like, weft_error *error) {
     int version = 0;
     if (ncclGetVersion(&version) != ncclSuccess || version >= NCCL_NEEDED) return WEFT_OK;
@@ -40,6 +40,7 @@ bool nccl_init(nccl_comm *n, const weft_comm *like, nccl_comm *world, const weft
     return true;
 }
 
+/* The caller has made sure that nothing runs any more (nccl_has_ended). */
 void nccl_release(nccl_comm *n, size_t bytes) {
     weft_env env = n->env;
     mem_free(&env, n->work, 2 * (size_t)n->comm.world * sizeof *n->work);
@@ -66,6 +67,7 @@ void nccl_leave_world(nccl_comm *group) {
 
 /* ---- errors ---- */
 
+/* Fails with NCCL's asynchronous error of one communicator, if it has one. */
 static weft_status ask_one(nccl_comm *n, weft_error *error) {
     ncclResult_t met = ncclSuccess;
     if (!n->nccl) return WEFT_OK;
@@ -92,6 +94,7 @@ weft_status nccl_failure(nccl_comm *n, weft_error *error) {
 
 /* ---- giving up ---- */
 
+/* The thread of one abort. */
 static void *abort_nccl(void *context) {
     nccl_ending *e = context;
     ncclCommAbort(e->nccl);
@@ -99,6 +102,7 @@ static void *abort_nccl(void *context) {
     return NULL;
 }
 
+/* Starts the abort of one communicator; waits for it if no thread can be made. The lock is held. */
 static void end_one(nccl_comm *n) {
     if (!n->nccl) return;
     n->ending.nccl = n->nccl;
@@ -107,7 +111,7 @@ static void end_one(nccl_comm *n) {
     if (!n->ending.is_under_way) abort_nccl(&n->ending);
 }
 
-/* The lock is held. Whether this is the first failure. */
+/* Aborts all unless that has been done; true if this is the first failure. The lock is held. */
 static bool end_all(nccl_comm *world, const weft_error *why) {
     if (world->failure.status) return false;
     world->failure = *why;
@@ -115,6 +119,7 @@ static bool end_all(nccl_comm *world, const weft_error *why) {
     return true;
 }
 
+/* The other ranks are sent the reason by the control communicator, outside the lock. */
 weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error) {
     nccl_comm *world = n->world;
     pthread_mutex_lock(&world->lock);
@@ -126,7 +131,7 @@ weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error)
 
 void nccl_end_here(nccl_comm *n, const weft_error *why) {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until); /* what the lock goes by */
+    clock_gettime(CLOCK_REALTIME, &until); /* the clock of pthread_mutex_timedlock */
     until.tv_sec += ABORT_SECONDS;
     if (pthread_mutex_timedlock(&n->world->lock, &until)) return;
     end_all(n->world, why);

@@ -1,13 +1,14 @@
-/* host.c - a communicator for the host's memory that is made of NCCL, for worlds that no MPI brings together: buffers go by
- * way of the GPU, on a stream of their own. Ranks compare descriptor before data move, as everywhere: each collective begins with a
- * gather of all ranks' descriptor. A barrier is nothing else, so it needs no waiting; the others are done when `start` is back.
+/* host.c - a communicator for host memory that is made of NCCL, for worlds without MPI: buffers travel
+ * through the GPU, on a stream of their own. Ranks compare descriptors before data move, as everywhere: each
+ * collective begins with a gather of all ranks' descriptors. A barrier is only that gather, so it need not be
+ * waited for; the others are done when `start` returns.
  *
- * Its kernels run beside those of a session's communicators: NCCL allows that where both find room at once, and these are small
- * (descriptor of all ranks; data only while no run is under way).
+ * Its kernels run beside those of a session's communicators. NCCL allows that where both fit on the GPU at
+ * once, and these are small (descriptors of all ranks; data only while no run is under way).
  *
- * What NCCL cannot tell: which ranks are missing when the deadline passes, and why another rank gave up (each finds a
- * difference itself; of anything else it hears by the deadline, or by NCCL's own errors).
- */
+ * NCCL cannot report which ranks are missing at the deadline, nor why another rank gave up. Each rank
+ * finds a difference of descriptors itself, and learns of any other failure by its deadline or by NCCL's
+ * own errors. */
 #include "dist/nccl/comm.h"
 
 #include "dist/core/comm_options.h"
@@ -18,28 +19,31 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { RING = 32, STAGINGS = 64 /* each twice the last */, STAGING_LEAST = 1 << 20 };
+/* Each staging buffer is at least twice as large as the one before it. */
+enum { RING = 32, STAGINGS = 64, STAGING_LEAST = 1 << 20 };
 
 typedef struct nccl_host nccl_host;
 
-/* A collective whose descriptor are on their way. */
+/* A collective whose descriptors are being gathered. */
 typedef struct host_call {
     nccl_host *of;
-    uint64_t sequence, since_ns;
-    cudaEvent_t seen;      /* all descriptor are here */
-    descriptor mine, *all; /* [world], pinned */
+    uint64_t sequence, since_ns; /* number in its group, from 1; when it was started */
+    cudaEvent_t seen;            /* recorded after the gather: all descriptors are here */
+    descriptor mine, *all;       /* mine; [world], pinned: of all ranks */
 } host_call;
 
 /* What a world and its groups share: one stream, first in, first out. */
 typedef struct host_stream {
     cudaStream_t stream;
-    cudaEvent_t moved;
+    cudaEvent_t moved; /* recorded after the data of a collective */
     host_call ring[RING];
-    descriptor *pinned, *device; /* [RING][world]; [world] */
-    uint64_t issued, finished;
+    descriptor *pinned, *device; /* [RING][world], host memory; [world], GPU memory */
+    uint64_t issued, finished;   /* collectives started; those whose descriptors were compared */
     uint32_t n_groups;
     double deadline_seconds;
-    char *stagings[STAGINGS]; /* on the GPU; the last one is in use: cudaFree would wait for all streams */
+    /* GPU memory; the last one is used. Earlier ones are kept until the end, as cudaFree waits for all
+     * streams. */
+    char *stagings[STAGINGS];
     int n_stagings;
     size_t staging_bytes;
 } host_stream;
@@ -49,7 +53,7 @@ struct nccl_host {
     host_stream *stream;
     uint64_t sequence;
     char name[24];
-    int *ranks; /* in the world */
+    int *ranks; /* [comm.world]: ranks in the world */
 };
 
 static weft_status cuda_status(cudaError_t result, weft_error *error) {
@@ -66,6 +70,7 @@ static weft_status cuda_status(cudaError_t result, weft_error *error) {
 
 /* ---- waiting ---- */
 
+/* Fails on an error of NCCL, or when the collective f is older than the deadline. */
 static weft_status check_stalled(const nccl_host *h, const descriptor *f, uint64_t since_ns,
                                  weft_error *error) {
     double seconds = (double)(engine_now() - since_ns) * 1e-9;
@@ -78,7 +83,7 @@ static weft_status check_stalled(const nccl_host *h, const descriptor *f, uint64
         descriptor_title(f).text, h->name, h->n.world->comm.rank, seconds, h->n.comm.world);
 }
 
-/* Looks at the oldest that is under way. */
+/* Looks at the oldest gather: if it is finished, compares the descriptors of all ranks. */
 static weft_status look(host_stream *l, weft_error *error) {
     const host_call *k = &l->ring[l->finished % RING];
     const nccl_host *h = k->of;
@@ -94,6 +99,7 @@ static weft_status look(host_stream *l, weft_error *error) {
     return status;
 }
 
+/* Yields for 50 us, then sleeps 0.1 ms at a time. */
 static void nap(uint64_t since_ns) {
     const struct timespec t = {.tv_nsec = 100000};
     if (engine_now() - since_ns < 50000)
@@ -102,6 +108,7 @@ static void nap(uint64_t since_ns) {
         nanosleep(&t, NULL);
 }
 
+/* Waits until the collective with this ticket, and all before it, have been compared. */
 static weft_status until(host_stream *l, uint64_t ticket, weft_error *error) {
     weft_status status = WEFT_OK;
     for (uint64_t since = engine_now(); l->finished < ticket && !status;) {
@@ -114,6 +121,7 @@ static weft_status until(host_stream *l, uint64_t ticket, weft_error *error) {
 
 /* ---- one collective ---- */
 
+/* Puts the gather of the descriptors on the stream. Waits only if all RING entries are under way. */
 static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *error) {
     host_stream *l = h->stream;
     size_t bytes = (size_t)h->n.comm.world * sizeof(descriptor);
@@ -136,6 +144,7 @@ static weft_status announce(nccl_host *h, const weft_collective *c, weft_error *
     return WEFT_OK;
 }
 
+/* Makes the last staging buffer hold `bytes`. */
 static weft_status make_room(host_stream *l, size_t bytes, weft_error *error) {
     size_t room = l->staging_bytes ? l->staging_bytes : STAGING_LEAST;
     if (l->n_stagings && bytes <= l->staging_bytes) return WEFT_OK;
@@ -147,7 +156,7 @@ static weft_status make_room(host_stream *l, size_t bytes, weft_error *error) {
     return WEFT_OK;
 }
 
-/* The ranks agree: what moves does so on the GPU. */
+/* Moves the data, after the ranks have been found to agree: to the GPU, the collective, and back. */
 static weft_status move(nccl_host *h, const weft_collective *c, weft_error *error) {
     host_stream *l = h->stream;
     weft_collective there = *c;
@@ -167,7 +176,8 @@ static weft_status move(nccl_host *h, const weft_collective *c, weft_error *erro
     for (uint64_t since = engine_now(); (result = cudaEventQuery(l->moved)) == cudaErrorNotReady; nap(since))
         if ((status = check_stalled(h, &f, since, error))) return status;
     CUDA_TRY(result);
-    /* only now: the copy to the caller's memory waits for the stream and hears nothing meanwhile */
+    /* Only now: a copy to pageable memory blocks until the stream gets there, and the thread could not notice
+     * a failure. */
     CUDA_TRY(cudaMemcpyAsync(c->buffer, there.buffer, bytes, cudaMemcpyDeviceToHost, l->stream));
     CUDA_TRY(cudaStreamSynchronize(l->stream));
     return WEFT_OK;
@@ -175,6 +185,7 @@ static weft_status move(nccl_host *h, const weft_collective *c, weft_error *erro
 
 /* ---- the table ---- */
 
+/* A barrier is done when its descriptors are compared; the data of others are moved before this returns. */
 static weft_status host_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
                               weft_error *error) {
     nccl_host *h = (nccl_host *)comm;
@@ -188,6 +199,7 @@ static weft_status host_start(weft_comm *comm, const weft_collective *c, uint64_
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
 
+/* Compares what has arrived, so a difference is found also while no one waits. */
 static weft_status host_poll(weft_comm *comm, weft_error *error) {
     nccl_host *h = (nccl_host *)comm;
     weft_error why;
@@ -243,6 +255,7 @@ static void host_stream_free(host_stream *l, const weft_env *env) {
     mem_free(env, l, sizeof *l);
 }
 
+/* The world finishes what is under way, then frees what its groups share. */
 static void host_free(weft_comm *comm) {
     nccl_host *h = (nccl_host *)comm;
     weft_env env = h->n.env;
@@ -256,6 +269,7 @@ static void host_free(weft_comm *comm) {
     nccl_release(&h->n, sizeof *h);
 }
 
+/* Allocates the shared stream; host_free frees it, also when this fails. */
 static weft_status host_stream_open(nccl_host *h, double deadline_seconds, weft_error *error) {
     size_t world = (size_t)h->n.comm.world, bytes;
     host_stream *l = h->stream = mem_new(&h->n.env, sizeof *l);
@@ -285,6 +299,7 @@ static const weft_comm_calls host_calls = {.start = host_start,
                                            .poll = host_poll,
                                            .fail = host_fail};
 
+/* A world (world NULL) or a group of it, without its NCCL communicator; ranks NULL: 0, 1, 2 ... */
 static nccl_host *host_new(const weft_comm *like, nccl_host *world, const int *ranks, const weft_env *env,
                            weft_error *error) {
     nccl_host *h = mem_new(env, sizeof *h);
@@ -306,7 +321,7 @@ static nccl_host *host_new(const weft_comm *like, nccl_host *world, const int *r
     return h;
 }
 
-/* The list of ranks travels as the barrier's name, as far as it goes, and, hashed, as its number of elements. */
+/* The list of ranks travels as the barrier's name, cut to its size, and as its number of elements, hashed. */
 static weft_status agree_on_group(weft_comm *comm, const int *ranks, int count, weft_error *error) {
     char list[NAME_BYTES];
     weft_collective barrier = {.kind = WEFT_BARRIER, .name = list};
@@ -346,6 +361,7 @@ static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft
     return nccl_give_up(&world->n, &why, error);
 }
 
+/* Called by all ranks, like any split. */
 ncclResult_t nccl_host_split(weft_comm *host, ncclComm_t *other) {
     return ncclCommSplit(((nccl_comm *)host)->nccl, 0, host->rank, other, NULL);
 }

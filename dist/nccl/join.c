@@ -1,13 +1,13 @@
-/* join.c - ranks that no MPI brings together meet at an address, as NCCL_COMM_ID says it: NCCL reads it from the
- * environment, on every rank, and waits for the others without end. So it joins on a thread of its own, which is left behind at
- * the deadline.
- */
+/* join.c - how ranks meet without MPI: at the address in NCCL_COMM_ID, which NCCL reads from the environment
+ * on every rank. NCCL waits for the others without a limit, so it joins on a thread of its own, which is
+ * abandoned at the deadline. */
 #include "dist/nccl/comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+/* Shared with the thread, which may outlive the call: then it is never freed. */
 typedef struct joining {
     int rank, world, device;
     ncclComm_t nccl;
@@ -16,6 +16,7 @@ typedef struct joining {
     atomic_bool is_over;
 } joining;
 
+/* The thread: the current device is per thread, so it is set first. */
 static void *join_main(void *context) {
     joining *j = context;
     ncclUniqueId id;
@@ -25,6 +26,7 @@ static void *join_main(void *context) {
     return NULL;
 }
 
+/* Has the thread finished within so many seconds? */
 static bool is_over_within(joining *j, double seconds) {
     const struct timespec nap = {.tv_nsec = 1000000};
     for (double waited = 0; waited < seconds && !atomic_load(&j->is_over); waited += 1e-3)
@@ -32,6 +34,7 @@ static bool is_over_within(joining *j, double seconds) {
     return atomic_load(&j->is_over);
 }
 
+/* Joins n to the others, and frees j unless the thread hangs. */
 static weft_status join_within(joining *j, const weft_env *env, double seconds, nccl_comm *n,
                                weft_error *error) {
     if (pthread_create(&j->thread, NULL, join_main, j)) {
@@ -39,7 +42,7 @@ static weft_status join_within(joining *j, const weft_env *env, double seconds, 
         return error_set(error, WEFT_MEMORY, "a thread for joining the others could not be made");
     }
     if (!is_over_within(j, seconds)) {
-        pthread_detach(j->thread); /* with all that it may touch */
+        pthread_detach(j->thread); /* j stays allocated */
         return error_set(
             error, WEFT_PEER,
             "rank %d of %d: not all ranks have met over NCCL within %.1f s (it does not tell which "
@@ -54,6 +57,8 @@ static weft_status join_within(joining *j, const weft_env *env, double seconds, 
     return status;
 }
 
+/* NCCL_COMM_ID is set for the length of this call unless the user has set it, as NCCL reads it nowhere
+ * else. */
 weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double seconds, weft_error *error) {
     char address[300];
     bool sets_address = launch->world > 1 && !getenv("NCCL_COMM_ID");

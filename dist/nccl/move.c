@@ -1,6 +1,6 @@
-/* move.c - one collective on a stream. What it moves is cut as for all communicators (collective.h); each round is two
- * groups of sends and receives around a sum in the tree's order. `unordered` sums are NCCL's own.
- */
+/* move.c - one collective on a stream. It is cut into rounds as for all communicators (collective.h); each
+ * round is two groups of sends and receives around an ordered sum. Sums marked `unordered` are NCCL's own
+ * calls. */
 #include "dist/nccl/comm.h"
 #include "dist/nccl/sum.h"
 #include "graph/core/type.h"
@@ -10,16 +10,18 @@ static weft_status kernel_status(cudaError_t result, weft_error *error) {
     return error_set(error, WEFT_DEVICE, "a sum over ranks: %s", cudaGetErrorString(result));
 }
 
+/* One collective while it is put on the stream. All pointers are to GPU memory. */
 typedef struct moving {
     nccl_comm *n;
     const weft_collective *c;
     cudaStream_t stream;
     weft_dtype wire;
-    size_t width, slot; /* bytes an element that travels; elements a slot of scratch */
-    char *slots, *sent; /* others' contributions; bf16 on the wire: what travels */
+    size_t width, slot; /* bytes per element that travels; elements per slot of scratch */
+    char *slots, *sent; /* in the scratch: others' contributions; with a wire type, what is sent */
     weft_error *error;
 } moving;
 
+/* Address of an element of the buffer. */
 static char *at(const moving *m, size_t element) {
     return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
 }
@@ -28,7 +30,8 @@ static size_t length(range r) {
     return r.end - r.begin;
 }
 
-/* What travels of a range of the buffer: itself, or its bf16 form in slot `slot`. */
+/* What is sent of a range of the buffer: itself or, with a wire type, its bf16 form in slot `slot` of the
+ * scratch. */
 static weft_status outgoing(const moving *m, range r, int slot, const void **from) {
     char *low = m->sent + (size_t)slot * m->slot * m->width;
     *from = m->wire ? low : at(m, r.begin);
@@ -50,7 +53,8 @@ static weft_status receive_range(const moving *m, void *into, size_t count, int 
     return WEFT_OK;
 }
 
-/* Every rank's contributions to work[p] go to p, which adds them. */
+/* Each rank's contributions to work[p] go to rank p, which adds them. With a wire type they are converted
+ * before the group of sends begins. */
 static weft_status add_round(const moving *m) {
     nccl_comm *n = m->n;
     weft_error *error = m->error;
@@ -77,7 +81,8 @@ static weft_status add_round(const moving *m) {
                          error);
 }
 
-/* What p holds of a round goes to those who need it. On a bf16 wire sums are bf16 numbers already: nothing is lost. */
+/* The second half of a round: p sends its part of work[p] to the ranks that need it. With a bf16 wire the
+ * sums are bf16 numbers already, so nothing is lost. */
 static weft_status move_round(const moving *m) {
     nccl_comm *n = m->n;
     weft_error *error = m->error;
@@ -106,6 +111,7 @@ static weft_status move_round(const moving *m) {
     return status;
 }
 
+/* Puts all rounds of a collective on the stream. */
 static weft_status move_all(nccl_comm *n, const weft_collective *c, cudaStream_t stream, weft_error *error) {
     size_t round = c->count < ROUND_ELEMENTS ? c->count : ROUND_ELEMENTS, world = (size_t)n->comm.world;
     bool is_sum = collective_is_sum(c->kind);
@@ -135,6 +141,7 @@ static bool nccl_type(weft_dtype dtype, ncclDataType_t *type) {
     return dtype == WEFT_F32 || dtype == WEFT_F64 || dtype == WEFT_BF16;
 }
 
+/* May and can NCCL's own collective do it? Its reduce_scatter needs equal ranges. */
 static bool has_own_call(const nccl_comm *n, const weft_collective *c) {
     if (!c->unordered || c->wire) return false;
     bool is_even = !c->counts && c->count % (size_t)n->comm.world == 0;
@@ -157,7 +164,7 @@ static weft_status add_unordered(nccl_comm *n, const weft_collective *c, cudaStr
 weft_status nccl_put(nccl_comm *n, const weft_collective *c, cudaStream_t stream, weft_error *error) {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&n->world->lock);
-    if (!n->nccl) { /* it has ended meanwhile */
+    if (!n->nccl) { /* another thread has aborted it */
         *error = n->world->failure;
         status = error->status;
     } else {

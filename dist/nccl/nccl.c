@@ -1,12 +1,13 @@
-/* nccl.c - ranks with a GPU each, over NCCL: sums and moves go on the caller's stream (nccl/move.c). Memory of the host goes
- * through a communicator of the same ranks there; its failure is this one's, and the other way round (nccl/comm.c).
- */
+/* nccl.c - ranks with one GPU each, over NCCL. Sums and moves go on the caller's stream (nccl/move.c). Host
+ * memory goes through a control communicator of the same ranks; a failure of either one is a failure of both
+ * (nccl/comm.c). */
 #include "dist/nccl/comm.h"
 
 #include <string.h>
 
 /* ---- on a stream ---- */
 
+/* Only puts work on the stream; a failure of NCCL ends the world. */
 static weft_status enqueue(weft_comm *comm, const weft_collective *c, void *stream, weft_error *error) {
     nccl_comm *n = (nccl_comm *)comm;
     weft_error why;
@@ -22,13 +23,13 @@ static weft_status nccl_poll(weft_comm *comm, weft_error *error) {
     weft_error why;
     weft_status status = nccl_failure(world, error);
     if (status) return status;
-    /* the host first: another rank's reason says more than a lost connection */
+    /* the host first: another rank's reason explains more than a lost connection */
     status = weft_comm_poll(world->control, &why);
     if (!status) status = nccl_ask(world, &why);
     return status ? nccl_give_up(world, &why, error) : WEFT_OK;
 }
 
-/* ---- the host's side ---- */
+/* ---- collectives of host memory: the control communicator's, whose failure ends this one ---- */
 
 static weft_status start(weft_comm *comm, const weft_collective *c, uint64_t *ticket, weft_error *error) {
     nccl_comm *n = (nccl_comm *)comm;
@@ -63,6 +64,8 @@ static void fail(weft_comm *comm, const char *reason) {
     nccl_give_up((nccl_comm *)comm, &why, NULL);
 }
 
+/* Abort: ends this rank's communicators without a message, then aborts the job by the control
+ * communicator. */
 static void give_up(weft_comm *comm, const char *reason) {
     nccl_comm *n = (nccl_comm *)comm;
     weft_error why;
@@ -73,6 +76,7 @@ static void give_up(weft_comm *comm, const char *reason) {
 
 /* ---- the end ---- */
 
+/* A group leaves its world's list first. The memory is kept if an abort hangs. */
 static void nccl_free(weft_comm *comm) {
     nccl_comm *n = (nccl_comm *)comm;
     if (n->world != n) nccl_leave_world(n);
@@ -97,6 +101,7 @@ static const weft_comm_calls calls = {.start = start,
                                       .poll = nccl_poll,
                                       .fail = fail};
 
+/* A communicator around a control communicator, which it owns only on success; NULL with *error. */
 static nccl_comm *wrap(weft_comm *control, nccl_comm *world, const weft_env *env, weft_error *error) {
     nccl_comm *n = mem_new(env, sizeof *n);
     if (!n) error_memory(error, "a communicator");
@@ -110,7 +115,8 @@ static nccl_comm *wrap(weft_comm *control, nccl_comm *world, const weft_env *env
     return n;
 }
 
-/* NCCL's groups are split from its world, and ours know their ranks by the order of the list. */
+/* Makes a group: NCCL's is split from its world, with ranks in the order of the list. Every rank of the world
+ * takes part. */
 static weft_status make_group(weft_comm *comm, const int *ranks, int count, weft_comm **group,
                               weft_error *error) {
     nccl_comm *n = (nccl_comm *)comm, *g = NULL;
@@ -143,7 +149,8 @@ static weft_status device_status(cudaError_t result, weft_error *error) {
     return error_set(error, WEFT_DEVICE, "the GPU of this rank: %s", cudaGetErrorString(result));
 }
 
-/* Two ranks on one GPU would wait for each other for ever: the one on the same one is named instead. */
+/* Two ranks on one GPU would wait for each other for ever, so this fails and names them. GPUs are compared by
+ * UUID. */
 static weft_status check_gpus(weft_comm *control, const weft_env *env, weft_error *error) {
     enum { NAME = 96 };
     int index = 0;
@@ -155,7 +162,7 @@ static weft_status check_gpus(weft_comm *control, const weft_env *env, weft_erro
     weft_status status = device_status(cudaGetDevice(&index), error);
     if (!status) status = device_status(cudaGetDeviceProperties(&about, index), error);
     if (!status) {
-        memcpy(own, about.uuid.bytes, sizeof about.uuid.bytes); /* the same for two ranks: the same GPU */
+        memcpy(own, about.uuid.bytes, sizeof about.uuid.bytes); /* equal on two ranks: the same GPU */
         weft_collective c = {
             .kind = WEFT_ALL_GATHER, .dtype = WEFT_U8, .buffer = names, .count = bytes, .name = "gpus"};
         status = weft_comm_run(control, &c, error);
@@ -171,7 +178,8 @@ static weft_status check_gpus(weft_comm *control, const weft_env *env, weft_erro
     return status;
 }
 
-/* NCCL's id goes from rank 0 to all. */
+/* Joins the ranks of the control communicator: rank 0 makes NCCL's id and broadcasts it. *status is for a
+ * failure of the broadcast, the result for one of NCCL. */
 static ncclResult_t join(nccl_comm *n, weft_status *status, weft_error *error) {
     ncclUniqueId id, none;
     memset(&none, 0, sizeof none);
@@ -182,13 +190,16 @@ static ncclResult_t join(nccl_comm *n, weft_status *status, weft_error *error) {
         .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .buffer = &id, .count = sizeof id, .name = "nccl id"};
     *status = weft_comm_run(n->control, &c, error);
     if (*status || result != ncclSuccess) return result;
-    if (memcmp(&id, &none, sizeof id) == 0) return ncclRemoteError; /* rank 0 has none, and says why */
+    /* rank 0 has no id and reports the reason */
+    if (memcmp(&id, &none, sizeof id) == 0) return ncclRemoteError;
     return ncclCommInitRank(&n->nccl, n->comm.world, id, n->comm.rank);
 }
 
+/* The communicator on top of `control`. is_nccl: control is that of host.c, which has an NCCL communicator to
+ * split from. */
 static weft_comm *nccl_on(weft_comm *control, bool is_nccl, const weft_env *env, weft_error *error) {
     weft_status status = is_nccl ? WEFT_OK : nccl_library_check(control, error);
-    if (status) weft_comm_fail(control, error->text); /* the others wait */
+    if (status) weft_comm_fail(control, error->text); /* the other ranks are already waiting */
     if (!status) status = check_gpus(control, env, error);
     nccl_comm *n = status ? NULL : wrap(control, NULL, env, error);
     if (!n) return NULL;

@@ -1,4 +1,4 @@
-/* sum.cu - see nccl/sum.h. One thread an element: memory is the limit, and the tree's stack stays small. */
+/* sum.cu - see nccl/sum.h. One thread per element: memory is the limit, and the tree's stack is small. */
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -8,13 +8,15 @@ extern "C" {
 #include "dist/nccl/sum.h"
 }
 
-enum { THREADS = 256, BLOCKS = 1024, DEPTH = 24 /* of the stack: worlds of up to 2^23 ranks */ };
+/* THREADS per block; at most BLOCKS, which loop over the rest; DEPTH of the stack: worlds of up to 2^23 ranks */
+enum { THREADS = 256, BLOCKS = 1024, DEPTH = 24 };
 
-/* What a number is after it travelled as bf16. */
+/* Rounds x to bf16, as if it had travelled. */
 __device__ static inline float through_bf16(float x) {
     return __bfloat162float(__float2bfloat16_rn(x));
 }
 
+/* To and from the type of the sum: f32 for bf16, else the element's own type. */
 __device__ static inline float wide(float x) {
     return x;
 }
@@ -34,8 +36,9 @@ __device__ static inline void narrow(float x, __nv_bfloat16 *to) {
     *to = __float2bfloat16_rn(x);
 }
 
-/* Leaves go on a stack; behind leaf number r as many pairs are added as r + 1 has zeros at its end, and what is left in the
- * end is joined from the right. A is f32, or f64 for f64. */
+/* Leaves go on a stack. Leaf number r is added to as many partial sums as r + 1 has trailing zero bits (a
+ * binary counter), and the rest is joined from the right at the end. A is the type of the sum, W that of the
+ * others' contributions; rounds_own: the wire is bf16. */
 template <class T, class W, class A>
 static __global__ void sum_tree(T *into, const W *from, size_t stride, size_t count, int world, int own, int rounds_own) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x) {
@@ -65,6 +68,7 @@ static __global__ void from_bf16(float *to, const __nv_bfloat16 *from, size_t co
 }
 
 template <class... P, class... A>
+/* Launches a kernel over `count` elements. */
 static cudaError_t start(cudaStream_t stream, size_t count, void (*kernel)(P...), A... args) {
     size_t blocks = (count + THREADS - 1) / THREADS;
     if (count == 0) return cudaSuccess;

@@ -1,4 +1,5 @@
-/* segment.c - see segment.h. */
+/* segment.c - see segment.h: making a memfd, opening that of another process, allocating and mapping its
+ * memory. */
 #include "dist/shm/segment.h"
 
 #include <errno.h>
@@ -16,9 +17,10 @@
 #endif
 
 #ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 8u /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 8u /* since Linux 6.3 */
 #endif
 
+/* Writes "what: reason of the errno code" into why and returns -1. */
 static int fail(char why[SEGMENT_WHY], const char *what, int code) {
     char reason[100];
     if (strerror_r(code, reason, sizeof reason)) snprintf(reason, sizeof reason, "error %d", code);
@@ -56,12 +58,13 @@ int segment_make(segment_key *key, char why[SEGMENT_WHY]) {
 
 /* ---- opening ---- */
 
+/* Is this the file of the key? */
 static bool is_it(const segment_key *key, const struct stat *is) {
     return (uint64_t)is->st_dev == key->device && (uint64_t)is->st_ino == key->inode;
 }
 
-/* Looked at before it is opened: in another PID namespace the number is somebody else's, and to open whatever that
- * one has (a terminal, a FIFO) would do something. */
+/* stat comes before open: in another PID namespace the number belongs to some other process, and opening what
+ * that has there (a terminal, a FIFO) could have effects. */
 int segment_open(const segment_key *key, char why[SEGMENT_WHY]) {
     char path[64];
     struct stat is;
@@ -77,7 +80,7 @@ int segment_open(const segment_key *key, char why[SEGMENT_WHY]) {
 
 /* ---- memory ---- */
 
-/* Beyond the limit of `ulimit -f` a signal would come, not an error. */
+/* Growing beyond `ulimit -f` raises SIGXFSZ instead of an error, so the limit is read first. */
 bool segment_grow(int fd, size_t bytes, char why[SEGMENT_WHY]) {
     struct rlimit limit;
     int code = EFBIG;

@@ -1,4 +1,5 @@
-/* window.c - see window.h. */
+/* window.c - see window.h. The layout of a piece: window_flags, n message rings, then slots from data_begin
+ * on. */
 #include "dist/shm/window.h"
 
 #include <string.h>
@@ -10,12 +11,14 @@
 #include <unistd.h>
 #endif
 
+/* One sender, one reader, no lock; `in` and `out` count messages and are on cache lines of their own. */
 typedef struct message_ring {
     _Alignas(64) atomic_uint_least64_t in;
     _Alignas(64) atomic_uint_least64_t out;
     control messages[WINDOW_RING];
 } message_ring;
 
+/* Offset of the slots, in bytes. */
 static size_t data_begin(int n) {
     return size_align(sizeof(window_flags) + (size_t)n * sizeof(message_ring), MEM_ALIGN);
 }
@@ -26,13 +29,14 @@ size_t window_piece_bytes(int n, size_t data_bytes) {
     return size_align(bytes, MEM_ALIGN);
 }
 
-/* A slot holds at least some elements of each rank's range. */
+/* Bytes of a slot: 1/16 of the data, up to WINDOW_SLOT_MOST, and at least 64 bytes for each rank's range. */
 static size_t slot_bytes(int n, size_t data_bytes) {
     size_t least = (size_t)n * MEM_ALIGN, slot = data_bytes / WINDOW_SLOTS / MEM_ALIGN * MEM_ALIGN;
     if (slot > WINDOW_SLOT_MOST) slot = WINDOW_SLOT_MOST;
     return slot < least ? least : slot;
 }
 
+/* Two slots let a rank fill one while the others read the other. */
 bool window_is_enough(int n, size_t data_bytes) {
     return data_bytes / 2 >= slot_bytes(n, data_bytes) && window_piece_bytes(n, data_bytes) > 0;
 }
@@ -84,8 +88,8 @@ static message_ring *ring_of(const window *w, int to, int from) {
     return (message_ring *)(w->pieces[to] + sizeof(window_flags)) + from;
 }
 
-/* Of what a rank must be told, less than half a ring can be unread (E3 of engine.h); the other half takes
- * heartbeats while there is room. */
+/* Entries and failures of other ranks never fill more than half a ring (E3 of engine.h); heartbeats are
+ * dropped beyond that half. */
 bool window_send(window *w, int place, const control *message) {
     message_ring *r = ring_of(w, place, w->own);
     uint64_t in = atomic_load_explicit(&r->in, memory_order_relaxed);
@@ -112,8 +116,8 @@ bool window_receive(window *w, control *message) {
 
 /* ---- naps ---- */
 
-/* The sleeper says that he sleeps, then looks; the other changes something, then looks who sleeps. The two fences
- * make it impossible that both see nothing. */
+/* The sleeper sets is_asleep, then looks for the change; the other rank makes the change, then looks at
+ * is_asleep. The two fences make it impossible that both see the old value. */
 unsigned window_listen(window *w) {
     window_flags *f = window_flags_of(w, w->own);
     unsigned heard = atomic_load(&f->bell);
@@ -132,7 +136,7 @@ void window_ring(window *w, int place) {
 #endif
 }
 
-/* An early end is no harm: who naps looks again. */
+/* An early end does no harm: the caller looks again. */
 void window_nap(window *w, unsigned heard, double seconds) {
     window_flags *f = window_flags_of(w, w->own);
     struct timespec length = {.tv_sec = (time_t)seconds,
@@ -141,7 +145,7 @@ void window_nap(window *w, unsigned heard, double seconds) {
     syscall(SYS_futex, (unsigned *)&f->bell, FUTEX_WAIT, heard, &length, NULL, 0);
 #else
     if (length.tv_sec || length.tv_nsec > 50000)
-        length = (struct timespec){.tv_nsec = 50000}; /* nobody wakes it */
+        length = (struct timespec){.tv_nsec = 50000}; /* without a futex nothing ends the nap early */
     if (atomic_load(&f->bell) == heard) nanosleep(&length, NULL);
 #endif
     atomic_store_explicit(&f->is_asleep, 0, memory_order_relaxed);
