@@ -1,8 +1,7 @@
-/* compile.c - the whole compiler, readable top to bottom: the list of passes, and the loop that runs it. Options
- * are checked before (options.c). A plan keeps a private copy of the model's variables, and one of each graph for
- * each of its programs.
- * Nothing here touches a device, builds machine code or measures time, so two compiles of one model agree.
- */
+/* compile.c - the whole compiler on one page: the list of passes, and the loop that runs it. Options are
+ * checked before (options.c). A plan keeps private copies: of the model's variables, and of each graph for
+ * each program. Compiling touches no device, builds no machine code and reads no clock to decide anything, so
+ * two compiles of one model make equal plans. */
 #include "runtime/options.h"
 #include "runtime/plan/program.h"
 
@@ -18,36 +17,39 @@
 #include <string.h>
 #include <time.h>
 
+/* What passes give and require; each row of pipeline[] names some of these. */
 enum {
-    HAS_SUBGRAPHS = 1 << 0, /* every parameter is of a subgraph: its options, its process group */
-    HAS_TRAININGS = 1 << 1, /* what each `minimize` trains */
-    HAS_BUCKETS = 1 << 2,   /* parameters stand in buckets */
-    HAS_STATES = 1 << 3,    /* the variables of optimizers and of random numbers */
-    HAS_PROGRAMS = 1 << 4,  /* graphs of the plan's own */
-    HAS_GRADIENTS = 1 << 5, /* no `gradients` left; `minimize` carries parameters and their gradients */
-    HAS_TYPES = 1 << 6,     /* what scopes say of their nodes, groups and precision, is done */
-    HAS_UPDATES = 1 << 7,   /* no `minimize` left */
-    HAS_EDGES = 1 << 8,     /* readers and writers of variables wait for each other */
-    HAS_LAYOUT = 1 << 9,    /* every value has strides, every node its kernel */
-    HAS_ORDER = 1 << 10,    /* the list is the schedule */
-    HAS_DEFERRED = 1 << 11, /* what each program leaves to later runs */
-    HAS_MEMORY = 1 << 12,   /* every value has its place */
+    /* every parameter belongs to a subgraph, which has its options and its process group */
+    HAS_SUBGRAPHS = 1 << 0,
+    HAS_TRAININGS = 1 << 1, /* what each `minimize` trains is known */
+    HAS_BUCKETS = 1 << 2,   /* trained parameters are in buckets */
+    HAS_STATES = 1 << 3,    /* variables exist for optimizer state and random numbers */
+    HAS_PROGRAMS = 1 << 4,  /* the plan has graphs of its own */
+    /* no `gradients` node is left; `minimize` has parameters and their gradients as operands */
+    HAS_GRADIENTS = 1 << 5,
+    HAS_TYPES = 1 << 6,   /* what scopes say of their nodes, process groups and precision, has been applied */
+    HAS_UPDATES = 1 << 7, /* no `minimize` node is left */
+    HAS_EDGES = 1 << 8,   /* readers and writers of a variable are ordered by edges */
+    HAS_LAYOUT = 1 << 9,  /* every value has strides, every node its kernel */
+    HAS_ORDER = 1 << 10,  /* the node list is the schedule */
+    HAS_DEFERRED = 1 << 11, /* what each program leaves to later runs is known */
+    HAS_MEMORY = 1 << 12,   /* every value has an offset */
     HAS_LAUNCHES = 1 << 13, /* for a GPU, the schedule is cut into launches */
-    HAS_PROOF = 1 << 14,    /* every program is proved */
+    HAS_PROOF = 1 << 14,    /* the verifier has passed every program */
 };
 
-/* What a pass may change: a graph names its values and scopes to passes, `gradients` its targets, weft_ddp and
- * weft_precision the nodes of a scope. Equal values are two as long as a pass to come may be told of the one:
- * with y = 1 x, the gradient of f(y) + g(x) by y is not that by x. So passes that merge values, or put one in place
- * of another that is as good (`merges`), run when HAS_NAMED is there. Before gradients are made a pass may add
- * nodes, and put new values in place of others, one for one: graph_check_names proves that it does no more. */
+/* What a pass may change. Later passes still look up values and nodes by name: `gradients` names its targets,
+ * weft_ddp and weft_precision the nodes of a scope. Until then equal values must stay two: with y = 1 x, the
+ * gradient of f(y) + g(x) by y is not the one by x. So passes that merge values or put one in place of an
+ * equal one (`merges`) require HAS_NAMED. Before gradients are made, a pass may add nodes and replace values
+ * one for one: graph_check_names proves that it does no more. */
 enum { HAS_NAMED = HAS_GRADIENTS | HAS_TYPES };
 
 static bool simplify(program *p) {
     return pass_simplify(p->graph);
 }
 
-/* Of f16, what the loss is multiplied by. */
+/* The f16 loss scale that the gradient of this minimize starts from; NULL where its optimizer has none. */
 static weft_value *loss_factor(const weft_node *n, const void *plan) {
     const minimize_attrs *a = n->attrs;
     const optimizer_entry *o = optimizer_named(plan, a->name);
@@ -55,7 +57,7 @@ static weft_value *loss_factor(const weft_node *n, const void *plan) {
 }
 
 static bool autodiff(program *p) {
-    /* gradients are means over all micro-batches of a step */
+    /* Gradients are means over all micro-batches of a step, on all ranks. */
     double parts = (double)p->plan->options.accumulate * p->plan->options.world;
     return pass_autodiff(p->graph, 1 / parts, loss_factor, p->plan);
 }
@@ -68,21 +70,23 @@ static bool clean(program *p) {
     return pass_simplify(p->graph) && graph_order_edges(p->graph);
 }
 
+/* The reference instruction set runs every node by its own kernel, so it fuses nothing. */
 static bool fuse(program *p) {
     return p->plan->kernels.isa == WEFT_ISA_REFERENCE || pass_fuse(p->graph);
 }
 
+/* The verifier notes each node's operands first: the layout pass replaces some by packed copies. */
 static bool layout(program *p) {
     return verify_note_operands(p) && pass_layout(p);
 }
 
-/* A row has one of both: what is of the whole plan, or of each program. */
+/* A row has one of the two functions: `plan` is called once, `program` once a program. */
 typedef struct pass {
     const char *name;
     bool (*plan)(weft_plan *plan);
     bool (*program)(program *p);
     unsigned requires, gives;
-    bool merges; /* nodes or values */
+    bool merges; /* it may merge nodes or values */
 } pass;
 
 /* clang-format off */
@@ -132,12 +136,14 @@ static bool check_requirements(weft_plan *plan, const pass *s, unsigned has) {
     return true;
 }
 
+/* After a pass, with options.verify: the graph's rules (G), and before gradients exist that user-named values
+ * survived. */
 static bool check_graph(const program *p, const char *after, unsigned had) {
     if (!(had & HAS_GRADIENTS) && !graph_check_names(p->source, p->graph, after)) return false;
     return graph_check(p->graph, after);
 }
 
-/* Passes [first, end), all of programs; `has` is what was there before. */
+/* Runs passes [first, end) on one program; all are program passes. `has` is what earlier passes gave. */
 static bool run_program(program *p, const pass *first, const pass *end, unsigned has) {
     for (const pass *s = first; s < end; s++) {
         if (!check_requirements(p->plan, s, has) || !s->program(p)) return false;
@@ -154,8 +160,8 @@ static bool run_programs(weft_plan *plan, const pass *first, const pass *end, un
     return true;
 }
 
-/* To the end, or until after stop_after. Passes of programs that follow each other are gone through by one program after
- * another. */
+/* Runs the list to its end, or up to stop_after. Consecutive program passes are run program by program: all
+ * of them on the first, then all on the next. */
 static bool run_pipeline(weft_plan *plan) {
     const char *stop = plan->options.stop_after;
     const pass *last = pipeline;
@@ -171,7 +177,7 @@ static bool run_pipeline(weft_plan *plan) {
     return true;
 }
 
-/* The caller may free the model. */
+/* Afterwards the caller may free the model. */
 static void forget_source(weft_plan *plan) {
     plan->source = NULL;
     for (int i = 0; i < plan->n_programs; i++) plan->programs[i].source = NULL;
@@ -181,6 +187,7 @@ static void forget_source(weft_plan *plan) {
     }
 }
 
+/* Calibration is allocated from the plan's model; NULL path: none, which is fine. */
 static bool load_calibration(weft_plan *plan, const char *path) {
     weft_error error = {0};
     if (!path) return true;
@@ -205,6 +212,8 @@ static void log_plan(const weft_plan *plan) {
     plan->env.log(plan->env.log_context, line);
 }
 
+/* Returns NULL and sets *error when the model is broken, an option is out of range, or a pass fails. The
+ * caller frees the plan with weft_plan_free. Pointers of the options are not kept. */
 weft_plan *weft_compile(const weft_model *model, const weft_compile_options *options, weft_error *error) {
     static const weft_compile_options defaults = {0};
     const weft_compile_options *o = options ? options : &defaults;

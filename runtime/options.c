@@ -1,6 +1,6 @@
-/* options.c - what a caller may ask of weft_compile: each option is in its range, and this model, this device and
- * this processor can have it. One function a subject, all in one list; then defaults take the place of zeros.
- */
+/* options.c - checks the options of weft_compile before the first pass: each is in its range, and this model,
+ * device and processor can have it. One function a subject, all in one list; the first error ends the checks.
+ * Then defaults replace zeros. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "runtime/options.h"
 
@@ -24,7 +24,7 @@ static weft_status check_model(const weft_model *m, const weft_compile_options *
     return WEFT_OK;
 }
 
-/* Whether any axis is the batch. */
+/* Whether any axis of the model is WEFT_BATCH. */
 static bool has_batch(const weft_model *m) {
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
@@ -44,8 +44,8 @@ static weft_status check_batch(const weft_model *m, const weft_compile_options *
     return WEFT_OK;
 }
 
-/* A graph that computes something for nobody: its last values went astray, as by a NULL that weft_output was
- * given. */
+/* A graph without output and without effect: its result was probably lost, for instance because weft_output
+ * was given a NULL. `only` NULL: look at all graphs. */
 static const weft_graph *find_idle(const weft_model *m, const char *only) {
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         bool acts = g->outputs || !g->first;
@@ -119,6 +119,7 @@ static weft_status check_world(const weft_model *m, const weft_compile_options *
     return WEFT_OK;
 }
 
+/* Comparisons are written so that a NaN bucket_cap_mb fails. */
 static weft_status check_sharing(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     (void)m;
     if ((unsigned)o->zero > 2)
@@ -135,6 +136,7 @@ static weft_status check_sharing(const weft_model *m, const weft_compile_options
 
 /* ---- the pipeline ---- */
 
+/* The error lists all passes, so that the right name is at hand. */
 static weft_status check_pass(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     text known = {0};
     bool is_known = !o->stop_after;
@@ -152,6 +154,7 @@ static weft_status check_pass(const weft_model *m, const weft_compile_options *o
 
 /* ---- all ---- */
 
+/* A model's sticky error is not looked at here: weft_compile reports it first. */
 weft_status compile_options_check(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     static weft_status (*const checks[])(const weft_model *m, const weft_compile_options *o,
                                          weft_error *error) = {
@@ -163,12 +166,14 @@ weft_status compile_options_check(const weft_model *m, const weft_compile_option
     return status;
 }
 
+/* Cores that this process may use, not those of the machine: containers and taskset limit them. */
 static int usable_cores(void) {
     cpu_set_t set;
     int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return n > 0 ? n : 1;
 }
 
+/* Sums over ranks are ordered by default on the CPU, and in the communicator's own order on a GPU. */
 weft_compile_options compile_options_filled(const weft_model *m, const weft_compile_options *o) {
     weft_compile_options all = *o;
     if (!o->batch) all.batch = m->batch;
@@ -180,6 +185,7 @@ weft_compile_options compile_options_filled(const weft_model *m, const weft_comp
     return all;
 }
 
+/* For the whole process: oneDNN keeps its limit globally, and only before its first primitive. */
 weft_status weft_limit_isa(weft_isa isa, weft_error *error) {
     if ((unsigned)isa > WEFT_ISA_AVX512)
         return error_set(error, WEFT_ARGUMENT, "there is no instruction set number %d", (int)isa);

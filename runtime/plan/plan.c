@@ -1,4 +1,5 @@
-/* plan.c - a compiled plan: its memory, its text, its ports, its proof, its fingerprint (plan_json.c: as JSON). */
+/* plan.c - figures of a compiled plan: memory, text, ports, fingerprint, flops. plan_json.c writes it as
+ * JSON. */
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 
@@ -14,6 +15,7 @@
 
 /* ---- memory ---- */
 
+/* Two walks: a parameter's offset follows from its bucket's, and a bucket is made after its parameters. */
 uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]) {
     const weft_model *m = plan->model;
     uint64_t total = 0;
@@ -32,18 +34,19 @@ uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_o
     return total;
 }
 
-/* Scratch of collectives, at the moment when most of it is in use. */
+/* The most scratch that collectives use at once: from the start of each to its wait, whose second operand is
+ * the scratch (u8, so elements are bytes). */
 static uint64_t communication_bytes(const program *p) {
     uint64_t live = 0, most = 0;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (node_starts_collective(n)) live += (uint64_t)((const collective_attrs *)n->attrs)->scratch;
         if (live > most) most = live;
-        if (n->op == &weft_op_wait && n->n_in > 1) live -= (uint64_t)type_elements(&n->in[1]->type); /* u8 */
+        if (n->op == &weft_op_wait && n->n_in > 1) live -= (uint64_t)type_elements(&n->in[1]->type); /*  */
     }
     return most;
 }
 
-/* What is fed to the program that takes most, each input aligned. */
+/* The inputs of a program, each aligned: what a GPU needs to hold one run's feeds. */
 static uint64_t fed_bytes(const program *p) {
     uint64_t bytes = 0;
     for (const weft_node *n = p->graph->first; n; n = n->next)
@@ -51,6 +54,8 @@ static uint64_t fed_bytes(const program *p) {
     return bytes;
 }
 
+/* Maxima over programs, since they take turns in one arena. A GPU holds two sets of inputs: one is filled
+ * while a run reads the other. */
 bool plan_measure(weft_plan *plan) {
     uint64_t kinds[VARIABLE_KINDS];
     weft_memory *m = &plan->memory;
@@ -79,14 +84,15 @@ weft_memory weft_plan_memory(const weft_plan *plan) {
 
 /* ---- text ---- */
 
-/* The model's own, and for the whole what the plan was compiled for where that says nothing. */
+/* The model's own entries, preceded by the compile option as the entry of the whole model, if the model has
+ * none. */
 static void precisions_write(text *t, const weft_plan *plan) {
     precision_entry all = {.path = "", .dtype = plan->options.precision};
     if (all.dtype && !precision_at(plan->model, "")) precision_write(t, &all);
     for (const precision_entry *e = plan->model->precisions; e; e = e->next) precision_write(t, e);
 }
 
-/* As comments: they follow from the schedule. */
+/* Launches are comments of the dump, because they follow from the schedule. */
 static void launches_write(text *t, const program *p) {
     for (int i = 0; i < p->n_launches; i++) {
         const launch_entry *l = &p->launches[i];
@@ -124,6 +130,7 @@ static bool fill_port(weft_port *port, const char *name, const weft_value *v) {
     return true;
 }
 
+/* Any of the graph's programs: all phases have the same inputs and outputs. */
 static const weft_graph *any_program(const weft_plan *plan, const char *graph) {
     for (int i = 0; plan && graph && i < plan->n_programs; i++)
         if (strcmp(plan->programs[i].name, graph) == 0) return plan->programs[i].graph;
@@ -144,11 +151,10 @@ bool weft_plan_output(const weft_plan *plan, const char *graph, int index, weft_
     return false;
 }
 
-/* ---- proof ---- */
-
 /* ---- the fingerprint ---- */
 
-/* NAME=VALUE for each: all that ranks must have alike, so that a difference can be named (session/agree.c). */
+/* NAME=VALUE for each option that must be equal on all ranks, so that a difference can be named
+ * (session/agree.c). */
 static void options_write(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
     text_add(t, "version=%s device=%s deterministic=%d tf32=%d world=%d batch=%lld threads=%d isa=%s",
@@ -169,18 +175,20 @@ char *plan_settings(const weft_plan *plan) {
     return text_detach(&t);
 }
 
-/* What each rank's share is, the same seen from all ranks. */
+/* The buckets, and how many elements each rank updates. Shares of a group smaller than the world are left
+ * out: another group may cut the same bucket differently. */
 static void shares_write(text *t, const weft_plan *plan) {
     for (const weft_variable *s = plan->model->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET) continue;
         variable_write(t, s);
         const subgraph *g = &plan->subgraphs[s->subgraph];
-        bool is_world = g->n_ranks == plan->options.world; /* else groups may be cut differently */
+        bool is_world = g->n_ranks == plan->options.world; /*  */
         for (int r = 0; s->shards && is_world && r < g->n_ranks; r++) text_add(t, "%zu ", s->shards[r]);
     }
 }
 
-/* Collectives in their order, without what differs from rank to rank. */
+/* Name, path, type and number of each collective in the order of the schedule: nothing that differs between
+ * ranks. */
 static void collectives_write(text *t, const program *p) {
     text_add(t, "%s\n", p->graph->name);
     for (const weft_node *n = p->graph->first; n; n = n->next) {
@@ -190,8 +198,8 @@ static void collectives_write(text *t, const program *p) {
     }
 }
 
-/* Of what all ranks of the world must have in common: the model, the options, buckets and shares, collectives. Not
- * of a rank's own share: its updates and its memory. */
+/* The fingerprint covers what all ranks must have in common: model, options, buckets, shares and collectives.
+ * It leaves out what belongs to one rank: its updates and its memory. */
 bool plan_identify(weft_plan *plan, const weft_model *source) {
     char *model = weft_model_text(source);
     text t = {0};
@@ -214,6 +222,7 @@ double program_flops(const program *p) {
 
 /* ---- names ---- */
 
+/* A graph's counter is an optimizer's variable, so that it is saved with the optimizer state. */
 counter_path counter_path_of(const char *graph) {
     counter_path path;
     snprintf(path.text, sizeof path.text, "optimizer.graph/%s/step", graph);

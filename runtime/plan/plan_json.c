@@ -1,4 +1,5 @@
-/* plan_json.c - a plan as JSON with stable keys, documented in docs/graphtool.md. */
+/* plan_json.c - a plan as JSON. Its keys are stable, and documented in docs/graphtool.md. Objects take over
+ * the references that they are built from (jansson's "o"), so nothing is released on the way but the root. */
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
 
@@ -23,7 +24,8 @@ static json_t *ranks_json(const subgraph *g) {
     return list;
 }
 
-/* "own" is this rank's range, in elements; of all ranks' only how many have one is told. */
+/* "begin" and "end" are this rank's range in elements. Of the other ranks only the number of those that own a
+ * range is given. */
 static json_t *shard_json(const weft_plan *plan, const weft_variable *s) {
     int64_t begin, end;
     int owners = 0;
@@ -39,12 +41,13 @@ static json_t *bucket_json(const weft_plan *plan, const weft_variable *s) {
                      "parameters", members, "own", s->shards ? shard_json(plan, s) : json_null());
 }
 
-/* What lies in one subgraph. */
+/* What a subgraph contains: elements, bytes, and its buckets as JSON. */
 typedef struct contents {
     json_int_t parameters, bytes;
     json_t *buckets;
 } contents;
 
+/* of[] is indexed by subgraph and starts as zeros. */
 static void find_contents(const weft_plan *plan, contents *of) {
     for (int i = 0; i < plan->n_subgraphs; i++) of[i].buckets = json_array();
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
@@ -57,8 +60,9 @@ static void find_contents(const weft_plan *plan, contents *of) {
     }
 }
 
-/* Word or number of one option as this plan has it: ranks instead of a text that other worlds read otherwise, no way of
- * sharding where nothing is sharded, and the type that travels. */
+/* The word or number of one option in this plan. Three are not the stored value: a process group is the list
+ * of its ranks (its text means other ranks in other worlds), the way of sharding is "none" without ZeRO, and
+ * the wire is the type that travels. */
 static void option_add(json_t *to, const subgraph *g, const op_attr *f) {
     const char *at = (const char *)&g->ddp + f->offset;
     if (f->offset == offsetof(ddp_attrs, process_group))
@@ -79,9 +83,12 @@ static void option_add(json_t *to, const subgraph *g, const op_attr *f) {
         json_object_set_new(to, f->name, json_string(*(const char *const *)at));
 }
 
+/* Whether it takes part in sums ("ddp"), and whether this rank holds all gradients of a bucket or only its
+ * range. */
 static json_t *subgraph_json(const weft_plan *plan, const subgraph *g, const contents *c) {
     bool is_shared = plan->options.world > 1 && json_array_size(c->buckets);
-    bool holds_all = g->ddp.zero == 2 && plan->options.accumulate > 1; /* gradients of many micro-batches */
+    /* the gradients of many micro-batches are kept whole */
+    bool holds_all = g->ddp.zero == 2 && plan->options.accumulate > 1;
     json_t *all = json_pack("{s:s, s:I, s:I, s:b, s:b}", "name", g->name, "parameters", c->parameters,
                             "bytes", c->bytes, "ddp", is_shared, "holds_full_gradients",
                             is_shared && (g->ddp.zero < 2 || holds_all));
@@ -90,20 +97,23 @@ static json_t *subgraph_json(const weft_plan *plan, const subgraph *g, const con
     return all;
 }
 
-/* By id of a value: the wait for the collective that makes it, and the first node that reads a wait's result, perhaps through
- * views. By id of a node's first result: how many nodes with work stand before it. */
+/* Where collectives are in the schedule. By id of a value: the wait for the collective that makes it, and the
+ * first node that reads a wait's result, perhaps through views. By id of a node: the number of nodes with
+ * work before it. */
 typedef struct timeline {
     const weft_node **wait, **reader;
     int *before;
     size_t ids;
 } timeline;
 
+/* Follows views down from each operand, since a view of a wait's result reads it too. */
 static void note_readers(timeline *t, const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         for (const weft_value *v = n->in[i]; v; v = v->base)
             if (v->node->op == &weft_op_wait && v->node != n && !t->reader[v->id]) t->reader[v->id] = n;
 }
 
+/* The caller closes the timeline in any case. */
 static bool timeline_open(timeline *t, const program *p) {
     const weft_env *env = &p->plan->env;
     int count = 0;
@@ -129,10 +139,12 @@ static void timeline_close(const timeline *t, const program *p) {
     mem_free(env, t->before, t->ids * sizeof *t->before);
 }
 
+/* "nodes_between" counts the nodes with work that run between start and wait, which is what can overlap it. A
+ * gather has no wait in its program: 0 and an empty reader. */
 static json_t *collective_json(const weft_plan *plan, const timeline *t, const weft_node *n) {
     char ready[200], needed[200] = "";
     const collective_attrs *a = n->attrs;
-    const weft_node *from = n->in[0]->node; /* gathers follow an update, sums the last gradient */
+    const weft_node *from = n->in[0]->node; /* an update, for a gather; a bucket of gradients, for a sum */
     const weft_node *wait = t->wait[n->id], *reader = wait ? t->reader[wait->id] : NULL;
     int between = wait ? t->before[wait->id] - t->before[n->id] - !node_is_silent(n) : 0;
     if (reader) node_show(reader, needed);
@@ -143,6 +155,8 @@ static json_t *collective_json(const weft_plan *plan, const timeline *t, const w
                      "needed_by", needed, "nodes_between", between);
 }
 
+/* "waits" is a launch's index, null for none; "in_flight" are the paths of the buckets whose gathers it waits
+ * for. */
 static json_t *launch_json(const launch_entry *l) {
     json_t *in_flight = json_array();
     for (int i = 0; i < l->n_in_flight; i++)
@@ -154,6 +168,7 @@ static json_t *launch_json(const launch_entry *l) {
                      l->records);
 }
 
+/* Counts nodes with work, from the end of the schedule back to the first deferred one. */
 static int deferred_nodes(const program *p) {
     int count = 0;
     for (const weft_node *n = p->graph->last; n && n->order >= p->deferred; n = n->prev)
@@ -161,6 +176,7 @@ static int deferred_nodes(const program *p) {
     return count;
 }
 
+/* The key "lanes" means the streams; it keeps the name that readers know. */
 static json_t *graph_json(const program *p) {
     static const char *const phases[] = {"whole", "first", "add", "last"};
     json_t *collectives = json_array();
@@ -185,10 +201,12 @@ static json_t *graph_json(const program *p) {
                      (json_int_t)program_flops(p));
 }
 
+/* NULL when memory is out. Allocated by jansson; the caller frees it. */
 char *weft_plan_json(const weft_plan *plan) {
     if (!plan) return NULL;
     json_t *subgraphs = json_array(), *graphs = json_array(), *unused = json_array();
-    size_t count = (size_t)plan->n_subgraphs + 1; /* parameters of none would be in the first */
+    /* room for parameters of no subgraph, which count in the first */
+    size_t count = (size_t)plan->n_subgraphs + 1;
     contents *of = mem_new_array(&plan->env, count, sizeof *of);
     if (of) find_contents(plan, of);
     for (int i = 0; of && i < plan->n_subgraphs; i++)

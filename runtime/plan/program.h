@@ -1,10 +1,11 @@
-/* program.h - what a plan is made of: the passes fill it in, the verifier proves it, store and session read it.
+/* program.h - what a plan consists of. Passes fill it in, the verifier proves it, stores and sessions read
+ * it.
  *
- *   plan     private copy of the model's variables + programs; immutable once compiled
- *   program  one graph of the user's in one phase, compiled: a private graph whose node list is the schedule
- *   bucket  parameters of one subgraph that the same minimize calls train with the same settings; they lie one
- *            after the other in the store, with their optimizer state and gradients laid out alike, so that an
- *            update is one node over one flat buffer
+ *   plan     a private copy of the model's variables, and the programs; immutable once compiled
+ *   program  one graph of the user in one phase of a step: a private graph whose node list is the schedule
+ *   bucket   parameters of one subgraph that the same minimize calls train with the same settings. They are
+ *            contiguous in the store; their optimizer state and gradients have the same layout, so that an
+ *            update is one node over one flat buffer.
  */
 #ifndef WEFT_RUNTIME_PLAN_PROGRAM_H
 #define WEFT_RUNTIME_PLAN_PROGRAM_H
@@ -16,120 +17,137 @@
 #include "weft/plan.h"
 #include "weft/session.h"
 
-/* With accumulation of k micro-batches a training graph has three programs, else one. */
+/* A training graph that accumulates k > 1 micro-batches a step has the programs FIRST, ADD and LAST; any
+ * other graph has WHOLE. */
 typedef enum program_phase {
-    PHASE_WHOLE, /* gradients assigned in the arena, update */
-    PHASE_FIRST, /* gradients assigned to the store's, no update */
-    PHASE_ADD,   /* gradients added to the store's, no update */
-    PHASE_LAST,  /* added, then the update */
+    PHASE_WHOLE, /* assigns gradients in the arena, then updates */
+    PHASE_FIRST, /* assigns gradients in the store, does not update */
+    PHASE_ADD,   /* adds to the gradients in the store, does not update */
+    PHASE_LAST,  /* adds, then updates */
 } program_phase;
 
-/* Parameters that are trained by one DDP (include/weft/ddp.h), and the ranks that share their gradients. */
+/* Parameters that one DDP trains (include/weft/ddp.h), and the ranks that sum their gradients. Each parameter
+ * belongs to one subgraph. */
 typedef struct subgraph {
-    const char *path;  /* its scope; "": the whole model, or parameters outside any scope */
-    const char *name;  /* in front of its buckets' numbers: the path, or "model" */
-    ddp_attrs ddp;     /* with the compile options where it says nothing */
-    int n_ranks, rank; /* of this plan's process group, and this rank's place in it */
+    const char *path; /* its scope; "": the whole model, or the parameters outside any scope */
+    const char *name; /* its buckets are called NAME.0, NAME.1, ...: the path, or "model" */
+    ddp_attrs ddp;    /* what weft_ddp set; the compile options where it set nothing */
+    /* the number of ranks in this plan's process group, and the place of this rank in it */
+    int n_ranks, rank;
+    /* ranks[n_ranks]: their numbers in the world, in the order of the group. */
     const int *ranks;
-    int largest; /* ranks of the largest group of its partition: the same seen from all */
+    int largest; /* size of the largest process group that the option names; equal on all ranks */
 } subgraph;
 
-/* A minimize call of the source model and what it trains. */
+/* A minimize call of the source model, and the parameters that it trains. */
 typedef struct training {
-    const weft_graph *graph;   /* of the source: while compiling only */
+    const weft_graph *graph;   /* of the source model; NULL once compiled */
     const weft_node *minimize; /* likewise */
     const char *name;          /* of that graph */
     bool *trains;              /* by index of a parameter */
 } training;
 
-/* State of an optimizer over a bucket. */
+/* One piece of an optimizer's state over one bucket. */
 typedef struct optimizer_slot {
     const weft_variable *bucket;
-    const char *name, *slot; /* "optimizer.adam:generator", "exp_avg" */
-    weft_variable *variable; /* NULL: this rank has no share of it */
+    const char *name, *slot; /* "optimizer.adam:generator" and "exp_avg" */
+    weft_variable *variable; /* NULL: this rank updates no part of the bucket */
 } optimizer_slot;
 
-/* The variables of an optimizer. minimize calls that name the same one share them. */
+/* The variables of one optimizer. minimize calls that name the same optimizer share them. */
 typedef struct optimizer_entry {
     const char *name;                       /* weft_optimizer.name */
     weft_variable *step, *lr;               /* f64[] */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
-    int *
-        slots; /* [n_variables][OPTIMIZER_SLOTS], by a bucket's index: number in plan->states, from 1; 0: none */
+    /* [n_variables][OPTIMIZER_SLOTS], by index of a bucket: index + 1 in plan->states; 0: no such slot */
+    int *slots;
 } optimizer_entry;
 
-/* A parameter that a graph minimizes over and does not reach (find_unused_parameters). */
+/* A parameter that a graph minimizes over but does not reach (allowed by find_unused_parameters). */
 typedef struct unused_parameter {
     const char *graph, *path;
 } unused_parameter;
 
+/* One schedule: its nodes in order, the memory that they need, and for a GPU the launches. */
 typedef struct program {
     weft_plan *plan;
     const char *name;         /* of the user's graph */
-    const weft_graph *source; /* that graph: while compiling only */
+    const weft_graph *source; /* that graph; NULL once compiled */
     program_phase phase;
-    weft_graph *graph; /* private; its list is the schedule from the order pass on */
+    weft_graph *graph; /* private to the plan; from the pass `order` on, its node list is the schedule */
+    /* Size of the arena, and of the largest kernel workspace in it. */
     uint64_t arena_bytes, workspace_bytes;
-    bool trains; /* it updates or accumulates */
+    bool trains; /* it updates parameters or accumulates gradients */
     int n_collectives;
-    int n_launches; /* for a GPU */
+    int n_launches; /* 0 for a CPU plan */
     launch_entry *launches;
-    /* Its deferred part (deferred.c): nodes from this number on outlast the run; behind the last one: none does. */
+    /* The deferred part (passes/deferred.c): the last waits and updates, which may run during the next run.
+     * It consists of the nodes whose order is at least `deferred`; a number past the last node: there is
+     * none. */
     int deferred;
-    uint64_t in_flight_bytes;    /* of the arena: what lives into the deferred part */
-    struct buffer_list *buffers; /* while memory is planned */
+    uint64_t in_flight_bytes;    /* bytes at the arena's start: values that the deferred part still needs */
+    struct buffer_list *buffers; /* while memory is planned; NULL afterwards */
+    /* For the verifier: unpacked[id of a node] is the array of its operands before the layout pass, which may
+     * replace some by packed copies; NULL for nodes whose kernels pack nothing. n_unpacked entries. */
     int n_unpacked;
-    weft_value **
-        *unpacked; /* by id of a node: its operands before the layout pass, where some may be packed */
+    weft_value ***unpacked;
 } program;
 
+/* What weft_compile returns. Sessions in any threads may share it. */
 struct weft_plan {
     weft_env env;
     kernel_env kernels;
     weft_compile_options options;
-    const weft_model *source; /* while compiling only */
-    weft_model *model; /* variables (buckets and optimizer state among them) and the programs' graphs */
+    const weft_model *source; /* the user's; NULL once compiled */
+    /* Private: variables (buckets and optimizer state among them) and the programs' graphs. Its arena owns
+     * all arrays below. */
+    weft_model *model;
     int n_subgraphs, n_trainings, n_unused;
     subgraph *subgraphs;
-    name_table by_path; /* subgraphs */
+    name_table by_path; /* subgraphs by path */
     training *trainings;
     unused_parameter *unused;
     int n_states, n_optimizers;
     optimizer_slot *states;
     optimizer_entry *optimizers;
-    /* [n_variables][accumulate_levels], by a bucket's index: its gradients over micro-batches; NULL without any. */
+    /* [n_variables][accumulate_levels], by index of a bucket: the variables of its gradients over micro-batches;
+     * NULL without accumulation */
     weft_variable **gradients;
     int n_programs;
     program *programs;
-    bool can_run;
+    bool can_run; /* false after stop_after: such a plan can be printed, not run */
     double compile_ms;
-    uint64_t fingerprint;
+    uint64_t fingerprint; /* equal on all ranks that may train together (plan_identify) */
     weft_memory memory;
-    uint64_t in_flight_bytes; /* at the arena's start: the most that any program has */
+    uint64_t in_flight_bytes; /* the most that any program has; they start at offset 0 of every arena */
 };
 
 /* ---- subgraphs and their buckets (subgraph.c) ---- */
-/* The subgraph of a parameter, of the longest path that it lies under. */
+/* The subgraph of a parameter: the one with the longest path that the parameter's path begins with. */
 const subgraph *subgraph_of(const weft_plan *plan, const char *parameter);
-/* Where this rank's range of a sharded bucket begins and ends, in elements. */
+/* This rank's range of a sharded bucket, in elements: [*begin, *end). */
 void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end);
 
-/* Path of the counter of steps of a graph that draws random numbers. */
+/* The path of the step counter of a graph that draws random numbers. */
 typedef struct counter_path {
     char text[300];
 } counter_path;
 counter_path counter_path_of(const char *graph);
 
 /* ---- figures (plan.c) ---- */
-/* Bytes of the whole store of a model's variables; offsets[model->n_variables] (or NULL) are filled in, those of
- * derived values count from the start of a session's derived region. */
+/* Lays out the variables that a store holds, each aligned, and returns their total bytes. Fills in
+ * offsets[model->n_variables] unless it is NULL: offsets of parameters are inside their bucket; those of
+ * derived values count from the start of a session's derived region. bytes_of_kind[] counts each memory once.
+ */
 uint64_t store_layout(const weft_plan *plan, uint64_t *offsets, uint64_t bytes_of_kind[VARIABLE_KINDS]);
-/* "cpu"; "?" outside the list. */
+/* "cpu", "cuda"; "?" for other numbers. */
 const char *device_name(weft_device kind);
 bool plan_measure(weft_plan *plan); /* fills plan->memory */
-/* Its options as text, NAME=VALUE and a space or a newline each; free() it; NULL: no memory. */
+/* The compile options as text, NAME=VALUE with a space or a newline after each. The caller frees it; NULL: no
+ * memory. */
 char *plan_settings(const weft_plan *plan);
 bool plan_identify(weft_plan *plan, const weft_model *source); /* fills plan->fingerprint */
+/* Floating-point operations of one run. */
 double program_flops(const program *p);
 
 #endif

@@ -1,10 +1,11 @@
-/* subgraph.c - which subgraph a parameter is of; which part of its buckets is this rank's. */
+/* subgraph.c - the subgraph of a parameter, and this rank's range of each of its buckets. */
 #include "runtime/plan/program.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The longest path that it is or lies under: cut off name by name. */
+/* Tries the whole path, then cuts off the last name again and again: a look-up a name, the longest path
+ * first. The last one tried is "", the subgraph of the whole model. */
 const subgraph *subgraph_of(const weft_plan *plan, const char *parameter) {
     char path[1400];
     size_t n = strlen(parameter);
@@ -18,6 +19,7 @@ const subgraph *subgraph_of(const weft_plan *plan, const char *parameter) {
     }
 }
 
+/* s->shards[r] is the length of rank r's range; ranges follow one another without gaps. */
 void shard_range(const weft_plan *plan, const weft_variable *s, int64_t *begin, int64_t *end) {
     *begin = 0;
     for (int r = 0; r < plan->subgraphs[s->subgraph].rank; r++) *begin += (int64_t)s->shards[r];

@@ -1,4 +1,4 @@
-/* value.c - see value.h. */
+/* value.c - answers from the structure of nodes and values alone; see value.h. */
 #include "runtime/plan/value.h"
 
 #include "ops/structure/collective.h"
@@ -30,13 +30,16 @@ int64_t value_offset(const weft_value *v) {
     return bytes;
 }
 
+/* Strides are never negative, so the last element is the one with the largest index on every axis. */
 size_t value_span(const weft_value *v) {
     int64_t last = 0;
     for (int i = 0; i < v->type.ndim; i++) last += (v->type.shape[i] - 1) * v->stride[i];
     return (size_t)(last + 1) * dtype_bytes(v->type.dtype);
 }
 
-/* The gradient whose node ends last before a collective can start: down through buckets and sums over micro-batches. */
+/* Walks down from an update or a view, always to the operand that the schedule runs last, until it meets a
+ * node with work that is not an update: the last gradient. Passes buckets and the sums over micro-batches on
+ * the way. */
 const weft_node *plan_ready_after(const weft_node *n) {
     while (n->is_update || node_is_silent(n)) {
         const weft_node *latest = NULL;

@@ -1,23 +1,26 @@
-/* value.h - questions about the nodes and values of a scheduled program: where a value lies, what a node does. */
+/* value.h - questions about the nodes and values of a scheduled program: where the memory of a value is, and
+ * what a node does. Passes, verifier and sessions share them; they change nothing. */
 #ifndef WEFT_RUNTIME_PLAN_VALUE_H
 #define WEFT_RUNTIME_PLAN_VALUE_H
 
 #include "graph/core/graph.h"
 
-/* Nothing to run: inputs, parameters, state reads, views. */
+/* The node has no work to run: inputs, parameters, reads of state, views. */
 bool node_is_silent(const weft_node *n);
-/* Puts a collective on the communication stream (a wait does not). */
+/* The node starts a collective on the communication stream. A wait does not. */
 bool node_starts_collective(const weft_node *n);
-/* The value whose memory `v` lies in: follows base. */
+/* The value whose memory holds `v`: follows `base` to the end. */
 const weft_value *value_root(const weft_value *v);
-/* The variable of the store whose memory `v` lies in, the bucket for its parts; NULL: it lies elsewhere. */
+/* The variable of the store whose memory holds `v`; for a parameter in a bucket, the bucket. NULL: the memory
+ * is in the arena or in a session's derived region. */
 const weft_variable *value_owner(const weft_value *v);
-/* Bytes that `v` spans in memory from its first element, by its strides. */
+/* Bytes in memory from the first to the last element of `v`, by its strides. */
 size_t value_span(const weft_value *v);
-/* Offset in bytes from its root's first element. */
+/* Offset of `v` in bytes from the first element of its root. */
 int64_t value_offset(const weft_value *v);
 
-/* The node behind which a bucket (or what is made of it: n) is ready: the last of its gradients. */
+/* The node after which a bucket, or a node n made from one, is ready: the last of its gradients in the
+ * schedule. */
 const weft_node *plan_ready_after(const weft_node *n);
 
 #endif
