@@ -1,4 +1,6 @@
-/* attrs.c - attributes by their tables: check, compare, print, parse. */
+/* attrs.c - attributes of ops by their tables: checks, compares, hashes, prints and parses the fields of a
+ * struct that op->attrs describes. A field that is not given parses as zero; fields that are zero are not
+ * printed, but for kinds DTYPE and KEY. */
 #include "graph/core/error.h"
 #include "graph/core/op.h"
 #include "graph/core/table.h"
@@ -8,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The field f of the struct `attrs`, as an lvalue of `type`. */
 #define FIELD(type, attrs, f)  (*(type *)((char *)(attrs) + (f)->offset))
 #define CFIELD(type, attrs, f) (*(const type *)((const char *)(attrs) + (f)->offset))
 
+/* The table of ops whose only attribute is the variable's path. */
 const op_attr variable_attr_table[] = {
     {"path", ATTR_STRING, offsetof(variable_attrs, path), 0, 0},
     {0},
@@ -18,9 +22,10 @@ const op_attr variable_attr_table[] = {
 
 /* ---- check ---- */
 
-/* Names of attributes that files of before hold. */
+/* Older names of attributes, which dumps and files may hold. */
 static const struct { const char *old, *now; } renamed[] = {{"wide", "f32_output"}};
 
+/* `name` need not end in NUL: it points into a dump. */
 static bool is_named(const op_attr *f, const char *name, size_t length) {
     return strlen(f->name) == length && memcmp(f->name, name, length) == 0;
 }
@@ -36,12 +41,14 @@ const op_attr *attr_find(const weft_op *op, const char *name, size_t length) {
     return NULL;
 }
 
+/* A range of 0 to 0 means any value. Shapes (no upper limit) may hold WEFT_BATCH, which is negative. */
 static bool in_range(const op_attr *f, int64_t v) {
     if (f->min == 0 && f->max == 0) return true;
     if (v == WEFT_BATCH && f->max == INT64_MAX) return true;
     return v >= f->min && v <= f->max;
 }
 
+/* Fills `why` with the rule that v breaks. */
 static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
     if (f->max == INT64_MAX)
         snprintf(why, 200, "%s=%lld: it must be at least %lld", f->name, (long long)v, (long long)f->min);
@@ -51,20 +58,22 @@ static const char *range_text(const op_attr *f, int64_t v, char why[200]) {
     return why;
 }
 
-/* Patterns, names and paths are printed in many places: what a terminal would obey is nowhere in a graph. */
+/* Strings (patterns, names, paths) are printed in many places, so a graph may hold no bytes that control a
+ * terminal. */
 static bool is_printable(const char *string) {
     for (const char *p = string; p && *p; p++)
         if (*p < ' ' || *p > '~') return false;
     return true;
 }
 
-/* A message about one of them must say which. */
+/* Whether the numbers differ, so that a message about one must name its index. */
 static bool is_mixed(const attr_ints *v) {
     for (int i = 1; i < v->n; i++)
         if (v->v[i] != v->v[0]) return true;
     return false;
 }
 
+/* NULL, or `why` with the rule that the field breaks in it. */
 static const char *field_check(const op_attr *f, const void *attrs, char why[200]) {
     if (f->kind == ATTR_INT && !in_range(f, CFIELD(int64_t, attrs, f)))
         return range_text(f, CFIELD(int64_t, attrs, f), why);
@@ -72,6 +81,7 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
         snprintf(why, 200, "%s is not a finite number", f->name);
         return why;
     }
+    /* Written so that NaN fails too. */
     if (f->kind == ATTR_REAL && f->max &&
         !(CFIELD(double, attrs, f) >= (double)f->min && CFIELD(double, attrs, f) <= (double)f->max)) {
         snprintf(why, 200, "%s=%g: it must be %lld to %lld", f->name, CFIELD(double, attrs, f),
@@ -113,11 +123,12 @@ const char *attrs_check(const weft_op *op, const void *attrs, char why[200]) {
 
 /* ---- compare ---- */
 
+/* NULL and "" are the same string. */
 static bool field_equal(const op_attr *f, const void *a, const void *b) {
     switch (f->kind) {
     case ATTR_INT:
         return CFIELD(int64_t, a, f) == CFIELD(int64_t, b, f);
-    case ATTR_REAL:
+    case ATTR_REAL: /* bitwise, so that equal attributes have equal hashes */
         return memcmp(&CFIELD(double, a, f), &CFIELD(double, b, f), sizeof(double)) == 0;
     case ATTR_BOOL:
         return CFIELD(bool, a, f) == CFIELD(bool, b, f);
@@ -154,11 +165,13 @@ bool attrs_name_batch(const weft_op *op, const void *attrs) {
     return false;
 }
 
+/* Equal fields have equal hashes; the multiplier 0x9e3779b97f4a7c15 is 2^64 over the golden ratio. */
 static uint64_t field_hash(const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:
     case ATTR_REAL:
     case ATTR_KEY: {
+        /* These kinds are all 8 bytes wide. */
         uint64_t bits;
         memcpy(&bits, (const char *)attrs + f->offset, sizeof bits);
         return bits;
@@ -199,6 +212,7 @@ bool op_draws_random(const weft_op *op) {
 
 /* ---- print ---- */
 
+/* WEFT_BATCH prints as B. */
 static void int_write(text *t, int64_t v) {
     if (v == WEFT_BATCH)
         text_add(t, "B");
@@ -208,16 +222,17 @@ static void int_write(text *t, int64_t v) {
 
 void real_write(text *t, double v) {
     char s[40];
+    /* 17 digits always suffice for a double. */
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(s, sizeof s, "%.*g", digits, v);
         if (strtod(s, NULL) == v) break;
     }
-    for (char *p = s; *p; p++)
+    for (char *p = s; *p; p++) /* the locale's point may be a comma */
         if (*p == ',') *p = '.';
     text_add(t, "%s", s);
 }
 
-/* Quotes, backslashes and control bytes as \xNN: a string never ends a line or itself. */
+/* Writes quotes, backslashes and control bytes as \xNN, so that no string ends its line or its own quotes. */
 static void string_write(text *t, const char *string) {
     text_add(t, "\"");
     for (const char *p = string; *p; p++)
@@ -274,6 +289,7 @@ void attrs_write(text *t, const weft_op *op, const void *attrs) {
 
 /* ---- parse ---- */
 
+/* A number, or B for WEFT_BATCH; moves *at. */
 static bool int_parse(const char **at, int64_t *v) {
     if (**at == 'B') {
         *v = WEFT_BATCH;
@@ -288,10 +304,11 @@ static bool int_parse(const char **at, int64_t *v) {
     return true;
 }
 
-/* strtod follows the locale; a dump always has '.', so the mantissa is handed over with the locale's point.
- */
+/* strtod follows the locale but a dump always has '.', so each '.' is replaced by the locale's point
+ * first. */
 bool real_parse(const char **at, double *v) {
     char s[64], *end, point[8];
+    /* These characters include those of "inf" and "nan"; attrs_check rejects both later. */
     size_t n = strspn(*at, "+-0123456789.eEinfa");
     if (n == 0 || n >= sizeof s) return false;
     memcpy(s, *at, n);
@@ -305,6 +322,7 @@ bool real_parse(const char **at, double *v) {
     return true;
 }
 
+/* Reads one of the names in `words`; *v is its index. */
 static bool word_parse(const char **at, const char *const *words, int64_t *v) {
     size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz_");
     for (*v = 0; words[*v]; ++*v)
@@ -313,6 +331,7 @@ static bool word_parse(const char **at, const char *const *words, int64_t *v) {
     return words[*v] != NULL;
 }
 
+/* "2,2": 1 to WEFT_MAX_NDIM numbers. */
 static bool ints_parse(const char **at, attr_ints *v) {
     for (v->n = 0; v->n < WEFT_MAX_NDIM;) {
         if (!int_parse(at, &v->v[v->n++])) return false;
@@ -322,6 +341,8 @@ static bool ints_parse(const char **at, attr_ints *v) {
     return false;
 }
 
+/* Reads a quoted string and undoes the escapes of string_write; \x00 is an error, since it would cut the
+ * string short. */
 static bool string_parse(const char **at, const char **v, arena *a) {
     size_t n = **at == '"' ? strcspn(*at + 1, "\"\n") : 0;
     if (**at != '"' || (*at)[n + 1] != '"') return false;
@@ -342,6 +363,7 @@ static bool string_parse(const char **at, const char **v, arena *a) {
     return true;
 }
 
+/* Reads one value into its field and moves *at; false when the text is no value of the field's kind. */
 static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a) {
     switch (f->kind) {
     case ATTR_INT:
@@ -375,6 +397,7 @@ static bool field_parse(const char **at, const op_attr *f, void *attrs, arena *a
     return false;
 }
 
+/* Where the values are words, lists them. */
 static void say_unreadable(const weft_op *op, const op_attr *f, char why[200]) {
     int n = snprintf(why, 200, "%s: the value of %s cannot be read", op->name, f->name);
     for (int i = 0; f->words && f->words[i] && n >= 0 && n < 200; i++)
@@ -386,7 +409,8 @@ bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char
     return attrs_change(at, " ", op, attrs, a, why);
 }
 
-/* Stops at the first word that is not `name=...`: the caller goes on from there. */
+/* Stops, with true, at the first word that is not `name=...`: the caller reads on from there. A name that the
+ * op lacks, a name given twice and an unreadable value are errors. */
 bool attrs_change(const char **at, const char *between, const weft_op *op, void *attrs, arena *a,
                   char why[200]) {
     uint64_t seen = 0; /* bit i: field i of the table was given */

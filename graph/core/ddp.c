@@ -1,9 +1,8 @@
-/* ddp.c - the options of subgraphs: weft_ddp and what a model keeps of it, and process groups as text.
+/* ddp.c - the options of subgraphs: weft_ddp, what a model keeps of it, and process groups as text.
  *
- * There is one way in, ddp_set, for programs, files and dumps alike; so what stands in a model is in its ranges, lies
- * over some parameter, and names no rank twice. What depends on the world (whether a rank is below it) is checked by
- * process_group_of, when a plan is made for one.
- */
+ * Programs, files and dumps all set options through ddp_set. So the options in a model are within their
+ * ranges, their scope has at least one parameter, and their process group names no rank twice. Rules that
+ * depend on the world (each rank is below its size) are checked by process_group_of when a plan is made. */
 #include "graph/core/ddp.h"
 
 #include <stdlib.h>
@@ -29,14 +28,15 @@ const weft_op ddp_fields = {.name = "ddp", .attrs_bytes = sizeof(ddp_attrs), .at
 /* ---- process groups ---- */
 
 typedef struct rank_range {
-    int first, last; /* both in it */
-    char end;        /* what stands behind it: ',', ';' or NUL */
+    int first, last; /* both are in the range */
+    char end;        /* character after it: ',', ';' or NUL */
 } rank_range;
 
 static const char malformed[] =
     "groups are ranks and ranges like 0-3, parted by ',', one group from the next by ';'";
 static const char named_twice[] = "a rank is named twice", no_memory[] = "memory could not be had";
 
+/* Numbers above DDP_MAX_RANKS stop growing, so that no digits overflow; range_next rejects them. */
 static bool rank_parse(const char **at, int *rank) {
     *rank = 0;
     if (!(**at >= '0' && **at <= '9')) return false;
@@ -45,7 +45,7 @@ static bool rank_parse(const char **at, int *rank) {
     return true;
 }
 
-/* Reads one range and the character behind it; NULL, or what is wrong. */
+/* Reads one range and the character after it; returns NULL, or what is wrong. */
 static const char *range_next(const char **at, rank_range *r) {
     if (!rank_parse(at, &r->first)) return malformed;
     r->last = r->first;
@@ -57,7 +57,8 @@ static const char *range_next(const char **at, rank_range *r) {
     return r->last < DDP_MAX_RANKS ? NULL : "ranks are below 2^20";
 }
 
-/* The ranges are known to be good, and to name no rank twice: a group fits into ranks[world]. */
+/* Collects the ranks of each group until the one with `rank` ends. The text has been checked, and names no
+ * rank twice, so a group fits into ranks[world]. */
 static int group_fill(const char *at, int rank, int *ranks) {
     int n = 0;
     bool is_here = false;
@@ -83,7 +84,8 @@ int process_group_of(const char *groups, int world, int rank, int *ranks, const 
         for (int i = 0; i < world; i++) ranks[i] = i;
         return world;
     }
-    memset(ranks, 0, (size_t)world * sizeof *ranks); /* first for marks: ranks that were named */
+    /* While the text is checked, ranks[i] marks that rank i has been named. */
+    memset(ranks, 0, (size_t)world * sizeof *ranks); /*  */
     do {
         if ((*why = range_next(&at, &r))) return 0;
         if (r.last >= world) return *why = "a rank is not below the world", 0;
@@ -111,7 +113,8 @@ static int by_first(const void *a, const void *b) {
     return (r->first > s->first) - (r->first < s->first);
 }
 
-/* The text alone, for whatever world: costs what its length backs, however far its ranges reach. */
+/* Checks the text for a world of any size. Memory and time depend on the length of the text (ranges are
+ * sorted and compared with their neighbours), not on how many ranks the ranges contain. */
 static const char *groups_check(const weft_env *env, const char *groups) {
     size_t room = 1, n = 0;
     const char *at = groups, *why = NULL;
@@ -130,13 +133,15 @@ static const char *groups_check(const weft_env *env, const char *groups) {
 
 /* ---- entries ---- */
 
+/* "/" is how users and dumps write the path "" of the whole model. */
 static const char *path_plain(const char *path) {
     return strcmp(path, "/") == 0 ? "" : path;
 }
 
-/* For messages: "generator", "/". */
+/* A path for messages: "generator", "/". */
 #define SHOW_PATH(path) (*(path) ? SHOW(path) : "/")
 
+/* Whether a parameter is in the scope `path`; all are in "". */
 static bool lies_under(const char *path, const char *parameter) {
     size_t n = strlen(path);
     return n == 0 || (strncmp(path, parameter, n) == 0 && parameter[n] == '/');
@@ -169,7 +174,8 @@ static ddp_entry *entry_new(weft_model *m, const char *path) {
     return e;
 }
 
-/* Records what is wrong; scopes without a parameter cannot be told from names that are none. */
+/* Records what is wrong. A scope without any parameter is an error, because nothing distinguishes it from a
+ * misspelt name. */
 static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
     char buffer[200];
     const weft_variable *v = m->variables;
@@ -220,8 +226,9 @@ weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *op
     return m->error.status;
 }
 
-/* A copy with the value of process_group in quotes, as attributes are read. Names begin with letters, so a bare value
- * ends where digits and "-,;" do, and the comma at its end is the one before the next name. */
+/* Returns a copy of `options` with the value of process_group in quotes, which string attributes need;
+ * without one, `options` itself. A bare value is made of digits and "-,;"; since names begin with letters, a
+ * comma at its end belongs before the next name. */
 static const char *group_quote(arena *a, const char *options) {
     static const char name[] = "process_group=";
     const char *value = strstr(options, name);

@@ -1,4 +1,6 @@
-/* error.c - see error.h; also the texts of weft_status and the version. */
+/* error.c - see error.h; also the texts of weft_status and the version. Every message passes through
+ * show_line once, so that a hostile file name cannot send escape sequences to a terminal or forge a second
+ * log line. */
 #include "graph/core/error.h"
 
 #include <stdarg.h>
@@ -7,6 +9,7 @@
 
 const char *weft_status_text(weft_status status) {
     switch (status) {
+/* From the list of include/weft/status.h: one case per status. */
 #define X(name, number, text)                                                                                \
     case WEFT_##name:                                                                                        \
         return text;
@@ -38,9 +41,11 @@ weft_status error_memory(weft_error *error, const char *what) {
     return error_set(error, WEFT_MEMORY, "%s: memory could not be had", what);
 }
 
-/* Bytes of the UTF-8 character at p that a terminal may have, 0: none. Not those are control characters (C0, DEL, C1, line
- * and paragraph ends, changes of direction), longer forms than needed, surrogates, and what is cut off. RFC 3629. */
+/* Length in bytes of the printable UTF-8 character at p, 0: none is there. Not printable are control
+ * characters (C0, DEL, C1, line and paragraph separators, changes of writing direction), overlong forms,
+ * surrogates and truncated characters. RFC 3629. */
 static size_t printable_bytes(const unsigned char *p) {
+    /* least[n]: the smallest code point that needs n bytes */
     static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
     if (*p < 0x80) return *p >= 0x20 && *p != 0x7f;
     size_t n = *p >= 0xc2 && *p < 0xe0 ? 2 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xf0 && *p < 0xf5 ? 4 : 0;
@@ -49,6 +54,7 @@ static size_t printable_bytes(const unsigned char *p) {
         if ((p[i] & 0xc0) != 0x80) return 0;
         code = code << 6 | (p[i] & 0x3f);
     }
+    /* U+2028 and U+2029 separate lines, the others change the writing direction. */
     bool turns = (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e ||
                  code == 0x200f;
     if (!n || code < least[n] || code < 0xa0 || code > 0x10ffff || (code >> 11) == 0x1b || turns) return 0;
@@ -59,6 +65,7 @@ void show_line(char *into, size_t room, const char *from) {
     const unsigned char *p = (const unsigned char *)from;
     size_t at = 0;
     while (*p) {
+        /* An escaped byte takes 4 characters. */
         size_t n = printable_bytes(p), more = n ? n : 4;
         if (at + more >= room) break;
         if (n)

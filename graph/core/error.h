@@ -1,20 +1,21 @@
-/* error.h - filling the one error type. */
+/* error.h - the error type is filled here and nowhere else, with text that is safe to print. */
 #ifndef WEFT_GRAPH_CORE_ERROR_H
 #define WEFT_GRAPH_CORE_ERROR_H
 
 #include "weft/status.h"
 
-/* Sets *error (when not NULL) and returns the status, so that failing is one line:
- *     return error_set(error, WEFT_FILE, "%s: header of %llu bytes, the file has %llu", ...);
- * The text is cut to fit, never overrun, and made safe by show_line. */
+/* Sets *error (when not NULL) and returns the status, so that a failure is one line:
+ *      return error_set(error, WEFT_FILE, "%s: header of %llu bytes, the file has %llu", ...);
+ * The text is cut to fit the buffer and made safe by show_line. */
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Out of memory, said the same way everywhere. */
+/* Out of memory, with the same words everywhere. */
 weft_status error_memory(weft_error *error, const char *what);
 
-/* `from` made safe for a terminal, on one line: control characters and bytes that are no UTF-8 become \xNN. What comes from
- * a file, a name or an argument may hold anything. Cut to fit; room > 0. */
+/* Copies `from` as one line that is safe for a terminal: control characters and bytes that are not UTF-8
+ * become \xNN. Text from a file, a name or an argument may hold any bytes. Cut to fit `room` bytes, which
+ * must be above 0. */
 void show_line(char *into, size_t room, const char *from);
 
 /* `name` made safe to print: at most 80 characters, control and non-ASCII bytes as \xNN. */

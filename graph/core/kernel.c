@@ -1,4 +1,5 @@
-/* kernel.c - what kernels say when a value breaks a rule. */
+/* kernel.c - the error of a kernel that meets a bad value in its data. The text names the graph and the
+ * node. */
 #include "graph/core/kernel.h"
 
 #include <stdarg.h>

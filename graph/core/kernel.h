@@ -1,78 +1,89 @@
 /* kernel.h - what a backend offers for an op. Kernels are rows of the backend's table (ops/cpu/table.c,
- * ops/cuda/table.c), best first; the compiler takes the first that does not decline. The CPU has the reference behind
- * them all, CUDA has not: an op that none of its kernels takes is an error there. */
+ * ops/cuda/table.c), best first; the compiler selects the first one that does not decline the node. On the
+ * CPU the reference kernel comes last and takes every node; on CUDA there is none, so a node that every
+ * kernel declines is an error. */
 #ifndef WEFT_GRAPH_CORE_KERNEL_H
 #define WEFT_GRAPH_CORE_KERNEL_H
 
 #include "graph/core/graph.h"
 #include "weft/plan.h"
 
-/* How a value lies that a kernel is handed. Without a kernel (variables, inputs, collectives) all is row-major; bytes that
- * were packed are, too. */
+/* The layout of a value that a kernel reads or writes. Values that no kernel makes (variables, inputs,
+ * collectives) are row-major, and so are packed bytes. */
 typedef enum layout_rule {
-    LIES_ROW_MAJOR,     /* without gaps: kernels may walk memory */
-    LIES_CHANNELS_LAST, /* of four axes; others row-major */
-    LIES_EITHER,        /* one of the two: what pointwise ops and `reorder` write */
-    LIES_ANYHOW,        /* at any strides: permuted, with gaps, 0 where it is broadcast */
+    LIES_ROW_MAJOR,     /* contiguous: kernels may walk over memory */
+    LIES_CHANNELS_LAST, /* for four axes; row-major for others */
+    LIES_EITHER,        /* one of the two; results of pointwise ops and of `reorder` */
+    LIES_ANYHOW,        /* any strides: permuted, with gaps, 0 on a broadcast axis */
 } layout_rule;
 
+/* The machine that kernels are selected for. */
 typedef struct kernel_env {
     weft_isa isa;
     int threads;
     const weft_env *env;
     weft_device device;
     bool deterministic, tf32;              /* CUDA: weft_compile_options */
-    const struct calibration *calibration; /* likewise (ops/calibration.h); NULL: none */
-    const struct cuda_context *cuda;       /* of a session on a GPU (ops/cuda/cuda.h); NULL while compiling */
+    const struct calibration *calibration; /* CUDA: measured choices (ops/calibration.h); NULL: none */
+    const struct cuda_context *cuda;       /* the session's GPU (ops/cuda/cuda.h); NULL while compiling */
 } kernel_env;
 
+/* One implementation of an op. Function pointers may be NULL where their comment says so. */
 typedef struct weft_kernel {
     const char *name;    /* "onednn", "simd", "reference" */
-    const weft_op *op;   /* NULL: the reference, which is every op's */
-    weft_isa min_isa;    /* WEFT_ISA_SSE2 when any processor will do */
-    unsigned strided_in; /* operands (bit i: operand i) that it takes LIES_ANYHOW */
-    bool
-        rounds_f32_output; /* a `f32_output` result has been rounded to the operands' reduced type on its way */
-    /* NULL when it can run the node (operands have layouts), else the reason: "k=30 is not a multiple of 16". */
+    const weft_op *op;   /* NULL: the reference kernel, which runs every op */
+    weft_isa min_isa;    /* WEFT_ISA_SSE2: runs on any processor */
+    unsigned strided_in; /* bit i: takes operand i at any strides (LIES_ANYHOW) */
+    /* A result with attribute `f32_output` is rounded to the operands' reduced type before it is stored as
+     * f32. */
+    bool rounds_f32_output;
+    /* Returns NULL when it can run the node, whose operands have layouts by then, else the reason: "k=30 is
+     * not a multiple of 16". NULL: it runs every node of the op. */
     const char *(*declines)(const weft_node *n, const kernel_env *env);
-    /* Bytes of scratch that a run needs, SIZE_MAX when memory to find out could not be had; NULL: none. */
+    /* Bytes of scratch memory that a run needs; SIZE_MAX when memory is out. NULL: none. */
     size_t (*workspace)(const weft_node *n, const kernel_env *env);
-    /* Bytes of operand i in a form that this kernel prefers to the plain one, 0: plain. The compiler then puts a
-     * `pack` node before it; the kernel sees u8[bytes]. NULL: never. */
+    /* Bytes of operand i in a packed form that this kernel prefers; 0: it takes the plain form. The compiler
+     * then inserts a `pack` node before the node, and the kernel gets u8[bytes]. NULL: never. */
     size_t (*packed_bytes)(const weft_node *n, int i, const kernel_env *env);
-    /* Builds what runs need (primitives) when a session opens; NULL: *state stays NULL. */
+    /* Builds *state, which all runs of the node get (primitives of a library), when a session opens; close
+     * frees it. NULL: *state stays NULL. */
     weft_status (*open)(const weft_node *n, const kernel_env *env, void **state, weft_error *error);
     weft_status (*run)(void *state,
-                       const kernel_call *c); /* NULL: this build lacks the backend; it can plan, not run */
+                       /* NULL: this build lacks the backend, and can compile plans but not run them. */
+                       const kernel_call *c);
     void (*close)(void *state);
-    /* CUDA: times the ways that a library has for the node, on memory of its own, and adds the fastest to `found` as text
-     * for calibration tables; NULL: there is one way. */
+    /* CUDA: measures the algorithms that a library has for the node, in memory that it allocates, and appends
+     * the fastest to `found` as text for calibration tables. NULL: there is only one. */
     weft_status (*tune)(const weft_node *n, const kernel_env *env, text *found, weft_error *error);
-    /* CUDA: the rule that a value breaks which a run calls bad ("labels are below the number of classes"); NULL: none. */
+    /* CUDA: the rule that a value broke when the kernel reports bad data ("labels are below the number of
+     * classes"). NULL: it never does. */
     const char *data_rule;
 } weft_kernel;
 
-/* The tables, NULL at the end. */
+/* The backends' tables; NULL ends them. */
 extern const weft_kernel *const cpu_kernels[], *const cuda_kernels[];
 
-/* The kernels of an op for this env, best first; returns how many were put into `list`. */
+/* Fills `list` with the kernels of an op for this machine, best first; returns how many, at most `room`. */
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room);
 
-/* The best kernel that takes the node; *declined (may be NULL) gets the reasons of better ones, in `a`. */
+/* The best kernel that does not decline the node; NULL: all of them do. *declined (`declined` may be NULL)
+ * gets the reasons of the better ones, allocated in `a`; NULL: there are none. */
 const weft_kernel *kernel_select(const weft_node *n, const kernel_env *env, arena *a, const char **declined);
 
-/* What a kernel takes as operand i, and gives as result k. NULL: what has no kernel. */
+/* The layout that a kernel takes for operand i and gives to result k. `kernel` is NULL for nodes that run
+ * without one. */
 layout_rule kernel_input_layout(const weft_kernel *kernel, const weft_node *n, int i);
 layout_rule kernel_output_layout(const weft_kernel *kernel, const weft_node *n, int k);
 bool layout_fits(layout_rule rule, const tensor_type *t, const int64_t *stride);
-/* Whether a call's operands and results lie as the kernel takes and gives them; else WEFT_INTERNAL says which does not. */
+/* Checks that the operands and results of a call have the layouts that the kernel takes and gives; else
+ * WEFT_INTERNAL names the first that has not. */
 weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, weft_error *error);
 
-/* Whether a value lies so in memory, or has no layout yet: for `declines`. */
+/* Whether a value has this layout, or none yet: for `declines`. */
 bool lies_row_major(const weft_value *v);
 bool lies_channels_last(const weft_value *v);
 
-/* What WEFT_ISA_AUTO means on this machine; and whether it can run `isa`. */
+/* The instruction set that WEFT_ISA_AUTO stands for on this machine, and its name. */
 weft_isa isa_best(void);
 const char *isa_name(weft_isa isa);
 

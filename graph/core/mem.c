@@ -1,4 +1,5 @@
-/* mem.c - see mem.h. */
+/* mem.c - see mem.h. Without an allocator in the env, memory comes from aligned_alloc, and text always from
+ * realloc. */
 #include "graph/core/mem.h"
 
 #include <stdarg.h>
@@ -21,8 +22,10 @@ size_t size_align(size_t bytes, size_t alignment) {
 }
 
 void *mem_raw(const weft_env *env, size_t bytes) {
+    /* An allocator is never asked for 0 bytes, so that NULL always means that memory is out. */
     if (bytes == 0) bytes = 1;
     if (env && env->allocator) return env->allocator->alloc(env->allocator->context, bytes, MEM_ALIGN);
+    /* C11 requires a size that is a multiple of the alignment. */
     size_t rounded = size_align(bytes, MEM_ALIGN);
     return rounded == SIZE_MAX ? NULL : aligned_alloc(MEM_ALIGN, rounded);
 }
@@ -39,6 +42,7 @@ void *mem_new_array(const weft_env *env, size_t count, size_t width) {
 }
 
 void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, size_t width) {
+    /* Doubling makes n appends cost O(n) copies. */
     size_t more = *room ? *room : 64;
     if (least <= *room) return array;
     while (more < least && size_mul(&more, more, 2)) {}
@@ -50,6 +54,7 @@ void *mem_grow(const weft_env *env, void *array, size_t *room, size_t least, siz
     return to;
 }
 
+/* The size goes back to the allocator as it was asked for, so that hosts can count memory. */
 void mem_free(const weft_env *env, void *memory, size_t bytes) {
     if (!memory) return;
     if (env && env->allocator)
@@ -64,7 +69,8 @@ enum { ARENA_BLOCK = 32 * 1024 };
 
 struct arena_block {
     arena_block *next;
-    size_t bytes; /* of the block, this header included */
+    size_t bytes; /* of the block, header included */
+    /* Pieces after the header start at a multiple of MEM_ALIGN. */
     char pad[MEM_ALIGN - sizeof(void *) - sizeof(size_t)];
 };
 
@@ -72,10 +78,12 @@ void arena_init(arena *a, const weft_env *env) {
     *a = (arena){.env = env};
 }
 
+/* mem_new has zeroed the block, and pieces are used once, so no piece needs clearing. */
 void *arena_new(arena *a, size_t bytes) {
     bytes = size_align(bytes, 16);
     if (bytes == SIZE_MAX) return NULL;
     if (bytes > a->room - a->used || !a->blocks) {
+        /* A large piece gets a block of its own; the rest of the block before it is left unused. */
         size_t block = sizeof(arena_block);
         if (!size_add(&block, block, bytes > ARENA_BLOCK ? bytes : ARENA_BLOCK)) return NULL;
         arena_block *b = mem_new(a->env, block);
@@ -108,6 +116,7 @@ char *arena_printf(arena *a, const char *format, ...) {
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
+    /* The first pass measures, the second writes. */
     int length = vsnprintf(NULL, 0, format, args);
     char *out = length < 0 ? NULL : arena_new(a, (size_t)length + 1);
     if (out) vsnprintf(out, (size_t)length + 1, format, again);
@@ -127,11 +136,13 @@ void arena_free(arena *a) {
 
 /* ---- text ---- */
 
+/* Room for `more` characters and the NUL; false, and `failed` set, when memory is out. */
 static bool text_room(text *t, size_t more) {
     size_t want;
     if (t->failed) return false;
     if (!size_add(&want, t->length, more) || !size_add(&want, want, 1)) return !(t->failed = true);
     if (want <= t->room) return true;
+    /* realloc and not the env's allocator: a caller may free() the text. */
     size_t room = t->room ? t->room : 256;
     while (room < want) room *= 2;
     char *data = realloc(t->data, room);

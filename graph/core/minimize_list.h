@@ -1,7 +1,8 @@
-/* minimize_list.h - the settings of an optimizer, in the order of dumps. From each row come its field of minimize_attrs,
- * its attribute (text, dumps, model.bin, and what two calls that share an optimizer must agree in), and what
- * weft_minimize makes of its field of weft_optimizer: the default, the range, the error where nothing would read it.
- * Who includes this defines the kinds of rows that it wants. */
+/* minimize_list.h - the settings of an optimizer, in the order of dumps. Each row gives a field of
+ * minimize_attrs, its attribute (text, dumps, model.bin; two calls that share an optimizer must agree in it),
+ * and how weft_minimize fills it from its field of weft_optimizer: the default, the range, and an error where
+ * nothing reads it. A file that includes this one defines macros for the kinds of rows that it wants; the
+ * others expand to nothing. */
 #ifndef TEXT
 #define TEXT(name)
 #endif
@@ -39,7 +40,7 @@ COUNT(step_size,      schedule.step_size,     STEP)
 COUNT(total_steps,    schedule.total_steps,   COSINE)
 REAL(gamma,           schedule.gamma,         STEP,          0.1,     FLT_MAX, true)
 REAL(floor,           schedule.floor,         COSINE,        0,       1,       true)
-TEXT(groups) /* "pattern lr_scale decay_scale;..." */
+TEXT(groups) /* parameter groups: "pattern lr_scale decay_scale;..." */
 REAL(loss_scale,      loss_scale,             EVERY,         0,       0x1p120, false) /* 0: MINIMIZE_LOSS_SCALE */
 COUNT(growth_interval, growth_interval,       EVERY)                                  /* 0: MINIMIZE_GROWTH_INTERVAL */
 /* clang-format on */

@@ -1,4 +1,7 @@
-/* model.c - making, naming and freeing models and graphs; the sticky error. */
+/* model.c - making, naming and freeing models and graphs; outputs; queries; the sticky error.
+ *
+ * A builder call that fails records the first error in the model and returns NULL; every later builder sees
+ * NULL or the error and does nothing. So a user checks once, at the end (weft_model_error). */
 #include "graph/core/graph.h"
 
 #include <stdarg.h>
@@ -23,6 +26,8 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
     m->precisions_end = &m->precisions;
     m->batch = 1;
     m->name = "";
+    /* A name that is not valid is recorded as the model's error; only NULL and lack of memory give no
+     * model. */
     if (!scope_intern(m, "") || !name || !(m->name = arena_copy(&m->arena, name))) {
         weft_model_free(m);
         return NULL;
@@ -34,6 +39,7 @@ weft_model *weft_model_new_in(const char *name, const weft_env *env) {
 
 void weft_model_free(weft_model *m) {
     if (!m) return;
+    /* The allocator is in the model that it frees. */
     weft_env env = m->env;
     arena_free(&m->nodes);
     arena_free(&m->values);
@@ -42,15 +48,18 @@ void weft_model_free(weft_model *m) {
 }
 
 const weft_error *weft_model_error(const weft_model *m) {
+    /* For a caller that asks without having checked weft_model_new. */
     static const weft_error none = {WEFT_ARGUMENT, "there is no model (memory was out when it was made)"};
     return m ? &m->error : &none;
 }
 
+/* Errors go to the model, so the call needs no status. */
 void weft_model_batch(weft_model *m, int64_t batch) {
     if (!model_ok(m)) return;
     if (batch < 1 || batch > INT32_MAX)
         model_fail(m, NULL, WEFT_ARGUMENT, "model: a batch of %lld: it must be 1 to 2^31-1",
                    (long long)batch);
+    /* Shapes with WEFT_BATCH are resolved while a graph is built. */
     else if (m->graphs)
         model_fail(m, NULL, WEFT_ORDER, "model: set the batch before the first graph is made");
     else
@@ -72,6 +81,7 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     if (!g || !top || !(g->name = arena_copy(&m->arena, name)) ||
         !table_add(&m->by_name, &m->arena, g->name, g))
         return model_fail(m, NULL, WEFT_MEMORY, "graph %s: memory could not be had", name);
+    /* Always finds the path that weft_model_new_in has interned. */
     top->path = scope_intern(m, "");
     g->model = m;
     g->mode = mode;
@@ -88,6 +98,7 @@ weft_graph *graph_find(const weft_model *m, const char *name) {
 
 /* ---- errors ---- */
 
+/* Without a model there is no error to add to, so nothing can be built either. */
 bool model_ok(const weft_model *m) {
     return m && m->error.status == WEFT_OK;
 }
@@ -99,7 +110,7 @@ shown_place show_place(const char *file, int line) {
     return p;
 }
 
-/* "gan.c:31: in generator: add: ..." */
+/* Fills the model's error: "gan.c:31: in generator: add: ...". */
 static void record(weft_model *m, const char *file, int line, const char *scope, weft_status status,
                    const char *format, va_list args) {
     char message[900];
@@ -129,6 +140,7 @@ void *node_fail(weft_model *m, const weft_node *n, weft_status status, const cha
 
 /* ---- outputs ---- */
 
+/* Outputs keep the order of the calls; their names are unique in the graph. */
 void weft_output(weft_value *value, const char *name) {
     if (!value) return;
     weft_graph *g = value->node->graph;
@@ -155,6 +167,7 @@ void weft_output(weft_value *value, const char *name) {
 
 /* ---- questions ---- */
 
+/* Queries take NULL, the result of a failed builder, and answer with a harmless default. */
 int weft_ndim(const weft_value *v) {
     return v ? v->type.ndim : 0;
 }
@@ -198,6 +211,7 @@ const char *weft_graph_name(const weft_model *m, int index) {
 
 /* ---- the caller's place (include/weft/here.h) ---- */
 
+/* The macros of here.h pass __FILE__, which stays valid, so the pointer is not copied. */
 weft_model *weft_model_at(weft_model *m, const char *file, int line) {
     if (m) {
         m->file = file;

@@ -1,4 +1,6 @@
-/* node.c - making nodes (the one gate: counts, ranges, shapes), and changing lists of them. */
+/* node.c - making nodes, and changing lists of them. Every node is made here, from a program, a file, a dump
+ * or a pass alike, after the same checks: number of operands, their graph, ranges of attributes, then the
+ * op's infer. */
 #include "graph/core/graph.h"
 
 #include <stdarg.h>
@@ -9,6 +11,7 @@
 
 /* ---- infer helpers ---- */
 
+/* The op's name comes first in every message of an infer. */
 bool op_fail(const op_call *c, weft_status status, const char *format, ...) {
     char message[700];
     va_list args;
@@ -52,7 +55,7 @@ bool infer_same(op_call *c) {
     return true;
 }
 
-/* The first pair of axes that does not fit, for the message. */
+/* Reports the first pair of axes, from the last axis on, that does not fit. */
 static bool broadcast_fail(const op_call *c, const tensor_type *a, const tensor_type *b) {
     int most = a->ndim > b->ndim ? a->ndim : b->ndim;
     for (int i = 0; i < most; i++) {
@@ -88,6 +91,7 @@ bool infer_alike(op_call *c) {
 
 /* ---- making ---- */
 
+/* The checks that do not depend on infer. */
 static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
     char why[200];
@@ -103,7 +107,7 @@ static bool call_check(const op_call *c) {
                 "not)",
                 i, c->in[i]->node->graph->name,
                 c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
-    bool is_list = op->max_in < 0 || op->max_in > 8; /* of any length: none of them can be left out */
+    bool is_list = op->max_in < 0 || op->max_in > 8; /* a list of any length: no operand is optional */
     for (int i = 0; is_list && i < c->n_in; i++)
         if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "operand %d is missing", i);
     if (attrs_check(op, c->attrs, why)) return op_fail(c, WEFT_ARGUMENT, "%s", why);
@@ -116,6 +120,7 @@ void graph_relink(weft_graph *g, weft_node *const *list, int count) {
     for (int i = 0; i < count; i++) graph_append(g, list[i]);
 }
 
+/* Unlike insert_after it leaves the count and the variable index alone. */
 void graph_append(weft_graph *g, weft_node *n) {
     n->prev = g->last;
     n->next = NULL;
@@ -123,7 +128,7 @@ void graph_append(weft_graph *g, weft_node *n) {
     g->last = n;
 }
 
-/* After `place`; NULL: to the front. */
+/* Inserts n after `place`; NULL: at the front. */
 static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
     n->prev = place;
     n->next = place ? place->next : g->first;
@@ -139,11 +144,14 @@ static void insert_after(weft_graph *g, weft_node *n, weft_node *place) {
     variable_note_added(n);
 }
 
+/* At the cursor, which moves on to the new node, so that nodes of one build_place stay in order. */
 static void node_link(weft_graph *g, weft_node *n) {
     insert_after(g, n, g->cursor ? g->cursor : g->last);
     if (g->cursor) g->cursor = n;
 }
 
+/* Allocates the node of a checked call and copies into it what the arena must own: operands, attributes,
+ * strings. NULL when memory is out. */
 static weft_node *node_store(const op_call *c) {
     weft_graph *g = c->graph;
     arena *a = &g->model->arena;
@@ -172,7 +180,7 @@ static weft_node *node_store(const op_call *c) {
         if (c->op->flags & (OP_IS_VARIABLE | OP_WRITES)) n->out[0].variable = n->variable;
     }
     if (c->op->writes && c->n_out)
-        n->out[0].variable = c->in[0]->variable; /* what was written, from there on */
+        n->out[0].variable = c->in[0]->variable; /* the result is the variable's value after the write */
     n->scope = scope_intern(g->model, g->scope->path);
     n->is_backward = g->building_backward;
     n->is_update = g->building_update;
@@ -182,7 +190,7 @@ static weft_node *node_store(const op_call *c) {
     return n->scope ? n : NULL;
 }
 
-/* The part that both ways of making a node share: `c` has its results' types. */
+/* The end of node_new and node_new_typed: `c` holds the types of the results. */
 static weft_node *node_finish(const op_call *c) {
     weft_graph *g = c->graph;
     for (int k = 0; k < c->n_out; k++)
@@ -195,10 +203,12 @@ static weft_node *node_finish(const op_call *c) {
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
     if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: memory could not be had", c->op->name);
     node_link(g, n);
+    /* One source line is for one builder call. */
     g->model->file = NULL;
     return n;
 }
 
+/* Reports a required operand that is NULL although no call has failed: the caller never set it. */
 static bool operands_are_there(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in) {
     for (int i = 0; i < op->min_in && i < n_in; i++)
         if (!in[i])
@@ -221,6 +231,7 @@ weft_value *op_value(const weft_op *op, int n_in, weft_value *const *in, const v
 weft_node *node_new(weft_graph *g, const weft_op *op, int n_in, weft_value *const *in, const void *attrs) {
     if (!g || !model_ok(g->model)) return NULL;
     op_call c = {.op = op, .graph = g, .n_in = n_in, .in = in, .attrs = attrs};
+    /* No op's attributes are larger. */
     char zeroes[512] = {0};
     if (!attrs) c.attrs = zeroes;
     return operands_are_there(g, op, n_in, in) && call_check(&c) && op->infer(&c) ? node_finish(&c) : NULL;
@@ -263,7 +274,8 @@ weft_value *node_value(weft_graph *g, const weft_op *op, int n_in, weft_value *c
 weft_value *value_again(weft_value *v) {
     int64_t axes[WEFT_MAX_NDIM];
     for (int i = 0; i < WEFT_MAX_NDIM; i++) axes[i] = i;
-    return weft_permute(v, axes); /* any type, any batch size; nothing to the layout pass, and to simplify */
+    /* works for any type and batch size; a view to the layout pass, and removed by simplify */
+    return weft_permute(v, axes);
 }
 
 /* ---- changing ---- */
@@ -271,6 +283,7 @@ weft_value *value_again(weft_value *v) {
 void node_remove(weft_node *n) {
     weft_graph *g = n->graph;
     variable_note_removed(n);
+    /* New nodes then go where n was. */
     if (g->cursor == n) g->cursor = n->prev;
     if (n->prev)
         n->prev->next = n->next;
@@ -289,6 +302,7 @@ void node_move_after(weft_node *n, weft_node *place) {
     insert_after(n->graph, n, place);
 }
 
+/* Fused bodies are replaced in too, whatever their depth. */
 static void node_replace(weft_node *n, weft_value *from, weft_value *to) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] == from) n->in[i] = to;
@@ -308,15 +322,18 @@ void graph_clear_mapped(weft_graph *g) {
 
 void node_replace_mapped(weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
+        /* A replacement may itself have been replaced. */
         while (n->in[i] && n->in[i]->mapped) n->in[i] = n->in[i]->mapped;
 }
 
+/* Replaces in all nodes and outputs in one walk, however many values are mapped. */
 void graph_replace_mapped(weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next) node_replace_mapped(n);
     for (graph_output *o = g->outputs; o; o = o->next)
         while (o->value->mapped) o->value = o->value->mapped;
 }
 
+/* Operands of fused bodies do not count: their fused node's operands do. */
 void graph_count_uses(weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].uses = 0;

@@ -1,9 +1,8 @@
-/* op.h - what an op is: one constant struct in ops/<name>.c, listed once in ops/list.h.
+/* op.h - what an op is: one constant struct in a file of the op's name, listed once in ops/list.h.
  *
- * The struct says everything that the rest of the engine may know of an op: its attributes and their ranges,
- * its shapes, its gradient, its reference kernel, and samples that the generic test runs. Nothing registers
- * itself; faster kernels are in the backend's table (ops/cpu/table.c).
- */
+ * The struct holds all that the engine may know of an op: its attributes and their ranges, its shapes, its
+ * gradient, its reference kernel, and samples that the generic test runs. Ops do not register themselves;
+ * faster kernels are rows of the backend's table (ops/cpu/table.c). */
 #ifndef WEFT_GRAPH_CORE_OP_H
 #define WEFT_GRAPH_CORE_OP_H
 
@@ -13,9 +12,12 @@ typedef struct weft_op weft_op;
 typedef struct weft_node weft_node;
 typedef struct weft_variable weft_variable;
 
+/* Most results of a node, and most operands and members of a `fused` node. */
 enum { OP_MAX_OUT = 64, FUSED_MAX_IN = 12, FUSED_MAX_BODY = 32 };
 
-/* ---- attributes: a struct an op, described field by field so that they print, parse, save and compare ---- */
+/* ---- attributes ----
+ * Each op has a struct for them and a table of its fields, so that one code prints, parses, saves and
+ * compares the attributes of all ops. */
 
 typedef struct attr_ints {
     int n;
@@ -29,7 +31,7 @@ typedef enum attr_kind {
     ATTR_DTYPE,  /* weft_dtype */
     ATTR_INTS,   /* attr_ints, each in [min, max]; WEFT_BATCH is allowed where max is INT64_MAX */
     ATTR_STRING, /* const char *, owned by the model; NULL is "" */
-    ATTR_KEY,    /* uint64_t: which stream of random numbers; printed in hex */
+    ATTR_KEY,    /* uint64_t: key of a stream of random numbers; printed in hex */
 } attr_kind;
 
 typedef struct op_attr {
@@ -37,11 +39,12 @@ typedef struct op_attr {
     attr_kind kind;
     size_t offset;            /* in the op's attribute struct */
     int64_t min, max;         /* both 0: any */
-    const char *const *words; /* ATTR_INT, NULL: numbers; else what 0, 1, ... are called in text, NULL ends */
+    const char *const *words; /* ATTR_INT: names of 0, 1, ... in text, NULL ends; NULL: printed as numbers */
 } op_attr;
 
-/* ---- inferring shapes: the only gate through which a node comes into being ---- */
+/* ---- inferring shapes: every node is made through its op's infer ---- */
 
+/* The operands and attributes of a node to be made. infer fills in the types of its results. */
 typedef struct op_call {
     const weft_op *op;
     weft_graph *graph;
@@ -59,12 +62,13 @@ bool op_fail(const op_call *c, weft_status status, const char *format, ...)
 /* The type of operand i. */
 const tensor_type *op_in(const op_call *c, int i);
 /* Common infer functions and checks. */
-bool infer_same(op_call *c);      /* one float operand, the result like it */
-bool infer_broadcast(op_call *c); /* operands of one float type, the result their broadcast */
-bool infer_alike(op_call *c);     /* operands of one float type and shape, the result like them */
+/* They return false after op_fail. Results get the element type of operand 0. */
+bool infer_same(op_call *c);      /* result 0 has the type of operand 0, which is a float type */
+bool infer_broadcast(op_call *c); /* operands of one float type; the result has their broadcast shape */
+bool infer_alike(op_call *c);     /* operands of one float type and shape; the result has it too */
 bool op_want_float(const op_call *c, int i);
 bool op_want_same_dtype(const op_call *c); /* over all operands */
-/* Operand i, if it is there, has operand `of`'s element type, or f32 beside a reduced one. */
+/* Operand i is missing, or has the element type of operand `of`, or is f32 where that one is reduced. */
 bool op_want_beside(const op_call *c, int i, int of);
 
 /* ---- running ---- */
@@ -76,28 +80,30 @@ typedef struct tensor {
     int64_t stride[WEFT_MAX_NDIM];
 } tensor;
 
-/* What one run of a graph shares between its nodes. */
+/* Numbers of one run of a graph that all its nodes share. Random ops draw by seed, step and micro. */
 typedef struct run_state {
     uint64_t seed;
     int64_t step;  /* the graph's saved step counter */
-    int64_t micro; /* number of the micro-batch in the step, over all ranks */
-    int64_t local; /* its number among this rank's own of the step */
+    int64_t micro; /* number of the micro-batch in the step, counted over all ranks */
+    int64_t local; /* its number among this rank's micro-batches of the step */
 } run_state;
 
+/* What a kernel gets for one run of one node. */
 typedef struct kernel_call {
     const weft_node *node;
     const void *attrs;
     int n_in, n_out;
     const tensor *in; /* in[i].data is NULL for a missing optional operand */
     const tensor *out;
-    void *workspace; /* as many bytes as the kernel asked for, aligned to 64 */
+    void *workspace; /* the bytes that weft_kernel.workspace asked for, aligned to 64 */
     int threads;
-    const run_state *run; /* on a GPU: in its memory, and so are in[], out[] and the workspace */
+    const run_state *run; /* on a GPU this is in device memory, as are in[], out[] and the workspace */
     weft_error *error;
-    const struct cuda_context *cuda; /* a run on a GPU puts its work on this one's stream; NULL: the CPU */
+    const struct cuda_context *cuda; /* its stream takes the work of a run on a GPU; NULL: CPU */
 } kernel_call;
 
-/* A value met at run time breaks a rule (a label out of range): fills call->error, returns WEFT_DATA. */
+/* Reports that a value breaks a rule at run time (a label out of range): fills call->error, returns
+ * WEFT_DATA. */
 weft_status kernel_fail(const kernel_call *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- samples: what the generic per-op test runs ---- */
@@ -105,10 +111,10 @@ typedef struct op_sample {
     const char *in;    /* types of the operands: "f32[2,3], i64[2]"; NULL ends the list; "" for none */
     const char *attrs; /* as in dumps: "stride=2,2 pad=1,1"; NULL: none */
     const char *out;   /* expected types of the results: "f32[2,3]"; NULL: not checked */
-    const char *error; /* a part of the expected error text: then this sample must fail */
+    const char *error; /* a part of the expected error text; if set, this sample must fail */
     double low, high;  /* range of floating-point operands; both 0: [-2, 2) */
     int64_t below;     /* integer operands are in [0, below); 0: 4 */
-    bool no_gradient;  /* leave the gradient checks out for this sample (say why in a comment) */
+    bool no_gradient;  /* skip the gradient checks for this sample (say why in a comment) */
 } op_sample;
 
 /* ---- the op ---- */
@@ -117,27 +123,31 @@ enum {
     OP_POINTWISE = 1 << 0,     /* element i of the result depends on elements i of the (broadcast) operands */
     OP_COMMUTES = 1 << 1,      /* two operands may be swapped */
     OP_RANDOM = 1 << 2,        /* draws random numbers: never merged or dropped */
-    OP_EFFECT = 1 << 3,        /* is wanted for more than its results: never merged or dropped */
+    OP_EFFECT = 1 << 3,        /* has effects besides its results: never merged or dropped */
     OP_NO_GRADIENT = 1 << 4,   /* its gradient is zero by definition (argmax, comparisons, random) */
     OP_GRADIENT_ONCE = 1 << 5, /* its gradient cannot be differentiated again */
-    OP_VIEW = 1 << 6,          /* can be had without a copy: see view() */
+    OP_VIEW = 1 << 6,          /* the result can share the operand's memory: see view() */
     OP_VARIABLE = 1 << 7,      /* names a variable: its attributes begin with `const char *path` */
     OP_IS_VARIABLE = 1 << 9,   /* result 0 is that variable's memory */
-    OP_WRITES = 1 << 8,    /* overwrites that variable (or optimizer state): ordered after earlier readers */
+    /* Overwrites that variable (or optimizer state), so it is ordered after earlier readers. */
+    OP_WRITES = 1 << 8,
     OP_COMPILER = 1 << 10, /* only passes make these; model.bin may not hold them */
-    OP_COMMUNICATES =
-        1 << 11, /* on the communication stream: the session's communicator runs it, no kernel does */
+    /* The session's communicator runs it on the communication stream; no kernel does. */
+    OP_COMMUNICATES = 1 << 11,
 };
 
-/* How the precision pass (graph/passes/precision.c) treats an op where the graph has a reduced type, bf16 or f16. A value that the
- * user made reduced himself stays what it is: only f32 values change their type. */
+/* How the precision pass (graph/passes/precision.c) treats an op in a scope with a reduced type, bf16 or f16.
+ * A value that the user has cast to a reduced type keeps it: the pass changes only f32 values. */
 typedef enum op_precision {
-    PRECISION_F32,     /* runs in f32: operands that became reduced are cast up */
-    PRECISION_REDUCED, /* runs reduced: operands of reduced_in are cast down */
-    PRECISION_FOLLOWS, /* runs reduced when every float operand of reduced_in is reduced already (constants are as the others are),
-                        * else in f32 */
+    PRECISION_F32,     /* runs in f32: operands that the pass made reduced are cast up */
+    PRECISION_REDUCED, /* runs in the reduced type: operands of reduced_in are cast down */
+    /* Runs in the reduced type when every float operand of reduced_in is reduced already (constants follow
+     * the other operands), else in f32. */
+    PRECISION_FOLLOWS,
 } op_precision;
 
+/* An op. Pointers may be NULL where an op has no such part; infer, and one of reference and scalar unless the
+ * op runs without a kernel, are always there. */
 struct weft_op {
     const char *name;
     const char *summary; /* one line for docs/ops.md: "max(x, 0)" */
@@ -146,46 +156,54 @@ struct weft_op {
     size_t attrs_bytes;
     const op_attr *attrs; /* NULL: none */
 
-    /* Which operands and results of four axes live channels-last, whatever the kernel (bit i: operand i). All others are
-     * row-major, but for results of pointwise ops, which lie as their operands do, and for operands that a kernel
-     * takes at any strides: graph/core/kernel.h. */
+    /* Operands and results (bit i) of four axes that are stored channels-last whatever the kernel. All others
+     * are row-major, except that results of pointwise ops have the layout of their operands, and that a
+     * kernel may take operands at any strides: graph/core/kernel.h. */
     unsigned image_in, image_out;
-    unsigned
-        reference_strided; /* operands that the reference kernel takes so; of pointwise ops it does all */
-    unsigned
-        writes; /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
-    unsigned in_place; /* bit i: result 0 may share memory with operand i (same type; pointwise: implied) */
+    /* operands that the reference kernel takes at any strides; for pointwise ops it takes all so */
+    unsigned reference_strided;
+    /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
+    unsigned writes;
+    /* bit i: result 0 may share the memory of operand i (same type); implied if pointwise */
+    unsigned in_place;
 
-    /* Where it runs reduced, operands of reduced_in and results of reduced_out are of the reduced type, its other float operands and
-     * results f32 (the weight and the statistics of a norm). Sums are in f32 at least. An op with an attribute `f32_output`
-     * (BOOL) then gives result 0 in f32 too. infer takes all of these mixtures. */
+    /* Where it runs in the reduced type, operands of reduced_in and results of reduced_out have that type;
+     * its other float operands and results are f32 (the weight and the statistics of a norm). Sums are in f32
+     * at least. The attribute `f32_output` (BOOL), if the op has it, makes result 0 f32 even then. infer
+     * accepts all of these mixtures. */
     op_precision precision;
     unsigned reduced_in, reduced_out; /* bit i: operand i, result i */
 
+    /* Checks the operands' types and fills n_out and out[]; false after op_fail. */
     bool (*infer)(op_call *c);
-    /* Builds din[i], the gradient of operand i, for every wanted[i], from dout[k], which is NULL where no
-     * gradient flows into result k (at least one is not). Uses the public builders; operand i is
-     * node->in[i], result k is &node->out[k]. A din[i] left NULL means zero. */
+    /* Builds din[i], the gradient of operand i (node->in[i]), for every wanted[i], with the public builders.
+     * dout[k] is the gradient of result k (&node->out[k]), NULL where no gradient reaches it; at least one is
+     * not NULL. A din[i] left NULL means zero. */
     void (*gradient)(weft_node *node, weft_value *const *dout, const bool *wanted, weft_value **din);
-    /* A value that is the same as result 0 and cheaper (an operand, or a new node), or NULL: x * 1 is x. */
+    /* An equal but cheaper value for result 0 (an operand, or a new node): x * 1 is x. NULL: there is
+     * none. */
     weft_value *(*simplify)(weft_node *node);
-    /* Plain and obviously right, f32 and f64. */
+    /* Reference kernel for f32 and f64: plain and obviously right, not fast. */
     weft_status (*reference)(const kernel_call *c);
-    /* Pointwise ops give this instead of reference: one element, operands as double. */
+    /* Pointwise ops have this instead of reference: computes one element; x[i] is that of operand i as a
+     * double. */
     double (*scalar)(const double *x, const void *attrs);
-    /* OP_VIEW: strides and offset (elements) of the result inside operand 0, false when a copy is needed. */
+    /* OP_VIEW: strides and offset of the result inside operand 0, in elements; false when a copy is
+     * needed. */
     bool (*view)(const weft_node *node, const int64_t *in_stride, int64_t *out_stride, int64_t *offset);
     const op_sample *samples;
 };
 
-/* Whether a value is a `constant` node's, and of which number, as its type holds it (NULL is no constant). */
+/* Whether v is the result of a `constant` node; *value is its number, rounded to the value's type. NULL is no
+ * constant. */
 bool constant_value(const weft_value *v, double *value);
-/* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to infinity. */
+/* Whether a type can hold a number: integers and bool exactly, floating-point types rounded, but not to
+ * infinity. */
 bool constant_fits(weft_dtype dtype, double value);
 /* The name of an `input` node. */
 const char *input_name(const weft_node *n);
 
-/* Attributes of an OP_VARIABLE op begin like this. */
+/* The attributes of every OP_VARIABLE op begin with these fields. */
 typedef struct variable_attrs {
     const char *path;
 } variable_attrs;
@@ -204,28 +222,30 @@ extern const weft_op weft_op_input, weft_op_parameter, weft_op_state, weft_op_as
 typedef struct text text;
 /* " stride=2,2 pad=1,1": fields that are not zero, in order */
 void attrs_write(text *t, const weft_op *op, const void *attrs);
-void attr_write(text *t, const op_attr *field, const void *attrs); /* one of them */
-/* The attribute of that name, or of an older name of it that files may hold; NULL: the op has none. */
+void attr_write(text *t, const op_attr *field, const void *attrs); /* attrs_write of one field */
+/* The attribute of that name, or of an older name that files may still hold; NULL: the op has none. */
 const op_attr *attr_find(const weft_op *op, const char *name, size_t length);
-/* Parses what attrs_write wrote, up to the end of the line; strings go to `a`. false: *why says what. */
+/* Parses text of attrs_write up to the end of the line, after zeroing `attrs`; strings go to `a`. Moves *at.
+ * False: *why holds the reason. */
 bool attrs_parse(const char **at, const weft_op *op, void *attrs, arena *a, char why[200]);
-/* The same on top of what `attrs` holds; the fields are parted by any of the characters in `between`. */
+/* The same without zeroing; fields are separated by any of the characters in `between`. */
 bool attrs_change(const char **at, const char *between, const weft_op *op, void *attrs, arena *a,
                   char why[200]);
-/* Numbers as dumps have them: shortest text that reads back to the same double, '.' whatever the locale. */
+/* Write and read a number as in dumps: the shortest text of at least 6 digits that reads back to the same
+ * double, with '.' in any locale. */
 void real_write(text *t, double v);
 bool real_parse(const char **at, double *v);
-/* NULL when every field is in its range, else a text in `why`. */
+/* NULL when every field is in its range, else `why` with the reason in it. */
 const char *attrs_check(const weft_op *op, const void *attrs, char why[200]);
 bool attrs_equal(const weft_op *op, const void *a, const void *b);
-/* The first field in which they differ, or NULL. */
+/* The first field in which a and b differ, or NULL. */
 const op_attr *attrs_difference(const weft_op *op, const void *a, const void *b);
-/* Whether some axis in them is WEFT_BATCH. */
+/* Whether a number of an ATTR_INTS field is WEFT_BATCH. */
 bool attrs_name_batch(const weft_op *op, const void *attrs);
 uint64_t attrs_hash(const weft_op *op, const void *attrs); /* equal ones have equal hashes */
-/* Whether the op has a key of random numbers: reading a model back counts these calls as building it did. */
+/* Whether the op has an ATTR_KEY field. A reader of a saved model counts the calls of such ops, so that later
+ * calls get the keys that building would have given them. */
 bool op_draws_random(const weft_op *op);
-/* A number in its shortest form that reads back to the same bits, with '.' whatever the locale says. */
 void real_write(text *t, double v);
 bool real_parse(const char **at, double *v);
 

@@ -1,7 +1,9 @@
-/* precision_of.c - weft_precision, and what it means for a node. Programs, files and dumps all come in by precision_set,
- * so what stands in a model is a type that exists and a path that could be one. Whether the path names something is known
- * when the model is whole: precision_astray.
- */
+/* precision_of.c - weft_precision, and which of its entries applies to a node: the most specific one, where a
+ * scope is more specific than a graph and a longer path than a shorter one.
+ *
+ * Programs, files and dumps all set entries through precision_set, so an entry has one of three types and a
+ * well-formed path. Whether a path names a graph or a scope is known only when the model is complete:
+ * precision_astray checks it. */
 #include "graph/core/precision.h"
 
 #include <string.h>
@@ -10,6 +12,7 @@ static const char *path_plain(const char *path) {
     return !path || strcmp(path, "/") == 0 ? "" : path;
 }
 
+/* A path for messages: "generator", "/". */
 #define SHOW_PATH(path) (*(path) ? SHOW(path) : "/")
 
 const precision_entry *precision_at(const weft_model *m, const char *path) {
@@ -49,14 +52,16 @@ void precision_write(text *t, const precision_entry *e) {
     text_add(t, "precision %s %s\n", *e->path ? e->path : "/", dtype_name(e->dtype));
 }
 
-/* ---- which entry a node goes by ---- */
+/* ---- which entry applies to a node ---- */
 
+/* Whether `path` is the scope or inside it. */
 static bool lies_under(const char *path, const char *scope) {
     size_t n = strlen(path);
     return strncmp(path, scope, n) == 0 && (scope[n] == 0 || scope[n] == '/');
 }
 
-/* How well an entry fits: 0 not at all, 1 the whole model, 2 the graph, then scopes by their length. */
+/* How specific an entry is for a scope of a graph: 0 does not apply, 1 the whole model, 2 the graph, above
+ * that scopes by the length of their path, which may begin with the graph's name. */
 static size_t fit(const char *path, const char *graph, const char *scope) {
     size_t n = strlen(graph);
     if (!*path) return 1;
@@ -83,6 +88,7 @@ bool precision_reaches(const weft_graph *g, weft_dtype dtype, weft_dtype otherwi
     return false;
 }
 
+/* Costs the nodes of the whole model for each entry, and runs once per compile. */
 static bool names_something(const weft_model *m, const char *path) {
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (fit(path, g->name, "")) return true;

@@ -1,15 +1,15 @@
-/* replay.c - repeats a graph's builder calls in another model, at that model's batch size. Shapes are inferred
- * anew, so a reshape that baked the old batch in fails here with its own message. The source is only read:
- * several threads may compile from one model. */
+/* replay.c - repeats a graph's builder calls in another model, at that model's batch size. Shapes are
+ * inferred anew, so a reshape that fixed the old batch size fails here with its own message. The source model
+ * is only read, so that several threads may compile from it. */
 #include "graph/core/graph.h"
 
-/* map[id] is the copy of the source's value `id`. */
+/* Repeats one call with its scope and source line. map[id] is the copy of the source's value with that id. */
 static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
     weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
     const char *scope = scope_intern(g->model, n->scope);
     if (!in || !scope) return model_fail(g->model, g, WEFT_MEMORY, "replay: memory could not be had");
-    if (n->op->flags & OP_COMPILER) /* a plan's dump, read back: it cannot be compiled again */
+    if (n->op->flags & OP_COMPILER) /* a dump of a plan was read back, which cannot be compiled again */
         return model_fail(g->model, g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? map[n->in[i]->id] : NULL;
     build_place at;
@@ -25,6 +25,7 @@ static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
 
 bool model_is_as_built(const weft_model *m) {
     for (const weft_variable *v = m->variables; v; v = v->next)
+        /* Other kinds of variables are made by the compiler. */
         if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)

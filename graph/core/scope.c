@@ -1,4 +1,6 @@
-/* scope.c - paths: the scope stack of a graph, interned path strings, patterns, keys of random streams. */
+/* scope.c - names and paths: the stack of open scopes of a graph, interned paths, patterns with '*', and the
+ * keys of random streams, which depend on the path of the call. Names are short and plain ASCII, so that they
+ * can be printed, used in file names and matched by patterns without escapes. */
 #include "graph/core/graph.h"
 
 #include <stdio.h>
@@ -16,6 +18,7 @@ bool name_is_valid(const char *name) {
     return n > 0;
 }
 
+/* 1000 characters at most; no empty names, so no leading, trailing or doubled '/'. */
 bool path_is_valid(const char *path) {
     enum { LONGEST = 1000 };
     if (strlen(path) > LONGEST) return false;
@@ -31,7 +34,8 @@ bool path_is_valid(const char *path) {
     }
 }
 
-/* Linear in practice: on a mismatch only the last '*' is tried again. */
+/* Matches '*' against any characters. On a mismatch only the last '*' takes one more character, so the worst
+ * case is O(pattern x string), without recursion. */
 static bool glob(const char *pattern, const char *string) {
     const char *star = NULL, *retry = NULL;
     while (*string) {
@@ -52,6 +56,7 @@ static bool glob(const char *pattern, const char *string) {
     return !*pattern;
 }
 
+/* Without '*' the pattern is a scope or a whole path: "net/fc" matches "net/fc/weight" but not "net/fc2". */
 bool path_matches(const char *pattern, const char *path) {
     if (!pattern || !*pattern) return true;
     if (strchr(pattern, '*')) return glob(pattern, path);
@@ -59,6 +64,7 @@ bool path_matches(const char *pattern, const char *path) {
     return strncmp(pattern, path, n) == 0 && (path[n] == 0 || path[n] == '/');
 }
 
+/* Never frees a path; a model has few. */
 const char *scope_intern(weft_model *m, const char *path) {
     char *known = table_find(&m->scopes, path);
     if (known) return known;
@@ -76,6 +82,7 @@ weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
                           SHOW(name));
     const char *above = g->scope->path;
     char path[1024];
+    /* The format without a slash prints the empty path above, then the name. */
     int length = snprintf(path, sizeof path, *above ? "%s/%s" : "%s%s", above, name);
     if (length < 0 || length > 1000)
         return model_fail(m, g, WEFT_NAME, "scope %s: the path grows over 1000 characters", name);
@@ -89,6 +96,7 @@ weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
     return g;
 }
 
+/* The scope entry is in `b`, on the caller's stack, so build_end must come before the caller returns. */
 void build_begin(build_place *b, weft_graph *g, const char *path, weft_node *after) {
     *b = (build_place){.g = g,
                        .here = {.path = path},
@@ -122,10 +130,12 @@ weft_graph *weft_scope_leave(weft_graph *g) {
     return NULL;
 }
 
+/* For __attribute__((cleanup)): leaves the scope when WEFT_SCOPE's block ends, unless it never opened. */
 void weft_scope_end(weft_graph **scope) {
     if (*scope) *scope = weft_scope_leave(*scope);
 }
 
+/* Runs before compiling and saving, where a scope left open would silently have renamed later parameters. */
 weft_status scopes_check(const weft_model *m, weft_error *error) {
     for (const weft_graph *g = m->graphs; g; g = g->next)
         if (g->scope->parent)
@@ -138,8 +148,9 @@ weft_status scopes_check(const weft_model *m, weft_error *error) {
     return WEFT_OK;
 }
 
-/* The ordinal counts the random calls of the graph. The graph's name is in the key, so that two graphs that call the
- * same function (z in d_step and g_step) draw different numbers, though their step counters agree. */
+/* Hashes the scope, the graph's name and the ordinal of the random call in the graph. The name is part of it
+ * so that two graphs that call the same function (z in d_step and g_step) draw different numbers although
+ * their step counters agree. */
 uint64_t random_key(weft_graph *g) {
     uint64_t graph = hash_text(g->name, 0);
     return hash_text(g->scope->path, graph + (uint64_t)g->next_random++);

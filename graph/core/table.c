@@ -1,4 +1,6 @@
-/* table.c - open addressing, at most half full; see table.h. */
+/* table.c - a hash table with open addressing and linear probing, at most half full, so that a probe always
+ * ends; see table.h. Growing leaves the old slots to the arena: at most as many bytes again as the table
+ * has. */
 #include "graph/core/table.h"
 
 #include <string.h>
@@ -14,7 +16,7 @@ uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed) {
     return XXH3_64bits_withSeed(data, bytes, seed);
 }
 
-/* The slot of the name, or the empty one where it would go. */
+/* The slot that holds the name, or the empty one where it belongs. The table must have slots. */
 static name_slot *slot_of(const name_table *t, const char *name, uint64_t hash) {
     size_t at = (size_t)hash & (t->room - 1);
     for (;; at = (at + 1) & (t->room - 1)) {
@@ -23,6 +25,7 @@ static name_slot *slot_of(const name_table *t, const char *name, uint64_t hash) 
     }
 }
 
+/* Doubles the table; the stored hashes spare reading the names again. */
 static bool grow(name_table *t, arena *a) {
     name_table more = {.room = t->room ? 2 * t->room : 64, .count = t->count};
     more.slots = arena_new_array(a, more.room, sizeof *more.slots);

@@ -1,4 +1,5 @@
-/* table.h - things by name: a hash table that grows with what it holds, in an arena. Names must outlive it. */
+/* table.h - items by name: a hash table that grows in an arena. It does not copy names, which must live as
+ * long as the table does; nothing is ever removed. */
 #ifndef WEFT_GRAPH_CORE_TABLE_H
 #define WEFT_GRAPH_CORE_TABLE_H
 
@@ -17,11 +18,12 @@ typedef struct name_table {
     size_t room, count; /* room is a power of two, or 0 */
 } name_table;
 
-/* The item of that name that was added first; NULL: none. */
+/* The item that was first added under that name; NULL: none. */
 void *table_find(const name_table *t, const char *name);
-/* false when memory is out. */
+/* Adds an item, unless the name is in the table already: then the first one stays, and the result is true
+ * too. False when memory is out. */
 bool table_add(name_table *t, arena *a, const char *name, void *item);
-uint64_t hash_text(const char *string, uint64_t seed); /* xxHash */
+uint64_t hash_text(const char *string, uint64_t seed); /* XXH3 of xxHash, the same on all machines */
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
 #endif

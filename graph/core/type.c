@@ -1,10 +1,12 @@
-/* type.c - see type.h. */
+/* type.c - element types by table, shape arithmetic with overflow checks, types as text, and the strides of
+ * the two memory layouts; see type.h. */
 #include "graph/core/type.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* By weft_dtype: the name in dumps and the size in bytes. */
 static const struct {
     const char *name;
     size_t bytes;
@@ -30,6 +32,7 @@ bool dtype_parse(const char *name, size_t length, weft_dtype *dtype) {
     return false;
 }
 
+/* The float types come first in weft_dtype. */
 bool dtype_is_float(weft_dtype dtype) {
     return dtype <= WEFT_F16;
 }
@@ -67,6 +70,7 @@ bool type_equal(const tensor_type *a, const tensor_type *b) {
     return a->dtype == b->dtype && shape_equal(a, b);
 }
 
+/* No overflow check: the type has passed type_check. */
 int64_t type_elements(const tensor_type *t) {
     int64_t n = 1;
     for (int i = 0; i < t->ndim; i++) n *= t->shape[i];
@@ -80,6 +84,7 @@ size_t type_bytes(const tensor_type *t) {
 bool type_check(const tensor_type *t) {
     const size_t most = (size_t)1 << 46; /* 64 TiB: far above any machine, far below overflow */
     if (dtype_bytes(t->dtype) == 0 || t->ndim < 0 || t->ndim > WEFT_MAX_NDIM) return false;
+    /* Checked after each axis, so that the product cannot wrap around before it is compared. */
     size_t bytes = dtype_bytes(t->dtype);
     for (int i = 0; i < t->ndim; i++)
         if (t->shape[i] < 1 || !size_mul(&bytes, bytes, (size_t)t->shape[i]) || bytes > most) return false;
@@ -89,6 +94,8 @@ bool type_check(const tensor_type *t) {
 bool shape_broadcast(const tensor_type *a, const tensor_type *b, tensor_type *out) {
     tensor_type r = {.dtype = a->dtype, .ndim = a->ndim > b->ndim ? a->ndim : b->ndim};
     for (int i = 0; i < r.ndim; i++) {
+        /* Axis i of the result is axis ia of a and ib of b; negative: that shape is shorter, and the axis has
+         * length 1. */
         int ia = i - (r.ndim - a->ndim), ib = i - (r.ndim - b->ndim);
         int64_t la = ia < 0 ? 1 : a->shape[ia], lb = ib < 0 ? 1 : b->shape[ib];
         if (la != lb && la != 1 && lb != 1) return false;
@@ -98,6 +105,7 @@ bool shape_broadcast(const tensor_type *a, const tensor_type *b, tensor_type *ou
     return true;
 }
 
+/* -1 is the last axis, as in PyTorch. */
 bool axis_resolve(int64_t *axis, int ndim) {
     if (*axis < -ndim || *axis >= ndim) return false;
     if (*axis < 0) *axis += ndim;
@@ -114,6 +122,7 @@ type_text type_show(const tensor_type *t) {
     return s;
 }
 
+/* Every axis may be any number that strtoll reads; type_check decides later. */
 bool type_parse(const char **at, tensor_type *type) {
     const char *open = strchr(*at, '[');
     tensor_type t = {0};
@@ -132,6 +141,7 @@ bool type_parse(const char **at, tensor_type *type) {
     return true;
 }
 
+/* The last axis has stride 1. */
 void stride_row_major(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
     int64_t step = 1;
     for (int i = t->ndim - 1; i >= 0; i--) {
@@ -145,6 +155,7 @@ void stride_channels_last(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
         stride_row_major(t, stride);
         return;
     }
+    /* Innermost to outermost: C, W, H, N. */
     stride[1] = 1;
     stride[3] = t->shape[1];
     stride[2] = t->shape[3] * stride[3];

@@ -1,10 +1,11 @@
-/* type.h - element types, shapes, strides: what a tensor is before it has memory. */
+/* type.h - element types, shapes and strides: what describes a tensor before it has memory. */
 #ifndef WEFT_GRAPH_CORE_TYPE_H
 #define WEFT_GRAPH_CORE_TYPE_H
 
 #include "graph/core/mem.h"
 #include "weft/model.h"
 
+/* An element type and a shape; shape[i] for i >= ndim is 0. */
 typedef struct tensor_type {
     weft_dtype dtype;
     int ndim;
@@ -13,44 +14,49 @@ typedef struct tensor_type {
 
 /* ---- element types ---- */
 size_t dtype_bytes(weft_dtype dtype);
-const char *dtype_name(weft_dtype dtype); /* "f32"; "?" outside the list */
+const char *dtype_name(weft_dtype dtype); /* "f32"; "?" for a number that is no type */
 bool dtype_parse(const char *name, size_t length, weft_dtype *dtype);
 bool dtype_is_float(weft_dtype dtype);
 bool dtype_is_reduced(weft_dtype dtype); /* bf16, f16 */
-weft_dtype dtype_accumulator(
-    weft_dtype dtype); /* what such elements are summed in: f32 for the reduced ones, else itself */
+/* The type that sums of such elements are kept in: f32 for the reduced ones, else the type itself. */
+weft_dtype dtype_accumulator( weft_dtype dtype);
 bool dtype_is_integer(weft_dtype dtype); /* i64 i32 u8, not bool */
 
 /* ---- shapes ---- */
+/* A shape given as numbers; at most WEFT_MAX_NDIM axes are copied. */
 tensor_type type_of(weft_dtype dtype, int ndim, const int64_t *shape);
 tensor_type type_scalar(weft_dtype dtype);
 bool type_equal(const tensor_type *a, const tensor_type *b);
 bool shape_equal(const tensor_type *a, const tensor_type *b);
-/* Elements; types in a graph have passed type_check, so this cannot overflow. 1 for ndim 0. */
+/* Number of elements; 1 for ndim 0. Cannot overflow for a type that has passed type_check, as all in a graph
+ * have. */
 int64_t type_elements(const tensor_type *t);
 size_t type_bytes(const tensor_type *t);
-/* ndim in range, each axis >= 1, bytes <= 2^46: what every type in a graph satisfies. */
+/* Whether the type exists, ndim is in range, each axis is at least 1 and the whole at most 2^46 bytes: true
+ * of every type in a graph. */
 bool type_check(const tensor_type *t);
-/* PyTorch's rule: aligned at the last axis, each pair equal or one of them 1. */
+/* The shape that a and b broadcast to, by PyTorch's rule: shapes are aligned at the last axis, and of each
+ * pair of lengths both are equal or one is 1. *out gets the element type of a; it may be a or b. */
 bool shape_broadcast(const tensor_type *a, const tensor_type *b, tensor_type *out);
-/* axis in [-ndim, ndim) made non-negative; false when outside. */
+/* Makes an axis in [-ndim, ndim) non-negative; false when it is outside. */
 bool axis_resolve(int64_t *axis, int ndim);
 
-/* "f32[128,64]" into `buffer`, which is returned. */
+/* A type as text, by value: "f32[128,64]". TYPE(t) is a string that is valid to the end of the full
+ * expression. */
 typedef struct type_text {
     char text[240];
 } type_text;
 type_text type_show(const tensor_type *t);
 #define TYPE(t) (type_show(t).text)
 
-/* Reads "f32[128,64]" at *at and moves it past; false when it is not a type. */
+/* Reads "f32[128,64]" and moves *at past it; false when *at is no type. The result may break type_check. */
 bool type_parse(const char **at, tensor_type *type);
 
 /* ---- strides, in elements ---- */
 void stride_row_major(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]);
-/* 4 axes stored N H W C; other ndim: row-major. */
+/* Strides for four axes [N, C, H, W] stored in the order N H W C; row-major for other ndim. */
 void stride_channels_last(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]);
-/* Equal wherever the axis is longer than 1. */
+/* Whether strides are equal on all axes longer than 1: others are never walked. */
 bool stride_same(const tensor_type *t, const int64_t *a, const int64_t *b);
 
 #endif

@@ -1,7 +1,9 @@
 /* users.c - see users.h. */
 #include "graph/core/users.h"
 
-/* Counted, then filled in from the end of each one's part. */
+/* A counting sort of edges: first[i + 1] becomes the end of node i's part, then each part is filled from its
+ * end, which leaves first[i] at its start. Nodes are taken last to first, so that users come out in the order
+ * of the list. */
 bool node_users_find(node_users *u, arena *a, weft_node *const *list, int count) {
     size_t edges = 0;
     for (int i = 0; i < count; i++) edges += (size_t)node_needs(list[i]);

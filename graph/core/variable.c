@@ -1,4 +1,6 @@
-/* variable.c - parameters and state: found by path or made; one node a graph reads each (I4). */
+/* variable.c - parameters and state: found by path or made; in a graph one node, or a chain of assigns, gives
+ * the value of each (I4). Layers of several graphs that name one path share one variable, so shapes and kinds
+ * must agree. */
 #include "graph/core/ddp.h"
 #include "graph/core/precision.h"
 
@@ -23,7 +25,8 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
     return v;
 }
 
-/* Paths of the compiler's own (buckets "net.0", "optimizer.adam:net/step") are made of the user's names: two may meet. */
+/* Reports that a path is taken. The compiler derives paths (buckets "net.0", "optimizer.adam:net/step") from
+ * the user's names, and two of them may collide. */
 static void *taken(weft_model *m, const weft_variable *by, variable_kind kind) {
     return model_fail(
         m, NULL, WEFT_NAME,
@@ -37,6 +40,8 @@ weft_variable *variable_made(weft_model *m, const char *path, variable_kind kind
     return other ? taken(m, other, kind) : variable_new(m, path, kind, type, init);
 }
 
+/* Programs of a plan that train with one optimizer share its state, and nodes with the same kernel a packed
+ * parameter. */
 weft_variable *variable_shared(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                                weft_init init) {
     weft_variable *v = variable_find(m, path);
@@ -53,8 +58,10 @@ bool variable_has_init(variable_kind kind) {
 }
 
 /* ---- the newest value of a variable in a graph ----
- * variable->newest holds for one graph at a time: passes and builders stay with theirs for long. */
+ * variable->newest holds for one graph at a time, model->indexed: passes and builders work on one graph for
+ * long, so the index is rebuilt (O(nodes)) only when they change to another. */
 
+/* Whether a node's result is the variable's value from there on. */
 static bool makes_newest(const weft_node *n) {
     return n->variable &&
            (n->op == &weft_op_parameter || n->op == &weft_op_state || n->op == &weft_op_assign);
@@ -71,7 +78,7 @@ void variable_note_added(weft_node *n) {
     weft_model *m = n->graph->model;
     if (m->indexed != n->graph || !makes_newest(n)) return;
     if (n->next && n->variable->newest)
-        m->indexed = NULL; /* somewhere in the list: which one is the last is not known */
+        m->indexed = NULL; /* inserted before other nodes, so it may not be the last one */
     else
         n->variable->newest = n;
 }
@@ -94,6 +101,7 @@ weft_value *variable_value(weft_graph *g, weft_variable *v) {
 }
 
 bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init init, int ndim) {
+    /* Xavier and Kaiming kinds compute a fan from the first two axes. */
     bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
     const char *why = NULL;
     if ((unsigned)init.kind > WEFT_INIT_KAIMING_NORMAL)
@@ -110,7 +118,8 @@ bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init ini
     return !why;
 }
 
-/* What a caller may mean, beyond what can be filled in: numbers that the kind reads, and some that are random. */
+/* Stricter than init_is_valid, for the calls of users: reports numbers that the kind does not read, and
+ * random kinds that would fill in a constant. */
 static bool init_says(weft_model *m, weft_graph *g, const char *path, weft_init init) {
     const char *why = NULL;
     bool is_filled = init.kind <= WEFT_INIT_ONES, has_fans = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
@@ -132,8 +141,8 @@ static bool init_equal(weft_init a, weft_init b) {
     return a.kind == b.kind && a.a == b.a && a.b == b.b;
 }
 
-/* Finds or makes the variable `name` of the present scope and checks it against what the caller wants. `is_default`: the caller
- * has not said `init`, so one that is found may have another. */
+/* Finds or makes the variable `name` of the present scope and checks it against what the caller asks for.
+ * `is_default`: the caller has given no initializer, so an existing variable may have any. */
 static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *name, int ndim,
                                 const int64_t *shape, weft_init init, bool is_default) {
     if (!g || !model_ok(g->model)) return NULL;
@@ -153,10 +162,12 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
     char path[1300];
     snprintf(path, sizeof path, *g->scope->path ? "%s/%s" : "%s%s", g->scope->path, name);
     weft_variable *v = variable_find(m, path);
+    /* Layers that name the same path share the weight, which needs one shape. */
     if (v && (v->kind != kind || !type_equal(&v->type, &type)))
         return model_fail(m, g, WEFT_SHAPE, "%s is a %s %s already; a %s %s cannot share it", path,
                           v->kind == VARIABLE_PARAMETER ? "parameter" : "state", TYPE(&v->type), what,
                           TYPE(&type));
+    /* All zeros (WEFT_INIT_ZEROS, also an omitted initializer) agree with any existing one. */
     bool says = !is_default && !init_equal(init, (weft_init){0});
     if (v && says && !init_equal(v->init, init))
         return model_fail(m, g, WEFT_ARGUMENT,
@@ -187,6 +198,7 @@ weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, cons
                 : NULL;
 }
 
+/* The state's path is the node's attribute, so the write does not keep the read value as an operand. */
 void weft_assign(weft_value *state, weft_value *value) {
     const weft_value *known = state ? state : value;
     if (!known) return;
@@ -198,6 +210,7 @@ void weft_assign(weft_value *state, weft_value *value) {
         node_new(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path});
 }
 
+/* A pattern that matches nothing is more likely misspelt than meant. */
 weft_status weft_freeze(weft_model *m, const char *pattern) {
     if (!m) return WEFT_ARGUMENT;
     int matched = 0;
