@@ -1,11 +1,13 @@
-/* list.h - the CPU's kernels, best first within an op. ONE(name): `const weft_kernel name`. ALL(name): one per
- * instruction set, from ops/cpu/simd. The reference kernel of every op comes after these by itself. */
-/* pointwise: one line an op in pointwise_list.h */
+/* list.h - the CPU's kernels; of the kernels of one op, the compiler selects the first that does not decline.
+ * ONE(name) is one `const weft_kernel name`. ALL(name) is one kernel for each instruction set, compiled from
+ * ops/cpu/simd. The reference kernel of every op follows these without a line here. */
+/* pointwise: one line for each op, from pointwise_list.h */
 ALL(pointwise_fused)
 #define X(op, operands, numbers, expression) ALL(pointwise_##op)
 #include "ops/pointwise/pointwise_list.h"
 #undef X
-/* linear algebra and images */
+/* linear algebra and images; cast_* come after oneDNN's own kernel of the op, columns and parts before its
+ * plain weight gradient */
 ONE(onednn_matmul)
 ALL(cast_matmul)
 ONE(onednn_linear)

@@ -1,4 +1,5 @@
-/* table.c - ops/cpu/list.h as a table. */
+/* table.c - ops/cpu/list.h as an array that ends with NULL; within ALL the best instruction set comes
+ * first. */
 #include "graph/core/kernel.h"
 
 #define ONE(name) extern const weft_kernel name;

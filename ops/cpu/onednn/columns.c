@@ -1,38 +1,43 @@
-/* columns.c - the weight gradient of a convolution as one product of matrices in bf16, where that is faster.
+/* columns.c - the weight gradient of a convolution as one matrix product in bf16, where that is faster.
  *
- * With p the N h w pixels of the smaller image, which lies [p, O] (channels-last):
- *     columns [p, kh kw C]   the pixels of the larger image that each of them sees (im2col), zeros in the padding
+ * `small` is the image with the p = N h w pixels that the convolution writes, channels-last: [p, O]. `big` is
+ * the other one.
+ *     columns [p, kh kw C]   the pixels of `big` that each of them sees (im2col), zeros in the padding
  *     D [O, kh kw C] = small^T columns, in f32;   dw [O, C, kh, kw] is D with its axes put in order
- * oneDNN 2.6's own kernel for it (jit AMX, backward weights) reaches its speed on large images without strides only. One
- * core of a Sapphire Rapids that others used too, batch 32, best of 100, ms, its own and this one:
- *     512 -> 512 channels, 4 x 4, 3x3             85.8   25.5        256 -> 256, 8 x 8, 3x3          10.5   10.5
- *     256 -> 512, 8 x 8 to 4 x 4, 3x3 stride 2    44.3    3.3        64 -> 128, 32 to 16, 3x3 s. 2    3.9    3.3
- *     128 -> 256, 16 x 16 to 8 x 8, 1x1 s. 2       1.4    0.3        1024 -> 256, 14 x 14, 1x1        5.9    1.6
+ * oneDNN 2.6's own kernel (jit AMX, backward weights) reaches its speed only on large images without strides.
+ * One core of a Sapphire Rapids that others used too, batch 32, best of 100, ms: oneDNN's kernel, this one
+ *     512 -> 512 channels, 4 x 4, 3x3           85.8  25.5      256 -> 256, 8 x 8, 3x3         10.5  10.5
+ *     256 -> 512, 8 x 8 to 4 x 4, 3x3 stride 2  44.3   3.3      64 -> 128, 32 to 16, 3x3 s. 2   3.9   3.3
+ *     128 -> 256, 16 x 16 to 8 x 8, 1x1 s. 2     1.4   0.3      1024 -> 256, 14 x 14, 1x1       5.9   1.6
  */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/work.h"
 
-/* Pixels of an image without strides; channels below which a pixel's are too few to be copied. */
+/* PIXELS: most pixels of an image for a 3x3 without strides. CHANNELS: least channels; a pixel with fewer is
+ * too short to copy. */
 enum { PIXELS = 16, CHANNELS = 16 };
-static const size_t most_bytes = (size_t)64 << 20; /* of columns */
+static const size_t most_bytes = (size_t)64 << 20; /* of columns, in bytes */
 
 /* ---- a node as a product ---- */
 
+/* The product, and where its parts are in the workspace: the columns at 0, then D, then oneDNN's scratch. */
 typedef struct columns_plan {
     onednn_problem problem;
     onednn_facts facts;
     int64_t window, channels, out; /* kh kw, C, O */
-    bool is_plain;                 /* the larger image is the columns */
-    size_t product_at, scratch_at; /* in the workspace; columns are at 0 */
+    bool is_plain;                 /* `big` itself is the matrix of columns */
+    size_t product_at, scratch_at; /* byte offsets in the workspace */
 } columns_plan;
 
+/* A matrix [rows, columns] with those strides in elements. */
 static onednn_tensor matrix(weft_dtype dtype, int64_t rows, int64_t columns, int64_t row, int64_t column) {
     return (onednn_tensor){dtype, .ndim = 2, .shape = {rows, columns}, .stride = {row, column}};
 }
 
-/* 1 x 1, and every pixel is seen: with a dilation the smaller image may leave out the last ones all the same. */
+/* 1 x 1 without strides and padding, and as many pixels: `small` may leave out the last pixels of `big` even
+ * so, with an output padding. */
 static bool is_plain(const conv_attrs *a, const int64_t *big, const int64_t *small) {
     bool plain = true;
     for (int i = 0; i < 2; i++)
@@ -40,6 +45,7 @@ static bool is_plain(const conv_attrs *a, const int64_t *big, const int64_t *sma
     return plain;
 }
 
+/* src is small^T: [O, p] with row stride 1, so nothing is transposed in memory. */
 static bool plan_of(const weft_node *n, const kernel_env *env, columns_plan *p) {
     const conv_attrs *a = n->attrs;
     const int64_t *big = n->in[0]->type.shape, *small = n->in[1]->type.shape;
@@ -60,6 +66,7 @@ static bool plan_of(const weft_node *n, const kernel_env *env, columns_plan *p) 
     return onednn_describe(&p->problem, &p->facts);
 }
 
+/* The limits are where the measurements above turn: see the table. */
 static const char *declines(const weft_node *n, const kernel_env *env) {
     columns_plan p;
     const conv_attrs *a = n->attrs;
@@ -110,7 +117,7 @@ static weft_status columns_open(const weft_node *n, const kernel_env *env, void 
 
 /* ---- runs ---- */
 
-/* What one row (y) of the smaller image number n sees: a row of columns a pixel. */
+/* The columns of row y of image n of `small`: one matrix row [kh kw C] for each of its pixels. */
 static void row_columns(const kernel_call *c, const columns_plan *p, int64_t n, int64_t y, uint16_t *to) {
     const conv_attrs *a = c->attrs;
     const int64_t *big = c->in[0].type.shape, *small = c->in[1].type.shape;
@@ -129,7 +136,7 @@ static void row_columns(const kernel_call *c, const columns_plan *p, int64_t n, 
             }
 }
 
-/* [window, C] of one output channel -> [C, window] */
+/* [window, C] -> [C, window] for output channel o, rounded to the type of dw. */
 static void put_channel(const columns_plan *p, const float *from, const tensor *dw, int64_t o) {
     for (int64_t k = 0; k < p->window; k++)
         for (int64_t ch = 0; ch < p->channels; ch++)
@@ -137,6 +144,7 @@ static void put_channel(const columns_plan *p, const float *from, const tensor *
                         from[k * p->channels + ch]);
 }
 
+/* im2col, the product, and the order of the axes; each pass is divided among all threads. */
 static weft_status columns_run(void *state, const kernel_call *c) {
     columns_state *s = state;
     const columns_plan *p = &s->plan;

@@ -1,11 +1,10 @@
 /* conv.c - the three convolutions by oneDNN in f32 and bf16.
  *
- * conv2d is a forward convolution, conv_transpose2d a backward-data one (its bias is added after, which costs
- * one pass over the result; oneDNN's deconvolution does the same inside), conv2d_weight a backward-weights
- * one. Images are channels-last. The primitive picks the weight's format: conv2d and conv_transpose2d get it
- * packed by a `pack` node, or repack a plain one in each run; conv2d_weight writes its own format into the
- * workspace and reorders to the plain result from there.
- */
+ * conv2d is a forward convolution, conv_transpose2d a backward-data one (its bias is added afterwards, which
+ * costs one pass over the result; oneDNN's deconvolution does the same inside), conv2d_weight a
+ * backward-weights one. Images are channels-last. The primitive chooses the weight's format: conv2d and
+ * conv_transpose2d read a weight that a `pack` node packed, or repack a plain one in each run; conv2d_weight
+ * writes its own format into the workspace and reorders it from there to the plain result. */
 #include "ops/cpu/onednn/conv.h"
 
 #include "ops/image/conv2d.h"
@@ -24,6 +23,7 @@ const char *conv_unfit(const weft_node *n) {
     return onednn_knows(n->out[0].type.dtype) ? NULL : "not f32 or bf16";
 }
 
+/* Images are always channels-last for these kernels: [N, C, H, W] with strides [H W C, 1, W C, C]. */
 static onednn_tensor image_tensor(const tensor_type *t) {
     onednn_tensor d = {.dtype = t->dtype, .ndim = 4};
     memcpy(d.shape, t->shape, 4 * sizeof d.shape[0]);
@@ -31,7 +31,8 @@ static onednn_tensor image_tensor(const tensor_type *t) {
     return d;
 }
 
-/* [o, channels / groups, kh, kw]; with groups oneDNN wants them as an axis, the same bytes in order. */
+/* Row-major [out, channels / groups, kh, kw]. With groups oneDNN wants an axis for them: the same bytes in
+ * the same order as [groups, out / groups, channels / groups, kh, kw]. */
 static onednn_tensor weight_tensor(const conv_attrs *a, weft_dtype dtype, int64_t o, int64_t channels) {
     int64_t shape[5] = {a->groups, o / a->groups, channels / a->groups, a->kernel.v[0], a->kernel.v[1]};
     int first = a->groups == 1;
@@ -42,7 +43,7 @@ static onednn_tensor weight_tensor(const conv_attrs *a, weft_dtype dtype, int64_
     return d;
 }
 
-/* big is the problem's src, small its dst, whichever of them the op computes. */
+/* `big` is the problem's src and `small` its dst, whichever of them the op computes. */
 void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) {
     const conv_attrs *a = n->attrs;
     bool transposed = n->op == &weft_op_conv_transpose2d, weight = n->op == &weft_op_conv2d_weight;
@@ -63,8 +64,8 @@ void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) 
         p->stride[i] = a->stride.v[i];
         p->dilation[i] = a->dilation.v[i];
         p->pad_before[i] = p->pad_after[i] = a->pad.v[i];
-        /* With an output padding of a whole stride the pad at the end has to be less, or small would be
-         * longer. */
+        /* With an output padding of a whole stride the padding at the end must be less, or `small` would be
+         * longer than it is. */
         int64_t grown = conv_growth(a, i, big->shape[2 + i], small->shape[2 + i]);
         if (grown >= a->stride.v[i]) p->pad_after[i] -= grown;
     }
@@ -94,6 +95,8 @@ weft_status conv_pack_open(const weft_node *n, weft_dtype plain, const kernel_en
 
 /* ---- what the compiler asks ---- */
 
+/* An f32 node keeps oneDNN's reference if there is nothing better; reduced nodes then run as f32
+ * (simd/cast.c). */
 static const char *declines(const weft_node *n, const kernel_env *env) {
     onednn_facts facts;
     const char *why = onednn_exceeds(env);
@@ -110,17 +113,20 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return NULL;
 }
 
+/* A packed weight has type u8[bytes]: the graph's `pack` node made it. */
 static bool is_given_packed(const weft_node *n) {
     return n->op != &weft_op_conv2d_weight && conv_is_packed(&n->in[1]->type);
 }
 
-/* Scratch, and behind it the packed weight, unless a pack node made that. */
+/* Scratch, then the packed weight, unless a pack node made that. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     onednn_facts facts = {0};
     if (!describe(n, env, &facts)) return SIZE_MAX;
     return size_align(facts.scratch_bytes, MEM_ALIGN) + (is_given_packed(n) ? 0 : facts.packed_bytes);
 }
 
+/* For the compiler: bytes of operand i (the weight) in the format of this kernel; 0: it is not worth
+ * packing. */
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     onednn_facts facts;
     return i == 1 && !conv_is_packed(&n->in[1]->type) && describe(n, env, &facts) ? facts.packed_bytes : 0;
@@ -131,7 +137,7 @@ static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
 typedef struct conv_state {
     const weft_env *env;
     onednn *primitive;
-    size_t packed_at; /* in the workspace */
+    size_t packed_at; /* byte offset in the workspace */
 } conv_state;
 
 static void conv_close(void *state) {
@@ -141,6 +147,7 @@ static void conv_close(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
+/* The descriptor is asked for again: where the packed weight begins depends on the scratch. */
 static weft_status conv_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     onednn_problem p;
     onednn_facts facts;
@@ -160,7 +167,7 @@ static weft_status conv_open(const weft_node *n, const kernel_env *env, void **s
     return status;
 }
 
-/* y[..., channels] += bias, on all threads. */
+/* y += bias for y [pixels, channels], pixels divided among the threads. */
 static void add_bias(const tensor *y, const tensor *bias, int threads) {
     int64_t channels = y->type.shape[1], pixels = type_elements(&y->type) / channels;
     bool is_f32 = y->type.dtype == WEFT_F32 && bias->type.dtype == WEFT_F32;
@@ -180,6 +187,7 @@ static void add_bias(const tensor *y, const tensor *bias, int threads) {
     }
 }
 
+/* conv_transpose2d is oneDNN's backward data: our input is its dst and our result its src. */
 static weft_status conv_run(void *state, const kernel_call *c) {
     conv_state *s = state;
     const weft_op *op = c->node->op;
@@ -193,6 +201,7 @@ static weft_status conv_run(void *state, const kernel_call *c) {
     const tensor *bias = c->n_in == 3 && op != &weft_op_conv2d_weight && c->in[2].data ? &c->in[2] : NULL;
     if (op == &weft_op_conv2d && bias) b.bias = bias->data;
     weft_status status = onednn_run(s->primitive, &b, c->error);
+    /* backward data takes no bias */
     if (status == WEFT_OK && bias && !b.bias) add_bias(&c->out[0], bias, c->threads);
     return status;
 }

@@ -1,9 +1,8 @@
 /* matmul.c - matmul and linear by oneDNN in f32 and bf16.
  *
- * Operands of matmul come at any strides (ops/linalg/product.h). What oneDNN does not take (neither rows nor columns
- * contiguous, a broadcast inside a matrix, an order of batch axes that has only its reference) is copied into the
- * workspace first.
- */
+ * Operands of matmul may have any strides (ops/linalg/product.h). An operand that oneDNN cannot take (neither
+ * its rows nor its columns are contiguous, a broadcast within a matrix, an order of batch axes for which it
+ * has only its reference) is first copied into the workspace. */
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/linalg/product.h"
 #include "ops/work.h"
@@ -12,16 +11,18 @@
 
 /* ---- a product as a problem ---- */
 
+/* How a product runs: which operands are copied, and where in the workspace. */
 typedef struct matmul_plan {
     onednn_problem problem;
     onednn_facts facts;
-    matrices from[2]; /* the operands as they come */
+    matrices from[2]; /* the operands with the strides of the node */
     int n_batch;
-    bool copies[2];    /* whether they are made contiguous first */
-    size_t copy_at[2]; /* in the workspace */
-    size_t bytes;      /* of workspace */
+    bool copies[2];    /* operand i is first copied into contiguous memory */
+    size_t copy_at[2]; /* byte offset in the workspace */
+    size_t bytes;      /* of workspace: the copies, then oneDNN's scratch */
 } matmul_plan;
 
+/* [batch..., rows, columns]; a stride of 0 (a batch axis of length 1) becomes that of dense matrices. */
 static onednn_tensor matrices_tensor(const matrices *m, int n_batch, weft_dtype dtype) {
     onednn_tensor t = {.dtype = dtype, .ndim = n_batch + 2};
     for (int i = 0; i < n_batch; i++) {
@@ -35,6 +36,7 @@ static onednn_tensor matrices_tensor(const matrices *m, int n_batch, weft_dtype 
     return t;
 }
 
+/* Plans with m->copies as given. Returns false when oneDNN has no primitive for that. */
 static bool plan_with(const product *p, const weft_node *n, const kernel_env *env, matmul_plan *m) {
     matrices in[2] = {p->a, p->b};
     weft_dtype dtype = n->in[0]->type.dtype;
@@ -60,7 +62,8 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
     return fine;
 }
 
-/* Copies what cannot be handed over at all; when that leaves oneDNN with its reference, everything uneven. */
+/* First copies only what oneDNN cannot take at all; where that leaves its reference, copies every operand
+ * that is not dense. */
 static bool plan_of(const weft_node *n, const kernel_env *env, matmul_plan *m) {
     product p = product_of(n);
     *m = (matmul_plan){.copies = {!matrices_are_plain(&p.a), !matrices_are_plain(&p.b)}};
@@ -76,6 +79,7 @@ static bool plan_of(const weft_node *n, const kernel_env *env, matmul_plan *m) {
 
 /* ---- the kernel ---- */
 
+/* A reduced product that only the reference could run is declined: simd/cast.c runs it in f32. */
 static const char *declines(const weft_node *n, const kernel_env *env) {
     matmul_plan m;
     bool is_f32 = n->in[0]->type.dtype == WEFT_F32;
@@ -95,6 +99,7 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return plan_of(n, env, &m) ? m.bytes : SIZE_MAX;
 }
 
+/* `plan` points nowhere: it is a copy, made again from the node in open. */
 typedef struct matmul_state {
     const weft_env *env;
     onednn *primitive;
@@ -122,7 +127,8 @@ static weft_status matmul_open(const weft_node *n, const kernel_env *env, void *
     return status;
 }
 
-/* Where row `at` (counted over all batches) of operand `from` begins, in elements. */
+/* Where row `at` (counted over all batches) of operand `from` begins, in elements; the last batch axis runs
+ * fastest. */
 static int64_t row_at(const matrices *from, int n_batch, int64_t at) {
     int64_t place = at % from->rows * from->row_stride;
     at /= from->rows;
@@ -133,6 +139,7 @@ static int64_t row_at(const matrices *from, int n_batch, int64_t at) {
     return place;
 }
 
+/* Rows of any strides into dense row-major matrices, rows divided among the threads; width 4 or 2 bytes. */
 static void copy_dense(const void *data, size_t width, const matrices *from, int n_batch, void *to,
                        int threads) {
     int64_t rows = from->rows * matrices_count(from, n_batch), columns = from->columns,
@@ -162,6 +169,7 @@ static weft_status matmul_run(void *state, const kernel_call *c) {
     }
     onednn_buffers b = {.src = in[0], .weight = in[1], .dst = c->out[0].data};
     if (c->n_in == 3) b.bias = c->in[2].data;
+    /* the scratch is last */
     if (m->facts.scratch_bytes) b.scratch = copies + (m->bytes - m->facts.scratch_bytes);
     return onednn_run(s->primitive, &b, c->error);
 }

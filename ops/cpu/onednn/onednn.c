@@ -1,8 +1,8 @@
 /* onednn.c - see onednn.h: problems as oneDNN 2.6 descriptors, primitives, memory objects.
  *
- * oneDNN takes the number of threads from OpenMP's setting of the calling thread and shapes descriptors and
- * machine code by it, so every creation and every run is put between threads_set and its undoing.
- */
+ * oneDNN takes the number of threads from OpenMP's setting of the calling thread, and chooses descriptors and
+ * machine code by it. So each function that creates or runs something calls threads_set first and restores
+ * the old number afterwards. */
 #include "ops/cpu/onednn/onednn.h"
 
 #include <dnnl.h>
@@ -16,6 +16,7 @@ bool onednn_knows(weft_dtype dtype) {
     return dtype == WEFT_F32 || dtype == WEFT_BF16; /* f16 came with 3.x */
 }
 
+/* A memory descriptor of t; `any`: shape and type only, the primitive chooses the format. */
 static dnnl_status_t tensor_desc(const onednn_tensor *t, bool any, dnnl_memory_desc_t *md) {
     dnnl_dims_t shape, stride;
     dnnl_data_type_t type = t->dtype == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
@@ -27,14 +28,14 @@ static dnnl_status_t tensor_desc(const onednn_tensor *t, bool any, dnnl_memory_d
                : dnnl_memory_desc_init_by_strides(md, t->ndim, shape, type, stride);
 }
 
-/* The weight where it is plain. */
+/* The weight before packing, which may have another element type than the packed one. */
 static dnnl_status_t plain_desc(const onednn_problem *p, dnnl_memory_desc_t *md) {
     onednn_tensor plain = p->weight;
     plain.dtype = p->plain;
     return tensor_desc(&plain, false, md);
 }
 
-/* A zero-initialized descriptor stands for a tensor that is not there. */
+/* oneDNN takes a zero-initialized descriptor for an absent tensor. */
 typedef struct tensor_descs {
     dnnl_memory_desc_t src, weight, bias, dst;
 } tensor_descs;
@@ -42,6 +43,7 @@ typedef struct tensor_descs {
 static dnnl_status_t problem_descs(const onednn_problem *p, tensor_descs *d) {
     memset(d, 0, sizeof *d);
     dnnl_status_t s = tensor_desc(&p->src, false, &d->src);
+    /* a convolution chooses the weight's format */
     if (s == dnnl_success) s = tensor_desc(&p->weight, p->kind != ONEDNN_MATMUL, &d->weight);
     if (s == dnnl_success && p->bias.ndim) s = tensor_desc(&p->bias, false, &d->bias);
     if (s == dnnl_success) s = tensor_desc(&p->dst, false, &d->dst);
@@ -54,13 +56,16 @@ typedef union operation {
     dnnl_matmul_desc_t matmul;
 } operation;
 
-/* 2.6.3 counts some axes in 32 bits: of 2^32 rows it makes 0, by which it then divides. */
+/* 2.6.3 counts some axes in 32 bits: 2^32 rows become 0, and it divides by that. Such problems are refused
+ * here. */
 static bool is_too_long(const onednn_tensor *t) {
     for (int i = 0; i < t->ndim; i++)
         if (t->shape[i] > INT32_MAX) return true;
     return false;
 }
 
+/* For the backward kinds src and dst are oneDNN's diff_src and diff_dst: the same tensors, in the same
+ * roles. */
 static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
     if (is_too_long(&p->src) || is_too_long(&p->weight) || is_too_long(&p->dst)) return dnnl_unimplemented;
     tensor_descs d;
@@ -69,7 +74,7 @@ static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
     const dnnl_memory_desc_t *bias = p->bias.ndim ? &d.bias : NULL;
     dnnl_dims_t stride = {p->stride[0], p->stride[1]}, before = {p->pad_before[0], p->pad_before[1]},
                 after = {p->pad_after[0], p->pad_after[1]},
-                dilation = {p->dilation[0] - 1, p->dilation[1] - 1}; /* counted from 0 there */
+                dilation = {p->dilation[0] - 1, p->dilation[1] - 1}; /* oneDNN counts dilations from 0 */
     switch (p->kind) {
     case ONEDNN_CONV:
         return dnnl_dilated_convolution_forward_desc_init(&o->conv, dnnl_forward_training,
@@ -88,6 +93,7 @@ static dnnl_status_t operation_init(const onednn_problem *p, operation *o) {
     return dnnl_invalid_arguments;
 }
 
+/* Attributes that let the caller own the scratch memory, so that the plan can place it. NULL: no memory. */
 static dnnl_primitive_attr_t attr_new(void) {
     dnnl_primitive_attr_t attr = NULL;
     if (dnnl_primitive_attr_create(&attr) != dnnl_success) return NULL;
@@ -96,14 +102,16 @@ static dnnl_primitive_attr_t attr_new(void) {
     return NULL;
 }
 
+/* The name of the implementation, such as "jit_1x1:avx2"; the descriptor owns the text. */
 static const char *implementation(const_dnnl_primitive_desc_t pd) {
     const char *name = "";
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
     return name;
 }
 
-/* Whether some column of the window sees padding alone: asked of the first place from which it sees a pixel or the padding
- * behind them all. */
+/* Whether some column of the window sees only padding. The first output pixel that may see a real pixel
+ * through column k is x; column k is blind when x is past the last output pixel, or sees the padding after
+ * the image. */
 static bool has_blind_column(const onednn_problem *p) {
     int64_t columns = p->weight.shape[p->weight.ndim - 1], step = p->stride[1];
     for (int64_t k = 0; k < columns; k++) {
@@ -112,18 +120,18 @@ static bool has_blind_column(const onednn_problem *p) {
     }
     return false;
 }
-
-/* Implementations of 2.6.3 that are not to be used; more are looked for by tests/test_onednn_sweep.c.
+/* Implementations of 2.6.3 that must not be used; tests/test_onednn_sweep.c looks for more.
  *
- * Weight gradients. "jit_1x1:avx2" and its AVX-512 sisters (in bf16 too), with strides: they first copy the pixels that are
- * seen into scratch. Room is made for `channels` elements a pixel, but pixel i is put at i times the vector's length: with
- * fewer channels than that they write into other threads' scratch and beyond all of it (oneDNN's issue 6035, open in 3.x).
- * Wrong gradients, crashes and endless loops were seen.
- * "jit_bf16:avx512_core...": elements of the window that see padding alone get what lay in the scratch, not 0; with
- * strides and one channel it reads behind the end of the image.
+ * Weight gradients. "jit_1x1:avx2" and its AVX-512 variants (in bf16 too), with strides: they first copy the
+ * pixels that the window sees into scratch. The room has `channels` elements for each pixel, but pixel i is
+ * written at i times the vector's length: with fewer channels than that they write into other threads'
+ * scratch and past the end of it all (oneDNN's issue 6035, open in 3.x). Wrong gradients, crashes and endless
+ * loops were seen. "jit_bf16:avx512_core...": elements of the window that see only padding get the old
+ * contents of the scratch, not 0; with strides and one channel it reads past the end of the image.
  *
- * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of pixels, such
- * as 30, 59, 60, 89 (strides or not); "jit_bf16_1x1:avx512_core", without instructions for bf16, is right. */
+ * Data gradients. "jit_bf16_1x1:avx512_core_bf16": wrong with an odd number of channels for some numbers of
+ * pixels, such as 30, 59, 60, 89 (with strides or without); "jit_bf16_1x1:avx512_core", which has no
+ * instructions for bf16, is right. */
 static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     const char *name = implementation(pd);
     bool is_point = strstr(name, "1x1"), has_strides = p->stride[0] != 1 || p->stride[1] != 1;
@@ -135,7 +143,8 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
     return p->kind == ONEDNN_CONV_DATA && is_point && strstr(name, "avx512_core_bf16") && p->dst.shape[1] % 2;
 }
 
-/* The first of the library's implementations that may be used. */
+/* The first of the library's implementations, best first, that is not defective. On success the caller
+ * destroys *pd. */
 static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine,
                                     dnnl_primitive_desc_t *pd) {
     operation o;
@@ -160,7 +169,7 @@ static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engin
     return s == dnnl_iterator_ends ? dnnl_unimplemented : s;
 }
 
-/* The weight as the primitive wants it; the descriptor belongs to pd. */
+/* The weight in the primitive's format; the descriptor belongs to pd. */
 static const dnnl_memory_desc_t *packed_desc(const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     bool is_result = p->kind == ONEDNN_CONV_WEIGHT;
     return dnnl_primitive_desc_query_md(pd, is_result ? dnnl_query_diff_weights_md : dnnl_query_weights_md,
@@ -171,7 +180,8 @@ static int repack_threads(const onednn_problem *p) {
     return p->repack_threads ? p->repack_threads : p->threads;
 }
 
-/* Between the plain weight and the packed one: towards the plain for gradients. */
+/* The reorder between the plain and the packed weight: it packs, or for weight gradients unpacks. Sets the
+ * number of OpenMP threads; the caller restores it. */
 static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc_t *packed,
                                  dnnl_engine_t engine, dnnl_primitive_desc_t *pd) {
     dnnl_memory_desc_t plain;
@@ -180,7 +190,7 @@ static dnnl_status_t repack_desc(const onednn_problem *p, const dnnl_memory_desc
     bool unpacks = p->kind == ONEDNN_CONV_WEIGHT;
     dnnl_primitive_attr_t attr = attr_new();
     if (!attr) return dnnl_out_of_memory;
-    omp_set_num_threads(repack_threads(p)); /* the caller puts it back */
+    omp_set_num_threads(repack_threads(p));
     s = dnnl_reorder_primitive_desc_create(pd, unpacks ? packed : &plain, engine, unpacks ? &plain : packed,
                                            engine, attr);
     dnnl_primitive_attr_destroy(attr);
@@ -194,16 +204,18 @@ static size_t scratch_bytes(const_dnnl_primitive_desc_t pd) {
 
 /* ---- facts ---- */
 
+/* Returns the number of threads before, to be set again. */
 static int threads_set(int threads) {
     int before = omp_get_max_threads();
     omp_set_num_threads(threads);
     return before;
 }
 
-/* gemm:jit, what matmul is below AVX-512, keeps its own buffers, made in each run: they are not ours to
- * place. The plan states them all the same (1.8 MB with 2 threads, AVX2). */
+/* gemm:jit, which runs matmul below AVX-512, allocates its own buffers in each run, where the plan cannot
+ * place them. The plan counts them all the same (1.8 MB with 2 threads, AVX2). */
 enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
 
+/* One scratch serves the primitive and the repacking, which follow one another: the larger of both. */
 static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
                      onednn_facts *facts) {
     const char *name = implementation(pd);
@@ -240,24 +252,26 @@ bool onednn_describe(const onednn_problem *p, onednn_facts *facts) {
 
 /* ---- primitives ---- */
 
-/* One memory object and where it points. */
+/* A memory object, and the address it has now (NULL at first). */
 typedef struct place {
     dnnl_memory_t memory;
     void *at;
 } place;
 
 struct onednn {
-    const weft_env *env;
+    const weft_env *env; /* its allocator made this struct */
     onednn_kind kind;
     int threads;
-    bool runs_first; /* the primitive, then the repacking: a weight gradient */
+    /* The primitive runs before the repacking (a weight gradient); else the repacking is first. */
+    bool runs_first;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_t primitive, repack; /* NULL: not part of a run */
-    place src, weight, bias, dst, scratch, repack_scratch,
-        plain; /* `weight` is the packed one when there are two */
+    dnnl_primitive_t primitive, repack; /* NULL: a run has no such part */
+    /* `weight` is the packed weight when the caller's plain one (`plain`) is repacked. */
+    place src, weight, bias, dst, scratch, repack_scratch, plain;
 };
 
+/* oneDNN's status as ours; `doing` completes the sentence "oneDNN: ... failed". */
 static weft_status status_of(dnnl_status_t s, weft_error *error, const char *doing) {
     if (s == dnnl_success) return WEFT_OK;
     if (s == dnnl_out_of_memory) return error_memory(error, "oneDNN");
@@ -265,6 +279,7 @@ static weft_status status_of(dnnl_status_t s, weft_error *error, const char *doi
                      "oneDNN: %s failed with status %d", doing, (int)s);
 }
 
+/* The memory object gets its address in the first run. */
 static dnnl_status_t place_new(onednn *o, place *p, const dnnl_memory_desc_t *md) {
     return dnnl_memory_create(&p->memory, md, o->engine, DNNL_MEMORY_NONE);
 }
@@ -282,6 +297,7 @@ static dnnl_status_t places_new(onednn *o, const onednn_problem *p, const_dnnl_p
     return s;
 }
 
+/* Nothing to make when the primitive's format is the plain one. */
 static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, const dnnl_memory_desc_t *packed) {
     dnnl_memory_desc_t plain;
     dnnl_primitive_desc_t pd;
@@ -297,6 +313,7 @@ static dnnl_status_t repack_new(onednn *o, const onednn_problem *p, const dnnl_m
     return s;
 }
 
+/* On failure o may be half made: onednn_free releases what is there. */
 static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight weight) {
     dnnl_primitive_desc_t pd;
     dnnl_status_t s = dnnl_engine_create(&o->engine, dnnl_cpu, 0);
@@ -343,14 +360,15 @@ void onednn_free(onednn *o) {
 
 /* ---- runs ---- */
 
-/* Points a memory object. */
+/* Gives a memory object its address. Operands seldom move between runs, so most calls have nothing to do. */
 static dnnl_status_t point(place *p, void *at) {
-    if (!p->memory || !at || p->at == at) return dnnl_success; /* operands seldom move between runs */
+    if (!p->memory || !at || p->at == at) return dnnl_success;
     dnnl_status_t s = dnnl_memory_set_data_handle(p->memory, at);
     if (s == dnnl_success) p->at = at;
     return s;
 }
 
+/* Packs before the primitive, or unpacks the gradient after it. */
 static dnnl_status_t run_repack(onednn *o) {
     if (!o->repack) return dnnl_success;
     dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, o->runs_first ? o->weight.memory : o->plain.memory},
@@ -362,6 +380,7 @@ static dnnl_status_t run_repack(onednn *o) {
 static dnnl_status_t run_primitive(onednn *o) {
     if (!o->primitive) return dnnl_success;
     bool is_forward = o->kind == ONEDNN_CONV || o->kind == ONEDNN_MATMUL;
+    /* The bias is the last argument, so that its absence shortens the list. */
     dnnl_exec_arg_t args[] = {
         {o->kind == ONEDNN_CONV_DATA ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, o->src.memory},
         {o->kind == ONEDNN_CONV_WEIGHT ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, o->weight.memory},
@@ -379,6 +398,7 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
     if (s == dnnl_success) s = point(&o->scratch, b->scratch);
     if (s == dnnl_success) s = point(&o->repack_scratch, b->scratch);
     if (s == dnnl_success) s = point(&o->plain, b->weight);
+    /* o->repack: the caller's weight is `plain` */
     if (s == dnnl_success) s = point(&o->weight, o->repack ? b->packed : b->weight);
     int before = threads_set(o->threads);
     if (s == dnnl_success && o->runs_first) s = run_primitive(o);
@@ -391,7 +411,8 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
 
 /* ---- instruction sets ---- */
 
-/* The highest of ours that oneDNN may use now. Each of its sets has the bits of those below. */
+/* The highest of our instruction sets that oneDNN may use now. In oneDNN each set has the bits of the lower
+ * ones. */
 static weft_isa isa_used(void) {
     int bits = (int)dnnl_get_effective_cpu_isa();
     if ((bits & dnnl_cpu_isa_avx512_mic) == dnnl_cpu_isa_avx512_mic ||

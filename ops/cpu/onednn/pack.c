@@ -1,25 +1,28 @@
-/* pack.c - the weight of a convolution in the form that its kernel asks oneDNN for. A kernel in bf16 gets bf16 from
- * an f32 parameter at once; one that casts around f32 (simd/cast.c) gets f32, whatever the weight is.
- */
+/* pack.c - the `pack` op: a convolution's weight in the format that the kernel of the convolution reads.
+ *
+ * The format is oneDNN's, so this kernel rebuilds the convolution node from its signature and asks what that
+ * would want. A bf16 kernel gets bf16, made from an f32 parameter in the same step; a kernel that casts
+ * around f32 (simd/cast.c) gets f32, whatever the weight is. */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/conv.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/f32_shadow.h"
 #include "ops/image/pack.h"
 
-/* The node that is packed for, in a model of its own. */
+/* The convolution that reads the packed weight, rebuilt in a graph of its own. */
 typedef struct target {
-    weft_node *node;
-    f32_shadow wide;
-    const weft_node *as; /* what oneDNN is asked to run: node, or that in f32 */
-    bool casts;          /* the weight has to become f32 first */
+    weft_node *node;     /* its graph's model is ours to free */
+    f32_shadow wide;     /* node in f32, when its kernel casts */
+    const weft_node *as; /* what oneDNN runs: `node`, or its shadow */
+    bool casts;          /* the weight must become f32 before it is packed */
 } target;
 
 static void target_free(target *t) {
     if (t->node) weft_model_free(t->node->graph->model);
 }
 
-/* Whether the kernel of a node of bf16 or f16 casts around an f32 one. */
+/* Whether the kernel that a bf16 or f16 node gets here is one that casts around an f32 kernel, by its
+ * name. */
 static bool casts_around(const weft_node *n, const kernel_env *env) {
     static const char is_cast[] = "onednn_cast";
     const weft_kernel *k = kernel_select(n, env, NULL, NULL);
@@ -28,7 +31,7 @@ static bool casts_around(const weft_node *n, const kernel_env *env) {
 
 static const char no_memory[] = "memory could not be had";
 
-/* NULL, or why not. Free with target_free in either case. */
+/* Returns NULL or the reason to decline. The caller calls target_free in either case. */
 static const char *target_find(const weft_node *n, const kernel_env *env, target *t) {
     static const char other[] = "not the f32 or bf16 weight of a convolution";
     const pack_attrs *a = n->attrs;
@@ -41,9 +44,9 @@ static const char *target_find(const weft_node *n, const kernel_env *env, target
         return other;
     const weft_value *plain = t->node->in[1];
     t->as = t->node;
-    if (!shape_equal(&plain->type, &w->type) || !dtype_is_row(w->type.dtype))
-        return other;
+    if (!shape_equal(&plain->type, &w->type) || !dtype_is_row(w->type.dtype)) return other;
     if (w->type.dtype != plain->type.dtype && w->type.dtype != WEFT_F32) return other;
+    /* One format serves two kernels: the reduced one of oneDNN, and the f32 one inside a cast. */
     if (dtype_is_reduced(plain->type.dtype) && casts_around(t->node, env)) {
         if (!f32_shadow_of(t->node, &t->wide)) return other;
         t->as = &t->wide.node;
@@ -52,6 +55,7 @@ static const char *target_find(const weft_node *n, const kernel_env *env, target
     return NULL;
 }
 
+/* The type that oneDNN packs from: the weight's own, unless it is first cast to f32. */
 static weft_dtype plain_of(const weft_node *n, const target *t) {
     return t->casts ? WEFT_F32 : n->in[0]->type.dtype;
 }
@@ -69,7 +73,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return why;
 }
 
-/* Scratch, and behind it the weight in f32. */
+/* oneDNN's scratch, then the weight in f32 if it is cast. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     onednn_facts facts = {0};
     target t;
@@ -83,7 +87,7 @@ typedef struct pack_state {
     const weft_env *env;
     onednn *primitive;
     bool casts;
-    size_t wide_at; /* in the workspace */
+    size_t wide_at; /* byte offset in the workspace */
 } pack_state;
 
 static void pack_close(void *state) {
@@ -93,6 +97,7 @@ static void pack_close(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
+/* The target is needed only here: the primitive keeps all of it that matters. */
 static weft_status pack_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     onednn_facts facts = {0};
     target t;

@@ -1,44 +1,47 @@
 /* parts.c - the weight gradient of a convolution as a sum over parts of the batch, one for each thread.
  *
- * Where oneDNN itself gives each thread some of the images (it then keeps a sum for each, or copies images for the others),
- * its threads meet at barriers inside the primitive that spin without end. Beside another process one of them has no core,
- * and the others spin until the scheduler takes theirs away: a whole time slice for each barrier. Here each part is a
- * primitive of one thread, sums are f32 and added in the order of the parts, and threads wait as OpenMP's do. 2 cores of
- * a Zen 5, 3 x 3, batch 16, medians of 11 to 15, ms: one thread, oneDNN's two threads, two parts
+ * When oneDNN itself divides the images among threads (it then keeps a sum for each, or copies images for the
+ * others), its threads meet at barriers inside the primitive that spin without end. When another process
+ * takes one of the cores, one thread has none, and the others spin until the scheduler preempts them: a whole
+ * time slice for each barrier. Here each part is a primitive of one thread, sums are f32 and added in the
+ * order of the parts, and threads wait as OpenMP's do. 2 cores of a Zen 5, 3 x 3, batch 16, medians of 11 to
+ * 15, ms: one thread, oneDNN's two threads, two parts
  *                                      alone                 beside a busy process
  *     f32   32 -> 32, 28 x 28     1.16  4.01  1.14            1.22  4.01  1.26
  *     bf16  32 -> 32, 28 x 28     0.86  0.38  0.42            0.65  4.00  0.74
  *     bf16  64 -> 64, 14 x 14     0.66  0.38  0.41            0.62  4.00  0.74
  *     bf16  128 -> 128, 28 x 28   11.2  5.70  5.75            10.9  12.0  10.0
- *     bf16  512 -> 512, 7 x 7     12.9  6.47  11.7 (not taken: oneDNN keeps one sum)
- */
+ *     bf16  512 -> 512, 7 x 7     12.9  6.47  11.7 (declined here: oneDNN keeps one sum) */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/onednn/conv.h"
 #include "ops/work.h"
 
 #include <string.h>
 
-/* Elements of the sums that a thread adds up at a time. */
+/* Elements of the sums that a thread adds at a time: 16 KiB of each, which the first cache holds. */
 enum { PIECE = 4096 };
 
 /* ---- a node as parts ---- */
 
+/* Workspace: scratch of part 0, 1, ..., then sum of part 0, 1, ... */
 typedef struct parts_plan {
-    int count;            /* parts, and threads */
-    onednn_problem part;  /* of one thread; all are alike */
-    bool is_packed;       /* sums are packed: the result is repacked from the first */
-    int64_t elements;     /* of a sum */
-    size_t scratch_bytes; /* of each part */
-    size_t sum_bytes;     /* of each part; sums lie behind all scratch */
+    int count;            /* parts, which is also the number of threads */
+    onednn_problem part;  /* run by one thread; all parts have this shape */
+    bool is_packed;       /* sums have the primitive's format: the total is unpacked into the result */
+    int64_t elements;     /* of one sum */
+    size_t scratch_bytes; /* of one part, a multiple of MEM_ALIGN */
+    size_t sum_bytes;     /* of one part; the sums follow all scratch */
 } parts_plan;
 
-/* Whether oneDNN's own way keeps a sum for about every thread, as this one does. */
+/* Whether oneDNN's own division keeps about one sum for each thread, as this one does. If not, it divides the
+ * channels instead, which is faster (the last line of the table). */
 static bool keeps_sums(const onednn_problem *whole, const onednn_facts *part, size_t sum_bytes) {
     onednn_facts facts;
     if (!onednn_describe(whole, &facts)) return false;
     return facts.scratch_bytes >= part->scratch_bytes + (size_t)(whole->threads - 1) * sum_bytes / 2;
 }
 
+/* Returns NULL and fills *p, or the reason to decline. */
 static const char *plan_of(const weft_node *n, const kernel_env *env, parts_plan *p) {
     onednn_facts facts;
     onednn_problem whole;
@@ -49,7 +52,7 @@ static const char *plan_of(const weft_node *n, const kernel_env *env, parts_plan
     p->part.threads = 1;
     p->part.repack_threads = p->count;
     p->part.src.shape[0] = p->part.dst.shape[0] = whole.src.shape[0] / p->count;
-    p->part.weight.dtype = WEFT_F32; /* sums; the result is p->part.plain */
+    p->part.weight.dtype = WEFT_F32; /* of the sums; the result's type is p->part.plain */
     if (!onednn_describe(&p->part, &facts) || facts.is_reference) return "oneDNN has no primitive for a part";
     p->is_packed = facts.packed_bytes > 0;
     p->scratch_bytes = size_align(facts.scratch_bytes, MEM_ALIGN);
@@ -74,6 +77,7 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
 
 /* ---- runs ---- */
 
+/* A part's primitive, and how its last run ended: threads may not share c->error. */
 typedef struct part {
     onednn *primitive;
     weft_status status; /* of the last run */
@@ -83,8 +87,8 @@ typedef struct part {
 typedef struct parts_state {
     const weft_env *env;
     parts_plan plan;
-    part *list; /* [plan.count] */
-    onednn *unpack;
+    part *list;     /* [plan.count] */
+    onednn *unpack; /* sum -> result; NULL when sums are plain */
 } parts_state;
 
 static void parts_close(void *state) {
@@ -120,10 +124,12 @@ static weft_status parts_open(const weft_node *n, const kernel_env *env, void **
     return status;
 }
 
+/* The sum of part i. */
 static float *sum_at(const parts_plan *p, const kernel_call *c, int i) {
     return (float *)((char *)c->workspace + (size_t)p->count * p->scratch_bytes + (size_t)i * p->sum_bytes);
 }
 
+/* Images [i, i + 1) * N / count into sum i. */
 static void part_run(const parts_state *s, const kernel_call *c, int i) {
     const parts_plan *p = &s->plan;
     part *one = &s->list[i];
@@ -136,7 +142,8 @@ static void part_run(const parts_state *s, const kernel_call *c, int i) {
     one->status = onednn_run(one->primitive, &b, &one->error);
 }
 
-/* to[..] = the parts' sums at [begin, end), in their order. */
+/* to = the sums of the parts at [begin, end), added in the order of the parts: the bits depend on their
+ * number only. */
 static void parts_add(const parts_plan *p, const kernel_call *c, float *to, int64_t begin, int64_t end) {
     const float *first = sum_at(p, c, 0);
     if (to != first) memcpy(to + begin, first + begin, (size_t)(end - begin) * sizeof *to);
@@ -146,6 +153,7 @@ static void parts_add(const parts_plan *p, const kernel_call *c, float *to, int6
     }
 }
 
+/* One parallel region: all parts, OpenMP's barrier, then the sums piece by piece. */
 static weft_status parts_run(void *state, const kernel_call *c) {
     parts_state *s = state;
     const parts_plan *p = &s->plan;
@@ -158,6 +166,7 @@ static weft_status parts_run(void *state, const kernel_call *c) {
         for (int64_t k = 0; k < p->elements; k += PIECE)
             parts_add(p, c, to, k, p->elements - k < PIECE ? p->elements : k + PIECE);
     }
+    /* The error of the first part that failed. */
     for (int i = 0; i < p->count; i++) {
         if (s->list[i].status == WEFT_OK) continue;
         *c->error = s->list[i].error;
