@@ -1,13 +1,14 @@
-/* attention.c - attention and its backward op in f32 (all but the log-sums may be bf16 or f16). A thread takes a (batch, head) pair at a time: keys and
- * values are packed once into panels (whatever strides they came with), queries run in blocks of BLOCK rows
- * whose scores stay in the cache, causal blocks stop at their last key. Pairs are independent, so the bits do
- * not depend on the number of threads.
+/* attention.c - attention and its backward op in f32 (all but the log-sums may be bf16 or f16).
+ *
+ * A thread takes one (batch, head) pair at a time: it packs keys and values once into panels (whatever their
+ * strides), and runs queries in blocks of BLOCK rows whose scores stay in the cache; causal blocks stop at
+ * their last key. Pairs are independent and each runs in a fixed order, so the bits do not depend on the
+ * number of threads.
  *
  * Measured, 2 threads of a Xeon with AVX-512, q k v as views of one [8, 256, 3 * 6 * 64] tensor, causal, best
  * of 60 on a machine that other builds shared: 2.9 ms forward, 6.0 backward; PyTorch 2.15's
  * scaled_dot_product_attention minutes later 4.4 and 10.9. The products alone reach 180-200 GFLOP/s a thread;
- * the rest is packing and exponentials.
- */
+ * the rest is packing and exponentials. */
 #include "ops/attention/attention.h"
 #include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/reduced.h"
@@ -16,35 +17,40 @@
 
 #include <omp.h>
 
-enum { BLOCK = 48 }; /* queries: a multiple of every GEMM_MR */
+enum { BLOCK = 48 }; /* queries of a block: a multiple of every GEMM_MR */
 
-/* The matrix of one head: rows of d numbers. */
+/* The matrix of one head within a tensor: rows of d numbers. */
 typedef struct view {
-    void *data; /* of the tensor, whose element `first` is the matrix's */
+    void *data; /* of the tensor; the matrix begins at its element `first` */
     weft_dtype dtype;
-    int64_t first, row, column; /* strides */
+    int64_t first, row, column; /* strides in elements */
 } view;
 
 typedef struct sizes {
-    int64_t t, s, d;    /* queries, keys, head size */
-    int64_t sp, sm, dp; /* s in whole panels, in whole tile rows; d in whole panels */
-    int64_t ld;         /* floats of a row of scores */
+    int64_t t, s, d; /* queries, keys, head size */
+    /* s rounded up to panels (GEMM_NR) and to tile rows (GEMM_MR); d rounded up to panels */
+    int64_t sp, sm, dp;
+    int64_t ld; /* floats from one row of scores to the next */
     bool causal;
     float scale;
 } sizes;
 
-/* Offsets in a thread's scratch, in floats. */
+/* Offsets in a thread's scratch, in floats, each a multiple of a cache line. */
 typedef struct layout {
-    int64_t kt, vt, k, v;               /* keys and values, transposed and not, in panels */
-    int64_t q, dy, qp, dyp, p, ds, out; /* of a block */
-    int64_t room;                       /* for a row that is not f32 */
-    int64_t dk, dv, total;
+    int64_t kt, vt, k, v; /* keys and values in panels: transposed [d, s] (kt, vt) and as they are [s, d] */
+    /* Of a block of queries: q and dy as rows and as panels (qp, dyp), scores p, their gradients ds, the
+     * result. */
+    int64_t q, dy, qp, dyp, p, ds, out;
+    int64_t room;          /* one row as floats */
+    int64_t dk, dv, total; /* gradients of all keys and values; total: of the scratch */
 } layout;
 
+/* n rounded up to a multiple of step. */
 static int64_t up(int64_t n, int64_t step) {
     return (n + step - 1) / step * step;
 }
 
+/* q: the operand that holds the queries; keys follow it. */
 static sizes sizes_of(const weft_node *n, int q) {
     const attention_attrs *a = n->attrs;
     const tensor_type *qt = &n->in[q]->type, *kt = &n->in[q + 1]->type;
@@ -57,12 +63,14 @@ static sizes sizes_of(const weft_node *n, int q) {
     return z;
 }
 
+/* Reserves `floats` and returns their offset. */
 static int64_t take(layout *l, int64_t floats) {
     int64_t at = l->total;
     l->total += up(floats, 16);
     return at;
 }
 
+/* The backward op adds what it needs to the forward's layout; its `out` holds dq. */
 static layout layout_of(const sizes *z, bool backward) {
     layout l = {0};
     l.kt = take(&l, z->sp * z->d);
@@ -87,7 +95,7 @@ static layout layout_of(const sizes *z, bool backward) {
 
 /* ---- moving matrices in and out ---- */
 
-/* Head h of batch b; `heads` and `rows` say which axes of the tensor those are. */
+/* Head h of batch b as a matrix; `heads` and `rows` are the axes of the tensor that count heads and rows. */
 static view head_of(const tensor *t, int64_t b, int64_t h, int heads, int rows) {
     return (view){t->data, t->type.dtype, b * t->stride[0] + h * t->stride[heads], t->stride[rows],
                   t->stride[3]};
@@ -97,17 +105,19 @@ static view f32_view(float *data, int64_t row) {
     return (view){data, WEFT_F32, 0, row, 1};
 }
 
-/* Rows of a head lie far apart (3 H D floats in a fused projection), too far for the processor to guess:
- * asking for a row some turns before it is read hides most of the wait (a sixth of the time of both ops). */
+/* Rows of a head are far apart in memory (3 H D floats in a fused projection), too far for the hardware
+ * prefetcher. A prefetch some rows ahead overlaps most of the wait (it saves a sixth of the time of both
+ * ops). */
 static inline void fetch_ahead(view x, int64_t i, int64_t from, int64_t count) {
     enum { AHEAD = 6, LINE = 64 };
     int64_t width = x.dtype == WEFT_F32 ? 4 : 2;
     uintptr_t ahead = (uintptr_t)x.data + (uintptr_t)((x.first + (i + AHEAD) * x.row + from) * width);
-    for (int64_t k = 0; k < count * width; k += LINE) /* may lie past the end */
+    /* may be past the end: a prefetch cannot fault */
+    for (int64_t k = 0; k < count * width; k += LINE)
         __builtin_prefetch((const void *)(ahead + (uintptr_t)k));
 }
 
-/* Columns from .. from + count of row i, as floats, and the row AHEAD of it asked for. */
+/* Columns [from, from + count) of row i as floats, with a prefetch for a later row. */
 static inline void row_load(view x, int64_t i, int64_t from, int64_t count, float *restrict to) {
     int64_t at = x.first + i * x.row + from * x.column;
     fetch_ahead(x, i, from, count);
@@ -119,7 +129,7 @@ static inline void row_load(view x, int64_t i, int64_t from, int64_t count, floa
         reduced_load(to, x.data, x.dtype, at, count);
 }
 
-/* Rows first .. first + count of x, times factor, packed; zeros up to BLOCK rows. */
+/* Rows [first, first + count) of x, times factor, as dense rows of d floats; zeros up to BLOCK rows. */
 static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float factor, float *to) {
     for (int64_t i = 0; i < count; i++) {
         float *row = to + i * d;
@@ -129,7 +139,7 @@ static void pack_rows(view x, int64_t first, int64_t count, int64_t d, float fac
     memset(to + count * d, 0, (size_t)((BLOCK - count) * d) * sizeof *to);
 }
 
-/* As a B [count, d]: panels of `room` rows, zeros in the columns past d. */
+/* Packs x as a B [count, d] of small_gemm.h: panels of `room` rows, zeros in the columns past d. */
 static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, float *to) {
     for (int64_t c = 0; c < z->dp; c += GEMM_NR) {
         int64_t width = z->d - c < GEMM_NR ? z->d - c : GEMM_NR;
@@ -141,7 +151,7 @@ static void pack_panels(view x, int64_t count, int64_t room, const sizes *z, flo
     }
 }
 
-/* As a B [d, s]: the transpose, zeros in the columns past s. `room`: one row. */
+/* Packs the transpose of x as a B [d, s], zeros in the columns past s. `room` holds one row. */
 static void pack_transposed(view x, const sizes *z, float *to, float *room) {
     for (int64_t j = 0; j < z->sp; j++) {
         float *column = to + j / GEMM_NR * GEMM_NR * z->d + j % GEMM_NR;
@@ -150,7 +160,8 @@ static void pack_transposed(view x, const sizes *z, float *to, float *room) {
     }
 }
 
-/* Row i of a result, whose columns are contiguous: from times factor. `from` may be spoilt. */
+/* Row i of a result whose columns are contiguous: `from` times factor. Overwrites `from` when the result is
+ * reduced. */
 static void put_row(float *restrict from, float factor, int64_t d, view y, int64_t i) {
     int64_t at = y.first + i * y.row;
     if (y.dtype == WEFT_F32) {
@@ -165,8 +176,10 @@ static void put_row(float *restrict from, float factor, int64_t d, view y, int64
 /* ---- a block of queries ---- */
 
 typedef struct block {
-    int64_t first, rows, tall; /* tall: rows in whole tiles */
-    int64_t keys, wide;        /* keys that its last query sees; what is zero past a row's own keys */
+    int64_t first, rows, tall; /* tall: rows rounded up to whole tiles */
+    /* keys: those that the last query sees; wide: columns of scores that must be zero past a row's own
+     * keys */
+    int64_t keys, wide;
 } block;
 
 static block block_at(const sizes *z, int64_t first) {
@@ -178,13 +191,14 @@ static block block_at(const sizes *z, int64_t first) {
     return b;
 }
 
+/* Keys that query i sees. */
 static int64_t keys_of_row(const sizes *z, int64_t i) {
     return z->causal && i + 1 < z->s ? i + 1 : z->s;
 }
 
 /* ---- forward ---- */
 
-/* e^(x - max) in place, zeros up to `wide`; returns the sum and the maximum. */
+/* x = e^(x - max) in place, zeros up to `wide`. Returns the sum, and the maximum in *max. */
 static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
     float most = x[0];
 #pragma omp simd reduction(max : most)
@@ -195,6 +209,8 @@ static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
     return sum;
 }
 
+/* Scores = scale q k^T, softmax without its division, y = scores v; the division is by row, at the end. lse
+ * is what the backward op needs to compute the scores again. */
 static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y,
                           float *lse) {
     float sum[BLOCK];
@@ -211,6 +227,7 @@ static void block_forward(const sizes *z, const layout *l, float *s, const block
         put_row(s + l->out + i * z->dp, 1.0f / sum[i], z->d, y, b->first + i);
 }
 
+/* in: q, k, v [B, H, T, D] at any strides; out: y [B, T, H, D], lse [B, H, T]. */
 static void head_forward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
                          int64_t h) {
     view q = head_of(&c->in[0], b, h, 1, 2), y = head_of(&c->out[0], b, h, 2, 1);
@@ -230,6 +247,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return NULL;
 }
 
+/* A scratch for each thread. */
 static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     sizes z = sizes_of(n, 0);
     return (size_t)env->threads * (size_t)layout_of(&z, false).total * sizeof(float);
@@ -256,7 +274,8 @@ const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
 
 /* ---- backward: operands dy, q, k, v, y, lse ---- */
 
-/* p holds scores and ds holds dy . v; they become e^(score - lse) and p (dp - delta), zeros up to `wide`. */
+/* On entry p holds scores and ds holds dy . v; on exit p = e^(score - lse), the probabilities, and ds = p (ds
+ * - delta), both with zeros up to `wide`. delta = dy . y. */
 static void row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse,
                          float delta) {
     for (int64_t j = 0; j < n; j++) {
@@ -274,13 +293,14 @@ static float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
+/* The matrices of one (batch, head) pair. */
 typedef struct head {
     view dy, q, y, dq;
     const float *lse;
 } head;
 
-/* Scores again, their gradients, dq; dk and dv grow. q is packed times scale, which dk needs once and dq
- * lacks. */
+/* For one block: recomputes the scores, then their gradients, then dq; adds to dk and dv. q is packed times
+ * scale: dk needs that factor exactly once, and dq, which has no q in it, gets it when it is stored. */
 static void block_backward(const sizes *z, const layout *l, float *s, const block *b, const head *m) {
     int64_t n = up(b->keys, GEMM_NR), tiles = up(b->keys, GEMM_MR);
     pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
@@ -305,6 +325,7 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
                         z->dp);
 }
 
+/* dk and dv are sums over blocks in the order of the queries. */
 static void head_backward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
                           int64_t h) {
     head m = {.dy = head_of(&c->in[0], b, h, 2, 1),

@@ -1,12 +1,11 @@
-/* batch_norm.c - batch_norm and its backward op in f32, over x as [rows, C]: that is what [N, C] is, and
- * channels-last [N, C, H, W] with rows = N H W. Vectors run over channels. x, y and their gradients may be bf16 or
- * f16: a chunk of them becomes floats in the cache.
+/* batch_norm.c - batch_norm and its backward op in f32, over x as [rows, C]: [N, C] as it is, and
+ * channels-last [N, C, H, W] with rows = N H W. Vectors run over channels. x, y and their gradients may be
+ * bf16 or f16: a chunk of them becomes floats in the cache.
  *
- * Memory is passed twice forward (statistics; apply) and twice backward (sums; apply). Statistics are taken
- * over fixed chunks of rows that fit the cache and are a block of sums.h: the chunk's mean, then its squared distances from that mean,
- * and the chunks are merged in order in f64 (Chan, Golub, LeVeque 1983): stable, and the same bits for any
- * thread count.
- */
+ * Two passes over memory forward (statistics; apply) and two backward (sums; apply). Statistics are taken
+ * over fixed chunks of rows, each of which fits the cache and is one block of sums.h: the mean of the chunk,
+ * then the squared distances from that mean. The chunks are merged in order in f64 (Chan, Golub, LeVeque
+ * 1983), which is stable and gives the same bits for any number of threads. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
@@ -16,10 +15,10 @@
 #include <omp.h>
 #include <string.h>
 
-enum { CHUNK = 16384, LEAST_ROWS = 16 }; /* floats of a chunk: 64 KiB */
+enum { CHUNK = 16384, LEAST_ROWS = 16 }; /* floats of a chunk (64 KiB); its least rows */
 
 typedef struct shape2d {
-    int64_t rows, channels, each, chunks; /* `each` rows a chunk */
+    int64_t rows, channels, each, chunks; /* `each`: rows of a chunk, the last may have fewer */
 } shape2d;
 
 static shape2d shape_of(const tensor_type *t) {
@@ -31,12 +30,13 @@ static shape2d shape_of(const tensor_type *t) {
     return s;
 }
 
+/* Rows of this chunk. */
 static int64_t rows_of(const shape2d *s, int64_t chunk) {
     int64_t left = s->rows - chunk * s->each;
     return left < s->each ? left : s->each;
 }
 
-/* Operands [first, n) are weights and statistics. */
+/* Returns the reason to decline. Operands [first, n) are weights and statistics. */
 static const char *unfit(const weft_node *n, int first) {
     for (int i = 0; i < n->n_in; i++) {
         if (i < first && !dtype_is_row(n->in[i]->type.dtype)) return "not f32, bf16 or f16";
@@ -55,12 +55,13 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return unfit(n, 2);
 }
 
-/* Two numbers a chunk and channel, and three a channel. */
+/* Floats of workspace that all threads share: two for each chunk and channel, and three for each channel. */
 static int64_t numbers(const shape2d *s) {
     return ((2 * s->chunks + 3) * s->channels + 15) / 16 * 16;
 }
 
-/* Floats of the chunks that one thread has under way: those that are not f32. */
+/* Floats of the chunks that one thread has in hand: operands [0, operands) and the result, where they are not
+ * f32. */
 static int64_t rooms(const weft_node *n, const shape2d *s, int operands) {
     int64_t chunk = s->each * s->channels, floats = row_room(n->out[0].type.dtype, chunk);
     for (int i = 0; i < operands; i++) floats += row_room(n->in[i]->type.dtype, chunk);
@@ -80,7 +81,7 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return workspace_of(n, env, 2);
 }
 
-/* Chunk i of a tensor, as floats. */
+/* Chunk i of a tensor, as floats; chunk_place and chunk_write are for results. */
 static const float *chunk_read(const tensor *t, const shape2d *s, int64_t i, float *room) {
     return row_read(t->data, t->type.dtype, i * s->each * s->channels, rows_of(s, i) * s->channels, room);
 }
@@ -95,7 +96,8 @@ static void chunk_write(const tensor *t, const shape2d *s, int64_t i, const floa
 
 /* ---- forward ---- */
 
-/* Sums over rows; four at a time, which spares three of four reads and writes of the running sums. */
+/* sum[channels] = sums over rows, four rows at a time: that saves three of four reads and writes of the
+ * sums. */
 static void chunk_sums(const float *restrict x, int64_t rows, int64_t channels, float *restrict sum) {
     int64_t r = 0;
     memset(sum, 0, (size_t)channels * sizeof *sum);
@@ -111,7 +113,7 @@ static float square(float x) {
     return x * x;
 }
 
-/* Squared distances from the means. */
+/* Sums of squared distances from the means, in the same order. */
 static void chunk_squares(const float *restrict x, int64_t rows, int64_t channels, const float *restrict mean,
                           float *restrict sum) {
     int64_t r = 0;
@@ -134,7 +136,8 @@ static void chunk_statistics(const float *x, int64_t rows, int64_t channels, flo
     chunk_squares(x, rows, channels, mean, squares);
 }
 
-/* Channel k over all chunks: part[2 i] holds means, part[2 i + 1] squares. */
+/* Merges channel k over all chunks: row 2 i of `part` holds the means of chunk i, row 2 i + 1 its squares.
+ * `apart` is the distance of the chunk's mean from the mean so far. */
 static void merge(const shape2d *s, const float *part, int64_t k, double *mean, double *squares) {
     double n = 0, m = 0, q = 0;
     for (int64_t i = 0; i < s->chunks; i++) {
@@ -147,7 +150,7 @@ static void merge(const shape2d *s, const float *part, int64_t k, double *mean, 
     *squares = q;
 }
 
-/* y = (x - mean) factor + bias: the difference first, which is exact where it matters. */
+/* y = (x - mean) factor + bias: the difference comes first, since it is exact where x is near the mean. */
 static void chunk_apply(const float *restrict x, float *restrict y, int64_t rows, int64_t channels,
                         const float *restrict mean, const float *restrict factor,
                         const float *restrict bias) {
@@ -156,7 +159,7 @@ static void chunk_apply(const float *restrict x, float *restrict y, int64_t rows
             y[r * channels + k] = (x[r * channels + k] - mean[k]) * factor[k] + bias[k];
 }
 
-/* mean, rstd, var, and in `factor` what x - mean is multiplied by. */
+/* mean, rstd = 1 / sqrt(var + eps) and the unbiased var, and factor = rstd weight for chunk_apply. */
 static void channels_forward(const kernel_call *c, const shape2d *s, const float *part, float *factor) {
     const float *w = c->in[1].data;
     float *mean = c->out[1].data, *rstd = c->out[2].data, *var = c->out[3].data;
@@ -172,6 +175,8 @@ static void channels_forward(const kernel_call *c, const shape2d *s, const float
     }
 }
 
+/* Workspace: parts [chunks, 2, C], factor [C] (and two rows that only backward uses), then a room for each
+ * thread. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -204,7 +209,7 @@ const weft_kernel SIMD(batch_norm) = {.name = SIMD_NAME,
 
 /* ---- backward ---- */
 
-/* Sums over rows of dy and of dy (x - mean). */
+/* Sums over rows of dy and of dy (x - mean), two rows at a time. */
 static void chunk_dots(const float *restrict dy, const float *restrict x, int64_t rows, int64_t channels,
                        const float *restrict mean, float *restrict sum, float *restrict dot) {
     int64_t r = 0;
@@ -234,7 +239,7 @@ static void chunk_dx(const float *restrict dy, const float *restrict x, float *r
                 factor[k] * dy[r * channels + k] - slope[k] * (x[r * channels + k] - mean[k]) - shift[k];
 }
 
-/* dw and db, and the three numbers a channel that dx is made with. */
+/* dw = rstd sum dy (x - mean), db = sum dy, and the three numbers of chunk_dx for each channel. */
 static void channels_backward(const kernel_call *c, const shape2d *s, const float *part, float *number) {
     const float *w = c->in[2].data, *rstd = c->in[4].data;
     float *dw = c->out[1].data, *db = c->out[2].data;
@@ -252,6 +257,7 @@ static void channels_backward(const kernel_call *c, const shape2d *s, const floa
     }
 }
 
+/* dx = rstd w (dy - mean(dy) - xhat mean(dy xhat)), as chunk_dx has it. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];

@@ -1,7 +1,7 @@
-/* cast.c - products and convolutions of bf16 and f16 where oneDNN has none: operands become f32 in the workspace, its
- * f32 kernel runs, and the result is rounded. (2.6 has no f16 at all, and bf16 on AVX-512 only.) A weight that is packed
- * is f32 by then (onednn/pack.c). The node in f32 that oneDNN is asked about is ops/cpu/f32_shadow.h's.
- */
+/* cast.c - products and convolutions of bf16 and f16 where oneDNN has none: operands become f32 in the
+ * workspace, oneDNN's f32 kernel runs, and the result is rounded. (2.6 has no f16 at all, and bf16 on AVX-512
+ * only.) onednn/pack.c packs a weight for such a kernel in f32. f32_shadow.h makes the f32 node that oneDNN
+ * is asked about. */
 #include "ops/image/conv2d.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/tile.h"
@@ -11,14 +11,15 @@
 extern const weft_kernel onednn_matmul, onednn_linear, onednn_conv2d, onednn_conv_transpose2d,
     onednn_parts_weight, onednn_conv2d_weight;
 
-/* Of a node that is widened: the best one in f32. */
+/* The kernel that runs an f32 shadow. */
 static const weft_kernel *inner_of(const weft_node *n, const kernel_env *env) {
     const weft_kernel *const all[] = {&onednn_matmul, &onednn_linear, &onednn_conv2d,
                                       &onednn_conv_transpose2d, &onednn_conv2d_weight};
     if (n->op == onednn_parts_weight.op && !onednn_parts_weight.declines(n, env)) return &onednn_parts_weight;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->op == n->op) return all[i];
-    return NULL; /* never: the rows below are of these ops */
+    /* cannot happen: the rows below are of these ops */
+    return NULL;
 }
 
 /* ---- what the compiler asks ---- */
@@ -28,13 +29,14 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return f32_shadow_of(n, &w) ? inner_of(&w.node, env)->declines(&w.node, env) : "there is nothing to cast";
 }
 
-/* Ours, then the inner kernel's. */
+/* The f32 copies, then the workspace of the inner kernel. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     f32_shadow w;
     size_t inner = f32_shadow_of(n, &w) ? inner_of(&w.node, env)->workspace(&w.node, env) : SIZE_MAX;
     return inner == SIZE_MAX ? SIZE_MAX : w.bytes + inner;
 }
 
+/* The bytes in which the inner kernel wants operand i packed; 0: as it is. */
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     f32_shadow w;
     const weft_kernel *inner = f32_shadow_of(n, &w) ? inner_of(&w.node, env) : NULL;
@@ -46,8 +48,8 @@ static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
 typedef struct cast_state {
     const weft_env *env;
     const weft_kernel *inner;
-    void *state; /* of the inner kernel */
-    f32_shadow wide;
+    void *state;     /* of the inner kernel */
+    f32_shadow wide; /* the node that the inner kernel was opened with */
 } cast_state;
 
 static void cast_close(void *state) {
@@ -72,7 +74,7 @@ static weft_status cast_open(const weft_node *n, const kernel_env *env, void **s
     return status;
 }
 
-/* The f32 tensor of value v at `data`. */
+/* The f32 tensor of value v, at `data`. */
 static tensor wide_tensor(const weft_value *v, void *data) {
     tensor t = {.data = data, .type = v->type};
     memcpy(t.stride, v->stride, sizeof t.stride);
@@ -81,6 +83,7 @@ static tensor wide_tensor(const weft_value *v, void *data) {
 
 enum { PIECE = 16 * 1024 }; /* elements that a thread casts at a time */
 
+/* x, at any strides, into the dense `wide`. */
 static weft_status cast_up(const tensor *x, const tensor *wide, const kernel_call *c) {
     int axes[WEFT_MAX_NDIM], n_axes;
     tile_operand from;
@@ -93,6 +96,7 @@ static weft_status cast_up(const tensor *x, const tensor *wide, const kernel_cal
     return WEFT_OK;
 }
 
+/* The result has the strides of `wide`, so the copy is one run. */
 static void cast_down(const tensor *wide, const tensor *y, const kernel_call *c) {
     int64_t n = type_elements(&y->type);
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (n > PIECE)
@@ -101,6 +105,7 @@ static void cast_down(const tensor *wide, const tensor *y, const kernel_call *c)
                       n - i < PIECE ? n - i : PIECE);
 }
 
+/* Runs the inner kernel on a call whose operands and result are the f32 copies. */
 static weft_status cast_run(void *state, const kernel_call *c) {
     cast_state *s = state;
     const f32_shadow *w = &s->wide;
@@ -125,7 +130,7 @@ static weft_status cast_run(void *state, const kernel_call *c) {
     return status;
 }
 
-/* The name is what the plan says of such a node. */
+/* The name is what plans show for such a node; onednn/pack.c recognizes it by its beginning. */
 #define ROW(of, strided)                                                                                     \
     const weft_kernel SIMD(cast_##of) = {.name = "onednn_cast_" SIMD_NAME,                                   \
                                          .op = &weft_op_##of,                                                \

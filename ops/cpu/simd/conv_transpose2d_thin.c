@@ -1,14 +1,14 @@
-/* conv_transpose2d_thin.c - transposed convolution into at most 4 channels, channels-last: a generator's last layer, and the
- * gradient of an image through a first convolution. All is added up in f32; bf16 and f16 are read and written so.
+/* conv_transpose2d_thin.c - transposed convolution into at most 4 channels, channels-last: the last layer of
+ * a generator, and the gradient of an image through a first convolution. Sums are f32; bf16 and f16 are read
+ * and written.
  *
- * oneDNN's backward-data convolution fills vectors with output channels, so 1 or 3 of them leave it at 20 to
- * 70 GFLOP/s. Here the pixel's channels x[C] meet the weight as a plain matrix [C, kh kw out]: the products
- * of a row of pixels are one small matrix product, added into the result where each belongs (col2im).
- * Measured on a 2-core Sapphire Rapids: 64 -> 3 channels of 64 x 64, batch 32: 1.1 ms instead of 3.0; 64 -> 1
- * of 28 x 28, batch 128: 0.49 instead of 2.24. An image is one piece of work, so the bits do not depend on
- * the number of threads.
- */
-/* One rounding a multiply-add: twice the speed, and no other kernel to match. */
+ * oneDNN's backward-data convolution fills vectors with output channels, so with 1 or 3 of them it reaches
+ * only 20 to 70 GFLOP/s. Here the channels x[C] of a pixel meet the weight as a plain matrix [C, kh kw out]:
+ * the products of a row of pixels are one small matrix product, whose elements are added into the result
+ * where each belongs (col2im). Measured on a 2-core Sapphire Rapids: 64 -> 3 channels of 64 x 64, batch 32:
+ * 1.1 ms instead of 3.0; 64 -> 1 of 28 x 28, batch 128: 0.49 instead of 2.24. One thread makes a whole image,
+ * so the bits do not depend on the number of threads. */
+/* Lets the compiler fuse multiply and add: twice the speed, and no other kernel must match these bits. */
 #pragma GCC optimize("fp-contract=fast")
 
 #include "ops/image/conv2d.h"
@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-/* Columns of the product go in vectors of the widest registers; up to TALL pixels times WIDE vectors of sums
- * stay in registers. */
+/* The columns of the product are in vectors of the widest registers (LANES floats); the sums of up to TALL
+ * pixels times WIDE vectors stay in registers. */
 #if defined(__AVX512F__)
 enum { LANES = 16, TALL = 8 };
 #elif defined(__AVX2__)
@@ -26,10 +26,12 @@ enum { LANES = 8, TALL = 4 };
 #else
 enum { LANES = 4, TALL = 4 };
 #endif
+/* MAX_COLUMNS: of kh kw out. ENOUGH_PIXELS: pixels that one product should have. */
 enum { WIDE = 3, MAX_OUT = 4, MAX_COLUMNS = 96, ENOUGH_PIXELS = 56 };
 
 typedef float vector __attribute__((vector_size(LANES * sizeof(float)), aligned(4)));
 
+/* kh kw out: one column for each element that a pixel adds to; padded to whole vectors. */
 static int64_t columns_of(const conv_attrs *a) {
     return a->kernel.v[0] * a->kernel.v[1] * a->out;
 }
@@ -48,12 +50,13 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     if (a->out > MAX_OUT || a->kernel.v[0] > MAX_COLUMNS || a->kernel.v[1] > MAX_COLUMNS ||
         columns_of(a) > MAX_COLUMNS)
         return "not thin: more than 4 channels or out kh kw above 96";
+    /* one thread makes an image */
     if (n->in[0]->type.shape[0] < env->threads) return "fewer images than threads";
     return NULL;
 }
 
-/* The weight as [C, padded columns], and for each thread the products of some rows of pixels: short rows are
- * taken together, so that few pixels are left over by the tall blocks. */
+/* Workspace: the weight as [C, padded columns], then for each thread the products of some rows of pixels.
+ * Short rows are taken together, so that the tall blocks leave few pixels over. */
 static int64_t weight_floats(const conv_attrs *a, int64_t channels) {
     return (channels * padded_columns(a) + 15) / 16 * 16;
 }
@@ -66,7 +69,7 @@ static int64_t products_floats(const conv_attrs *a, int64_t width) {
     return (rows_at_once(width) * width * padded_columns(a) + 15) / 16 * 16;
 }
 
-/* What a thread has for itself, in floats: products, and x's rows and the image where these are not f32. */
+/* The scratch of a thread, in floats: products at 0, then rows of x and the image where these are not f32. */
 typedef struct rooms {
     int64_t rows, image, total; /* products are at 0 */
 } rooms;
@@ -79,7 +82,7 @@ static rooms rooms_of(const weft_node *n) {
     return r;
 }
 
-/* The weight and the bias as floats. */
+/* Floats that threads share: the weight, then the bias (at most MAX_OUT). */
 static int64_t shared_floats(const conv_attrs *a, int64_t channels) {
     return weight_floats(a, channels) + 16;
 }
@@ -91,7 +94,8 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
 
 /* ---- the product of some rows ---- */
 
-/* [C][out][ky][kx] -> [C][ky][kx][out], zeros behind. */
+/* [C][out][ky][kx] -> [C][ky][kx][out] with zeros up to the padded columns: the order of the result in
+ * memory. */
 static void arrange_weight(const conv_attrs *a, const tensor *w, int64_t channels, float *to) {
     int64_t window = a->kernel.v[0] * a->kernel.v[1], columns = window * a->out, padded = padded_columns(a);
     float room[MAX_COLUMNS];
@@ -103,7 +107,8 @@ static void arrange_weight(const conv_attrs *a, const tensor *w, int64_t channel
     }
 }
 
-/* `tall` pixels by `wide` vectors, both constants where this is inlined: the sums are registers. */
+/* `tall` pixels by `wide` vectors. Both are constants where this is inlined, so that the sums are
+ * registers. */
 static inline __attribute__((always_inline)) void block(const float *x, int64_t channels, const float *w,
                                                         int64_t padded, float *to, const int tall,
                                                         const int wide) {
@@ -119,6 +124,7 @@ static inline __attribute__((always_inline)) void block(const float *x, int64_t 
         for (int j = 0; j < wide; j++) *(vector *)(to + i * padded + j * LANES) = sum[i][j];
 }
 
+/* All vectors of the columns, WIDE at a time. */
 static inline __attribute__((always_inline)) void block_any(const float *x, int64_t channels, const float *w,
                                                             int64_t padded, float *to, const int tall,
                                                             int64_t vectors) {
@@ -131,7 +137,7 @@ static inline __attribute__((always_inline)) void block_any(const float *x, int6
             block(x, channels, w, padded, to, tall, 1);
 }
 
-/* x[pixels][channels] -> to[pixels][padded] */
+/* to [pixels, padded] = x [pixels, channels] w [channels, padded] */
 static void product(const float *x, int64_t pixels, int64_t channels, const float *w, int64_t padded,
                     float *to) {
     int64_t i = 0;
@@ -141,14 +147,17 @@ static void product(const float *x, int64_t pixels, int64_t channels, const floa
         block_any(x + i * channels, channels, w, padded, to + i * padded, 1, padded / LANES);
 }
 
-/* ---- adding the products where they belong ---- */
+/* ---- adding the products to the image ---- */
 
-/* One pixel's kernel row: `run` floats that lie side by side in the result too, cut at its ends. */
+/* One kernel row of a pixel: `run` floats that are contiguous in the result as well; those past its ends are
+ * cut off. */
 static inline void add_run(float *row, int64_t row_length, int64_t at, const float *from, int64_t run) {
     int64_t begin = at < 0 ? -at : 0, end = at + run > row_length ? row_length - at : run;
     for (int64_t j = begin; j < end; j++) row[at + j] += from[j];
 }
 
+/* Row y of x, `width` pixels, into the image [height, row_length]: for each ky all pixels from left to right,
+ * so the order of the sums is fixed. */
 static void add_row(const conv_attrs *a, const float *products, int64_t y, int64_t width, float *image,
                     int64_t height, int64_t row_length) {
     int64_t padded = padded_columns(a), run = a->kernel.v[1] * a->out;
@@ -162,6 +171,7 @@ static void add_row(const conv_attrs *a, const float *products, int64_t y, int64
     }
 }
 
+/* The image before the products are added: the bias, or zeros. */
 static void fill(float *image, int64_t pixels, const float *bias, int64_t channels) {
     if (!bias) memset(image, 0, (size_t)(pixels * channels) * sizeof *image);
     for (int64_t i = 0; bias && i < pixels; i++)
@@ -170,6 +180,7 @@ static void fill(float *image, int64_t pixels, const float *bias, int64_t channe
 
 /* ---- the kernel ---- */
 
+/* Image n: some rows of x at a time, product, then col2im. */
 static void one_image(const kernel_call *c, const float *w, const float *bias, float *own, int64_t n) {
     const conv_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -197,7 +208,7 @@ static weft_status run(void *state, const kernel_call *c) {
     const tensor *b = c->n_in == 3 && c->in[2].data ? &c->in[2] : NULL;
     arrange_weight(a, &c->in[1], channels, w);
     if (b) reduced_load(bias, b->data, b->type.dtype, 0, a->out);
-        /* A loop over threads, so that each knows its scratch; images are dealt out evenly. */
+        /* A loop over threads, so that each has its own scratch; images are divided evenly. */
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int t = 0; t < c->threads; t++)
         for (int64_t n = images * t / c->threads; n < images * (t + 1) / c->threads; n++)

@@ -1,11 +1,10 @@
-/* copy.c - ops that only move elements: permute, reshape, slice, broadcast_to where a view is not possible,
- * concat, pad, and reorder between layouts. All are one strided copy: shape, strides there, strides here, any
- * element type.
+/* copy.c - ops that only move elements: permute, reshape, slice and broadcast_to where a view is not
+ * possible, concat, pad, and reorder between layouts. All are one strided copy: a shape, the strides of
+ * source and target, any element type.
  *
- * Axes are put in the order of the target's memory, merged where both sides run on evenly, and the innermost
- * ones are handled as a row (memcpy, fill or gather) or, when the source runs along another axis than the
- * target, as a plane that is transposed block by block. Threads split rows and planes.
- */
+ * Axes are sorted by the target's memory and merged where both sides run on evenly. The innermost one is a
+ * row (memcpy, fill or gather) or, where the source runs along another axis than the target, the two are a
+ * plane that is transposed block by block. Threads divide rows and planes. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/kit/ops.h"
@@ -14,32 +13,38 @@
 
 enum {
     PIECE = 16 * 1024, /* elements of a row that one thread takes at least */
-    ROWS = 64,         /* a block that is transposed at once: elements along the target's memory */
+    ROWS = 64,         /* of a block that is transposed at once: elements along the target's memory */
     ACROSS = 16,       /* and along the source's */
-    STRIP = 256,       /* side of the tiles that planes are walked in; one thread takes a row of them */
+    STRIP = 256,       /* side of the tiles in which planes are walked; one thread takes a row of them */
     WORTH_A_THREAD = 64 * 1024, /* bytes */
 };
 
+/* An axis of the copy; strides of target and source in elements. */
 typedef struct axis {
     int64_t length, to, from; /* strides in elements */
 } axis;
 
+/* One strided copy. */
 typedef struct copy_job {
     char *to;
     const char *from;
     size_t width; /* bytes of an element */
-    int n;        /* outer axes: one unit of work each step */
+    int n;        /* outer axes: each step is one unit of work */
     axis outer[WEFT_MAX_NDIM + 2];
-    axis row;     /* along the target's memory */
-    axis across;  /* planes: along the source's memory; length 1: a row */
-    int64_t step; /* the last outer axis counts pieces of `step` elements of the row, or of `across` */
+    axis row;    /* along the target's memory */
+    axis across; /* of planes: along the source's memory; length 1: rows only */
+    /* the last outer axis counts pieces of `step` elements of `row`, or of `across` for planes */
+    int64_t step;
 } copy_job;
 
-/* Blocks are turned in a buffer of their own in the L1 cache: both memories then see whole cache lines,
- * whatever their strides (a power of two between lines maps them all to one set). Planes are walked in
- * tiles of STRIP x STRIP: each page of either side is then visited often while its translation is at hand. */
+/* Blocks are transposed in a buffer of their own in the L1 cache: both memories are then accessed by whole
+ * cache lines, whatever their strides (with a power of two between lines, all would map to one cache set).
+ * Planes are walked in tiles of STRIP x STRIP, so that each page of either side is visited often while its
+ * translation is in the TLB. */
 #define WIDTHS(X) X(uint8_t, 1) X(uint16_t, 2) X(uint32_t, 4) X(uint64_t, 8)
 
+/* For each width of elements: a row; a block [rows, across], read along `across` and written along `rows`; a
+ * plane. */
 #define X(type, bytes)                                                                                       \
     static void row_##bytes(type *restrict to, const type *restrict from, axis r) {                          \
         if (r.to == 1 && r.from == 0) {                                                                      \
@@ -78,6 +83,7 @@ typedef struct copy_job {
 WIDTHS(X)
 #undef X
 
+/* One unit: a plane, a contiguous row, or a row with strides. */
 static void unit_copy(const copy_job *j, char *to, const char *from, axis row, axis across) {
     if (across.length > 1) {
         switch (j->width) {
@@ -103,7 +109,7 @@ static void unit_copy(const copy_job *j, char *to, const char *from, axis row, a
     }
 }
 
-/* Units [begin, end): an odometer over the outer axes, whose last one counts pieces. */
+/* Units [begin, end): an odometer over the outer axes, whose last axis counts pieces. */
 static void units_copy(const copy_job *j, int64_t begin, int64_t end) {
     int64_t at[WEFT_MAX_NDIM + 2], to = 0, from = 0, rest = begin, width = (int64_t)j->width;
     int last = j->n - 1;
@@ -129,7 +135,8 @@ static void units_copy(const copy_job *j, int64_t begin, int64_t end) {
     }
 }
 
-/* Axes by falling target stride, merged; returns how many (0: a single element). */
+/* Fills `list` with the axes by falling target stride, merged. Returns how many there are (0: a single
+ * element). */
 static int axes_of(axis *list, const tensor_type *shape, const int64_t *to, const int64_t *from) {
     int n = 0, merged = 0;
     for (int i = 0; i < shape->ndim; i++) {
@@ -148,6 +155,7 @@ static int axes_of(axis *list, const tensor_type *shape, const int64_t *to, cons
     return merged;
 }
 
+/* The copy of `shape`, divided among at most `threads`: small copies use fewer. */
 static void strided_copy(void *to, const int64_t *to_stride, const void *from, const int64_t *from_stride,
                          const tensor_type *shape, int threads) {
     copy_job j = {
@@ -155,11 +163,13 @@ static void strided_copy(void *to, const int64_t *to_stride, const void *from, c
     int n = axes_of(j.outer, shape, to_stride, from_stride);
     if (n) j.row = j.outer[--n];
     for (int k = n - 1; k >= 0 && j.row.to == 1 && j.row.from > 1; k--)
-        if (j.outer[k].from == 1) { /* the source runs along this one: transpose the two */
+        /* the source runs along this axis: transpose it and the row */
+        if (j.outer[k].from == 1) {
             j.across = j.outer[k];
             memmove(j.outer + k, j.outer + k + 1, (size_t)(--n - k) * sizeof *j.outer);
             break;
         }
+    /* The plane or row is cut into pieces, so that threads can share a single one. */
     const axis *cut = j.across.length > 1 ? &j.across : &j.row;
     j.step = j.across.length > 1 ? STRIP : PIECE;
     j.outer[n++] = (axis){(cut->length + j.step - 1) / j.step, j.step * cut->to, j.step * cut->from};
@@ -173,6 +183,7 @@ static void strided_copy(void *to, const int64_t *to_stride, const void *from, c
 
 /* ---- the ops ---- */
 
+/* permute, slice, broadcast_to: the op's own view gives the strides and the offset of the source. */
 static weft_status view_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -184,7 +195,8 @@ static weft_status view_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* The result, row-major, is the operand's shape row-major as well. */
+/* The row-major order of the result is the row-major order of the operand, so the copy has the operand's
+ * shape. */
 static weft_status reshape_run(void *state, const kernel_call *c) {
     (void)state;
     int64_t rows[WEFT_MAX_NDIM];
@@ -200,6 +212,7 @@ static weft_status reorder_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* Address of index i along `axis`. */
 static char *element_at(const tensor *t, int64_t axis, int64_t i) {
     return (char *)t->data + i * t->stride[axis] * (int64_t)dtype_bytes(t->type.dtype);
 }
@@ -217,7 +230,7 @@ static weft_status concat_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* Zeros [begin, begin + length) along the axis: a copy of one zero with strides 0. */
+/* Writes zeros at [begin, begin + length) along the axis: a copy of one zero with strides 0. */
 static void zeros(const tensor *y, int64_t axis, int64_t begin, int64_t length, int threads) {
     static const uint64_t zero[1] = {0};
     static const int64_t still[WEFT_MAX_NDIM] = {0};
@@ -239,6 +252,7 @@ static weft_status pad_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* strided_in = ~0u: operands may have any strides. */
 #define ROW(title, runs)                                                                                     \
     const weft_kernel SIMD(copy_##title) = {                                                                 \
         .name = SIMD_NAME, .op = &weft_op_##title, .min_isa = SIMD_LEVEL, .strided_in = ~0u, .run = runs};

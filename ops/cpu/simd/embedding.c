@@ -1,14 +1,15 @@
-/* embedding.c - embedding, which copies rows of any type, and its backward op in f32. The backward op shares out columns, not
- * rows: every thread walks all ids in order and adds its columns, so no sum depends on the number of threads. What a row
- * that many ids share has after each SUM_ROWS of them goes to a total in f64 (sums.h).
- */
+/* embedding.c - embedding, which copies rows of any type, and its backward op in f32.
+ *
+ * The backward op divides columns, not rows, among threads: every thread walks all ids in order and adds its
+ * columns, so no sum depends on the number of threads. The sum of a row that many ids share goes to an f64
+ * total after each SUM_ROWS of them (sums.h). */
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
 #include "ops/attention/embedding.h"
 
 #include <string.h>
 
-/* Id number i; ids lie row-major. */
+/* Id number i; ids are row-major. */
 static int64_t id_at(const tensor *ids, int64_t i) {
     switch (ids->type.dtype) {
     case WEFT_I64:
@@ -20,6 +21,7 @@ static int64_t id_at(const tensor *ids, int64_t i) {
     }
 }
 
+/* y [ids, d] = rows of w [rows, d]; an id outside the table is an error before anything is copied. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
     const char *w = c->in[0].data;
@@ -41,16 +43,18 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return n->in[0]->type.dtype == WEFT_F32 ? NULL : "not f32";
 }
 
+/* What happens after an id: nothing; its row starts a total; its row is added to its total. */
 enum { FLUSH_NONE, FLUSH_FIRST, FLUSH_MORE };
 
-/* What is found in ids before any row is added. */
+/* What one pass over the ids finds before any row is added. In the workspace. */
 typedef struct places {
-    double *total;  /* [n / SUM_ROWS, d]: of rows that SUM_ROWS ids or more share */
-    int32_t *count; /* of ids a row */
-    int32_t *slot;  /* which total is a row's, where count >= SUM_ROWS */
-    uint8_t *flush; /* whether the row goes to its total after id number i */
+    double *total;  /* [n / SUM_ROWS, d]: totals of rows that have SUM_ROWS ids or more */
+    int32_t *count; /* [rows]: ids of each row */
+    int32_t *slot;  /* [rows]: which total is the row's, where count >= SUM_ROWS */
+    uint8_t *flush; /* [n]: one of FLUSH_* after id number i */
 } places;
 
+/* Places the arrays in `room` and returns their bytes; 0 when there are too few ids for any total. */
 static size_t places_at(places *p, char *room, const tensor_type *w, int64_t n) {
     int64_t rows = w->shape[0], heavy = n / SUM_ROWS * w->shape[1];
     p->total = (double *)room;
@@ -67,7 +71,7 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return places_at(&p, nowhere, &n->out[0].type, type_elements(&n->in[1]->type));
 }
 
-/* False: some id is no row. */
+/* Returns false when some id is outside the table. */
 static bool places_find(const places *p, const tensor *ids, int64_t n, int64_t rows) {
     int32_t slots = 0;
     memset(p->count, 0, (size_t)rows * sizeof *p->count);
@@ -86,12 +90,13 @@ static void add_row(float *restrict to, const float *restrict from, int64_t n) {
     for (int64_t k = 0; k < n; k++) to[k] += from[k];
 }
 
+/* total += from (or = from), and from becomes zero. */
 static void flush_row(double *restrict total, float *restrict from, int64_t n, bool is_first) {
     for (int64_t k = 0; k < n; k++) total[k] = (is_first ? 0 : total[k]) + from[k];
     memset(from, 0, (size_t)n * sizeof *from);
 }
 
-/* Columns [first, first + width) of all rows. */
+/* dw for columns [first, first + width) of all rows. */
 static void columns_backward(const kernel_call *c, const places *p, int64_t first, int64_t width) {
     const float *dy = (const float *)c->in[0].data + first;
     float *dw = (float *)c->out[0].data + first;
@@ -112,11 +117,12 @@ static void columns_backward(const kernel_call *c, const places *p, int64_t firs
 
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
-    enum { STRIP = 64 }; /* columns: four cache lines, so that threads do not share any */
+    enum { STRIP = 64 }; /* columns: four cache lines, so that no two threads write to one */
     float *dw = c->out[0].data;
     int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
     int64_t strips = (d + STRIP - 1) / STRIP, each = (strips + c->threads - 1) / c->threads * STRIP;
     places p = {0};
+    /* Without totals places_find does not run and embedding_ids checks the ids; it also names a wrong one. */
     bool is_known = places_at(&p, c->workspace, &c->out[0].type, n) && places_find(&p, &c->in[1], n, rows);
     weft_status status = is_known ? WEFT_OK : embedding_ids(c, &c->in[1], rows);
     if (status) return status;

@@ -1,4 +1,5 @@
-/* exp_sum.h - sums of e^(x - most) over a row, in blocks (sums.h): for softmax, losses and attention. */
+/* exp_sum.h - sums of e^(x - most) over a row, in blocks (sums.h), for softmax, losses and attention. `most`
+ * is the row's maximum, so no exponential overflows. */
 #ifndef WEFT_OPS_CPU_SIMD_EXP_SUM_H
 #define WEFT_OPS_CPU_SIMD_EXP_SUM_H
 
@@ -7,7 +8,8 @@
 
 #include <stddef.h>
 
-/* y, which may be x or NULL, gets the exponentials. */
+/* A block, n <= SUM_BLOCK. y gets the exponentials; it may be x itself, or NULL when only the sum is
+ * wanted. */
 static inline float exp_block_sum(const float *x, float *y, int64_t n, float most) {
     float sum = 0;
     if (!y) {
@@ -24,6 +26,7 @@ static inline float exp_block_sum(const float *x, float *y, int64_t n, float mos
     return sum;
 }
 
+/* A row of any length: f32 within a block, f64 over blocks. */
 static inline double exp_sum(const float *x, float *y, int64_t n, float most) {
     if (n <= SUM_BLOCK) return exp_block_sum(x, y, n, most);
     double total = 0;

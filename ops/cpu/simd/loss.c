@@ -1,5 +1,6 @@
-/* loss.c - cross_entropy and its backward op in f32; logits and their gradient may be bf16 or f16. Rows run in parallel; their losses are added in order,
- * in f64, so the sum does not depend on threads. */
+/* loss.c - cross_entropy and its backward op in f32; logits [n, classes] and their gradient may be bf16 or
+ * f16. Rows run in parallel; their losses are added in order, in f64, so the sum does not depend on the
+ * number of threads. */
 #include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
@@ -17,7 +18,7 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return dtype_is_row(n->in[1]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
-/* A double a row, in whole cache lines. */
+/* Workspace of the losses: one double for each row, in whole cache lines. */
 static int64_t losses_bytes(const tensor_type *logits) {
     return (logits->shape[0] + 7) / 8 * 8 * (int64_t)sizeof(double);
 }
@@ -35,7 +36,8 @@ static float row_max(const float *x, int64_t n) {
     return most;
 }
 
-/* Log of the sum of e^x, and the loss of target t: (most - x[t]) and the log are added in f64, apart. */
+/* Returns the log of the sum of e^x, and the loss of target t (< 0: the row does not count). (most - x[t])
+ * and the log are added in f64, since their sum in f32 would round away the smaller. */
 static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
     float most = row_max(x, n);
     double rest = __builtin_log(exp_sum(x, NULL, n, most));
@@ -43,6 +45,7 @@ static float row_lse(const float *x, int64_t n, int64_t t, double *loss) {
     return (float)((double)most + rest);
 }
 
+/* Loss = sum of the rows' losses / rows that count. lse [n] is kept for the backward op. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[0];
@@ -71,6 +74,7 @@ const weft_kernel SIMD(cross_entropy) = {.name = SIMD_NAME,
                                          .workspace = forward_workspace,
                                          .run = forward_run};
 
+/* dx = factor (softmax(x) - onehot(t)), with factor = dy / rows that count. */
 static void row_backward(const float *restrict x, float *restrict dx, int64_t n, int64_t t, float lse,
                          float factor) {
     for (int64_t i = 0; i < n; i++) dx[i] = factor * vm_exp(x[i] - lse);
@@ -99,6 +103,7 @@ static weft_status backward_run(void *state, const kernel_call *c) {
         int64_t t = element_int(&c->in[2], &i);
         float *own = (float *)c->workspace + omp_get_thread_num() * room;
         float *dxi = row_place(dx->data, to, i * classes, own + room_x);
+        /* an ignored row has no gradient */
         if (t == ignored)
             memset(dxi, 0, (size_t)classes * sizeof *dxi);
         else

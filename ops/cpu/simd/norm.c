@@ -1,5 +1,6 @@
-/* norm.c - layer_norm and its backward op in f32; x, y and their gradients may be bf16 or f16. Rows are independent; the sums over rows (dw, db) are taken
- * over fixed chunks of rows and the chunks added in order, so the bits do not depend on threads. */
+/* norm.c - layer_norm and its backward op in f32, over x as [rows, d]; x, y and their gradients may be bf16
+ * or f16. Rows are independent. The sums over rows (dw, db) are taken over fixed chunks of rows, and the
+ * chunks are added in order, so the bits do not depend on the number of threads. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
@@ -9,7 +10,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* Operands [first, n) are weights and statistics. */
+/* Returns the reason to decline. Operands [first, n) are weights and statistics. */
 static const char *unfit(const weft_node *n, int first) {
     for (int i = 0; i < n->n_in; i++) {
         weft_dtype dtype = n->in[i] ? n->in[i]->type.dtype : WEFT_F32;
@@ -29,20 +30,24 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return unfit(n, 2);
 }
 
+/* d, the last axis: it is normalized. */
 static int64_t row_length(const weft_node *n) {
     const tensor_type *t = &n->in[0]->type;
     return t->shape[t->ndim - 1];
 }
 
-/* Floats of the rows that one thread has under way: those that are not f32. */
+/* Floats of the rows that one thread has in hand: operands [0, operands) and the result, where they are not
+ * f32. */
 static int64_t rooms(const weft_node *n, int operands) {
     int64_t d = row_length(n), floats = row_room(n->out[0].type.dtype, d);
     for (int i = 0; i < operands; i++) floats += row_room(n->in[i]->type.dtype, d);
     return floats;
 }
 
-/* ---- forward: two passes over a row, which the cache holds ---- */
+/* ---- forward: two passes over a row, which stays in the cache ---- */
 
+/* The mean, then the squared distances from it, each in blocks (sums.h). Two passes do not cancel as sum x^2
+ * - (sum x)^2 would. */
 static void row_statistics(const float *x, int64_t d, double eps, float *mean, float *rstd) {
     double total = 0, squares = 0;
     for (int64_t begin = 0; begin < d; begin += SUM_BLOCK) {
@@ -64,7 +69,7 @@ static void row_statistics(const float *x, int64_t d, double eps, float *mean, f
     *rstd = (float)(1 / sqrt(squares / (double)d + eps));
 }
 
-/* w and b are NULL together. */
+/* w and b are both NULL, or neither. */
 static void row_forward(const float *restrict x, float *restrict y, const float *restrict w,
                         const float *restrict b, int64_t d, float mean, float rstd) {
     if (w)
@@ -77,6 +82,7 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(env->threads * rooms(n, 1)) * sizeof(float);
 }
 
+/* out: y [rows, d], mean [rows], rstd [rows]; the backward op reads the last two. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -106,7 +112,7 @@ const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
 
 /* ---- backward ---- */
 
-/* Rows of a chunk: at least 16, then 256 chunks, until they are as long as a block of rows may be. */
+/* Rows of a chunk: 16 up to 4,096 rows, then so many that there are 256 chunks, up to SUM_ROWS. */
 static int64_t chunk_rows(int64_t rows) {
     int64_t each = rows <= 16 * 256 ? 16 : (rows + 255) / 256;
     return each < SUM_ROWS ? each : SUM_ROWS;
@@ -116,7 +122,7 @@ static int64_t chunk_count(int64_t rows) {
     return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
-/* Floats for dw and db of every chunk; none without a weight. */
+/* Floats of dw and db of every chunk: [chunks, 2, d]; none without a weight. */
 static int64_t parts_floats(const weft_node *n) {
     int64_t d = row_length(n);
     return n->n_out == 3 ? chunk_count(type_elements(&n->in[0]->type) / d) * 2 * d : 0;
@@ -126,7 +132,8 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(parts_floats(n) + env->threads * rooms(n, 2)) * sizeof(float);
 }
 
-/* Of a block of a row: the sums of g = dy w and of g xhat, with dw and db, which are NULL when w is. */
+/* One block of a row: the sums of g = dy w and of g xhat; adds the row to dw and db, which are NULL when w
+ * is. */
 static inline void block_sums(const float *restrict dy, const float *restrict x, const float *restrict w,
                               float *restrict dw, float *restrict db, int64_t d, float mean, float rstd,
                               float *block_g, float *block_gx) {
@@ -151,7 +158,7 @@ static inline void block_sums(const float *restrict dy, const float *restrict x,
     *block_gx = sum_gx;
 }
 
-/* The same of a longer row. */
+/* The same for a row longer than a block. */
 static void long_sums(const float *dy, const float *x, const float *w, float *dw, float *db, int64_t d,
                       float mean, float rstd, float *sum_g, float *sum_gx) {
     double total_g = 0, total_gx = 0;
@@ -166,7 +173,7 @@ static void long_sums(const float *dy, const float *x, const float *w, float *dw
     *sum_gx = (float)total_gx;
 }
 
-/* One row; w, dw, db are NULL together. */
+/* dx = rstd (g - mean(g) - xhat mean(g xhat)) for one row; w, dw and db are all NULL, or none is. */
 static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
                          const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
                          float mean, float rstd) {
@@ -182,6 +189,7 @@ static void row_backward(const float *restrict dy, const float *restrict x, floa
         for (int64_t k = 0; k < d; k++) dx[k] = rstd * (dy[k] - mean_g - (x[k] - mean) * rstd * slope);
 }
 
+/* Column k of dw and db over all chunks, in order, in f64. */
 static void add_chunks(const float *parts, int64_t chunks, int64_t d, int64_t k, float *dw, float *db) {
     double w = 0, b = 0;
     for (int64_t i = 0; i < chunks; i++) {
@@ -192,7 +200,7 @@ static void add_chunks(const float *parts, int64_t chunks, int64_t d, int64_t k,
     db[k] = (float)b;
 }
 
-/* Rows [begin, end), with what they add to dw and db; `own` is the thread's room. */
+/* Rows [begin, end); adds to dw and db of their chunk. `own` is the room of the thread. */
 static void rows_backward(const kernel_call *c, int64_t begin, int64_t end, float *dw, float *db,
                           float *own) {
     const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];
@@ -209,6 +217,7 @@ static void rows_backward(const kernel_call *c, int64_t begin, int64_t end, floa
     }
 }
 
+/* Workspace: parts [chunks, 2, d], then a room for each thread. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
     int64_t d = row_length(c->node), rows = type_elements(&c->in[0].type) / d, each = chunk_rows(rows),

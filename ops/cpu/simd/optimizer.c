@@ -1,13 +1,13 @@
-/* optimizer.c - updates over flat f32 buffers, at the speed of memory: one pass, every buffer read and
- * written once. Elements are independent, so the bits do not depend on the number of threads. */
+/* optimizer.c - updates over flat f32 buffers at the speed of memory: one pass, every buffer read and written
+ * once. Elements are independent, so the bits do not depend on the number of threads. */
 #include "ops/cpu/simd/simd.h"
 #include "ops/optimizer/update.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Elements a thread takes at a time: enough that a region costs nothing, little enough to share out evenly.
- */
+/* Elements that a thread takes at a time: enough that starting a region costs nothing, few enough to divide
+ * evenly. */
 enum { BLOCK = 16384 };
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
@@ -19,22 +19,26 @@ static int64_t block_end(int64_t begin, int64_t n) {
     return begin + BLOCK < n ? begin + BLOCK : n;
 }
 
-/* In a session the result is operand 0's own memory; elsewhere it is filled here. */
+/* In a session the result shares the memory of operand 0; elsewhere the updated parameter is copied to it. */
 static void keep_result(const kernel_call *c) {
     if (c->out[0].data != c->in[0].data) memcpy(c->out[0].data, c->in[0].data, type_bytes(&c->in[0].type));
 }
 
 /* ---- sgd ---- */
 
+/* The numbers of a step as floats: `scale` multiplies the gradient (gradient clipping), `keep` is 1 -
+ * dampening. */
 typedef struct sgd_numbers {
-    float lr, scale, momentum, keep, decay; /* keep: what of the gradient enters the buffer */
+    float lr, scale, momentum, keep, decay;
     bool nesterov;
 } sgd_numbers;
 
+/* p -= lr (scale g + decay p) */
 static void sgd_plain(float *restrict p, const float *restrict g, int64_t n, sgd_numbers s) {
     for (int64_t i = 0; i < n; i++) p[i] -= s.lr * (s.scale * g[i] + s.decay * p[i]);
 }
 
+/* d = scale g + decay p; buf = momentum buf + keep d; p -= lr (nesterov ? d + momentum buf : buf) */
 static void sgd_momentum(float *restrict p, const float *restrict g, float *restrict buf, int64_t n,
                          sgd_numbers s) {
     float straight = s.nesterov ? 1.0f : 0.0f, moved = s.nesterov ? s.momentum : 1.0f;
@@ -46,7 +50,7 @@ static void sgd_momentum(float *restrict p, const float *restrict g, float *rest
     }
 }
 
-/* The buffer of the first step is the gradient itself, whatever it held. */
+/* On the first step the buffer becomes the gradient itself, whatever it held, as in PyTorch. */
 static void sgd_first(float *restrict p, const float *restrict g, float *restrict buf, int64_t n,
                       sgd_numbers s) {
     float moved = s.nesterov ? 1.0f + s.momentum : 1.0f;
@@ -57,6 +61,7 @@ static void sgd_first(float *restrict p, const float *restrict g, float *restric
     }
 }
 
+/* Operands: p, gradient, buffer, learning rate, step, scale. */
 static weft_status sgd_run(void *state, const kernel_call *c) {
     (void)state;
     if (update_is_skipped(c, 5)) return WEFT_OK;
@@ -93,10 +98,13 @@ const weft_kernel SIMD(sgd_update) = {.name = SIMD_NAME,
 
 /* ---- adam ---- */
 
+/* shrink: factor of p for decoupled decay (AdamW). keep1, keep2: 1 - beta1, 1 - beta2. rate: lr with the bias
+ * correction of m. unroot: the bias correction of sqrt(v). */
 typedef struct adam_numbers {
     float scale, decay, shrink, keep1, beta2, keep2, rate, unroot, eps;
 } adam_numbers;
 
+/* m += (1 - beta1) (d - m); v = beta2 v + (1 - beta2) d^2; p = shrink p - rate m / (sqrt(v) unroot + eps) */
 static void adam_block(float *restrict p, const float *restrict g, float *restrict m, float *restrict v,
                        int64_t n, adam_numbers s) {
     for (int64_t i = 0; i < n; i++) {
@@ -109,6 +117,7 @@ static void adam_block(float *restrict p, const float *restrict g, float *restri
     }
 }
 
+/* Operands: p, gradient, m, v, learning rate, step, scale. All powers are computed once, in f64. */
 static weft_status adam_run(void *state, const kernel_call *c) {
     (void)state;
     if (update_is_skipped(c, 6)) return WEFT_OK;
@@ -138,12 +147,14 @@ const weft_kernel SIMD(adam_update) = {.name = SIMD_NAME,
                                        .declines = declines,
                                        .run = adam_run};
 
-/* ---- accumulate ---- */
+/* ---- accumulate: gradients of micro-batches, added as a binary tree ---- */
 
-/* Into the top level: what waits after `count` micro-batches, n elements from `begin`, the highest level first. */
+/* Adds up in the top level what the tree holds after `count` micro-batches: the levels whose bit of count is
+ * set, the highest first; n elements from `begin`. */
 static void combine_chunk(const kernel_call *c, int levels, int64_t count, int64_t begin, int64_t n) {
     float *top = (float *)c->in[0].data + begin;
-    int highest = accumulate_levels(count) - 1; /* levels above hold an earlier step's sums */
+    /* the levels above hold sums of an earlier step */
+    int highest = accumulate_levels(count) - 1;
     if (highest < levels - 1)
         memcpy(top, (const float *)c->in[levels - 1 - highest].data + begin, (size_t)n * sizeof *top);
     for (int k = highest - 1; k >= 0; k--) {
@@ -153,7 +164,9 @@ static void combine_chunk(const kernel_call *c, int levels, int64_t count, int64
     }
 }
 
-/* The levels of the tree for elements [begin, end), a chunk that stays in the cache. */
+/* Adds one micro-batch to the tree, elements [begin, end): while bit l of the micro-batch's number is set,
+ * level l is full and its sum moves up, as in binary counting. The chunk stays in the cache through all
+ * levels. */
 static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, int64_t begin, int64_t end) {
     enum { CHUNK = 1024 };
     const accumulate_attrs *a = c->attrs;
@@ -167,7 +180,8 @@ static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, in
     }
     memcpy((float *)c->in[levels - 1 - l].data + begin, carry, (size_t)n * sizeof *carry);
     if (a->last) combine_chunk(c, levels, local + 1, begin, n);
-    if (out != top) memcpy(out, top, (size_t)n * sizeof *out); /* the same memory in a session */
+    /* the same memory in a session */
+    if (out != top) memcpy(out, top, (size_t)n * sizeof *out);
 }
 
 static weft_status accumulate_run(void *state, const kernel_call *c) {
@@ -190,8 +204,8 @@ const weft_kernel SIMD(accumulate) = {.name = SIMD_NAME,
 
 /* ---- chunk_squares ---- */
 
-/* Squares of one chunk. Sixteen running sums, added in a fixed order: the same bits with every vector width.
- */
+/* Sum of the squares of one chunk, in f64. Sixteen running sums are added in a fixed order: the same bits
+ * with every vector width. */
 static double chunk_sum(const float *g, int64_t n) {
     enum { LANES = 16 };
     double lane[LANES] = {0}, sum = 0;
@@ -203,7 +217,8 @@ static double chunk_sum(const float *g, int64_t n) {
     return sum;
 }
 
-/* A member's chunks; g is where the range of gradients begins. Ranges end where chunks do. */
+/* The chunk sums of one member; g is the range of gradients from a->begin. Chunks outside the range are 0.
+ * Ranges end where chunks do, so each chunk is whole in one range. */
 static void member_sums(const kernel_call *c, const weft_variable *v, const float *g, int64_t count,
                         double *sums) {
     const chunk_squares_attrs *a = c->attrs;
@@ -218,6 +233,7 @@ static void member_sums(const kernel_call *c, const weft_variable *v, const floa
     }
 }
 
+/* out: the sums of all members' chunks, one member after the other. */
 static weft_status squares_run(void *state, const kernel_call *c) {
     (void)state;
     const weft_variable *s = c->node->variable;

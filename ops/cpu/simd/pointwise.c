@@ -1,23 +1,24 @@
-/* pointwise.c - the kernel of every pointwise node and of `fused`: threads take runs of tiles in the result's
- * physical order; inside a tile each op of the body is one vectorized loop over data that stays in the L1
- * cache.
+/* pointwise.c - the kernel of every pointwise node and of `fused`: threads take runs of tiles in the physical
+ * order of the result; within a tile each op of the body is one vectorized loop over data that stays in the
+ * L1 cache.
  *
- * Operands that lie like the result are read in place and f32 results written in place; others pass through
- * tile buffers. A result may share memory with an operand of its type (the planner's in-place): an operand
- * that a later step still reads after its memory is overwritten is copied to a buffer at the tile's start.
- */
+ * Operands with the layout of the result are read in place, and f32 results are written in place; others pass
+ * through tile buffers. A result may share memory with an operand of its type (the planner's in-place). So an
+ * operand that a later step still reads after its memory is overwritten is copied to a buffer at the start of
+ * the tile. */
 #include "ops/cpu/simd/tile.h"
 #include "ops/kit/ops.h"
 
-/* Below this many elements a second thread costs more than it brings. */
+/* Elements below which a second thread costs more than it saves. */
 enum { WORTH_A_THREAD = 16 * 1024 };
 
+/* One run of a node. */
 typedef struct job {
     const tile_program *p;
     const kernel_call *c;
-    int64_t elements, tile; /* elements in a tile: TILE, or less, a multiple of the operands' period */
+    int64_t elements, tile; /* tile: elements in a tile, TILE or less, a multiple of the operands' period */
     tile_operand operands[FUSED_MAX_IN];
-    bool copied[FUSED_MAX_IN]; /* through a buffer */
+    bool copied[FUSED_MAX_IN]; /* whether the operand passes through a buffer */
 } job;
 
 static const char *pointwise_declines(const weft_node *n, const kernel_env *env) {
@@ -28,6 +29,7 @@ static const char *pointwise_declines(const weft_node *n, const kernel_env *env)
     return SIMD(tile_build)(n, NULL);
 }
 
+/* Slots of TILE floats that one thread has. */
 static size_t slot_count(const tile_program *p) {
     return (size_t)(p->n_in + p->n_out + p->n_temporaries);
 }
@@ -63,15 +65,15 @@ static void pointwise_close(void *state) {
     if (s) mem_free(s->env, s, s->bytes);
 }
 
-/* Does a result overwrite operand i while a later step still reads it? */
+/* Whether a result overwrites operand i while a later step still reads it. */
 static bool is_overwritten(const job *j, int i) {
     for (int r = 0; r < j->p->n_out; r++)
         if (j->c->out[r].data == j->c->in[i].data && j->p->defined[r] < j->p->last_use[i]) return true;
     return false;
 }
 
-/* Buffers that hold the same in every tile are filled once; tiles then are a multiple of their common period.
- */
+/* An operand that is the same in every tile is loaded once; tiles are then a multiple of the common
+ * period. */
 static void job_operands(job *j, const int *axes, int n_axes) {
     int64_t period = 1;
     for (int i = 0; i < j->p->n_in; i++) {
@@ -81,10 +83,12 @@ static void job_operands(job *j, const int *axes, int n_axes) {
         if (o->same_tile && o->period > period && o->period % period == 0) period = o->period;
     }
     j->tile = TILE / period * period;
+    /* an operand whose period does not fit the tile is loaded for each tile */
     for (int i = 0; i < j->p->n_in; i++)
         if (j->tile % j->operands[i].period != 0) j->operands[i].same_tile = false;
 }
 
+/* One tile: load, run the steps, store. `first`: the first tile of this thread, whose buffers are empty. */
 static void tile_run(const job *j, float *slots, int64_t begin, bool first) {
     const tile_program *p = j->p;
     float *at[TILE_MAX_SLOTS];
@@ -118,6 +122,7 @@ static weft_status pointwise_run(void *state, const kernel_call *c) {
         return error_set(c->error, WEFT_INTERNAL, "%s: the result is not dense", c->node->op->name);
     job_operands(&j, axes, n_axes);
     int64_t tiles = (j.elements + j.tile - 1) / j.tile, threads = c->threads;
+    /* Threads take contiguous runs of tiles, so that repeated operands are loaded once by each. */
     if (threads > j.elements / WORTH_A_THREAD + 1) threads = j.elements / WORTH_A_THREAD + 1;
     size_t room = slot_count(&s->program) * TILE;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)

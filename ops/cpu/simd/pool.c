@@ -1,8 +1,8 @@
-/* pool.c - pooling of channels-last images of f32, bf16 or f16: vectors run along the channels. Forward, each row of results
- * is one piece of work; backward, each image (cut into blocks of channels when there are few images), so that
- * no two threads write one place and the bits do not depend on their number. bf16 and f16 go in blocks of channels
- * too, pixel by pixel as floats: forward by way of the stack, backward by way of a plane of the thread's.
- */
+/* pool.c - pooling of channels-last images of f32, bf16 or f16: vectors run along the channels. Forward, each
+ * row of results is one piece of work; backward, each image (cut into blocks of channels when there are few
+ * images). So no two threads write to one place, and the bits do not depend on the number of threads. bf16
+ * and f16 are handled in blocks of channels as floats, pixel by pixel: forward in a buffer on the stack,
+ * backward in a plane of the thread's workspace. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
@@ -11,7 +11,7 @@
 #include <omp.h>
 #include <string.h>
 
-/* [N, H, W, C] in memory */
+/* [N, H, W, C], the order in memory. */
 typedef struct image {
     int64_t n, height, width, channels;
 } image;
@@ -29,7 +29,8 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 
 /* ---- maximum ---- */
 
-/* One element of the window against the best so far: a larger one wins, and so does a NaN, as in PyTorch. */
+/* Compares one element of the window with the best so far: a larger one wins, and so does a NaN, as in
+ * PyTorch. */
 static void max_step(const float *restrict x, int32_t place, float *restrict best, int32_t *restrict index,
                      int64_t channels) {
     for (int64_t j = 0; j < channels; j++) {
@@ -39,14 +40,16 @@ static void max_step(const float *restrict x, int32_t place, float *restrict bes
     }
 }
 
-/* Channels of a pixel that are handled together. */
+/* Channels that are handled together: forward of reduced types, backward of f32 with few images, backward of
+ * reduced types. */
 enum { FORWARD_BLOCK = 256, BLOCK = 64, LOW_BLOCK = 32 };
 
 static int64_t forward_block(const tensor *x) {
     return x->type.dtype == WEFT_F32 ? x->type.shape[1] : FORWARD_BLOCK;
 }
 
-/* One window of channels [from, from + width): rows y0 to y1, columns x0 to x1; `at` is image n's first element. */
+/* One window: rows [y[0], y[1]), columns [k[0], k[1]), channels [0, width) from element `at` of the image on.
+ * index gets the pixel of the maximum within the image. */
 static void max_window(const tensor *x, int64_t at, const int64_t y[2], const int64_t k[2], int64_t width,
                        float *best, int32_t *index) {
     image in = image_of(x);
@@ -63,6 +66,7 @@ static void max_window(const tensor *x, int64_t at, const int64_t y[2], const in
         }
 }
 
+/* Row `row` of image n: the values in out[0], the indices in out[1], both [N, OH, OW, C]. */
 static void max_row(const kernel_call *c, int64_t n, int64_t row) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     image in = image_of(x), out = image_of(y);
@@ -91,23 +95,26 @@ static weft_status max_run(void *state, const kernel_call *c) {
 
 /* ---- blocks of channels for the backward kernels ---- */
 
-/* Channels [first, first + width) of an image of gradients, to be added to: `step` floats from pixel to pixel. */
+/* Channels [first, first + width) of the gradient of one image, to be added to; `step` floats from pixel to
+ * pixel. */
 typedef struct plane {
     float *data;
     int64_t step, first, width, pixels, at; /* at: element of the tensor where the image begins */
 } plane;
 
+/* Channels of a piece of work: the whole image when there are enough images. */
 static int64_t block_channels(const tensor *dx, int threads) {
     image to = image_of(dx);
     return dx->type.dtype != WEFT_F32 ? LOW_BLOCK : to.n >= threads ? to.channels : BLOCK;
 }
 
-/* A plane a thread, for results that are not f32. */
+/* One plane for each thread, for results that are not f32. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     const tensor_type *t = &n->out[0].type;
     return (size_t)(env->threads * row_room(t->dtype, t->shape[2] * t->shape[3] * LOW_BLOCK)) * sizeof(float);
 }
 
+/* A plane of zeros: in the result itself for f32, else in the thread's workspace. */
 static plane plane_of(const kernel_call *c, int64_t n, int64_t first, int64_t block) {
     const tensor *dx = &c->out[0];
     image to = image_of(dx);
@@ -129,6 +136,7 @@ static plane plane_of(const kernel_call *c, int64_t n, int64_t first, int64_t bl
     return p;
 }
 
+/* Rounds a plane of the workspace into the result. */
 static void plane_done(const kernel_call *c, const plane *p) {
     const tensor *dx = &c->out[0];
     int64_t channels = dx->type.shape[1];
@@ -139,7 +147,7 @@ static void plane_done(const kernel_call *c, const plane *p) {
 
 /* ---- gradient of the maximum ---- */
 
-/* Into a plane of image n; false when an index is outside of it. */
+/* Adds dy into a plane of image n. Returns false when an index is outside of the plane. */
 static bool scatter(const kernel_call *c, int64_t n, const plane *p) {
     const tensor *dy = &c->in[0];
     image from = image_of(dy);
@@ -173,7 +181,7 @@ static weft_status max_backward_run(void *state, const kernel_call *c) {
 
 /* ---- averages: sliding and adaptive ---- */
 
-/* y = the sum of a window's pixels, of `width` channels from element `at` of its image on. */
+/* y = the sum over a window's pixels of `width` channels, from element `at` of the image on. */
 static void window_sum(const tensor *x, int64_t at, const int64_t begin[2], const int64_t end[2],
                        int64_t width, float *y) {
     image in = image_of(x);
@@ -191,7 +199,8 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The same of a window of more pixels than a block (sums.h), of BLOCK channels at most: part by part. */
+/* The same for a window with more pixels than a block (sums.h), BLOCK channels at most: parts of at most
+ * SUM_ROWS pixels in f32, their sums in f64. */
 static void long_window_sum(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
     double total[BLOCK] = {0};
     int64_t across = least(cell->end[1] - cell->begin[1], SUM_ROWS), down = SUM_ROWS / across;
@@ -204,7 +213,7 @@ static void long_window_sum(const tensor *x, int64_t at, const pool_cell *cell, 
     for (int64_t j = 0; j < width; j++) y[j] = (float)total[j];
 }
 
-/* The mean of one window, of `width` channels from element `at` of its image on. */
+/* The mean of one window for `width` channels, from element `at` of the image on. */
 static void average_window(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
     float factor = (float)(1.0 / cell->divisor);
     if ((cell->end[0] - cell->begin[0]) * (cell->end[1] - cell->begin[1]) <= SUM_ROWS)
@@ -240,6 +249,7 @@ static weft_status average_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* Adds dy / divisor to every pixel of each window, windows in row-major order. */
 static void spread(const kernel_call *c, int64_t n, const plane *p) {
     const tensor *dy = &c->in[0];
     image from = image_of(dy), to = image_of(&c->out[0]);

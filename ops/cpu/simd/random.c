@@ -1,13 +1,14 @@
-/* random.c - Philox and what is made of it, many counters at a time. The arithmetic is ops/random/philox.h's, which
- * the reference compiles too: the bits are the reference's. */
+/* random.c - Philox, and uniform, normal and dropout made of it, many counters at a time. The arithmetic is
+ * that of ops/random/philox.h, which the reference compiles too, so the bits are the reference's. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/random/philox.h"
 #include "ops/random/random.h"
 
-/* Counters made together; 4 elements each. */
+/* Counters that are computed together, for the vectors; each gives 4 words, one for each element. */
 enum { BLOCKS = 64, GROUP = 4 * BLOCKS };
 
+/* Words of counters first .. first + BLOCKS - 1: word[k][j] belongs to element 4 (first + j) + k. */
 static void words_of(const philox_stream *s, uint64_t first, uint32_t word[4][BLOCKS]) {
     for (int j = 0; j < BLOCKS; j++) {
         uint64_t block = first + (uint64_t)j;
@@ -30,7 +31,7 @@ static int group_length(int64_t g, int64_t n) {
     return left < GROUP ? (int)left : GROUP;
 }
 
-/* z[k][j] is for element 4 j + k. */
+/* From columns to elements: z[k][j] is element 4 j + k. */
 static void interleave(const float z[4][BLOCKS], float made[GROUP]) {
     for (int j = 0; j < BLOCKS; j++) {
         made[4 * j] = z[0][j];
@@ -40,6 +41,7 @@ static void interleave(const float z[4][BLOCKS], float made[GROUP]) {
     }
 }
 
+/* Stores a group; the last one of a tensor may be shorter. */
 static void put(const float z[4][BLOCKS], float *y, int length) {
     float made[GROUP];
     interleave(z, length == GROUP ? y : made);
@@ -72,6 +74,7 @@ const weft_kernel SIMD(random_uniform) = {
 
 /* ---- normal ---- */
 
+/* Box and Muller: words 0, 1 and words 2, 3 of a counter give a pair each. */
 static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, float z[4][BLOCKS]) {
     for (int k = 0; k < 4; k += 2)
         for (int j = 0; j < BLOCKS; j++)
@@ -100,13 +103,15 @@ static weft_status normal_run(void *state, const kernel_call *c) {
 const weft_kernel SIMD(random_normal) = {
     .name = SIMD_NAME, .op = &weft_op_random_normal, .min_isa = SIMD_LEVEL, .run = normal_run};
 
-/* ---- dropout: operand and result lie alike, and in the order in which elements are counted ---- */
+/* ---- dropout: operand and result have the same layout, and elements are counted in its order ---- */
 
 static const char *dropout_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     return dtype_is_row(n->in[0]->type.dtype) ? NULL : "not f32, bf16 or f16";
 }
 
+/* y = x * made, where made is 0 with probability p and else `factor` = 1 / (1 - p). A dropped NaN or infinity
+ * is 0. */
 static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, float factor, const float *x,
                           float *y, int length) {
     float z[4][BLOCKS], made[GROUP];
@@ -121,7 +126,7 @@ static weft_status dropout_run(void *state, const kernel_call *c) {
     const dropout_attrs *a = c->attrs;
     philox_stream s = philox_stream_of(c->run, a->key);
     const tensor *x = &c->in[0], *y = &c->out[0];
-    /* p = 1 drops all, which no 32-bit threshold says: the factor 0 does. */
+    /* p = 1 drops everything, which no 32-bit threshold can express: the factor 0 does. */
     float factor = a->p < 1 ? (float)(1 / (1 - a->p)) : 0;
     uint64_t below = dropout_threshold(a->p);
     uint32_t threshold = below > UINT32_MAX ? UINT32_MAX : (uint32_t)below;

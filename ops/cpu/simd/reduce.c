@@ -1,10 +1,11 @@
-/* reduce.c - sum (and mean) over any axes, argmax; of f32, and of bf16 and f16 by way of floats in small rooms.
+/* reduce.c - sum (and mean) over any axes, and argmax; of f32, and of bf16 and f16 by way of floats in small
+ * buffers.
  *
- * The operand's axes, in the order of its memory, are kept or reduced. If the innermost is reduced, results
- * are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into chunks by
- * shape alone, a chunk is summed in a fixed order, and the chunks of a result are added in order: the bits do
- * not depend on the number of threads. A chunk in turn is summed in blocks (sums.h): long sums lose no more than short ones.
- */
+ * The axes of the operand, in the order of its memory, are kept or reduced. If the innermost is reduced,
+ * results are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into
+ * chunks by shape alone, a chunk is summed in a fixed order, and the chunks of a result are added in order:
+ * the bits do not depend on the number of threads. A chunk in turn is summed in blocks (sums.h), so long sums
+ * lose no more than short ones. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
@@ -15,16 +16,16 @@
 
 enum {
     LANES = 64,            /* partial sums along a row */
-    ROW_CHUNK = 16 * 1024, /* elements of a row summed together */
-    MAX_CHUNKS = 64,       /* of rows that are added to each other */
-    MIN_ROWS = 64,         /* in such a chunk */
+    ROW_CHUNK = 16 * 1024, /* elements of a row that are summed together */
+    MAX_CHUNKS = 64,       /* most chunks, of rows that are added to each other */
+    MIN_ROWS = 64,         /* least rows of such a chunk */
     COLUMNS = 1024,        /* of a row that are handled together */
     ROOM = 4 * COLUMNS,    /* floats that bf16 and f16 are read into at once */
     WORTH_A_THREAD = 16 * 1024,
 };
 
 typedef struct axis {
-    int64_t length, in, out; /* strides; out is 0 for reduced axes */
+    int64_t length, in, out; /* strides in elements; out is 0 for reduced axes */
 } axis;
 
 typedef struct axis_list {
@@ -35,15 +36,16 @@ typedef struct axis_list {
 
 typedef struct reduction {
     const tensor *x, *y;
-    float *partial;
+    float *partial;          /* workspace: sums of chunks */
     axis_list kept, reduced; /* without `inner` */
-    axis inner;
+    axis inner;              /* the innermost axis of the operand's memory */
     bool inner_is_reduced;
-    int64_t chunks, chunk; /* chunks of a result; their length in rows, or elements of the inner axis */
+    int64_t chunks, chunk; /* chunks of a result; their length in rows, or in elements of the inner axis */
     int64_t tiles;         /* of COLUMNS, when the inner axis is kept */
-    float factor;
+    float factor;          /* 1 / (summed elements) for a mean */
 } reduction;
 
+/* Appends an axis, merged with the last where both strides continue. */
 static void list_add(axis_list *l, axis a) {
     axis *last = l->n ? &l->at[l->n - 1] : NULL;
     if (last && last->in == a.in * a.length && last->out == a.out * a.length)
@@ -53,6 +55,7 @@ static void list_add(axis_list *l, axis a) {
     l->count *= a.length;
 }
 
+/* The offsets of index i (row-major over the list): returns the operand's and sets *out, in elements. */
 static int64_t list_offset(const axis_list *l, int64_t i, int64_t *out) {
     int64_t in = 0;
     *out = 0;
@@ -65,7 +68,7 @@ static int64_t list_offset(const axis_list *l, int64_t i, int64_t *out) {
     return in;
 }
 
-/* From strides alone, so that workspace and run agree. */
+/* Divides the work from shapes and strides alone, so that workspace and run agree. */
 static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *x, const int64_t *stride,
                            const int64_t *y_stride) {
     const sum_attrs *a = n->attrs;
@@ -110,7 +113,8 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 
 /* ---- along rows ---- */
 
-/* Partial sums side by side, folded at the end. Short rows take fewer. */
+/* Sums of a contiguous row: partial sums side by side, combined in halves at the end. Short rows use
+ * fewer. */
 #define ROW_SUM(name, lanes)                                                                                 \
     static float name(const float *restrict x, int64_t n) {                                                  \
         float lane[lanes] = {0}, rest = 0;                                                                   \
@@ -125,7 +129,7 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 ROW_SUM(long_row_sum, LANES)
 ROW_SUM(short_row_sum, 8)
 
-/* Of a chunk at most: no longer than ROW_CHUNK / LANES additions one after the other. */
+/* At most a chunk, so at most ROW_CHUNK / LANES = 256 additions follow one another. */
 static float dense_row_sum(const float *x, int64_t n) {
     return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
 }
@@ -140,6 +144,7 @@ static void gather(const tensor *x, int64_t at, int64_t stride, int64_t n, float
         for (int64_t i = 0; i < n; i++) to[i] = reduced_get(x->data, x->type.dtype, at + i * stride);
 }
 
+/* n elements at a stride, ROOM at a time. */
 static float row_sum(const tensor *x, int64_t at, int64_t stride, int64_t n) {
     float room[ROOM], sum = 0;
     if (x->type.dtype == WEFT_F32 && stride == 1) return dense_row_sum((const float *)x->data + at, n);
@@ -151,7 +156,7 @@ static float row_sum(const tensor *x, int64_t at, int64_t stride, int64_t n) {
     return sum;
 }
 
-/* Chunk `i` of the result whose elements begin at `at`. */
+/* Sum of chunk i of the result whose elements begin at `at`. */
 static float chunk_sum(const reduction *r, int64_t at, int64_t i) {
     int64_t pieces = r->chunks / r->reduced.count, none;
     int64_t begin = i % pieces * r->chunk, left = r->inner.length - begin;
@@ -163,6 +168,7 @@ static void put(const reduction *r, int64_t out, double sum) {
     reduced_put(r->y->data, r->y->type.dtype, out, (float)(sum * r->factor));
 }
 
+/* Result m alone, its chunks in order, in f64. */
 static void result_sum(const reduction *r, int64_t m) {
     int64_t out, at = list_offset(&r->kept, m, &out);
     double sum = 0;
@@ -170,7 +176,7 @@ static void result_sum(const reduction *r, int64_t m) {
     put(r, out, sum);
 }
 
-/* Few results with many chunks: chunks in parallel, then their sums in order. */
+/* For few results with many chunks: chunks run in parallel, then their sums are added in order. */
 static void results_by_chunks(const reduction *r, int threads) {
     int64_t tasks = r->kept.count * r->chunks;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -193,7 +199,8 @@ static bool by_chunks(const reduction *r) {
 
 /* ---- rows added to each other ---- */
 
-/* acc[j] += rows [0, n) of x, 4 at a time: fewer passes over acc, and a shorter chain of roundings. */
+/* acc[j] += rows [0, n) of x, `row` floats apart, 4 at a time: fewer passes over acc, and fewer roundings in
+ * a chain. */
 static void rows_add(float *restrict acc, const float *restrict x, int64_t row, int64_t n, int64_t width) {
     int64_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -205,7 +212,7 @@ static void rows_add(float *restrict acc, const float *restrict x, int64_t row, 
         for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j];
 }
 
-/* Narrow dense rows: as many side by side as fill LANES are one row. */
+/* Narrow dense rows: as many side by side as fill LANES are treated as one row. */
 static void narrow_rows_add(float *restrict acc, const float *restrict x, int64_t n, int64_t width) {
     float wide[2 * LANES] = {0};
     int64_t side = LANES / width + 1, whole = n / side;
@@ -215,6 +222,7 @@ static void narrow_rows_add(float *restrict acc, const float *restrict x, int64_
     rows_add(acc, x + whole * side * width, width, n - whole * side, width);
 }
 
+/* rows_add for columns that are `step` apart. */
 static void strided_rows_add(float *acc, const float *x, int64_t row, int64_t n, int64_t step,
                              int64_t width) {
     int64_t i = 0;
@@ -227,7 +235,7 @@ static void strided_rows_add(float *acc, const float *x, int64_t row, int64_t n,
         for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j * step];
 }
 
-/* acc[j] += n rows of x from element `at`, `row` apart, columns `step` apart. */
+/* acc[j] += n rows of x from element `at` on, `row` elements apart, columns `step` apart. */
 static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, int64_t n, int64_t step,
                          int64_t width) {
     float room[ROOM];
@@ -255,7 +263,8 @@ static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, i
     }
 }
 
-/* Of rows that are added to each other in a block: SUM_ROWS, each of as many narrow ones as lie side by side there. */
+/* Rows of a block when rows are added to each other: SUM_ROWS; narrow dense rows that go side by side count
+ * as one. */
 static int64_t block_rows(const reduction *r) {
     const axis *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : NULL;
     bool is_narrow =
@@ -264,7 +273,8 @@ static int64_t block_rows(const reduction *r) {
     return run && run->length >= rows ? rows : SUM_ROWS;
 }
 
-/* Sums of rows [begin, end) of the reduced axes, of a block at most; the first column is at `at`. */
+/* acc = the sum of rows [begin, end) of the reduced axes, at most a block; the first column is at element
+ * `at`. */
 static void block_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
     const axis one = {1, 0, 0}, *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : &one;
     memset(acc, 0, (size_t)width * sizeof *acc);
@@ -277,7 +287,7 @@ static void block_sum(const reduction *r, float *acc, int64_t at, int64_t begin,
     }
 }
 
-/* The same of any number of rows. */
+/* The same for any number of rows: blocks in f32, their sums in f64. */
 static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
     int64_t block = block_rows(r);
     if (end - begin <= block) {
@@ -292,6 +302,7 @@ static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, 
     for (int64_t j = 0; j < width; j++) acc[j] = (float)total[j];
 }
 
+/* Columns [first, first + width) of result m, rounded. */
 static void put_columns(const reduction *r, const float *acc, int64_t m, int64_t first, int64_t width) {
     int64_t out;
     list_offset(&r->kept, m, &out);
@@ -304,6 +315,8 @@ static int64_t tile_width(const reduction *r, int64_t tile) {
     return left < COLUMNS ? left : COLUMNS;
 }
 
+/* Tasks are (result, tile of COLUMNS, chunk). With one chunk the task writes the result; else a second pass
+ * adds the at most MAX_CHUNKS partial sums of a tile in order, in f32. */
 static void columns_sum(const reduction *r, int threads) {
     int64_t tasks = r->kept.count * r->tiles;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
@@ -335,6 +348,7 @@ static const char *sum_declines(const weft_node *n, const kernel_env *env) {
     return dtype_is_row(n->in[0]->type.dtype) ? NULL : "an operand that is not f32, bf16 or f16";
 }
 
+/* by_chunks: one float for each chunk; columns: COLUMNS floats for each task; else none. */
 static size_t sum_workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     reduction r;
@@ -365,7 +379,7 @@ static weft_status sum_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* The largest number and whether there is a NaN, LANES at a time. */
+/* The largest number, and whether there is a NaN, in LANES lanes. */
 static float row_max(const float *restrict x, int64_t n, bool *has_nan) {
     float most[LANES], best = x[0];
     int32_t nans[LANES] = {0};
@@ -388,7 +402,7 @@ static float row_max(const float *restrict x, int64_t n, bool *has_nan) {
     return best;
 }
 
-/* The first place of the largest number, or of a NaN; *most is that number. */
+/* The first position of a NaN, or else of the largest number; *most is the number there. */
 static int64_t dense_argmax(const float *x, int64_t n, float *most) {
     bool has_nan = false;
     int64_t i = 0;
@@ -401,7 +415,8 @@ static int64_t dense_argmax(const float *x, int64_t n, float *most) {
     return i;
 }
 
-/* Piece by piece: the first NaN ends the search, a later piece wins with a larger number only. */
+/* Piece by piece: the first NaN ends the search; a later piece wins only with a larger number, so ties go to
+ * the first. */
 static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n) {
     bool is_plain = x->type.dtype == WEFT_F32 && stride == 1;
     int64_t best = -1, piece = is_plain ? n : ROOM;
@@ -424,6 +439,7 @@ static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n
     return best;
 }
 
+/* out: i64 positions; rows are divided among the threads. */
 static weft_status argmax_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[0], *y = &c->out[0];

@@ -1,11 +1,10 @@
-/* reduced.h - bf16 and f16 for kernels that compute in f32: rows of numbers come in as floats and go out rounded. A
- * kernel is written once, for floats; f32 tensors are read and written where they lie, the others pass through a
- * small room of the kernel's.
+/* reduced.h - bf16 and f16 for kernels that compute in f32: rows of numbers are loaded as floats and stored
+ * rounded. A kernel is written once, for floats: it reads and writes f32 tensors in place, and reduced ones
+ * by way of a small buffer (`room`) of its own.
  *
- * Rounding is to the nearest, ties to even; NaN stays NaN; f16 overflows to infinity. All is shifts and blends, which
- * become vector code on every instruction set; only f16 has instructions of its own (F16C, AVX-512), worth 4 to 6
- * times the plain way for rows in the cache.
- */
+ * Rounding is to the nearest, ties to even; NaN stays NaN; f16 overflows to infinity. The conversions are
+ * shifts and blends, which become vector code on every instruction set; only f16 has instructions of its own
+ * (F16C, AVX-512), which are 4 to 6 times as fast for rows in the cache. */
 #ifndef WEFT_OPS_CPU_SIMD_REDUCED_H
 #define WEFT_OPS_CPU_SIMD_REDUCED_H
 
@@ -31,23 +30,26 @@ static inline float reduced_float(uint32_t bits) {
 
 /* ---- one number ---- */
 
+/* bf16 is the upper half of an f32. */
 static inline float reduced_from_bf16(uint16_t x) {
     return reduced_float((uint32_t)x << 16);
 }
 
+/* 0x7fff and the last bit that stays: to the nearest, ties to even. */
 static inline uint16_t reduced_to_bf16(float x) {
     uint32_t bits = reduced_bits(x), rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     return x != x ? 0x7fc0 : (uint16_t)rounded;
 }
 
-/* The exponent moves by 112 in a multiplication, which also makes subnormals normal. */
+/* Multiplying by 2^112 moves the exponent from f16's bias (15) to f32's (127), and makes subnormals
+ * normal. */
 static inline float reduced_from_f16(uint16_t x) {
     uint32_t bits = (uint32_t)(x & 0x7fff) << 13, sign = (uint32_t)(x & 0x8000) << 16;
     uint32_t moved = reduced_bits(reduced_float(bits) * 0x1p112f);
     return reduced_float((bits >= 0x0f800000 ? bits | 0x7f800000 : moved) | sign);
 }
 
-/* Subnormals are rounded by adding 1/2: what is left of the number stands in the sum's last bits. */
+/* A subnormal result is rounded by adding 1/2: the bits of the result are then the last bits of the sum. */
 static inline uint16_t reduced_to_f16(float x) {
     uint32_t bits = reduced_bits(x) & 0x7fffffff, sign = reduced_bits(x) >> 16 & 0x8000;
     uint32_t tiny = reduced_bits(reduced_float(bits) + 0.5f) - 0x3f000000;
@@ -60,6 +62,7 @@ static inline uint16_t reduced_to_f16(float x) {
 
 /* ---- rows ---- */
 
+/* Rows are contiguous and need no alignment. */
 static inline void reduced_load_bf16(float *restrict to, const uint16_t *restrict from, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] = reduced_from_bf16(from[i]);
 }
@@ -94,12 +97,12 @@ static inline void reduced_store_f16(uint16_t *restrict to, const float *restric
     for (; i < n; i++) to[i] = reduced_to_f16(from[i]);
 }
 
-/* What these rows can be of. */
+/* The element types that rows may have. */
 static inline bool dtype_is_row(weft_dtype dtype) {
     return dtype == WEFT_F32 || dtype_is_reduced(dtype);
 }
 
-/* Elements [first, first + n) of a tensor as floats. */
+/* Elements [first, first + n) of contiguous data as floats; reduced_store is the inverse, with rounding. */
 static inline void reduced_load(float *restrict to, const void *data, weft_dtype dtype, int64_t first,
                                 int64_t n) {
     if (dtype == WEFT_BF16)
@@ -120,7 +123,7 @@ static inline void reduced_store(void *data, weft_dtype dtype, int64_t first, co
         memcpy((float *)data + first, from, (size_t)n * sizeof *from);
 }
 
-/* One element at any place. */
+/* One element, for strides that are not 1. */
 static inline float reduced_get(const void *data, weft_dtype dtype, int64_t at) {
     return dtype == WEFT_BF16  ? reduced_from_bf16(((const uint16_t *)data)[at])
            : dtype == WEFT_F16 ? reduced_from_f16(((const uint16_t *)data)[at])
@@ -136,9 +139,9 @@ static inline void reduced_put(void *data, weft_dtype dtype, int64_t at, float v
         ((float *)data)[at] = value;
 }
 
-/* ---- rows where they lie, or in a room of n floats ---- */
+/* ---- rows in place, or in a room of n floats ---- */
 
-/* To read: f32 in place, others as floats in `room`. */
+/* A row to read: f32 in place, other types as floats in `room`. */
 static inline const float *row_read(const void *data, weft_dtype dtype, int64_t first, int64_t n,
                                     float *room) {
     if (dtype == WEFT_F32) return (const float *)data + first;
@@ -146,7 +149,7 @@ static inline const float *row_read(const void *data, weft_dtype dtype, int64_t 
     return room;
 }
 
-/* Where results are to be put before row_write, which brings them home. */
+/* Where a kernel writes its results before it calls row_write, which stores those that went to `room`. */
 static inline float *row_place(void *data, weft_dtype dtype, int64_t first, float *room) {
     return dtype == WEFT_F32 ? (float *)data + first : room;
 }
@@ -155,7 +158,7 @@ static inline void row_write(void *data, weft_dtype dtype, int64_t first, int64_
     if (dtype != WEFT_F32) reduced_store(data, dtype, first, from, n);
 }
 
-/* Floats of such a room: whole cache lines, and none for f32. */
+/* Floats of a room for n numbers: whole cache lines; 0 for f32, which needs none. */
 static inline int64_t row_room(weft_dtype dtype, int64_t n) {
     return dtype == WEFT_F32 ? 0 : (n + 15) / 16 * 16;
 }

@@ -1,12 +1,12 @@
-/* small_gemm.h - products of blocks that lie in the cache, for attention: C = A B or C += A B with
- *     A [m, k] at any strides, B [k, n] in panels of GEMM_NR columns (panel p holds rows of its columns, one
- * after the other), C [m, n] row-major; m a multiple of GEMM_MR and n of GEMM_NR: buffers are padded, no
- * edges here.
+/* small_gemm.h - matrix products of blocks that fit the cache, for attention: C = A B or C += A B with
+ *     A [m, k] at any strides,
+ *     B [k, n] in panels of GEMM_NR columns (panel p holds the rows of its columns, one after the other),
+ *     C [m, n] row-major;
+ * m is a multiple of GEMM_MR and n of GEMM_NR: callers pad their buffers, so there is no code for edges.
  *
  * A tile of C, GEMM_MR rows by two vectors, stays in registers over k: 24 sums of 32 registers with AVX-512,
- * 12 of 16 with AVX2. Multiply-add is fused by intrinsics (the build keeps the compiler from fusing by
- * itself).
- */
+ * 12 of 16 with AVX2. Intrinsics fuse multiply and add (the build forbids the compiler to fuse by itself).
+ * Each element is summed in the order of k, in parts of GEMM_KC. */
 #ifndef WEFT_OPS_CPU_SIMD_SMALL_GEMM_H
 #define WEFT_OPS_CPU_SIMD_SMALL_GEMM_H
 
@@ -16,6 +16,7 @@
 
 #if defined __AVX512F__
 #include <immintrin.h>
+/* GEMM_W: floats of a vector. */
 enum { GEMM_W = 16, GEMM_MR = 12 };
 typedef __m512 vfloat;
 #define VFLOAT_FMA(a, b, c) _mm512_fmadd_ps(_mm512_set1_ps(a), b, c)
@@ -24,15 +25,13 @@ typedef __m512 vfloat;
 enum { GEMM_W = 8, GEMM_MR = 6 };
 typedef __m256 vfloat;
 #define VFLOAT_FMA(a, b, c) _mm256_fmadd_ps(_mm256_set1_ps(a), b, c)
-#else /* the plain twin: vectors of the compiler */
+#else /* plain C: the compiler's vectors, multiply and add apart */
 enum { GEMM_W = 4, GEMM_MR = 6 };
 typedef float vfloat __attribute__((vector_size(16)));
 #define VFLOAT_FMA(a, b, c) ((a) * (b) + (c))
 #endif
-enum {
-    GEMM_NR = 2 * GEMM_W,
-    GEMM_KC = 256
-}; /* KC: a panel of B is at most 32 KiB, so the first cache holds it */
+/* KC: a panel of B is at most 32 KiB, so it fits the first cache. */
+enum { GEMM_NR = 2 * GEMM_W, GEMM_KC = 256 };
 
 static inline vfloat vfloat_load(const float *p) {
     vfloat v;
@@ -44,6 +43,8 @@ static inline void vfloat_store(float *p, vfloat v) {
     memcpy(p, &v, sizeof v);
 }
 
+/* One tile of C over k. a advances by `column` floats for each step of k and by `row` from row to row; b is a
+ * panel. */
 static inline __attribute__((always_inline)) void gemm_tile(int64_t k, const float *restrict a, int64_t row,
                                                             int64_t column, const float *restrict b,
                                                             float *restrict c, int64_t c_row, bool add) {
@@ -70,7 +71,8 @@ static inline __attribute__((always_inline)) void gemm_tile(int64_t k, const flo
         }
 }
 
-/* `panel`: floats from one panel of B to the next. */
+/* The whole product, in slices of GEMM_KC along k; `panel` is the floats from one panel of B to the next.
+ * Inlined, so that `row` or `column` is the constant 1. */
 static inline __attribute__((always_inline)) void gemm_any(int64_t m, int64_t n, int64_t k, const float *a,
                                                            int64_t row, int64_t column, const float *b,
                                                            int64_t panel, float *c, int64_t c_row, bool add) {
@@ -80,6 +82,7 @@ static inline __attribute__((always_inline)) void gemm_any(int64_t m, int64_t n,
             for (int64_t i = 0; i < m; i += GEMM_MR) {
                 const float *from = a + i * row + l * column, *with = b + j / GEMM_NR * panel + l * GEMM_NR;
                 float *to = c + i * c_row + j;
+                /* the first slice overwrites C, later ones add */
                 if (add || l)
                     gemm_tile(depth, from, row, column, with, to, c_row, true);
                 else
@@ -88,14 +91,14 @@ static inline __attribute__((always_inline)) void gemm_any(int64_t m, int64_t n,
     }
 }
 
-/* A row-major with rows `a_row` apart. */
+/* A is row-major, its rows `a_row` floats apart. */
 static __attribute__((noinline)) void gemm_rows(int64_t m, int64_t n, int64_t k, const float *a,
                                                 int64_t a_row, const float *b, int64_t panel, float *c,
                                                 int64_t c_row) {
     gemm_any(m, n, k, a, a_row, 1, b, panel, c, c_row, false);
 }
 
-/* A is the transpose of a row-major [k, m] with rows `a_row` apart; adds to C. */
+/* C += A^T' B: A is the transpose of a row-major [k, m] matrix whose rows are `a_row` floats apart. */
 static __attribute__((noinline, unused)) void gemm_transposed_add(int64_t m, int64_t n, int64_t k,
                                                                   const float *a, int64_t a_row,
                                                                   const float *b, int64_t panel, float *c,

@@ -1,5 +1,6 @@
-/* softmax.c - softmax and log_softmax in f32 (x and y may be bf16 or f16): line by line along the last axis, or, along another one, for a
- * strip of neighbouring lines at once so that loads stay contiguous. Lines are independent of threads. */
+/* softmax.c - softmax and log_softmax in f32 (x and y may be bf16 or f16). Along the last axis each line is a
+ * row; along another axis a strip of neighbouring lines runs at once, so that loads stay contiguous. Each
+ * line is computed by one thread in a fixed order. */
 #include "ops/cpu/simd/exp_sum.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
@@ -7,7 +8,7 @@
 
 #include <omp.h>
 
-enum { STRIP = 64 }; /* lines side by side: their running numbers stay in registers and the first cache */
+enum { STRIP = 64 }; /* lines side by side: their maxima and sums stay in the first cache */
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
@@ -23,22 +24,24 @@ static float row_max(const float *x, int64_t n) {
     return most;
 }
 
+/* y = e^(x - max) / sum; the exponentials are computed once, in y. */
 static void softmax_row(const float *restrict x, float *restrict y, int64_t n) {
     float most = row_max(x, n);
     float factor = 1.0f / (float)exp_sum(x, y, n, most);
     for (int64_t i = 0; i < n; i++) y[i] *= factor;
 }
 
+/* y = (x - max) - log(sum): log(sum) is kept apart from max, since their sum would round away what x - max
+ * kept. */
 static void log_softmax_row(const float *restrict x, float *restrict y, int64_t n) {
     float most = row_max(x, n);
-    float rest = vm_log((float)exp_sum(
-        x, NULL, n, most)); /* apart from `most`: their sum would round away what x - most kept */
+    float rest = vm_log((float)exp_sum(x, NULL, n, most));
     for (int64_t i = 0; i < n; i++) y[i] = (x[i] - most) - rest;
 }
 
-/* ---- along an axis before others: `width` neighbours, `step` elements from one place of the axis to the
- * next ---- */
+/* ---- along another axis: `width` neighbours, `step` elements from one place of the axis to the next ---- */
 
+/* The maximum and the sum of e^(x - max) of each line, the sum in blocks of SUM_ROWS (sums.h). */
 static void strip_sums(const float *restrict x, int64_t n, int64_t step, int width, float most[STRIP],
                        float sum[STRIP]) {
     double total[STRIP] = {0};
@@ -55,6 +58,7 @@ static void strip_sums(const float *restrict x, int64_t n, int64_t step, int wid
     for (int j = 0; j < width; j++) sum[j] = (float)total[j];
 }
 
+/* Computes the exponentials a second time rather than store them in y and read them again. */
 static void softmax_strip(const float *restrict x, float *restrict y, int64_t n, int64_t step, int width) {
     float most[STRIP], sum[STRIP];
     strip_sums(x, n, step, width, most, sum);
@@ -75,8 +79,8 @@ static void log_softmax_strip(const float *restrict x, float *restrict y, int64_
 /* ---- both ---- */
 
 typedef struct lines {
-    int64_t n, inner; /* places of the axis; elements from one to the next */
-    int64_t outer, strips;
+    int64_t n, inner;      /* places along the axis; elements from one place to the next */
+    int64_t outer, strips; /* products of the axes before it; strips in `inner` */
 } lines;
 
 static lines lines_of(const weft_node *node) {
@@ -91,7 +95,7 @@ static lines lines_of(const weft_node *node) {
     return l;
 }
 
-/* Lines that are not f32 become floats, a strip at a time: floats of its room. */
+/* Floats of the room in which a strip of lines is converted, where they are not f32. */
 static int64_t room_of(const lines *l, weft_dtype dtype) {
     return row_room(dtype, l->n * (l->inner < STRIP ? l->inner : STRIP));
 }
@@ -102,6 +106,7 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(env->threads * room) * sizeof(float);
 }
 
+/* A row when the axis is the last one, else a strip of `width` lines. */
 static void strip_run(bool is_log, const float *x, float *y, int64_t n, int64_t step, int width) {
     if (step == 1 && is_log)
         log_softmax_row(x, y, n);
@@ -113,11 +118,11 @@ static void strip_run(bool is_log, const float *x, float *y, int64_t n, int64_t 
         softmax_strip(x, y, n, step, width);
 }
 
-/* The strip at element `at`, by way of `own`: there its places lie `width` apart. */
+/* The strip at element `at`, converted in `own`, where its places are `width` floats apart. */
 static void reduced_strip_run(const kernel_call *c, const lines *l, bool is_log, int64_t at, int width,
                               float *own) {
     const tensor *x = &c->in[0], *y = &c->out[0];
-    float *result = own + room_of(l, WEFT_BF16);
+    float *result = own + room_of(l, WEFT_BF16); /* both tensors are reduced, so their rooms have one size */
     for (int64_t i = 0; i < l->n; i++)
         reduced_load(own + i * width, x->data, x->type.dtype, at + i * l->inner, width);
     strip_run(is_log, own, result, l->n, width, width);

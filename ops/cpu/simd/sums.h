@@ -1,10 +1,11 @@
-/* sums.h - how kernels of this folder add up many floats: in blocks of at most SUM_BLOCK elements, or SUM_ROWS rows that are
- * added to each other, whose sums are floats in lanes; the blocks' sums are added in f64.
+/* sums.h - how the kernels of this folder add many floats: in blocks of at most SUM_BLOCK elements of a row,
+ * or SUM_ROWS rows that are added to each other. Within a block the sums are f32, in vector lanes; the sums
+ * of the blocks are added in f64.
  *
- * So a result is off by no more than (additions one after the other in a block + 1) 2^-24 of the sum of what was added
- * without signs, however many there are and however they lie (Higham, Accuracy and Stability of Numerical Algorithms,
- * section 4.2). Blocks depend on shapes alone: the bits are the same for any number of threads. tests/test_sums.c.
- */
+ * So the error of a result is at most (additions that follow one another in a block + 1) 2^-24 times the sum
+ * of the magnitudes, whatever the length and the layout (Higham, Accuracy and Stability of Numerical
+ * Algorithms, section 4.2). Blocks depend on shapes alone, so the bits are the same for any number of
+ * threads. See tests/test_sums.c. */
 #ifndef WEFT_OPS_CPU_SIMD_SUMS_H
 #define WEFT_OPS_CPU_SIMD_SUMS_H
 
@@ -12,7 +13,7 @@
 
 enum { SUM_BLOCK = 1024, SUM_ROWS = 512 };
 
-/* Where the block that begins at `begin` ends. */
+/* The end of the block that begins at `begin`, of n elements in all. */
 static inline int64_t sum_block_end(int64_t begin, int64_t n) {
     return n - begin < SUM_BLOCK ? n : begin + SUM_BLOCK;
 }

@@ -6,8 +6,10 @@
 
 #include <math.h>
 
-/* `out` may be one of the operands: ivdep says that this is no dependence between elements. k[] is a copy that stays in
- * registers: what might change or lie nowhere is not loaded in a branch of a vectorized loop. */
+/* One loop for each op of pointwise_list.h, in which x, y, z are the operands and k[] the numbers of the
+ * formula. `out` may be an operand: ivdep states that there is no dependence between elements. k[] is a copy
+ * that stays in registers: in a branch of a vectorized loop the compiler loads nothing that may change or be
+ * absent. */
 #define X(op, operands, numbers, expression)                                                                 \
     static void loop_##op(float *out, const float *a, const float *b, const float *c, const float *from,     \
                           int64_t n) {                                                                       \
@@ -22,7 +24,8 @@
 #include "ops/pointwise/pointwise_list.h"
 #undef X
 
-/* Casts that change a value: to bool, and to a type of fewer bits whose value is read on inside the program. */
+/* Casts that change a value: to bool, and to a reduced type whose value is read again inside the program. A
+ * cast to f32 is a copy and has its line in the list. */
 #define CAST(name, expression)                                                                               \
     static void name(float *out, const float *a, const float *b, const float *c, const float *k,             \
                      int64_t n) {                                                                            \
@@ -46,6 +49,7 @@ static const struct {
 #undef X
 };
 
+/* NULL: the op has no loop. */
 static tile_loop *loop_of(const weft_node *n) {
     weft_dtype to = n->out[0].type.dtype;
     if (n->op == &weft_op_cast && to != WEFT_F32)
@@ -70,7 +74,8 @@ static int numbers_given(const weft_node *n) {
 
 /* ---- programs ---- */
 
-/* 32 and 64-bit integers may only be cast: they do not fit a float. */
+/* Returns the reason to decline for element types. 32 and 64-bit integers can only be cast: their values do
+ * not fit a float. */
 static const char *type_declined(const weft_node *n) {
     weft_dtype out = n->out[0].type.dtype;
     if (!dtype_is_row(out) && out != WEFT_BOOL && (out != WEFT_U8 || n->op == &weft_op_cast))
@@ -85,13 +90,14 @@ static const char *type_declined(const weft_node *n) {
     return NULL;
 }
 
+/* State while a program is built, indexed by body node. */
 typedef struct builder {
     const weft_node *n;
     weft_node *const *body;
     int n_body;
-    int slot[FUSED_MAX_BODY];     /* of each body node's value */
-    int last_use[FUSED_MAX_BODY]; /* body node that reads it last */
-    bool is_busy[FUSED_MAX_BODY]; /* temporaries */
+    int slot[FUSED_MAX_BODY];     /* slot of the node's result */
+    int last_use[FUSED_MAX_BODY]; /* body node that reads the result last */
+    bool is_busy[FUSED_MAX_BODY]; /* temporaries in use, by number */
 } builder;
 
 /* Index of the body node that makes `v`, or -1. */
@@ -101,12 +107,14 @@ static int maker_of(const builder *b, const weft_value *v) {
     return -1;
 }
 
+/* Index of the operand of the node that is `v`, or -1. */
 static int operand_of(const builder *b, const weft_value *v) {
     for (int i = 0; i < b->n->n_in; i++)
         if (v == b->n->in[i]) return i;
     return -1;
 }
 
+/* Which result of the fused node body node k computes; -1: none, its value stays inside. */
 static int result_of(const builder *b, int k) {
     if (b->n->n_body == 0) return 0;
     for (int r = 0; r < b->n->n_out; r++)
@@ -114,6 +122,7 @@ static int result_of(const builder *b, int k) {
     return -1;
 }
 
+/* The lowest free temporary, as a slot: few slots keep the tiles in the cache. */
 static int temporary_alloc(builder *b, tile_program *p) {
     int t = 0;
     while (b->is_busy[t]) t++;
@@ -122,6 +131,8 @@ static int temporary_alloc(builder *b, tile_program *p) {
     return p->n_in + p->n_out + t;
 }
 
+/* Makes step k. A temporary whose last reader this is becomes free before the result gets its slot, so the
+ * result may reuse it: loops allow out to be an operand. */
 static const char *step_build(builder *b, tile_program *p, int k) {
     const weft_node *node = b->body[k];
     tile_step *s = &p->steps[k];
@@ -146,6 +157,7 @@ static const char *step_build(builder *b, tile_program *p, int k) {
     return NULL;
 }
 
+/* Two passes over the body: the last reader of each value, then the steps. */
 const char *SIMD(tile_build)(const weft_node *n, tile_program *p) {
     tile_program unused;
     weft_node *self[1] = {(weft_node *)n};
@@ -167,6 +179,7 @@ const char *SIMD(tile_build)(const weft_node *n, tile_program *p) {
     return NULL;
 }
 
+<<<<<<< HEAD
 size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers) {
     size_t count = 0;
     for (int k = 0; k < (n->n_body ? n->n_body : 1); k++) {
@@ -180,7 +193,11 @@ size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers) {
 }
 
 /* ---- where operands lie ---- */
+=======
+/* ---- layout of operands ---- */
+>>>>>>> 657106a (Comments of the SIMD kernels: shapes, order of sums, what a thread holds)
 
+/* Insertion sort by stride; dense means that each stride is the product of the lengths of the inner axes. */
 bool SIMD(tile_order)(const tensor *t, int axes[WEFT_MAX_NDIM], int *n) {
     int64_t dense = 1;
     *n = 0;
@@ -197,6 +214,7 @@ bool SIMD(tile_order)(const tensor *t, int axes[WEFT_MAX_NDIM], int *n) {
     return true;
 }
 
+/* Walks the axes from the outermost and merges each with the one before it where the strides continue. */
 void SIMD(tile_operand_of)(tile_operand *o, const tensor *x, const tensor *out, const int *axes, int n) {
     *o = (tile_operand){.data = x->data, .dtype = x->type.dtype, .period = 1};
     int lead = out->type.ndim - x->type.ndim;
@@ -213,18 +231,21 @@ void SIMD(tile_operand_of)(tile_operand *o, const tensor *x, const tensor *out, 
             o->stride[o->n_axes++] = stride;
         }
     }
+    /* a scalar: one axis of one element */
     if (o->n_axes == 0) {
         o->shape[0] = o->n_axes = 1;
         o->stride[0] = 1;
     }
     o->in_place = o->n_axes == 1 && o->stride[0] == 1 && o->dtype == WEFT_F32;
-    if (o->stride[0] == 0) /* the inner axes repeat */
+    /* the inner axes repeat */
+    if (o->stride[0] == 0)
         for (int k = 1; k < o->n_axes; k++) o->period *= o->shape[k];
     o->same_tile = o->stride[0] == 0 && o->period <= TILE;
 }
 
 /* ---- loading and storing ---- */
 
+/* n elements at `stride`, with the frequent strides 1 and 0 as loops of their own. */
 #define RUN(type, name)                                                                                      \
     static void name(float *to, const type *from, int64_t stride, int64_t n) {                               \
         if (stride == 1) {                                                                                   \
@@ -251,6 +272,7 @@ static void run_reduced(float *to, const tile_operand *o, int64_t offset, int64_
     }
 }
 
+/* A run along the innermost axis; `offset` in elements. */
 static void run_load(const tile_operand *o, float *to, int64_t offset, int64_t stride, int64_t n) {
     switch (o->dtype) {
     case WEFT_I32:
@@ -273,6 +295,7 @@ static void run_load(const tile_operand *o, float *to, int64_t offset, int64_t s
     }
 }
 
+/* An odometer over the operand's axes: finds the element `begin` by division, then goes run by run. */
 void SIMD(tile_load)(const tile_operand *o, float *tile, int64_t begin, int64_t count) {
     int64_t at[WEFT_MAX_NDIM], offset = 0;
     int inner = o->n_axes - 1;
@@ -288,6 +311,7 @@ void SIMD(tile_load)(const tile_operand *o, float *tile, int64_t begin, int64_t 
         done += run;
         offset += run * o->stride[inner];
         at[inner] += run;
+        /* carry: the inner axis is at its end */
         for (int k = inner; k > 0 && at[k] == o->shape[k]; k--) {
             offset += o->stride[k - 1] - at[k] * o->stride[k];
             at[k] = 0;

@@ -1,11 +1,11 @@
-/* vecmath.h - float functions as straight-line C: no calls, no branches, no tables, so that a loop over them
- * becomes vector code on every instruction set. tests/test_vecmath.c holds each against libm.
+/* vecmath.h - float functions as straight-line C: no calls, no branches, no tables, so that the compiler
+ * makes vector code of a loop over them on every instruction set. tests/test_vecmath.c compares each with
+ * libm.
  *
- * Conventions: NaN passes; results that leave the range become infinity or (gradually) zero; `c ? a : b` is
- * always a blend, so both sides are computed and either may be garbage that is then dropped.
- * Sources: exp, log and the inner part of tanh are Cephes' expf, logf and tanhf (S. Moshier, public); erf is
- * N. Juffa's two-range minimax form (both errors below 1 ulp when fused multiply-add is there).
- */
+ * Conventions: NaN passes through; results that leave the range become infinity or (gradually) zero; `c ? a :
+ * b` is always a blend, so both sides are computed, and the side that is dropped may be garbage. Sources:
+ * exp, log and the inner part of tanh are Cephes' expf, logf and tanhf (S. Moshier, public domain); erf is N.
+ * Juffa's two-range minimax form (both errors are below 1 ulp with fused multiply-add). */
 #ifndef WEFT_OPS_CPU_SIMD_VECMATH_H
 #define WEFT_OPS_CPU_SIMD_VECMATH_H
 
@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The polynomials are fused where the processor can; elsewhere they have one more rounding a term. */
 #ifdef __FMA__
 #define VM_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #else
@@ -41,7 +42,7 @@ static inline float vm_sqrt(float x) {
     return __builtin_sqrtf(x);
 }
 
-/* The one that is a call. */
+/* The only one that is a call: pow runs element by element in libm. */
 static inline float vm_pow(float x, float y) {
     return powf(x, y);
 }
@@ -50,19 +51,22 @@ static inline float vm_copysign(float x, float sign) {
     return vm_float((vm_bits(x) & 0x7fffffff) | (vm_bits(sign) & INT32_MIN));
 }
 
-/* 2^n for -126 <= n <= 127; unsigned, so that garbage (from NaN) shifts without undefined behaviour. */
+/* 2^n for -126 <= n <= 127. Unsigned arithmetic, so that a garbage n (from NaN) shifts without undefined
+ * behaviour. */
 static inline float vm_power2(int32_t n) {
     return vm_float((int32_t)((uint32_t)(n + 127) << 23));
 }
 
-/* e^x = 2^n e^r, |r| <= ln(2)/2; n by adding 1.5 * 2^23, which leaves the integer in the low bits. 2^n is
- * applied in two halves: its ends overflow and underflow as they should. */
+/* e^x = 2^n e^r with |r| <= ln(2)/2. Adding 1.5 * 2^23 leaves the integer n in the low bits. 2^n is applied
+ * as two factors, so that the ends of the range overflow to infinity and underflow gradually. */
 static inline float vm_exp(float x) {
     const float round = 12582912.0f;
     x = x > 90.0f ? 90.0f : x;
     x = x < -105.0f ? -105.0f : x;
     float shifted = VM_FMA(x, 1.44269504088896341f, round);
     float n = shifted - round;
+    /* r = x - n ln 2, with ln 2 in two parts (Cody and Waite): the first has few bits, so n times it is
+     * exact */
     float r = VM_FMA(n, -0.693359375f, x);
     r = VM_FMA(n, 2.12194440e-4f, r);
     float p = 1.9875691500e-4f;
@@ -72,15 +76,17 @@ static inline float vm_exp(float x) {
     p = VM_FMA(p, r, 1.6666665459e-1f);
     p = VM_FMA(p, r, 5.0000001201e-1f);
     p = VM_FMA(p, r * r, r) + 1.0f;
+    /* 0x4b400000: the bits of 1.5 * 2^23 */
     int32_t whole = vm_bits(shifted) - 0x4b400000, half = whole >> 1;
     return p * vm_power2(half) * vm_power2(whole - half);
 }
 
-/* log x = log m + e log 2 with m in [sqrt(1/2), sqrt 2); subnormals are scaled up first. */
+/* log x = log m + e log 2 with m in [sqrt(1/2), sqrt 2); subnormal x is first scaled by 2^23. */
 static inline float vm_log(float x) {
     int tiny = x < 1.17549435e-38f;
     uint32_t bits = (uint32_t)vm_bits(tiny ? x * 8388608.0f : x);
-    int32_t exponent = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3: sqrt(1/2) */
+    /* 0x3f3504f3: the bits of sqrt(1/2) */
+    int32_t exponent = (int32_t)(bits - 0x3f3504f3u) >> 23;
     float f = vm_float((int32_t)(bits - ((uint32_t)exponent << 23))) - 1.0f, z = f * f;
     float e = (float)exponent - (tiny ? 23.0f : 0.0f);
     float p = 7.0376836292e-2f;
@@ -93,6 +99,7 @@ static inline float vm_log(float x) {
     p = VM_FMA(p, f, -2.4999993993e-1f);
     p = VM_FMA(p, f, 3.3333331174e-1f);
     float y = p * f * z;
+    /* e ln 2 in two parts again, the small one first */
     y = VM_FMA(e, -2.12194440e-4f, y);
     y = VM_FMA(-0.5f, z, y);
     y = VM_FMA(e, 0.693359375f, f + y);
@@ -101,7 +108,7 @@ static inline float vm_log(float x) {
     return x >= 0.0f ? y : VM_NAN;
 }
 
-/* log(1 + x): the rounding of 1 + x is put right to first order. */
+/* log(1 + x): adds back, to first order, what the rounding of u = 1 + x lost. */
 static inline float vm_log1p(float x) {
     float u = 1.0f + x;
     float y = vm_log(u) + (x - (u - 1.0f)) / u;
@@ -110,7 +117,7 @@ static inline float vm_log1p(float x) {
     return u == 1.0f ? x : y;
 }
 
-/* 1 - 2 / (e^2|x| + 1), and near 0, where that cancels, an odd polynomial. */
+/* 1 - 2 / (e^2|x| + 1); near 0, where that cancels, an odd polynomial. */
 static inline float vm_tanh(float x) {
     float t = vm_abs(x), z = x * x;
     float p = -5.70498872745e-3f;
@@ -127,7 +134,7 @@ static inline float vm_sigmoid(float x) {
     return 1.0f / (1.0f + vm_exp(-x));
 }
 
-/* |x| > 475/512: 1 - e^q(|x|); below: an odd polynomial. */
+/* x| > 475/512: 1 - e^q(|x|); below, an odd polynomial. */
 static inline float vm_erf(float x) {
     float t = vm_abs(x), s = x * x;
     float q = VM_FMA(-1.72853470e-5f, t, 3.83197126e-4f);
@@ -148,8 +155,8 @@ static inline float vm_erf(float x) {
     return t > 0.927734375f ? outer : inner;
 }
 
-/* gelu and its slope, by erf and by tanh; formulas in ops/gelu*.c. (1 + tanh u) / 2 is sigmoid(2u), which
- * saves a polynomial and a blend. */
+/* gelu and its slope, by erf and by tanh; the formulas are in ops/pointwise/gelu*.c. (1 + tanh u) / 2 is
+ * sigmoid(2u), which saves a polynomial and a blend. */
 static inline float vm_gelu(float x) {
     return 0.5f * x * (1.0f + vm_erf(x * 0.70710678118654752f));
 }
