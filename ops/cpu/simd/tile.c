@@ -179,7 +179,7 @@ const char *SIMD(tile_build)(const weft_node *n, tile_program *p) {
     return NULL;
 }
 
-<<<<<<< HEAD
+/* The numbers of the steps follow one another; with `numbers` NULL they are only counted. */
 size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers) {
     size_t count = 0;
     for (int k = 0; k < (n->n_body ? n->n_body : 1); k++) {
@@ -192,10 +192,7 @@ size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers) {
     return count;
 }
 
-/* ---- where operands lie ---- */
-=======
 /* ---- layout of operands ---- */
->>>>>>> 657106a (Comments of the SIMD kernels: shapes, order of sums, what a thread holds)
 
 /* Insertion sort by stride; dense means that each stride is the product of the lengths of the inner axes. */
 bool SIMD(tile_order)(const tensor *t, int axes[WEFT_MAX_NDIM], int *n) {

@@ -14,24 +14,14 @@
 /* TILE floats are 4 KiB: a few slots fit the first cache. */
 enum { TILE = 1024, TILE_MAX_SLOTS = FUSED_MAX_IN + 2 * FUSED_MAX_BODY };
 
-<<<<<<< HEAD
+/* One op over n elements: out[i] = f(x[i], y[i], z[i]; k); absent operands point anywhere. out may be x, y or
+ * z. */
 typedef void tile_loop(float *out, const float *x, const float *y, const float *z, const float *k, int64_t n);
 
 typedef struct tile_step {
     tile_loop *run;
-    const float *numbers; /* the formula's, k[] */
+    const float *numbers; /* k[] of the formula, from its attributes */
     int in[3], out;       /* slots */
-=======
-/* One op over n elements: out[i] = f(x[i], y[i], z[i]); absent operands point anywhere. out may be x, y or
- * z. */
-typedef void tile_loop(float *out, const float *x, const float *y, const float *z, const float *numbers,
-                       int64_t n);
-
-typedef struct tile_step {
-    tile_loop *run;
-    float numbers[FORMULA_NUMBERS]; /* attributes of the formula, in its order */
-    int in[3], out;                 /* slots */
->>>>>>> 657106a (Comments of the SIMD kernels: shapes, order of sums, what a thread holds)
 } tile_step;
 
 /* Slots: operands, then results, then temporaries. */
