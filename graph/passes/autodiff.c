@@ -1,12 +1,12 @@
-/* autodiff.c - reverse accumulation: `gradients` and `minimize` become nodes made from ops.
+/* autodiff.c - reverse accumulation: `gradients` and `minimize` nodes are expanded into nodes of ops.
  *
- * Declarations are expanded front to back, each in place, so that a later one differentiates through the nodes
- * of an earlier one: gradients of gradients need nothing more. For one loss:
+ * Declarations are expanded from front to back, each in place, so that a later one differentiates through the
+ * nodes of an earlier one: gradients of gradients need nothing more. For one loss:
  *   1. mark every value that depends on a target (value->mark), stopping at ops without a gradient;
- *   2. walk back from the loss; a node whose results have gradients (value->mapped) hands them to its op, which
- *      builds the gradients of its operands; several contributions to one value are added in the order met.
- * A gradient that a user named is a value of its own, as every value is that a later declaration may name.
- */
+ *   2. walk back from the loss. A node whose results have gradients (value->mapped) hands them to its op,
+ *      which builds the gradients of its operands; several contributions to one value are added in the order met.
+ * Each gradient that a user names becomes a value of its own, so that a later declaration can name it
+ * alone. */
 #include "graph/core/graph.h"
 
 #include "graph/core/ddp.h"
@@ -17,22 +17,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one loss needs is found from that loss backwards, so that many small declarations cost what they make. Scratch
- * is not cleared in between: value->mark and value->mapped count only where mark is the declaration's own number, and
- * node->order only says in whose walk the node was met. node->mark is the place in the list. */
+/* The nodes of one loss are found from that loss backwards, so that many small declarations cost only what
+ * they make. Scratch fields are not cleared between declarations: value->mark and value->mapped count only
+ * where mark is the declaration's number, and node->order is the number of the declaration that last met the
+ * node. node->mark is the place in the list. */
 typedef struct derivation {
     weft_graph *g;
-    int64_t number;     /* of the present declaration, from 1 */
-    weft_node **needed; /* what its loss is made of, the last first */
+    int64_t number;     /* number of the present declaration, from 1 */
+    weft_node **needed; /* the nodes that its loss depends on, sorted from last to first */
     size_t count, room;
-    int64_t oldest; /* place of the first target: what stands before it depends on none */
-    int64_t steps;  /* nodes looked at so far */
-    int first_id;   /* values from here on are made by autodiff */
-    int calls;      /* that the user made */
+    int64_t oldest; /* place of the first target: no earlier node depends on one */
+    int64_t steps;  /* nodes visited so far, for all declarations */
+    int first_id;   /* ids from here on were made by autodiff */
+    int calls;      /* calls that the user made */
 } derivation;
 
-/* ---- what a loss is made of ---- */
+/* ---- the nodes of a loss ---- */
 
+/* Adds n to the list, unless it is there or comes before all targets. */
 static bool need(derivation *d, weft_node *n) {
     if (n->order == d->number || n->mark < d->oldest) return true;
     weft_node **more = mem_grow(&d->g->model->env, d->needed, &d->room, d->count + 1, sizeof *more);
@@ -48,6 +50,8 @@ static int last_first(const void *pa, const void *pb) {
     return ((*a)->mark < (*b)->mark) - ((*a)->mark > (*b)->mark);
 }
 
+/* A breadth-first walk over operands from the loss, then sorted by place, so that gradients are built in an
+ * order that depends on the graph alone. */
 static bool find_needed(derivation *d, weft_node *loss) {
     d->count = 0;
     if (!need(d, loss)) return false;
@@ -63,13 +67,13 @@ static bool find_needed(derivation *d, weft_node *loss) {
         d->g->name, GRADIENT_STEPS);
 }
 
-/* The number of the next declaration, whose targets are to be noted. */
+/* Starts the next declaration; mark_target then notes its targets. */
 static void begin_declaration(derivation *d) {
     d->number++;
     d->oldest = INT64_MAX;
 }
 
-/* 1 */
+/* Step 1 for one value. */
 static void mark(const derivation *d, weft_value *v) {
     if (v->mark != d->number) v->mapped = NULL;
     v->mark = d->number;
@@ -80,11 +84,12 @@ static void mark_target(derivation *d, weft_value *v) {
     mark(d, v);
 }
 
+/* Whether v depends on a target of the present declaration. */
 static bool is_marked(const derivation *d, const weft_value *v) {
     return v && v->mark == d->number;
 }
 
-/* From the front, everything that depends on a marked value through differentiable ops. */
+/* Step 1: from front to back, marks the float results of differentiable ops that read a marked value. */
 static void mark_dependents(const derivation *d) {
     for (size_t at = d->count; at--;) {
         weft_node *n = d->needed[at];
@@ -100,7 +105,8 @@ static weft_value *as_type(weft_value *v, weft_dtype dtype) {
     return v && v->type.dtype != dtype ? weft_cast(v, dtype) : v;
 }
 
-/* A value's gradient has its type, also where an op mixes types. What reaches a parameter is added up in f32. */
+/* Adds a contribution to the gradient of v, which has the type of v also where an op mixes types. Sums of the
+ * gradient of a parameter are kept in f32. */
 static void add_gradient(weft_value *v, weft_value *gradient) {
     weft_graph *g = v->node->graph;
     gradient = as_type(gradient, v->type.dtype);
@@ -109,7 +115,8 @@ static void add_gradient(weft_value *v, weft_value *gradient) {
     g->building_f32 = false;
 }
 
-/* Gradients of gradients grow with each declaration by a factor: a few hundred bytes of file could fill any memory. */
+/* Gradients of gradients grow by a factor with each declaration, so a few hundred bytes of file could fill
+ * any memory. */
 static bool within_budget(const derivation *d) {
     int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
     if (d->g->next_id - d->first_id <= most) return true;
@@ -120,7 +127,8 @@ static bool within_budget(const derivation *d) {
         d->g->name, (long long)most, d->calls);
 }
 
-/* "batch_norm_backward" is the gradient of batch_norm; those of pools and losses end so too. */
+/* Reports an op without a gradient. "batch_norm_backward" is the gradient op of batch_norm, and those of
+ * pools and losses end likewise: they cannot be differentiated again. */
 static bool no_gradient(const weft_node *n) {
     static const char end[] = "_backward";
     int length = (int)strlen(n->op->name) - (int)strlen(end);
@@ -137,7 +145,7 @@ static bool no_gradient(const weft_node *n) {
         length, n->op->name);
 }
 
-/* 2, for one node. */
+/* Step 2 for one node: builds the gradients of its operands in its scope and with its source line. */
 static bool node_backward(const derivation *d, weft_node *n) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
@@ -158,6 +166,7 @@ static bool node_backward(const derivation *d, weft_node *n) {
     g->scope = &here;
     g->model->file = n->file;
     g->model->line = n->line;
+    /* The op's gradient takes dout[0] in the type of its operands. */
     const bool *wide = node_f32_output(n);
     if (wide && *wide) dout[0] = as_type(dout[0], n->in[0]->type.dtype);
     g->building_f32 = n->op->precision == PRECISION_F32 || n->stays_f32;
@@ -169,10 +178,11 @@ static bool node_backward(const derivation *d, weft_node *n) {
     return model_ok(g->model) && within_budget(d);
 }
 
-/* The gradient of a loss by itself. */
+/* d loss / d loss. */
 typedef struct loss_seed {
     double value;
-    weft_value *(*factor)(const weft_node *minimize, const void *of); /* may be NULL, and give NULL */
+    /* may be NULL, and may return NULL: no factor */
+    weft_value *(*factor)(const weft_node *minimize, const void *of);
     const void *of;
 } loss_seed;
 
@@ -183,7 +193,8 @@ static weft_value *seed_of(const weft_value *loss, const weft_node *place, loss_
     return factor ? weft_mul(v, as_type(factor, t->dtype)) : v;
 }
 
-/* Leaves the gradient of each marked value that the loss depends on in value->mapped; new nodes go before `place`. */
+/* Leaves the gradient of each marked value that the loss depends on in value->mapped. New nodes go before
+ * `place`. */
 static bool backward(derivation *d, weft_value *loss, weft_node *place, loss_seed seed) {
     weft_graph *g = d->g;
     if (!find_needed(d, loss->node)) return false;
@@ -199,13 +210,14 @@ static bool backward(derivation *d, weft_value *loss, weft_node *place, loss_see
     return good;
 }
 
-/* After backward: the gradient by v, or NULL. */
+/* After backward: the gradient with respect to v, or NULL. */
 static weft_value *found_gradient(const derivation *d, const weft_value *v) {
     return is_marked(d, v) ? v->mapped : NULL;
 }
 
-/* The gradient by v, before node `place`: a new value, since gradients by two values can be one (of a + b by a and b),
- * and a later `gradients` that names the one means only it. */
+/* The gradient with respect to v as a new value made before node `place` (zeros where the loss does not
+ * depend on v). It is new because two values can share a gradient (a and b in a + b), and a later `gradients`
+ * that names one of them means only that one. */
 static weft_value *gradient_of(const derivation *d, weft_value *v, const weft_node *place) {
     weft_graph *g = place->graph;
     weft_value *found = found_gradient(d, v);
@@ -216,7 +228,7 @@ static weft_value *gradient_of(const derivation *d, weft_value *v, const weft_no
     return gradient;
 }
 
-/* Readers of n's results, which all stand behind it, find in `mapped` what to read. */
+/* Readers of n's results come after n, and find in `mapped` the value to read instead. */
 static bool expand_gradients(derivation *d, weft_node *n) {
     begin_declaration(d);
     for (int i = 1; i < n->n_in; i++) mark_target(d, n->in[i]);
@@ -227,11 +239,12 @@ static bool expand_gradients(derivation *d, weft_node *n) {
     return true;
 }
 
+/* The gradient that replaces a result of a `gradients` node; other values as they are. */
 static weft_value *read_now(weft_value *v) {
     return v && v->node->op == &weft_op_gradients ? v->mapped : v;
 }
 
-/* ---- minimize: targets are the trainable parameters that its pattern matches ---- */
+/* ---- minimize: its targets are the trainable parameters that its pattern matches ---- */
 
 static int minimize_targets(weft_node *n, weft_variable **list) {
     const minimize_attrs *a = n->attrs;
@@ -251,13 +264,13 @@ static bool not_reached(weft_node *n, const weft_variable *v) {
         n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
 }
 
-/* find_unused_parameters: left alone where the loss does not reach it. */
+/* With find_unused_parameters a parameter that the loss does not reach is left as it is. */
 static bool may_be_unused(const weft_variable *v, const weft_model *m) {
     const struct ddp_entry *e = ddp_find(m, v->path);
     return e && e->attrs.find_unused_parameters;
 }
 
-/* Keeps of targets[0 .. count) those that this graph reads; -1 after an error. */
+/* Keeps the targets[0 .. count) that this graph reads and returns how many; -1 after an error. */
 static int used_targets(weft_node *n, weft_variable **targets, int count) {
     int kept = 0;
     for (int i = 0; i < count; i++) {
@@ -282,6 +295,7 @@ static bool no_target(const weft_node *n) {
         n->graph->name, a->pattern, v ? v->path : "there is none", v && v->is_frozen ? ", frozen" : "");
 }
 
+/* Gives the node its operands: the loss, the parameters p[i] and their gradients d loss / d p[i]. */
 static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
@@ -316,7 +330,8 @@ static bool expand(derivation *d, weft_node *n, loss_seed minimized) {
     return n->op != &weft_op_minimize || n->n_in > 1 || expand_minimize(d, n, minimized);
 }
 
-/* Front to back; what an expansion has put before its node gets its place in the list then. */
+/* Expands from front to back. New nodes get their place in the list (node->mark) after each expansion, so
+ * that later declarations can differentiate through them. */
 static bool expand_all(derivation *d, loss_seed minimized) {
     weft_graph *g = d->g;
     int64_t place = 0;
@@ -339,7 +354,7 @@ bool pass_autodiff(weft_graph *g, double seed,
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
     }
     bool good = expand_all(&d, (loss_seed){seed, factor, of});
-    for (weft_node *n = g->first; n; n = n->next) n->order = 0; /* until there is a schedule */
+    for (weft_node *n = g->first; n; n = n->next) n->order = 0; /* schedule places come later */
     mem_free(&g->model->env, d.needed, d.room * sizeof *d.needed);
     g->is_expanded = good;
     return good;

@@ -1,4 +1,4 @@
-/* check.c - what holds for a graph after every pass, proved by walking it once. Rules:
+/* check.c - what holds for a graph after every pass, proved by walking over it once. Rules:
  *   G1  operands come from nodes before their reader, of the same graph (I1)
  *   G2  every type has passed type_check (I2)
  *   G3  ids are unique; results know their node and place
@@ -6,8 +6,8 @@
  *   G5  outputs name values of nodes that are in the list
  *   G6  a fused node's body reads its operands or earlier body nodes only, and makes all its results
  *   G7  nodes that must come first (`after`) come before it in the list
- *   G8  until gradients are made: the user's nodes read what they named, or all read in its place one new value, which
- *       stands for nothing else and which no other node reads
+ *   G8  until gradients are made: the user's nodes read what they named, or all read in its place one new
+ *       value, which stands for nothing else and which no other node reads
  *   G9  the list has as many nodes as the graph counts, to its last one
  */
 #include "graph/core/graph.h"
@@ -18,6 +18,7 @@ typedef struct checker {
     bool *seen;        /* by id */
 } checker;
 
+/* Records which rule is broken, where, and after which pass; always false. */
 static bool broken(const checker *c, const char *rule, const weft_node *n, const char *what) {
     char node[200];
     model_fail(c->g->model, NULL, WEFT_INTERNAL, "%s: graph %s, after %s: %s: %s", rule, c->g->name, c->after,
@@ -63,7 +64,9 @@ static bool check_node(const checker *c, const weft_node *n) {
     return check_body(c, n);
 }
 
-/* Nodes that others wait for stand before them, so that from the end each is met after all who name it. */
+/* G7 without a table: from the end to the front each node is cleared, and then marks its `after` nodes. A
+ * node in `after` that comes earlier in the list is cleared after that, so a mark that is left belongs to a
+ * node at or after its waiter. */
 static bool check_edges(const checker *c) {
     for (weft_node *n = c->g->last; n; n = n->prev) {
         n->mark = 0;
@@ -75,7 +78,7 @@ static bool check_edges(const checker *c) {
     return true;
 }
 
-/* All nodes, and that the list has as many as are counted. */
+/* G9, and the rules of each node. */
 static bool check_nodes(const checker *c) {
     const weft_node *last = NULL;
     int count = 0;
@@ -86,6 +89,7 @@ static bool check_nodes(const checker *c) {
 }
 
 bool graph_check(weft_graph *g, const char *after) {
+    /* One byte per id: O(nodes) memory, freed before returning. */
     const weft_env *env = &g->model->env;
     size_t ids = (size_t)g->next_id + 1;
     checker c = {g, after, mem_new_array(env, ids, sizeof(bool))};
@@ -99,15 +103,16 @@ bool graph_check(weft_graph *g, const char *after) {
 
 /* ---- G8 ---- */
 
-/* A copy of a graph beside its source, from which replay made its nodes in order. */
+/* A copy of a graph, and the source from which replay made its nodes in order. */
 typedef struct names {
     checker c;
-    int first_new;        /* ids from here on are the passes' */
-    weft_value **present; /* by id of the source's values: what stands for it in the copy; NULL: not met */
-    int *meant;           /* by id of the copy's values: 1 + the id of the source's that it stands for */
+    int first_new;        /* ids from here on were made by passes */
+    weft_value **present; /* by id in the source: its value in the copy; NULL: not met yet */
+    int *meant;           /* by id in the copy: 1 + the id of the source's value that it is */
 } names;
 
-/* The copy's value `now` is read where the source reads `then`. */
+/* The copy reads value `now` where the source reads `then`. The first such pair may introduce one new value
+ * for `then`; all others must agree. */
 static bool name_read(const names *t, const weft_node *n, const weft_value *then, weft_value *now) {
     if (!t->present[then->id] && now->id >= t->first_new && !t->meant[now->id]) {
         t->present[then->id] = now;
@@ -117,6 +122,7 @@ static bool name_read(const names *t, const weft_node *n, const weft_value *then
            broken(&t->c, "G8", n, "it reads another value than the user named");
 }
 
+/* Compares a node with its source and enters its results. */
 static bool names_of_node(const names *t, const weft_node *source, const weft_node *n) {
     if (source->n_in != n->n_in || source->op != n->op || !attrs_equal(n->op, source->attrs, n->attrs))
         return broken(&t->c, "G8", n, "the user made another node");
@@ -129,7 +135,8 @@ static bool names_of_node(const names *t, const weft_node *source, const weft_no
     return true;
 }
 
-/* Nodes that are gone make no values of the source, so that their readers are held to new ones. */
+/* Walks over both lists in step. Nodes that passes have removed enter no values, so their readers must read a
+ * new value. */
 static bool names_kept(const names *t, const weft_graph *source) {
     const weft_node *n = t->c.g->first;
     int id = 0; /* replay gives its nodes the ids 0, 1, ... */
@@ -145,7 +152,7 @@ static bool names_kept(const names *t, const weft_graph *source) {
     return true;
 }
 
-/* What stands for a user's value is read by the user's nodes alone. */
+/* Nodes made by passes read no new value that stands for a user's value. */
 static bool names_apart(const names *t) {
     for (const weft_node *n = t->c.g->first; n; n = n->next)
         for (int i = 0; n->id >= t->first_new && i < n->n_in; i++)

@@ -1,15 +1,17 @@
-/* fuse.c - pointwise nodes that feed each other become one `fused` node, run tile by tile.
+/* fuse.c - pointwise nodes that feed each other become one `fused` node, which a kernel runs tile by tile.
  *
- * A group has one shape (that of its results). Walking front to back, a pointwise node joins the group of one of
- * its operands when no other operand depends on that group from outside of it (the group stays convex, so the
- * fused node can stand where its last member stood) and the limits on operands and members hold.
- * Dependence is kept as one bit a group in each node's `reach` row. A group takes no node that stands WINDOW nodes behind its
- * first one, so a row needs bits for the last WINDOW groups only, and a long graph costs what its length is.
- */
+ * All results of a group have one shape. Walking from front to back, a pointwise node joins the group of one
+ * of its operands if no other operand depends on that group from outside of it, and if the limits on operands
+ * and members hold. The group then stays convex, so the fused node can take the place of its last member.
+ *
+ * Dependence is one bit per group in a row of each node (reach_row). A group takes no node that comes WINDOW
+ * or more nodes after its first one, so a row needs bits for the last WINDOW groups only, and the cost is
+ * linear in the length of the graph. */
 #include "graph/core/precision.h"
 
 #include <string.h>
 
+/* Nodes to be fused, in order, and their operands from outside the group. */
 typedef struct group {
     int n_nodes, n_in;
     weft_node *nodes[FUSED_MAX_BODY];
@@ -17,11 +19,11 @@ typedef struct group {
     tensor_type type; /* shape of every result */
 } group;
 
-enum {
-    WINDOW = 8192
-}; /* nodes, and groups in a row: beyond what is fused in ResNet-50 with SyncBatchNorm, 5,000 apart */
+/* Nodes, and groups in a row. In ResNet-50 with SyncBatchNorm fused nodes are up to 5,000 apart. */
+enum { WINDOW = 8192 };
 
-/* Groups that a node depends on, its own included. A word holds for 64 groups, those of its round only. */
+/* The groups that a node depends on, its own included: a bit for each of WINDOW groups in a row, in words of 64.
+ * Bit i means group round * WINDOW + i, with the round that is stored beside the bit's word. */
 typedef struct reach_row {
     uint64_t *word;
     int *round;
@@ -31,20 +33,22 @@ typedef struct fuser {
     weft_graph *g;
     group **groups;
     int n_groups;
-    int64_t *earliest;   /* by group: mark of the first node that depends on it, or one before */
-    int *group_of;       /* by node mark; -1: none */
-    int64_t present;     /* mark of the node at hand */
-    int oldest;          /* group that may be open; words of those before it are left as they are */
-    int n_words, n_rows; /* rows are of the last 2 WINDOW nodes: older ones depend on no group that is open */
+    int64_t *earliest;   /* by group: mark of the first node that depends on it, or of an earlier one */
+    int *group_of;       /* by node->mark, the place in the list; -1: none */
+    int64_t present;     /* mark of the present node */
+    int oldest;          /* first group that may be open; words of earlier groups are not updated */
+    int n_words, n_rows; /* rows of the last 2 WINDOW nodes; older nodes depend on no open group */
     uint64_t *words;     /* [n_rows][n_words] */
     int *rounds;
 } fuser;
 
+/* Casts of parameters stay apart: their result is made once per update, not once per run. */
 static bool is_fusable(const weft_node *n) {
     return (n->op->flags & OP_POINTWISE) && !(n->op->flags & (OP_EFFECT | OP_RANDOM)) && n->op->scalar &&
            n->n_out == 1 && n->n_in <= 3 && n->out[0].type.dtype != WEFT_F64 && !casts_parameter(n);
 }
 
+/* Rows are reused: node `mark` has that of node mark - n_rows. */
 static reach_row row_of(const fuser *f, int64_t mark) {
     size_t at = (size_t)(mark % f->n_rows) * (size_t)f->n_words;
     return (reach_row){f->words + at, f->rounds + at};
@@ -54,7 +58,8 @@ static bool has_row(const fuser *f, const weft_node *n) {
     return n->mark + f->n_rows > f->present;
 }
 
-/* Words that hold open groups: numbers from first_word to end_word, which go round in a row. */
+/* The numbers of the words that hold open groups are first_word to end_word - 1, modulo the words of a
+ * row. */
 static int first_word(const fuser *f) {
     return f->oldest / 64;
 }
@@ -75,7 +80,8 @@ static void add_group(reach_row row, int group) {
     row.word[at / 64] |= (uint64_t)1 << (at % 64);
 }
 
-/* Words of an earlier round are of groups that are closed. */
+/* Adds to `to` the groups in `from`. Of two words the one of the earlier round holds closed groups only, and
+ * is ignored. */
 static void add_reach(const fuser *f, reach_row to, reach_row from) {
     for (int number = first_word(f); number < end_word(f); number++) {
         int w = number % (WINDOW / 64);
@@ -86,7 +92,8 @@ static void add_reach(const fuser *f, reach_row to, reach_row from) {
     }
 }
 
-/* Two groups with the same bit are never open at a time. */
+/* Whether p may take n. The limit ensures that two groups with the same bit are never open at the same
+ * time. */
 static bool is_open(const group *p, const weft_node *n) {
     return n->mark - p->nodes[0]->mark < WINDOW - 64;
 }
@@ -97,7 +104,8 @@ static bool in_group(const group *p, const weft_value *v) {
     return false;
 }
 
-/* Operands of `n` that would come from outside the group and are not among its operands yet. */
+/* Lists the operands that group p lacks if n joins: those from outside that it does not have yet. Returns how
+ * many. */
 static int new_operands(const group *p, const weft_node *n, weft_value **list) {
     int count = 0;
     for (int i = 0; i < n->n_in; i++) {
@@ -109,6 +117,7 @@ static int new_operands(const group *p, const weft_node *n, weft_value **list) {
     return count;
 }
 
+/* The last loop keeps the group convex: an outside operand must not depend on it. */
 static bool can_join(fuser *f, int index, const weft_node *n) {
     const group *p = f->groups[index];
     weft_value *more[4];
@@ -142,7 +151,7 @@ static bool start_group(fuser *f, weft_node *n) {
     return true;
 }
 
-/* Groups that row `to`, of the node with that mark, does not depend on yet and will. */
+/* Lowers `earliest` of the groups in `from` that row `to`, of node `mark`, will newly depend on. */
 static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) {
     for (int number = first_word(f); number < end_word(f); number++) {
         int w = number % (WINDOW / 64);
@@ -155,7 +164,7 @@ static void note_earliest(fuser *f, reach_row to, reach_row from, int64_t mark) 
     }
 }
 
-/* Whether `to` has all open groups of `from`. */
+/* Whether row `to` has all open groups of `from`. */
 static bool has_all(const fuser *f, reach_row to, reach_row from) {
     for (int number = first_word(f); number < end_word(f); number++) {
         int w = number % (WINDOW / 64);
@@ -165,8 +174,9 @@ static bool has_all(const fuser *f, reach_row to, reach_row from) {
     return true;
 }
 
-/* What a group depends on, all that depends on the group depends on from now on: it runs as one. `last`: its last member
- * before, whose row all that depends on the group has. */
+/* A group runs as one node, so every node that depends on the group also depends on what the new member
+ * depends on: adds `reach` to their rows. `last` is the member before; if its row has all of `reach`, so do
+ * those rows. */
 static void spread_reach(fuser *f, int group, const weft_node *last, reach_row reach) {
     if (has_row(f, last) && has_all(f, row_of(f, last->mark), reach)) return;
     int64_t oldest = f->present - f->n_rows + 1, first = f->earliest[group];
@@ -178,7 +188,7 @@ static void spread_reach(fuser *f, int group, const weft_node *last, reach_row r
     }
 }
 
-/* The group that n, a pointwise node, joins; -1: none. */
+/* The group that the pointwise node n can join; -1: none. */
 static int group_for(fuser *f, const weft_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         int candidate = f->group_of[n->in[i]->node->mark];
@@ -187,6 +197,7 @@ static int group_for(fuser *f, const weft_node *n) {
     return -1;
 }
 
+/* Finds or starts the node's group and computes its row from those of its operands and edges. */
 static bool place_node(fuser *f, weft_node *n) {
     reach_row reach = row_of(f, n->mark);
     f->present = n->mark;
@@ -213,7 +224,7 @@ static bool place_node(fuser *f, weft_node *n) {
 
 /* ---- groups become nodes ---- */
 
-/* v->uses counts outputs too. */
+/* Whether v has readers outside the group; v->uses includes outputs. */
 static bool is_used_outside(const group *p, const weft_value *v) {
     int inside = 0;
     for (int i = 0; i < p->n_nodes; i++)
@@ -221,7 +232,8 @@ static bool is_used_outside(const group *p, const weft_value *v) {
     return v->uses > inside;
 }
 
-/* The fused node takes over the members' values that are used outside: their ids and users stay. */
+/* Makes the fused node before the last member and removes the members from the list. Its results take over
+ * the ids and uses of the members' values that are used outside. */
 static bool make_node(weft_graph *g, group *p) {
     arena *a = &g->model->arena;
     weft_node *last = p->nodes[p->n_nodes - 1], *n = arena_new(&g->model->nodes, sizeof *n);
@@ -268,7 +280,7 @@ static bool make_node(weft_graph *g, group *p) {
     return true;
 }
 
-/* Readers outside a group name the fused node's results; members keep naming each other. */
+/* Readers outside a group read the fused node's results; members keep reading each other. */
 static void redirect(weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next) {
         for (int i = 0; i < n->n_after; i++)
@@ -286,6 +298,7 @@ static void redirect(weft_graph *g) {
         if (o->value->mapped) o->value = o->value->mapped;
 }
 
+/* Memory is n_rows x n_words words: at most 2 WINDOW x WINDOW / 64. */
 static bool fuser_open(fuser *f, weft_graph *g) {
     const weft_env *env = &g->model->env;
     arena *a = &g->model->arena;
@@ -327,6 +340,7 @@ bool pass_fuse(weft_graph *g) {
         any = true;
         good = make_node(g, f.groups[i]);
     }
+    /* Fused nodes may come before nodes that they now wait for. */
     if (!good || !any) return good;
     redirect(g);
     return graph_sort(g);

@@ -1,13 +1,14 @@
 /* order.c - what must run before what: operands, and readers and writers of one variable.
  *
- * A value read from a variable is the variable as it was when the read was built: parameters as of the start of
- * the run, state as the last earlier assign left it. A write therefore waits for all readers of what was there
- * before, and for the writes before it. graph_order_edges writes that down as edges, so that later passes may move nodes
- * freely as long as they respect operands and edges. Where a reader of the old value also waits for the write
- * (y = old + new, or an output), it gets a copy made before. It may wait through other variables' readers and writers
- * too (a = b, b = a): where edges close a circle, all readers that stand behind such a write get copies; then the list
- * as it was built is an order that respects all edges.
- */
+ * A value read from a variable is the variable as it was when the read was built: parameters as of the start
+ * of the run, state as the last earlier assign left it. A write therefore waits for all readers of the old
+ * value and for earlier writes. graph_order_edges stores this as edges (node->after), so that later passes
+ * may move nodes freely as long as they respect operands and edges.
+ *
+ * Where a reader of the old value also depends on the write (y = old + new, or an output), it reads a copy
+ * made before the write instead. It may depend on the write through readers and writers of other variables
+ * too (a = b, b = a): where edges form a cycle, all readers that come after such a write get copies; then the
+ * list as it was built is an order that respects all edges. */
 #include "graph/core/graph.h"
 
 #include "graph/core/limits.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether two variables share memory: ranges of one bucket, or a bucket and a part of it. */
 static bool overlaps(const weft_variable *a, const weft_variable *b) {
     if (!a || !b) return false;
     if (variable_is_part(a) && variable_is_part(b))
@@ -23,6 +25,7 @@ static bool overlaps(const weft_variable *a, const weft_variable *b) {
     return a == b || (variable_is_part(a) && a->bucket == b) || (variable_is_part(b) && b->bucket == a);
 }
 
+/* Whether n overwrites memory of v, as an assign or in place (weft_op.writes). */
 static bool writes(const weft_node *n, const weft_variable *v) {
     if (n->op->flags & OP_WRITES && overlaps(n->variable, v)) return true;
     for (int i = 0; i < n->n_in && i < 32; i++)
@@ -34,42 +37,44 @@ static bool is_writer(const weft_node *n) {
     return n->op->flags & OP_WRITES || n->op->writes;
 }
 
-/* ---- who reads what ---- */
+/* ---- readers by variable ---- */
 
-/* A node that reads a variable, or has written it; in a list of those of one owner. */
+/* A node that reads or writes a variable, in a list of all those of one owner. */
 typedef struct reader {
     weft_node *node;
-    const weft_value *root;        /* what it looks at; NULL: it writes */
-    const weft_variable *variable; /* of the owner */
+    const weft_value *root;        /* the value that it reads, below views; NULL: it writes */
+    const weft_variable *variable; /* the variable that it reads or writes, a part of the owner */
     int64_t place;                 /* of the node in the list */
-    int next;                      /* number of the next one of the owner, from 1; 0: none */
+    int next;                      /* number of the owner's next entry, counted from 1; 0: none */
 } reader;
 
-/* An output that looks at a variable, in a list of those of one owner. */
+/* An output that shows a variable's value, in a list of those of one owner. */
 typedef struct output_entry {
     graph_output *output;
     int next; /* number of the next one of the owner; 0: none */
 } output_entry;
 
+/* The state of one call. Variables with shared memory have one owner (owner_of); lists are by the owner's
+ * index. */
 typedef struct orderer {
     weft_graph *g;
-    const weft_value **root; /* by id: what a value looks at through views */
+    const weft_value **root; /* by value id: the value below its views */
     int n_ids, n_variables;
-    reader *readers; /* numbered from 1; writers too, once they have their edges */
+    reader *readers; /* numbered from 1; writers are added once they have their edges */
     int count;
     size_t room;
-    int *first, *last; /* by index of a owner: its readers, in the order of the list */
-    int *writers;      /* by index of a owner */
-    int *shown;        /* likewise: the first of the outputs that look at it, numbered from 1; 0: none does */
+    int *first, *last; /* by owner: its first and last reader, linked in the order of the list */
+    int *writers;      /* by owner: how many nodes write it */
+    int *shown;        /* by owner: the first output that shows it, numbered from 1; 0: none */
     output_entry *outputs;
     size_t n_outputs, output_room;
-    int64_t steps;    /* of walks for late readers that are left; below 0: each is taken to wait */
-    bool is_unsorted; /* a node may stand before one that it waits for */
+    int64_t steps;    /* Nodes that waits_for may still visit; below 0: every late reader is taken to wait. */
+    bool is_unsorted; /* a node may come before one that it waits for */
 } orderer;
 
-enum { WALKS = 64 }; /* as long as the whole list, for late readers */
+enum { WALKS = 64 }; /* budget of waits_for, in walks over the whole list */
 
-/* Variables that overlap have one owner: a bucket is that of its parts. */
+/* Variables that overlap have one owner: the bucket is the owner of its parts. */
 static const weft_variable *owner_of(const weft_variable *v) {
     return variable_is_part(v) ? v->bucket : v;
 }
@@ -105,7 +110,7 @@ static void orderer_close(orderer *o) {
     mem_free(env, o->readers, o->room * sizeof *o->readers);
 }
 
-/* The number of a new one; 0 after an error. */
+/* Adds an entry; returns its number, 0 after an error. */
 static int new_reader(orderer *o, reader r) {
     reader *more = mem_grow(&o->g->model->env, o->readers, &o->room, (size_t)o->count + 2, sizeof *more);
     if (!more) return out_of_memory(o->g);
@@ -114,6 +119,7 @@ static int new_reader(orderer *o, reader r) {
     return o->count;
 }
 
+/* Appends node n, which reads `root`, to its owner's list. */
 static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
     int owner = owner_of(root->variable)->index;
     int number = new_reader(o, (reader){n, root, root->variable, n->mark, 0});
@@ -123,12 +129,14 @@ static bool add_reader(orderer *o, weft_node *n, const weft_value *root) {
     return true;
 }
 
+/* Operands come first in the list, so their roots are known. */
 static void find_roots(orderer *o, weft_node *n) {
     for (int k = 0; k < n->n_out; k++)
         if (n->out[k].id < o->n_ids)
             o->root[n->out[k].id] = n->op->flags & OP_VIEW ? looked_at(o, n->in[0]) : &n->out[k];
 }
 
+/* Lists the outputs that show a variable, by owner. */
 static bool find_outputs(orderer *o) {
     o->n_outputs = 0;
     memset(o->shown, 0, (size_t)o->n_variables * sizeof *o->shown);
@@ -146,7 +154,7 @@ static bool find_outputs(orderer *o) {
     return true;
 }
 
-/* All readers in the order of the list; node->mark is the place there. */
+/* Lists all readers in the order of the list; sets node->mark to the place in it, from 1. */
 static bool find_readers(orderer *o) {
     int64_t place = 0;
     o->count = 0;
@@ -163,13 +171,14 @@ static bool find_readers(orderer *o) {
     return find_outputs(o);
 }
 
-/* Whether `root` is what a variable held before `writer` writes it. */
+/* Whether `root` is a value that its variable had before `writer` writes it. A parameter's value is always
+ * the old one; that of state is older if its node was built earlier (ids increase). */
 static bool is_old(const weft_value *root, const weft_node *writer) {
     if (!root->variable || root->node == writer || !writes(writer, root->variable)) return false;
     return root->variable->kind == VARIABLE_PARAMETER || root->node->id < writer->id;
 }
 
-/* The owners of what a writer writes, each once; list has room for 33. */
+/* The owners of all that a writer writes, each once: at most 32 operands and its own variable. */
 static int owners_of(const weft_node *writer, const weft_variable **list) {
     int count = 0;
     if (writer->op->flags & OP_WRITES && writer->variable) list[count++] = owner_of(writer->variable);
@@ -185,6 +194,7 @@ static int owners_of(const weft_node *writer, const weft_variable **list) {
 
 /* ---- copies ---- */
 
+/* A copy of v, made right after its node, and one for all readers. */
 static weft_value *copy_of(weft_value *v) {
     weft_graph *g = v->node->graph;
     if (v->mapped) return v->mapped;
@@ -196,7 +206,7 @@ static weft_value *copy_of(weft_value *v) {
     return v->mapped;
 }
 
-/* value->mapped: the first copy of it. */
+/* Sets value->mapped to the value's first copy, so that a second run makes no more. */
 static void find_copies(weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].mapped = NULL;
@@ -204,6 +214,7 @@ static void find_copies(weft_graph *g) {
         if (n->op == &weft_op_reorder && !n->in[0]->mapped) n->in[0]->mapped = &n->out[0];
 }
 
+/* Replaces the operands of n that are older than `writer` by copies. */
 static bool copy_operands(orderer *o, weft_node *n, const weft_node *writer) {
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i] || !is_old(looked_at(o, n->in[i]), writer)) continue;
@@ -211,13 +222,13 @@ static bool copy_operands(orderer *o, weft_node *n, const weft_node *writer) {
         if (copy && copy->node == n) continue; /* the copy itself */
         if (!copy || !add_reader(o, copy->node, looked_at(o, n->in[i]))) return false;
         n->in[i] = copy;
-        o->is_unsorted = true; /* it may be one that was there, further down */
+        o->is_unsorted = true; /* the copy may be an existing one, further down the list */
     }
     return true;
 }
 
-/* Whether `n`, which stands behind `writer`, waits for it through operands. Where that has been asked too often for walks
- * it is taken to: its copy is never wrong. */
+/* Whether `n`, which comes after `writer`, depends on it through operands: one walk over the nodes between
+ * them. Once the budget is spent the answer is yes, which costs a copy but is never wrong. */
 static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *waits) {
     size_t ids = (size_t)o->g->next_id;
     const weft_env *env = &o->g->model->env;
@@ -238,16 +249,16 @@ static bool waits_for(orderer *o, const weft_node *n, weft_node *writer, bool *w
     return true;
 }
 
-/* ---- readers behind a writer ---- */
+/* ---- readers after a writer ---- */
 
-/* A writer of a owner, in the order of the list. */
+/* A writer of an owner, sorted by place in the list. */
 typedef struct write_entry {
     int owner;
     weft_node *writer;
-    int newest; /* the largest id of those before it of this owner, and its own */
+    int newest; /* the largest id among it and the owner's earlier writers */
 } write_entry;
 
-/* `reader` stands behind the writer and looks at what was there before. */
+/* A reader that comes after the writer but reads the older value. */
 typedef struct late_pair {
     weft_node *writer;
     int reader;
@@ -264,7 +275,8 @@ static int by_owner(const void *pa, const void *pb) {
     return (a->writer->mark > b->writer->mark) - (a->writer->mark < b->writer->mark);
 }
 
-/* As if each writer in turn looked at all readers. */
+/* Sorts pairs by writer, then by reader, so that copies are made in an order that does not depend on
+ * find_late. */
 static int by_writer(const void *pa, const void *pb) {
     const late_pair *a = pa, *b = pb;
     if (a->writer != b->writer)
@@ -272,7 +284,7 @@ static int by_writer(const void *pa, const void *pb) {
     return (a->reader > b->reader) - (a->reader < b->reader);
 }
 
-/* Every writer once for each of its owners, sorted; false after an error. */
+/* Lists every writer once for each of its owners, sorted by owner and place; false after an error. */
 static bool find_writes(orderer *o, write_entry *list, size_t *n) {
     const weft_variable *owners[33];
     *n = 0;
@@ -293,7 +305,7 @@ static bool find_writes(orderer *o, write_entry *list, size_t *n) {
     return true;
 }
 
-/* How many of a owner's writers, list[0 .. count), stand before `place`. */
+/* How many of an owner's writers list[0 .. count) come before `place`: a binary search. */
 static size_t writes_before(const write_entry *list, size_t count, int64_t place) {
     size_t low = 0;
     while (low < count) {
@@ -314,12 +326,13 @@ static bool add_late(orderer *o, late_list *l, late_pair pair) {
     return true;
 }
 
-/* A reader looks back at writers until all before them are older than what it looks at. */
+/* For each reader goes back over the writers before it, until all earlier ones are older than the value that
+ * it reads. */
 static bool find_late(orderer *o, const write_entry *list, size_t count, late_list *late) {
     for (int r = o->first[list->owner]; r; r = o->readers[r].next) {
         const reader *e = &o->readers[r];
         bool is_parameter = e->variable->kind == VARIABLE_PARAMETER;
-        if (e->node->op->writes) continue; /* in place: it takes what is there */
+        if (e->node->op->writes) continue; /* an update in place reads what is there */
         for (size_t i = writes_before(list, count, e->place); i--;) {
             if (!is_parameter && list[i].newest <= e->root->node->id) break;
             if (is_old(e->root, list[i].writer) && !add_late(o, late, (late_pair){list[i].writer, r}))
@@ -329,6 +342,7 @@ static bool find_late(orderer *o, const write_entry *list, size_t count, late_li
     return true;
 }
 
+/* Makes copies for the pairs whose reader depends on the writer; the others get an edge. */
 static bool copy_late(orderer *o, const late_list *late) {
     for (size_t i = 0; i < late->count; i++) {
         weft_node *n = o->readers[late->v[i].reader].node;
@@ -339,6 +353,7 @@ static bool copy_late(orderer *o, const late_list *late) {
     return true;
 }
 
+/* O(readers + writers x log) plus the walks of waits_for. */
 static bool copy_for_late_readers(orderer *o) {
     const weft_env *env = &o->g->model->env;
     const weft_variable *owners[33];
@@ -359,7 +374,8 @@ static bool copy_for_late_readers(orderer *o) {
     return good;
 }
 
-/* What is copied is looked at no more: its later writers find the copy, which is none's. */
+/* Outputs show the end of the run, so one that names an old value always gets a copy. After that it names no
+ * variable, and later writers pass over it. */
 static bool copy_outputs(orderer *o, const weft_node *writer) {
     const weft_variable *owners[33];
     int count = owners_of(writer, owners);
@@ -372,26 +388,28 @@ static bool copy_outputs(orderer *o, const weft_node *writer) {
 }
 
 /* ---- edges ----
- * A writer waits for those who read what was there before, and for earlier writers. Whoever touches no more than what it
- * writes is waited for through it by all later ones, and leaves the list: n readers and n edges, however many writers. */
+ * A writer waits for the readers of what was there before, and for earlier writers. A reader or writer whose
+ * variable the writer overwrites completely leaves the list, because later writers wait for it through this
+ * one: n readers make n edges, however many writers there are. */
 
 static int by_place(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
     return ((*a)->mark > (*b)->mark) - ((*a)->mark < (*b)->mark);
 }
 
-/* As they were built, which is the order of versions. */
+/* By id: the order of building, which is the order of a variable's versions. */
 static int by_id(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
     return (*a)->id != (*b)->id ? ((*a)->id > (*b)->id) - ((*a)->id < (*b)->id) : by_place(pa, pb);
 }
 
-/* What operand `i`, or for -1 the node itself, writes; or NULL. */
+/* The variable that the node writes through operand i, or for i = -1 by OP_WRITES; or NULL. */
 static const weft_variable *written_by(const weft_node *n, int i) {
     if (i < 0) return n->op->flags & OP_WRITES ? n->variable : NULL;
     return i < 32 && n->op->writes >> i & 1 && n->in[i] ? n->in[i]->variable : NULL;
 }
 
+/* Whether n overwrites all of v. */
 static bool covers(const weft_node *n, const weft_variable *v) {
     for (int i = -1; i < n->n_in; i++) {
         const weft_variable *w = written_by(n, i);
@@ -400,12 +418,13 @@ static bool covers(const weft_node *n, const weft_variable *v) {
     return false;
 }
 
-/* Versions that are older than this are written over. */
+/* The id of the version that a reader sees; -1 for a parameter, older than any writer. Writers with a larger
+ * id must wait. */
 static int version_of(const reader *r) {
     return r->variable->kind == VARIABLE_PARAMETER ? -1 : r->root->node->id;
 }
 
-/* A reader of a owner, to be sorted by what it sees. */
+/* A reader, to be sorted by the version that it sees. */
 typedef struct sight {
     int owner, version, reader;
 } sight;
@@ -417,7 +436,7 @@ static int by_version(const void *pa, const void *pb) {
     return (a->reader > b->reader) - (a->reader < b->reader);
 }
 
-/* The readers of each owner by the versions that they see, the oldest first. */
+/* Sorts each owner's list by the versions that its readers see, the oldest first. */
 static bool sort_readers(orderer *o) {
     const weft_env *env = &o->g->model->env;
     size_t count = (size_t)o->count;
@@ -439,11 +458,11 @@ static bool must_precede(const reader *r, const weft_node *writer) {
     return r->root ? is_old(r->root, writer) : r->node != writer && writes(writer, r->variable);
 }
 
-/* Adds to `found` those of a owner whom `n` waits for. */
+/* Adds to `found` the owner's readers and writers that `n` waits for, and drops those that it covers. */
 static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **found, int count) {
     for (int *link = &o->first[owner]; *link;) {
         const reader *r = &o->readers[*link];
-        if (r->root && version_of(r) >= n->id) break; /* nor do those behind see what is older */
+        if (r->root && version_of(r) >= n->id) break; /* the rest see versions that are as new */
         bool must = must_precede(r, n);
         if (must && r->node != n && !(r->node->op->flags & OP_VIEW)) found[count++] = r->node;
         if (must && covers(n, r->variable))
@@ -454,6 +473,7 @@ static int waited_for(orderer *o, const weft_node *n, int owner, weft_node **fou
     return count;
 }
 
+/* Puts n at the front of the lists of what it writes, where later writers find it. */
 static bool add_writer(orderer *o, weft_node *n) {
     for (int i = -1; i < n->n_in; i++) {
         const weft_variable *v = written_by(n, i);
@@ -463,7 +483,7 @@ static bool add_writer(orderer *o, weft_node *n) {
     return true;
 }
 
-/* `found` has room for every reader and writer. */
+/* Sets n->after: sorted by place, each node once. `found` has room for every reader and writer. */
 static bool set_edges(orderer *o, weft_node *n, weft_node **found) {
     const weft_variable *owners[33];
     int count = owners_of(n, owners), edges = 0, kept = 0;
@@ -490,6 +510,7 @@ static bool make_copies(orderer *o) {
     return find_readers(o);
 }
 
+/* Writers get their edges in the order of building, each after all that it may wait for. */
 static bool set_all_edges(orderer *o) {
     weft_graph *g = o->g;
     const weft_env *env = &g->model->env;
@@ -509,7 +530,7 @@ static bool set_all_edges(orderer *o) {
     return good;
 }
 
-/* *is_unsorted: what waits for a node may stand before it. */
+/* One attempt with a budget of `steps`. *is_unsorted: a node may come before one that it waits for. */
 static bool order_edges(weft_graph *g, int64_t steps, bool *is_unsorted) {
     orderer o;
     bool any = false;
@@ -518,7 +539,7 @@ static bool order_edges(weft_graph *g, int64_t steps, bool *is_unsorted) {
         n->n_after = 0;
     }
     *is_unsorted = false;
-    if (!any) return true; /* evaluation: nobody waits but for operands */
+    if (!any) return true; /* no writer: operands are the only order */
     bool good = orderer_open(&o, g);
     o.steps = steps;
     good = good && make_copies(&o) && set_all_edges(&o);
@@ -533,5 +554,7 @@ bool graph_order_edges(weft_graph *g) {
     if (!order_edges(g, WALKS * (int64_t)graph_node_count(g), &is_unsorted)) return false;
     if (!is_unsorted) return true;
     if (!graph_sort_unless(g, &circle)) return false;
+    /* A cycle: again with copies for all late readers. The list was left as built, so the result can be
+     * sorted. */
     return !circle || (order_edges(g, -1, &is_unsorted) && graph_sort(g));
 }

@@ -1,25 +1,25 @@
 /* precision.c - the pass that lets parts of a graph run in bf16 or f16, forward and backward nodes alike.
  *
- * One walk front to back gives every node its operands in the types that its op's rule asks for (weft_op.precision) and
- * infers its results anew. A value is what its node makes of it; a reader that wants it in the other type reads a cast,
- * one for all such readers, that stands right behind the node. What the user made reduced himself keeps its type: a value's
- * `mark` is the type that it had before the pass, and f32 in f32 scopes means that.
+ * One walk from front to back gives every node its operands in the types that its op's rule asks for
+ * (weft_op.precision) and infers its results again. A value has the type that its node computes; readers that
+ * want the other type share one cast, made right after the node. A value that the user has made reduced keeps
+ * its type: value->mark is the type that it had before the pass, and in an f32 scope f32 means that type.
  *
- * A second walk lets a product whose result only f32 readers want write f32 itself (`f32_output`): gradients of weights go from
- * the accumulator to their bucket without a rounding in between.
+ * A second walk lets a product with only f32 readers write f32 itself (`f32_output`), so that gradients of
+ * weights go from the accumulator to their bucket without rounding in between.
  *
- * Micikevicius et al., Mixed Precision Training, arXiv 1710.03740; the rules are those of torch.amp.autocast but for norms
- * and pointwise ops, which read and write the reduced type and compute in f32 inside.
- */
+ * Micikevicius et al., Mixed Precision Training, arXiv 1710.03740. The rules are those of torch.amp.autocast
+ * except for norms and pointwise ops, which read and write the reduced type and compute in f32 inside. */
 #include "graph/core/precision.h"
 
 #include "weft/ops.h"
 
+/* What one run of the pass needs to know. */
 typedef struct placing {
     weft_graph *g;
     const char *name;
     weft_dtype otherwise;
-    int first_id; /* nodes from it on are this pass's own */
+    int first_id; /* ids from here on were made by this pass */
 } placing;
 
 /* ---- casts ---- */
@@ -28,7 +28,7 @@ static bool is_cast(const weft_node *n) {
     return n->op == &weft_op_cast;
 }
 
-/* op(x) behind node `n`, with its stamps: made before for another reader, or now. */
+/* op(x) after node `n`, with its scope and marks: the one made for an earlier reader, or a new one. */
 static weft_value *behind(const placing *p, weft_node *n, const weft_op *op, weft_value *x,
                           const void *attrs) {
     weft_node *last = n;
@@ -43,15 +43,15 @@ static weft_value *behind(const placing *p, weft_node *n, const weft_op *op, wef
     return to;
 }
 
-/* The same elements under another shape: casting before it or behind it is all one. */
+/* A view with the same elements in another shape: a cast before it equals a cast after it. */
 static bool is_reshaping(const weft_node *n) {
     return n->op->flags & OP_VIEW && type_elements(&n->in[0]->type) == type_elements(&n->out[0].type);
 }
 
-/* `v` as `dtype`. What is cast is the value below its views, so that there is one cast of it for all shapes. */
+/* `v` in type `dtype`. The cast is of the value below its views, so that all shapes share one cast. */
 static weft_value *as(const placing *p, weft_value *v, weft_dtype dtype) {
     enum { VIEWS = 8 };
-    const struct { weft_dtype dtype; } cast = {dtype}; /* a cast's attributes */
+    const struct { weft_dtype dtype; } cast = {dtype}; /* the attributes of a cast */
     weft_node *views[VIEWS];
     int n = 0;
     if (v->type.dtype == dtype) return v;
@@ -70,12 +70,14 @@ bool casts_parameter(const weft_node *n) {
 
 /* ---- the rules ---- */
 
+/* Whether operand i is a float operand that is reduced when the node runs reduced. */
 static bool is_reduced_operand(const weft_node *n, int i) {
     return i < 32 && n->op->reduced_in >> i & 1 && n->in[i] && dtype_is_float(n->in[i]->type.dtype);
 }
 
-/* All float operands of reduced_in can be `reduced`: they were f32 (or are reduced by the user's hand), and where the op follows, one
- * of them is reduced and the others are, or are numbers. */
+/* Whether all float operands of reduced_in can have type `reduced`: they were f32 before the pass, or the
+ * user made them reduced. If the op follows, at least one must be reduced already and each of the others be
+ * so too or a constant. */
 static bool can_run_reduced(const weft_node *n, weft_dtype reduced) {
     double number;
     bool is_any = false, follows = n->op->precision == PRECISION_FOLLOWS;
@@ -89,6 +91,8 @@ static bool can_run_reduced(const weft_node *n, weft_dtype reduced) {
     return is_any;
 }
 
+/* Replaces operands by casts where needed: reduced ones, and all others in the type that they had before the
+ * pass. */
 static bool operands_as(const placing *p, weft_node *n, weft_dtype reduced, bool runs_reduced) {
     for (int i = 0; i < n->n_in; i++) {
         weft_value *v = n->in[i];
@@ -99,17 +103,18 @@ static bool operands_as(const placing *p, weft_node *n, weft_dtype reduced, bool
     return true;
 }
 
+/* Decides for one node, converts its operands and infers its results again. */
 static bool place(const placing *p, weft_node *n) {
     weft_dtype reduced = precision_of(p->g->model, p->name, n->scope, p->otherwise);
     bool may_run_reduced = dtype_is_reduced(reduced) && n->op->precision != PRECISION_F32 && !n->stays_f32;
     bool runs_reduced = may_run_reduced && can_run_reduced(n, reduced);
     if (is_cast(n) && n->in[0]->type.dtype != (weft_dtype)n->in[0]->mark)
-        runs_reduced = true; /* from any type */
+        runs_reduced = true; /* a user's cast reads any type: it needs no cast before it */
     if (!operands_as(p, n, runs_reduced && is_cast(n) ? n->in[0]->type.dtype : reduced, runs_reduced))
         return false;
     if (!runs_reduced) return true;
     bool *wide = node_f32_output(n);
-    if (wide && n->op->precision == PRECISION_FOLLOWS) *wide = true; /* sums */
+    if (wide && n->op->precision == PRECISION_FOLLOWS) *wide = true; /* sums are kept in f32 */
     return node_retype(n);
 }
 
@@ -125,7 +130,7 @@ static const weft_node *cast_up_alone(const weft_node *n) {
     return NULL;
 }
 
-/* The cast is then from f32 to f32, which simplify takes away. */
+/* The cast that reads the result becomes one from f32 to f32, which simplify removes. */
 static bool widen(weft_node *n) {
     bool *wide = node_f32_output(n);
     if (!wide || !cast_up_alone(n)) return true;
@@ -147,7 +152,7 @@ bool pass_precision(weft_graph *g, const char *name, weft_dtype otherwise) {
         if (!place(&p, n)) return false;
     for (graph_output *o = g->outputs; o; o = o->next)
         if (!(o->value = as(&p, o->value, (weft_dtype)o->value->mark))) return false;
-    graph_remove_dead(g); /* views whose readers have others now */
+    graph_remove_dead(g); /* views that lost their readers to views of a cast */
     graph_count_uses(g);
     for (weft_node *n = g->first; n; n = n->next)
         if (!widen(n)) return false;

@@ -1,16 +1,16 @@
 /* simplify.c - fewer nodes, the same numbers: constants, identities, common subexpressions, dead nodes.
  *
- * One sweep front to back does the first three: when a node is met, its operands are already simple. What an op
- * itself knows of its algebra is in its `simplify` (ops/pointwise/scale.c: a factor of 1 is nothing). Nodes that draw
- * random numbers, read or write state or have effects are never merged and, but for reads, never dropped.
- */
+ * One sweep from front to back does the first three: when it reaches a node, the node's operands are simple
+ * already. The algebra of an op is in its `simplify` (ops/pointwise/scale.c: a factor of 1 changes nothing).
+ * Nodes that draw random numbers, access variables or have effects are never merged; of these only reads of
+ * variables are ever dropped. */
 #include "graph/core/graph.h"
 
 #include <string.h>
 
 #include "weft/ops.h"
 
-/* A pointwise op over constants is a constant. Only where both are exact in the result's type. */
+/* A pointwise op over constants is a constant, if the result's type can hold the number. */
 static weft_value *fold_constants(weft_node *n) {
     double x[4], value;
     if (!(n->op->flags & OP_POINTWISE) || !n->op->scalar || n->n_in < 1 || n->n_in > 3) return NULL;
@@ -19,16 +19,19 @@ static weft_value *fold_constants(weft_node *n) {
     const tensor_type *t = &n->out[0].type;
     value = n->op->scalar(x, n->attrs);
     if (!constant_fits(t->dtype, value)) return NULL; /* infinite there: let it happen at run time */
+    /* Rounded as the kernel would round it. */
     if (t->dtype == WEFT_F32) value = (float)value;
     return weft_constant(n->graph, t->dtype, t->ndim, t->shape, value);
 }
 
 /* ---- common subexpressions ---- */
 
+/* Two equal random draws or reads of state may differ. */
 static bool is_mergeable(const weft_node *n) {
     return !(n->op->flags & (OP_RANDOM | OP_EFFECT | OP_VARIABLE)) && n->n_out > 0 && n->n_body == 0;
 }
 
+/* Op, operands (by pointer), attributes and number of elements. */
 static uint64_t node_hash(const weft_node *n) {
     uint64_t h = (uint64_t)(uintptr_t)n->op;
     for (int i = 0; i < n->n_in; i++) h = h * 0x9e3779b97f4a7c15u + (uint64_t)(uintptr_t)n->in[i];
@@ -47,12 +50,14 @@ static bool node_same(const weft_node *a, const weft_node *b) {
     return attrs_equal(a->op, a->attrs, b->attrs);
 }
 
+/* Nodes met so far by their hash; open addressing, a power of two of slots. */
 typedef struct seen_table {
     weft_node **slots;
     size_t mask;
 } seen_table;
 
 static bool seen_init(seen_table *t, weft_graph *g) {
+    /* At most a quarter full with the nodes that are there at the start. */
     size_t room = 64, least = 4 * (size_t)graph_node_count(g);
     while (room < least) room *= 2;
     t->slots = arena_new_array(&g->model->arena, room, sizeof *t->slots);
@@ -60,8 +65,8 @@ static bool seen_init(seen_table *t, weft_graph *g) {
     return t->slots || model_fail(g->model, g, WEFT_MEMORY, "simplify: memory could not be had");
 }
 
-/* An equal node seen before, or NULL after remembering this one. The table never fills: nodes added by the
- * sweep replace others. */
+/* An equal node met before, or NULL after storing this one. Probing ends: nodes that the sweep adds replace
+ * others, so the table does not fill, and `tries` bounds it anyway. */
 static weft_node *seen_before(seen_table *t, weft_node *n) {
     size_t at = node_hash(n) & t->mask;
     for (size_t tries = 0; tries <= t->mask; tries++, at = (at + 1) & t->mask) {
@@ -76,6 +81,7 @@ static weft_node *seen_before(seen_table *t, weft_node *n) {
 
 /* ---- dead nodes ---- */
 
+/* No effect, no readers, and no write to a variable. */
 static bool is_dead(const weft_node *n) {
     if (n->op->flags & (OP_EFFECT | OP_RANDOM)) return false;
     for (int k = 0; k < n->n_out; k++)
@@ -83,6 +89,7 @@ static bool is_dead(const weft_node *n) {
     return true;
 }
 
+/* From the last node to the first, so that one walk removes whole chains. */
 void graph_remove_dead(weft_graph *g) {
     graph_count_uses(g);
     for (weft_node *n = g->last, *prev; n; n = prev) {
@@ -96,7 +103,8 @@ void graph_remove_dead(weft_graph *g) {
 
 /* ---- the sweep ---- */
 
-/* Operands are redirected by value->mapped, so that the sweep stays linear. */
+/* Replacements are noted in value->mapped and followed when a reader is reached, so the sweep stays
+ * linear. */
 static weft_value *latest(weft_value *v) {
     while (v && v->mapped) v = v->mapped;
     return v;
@@ -106,13 +114,17 @@ static void replace_by(weft_node *n, weft_value *to) {
     n->out[0].mapped = to;
 }
 
+/* Rewrites of one node in a row, as a bound on rules that undo each other. */
 enum { CHAIN = 8 };
 
+/* A cheaper equal value, or NULL. */
 static weft_value *improve(weft_node *n) {
     weft_value *v = fold_constants(n);
     return v || !n->op->simplify ? v : n->op->simplify(n);
 }
 
+/* Replaces n by a cheaper value or an equal node before it. New nodes go before n, with its scope and
+ * marks. */
 static void simplify_node(weft_node *n, seen_table *seen) {
     weft_graph *g = n->graph;
     for (int i = 0; i < n->n_in; i++) n->in[i] = latest(n->in[i]);

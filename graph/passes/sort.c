@@ -1,17 +1,20 @@
-/* sort.c - puts every node behind what it waits for, operands and edges, and else leaves the order as it is. */
+/* sort.c - moves every node after what it waits for, operands and edges, and otherwise keeps the order: a
+ * depth-first topological sort in the order of the list, with a stack of its own (hostile graphs are deep),
+ * O(nodes + edges). */
 #include "graph/core/graph.h"
 
 #include "graph/core/users.h"
 
+/* Values of node->mark; OPEN nodes are on the stack. */
 enum { UNSEEN = 0, OPEN = 1, PLACED = 2 };
 
-/* A node that waits; those of its needs before number `seen` are placed. */
+/* A node on the stack; its needs before number `seen` are placed. */
 typedef struct waiting {
     weft_node *node;
     int seen;
 } waiting;
 
-/* The next node that must be placed before it, or NULL. Operands first, in order. */
+/* The next need that is not placed yet, or NULL. Operands come first, in order. */
 static weft_node *missing(waiting *w) {
     const weft_node *n = w->node;
     for (; w->seen < node_needs(n); w->seen++) {
@@ -26,7 +29,7 @@ static void append(weft_graph *g, weft_node *n) {
     graph_append(g, n);
 }
 
-/* Places a node behind what it waits for; *circle: a node that waits for itself, or NULL. */
+/* Places a node after all that it waits for, placing that first. *circle: a node of a cycle, or NULL. */
 static void place(weft_graph *g, weft_node *node, waiting *stack, const weft_node **circle) {
     size_t depth = 0;
     stack[depth++] = (waiting){node, 0};

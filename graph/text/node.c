@@ -1,9 +1,8 @@
-/* node.c - the lines of a graph, read back: "%7 f32[4] = relu(%3) in scope bwd by simd @5 +0x4000".
+/* node.c - reads back the lines of a graph: "%7 f32[4] = relu(%3) in scope bwd by simd @5 +0x4000".
  *
- * A node is made by node_new, which infers its results anew; the line's types must agree. What passes made
- * and infer refuses (`fused` nodes, operands in a kernel's packed form) takes its types from the line
- * instead.
- */
+ * node_new makes each node and infers its results again, and the types in the line must agree. Nodes that
+ * infer rejects because only passes make them (`fused` nodes, operands in a kernel's packed form) take their
+ * types from the line instead. */
 #include "graph/core/kernel.h"
 #include "graph/text/read.h"
 
@@ -11,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "%7 f32[4], %8 f32[] = op(%1, -, path) name=value ...", of a node or of a fused node's body */
+/* A parsed call "%7 f32[4], %8 f32[] = op(%1, -, path) name=value ...", of a node or of a body node. */
 typedef struct call {
     int n_out;
     int id[OP_MAX_OUT];
@@ -24,7 +23,7 @@ typedef struct call {
     void *attrs;
 } call;
 
-/* A fused node's body while it is read: its values hide the graph's. */
+/* A fused node's body while it is read. Its values take precedence over the graph's of the same number. */
 typedef struct body {
     int n;
     weft_node *node[FUSED_MAX_BODY];
@@ -50,6 +49,7 @@ bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[
     return reader_want(r, ")");
 }
 
+/* A binary search; `path` ends after `length` characters, not in NUL. NULL: no parameter has it. */
 static weft_variable *parameter_named(const reader *r, const char *path, size_t length) {
     int low = 0, high = r->n_by_path;
     while (low < high) {
@@ -66,7 +66,8 @@ static weft_variable *parameter_named(const reader *r, const char *path, size_t 
     return NULL;
 }
 
-/* The graph's one `parameter` node of v, made where it is first used (I4). */
+/* The graph's one `parameter` node of v (I4), made at its first use, with the first number that the text does
+ * not use. */
 static weft_value *parameter_value(reader *r, weft_variable *v) {
     weft_value **known = &r->parameter[v->index];
     if (*known && (*known)->node->graph == r->g) return *known;
@@ -100,6 +101,7 @@ bool value_read(reader *r, const char *ends, weft_value **v) {
     return *v || !p;
 }
 
+/* A body node reads earlier body nodes or operands of the whole node, nothing else. */
 static bool operand_read(reader *r, const body *b, weft_value **v) {
     if (b && *r->at == '%') {
         const char *number = r->at++;
@@ -107,6 +109,7 @@ static bool operand_read(reader *r, const body *b, weft_value **v) {
         if (!reader_int(r, 0, INT_MAX, &id)) return false;
         for (int i = 0; i < b->n; i++)
             if (b->node[i]->out[0].id == id) return (*v = &b->node[i]->out[0]) != NULL;
+        /* Not a body node: read the number again as a value of the graph. */
         r->at = number;
     }
     if (!value_read(r, ",) ;}", v)) return false;
@@ -132,6 +135,7 @@ bool attrs_read(reader *r, const weft_op *op, void **attrs) {
     return attrs_parse(&r->at, op, *attrs, &r->m->arena, why) || reader_fail(r, "%s", why);
 }
 
+/* "%7 f32[4], %8 f32[] = "; nothing for nodes without results. */
 static bool results_read(reader *r, call *c) {
     if (*r->at != '%') return true;
     do {
@@ -146,6 +150,7 @@ static bool results_read(reader *r, call *c) {
     return reader_want(r, " = ");
 }
 
+/* The number of commas bounds the number of operands. */
 static bool operands_read(reader *r, call *c, const body *b) {
     size_t room = 1;
     for (const char *p = r->at; *p && *p != '\n' && *p != ')'; p++) room += *p == ',';
@@ -163,7 +168,7 @@ static bool call_read(reader *r, call *c, const body *b) {
            attrs_read(r, c->op, &c->attrs);
 }
 
-/* Only the compiler makes these: infer knows nothing of their types. */
+/* Nodes of the compiler whose types infer cannot derive. */
 static bool is_past_infer(const call *c) {
     if (c->op == &weft_op_fused) return true;
     for (int i = 0; i < c->n_in && !(c->op->flags & OP_VARIABLE); i++)
@@ -171,6 +176,8 @@ static bool is_past_infer(const call *c) {
     return false;
 }
 
+/* Makes the node and compares its result types with the line's; the results get the line's numbers and
+ * layouts. */
 static weft_node *call_make(reader *r, const call *c) {
     weft_graph *g = r->g;
     r->m->file = r->where;
@@ -199,6 +206,7 @@ static weft_node *call_make(reader *r, const call *c) {
 
 /* ---- fused nodes ---- */
 
+/* Body nodes are made in the graph, for their checks, and then removed from its list. */
 static bool body_node_read(reader *r, body *b) {
     call c = {0};
     if (b->n == FUSED_MAX_BODY) return reader_fail(r, "fused: more than %d nodes", FUSED_MAX_BODY);
@@ -212,7 +220,7 @@ static bool body_node_read(reader *r, body *b) {
     return true;
 }
 
-/* " {%8 f32[4] = add(%1, %2); %9 f32[4] = relu(%8)}" */
+/* Reads " {%8 f32[4] = add(%1, %2); %9 f32[4] = relu(%8)}". */
 static bool body_read(reader *r, body *b) {
     if (b->whole->n_in > FUSED_MAX_IN) return reader_fail(r, "fused: more than %d operands", FUSED_MAX_IN);
     if (!reader_want(r, " {")) return false;
@@ -222,6 +230,7 @@ static bool body_read(reader *r, body *b) {
     return reader_want(r, "}");
 }
 
+/* Gives the node its body, and finds the body value with each result's number. */
 static bool body_attach(reader *r, const body *b, weft_node *n) {
     arena *a = &r->m->arena;
     n->body = arena_new_array(a, (size_t)b->n, sizeof *n->body);
@@ -241,6 +250,7 @@ static bool body_attach(reader *r, const body *b, weft_node *n) {
 
 /* ---- a line ---- */
 
+/* Enters the results in the table of numbers; a number made twice is an error. */
 static bool values_enter(reader *r, weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         int id = n->out[k].id;

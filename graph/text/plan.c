@@ -1,5 +1,6 @@
-/* plan.c - what passes noted on a node, read back from the end of its line: scope, marks, kernel, order,
- * the place of each result, workspace. " in d/conv1 bwd by onednn @5 +0x4000,=%3+16,- work+0x0:4096 # simd: not f32"
+/* plan.c - reads back what passes have noted at the end of a node's line: scope, marks, kernel, place in the
+ * schedule, place of each result, workspace, reasons:
+ *     " in d/conv1 bwd by onednn @5 +0x4000,=%3+16,- work+0x0:4096 # simd: not f32"
  */
 #include "graph/core/kernel.h"
 #include "graph/text/read.h"
@@ -7,10 +8,11 @@
 #include <limits.h>
 #include <string.h>
 
+/* Looks the name up among the op's kernels of both devices; their names differ. */
 static bool kernel_read(reader *r, weft_node *n) {
     const weft_kernel *list[32];
     kernel_env env = {.isa = WEFT_ISA_AVX512, .threads = 1, .env = &r->m->env};
-    int count = kernels_of(n->op, &env, list, 24); /* names differ between devices */
+    int count = kernels_of(n->op, &env, list, 24); /* the kernels of the CPU, then those of CUDA */
     env.device = WEFT_DEVICE_CUDA;
     count += kernels_of(n->op, &env, list + count, 32 - count);
     size_t length = strcspn(r->at, " \n");
@@ -23,7 +25,8 @@ static bool kernel_read(reader *r, weft_node *n) {
     return true;
 }
 
-/* A base by number may be made by a later line: v->mark keeps it (1 above) for graph_resolve. */
+/* Reads the place of one result. A later line may make the base, so its number plus 1 is kept in v->mark for
+ * graph_resolve; 0 means none. */
 static bool place_read(reader *r, weft_value *v) {
     const int64_t most = (int64_t)1 << 46;
     if (reader_accept(r, "-")) return true;
@@ -38,6 +41,7 @@ static bool place_read(reader *r, weft_value *v) {
     return reader_want(r, "+") && reader_int(r, 0, most, &v->base_offset);
 }
 
+/* Each part may be missing: a dump may come from any stage of the compiler. */
 static bool plan_read(reader *r, weft_node *n) {
     const int64_t most = (int64_t)1 << 46;
     int64_t number;
@@ -66,6 +70,7 @@ static bool plan_read(reader *r, weft_node *n) {
     return true;
 }
 
+/* Body nodes have the scope of their fused node. */
 static bool scope_read(reader *r, weft_node *n) {
     if (reader_accept(r, " in ")) {
         char *path = reader_name(r, " ");
@@ -84,12 +89,14 @@ bool notes_read(reader *r, weft_node *n) {
     return scope_read(r, n) && plan_read(r, n);
 }
 
-/* Bases lead to a value with memory of its own: `round` marks what this walk has seen. */
+/* Follows the bases of v to a value without one; false where they form a cycle. `round` marks the values of
+ * this walk, so all walks together are linear. */
 static bool base_is_sound(weft_value *v, int64_t round) {
     for (; v && v->mark <= 0; v = v->base) v->mark = round;
     return !v || v->mark != round;
 }
 
+/* Three walks: bases and layouts, cycles, then clearing the marks. */
 bool graph_resolve(reader *r) {
     int64_t round = 0;
     weft_graph *g = r->g;

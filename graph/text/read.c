@@ -1,10 +1,9 @@
-/* read.c - the dump format of graph/text/write.c, read back: the cursor, the model's first lines,
- * variables, graphs and outputs. Nodes are in text/node.c. What comes out prints as the same text at every
- * pipeline stage.
+/* read.c - reads back the dump format of graph/text/write.c: the cursor, the header, variables, graphs and
+ * outputs; nodes are in text/node.c. A model read from a dump of any stage of the compiler prints the same
+ * text again.
  *
- * The text may be hostile: every number is bounded, tables are sized by what the text itself holds
- * (MODEL_MAX_*), nodes are made by node_new with all its checks, and nothing recurses.
- */
+ * The text may be hostile: every number is bounded, the length of the text bounds all tables (MODEL_MAX_*),
+ * node_new makes the nodes with all its checks, and nothing recurses. */
 #include "graph/core/ddp.h"
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
@@ -18,6 +17,7 @@
 
 /* ---- the cursor ---- */
 
+/* Errors of builders then name the line of the text. */
 static void reader_place(reader *r) {
     r->m->file = r->where;
     r->m->line = r->line;
@@ -80,7 +80,8 @@ static int by_path(const void *a, const void *b) {
     return strcmp((*(weft_variable *const *)a)->path, (*(weft_variable *const *)b)->path);
 }
 
-/* Sorts what was read so far, so that names are found in log time; twice the same path is an error. */
+/* Sorts the variables read so far, so that names are found in logarithmic time. A path that occurs twice is
+ * an error. */
 static bool variables_sort(reader *r) {
     weft_model *m = r->m;
     int n = 0;
@@ -102,6 +103,7 @@ static weft_variable *variable_named(const reader *r, const char *path) {
     return found ? *found : NULL;
 }
 
+/* " uniform(-0.125,0.125)" */
 static bool init_read(reader *r, weft_init *init) {
     if (!reader_want(r, " ")) return false;
     const char *name = reader_name(r, "(");
@@ -118,7 +120,8 @@ static bool init_read(reader *r, weft_init *init) {
     return reader_want(r, ")");
 }
 
-/* One member of a bucket, or of a variable over one; *end is where the one before it ends. */
+/* Reads one member of a bucket, or of a variable over one. *end is where the member before it ends, in
+ * elements, and is moved to the end of this one. */
 static bool member_read(reader *r, weft_variable *v, int64_t *end) {
     const char *path = reader_name(r, ",@ ");
     weft_variable *p = path ? variable_named(r, path) : NULL;
@@ -141,6 +144,7 @@ static bool member_read(reader *r, weft_variable *v, int64_t *end) {
     return true;
 }
 
+/* "a/weight,a/bias@64": at least one member. */
 static bool members_read(reader *r, weft_variable *v) {
     size_t room = 1;
     int64_t end = 0;
@@ -153,7 +157,7 @@ static bool members_read(reader *r, weft_variable *v) {
     return true;
 }
 
-/* The bucket that a shard, or optimizer state over one, is a range of. */
+/* Reads "bucket@offset": the range of a bucket that a shard, or optimizer state over a shard, covers. */
 static bool range_read(reader *r, weft_variable *v) {
     const char *path = reader_name(r, "@ ");
     weft_variable *s = path ? variable_find(r->m, path) : NULL;
@@ -164,14 +168,15 @@ static bool range_read(reader *r, weft_variable *v) {
     return !reader_accept(r, "@") || reader_int(r, 1, most, &v->offset);
 }
 
-/* Paths that the optimizer pass makes have an optimizer's name in front, which is less strict than a scope's.
- */
+/* Paths made by the optimizer pass begin with an optimizer's name, which may hold characters that a scope may
+ * not. */
 static bool made_path_is_valid(const char *path) {
     for (const char *p = path; *p; p++)
         if (*p <= ' ' || *p > '~' || strchr("\",=\\", *p)) return false;
     return true;
 }
 
+/* Reads a variable's line after its first word. */
 static bool variable_read(reader *r, variable_kind kind) {
     weft_model *m = r->m;
     tensor_type type;
@@ -195,7 +200,7 @@ static bool variable_read(reader *r, variable_kind kind) {
     if (!by_user && !r->by_path && !variables_sort(r)) return false;
     weft_variable *v = variable_new(m, path, kind, &type, init);
     if (!v) return false;
-    bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard is a range of its bucket's */
+    bool has_members = !by_user && kind != VARIABLE_SHARD; /* a shard has a range instead */
     if (reader_accept(r, " members=") && (!has_members || !members_read(r, v)))
         return reader_fail(r, "%s: its members cannot be read", SHOW(path));
     bool has_range = kind == VARIABLE_SHARD || (kind == VARIABLE_OPTIMIZER && !v->n_members);
@@ -206,7 +211,7 @@ static bool variable_read(reader *r, variable_kind kind) {
     return true;
 }
 
-/* "generator zero=1", behind "ddp " */
+/* Reads "generator zero=1", after "ddp ". */
 static bool ddp_read(reader *r) {
     void *attrs;
     const char *path = reader_name(r, " ");
@@ -220,7 +225,7 @@ static bool ddp_read(reader *r) {
     return ddp_set(r->m, path, attrs);
 }
 
-/* "generator bf16", behind "precision " */
+/* Reads "generator bf16", after "precision ". */
 static bool precision_read(reader *r) {
     weft_dtype dtype;
     const char *path = reader_name(r, " ");
@@ -245,14 +250,15 @@ static unsigned long id_at(const char *p) {
     return p[1] >= '0' && p[1] <= '9' ? strtoul(p + 1, NULL, 10) : 0;
 }
 
-/* The next '%' of [p, end) that is not in a string, or end. */
+/* The next '%' in [p, end) outside of strings, or `end`. */
 static const char *id_next(const char *p, const char *end) {
     bool in_string = false;
     for (; p < end && (in_string || *p != '%'); p++) in_string = *p != '\n' && in_string != (*p == '"');
     return p;
 }
 
-/* Tables for the numbers that the graph's lines use: as large as the largest, which its length bounds. */
+/* Allocates the tables of the graph's numbers: as large as the largest number used, which the length of its
+ * text bounds. */
 static bool ids_reserve(reader *r) {
     arena *a = &r->m->arena;
     const char *end = strstr(r->at, "\ngraph ");
@@ -273,6 +279,7 @@ static bool ids_reserve(reader *r) {
     return true;
 }
 
+/* Ends the graph before it and begins the next. */
 static bool graph_read(reader *r) {
     if (!r->n_graphs && !variables_sort(r)) return false;
     if (r->g && !graph_resolve(r)) return false;
@@ -301,6 +308,7 @@ static bool output_read(reader *r) {
 
 /* ---- lines ---- */
 
+/* The first word selects the kind of line; anything else is a node. */
 static bool line_read(reader *r) {
     if (*r->at == '\n' || *r->at == '#') {
         r->at += strcspn(r->at, "\n");
@@ -311,7 +319,7 @@ static bool line_read(reader *r) {
     if (reader_accept(r, "ddp ")) return ddp_read(r);
     if (reader_accept(r, "precision ")) return precision_read(r);
     if (reader_accept(r, "segment "))
-        return variable_read(r, VARIABLE_BUCKET); /* its name in texts of before */
+        return variable_read(r, VARIABLE_BUCKET); /* the older word for a bucket */
     for (int kind = VARIABLE_PARAMETER; kind < VARIABLE_KINDS; kind++) {
         const char *name = variable_kind_name((variable_kind)kind);
         size_t n = strlen(name);
@@ -331,7 +339,8 @@ static bool model_read(reader *r) {
     return (r->n_graphs || variables_sort(r)) && (!r->g || graph_resolve(r));
 }
 
-/* "model NAME batch=N": the one line that must come first. */
+/* Reads "model NAME batch=N", which must be the first line, and makes the model. NULL after setting
+ * *error. */
 static weft_model *header_read(const char **text, const char *where, const weft_env *env, weft_error *error) {
     const char *at = *text;
     size_t n = strncmp(at, "model ", 6) == 0 ? strcspn(at + 6, " \n") : 0;

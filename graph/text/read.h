@@ -1,4 +1,5 @@
-/* read.h - what the files that read dumps share: a cursor over the text and the tables of names. */
+/* read.h - shared by the files that read dumps: a cursor over the text, and tables from names and numbers to
+ * variables and values. */
 #ifndef WEFT_GRAPH_TEXT_READ_H
 #define WEFT_GRAPH_TEXT_READ_H
 
@@ -6,9 +7,10 @@
 #include "graph/core/limits.h"
 
 enum {
-    TEXT_ID_SLACK =
-        4096, /* a graph's numbers are below this plus the length of its text: tables stay small */
-    TEXT_MEMBER_ALIGN = 16, /* elements: where a bucket's next member lies unless the text says otherwise */
+    /* A graph's numbers must be below this plus the length of its text, which bounds the tables. */
+    TEXT_ID_SLACK = 4096,
+    /* elements: a bucket's next member starts at a multiple, unless the text gives its offset */
+    TEXT_MEMBER_ALIGN = 16,
 };
 
 typedef struct reader {
@@ -18,40 +20,41 @@ typedef struct reader {
     weft_model *m;
     weft_graph *g;
     int n_nodes, n_inputs, n_graphs, n_ddps, n_precisions;
-    /* Variables sorted by path, and each one's `parameter` node in the present graph (by variable->index). */
+    /* Variables sorted by path, and by variable->index the `parameter` node in the present graph. */
     int n_by_path;
     weft_variable **by_path;
     weft_value **parameter;
-    /* The values of the present graph by their number. Numbers that the text never uses are those of
-     * `parameter` nodes, which have no line, in the order of their making. */
+    /* The values of the present graph by number. `parameter` nodes have no line: they get the numbers that
+     * the text does not use, in the order in which they are made. */
     int n_values, free_id;
     weft_value **values;
     bool *is_used;
-    bool has_kernels; /* some node of the graph has one: every value has a layout then */
+    bool has_kernels; /* a node of the graph names a kernel, so every value has a layout */
 } reader;
 
-/* Records "where:line: what" as the model's error; always false. */
+/* Records "where:line: what" as the model's error; always returns false. */
 bool reader_fail(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Moves past `word` if it is next. */
+/* Whether `word` comes next; if so, moves past it. */
 bool reader_accept(reader *r, const char *word);
-/* The same, an error if it is not. */
+/* The same, but an error if it does not. */
 bool reader_want(reader *r, const char *word);
+/* Reads a decimal or 0x number in [least, most]; an error otherwise. */
 bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v);
-/* The characters up to one of `ends` (or the line's end), copied; NULL when there are none. */
+/* Reads the characters up to one of `ends` or the line's end, 1 to 1000, into a copy; NULL after an error. */
 char *reader_name(reader *r, const char *ends);
 
 /* text/node.c */
-/* "f32[8,3,12,12]:nhwc"; *has_layout says whether strides were given. */
+/* Reads "f32[8,3,12,12]:nhwc"; *has_layout: the text gives strides, otherwise they are row-major. */
 bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[WEFT_MAX_NDIM]);
-/* "%7", "-" (then *v is NULL) or a parameter's path; `ends`: what may follow a path. */
+/* Reads "%7", "-" (*v is NULL) or a parameter's path; `ends`: characters that may follow a path. */
 bool value_read(reader *r, const char *ends, weft_value **v);
 bool op_read(reader *r, const weft_op **op);                 /* "conv2d(" */
 bool attrs_read(reader *r, const weft_op *op, void **attrs); /* " stride=2,2 pad=1,1" */
 bool node_read(reader *r);                                   /* one line of a graph */
 
 /* text/plan.c */
-bool notes_read(reader *r, weft_node *n); /* what follows the attributes */
-/* After a graph's last line: bases by number become pointers, layouts are filled in. */
+bool notes_read(reader *r, weft_node *n); /* what follows the attributes in a line */
+/* After a graph's last line: turns numbers of bases into pointers and fills in layouts. */
 bool graph_resolve(reader *r);
 
 /* text/write.c */

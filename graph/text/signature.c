@@ -1,5 +1,5 @@
-/* signature.c - a node apart from its graph, as text: what kernels are chosen by, what `pack` nodes and
- * calibration tables name.
+/* signature.c - a node as text without its graph: the properties by which kernels are selected, and the names
+ * that `pack` nodes and calibration tables use.
  *     "conv2d(f32[8,3,12,12]:nhwc, f32[8,3,3,3], -) stride=1,1 pad=1,1"
  */
 #include "graph/text/read.h"
@@ -20,12 +20,14 @@ void node_signature(text *t, const weft_node *n) {
     attrs_write(t, n->op, n->attrs);
 }
 
+/* Operands as they are read; in[i] is NULL for "-". */
 typedef struct operands {
     int n;
     weft_value **in;
 } operands;
 
-/* As the layout pass would: image results channels-last, pointwise ones like their operands. */
+/* Gives results the layouts that the layout pass would: channels-last for image results and for pointwise ops
+ * with such an operand of four axes, else row-major. */
 static void result_layouts(weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
@@ -67,6 +69,7 @@ static bool operands_read(reader *r, operands *o) {
     return reader_want(r, ")");
 }
 
+/* NULL after recording an error; text after the attributes is one. */
 static weft_node *signature_read(reader *r) {
     operands o = {0};
     const weft_op *op;

@@ -1,4 +1,5 @@
-/* write.c - the one dump format, printed. graph/text/read.c reads it back to the letter.
+/* write.c - prints the one dump format. graph/text/read.c reads it back so that it prints the same text
+ * again.
  *
  *     model dcgan batch=128
  *     parameter generator/fc/weight f32[6272,64] uniform(-0.125,0.125)
@@ -15,23 +16,27 @@
  *     %9 f32[4], %8 f32[4] = fused(%1, %2) {%8 f32[4] = add(%1, %2); %9 f32[4] = relu(%8)} in generator
  *     output d_loss %57
  *
- * A `ddp` line has the options of a subgraph, those that are not zero; `ddp /` is the whole model, as
- * `precision /` is.
- * Parameters are named by path where they are used; `-` is an operand left out; `bwd` and `upd` mark nodes
- * made by autodiff and the optimizer; a fused node's results have the numbers of the body nodes that make
- * them. After the layout pass types carry `:nhwc` or `:s(1,2)` (strides) and nodes the kernel that runs them.
- * After the memory pass `@5` is the place in the schedule, `+0x4000` the byte offset in the arena and `=%3+0`
- * a result inside another's buffer (`+0x4000,=%3+16,-`: three results, the last without a place);
- * `work+0x0:4096` is workspace, `# onednn: why` says why better kernels were passed over. A member of a bucket lies where the one before it ends, or at element `@n`.
- */
+ * A `ddp` line holds the options of a subgraph that are not zero; `ddp /` and `precision /` are for the whole
+ * model. Operands that are parameters are named by path; `-` is an operand left out. `bwd` and `upd` mark
+ * nodes made by autodiff and by the optimizer pass. A fused node's results have the numbers of the body nodes
+ * that make them. A member of a bucket starts at the next multiple of TEXT_MEMBER_ALIGN after the one before
+ * it, or at element `@n`.
+ *
+ * After the layout pass types carry `:nhwc` or `:s(1,2)` (strides, in elements), unless they are row-major,
+ * and nodes carry their kernel. After the memory pass `@5` is the place in the schedule, `+0x4000` a byte
+ * offset in the arena and `=%3+0` a result inside another value's buffer (`+0x4000,=%3+16,-`: three results,
+ * the last without a place). `work+0x0:4096` is a workspace of 4096 bytes, `# onednn: why` gives the reason
+ * why better kernels declined. */
 #include "graph/core/ddp.h"
 #include "graph/core/kernel.h"
 #include "graph/core/precision.h"
 #include "graph/text/read.h"
 
+/* By weft_init_kind. */
 static const char *const init_names[] = {
     "zeros",          "ones",          "constant",        "uniform",       "normal",
     "xavier_uniform", "xavier_normal", "kaiming_uniform", "kaiming_normal"};
+/* By variable_kind: the word that begins a variable's line. */
 static const char *const kind_names[] = {"parameter", "state",    "bucket", "shard",
                                          "optimizer", "gradient", "derived"};
 
@@ -43,6 +48,8 @@ const char *variable_kind_name(variable_kind kind) {
     return (unsigned)kind < sizeof kind_names / sizeof *kind_names ? kind_names[kind] : "?";
 }
 
+/* A range of a bucket (of=), or the members of a bucket, with offsets where they are not the expected
+ * ones. */
 static void members_write(text *t, const weft_variable *v) {
     int64_t next = 0;
     if (v->bucket && !v->n_members && v->kind != VARIABLE_PARAMETER) {
@@ -85,6 +92,7 @@ void value_type_write(text *t, const weft_value *v) {
     text_add(t, ")");
 }
 
+/* "%7", a parameter's path, or "-". */
 static void operand_write(text *t, const weft_value *v) {
     if (!v)
         text_add(t, "-");
@@ -94,6 +102,7 @@ static void operand_write(text *t, const weft_value *v) {
         text_add(t, "%%%d", v->id);
 }
 
+/* "%7 f32[4] = relu(%3) ...": results, op, operands, attributes; of a node or of a body node. */
 static void call_write(text *t, const weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         text_add(t, k ? ", %%%d " : "%%%d ", n->out[k].id);
@@ -112,6 +121,7 @@ static bool has_place(const weft_value *v) {
     return v->arena_offset >= 0 || v->base;
 }
 
+/* Where one result is. */
 static void place_write(text *t, const weft_value *v) {
     if (v->base) {
         text_add(t, "=");
@@ -124,6 +134,7 @@ static void place_write(text *t, const weft_value *v) {
     }
 }
 
+/* What passes have added: kernel, place in the schedule, places of results, workspace, reasons. */
 static void plan_write(text *t, const weft_node *n) {
     bool any = false;
     if (n->kernel) text_add(t, " by %s", n->kernel->name);
@@ -139,6 +150,7 @@ static void plan_write(text *t, const weft_node *n) {
 }
 
 static void node_write(text *t, const weft_node *n) {
+    /* Parameters are named by path in their readers' lines. */
     if (n->op == &weft_op_parameter) return;
     call_write(t, n);
     for (int b = 0; b < n->n_body; b++) {
@@ -163,6 +175,7 @@ void graph_write(text *t, const weft_graph *g) {
     }
 }
 
+/* Variables come before graphs, so that a reader knows them when nodes name them. */
 char *weft_model_text(const weft_model *m) {
     text t = {0};
     if (!m) return NULL;
