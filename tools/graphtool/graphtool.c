@@ -1,4 +1,4 @@
-/* graphtool.c - the list of subcommands; each is one file of its own name. */
+/* graphtool.c - the program: dispatches to the subcommands of cmd/list.h, each in one file of its name. */
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/paths.h"
 #include "tools/graphtool/common/world.h"
@@ -29,7 +29,8 @@ static int help(void) {
     return EXIT_FINE;
 }
 
-/* All commands and their options, for tools/scripts/manual.py, which makes manual pages and completions from them. */
+/* Prints all commands and their options for tools/scripts/manual.py, which makes manual pages and completions
+ * from them. */
 static int table(void) {
     json_t *list = json_array();
     for (int i = 0; i < COMMANDS; i++) {
@@ -47,14 +48,16 @@ static int version(void) {
     return EXIT_FINE;
 }
 
-/* Where 0, 1 or 2 is closed, the first file opened would get its number and what is printed. Opened the wrong way round,
- * each use of them fails. A file that grows past its limit is an error of writing, not a signal. */
+/* If descriptor 0, 1 or 2 is closed, the first file opened would get its number and receive what is printed.
+ * So closed ones are opened in the wrong direction, and each use fails. A file that grows past its limit is a
+ * write error, not a signal. */
 static void guard_process(void) {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd) return;
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* Parses, joins the other ranks as the command's row says, and runs it. */
 static int run(const command *c, int argc, char **argv) {
     options o;
     int status = options_parse(c, argc - 1, argv + 1, &o);
@@ -67,7 +70,8 @@ static int run(const command *c, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    prctl(PR_SET_NAME, "graphtool", 0, 0, 0); /* started anew by tool_calm_threads it is called "exe" */
+    /* after the restart by tool_calm_threads the name would be "exe" */
+    prctl(PR_SET_NAME, "graphtool", 0, 0, 0);
     guard_process();
     if (argc < 2) return tool_fail("a command is needed; see graphtool --help");
     const char *name = argv[1];

@@ -1,5 +1,5 @@
-/* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does: batches lie in memory, a step runs
- * every training graph once. */
+/* bench.c - graphtool bench: times training steps as bench/torch_cpu.py does. Batches are in memory, and a
+ * step runs every training graph once. */
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
 
@@ -21,7 +21,7 @@ typedef struct timing {
     double *ms; /* of each timed step */
 } timing;
 
-/* Of the last micro-batch, as means over all ranks. */
+/* Records the losses of the last micro-batch, as means over all ranks. */
 static int note_losses(timing *t) {
     for (int g = 0; g < t->work.n_graphs; g++)
         for (int i = 0; i < t->work.graphs[g].n_out; i++) {
@@ -35,7 +35,7 @@ static int note_losses(timing *t) {
     return -1;
 }
 
-/* A GPU works behind the host's back: its steps are timed together, each gets the mean. */
+/* A GPU runs asynchronously: its steps are timed together, and each gets the mean. */
 static bool is_ahead(const timing *t) {
     return t->work.plan->options.device == WEFT_DEVICE_CUDA && !t->o->profile;
 }
@@ -74,6 +74,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Floating-point operations of one step, 0 if unknown. */
 static double step_flops(const timing *t) {
     double flops = 0;
     for (int i = 0; i < t->work.plan->n_programs; i++)
@@ -82,7 +83,7 @@ static double step_flops(const timing *t) {
     return flops;
 }
 
-/* Null on a CPU. */
+/* Bytes that the session uses on the GPU beyond the plan's; null on a CPU. */
 static json_t *beyond_plan(const timing *t) {
     uint64_t bytes;
     bool counts = t->work.plan->options.device != WEFT_DEVICE_CPU &&

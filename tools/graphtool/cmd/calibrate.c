@@ -1,6 +1,5 @@
-/* calibrate.c - graphtool calibrate: times the ways that a GPU's libraries have for a model's nodes, and writes the
- * fastest of each as a table for --calibration.
- */
+/* calibrate.c - graphtool calibrate: times the algorithms that a GPU's libraries have for a model's nodes,
+ * and writes the fastest for each as a table for --calibration. */
 #include "tools/graphtool/common/tools.h"
 
 #include "ops/cuda/cuda.h"
@@ -10,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Fills `table` and counts its *n nodes; the comment names the model and the GPU. */
 static weft_status measure(weft_session *s, const weft_model *m, text *table, int *n, weft_error *error) {
     char comment[300];
     const cuda_context *gpu = s->kernels.cuda;

@@ -1,5 +1,5 @@
-/* dot.c - graphtool dot: a picture of a graph, as it is written or as it runs, or of a whole plan; of several
- * attempts, each with less in it, the first that fits a page. */
+/* dot.c - graphtool dot: a picture of a graph, as it is written or as it runs, or of a whole plan. It tries
+ * several layouts, each with less detail, and writes the first that fits a page. */
 #include "tools/graphtool/diagram/draw.h"
 #include "tools/graphtool/common/tools.h"
 
@@ -18,6 +18,7 @@ static const char *graph_name(const weft_model *m, const options *o) {
     return m->graphs->name;
 }
 
+/* Writes the picture as dot text. */
 static int write_dot(Agraph_t *g, const char *path) {
     char *data = NULL;
     size_t length = 0;
@@ -29,6 +30,7 @@ static int write_dot(Agraph_t *g, const char *path) {
     return status;
 }
 
+/* Writes the laid-out picture as SVG or PNG. */
 static int render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path) {
     char *data = NULL;
     unsigned length = 0;
@@ -41,7 +43,7 @@ static int render(GVC_t *gvc, Agraph_t *g, const char *format, const char *path)
     return status;
 }
 
-/* A page that a person reads: 1,600 x 2,400 pixels of 1/96 inch, less the margin, in points. */
+/* A readable page in points: 1,600 x 2,400 pixels of 1/96 inch, less the margin. */
 enum { PAGE_WIDTH = 1200 - 8, PAGE_HEIGHT = 1800 - 8 };
 
 static bool is_on_page(Agraph_t *g) {
@@ -49,10 +51,11 @@ static bool is_on_page(Agraph_t *g) {
     return b.UR.x - b.LL.x <= PAGE_WIDTH && b.UR.y - b.LL.y <= PAGE_HEIGHT;
 }
 
-/* What to draw, with ever less in it. NULL: memory is out. `is_cut`: it shows less than it should. */
+/* What to draw. draw(attempt) returns a picture with less detail for each further attempt, which the caller
+ * closes; NULL: out of memory. *is_cut: it shows less than it should. */
 typedef struct artist {
     Agraph_t *(*draw)(const struct artist *a, int attempt, bool *is_cut);
-    int attempts; /* 1: it is drawn as it was asked for, whatever its size */
+    int attempts; /* 1: the user has set the level of detail, so the picture is drawn whatever its size */
     const weft_graph *graph;
     const weft_model *model;
     const weft_plan *plan;
@@ -61,8 +64,8 @@ typedef struct artist {
     bool is_program;
 } artist;
 
-/* What Graphviz says of a layout that it gave up goes nowhere: another one is tried, or the picture
- * is refused. */
+/* Lays the picture out. Messages of Graphviz about a layout that it gave up are dropped: another attempt
+ * follows, or the picture is refused. */
 static bool lay_out(GVC_t *gvc, Agraph_t *picture) {
     agreseterrors();
     return gvLayout(gvc, picture, "dot") == 0 && agerrors() < AGERR;
@@ -72,7 +75,7 @@ static bool is_text(const options *o) {
     return !o->format || strcmp(o->format, "dot") == 0;
 }
 
-/* Text is drawn once more: a layout leaves its own attributes. */
+/* For text the picture is drawn again, as the layout has added attributes of its own. */
 static int write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *laid_out) {
     bool is_cut;
     if (!is_text(a->o)) return render(gvc, laid_out, a->o->format, a->o->output);
@@ -82,8 +85,8 @@ static int write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *lai
     return status;
 }
 
-/* One attempt; *is_done when it was written, or could not be. The last one's text needs no layout, which of a large
- * graph takes minutes. */
+/* One attempt; *is_done: it was written, or failed for good. The last attempt's text needs no layout, which
+ * takes minutes for a large graph. */
 static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) {
     bool is_last = attempt == a->attempts - 1, is_cut = false, good = true;
     int status = EXIT_FINE;
@@ -102,7 +105,7 @@ static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) 
     return status;
 }
 
-/* Lays out one attempt after the other until one fits a page. */
+/* Tries one attempt after another until one fits the page. */
 static int show(const artist *a) {
     GVC_t *gvc = gvContext();
     bool is_done = !gvc;
@@ -117,7 +120,7 @@ static int show(const artist *a) {
 
 enum { MAX_NODES = 80 };
 
-/* Ever more collapsed, then ever more closed, in the end ever fewer nodes. */
+/* First more repetitions are collapsed, then more scopes closed, and at last fewer nodes drawn. */
 static const diagram_how attempts[] = {
     {.collapsing = COLLAPSE_EQUAL, .depth = -1, .max_nodes = MAX_NODES},
     {.collapsing = COLLAPSE_ALIKE, .depth = -1, .max_nodes = MAX_NODES},
@@ -133,6 +136,7 @@ static const diagram_how attempts[] = {
 };
 enum { ATTEMPTS = sizeof attempts / sizeof *attempts };
 
+/* Has the user set the level of detail? */
 static bool asks_for_more(const options *o) {
     return o->all || o->depth >= 0 || o->max_nodes;
 }
@@ -159,20 +163,22 @@ static int draw(const weft_graph *g, const weft_model *m, const options *o, cons
     return show(&a);
 }
 
-/* Behind the pass that makes gradients and updates nodes, or (pass NULL) as it runs. */
+/* Draws the compiled graph: after the pass `pass`, which makes gradients and updates nodes, or (NULL) as it
+ * runs. */
 static int draw_compiled(const weft_model *m, const options *o, const char *pass) {
     int status = EXIT_FINE;
     options late = *o;
     late.after = pass;
     weft_plan *plan = tool_compile(m, &late, graph_name(m, o), 0, &status);
     if (!plan) return status;
-    const program *last = &plan->programs[plan->n_programs - 1]; /* with accumulation: the one that updates */
-    status = draw(last->graph, m, o, pass ? "" : ", as it runs"); /* the colours are the model's */
+    /* with accumulation: the program that updates */
+    const program *last = &plan->programs[plan->n_programs - 1];
+    status = draw(last->graph, m, o, pass ? "" : ", as it runs"); /* m, for its colours */
     weft_plan_free(plan);
     return status;
 }
 
-/* Rows collapsed, then in one column, then fewer. */
+/* First repeating rows are collapsed, then everything is put in one column, then fewer rows are drawn. */
 static const stream_how plan_attempts[] = {
     {.max_rows = MAX_NODES},
     {.max_rows = MAX_NODES, .stack_tables = true},
@@ -201,7 +207,7 @@ static int draw_whole_plan(const weft_model *m, const options *o) {
     return status;
 }
 
-/* --batch without compiling: the calls are replayed. */
+/* Draws the graph as written; for another --batch the builder's calls are replayed. */
 static int draw_forward(const weft_model *m, const options *o) {
     const weft_graph *g = graph_find(m, graph_name(m, o));
     if (!g) return tool_fail("%s: no graph '%.80s' in the model", o->model, o->graph);

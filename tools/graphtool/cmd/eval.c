@@ -1,4 +1,5 @@
-/* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over data. */
+/* eval.c - graphtool eval: mean losses and accuracies of the evaluation graph over all samples of some
+ * files. */
 #include "tools/graphtool/common/sweep.h"
 
 static int report(const options *o, const weft_model *m, const graph_run *r, const double *means,

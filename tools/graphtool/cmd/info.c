@@ -1,4 +1,5 @@
-/* info.c - graphtool info: what a model holds. */
+/* info.c - graphtool info: prints a model's graphs, inputs, outputs, subgraphs and parameters, as text or
+ * JSON. */
 #include "tools/graphtool/common/tools.h"
 
 #include "graph/core/graph.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first part of a path: the subgraph that a parameter belongs to. */
+/* Length of a path's first part, which names the subgraph of a parameter. */
 static size_t top_length(const char *path) {
     const char *slash = strchr(path, '/');
     return slash ? (size_t)(slash - path) : 0;
@@ -17,11 +18,11 @@ static size_t top_length(const char *path) {
 typedef struct subgraph {
     char name[204]; /* "" for variables outside any scope */
     int parameters;
-    int64_t elements, frozen;
+    int64_t elements, frozen; /* numbers in the parameters, and in the frozen ones */
     uint64_t bytes, state_bytes;
 } subgraph;
 
-enum { SUBGRAPHS_SHOWN = 256 }; /* later ones are counted with the last */
+enum { SUBGRAPHS_SHOWN = 256 }; /* any further ones are counted with the last */
 
 static int subgraphs_of(const weft_model *m, subgraph list[SUBGRAPHS_SHOWN]) {
     int n = 0;

@@ -1,4 +1,4 @@
-/* ops.c - graphtool ops: every op, from the same list that the library is made from. */
+/* ops.c - graphtool ops: prints every op, from the list that the library itself is made from (ops/list.h). */
 #include "tools/graphtool/common/tools.h"
 
 #include "graph/core/kernel.h"
@@ -20,7 +20,8 @@ enum { FLAGS = sizeof flag_names / sizeof *flag_names, KERNELS_SHOWN = 16 };
 
 static const char *const kind_names[] = {"int", "real", "bool", "dtype", "ints", "string", "key"};
 
-/* The names of an op's kernels on the best processor, or on GPUs, best first, each once. */
+/* The names of an op's kernels on the best processor, or on GPUs, best first and each once. Returns how
+ * many. */
 static int kernel_names(const weft_op *op, weft_device device, const char *names[KERNELS_SHOWN]) {
     const weft_kernel *list[KERNELS_SHOWN];
     kernel_env env = {.isa = WEFT_ISA_AVX512, .threads = 1, .device = device};
@@ -33,7 +34,8 @@ static int kernel_names(const weft_op *op, weft_device device, const char *names
     return kept;
 }
 
-/* What no plan runs as a kernel: what graphs read and declare, what passes expand, what the communication stream does. */
+/* Does a plan run this op as a kernel? Not the ops that graphs read and declare, those that passes expand,
+ * and those of the communication stream. */
 static bool needs_kernel(const weft_op *op) {
     static const char *const none[] = {"input",    "parameter", "state",        "gradients",
                                        "minimize", "wait",      "stop_gradient"};
@@ -42,6 +44,7 @@ static bool needs_kernel(const weft_op *op) {
     return !(op->flags & OP_COMMUNICATES);
 }
 
+/* "2", "1 to 3", "2 or more" */
 static void operands(char *into, size_t room, const weft_op *op) {
     if (op->max_in < 0)
         snprintf(into, room, "%d or more", op->min_in);
@@ -73,13 +76,13 @@ static json_t *op_json(const weft_op *op, weft_device device) {
                      "flags", flags, "kernels", kernels);
 }
 
-/* "stride, pad" / "pointwise, view" / "simd, reference" */
+/* Appends an item to a list: "stride, pad", "pointwise, view", "simd, reference" */
 static void joined(text *t, const char *item, bool *first) {
     text_add(t, *first ? "%s" : ", %s", item);
     *first = false;
 }
 
-/* A bar would end the cell of a Markdown table. */
+/* Escapes '|', which would end the cell of a Markdown table. */
 static void summary_write(text *t, const char *summary, bool markdown) {
     for (const char *c = summary ? summary : ""; *c; c++) {
         if (markdown && *c == '|') text_add(t, "\\");
@@ -87,7 +90,7 @@ static void summary_write(text *t, const char *summary, bool markdown) {
     }
 }
 
-/* "1, 2": the set bits. */
+/* The set bits: "1, 2", or "all". */
 static void bits_write(text *t, unsigned bits) {
     bool first = true;
     for (int i = 0; i < 32 && bits != ~0u; i++) {
@@ -98,7 +101,8 @@ static void bits_write(text *t, unsigned bits) {
     if (bits == ~0u) text_add(t, "all");
 }
 
-/* "reduced 0, 1 -> 0": what an op does where the graph is bf16 or f16, its reduced operands and results (graph/core/op.h). */
+/* The op's behaviour in a bf16 or f16 graph, with its reduced operands and results (graph/core/op.h):
+ * "reduced 0, 1 -> 0". */
 static void precision_write(text *t, const weft_op *op) {
     text_add(t, "%s", precision_names[op->precision]);
     if (op->precision == PRECISION_F32) return;
@@ -132,7 +136,7 @@ static void op_row(text *t, const weft_op *op, weft_device device, bool markdown
     text_add(t, markdown ? " |\n" : "\n");
 }
 
-/* Of a backend without a reference behind all: what it cannot run. */
+/* Lists the ops that a backend without reference kernels cannot run. */
 static void lacking_write(text *t, weft_device device) {
     const char *names[KERNELS_SHOWN];
     bool first = true;

@@ -1,4 +1,5 @@
-/* plan.c - graphtool plan: the compiled model for people (summary.h), as text that reads back, or as JSON. */
+/* plan.c - graphtool plan: the compiled model as a summary (summary.h), as text that reads back, or as
+ * JSON. */
 #include "tools/graphtool/timeline/summary.h"
 #include "tools/graphtool/common/tools.h"
 
@@ -12,7 +13,7 @@ static int plan_run(const options *o) {
     weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
     weft_model_free(m);
     if (!plan) return status;
-    /* a plan that was stopped early has no streams yet */
+    /* the summary needs streams, which a plan that was stopped early has not */
     char *all = o->json               ? weft_plan_json(plan)
                 : o->dump || o->after ? weft_plan_text(plan)
                                       : plan_summary(plan);

@@ -1,5 +1,5 @@
-/* predict.c - graphtool predict: one output of the prediction graph over all data (or one batch, when the graph has
- * no inputs), as .npy or as a PNG grid. */
+/* predict.c - graphtool predict: one output of the prediction graph over all data (or one batch, if the graph
+ * has no inputs), as .npy or as a PNG grid. */
 #include "tools/graphtool/common/image.h"
 #include "tools/graphtool/common/sweep.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 typedef struct result {
-    weft_port port; /* shape[0] counts what was collected */
+    weft_port port; /* shape[0] counts the rows collected */
     char *data;
     size_t bytes;
 } result;
@@ -17,7 +17,7 @@ static bool is_png(const char *path) {
     return n > 4 && strcmp(path + n - 4, ".png") == 0;
 }
 
-/* "8x8" */
+/* Reads "8x8"; -1, or the exit status after printing the error. */
 static int grid_parse(const char *text, int *rows, int *columns) {
     int end = 0;
     if (sscanf(text, "%4dx%4d%n", rows, columns, &end) == 2 && !text[end] && *rows > 0 && *columns > 0)
@@ -25,7 +25,7 @@ static int grid_parse(const char *text, int *rows, int *columns) {
     return tool_fail("--grid=%.40s: ROWSxCOLUMNS is needed, as 8x8", text);
 }
 
-/* The graph's first output, when none is named. */
+/* The graph's first output, for when none is named; NULL after printing the error. */
 static const char *first_output(const weft_model *m, const options *o, const char *graph, char name[256]) {
     int status;
     weft_port port;
@@ -40,7 +40,7 @@ static const char *first_output(const weft_model *m, const options *o, const cha
     return found ? name : NULL;
 }
 
-/* Appends the batch's result; what has no batch axis is kept once. */
+/* Appends the results of all batches, up to `wanted` rows; an output without a batch axis is kept once. */
 static int collect(sweep *s, result *r, int64_t wanted) {
     int which, status;
     while ((status = sweep_next(s, &which)) == -1) {
@@ -59,7 +59,7 @@ static int collect(sweep *s, result *r, int64_t wanted) {
     return status == -2 ? -1 : status;
 }
 
-/* Only a grid that was asked for; of the 8x8 that it is else, what is not there stays white. */
+/* A grid that --grid asks for must be full; the default of 8x8 may stay white in places. */
 static int check_grid(const options *o, const sweep *s, const result *r, int64_t wanted) {
     int64_t n = r->port.ndim ? r->port.shape[0] : 1;
     if (!o->grid || n >= wanted) return -1;

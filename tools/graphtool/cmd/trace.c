@@ -1,5 +1,6 @@
-/* trace.c - graphtool trace: some training steps as a picture of time (see timeline.h), and how much of each
- * collective the compute stream stood waiting for: that is exposed, the rest of its time was hidden (exposure.c). */
+/* trace.c - graphtool trace: some training steps as a trace of events (timeline.h), and how much of each
+ * collective was exposed: the time in which the compute stream waited for it. The rest of its time was
+ * overlapped (exposure.c). */
 #include "tools/graphtool/timeline/exposure.h"
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
@@ -13,8 +14,8 @@ typedef struct tracing {
     workload work;
     stream_list plan;
     timeline time;
-    uint64_t zero_ns; /* where the picture begins */
-    double step_ms;   /* mean of this rank's */
+    uint64_t zero_ns; /* start of the picture, on this rank's clock */
+    double step_ms;   /* mean over this rank's steps */
 } tracing;
 
 static uint64_t clock_ns(void) {
@@ -23,6 +24,7 @@ static uint64_t clock_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Nothing to do when alone; -1, or the exit status. */
 static int broadcast(const options *o, int root, void *data, size_t bytes) {
     weft_error error = {0};
     weft_collective all = {.kind = WEFT_BROADCAST,
@@ -34,7 +36,8 @@ static int broadcast(const options *o, int root, void *data, size_t bytes) {
     return o->comm && weft_comm_run(o->comm, &all, &error) ? tool_error(&error) : -1;
 }
 
-/* Where all ranks begin. Those of one machine share a clock; others begin at the end of a broadcast. */
+/* Sets the common start. Ranks of one machine share a clock; with several machines each takes its time at the
+ * end of a broadcast. */
 static int begin(tracing *t) {
     const weft_comm *c = t->o->comm;
     t->zero_ns = clock_ns();
@@ -50,7 +53,7 @@ static int run_steps(tracing *t) {
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     uint64_t start = clock_ns();
     for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, true);
-    weft_error error = {0}; /* what outlasts the last run belongs to its step */
+    weft_error error = {0}; /* work in flight after the last run belongs to its step */
     if (status < 0 && weft_sync(t->work.session, &error)) status = tool_error(&error);
     t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
@@ -60,7 +63,7 @@ static int run_steps(tracing *t) {
     return status;
 }
 
-/* ---- the file: rank after rank sends its events, rank 0 writes them ---- */
+/* ---- the file: each rank in turn broadcasts its events, and rank 0 writes them ---- */
 
 static int write_rank(tracing *t, FILE *f, int rank) {
     const options *o = t->o;
@@ -83,12 +86,12 @@ static int write_rank(tracing *t, FILE *f, int rank) {
     return status;
 }
 
-/* The file in memory; f is NULL on ranks that do not write. */
+/* Writes the file into memory; f is NULL on the ranks that do not write. */
 static int write_ranks(tracing *t, FILE *f) {
     int status = -1;
     if (f) fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", f);
     for (int rank = 0; rank < world_size(t->o) && status < 0; rank++) status = write_rank(t, f, rank);
-    /* the last one, as JSON has no comma at the end */
+    /* a last event without a comma, as JSON allows none at the end */
     if (f)
         fputs("{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":0,\"args\":{\"sort_index\":0}}\n]}\n",
               f);
@@ -168,7 +171,7 @@ static int trace(tracing *t) {
     return status;
 }
 
-/* It joins the world itself: the communicator is to tell its events. */
+/* It joins the world itself, because the communicator needs the callback for its events. */
 static int trace_run(const options *given) {
     options o = *given;
     tracing *t = calloc(1, sizeof *t);
@@ -181,7 +184,7 @@ static int trace_run(const options *given) {
                             &(weft_comm_options){.event = timeline_on_collective, .event_context = &t->time});
     if (status < 0 && world_rank(&o) == 0) status = out_check(given->output);
     if (status < 0) status = trace(t);
-    status = world_close(&o, status); /* before what its thread writes to is freed */
+    status = world_close(&o, status); /* before t is freed, to which the communicator's thread writes */
     timeline_free(&t->time);
     free(t);
     return status;

@@ -1,6 +1,6 @@
 /* train.c - graphtool train: a step runs every training graph of the model once, in order, on one batch (with
- * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, all or nothing; Ctrl-C
- * ends after the step at hand. */
+ * --accumulate=K on K batches, on W ranks on W times as many). Weights are written at the end, completely or
+ * not at all. Ctrl-C ends the training after the current step. */
 #include "tools/graphtool/common/progress.h"
 #include "tools/graphtool/common/sweep.h"
 #include "tools/graphtool/common/world.h"
@@ -25,12 +25,13 @@ typedef struct training {
     int n_graphs;
     graph_run graphs[MAX_GRAPHS];
     progress progress;
-    int64_t micro, steps_per_epoch, steps; /* micro-batches a step; all steps */
+    /* micro: micro-batches per step and rank; steps: of the whole run */
+    int64_t micro, steps_per_epoch, steps;
     int n_values;
     const char *names[PROGRESS_MAX];
-    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches, on all ranks */
-    bool is_interrupted;         /* some rank was: all stop after the same step */
-    bool is_broken;              /* weights are not finite */
+    double values[PROGRESS_MAX]; /* of the step: means over its micro-batches on all ranks */
+    bool is_interrupted;         /* some rank was interrupted: all stop after the same step */
+    bool is_broken;              /* weights are not finite, and --keep-going is given */
 } training;
 
 static volatile sig_atomic_t interrupted;
@@ -40,7 +41,7 @@ static void on_interrupt(int signal) {
     interrupted = 1;
 }
 
-/* ---- before the first step: everything that can be wrong is said now ---- */
+/* ---- before the first step: all errors that can be found now are reported now ---- */
 
 static int check_outputs(const options *o) {
     int status = o->output ? out_check(o->output) : -1;
@@ -48,6 +49,7 @@ static int check_outputs(const options *o) {
     return status;
 }
 
+/* Loads the data and computes the number of steps. */
 static int open_data(training *t, const weft_model *m) {
     const options *o = t->o;
     int status = batches_load(&t->data, &o->data);
@@ -93,7 +95,7 @@ static int bind_graphs(training *t, const weft_model *m) {
     return batches_all_used(&t->data, t->n_graphs, t->graphs);
 }
 
-/* Files, plans, store, sessions. */
+/* Opens files, plans, store and sessions; on failure close_all frees what there is. */
 static int prepare(training *t, weft_model *m) {
     const options *o = t->o;
     weft_error error = {0};
@@ -120,13 +122,14 @@ static int check_numbers(const training *t) {
         if (!isfinite(t->values[i]) && !t->o->keep_going) {
             tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going goes on)",
                       (long long)t->progress.step, t->names[i],
-                      isnan(t->values[i]) ? NAN : t->values[i]); /* never "-nan": the sign says nothing */
+                      isnan(t->values[i]) ? NAN : t->values[i]); /* never "-nan": the sign has no meaning */
             return EXIT_WRONG;
         }
     return -1;
 }
 
-/* Whether entry `path` of the store is no number somewhere; false for what is no f32, or another rank's. */
+/* Sets *broken if any element of store entry `path` is not finite. Entries that are not f32, or belong to
+ * another rank, count as fine. */
 static int is_broken(const training *t, const char *path, bool *broken) {
     weft_dtype dtype;
     int64_t shape[WEFT_MAX_NDIM], n = 1;
@@ -142,9 +145,9 @@ static int is_broken(const training *t, const char *path, bool *broken) {
     return read && read != WEFT_ORDER ? tool_error(&error) : -1;
 }
 
-/* A loss by another name than ...loss is not watched; what it does to the weights is. */
+/* Checks the weights, as a loss whose name does not end in "loss" is not watched. */
 static int check_weights(training *t) {
-    double broken = 0; /* tensors, over all ranks */
+    double broken = 0; /* broken tensors, over all ranks */
     const char *first = NULL, *path;
     weft_error error = {0};
     int status = weft_sync(t->session, &error) ? tool_error(&error) : -1;
@@ -163,7 +166,7 @@ static int check_weights(training *t) {
     return EXIT_WRONG;
 }
 
-/* The step's values as means over all ranks, and whether somebody wants to stop. */
+/* Averages the step's values over all ranks, and learns whether any rank was interrupted. */
 static int agree(training *t) {
     double all[PROGRESS_MAX + 1];
     for (int i = 0; i < t->n_values; i++) all[i] = t->values[i] / world_size(t->o);
@@ -190,12 +193,14 @@ static int validate(training *t, int64_t epoch) {
     int64_t samples;
     for (int i = 0; i < t->val.run[0].n_out; i++) names[i] = t->val.run[0].out[i].name;
     weft_error error = {0};
-    if (weft_sync(t->session, &error)) return tool_error(&error); /* the other session reads the same store */
+    /* the validation's session reads the same store */
+    if (weft_sync(t->session, &error)) return tool_error(&error);
     int status = sweep_means(&t->val, means, &samples);
     if (status < 0) progress_validation(&t->progress, epoch, t->val.run[0].n_out, names, means);
     return status;
 }
 
+/* Weights are checked, and validated, at the end of each epoch and of the run. */
 static int all_steps(training *t) {
     int status = -1;
     for (int64_t step = 0; status < 0 && step < t->steps && !t->is_interrupted; step++) {
@@ -209,7 +214,8 @@ static int all_steps(training *t) {
     return status < 0 && t->is_interrupted ? check_weights(t) : status;
 }
 
-/* All ranks give what they hold; that there is a file only rank 0 knows. */
+/* All ranks contribute what they hold. Only rank 0 has the name of the file, so they first learn whether
+ * there is one. */
 static int save(training *t) {
     weft_error error = {0};
     double files = t->o->output != NULL;
@@ -223,8 +229,9 @@ static int finish(training *t) {
     int status = save(t);
     if (status >= 0) return status;
     double seconds = clock_seconds() - t->progress.start;
-    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n", t->is_interrupted ? "interrupted after" : "trained",
-           (long long)t->progress.step, t->progress.step == 1 ? "" : "s", (long long)t->progress.samples,
+    printf("%s %lld step%s, %lld sample%s, %.1f s; %s%s\n",
+           t->is_interrupted ? "interrupted after" : "trained", (long long)t->progress.step,
+           t->progress.step == 1 ? "" : "s", (long long)t->progress.samples,
            t->progress.samples == 1 ? "" : "s", seconds,
            t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
            t->o->output ? SHOW_PATH(t->o->output) : "");
@@ -260,7 +267,7 @@ static int train_run(const options *o) {
             if (status < 0) status = finish(t);
         }
         close_all(t);
-        weft_model_free(m); /* last: graphs are known by its names */
+        weft_model_free(m); /* last: graph_run points to its names */
     }
     free(t);
     return status;

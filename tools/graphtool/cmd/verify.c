@@ -1,8 +1,8 @@
-/* verify.c - graphtool verify: compiles with the verifier behind every pass. Only where that finds something it stops behind
- * each pass in turn, so that a wrong plan is told with the first pass that made it. */
+/* verify.c - graphtool verify: compiles with the verifier after every pass. If that finds something, it
+ * compiles again, stopping after each pass in turn, to name the first pass that made a wrong plan. */
 #include "tools/graphtool/common/tools.h"
 
-/* Proves the plan that stops behind `pass` (NULL: the whole one). */
+/* Verifies the plan that stops after `pass` (NULL: the whole one). */
 static weft_status prove(const weft_model *m, const weft_compile_options *base, const char *pass,
                          weft_error *error) {
     weft_compile_options c = *base;
@@ -25,10 +25,12 @@ static int verify_run(const options *o) {
         c.graph = o->graph;
         bool is_wrong = prove(m, &c, NULL, &error) != WEFT_OK;
         weft_error there = {0};
-        while (weft_pass_name(passes) && (!is_wrong || !prove(m, &c, weft_pass_name(passes), &there))) passes++;
+        while (weft_pass_name(passes) && (!is_wrong || !prove(m, &c, weft_pass_name(passes), &there)))
+            passes++;
         const char *wrong = weft_pass_name(passes);
         status = error.status ? EXIT_WRONG : EXIT_FINE;
-        if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED; /* no such graph, ... */
+        /* the options do not fit the model: no such graph, ... */
+        if (error.status && error.status != WEFT_INTERNAL) status = EXIT_MISUSED;
         if (o->json)
             out_json(NULL, json_pack("{s:b, s:s, s:s, s:i}", "fine", !error.status, "error", error.text,
                                      "pass", wrong && error.status ? wrong : "", "passes", passes));

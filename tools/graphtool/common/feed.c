@@ -13,6 +13,7 @@
 
 /* ---- files ---- */
 
+/* Loads one NAME=FILE. All arrays must have the same first axis, the samples. */
 static int load_one(batches *b, const char *option) {
     weft_error error = {0};
     const char *equals = strchr(option, '=');
@@ -74,6 +75,7 @@ bool batches_next(batches *b) {
     int64_t row = b->in_a_row, taken = b->taken++;
     if (b->loader) return weft_loader_next(b->loader, b->data, &b->rows);
     b->rows = b->batch;
+    /* synthetic batches go round by rank and micro-batch, as the loader's do */
     int64_t number = ((taken / row * b->world + b->rank) * row + taken % row + 1) % SYNTHETIC_BATCHES;
     for (int i = 0; i < b->n; i++)
         b->data[i] = (const char *)b->synthetic[i] + (size_t)number * (size_t)b->batch * b->row_bytes[i];
@@ -97,13 +99,15 @@ static bool ends_in(const char *name, const char *end) {
     return n >= e && strcmp(name + n - e, end) == 0;
 }
 
+/* Is this output fetched? See graph_run_bind. */
 static bool is_wanted(const weft_port *p, const char *fetch) {
     if (fetch) return strcmp(p->name, fetch) == 0;
     return p->dtype == WEFT_F32 && p->bytes == sizeof(float) &&
            (ends_in(p->name, "loss") || ends_in(p->name, "accuracy"));
 }
 
-/* A graph whose shapes do not say WEFT_BATCH takes batches of one size alone. */
+/* Does the input take this many rows? A graph whose shapes do not name WEFT_BATCH takes batches of one size
+ * only. */
 static bool takes_rows(const batches *b, const char *graph, const weft_port *port, int64_t rows) {
     char way_out[80];
     tensor_type want = type_of(port->dtype, port->ndim, port->shape);
@@ -120,7 +124,7 @@ static bool takes_rows(const batches *b, const char *graph, const weft_port *por
     return false;
 }
 
-/* Input `port` from the batches: its index there, or -1 after telling why not. */
+/* Finds the array for input `port`: its index in the batches, or -1 after printing the error. */
 static int source_of(const batches *b, const char *graph, const weft_port *port, int64_t rows) {
     tensor_type want = type_of(port->dtype, port->ndim, port->shape);
     for (int i = 0; i < b->n; i++) {
@@ -160,8 +164,8 @@ int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const
         if (!is_wanted(&p, fetch)) continue;
         int k = r->n_out++;
         r->out[k] = p;
-        r->fetches[k] =
-            (weft_fetch){p.name, NULL, p.bytes}; /* the caller's memory, when it is one of `fetch` */
+        /* for `fetch` the caller sets the memory */
+        r->fetches[k] = (weft_fetch){p.name, NULL, p.bytes};
     }
     if (fetch && !r->n_out) return tool_fail("graph %s has no output '%.80s'", graph, fetch);
     return -1;

@@ -1,8 +1,7 @@
-/* feed.h - batches for the inputs of graphs: from files, or synthetic ones; and a graph bound to them.
+/* feed.h - batches for the inputs of graphs, from files or synthetic, and graphs bound to them.
  *
  *   batches    named arrays, cut into batches by a loader, or eight synthetic batches used in turn
- *   graph_run  one graph of a plan with its feeds and the numbers it gives (losses, accuracies)
- */
+ *   graph_run  one graph of a plan, with its feeds and the numbers it yields (losses, accuracies) */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_FEED_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_FEED_H
 
@@ -13,27 +12,28 @@ enum { RUN_MAX_PORTS = 32, SYNTHETIC_BATCHES = 8 };
 typedef struct batches {
     int n;
     char *names[OPTIONS_MAX_DATA];
-    weft_array *arrays[OPTIONS_MAX_DATA]; /* NULL when synthetic */
-    void *synthetic[OPTIONS_MAX_DATA];    /* SYNTHETIC_BATCHES of them, one after the other */
-    size_t row_bytes[OPTIONS_MAX_DATA];
-    weft_loader *loader;
-    int64_t samples;           /* in the arrays */
-    int64_t batch, taken;      /* taken: batches taken of this epoch */
-    int rank, world, in_a_row; /* whose share of the synthetic ones, as in weft_loader_options */
-    /* the present batch */
+    weft_array *arrays[OPTIONS_MAX_DATA]; /* NULL: synthetic */
+    void *synthetic[OPTIONS_MAX_DATA];    /* SYNTHETIC_BATCHES batches, one after another */
+    size_t row_bytes[OPTIONS_MAX_DATA];   /* bytes of one sample */
+    weft_loader *loader;                  /* cuts the arrays; NULL: synthetic */
+    int64_t samples;                      /* samples in the arrays */
+    int64_t batch, taken;                 /* rows per batch; batches taken in this epoch */
+    int rank, world, in_a_row; /* this rank's share of the synthetic batches, as in weft_loader_options */
+    /* the current batch */
     const void *data[OPTIONS_MAX_DATA];
     int64_t rows;
 } batches;
 
-/* The files of NAME=FILE options. Returns -1, or the exit status after telling why not. */
+/* Loads the files of NAME=FILE options. Returns -1, or the exit status after it has printed the error. */
 int batches_load(batches *b, const text_list *files);
-/* Cuts loaded arrays into batches, and takes this rank's: as many in a row as --accumulate says. */
+/* Cuts loaded arrays into batches and selects this rank's: --accumulate consecutive ones at a time. */
 int batches_cut(batches *b, const weft_loader_options *how, const options *o);
-/* Fixed-seed numbers for every input of the model's training graphs: normal ones for floating-point inputs, and
- * integers below what the graph allows (classes of a loss, rows of an embedding, 256 for other u8). */
+/* Fixed-seed numbers for every input of the model's training graphs: normal ones for floating point, and
+ * integers below the limit that the graph implies (classes of a loss, rows of an embedding, otherwise 256 for
+ * u8). */
 int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, const options *o);
-void batches_epoch(batches *b, int64_t epoch); /* starts it */
-/* Moves to the next batch; false at the end of an epoch (synthetic ones never end). */
+void batches_epoch(batches *b, int64_t epoch); /* starts an epoch */
+/* Moves to the next batch; false at the end of an epoch (synthetic batches never end). */
 bool batches_next(batches *b);
 void batches_free(batches *b);
 
@@ -41,26 +41,29 @@ typedef struct graph_run {
     const char *name;
     int n_in, n_out;
     weft_port in[RUN_MAX_PORTS], out[RUN_MAX_PORTS];
-    int source[RUN_MAX_PORTS]; /* of each input, in the batches */
+    int source[RUN_MAX_PORTS]; /* for each input, its index in the batches */
     weft_feed feeds[RUN_MAX_PORTS];
     weft_fetch fetches[RUN_MAX_PORTS];
-    float values[RUN_MAX_PORTS]; /* what the last run gave */
-    bool is_silent;              /* its outputs are not fetched */
+    float values[RUN_MAX_PORTS]; /* the outputs of the last run */
+    bool is_silent;              /* outputs are not fetched */
 } graph_run;
 
-/* Binds the inputs of a graph, each of which must be among the batches with its type and shape, `rows` at a time. `fetch`: the one
- * output wanted; NULL: every single f32 number whose name ends in "loss" or "accuracy". */
+/* Binds the inputs of a graph. Each must be among the batches with its type and shape, `rows` at a time.
+ * `fetch`: the one output wanted; NULL: every output that is one f32 number and whose name ends in "loss" or
+ * "accuracy". */
 int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const batches *b, int64_t rows,
                    const char *fetch);
-/* Runs it on the present batch: -1, or the exit status after telling why not. */
+/* Runs the graph on the current batch: -1, or the exit status after it has printed the error. */
 int graph_run_once(graph_run *r, weft_session *session, const batches *b);
 
-/* A step: each graph in turn on the same `micro` batches, which are taken. values[room] gets the means of what they
- * give, graph by graph. As if they were run on a batch of all, whichever rank takes which of them. */
+/* One step: runs each graph in turn on the same `micro` batches, and takes those. values[room] receives the
+ * means of the outputs, graph by graph. The result is as if all batches were one, whichever rank takes which
+ * of them. */
 int graph_runs_step(graph_run *runs, int n, weft_session *session, batches *b, int64_t micro, int room,
                     double *values);
 
-/* Each of the batches must feed an input of one of these graphs: a misspelt name is an error, not silence. */
+/* Every batch must feed an input of one of these graphs, so that a misspelt name is an error and not
+ * ignored. */
 int batches_all_used(const batches *b, int n, const graph_run *runs);
 
 #endif

@@ -1,4 +1,4 @@
-/* image.c - PNG by libpng, .npy version 1.0. */
+/* image.c - PNG by libpng's simplified API, and .npy format version 1.0. */
 #include "tools/graphtool/common/image.h"
 
 #include "tools/graphtool/common/options.h"
@@ -10,13 +10,14 @@
 
 /* ---- PNG ---- */
 
-enum { GAP = 2, LARGEST = 20000 }; /* pixels */
+enum { GAP = 2, LARGEST = 20000 }; /* pixels between images; largest width and height */
 
 typedef struct grid {
     int rows, columns, channels;
-    int64_t count, height, width; /* of one image */
+    int64_t count, height, width; /* images in the tensor; pixels of one image */
 } grid;
 
+/* Fills the grid from a tensor; returns why it cannot be a PNG, or NULL. */
 static const char *grid_of(grid *g, weft_dtype dtype, int ndim, const int64_t *shape) {
     if (ndim != 3 && ndim != 4) return "a PNG needs [N,H,W] or [N,C,H,W]";
     g->channels = ndim == 4 ? (int)shape[1] : 1;
@@ -30,14 +31,15 @@ static const char *grid_of(grid *g, weft_dtype dtype, int ndim, const int64_t *s
     return NULL;
 }
 
+/* Element `at` as a gray value, clamped; NaN is black. */
 static uint8_t pixel(weft_dtype dtype, const void *data, size_t at, bool is_signed) {
     if (dtype == WEFT_U8) return ((const uint8_t *)data)[at];
     double x = ((const float *)data)[at];
     x = is_signed ? x * 127.5 + 128 : x * 255 + 0.5;
-    return x >= 255 ? 255 : x > 0 ? (uint8_t)x : 0; /* NaN is black */
+    return x >= 255 ? 255 : x > 0 ? (uint8_t)x : 0;
 }
 
-/* One image into its place in the canvas, whose rows are `stride` bytes. */
+/* Copies image k to its place in the canvas, whose rows are `stride` bytes. */
 static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, weft_dtype dtype,
                       const void *data, bool is_signed) {
     size_t top = (size_t)(k / g->columns * (g->height + GAP)),
@@ -102,7 +104,7 @@ int image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t 
     for (int i = 0; i < ndim; i++)
         n += snprintf(header + n, sizeof header - (size_t)n, i ? " %lld," : "%lld,", (long long)shape[i]);
     n += snprintf(header + n, sizeof header - (size_t)n, "), }");
-    int padded = (10 + n + 1 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 */
+    int padded = (10 + n + 1 + 63) / 64 * 64 - 10; /* the format wants the data at a multiple of 64 */
     unsigned char *file = malloc(10 + (size_t)padded + bytes);
     if (!file) return tool_fail("memory could not be had");
     memcpy(file, "\x93NUMPY\x01\x00", 8);

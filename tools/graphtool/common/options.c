@@ -1,4 +1,5 @@
-/* options.c - the option table, and what is made from it: parsing (getopt_long below) and --help. */
+/* options.c - the option table, and what is made from it: parsing (by getopt_long), --help, JSON, and the
+ * settings that ranks compare. */
 #include "tools/graphtool/common/options.h"
 
 #include "tools/graphtool/common/output.h"
@@ -24,12 +25,12 @@ typedef enum option_kind {
     OPTION_LIST
 } option_kind;
 
-/* How ranks that work together must be given an option. A new one is compared unless its row says otherwise. */
+/* How ranks that work together share an option. A new option is compared unless its row says otherwise. */
 typedef enum option_sharing {
-    SHARED,  /* alike on all */
-    CONTENT, /* files that may lie elsewhere on another machine: what they hold is alike */
-    NAMES,   /* NAME=FILE: the same names; loaders compare what the files hold */
-    OWN,     /* each rank's own: only rank 0 writes */
+    SHARED,  /* the same on all ranks */
+    CONTENT, /* a file whose path may differ between machines: its contents are the same */
+    NAMES,   /* NAME=FILE: the names are the same; loaders compare the files' contents */
+    OWN,     /* each rank's own, as only rank 0 writes */
 } option_sharing;
 
 typedef struct option_row {
@@ -37,7 +38,7 @@ typedef struct option_row {
     char letter;          /* short form, 0: none */
     const char *argument; /* its name in --help; NULL for flags */
     option_kind kind;
-    size_t offset;    /* in options */
+    size_t offset;    /* of the field in struct options */
     int64_t min, max; /* OPTION_INT; OPTION_REAL: above 0, up to max unless that is 0 */
     const char *help;
     const char *const *words; /* OPTION_WORD */
@@ -56,7 +57,7 @@ static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
 
 #define F(field) offsetof(options, field)
 enum { MILLION = 1000000 };
-/* Commands say which of them they take: command.options. */
+/* Each command lists the options that it takes: command.options. */
 static const option_row rows[] = {
     {"graph", 'g', "NAME", OPTION_TEXT, F(graph), 0, 0, "this graph of the model"},
     {"data", 'd', "NAME=FILE", OPTION_LIST, F(data), 0, 0,
@@ -166,6 +167,7 @@ void options_help(const command *c) {
     printf("\nExit status: 0 fine, 1 something found wrong, 2 misused.\nExample: %s\n", c->example);
 }
 
+/* The allowed words of an option, as an array. */
 static json_t *words_json(const option_row *row) {
     json_t *words = json_array();
     for (int i = 0; row->kind == OPTION_WORD && row->words[i]; i++)
@@ -214,6 +216,7 @@ static void words_text(const char *const *words, char text[80]) {
     snprintf(text + at, 80 - at, " is needed");
 }
 
+/* Checks one value and stores it in its field; -1, or the exit status after printing the rule. */
 static int value_set(const command *c, const option_row *row, const char *value, options *o) {
     void *at = (char *)o + row->offset;
     char *end, rule[80];
@@ -253,7 +256,7 @@ static int value_set(const command *c, const option_row *row, const char *value,
     }
     case OPTION_LIST: {
         text_list *list = at;
-        char gap = row->argument[strcspn(row->argument, "=:")]; /* PATH may be empty, NAME not */
+        char gap = row->argument[strcspn(row->argument, "=:")]; /* PATH may be empty, NAME may not */
         const char *right = strchr(value, gap);
         snprintf(rule, sizeof rule, "%s is needed", row->argument);
         if (!right || (right == value && gap == '=') || !right[1]) return refuse(c, row, value, rule);
@@ -267,6 +270,7 @@ static int value_set(const command *c, const option_row *row, const char *value,
 
 /* ---- all of them ---- */
 
+/* The row's bit in options.given. */
 static uint64_t bit_of(const option_row *row) {
     return (uint64_t)1 << (row - rows);
 }
@@ -280,11 +284,11 @@ bool option_is_given(const options *o, const char *name) {
     return false;
 }
 
-/* The table in getopt_long's form, with the options of this command alone. */
+/* The table in getopt_long's form, with the options of this command only. */
 static void getopt_table(const command *c, struct option longs[ROWS + 1], char shorts[3 * ROWS + 2]) {
     char *s = shorts;
     int n = 0;
-    *s++ = ':'; /* a missing argument is told apart from an unknown option */
+    *s++ = ':'; /* getopt then returns ':' for a missing argument and '?' for an unknown option */
     for (int i = 0; i < ROWS; i++) {
         if (!command_has_option(c, rows[i].name)) continue;
         longs[n++] = (struct option){rows[i].name, rows[i].argument ? 1 : 0, NULL, FIRST_VALUE + i};
@@ -297,6 +301,7 @@ static void getopt_table(const command *c, struct option longs[ROWS + 1], char s
     longs[n] = (struct option){0};
 }
 
+/* The row for a value that getopt_long returned; NULL: not an option. */
 static const option_row *row_of(const command *c, int value) {
     if (value >= FIRST_VALUE) return &rows[value - FIRST_VALUE];
     for (int i = 0; i < ROWS; i++)
@@ -340,13 +345,13 @@ int options_parse(const command *c, int argc, char **argv, options *o) {
     return rules_together(o);
 }
 
-/* ---- what ranks share ---- */
+/* ---- settings that ranks compare ---- */
 
-/* Of the process, not of the command line, and yet they change results. */
+/* Variables of the process, not of the command line, that change results. */
 static const char *const variables[] = {"OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
                                         "ONEDNN_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE"};
 
-/* Its length and a hash of both ends; NULL when it cannot be read. */
+/* A file's length and a hash of its first and last MiB; NULL when it cannot be read. */
 static char *file_value(const char *path) {
     enum { END_BYTES = 1 << 20 };
     text value = {0};
@@ -374,6 +379,7 @@ static void list_value(const text_list *list, bool names_alone, text *t) {
     if (!list->n) text_add(t, "not given");
 }
 
+/* The value of an option as text, freed by options_settings_free. */
 static char *option_value(const option_row *row, const options *o) {
     const void *at = (const char *)o + row->offset;
     text t = {0};

@@ -1,4 +1,4 @@
-/* output.c - errors on stderr, files by way of graph/file/io.c, JSON. */
+/* output.c - errors on stderr, files through graph/file/io.c, JSON. */
 #include "tools/graphtool/common/output.h"
 
 #include "tools/graphtool/common/options.h"
@@ -14,11 +14,11 @@
 
 enum { LINE_BYTES = 1400 };
 
-/* Who speaks on stderr: the process. */
+/* How this process reports errors; one per process, as stderr is. */
 static struct speaker {
-    bool holds, is_from_peer; /* the held line was told by another rank */
+    bool holds, is_from_peer; /* holds: errors are held; is_from_peer: another rank caused the held one */
     int rank;
-    char line[LINE_BYTES]; /* held; empty: nothing */
+    char line[LINE_BYTES]; /* the held error; empty: none */
 } speaker;
 
 void tool_speak_as(int rank) {
@@ -34,6 +34,7 @@ void tool_tell_held(void) {
     *speaker.line = 0;
 }
 
+/* Formats a message as one line that is safe for a terminal. */
 static void format_line(char line[LINE_BYTES], const char *format, va_list args) {
     char text[LINE_BYTES];
     vsnprintf(text, sizeof text, format, args);
@@ -84,7 +85,7 @@ static int out_stdout(const void *data, size_t bytes) {
 int out_write(const char *path, const void *data, size_t bytes) {
     weft_error error = {0};
     if (!path) return out_stdout(data, bytes);
-    fflush(stdout); /* it may be the same place: /dev/stdout */
+    fflush(stdout); /* path may be /dev/stdout */
     return file_write_atomic(NULL, path, data, bytes, &error) ? tool_error(&error) : EXIT_FINE;
 }
 
@@ -113,7 +114,7 @@ int out_json(const char *path, json_t *json) {
     json_decref(json);
     if (!text) return tool_fail("memory could not be had");
     size_t length = strlen(text);
-    text[length] = '\n'; /* in place of the NUL: the length is known */
+    text[length] = '\n'; /* replaces the final 0; the length is known */
     int status = out_write(path, text, length + 1);
     free(text);
     return status;
@@ -126,7 +127,7 @@ json_t *json_number(double value) {
 mean_text show_mean(double value, int digits) {
     mean_text t;
     double size = fabs(value);
-    if (isnan(value)) return (mean_text){"nan"}; /* of whichever sign */
+    if (isnan(value)) return (mean_text){"nan"}; /* never "-nan": the sign has no meaning */
     bool is_plain = value == 0 || (size >= 1e-3 && size < 1e6);
     snprintf(t.text, sizeof t.text, is_plain ? "%.*f" : "%.*g", digits, value);
     return t;

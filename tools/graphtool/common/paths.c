@@ -1,4 +1,4 @@
-/* paths.c - what a command writes is none of what it reads, by whatever spelling or link. */
+/* paths.c - a command must not overwrite what it reads, whatever spelling or link names the file. */
 #include "tools/graphtool/common/paths.h"
 
 #include "tools/graphtool/common/output.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Folder and name of a file that need not be there; free(). NULL: no such folder. */
+/* The real folder and the name of a file that need not exist; free() it. NULL: there is no such folder. */
 static char *whole_path(const char *path) {
     file_place place;
     if (posix_place(path, &place) || place.is_stream) return NULL;
@@ -26,7 +26,7 @@ static char *whole_path(const char *path) {
     return whole;
 }
 
-/* Two names of one regular file; devices may be named twice. */
+/* Are these two names of one regular file? Devices may be named twice. */
 static bool is_same(const char *a, const char *b) {
     struct stat sa, sb;
     bool has_a = stat(a, &sa) == 0, has_b = stat(b, &sb) == 0;
@@ -39,6 +39,7 @@ static bool is_same(const char *a, const char *b) {
     return same;
 }
 
+/* -1 unless `path` is the same file as `other`, which `what` describes. */
 static int check_pair(const char *option, const char *path, const char *what, const char *other) {
     if (!path || !other || !is_same(path, other)) return -1;
     return tool_fail("%s %s: it is %s too, which would be overwritten", option, path, what);

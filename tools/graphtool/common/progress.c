@@ -1,5 +1,5 @@
-/* progress.c - the bar, the lines, the log. Values shown are means since the last line; values logged are the
- * step's own. */
+/* progress.c - the bar, the lines and the log. Printed values are means since the last line; logged values
+ * are those of the step. */
 #include "tools/graphtool/common/progress.h"
 
 #include "tools/graphtool/common/tools.h"
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* between two updates of the bar, and between two lines */
 static const double bar_seconds = 0.2, line_seconds = 5;
 
 int progress_open(progress *p, const char *log_path, int64_t total, int n, const char *const *names) {
@@ -19,8 +20,8 @@ int progress_open(progress *p, const char *log_path, int64_t total, int n, const
                     .is_terminal = isatty(STDOUT_FILENO) && !world_is_launched()};
     for (int i = 0; i < n; i++) p->names[i] = names[i];
     p->start = clock_seconds();
-    p->shown = p->start - line_seconds; /* the first step shows at once that it works */
-    /* not even no bytes can be written to /dev/full */
+    p->shown = p->start - line_seconds; /* so that the first step prints at once */
+    /* writing 0 bytes finds files like /dev/full */
     if (log_path && (!(p->log = fopen(log_path, "we")) || write(fileno(p->log), "", 0) < 0))
         return tool_fail("%s: it cannot be written: %s", log_path, strerror(errno));
     return -1;
@@ -35,6 +36,7 @@ static void duration(char into[32], double seconds) {
         snprintf(into, 32, "%ld:%02ld", s / 60, s % 60);
 }
 
+/* Prints the bar or a line, and starts new means. */
 static void show(progress *p, int64_t epoch) {
     enum { WIDTH = 24 };
     char left[32], line[1200];
@@ -53,13 +55,13 @@ static void show(progress *p, int64_t epoch) {
     } else {
         printf("%s\n", line);
     }
-    fflush(stdout); /* a lost terminal must not stop a training run */
+    fflush(stdout); /* errors ignored: a lost terminal must not stop a training run */
     p->shown = now;
     p->since = 0;
     memset(p->sums, 0, sizeof p->sums);
 }
 
-/* The log ends where it cannot be written, the training does not. */
+/* The log ends where a write fails; the training goes on. */
 static void lose_log(progress *p) {
     if (!p->has_lost_log)
         tool_warn("%s: writing failed at step %lld: %s; the training goes on without it", p->log_path,

@@ -1,5 +1,6 @@
-/* rules.c - which option needs what to have an effect: one table, read at four moments (rules.h). A rule whose fact is not yet
- * known waits for the next one. tests/test_tools_effects.c has a row for every option of every command. */
+/* rules.c - which option needs what to have an effect: one table, checked at four moments (rules.h). A rule
+ * is checked at the first moment at which its condition is known. tests/test_tools_effects.c has a row for
+ * every option of every command. */
 #include "tools/graphtool/common/rules.h"
 
 #include "tools/graphtool/common/output.h"
@@ -11,28 +12,28 @@
 
 /* What an option may need. */
 typedef enum need {
-    OTHER,     /* an option, with that word behind '=' if there is one */
-    NO_OTHER,  /* that it is not there */
+    OTHER,     /* another option, with the word after '=' if there is one */
+    NO_OTHER,  /* the absence of another option */
     CUDA,      /* a plan for a GPU */
-    COMPILED,  /* dot compiles: it does not draw a graph as it is written */
-    RANKS,     /* a world of more than one, or a launcher's of any size */
+    COMPILED,  /* dot compiles, and does not draw the graph as it is written */
+    RANKS,     /* a world of more than one rank, or a launcher's of any size */
     SHARDS,    /* ZeRO, by --zero, --ddp or the model's own weft_ddp */
-    TRAINS,    /* a graph that trains among those that are compiled */
-    TRAINABLE, /* one in the model */
-    DRAWS,     /* random numbers: of the graph, or initial values that no file replaces */
+    TRAINS,    /* a graph that trains, among those that are compiled */
+    TRAINABLE, /* a graph that trains, in the model */
+    DRAWS,     /* random numbers, of the graph or as initial values that no file replaces */
     PARAMETERS,
     NEEDS
 } need;
 
 static const struct rule {
-    const char *commands; /* whose; NULL: all that take the option */
-    const char *options;  /* each of them needs it */
-    need need;
+    const char *commands; /* the commands it is for; NULL: all that take the option */
+    const char *options;  /* each of these options needs it */
+    need need;            /* see above; `other` is for OTHER and NO_OTHER */
     const char *other;
 } rules[] = {
     {"ops", "markdown", NO_OTHER, "json"},
     {"plan", "dump", NO_OTHER, "json"},
-    {"plan", "dump", NO_OTHER, "after"}, /* which dumps */
+    {"plan", "dump", NO_OTHER, "after"}, /* --after implies a dump */
     {"train", "optimizer-state", OTHER, "output"},
     {"train", "epochs", OTHER, "data"},
     {"eval predict", "random-weights", NO_OTHER, "weights"},
@@ -50,7 +51,7 @@ static const struct rule {
     {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
 };
 
-/* What is said where it is missing: "plan: --zero has no effect ...". */
+/* The rest of the message where a need is missing: "plan: --zero has no effect ...". */
 static const char *const told[NEEDS] = {
     [CUDA] = "without --device=cuda",
     [COMPILED] = "on a graph as it is written: --view=program, --view=plan or --all is needed",
@@ -61,6 +62,7 @@ static const char *const told[NEEDS] = {
     [PARAMETERS] = "on a model without parameters",
 };
 
+/* RANKS has another way out for commands that take --world. */
 static const char *why(const options *o, need n) {
     if (n != RANKS) return told[n];
     return command_has_option(o->command, "world")
@@ -69,11 +71,13 @@ static const char *why(const options *o, need n) {
 }
 
 static bool is_of(const struct rule *r, const command *c) {
-    const char *at = r->commands ? strstr(r->commands, c->name) : NULL; /* no name is a part of another */
+    /* no command's name is part of another's */
+    const char *at = r->commands ? strstr(r->commands, c->name) : NULL;
     return at || !r->commands;
 }
 
-/* Refuses the first option of a rule whose need is among `known` (bits) and not among `facts`. */
+/* Rejects the first given option of a rule whose need is decided (bit in `known`) and not met (bit in
+ * `facts`). */
 static int check(const options *o, unsigned known, unsigned facts) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
@@ -94,7 +98,7 @@ static int check(const options *o, unsigned known, unsigned facts) {
     return -1;
 }
 
-/* What acts on one rank too: buckets, and what a training may leave out. */
+/* On one rank a --ddp must have a field that acts there: buckets, or what a training may leave out. */
 static int check_ddp_alone(const options *o) {
     for (int i = 0; i < o->ddp.n; i++) {
         bool acts = false;
@@ -106,8 +110,9 @@ static int check_ddp_alone(const options *o) {
     return -1;
 }
 
-/* Whether PATH:FIELDS names `field` of the same path. */
-static bool names_field(const char *said, const char *path, size_t path_length, const char *field, size_t length) {
+/* Does PATH:FIELDS name `field` of the same path? */
+static bool names_field(const char *said, const char *path, size_t path_length, const char *field,
+                        size_t length) {
     const char *at = strchr(said, ':') + 1;
     if ((size_t)(at - 1 - said) != path_length || strncmp(said, path, path_length)) return false;
     for (; *at; at += strcspn(at, ","), at += *at == ',')
@@ -115,6 +120,7 @@ static bool names_field(const char *said, const char *path, size_t path_length, 
     return false;
 }
 
+/* Rejects a field that two --ddp give for one path. */
 static int check_ddp_twice(const text_list *ddp) {
     for (int i = 1; i < ddp->n; i++) {
         const char *path = ddp->v[i], *at = strchr(path, ':') + 1;
@@ -122,8 +128,8 @@ static int check_ddp_twice(const text_list *ddp) {
         for (; *at; at += strcspn(at, ","), at += *at == ',')
             for (int k = 0; k < i; k++)
                 if (names_field(ddp->v[k], path, path_length, at, strcspn(at, "=,")))
-                    return tool_fail("--ddp=%s: %.*s of this path is given twice, in --ddp=%s too", SHOW(path),
-                                     (int)strcspn(at, "=,"), at, SHOW(ddp->v[k]));
+                    return tool_fail("--ddp=%s: %.*s of this path is given twice, in --ddp=%s too",
+                                     SHOW(path), (int)strcspn(at, "=,"), at, SHOW(ddp->v[k]));
     }
     return -1;
 }
@@ -146,6 +152,7 @@ int rules_alone(const options *o) {
 
 /* ---- the model ---- */
 
+/* Does any subgraph use ZeRO? */
 static bool shards(const options *o, const weft_model *m) {
     bool zero = o->zero > 0;
     for (const ddp_entry *e = m->ddps; e; e = e->next) zero = zero || e->attrs.zero > 0;
@@ -166,8 +173,8 @@ int rules_model(const options *o, const weft_model *m) {
 
 int rules_graph(const options *o, const weft_graph *g) {
     bool draws = false;
-    for (const weft_variable *v = g->model->variables; v;
-         v = v->next) /* a file may lack state, but no parameter */
+    /* a file of weights may lack state, but no parameter */
+    for (const weft_variable *v = g->model->variables; v; v = v->next)
         draws =
             draws || (v->init.kind >= WEFT_INIT_UNIFORM && !(v->kind == VARIABLE_PARAMETER && o->weights));
     for (const weft_node *n = g->first; n; n = n->next) draws = draws || n->op->flags & OP_RANDOM;

@@ -1,5 +1,5 @@
-/* rules.h - options that would do nothing are refused, as soon as what they need is known: by the other options, by the
- * launcher, by the model. */
+/* rules.h - rejects options that would have no effect, as soon as enough is known: from the other options,
+ * from the launcher, from the model. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_RULES_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_RULES_H
 
@@ -7,10 +7,10 @@
 
 #include "weft/weft.h"
 
-/* Each returns -1 to go on, else the exit status after telling which option has no effect and why. */
+/* Each returns -1 to go on, else the exit status after printing which option has no effect and why. */
 int rules_together(const options *o);                   /* the command line alone */
-int rules_alone(const options *o);                      /* no launcher has started it */
-int rules_model(const options *o, const weft_model *m); /* with what --ddp says in it */
-int rules_graph(const options *o, const weft_graph *g); /* the one that eval and predict run */
+int rules_alone(const options *o);                      /* this process is alone: no launcher started it */
+int rules_model(const options *o, const weft_model *m); /* after --ddp has been applied to it */
+int rules_graph(const options *o, const weft_graph *g); /* the graph that eval or predict runs */
 
 #endif

@@ -1,4 +1,4 @@
-/* sweep.c - every sample once. A batch's mean counts as many times as it has rows. */
+/* sweep.c - runs every sample once. The mean of a batch is weighted with its number of rows. */
 #include "tools/graphtool/common/sweep.h"
 
 #include "tools/graphtool/common/world.h"
@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* Plan and run number `which`, for batches of `batch` rows. */
 static int compile_and_bind(sweep *s, int which, const weft_model *m, const options *o, const char *graph,
                             int64_t batch, const char *fetch) {
     int status = EXIT_FINE;
@@ -43,7 +44,8 @@ int sweep_attach(sweep *s, weft_store *store) {
 
 void sweep_restart(sweep *s) {
     batches_epoch(&s->data, 0);
-    if (!s->data.n && s->comm) s->data.taken = s->comm->rank; /* without data rank 0 has the only batch */
+    /* without data there is one batch, which rank 0 runs */
+    if (!s->data.n && s->comm) s->data.taken = s->comm->rank;
 }
 
 int sweep_next(sweep *s, int *which) {

@@ -1,4 +1,4 @@
-/* synthetic.c - batches for bench: fixed-seed numbers of the kind that each input expects. */
+/* synthetic.c - synthetic batches: fixed-seed numbers of the kind that each input expects. */
 #include "tools/graphtool/common/feed.h"
 
 #include "tools/graphtool/common/world.h"
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* SplitMix64 (Steele, Lea, Flood 2014). */
 static uint64_t splitmix(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -16,14 +17,15 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* Box and Muller: one of the two numbers is enough here. */
+/* One of Box and Muller's two normal numbers. */
 static double normal(uint64_t *state) {
     double u = ((double)(splitmix(state) >> 11) + 0.5) * 0x1p-53,
            v = (double)(splitmix(state) >> 11) * 0x1p-53;
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* How large an integer input may be: what the ops that read it say, through casts and reshapes. 0: nothing said. */
+/* The exclusive upper limit of an integer input, found at the ops that read it, through casts and reshapes;
+ * 0: none found. from: [next_id + 1], scratch that marks values made from the input. */
 static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from) {
     memset(from, 0, (size_t)g->next_id + 1);
     from[input->out[0].id] = true;
@@ -36,6 +38,7 @@ static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from)
     return 0;
 }
 
+/* Integers are in [0, below). */
 static void fill(void *into, weft_dtype dtype, size_t count, int64_t below, uint64_t *state) {
     for (size_t i = 0; i < count; i++) {
         uint64_t whole = splitmix(state) % (uint64_t)below;
@@ -60,11 +63,12 @@ static void fill(void *into, weft_dtype dtype, size_t count, int64_t below, uint
             break;
         default:
             ((uint16_t *)into)[i] = 0;
-            break; /* bf16 and f16 are no inputs */
+            break; /* inputs are never bf16 or f16 */
         }
     }
 }
 
+/* Makes the batches of one input, once for all graphs that have it. */
 static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t seed) {
     for (int i = 0; i < b->n; i++)
         if (strcmp(b->names[i], p->name) == 0)

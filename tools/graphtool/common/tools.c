@@ -1,4 +1,4 @@
-/* tools.c - loading and compiling as the command line says. */
+/* tools.c - loading and compiling as the command line asks, and the small things that commands share. */
 #include "tools/graphtool/common/tools.h"
 
 #include "tools/graphtool/common/rules.h"
@@ -13,13 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --ddp PATH:FIELDS, in order: a later one adds to what an earlier one says of the same path. */
+/* Applies --ddp PATH:FIELDS in order: a later one adds to an earlier one of the same path. */
 static bool spread(weft_model *m, const text_list *ddp) {
     for (int i = 0; i < ddp->n; i++) {
         const char *colon = strchr(ddp->v[i], ':');
         char *path = strndup(ddp->v[i], (size_t)(colon - ddp->v[i]));
         if (!path) return false;
-        weft_status status = (weft_ddp_text)(m, path, colon + 1); /* no macro: a user has no line of ours */
+        /* the function, not the macro: errors must not name a source line of this file */
+        weft_status status = (weft_ddp_text)(m, path, colon + 1);
         free(path);
         if (status) return false;
     }
@@ -58,7 +59,7 @@ weft_device tool_device(const options *o) {
     return (weft_device)option_choice(o->device, option_devices);
 }
 
-/* Options that are one of a few words. */
+/* Translates the options that are one of a few words. */
 static void words_of(const options *o, weft_compile_options *into) {
     static const weft_dtype precisions[] = {WEFT_F32, WEFT_BF16, WEFT_F16};
     into->isa = (weft_isa)option_choice(o->isa, option_isas);
@@ -66,7 +67,8 @@ static void words_of(const options *o, weft_compile_options *into) {
     into->shard = (weft_shard)option_choice(o->shard, option_shards);
     into->reduce = (weft_reduce)option_choice(o->reduce, option_reduces);
     into->device = tool_device(o);
-    bool by_host = o->comm && strcmp(o->comm->kind, "nccl") != 0; /* nothing is faster there */
+    /* by way of the host unordered sums are not faster */
+    bool by_host = o->comm && strcmp(o->comm->kind, "nccl") != 0;
     if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
 }
 
@@ -89,7 +91,8 @@ int tool_compile_options(const options *o, weft_compile_options *into) {
     return -1;
 }
 
-/* What is fed has a batch of its own; where no shape of the model asks for it, only that it fits is of interest (feed.c). */
+/* Does any shape of the model depend on the batch size? If not, files may have batches of another size, and
+ * feed.c checks only that they fit. */
 static bool has_batch(const weft_model *m) {
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)
@@ -153,6 +156,7 @@ int tool_keep_mode(weft_model *m, weft_mode mode) {
     return kept;
 }
 
+/* See tool_graph; NULL when no graph fits. */
 static const weft_graph *pick_graph(const weft_model *m, const char *name, const char *wanted) {
     if (name) return graph_find(m, name);
     const weft_graph *g = graph_find(m, wanted);
@@ -178,9 +182,9 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
     return NULL;
 }
 
-/* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that holds up the very
- * thread they wait for. Steps on 2 cores of a Zen 5, medians, ms, all in one run in turns (GOMP_SPINCOUNT=N graphtool
- * bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and bf16), alone and beside a busy process:
+/* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that delays the very thread
+ *  they wait for. Steps on 2 cores of a Zen 5, medians in ms, all in one run in turns (GOMP_SPINCOUNT=N graphtool bench
+ *  gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and bf16), alone and beside a busy process:
  *     spins        alone: gpt, convnet, bf16      beside: gpt, convnet, bf16
  *     0            9.9    13.9    9.2             7.8     13.7    10.2
  *     500          5.5    9.6     7.1             10.4    15.6    12.4
@@ -191,7 +195,8 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
 void tool_calm_threads(char **argv) {
     char self[4096];
     if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1); /* by that link ps would show "exe" */
+    /* not the link itself: ps would show "exe" */
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n <= 0) return;
     self[n] = 0;
     if (setenv("GOMP_SPINCOUNT", "500", 1) == 0) execv(self, argv);

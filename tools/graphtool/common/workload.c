@@ -1,4 +1,4 @@
-/* workload.c - opening a model for training steps, and the steps. */
+/* workload.c - opens a model for training steps, and runs them. */
 #include "tools/graphtool/common/workload.h"
 
 #include "graph/core/graph.h"
@@ -46,7 +46,7 @@ int workload_sync(workload *w) {
 int workload_step(workload *w, bool fetches) {
     int64_t micro = w->o->accumulate ? w->o->accumulate : 1;
     if (w->data.loader && w->data.taken + micro > weft_loader_batches(w->data.loader))
-        batches_epoch(&w->data, 0); /* around again */
+        batches_epoch(&w->data, 0); /* starts over */
     for (int g = 0; g < w->n_graphs; g++) w->graphs[g].is_silent = !fetches;
     return graph_runs_step(w->graphs, w->n_graphs, w->session, &w->data, micro, 0, NULL);
 }

@@ -1,4 +1,5 @@
-/* workload.h - training steps to be timed: on eight synthetic batches in memory, or on --data around and around. */
+/* workload.h - training steps to be timed: on eight synthetic batches in memory, or repeatedly over
+ * --data. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_WORKLOAD_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_WORKLOAD_H
 
@@ -14,15 +15,15 @@ typedef struct workload {
     batches data;
     int n_graphs;
     graph_run graphs[WORKLOAD_GRAPHS];
-    double compile_ms;
+    double compile_ms; /* of the timed plan */
 } workload;
 
-/* Leaves m with its training graphs alone; it must outlive the workload. -1, or the exit status after telling why
- * not; workload_close after either. */
+/* Opens everything for training steps. m keeps only its training graphs and must outlive the workload. -1, or
+ * the exit status after printing the error; call workload_close in either case. */
 int workload_open(workload *w, weft_model *m, const options *o);
-/* One step; without `fetches` losses stay where they are, so that a GPU need not be waited for. */
+/* One step. Without `fetches` the losses are not copied, so that the host need not wait for a GPU. */
 int workload_step(workload *w, bool fetches);
-/* Returns when all steps are done. */
+/* Waits until all steps are done. */
 int workload_sync(workload *w);
 void workload_close(workload *w);
 

@@ -1,4 +1,5 @@
-/* world.c - who we are, sums of a few numbers, and how all ranks end when one cannot go on. */
+/* world.c - this process's rank, sums of a few numbers over ranks, and how all ranks end when one cannot go
+ * on. */
 #include "tools/graphtool/common/world.h"
 
 #include "tools/graphtool/common/rules.h"
@@ -6,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-extern char **environ; /* POSIX declares it nowhere */
+extern char **environ; /* no POSIX header declares it */
 
-/* Whose process this is; the communicator's log has it too. */
+/* How this process was started; static because the communicator's log needs it too. */
 static weft_launch launch = {.launcher = "none", .world = 1};
 
 bool world_is_launched(void) {
@@ -25,7 +26,7 @@ int world_size(const options *o) {
 
 /* ---- joining ---- */
 
-/* The same work is done as on rank 0, and nothing of it is seen. */
+/* A rank other than 0 does the same work and shows none of it. */
 static int be_silent(options *o) {
     o->output = o->log = NULL;
     o->profile = false;
@@ -34,15 +35,15 @@ static int be_silent(options *o) {
 
 typedef enum joining { BY_MPI, BY_BOTH, BY_NCCL } joining;
 
-/* With --device cuda: a GPU a rank and NCCL, beside MPI or (--comm nccl, or started by torchrun) alone, unless --comm says
- * that the host is the way. */
+/* How the ranks join. With --device cuda each has a GPU and uses NCCL, beside MPI or alone (--comm nccl, or
+ * under torchrun); --comm mpi goes by way of the host instead. */
 static joining choose_joining(const options *o) {
     int way = option_choice(o->way, option_ways);
     bool is_alone = way == 2 || strcmp(launch.launcher, "env") == 0;
     return tool_device(o) != WEFT_DEVICE_CUDA || way == 1 ? BY_MPI : is_alone ? BY_NCCL : BY_BOTH;
 }
 
-/* A communicator that is there after a failure is o->comm: it ends the others. */
+/* Makes o->comm. If one exists after a failure, world_close uses it to end the other ranks. */
 static weft_status join(options *o, joining by, const weft_comm_options *how, weft_error *error) {
     weft_comm *nccl = NULL;
     if (by != BY_NCCL && !(o->comm = weft_comm_mpi(&launch, how, error))) return error->status;
@@ -55,8 +56,8 @@ static weft_status join(options *o, joining by, const weft_comm_options *how, we
     return WEFT_OK;
 }
 
-/* The command, whose options these are; then options, model and environment, before anything is done with them. Data are
- * compared where loaders open them. */
+/* Compares the command, then options, model and environment, before they are used. Data are compared where
+ * loaders open them. */
 static int compare_ranks(const options *o) {
     option_settings all;
     weft_setting settings[SETTINGS_MOST], command = {"the command is", o->command->name};
@@ -69,7 +70,8 @@ static int compare_ranks(const options *o) {
     return status ? tool_error(&error) : -1;
 }
 
-/* A file that rank 0 writes may be named by all ranks or by it alone; another rank's own file would never be written. */
+/* A file that rank 0 writes may be named by all ranks or by rank 0 alone; a different file on another rank
+ * would never be written. */
 static int compare_file(const options *o, const char *name, const char *own) {
     enum { PATH_BYTES = 1024 };
     char first[PATH_BYTES] = "";
@@ -86,7 +88,7 @@ static int compare_file(const options *o, const char *name, const char *own) {
                      name, SHOW_PATH(own), *first ? SHOW_PATH(first) : "not given");
 }
 
-/* How ranks talk, from the first rank of each machine. */
+/* Prints how the ranks communicate; called on the first rank of each machine. */
 static void tell_log(void *context, const char *line) {
     (void)context;
     if (launch.rank)
@@ -98,7 +100,7 @@ static void tell_log(void *context, const char *line) {
 int world_open(options *o, world_use use, const weft_comm_options *how) {
     weft_error error = {0};
     if (weft_launch_read(o->launcher, environ, &launch, &error)) return tool_error(&error);
-    /* one script is for any number of ranks: a launcher may start one */
+    /* a launcher may start a single rank, so that one script works for any number */
     if (launch.world == 1) return world_is_launched() ? -1 : rules_alone(o);
     if (use == WORLD_LEADS) return launch.rank ? EXIT_FINE : -1;
     tool_speak_as(launch.rank);
@@ -121,8 +123,8 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
 
 /* ---- leaving ---- */
 
-/* What went wrong is told once: by the rank where it did, before it ends the others. So those who only heard of it
- * hold back; when all ranks found the same, rank 0 is the first to tell. */
+/* An error is printed once, by the rank that met it, before it ends the others. Ranks that only learned of it
+ * wait before they print; if all ranks met the same error, rank 0 prints first. */
 int world_close(options *o, int status) {
     if (o->comm && (status == EXIT_FINE || status == EXIT_INTERRUPTED)) {
         weft_comm_free(o->comm);

@@ -1,7 +1,7 @@
 /* world.h - graphtool as one rank of many: mpirun or srun starts it several times with the same command line.
  *
- * Rank 0 alone writes: on the others standard output goes nowhere and --output, --log and --profile are dropped.
- * An error on any rank is told once and ends all of them. */
+ * Only rank 0 writes: on the others standard output goes to /dev/null, and --output, --log and --profile are
+ * dropped. An error on any rank is printed once and ends all ranks. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_COMMON_WORLD_H
 #define WEFT_TOOLS_GRAPHTOOL_COMMON_WORLD_H
 
@@ -12,18 +12,20 @@ typedef enum world_use {
     WORLD_LEADS, /* rank 0 works alone; the others leave at once */
 } world_use;
 
-/* Finds out who we are (--launcher) and joins the others; `how` may be NULL. Returns -1 to go on, else the exit
- * status. */
+/* Reads rank and world size (--launcher) and joins the other ranks; `how` may be NULL. Returns -1 to go on,
+ * else the exit status. */
 int world_open(options *o, world_use use, const weft_comm_options *how);
-/* The end of a command with this status: parts from the others, or ends them. Returns the status. */
+/* Ends a command with this status: leaves the other ranks, or aborts them after an error. Returns the
+ * status. */
 int world_close(options *o, int status);
 
-int world_rank(const options *o); /* 0 alone */
-int world_size(const options *o);
-/* By mpirun, srun or torchrun: what it passes on of our output is no terminal, whatever isatty says. */
-bool world_is_launched(void); /* 1 alone */
+int world_rank(const options *o); /* 0 when alone */
+int world_size(const options *o); /* 1 when alone */
+/* Did mpirun, srun or torchrun start this process? Then the launcher forwards the output, and isatty is no guide. */
+bool world_is_launched(void);
 
-/* Sums over all ranks, in place, n at most WORLD_MOST. Alone nothing happens. -1, or the exit status. */
+/* Sums values[n] over all ranks in place; n is at most WORLD_MOST. Nothing to do when alone. -1, or the exit
+ * status. */
 enum { WORLD_MOST = 64 };
 int world_sum(const options *o, int n, double *values);
 
