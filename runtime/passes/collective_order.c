@@ -1,16 +1,17 @@
-/* collective_order.c - what goes when on the communication stream, so that the next forward hides its share. The stream is first in,
- * first out. The forward is a third of a step:
+/* collective_order.c - moves some collectives on the communication stream, which is first in, first out, so
+ * that the next forward overlaps its share of them. A forward is a third of a step.
  *
- *   sums     without ZeRO all bytes would go in the backward. Every third sum is put off behind all others instead, and so are its
- *            wait and its update: a deferred part (deferred.c) that ends while the next forward runs, those it needs first going first.
- *   gathers  of ZeRO all hide behind the next forward, half of the bytes. Every third goes behind the third sum after its
- *            own instead, with the update before it.
+ *   sums     Without ZeRO all bytes would go during the backward. Instead every third sum goes after all
+ *            others, and its wait and its update go to the end: a deferred part (deferred.c), which ends
+ *            while the next forward runs. The sums that this forward needs first go first.
+ *   gathers  With ZeRO all gathers, half of the bytes, overlap the next forward. Instead every third gather
+ *            goes after the third sum that follows its own, with its update before it.
  *
- * Every third, not one third of them in a row: the forward reads parameters in turn, and finds the next one there each time. With 20
- * buckets and a link as fast as the compute, a model of the two streams says 8% exposed with sums put off and 37% without, 10%
- * with early gathers and 21% without. Nothing moves where all gradients decide together (a clipped norm, f16's loss scale), nor
- * where several graphs train (a GAN): behind each comes another's forward, which hides all that it does not read.
- */
+ * Every third, not one contiguous third: the forward reads parameters in turn, and finds the next ones there
+ * each time. With 20 buckets and a link as fast as the compute, a model of the two streams computes 8% of the
+ * communication exposed with late sums and 37% without; 10% with early gathers and 21% without. Nothing moves
+ * where all gradients decide together (a clipped norm, f16's loss scale), or where several graphs train (a
+ * GAN): each graph is followed by another one's forward, which overlaps all that it does not read. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -23,37 +24,42 @@
 
 enum {
     EVERY = 3,
-    BEHIND = 3, /* sums that begin before an early gather's sum must have ended */
-    AT_ONCE = 2 /* the last sums, which the next forward needs first: not put off, no gather before them */
+    BEHIND = 3, /* an early gather waits for its sum, which so many sums must follow first */
+    /* the last sums are not moved, and no gather goes before them: the next forward needs them first */
+    AT_ONCE = 2
 };
 
+/* Sums buckets by this op (all_reduce or reduce_scatter); sums of norms and statistics do not count. */
 static bool is_sum(const weft_node *n, const weft_op *op) {
     return n->op == op && n->is_update && n->variable && n->variable->kind == VARIABLE_BUCKET;
 }
 
+/* A norm over all gradients: no update can start before the last sum. */
 static bool decides_together(const weft_graph *g) {
     for (const weft_node *n = g->first; n; n = n->next)
         if (n->op == &weft_op_root_sum) return true;
     return false;
 }
 
-/* What is moved in a list: node->mark is a node's place before any moves, node->order goes up along the list at all times. */
+/* Moves of nodes in a list. node->mark is a node's place before all moves; node->order never decreases along
+ * the list. */
 typedef struct reordering {
     weft_graph *g;
     int count;
-    weft_node **nodes; /* those to move, marked in is_marked */
+    weft_node **nodes; /* the nodes to move; is_marked[place] is true for each */
     int n_nodes;
     bool *is_marked;    /* by place */
-    weft_node **gather; /* by index of a bucket */
+    weft_node **gather; /* by index of a bucket: its all_gather */
     node_users users;   /* by place */
     weft_node **at;     /* by place */
-    int end;            /* the largest order */
+    int end;            /* the largest order given so far */
 } reordering;
 
 static bool out_of_memory(weft_graph *g) {
     return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
 }
 
+/* Arrays are the graph's arena's. */
 static bool reordering_open(reordering *m, weft_graph *g) {
     arena *a = &g->model->arena;
     size_t room = (size_t)graph_node_count(g) + 2;
@@ -82,6 +88,7 @@ static void unmark_all(reordering *m) {
     while (m->n_nodes) m->is_marked[m->nodes[--m->n_nodes]->mark] = false;
 }
 
+/* By present order, then by the original place: nodes moved to one place share its order. */
 static int by_order(const void *pa, const void *pb) {
     const weft_node *const *a = pa, *const *b = pb;
     int64_t by_place = (*a)->mark - (*b)->mark;
@@ -94,7 +101,8 @@ static void sort_marked(reordering *m) {
 
 /* ---- gathers that go early ---- */
 
-/* Marks n, which stands behind `place`, and what must move with it; false: something that cannot, such as a collective. */
+/* Marks n, which comes after `place`, and all that must move before it with it. False: one of these cannot
+ * move, because it is a collective or no part of the update. */
 static bool mark_needs(reordering *m, weft_node *n, const weft_node *place) {
     mark(m, n);
     for (int at = 0; at < m->n_nodes; at++)
@@ -107,8 +115,9 @@ static bool mark_needs(reordering *m, weft_node *n, const weft_node *place) {
     return true;
 }
 
-/* Marked nodes, all behind `place`, go right behind it in the order in which they stood. No node between is asked for
- * its order from now on but for being behind a later place. */
+/* Moves the marked nodes, all after `place`, to directly after it, in their present order. They take the
+ * order of `place`: later questions are only whether a node comes after a later place, so nodes between need
+ * no new order. */
 static void move_marked(reordering *m, weft_node *place) {
     int order = place->order;
     sort_marked(m);
@@ -126,6 +135,8 @@ static int count_sums(const weft_graph *g, const weft_op *op) {
     return count;
 }
 
+/* Remembers the last BEHIND + 1 sums. At every third sum, the gather of the sum BEHIND before it moves here.
+ */
 static void gathers_early(reordering *m) {
     weft_graph *g = m->g;
     weft_node *sums[BEHIND + 1] = {0}; /* the last ones, the latest first */
@@ -144,7 +155,7 @@ static void gathers_early(reordering *m) {
 
 /* ---- sums that go late ---- */
 
-/* What waits for the sum, and what waits for that. */
+/* Marks the sum, its wait, and all that waits for these, directly or not. */
 static void mark_users(reordering *m, weft_node *sum) {
     mark(m, sum);
     for (int at = 0; at < m->n_nodes; at++)
@@ -152,7 +163,7 @@ static void mark_users(reordering *m, weft_node *sum) {
             mark(m, m->at[m->users.of[u]]);
 }
 
-/* The sum goes behind the last one of the stream, what waits for it to the end of the list. */
+/* Moves the sum after the last one of the stream, and what waits for it to the end of the list. */
 static void put_off(reordering *m, weft_node *sum, weft_node *last_sum) {
     mark_users(m, sum);
     node_move_after(sum, last_sum);
@@ -166,6 +177,7 @@ static void put_off(reordering *m, weft_node *sum, weft_node *last_sum) {
     unmark_all(m);
 }
 
+/* From the end: each sum that moves goes before those moved earlier, so the last buckets go first. */
 static void sums_late(reordering *m) {
     weft_graph *g = m->g;
     weft_node *last = NULL;
@@ -180,6 +192,7 @@ static void sums_late(reordering *m) {
     }
 }
 
+/* Whether only one graph of the plan trains. */
 static bool is_alone(const weft_plan *plan) {
     for (int i = 1; i < plan->n_trainings; i++)
         if (plan->trainings[i].graph != plan->trainings[0].graph) return false;
@@ -192,6 +205,6 @@ bool collective_order(program *p) {
     if (!reordering_open(&m, p->graph)) return false;
     gathers_early(&m);
     if (p->plan->options.device == WEFT_DEVICE_CPU)
-        sums_late(&m); /* elsewhere no run outlasts its end (deferred.c) */
+        sums_late(&m); /* on a GPU no program has a deferred part (deferred.c) */
     return true;
 }

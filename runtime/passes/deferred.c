@@ -1,14 +1,18 @@
-/* deferred.c - what need not be over when a run is: the deferred part of a program. It is the end of the schedule from its last waits
- * on: waits for sums, the norm, updates, the way back of what ZeRO shares out. A session leaves it pending, and runs it as
- * far as a later run's next step needs: a sum that the backward ended with hides behind what does not read its parameters.
+/* deferred.c - finds the deferred part of each program: the end of the schedule, from one of its last waits
+ * on, which may run during the next run. It consists of waits for sums, the norm, updates, and ZeRO's
+ * gathers. A session leaves it pending and runs it as far as a later run's next step needs. So the last sums
+ * of a backward overlap the part of the next forward that does not read their parameters.
  *
- *   - A deferred part reads nothing of the caller's (learning rates and steps are read before it) nor of its run (random draws, the
- *     micro-batch's number) and makes no output; so later is as good as now.
- *   - One deferred part is pending at a time: another program's first collective, or its first write into the in-flight region of
- *     the arena (memory_plan.c), runs it to its end. So collectives keep one order on all ranks, whatever is fetched.
- *   - Only where something is gained: some program reads parameters before it needs what the deferred part updates. Two graphs
- *     that train parts of a model, a graph behind a frozen part of it, or one whose sums were put off for this (collective_order.c).
- *     The region costs memory, which the plan states.
+ *   - A deferred part reads nothing of the caller's (learning rates and steps are read before it) and nothing
+ *     of its run (random draws, the number of the micro-batch), and it makes no output. So running it later
+ *     changes no result.
+ *   - At most one deferred part is pending. Another program's first collective, or its first write into the
+ *     in-flight region of the arena (memory_plan.c), runs it to its end. So collectives have one order on all
+ *     ranks, whatever is fetched.
+ *   - A program has one only where it gains something: some program reads parameters before it needs what the
+ *     deferred part updates. That holds for two graphs that train parts of a model, for a graph after a
+ *     frozen part of it, and for one whose sums were put off for this (collective_order.c). The region costs
+ *     memory, which the plan states.
  */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
@@ -19,11 +23,12 @@
 
 #include <string.h>
 
+/* The order after the last node's: no deferred part. */
 static int steps_of(const program *p) {
     return p->graph->last ? p->graph->last->order + 1 : 0;
 }
 
-/* value->uses: whether it is an output, or what one lies in. */
+/* Sets value->uses to whether the value is an output, or an output is in its memory. */
 static void find_outputs(const weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].uses = false;
@@ -37,32 +42,36 @@ static bool makes_output(const weft_node *n) {
     return false;
 }
 
-/* Learning rates and counters of steps, which a caller may set between runs. */
+/* Learning rates and step counters, which a caller may set between runs. */
 static bool is_number(const weft_variable *v) {
     return v && v->kind == VARIABLE_OPTIMIZER && !v->bucket;
 }
 
-/* As the store has it: not what the program itself has made of it before. */
+/* Reads such a number from the store, rather than what the program itself has assigned to it before. */
 static bool reads_number(const weft_value *v) {
     return is_number(v->variable) && !(v->node->op->flags & OP_WRITES);
 }
 
+/* Whether a node may run after its run has ended (the first rule above). */
 static bool may_outlast(const weft_node *n) {
     if (!n->is_update || n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate || makes_output(n))
         return false;
-    if (n->op == &weft_op_loss_scale) return false; /* the next backward begins with its result */
+    if (n->op == &weft_op_loss_scale) return false; /* the next backward starts from its result */
     if (n->op->flags & OP_WRITES && is_number(n->variable)) return false;
     for (int i = 0; i < n->n_in; i++)
-        if (n->in[i] && (value_root(n->in[i])->node->op == &weft_op_input || reads_number(n->in[i]))) return false;
+        if (n->in[i] && (value_root(n->in[i])->node->op == &weft_op_input || reads_number(n->in[i])))
+            return false;
     return true;
 }
 
-/* Where deferred parts may begin, the longest first: at a wait from which on everything may outlast the run, and then at each wait for
- * a whole sum. (What ZeRO sends back should go out in the run.) Room for every node, the end behind the last one. */
+/* The places where a deferred part may begin, the longest part first: the first wait after which all nodes
+ * may outlast the run, then each later wait for an all_reduce (ZeRO's gathers should start within the run).
+ * starts[] has room for every node; after the last start comes the end of the schedule. Returns how many
+ * starts there are. */
 static int find_starts(const program *p, int *starts) {
     int count = 0, first = steps_of(p);
-    bool is_cpu =
-        p->plan->options.device == WEFT_DEVICE_CPU; /* on a GPU the host does not wait at the end of a run */
+    /* On a GPU the host does not wait at the end of a run, so nothing would be gained. */
+    bool is_cpu = p->plan->options.device == WEFT_DEVICE_CPU;
     starts[0] = first;
     if (!is_cpu || p->plan->options.world == 1 || p->plan->options.serial) return 0;
     find_outputs(p->graph);
@@ -79,9 +88,10 @@ static int find_starts(const program *p, int *starts) {
     return count;
 }
 
-/* ---- what it is good for ---- */
+/* ---- whether it gains anything ---- */
 
-/* Sets, or looks for, the store's variables that a node touches; by index. */
+/* Marks (sets), or looks for, the variables of the store that a node touches; by index. Returns whether one
+ * was marked before. */
 static bool touches(const weft_node *n, bool *touched, bool sets) {
     bool any = false;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
@@ -102,7 +112,8 @@ static bool reads_parameters(const weft_node *n) {
     return false;
 }
 
-/* Whether `next` reads parameters before it must wait for what is touched. */
+/* Whether `next` reads parameters before its first collective and before it touches what the deferred part
+ * touches. */
 static bool goes_on(const program *next, bool *touched) {
     for (const weft_node *n = next->graph->first; n; n = n->next) {
         if (node_is_silent(n)) continue;
@@ -112,6 +123,7 @@ static bool goes_on(const program *next, bool *touched) {
     return false;
 }
 
+/* Whether the deferred part from p->deferred on lets any program of the plan go on. */
 static bool pays(const weft_plan *plan, const program *p, bool *touched) {
     for (const weft_node *n = p->graph->last; n && n->order >= p->deferred; n = n->prev)
         if (!node_is_silent(n)) touches(n, touched, true);
@@ -126,8 +138,9 @@ static bool pays_from(const weft_plan *plan, program *p, int start, bool *touche
     return pays(plan, p, touched);
 }
 
-/* The longest deferred part that pays: sums that were put off (collective_order.c) outlast a run whose others must be over. A shorter one
- * touches less, so it pays too: the border is found by halves. */
+/* Chooses the longest deferred part that pays: put-off sums (collective_order.c) may outlast a run whose
+ * other sums must be done. A shorter one touches less, so it pays too; the border is found by binary search,
+ * in log n walks. */
 static bool choose_deferred(const weft_plan *plan, program *p) {
     weft_model *m = plan->model;
     bool *touched = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *touched);
@@ -146,6 +159,8 @@ static bool choose_deferred(const weft_plan *plan, program *p) {
     return true;
 }
 
+/* Chooses for every program, then places what the deferred parts need, since all programs share that region.
+ */
 bool deferred_find(weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++)
         if (!choose_deferred(plan, &plan->programs[i])) return false;

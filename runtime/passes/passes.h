@@ -1,23 +1,26 @@
-/* passes.h - the passes that compile.c lists, and what they ask each other. */
+/* passes.h - the passes that compile.c lists, and what one pass asks of another. All return false (NULL)
+ * after recording the error in the plan's model. */
 #ifndef WEFT_RUNTIME_PASSES_PASSES_H
 #define WEFT_RUNTIME_PASSES_PASSES_H
 
 #include "runtime/plan/program.h"
 
-/* ---- what all programs of a plan share, in the order in which compiling makes it ---- */
+/* ---- passes over the whole plan: what its programs share, in the order of compiling ---- */
 /* subgraphs.c: fills plan->subgraphs. */
 bool subgraphs_find(weft_plan *plan);
 /* trainings.c: fills plan->trainings and plan->unused. */
 bool trainings_find(weft_plan *plan);
 /* buckets.c: lays parameters out in buckets (model->variables). */
 bool buckets_cut(weft_plan *plan);
-/* optimizer/state.c: variables that updates need: state per bucket or shard, step, lr, accumulated gradients. */
+/* optimizer/state.c: makes the variables that updates need: optimizer state for each bucket or shard, step,
+ * learning rate, accumulated gradients. */
 bool optimizer_variables(weft_plan *plan);
-/* programs.c: a step counter in the store for each graph that draws random numbers; fills plan->programs. */
+/* programs.c: makes a step counter in the store for each graph that draws random numbers; fills
+ * plan->programs. */
 bool counters_make(weft_plan *plan);
 bool programs_make(weft_plan *plan);
 
-/* ---- optimizer.c, reduction.c ---- */
+/* ---- optimizer.c, with reduction.c ---- */
 bool pass_optimizer(program *p);
 
 /* ---- the other passes of this folder ---- */
@@ -25,14 +28,17 @@ bool pass_epilogue(program *p);
 bool pass_uploads(program *p);
 bool pass_layout(program *p);
 bool pass_schedule(program *p);
-/* low_peak.c: for the schedule of one rank. list[i]->order is i; the better of `plain`, the same nodes in another order, and
- * a greedy order, in the arena's memory. NULL after an error. */
+/* low_peak.c, for the schedule of one rank: returns `plain` or a greedy order of the same nodes, whichever
+ * needs less of the arena. list[i]->order is i. The result is the caller's array `plain` or the graph's
+ * arena's. */
 weft_node **order_low_peak(weft_graph *g, weft_node **list, weft_node **plain, int count);
-/* collective_order.c: for the schedule; begins some of ZeRO's gathers early, and some sums late. */
+/* collective_order.c, for the schedule: moves some of ZeRO's gathers early and some sums late. */
 bool collective_order(program *p);
-/* deferred.c: with all programs scheduled, whose deferred parts outlast their runs; sets plan->in_flight_bytes. */
+/* deferred.c, once all programs are scheduled: decides which programs have a deferred part, and sets
+ * plan->in_flight_bytes. */
 bool deferred_find(weft_plan *plan);
-/* memory_plan.c: collects a program's buffers and places those that live into its deferred part. */
+/* memory_plan.c: collects the program's buffers, and places those that its deferred part needs. pass_memory
+ * places the others. */
 bool memory_place_in_flight(program *p);
 bool pass_memory(program *p);
 bool pass_launches(program *p);

@@ -1,6 +1,5 @@
-/* programs.c - the programs of a plan: one of each graph for each phase of a step, a private copy that the later
- * passes change; and the counters of graphs that draw random numbers.
- */
+/* programs.c - the programs of a plan: each graph once for each phase of a step, as a private copy that the
+ * later passes change. And the step counters of graphs that draw random numbers. */
 #include "runtime/passes/passes.h"
 
 #include "graph/core/minimize.h"
@@ -8,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* list[3] receives the phases of a graph; returns how many. */
 static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *list) {
     list[0] = PHASE_WHOLE;
     if (plan->options.accumulate <= 1 || !graph_trains(g)) return 1;
@@ -17,6 +17,8 @@ static int phases_of(const weft_plan *plan, const weft_graph *g, program_phase *
     return 3;
 }
 
+/* Replays the builder calls of the source at the plan's batch size; phases are told apart by the graph's
+ * suffix. */
 static bool make(weft_plan *plan, const weft_graph *source, program_phase phase) {
     static const char *const suffix[] = {"", ".first", ".add", ".last"};
     char name[240];
@@ -28,6 +30,7 @@ static bool make(weft_plan *plan, const weft_graph *source, program_phase phase)
     return p->name && p->graph;
 }
 
+/* Three programs a graph at most. With options.graph only that graph is compiled. */
 bool programs_make(weft_plan *plan) {
     weft_model *m = plan->model;
     int count = 0;
@@ -50,7 +53,8 @@ static bool has_random(const weft_graph *g) {
     return false;
 }
 
-/* A graph that draws random numbers has a step counter in the store. */
+/* Makes a counter of every graph that draws, whichever graph is compiled, so that stores of a model fit all
+ * of its plans. */
 bool counters_make(weft_plan *plan) {
     tensor_type type = type_scalar(WEFT_F64);
     for (const weft_graph *g = plan->source->graphs; g; g = g->next) {

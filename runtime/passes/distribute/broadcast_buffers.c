@@ -1,15 +1,14 @@
-/* broadcast_buffers.c - DDP's option of that name: before a training run reads state of a subgraph that has it (running
- * statistics, say), that state becomes what rank 0 of the process group holds.
+/* broadcast_buffers.c - DDP's option of that name. Before a training run reads the state of a subgraph with
+ * this option (running statistics, for instance), the state becomes what rank 0 of the process group holds:
  *
- *     flat  = concat(the state variables as they are)      at the front of the program
- *     sent  = broadcast(flat)                              on the communication stream from there on
- *     each  = assign(its slice of wait(sent))              before the first node that reads one of them
+ *      flat  = concat(the state variables as they are)      at the front of the program
+ *      sent  = broadcast(flat)                              on the communication stream from there on
+ *      each  = assign(its slice of wait(sent))              before the first node that reads one of them
  *
- * and `each` is what the run's readers read. One collective carries up to 32 variables. With accumulation the first
- * micro-batch of a step does it, as torch's DDP does in the first forward behind one that synchronized.
- * What a reader sees of a variable goes by ids (graph/passes/order.c: it sees the assigns that are older than itself), so ids
- * are given anew in the order of the list once these nodes, made last, stand in front.
- */
+ * and the run's readers read `each`. One collective carries up to 32 variables. With accumulation, the first
+ * micro-batch of a step does this, as torch's DDP does in the first forward after one that synchronized. A
+ * reader sees the assigns that are older than itself, by node id (graph/passes/order.c). These nodes are made
+ * last but placed at the front, so all ids are given again in the order of the list. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"
 
@@ -18,37 +17,37 @@
 
 enum { MOST = 32 /* operands of a concat */ };
 
-/* A node that reads state that is to be rank 0's. */
+/* A node that reads state which must become rank 0's. */
 typedef struct shared {
-    weft_node *node, *flat; /* it, and what is sent of it */
-    weft_node *reader;      /* the first; NULL: an output alone */
+    weft_node *node, *flat; /* the node; the reshape that is sent */
+    weft_node *reader;      /* the first node that reads it; NULL: only an output does */
     const subgraph *group;
-    int next; /* number of the next one of its subgraph and type, from 1; 0: none */
+    int next; /* number of the next one with the same subgraph and type, from 1; 0: none */
     bool is_taken;
 } shared;
 
-/* State variables of one type and subgraph that travel together. */
+/* Up to MOST state variables of one type and subgraph, which one broadcast carries. */
 typedef struct bundle {
     shared *state[MOST];
-    weft_value *flat[MOST]; /* as vectors */
+    weft_value *flat[MOST]; /* each as a vector [elements] */
     int count;
     const subgraph *group;
 } bundle;
 
 typedef struct sharing {
     program *p;
-    shared *list; /* numbered from 1, in the order of the graph's list */
+    shared *list; /* list[1] .. list[count], in the order of the nodes */
     int count;
 } sharing;
 
-/* The subgraph of state that `n` reads, if that is to be rank 0's; else NULL. */
+/* The subgraph of the state that `n` reads, if the state must become rank 0's; else NULL. */
 static const subgraph *shared_state(const program *p, const weft_node *n) {
     if (n->op != &weft_op_state || n->variable->kind != VARIABLE_STATE) return NULL;
     const subgraph *group = subgraph_of(p->plan, n->variable->path);
     return group && group->ddp.broadcast_buffers ? group : NULL;
 }
 
-/* Links those that can travel together, and leaves places of nodes in node->mark. */
+/* Fills s->list, links those that can travel together, and sets node->mark to places in the list. */
 static bool find_shared(sharing *s) {
     arena *a = &s->p->graph->model->arena;
     size_t kinds = (size_t)s->p->plan->n_subgraphs * WEFT_DTYPES, place = 0;
@@ -75,7 +74,7 @@ static bool find_shared(sharing *s) {
     return true;
 }
 
-/* Those from number `first` on that can travel together. */
+/* Takes list[first] and those linked to it into b, up to MOST. */
 static void take(sharing *s, bundle *b, int first) {
     *b = (bundle){.group = s->list[first].group};
     for (int i = first; i && b->count < MOST; i = s->list[i].next) {
@@ -84,17 +83,17 @@ static void take(sharing *s, bundle *b, int first) {
     }
 }
 
-/* The last node before the first that reads one of them. */
+/* The last node before the first reader of any of them. */
 static weft_node *before_readers(weft_graph *g, const bundle *b) {
     const weft_node *first = NULL;
     for (int i = 0; i < b->count; i++) {
         const weft_node *n = b->state[i]->reader;
         if (n && (!first || n->mark < first->mark)) first = n;
     }
-    return first ? first->prev : g->last; /* an output alone */
+    return first ? first->prev : g->last; /* only outputs read them */
 }
 
-/* The start of their broadcast; NULL after an error. */
+/* Adds concat and broadcast. Returns its start, or NULL after an error. */
 static weft_value *send(program *p, bundle *b) {
     for (int i = 0; i < b->count; i++) {
         weft_value *v = &b->state[i]->node->out[0];
@@ -106,7 +105,7 @@ static weft_value *send(program *p, bundle *b) {
                             b->group->name, false);
 }
 
-/* Waits; the variables become what came, and that is what readers are to read. */
+/* Adds the wait and one assign a variable. Readers will read the assign (`mapped`). */
 static bool receive(program *p, bundle *b, weft_value *start) {
     weft_value *all = collective_wait(start);
     int64_t at = 0;
@@ -123,7 +122,7 @@ static bool receive(program *p, bundle *b, weft_value *start) {
     return true;
 }
 
-/* `front` is the last of the nodes that stand before everything else: reads of state, and what sends it. */
+/* *front is the last of the nodes moved to the front so far: the reads of state, and the sends. */
 static bool share(program *p, bundle *b, weft_node **front) {
     weft_graph *g = p->graph;
     for (int i = 0; i < b->count; i++) {
@@ -142,6 +141,7 @@ static bool share(program *p, bundle *b, weft_node **front) {
     return good;
 }
 
+/* Ids in the order of the list, as if the nodes had been built in that order. */
 static void number_anew(weft_graph *g) {
     g->next_id = 0;
     for (weft_node *n = g->first; n; n = n->next) {
@@ -166,8 +166,8 @@ bool broadcast_buffers(program *p) {
         if (!share(p, &b, &front)) return false;
     }
     graph_replace_mapped(g);
-    for (int i = 1; i <= s.count; i++)
-        s.list[i].flat->in[0] = &s.list[i].node->out[0]; /* as it was, to be sent */
+    for (int i = 1; i <= s.count; i++) /* The send itself reads the state as it was, not the assign. */
+        s.list[i].flat->in[0] = &s.list[i].node->out[0];
     number_anew(g);
     return graph_order_edges(g);
 }

@@ -1,10 +1,10 @@
-/* buckets.c - parameters that are trained alike are laid one after the other, in the order in which a backward
- * pass finishes their gradients (the reverse of their first reader in the first graph that trains them).
+/* buckets.c - parameters that are trained alike become contiguous, in the order in which a backward pass
+ * finishes their gradients: the reverse of their first readers in the first graph that trains them.
  *
- * Two parameters share a bucket when they belong to one subgraph and the same minimize calls train both in the same
- * parameter group. So every update, of any graph, covers whole buckets. A bucket holds up to bucket_cap_mb, as
- * PyTorch's buckets do; the first of a subgraph at most 1 MiB (its sum over ranks begins early), the last the same where
- * it can. Inside a sharded one parameters lie by owner (shards.c).
+ * Two parameters share a bucket when they belong to one subgraph and the same minimize calls train both in
+ * the same parameter group. So every update, of any graph, covers whole buckets. A bucket holds up to
+ * bucket_cap_mb, as PyTorch's do. The first of a subgraph holds at most 1 MiB, so that its sum over ranks
+ * begins early; the last too, where possible. In a sharded bucket parameters are sorted by owner (shards.c).
  */
 #include "runtime/plan/program.h"
 #include "runtime/passes/distribute/buckets.h"
@@ -18,8 +18,9 @@
 
 enum { SMALL = 1 << 20 /* bytes */, BUCKET_ALIGN = 16 /* elements: 64 bytes of f32 */ };
 
-/* Place of the first node that reads each parameter (the number of nodes: none does): backward, the one that finishes its
- * gradient. By index, which a plan's copy of a model's variables has in common with it. */
+/* first[v] becomes the place of the first node that reads parameter v, or the number of nodes if none does:
+ * that node's backward finishes the gradient. Indexed like the source model's variables, whose indices the
+ * plan's copy shares. */
 static void find_first_uses(const weft_graph *g, int64_t *first, int count) {
     int64_t at = 0, nodes = graph_node_count(g);
     for (int i = 0; i < count; i++) first[i] = nodes;
@@ -31,7 +32,8 @@ static void find_first_uses(const weft_graph *g, int64_t *first, int count) {
         }
 }
 
-/* Adds training number `call` to the signature of every parameter that it trains. */
+/* Mixes training number `call` and the parameter group into the signature of every parameter that it trains.
+ */
 static bool sign(trained *list, int count, const training *t, int call, const int64_t *first) {
     const minimize_attrs *a = t->minimize->attrs;
     param_groups groups;
@@ -44,18 +46,20 @@ static bool sign(trained *list, int count, const training *t, int call, const in
         int group = param_groups_find(&groups, v->path, &lr, &decay);
         char text[40];
         snprintf(text, sizeof text, "%d.%d", call, group);
-        list[i].signature = hash_text(text, list[i].signature) | 1;
+        list[i].signature = hash_text(text, list[i].signature) | 1; /* never 0 */
     }
     param_groups_close(&groups);
     return true;
 }
 
+/* By subgraph, then signature; within these the last first use comes first. */
 static int compare(const void *pa, const void *pb) {
     const trained *a = pa, *b = pb;
     if (a->subgraph != b->subgraph) return a->subgraph - b->subgraph;
     if (a->signature != b->signature) return a->signature < b->signature ? -1 : 1;
     if (a->first_use != b->first_use) return a->first_use > b->first_use ? -1 : 1;
-    return a->parameter->index - b->parameter->index; /* a node makes gradients in its operands' order */
+    /* one node makes the gradients of its operands in their order */
+    return a->parameter->index - b->parameter->index;
 }
 
 static int by_owner(const void *pa, const void *pb) {
@@ -63,10 +67,12 @@ static int by_owner(const void *pa, const void *pb) {
     return a->owner != b->owner ? a->owner - b->owner : compare(pa, pb);
 }
 
+/* Elements of a member in the bucket: each starts at a cache line. */
 static int64_t padded(const weft_variable *v) {
     return (int64_t)size_align((size_t)type_elements(&v->type), BUCKET_ALIGN);
 }
 
+/* Makes bucket NAME.number of list[0 .. count), whose members get their offsets. Sorts list by owner. */
 static bool make_bucket(weft_plan *plan, trained *list, int count, int number) {
     weft_model *m = plan->model;
     char path[1400];
@@ -94,8 +100,9 @@ static int64_t bytes_of(const trained *t) {
     return padded(t->parameter) * (int64_t)sizeof(float);
 }
 
-/* How many of the parameters [0, count), all alike, the next bucket takes: at least one, then up to `cap` bytes. As
- * long as it holds less than `least` it takes the next, however large: a few numbers are not worth a message. */
+/* How many of the first `count` parameters, all alike, go into the next bucket: at least one, then as many as
+ * `cap` bytes allow. While the bucket holds less than `least` bytes it takes the next, however large: a few
+ * numbers are not worth a message. */
 static int fill(const trained *list, int count, int64_t cap, int64_t least) {
     int64_t bytes = bytes_of(&list[0]);
     int n = 1;
@@ -104,8 +111,9 @@ static int fill(const trained *list, int count, int64_t cap, int64_t least) {
     return n;
 }
 
-/* Of the last bucket's parameters, those at its end that stay together as a small one: its sum over ranks is the
- * one that nothing hides. */
+/* How many parameters at the end of the last bucket form a small bucket of their own, up to 1 MiB. The sum of
+ * the last bucket is the one that no backward overlaps, so it should be short. 0: they would be the whole
+ * bucket. */
 static int small_end(const trained *list, int count) {
     int64_t bytes = 0;
     int n = 0;
@@ -114,7 +122,7 @@ static int small_end(const trained *list, int count) {
     return n < count ? n : 0;
 }
 
-/* Cuts `count` parameters that are trained alike, numbering on from *number. */
+/* Cuts `count` parameters that are trained alike into buckets, numbered from *number on. */
 static bool cut_run(weft_plan *plan, trained *list, int count, int *number) {
     int64_t cap = (int64_t)(plan->subgraphs[list[0].subgraph].ddp.bucket_cap_mb * (1 << 20));
     while (count) {
@@ -128,7 +136,8 @@ static bool cut_run(weft_plan *plan, trained *list, int count, int *number) {
     return true;
 }
 
-/* list is sorted: runs of one (subgraph, signature) are cut each for itself. */
+/* The list is sorted; each run of equal (subgraph, signature) is cut by itself. Numbers restart in each
+ * subgraph. */
 static bool cut_runs(weft_plan *plan, trained *list, int count) {
     int number = 0;
     for (int i = 0, end; i < count; i = end) {
@@ -140,6 +149,7 @@ static bool cut_runs(weft_plan *plan, trained *list, int count) {
     return true;
 }
 
+/* The pass. Parameters that no minimize trains (signature 0) stay outside of buckets. */
 bool buckets_cut(weft_plan *plan) {
     weft_model *m = plan->model;
     trained *list = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *list);

@@ -1,15 +1,16 @@
-/* collectives.h - what passes share that put collectives into a program. */
+/* collectives.h - starts and waits that passes put into a program, and the passes that do so. */
 #ifndef WEFT_RUNTIME_PASSES_DISTRIBUTE_COLLECTIVES_H
 #define WEFT_RUNTIME_PASSES_DISTRIBUTE_COLLECTIVES_H
 
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
-/* Starts an all_reduce, a reduce_scatter or a broadcast (from rank 0 of the group) of `buffer` in its own memory, and
- * waits for it. `path` names it in reports. The wire's type and sums in any order are for gradients alone. NULL after an
- * error. */
+/* Adds the start of an all_reduce, a reduce_scatter or a broadcast (from rank 0 of the group) that works in
+ * place in `buffer`. `path` names it in reports. Only gradients may travel in bf16 or be added in any order.
+ * NULL after an error, or for a NULL buffer. */
 weft_value *collective_start(program *p, const weft_op *op, weft_value *buffer, const subgraph *group,
                              const char *path, bool is_gradient);
+/* Adds the wait; its result is the buffer afterwards. */
 weft_value *collective_wait(weft_value *started);
 
 /* sync_norm.c, collectives.c, broadcast_buffers.c */

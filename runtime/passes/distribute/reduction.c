@@ -1,10 +1,11 @@
-/* reduction.c - how gradients come together and parameters go back, as nodes:
- *     all do all      s = all_reduce(bucket)      w = wait(s)
- *     ZeRO            s = reduce_scatter(bucket)  w = wait(s)   own = w[this rank's range]   ...   all_gather(updated)
- * The sum starts where the bucket is done and is awaited by its update; what the schedule puts between hides it. With
- * ZeRO 2 a range is copied out as soon as it is summed, so that the bucket's memory serves the next (schedule.c puts
- * that wait early). all_gather is awaited by nobody in its program: it hides behind the next forward.
- */
+/* reduction.c - how gradients are summed over ranks and parameters are sent back, as nodes:
+ *      without ZeRO    s = all_reduce(bucket)      w = wait(s)
+ *      ZeRO            s = reduce_scatter(bucket)  w = wait(s)   own = w[this rank's range]   ...
+ *                      all_gather(updated)
+ * A sum starts when its bucket is complete, and the update waits for it; what the schedule puts between
+ * overlaps it. With ZeRO 2 a range is copied out as soon as it is summed, so that the next bucket can use the
+ * memory (schedule.c places that wait early). No node of the program waits for an all_gather: it overlaps the
+ * next forward. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/optimizer/optimizer.h"
 
@@ -22,8 +23,8 @@ static const subgraph *bucket_subgraph(const program *p, const weft_variable *s)
 }
 
 bool reduction_is_needed(const program *p, const weft_variable *s) {
-    (void)
-        s; /* a rank that is alone takes part too, with itself: all ranks have the same list of collectives */
+    /* A rank alone in its group takes part too: every rank has the same list of collectives. */
+    (void)s;
     return p->plan->options.world > 1;
 }
 
@@ -36,6 +37,8 @@ weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *fla
     return reduction_is_needed(p, s) ? collective_wait(flat) : flat;
 }
 
+/* *own is this rank's range of the finished sum: a view, or with ZeRO 2 a copy. NULL without an error: the
+ * range is empty. */
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own) {
     const subgraph *g = bucket_subgraph(p, s);
     int64_t begin = 0, end = s->type.shape[0];
@@ -46,7 +49,7 @@ bool reduction_own(program *p, const weft_variable *s, weft_value *finished, wef
     weft_value *v = is_part ? weft_slice(finished, 0, begin, end) : finished;
     if (v && is_part && g->ddp.zero == 2 && p->phase == PHASE_WHOLE)
         v = node_value(p->graph, &weft_op_reorder, 1, &v, NULL);
-    /* autodiff divides by the world; those who share here may be fewer */
+    /* autodiff has divided by the world; the process group may be smaller */
     if (v && g->n_ranks != p->plan->options.world)
         v = weft_scale(v, (double)p->plan->options.world / g->n_ranks);
     return (*own = v) != NULL;
@@ -54,7 +57,8 @@ bool reduction_own(program *p, const weft_variable *s, weft_value *finished, wef
 
 /* ---- the norm of all gradients ---- */
 
-/* Sums of squares over the chunks of a bucket's members, zeros outside this rank's range: f64[chunks]. */
+/* The squares of this rank's range of a bucket, summed over the chunks of its members, as f64[chunks]; zeros
+ * elsewhere. */
 static weft_value *squares(program *p, const weft_variable *s, weft_value *own) {
     int64_t begin = 0, end = 0;
     if (s->shards) shard_range(p->plan, s, &begin, &end);
@@ -62,7 +66,8 @@ static weft_value *squares(program *p, const weft_variable *s, weft_value *own) 
                       &(chunk_squares_attrs){.path = s->path, .begin = begin});
 }
 
-/* parts[n] one after the other, in however many concats that takes; uses parts up. */
+/* parts[n] joined in order, by as many concats as that takes (each has at most MOST operands). Overwrites
+ * parts. */
 static weft_value *join(weft_value **parts, int n) {
     enum { MOST = 32 /* operands of a concat */ };
     while (n > 1) {
@@ -78,7 +83,8 @@ static weft_value *join(weft_value **parts, int n) {
     return n ? parts[0] : NULL;
 }
 
-/* The chunk sums of the buckets list[0 .. n) of one subgraph one after the other, of all ranks. */
+/* The chunk sums of buckets list[0 .. n), all of one subgraph, joined in order. Where buckets are sharded,
+ * each rank has only its own chunks, so they are summed over the group. */
 static weft_value *subgraph_squares(program *p, weft_variable *const *list, int n, weft_value *const *own) {
     weft_model *m = p->graph->model;
     const subgraph *g = bucket_subgraph(p, list[0]);
@@ -95,7 +101,8 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
         collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));
 }
 
-/* Each parameter's chunk sums at its index, so that the norm does not depend on how buckets are cut. */
+/* by_parameter[v] becomes parameter v's chunk sums, so that the norm does not depend on how buckets are cut.
+ */
 static bool spread(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
     int64_t at = 0;
     for (int s = 0; s < n; s++)
@@ -114,6 +121,8 @@ static int by_subgraph(const void *pa, const void *pb) {
     return (*a)->subgraph != (*b)->subgraph ? (*a)->subgraph - (*b)->subgraph : (*a)->index - (*b)->index;
 }
 
+/* Sums subgraph by subgraph, then adds all parameters' chunks in the order of their indices. f64[], or NULL
+ * after an error. */
 weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own) {
     weft_model *m = p->graph->model;
     size_t variables = (size_t)m->n_variables;
@@ -133,8 +142,10 @@ weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count,
     return node_value(p->graph, &weft_op_root_sum, n, parts, NULL);
 }
 
-/* ---- and back ---- */
+/* ---- parameters go back ---- */
 
+/* Sends this rank's range to all. `scale`, where there is one, is an operand only so that the gather starts
+ * after it. */
 bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale) {
     weft_value *in[] = {after, scale};
     collective_attrs a = {.path = s->path, .group = s->subgraph};

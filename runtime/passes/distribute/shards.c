@@ -1,14 +1,14 @@
-/* shards.c - ZeRO (Rajbhandari et al., arXiv:1910.02054): each rank of a process group updates one range of every
- * bucket, and holds the optimizer's state of that range alone.
+/* shards.c - ZeRO (Rajbhandari et al., arXiv:1910.02054): each rank of a process group updates one range of
+ * every bucket, and holds only that range's optimizer state.
  *
- *   greedy  whole parameters, the largest first, to the rank with the least so far, as torch's
- *           ZeroRedundancyOptimizer deals them; each subgraph for itself. Inside a bucket parameters lie by owner, so
- *           that an owner's are one range. They are dealt in the largest process group; in a smaller one neighbours
- *           fall together. So parameters lie alike on all ranks of the world, as their first exchange needs.
- *   flat    ranges as equal as the chunks allow over which norms are summed (NORM_CHUNK from each parameter's start), so
- *           that a chunk is never cut and norms have the same bits
- * A range may be empty: of a small bucket, many are.
- */
+ *    greedy  whole parameters, the largest first, each to the rank with the least so far, as torch's
+ *            ZeroRedundancyOptimizer does; one subgraph at a time. A bucket sorts its parameters by owner, so
+ *            that each owner has one range. Owners are dealt for the largest process group; in a smaller
+ *            group, neighbouring owners become one rank. So parameters have the same offsets on all ranks of
+ *            the world, which their first exchange requires.
+ *    flat    ranges as equal as possible between chunks (NORM_CHUNK elements from each parameter's start),
+ *            over which norms are summed. No range cuts a chunk, so norms have the same bits as without ZeRO
+ * A range may be empty; in a small bucket many are. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/distribute/buckets.h"
 
@@ -23,6 +23,7 @@ static const subgraph *bucket_subgraph(const weft_plan *plan, const weft_variabl
 
 /* ---- greedy ---- */
 
+/* By subgraph, then the largest first; equal sizes in the order of the variables. */
 static int by_size(const void *pa, const void *pb) {
     const trained *a = pa, *b = pb;
     if (a->subgraph != b->subgraph) return a->subgraph - b->subgraph;
@@ -31,7 +32,8 @@ static int by_size(const void *pa, const void *pb) {
     return a->parameter->index - b->parameter->index;
 }
 
-/* Ranks in a heap: the one with the least, of equals the lowest, at its top. */
+/* A heap of ranks: the one with the smallest load is at the top, of equals the lowest rank. */
+/* load: elements dealt to this rank so far. */
 typedef struct dealt {
     int64_t load;
     int rank;
@@ -41,7 +43,7 @@ static bool has_less(const dealt *a, const dealt *b) {
     return a->load != b->load ? a->load < b->load : a->rank < b->rank;
 }
 
-/* The top has got more. */
+/* Restores the heap after the top's load has grown. */
 static void sink(dealt *heap, int count) {
     for (int at = 0, below; (below = 2 * at + 1) < count; at = below) {
         if (below + 1 < count && has_less(&heap[below + 1], &heap[below])) below++;
@@ -52,6 +54,7 @@ static void sink(dealt *heap, int count) {
     }
 }
 
+/* O(n log n) for the sort, O(log ranks) a parameter. The heap starts empty for each subgraph. */
 bool shards_deal(weft_plan *plan, trained *list, int count) {
     size_t most = (size_t)plan->options.world;
     dealt *heap = mem_new_array(&plan->env, most, sizeof *heap);
@@ -70,7 +73,8 @@ bool shards_deal(weft_plan *plan, trained *list, int count) {
     return true;
 }
 
-/* An owner's range begins with its first parameter; the next owner's ends it. */
+/* Each parameter's elements, with the padding after it, go to its owner's range. Owners are scaled down to
+ * the group's size. */
 static void cut_greedy(const weft_variable *s, const trained *members, const subgraph *g, size_t *shards) {
     for (int i = 0; i < s->n_members; i++) {
         int64_t end = i + 1 < s->n_members ? s->members[i + 1]->offset : s->type.shape[0];
@@ -81,7 +85,8 @@ static void cut_greedy(const weft_variable *s, const trained *members, const sub
 
 /* ---- flat ---- */
 
-/* The place next to `wanted` where no chunk is cut. *member goes up to the one that it is in. */
+/* The chunk border nearest to element `wanted`. *member moves on to the parameter that contains it, since
+ * calls go upward. */
 static int64_t chunk_border(const weft_variable *s, int64_t wanted, int *member) {
     for (; *member < s->n_members; ++*member) {
         int i = *member;
@@ -95,6 +100,7 @@ static int64_t chunk_border(const weft_variable *s, int64_t wanted, int *member)
     return s->type.shape[0];
 }
 
+/* Rank r's range ends near total (r + 1) / n_ranks; written so that the product does not overflow. */
 static void cut_flat(const weft_variable *s, int n_ranks, size_t *shards) {
     int64_t begin = 0, total = s->type.shape[0];
     int member = 0;

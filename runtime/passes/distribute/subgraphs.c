@@ -1,14 +1,13 @@
-/* subgraphs.c - which parameters train together. A scope that weft_ddp names claims what lies under it, the longest
- * path first; what is left belongs to its top-level scope.
- */
+/* subgraphs.c - which parameters belong to which subgraph. A scope that weft_ddp names claims the parameters
+ * in it, the longest path first; every other parameter belongs to its top-level scope. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The path of the subgraph that a parameter is in, and what weft_ddp said of it (NULL: nothing).
- * "generator/fc/weight" -> "generator"; "" for a parameter outside any scope. */
+/* The path of a parameter's subgraph; *said is what weft_ddp set for it, or NULL. "generator/fc/weight" ->
+ * "generator"; "" for a parameter outside any scope. */
 static const char *scope_of(weft_model *m, const weft_model *source, const char *parameter,
                             const ddp_entry **said) {
     char name[256];
@@ -24,12 +23,13 @@ static bool fail_group(weft_plan *plan, const subgraph *s, const char *why) {
                       SHOW(s->ddp.process_group), why);
 }
 
-/* Those with the same text have their ranks in one place. */
+/* Sets the subgraph's ranks. Subgraphs with the same process_group text share one array, found in by_group.
+ */
 static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
     const char *why = NULL;
     int world = plan->options.world;
     arena *a = &plan->model->arena;
-    const char *groups = world > 1 ? s->ddp.process_group : NULL; /* alone, nobody shares */
+    const char *groups = world > 1 ? s->ddp.process_group : NULL; /* a world of one rank has no groups */
     const subgraph *known = table_find(by_group, groups ? groups : "");
     if (known) {
         s->n_ranks = known->n_ranks;
@@ -49,7 +49,7 @@ static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
     return true;
 }
 
-/* The options of a path, and those of the compiler where it has none. */
+/* Adds a subgraph with the options of `said`; the compile options replace those that it does not set. */
 static bool add(weft_plan *plan, const ddp_entry *said, const char *path, name_table *by_group) {
     subgraph *s = &plan->subgraphs[plan->n_subgraphs++];
     const weft_compile_options *o = &plan->options;
@@ -70,8 +70,9 @@ static bool add(weft_plan *plan, const ddp_entry *said, const char *path, name_t
     return true;
 }
 
-/* Where nobody says how much a bucket holds: a sixteenth, so that sums begin while there is much to hide them behind, but
- * no less than what is worth a message and no more than torch's 25 MiB. One rank alone has nothing to hide. */
+/* The bucket size where none is set: a sixteenth of the subgraph, so that sums begin while much of the
+ * backward is left to overlap them, but not less than is worth a message (1/16 MiB) and not more than torch's
+ * 25 MiB. One rank alone has nothing to overlap. */
 static void set_cap(const weft_plan *plan, subgraph *s, double bytes) {
     enum { PARTS = 16 };
     const double least = 1.0 / 16, most = 25;
@@ -80,6 +81,7 @@ static void set_cap(const weft_plan *plan, subgraph *s, double bytes) {
     s->ddp.bucket_cap_mb = part < least ? least : part > most ? most : part;
 }
 
+/* Sizes are counted over all parameters of a subgraph, trained or not. */
 static bool set_caps(weft_plan *plan) {
     weft_model *m = plan->model;
     double *bytes = arena_new_array(&m->arena, (size_t)plan->n_subgraphs + 1, sizeof *bytes);
@@ -90,6 +92,7 @@ static bool set_caps(weft_plan *plan) {
     return true;
 }
 
+/* Subgraphs are made in the order in which their first parameters were built. v->subgraph is their index. */
 bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
     name_table by_group = {0};

@@ -1,30 +1,32 @@
-/* sync_norm.c - the pass that lets batch_norm take its statistics over all ranks of a process group, where a subgraph
- * says sync_batch_norm (torch.nn.SyncBatchNorm). With G ranks, each with n values a channel:
- *     mean = sum_ranks(mean of x) / G        var = sum_ranks(mean of (x - mean)^2) / G        (biased)
- *     y    = (x - mean) rsqrt(var + eps) w + b           running variance from var nG / (nG - 1)
- * All ranks have one batch shape, so equal weights are right. The variance takes a second sum, from the mean of all,
- * rather than E[x^2] - mean^2, which cancels. It is composed of ops before autodiff runs, so that its gradient, two more
- * sums in the backward, needs no rule of its own. As in batch_norm, no gradient goes through the statistics that it gives:
- * they are values apart from those that y is made of, also for who takes gradients by them.
- */
+/* sync_norm.c - the pass that makes batch_norm take its statistics over all ranks of a process group, in a
+ * subgraph with sync_batch_norm (torch.nn.SyncBatchNorm). With G ranks, each with n values a channel:
+ *      mean = sum_ranks(mean of x) / G        var = sum_ranks(mean of (x - mean)^2) / G        (biased)
+ *      y    = (x - mean) rsqrt(var + eps) w + b           running variance from var nG / (nG - 1)
+ * All ranks have one batch shape, so equal weights are right. The variance takes a second sum, from the mean
+ * over all ranks: E[x^2] - mean^2 would cancel. Batch norm is composed of ops before autodiff runs, so its
+ * gradient, with two more sums in the backward, needs no rule. As in batch_norm, no gradient flows through
+ * the statistics that it outputs: they are values apart from those that y is made of, also when a user asks
+ * for gradients with respect to them. */
 #include "runtime/passes/distribute/collectives.h"
 #include "runtime/passes/passes.h"
 
 #include "ops/norm_loss/norm.h"
 #include "ops/structure/sum_ranks.h"
 
-/* [C] so that it broadcasts along axis 1 of x. */
+/* v[C] reshaped so that it broadcasts along axis 1 of x. */
 static weft_value *along(weft_value *v, const weft_value *x) {
     return x->type.ndim == 2 ? v : weft_reshape(v, 3, (int64_t[]){x->type.shape[1], 1, 1});
 }
 
-/* Over every axis of x but its channels, and over all ranks. */
+/* The mean of x over all axes but the channels and over all ranks: [C]. */
 static weft_value *mean_of_all(weft_value *x, const sum_ranks_attrs *a, int ranks) {
     weft_value *own = weft_mean(x, x->type.ndim - 1, (int64_t[]){0, 2, 3}, false);
     if (!own) return NULL;
     return weft_scale(node_value(own->node->graph, &weft_op_sum_ranks, 1, &own, a), 1.0 / ranks);
 }
 
+/* Builds the four results of batch_norm (y, mean, rstd, unbiased variance) in its place, and maps each to its
+ * namesake. */
 static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     weft_value *x = n->in[0], *w = n->in[1], *b = n->in[2];
     double count = (double)(type_elements(&x->type) / x->type.shape[1]) * ranks;
@@ -43,7 +45,7 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     return true;
 }
 
-/* In place of `n`, with its scope and the user's line. */
+/* Composes at the place of `n`, in its scope; the new nodes carry the user's line of `n`. */
 static bool replace(weft_node *n, int64_t group, int ranks) {
     weft_graph *g = n->graph;
     const weft_node *end = n->next;

@@ -1,15 +1,15 @@
-/* optimizer.c - the pass that turns `minimize` into update nodes over buckets.
+/* optimizer.c - the pass that replaces `minimize` by update nodes over buckets.
  *
  * For each minimize call, at the end of the graph:
- *     lr    = schedule(base lr, step)            step' = assign(step + 1)
- *     g     = bucket(gradients of the bucket's members)       one flat buffer a bucket
- *     scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
- *     adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)
- * In f16 loss_scale takes clip_scale's place, and its number of steps done, 0 or 1, that of the 1.
- * With accumulation the buckets of the first micro-batch are the store's gradient buffers, later ones are added
- * to them, and only the last program updates. In a world of several ranks the bucket (the accumulated one) is summed
- * over them before, and with ZeRO each updates its own range and sends it round (reduction.c).
- */
+ *      lr    = schedule(base lr, step)            step' = assign(step + 1)
+ *      g     = bucket(gradients of the bucket's members)       one flat buffer for each bucket
+ *      scale = clip_scale(root_sum(chunk_squares(g)...))        when clipping is asked for
+ *      adam_update(bucket, g, exp_avg, exp_avg_sq, lr, step', scale)
+ * In f16, loss_scale replaces clip_scale, and step grows by the number of steps that loss_scale did, 0 or 1.
+ * With accumulation, the first micro-batch writes its buckets to the store's gradient buffers, later ones are
+ * added to them, and only the last program updates. In a world of several ranks the bucket (the accumulated
+ * one) is summed over ranks first; with ZeRO each rank updates its own range and sends it to all
+ * (reduction.c). */
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
@@ -19,6 +19,7 @@
 
 #include <string.h>
 
+/* What all updates of a minimize call read. */
 typedef struct step_values {
     weft_value *lr, *step, *scale;
     weft_value *done; /* f16: 0 when this step is skipped */
@@ -43,7 +44,7 @@ static void set_field(const weft_op *op, void *attrs, const char *name, double v
     }
 }
 
-/* The gradients of a bucket's members in their order, of all by index of the parameter. */
+/* list[i] becomes the gradient of the bucket's member i; gradient[] is by index of the parameter. */
 static bool member_gradients(const weft_node *n, const weft_variable *s, weft_value *const *gradient,
                              weft_value **list) {
     for (int i = 0; i < s->n_members; i++) {
@@ -55,9 +56,9 @@ static bool member_gradients(const weft_node *n, const weft_variable *s, weft_va
     return true;
 }
 
-/* The bucket added to the micro-batches before it; the result is the whole when this phase is the last. */
+/* Adds the bucket to the earlier micro-batches of the step; in the last phase the result is the whole sum. */
 static weft_value *accumulated(program *p, const weft_variable *s, weft_value *bucket) {
-    enum { MOST = 24 };
+    enum { MOST = 24 }; /* levels and the bucket: accumulate is at most 2^20 */
     weft_graph *g = p->graph;
     weft_value *in[MOST];
     int of = p->plan->options.accumulate, levels = accumulate_levels(of);
@@ -83,11 +84,12 @@ static weft_value *clip(weft_graph *g, const minimize_attrs *a, weft_value *norm
     return norm ? node_value(g, &weft_op_clip_scale, 1, &norm, &(clip_scale_attrs){a->clip_norm}) : NULL;
 }
 
+/* An f64[] variable of the optimizer gets a new value. */
 static bool assign_number(weft_graph *g, const weft_variable *to, weft_value *v) {
     return v && node_new(g, &weft_op_assign, 1, &v, &(variable_attrs){to->path}) != NULL;
 }
 
-/* The factor on gradients: of clipping, and in f16 of the loss scale, which moves on. */
+/* The factor on gradients, from clipping and in f16 from the loss scale, which gets its next value here. */
 static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, weft_value *norm,
                         step_values *out) {
     weft_graph *g = p->graph;
@@ -117,24 +119,24 @@ static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entr
     return out->step && out->lr;
 }
 
-/* One minimize call under way; arrays are by bucket index. */
+/* The state while one minimize call is expanded; arrays are by index of a variable. */
 typedef struct expansion {
     program *p;
     weft_node *n;
     const minimize_attrs *a;
     const optimizer_entry *o;
     param_groups groups;
-    size_t room;           /* of the arrays */
-    weft_value **gradient; /* of parameters */
+    size_t room;           /* length of the arrays */
+    weft_value **gradient; /* by parameter: its gradient */
     bool *is_trained;
     int n_buckets;
-    weft_variable **buckets;  /* the trained ones, in the order in which the backward finishes them */
-    weft_value **flat;        /* buckets, then their sums */
-    weft_value **own;         /* what this rank updates by */
+    weft_variable **buckets; /* the trained ones, in the order in which the backward finishes them */
+    weft_value **flat;       /* buckets, then their sums */
+    weft_value **own;        /* the gradients that this rank updates by; NULL: no range */
     step_values v;
 } expansion;
 
-/* Of `over`, the bucket or this rank's range of it, by `gradient`; the result is what has been updated. */
+/* Updates `over`, the bucket or this rank's range of it, by `gradient`. Returns the updated values. */
 static weft_value *update(const expansion *e, const weft_variable *s, weft_variable *over,
                           weft_value *gradient) {
     weft_graph *g = e->p->graph;
@@ -160,7 +162,7 @@ static weft_value *update(const expansion *e, const weft_variable *s, weft_varia
     return node_value(g, kind->update, n, in, attrs);
 }
 
-/* Buckets, and the start of their sums over ranks. */
+/* Makes the bucket, and starts its sum over ranks when this program ends the step. */
 static bool gather(expansion *e, weft_variable *s) {
     program *p = e->p;
     weft_value *flat = bucket(p, e->n, s, e->gradient);
@@ -169,27 +171,29 @@ static bool gather(expansion *e, weft_variable *s) {
     return (e->flat[s->index] = flat) != NULL;
 }
 
+/* Waits for the bucket's sum and takes this rank's part of it. */
 static bool finish(expansion *e, weft_variable *s) {
     e->flat[s->index] = reduction_finish(e->p, s, e->flat[s->index]);
     return e->flat[s->index] && reduction_own(e->p, s, e->flat[s->index], &e->own[s->index]);
 }
 
 static bool apply(expansion *e, weft_variable *s) {
-    if (!e->v.scale && !finish(e, s)) return false; /* with one, all gradients are there */
+    if (!e->v.scale && !finish(e, s)) return false; /* a scale needed all of them */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? s->own : s;
     if (own && !(done = update(e, s, over, own))) return false;
     return !s->shards || reduction_return(e->p, s, done, e->v.scale);
 }
 
+/* Calls act for each bucket in the order of the backward; stops at the first error. */
 static bool for_buckets(expansion *e, bool (*act)(expansion *e, weft_variable *s)) {
     for (int i = 0; i < e->n_buckets; i++)
         if (!act(e, e->buckets[i])) return false;
     return true;
 }
 
-/* Updates of whole buckets follow their sums. With ZeRO the last go first: they hold what the next forward reads first,
- * and parameters travel back in the order of the updates. */
+/* Updates of whole buckets run in the order of their sums. With ZeRO the last bucket goes first: it holds
+ * what the next forward reads first, and parameters travel back in the order of the updates. */
 static bool apply_all(expansion *e) {
     bool is_sharded = false;
     for (int i = 0; i < e->n_buckets; i++) is_sharded |= e->buckets[i]->shards != NULL;
@@ -198,7 +202,8 @@ static bool apply_all(expansion *e) {
     return true;
 }
 
-/* The buckets whose parameters autodiff gave gradients; false: none, as the loss reaches none that it may leave out. */
+/* Finds the buckets whose parameters autodiff gave gradients; false: the loss reaches none, and may leave all
+ * out. */
 static bool find_trained(expansion *e) {
     int count = (e->n->n_in - 1) / 2;
     for (int k = 0; k < count; k++) {

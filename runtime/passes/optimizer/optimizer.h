@@ -1,5 +1,6 @@
-/* optimizer.h - what the optimizer pass is made of: optimizer/state.c knows the optimizers' variables,
- * reduction.c brings gradients to those who update and parameters back to all, optimizer.c puts both together. */
+/* optimizer.h - the parts of the optimizer pass: state.c makes and finds the optimizers' variables,
+ * reduction.c brings gradients to the ranks that update and parameters back to all ranks, optimizer.c joins
+ * the two. */
 #ifndef WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
 #define WEFT_RUNTIME_PASSES_OPTIMIZER_OPTIMIZER_H
 
@@ -9,30 +10,32 @@
 
 /* ---- optimizer/state.c ---- */
 
-/* Whether training with these settings needs state number `slot`. */
+/* Whether training with these settings needs the state number `slot`. */
 bool optimizer_has_slot(const minimize_attrs *a, const optimizer_kind *kind, int slot);
-/* The optimizer of that name; NULL: no minimize call has named one so. */
+/* The optimizer of that name; NULL: no minimize call names it. */
 optimizer_entry *optimizer_named(const weft_plan *plan, const char *name);
-/* State number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
+/* The variable of state number `slot` over a bucket, or over this rank's range of it; NULL: there is none. */
 weft_variable *optimizer_slot_of(const weft_plan *plan, const optimizer_entry *o, const weft_variable *bucket,
                                  int slot);
-/* [accumulate_levels]: of the tree in which a bucket's micro-batches are added (ops/optimizer/accumulate.c). The plan
- * accumulates. */
+/* The bucket's gradient variables, [accumulate_levels]: the levels of the tree in which micro-batches are
+ * added (ops/optimizer/accumulate.c). Only for a plan that accumulates. */
 weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *bucket);
 
 /* ---- reduction.c: NULL or false after an error ---- */
 
-/* Whether ranks must talk about this bucket. */
+/* Whether ranks exchange this bucket's gradients. */
 bool reduction_is_needed(const program *p, const weft_variable *s);
 /* Starts the sum over ranks of a whole bucket. */
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat);
-/* The sum when it is there, in the bucket's memory; the bucket itself where nobody shares it. */
+/* The sum once it is complete, in the bucket's memory; the bucket itself where it is not exchanged. */
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat);
-/* Of finished gradients those that this rank updates by, as means over all ranks; *own is NULL when it has none. */
+/* Of finished gradients those that this rank updates by, as means over all ranks; *own is NULL when it has
+ * none. */
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own);
 /* The norm of all gradients, those of buckets[0 .. count): own[] by bucket index. */
 weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own);
-/* Sends updated ranges to all; `after` is what must be done before (the update, or what it would have waited for). */
+/* Sends updated ranges to all; `after` is what must be done before (the update, or what it would have waited
+ * for). */
 bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale);
 
 #endif

@@ -1,4 +1,6 @@
-/* state.c - the variables that updates of optimizers need. */
+/* state.c - makes the variables that updates need: step, learning rate and loss scale of each optimizer, its
+ * state over each bucket or this rank's range of it, and the buffers in which gradients of micro-batches are
+ * added. */
 #include "runtime/passes/optimizer/optimizer.h"
 #include "runtime/passes/passes.h"
 
@@ -22,6 +24,7 @@ optimizer_entry *optimizer_named(const weft_plan *plan, const char *name) {
     return NULL;
 }
 
+/* Where the number of a slot is kept: index + 1 in plan->states, 0 until the slot is made. */
 static int *slot_number(const optimizer_entry *o, const weft_variable *bucket, int slot) {
     return &o->slots[bucket->index * OPTIMIZER_SLOTS + slot];
 }
@@ -38,7 +41,8 @@ weft_variable **gradient_levels(const weft_plan *plan, const weft_variable *buck
 
 /* ---- making them ---- */
 
-/* Paths are printed here and nowhere else: all others follow the plan's pointers. */
+/* Makes the variable, or finds it where an earlier call made it with this kind and type. Paths are printed
+ * only here; all other code follows the plan's pointers. */
 __attribute__((format(printf, 5, 6))) static weft_variable *
 make(weft_model *m, variable_kind kind, tensor_type type, weft_init init, const char *format, ...) {
     char path[2000];
@@ -49,13 +53,15 @@ make(weft_model *m, variable_kind kind, tensor_type type, weft_init init, const 
     return variable_shared(m, path, kind, &type, init);
 }
 
+/* A scalar of the optimizer: f64[]. */
 static weft_variable *make_number(weft_plan *plan, const optimizer_entry *o, const char *what, double first) {
     return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64),
                 (weft_init){first != 0 ? WEFT_INIT_CONSTANT : WEFT_INIT_ZEROS, first, 0}, "optimizer.%s/%s",
                 o->name, what);
 }
 
-/* For one more in plan->states, which doubles when its number is a power of two. */
+/* Makes room for one more in plan->states, whose length doubles when it is a power of two. The arena keeps
+ * the old array. */
 static bool make_room(weft_plan *plan) {
     size_t count = (size_t)plan->n_states;
     if (count & (count - 1)) return true;
@@ -66,7 +72,8 @@ static bool make_room(weft_plan *plan) {
     return true;
 }
 
-/* State over a bucket, or over this rank's range of it. Once: several calls may train by one optimizer. */
+/* State over a bucket, or over this rank's range of it; made once, though several calls may train by one
+ * optimizer. A rank without a range has the record but no variable. */
 static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *s, const optimizer_kind *kind,
                       int slot) {
     weft_variable *over = s->shards ? s->own : s;
@@ -90,6 +97,7 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     return true;
 }
 
+/* One buffer a level of the tree of micro-batches, each as large as the bucket, whole even with ZeRO. */
 static bool make_gradients(weft_plan *plan, const weft_variable *s) {
     int levels = accumulate_levels(plan->options.accumulate);
     for (int l = 0; plan->gradients && l < levels; l++) {
@@ -103,7 +111,8 @@ static bool make_gradients(weft_plan *plan, const weft_variable *s) {
     return true;
 }
 
-/* Of f16's gradients (ops/optimizer/loss_scale.c). */
+/* The loss scale of f16 gradients and the count of good steps (ops/optimizer/loss_scale.c), where the graph
+ * computes in f16. */
 static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry *o) {
     const minimize_attrs *a = t->minimize->attrs;
     double first = a->loss_scale > 0 ? a->loss_scale : MINIMIZE_LOSS_SCALE;
@@ -113,7 +122,7 @@ static bool make_loss_scale(weft_plan *plan, const training *t, optimizer_entry 
     return o->loss_scale && o->good_steps;
 }
 
-/* That of the name, new when there is none. NULL: no memory. */
+/* The optimizer of that name, added when it is new. NULL: no memory. */
 static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t variables) {
     optimizer_entry *o = optimizer_named(plan, name);
     if (o) return o;
@@ -126,6 +135,8 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
     return o;
 }
 
+/* All variables for one minimize call. Rule of check_same (trainings.c): calls with one name have the same
+ * settings. */
 static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
@@ -145,7 +156,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
 
 bool optimizer_variables(weft_plan *plan) {
     weft_model *m = plan->model;
-    size_t variables = (size_t)m->n_variables; /* buckets are among them, what is made here is not */
+    size_t variables = (size_t)m->n_variables; /* counts buckets, but not what is made here */
     size_t levels = (size_t)accumulate_levels(plan->options.accumulate);
     bool adds_up = plan->options.accumulate > 1;
     plan->optimizers = arena_new_array(&m->arena, (size_t)plan->n_trainings + 1, sizeof *plan->optimizers);

@@ -1,7 +1,7 @@
-/* trainings.c - what each minimize call of a model trains: the parameters that its pattern matches and that are not
- * frozen. One that its loss does not reach is an error, which autodiff names, unless its subgraph says
- * find_unused_parameters: then this call leaves it alone, and the plan lists it.
- */
+/* trainings.c - which parameters each minimize call trains: those that its pattern matches and that are not
+ * frozen. If its loss does not reach one of them, that is an error, which autodiff reports, unless the
+ * subgraph has find_unused_parameters: then this call leaves the parameter alone, and the plan lists it.
+ * Settings that contradict each other are errors here. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By value id: whether the loss of `minimize` depends on it through ops that have a gradient. */
+/* Indexed by value id: whether the loss of `minimize` depends on the value through ops that have a gradient.
+ * One walk backward. The caller frees it; NULL: no memory. */
 static bool *reached_by(const weft_env *env, const weft_node *minimize) {
     const weft_graph *g = minimize->graph;
     bool *reached = mem_new_array(env, (size_t)g->next_id + 1, sizeof *reached);
@@ -21,7 +22,7 @@ static bool *reached_by(const weft_env *env, const weft_node *minimize) {
     for (const weft_node *n = minimize->prev; n; n = n->prev) {
         bool is_wanted = false;
         for (int k = 0; k < n->n_out; k++) is_wanted |= reached[n->out[k].id];
-        /* what gradients are taken of depends on all that they are taken through */
+        /* `gradients` has none itself, but its results depend on all values that they were taken through */
         if (!is_wanted || (n->op->flags & OP_NO_GRADIENT && n->op != &weft_op_gradients)) continue;
         for (int i = 0; i < n->n_in; i++)
             if (n->in[i] && dtype_is_float(n->in[i]->type.dtype)) reached[n->in[i]->id] = true;
@@ -29,6 +30,7 @@ static bool *reached_by(const weft_env *env, const weft_node *minimize) {
     return reached;
 }
 
+/* Adds one to plan->unused, whose length doubles when it is a power of two. */
 static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variable *v) {
     arena *a = &plan->model->arena;
     if ((plan->n_unused & (plan->n_unused - 1)) == 0) { /* a power of two: it is full */
@@ -43,7 +45,8 @@ static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variabl
     return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
 }
 
-/* is_read: by index of a variable, which a plan's copy has in common with it, what the loss depends on. */
+/* is_read[v]: whether the loss depends on variable v. Indexed like the source model's variables, whose
+ * indices the plan's copy shares. */
 static bool find_read(weft_plan *plan, const weft_node *minimize, bool *is_read) {
     const weft_graph *g = minimize->graph;
     bool *reached = reached_by(&plan->model->env, minimize);
@@ -54,6 +57,7 @@ static bool find_read(weft_plan *plan, const weft_node *minimize, bool *is_read)
     return true;
 }
 
+/* Sets t->trains. */
 static bool find_targets(weft_plan *plan, training *t) {
     weft_model *m = plan->model;
     const minimize_attrs *a = t->minimize->attrs;
@@ -70,7 +74,8 @@ static bool find_targets(weft_plan *plan, training *t) {
     return true;
 }
 
-/* Updates of one run take effect together at its end: two of one parameter would undo each other. */
+/* The updates of one run take effect together at its end, so two updates of one parameter would undo each
+ * other. */
 static bool check_once(weft_plan *plan, const training *t) {
     for (const training *other = plan->trainings; other != t; other++)
         for (const weft_variable *v = plan->model->variables; other->graph == t->graph && v; v = v->next)
@@ -95,14 +100,15 @@ static char *show_field(const op_attr *f, const void *attrs) {
     return text_detach(&t);
 }
 
-/* Its name is all that an optimizer is known by: one state, one step counter, one learning rate in the store. */
+/* An optimizer is known by its name alone: one state, one step counter and one learning rate in the store. So
+ * calls of different graphs that name one must agree in all settings but the pattern. */
 static bool check_same(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     for (const training *other = plan->trainings; other != t; other++) {
         minimize_attrs b = *(const minimize_attrs *)other->minimize->attrs;
         if (other->graph == t->graph || strcmp(a->name, b.name))
-            continue;           /* of one graph: the optimizer pass */
-        b.pattern = a->pattern; /* which parameters is each call's own */
+            continue;           /* the optimizer pass reports two of one graph */
+        b.pattern = a->pattern; /* each call has its own */
         const op_attr *f = attrs_difference(&weft_op_minimize, a, &b);
         if (!f) continue;
         char *here = show_field(f, a), *there = show_field(f, &b);
@@ -118,7 +124,7 @@ static bool check_same(weft_plan *plan, const training *t) {
     return true;
 }
 
-/* The loss scale is f16's alone. */
+/* Settings of the loss scale are errors where nothing computes in f16: nothing would read them. */
 static bool check_scale(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     const char *only = plan->options.graph;
@@ -132,7 +138,7 @@ static bool check_scale(weft_plan *plan, const training *t) {
                      t->graph->name, SHOW(a->name), a->loss_scale != 0 ? "loss_scale" : "growth_interval");
 }
 
-/* By rank: the least of its process group. */
+/* For each rank the lowest rank of its process group: equal for two texts that name the same groups. */
 static int *leaders(weft_plan *plan, const char *groups) {
     arena *memory = &plan->model->arena;
     int world = plan->options.world;
@@ -150,6 +156,7 @@ static int *leaders(weft_plan *plan, const char *groups) {
     return ranks && is_known ? least : NULL;
 }
 
+/* *answer: whether the two subgraphs have the same process groups. False only when memory is out. */
 static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, bool *answer) {
     const char *of_a = a->ddp.process_group, *of_b = b->ddp.process_group;
     *answer = true;
@@ -160,8 +167,8 @@ static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, 
     return true;
 }
 
-/* A norm over subgraphs of different process groups differs from rank to rank, and so would the updates of ranks that
- * must stay equal. */
+/* A norm over subgraphs of different process groups would differ between ranks, and so would the updates of
+ * ranks that must stay equal. */
 static bool check_clip(weft_plan *plan, const training *t) {
     const minimize_attrs *a = t->minimize->attrs;
     const subgraph *first = NULL;
@@ -188,6 +195,7 @@ static bool check_clip(weft_plan *plan, const training *t) {
     return true;
 }
 
+/* In the order of the model's graphs and of the calls in each, which buckets and signatures rely on. */
 bool trainings_find(weft_plan *plan) {
     const weft_model *source = plan->source;
     weft_model *m = plan->model;
