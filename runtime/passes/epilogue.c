@@ -1,16 +1,18 @@
-/* epilogue.c - the pass that lets a matrix product do what follows it before its elements are stored (ops/linalg/epilogue.h):
+/* epilogue.c - the pass that lets a matrix product do what follows it, before its elements are stored
+ * (ops/linalg/epilogue.h):
  *     relu(linear(x, w, b)), gelu_tanh(linear(x, w, b))           -> linear_act
  *     relu_backward(matmul(a, b), y), gelu_tanh_backward(..., z)  -> matmul_act_backward
  *     matmul(dy^T, x) and the sum over rows of dy                 -> linear_weight
- * In bf16 that sum is of the rounded dy, if it was of an f32 one: as exact as the weight's gradient beside it.
+ * In bf16 the sum is over the rounded dy, also where it was over an f32 one: as exact as the weight's
+ * gradient beside it.
  *
- * A form is taken only where the backend has a kernel of its own that does not decline the new node, so a backend
- * without such rows keeps its plans as they are. A product that somebody else reads stays, but for gelu_tanh's operand:
- * linear_act gives it as a second result. relu gives its mask only where a backward was found that reads it.
+ * A form is used only where the backend has a kernel of its own for it that does not decline the new node, so
+ * the plans of a backend without such kernels do not change. A product with another reader stays, except for
+ * gelu_tanh's operand, which linear_act returns as a second result. relu keeps its mask only where a backward
+ * reads it.
  *
- * It stands behind `clean`, so that what is between two nodes is there for a reason; nodes that lose their readers are
- * left to simplify.
- */
+ * The pass runs after `clean`, so every node between two others is needed. Nodes that lose their readers are
+ * left to simplify. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
@@ -20,37 +22,39 @@
 
 #include <string.h>
 
-/* ---- who reads what ----
- * Replacing a value costs what its readers are: they are listed once, and new ones as they are made. A value's `uses` are
- * up to date at all times; node->mark is the place in the list, of new nodes that of the node before them. */
+/* ---- readers of values ---- Replacing a value costs as much as it has readers: they are listed once, and
+ * new nodes are added as they are made. value->uses is always right. node->mark is the place in the list; new
+ * nodes have that of the node before them. */
 
+/* One element of a linked list of nodes; lists are indices in epilogue.readings. */
 typedef struct reading {
     weft_node *node;
-    int next; /* number of the next one, from 1; 0: none */
+    int next; /* index of the next one, from 1; 0: none */
 } reading;
 
-/* The numbers of its first and its last reader, and of the first product that may be its weight's gradient. */
+/* Heads of lists: the value's first and last reader, and the first product that may be the gradient of a
+ * weight with it. */
 typedef struct of_value {
     int first, last, product;
 } of_value;
 
 typedef struct epilogue {
     const program *p;
-    of_value *of; /* by id */
+    of_value *of; /* by id of a value */
     size_t ids;
-    reading *readings; /* and products, in lists by what their left operand is made of; numbered from 1 */
+    reading *readings; /* from 1: readers, and products listed by what their left operand is made of */
     size_t count, room;
-    weft_node *place; /* new nodes stand behind it */
+    weft_node *place; /* new nodes come after it */
 } epilogue;
 
-/* `array` with room for an element `index`; NULL after an error. */
+/* `array` grown to hold element `index`; NULL after an error. *room is its length. */
 static void *with(const epilogue *e, void *array, size_t *room, size_t index, size_t width) {
     weft_graph *g = e->p->graph;
     void *to = mem_grow(&g->model->env, array, room, index + 1, width);
     return to ? to : model_fail(g->model, g, WEFT_MEMORY, "epilogue: memory could not be had");
 }
 
-/* A number for the node; 0 after an error. */
+/* The index of a new element for the node; 0 after an error. */
 static int new_reading(epilogue *e, weft_node *n) {
     reading *more = with(e, e->readings, &e->room, e->count + 1, sizeof *more);
     if (!more) return 0;
@@ -63,6 +67,7 @@ static of_value *of(epilogue *e, const weft_value *v) {
     return &e->of[v->id];
 }
 
+/* Adds n to the readers of each operand, once for every place where it reads it. */
 static bool note_node(epilogue *e, weft_node *n) {
     of_value *more = with(e, e->of, &e->ids, (size_t)e->p->graph->next_id, sizeof *more);
     if (!more) return false;
@@ -88,6 +93,7 @@ static bool note_all(epilogue *e) {
     return true;
 }
 
+/* Appends the readers of `from` to those of `to`. */
 static void move_readers(epilogue *e, weft_value *from, weft_value *to) {
     of_value *a = of(e, from), *b = of(e, to);
     if (a->first) {
@@ -109,7 +115,8 @@ static void replace(epilogue *e, weft_value *from, weft_value *to) {
             to->uses++;
         }
     }
-    for (graph_output *o = e->p->graph->outputs; o && from->uses; o = o->next) { /* what is left */
+    /* the uses that are left are outputs */
+    for (graph_output *o = e->p->graph->outputs; o && from->uses; o = o->next) {
         if (o->value != from) continue;
         o->value = to;
         from->uses--;
@@ -120,7 +127,8 @@ static void replace(epilogue *e, weft_value *from, weft_value *to) {
 
 /* ---- making nodes ---- */
 
-/* Whether the backend has a kernel of its own for the node, or for some node of the op; the reference is nobody's. */
+/* Whether the backend has a kernel of the op's own for this node, which is_offered asks of any node of the
+ * op. The reference kernel belongs to no op. */
 static bool is_taken(const program *p, const weft_node *n) {
     const weft_kernel *k = kernel_select(n, &p->plan->kernels, &p->graph->model->arena, NULL);
     return k && k->op == n->op;
@@ -131,14 +139,14 @@ static bool is_offered(const program *p, const weft_op *op) {
     return kernels_of(op, &p->plan->kernels, list, 16) > 0 && list[0]->op == op;
 }
 
-/* New nodes go behind `place`, with the stamps of `like`. */
+/* New nodes go after `place`, with the scope and the stamps of `like`, until end(). */
 static void begin(epilogue *e, weft_node *place, const weft_node *like, build_place *at) {
     e->place = place;
     build_begin(at, place->graph, like->scope, place);
     place->graph->building_backward = like->is_backward;
 }
 
-/* false after an error. */
+/* Lists the new nodes and counts what they read. False after an error. */
 static bool end(epilogue *e, build_place *at) {
     weft_graph *g = e->p->graph;
     bool good = model_ok(g->model);
@@ -152,7 +160,7 @@ static bool end(epilogue *e, build_place *at) {
     return good;
 }
 
-/* NULL where no kernel takes it, or after an error. */
+/* A node with the user's line of `like`; NULL where no kernel of its own runs it, or after an error. */
 static weft_node *make(const epilogue *e, const weft_node *like, const weft_op *op, int n_in,
                        weft_value *const *in, const void *attrs) {
     weft_node *n = node_new(e->p->graph, op, n_in, in, attrs);
@@ -175,7 +183,8 @@ static bool is_matmul(const weft_node *n) {
     return n->op == &weft_op_matmul && n->in[0]->type.ndim == 2 && n->in[1]->type.ndim == 2;
 }
 
-/* The matmul whose result `v` is, read by nobody else and not rounded on its way; or NULL. */
+/* The 2-D matmul whose result `v` is, through reshapes, if it has no other reader and is not rounded on the
+ * way; else NULL. */
 static weft_node *product_of_value(weft_value *v) {
     while (v->uses == 1 && v->node->op == &weft_op_reshape) v = v->node->in[0];
     bool fits = v->uses == 1 && is_matmul(v->node) && v->type.dtype == v->node->in[0]->type.dtype;
@@ -186,6 +195,7 @@ static int64_t last_axis(const weft_value *v) {
     return v->type.shape[v->type.ndim - 1];
 }
 
+/* v as [rows, last axis]. */
 static weft_value *as_rows(weft_value *v) {
     if (v->type.ndim == 2) return v;
     return weft_reshape(v, 2, (int64_t[]){type_elements(&v->type) / last_axis(v), last_axis(v)});
@@ -197,7 +207,8 @@ static epilogue_act act_of(const weft_node *n) {
     return n->op == &weft_op_relu ? ACT_RELU : n->op == &weft_op_gelu_tanh ? ACT_GELU_TANH : ACT_NONE;
 }
 
-/* Node b: the activation's derivative, times a product. */
+/* b is an activation's derivative times a product: makes both one node, which reads `kept`, the activation's
+ * result or operand. False: it does not fit, no kernel runs it, or an error. */
 static bool backward(epilogue *e, weft_node *b, epilogue_act act, weft_value *kept) {
     weft_node *m = product_of_value(b->in[0]);
     weft_value *out = &b->out[0];
@@ -218,6 +229,7 @@ static bool backward(epilogue *e, weft_node *b, epilogue_act act, weft_value *ke
     return true;
 }
 
+/* linear_act for the linear below n; `keep` asks for the second result. */
 static weft_node *forward_node(epilogue *e, const weft_node *n, epilogue_act act, bool keep) {
     weft_node *linear = n->in[0]->node;
     build_place at;
@@ -227,7 +239,7 @@ static weft_node *forward_node(epilogue *e, const weft_node *n, epilogue_act act
     return end(e, &at) ? made : NULL;
 }
 
-/* Whether any backward of y, relu's result, goes by what `made` keeps from now on. */
+/* Lets every backward of y, relu's result, read what `made` keeps. Returns whether there was one. */
 static bool relu_backwards(epilogue *e, const weft_value *y, weft_node *made) {
     bool is_any = false;
     for (int r = made ? of(e, y)->first : 0; r; r = e->readings[r].next) {
@@ -238,6 +250,7 @@ static bool relu_backwards(epilogue *e, const weft_value *y, weft_node *made) {
     return is_any;
 }
 
+/* Tries relu with the mask first; without a backward that uses it, again without the mask. */
 static void forward(epilogue *e, weft_node *n) {
     epilogue_act act = act_of(n);
     if (!act) return;
@@ -251,7 +264,8 @@ static void forward(epilogue *e, weft_node *n) {
     if (act == ACT_GELU_TANH && made->n_out > 1) replace(e, z, &made->out[1]);
 }
 
-/* gelu_tanh's goes by its operand, whoever made it; in memory of its own it is aligned as the library wants it. */
+/* gelu_tanh's derivative reads the activation's operand. It must be a linear's result: in memory of its own,
+ * it is aligned as the library requires. */
 static void gelu_backward(epilogue *e, weft_node *b) {
     if (b->op != &weft_op_gelu_tanh_backward || !b->out[0].uses) return;
     const weft_op *maker = below_reshapes(b->in[1])->node->op;
@@ -260,6 +274,7 @@ static void gelu_backward(epilogue *e, weft_node *b) {
 
 /* ---- gradients of parameters ---- */
 
+/* Whether n sums a matrix over its rows, as the gradient of a bias does. */
 static bool sums_rows(const weft_node *n) {
     const sum_attrs *a = n->attrs;
     if (n->op != &weft_op_sum || n->in[0]->type.ndim < 2 || a->mean || a->keep) return false;
@@ -267,7 +282,7 @@ static bool sums_rows(const weft_node *n) {
     return sum_axes(a, ndim) == (1u << (ndim - 1)) - 1 && n->out[0].uses;
 }
 
-/* What an operand of a product is made of: seen through its cast to a reduced type too. */
+/* What an operand of a product is made of, seen through reshapes and through its cast to a reduced type. */
 static const weft_value *operand_root(weft_value *v) {
     v = below_reshapes(v);
     bool is_cast = v->node->op == &weft_op_cast && dtype_is_reduced(v->type.dtype);
@@ -279,7 +294,7 @@ static bool is_weight_product(const weft_node *n) {
     return is_matmul(n) && a->transpose_a && !a->transpose_b;
 }
 
-/* Lists products by what their left operands are made of, in the order of the graph's list. */
+/* Lists weight products by what their left operands are made of, in the order of the graph's list. */
 static bool note_products(epilogue *e) {
     for (weft_node *n = e->p->graph->last; n; n = n->prev) {
         if (!is_weight_product(n)) continue;
@@ -294,7 +309,7 @@ static bool note_products(epilogue *e) {
     return true;
 }
 
-/* The gradient of the weight whose bias has the gradient that `sum` makes. */
+/* The gradient of the weight that belongs to the bias whose gradient `sum` makes; NULL: none. */
 static weft_node *weight_gradient(epilogue *e, const weft_node *sum) {
     const weft_value *dy = below_reshapes(sum->in[0]);
     for (int r = of(e, dy)->product; r; r = e->readings[r].next) {
@@ -307,7 +322,8 @@ static weft_node *weight_gradient(epilogue *e, const weft_node *sum) {
     return NULL;
 }
 
-/* The later of two nodes, where both may stand: no reader of the earlier stands before it. Else NULL. */
+/* The later of two nodes, if no reader of the earlier comes before it, so that one node there can replace
+ * both. Else NULL. */
 static weft_node *common_place(epilogue *e, weft_node *a, weft_node *b) {
     weft_node *early = a->mark < b->mark ? a : b, *late = early == a ? b : a;
     for (int r = of(e, &early->out[0])->first; r; r = e->readings[r].next)
@@ -330,6 +346,7 @@ static void sum_with_weight(epilogue *e, weft_node *sum) {
 
 /* ---- the pass ---- */
 
+/* The readings are freed at the end; where nodes were made, simplify removes those left without readers. */
 bool pass_epilogue(program *p) {
     weft_graph *g = p->graph;
     if (!is_offered(p, &weft_op_linear_act) && !is_offered(p, &weft_op_matmul_act_backward) &&

@@ -1,4 +1,5 @@
-/* launches.c - two passes of plans for GPUs: inputs get a copy in the arena, and the schedule is cut into launches. */
+/* launches.c - two passes of plans for GPUs: `uploads` gives inputs a copy in the arena, `launches` cuts the
+ * schedule into launches (plan/launches.h). Both do nothing for a CPU. */
 #include "runtime/plan/launches.h"
 
 #include "ops/structure/collective.h"
@@ -13,7 +14,8 @@ static bool is_upload(const weft_node *n) {
     return n->op == &weft_op_reorder && n->in[0]->node->op == &weft_op_input;
 }
 
-/* Every reader of an input reads a copy of it, so that the host may bring the next one while this one is in use. */
+/* Makes a copy of the input that all its readers read, so that the host may bring the next input while this
+ * one is in use. */
 static bool upload(weft_graph *g, weft_node *input) {
     weft_value *from = &input->out[0];
     g->cursor = input;
@@ -28,7 +30,7 @@ bool pass_uploads(program *p) {
     if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
     graph_clear_mapped(p->graph);
     for (weft_node *n = p->graph->first, *next; n; n = next) {
-        next = n->next; /* the copy is not met: it goes on reading the input */
+        next = n->next; /* so the copy is not visited, and keeps reading the input */
         node_replace_mapped(n);
         if (n->op == &weft_op_input && !upload(p->graph, n)) return false;
     }
@@ -58,13 +60,14 @@ bool launch_kind_of(const weft_node *n, launch_kind *kind) {
     return true;
 }
 
+/* The state of the cut, node by node in the order of the schedule. */
 typedef struct cutter {
     program *p;
-    int *launch_of; /* of a collective, by its order */
-    int compute;    /* the last launch of the compute stream, -1: none */
-    bool is_open;   /* it can take more nodes */
-    int awaited;    /* launch that the next one on the compute stream waits for, -1: none */
-    bool *arrived;  /* buckets, by index: their gathers are behind us */
+    int *launch_of; /* by order of a collective: its launch */
+    int compute;    /* index of the last launch of the compute stream; -1: none */
+    bool is_open;   /* that launch can take more nodes */
+    int awaited;    /* launch that the next one on the compute stream must wait for; -1: none */
+    bool *arrived;  /* by index of a bucket: a launch has waited for its gather already */
 } cutter;
 
 static launch_entry *add(cutter *c, launch_kind kind, int order) {
@@ -73,6 +76,7 @@ static launch_entry *add(cutter *c, launch_kind kind, int order) {
     return &p->launches[p->n_launches++];
 }
 
+/* The sharded bucket whose memory holds v; NULL: none. */
 static const weft_variable *sharded_bucket(const weft_value *v) {
     const weft_variable *root = v ? value_root(v)->variable : NULL;
     if (!root) return NULL;
@@ -80,7 +84,7 @@ static const weft_variable *sharded_bucket(const weft_value *v) {
     return s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
 }
 
-/* Buckets that n is the first to touch; `list` has room for its operands and results. */
+/* Buckets that n is the first to touch, put into list[n_in + n_out]; returns how many. */
 static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) {
     int count = 0;
     for (int i = 0; i < n->n_in + n->n_out; i++) {
@@ -92,7 +96,7 @@ static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) 
     return count;
 }
 
-/* A collective waits for all that stands before it: the compute stream is cut there. */
+/* A collective waits for all nodes before it in the schedule, so the compute launch ends there. */
 static void cut_collective(cutter *c, const weft_node *n) {
     launch_entry *l = add(c, LAUNCH_COLLECTIVE, n->order);
     l->n_nodes = 1;
@@ -102,6 +106,7 @@ static void cut_collective(cutter *c, const weft_node *n) {
     c->is_open = false;
 }
 
+/* A new launch of the compute stream. It waits for c->awaited, which records an event. */
 static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
     launch_entry *l = add(c, kind, order);
     c->compute = c->p->n_launches - 1;
@@ -112,6 +117,8 @@ static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
     return l;
 }
 
+/* Adds n to the open launch, or opens one: where the kind changes, a collective must be awaited, or a gather
+ * of an earlier run. */
 static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
     weft_model *m = n->graph->model;
     const weft_variable **list = arena_new_array(&m->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *list);
@@ -128,6 +135,7 @@ static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
     return true;
 }
 
+/* The last launch may have no nodes: it only waits, so that the run ends after its collectives. */
 bool pass_launches(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
@@ -142,7 +150,8 @@ bool pass_launches(program *p) {
         launch_kind kind;
         if (n->op == &weft_op_wait) {
             int of = c.launch_of[((const collective_attrs *)n->in[0]->node->attrs)->order];
-            if (of > c.awaited) c.awaited = of; /* its stream is first in, first out */
+            /* the stream is first in, first out: waiting for the latest is enough */
+            if (of > c.awaited) c.awaited = of;
         } else if (launch_kind_of(n, &kind)) {
             if (kind == LAUNCH_COLLECTIVE)
                 cut_collective(&c, n);

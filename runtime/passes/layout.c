@@ -1,12 +1,11 @@
-/* layout.c - the pass that gives every value its strides, decides views, and picks kernels.
+/* layout.c - the pass that gives every value its strides, decides which nodes are views, and selects kernels.
  *
- * Activations of four axes that image ops touch are channels-last throughout; pointwise nodes take what their
- * operands have; everything else is row-major. A node gets `reorder` before an operand whose layout its kernel
- * does not take, and `pack` before one that its kernel wants in a form of its own (a convolution's weight).
- * A cast of a parameter, as a packed one, is a derived value, made once per update; where a kernel packs a weight that
- * is cast, the pack reads the f32 parameter and does both.
- * Views (permute, slice, reshape, broadcast) have no memory: they are strides and an offset in their operand's.
- */
+ * Activations of four axes that image ops touch are channels-last throughout; pointwise results follow their
+ * operands; all else is row-major. Where a kernel does not accept an operand's layout, a `reorder` node comes
+ * before it; where it wants the operand in a form of its own (a convolution's weight), a `pack` node. A cast
+ * of a parameter, like a packed parameter, is a derived value, made once per update; where a kernel packs a
+ * weight that is cast, the pack reads the f32 parameter and does both. Views (permute, slice, reshape,
+ * broadcast) have no memory: only strides and an offset in their operand's memory. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -26,16 +25,17 @@ static void set_layout(weft_value *v, bool channels_last) {
     v->has_layout = true;
 }
 
-/* The pass at work on a program. */
+/* The state of the pass on one program. */
 typedef struct placer {
     program *p;
-    name_table made; /* conversions of values, by what they were made from and how */
-    /* Ops that no kernel of the backend can run, each once: "attention %12, softmax %15", and why not. */
+    name_table made; /* conversions made so far, by a text that says from what and how */
+    /* Ops that no kernel of the backend can run, each once: "attention %12, softmax %15", and the reasons. */
     int n_lacking;
     const weft_op **lacking; /* room for every op */
     const char *names, *reasons;
 } placer;
 
+/* Enters v under `key`; returns v, or NULL after an error. */
 static weft_value *note_made(placer *l, weft_value *v, const char *key) {
     arena *a = &l->p->graph->model->arena;
     const char *copy = arena_copy(a, key);
@@ -53,14 +53,15 @@ static reorder_key key_of(const weft_value *from, bool channels_last) {
     return key;
 }
 
-/* A reorder that an earlier pass made serves as well. */
+/* Enters a reorder that an earlier pass made, so that later readers use it too. */
 static bool note_reorder(placer *l, const weft_node *n) {
     bool channels_last = lies_channels_last(&n->out[0]);
     if (n->op != &weft_op_reorder || channels_last == lies_row_major(&n->out[0])) return true;
     return note_made(l, &n->out[0], key_of(n->in[0], channels_last).text) != NULL;
 }
 
-/* `v` in the wanted layout: itself, a conversion made before (for any reader), or a new reorder node before n. */
+/* `v` in the wanted layout: `v` itself, a conversion made before for any reader, or a new reorder node before
+ * n. NULL after an error. */
 static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channels_last) {
     weft_graph *g = n->graph;
     if (channels_last ? lies_channels_last(v) : lies_row_major(v)) return v;
@@ -79,7 +80,8 @@ static weft_value *converted(placer *l, weft_node *n, weft_value *v, bool channe
 
 /* ---- views ---- */
 
-/* A view of a view of ... : whoever asks where it lies goes down all of them, so beyond this many there is a copy. */
+/* Whether v is a view of a view of ... : questions about its memory walk down all of them, so a deeper one
+ * becomes a copy. */
 static bool is_deep(const weft_value *v) {
     enum { MOST = 32 };
     int depth = 0;
@@ -87,6 +89,8 @@ static bool is_deep(const weft_value *v) {
     return depth == MOST;
 }
 
+/* Makes n a view where strides can express it, of a row-major copy of its operand if need be. Otherwise n
+ * stays without a base, and its kernel makes a copy. */
 static bool make_view(placer *l, weft_node *n) {
     weft_value *from = n->in[0], *to = &n->out[0];
     int64_t offset = 0;
@@ -111,7 +115,8 @@ static bool make_view(placer *l, weft_node *n) {
 
 /* ---- operands and results ---- */
 
-/* Puts a reorder before each operand that does not lie as the kernel (NULL: none) takes it. */
+/* Puts a reorder before each operand whose layout the kernel does not accept. NULL: without a kernel, all is
+ * row-major. */
 static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
     for (int i = 0; i < n->n_in; i++) {
         layout_rule rule = kernel_input_layout(kernel, n, i);
@@ -130,6 +135,8 @@ static bool pointwise_channels_last(const weft_node *n) {
     return false;
 }
 
+/* Pointwise results are channels-last where an operand is; other results as the op's best kernel writes them.
+ */
 static void place_results(weft_node *n) {
     bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
     bool channels_last = pointwise && pointwise_channels_last(n);
@@ -142,7 +149,7 @@ static void place_results(weft_node *n) {
 
 /* ---- kernels ---- */
 
-/* The pass goes on, so that all of them are told together. */
+/* Notes that nothing can run the op. The pass goes on, so that one error names all such ops. */
 static bool note_lacking(placer *l, const weft_node *n, const char *why) {
     arena *a = &n->graph->model->arena;
     const char *gap = l->n_lacking ? ", " : "", *semicolon = l->n_lacking ? "; " : "";
@@ -164,7 +171,7 @@ static bool tell_lacking(const placer *l) {
                       l->n_lacking == 1 ? l->reasons + strlen(l->lacking[0]->name) + 2 : l->reasons);
 }
 
-/* n->kernel stays NULL where there is none. */
+/* Selects a kernel for n. Where there is none n->kernel stays NULL, which the pass reports at its end. */
 static bool choose(placer *l, weft_node *n) {
     weft_model *m = n->graph->model;
     const char *declined = NULL;
@@ -183,8 +190,9 @@ static bool takes_operands(const weft_node *n) {
     return true;
 }
 
-/* Operands are placed for the best kernel, before it may decline. One that takes less is asked once they lie as it wants
- * them, and may then lose to a better one again, which is handed more than it asks for. */
+/* Operands are placed for the best kernel before kernels may decline the node. If a less general one is
+ * selected, operands are placed as it wants and the selection is repeated; a better kernel may then win after
+ * all, with more than it asks for. */
 static bool place_and_select(placer *l, weft_node *n) {
     const weft_kernel *list[16];
     int count = kernels_of(n->op, &l->p->plan->kernels, list, 16);
@@ -199,8 +207,8 @@ static bool place_and_select(placer *l, weft_node *n) {
 
 /* ---- packed operands ---- */
 
-/* What a parameter, or a view of it, becomes is a derived value: it outlasts the run and is made again when the
- * parameter has changed. All programs in which it becomes the same, by its hash, share it. */
+/* What is made of a parameter, or of a view of it, is a derived value: it outlasts the run and is made again
+ * when the parameter has changed. All programs that make the same (equal hash) share the variable. */
 static bool derive(weft_node *n, uint64_t hash) {
     weft_model *m = n->graph->model;
     const weft_variable *from = value_root(n->in[0])->variable;
@@ -212,12 +220,12 @@ static bool derive(weft_node *n, uint64_t hash) {
     return v != NULL;
 }
 
-/* One cast in a graph makes a derived value: of two that make the same (of a broadcast, and of a broadcast of a reshape) the
- * first is read by all, value->mapped. */
+/* A graph makes each derived value by one cast: of two that make the same (of a broadcast, and of a broadcast
+ * of a reshape) all readers read the first, through value->mapped. */
 static bool derive_cast(placer *l, weft_node *n) {
     const weft_variable *from = value_root(n->in[0])->variable;
     text t = {0};
-    if (!from || from->kind != VARIABLE_PARAMETER) return true; /* of a copy */
+    if (!from || from->kind != VARIABLE_PARAMETER) return true; /* its operand is a copy, not the parameter */
     text_add(&t, "cast of %s ", from->path);
     size_t prefix = t.length;
     node_signature(&t, n);
@@ -239,8 +247,9 @@ static void remove_mapped(weft_graph *g) {
     }
 }
 
-/* Casts of parameters, once it is known which of them are read as they are and not packed: updates wait for packs in the
- * others' place. */
+/* Handles casts of parameters at the end, when it is known which are still read: a cast whose readers all
+ * read packs has no use left and is removed, so that updates wait for the packs instead. The others become
+ * derived values. */
 static bool derive_casts(placer *l) {
     weft_graph *g = l->p->graph;
     bool is_any = false;
@@ -259,13 +268,13 @@ static bool derive_casts(placer *l) {
     return !is_any || graph_order_edges(g);
 }
 
-/* What a pack of `v` reads: the parameter itself where `v` is a cast of it. */
+/* What a pack of `v` reads: the parameter where `v` is a cast of it, else `v`. */
 static weft_value *pack_source(weft_value *v) {
     bool is_cast = v->node->op == &weft_op_cast && v->node->in[0]->variable && casts_parameter(v->node);
     return is_cast ? v->node->in[0] : v;
 }
 
-/* A pack node before n for its operand i; NULL after an error. */
+/* A new pack node before n for its operand i; NULL after an error. */
 static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pack_attrs *a) {
     weft_graph *g = n->graph;
     build_place at;
@@ -279,6 +288,8 @@ static weft_value *new_pack(placer *l, weft_node *n, weft_value *from, const pac
     return good ? &m->out[0] : NULL;
 }
 
+/* Operand i of n in the form that its kernel prefers: u8[bytes]. Equal packs in a graph are made once; the
+ * key is the source and the signature of n. */
 static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     weft_value *out = NULL, *from = pack_source(n->in[i]);
     text t = {0};
@@ -288,7 +299,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     char *key = text_detach(&t);
     if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: memory could not be had");
     for (char *q = key; *q; q++)
-        if (*q == '"') *q = '\''; /* it becomes a quoted attribute */
+        if (*q == '"') *q = '\''; /* the text becomes a quoted attribute */
     pack_attrs a = {.of = key + prefix, .operand = i, .bytes = (int64_t)bytes};
     if (!(out = table_find(&l->made, key)) && (out = new_pack(l, n, from, &a))) out = note_made(l, out, key);
     __builtin_free(key);
@@ -319,11 +330,11 @@ static bool layout_node(placer *l, weft_node *n) {
         if (!make_view(l, n)) return false;
         return n->out[0].base ? true : place_and_select(l, n);
     }
-    if (n->kernel) return true; /* a pack node */
+    if (n->kernel) return true; /* a pack node, placed when it was made */
     return place_and_select(l, n) && pack_operands(l, n);
 }
 
-/* What is fetched must be dense and row-major in the user's eyes. */
+/* Outputs are fetched as they are in memory, so they must be row-major. */
 static bool place_outputs(placer *l) {
     weft_graph *g = l->p->graph;
     for (graph_output *o = g->outputs; o; o = o->next) {
@@ -342,7 +353,7 @@ bool pass_layout(program *p) {
     for (weft_node *n = p->graph->first; n; n = n->next) {
         weft_node *before = n->prev;
         if (!layout_node(l, n) || !note_reorder(l, n)) return false;
-        /* conversions that were put before n need kernels too; their own operands are placed */
+        /* Conversions made before n need kernels too; their operands are placed already. */
         for (weft_node *m = before ? before->next : p->graph->first; m != n; m = m->next)
             if (!m->kernel && m->op == &weft_op_reorder && !choose(l, m)) return false;
     }

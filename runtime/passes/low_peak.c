@@ -1,12 +1,12 @@
 /* low_peak.c - an order of a program's nodes with a low peak of live bytes.
  *
- * Two candidates: the order of the list (forward, backward, updates), and a greedy one that among all ready nodes
- * runs one that shrinks what is live as soon as there is one (an optimizer update frees its bucket), else the
- * first in list order. The one with the lower peak stays; the list order wins ties.
+ * There are two candidates: the order of the list (forward, backward, updates), and a greedy one. Among all
+ * ready nodes the greedy order takes one that shrinks what is live, if there is one (an optimizer's update
+ * frees its bucket), else the first of the list. The candidate with the lower peak wins; the list's order
+ * wins ties.
  *
- * What the orders are judged by is read off the graph once, into arrays of numbers: a graph of many layers lies in no
- * cache, and three walks through it cost more than all else here.
- */
+ * What orders are compared by is read from the graph once, into arrays of numbers: a graph of many layers
+ * fits no cache, and three walks through it cost more than all else here. */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -15,22 +15,22 @@
 
 #include <string.h>
 
-/* By place of a node in the list: bytes that it makes, and the roots that it reads, reads[first[i]] to before
- * reads[first[i + 1]], each once. Roots are numbered as they are made. */
+/* By place of a node in the list: the bytes that it makes, and the roots that it reads, each once:
+ * reads[first[i]] to before reads[first[i + 1]]. Roots are numbered in the order in which they are made. */
 typedef struct traffic {
     int count, n_roots;
     int64_t *made;
     int *first, *reads;
-    int64_t *bytes; /* of a root; 0: it is a variable's or an input's */
-    bool *is_shown; /* of a root: an output, never freed */
+    int64_t *bytes; /* by root; 0: its memory is a variable's or an input's */
+    bool *is_shown; /* by root: an output needs it, so it is never freed */
     node_users users;
 } traffic;
 
-/* A run on the way. `readers` of a root: how many nodes still read it; `who`: the exclusive or of their places, so that
- * with one left it is that one's, and the root's bytes die with it. */
+/* A simulated run. readers[root] counts the nodes that still read it. who[root] is the exclusive or of their
+ * places: once one is left, it is the place of that reader, which frees the root's bytes. */
 typedef struct progress {
-    int64_t *freed; /* by place: bytes that die when the node runs now */
-    int *pending;   /* by place: what the node waits for */
+    int64_t *freed; /* by place: bytes that are freed if the node runs next */
+    int *pending;   /* by place: how many nodes it still waits for */
     int *readers, *who;
 } progress;
 
@@ -44,7 +44,7 @@ static bool out_of_memory(weft_graph *g) {
 
 /* ---- what the graph says ---- */
 
-/* Numbers the results that are roots (mark) and notes their bytes. */
+/* Numbers the results that are roots (value->mark), and notes their bytes. */
 static void note_results(traffic *t, const weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
@@ -55,7 +55,8 @@ static void note_results(traffic *t, const weft_node *n) {
     }
 }
 
-/* `seen`, by root: 1 + the place of the node that was last seen to read it. */
+/* Lists the roots that n reads, each once, from reads[at] on; returns the end. seen[root] is 1 + the place of
+ * its last reader so far. */
 static int note_reads(traffic *t, const weft_node *n, int *seen, int at) {
     t->first[n->order] = at;
     for (int i = 0; i < n->n_in; i++) {
@@ -68,6 +69,7 @@ static int note_reads(traffic *t, const weft_node *n, int *seen, int at) {
     return at;
 }
 
+/* Arrays are the graph's arena's; false after an error. */
 static bool traffic_read(traffic *t, weft_graph *g, weft_node **list, int count) {
     arena *a = &g->model->arena;
     size_t room = (size_t)count + 1, values = 1, operands = 1;
@@ -104,7 +106,7 @@ static void note_last_reader(progress *s, const traffic *t, int root) {
     if (s->readers[root] == 1 && !t->is_shown[root]) s->freed[s->who[root]] += t->bytes[root];
 }
 
-/* Before the first node. */
+/* Sets s to before the first node. */
 static void progress_begin(progress *s, const traffic *t) {
     memset(s->freed, 0, (size_t)t->count * sizeof *s->freed);
     memset(s->pending, 0, (size_t)t->count * sizeof *s->pending);
@@ -119,6 +121,7 @@ static void progress_begin(progress *s, const traffic *t) {
     for (int root = 0; root < t->n_roots; root++) note_last_reader(s, t, root);
 }
 
+/* Node i has run: its reads are done, and its users wait for one node less. */
 static void progress_node(progress *s, const traffic *t, int i) {
     for (int k = t->first[i]; k < t->first[i + 1]; k++) {
         int root = t->reads[k];
@@ -129,6 +132,7 @@ static void progress_node(progress *s, const traffic *t, int i) {
     for (int u = t->users.first[i]; u < t->users.first[i + 1]; u++) s->pending[t->users.of[u]]--;
 }
 
+/* Most bytes live at once in this order: results are counted before operands are freed. */
 static int64_t peak_of(progress *s, const traffic *t, weft_node **order) {
     int64_t live = 0, peak = 0;
     progress_begin(s, t);
@@ -144,8 +148,9 @@ static int64_t peak_of(progress *s, const traffic *t, weft_node **order) {
 
 /* ---- the greedy order ---- */
 
-/* Nodes that wait long for a late operand stay unready; the scan looks at a window of what is left of the list only, so that
- * a graph of many thousand nodes is ordered in linear time. next[i]: the one behind i. */
+/* The next node of the greedy order; next[i] is the node after i in what is left of the list. Nodes that wait
+ * for a late operand stay unready for long, so only a window of the list is searched: a graph of many
+ * thousand nodes is ordered in linear time. */
 static int pick(const progress *s, const traffic *t, const int *next, int first) {
     enum { WINDOW = 64 };
     int chosen = -1;
@@ -157,6 +162,7 @@ static int pick(const progress *s, const traffic *t, const int *next, int first)
     return chosen;
 }
 
+/* next[] and prev[] are a linked list of the nodes that are left; `first` is its head. */
 static bool greedy(progress *s, const traffic *t, weft_graph *g, weft_node **list, weft_node **order) {
     arena *a = &g->model->arena;
     int *next = arena_new_array(a, (size_t)t->count + 1, sizeof *next), first = 0;

@@ -1,16 +1,15 @@
-/* memory_plan.c - the pass that gives every value of a scheduled program its place in the arena.
+/* memory_plan.c - the pass that gives every value of a scheduled program its offset in the arena.
  *
- *   1. gradients of a bucket go inside their bucket's buffer, at their member's offset;
- *   2. a pointwise result takes over the buffer of an operand that dies there (in place);
- *   3. what remains are buffers with a lifetime [first write, last read] in steps of the schedule; kernels'
- *      workspaces are buffers that live for one step. Greedy by size: the largest first, each at the lowest
- *      offset where it meets no buffer that lives at the same time (the "greedy by size" of Pisarchyk and Lee,
- *      2020, arXiv:2001.03288).
- * What lives into a program's deferred part (deferred.c) lies at the arena's start, in a region that all programs of the plan share.
- * No other buffer lies there that is written before the program's first collective or write into the region: until then
- * another program's deferred part may be under way there, from then on it is over.
- * Inputs are read where the caller has them, parameters and state where the store has them.
- */
+ *   1. gradients of a bucket are placed inside their bucket's buffer, at their member's offset;
+ *   2. a pointwise result uses the buffer of an operand that dies there (in place);
+ *   3. all else are buffers with a lifetime [first write, last read] in steps of the schedule; a kernel's
+ *      workspace lives for one step. Greedy by size (Pisarchyk and Lee, 2020, arXiv:2001.03288): the largest
+ *      first, each at the lowest offset where it overlaps no buffer that lives at the same time.
+ * Values that a program's deferred part (deferred.c) needs are at the arena's start, in the in-flight region
+ * that all programs of the plan share. A buffer that is written before the program's first collective or
+ * first write into the region is placed outside of it: until then another program's deferred part may be
+ * pending there, afterwards it is done. Inputs are read in the caller's memory, parameters and state in the
+ * store. */
 #include "runtime/passes/placement.h"
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
@@ -24,8 +23,9 @@ typedef struct buffer {
     size_t bytes;
     int first, last; /* steps, both inclusive */
     int64_t offset;
-    weft_value *value; /* or */
+    weft_value *value; /* one of these two: whose memory it is */
     weft_node *workspace_of;
+    /* The deferred part needs it, so it is in the in-flight region. */
     bool is_in_flight;
 } buffer;
 
@@ -34,13 +34,14 @@ typedef struct buffer_list {
     int count, steps;
 } buffer_list;
 
+/* The value has memory in the arena of its own: no view, variable or input. */
 static bool owns_memory(const weft_value *v) {
     return !v->base && !v->variable && v->node->op != &weft_op_input;
 }
 
 /* ---- lifetimes ---- */
 
-/* root->mark: step of the last read (the end of the run for outputs). */
+/* root->mark becomes the step of its last read; for outputs, the number of steps. */
 static void find_last_reads(weft_graph *g, int steps) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->order;
@@ -55,7 +56,7 @@ static void find_last_reads(weft_graph *g, int steps) {
 
 /* ---- 1: buckets ---- */
 
-/* value->uses of a bucket: whether a collective works in its own memory. */
+/* value->uses of a bucket becomes whether a collective overwrites it. */
 static void find_overwritten(weft_graph *g) {
     for (weft_node *n = g->first; n; n = n->next) {
         if (n->op == &weft_op_bucket) n->out[0].uses = false;
@@ -63,12 +64,13 @@ static void find_overwritten(weft_graph *g) {
     }
 }
 
-/* A value that is still read behind a bucket cannot lie in it when it is overwritten: a gradient that two parameters
- * share, or one that is an output. value->mark is its last read. */
+/* A value that is read after the bucket was filled cannot be inside it if a collective overwrites it: a
+ * gradient that two parameters share, or that is an output. value->mark is its last read. */
 static bool may_lie_in(const weft_node *b, bool overwritten, const weft_value *v) {
     return owns_memory(v) && (!overwritten || v->mark <= b->order);
 }
 
+/* Rule 1 for gradients with memory of their own: f32 and row-major, as the bucket is. */
 static void place_in_bucket(weft_node *b) {
     const weft_variable *s = b->variable;
     weft_value *flat = &b->out[0];
@@ -81,8 +83,8 @@ static void place_in_bucket(weft_node *b) {
     }
 }
 
-/* A gradient that is a view of a buffer of exactly its size: the buffer itself goes into the bucket. Not where it is another
- * bucket: two gradients that two buckets share would put each into the other. */
+/* Rule 1 for a gradient that is a view of a whole buffer: that buffer is placed in the bucket. Not if it is
+ * another bucket: two gradients that two buckets share would put each into the other. */
 static void place_viewed(weft_node *b) {
     const weft_variable *s = b->variable;
     bool overwritten = b->out[0].uses;
@@ -98,7 +100,8 @@ static void place_viewed(weft_node *b) {
 
 /* ---- 2: in place ---- */
 
-/* The result takes the operand's buffer: same type and strides, the whole buffer, and nobody reads it later. */
+/* Whether the result can use the operand's buffer: same type and strides, the whole buffer, and no later
+ * reader. */
 static bool can_take_over(const weft_node *n, const weft_value *result, const weft_value *operand) {
     const weft_value *root = value_root(operand);
     if (!owns_memory(root) || root->mark != n->order || root->node == n) return false;
@@ -115,7 +118,8 @@ static bool reads_root_otherwise(const weft_node *n, const weft_value *operand) 
     return false;
 }
 
-/* A fused node writes result k tile by tile when its body node runs: none behind that one may read the operand. */
+/* A fused node writes result k tile by tile when its body node runs: no body node after that one may read the
+ * operand. */
 static bool body_reads_later(const weft_node *n, int k, const weft_value *operand) {
     bool behind = false;
     for (int b = 0; b < n->n_body; b++) {
@@ -126,6 +130,7 @@ static bool body_reads_later(const weft_node *n, int k, const weft_value *operan
     return false;
 }
 
+/* Rule 2 for each result of n: the first operand that fits. The buffer then lives as long as the result. */
 static void take_over(weft_node *n) {
     bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
     for (int k = 0; k < n->n_out; k++) {
@@ -152,8 +157,8 @@ static int by_size(const void *pa, const void *pb) {
     return a->first != b->first ? a->first - b->first : a->last - b->last;
 }
 
-/* In flight ones are placed first, then the others around them; those that begin before step `settled` from `floor` on.
- * *total: where the last one ends. */
+/* Places the buffers in flight, or the others around those. A buffer that is first written before step
+ * `settled` is placed at `floor` or above. *total becomes the end of the highest. */
 static bool place_in(placement *map, const buffer_list *l, bool in_flight, int settled, uint64_t floor,
                      uint64_t *total) {
     for (int i = 0; i < l->count; i++) {
@@ -183,7 +188,8 @@ static bool place_buffers(program *p, bool in_flight, int settled, uint64_t floo
     return good || model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
 }
 
-/* The first step that writes into a root: members of a bucket are written before the bucket's own node. */
+/* first[id of a root] becomes the first step that writes into it: members of a bucket are written before the
+ * bucket's own node. */
 static void find_first_writes(weft_graph *g, int *first) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) first[n->out[k].id] = n->order;
@@ -194,6 +200,7 @@ static void find_first_writes(weft_graph *g, int *first) {
         }
 }
 
+/* Fills list with all buffers, values and workspaces; returns how many. */
 static int collect(program *p, buffer *list, const int *first) {
     int count = 0;
     for (weft_node *n = p->graph->first; n; n = n->next) {
@@ -214,7 +221,7 @@ static int collect(program *p, buffer *list, const int *first) {
     return count;
 }
 
-/* Roots that nodes of the deferred part read or make. */
+/* Marks the buffers that nodes of the deferred part read or make, and their workspaces. */
 static void mark_in_flight(const program *p, buffer_list *l, bool *is_deferred) {
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->order < p->deferred || node_is_silent(n)) continue;
@@ -226,7 +233,7 @@ static void mark_in_flight(const program *p, buffer_list *l, bool *is_deferred) 
         l->v[i].is_in_flight = l->v[i].value ? is_deferred[l->v[i].value->id] : l->v[i].first >= p->deferred;
 }
 
-/* The step before which no other program's deferred part is under way any more. */
+/* The first step at which no other program's deferred part can be pending any more. */
 static int settled_from(const program *p) {
     int first = INT_MAX;
     for (const weft_node *n = p->graph->first; n; n = n->next)
@@ -236,6 +243,7 @@ static int settled_from(const program *p) {
     return first;
 }
 
+/* Sets node->workspace_bytes from the kernels; rounded up when buffers are collected. */
 static bool find_workspaces(program *p) {
     for (weft_node *n = p->graph->first; n; n = n->next) {
         n->workspace_bytes =
@@ -247,7 +255,7 @@ static bool find_workspaces(program *p) {
     return true;
 }
 
-/* Puts values into others' buffers; what is left gets its own. */
+/* Puts values into other values' buffers (rules 1 and 2); last reads change between the two. */
 static void share_buffers(weft_graph *g, int nodes) {
     find_last_reads(g, nodes);
     find_overwritten(g);
@@ -259,6 +267,8 @@ static void share_buffers(weft_graph *g, int nodes) {
     for (weft_node *n = g->first; n; n = n->next) take_over(n);
 }
 
+/* The first half of the pass, for all programs: the plan's in-flight region is as large as the largest of
+ * theirs. */
 bool memory_place_in_flight(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;
@@ -277,12 +287,13 @@ bool memory_place_in_flight(program *p) {
     mark_in_flight(p, l, is_deferred);
     qsort(l->v, (size_t)l->count, sizeof *l->v, by_size);
     p->buffers = l;
-    l->steps = nodes + 1; /* outputs live behind the last node */
+    l->steps = nodes + 1; /* outputs live past the last node */
     bool is_any = false;
     for (int i = 0; i < l->count; i++) is_any |= l->v[i].is_in_flight;
     return !is_any || place_buffers(p, true, 0, 0, &p->in_flight_bytes);
 }
 
+/* The second half: everything outside the region, then offsets into values and nodes. */
 bool pass_memory(program *p) {
     const buffer_list *l = p->buffers;
     if (!place_buffers(p, false, settled_from(p), p->plan->in_flight_bytes, &p->arena_bytes)) return false;

@@ -1,11 +1,12 @@
-/* placement.c - a tree over the steps of a schedule. A node stands for a stretch of steps and keeps two sets of runs, bytes
- * without a gap: `over`, what is taken in all of its steps, and `within`, what is taken in any. The bytes that are taken
- * somewhere in [first, last] are those over the nodes above the stretches that make it up, and those within these: about 4
- * log n sets. Neighbours become one run, so where buffers lie close there are few.
+/* placement.c - a segment tree over the steps of a schedule. A node covers a stretch of steps and keeps two
+ * sets of runs (byte ranges without a gap): `over`, bytes occupied in all of its steps, and `within`, bytes
+ * occupied in any of them. The bytes occupied somewhere in [first, last] are the `within` of the nodes that
+ * make it up and the `over` of the nodes above these: about 4 log n sets. Neighbouring runs are merged, so
+ * where buffers are close together there are few.
  *
- * Scattered runs cost probes. They are counted, and when there have been a few thousand for each buffer the rest goes on top
- * of what it meets: a plan of any graph takes linear time, that of a usual one the memory that first fit by size gives.
- */
+ * Scattered runs cost look-ups, which are counted. After a few thousand for each buffer, the remaining
+ * buffers go on top of all that they would overlap. So any graph is placed in linear time, and a usual one in
+ * the memory of exact first fit by size. */
 #include "runtime/passes/placement.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ typedef struct run {
 } run;
 
 typedef struct run_set {
-    run *v; /* ascending, apart */
+    run *v; /* ascending, with gaps between them */
     int count, room;
 } run_set;
 
@@ -23,7 +24,7 @@ enum { PROBES = 4096 /* for each buffer */, MOST_SETS = 160 };
 
 /* ---- runs ---- */
 
-/* The number of the first run that ends behind `at` (from: at `at` or behind it). */
+/* The index of the first run that ends after `at`. Binary search. */
 static int run_behind(const run_set *s, int64_t at) {
     int low = 0, high = s->count;
     while (low < high) {
@@ -48,7 +49,7 @@ static bool make_room(placement *p, run_set *s) {
 }
 
 static bool add_run(placement *p, run_set *s, run r) {
-    int at = run_behind(s, r.begin - 1), end = at; /* runs from `at` on that touch r become one with it */
+    int at = run_behind(s, r.begin - 1), end = at; /* runs [at, end) touch r and are merged with it */
     for (; end < s->count && s->v[end].begin <= r.end; end++) {
         if (s->v[end].begin < r.begin) r.begin = s->v[end].begin;
         if (s->v[end].end > r.end) r.end = s->v[end].end;
@@ -63,7 +64,7 @@ static bool add_run(placement *p, run_set *s, run r) {
 
 /* ---- the tree ---- */
 
-/* A stretch that is asked for, and a node with its own. */
+/* A stretch of steps; a node of the tree with its own stretch. */
 typedef struct stretch {
     int first, last;
 } stretch;
@@ -87,6 +88,7 @@ static place_in_tree child(place_in_tree t, int right) {
     return (place_in_tree){2 * t.node + right, half};
 }
 
+/* Enters run r into every node that the lifetime touches: two paths down from the root. */
 static bool add(placement *p, place_in_tree t, stretch life, run r) {
     if (is_apart(t.own, life)) return true;
     if (!add_run(p, &p->within[t.node], r)) return false;
@@ -94,6 +96,7 @@ static bool add(placement *p, place_in_tree t, stretch life, run r) {
     return add(p, child(t, 0), life, r) && add(p, child(t, 1), life, r);
 }
 
+/* Collects the sets to ask about a lifetime into list[n ..]; returns how many there are. */
 static int collect(const placement *p, place_in_tree t, stretch life, const run_set **list, int n) {
     if (is_apart(t.own, life)) return n;
     bool whole = is_whole(t.own, life);
@@ -122,6 +125,7 @@ bool placement_add(placement *p, int first, int last, int64_t begin, int64_t end
     return add(p, root_of(p), (stretch){first, last}, (run){begin, end});
 }
 
+/* Goes through the sets in turn, moving `at` up past each run that overlaps, until all agree. */
 int64_t placement_find(placement *p, int first, int last, int64_t bytes, int64_t floor) {
     const run_set *list[MOST_SETS];
     int n = collect(p, root_of(p), (stretch){first, last}, list, 0), free_of = 0;
@@ -130,7 +134,7 @@ int64_t placement_find(placement *p, int first, int last, int64_t bytes, int64_t
         int k = run_behind(list[i], at);
         if (k == list[i]->count || list[i]->v[k].begin >= at + bytes) continue;
         at = list[i]->v[k].end;
-        free_of = -1; /* to be asked of all again */
+        free_of = -1; /* `at` has moved: all sets must be asked again */
     }
     for (int i = 0; i < n && p->probes <= 0; i++) {
         int64_t top = list[i]->v[list[i]->count - 1].end;

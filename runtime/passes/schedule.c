@@ -1,11 +1,11 @@
-/* schedule.c - the pass that pins the compute order: deterministic, and with a low peak of live bytes.
+/* schedule.c - the pass that fixes the order of the nodes: deterministic, and with a low peak of live bytes.
  *
- * On one rank low_peak.c chooses between the order of the list and a greedy one. In a world of several ranks
- * buckets and their collectives stand right behind their last gradient, waits and updates at the end: what lies
- * between hides the collective. But for ZeRO 2: there the wait for a bucket, and the copy of this rank's range out of it,
- * stand behind the start of the sum after next, so that two buckets live at a time. `serial` puts each wait right
- * behind its start. Else what reads no parameters of other graphs' comes first: theirs may still be on their way (deferred.c).
- */
+ * On one rank low_peak.c chooses between the order of the list and a greedy one. In a world of several ranks,
+ * buckets and their collectives come directly after their last gradient, waits and updates at the end; what
+ * is between overlaps the collective. ZeRO 2 differs: the wait for a bucket, and the copy of this rank's
+ * range out of it, come after the start of the next sum but one, so that only two buckets live at a time.
+ * `serial` puts each wait directly after its start. Otherwise nodes that read no parameters which other
+ * graphs train come first: those may still be on their way (deferred.c). */
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 #include "runtime/plan/value.h"
@@ -18,15 +18,17 @@
 
 enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
 
-/* What the ranks of a world must do in one order, whatever each of them updates, so that it cannot move towards what
- * it reads: waits, and all collectives but those that sum buckets (a norm's reads this rank's own ranges). */
+/* Nodes that ranks must run in one order, though each updates something else, so they cannot move towards
+ * what they read: waits, and all collectives but those that sum buckets (a norm's sum reads this rank's
+ * ranges). */
 static bool must_stay(const weft_node *n) {
     bool sums_bucket = n->op->writes && n->variable && n->variable->kind == VARIABLE_BUCKET;
     return n->op == &weft_op_wait || (node_starts_collective(n) && !sums_bucket);
 }
 
-/* The update of a bucket becomes ready long before the end of the list: each update node moves up to right behind
- * the last of what it waits for, and behind those moved there before it. The list stays sorted by mark. */
+/* The update of a bucket is ready long before the end of the list. Each update node moves up to directly
+ * after the last node that it waits for, and after those that moved there before. The list stays sorted by
+ * mark. */
 static bool hoist(weft_graph *g, int count) {
     int64_t moved = 0;
     weft_node **behind = arena_new_array(&g->model->arena, (size_t)count + 1, sizeof *behind);
@@ -40,11 +42,13 @@ static bool hoist(weft_graph *g, int count) {
             if (n->in[i] && n->in[i]->node->mark > latest) latest = (after = n->in[i]->node)->mark;
         for (int i = 0; i < n->n_after; i++)
             if (n->after[i]->mark > latest) latest = (after = n->after[i])->mark;
-        /* reads of accumulated gradients wait for nothing; left behind they would hold back the sums over ranks */
+        /* Reads of accumulated gradients wait for nothing; at the end they would hold back the sums over
+         * ranks. */
         if (!after && n->variable && n->variable->kind == VARIABLE_GRADIENT)
             latest = (after = g->first)->mark;
         if (!after) continue;
-        weft_node **last = &behind[latest / SPACING]; /* of those that moved behind one node of the list */
+        /* the last of those that moved to after one node of the list */
+        weft_node **last = &behind[latest / SPACING];
         n->mark = latest / SPACING * SPACING + ++moved;
         if (*last) after = *last;
         if (after != n->prev) node_move_after(n, after);
@@ -53,10 +57,11 @@ static bool hoist(weft_graph *g, int count) {
     return true;
 }
 
-/* ---- waits that stand early ---- */
+/* ---- early waits ---- */
 
-/* What the passes look up about waits, by place in the list before any moves (node->order): a wait for the collective there;
- * the first view or copy of a result there, and the next one of the same. -1: none. */
+/* Look-ups about waits, by place in the list before any moves (node->order): wait[at], the wait for the
+ * collective at `at`; reader[at], the first view or copy of a result of that node, and next[], the next one
+ * of the same node. -1: none. */
 typedef struct wait_index {
     weft_node **list;
     int *wait, *reader, *next;
@@ -81,7 +86,7 @@ static bool index_waits(wait_index *x, weft_graph *g, int count) {
         x->wait[at] = x->reader[at] = x->next[at] = -1;
         x->list[at++] = n;
     }
-    while (at--) { /* from the end, so that the first one stays */
+    while (at--) { /* from the end, so that reader[] ends as the first one */
         const weft_node *n = x->list[at], *of = n->n_in && n->in[0] ? n->in[0]->node : NULL;
         if (n->op == &weft_op_wait) x->wait[of->order] = at;
         if (!is_view_or_copy(n)) continue;
@@ -91,14 +96,14 @@ static bool index_waits(wait_index *x, weft_graph *g, int count) {
     return true;
 }
 
-/* The first of a list of readers behind place `at`. */
+/* The first in a list of readers that comes after place `at`. */
 static int behind_place(const wait_index *x, int reader, int at) {
     while (reader >= 0 && reader <= at) reader = x->next[reader];
     return reader;
 }
 
-/* A wait, with the views of its result and their copies: in the order of the list, those of the wait's result or of the last
- * one's. */
+/* Moves a wait to after `place`, with the views of its result and their copies in the order of the list:
+ * always the next reader of the wait's result or of the last node moved. */
 static void move_wait(const wait_index *x, weft_node *wait, weft_node *place) {
     int at = wait->order, own = x->reader[at], theirs = -1;
     weft_node *last = wait;
@@ -113,13 +118,16 @@ static void move_wait(const wait_index *x, weft_node *wait, weft_node *place) {
     }
 }
 
+/* ZeRO 2: this rank's range is copied out of the bucket's sum (reduction_own). */
 static bool is_copied_out(const program *p, const weft_node *start) {
     return start->op == &weft_op_reduce_scatter && p->phase == PHASE_WHOLE &&
            p->plan->subgraphs[start->variable->subgraph].ddp.zero == 2;
 }
 
+/* serial: every wait goes to its start. ZeRO 2: the wait for each sum goes to the start of the next but one.
+ */
 static bool place_waits(program *p, int count) {
-    weft_node *behind[2] = {0}; /* waits for the two last sums */
+    weft_node *behind[2] = {0}; /* waits for the last two sums */
     wait_index x;
     if (!p->n_collectives) return true;
     if (!index_waits(&x, p->graph, count)) return false;
@@ -136,9 +144,9 @@ static bool place_waits(program *p, int count) {
     return true;
 }
 
-/* ---- what an earlier run may have left under way ---- */
+/* ---- what an earlier run may have left in flight ---- */
 
-/* By index of a parameter, whether this graph trains it; NULL when memory is out. */
+/* By index of a parameter: whether this graph trains it. The caller frees it; NULL when memory is out. */
 static bool *trained_here(const program *p) {
     const weft_model *m = p->plan->model;
     bool *own = mem_new_array(&m->env, (size_t)m->n_variables, sizeof *own);
@@ -151,12 +159,12 @@ static bool *trained_here(const program *p) {
     return own;
 }
 
-/* Another graph of the plan trains it (so that it lies in a bucket), and this one does not. */
+/* Another graph of the plan trains the parameter (so it is in a bucket), and this one does not. */
 static bool is_foreign(const weft_variable *v, const bool *own) {
     return v && v->kind == VARIABLE_PARAMETER && v->bucket && !own[v->index];
 }
 
-/* Marked nodes stay behind those that are not. */
+/* Whether n reads or follows a marked node. Marked nodes stay after those that are not. */
 static bool follows_marked(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && n->in[i]->node->mark) return true;
@@ -165,8 +173,9 @@ static bool follows_marked(const weft_node *n) {
     return false;
 }
 
-/* Nodes that depend on no foreign parameter go first, else in the order of the list: of a GAN's discriminator the
- * forward and the backward of real images. A program that talks to other ranks on the way waits for all there. */
+/* Nodes that depend on no foreign parameter come first, otherwise in the order of the list: for a GAN's
+ * discriminator, the forward and the backward of real images. A program with a collective in its forward
+ * waits for everything there anyway. */
 static bool foreign_last(const program *p) {
     const weft_model *m = p->plan->model;
     weft_node *last = NULL;
@@ -187,8 +196,8 @@ static bool foreign_last(const program *p) {
     return true;
 }
 
-/* Numbers that depend on no wait, the step and its rate, go in front of the waits that stand at the list's end, with views
- * between them: a deferred part (deferred.c) may begin at the first of these waits. */
+/* Numbers that depend on no wait, such as the step and its rate, move to before the waits and views at the
+ * end of the list. So a deferred part (deferred.c) may begin at the first of these waits. */
 static void numbers_first(weft_graph *g) {
     weft_node *first = NULL;
     for (weft_node *n = g->last; n && (n->is_update || node_is_silent(n)); n = n->prev)
@@ -201,7 +210,7 @@ static void numbers_first(weft_graph *g) {
     }
 }
 
-/* The list becomes the schedule; collectives are numbered as they stand in it. */
+/* The list becomes the schedule; collectives get their numbers in its order. */
 static bool pin(weft_graph *g, weft_node **order, int count) {
     int64_t collectives = 0;
     graph_relink(g, order, count);
@@ -212,14 +221,15 @@ static bool pin(weft_graph *g, weft_node **order, int count) {
     return true;
 }
 
-/* A node with what it is made from, nodes of one operand each down to a variable or an input; behind *place. */
+/* Moves a node and the nodes that it is made from, of one operand each, to after *place, down to a variable
+ * or an input. Longer chains stay. */
 static void move_chain(weft_node *n, weft_node **place) {
     weft_node *chain[8];
     int count = 0;
     for (weft_node *m = n; m && count < 8; m = m->n_in ? m->in[0]->node : NULL) chain[count++] = m;
     if (chain[count - 1]->n_in) return;
     while (count--) {
-        if (chain[count]->mark < 0) continue; /* has moved */
+        if (chain[count]->mark < 0) continue; /* it has moved already */
         node_move_after(chain[count], *place);
         chain[count]->mark = -1;
         *place = chain[count];
@@ -234,8 +244,8 @@ static void move_kind(weft_graph *g, launch_kind wanted, weft_node **place) {
     }
 }
 
-/* On a GPU inputs are copied first and derived values made next, in a launch each. Not where parameters come from other
- * ranks (ZeRO): there each derived value waits for its own gather. */
+/* For a GPU: uploads of inputs come first and derived values next, so that each kind is one launch. With ZeRO
+ * derived values stay: each waits for the gather of its own bucket. */
 static void gather_launches(program *p) {
     weft_node *place = NULL;
     bool is_sharded = false;
@@ -266,7 +276,7 @@ bool pass_schedule(program *p) {
         n->order = count;
         list[count++] = n;
     }
-    if (p->n_collectives) return pin(g, list, count); /* sums begin early and are awaited late */
+    if (p->n_collectives) return pin(g, list, count); /* a world: sums begin early and are awaited late */
     weft_node **order = order_low_peak(g, list, plain, count);
     return order && pin(g, order, count);
 }
