@@ -1,35 +1,36 @@
-/* cuda.h - what rows (.c) and kernels (.cu) of this folder share, in C without a word of CUDA: rows are compiled on any
- * machine, so that a plan for a GPU needs neither GPU nor toolkit. */
+/* cuda.h - what rows (.c) and kernels (.cu) of this folder share, in plain C without CUDA's headers: rows are
+ * compiled on any machine, so that planning for a GPU needs neither GPU nor toolkit. */
 #ifndef WEFT_OPS_CUDA_CUDA_H
 #define WEFT_OPS_CUDA_CUDA_H
 
 #include "graph/core/kernel.h"
 #include "ops/kit/op_kit.h"
 
-/* The first value that broke its kernel's rule; in the GPU's memory, read when the host next waits. */
+/* The first value that broke its kernel's rule. In the GPU's memory; the host reads it when it next waits for
+ * the GPU. */
 typedef struct cuda_failure {
-    int order;     /* of the node in the schedule, plus 1; 0: none */
-    int program;   /* whose schedule: what `running` was */
-    int running;   /* set as each run begins */
-    int64_t value; /* the offending one */
+    int order;     /* position of the node in the schedule, plus 1; 0: no failure */
+    int program;   /* whose schedule: the value of `running` at the failure */
+    int running;   /* the program that runs now; set as each run begins */
+    int64_t value; /* the offending value */
 } cuda_failure;
 
-/* What a session holds on its GPU. */
+/* What a session holds for its GPU. */
 typedef struct cuda_context {
-    void *stream;     /* cudaStream_t of the compute stream: all kernels' work goes there */
+    void *stream;     /* cudaStream_t of the compute stream: all kernels are launched on it */
     void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t, set to that stream */
     int multiprocessors;
-    int capability;        /* 90: compute capability 9.0 */
-    cuda_failure *failure; /* in the GPU's memory */
-    struct cuda_programs *programs; /* compiled pointwise kernels; NULL: each node has its own */
+    int capability;                 /* 10 major + minor: 90 is compute capability 9.0 */
+    cuda_failure *failure;          /* in the GPU's memory */
+    struct cuda_programs *programs; /* compiled pointwise kernels; NULL: each node compiles its own */
 } cuda_context;
 
-/* Pointwise kernels that NVRTC compiled, by content: one list a session. */
+/* The pointwise kernels that NVRTC compiled, found by their source: one list for each session. */
 struct cuda_programs *cuda_programs_new(const weft_env *env);
 void cuda_programs_free(struct cuda_programs *list);
 
-/* Bytes that a library call may use as scratch, at most: what plans set aside for each goes by its size up to that,
- * algorithms are picked under it. */
+/* Most bytes that a library call may use as scratch. A plan reserves less for small problems; the algorithms
+ * are chosen under what it reserved. */
 enum { CUDA_BLAS_WORKSPACE = 32 << 20, CUDA_DNN_WORKSPACE = 256 << 20 };
 
 #define RUN(name)                                                                                            \
@@ -44,7 +45,8 @@ enum { CUDA_BLAS_WORKSPACE = 32 << 20, CUDA_DNN_WORKSPACE = 256 << 20 };
 #undef RUN
 #undef OPEN
 
-/* In a row: its run (and open, close), where this build has CUDA. */
+/* The function pointers of a row: NULL in a build without CUDA, which can plan for a GPU but not run on
+ * it. */
 #ifdef WEFT_HAS_CUDA
 #define CUDA_RUN(name)  .run = cuda_##name##_run
 #define CUDA_OPEN(name) .open = cuda_##name##_open, .run = cuda_##name##_run, .close = cuda_##name##_close

@@ -1,6 +1,9 @@
-/* list.h - the kernels for GPUs, best first within an op. RUN(name): the row cuda_NAME in some .c of this folder and
- * cuda_NAME_run in a .cu; OPEN(name): also cuda_NAME_open and cuda_NAME_close, for what a session builds once. */
-/* pointwise: one line an op in ops/pointwise/pointwise_list.h; `pointwise` itself is fused nodes' */
+/* list.h - the kernels for GPUs; of the kernels of one op, the compiler selects the first that does not
+ * decline. RUN(name) is the row cuda_NAME in a .c file of this folder and cuda_NAME_run in a .cu file.
+ * OPEN(name) has cuda_NAME_open and cuda_NAME_close too, for what a session builds once (libraries' plans,
+ * compiled sources). */
+/* pointwise: one line for each op, from ops/pointwise/pointwise_list.h; `pointwise` itself runs fused
+ * nodes */
 OPEN(pointwise)
 #define X(op, operands, numbers, expression) OPEN(pointwise_##op)
 #include "ops/pointwise/pointwise_list.h"

@@ -1,4 +1,4 @@
-/* table.c - ops/cuda/list.h as a table. */
+/* table.c - ops/cuda/list.h as an array that ends with NULL. */
 #include "ops/cuda/cuda.h"
 
 const weft_kernel *const cuda_kernels[] = {

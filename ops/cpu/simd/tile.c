@@ -179,7 +179,7 @@ const char *SIMD(tile_build)(const weft_node *n, tile_program *p) {
     return NULL;
 }
 
-/* The numbers of the steps follow one another; with `numbers` NULL they are only counted. */
+/* The numbers of a step follow those of the step before it. */
 size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers) {
     size_t count = 0;
     for (int k = 0; k < (n->n_body ? n->n_body : 1); k++) {

@@ -1,11 +1,14 @@
-/* attention.c - rows of attention and its backward op: on tensor cores for bf16 and f16, plain ones for what those do not
- * take. Neither stores the scores. */
+/* attention.c - rows of attention and its backward op: tensor cores for bf16 and f16 with heads up to 128,
+ * plain kernels for the rest. None of them stores the scores. */
 #include "ops/attention/attention.h"
 
 #include "ops/cuda/kit/row_kit.h"
 
+/* Largest head size of each kind. */
 enum { TENSOR_CORE_HEAD = 128, PLAIN_HEAD = 256 };
 
+/* The limits of all kernels here; q is the operand that holds the queries. Rows and columns of scores are
+ * ints. */
 static const char *declines_head(const weft_node *n, const kernel_env *env, int q) {
     const int64_t *s = n->in[q]->type.shape;
     int64_t keys = n->in[q + 1]->type.shape[2];
@@ -18,6 +21,7 @@ static const char *declines_tensor_cores(const weft_node *n, int q) {
     const attention_attrs *a = n->attrs;
     if (!dtype_is_reduced(n->in[q]->type.dtype)) return "not bf16 or f16";
     if (n->in[q]->type.shape[3] > TENSOR_CORE_HEAD) return "heads of more than 128 elements";
+    /* a running maximum of scaled scores needs a scale that keeps the order */
     return a->scale < 0 ? "the scale is negative" : NULL;
 }
 
@@ -39,7 +43,7 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return why ? why : declines_tensor_cores(n, 1);
 }
 
-/* delta = dy . y of each query. */
+/* delta = dy . y of each query, in f32: as many numbers as lse. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     return (size_t)type_elements(&n->in[5]->type) * sizeof(float);

@@ -1,26 +1,32 @@
-/* attention.cu - FlashAttention-2 (Dao, arXiv 2307.08691, algorithm 1) on tensor cores: a block has a tile of queries and
- * walks over the keys; scores live in registers only. Keys and values are loaded a tile ahead.
+/* attention.cu - FlashAttention-2 (Dao, arXiv 2307.08691, algorithm 1) on tensor cores: a block has a tile of
+ * queries in shared memory and walks over the keys in tiles of 64; the scores are in registers only. Keys and
+ * values are double-buffered: the next tile is copied while this one is computed.
  *
- * q, k, v may be views of one packed tensor: tiles are gathered by strides. Rows of a warp: MT times 16.
- */
+ * Each warp has 16 MT rows of queries. q, k, v may be views of one packed tensor: tiles are loaded by
+ * strides. Every row has one order of sums, so the bits repeat. */
 #include "ops/cuda/attention/attention.cuh"
 
+/* Heads padded to DP = 64: 4 warps with 32 rows each; DP = 128: 8 warps with 16, since the results of a row
+ * take twice the registers. Both have tiles of 128 queries. */
 template <int DP_> struct forward_shape {
     static constexpr int DP = DP_, WARPS = DP == 64 ? 4 : 8, MT = DP == 64 ? 2 : 1, THREADS = WARPS * 32;
     static constexpr int QUERIES = WARPS * 16 * MT, KEYS = 64;
-    static constexpr size_t ELEMENTS = (size_t)(QUERIES + 4 * KEYS) * DP; /* of shared memory */
+    /* of shared memory: queries, two buffers of keys and of values */
+    static constexpr size_t ELEMENTS = (size_t)(QUERIES + 4 * KEYS) * DP;
 };
 
-/* A warp's running softmax over 16 rows, of which a lane has two (g and g + 8): the largest score, the sum of powers
- * (of the lane's columns alone until the end). */
+/* The running softmax of 16 rows of a warp. A lane has two of the rows (g and g + 8, g = lane / 4): the
+ * largest score so far, and the sum of powers over the lane's own columns. */
 struct running_softmax {
     float most[2], sum[2];
 
-    /* Scores become powers; returns what results so far are to be multiplied by. */
+    /* Scores become powers 2^(scale_log2 (x - most)). `factor` is what the results so far must be multiplied
+     * by, because the maximum grew. */
     template <int N> __device__ void step(float (&score)[N][4], float scale_log2, float (&factor)[2]) {
         UNROLLED(half, 2) {
             float now = most[half];
             UNROLLED(n, N) now = fmaxf(now, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
+            /* the four lanes of a row agree on its maximum */
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
             factor[half] = fast_exp2((most[half] - now) * scale_log2);
@@ -34,14 +40,15 @@ struct running_softmax {
                 }
         }
     }
-    /* The sum over all columns. */
+    /* The sum over all columns of the row, on all four lanes. */
     __device__ float total(int half) {
         float all = sum[half] + __shfl_xor_sync(0xffffffffu, sum[half], 1);
         return all + __shfl_xor_sync(0xffffffffu, all, 2);
     }
 };
 
-/* Keys that do not exist, or lie behind their query: -inf. Element (n, i) is query row + 8 (i / 2), key + 8 n + i % 2. */
+/* Sets scores to -inf where the key does not exist or is after its query (causal). Element (n, i) is query
+ * row + 8 (i / 2), key + 8 n + i % 2. */
 template <int N>
 __device__ static inline void mask_scores(float (&score)[N][4], const attention_shape &z, int row, int key) {
     UNROLLED(n, N)
@@ -51,6 +58,8 @@ __device__ static inline void mask_scores(float (&score)[N][4], const attention_
         }
 }
 
+/* One block: a tile of queries of one (batch, head) pair. y = softmax(scale q k^T) v and lse = log of the row
+ * sums. */
 template <class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
     attention_forward(attention_shape z, heads_of<const T> q, heads_of<const T> k, heads_of<const T> v,
@@ -61,7 +70,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     attention_work work(z, tiles, z.causal);
     int first = work.tile * QUERIES, past = first + QUERIES < z.t ? first + QUERIES : z.t;
     int blocks = (z.keys_before(past) + KEYS - 1) / KEYS;
-    int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT; /* the warp's first row of the tile */
+    /* the warp's first row of the tile */
+    int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
     const T *head_k = k.at(z, work.pair), *head_v = v.at(z, work.pair);
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
@@ -76,13 +86,16 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     UNROLLED(m, MT) soft[m] = running_softmax{{-INFINITY, -INFINITY}, {0, 0}};
     for (int block = 0; block < blocks; block++) {
         copy_async_wait<0>();
-        __syncthreads(); /* this block is here, and no one reads the one before it any more */
+        /* this block of keys has arrived, and no warp reads the one before it any more */
+        __syncthreads();
         if (block + 1 < blocks) fetch(block + 1);
         int key = block * KEYS;
-        if (z.causal && key > first + own + 16 * MT - 1) continue; /* behind all rows of this warp */
+        /* all its keys are after all rows of this warp */
+        if (z.causal && key > first + own + 16 * MT - 1) continue;
         const T *keys = tile_k + block % 2 * KEYS * DP, *values = tile_v + block % 2 * KEYS * DP;
         float p[MT][N][4];
         tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
+        /* whole: no score of this tile is masked, for the warp's first row and hence for all */
         bool is_whole = key + KEYS <= z.s && !(z.causal && key + KEYS - 1 > first + own);
         UNROLLED(m, MT) {
             float factor[2];
@@ -107,6 +120,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     }
 }
 
+/* One block for each tile of queries of each pair; in: q, k, v [B, H, T, D], out: y [B, T, H, D], lse [B, H,
+ * T]. */
 template <class T, int DP> static weft_status forward_launch(const kernel_call *c) {
     using S = forward_shape<DP>;
     attention_shape z = attention_shape_of(c, 0);

@@ -1,9 +1,9 @@
-/* attention.cuh - what the tensor-core kernels of attention share: heads of tensors with any strides, their rows as tiles
- * in shared memory, products of tiles, the order in which blocks take their work.
+/* attention.cuh - what the attention kernels share: heads of tensors with any strides, their rows as tiles in
+ * shared memory, products of tiles on tensor cores, and the order in which blocks take their work.
  *
- * A tile has rows of DP elements (D padded with zeros to 64 or 128). Its 16-byte pieces are permuted within a row by the
- * row's number, so that the eight rows which ldmatrix reads together lie in different banks.
- */
+ * A tile has rows of DP elements (the head size D padded with zeros to 64 or 128). The 16-byte pieces of a
+ * row are permuted by the row's number (a swizzle), so that the eight rows that ldmatrix reads together are
+ * in different banks of shared memory. */
 #ifndef WEFT_OPS_CUDA_ATTENTION_ATTENTION_CUH
 #define WEFT_OPS_CUDA_ATTENTION_ATTENTION_CUH
 
@@ -15,17 +15,18 @@ extern "C" {
 }
 
 struct attention_shape {
-    int64_t pairs; /* batches times heads */
-    int heads, t, s, d;
+    int64_t pairs;      /* batches times heads */
+    int heads, t, s, d; /* queries t, keys s, head size d */
     bool causal;
-    float scale, scale_log2; /* of the scores; times log2 e, for powers of two */
+    float scale, scale_log2; /* of the scores; and times log2 e, so that 2^x serves for e^x */
 
-    /* Keys that queries before `past` see. */
+    /* The keys that queries before `past` see. */
     __device__ int keys_before(int past) const {
         return causal && past < s ? past : s;
     }
 };
 
+/* q: the operand that holds the queries; keys follow it. */
 static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
     const tensor_type *qt = &c->in[q].type, *kt = &c->in[q + 1].type;
     const attention_attrs *a = static_cast<const attention_attrs *>(c->attrs);
@@ -41,14 +42,15 @@ static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
 template <class T> struct heads_of {
     T *data;
     int64_t batch, head, row, column;
-    bool is_fast; /* rows lie dense and 16 bytes apart: copied in pieces of 16 */
+    bool is_fast; /* columns contiguous, rows and base aligned to 16 bytes: copied 16 bytes at a time */
 
+    /* The first element of head pair % heads of batch pair / heads. */
     __device__ T *at(const attention_shape &z, int64_t pair) const {
         return data + pair / z.heads * batch + pair % z.heads * head;
     }
 };
 
-/* `heads` and `rows`: which axes of the tensor those are. */
+/* `heads` and `rows` are the axes of the tensor that count heads and rows. */
 template <class T> static heads_of<T> heads_from(const tensor *t, int heads, int rows) {
     const int64_t *stride = t->stride, *shape = t->type.shape;
     bool is_fast = reinterpret_cast<uintptr_t>(t->data) % 16 == 0 && shape[3] % 8 == 0 && stride[3] == 1;
@@ -56,16 +58,17 @@ template <class T> static heads_of<T> heads_from(const tensor *t, int heads, int
     return heads_of<T>{static_cast<T *>(t->data), stride[0], stride[heads], stride[rows], stride[3], is_fast};
 }
 
-/* ---- what both ways of the gradients take ---- */
+/* ---- operands of the backward kernels ---- */
 
-enum { BACKWARD_DY, BACKWARD_Q, BACKWARD_K, BACKWARD_V, BACKWARD_Y, BACKWARD_LSE }; /* operands of attention_backward */
+/* Operands of attention_backward. */
+enum { BACKWARD_DY, BACKWARD_Q, BACKWARD_K, BACKWARD_V, BACKWARD_Y, BACKWARD_LSE };
 
 template <class T> struct backward_operands {
     attention_shape z;
     heads_of<const T> dy, q, k, v, y;
     heads_of<T> dq, dk, dv;
     const float *lse; /* [pairs, t] */
-    float *delta;     /* likewise, in the workspace */
+    float *delta;     /* [pairs, t], in the workspace */
     int tiles;        /* of the kernel that is launched */
 };
 
@@ -87,14 +90,15 @@ template <class T> static backward_operands<T> backward_operands_of(const kernel
 
 /* ---- tiles ---- */
 
-/* Where piece `chunk` (8 elements) of a row begins. */
+/* Offset of piece `chunk` (8 elements) of a row of a tile, in elements: piece and row number are xored. */
 template <int DP> __device__ static inline int tile_place(int row, int chunk) {
     return row * DP + (chunk ^ (row & 7)) * 8;
 }
 
-/* Rows first .. first + ROWS of one head into a tile, by all threads; zeros where there are none. The fast way ends with
- * the group of copies, the other at the next barrier. A thread has the same piece of rows 8 k apart (so that its place is
- * permuted alike in all). */
+/* Loads rows [first, first + ROWS) of one head into a tile, with all threads; rows and columns that do not
+ * exist become zeros. The fast way is asynchronous and is complete when its group of copies is; the other is
+ * complete at the next barrier. A thread copies one piece of rows that are a multiple of 8 apart, so that the
+ * swizzle is the same for all of them. */
 template <int DP, int ROWS, int THREADS, class T>
 __device__ static inline void tile_load(T *tile, const heads_of<const T> &from, const T *head, int first,
                                         int rows, int d) {
@@ -104,7 +108,7 @@ __device__ static inline void tile_load(T *tile, const heads_of<const T> &from, 
     T *to = tile + tile_place<DP>(row, chunk);
     if (from.is_fast) {
         const T *at = head + (first + row) * from.row + chunk * 8;
-        int there = chunk * 8 < d ? rows - first - row : 0; /* rows k * STEP below it exist */
+        int there = chunk * 8 < d ? rows - first - row : 0; /* rows k * STEP below this number exist */
         UNROLLED(k, ROWS / STEP)
             copy_async_16(to + k * STEP * DP, k * STEP < there ? at + k * STEP * from.row : head,
                           k * STEP < there);
@@ -119,9 +123,9 @@ __device__ static inline void tile_load(T *tile, const heads_of<const T> &from, 
     }
 }
 
-/* ---- fragments (mma.cuh says which lane has what) ---- */
+/* ---- fragments (mma.cuh has the map of lanes) ---- */
 
-/* Two numbers as one register, x in the lower half. */
+/* Two numbers of 16 bits as one register, x in the low half. */
 template <class PAIR> __device__ static inline uint32_t pair_bits(PAIR pair) {
     uint32_t bits;
     static_assert(sizeof pair == sizeof bits, "");
@@ -137,7 +141,7 @@ __device__ static inline uint32_t pack_pair(__half, float x, float y) {
     return pair_bits(__floats2half2_rn(x, y));
 }
 
-/* d += a times columns 8 half .. 8 half + 7 of two B fragments side by side. */
+/* d += a times columns [8 half, 8 half + 8) of a B of 16 columns. */
 __device__ static inline void mma_half(__nv_bfloat16, float (&d)[4], const uint32_t (&a)[4],
                                        const uint32_t (&b)[4], int half) {
     const uint32_t one[2] = {b[2 * half], b[2 * half + 1]};
@@ -150,29 +154,30 @@ __device__ static inline void mma_half(__half, float (&d)[4], const uint32_t (&a
     mma_16816_f16(d, a, one);
 }
 
-/* A: rows row .. row + 15, columns 16 k .. 16 k + 15 of a tile. */
+/* The A fragment of rows [row, row + 16), columns [16 k, 16 k + 16) of a tile. */
 template <int DP, class T>
 __device__ static inline void tile_a(uint32_t (&a)[4], const T *tile, int row, int k) {
     int lane = (int)threadIdx.x % 32;
     ldmatrix_x4(a, tile + tile_place<DP>(row + lane % 16, 2 * k + lane / 16));
 }
 
-/* B of a product with a tile's transpose: columns n .. n + 15 of it are rows of the tile; b[0], b[1] are of the first 8. */
+/* The B fragment for a product with the tile's transpose: its columns [n, n + 16) are rows of the tile; b[0],
+ * b[1] are the first 8. */
 template <int DP, class T>
 __device__ static inline void tile_b_rows(uint32_t (&b)[4], const T *tile, int n, int k) {
     int lane = (int)threadIdx.x % 32;
     ldmatrix_x4(b, tile + tile_place<DP>(n + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
 }
 
-/* B of a product with a tile: rows 16 k .. 16 k + 15, columns 16 n .. 16 n + 15. */
+/* The B fragment for a product with the tile itself: rows [16 k, 16 k + 16), columns [16 n, 16 n + 16). */
 template <int DP, class T>
 __device__ static inline void tile_b(uint32_t (&b)[4], const T *tile, int k, int n) {
     int lane = (int)threadIdx.x % 32;
     ldmatrix_x4_trans(b, tile + tile_place<DP>(16 * k + lane % 16, 2 * n + lane / 16));
 }
 
-/* sum [16 MT, N] = rows row .. of `a` times the transpose of the N rows of `b`. A warp with two times 16 rows reads `b`
- * once for both: with one, shared memory would be the limit, not the tensor cores. */
+/* sum [16 MT, N] = rows [row, row + 16 MT) of `a` times the transpose of the N rows of `b`. A warp with MT =
+ * 2 reads `b` once for 32 rows: with 16 rows, shared memory would be the limit and not the tensor cores. */
 template <int DP, int N, int MT, class T>
 __device__ static inline void tile_product_rows(float (&sum)[MT][N / 8][4], const T *a, int row, const T *b) {
     UNROLLED(m, MT)
@@ -191,7 +196,8 @@ __device__ static inline void tile_product_rows(float (&sum)[MT][N / 8][4], cons
     }
 }
 
-/* What a product gave, 8 columns and the next 8, as the A of the next. */
+/* The result of a product, 8 columns and the next 8, as the A of the next product: the layouts of D and A
+ * match, so no data moves between lanes. */
 template <class T>
 __device__ static inline void fragment_a(uint32_t (&a)[4], const float (&left)[4], const float (&right)[4]) {
     UNROLLED(i, 2) {
@@ -200,7 +206,7 @@ __device__ static inline void fragment_a(uint32_t (&a)[4], const float (&left)[4
     }
 }
 
-/* sum [16 MT, DP] += p [16 MT, 8 N] times the 8 N rows of `b`. */
+/* sum [16 MT, DP] += p [16 MT, 8 N] times the 8 N rows of `b`, with p rounded to T. */
 template <int DP, int MT, int N, class T>
 __device__ static inline void tile_product_add(float (&sum)[MT][DP / 8][4], const float (&p)[MT][N][4],
                                                const T *b) {
@@ -217,8 +223,9 @@ __device__ static inline void tile_product_add(float (&sum)[MT][DP / 8][4], cons
     }
 }
 
-/* A warp's 16 rows of results, `factor` times, by way of its own rows of a tile (in which no one else looks any more), so
- * that memory is written 16 bytes at a time. `head`: the results' head, rows first .. first + 15 of which `rows` exist. */
+/* Stores 16 rows of results of a warp, times `factor`. They pass through the warp's own rows of a tile (which
+ * no other warp reads any more), so that global memory is written 16 bytes at a time. `head` is the head of
+ * the result; the rows are [first, first + 16), of which those below `rows` exist. */
 template <int DP, class T>
 __device__ static inline void tile_store(T *tile, int row, const float (&x)[DP / 8][4],
                                          const float (&factor)[2], const heads_of<T> &to, T *head, int first,
@@ -245,8 +252,9 @@ __device__ static inline void tile_store(T *tile, int row, const float (&x)[DP /
 
 /* ---- work ---- */
 
-/* A block's tile and its pair of batch and head. Tiles of GROUP pairs come together, so that their keys and values stay
- * in the L2 cache; within a group those that take longest come first. */
+/* The tile and the (batch, head) pair of a block. The tiles of GROUP pairs follow one another, so that their
+ * keys and values stay in the L2 cache; within a group the longest ones come first, which shortens the tail
+ * of the launch. */
 struct attention_work {
     int tile;
     int64_t pair;

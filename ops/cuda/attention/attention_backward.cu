@@ -1,19 +1,22 @@
-/* attention_backward.cu - gradients of attention on tensor cores, after FlashAttention-2 (Dao, arXiv 2307.08691, algorithm
- * 2), in two passes so that every sum has one owner and one order: blocks of queries walk over the keys for dq (and leave
- * delta = dy . y for the other pass), blocks of keys walk over the queries for dk and dv. Both make the scores again: 7
- * products in place of 5, and neither atomics nor a copy of dq for each block of keys.
- */
+/* attention_backward.cu - gradients of attention on tensor cores, after FlashAttention-2 (Dao, arXiv
+ * 2307.08691, algorithm 2), in two passes so that every sum has one owner and one order: blocks of queries
+ * walk over the keys for dq (and store delta = dy . y for the other pass), then blocks of keys walk over the
+ * queries for dk and dv. Both compute the scores again: 7 products instead of 5, but neither atomics nor a
+ * copy of dq for each block of keys. */
 #include "ops/cuda/attention/attention.cuh"
 
 /* ---- dq ---- */
 
+/* Tiles of WARPS * 16 MT queries and 32 keys; keys and values are double-buffered. */
 template <int DP_> struct query_shape {
     static constexpr int DP = DP_, WARPS = 4, MT = DP == 64 ? 2 : 1, THREADS = WARPS * 32;
     static constexpr int QUERIES = WARPS * 16 * MT, KEYS = 32;
-    static constexpr size_t ELEMENTS = (size_t)(2 * QUERIES + 4 * KEYS) * DP; /* of shared memory */
+    /* of shared memory: q and dy, two buffers of k and of v */
+    static constexpr size_t ELEMENTS = (size_t)(2 * QUERIES + 4 * KEYS) * DP;
 };
 
-/* dy . y of a warp's rows first .. first + 15: two lanes a row. Rows g and g + 8 of it go to delta[0] and [1]. */
+/* delta = dy . y of a warp's rows [first, first + 16), two lanes to a row. Stores them for the second pass
+ * and returns rows g and g + 8 of the lane in delta[0] and [1]. */
 template <int DP, class T>
 __device__ static inline void row_deltas(const backward_operands<T> &s, int64_t pair, const T *tile_dy,
                                          int row, int first, float (&delta)[2]) {
@@ -35,7 +38,8 @@ __device__ static inline void row_deltas(const backward_operands<T> &s, int64_t 
     delta[1] = __shfl_sync(0xffffffffu, sum, lane / 4 * 2 + 16);
 }
 
-/* Scores become p (dp - delta). Element (n, i) is query row + 8 (i / 2), key + 8 n + i % 2. */
+/* p holds scores and becomes ds = p (dp - delta), 0 where masked. lse is times log2 e. Element (n, i) is
+ * query row + 8 (i / 2), key + 8 n + i % 2. */
 template <int N>
 __device__ static inline void query_ds(float (&p)[N][4], const float (&dp)[N][4], const attention_shape &z,
                                        const float (&lse)[2], const float (&delta)[2], bool is_whole, int row,
@@ -49,6 +53,7 @@ __device__ static inline void query_ds(float (&p)[N][4], const float (&dp)[N][4]
         }
 }
 
+/* dq = scale ds k for one tile of queries. Two blocks fit a multiprocessor. */
 template <class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_operands<T> s) {
     constexpr int DP = SHAPE::DP, MT = SHAPE::MT, KEYS = SHAPE::KEYS, QUERIES = SHAPE::QUERIES,
@@ -78,12 +83,14 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
     }
     for (int block = 0; block < blocks; block++) {
         copy_async_wait<0>();
-        __syncthreads(); /* this block is here, and no one reads the one before it any more */
+        /* this block of keys has arrived, and no warp reads the one before it any more */
+        __syncthreads();
         if (block + 1 < blocks) fetch(block + 1);
         for (int m = 0; m < MT && block == 0; m++)
             row_deltas<DP>(s, work.pair, tile_dy, own + 16 * m, first + own + 16 * m, delta[m]);
         int key = block * KEYS;
-        if (z.causal && key > first + own + 16 * MT - 1) continue; /* behind all rows of this warp */
+        /* all its keys are after all rows of this warp */
+        if (z.causal && key > first + own + 16 * MT - 1) continue;
         const T *keys = tile_k + block % 2 * KEYS * DP, *values = tile_v + block % 2 * KEYS * DP;
         float p[MT][KEYS / 8][4], dp[MT][KEYS / 8][4];
         tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
@@ -101,17 +108,18 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dq(backward_opera
 
 /* ---- dk, dv ---- */
 
+/* Tiles of WARPS * 16 MT keys; queries and dy are double-buffered with their lse and delta. */
 template <int DP_> struct key_shape {
     static constexpr int DP = DP_, WARPS = 4, MT = DP == 64 ? 2 : 1, THREADS = WARPS * 32;
     static constexpr int KEYS = WARPS * 16 * MT, QUERIES = DP == 64 ? 32 : 16;
-    static constexpr size_t ELEMENTS =
-        (size_t)(2 * KEYS + 4 * QUERIES) * DP; /* of shared memory, and of floats: */
+    /* Shared memory: elements (k and v, two buffers of q and of dy), then floats (lse and delta). */
+    static constexpr size_t ELEMENTS = (size_t)(2 * KEYS + 4 * QUERIES) * DP;
     static constexpr size_t FLOATS = 4 * QUERIES;
 };
 
-/* Scores become p, and dp becomes p (dp - delta). Element (n, i) is key row + 8 (i / 2), query + 8 n + i % 2 of the
- * sequence, and 8 n + column + i % 2 of lse and delta. Queries past the end are rows of zeros with 0 for both: they give
- * nothing. */
+/* p holds scores and becomes the probabilities; dp becomes p (dp - delta). Element (n, i) is key row + 8 (i /
+ * 2), query + 8 n + i % 2 of the sequence, which is number 8 n + column + i % 2 of the tile's lse and delta.
+ * Queries past the end are rows of zeros in q and dy with 0 for both, so they add nothing. */
 template <int N>
 __device__ static inline void key_ds(float (&p)[N][4], float (&dp)[N][4], const attention_shape &z,
                                      const float *lse, const float *delta, bool is_whole, int row, int query,
@@ -126,6 +134,8 @@ __device__ static inline void key_ds(float (&p)[N][4], float (&dp)[N][4], const 
         }
 }
 
+/* dv = p^T dy and dk = scale ds^T q for one tile of keys; causal tiles start at the first query that sees
+ * them. */
 template <class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_operands<T> s) {
     constexpr int DP = SHAPE::DP, MT = SHAPE::MT, KEYS = SHAPE::KEYS, QUERIES = SHAPE::QUERIES,
@@ -160,10 +170,12 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
     float dk[MT][DP / 8][4] = {}, dv[MT][DP / 8][4] = {};
     for (; block < blocks; block++) {
         copy_async_wait<0>();
-        __syncthreads(); /* this block is here, and no one reads the one before it any more */
+        /* this block of queries has arrived, and no warp reads the one before it any more */
+        __syncthreads();
         if (block + 1 < blocks) fetch(block + 1);
         int half = block % 2, query = block * QUERIES;
-        if (z.causal && query + QUERIES - 1 < first + own) continue; /* before all keys of this warp */
+        /* all its queries are before all keys of this warp */
+        if (z.causal && query + QUERIES - 1 < first + own) continue;
         const T *queries = tile_q + half * QUERIES * DP, *dys = tile_dy + half * QUERIES * DP;
         float p[MT][QUERIES / 8][4], dp[MT][QUERIES / 8][4];
         tile_product_rows<DP, QUERIES, MT>(p, tile_k, own, queries);
@@ -177,7 +189,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
     }
     float one[2] = {1, 1}, factor[2] = {z.scale, z.scale};
     copy_async_wait<0>();
-    __syncthreads(); /* keys that no query sees get here before their tiles do */
+    /* keys that no query sees come here before their tiles have arrived */
+    __syncthreads();
     UNROLLED(m, MT) {
         int row = own + 16 * m;
         tile_store<DP>(tile_k, row, dk[m], factor, s.dk, s.dk.at(z, work.pair), first + row, z.s, z.d);

@@ -1,15 +1,16 @@
-/* attention_plain.cu - attention and its gradients in f32 arithmetic, for f32 operands and whatever the tensor cores'
- * kernels do not take. The same walk as theirs (attention.cu, attention_backward.cu), products by the threads: 16 x 16
- * of them share a tile of 16 R x 16 R scores, each has R rows and R columns of it, 16 apart.
- */
+/* attention_plain.cu - attention and its gradients in f32 arithmetic, for f32 operands and whatever the
+ * tensor-core kernels decline. The algorithms are theirs (attention.cu, attention_backward.cu) without double
+ * buffers; the products are by the threads: 16 x 16 threads share a tile of 16 R x 16 R scores, and each has
+ * R rows and R columns of it, 16 apart. */
 #include "ops/cuda/attention/attention.cuh"
 
 enum { THREADS = 256 };
 
+/* Tiles are f32 in shared memory. */
 template <int DP_> struct plain_shape {
-    static constexpr int DP = DP_,
-                         LD = DP + 4;   /* floats a row: 16 rows' pieces of 4 lie in different banks */
-    static constexpr int OWN = DP / 16; /* results of a row that a thread has, four side by side */
+    /* LD: floats from row to row; pieces of 4 floats of 16 rows are in different banks. */
+    static constexpr int DP = DP_, LD = DP + 4;
+    static constexpr int OWN = DP / 16;
 };
 
 template <class T> struct forward_operands {
@@ -20,7 +21,7 @@ template <class T> struct forward_operands {
     int tiles;
 };
 
-/* A thread's place among 16 x 16. */
+/* Position of a thread among 16 x 16. */
 __device__ static inline int row_of_thread() {
     return (int)threadIdx.x / 16;
 }
@@ -28,6 +29,7 @@ __device__ static inline int column_of_thread() {
     return (int)threadIdx.x % 16;
 }
 
+/* Rows [first, first + ROWS) of one head as f32; zeros where a row or column does not exist. */
 template <class S, int ROWS, class T>
 __device__ static inline void plain_load(float *tile, const heads_of<const T> &from, const T *head, int first,
                                          int rows, int d) {
@@ -38,7 +40,8 @@ __device__ static inline void plain_load(float *tile, const heads_of<const T> &f
     }
 }
 
-/* x[r][c] = row (own + 16 r) of a times row (own + 16 c) of b. */
+/* x[r][c] = row (own + 16 r) of a times row (own + 16 c) of b, where own is the thread's row for a and its
+ * column for b. The sum over k has one order. */
 template <class S, int R>
 __device__ static inline void plain_scores(float (&x)[R][R], const float *a, const float *b) {
     UNROLLED(r, R)
@@ -53,14 +56,16 @@ __device__ static inline void plain_scores(float (&x)[R][R], const float *a, con
     }
 }
 
-/* The threads' scores as a tile [16 R, 16 R], for plain_add. */
+/* Writes the threads' scores to a tile [16 R, 16 R + 1] of shared memory, for plain_add; the extra column
+ * avoids bank conflicts. */
 template <int R> __device__ static inline void plain_put(float *tile, const float (&x)[R][R]) {
     UNROLLED(r, R)
         UNROLLED(c, R)
             tile[(row_of_thread() + 16 * r) * (16 * R + 1) + column_of_thread() + 16 * c] = x[r][c];
 }
 
-/* out += p [16 R, 16 R] times b [16 R, DP]; columns 64 c + 4 (own) .. + 3 are out[r][4 c] .. */
+/* out += p [16 R, 16 R] times b [16 R, DP]. out[r][4 c + i] is column 64 c + 4 own + i, where own is the
+ * thread's column. */
 template <class S, int R>
 __device__ static inline void plain_add(float (&out)[R][S::OWN], const float *p, const float *b) {
     for (int j = 0; j < 16 * R; j++) {
@@ -75,6 +80,7 @@ __device__ static inline void plain_add(float (&out)[R][S::OWN], const float *p,
     }
 }
 
+/* Stores the rows below `rows`, times their factor. */
 template <class S, int R, class T>
 __device__ static inline void plain_store(const float (&out)[R][S::OWN], const float (&factor)[R],
                                           const heads_of<T> &to, T *head, int first, int rows, int d) {
@@ -87,7 +93,7 @@ __device__ static inline void plain_store(const float (&out)[R][S::OWN], const f
     }
 }
 
-/* Over the 16 threads of a row. */
+/* Sum (row_most: maximum) over the 16 threads of a row, which are half a warp. */
 __device__ static inline float row_total(float x) {
     for (int step = 8; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
     return x;
@@ -100,6 +106,7 @@ __device__ static inline float row_most(float x) {
 
 /* ---- forward ---- */
 
+/* The same steps as attention_forward; one buffer holds the keys, then the values. */
 template <class T, class S, int R>
 __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
@@ -136,7 +143,8 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
             }
             UNROLLED(i, S::OWN) out[r][i] *= factor[r];
         }
-        __syncthreads(); /* the keys have been read */
+        /* all threads have read the keys */
+        __syncthreads();
         plain_put<R>(tile_p, p);
         plain_load<S, BLOCK>(tile_kv, s.v, s.v.at(z, work.pair), key, z.s, z.d);
         __syncthreads();
@@ -153,7 +161,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
 
 /* ---- backward ---- */
 
-/* The tiles of a backward kernel: two that stay, two that pass by, two of scores. */
+/* Shared memory of a backward kernel: two tiles that stay, two that change with each step, two of scores. */
 template <class S, int R> struct plain_tiles {
     float *own_a, *own_b, *other_a, *other_b, *p, *ds;
     static constexpr int TILE = 16 * R * S::LD, SCORES = 16 * R * (16 * R + 1);
@@ -164,7 +172,9 @@ template <class S, int R> struct plain_tiles {
     }
 };
 
-template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
+/* q and dy stay; k and v change. */
+template <class T, class S, int R>
+__global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
     SHARED_MEMORY(float, shared);
     plain_tiles<S, R> tile(shared);
@@ -209,6 +219,7 @@ template <class T, class S, int R> __global__ void __launch_bounds__(THREADS) pl
     plain_store<S, R>(dq, factor, s.dq, s.dq.at(z, work.pair), first, z.t, z.d);
 }
 
+/* k and v stay; q and dy change. Scores are transposed: rows are keys, columns are queries. */
 template <class T, class S, int R>
 __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
@@ -279,6 +290,7 @@ template <class T, class S, int R> static weft_status plain_backward_launch(cons
     return launch(c, plain_dk_dv<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
 }
 
+/* R is the largest for which the tiles fit shared memory. */
 weft_status cuda_attention_plain_run(void *, const kernel_call *c) {
     int64_t d = c->in[0].type.shape[3];
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {

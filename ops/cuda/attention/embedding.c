@@ -3,6 +3,7 @@
 #include "ops/cuda/kit/sort.h"
 #include "ops/attention/embedding.h"
 
+/* Numbers of ids and rows are ints in the kernels: at most 2^30. */
 static int64_t ids_of(const weft_node *n) {
     return type_elements(&n->in[1]->type);
 }
@@ -16,7 +17,7 @@ static const char *backward_declines(const weft_node *n, const kernel_env *env) 
     return n->out[0].type.shape[0] > 1 << 30 ? "more than 2^30 rows" : declines(n, env);
 }
 
-/* The ends of each row's ids, and the sort. */
+/* The first and past slot of each row's ids, and the buffers of the sort. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     return (size_t)(2 * n->out[0].type.shape[0] + sort_room(ids_of(n))) * sizeof(int32_t);

@@ -1,7 +1,6 @@
-/* embedding.cu - forward copies rows, a warp each. Backward gathers: the numbers of the ids are sorted by row of the table
- * (sort.cuh), and each row adds up what its ids' gradients are, in their order. No float is added atomically, and a row is
- * written once, whether ids point to it or not.
- */
+/* embedding.cu - forward: copies rows, one warp for each id. Backward: sorts the numbers of the ids by row of
+ * the table (sort.cuh); then each row adds the gradients of its ids in their order. No float is added
+ * atomically, so the bits repeat, and each row is written exactly once, also when no id points to it. */
 #include "ops/cuda/kit/sort.cuh"
 #include "ops/cuda/kit/vectors.cuh"
 
@@ -11,13 +10,13 @@ extern "C" {
 
 enum { THREADS = 256, WARPS = THREADS / 32 };
 
-/* The ids of a run, and whom to tell of a bad one. */
+/* The ids of a run, and where a bad one is recorded. */
 struct id_list {
     integers ids;
     int64_t rows;
     cuda_failure *failure;
     int order;
-    /* Row of id i; -1 in place of a bad one. */
+    /* The row of id number i; -1 for an id outside the table, which is recorded. */
     __device__ int64_t at(int64_t i) const {
         int64_t id = ids.at(i);
         if (id >= 0 && id < rows) return id;
@@ -30,6 +29,7 @@ static id_list ids_of(const kernel_call *c, int64_t rows) {
     return id_list{integers_of(&c->in[1]), rows, c->cuda->failure, c->node->order};
 }
 
+/* y [n, d] = rows of w; a bad id copies row 0, and the run fails at its end. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4)
     embedding_copy(const T *w, id_list ids, T *y, int64_t n, int64_t d) {
@@ -57,19 +57,20 @@ weft_status cuda_embedding_run(void *, const kernel_call *c) {
     });
 }
 
-/* ---- backward: which ids point to a row ---- */
+/* ---- backward: the ids of each row ---- */
 
 #define EACH_THREAD(i, count)                                                                                \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (count);                            \
          i += (int64_t)gridDim.x * blockDim.x)
 
-/* Those of row r are sorted[first[r]] .. sorted[past[r] - 1], increasing. */
+/* The ids of row r are numbers sorted[first[r]] .. sorted[past[r] - 1], increasing. */
 struct buckets {
     int *first, *past; /* [rows] */
     const int *sorted;
 };
 
-/* Bad ids become key `rows`, which is behind all buckets. */
+/* Keys for the sort: the row of each id; bad ids get key `rows`, which sorts after all rows. Rows start
+ * empty. */
 __global__ void bucket_keys(sort_list list, id_list ids, int64_t n, buckets b) {
     EACH_THREAD(i, n) {
         int64_t row = ids.at(i);
@@ -79,6 +80,7 @@ __global__ void bucket_keys(sort_list list, id_list ids, int64_t n, buckets b) {
     EACH_THREAD(row, ids.rows) b.first[row] = b.past[row] = 0;
 }
 
+/* Each id whose neighbour has another key starts or ends a row's range: no two threads write one place. */
 __global__ void bucket_ends(sort_list list, int64_t n, buckets b, int64_t rows) {
     EACH_THREAD(i, n) {
         int key = list.key[i];
@@ -90,7 +92,8 @@ __global__ void bucket_ends(sort_list list, int64_t n, buckets b, int64_t rows) 
 
 /* ---- backward: sums ---- */
 
-/* Elements k .. k + VEC - 1 of the rows of dy that slots first, first + step, ... before `past` name. */
+/* Columns [k, k + VEC) of the sum of the rows of dy in slots first, first + step, ... before `past`, in
+ * f32. */
 template <int VEC, class T>
 __device__ static inline void bucket_sum(const T *dy, const int *sorted, int first, int past, int step,
                                          int64_t d, int64_t k, float (&sum)[VEC]) {
@@ -103,7 +106,8 @@ __device__ static inline void bucket_sum(const T *dy, const int *sorted, int fir
     }
 }
 
-/* Slots that are added in f32; such sums are added in f64, so that an often used row keeps its digits. */
+/* Slots that are added in f32; the sums of such blocks are added in f64, so that a row with many ids keeps
+ * its precision. */
 enum { BLOCK_SLOTS = 512 };
 
 template <int VEC, class T>
@@ -118,10 +122,11 @@ __device__ static inline void long_bucket_sum(const T *dy, const int *sorted, in
     UNROLLED(j, VEC) sum[j] = (float)total[j];
 }
 
-/* Buckets of more than this are shared out to the warps of a block. */
+/* Rows with more ids than this are divided among the warps of a block. */
 enum { FEW = 2 * WARPS };
 
-/* A block takes a row of the table at a time. */
+/* A block takes one row of the table at a time: few ids, each thread its columns; many, each warp every
+ * WARPS-th id, and warp 0 adds the warps' sums in order. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4)
     embedding_sums(const T *dy, buckets b, T *dw, int64_t rows, int64_t d) {
@@ -140,6 +145,7 @@ __global__ void __launch_bounds__(THREADS, 4)
         for (int64_t from = 0; from < d; from += 32 * VEC) {
             int64_t k = from + lane * VEC;
             if (k < d) long_bucket_sum<VEC>(dy, b.sorted, first + warp, past, WARPS, d, k, sum);
+            /* transposed by element, so that lanes write to different banks */
             UNROLLED(j, VEC) shared[warp][j * 32 + lane] = k < d ? sum[j] : 0.0f;
             __syncthreads();
             if (warp == 0 && k < d) {
@@ -152,6 +158,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
+/* Workspace: first and past of each row, then the sort's buffers. */
 weft_status cuda_embedding_backward_run(void *, const kernel_call *c) {
     int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
     int *room = static_cast<int *>(c->workspace), bits = 1;

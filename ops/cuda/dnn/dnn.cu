@@ -1,24 +1,27 @@
-/* dnn.cu - see dnn.cuh. */
+/* dnn.cu - see dnn.cuh: descriptors, the choice of an engine, runs. Errors are sticky: after the first
+ * failure (d->status) the building functions do nothing. */
 #include "ops/cuda/dnn/dnn.cuh"
 
 #include <cudnn.h>
 #include <string.h>
 
+/* descriptors of a plan; configurations that are looked at; tensors */
 enum { KEPT = 24, PROPOSALS = 64, IDS = 3 };
 
-/* ids of the tensors of a graph */
+/* Unique ids of the tensors of a graph: a variant pack binds pointers to them. */
 enum { BIG = 1, SMALL, WEIGHT };
 
 struct dnn {
     const weft_env *env;
     cudnnHandle_t handle;
-    /* Descriptors refer to each other, so all live as long as the plan. */
+    /* Descriptors refer to each other, so all of them live as long as the plan. */
     cudnnBackendDescriptor_t kept[KEPT], plan, pack;
     int n_kept;
-    dnn_buffers at; /* what `pack` holds */
-    cudnnStatus_t status; /* of building: the first failure, after which nothing is done */
+    dnn_buffers at;       /* the pointers that `pack` holds */
+    cudnnStatus_t status; /* the first failure while building */
 };
 
+/* cuDNN's status as ours, with the library's own explanation. */
 static weft_status status_of(cudnnStatus_t s, const char *doing, weft_error *error) {
     if (s == CUDNN_STATUS_SUCCESS) return WEFT_OK;
     if (s == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) return error_memory(error, "cuDNN");
@@ -31,6 +34,7 @@ static weft_status status_of(cudnnStatus_t s, const char *doing, weft_error *err
 
 /* ---- descriptors ---- */
 
+/* A new descriptor, kept until dnn_free; NULL after a failure. */
 static cudnnBackendDescriptor_t begin(dnn *d, cudnnBackendDescriptorType_t type) {
     cudnnBackendDescriptor_t made = NULL;
     if (d->status == CUDNN_STATUS_SUCCESS && d->n_kept == KEPT) d->status = CUDNN_STATUS_BAD_PARAM;
@@ -41,7 +45,8 @@ static cudnnBackendDescriptor_t begin(dnn *d, cudnnBackendDescriptorType_t type)
 
 static void set(dnn *d, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
                 cudnnBackendAttributeType_t type, int64_t count, const void *values) {
-    if (d->status == CUDNN_STATUS_SUCCESS) d->status = cudnnBackendSetAttribute(of, name, type, count, values);
+    if (d->status == CUDNN_STATUS_SUCCESS)
+        d->status = cudnnBackendSetAttribute(of, name, type, count, values);
 }
 
 static void set_descriptor(dnn *d, cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
@@ -64,6 +69,8 @@ static cudnnDataType_t type_of_elements(weft_dtype dtype) {
     return dtype == WEFT_BF16 ? CUDNN_DATA_BFLOAT16 : dtype == WEFT_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
+/* A finished tensor descriptor: channels-last strides whatever the axes are (a weight is [O, kh, kw, C] in
+ * memory). */
 static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t id) {
     int64_t stride[WEFT_MAX_NDIM], alignment = t->alignment;
     cudnnDataType_t type = type_of_elements(t->type.dtype);
@@ -78,6 +85,7 @@ static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t 
     return made;
 }
 
+/* Sums are f32; the padding is the same at both ends. */
 static cudnnBackendDescriptor_t window_new(dnn *d, const dnn_conv *what) {
     cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -94,15 +102,15 @@ static cudnnBackendDescriptor_t window_new(dnn *d, const dnn_conv *what) {
     return made;
 }
 
-/* What each of the three operations calls its parts. */
+/* The names that the three operations have for their tensors, indexed by dnn_kind. */
 static const struct {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t window, big, small, weight, alpha, beta;
 } operations[] = {
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
     {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
@@ -113,6 +121,7 @@ static const struct {
      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
+/* One operation, result = 1 * conv + 0 * result, as a graph. */
 static cudnnBackendDescriptor_t graph_new(dnn *d, const dnn_conv *what) {
     const auto *names = &operations[what->kind];
     const float one = 1, zero = 0;
@@ -141,44 +150,54 @@ static cudnnStatus_t get_descriptor(cudnnBackendDescriptor_t of, cudnnBackendAtt
     return cudnnBackendGetAttribute(of, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &into);
 }
 
-/* Sums are in f32, of operands unrounded unless they may be; no atomics where bits must repeat. */
+/* Whether an engine with this note breaks our rules: sums must be f32; operands are not rounded unless they
+ * may be; where bits must repeat there are no atomics. */
 static bool is_forbidden(cudnnBackendNumericalNote_t note, const kernel_env *env, const dnn_conv *what) {
     switch (note) {
-    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION: return true;
-    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return env->deterministic;
+    case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+        return true;
+    case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        return env->deterministic;
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: return !what->may_round;
-    default: return false;
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+        return !what->may_round;
+    default:
+        return false;
     }
 }
 
+/* All notes of the configuration's engine are allowed. */
 static bool keeps_rules(cudnnBackendDescriptor_t config, const kernel_env *env, const dnn_conv *what) {
     cudnnBackendDescriptor_t engine;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) return false;
-    bool keeps = get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == CUDNN_STATUS_SUCCESS &&
-                 cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
+        return false;
+    bool keeps =
+        get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == CUDNN_STATUS_SUCCESS &&
+        cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; i < count && keeps; i++) keeps = !is_forbidden(notes[i], env, what);
     cudnnBackendDestroyDescriptor(engine);
     return keeps;
 }
 
-/* A plan of this proposal, if there can be one within the workspace's cap. */
+/* Makes d->plan of this configuration. Returns false when the library cannot, or when the plan needs more
+ * than `most` bytes of workspace. */
 static bool try_proposal(dnn *d, cudnnBackendDescriptor_t config, size_t most) {
     cudnnBackendDescriptor_t plan;
     int64_t bytes = 0, count;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) != CUDNN_STATUS_SUCCESS)
         return false;
-    cudnnStatus_t s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
+    cudnnStatus_t s =
+        cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
     if (s == CUDNN_STATUS_SUCCESS)
-        s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                                     &config);
+        s = cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config);
     if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendFinalize(plan);
     if (s == CUDNN_STATUS_SUCCESS)
-        s = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
-                                     &bytes);
+        s = cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                     &count, &bytes);
     if (s == CUDNN_STATUS_SUCCESS && (size_t)bytes <= most)
         d->plan = plan;
     else
@@ -186,7 +205,8 @@ static bool try_proposal(dnn *d, cudnnBackendDescriptor_t config, size_t most) {
     return d->plan != NULL;
 }
 
-/* Configurations by the library's order; returns how many. */
+/* Fills `configs` with configurations in the order of the library's heuristic and returns how many; the
+ * caller destroys them. */
 static int proposals_get(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
                          cudnnBackendDescriptor_t configs[PROPOSALS]) {
     int64_t count = 0, made = 0;
@@ -195,26 +215,28 @@ static int proposals_get(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeu
     set(d, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     finish(d, heuristics);
     if (d->status == CUDNN_STATUS_SUCCESS)
-        d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                             0, &count, NULL);
+        d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL);
     if (d->status != CUDNN_STATUS_SUCCESS) return 0;
     if (count > PROPOSALS) count = PROPOSALS;
     while (made < count && cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) ==
                                CUDNN_STATUS_SUCCESS)
         made++;
     count = 0;
-    d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                         made, &count, configs);
+    d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &count, configs);
     for (int64_t i = count; i < made; i++) cudnnBackendDestroyDescriptor(configs[i]);
     return (int)(d->status == CUDNN_STATUS_SUCCESS ? count : 0);
 }
 
+/* Takes the first configuration that keeps the rules and has a plan; destroys the others. */
 static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, const kernel_env *env,
                    const dnn_conv *what) {
     cudnnBackendDescriptor_t configs[PROPOSALS];
     int count = proposals_get(d, graph, mode, configs);
     for (int i = 0; i < count; i++) {
-        bool is_chosen = !d->plan && keeps_rules(configs[i], env, what) && try_proposal(d, configs[i], what->workspace_bytes);
+        bool is_chosen = !d->plan && keeps_rules(configs[i], env, what) &&
+                         try_proposal(d, configs[i], what->workspace_bytes);
         if (is_chosen)
             d->kept[d->n_kept++] = configs[i];
         else
@@ -222,7 +244,8 @@ static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_
     }
 }
 
-/* The library's best guesses first, then what it has for everything. */
+/* Mode A gives the library's best estimates; if none is allowed, the fallback mode lists engines that run
+ * anything. */
 static void plan_select(dnn *d, const dnn_conv *what, const kernel_env *env) {
     cudnnBackendDescriptor_t graph = graph_new(d, what);
     if (d->status != CUDNN_STATUS_SUCCESS) return;
@@ -261,7 +284,8 @@ void dnn_free(dnn *d) {
 
 /* ---- runs ---- */
 
-/* The pointers as the library takes them; they seldom change between runs. */
+/* Makes the variant pack, the form in which the library takes pointers. They seldom change between runs, so
+ * mostly the last pack is used again. */
 static cudnnStatus_t point(dnn *d, const dnn_buffers *b) {
     const int64_t ids[IDS] = {BIG, SMALL, WEIGHT};
     const void *places[IDS] = {b->big, b->small, b->weight};
@@ -273,9 +297,11 @@ static cudnnStatus_t point(dnn *d, const dnn_buffers *b) {
     if (s != CUDNN_STATUS_SUCCESS) return s;
     s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, IDS, ids);
     if (s == CUDNN_STATUS_SUCCESS)
-        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, IDS, places);
+        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, IDS,
+                                     places);
     if (s == CUDNN_STATUS_SUCCESS)
-        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &b->workspace);
+        s = cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                                     &b->workspace);
     if (s == CUDNN_STATUS_SUCCESS) s = cudnnBackendFinalize(pack);
     if (s != CUDNN_STATUS_SUCCESS) {
         cudnnBackendDestroyDescriptor(pack);

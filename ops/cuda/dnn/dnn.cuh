@@ -1,9 +1,9 @@
 /* dnn.cuh - one convolution of cuDNN's graph API, from shapes to a plan that runs.
  *
- * dnn.cu alone knows that API: descriptors with attributes that are finalized, an operation, a graph of it, engines that
- * the library's heuristics propose, the first of them that keeps our rules, a plan of that. An operation has one type:
- * a result wider than its operands is refused (9.19; fused with a conversion it is had, for seconds of compiling a plan).
- */
+ * Only dnn.cu knows that API: descriptors with attributes that are finalized, an operation, a graph of it,
+ * engines that the library's heuristics propose, the first of them that keeps our rules, and an execution
+ * plan of that one. An operation has one type: cuDNN 9.19 rejects a result wider than its operands. It works
+ * when a conversion is fused to the operation, but building such a plan takes seconds. */
 #ifndef WEFT_OPS_CUDA_DNN_DNN_CUH
 #define WEFT_OPS_CUDA_DNN_DNN_CUH
 
@@ -19,25 +19,29 @@ typedef enum dnn_kind {
 
 typedef struct dnn_tensor {
     tensor_type type; /* four axes, stored channels-last */
-    int alignment;    /* of its first element, in bytes */
+    int alignment;    /* of the first element's address, in bytes */
 } dnn_tensor;
 
 typedef struct dnn_conv {
     dnn_kind kind;
     dnn_tensor big, small, weight;
-    int64_t pad[2], stride[2], dilation[2];
-    size_t workspace_bytes; /* at most */
-    bool may_round;         /* f32 operands to TF32: it was asked for, or they have no more bits */
+    int64_t pad[2], stride[2], dilation[2]; /* height, width */
+    size_t workspace_bytes;                 /* the most that a plan may need */
+    /* f32 operands may become TF32: the user allowed it, or they have no more bits than that */
+    bool may_round;
 } dnn_conv;
 
-/* A plan with its descriptors; one run at a time. WEFT_UNSUPPORTED: the library has nothing within our rules. */
+/* A plan with its descriptors; one run at a time. dnn_new fails with WEFT_UNSUPPORTED when the library has
+ * nothing within our rules; dnn_free takes NULL. */
 typedef struct dnn dnn;
 weft_status dnn_new(const dnn_conv *what, const kernel_env *env, dnn **made, weft_error *error);
 void dnn_free(dnn *d);
 
+/* Addresses in the GPU's memory. */
 typedef struct dnn_buffers {
     void *big, *small, *weight, *workspace;
 } dnn_buffers;
+/* Enqueues the convolution on the stream of cuda->dnn. */
 weft_status dnn_run(dnn *d, const struct cuda_context *cuda, const dnn_buffers *b, weft_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* program.cu - see program.cuh. */
+/* program.cu - see program.cuh: a source becomes code (from the disk cache or by NVRTC), the code a loaded
+ * library with two kernels. */
 #include "ops/cuda/dnn/program.cuh"
 
 extern "C" {
@@ -10,6 +11,7 @@ extern "C" {
 #include <stdio.h>
 #include <string.h>
 
+/* The session's list; it owns the programs that are in it. */
 struct cuda_programs {
     const weft_env *env;
     cuda_program *first;
@@ -22,7 +24,8 @@ extern "C" cuda_programs *cuda_programs_new(const weft_env *env) {
 }
 
 static void program_free(cuda_program *p) {
-    if (p->library) cudaLibraryUnload(p->library); /* nothing is left to say when this fails */
+    /* a failure here leaves nothing to do */
+    if (p->library) cudaLibraryUnload(p->library);
     mem_free(p->env, p, sizeof *p);
 }
 
@@ -37,12 +40,14 @@ extern "C" void cuda_programs_free(cuda_programs *list) {
 
 /* ---- NVRTC ---- */
 
-/* What to compile for: the GPU itself where this NVRTC knows it, else the newest it knows, as PTX. */
+/* What NVRTC compiles for: this GPU where this NVRTC knows it (machine code), else the newest older one that
+ * it knows, as PTX, which the driver compiles on. */
 struct target {
     char option[40];
     bool is_ptx;
 };
 
+/* Returns false when NVRTC knows no GPU as old as this one. */
 static bool target_of(int capability, target *t) {
     int count = 0, archs[64], newest = 0;
     if (nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count < 1 || count > 64) return false;
@@ -54,9 +59,11 @@ static bool target_of(int capability, target *t) {
     return newest > 0;
 }
 
-/* Products and sums stay apart: an element has the same bits in a vector, behind the last one, and on the CPU. */
+/* Products and sums are not fused: an element has the same bits within a vector, after the last whole vector,
+ * and on the CPU. */
 static const char *const fixed_options[] = {"--std=c++17", "--fmad=false"};
 
+/* The error carries NVRTC's log, which names the line of the source. */
 static weft_status fail_compile(weft_error *error, nvrtcProgram program, nvrtcResult result) {
     char log[4096] = "";
     size_t bytes = 0;
@@ -72,7 +79,7 @@ static nvrtcResult compile(nvrtcProgram *program, const char *source, const targ
     return result == NVRTC_SUCCESS ? nvrtcCompileProgram(*program, 3, options) : result;
 }
 
-/* The code in memory of the env's, its bytes in *bytes. */
+/* Compiles the source. *code is allocated from env and *bytes long; the caller frees it. */
 static weft_status code_make(const weft_env *env, const char *source, const target *t, char **code,
                              size_t *bytes, weft_error *error) {
     nvrtcProgram program = NULL;
@@ -96,12 +103,14 @@ static weft_status code_make(const weft_env *env, const char *source, const targ
 
 /* ---- loading ---- */
 
+/* Every source defines these two kernels (fuse.h). */
 static bool load(cuda_program *p, const void *code) {
     return cudaLibraryLoadData(&p->library, code, NULL, NULL, 0, NULL, NULL, 0) == cudaSuccess &&
            cudaLibraryGetKernel(&p->vectors, p->library, "pointwise") == cudaSuccess &&
            cudaLibraryGetKernel(&p->narrow, p->library, "pointwise_narrow") == cudaSuccess;
 }
 
+/* A program that loads is also kept on disk. */
 static weft_status make_and_load(const kernel_env *env, const char *source, const target *t, program_key key,
                                  cuda_program *p, weft_error *error) {
     char *code;
@@ -117,6 +126,7 @@ static weft_status make_and_load(const kernel_env *env, const char *source, cons
     return status;
 }
 
+/* Returns false when the disk has no code that loads. */
 static bool recall_and_load(const kernel_env *env, program_key key, cuda_program *p) {
     program_code c;
     if (!program_recall(env->env, key, &c)) return false;
@@ -125,7 +135,8 @@ static bool recall_and_load(const kernel_env *env, program_key key, cuda_program
     if (good) return true;
     if (p->library) cudaLibraryUnload(p->library);
     p->library = NULL;
-    (void)cudaGetLastError(); /* a file that this driver refuses is as good as none */
+    /* a file that this driver rejects counts as absent: it is compiled again */
+    (void)cudaGetLastError();
     return false;
 }
 
@@ -135,6 +146,8 @@ static cuda_program *find(const cuda_programs *list, program_key key) {
     return p;
 }
 
+/* The key holds source, NVRTC's version, target and options. In the order of cost: the session's list, the
+ * disk, the compiler. */
 weft_status cuda_program_open(const kernel_env *env, const char *source, cuda_program **program,
                               weft_error *error) {
     char compiler[120];
@@ -162,6 +175,7 @@ weft_status cuda_program_open(const kernel_env *env, const char *source, cuda_pr
         program_free(p);
         return status;
     }
+    /* Without a list each node owns its program. */
     if (env->cuda->programs) {
         p->is_shared = true;
         p->next = env->cuda->programs->first;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Bytes of a file that is read at most, and of its path. */
 enum { CODE_LIMIT = 64 << 20, PATH_ROOM = 1024 };
 
 typedef struct header {
@@ -27,13 +28,15 @@ static bool key_equal(program_key a, program_key b) {
     return a.high == b.high && a.low == b.low;
 }
 
+/* 128 bits of the source and of the compiler's name, version and options. */
 program_key program_key_of(const char *source, const char *compiler) {
     program_key options = key_from(XXH3_128bits(compiler, strlen(compiler)));
     program_key k = key_from(XXH3_128bits_withSeed(source, strlen(source), options.low));
     return (program_key){k.high ^ options.high, k.low};
 }
 
-/* The file of a key; with `make`, the folders above it are made. false: there is no place, or its name is too long. */
+/* The path of a key's file; with `make`, creates the folders above it. Returns false when neither variable
+ * names an absolute folder, or the path is too long. */
 static bool file_path(program_key key, char path[PATH_ROOM], bool make) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool has_cache = cache && *cache == '/';
@@ -42,7 +45,8 @@ static bool file_path(program_key key, char path[PATH_ROOM], bool make) {
     int used = snprintf(path, PATH_ROOM, "%s", has_cache ? cache : home);
     for (int i = 0; i < 3 && used < PATH_ROOM; i++) {
         used += snprintf(path + used, PATH_ROOM - (size_t)used, "%s", folders[i]);
-        if (make && used < PATH_ROOM) mkdir(path, 0777); /* if it fails, so will the file's opening */
+        /* if this fails, so does opening the file */
+        if (make && used < PATH_ROOM) mkdir(path, 0777);
     }
     if (used < PATH_ROOM)
         used += snprintf(path + used, PATH_ROOM - (size_t)used, "/%016llx%016llx.cubin",
@@ -50,6 +54,7 @@ static bool file_path(program_key key, char path[PATH_ROOM], bool make) {
     return used < PATH_ROOM;
 }
 
+/* Checks the letters, the key and the hash of the code: a torn or foreign file is ignored. */
 bool program_recall(const weft_env *env, program_key key, program_code *c) {
     char path[PATH_ROOM];
     header h;
@@ -77,7 +82,8 @@ void program_keep(const weft_env *env, program_key key, const void *code, size_t
     header h = {.key = key, .code = key_from(XXH3_128bits(code, bytes))};
     memcpy(h.letters, letters, sizeof letters);
     if (!file_path(key, path, true)) return;
-    file_begin(&w, env, path, &unused); /* after a failure the others do nothing, and no file is left */
+    /* after a failure the calls below do nothing, and no file is left */
+    file_begin(&w, env, path, &unused);
     file_append(&w, &h, sizeof h);
     file_append(&w, code, bytes);
     file_finish(&w, WEFT_OK);

@@ -1,11 +1,12 @@
-/* columns.cuh - sums down the columns of [rows, columns] (channels of a channels-last image, features of a norm) in two
- * stages and a fixed order: blocks sum pieces of the rows into the workspace, a second kernel adds up the pieces.
+/* columns.cuh - sums down the columns of [rows, columns] (channels of a channels-last image, features of a
+ * norm) in two stages and a fixed order: blocks sum pieces of the rows into the workspace, then a second
+ * kernel adds the pieces. No atomics, so the bits are the same on every run.
  *
- * What is summed is a SOURCE's affair:
- *     part                  two or three numbers a column, with merge(const part &) and a static none()
- *     columns_of<VEC>       what a thread keeps of its columns: begin(source, first column), then
+ * A SOURCE defines what is summed:
+ *     part                two or three numbers for each column, with merge(const part &) and a static none()
+ *     columns_of<VEC>     what a thread keeps of its columns: begin(source, first column), then
  *         add(source, row, column, part (&)[VEC])   for each of its rows, end(part (&)[VEC]) after the last
- *     finish(column, part)  once a column
+ *     finish(column, part)  once for each column
  */
 #ifndef WEFT_OPS_CUDA_KIT_COLUMNS_CUH
 #define WEFT_OPS_CUDA_KIT_COLUMNS_CUH
@@ -16,12 +17,15 @@ extern "C" {
 #include "ops/cuda/kit/columns.h"
 }
 
-/* Where a thread of a column kernel stands. */
+/* The part of the matrix that a thread of a column kernel has. A block of COLUMN_THREADS threads covers
+ * `lanes` times VEC neighbouring columns; blockIdx.x counts such groups of columns, blockIdx.y pieces of the
+ * rows. */
 struct column_place {
-    int64_t column;      /* the first of its VEC */
-    int64_t first, past; /* rows of its block */
-    int lane, turn;      /* its place along the columns; which of the block's rows come first */
-    int lanes, turns;
+    int64_t column;      /* the first of the thread's VEC columns */
+    int64_t first, past; /* rows of the block: [first, past) */
+    /* lane: position along the columns; turn: the first of the block's rows that the thread takes */
+    int lane, turn;
+    int lanes, turns; /* a thread takes every `turns`-th row */
 
     __device__ column_place(int lanes_, int vec, int64_t rows, int64_t chunk) : lanes(lanes_) {
         lane = (int)threadIdx.x % lanes;
@@ -33,7 +37,8 @@ struct column_place {
     }
 };
 
-/* Stage 1: parts [chunks, columns]. */
+/* Stage 1: parts [chunks, columns]. Each thread sums its rows in order; then the block merges its turns in
+ * halves. */
 template <class SOURCE, int VEC>
 __global__ void __launch_bounds__(COLUMN_THREADS)
     column_parts(SOURCE source, int64_t rows, int64_t columns, int64_t chunk, int lanes,
@@ -52,6 +57,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         mine.end(sum);
     }
     UNROLLED(k, VEC) shared[k][threadIdx.x] = sum[k];
+    /* turns is a power of two, since lanes is */
     for (int step = at.turns / 2; step > 0; step /= 2) {
         __syncthreads();
         if (at.turn >= step) continue;
@@ -61,7 +67,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     UNROLLED(k, VEC) parts[(int64_t)blockIdx.y * columns + at.column + k] = shared[k][threadIdx.x];
 }
 
-/* Stage 2: a block of 32 x 32 adds the parts of 32 columns. */
+/* Stage 2: a block of 32 x 32 threads adds the parts of 32 columns, 32 chunks at a time, then in halves. */
 template <class SOURCE>
 __global__ void __launch_bounds__(1024)
     column_totals(SOURCE source, int64_t columns, int64_t chunks, const typename SOURCE::part *parts) {
@@ -87,7 +93,8 @@ static weft_status column_totals_launch(const kernel_call *c, SOURCE source, int
                   columns, chunks, parts);
 }
 
-/* Blocks and rows a block of a kernel that goes over [rows, columns] by column_place. */
+/* The grid of a kernel that goes over [rows, columns] by column_place: `chunks` pieces of `chunk` rows,
+ * elements `width` bytes wide, `vec` of them to a thread. */
 struct column_grid {
     int64_t chunks, chunk;
     int lanes;
@@ -100,7 +107,7 @@ struct column_grid {
     }
 };
 
-/* Both stages. `vectored`: rows of T elements can be read 16 bytes at a time. */
+/* Both stages, on the call's stream. `vectored`: rows of T elements can be read 16 bytes at a time. */
 template <class T, class SOURCE>
 static weft_status column_sums(const kernel_call *c, SOURCE source, int64_t rows, int64_t columns,
                                bool vectored, typename SOURCE::part *parts) {
@@ -113,7 +120,7 @@ static weft_status column_sums(const kernel_call *c, SOURCE source, int64_t rows
     return status ? status : column_totals_launch(c, source, columns, grid.chunks, parts);
 }
 
-/* Two sums a column. */
+/* A part of two sums. */
 struct column_pair {
     float a, b;
     __device__ static column_pair none() {
@@ -125,7 +132,7 @@ struct column_pair {
     }
 };
 
-/* A column's sum. RESULTS take it: put(place, sum). */
+/* The plain sum of a column. RESULTS stores it: put(offset in elements, sum). */
 struct column_sum {
     float x;
     __device__ static column_sum none() {
@@ -139,7 +146,7 @@ struct column_sum {
 template <class T, class RESULTS> struct column_source {
     using part = column_sum;
     const T *x;
-    int64_t row, out; /* strides */
+    int64_t row, out; /* elements from row to row of x, and from result to result */
     RESULTS y;
     template <int VEC> struct columns_of {
         const T *from;

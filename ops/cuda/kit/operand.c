@@ -1,4 +1,5 @@
-/* operand.c - see operand.h. */
+/* operand.c - see operand.h: the lowest set bit of all offsets between the value and the memory that the plan
+ * placed. */
 #include "ops/cuda/kit/operand.h"
 
 int operand_alignment(const weft_value *v) {

@@ -1,4 +1,4 @@
-/* row_kit.h - what several rows (.c) of this folder decline alike. */
+/* row_kit.h - reasons to decline that several rows (.c) of this folder share. */
 #ifndef WEFT_OPS_CUDA_KIT_ROW_KIT_H
 #define WEFT_OPS_CUDA_KIT_ROW_KIT_H
 
@@ -8,7 +8,7 @@ static inline bool is_gpu_float(weft_dtype dtype) {
     return dtype == WEFT_F32 || dtype_is_reduced(dtype);
 }
 
-/* Floating-point operands must be f32, bf16 or f16. */
+/* Returns a reason to decline unless all floating-point operands are f32, bf16 or f16. */
 static inline const char *declines_types(const weft_node *n, const kernel_env *env) {
     (void)env;
     for (int i = 0; i < n->n_in; i++)

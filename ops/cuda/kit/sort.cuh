@@ -1,7 +1,7 @@
-/* sort.cuh - a stable sort of numbered keys, digit by digit from the lowest (8 bits each): count each tile's digits, add up
- * the counts digit by digit and tile by tile, move every key behind those of its digit that came before it. Equal keys
- * keep their order, and each kernel leaves the same bits however its threads ran.
- */
+/* sort.cuh - a stable radix sort of keys with numbers, 8 bits at a time from the lowest: count the digits of
+ * each tile, sum the counts by digit and then by tile, and move each key to the place after all smaller
+ * digits and all earlier keys with its digit. Equal keys keep their order, and every kernel writes the same
+ * bits however its threads ran: only integers are added atomically. */
 #ifndef WEFT_OPS_CUDA_KIT_SORT_CUH
 #define WEFT_OPS_CUDA_KIT_SORT_CUH
 
@@ -11,18 +11,19 @@ extern "C" {
 #include "ops/cuda/kit/sort.h"
 }
 
-/* Keys and the numbers that travel with them. */
+/* Keys, and the numbers that move with them. */
 struct sort_list {
     int *key, *number;
 };
 
-/* What a sort works in: keys are put into from.key (and their numbers into from.number) before it. */
+/* The buffers of a sort. The caller puts keys into from.key and their numbers into from.number first. */
 struct sort_space {
     sort_list from, to;
     int *counts; /* [digits, tiles] */
     int n, tiles;
 };
 
+/* Places the buffers in `room`: sort_room(n) ints. */
 static inline sort_space sort_space_at(int *room, int64_t n) {
     sort_list from = {room, room + n}, to = {room + 2 * n, room + 3 * n};
     return sort_space{from, to, room + 4 * n, (int)n, (int)sort_tiles(n)};
@@ -32,6 +33,7 @@ __device__ static inline int sort_digit(int key, int shift) {
     return key >> shift & (SORT_DIGITS - 1);
 }
 
+/* One block for each tile: a histogram in shared memory, then counts [digit, tile]. Thread i owns digit i. */
 static __global__ void __launch_bounds__(SORT_THREADS) sort_count(sort_space s, int shift) {
     SHARED_ARRAY(int, count, [SORT_DIGITS]);
     count[threadIdx.x] = 0;
@@ -45,7 +47,8 @@ static __global__ void __launch_bounds__(SORT_THREADS) sort_count(sort_space s, 
 
 enum { SCAN_THREADS = 1024 };
 
-/* Every count becomes the sum of those before it. One block. */
+/* An exclusive prefix sum over counts, in place, by one block: a scan in each warp, the warps' totals, the
+ * chunk of SCAN_THREADS before it. */
 static __global__ void __launch_bounds__(SCAN_THREADS) sort_scan(sort_space s) {
     SHARED_ARRAY(int, warp_sum, [32]);
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, before = 0;
@@ -68,7 +71,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS) sort_scan(sort_space s) {
     }
 }
 
-/* Lanes of the warp that have this digit too. */
+/* The lanes of the warp whose key has this digit too, as a mask: one ballot for each bit. */
 __device__ static inline unsigned sort_peers(int digit, bool is_there) {
     unsigned peers = __ballot_sync(0xffffffffu, is_there);
     for (int bit = 1; bit < SORT_DIGITS; bit *= 2) {
@@ -78,10 +81,12 @@ __device__ static inline unsigned sort_peers(int digit, bool is_there) {
     return peers;
 }
 
+/* One block for each tile, SORT_THREADS keys at a time. The place of a key is next[digit] + those of lower
+ * warps + those of lower lanes, which keeps the sort stable. */
 static __global__ void __launch_bounds__(SORT_THREADS) sort_move(sort_space s, int shift) {
     constexpr int WARPS = SORT_THREADS / 32;
     SHARED_ARRAY(int, next, [SORT_DIGITS]);              /* where the tile's next key of a digit goes */
-    SHARED_ARRAY(int, warp_count, [WARPS][SORT_DIGITS]); /* in this turn */
+    SHARED_ARRAY(int, warp_count, [WARPS][SORT_DIGITS]); /* keys of a digit in each warp, in this turn */
     int tid = (int)threadIdx.x, lane = tid % 32, warp = tid / 32, first = (int)blockIdx.x * SORT_TILE;
     next[tid] = s.counts[tid * s.tiles + (int)blockIdx.x];
     for (int turn = first; turn < first + SORT_TILE && turn < s.n; turn += SORT_THREADS) {
@@ -104,7 +109,7 @@ static __global__ void __launch_bounds__(SORT_THREADS) sort_move(sort_space s, i
     }
 }
 
-/* Sorts keys below 2^bits; afterwards they are in s.from. */
+/* Sorts keys below 2^bits; the result is in s.from, whose buffers may have changed places with s.to. */
 static inline weft_status sort_keys(const kernel_call *c, sort_space &s, int bits) {
     for (int shift = 0; shift < bits; shift += 8) {
         dim3 tiles((unsigned)s.tiles);

@@ -1,4 +1,5 @@
-/* start.cuh - the one way to launch a kernel, with or without a node: arguments become the types of its parameters. */
+/* start.cuh - the one way to launch a kernel, with a node or without; converts the arguments to the types of
+ * the kernel's parameters. */
 #ifndef WEFT_OPS_CUDA_KIT_START_CUH
 #define WEFT_OPS_CUDA_KIT_START_CUH
 

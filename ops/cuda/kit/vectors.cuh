@@ -1,5 +1,5 @@
-/* vectors.cuh - memory in pieces of 16 bytes, one instruction each; operands whose element type is known only at run
- * time (labels, ids, weights beside a low x). */
+/* vectors.cuh - memory accesses of 16 bytes, one instruction each; and operands whose element type is known
+ * only at run time (labels, ids, weights beside a reduced x). */
 #ifndef WEFT_OPS_CUDA_KIT_VECTORS_CUH
 #define WEFT_OPS_CUDA_KIT_VECTORS_CUH
 
@@ -12,11 +12,13 @@
 #endif
 #define UNROLLED(i, n) UNROLL for (int i = 0; i < (n); i++)
 
-/* N elements; more than 16 bytes go as several pieces of 16. */
+/* N elements with the alignment that one access needs; more than 16 bytes take several accesses of 16. */
 template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vector_of { T v[N]; };
 
+/* Elements of T in 16 bytes. */
 template <class T> constexpr int vector_width = 16 / (int)sizeof(T);
 
+/* `from` must be aligned as vector_of<T, N> is. */
 template <int N, class T> __device__ static inline vector_of<T, N> load(const T *from) {
     return *reinterpret_cast<const vector_of<T, N> *>(from);
 }
@@ -32,12 +34,12 @@ template <int N, class T> __device__ static inline void store_floats(T *to, cons
     *reinterpret_cast<vector_of<T, N> *>(to) = v;
 }
 
-/* Whether vectors of T can be read at data + any multiple of `step` elements. */
+/* Whether vectors of T can be read at data + any multiple of `step` elements: a multiple of 16 bytes. */
 template <class T> static bool is_vectored(const void *data, int64_t step) {
     return step % vector_width<T> == 0 && reinterpret_cast<uintptr_t>(data) % 16 == 0;
 }
 
-/* Row-major integers of i64, i32 or u8. */
+/* A row-major operand of i64, i32 or u8. The type is a branch for each element, the same in all threads. */
 struct integers {
     const void *data;
     weft_dtype dtype;
@@ -48,7 +50,7 @@ struct integers {
     }
 };
 
-/* Row-major f32, bf16 or f16, for operands that are small beside the others. */
+/* A row-major operand of f32, bf16 or f16 that is small beside the others. */
 struct floats {
     const void *data;
     weft_dtype dtype;

@@ -1,19 +1,24 @@
-/* blas.c - see blas.h, and the rows of `matmul`, `linear` and the ops of ops/linalg/epilogue.h. */
+/* blas.c - see blas.h: the plan of a product, and the rows of `matmul`, `linear` and the ops of
+ * ops/linalg/epilogue.h. */
 #include "ops/cuda/linalg/blas.h"
 
 #include "ops/cuda/kit/operand.h"
 
 /* ---- the plan ---- */
 
-enum { BLAS_LEAST = 1 << 20 /* also parts of a bias' gradient (columns.h) */, BLAS_PARTS = 32 };
+/* BLAS_LEAST: scratch of any product, in bytes; also holds the parts of a bias' gradient (columns.h).
+ * BLAS_PARTS: parts of a long sum for which there is room. */
+enum { BLAS_LEAST = 1 << 20, BLAS_PARTS = 32 };
 
+/* Reserves bytes of workspace and returns their offset. */
 static size_t place(size_t *at, size_t bytes) {
     size_t here = *at;
     *at += size_align(bytes, OPERAND_ALIGN);
     return here;
 }
 
-/* The library splits long sums and keeps the parts; small results need no room for many. */
+/* Scratch of the library, in bytes: it splits long sums (split-k) and keeps the parts in f32. Small results
+ * need little room for many parts. */
 static size_t library_bytes(const product *p) {
     size_t bytes =
         (size_t)(p->out.rows * p->out.columns * matrices_count(&p->out, p->n_batch)) * sizeof(float);
@@ -21,6 +26,7 @@ static size_t library_bytes(const product *p) {
     return room < CUDA_BLAS_WORKSPACE ? room : CUDA_BLAS_WORKSPACE;
 }
 
+/* The longest batch axis is done by one call (strided batch); the others are loops of calls. */
 static void choose_axis(blas_plan *plan) {
     const product *p = &plan->p;
     plan->count = plan->calls = 1;
@@ -30,6 +36,7 @@ static void choose_axis(blas_plan *plan) {
     plan->calls = matrices_count(&p->out, p->n_batch) / plan->count;
 }
 
+/* What follows the product, from the op and its attributes. */
 static blas_epilogue epilogue_of(const weft_node *n) {
     blas_epilogue e = {.sums = n->op == &weft_op_linear_weight};
     if (n->op == &weft_op_linear_act) {
@@ -67,6 +74,8 @@ blas_plan blas_plan_of(const weft_node *n) {
     return plan;
 }
 
+/* The walk over the batch axes that are not in one call, the last one fastest; an axis of length 1
+ * broadcasts. */
 int64_t blas_offset(const blas_plan *plan, const matrices *m, int64_t call) {
     int64_t offset = 0;
     for (int i = plan->p.n_batch - 1; i >= 0; i--) {
@@ -78,6 +87,7 @@ int64_t blas_offset(const blas_plan *plan, const matrices *m, int64_t call) {
     return offset;
 }
 
+/* Every stride that a call may add lowers the alignment to its own lowest bit. */
 int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v, size_t width) {
     uint64_t bits = v ? (uint64_t)operand_alignment(v) : OPERAND_ALIGN;
     for (int i = 0; i < plan->p.n_batch; i++)
@@ -93,7 +103,8 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     return type == WEFT_F32 || dtype_is_reduced(type) ? NULL : "operands must be f32, bf16 or f16";
 }
 
-/* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: a multiple of 8 for GELU (of 128 bits for ReLU, which act_kept sees to). */
+/* CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD must be a multiple of 8 for GELU (and of 128 bits for ReLU, which
+ * act_kept provides). */
 static const char *kept_declines(const weft_node *n) {
     enum { KEPT_MULTIPLE = 8 };
     blas_plan plan = blas_plan_of(n);
@@ -130,6 +141,7 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
 ROW(matmul, 3, declines);
 ROW(linear, 0, declines);
 ROW(linear_act, 0, act_declines);
-/* The sum down dy's columns, where it is apart, wants them side by side. */
+/* Its left operand (dy) must be row-major: where the bias' gradient is computed apart, the sum goes down the
+ * columns. */
 ROW(linear_weight, 2, declines);
 ROW(matmul_act_backward, 3, act_declines);

@@ -1,9 +1,9 @@
-/* blas.h - a node of `matmul`, `linear` or an op of ops/linalg/epilogue.h as calls of cuBLASLt, in plain C: rows state its
- * workspace by this, runs go by it.
+/* blas.h - a node of `matmul`, `linear` or an op of ops/linalg/epilogue.h as calls of cuBLASLt, in plain C:
+ * rows compute the workspace from this plan, and runs follow it.
  *
- * One call does one batch axis, the longest; the others are walked by the host. Operands whose rows and columns both
- * skip elements are copied into the workspace first, a bias of another type than the result's is converted there.
- */
+ * One call does one batch axis, the longest; the host loops over the others. An operand whose rows and
+ * columns both have strides above 1 is first copied into the workspace; so is a bias whose type is not the
+ * result's, with a conversion. */
 #ifndef WEFT_OPS_CUDA_LINALG_BLAS_H
 #define WEFT_OPS_CUDA_LINALG_BLAS_H
 
@@ -11,47 +11,49 @@
 #include "ops/linalg/epilogue.h"
 #include "ops/linalg/product.h"
 
-/* What is done to a product's elements before they are stored, but for the bias. */
+/* What happens to the elements of a product before they are stored, apart from the bias. */
 typedef struct blas_epilogue {
     epilogue_act act;
-    bool is_backward;     /* times act' of what was kept; else act of the product */
-    bool keeps;           /* what the backward wants: result 1 */
-    bool sums;            /* the left operand's rows are summed too: result 1, a bias' gradient */
-    int64_t kept_columns; /* elements (relu: bits) of a row that is kept */
-    bool is_apart;        /* not cuBLASLt's work: kernels of our own follow the product */
+    bool is_backward;     /* times act' of the kept values; else act of the product */
+    bool keeps;           /* result 1 is what the backward op needs: GELU's operand, or ReLU's mask */
+    bool sums;            /* result 1 is the sum over rows of the left operand: a bias' gradient */
+    int64_t kept_columns; /* elements (ReLU: bits) of a row of the kept values */
+    bool is_apart;        /* cuBLASLt does not do it: our own kernels follow the product */
 } blas_epilogue;
 
 typedef struct blas_plan {
-    product p;            /* as the library gets it */
+    product p; /* with the strides that the library gets */
     blas_epilogue epilogue;
-    matrices from[2];     /* the operands as they come */
-    bool copies[2];       /* whether they are made dense first */
-    size_t copy_at[2];    /* in the workspace, likewise below */
+    matrices from[2];  /* the operands with the strides of the node */
+    bool copies[2];    /* operand i is first copied, dense */
+    size_t copy_at[2]; /* byte offsets in the workspace, as those below */
     bool converts_bias;
     size_t bias_at, library_at;
-    size_t library_bytes; /* what the library may use */
-    size_t bytes;         /* of workspace */
+    size_t library_bytes; /* scratch of the library */
+    size_t bytes;         /* of the whole workspace */
     int along;            /* the batch axis of one call; meaningless without batch axes */
-    int64_t count, calls; /* products a call, calls */
+    int64_t count, calls; /* products of one call; calls */
 } blas_plan;
 
 blas_plan blas_plan_of(const weft_node *n);
 
-/* Elements from the first matrix of m to that of call `call`. */
+/* Offset of the first matrix of call number `call` in m, in elements. */
 int64_t blas_offset(const blas_plan *plan, const matrices *m, int64_t call);
 
-/* Bytes that the first element of every call's matrix is aligned to, for m of value v (or of a copy: v is NULL). */
+/* Alignment in bytes of the first element of every call's matrix, for m of value v (NULL: m is a copy in the
+ * workspace); elements are `width` bytes. */
 int blas_alignment(const blas_plan *plan, const matrices *m, const weft_value *v, size_t width);
 
 static inline bool blas_has_epilogue(const blas_plan *plan) {
     return plan->epilogue.act || plan->epilogue.sums;
 }
 
+/* Whether a call has a pointer to kept values: it reads them (backward) or writes them (forward). */
 static inline bool blas_reads_kept(const blas_plan *plan) {
     return plan->epilogue.act && (plan->epilogue.is_backward || plan->epilogue.keeps);
 }
 
-/* The rows' `tune` (blas_tune.cu). */
+/* The rows' `tune` (blas_tune.cu): appends the fastest algorithm to `found`. */
 weft_status blas_tune(const weft_node *n, const kernel_env *env, text *found, weft_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* blas_choose.cu - which of cuBLASLt's algorithms does a product: the library's own estimate, or what `graphtool
- * calibrate` found. Nothing is timed here. */
+/* blas_choose.cu - chooses the algorithm of cuBLASLt for a product: the library's own estimate, or what
+ * `graphtool calibrate` found. Nothing is timed here. */
 #include "ops/cuda/linalg/blas_call.cuh"
 
 extern "C" {
@@ -18,8 +18,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t p, cublasLtMatmulPrefere
     return cublasLtMatmulPreferenceSetAttribute(p, attribute, &value, sizeof value);
 }
 
-/* Partial sums added in place come in whatever order blocks finish. */
-static cublasStatus_t preferences(const blas_call *call, const kernel_env *env, cublasLtMatmulPreference_t p) {
+/* What an algorithm must satisfy. Split sums that are added in place are added in the order in which blocks
+ * finish, so deterministic runs exclude them. */
+static cublasStatus_t preferences(const blas_call *call, const kernel_env *env,
+                                  cublasLtMatmulPreference_t p) {
     uint64_t cap = call->workspace_bytes;
     cublasStatus_t s =
         cublasLtMatmulPreferenceSetAttribute(p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &cap, sizeof cap);
@@ -37,10 +39,10 @@ static cublasStatus_t preferences(const blas_call *call, const kernel_env *env, 
     return s;
 }
 
-enum { MOST = 32 };
+enum { MOST = 32 }; /* algorithms that are asked for */
 
-weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublasLtMatmulAlgo_t *found, int room, int *n,
-                            weft_error *error) {
+weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublasLtMatmulAlgo_t *found,
+                            int room, int *n, weft_error *error) {
     cublasLtMatmulHeuristicResult_t results[MOST];
     cublasLtMatmulPreference_t p;
     int count = 0;
@@ -49,8 +51,9 @@ weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublas
     if (s != CUBLAS_STATUS_SUCCESS) return blas_status(s, "choosing an algorithm", error);
     s = preferences(call, env, p);
     if (s == CUBLAS_STATUS_SUCCESS)
-        s = cublasLtMatmulAlgoGetHeuristic((cublasLtHandle_t)env->cuda->blas, call->what, call->left, call->right,
-                                           call->out, call->out, p, room < MOST ? room : MOST, results, &count);
+        s = cublasLtMatmulAlgoGetHeuristic((cublasLtHandle_t)env->cuda->blas, call->what, call->left,
+                                           call->right, call->out, call->out, p, room < MOST ? room : MOST,
+                                           results, &count);
     cublasLtMatmulPreferenceDestroy(p);
     for (int i = 0; i < count && s == CUBLAS_STATUS_SUCCESS; i++)
         if (results[i].state == CUBLAS_STATUS_SUCCESS) found[(*n)++] = results[i].algo;
@@ -60,6 +63,7 @@ weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublas
 
 /* ---- algorithms as text ---- */
 
+/* The fields of an algorithm after its id, in the order of the text; zeros are left out. */
 static const struct {
     const char *name;
     cublasLtMatmulAlgoConfigAttributes_t attribute;
@@ -76,12 +80,13 @@ static const struct {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-/* Little-endian, as all that CUDA runs on: the first `bytes` of a number are the narrow one. */
+/* A field of 2 or 4 bytes as a number. Little-endian, as every machine with CUDA: the first `bytes` of
+ * `value` are the field. */
 static bool field_get(const cublasLtMatmulAlgo_t *algorithm, int attribute, size_t bytes, uint32_t *value) {
     size_t written;
     *value = 0;
-    return cublasLtMatmulAlgoConfigGetAttribute(algorithm, (cublasLtMatmulAlgoConfigAttributes_t)attribute, value,
-                                                bytes, &written) == CUBLAS_STATUS_SUCCESS;
+    return cublasLtMatmulAlgoConfigGetAttribute(algorithm, (cublasLtMatmulAlgoConfigAttributes_t)attribute,
+                                                value, bytes, &written) == CUBLAS_STATUS_SUCCESS;
 }
 
 bool blas_algorithm_write(text *t, const cublasLtMatmulAlgo_t *algorithm) {
@@ -95,7 +100,7 @@ bool blas_algorithm_write(text *t, const cublasLtMatmulAlgo_t *algorithm) {
     return true;
 }
 
-/* " name=3" at *at; false when it is another's turn. */
+/* Reads " name=3" at *at and moves past it. Returns false, without moving, when another field is there. */
 static bool field_read(const char **at, const char *name, uint32_t *value) {
     int used = 0;
     char format[32];
@@ -105,6 +110,7 @@ static bool field_read(const char **at, const char *name, uint32_t *value) {
     return true;
 }
 
+/* Returns false for text that is no algorithm, or one that this library does not know. */
 static bool algorithm_read(const char *from, const blas_call *call, const kernel_env *env,
                            cublasLtMatmulAlgo_t *algorithm) {
     uint32_t value;
@@ -123,19 +129,21 @@ static bool algorithm_read(const char *from, const blas_call *call, const kernel
 
 /* ---- the choice ---- */
 
-/* Tables come from other versions and other GPUs: what does not fit here is passed over. */
+/* Whether the algorithm of a table can be used here. Tables come from other versions and other GPUs; what
+ * does not fit is ignored. */
 static bool is_taken(const blas_call *call, const kernel_env *env, const cublasLtMatmulAlgo_t *algorithm) {
     cublasLtMatmulHeuristicResult_t result;
     uint32_t scheme;
     if (!field_get(algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4, &scheme)) return false;
     if (env->deterministic && scheme & CUBLASLT_REDUCTION_SCHEME_INPLACE) return false;
-    return cublasLtMatmulAlgoCheck((cublasLtHandle_t)env->cuda->blas, call->what, call->left, call->right, call->out,
-                                   call->out, algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+    return cublasLtMatmulAlgoCheck((cublasLtHandle_t)env->cuda->blas, call->what, call->left, call->right,
+                                   call->out, call->out, algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
            result.workspaceSize <= call->workspace_bytes;
 }
 
-static weft_status open_once(const weft_node *n, const kernel_env *env, const blas_plan *plan, const char *named,
-                             blas_call *call, weft_error *error) {
+/* `named`: the table's algorithm, or NULL. */
+static weft_status open_once(const weft_node *n, const kernel_env *env, const blas_plan *plan,
+                             const char *named, blas_call *call, weft_error *error) {
     int count;
     weft_status status = blas_call_new(n, env, plan, call, error);
     if (status != WEFT_OK) return status;
@@ -144,7 +152,10 @@ static weft_status open_once(const weft_node *n, const kernel_env *env, const bl
     return blas_algorithms(call, env, &call->algorithm, 1, &count, error);
 }
 
-weft_status blas_open(const weft_node *n, const kernel_env *env, blas_plan *plan, blas_call *call, weft_error *error) {
+/* Tries the fused epilogue first; if the library has no algorithm for it, the plain product with the epilogue
+ * apart. Out of memory is no reason to try again. */
+weft_status blas_open(const weft_node *n, const kernel_env *env, blas_plan *plan, blas_call *call,
+                      weft_error *error) {
     weft_error first = {};
     const char *named = calibration_find(n, env);
     blas_epilogue *e = &plan->epilogue;

@@ -1,15 +1,19 @@
-/* blas_tune.cu - times cuBLASLt's algorithms for a product on memory of its own: `graphtool calibrate`. */
+/* blas_tune.cu - times cuBLASLt's algorithms for a product, on memory of its own, for `graphtool
+ * calibrate`. */
 #include "ops/cuda/linalg/blas_call.cuh"
 
+/* Algorithms to try; calls before timing; rounds, of which the best counts; calls of a round; alignment of
+ * the buffers in bytes. */
 enum { ALGORITHMS = 32, WARMUPS = 2, ROUNDS = 5, CALLS = 10, PLACE = 256 };
 
-/* Bytes from the first element of the matrices to behind the last. */
+/* Bytes from the first element of the matrices to the end of the last. */
 static size_t span(const matrices *m, int n_batch, size_t width) {
     int64_t last = (m->rows - 1) * m->row_stride + (m->columns - 1) * m->column_stride;
     for (int i = 0; i < n_batch; i++) last += (m->batch[i] - 1) * m->batch_stride[i];
     return size_align((size_t)(last + 1) * width, PLACE);
 }
 
+/* One product with its buffers, all within `memory` on the GPU. */
 typedef struct trial {
     const weft_node *node;
     blas_plan plan;
@@ -19,14 +23,16 @@ typedef struct trial {
     cudaEvent_t begin, end;
 } trial;
 
-/* Numbers near 0.01 in bf16 and f32, near 1 in f16: zeros draw less power, and are done faster than what is real. */
+/* Fills the buffers with numbers near 0.01 in bf16 and f32, near 1 in f16: zeros draw less power, so the GPU
+ * clocks higher and would be faster than with real data. */
 static cudaError_t memory_alloc(trial *t) {
     const product *p = &t->plan.p;
     size_t a = span(&p->a, p->n_batch, t->in_width), b = span(&p->b, p->n_batch, t->in_width),
            out = span(&p->out, p->n_batch, t->out_width);
     size_t sums = t->plan.epilogue.sums ? (size_t)p->a.rows : (size_t)p->bias,
            kept = blas_reads_kept(&t->plan) ? (size_t)(p->out.rows * t->plan.epilogue.kept_columns) : 0,
-           bias_bytes = size_align(sums * t->out_width, PLACE), kept_bytes = size_align(kept * t->out_width, PLACE);
+           bias_bytes = size_align(sums * t->out_width, PLACE),
+           kept_bytes = size_align(kept * t->out_width, PLACE);
     t->bytes = a + b + out + bias_bytes + kept_bytes + t->plan.bytes;
     cudaError_t result = cudaMalloc((void **)&t->memory, t->bytes);
     if (result != cudaSuccess) return result;
@@ -37,7 +43,8 @@ static cudaError_t memory_alloc(trial *t) {
     t->kept = t->bias + bias_bytes;
     t->workspace = t->kept + kept_bytes;
     result = cudaMemset(t->memory, 0x3c, t->bytes);
-    if (result == cudaSuccess) result = cudaDeviceSynchronize(); /* the stream does not wait for that */
+    /* the stream does not wait for the memset */
+    if (result == cudaSuccess) result = cudaDeviceSynchronize();
     if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
     if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
     return result;
@@ -50,10 +57,11 @@ static void trial_close(trial *t) {
     blas_call_free(&t->call);
 }
 
-/* Behind the products, where that is apart. */
+/* The epilogue that is apart, after the products, as a run of the node would do it. */
 static bool run_epilogue(const trial *t, const kernel_env *env) {
     const weft_node *n = t->node;
-    void *third = t->plan.epilogue.is_backward ? t->kept : t->bias, *second = t->plan.epilogue.sums ? t->bias : t->kept;
+    void *third = t->plan.epilogue.is_backward ? t->kept : t->bias,
+         *second = t->plan.epilogue.sums ? t->bias : t->kept;
     tensor in[3] = {{t->a, n->in[0]->type}, {t->b, n->in[1]->type}, {third}},
            out[2] = {{t->out, n->out[0].type}, {second}};
     if (n->n_out > 1) out[1].type = n->out[1].type;
@@ -71,14 +79,14 @@ static bool run_epilogue(const trial *t, const kernel_env *env) {
 static bool run(const trial *t, const kernel_env *env, int times) {
     bool good = true;
     for (int i = 0; i < times && good; i++) {
-        good = blas_run(&t->plan, &t->call, env->cuda, t->a, t->b, t->out, t->in_width, t->out_width, t->workspace) ==
-               CUBLAS_STATUS_SUCCESS;
+        good = blas_run(&t->plan, &t->call, env->cuda, t->a, t->b, t->out, t->in_width, t->out_width,
+                        t->workspace) == CUBLAS_STATUS_SUCCESS;
         if (good && t->plan.epilogue.is_apart) good = run_epilogue(t, env);
     }
     return good;
 }
 
-/* The best of some rounds, in ms; negative: it does not run. */
+/* The best of ROUNDS, in ms for CALLS calls; negative: the algorithm does not run. */
 static float time_algorithm(const trial *t, const kernel_env *env) {
     cudaStream_t stream = (cudaStream_t)env->cuda->stream;
     float best = -1;
@@ -100,6 +108,7 @@ typedef struct winner {
     float ms; /* negative: none has run yet */
 } winner;
 
+/* Keeps the best of all algorithms in *best. */
 static weft_status time_all(trial *t, const kernel_env *env, winner *best, weft_error *error) {
     cublasLtMatmulAlgo_t algorithms[ALGORITHMS];
     int count = 0;
@@ -109,12 +118,14 @@ static weft_status time_all(trial *t, const kernel_env *env, winner *best, weft_
     for (int i = 0; i < count && status == WEFT_OK; i++) {
         t->call.algorithm = algorithms[i];
         float ms = time_algorithm(t, env);
-        if (ms >= 0 && (best->ms < 0 || ms < best->ms)) *best = {algorithms[i], t->plan.epilogue.is_apart, ms};
+        if (ms >= 0 && (best->ms < 0 || ms < best->ms))
+            *best = {algorithms[i], t->plan.epilogue.is_apart, ms};
     }
     return status;
 }
 
-/* An epilogue is timed apart as well: not every one that the library has is faster than what it saves. */
+/* Times the product with the epilogue fused and with it apart: not every fused epilogue is faster than the
+ * kernel it saves. */
 static weft_status choose_fastest(trial *t, const kernel_env *env, text *found, weft_error *error) {
     winner best = {};
     best.ms = -1;
@@ -143,7 +154,8 @@ extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, text
         cudaError_t result = memory_alloc(&t);
         if (result != cudaSuccess)
             status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
-                               "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));
+                               "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name,
+                               cudaGetErrorString(result));
     }
     if (status == WEFT_OK) status = choose_fastest(&t, env, found, error);
     trial_close(&t);

@@ -1,13 +1,12 @@
-/* epilogue.cu - what follows a product, where cuBLASLt has no algorithm that does it on the way: an activation or its
- * derivative over the result, a bias' gradient. Masks have the library's bits, so a forward that is done here and a
- * backward that is done there understand each other.
- */
+/* epilogue.cu - what follows a product where cuBLASLt has no algorithm that does it in the same kernel: an
+ * activation or its derivative over the result, a bias' gradient. Masks have the library's bits, so a forward
+ * with its epilogue here fits a backward whose epilogue is in the library. */
 #include "ops/cuda/linalg/blas_call.cuh"
 #include "ops/cuda/kit/columns.cuh"
 
 enum { THREADS = 256, BITS = 8 };
 
-/* ops/pointwise/gelu_tanh.c, ops/pointwise/gelu_tanh_backward.c */
+/* gelu by tanh, or its slope: ops/pointwise/gelu_tanh.c, ops/pointwise/gelu_tanh_backward.c */
 __device__ static inline float gelu_tanh_of(float z, bool slope) {
     const float k = 0.79788456080286535588f, c = 0.044715f;
     float t = tanhf(k * (z + c * z * z * z));
@@ -17,10 +16,11 @@ __device__ static inline float gelu_tanh_of(float z, bool slope) {
 typedef struct work {
     blas_epilogue e;
     int64_t rows, columns;
-    uint8_t *bits; /* [rows, kept_columns / 8] of ReLU, or none */
+    uint8_t *bits; /* ReLU's mask [rows, kept_columns / 8]; NULL: no mask */
 } work;
 
-/* A thread takes the elements of one byte of a mask. */
+/* In place over y [rows, columns]; a thread takes the 8 elements of one byte of the mask, so no two threads
+ * write one byte. */
 template <class T> __global__ static void activate(T *y, T *kept, work w) {
     int64_t groups = (w.columns + BITS - 1) / BITS, step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < w.rows * groups; i += step) {
@@ -36,7 +36,8 @@ template <class T> __global__ static void activate(T *y, T *kept, work w) {
                 if (kept) kept[at] = y[at];
                 y[at] = from_float<T>(gelu_tanh_of(z, false));
             } else {
-                if (!w.e.is_backward) bits |= (unsigned)!(z <= 0) << k; /* NaN passes, as in relu.c */
+                /* NaN passes, as in relu.c */
+                if (!w.e.is_backward) bits |= (unsigned)!(z <= 0) << k;
                 bool passes = w.e.is_backward ? bits >> k & 1 : !(z <= 0);
                 if (!passes) y[at] = from_float<T>(0.0f);
             }
@@ -45,6 +46,7 @@ template <class T> __global__ static void activate(T *y, T *kept, work w) {
     }
 }
 
+/* Where column sums go. */
 template <class T> struct bias_gradient {
     T *data;
     __device__ void put(int64_t at, float sum) const {
@@ -52,7 +54,7 @@ template <class T> struct bias_gradient {
     }
 };
 
-/* Down the columns of dy, by way of the library's workspace: the product is over. */
+/* The sum down the columns of dy. Its parts use the library's scratch, which is free after the product. */
 static weft_status sum_apart(const kernel_call *c, const blas_plan *plan) {
     int64_t rows = c->in[0].type.shape[0], columns = c->in[0].type.shape[1];
     column_sum *parts = (column_sum *)((char *)c->workspace + plan->library_at);
@@ -60,7 +62,8 @@ static weft_status sum_apart(const kernel_call *c, const blas_plan *plan) {
         return with_float(c, c->out[1].type.dtype, [&](auto as) {
             typedef decltype(from) T;
             typedef bias_gradient<decltype(as)> results;
-            column_source<T, results> source = {(const T *)c->in[0].data, columns, 1, {(decltype(as) *)c->out[1].data}};
+            column_source<T, results> source = {
+                (const T *)c->in[0].data, columns, 1, {(decltype(as) *)c->out[1].data}};
             bool vectored = columns % vector_width<T> == 0 && is_vectored<T>(source.x, columns);
             return column_sums<T>(c, source, rows, columns, vectored, parts);
         });

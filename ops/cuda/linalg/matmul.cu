@@ -1,11 +1,11 @@
-/* matmul.cu - runs of `matmul`, `linear` and the ops of ops/linalg/epilogue.h: operands that cuBLASLt does not take are made
- * dense, a bias gets the result's type, then the products, then an epilogue that is apart. */
+/* matmul.cu - runs of `matmul`, `linear` and the ops of ops/linalg/epilogue.h: copies operands that cuBLASLt
+ * does not take, converts a bias to the result's type, runs the products, then an epilogue that is apart. */
 #include "ops/cuda/linalg/blas_call.cuh"
 #include "ops/cuda/kit/kernel.cuh"
 
 /* ---- kernels ---- */
 
-/* to [batch ..., rows, columns], dense, from strides. */
+/* to [batch ..., rows, columns], dense, from any strides; one element to a thread. */
 template <class T>
 __global__ static void make_dense(const T *from, T *to, matrices m, int n_batch, int64_t count) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
@@ -31,11 +31,12 @@ static weft_status copy_operand(const kernel_call *c, const blas_plan *plan, int
     const matrices *m = &plan->from[i];
     int64_t count = m->rows * m->columns * matrices_count(m, plan->p.n_batch);
     dim3 grid(blocks_for(c, count, THREADS));
-    if (dtype_bytes(c->in[i].type.dtype) == 2) /* bits are bits */
-        return launch(c, make_dense<uint16_t>, grid, dim3(THREADS), 0, (const uint16_t *)c->in[i].data, (uint16_t *)to,
-                      *m, plan->p.n_batch, count);
-    return launch(c, make_dense<uint32_t>, grid, dim3(THREADS), 0, (const uint32_t *)c->in[i].data, (uint32_t *)to, *m,
-                  plan->p.n_batch, count);
+    /* a copy does not look at the type, only at its width */
+    if (dtype_bytes(c->in[i].type.dtype) == 2)
+        return launch(c, make_dense<uint16_t>, grid, dim3(THREADS), 0, (const uint16_t *)c->in[i].data,
+                      (uint16_t *)to, *m, plan->p.n_batch, count);
+    return launch(c, make_dense<uint32_t>, grid, dim3(THREADS), 0, (const uint32_t *)c->in[i].data,
+                  (uint32_t *)to, *m, plan->p.n_batch, count);
 }
 
 static weft_status convert_bias(const kernel_call *c, void *to) {
@@ -51,6 +52,7 @@ static weft_status convert_bias(const kernel_call *c, void *to) {
 
 /* ---- state ---- */
 
+/* What a session keeps for each node. */
 typedef struct blas_state {
     const weft_env *env;
     blas_plan plan;
@@ -79,7 +81,7 @@ static weft_status open_products(const weft_node *n, const kernel_env *env, void
 
 /* ---- runs ---- */
 
-/* Operands as the library takes them: copies are made, a bias converted. */
+/* in[] = the operands as the library takes them, in place or copied; converts the bias. */
 static weft_status prepare(const kernel_call *c, const blas_plan *plan, const void *in[2]) {
     char *workspace = (char *)c->workspace;
     weft_status status = WEFT_OK;
@@ -92,6 +94,7 @@ static weft_status prepare(const kernel_call *c, const blas_plan *plan, const vo
     return status == WEFT_OK && plan->converts_bias ? convert_bias(c, workspace + plan->bias_at) : status;
 }
 
+/* The pointers of this run, which the descriptors hold. */
 static cublasStatus_t set_places(const kernel_call *c, const blas_state *s) {
     const blas_plan *plan = &s->plan;
     const void *bias = plan->epilogue.sums ? c->out[1].data : nullptr, *kept = nullptr;
@@ -108,22 +111,23 @@ static weft_status run_products(void *state, const kernel_call *c) {
     if (status != WEFT_OK) return status;
     cublasStatus_t done = set_places(c, s);
     if (done == CUBLAS_STATUS_SUCCESS)
-        done = blas_run(&s->plan, &s->call, c->cuda, in[0], in[1], c->out[0].data, dtype_bytes(c->in[0].type.dtype),
-                        dtype_bytes(c->out[0].type.dtype), c->workspace);
+        done = blas_run(&s->plan, &s->call, c->cuda, in[0], in[1], c->out[0].data,
+                        dtype_bytes(c->in[0].type.dtype), dtype_bytes(c->out[0].type.dtype), c->workspace);
     if (done == CUBLAS_STATUS_SUCCESS && s->plan.epilogue.is_apart) return blas_epilogue_apart(c, &s->plan);
     return blas_status(done, done == CUBLAS_STATUS_SUCCESS ? "" : node_show(c->node, node), c->error);
 }
 
+/* Every op of this file has the same three functions. */
 #define PRODUCT(name)                                                                                        \
     weft_status cuda_##name##_open(const weft_node *n, const kernel_env *env, void **state,                  \
                                    weft_error *error) {                                                      \
-        return open_products(n, env, state, error);                                                             \
+        return open_products(n, env, state, error);                                                          \
     }                                                                                                        \
     weft_status cuda_##name##_run(void *state, const kernel_call *c) {                                       \
-        return run_products(state, c);                                                                          \
+        return run_products(state, c);                                                                       \
     }                                                                                                        \
     void cuda_##name##_close(void *state) {                                                                  \
-        close_products(state);                                                                                  \
+        close_products(state);                                                                               \
     }
 extern "C" {
 PRODUCT(matmul)
