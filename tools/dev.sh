@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dev.sh - the habits of a working day, one word each.
+# dev.sh - the commands of a working day, one word each.
 set -euo pipefail
 
 usage() {

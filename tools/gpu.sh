@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# gpu.sh - all that needs a GPU, in one go and below nine minutes: build, CUDA's tests, calibration, benchmarks beside
-# PyTorch, compute-sanitizer, a profile of the slowest case. Results in $OUT, else out/gpu: summary.md first.
+# gpu.sh - everything that needs a GPU, in one run of at most nine minutes: build, CUDA's tests, calibration,
+# benchmarks beside PyTorch, compute-sanitizer, a profile of the slowest case. Results are in $OUT, else in
+# out/gpu; read summary.md first.
 #
-# Each part has a limit of its own within the budget, and a part that fails or runs out of time does not stop the next.
-# While the compiler works, PyTorch compiles its models into a cache, which is not timed and else takes minutes.
+# Each part has its own limit within the budget, and a part that fails or runs out of time does not stop the
+# next. While the compiler works, PyTorch compiles its models into a cache; this takes minutes and is not
+# timed.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 # shellcheck source=tools/gpu_env.sh

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# gpu_carry.sh - collects what building Weft needs beyond a compiler, cmake and ninja, for a GPU machine that has neither
-# these libraries nor a network: .gpu_carry/prefix.tar.gz, which tools/gpu.sh there unpacks and uses where something lacks.
+# gpu_carry.sh - packs what building Weft needs beyond a compiler, cmake and ninja, for a GPU machine that has
+# neither these libraries nor a network. The result is .gpu_carry/prefix.tar.gz; tools/gpu.sh unpacks it there
+# and uses it for what that machine lacks.
 #
-# Everything comes from the packages that tools/scripts/setup.sh installs here. Of libraries only those are taken that our
-# programs reach (ldd), each under its soname; never the C and C++ runtime, which the other machine has, as new as ours
-# or newer: programs built there run with its own. What moves is told by ${pcfiledir} in *.pc and by tools/gpu_env.sh.
+# Everything comes from the packages that tools/scripts/setup.sh installs here. Only those libraries are
+# packed that our programs reach (ldd), each under its soname. The C and C++ runtime is never packed: the
+# other machine's is as new as ours or newer, and programs built there run with it. ${pcfiledir} in *.pc and
+# tools/gpu_env.sh account for the new place.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# gpu_env.sh - for tools/gpu.sh, which sources it: libraries on a machine where nothing can be installed. What the
-# system has is used; what it lacks comes from .gpu_carry/prefix.tar.gz (tools/gpu_carry.sh makes it). CUDA's own libraries
-# cmake finds itself, in the toolkit or in the wheels that PyTorch brought.
+# gpu_env.sh - makes libraries available on a machine where nothing can be installed; sourced by tools/gpu.sh.
+# The system's own are used where it has them; the others come from .gpu_carry/prefix.tar.gz (made by
+# tools/gpu_carry.sh). cmake finds CUDA's libraries itself, in the toolkit or in PyTorch's wheels.
 
 # env_lacks: what the build needs and neither the system nor what was set up so far has; nothing when all is there.
 env_lacks() {

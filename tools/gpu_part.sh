@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpu_part.sh NAME SECONDS - one part of tools/gpu.sh, which runs it under a time limit and says where things are:
-# python, build, device (cuda or cpu), out.
+# gpu_part.sh NAME SECONDS - one part of tools/gpu.sh, which runs it under a time limit and sets the variables
+# python, build, device (cuda or cpu) and out.
 set -uo pipefail
 : "${python:?}" "${build:?}" "${device:?}" "${out:?}"
 

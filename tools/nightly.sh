@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# nightly.sh - tests too long for tools/test.sh, in parts. A part runs for an hour at most and goes on where its last
-# call stopped: cases are numbered by seeds, and build/nightly/PART/ holds the next one and the counts so far. What a
-# part says ends with one line: commit, cases run, skipped and failed.
+# nightly.sh - tests too long for tools/test.sh, in parts. A part runs for an hour at most and continues where
+# its last call stopped: cases are numbered by seeds, and build/nightly/PART/ holds the next seed and the
+# counts so far. The output of a part ends with one line: commit, cases run, skipped and failed.
 #
-# A part is a row of `parts` below: a C suite that counts its cases (test_case_begin in tests/support/test.h), or, where
-# there is one, the script tools/scripts/nightly/PART.sh, which has the row's seeds and chunk as $seeds and $chunk.
+# A part is a row of `parts` below: a C suite that counts its cases (test_case_begin in tests/support/test.h)
+# or, if it exists, the script tools/scripts/nightly/PART.sh, which gets the row's seeds and chunk as $seeds
+# and $chunk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -83,7 +83,7 @@ static double step_flops(const timing *t) {
     return flops;
 }
 
-/* Bytes that the session uses on the GPU beyond the plan's; null on a CPU. */
+/* Bytes in use on the GPU beyond the plan's (context, libraries, other programs); null on a CPU. */
 static json_t *beyond_plan(const timing *t) {
     uint64_t bytes;
     bool counts = t->work.plan->options.device != WEFT_DEVICE_CPU &&

@@ -21,7 +21,7 @@ int world_close(options *o, int status);
 
 int world_rank(const options *o); /* 0 when alone */
 int world_size(const options *o); /* 1 when alone */
-/* Did mpirun, srun or torchrun start this process? Then the launcher forwards the output, and isatty is no guide. */
+/* Did mpirun, srun or torchrun start this process? Then output goes through it, and isatty is no guide. */
 bool world_is_launched(void);
 
 /* Sums values[n] over all ranks in place; n is at most WORLD_MOST. Nothing to do when alone. -1, or the exit

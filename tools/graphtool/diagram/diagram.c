@@ -1,4 +1,5 @@
-/* diagram.c - from a graph to what its picture shows: nodes in boxes that close until they are few. */
+/* diagram.c - builds a diagram from a graph: items in boxes, units, and edges, with boxes closed until the
+ * units are few. */
 #include "tools/graphtool/diagram/diagram.h"
 
 #include <stdlib.h>
@@ -6,8 +7,8 @@
 
 /* ---- items and boxes ---- */
 
-/* Marks (in item_of, by value id, 0 for wanted) what outputs and training depend on: the forward view
- * leaves the rest out, which is what only moves state. */
+/* Marks, with 0 in item_of, the values that outputs and training depend on. The forward view leaves out the
+ * rest, nodes that only update state. */
 static void mark_wanted(diagram *s) {
     for (const graph_output *o = s->graph->outputs; o; o = o->next) s->item_of[o->value->id] = 0;
     for (const weft_node *n = s->graph->last; n; n = n->prev) {
@@ -19,8 +20,8 @@ static void mark_wanted(diagram *s) {
     }
 }
 
-/* Parameters are named in the boxes and labels of those that read them; scalars and state would
- * only clutter. */
+/* Is the node worth drawing? Parameters appear in the labels of their readers; scalars and state would only
+ * clutter the picture. */
 static bool is_drawn(const diagram *s, const weft_node *n) {
     if (n->op == &weft_op_parameter) return false;
     if (n->op == &weft_op_constant && type_elements(&n->out[0].type) == 1) return false;
@@ -58,6 +59,7 @@ static int box_new(diagram *s, int parent, const char *name, const char *path) {
     return b;
 }
 
+/* The child of that name, made if there is none. NULL texts (out of memory) give the parent. */
 static int box_child(diagram *s, int parent, const char *name, const char *path) {
     if (!name || !path) return parent;
     for (int c = s->boxes[parent].first_child; c >= 0; c = s->boxes[c].next)
@@ -72,8 +74,8 @@ diagram_phase diagram_phase_of(const diagram_item *i) {
                                   : PHASE_FORWARD;
 }
 
-/* The box of a scope path; of backward and update nodes top-level boxes are others, and updates without a
- * scope have one. */
+/* The box of a scope path. Backward and update nodes have top-level boxes of their own, and updates without a
+ * scope share one. */
 static int box_of(diagram *s, const char *path, diagram_phase phase) {
     static const char *const names[] = {"", "backward", "update"};
     const char *what = names[phase];
@@ -102,6 +104,7 @@ void diagram_add_item(diagram *s, int box, int i) {
     b->last_item = i;
 }
 
+/* Appends an item, and registers the values that it makes. */
 static void item_new(diagram *s, int box, const weft_node *n, const graph_output *output) {
     int i = s->n_items++;
     s->items[i] = (diagram_item){.node = n, .output = output, .representative = i, .also = -1, .host = -1};
@@ -109,12 +112,13 @@ static void item_new(diagram *s, int box, const weft_node *n, const graph_output
     for (int k = 0; n && k < n->n_out; k++) s->item_of[n->out[k].id] = i;
 }
 
+/* Makes all items and boxes. */
 static bool collect(diagram *s) {
     int nodes = 1, boxes = 2;
     for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
         for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
-    boxes +=
-        4 * nodes; /* more than can be needed: each node opens at most its whole path and a round of a run */
+    /* an upper bound: each node opens at most its whole path and a round of a run */
+    boxes += 4 * nodes;
     for (const graph_output *o = s->graph->outputs; o; o = o->next) nodes++;
     int ids = s->graph->next_id + 1;
     s->items = arena_new_array(&s->arena, (size_t)nodes, sizeof *s->items);
@@ -128,7 +132,7 @@ static bool collect(diagram *s) {
     box_new(s, -1, "", "");
     for (const weft_node *n = s->graph->first; n; n = n->next) {
         bool drawn = is_drawn(s, n);
-        for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark has served */
+        for (int k = 0; k < n->n_out; k++) s->item_of[n->out[k].id] = -1; /* the mark is no longer needed */
         if (drawn) item_new(s, box_of(s, n->scope, diagram_phase_of(&(diagram_item){.node = n})), n, NULL);
     }
     for (const graph_output *o = s->graph->outputs; o; o = o->next) item_new(s, 0, NULL, o);
@@ -137,7 +141,8 @@ static bool collect(diagram *s) {
 
 /* ---- edges between items ---- */
 
-/* The k-th value that an item reads; NULL past the end. */
+/* The k-th value that an item reads and, in *item, the item that makes it (-1: not drawn); NULL past the
+ * end. */
 static const weft_value *item_reads(const diagram_item *i, int k, int *item, const diagram *s) {
     int n = i->node ? i->node->n_in : 1;
     *item = -1;
@@ -148,7 +153,7 @@ static const weft_value *item_reads(const diagram_item *i, int k, int *item, con
     return v ? v : &none;
 }
 
-/* A leaf is bare when none of its items reads another of it: a layer of one op, called once or more often. */
+/* A leaf is bare when none of its items reads another: a layer of one op, called once or several times. */
 static void find_bare(diagram *s) {
     for (int b = 1; b < s->n_boxes; b++) s->boxes[b].is_bare = s->boxes[b].first_child < 0;
     for (int i = 0; i < s->n_items; i++) {
@@ -159,7 +164,8 @@ static void find_bare(diagram *s) {
     s->boxes[0].is_bare = false;
 }
 
-/* Where all is drawn, a view that nothing parts from what it views is no step of its own. */
+/* In pictures of all nodes, a view in the same box and phase as the node it views is drawn as part of
+ * that. */
 static void find_hosts(diagram *s) {
     for (int i = 0; i < s->n_items; i++) {
         diagram_item *view = &s->items[i];
@@ -178,7 +184,7 @@ bool diagram_box_is_open(const diagram *s, int box) {
            s->boxes[box].represented_by == box;
 }
 
-/* The outermost closed box around an item that is drawn, -1 when all are open. */
+/* The outermost closed box around an item; -1: all are open. */
 static int closed_around(const diagram *s, int item) {
     int closed = -1, b = s->items[item].box;
     if (s->boxes[b].is_bare) b = s->boxes[b].parent;
@@ -193,7 +199,7 @@ int diagram_box_of(const diagram *s, const diagram_unit *u) {
     return s->boxes[b].is_bare ? s->boxes[b].parent : b;
 }
 
-/* Units at the present open depth, in the graph's order. `unit_of_box` is scratch. */
+/* Makes the units for the current open depth, in the graph's order. unit_of_box is scratch, [n_boxes]. */
 static void cut_units(diagram *s, int *unit_of_box) {
     for (int b = 0; b < s->n_boxes; b++) unit_of_box[b] = -1;
     s->n_units = 0;
@@ -217,7 +223,7 @@ static void cut_units(diagram *s, int *unit_of_box) {
     }
 }
 
-/* The last resort of I1: runs of units become one. */
+/* The last resort of I1: merges runs of units into max_nodes. */
 static void merge_units(diagram *s, int max_nodes) {
     int n = s->n_units;
     for (int i = 0; i < s->n_items; i++) s->unit_of[i] = (int)((int64_t)s->unit_of[i] * max_nodes / n);
@@ -235,6 +241,7 @@ static void merge_units(diagram *s, int max_nodes) {
     s->n_units = last + 1;
 }
 
+/* Closes one level of boxes after another until I1 holds. */
 static bool close_until_few(diagram *s) {
     int depth = s->how.depth, max_nodes = s->how.max_nodes;
     int *scratch = arena_new_array(&s->arena, (size_t)s->n_boxes, sizeof *scratch);
@@ -264,7 +271,7 @@ static int edge_order(const void *a, const void *b) {
     return (p > q) - (p < q);
 }
 
-/* One edge for all values from one unit to another; those of another type are `more`. */
+/* Merges the edges between two units into one; further types are counted in `more`. */
 static void merge_edges(diagram *s) {
     int kept = 0;
     qsort(s->edges, (size_t)s->n_edges, sizeof *s->edges, edge_order);
@@ -283,13 +290,14 @@ static bool is_of_one_scope(const weft_node *a, const weft_node *b) {
     return a && b && strcmp(a->scope, b->scope) == 0;
 }
 
-/* The value that is drawn for one: the same result of the representative of its node. */
+/* The value that represents v: the same result of the representative of its node. */
 static const weft_value *drawn_value(const diagram *s, const weft_value *v, int from) {
     const weft_node *representative = s->items[s->items[from].representative].node;
     int k = (int)(v - v->node->out);
     return k < representative->n_out ? &representative->out[k] : v;
 }
 
+/* Makes the edges between units from those between items. */
 static bool join(diagram *s) {
     size_t room = 1;
     int from;

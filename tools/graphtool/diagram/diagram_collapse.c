@@ -1,9 +1,9 @@
-/* diagram_collapse.c - finds sibling scopes of one structure (blocks/0 to blocks/47) and lets the first stand for
- * all.
+/* diagram_collapse.c - finds sibling scopes of equal structure (blocks/0 to blocks/47) and lets the first
+ * represent all.
  *
- * Two boxes have one structure when their trees agree, collapses within them first: the same ops in the same
- * order, the same child names. COLLAPSE_EQUAL wants attributes, types and counts of collapses to agree too. Their
- * own names must differ in a number only. */
+ * Two boxes have equal structure when their trees agree after collapses inside them: the same ops in the same
+ * order and the same child names. COLLAPSE_EQUAL also compares attributes, types and the counts of collapses.
+ * Their own names must differ in numbers only. Structures are compared by 64-bit hashes. */
 #include "tools/graphtool/diagram/diagram.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@ static uint64_t mix(uint64_t a, uint64_t b) {
     return a * 0xbf58476d1ce4e5b9u;
 }
 
-/* Attributes count, but for names and random streams, which differ from call to call. */
+/* Hashes the attributes, except names and keys of random streams, which differ from call to call. */
 static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
     for (const op_attr *a = n->op->attrs; a && a->name; a++) {
         const char *at = (const char *)n->attrs + a->offset;
@@ -46,6 +46,7 @@ static uint64_t mix_attrs(uint64_t h, const weft_node *n) {
     return h;
 }
 
+/* alike: rank and element type only. */
 static uint64_t mix_type(uint64_t h, const tensor_type *type, bool alike) {
     return alike ? mix(h, (uint64_t)(type->ndim * 64 + type->dtype)) : hash_text(TYPE(type), h);
 }
@@ -53,7 +54,7 @@ static uint64_t mix_type(uint64_t h, const tensor_type *type, bool alike) {
 static uint64_t node_signature_of(const weft_node *n, bool alike) {
     uint64_t h = hash_text(n->op->name, 1);
     if (!alike) h = mix_attrs(h, n);
-    for (int i = 0; i < n->n_in; i++) /* parameters among them: weights of another shape are another layer */
+    for (int i = 0; i < n->n_in; i++) /* parameters too: weights of another shape are another layer */
         if (n->in[i]) h = mix_type(h, &n->in[i]->type, alike);
     for (int k = 0; k < n->n_out; k++) h = mix_type(h, &n->out[k].type, alike);
     for (int b = 0; b < n->n_body; b++) h = hash_text(n->body[b]->op->name, h);
@@ -67,7 +68,7 @@ void diagram_sign_items(diagram *s) {
     }
 }
 
-/* "layer10" and "layer2" have one stem; a name without a digit has none in common with any. */
+/* Do two names differ in numbers only, as "layer10" and "layer2"? False for names without a digit. */
 static bool names_count(const char *a, const char *b) {
     bool digits = false;
     while (*a || *b) {
@@ -90,7 +91,7 @@ static int next_drawn(const diagram *s, int c) {
     return c;
 }
 
-/* Lets the items of `b` and below be drawn as those of `a` (equal trees: I2). */
+/* Makes the items of `a` represent those of `b`, and likewise below (equal trees: I2). */
 static void pair_up(diagram *s, int a, int b) {
     int i = s->boxes[a].first_item, j = s->boxes[b].first_item;
     for (; i >= 0 && j >= 0; i = s->items[i].next, j = s->items[j].next) s->items[j].representative = i;
@@ -106,7 +107,8 @@ static void pair_up(diagram *s, int a, int b) {
     }
 }
 
-/* Layers that count on within a round (up1, bn1; up2, bn2) are alike. */
+/* Hashes a child's name; with COLLAPSE_RUNS without digits, as layers count on from round to round (up1, bn1;
+ * up2, bn2). */
 static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
     if (s->how.collapsing < COLLAPSE_RUNS) return hash_text(name, h);
     for (; *name; name++)
@@ -114,11 +116,13 @@ static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
     return h;
 }
 
+/* Extends the box's range of items. */
 static void widen(diagram_box *b, int low, int high) {
     if (low < b->low) b->low = low;
     if (high > b->high) b->high = high;
 }
 
+/* Signature and item range of a box whose children are done. */
 static void sign_box(diagram *s, int b) {
     diagram_box *box = &s->boxes[b];
     box->signature = 7;
@@ -141,7 +145,7 @@ static void sign_box(diagram *s, int b) {
     }
 }
 
-/* Layers that stand between two scopes would have to be drawn between a collapse and itself. */
+/* Are there items of the parent between two scopes? They would be drawn between a collapse and itself. */
 static bool is_parted(const diagram *s, int before, int after) {
     const diagram_box *a = &s->boxes[before], *b = &s->boxes[after];
     for (int i = s->boxes[a->parent].first_item; i >= 0; i = s->items[i].next)
@@ -150,7 +154,7 @@ static bool is_parted(const diagram *s, int before, int after) {
 }
 
 static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_box *other) {
-    enum { WORTH = 2 }; /* a scope of one node is as small as the picture of its collapse */
+    enum { WORTH = 2 }; /* items; a scope of one node is no larger than the picture of a collapse */
     if (one->items < WORTH || one->is_bare || other->is_bare || one->signature != other->signature ||
         one->run != other->run)
         return false;
@@ -158,7 +162,8 @@ static bool is_next_of(const diagram *s, const diagram_box *one, const diagram_b
     return one->run || names_count(one->name, other->name);
 }
 
-/* From the leaves up: a box is signed by what its children have become. */
+/* Collapses the children of a box, deepest first, and then signs it: its signature depends on the collapsed
+ * children. */
 static void collapse_box(diagram *s, int b) {
     int first = s->boxes[b].first_child, last = first;
     for (int c = first; c >= 0; last = c, c = s->boxes[c].next) {
@@ -181,6 +186,7 @@ bool diagram_collapses_by_op(const diagram *s, const diagram_item *i) {
            (diagram_phase_of(i) == PHASE_UPDATE || i->node->op->flags & OP_COMMUNICATES);
 }
 
+/* The exception of I2, within one box. */
 static void collapse_by_op(diagram *s, int box) {
     for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next) {
         if (!diagram_collapses_by_op(s, &s->items[i])) continue;
@@ -192,7 +198,7 @@ static void collapse_by_op(diagram *s, int box) {
     }
 }
 
-/* Representatives of representatives become representatives, and each representative has a list of all that it is drawn for. */
+/* Follows chains of representatives to their ends, and links all items that one represents. */
 static void link_twins(diagram *s) {
     for (int i = 0; i < s->n_items; i++) {
         int t = i;
@@ -213,6 +219,7 @@ void diagram_collapse(diagram *s) {
     link_twins(s);
 }
 
+/* Climbs from both ends to siblings below a common parent. */
 bool diagram_edge_repeats(const diagram *s, int item_a, int item_b) {
     int a = s->items[item_a].box, b = s->items[item_b].box;
     while (s->boxes[a].depth > s->boxes[b].depth) a = s->boxes[a].parent;

@@ -1,17 +1,17 @@
-/* diagram_runs.c - finds layers that repeat one behind the other within a scope (conv, norm, relu, conv,
- * norm, relu) and puts each round into a box of its own, so that diagram_collapse draws one for all.
+/* diagram_runs.c - finds layers that repeat one after another within a scope (conv, norm, relu, conv, norm,
+ * relu) and puts each round into a box of its own, so that diagram_collapse draws one for all.
  *
- * A run is two rounds or more of 2 to LONGEST parts, alike part by part (COLLAPSE_ALIKE), each of which reads
- * what the round before it made: two calls of one layer on different data are not a repetition but two
- * branches. */
+ * A run is two or more rounds of 2 to LONGEST parts, equal part by part as COLLAPSE_ALIKE defines it, and
+ * each round reads what the round before it made. Two calls of one layer on different data are two branches
+ * and no repetition. */
 #include "tools/graphtool/diagram/diagram.h"
 
 enum { LONGEST = 24 };
 
-/* A part of a scope, in the graph's order: an item, or a child with all that is in it. */
+/* A part of a scope, in the graph's order: an item, or a child box with all that is in it. */
 typedef struct part {
-    int item, box; /* the other is -1 */
-    int first;     /* item */
+    int item, box; /* the one it is; the other is -1 */
+    int first;     /* its first item */
     uint64_t signature;
 } part;
 
@@ -32,6 +32,7 @@ static int first_item(const diagram *s, int box) {
     return first;
 }
 
+/* Hash of a box with all items and boxes below it; names do not count. */
 static uint64_t tree_signature(const diagram *s, int box) {
     uint64_t h = 11;
     for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
@@ -46,6 +47,7 @@ static bool is_below(const diagram *s, int box, int ancestor) {
     return box == ancestor;
 }
 
+/* Is the item in this part? */
 static bool is_in(const diagram *s, int item, const part *p) {
     return p->item >= 0 ? item == p->item : is_below(s, s->items[item].box, p->box);
 }
@@ -68,7 +70,7 @@ static bool box_reads_round(const diagram *s, int box, const part *p, int length
     return false;
 }
 
-/* Does a part of the second round read one of the first? */
+/* Does a part of the second round read one of the first? p points to two rounds of `length` parts. */
 static bool reads_round(const diagram *s, const part *p, int length) {
     for (const part *q = p + length; q < p + 2 * length; q++)
         if (q->box >= 0 ? box_reads_round(s, q->box, p, length) : item_reads_round(s, q->item, p, length))
@@ -82,8 +84,8 @@ static bool rounds_match(const part *p, int length) {
     return true;
 }
 
-/* The run from here that leaves least to draw; parts that are alike one by one (blocks of a GPT) stay as
- * they are, for diagram_collapse. */
+/* The run from here that saves most. Single parts that repeat (the blocks of a GPT) are left to
+ * diagram_collapse. */
 static run best_run(const diagram *s, const part *p, int n) {
     run best = {0, 1};
     for (int length = 1; length <= LONGEST && 2 * length <= n; length++) {
@@ -96,6 +98,7 @@ static run best_run(const diagram *s, const part *p, int n) {
     return best;
 }
 
+/* Lists the parts of a box in the graph's order, by insertion sort; returns how many. */
 static int list_parts(const diagram *s, int box, part *p) {
     int n = 0;
     for (int i = s->boxes[box].first_item; i >= 0; i = s->items[i].next)
@@ -109,6 +112,7 @@ static int list_parts(const diagram *s, int box, part *p) {
     return n;
 }
 
+/* Sets the depths of a box that has moved, and of all below it. */
 static void deepen(diagram *s, int box) {
     s->boxes[box].depth = s->boxes[s->boxes[box].parent].depth + 1;
     for (int c = s->boxes[box].first_child; c >= 0; c = s->boxes[c].next) deepen(s, c);
@@ -128,7 +132,7 @@ static const char *part_name(const diagram *s, const part *p) {
                                     : "";
 }
 
-/* A box for one round, named after its first and last layers. */
+/* Makes the box of one round, named after its first and last layers. */
 static bool box_round(diagram *s, int parent, int number, const part *p, int length) {
     int b = s->n_boxes++;
     char *name =
@@ -150,6 +154,7 @@ static bool box_round(diagram *s, int parent, int number, const part *p, int len
     return true;
 }
 
+/* Rebuilds the contents of a box with its runs boxed. `number` counts the runs of the diagram. */
 static bool find_in(diagram *s, int box, part *p, int *number) {
     int n = list_parts(s, box, p), at = 0;
     diagram_box *b = &s->boxes[box];
@@ -167,6 +172,7 @@ static bool find_in(diagram *s, int box, part *p, int *number) {
     return true;
 }
 
+/* The update part has no layers. */
 bool diagram_find_runs(diagram *s) {
     int scopes = s->n_boxes, number = 0;
     part *p = arena_new_array(&s->arena, (size_t)s->n_items + (size_t)s->n_boxes + 1, sizeof *p);

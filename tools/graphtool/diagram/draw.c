@@ -1,8 +1,9 @@
-/* draw.c - draws a diagram with cgraph: clusters by scope, colours by kind, shapes on edges, a legend.
+/* draw.c - draws a diagram with cgraph: clusters for scopes, colours for kinds, shapes on edges, a legend.
  *
- * The forward goes down and the backward beside it up, each layer's gradient at the height of the layer:
- * what the forward keeps for it is a short dotted line, and the page is as high as the forward alone. A box
- * has its title in a node of its own, as Graphviz leads edges around nodes but through labels. */
+ * The forward pass goes down, and the backward pass beside it goes up, with each layer's gradient at the
+ * height of the layer. So what the forward keeps for the backward is a short dotted line, and the page is as
+ * high as the forward alone. A box has its title in a node of its own, because Graphviz routes edges around
+ * nodes but through labels. */
 #include "tools/graphtool/diagram/draw.h"
 
 #include "graph/core/minimize.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- kinds: derived from what an op says of itself, so that a new op needs no line here ---- */
+/* ---- kinds: derived from an op's flags, so that a new op needs no line here ---- */
 
 typedef enum draw_kind {
     KIND_INPUT,
@@ -72,7 +73,7 @@ static draw_kind kind_of(const weft_node *n) {
     return is_pointwise(n) ? KIND_POINTWISE : KIND_COMPUTE;
 }
 
-/* The look of a box is that of its top-level scope. */
+/* A box has the colours of its top-level scope. */
 static const subgraph_look *look_of(const diagram *s, const weft_model *m, int box) {
     while (s->boxes[box].depth > 1) box = s->boxes[box].parent;
     return subgraph_look_of(m, s->boxes[box].path);
@@ -80,7 +81,7 @@ static const subgraph_look *look_of(const diagram *s, const weft_model *m, int b
 
 /* ---- labels ---- */
 
-/* A value of a node: the k-th result, or the k-th operand. */
+/* A value of a node: the k-th result or the k-th operand. */
 typedef struct place {
     int item, k;
     bool is_operand;
@@ -92,7 +93,7 @@ static const weft_value *value_at(const diagram *s, int item, const place *p) {
     return p->k < n->n_out ? &n->out[p->k] : NULL;
 }
 
-/* "64...512" where an axis differs from member to member of a collapse. */
+/* Writes an axis: "64...512" where it differs between the members of a collapse. */
 static void axis_label(text *t, const diagram *s, const place *p, const tensor_type *type, int axis) {
     int64_t low = type->shape[axis], high = low;
     for (int i = s->items[p->item].also; i >= 0; i = s->items[i].also) {
@@ -105,7 +106,7 @@ static void axis_label(text *t, const diagram *s, const place *p, const tensor_t
     if (low != high) text_add(t, "\xe2\x80\xa6%lld", (long long)high);
 }
 
-/* "128x64x7x7", with the type unless f32 */
+/* Writes a shape: "128x64x7x7", with the type unless it is f32. */
 static void type_label(text *t, const diagram *s, place p) {
     const weft_value *v = value_at(s, p.item, &p);
     const tensor_type *type = &v->type;
@@ -117,7 +118,7 @@ static void type_label(text *t, const diagram *s, place p) {
     }
 }
 
-/* A value of the type that its node was given is not worth a label. */
+/* Has the value the type of its node's first operand? Then it needs no label. */
 static bool is_unchanged(const weft_value *v) {
     const weft_node *n = v->node;
     for (int i = 0; i < n->n_in; i++)
@@ -131,13 +132,14 @@ static void value_label(text *t, const diagram *s, const weft_value *v) {
     type_label(t, s, (place){s->item_of[v->id], (int)(v - v->node->out), false});
 }
 
-/* Ones say nothing but for a padding; out channels and kernel stand in the weight's shape. */
+/* Is an attribute worth showing? 1 is only for a padding; output channels and kernel size are in the weight's
+ * shape. */
 static bool is_telling(const char *name, int64_t number) {
     if (strcmp(name, "out") == 0 || strcmp(name, "kernel") == 0) return false;
     return number > 1 || (number == 1 && strcmp(name, "pad") == 0);
 }
 
-/* The attributes a reader looks for: "stride 2 pad 1"; shapes stand on the edges already. */
+/* Up to three attributes that a reader looks for: "stride 2 pad 1". Shapes are on the edges already. */
 static void attrs_label(text *t, const weft_node *n) {
     int shown = 0;
     for (const op_attr *a = n->op->attrs; a && a->name && shown < 3; a++) {
@@ -149,7 +151,7 @@ static void attrs_label(text *t, const weft_node *n) {
         double real = a->kind == ATTR_REAL ? *(const double *)at : 0;
         int64_t number = a->kind == ATTR_INT ? *(const int64_t *)at : same ? ints->v[0] : 0;
         if (real >= 1e-4 || real <= -1e-4)
-            text_add(t, "%s%s %g", gap, a->name, real); /* no epsilons */
+            text_add(t, "%s%s %g", gap, a->name, real); /* leaves out epsilons */
         else if (is_telling(a->name, number))
             text_add(t, "%s%s %lld", gap, a->name, (long long)number);
         else
@@ -171,7 +173,7 @@ static void weights_label(text *t, const diagram *s, int item) {
     }
 }
 
-/* A path below its box, over several lines: long ones would make wide nodes. */
+/* A path below its box, on several lines, as long lines would make wide nodes. */
 static void path_label(text *t, const diagram_box *b, const char *path) {
     size_t above = strlen(b->path);
     if (above && strncmp(path, b->path, above) == 0 && path[above] == '/') path += above + 1;
@@ -188,7 +190,8 @@ static int count_of(const diagram *s, int item) {
     return n;
 }
 
-/* "optimizer.adam:all/": what all that are drawn by an item begin with, up to a stop. */
+/* Length of the prefix that the variables of all represented items share, up to a separator:
+ * "optimizer.adam:all/". */
 static int common_length(const diagram *s, int item) {
     const char *path = s->items[item].node->variable->path;
     int length = (int)strlen(path);
@@ -202,7 +205,7 @@ static int common_length(const diagram *s, int item) {
     return length;
 }
 
-/* Of all those of an op that stand as one: how many, and what they write. */
+/* The label of updates or collectives that one represents: how many they are, and what they write. */
 static void several_label(text *t, const diagram *s, int item) {
     const weft_node *n = s->items[item].node;
     int count = count_of(s, item);
@@ -257,7 +260,7 @@ static void unit_tip(text *t, const diagram *s, const diagram_unit *u) {
     }
 }
 
-/* Numbers in the parameters below a path. */
+/* Elements of the parameters below a path. */
 static int64_t parameters_below(const weft_model *m, const char *path) {
     int64_t elements = 0;
     size_t length = strlen(path);
@@ -271,18 +274,18 @@ static bool is_collapsed(const diagram_box *b) {
     return b->most_members > 1;
 }
 
-/* How many parameters a box and those that it is drawn for hold, 0 where that says nothing. */
+/* Elements of the parameters in a box and in those that it represents; 0 where that would mislead. */
 static int64_t parameters_in(const diagram *s, const weft_model *m, int box) {
     int64_t elements = 0;
     if (s->boxes[box].run || s->boxes[box].phase) return 0;
     for (int b = s->boxes[box].parent; b > 0; b = s->boxes[b].parent)
-        if (is_collapsed(&s->boxes[b])) return 0; /* those of one member only */
+        if (is_collapsed(&s->boxes[b])) return 0; /* they would be those of one member only */
     for (int b = box; b < s->n_boxes; b++)
         if (s->boxes[b].represented_by == box) elements += parameters_below(m, s->boxes[b].path);
     return elements;
 }
 
-/* "blocks 0...47 x48" and, on closed boxes and subgraphs, how much is inside. */
+/* The title of a box: "blocks 0...47 x48" and, for closed boxes and top-level scopes, how much is inside. */
 static void box_label(text *t, const diagram *s, const weft_model *m, int box, const diagram_unit *closed) {
     const diagram_box *b = &s->boxes[box];
     text_add(t, "%s", b->name);
@@ -304,12 +307,12 @@ typedef struct drawing {
     const weft_model *m;
     Agraph_t *g;
     Agraph_t **cluster; /* by box */
-    bool *is_below;     /* by unit: something of its box is above it */
-    int *low, *high;    /* by box: its first and last unit */
+    bool *is_below;     /* by unit: a node of its box is above it */
+    int *low, *high;    /* by box: its first and last unit; one allocation */
     bool used[KINDS];
 } drawing;
 
-/* The node that holds the title of an open box; NULL: not drawn (yet). */
+/* The node with the title of an open box; NULL: not drawn (yet). */
 static Agnode_t *title_node(const drawing *d, int box, bool make) {
     char name[32];
     snprintf(name, sizeof name, "t%d", box);
@@ -333,6 +336,7 @@ static void draw_title(const drawing *d, int box) {
     paint_set(n, "tooltip", d->s->boxes[box].path);
 }
 
+/* The cluster of a box, made at first use; for a box that is not open, that of its parent. */
 static Agraph_t *cluster_of(drawing *d, int box) {
     if (box <= 0) return d->g;
     if (!diagram_box_is_open(d->s, box)) return cluster_of(d, d->s->boxes[box].parent);
@@ -392,7 +396,8 @@ static void draw_unit(drawing *d, int unit) {
     paint_unit(d, u, n);
 }
 
-/* Of the gradients of one box, which all go into buckets, the last one's line is drawn. */
+/* Is there a later edge from the same box to the same bucket? Of a box's gradients only the last one's edge
+ * is drawn. */
 static bool is_told(const drawing *d, const diagram_edge *e) {
     int box = diagram_box_of(d->s, &d->s->units[e->from]);
     for (const diagram_edge *f = e + 1; f < d->s->edges + d->s->n_edges; f++)
@@ -400,8 +405,8 @@ static bool is_told(const drawing *d, const diagram_edge *e) {
     return false;
 }
 
-/* What the forward keeps for the backward (dotted; the layout holds a layer and its gradient together), or
- * a gradient that an update reads. */
+/* Draws an edge between phases: what the forward keeps for the backward (dotted; it holds a layer and its
+ * gradient at one height), or a gradient that an update reads. */
 static void draw_aside(Agedge_t *edge, const diagram_edge *e, bool is_kept) {
     bool holds = is_kept && e->is_own;
     paint_set(edge, holds ? "minlen" : "constraint", holds ? "0" : "false");
@@ -419,8 +424,9 @@ static void draw_below(const drawing *d, Agnode_t *above, Agnode_t *n) {
     paint_set(e, "style", "invis");
 }
 
-/* Unit `above` is drawn above another. What leads into a box comes from above its title, too, so that boxes
- * stand below one another and not side by side, unless it comes from a unit in the middle of the box. */
+/* Notes that unit `above` is drawn above `below`. An edge into a box also puts its source above the box's
+ * title, so that boxes are below each other and not side by side, unless the source is in the middle of the
+ * box. */
 static void note_order(drawing *d, int above, int below, bool up) {
     const diagram *s = d->s;
     int from = diagram_box_of(s, &s->units[above]), into = diagram_box_of(s, &s->units[below]);
@@ -450,7 +456,7 @@ static void draw_edge(drawing *d, const diagram_edge *e) {
     paint_text(edge, "label", &label);
 }
 
-/* Titles stand above what has nothing of its box above it. */
+/* Puts titles above the units that have no other node of their box above them. */
 static void hang_titles(drawing *d) {
     for (int b = 1; b < d->s->n_boxes; b++) {
         if (!d->cluster[b]) continue;
@@ -484,9 +490,10 @@ static void draw_legend(drawing *d) {
     paint_set(n, "style", "");
     int last = d->s->n_units - 1;
     while (last >= 0 && unit_phase(d->s, &d->s->units[last]) != PHASE_UPDATE) last--;
-    if (last >= 0) draw_below(d, unit_node(d, last), n); /* where else nothing is */
+    if (last >= 0) draw_below(d, unit_node(d, last), n); /* there is free space */
 }
 
+/* Fills low and high. */
 static void find_ends(drawing *d) {
     for (int b = 0; b < d->s->n_boxes; b++) d->low[b] = d->s->n_units;
     for (int u = 0; u < d->s->n_units; u++)
@@ -505,8 +512,8 @@ Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title)
         d.high = d.low + s->n_boxes;
         find_ends(&d);
         paint_defaults(d.g, title);
-        paint_set(d.g, "newrank",
-                  "true"); /* rows go through all boxes, so that a gradient stands beside its layer */
+        /* rows span all boxes, so that a gradient can be beside its layer */
+        paint_set(d.g, "newrank", "true");
         for (int u = 0; u < s->n_units; u++) draw_unit(&d, u);
         for (int e = 0; e < s->n_edges; e++) draw_edge(&d, &s->edges[e]);
         hang_titles(&d);

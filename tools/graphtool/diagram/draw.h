@@ -1,4 +1,4 @@
-/* draw.h - a diagram, or a plan, as a Graphviz graph. */
+/* draw.h - draws a diagram, or a plan, as a Graphviz graph. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_DIAGRAM_DRAW_H
 #define WEFT_TOOLS_GRAPHTOOL_DIAGRAM_DRAW_H
 
@@ -8,9 +8,9 @@
 
 #include <graphviz/cgraph.h>
 
-/* The caller closes it with agclose; NULL when memory is out. */
+/* The caller closes the graph with agclose; NULL: out of memory. */
 Agraph_t *draw_diagram(const diagram *s, const weft_model *m, const char *title);
-/* Subgraphs with their buckets, and of each graph that trains its two streams. The same. */
+/* The subgraphs of a plan with their buckets, and the two streams of each graph that trains. Likewise. */
 Agraph_t *draw_plan(const weft_plan *plan, const stream_how *how);
 
 #endif

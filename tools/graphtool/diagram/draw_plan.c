@@ -44,7 +44,7 @@ static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) 
     text_add(t, "</tr>");
 }
 
-/* All rows, or those at both ends. */
+/* All rows of a subgraph's table, or max_rows of them from both ends. */
 static void table_text(text *t, const drawing *d, const subgraph_view *v) {
     int left_out = v->n_buckets > d->how->max_rows ? v->n_buckets - d->how->max_rows : 0,
         head = (d->how->max_rows + 1) / 2;
@@ -74,7 +74,7 @@ static Agnode_t *draw_subgraph(const drawing *d, int number) {
     text rows = {0};
     snprintf(name, sizeof name, "cluster_s%d", number);
     Agraph_t *cluster = agsubg(d->g, name, 1);
-    paint_set(cluster, "label", ""); /* else it has the picture's */
+    paint_set(cluster, "label", ""); /* else it inherits the picture's */
     paint_set(cluster, "style", "filled,rounded");
     paint_set(cluster, "fillcolor", look->fill);
     paint_set(cluster, "color", look->line);
@@ -104,17 +104,19 @@ static void draw_title(const drawing *d) {
     free(title);
 }
 
+/* An invisible edge places one node above another. */
 static void draw_above(Agraph_t *g, Agnode_t *above, Agnode_t *below) {
     if (above && below && above != below) paint_set(agedge(g, above, below, NULL, 1), "style", "invis");
 }
 
-/* Tables above, streams below: side by side, each graph under a table, or all in one column. */
+/* Draws the tables, and the streams below them: side by side, each graph under a table, or all in one
+ * column. */
 static bool draw_all(const drawing *d) {
     Agnode_t *above = NULL, *table = NULL;
     draw_title(d);
-    paint_set(d->g, "remincross", "false"); /* else streams may change sides */
+    paint_set(d->g, "remincross", "false"); /* without it the streams may change sides */
     if (d->how->collapse)
-        paint_set(d->g, "newrank", "true"); /* else rows of one height may not lie in frames */
+        paint_set(d->g, "newrank", "true"); /* without it rows of one height cannot be inside frames */
     for (int i = 0; i < d->buckets->n; i++) {
         Agnode_t *n = draw_subgraph(d, i);
         if (d->how->stack_tables) draw_above(d->g, above, n);

@@ -1,11 +1,11 @@
-/* draw_streams.c - the streams of a graph: compute on the left; on the right the collectives at the height
- * where they start.
+/* draw_streams.c - draws the streams of a graph: compute on the left, and on the right the collectives, at
+ * the height where they start.
  *
- * Solid arrows: gradient ready -> collective -> who waits for it. What is in flight into the next run has a
- * dashed border; it stands again, dashed, where a next run first reads it, with a dashed arrow to the
- * reader. (Arrows all the way back up were tried: with ZeRO on two graphs nobody could follow them.) Rows
- * that repeat stand once, in a frame with their count (stream_collapse.c): "gpt.1 ... gpt.16" then are the first
- * and the last. */
+ * Solid arrows lead from the gradient that is ready to the collective, and on to the node that waits for it.
+ * A move in flight into the next run has a dashed border; it is drawn again, dashed, where a next run first
+ * reads it, with a dashed arrow to the reader. (Arrows all the way back up were tried; with ZeRO on two
+ * graphs they were unreadable.) Rows that repeat are drawn once, in a frame with their count
+ * (stream_collapse.c); "gpt.1 ... gpt.16" then names the first and the last. */
 #include "tools/graphtool/diagram/draw_streams.h"
 
 #include "tools/graphtool/diagram/stream_collapse.h"
@@ -16,12 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Steps that are too many are one node. */
+/* The picture of one graph. If there are too many steps, those in the middle become one node. */
 typedef struct drawing {
     Agraph_t *g, *cluster;
     const stream_list *all;
     const streams *l;
-    int number; /* of the graph in the picture */
+    int number; /* number of the graph in the picture */
     stream_collapse collapse;
     int left_from, left_until; /* drawn steps that are left out */
 } drawing;
@@ -36,6 +36,7 @@ static bool is_left_out(const drawing *d, int step) {
     return step >= d->left_from && step < d->left_until;
 }
 
+/* The node of a step's representative, made in the graph `in`; `in` NULL: it must exist. */
 static Agnode_t *step_node(const drawing *d, Agraph_t *in, int step) {
     char name[60];
     step = d->collapse.steps[step].representative;
@@ -66,17 +67,17 @@ static const char *row_fill(const stream_row *row) {
     return row->backward > row->forward ? "#e9e0ff" : row->rest > row->forward ? "#e3f5f2" : "#fff6cc";
 }
 
-/* The rows that one row of a step is drawn for: it, and its like in the other rounds. */
+/* One row of a drawn step, and the rows of other rounds that it represents. */
 typedef struct like {
     const drawing *d;
-    int step, offset, last; /* the drawn step, the row's place in it, the last round's step */
+    int step, offset, last; /* the drawn step, the row's offset in it, the last round's step */
 } like;
 
 static const stream_row *like_row(const like *k, int step) {
     return &k->d->l->rows[k->d->collapse.steps[step].row + k->offset];
 }
 
-/* "4", or "4...15" over all rounds */
+/* A count over all rounds: "4", or "4...15" from least to most. */
 static void count_text(text *t, const like *k, int (*count)(const drawing *d, const stream_row *r)) {
     int low = count(k->d, like_row(k, k->step)), high = low;
     for (int i = k->step; i <= k->last; i++) {
@@ -124,7 +125,7 @@ static bool any_counts(const like *k, int (*count)(const drawing *d, const strea
     return false;
 }
 
-/* "9 forward, 1 of the update", and below it "generator/fc ... discriminator/conv2" */
+/* A span: "9 forward, 1 of the update", and below it "generator/fc ... discriminator/conv2". */
 static void span_label(text *t, const like *k) {
     static const struct {
         int (*count)(const drawing *d, const stream_row *r);
@@ -148,7 +149,7 @@ static const char *row_name(const like *k, int step) {
     return r->move >= 0 ? k->d->l->moves[r->move].name : r->bucket ? r->bucket->path : "?";
 }
 
-/* "gpt.1", or "gpt.1 ... gpt.16" */
+/* "gpt.1", or "gpt.1 ... gpt.16" for several rounds */
 static void names_text(text *t, const like *k) {
     text_add(t, "%s", row_name(k, k->step));
     if (k->last != k->step) text_add(t, " \xe2\x80\xa6 %s", row_name(k, k->last));
@@ -159,7 +160,7 @@ static void row_label(text *t, const like *k) {
     const stream_move *m = row->move < 0 ? NULL : &k->d->l->moves[row->move];
     bool alone = k->last == k->step;
     const char *is = alone ? "is" : "are";
-    const weft_node *behind = NULL; /* told when it is one */
+    const weft_node *behind = NULL; /* named when there is one round */
     switch (row->kind) {
     case ROW_START:
         if (!m->is_return && !m->bucket) text_add(t, "send of ");
@@ -254,7 +255,7 @@ static int row_of_wait(const streams *l, int move) {
 
 static Agedge_t *draw_arrow(Agraph_t *g, Agnode_t *from, Agnode_t *to, const subgraph_look *look,
                             const char *style) {
-    Agedge_t *e = agedge(g, from, to, (char *)"arrow", 1); /* one for all rounds */
+    Agedge_t *e = agedge(g, from, to, (char *)"arrow", 1); /* the key makes one edge for all rounds */
     paint_set(e, "color", look->line);
     paint_set(e, "penwidth", "1.6");
     paint_set(e, "style", style);
@@ -270,7 +271,7 @@ static void same_rank(Agraph_t *g, Agnode_t *a, Agnode_t *b) {
     agsubnode(same, b, 1);
 }
 
-/* A box beside a row. Takes the label. */
+/* Draws a box beside a row, and frees the label. */
 static Agnode_t *draw_beside(const drawing *d, int row, const subgraph_look *look, bool is_in_flight,
                              text *label) {
     char name[60];
@@ -291,6 +292,7 @@ static like like_of(const drawing *d, int row) {
     return (like){d, step, row - d->collapse.steps[step].row, stream_collapse_last(&d->collapse, step)};
 }
 
+/* Bytes of a move over all rounds. */
 static uint64_t bytes_of(const like *k) {
     uint64_t bytes = 0;
     for (int i = k->step; i <= k->last; i++)
@@ -318,7 +320,7 @@ static void move_label(text *t, const like *k) {
              m->is_in_flight ? "\nin a later run" : "");
 }
 
-/* Arrows from every round's move to where it is awaited. */
+/* Draws a move, with an arrow to every round's wait. */
 static Agnode_t *draw_move(const drawing *d, int row) {
     const stream_move *m = &d->l->moves[d->l->rows[row].move];
     const subgraph_look *look = subgraph_look_at(m->subgraph);
@@ -337,7 +339,7 @@ static Agnode_t *draw_move(const drawing *d, int row) {
     return n;
 }
 
-/* What an earlier run left under way, where this one wants it. */
+/* Draws a move that an earlier run left in flight, where this run first reads it. */
 static Agnode_t *draw_arriving(const drawing *d, int row) {
     const weft_variable *bucket = d->l->rows[row].bucket;
     const streams *of = NULL;
@@ -352,7 +354,7 @@ static Agnode_t *draw_arriving(const drawing *d, int row) {
     Agnode_t *n = draw_beside(d, row, look, true, &label);
     tip_node(&tip, m->start, d->collapse.steps[k.step].rounds);
     paint_text(n, "tooltip", &tip);
-    /* made from left to right, as every edge beside a row is: so the streams keep their sides */
+    /* every edge beside a row is made from left to right, so that the streams keep their sides */
     Agedge_t *e = draw_arrow(d->g, row_node(d, row), n, look, "dashed");
     paint_set(e, "dir", "back");
     return n;
@@ -360,6 +362,7 @@ static Agnode_t *draw_arriving(const drawing *d, int row) {
 
 /* ---- a graph ---- */
 
+/* An edge that keeps a stream straight: shown or invisible. */
 static void draw_chain(Agraph_t *g, Agnode_t *from, Agnode_t *to, bool is_shown) {
     Agedge_t *e = agedge(g, from, to, NULL, 1);
     paint_set(e, "weight", "20");
@@ -397,7 +400,7 @@ static void draw_frame(drawing *d) {
     paint_set(d->cluster, "fontsize", "12");
 }
 
-/* The frame around the rounds of a run, with their count; of rows that do not repeat the graph's own. */
+/* The frame around the rounds of a run, with their count; for rows that do not repeat, the graph's own. */
 static Agraph_t *frame_of(const drawing *d, int step) {
     const stream_step *s = &d->collapse.steps[step];
     if (!s->run || is_left_out(d, step)) return d->cluster;
@@ -443,7 +446,7 @@ static void draw_communication(const drawing *d, Agnode_t *compute_top) {
     }
 }
 
-/* Of the steps that are drawn, those in the middle are left out when there are more than max_rows. */
+/* Leaves out the drawn steps in the middle when there are more than max_rows. */
 static void leave_out(drawing *d, int max_rows) {
     int drawn = 0, seen = 0;
     for (int i = 0; i < d->collapse.n_steps; i++) drawn += is_drawn(d, i);

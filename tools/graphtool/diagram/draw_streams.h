@@ -7,17 +7,18 @@
 
 /* How much of a plan is drawn. */
 typedef struct stream_how {
-    int max_rows;                     /* of a stream and of a table; those in the middle are left out */
+    /* greatest number of rows of a stream or a table; those in the middle are left out */
+    int max_rows;
     bool collapse;                    /* rows that repeat are drawn once */
-    bool stack_tables, stack_streams; /* one below the other, not side by side */
+    bool stack_tables, stack_streams; /* one below the other instead of side by side */
 } stream_how;
 
-/* The ends of a compute stream; NULL: memory is out. */
+/* The first and the last node of a compute stream; NULL: out of memory. */
 typedef struct stream_ends {
     Agnode_t *top, *bottom;
 } stream_ends;
 
-/* A cluster of `g` with the streams of list->v[number]. */
+/* Adds a cluster to `g` with the streams of list->v[number]. */
 stream_ends draw_streams(Agraph_t *g, const stream_list *list, int number, const stream_how *how);
 
 #endif

@@ -1,4 +1,4 @@
-/* paint.c - see paint.h. */
+/* paint.c - see paint.h. Graphviz copies all names and values, so the casts to char * are safe. */
 #include "tools/graphtool/diagram/paint.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@ const subgraph_look *subgraph_look_of(const weft_model *m, const char *path) {
     int place = 0;
     for (const weft_variable *v = m->variables, *last = NULL; v; last = v, v = v->next) {
         if (last && strncmp(last->path, v->path, strcspn(v->path, "/") + 1))
-            place++; /* the next subgraph begins */
+            place++; /* the next top-level scope begins */
         if (strncmp(v->path, path, length) == 0 && v->path[length] == '/') return &looks[place % LOOKS];
     }
-    return &none; /* no parameters below it */
+    return &none; /* the scope has no parameters */
 }
 
 const subgraph_look *subgraph_look_at(int place) {

@@ -6,17 +6,18 @@
 
 #include <graphviz/cgraph.h>
 
-/* Strong for borders and titles, pale inside. */
+/* Colours: a strong one for borders and titles, a pale one for the inside. */
 typedef struct subgraph_look {
     const char *line, *fill;
 } subgraph_look;
-/* By a path's top-level scope among the model's, so that every picture of a model paints it alike. */
+/* The colours of a path, by the position of its top-level scope among the model's, so they are the same in
+ * every picture of the model. */
 const subgraph_look *subgraph_look_of(const weft_model *m, const char *path);
-/* By a subgraph's place in a plan; with a subgraph for each top-level scope that is the same. */
+/* The colours of a subgraph, by its index in the plan. Both agree if each top-level scope is a subgraph. */
 const subgraph_look *subgraph_look_at(int place);
 
 void paint_set(void *object, const char *name, const char *value);
-/* Takes and frees the text. */
+/* Sets an attribute to a text, and frees the text. */
 void paint_text(void *object, const char *name, text *t);
 /* The same for a label in Graphviz's HTML. */
 void paint_html(Agraph_t *g, void *object, text *t);

@@ -1,17 +1,18 @@
-/* stream_collapse.c - see stream_collapse.h. */
+/* stream_collapse.c - see stream_collapse.h. Repetitions are found greedily from the top, by the hashes of
+ * steps. */
 #include "tools/graphtool/diagram/stream_collapse.h"
 
 #include <stdlib.h>
 
-/* wait, update and the start of the way back of one bucket are one step. */
+/* The wait, the update and the start of the way back of one bucket form one step. */
 static bool joins_previous(const streams *l, int row) {
     const stream_row *r = &l->rows[row], *before = r - 1;
     return row && r->bucket && r->bucket == before->bucket &&
            (before->kind == ROW_WAIT || before->kind == ROW_UPDATE);
 }
 
-/* What a row is, whatever its size: its kind, of spans the part of the step that most nodes are of, of
- * others the subgraph. */
+/* A row's kind, whatever its size: with the phase of most of its nodes for a span, with the subgraph for
+ * others. */
 static uint64_t row_kind_of(const stream_row *r) {
     int phase = r->backward > r->forward ? 1 : r->rest > r->forward ? 2 : 0;
     int of = r->kind == ROW_SPAN ? phase : r->bucket ? r->bucket->subgraph + 1 : 0;
@@ -31,13 +32,15 @@ static void cut_steps(stream_collapse *f, const streams *l) {
     }
 }
 
+/* How many rounds of `length` steps there are from `at`, at least 1. */
 static int rounds_from(const stream_collapse *f, int at, int length) {
     int next = at + length;
     while (next < f->n_steps && f->steps[next].kinds == f->steps[next - length].kinds) next++;
     return (next - at) / length;
 }
 
-/* At each step the period that saves most, if it saves anything worth a frame. */
+/* Takes, at each step, the period that saves the most steps, if it saves at least WORTH; less is not worth a
+ * frame. */
 static void find_rounds(stream_collapse *f) {
     enum { LONGEST = 8, WORTH = 3 };
     int runs = 0;

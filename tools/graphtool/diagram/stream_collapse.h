@@ -1,21 +1,22 @@
-/* stream_collapse.h - rows of a compute stream that repeat: nine nodes and a bucket, nine nodes and a bucket, ...
+/* stream_collapse.h - rows of a compute stream that repeat: nine nodes and a bucket, nine nodes and a bucket,
+ * ...
  *
- *   step   rows that share a node of the picture: wait, update and the way back of one bucket; or one row
- *   round  as many steps as repeat; all rounds but the first are drawn by the first
+ *   step   rows that share a node of the picture: wait, update and way back of one bucket; or one row
+ *   round  the steps that repeat together; the first round of a run represents all its rounds
  *
- * Invariant: every row is of one step, every step has one representative, in the first round of its run or itself.
- * Rounds are alike when their rows are of the same kinds; how many nodes a span has, and how large a bucket
- * is, may differ. */
+ * Invariant: every row belongs to one step, and every step has one representative, in the first round of its
+ * run or itself. Rounds match when their rows are of the same kinds; the number of nodes of a span and the
+ * size of a bucket may differ. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_DIAGRAM_STREAM_COLLAPSE_H
 #define WEFT_TOOLS_GRAPHTOOL_DIAGRAM_STREAM_COLLAPSE_H
 
 #include "tools/graphtool/timeline/streams.h"
 
 typedef struct stream_step {
-    int row, n_rows;
+    int row, n_rows;    /* its first row, and how many */
     int representative; /* the step that is drawn for it */
-    int run, rounds;    /* 0 and 1: of no run */
-    uint64_t kinds;     /* of its rows */
+    int run, rounds;    /* number of its run and the run's rounds; 0 and 1: no run */
+    uint64_t kinds;     /* hash of the kinds of its rows */
 } stream_step;
 
 typedef struct stream_collapse {
@@ -24,10 +25,11 @@ typedef struct stream_collapse {
     int *step_of; /* by row */
 } stream_collapse;
 
-/* `collapse`: look for repetitions; else every step is drawn. False: memory is out. stream_collapse_free either way. */
+/* Cuts the rows into steps and, if `collapse`, looks for repetitions. False: out of memory. Call
+ * stream_collapse_free in either case. */
 bool stream_collapse_make(stream_collapse *f, const streams *l, bool collapse);
 void stream_collapse_free(stream_collapse *f);
-/* The last step that is drawn by `step`; itself when alone. */
+/* The last step that `step` represents; itself when alone. */
 int stream_collapse_last(const stream_collapse *f, int step);
 
 #endif

@@ -1,4 +1,4 @@
-/* tip.c - see tip.h. */
+/* tip.c - see tip.h. Each part is on a line of its own. */
 #include "tools/graphtool/diagram/tip.h"
 
 #include "graph/core/kernel.h"

@@ -1,4 +1,4 @@
-/* buckets.c - see buckets.h. */
+/* buckets.c - see buckets.h: reads subgraphs and buckets from a plan, and puts them into words. */
 #include "tools/graphtool/timeline/buckets.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ void number_text(text *t, double n) {
 
 /* ---- subgraphs ---- */
 
-/* As a `ddp` line of a dump has them; the cap, which a plan may choose, in round figures. */
+/* The options as in a `ddp` line of a dump, but with the cap rounded, as a plan may choose it. */
 static const char *options_of(bucket_list *l, const subgraph *g) {
     text t = {0};
     ddp_attrs attrs = g->ddp;
@@ -29,6 +29,7 @@ static const char *options_of(bucket_list *l, const subgraph *g) {
     return kept;
 }
 
+/* Adds a subgraph if it has buckets; false: out of memory. */
 static bool view_subgraph(bucket_list *l, int index) {
     const subgraph *g = &l->plan->subgraphs[index];
     subgraph_view v = {.name = g->name, .index = index, .options = options_of(l, g)};
@@ -68,6 +69,7 @@ void bucket_list_free(bucket_list *l) {
 
 /* ---- in words ---- */
 
+/* A parameter's path below its subgraph. */
 static const char *short_name(const subgraph_view *s, const weft_variable *parameter) {
     size_t n = strlen(s->name);
     bool below = strncmp(parameter->path, s->name, n) == 0 && parameter->path[n] == '/';

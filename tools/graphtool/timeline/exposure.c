@@ -1,18 +1,19 @@
-/* exposure.c - sums over ranks, one slot a (graph, order): ranks of different process groups have different
- * collectives, but their numbers are those of one total order. */
+/* exposure.c - sums over ranks, with one slot per (graph, order). Ranks of different process groups have
+ * different collectives, but their order numbers are those of one total order. */
 #include "tools/graphtool/timeline/exposure.h"
 
 #include "tools/graphtool/common/world.h"
 
 #include <stdlib.h>
 
-enum { EXPOSED, STREAM, TIMES, FIGURES }; /* ms, ms, how often */
+enum { EXPOSED, STREAM, TIMES, FIGURES }; /* ms, ms, number of runs */
 
 typedef struct slots {
-    int *first; /* of each graph of the list; one more at the end */
-    double *figures;
+    int *first;      /* first slot of each graph of the list; one more at the end */
+    double *figures; /* [slots][FIGURES] */
 } slots;
 
+/* Sums in pieces that world_sum takes. */
 static int sum_all(const options *o, int n, double *values) {
     int status = -1;
     for (int i = 0; i < n && status < 0; i += WORLD_MOST)
@@ -20,7 +21,7 @@ static int sum_all(const options *o, int n, double *values) {
     return status;
 }
 
-/* Room for every rank's numbers: the sum over ranks of how many each counts is enough. */
+/* Makes the slots. Ranks differ in their highest order number; the sum over ranks is large enough for all. */
 static int slots_make(const options *o, slots *s, const stream_list *plan) {
     int status = EXIT_FINE;
     double *room = calloc((size_t)plan->n + 1, sizeof *room);
@@ -41,8 +42,9 @@ static double *slot_of(const slots *s, const stream_list *plan, const streams *l
     return s->figures + (size_t)(s->first[l - plan->v] + (int)m->order) * FIGURES;
 }
 
-/* Waiting counts where it happens, time on the stream where a collective begins: so what is in flight into the first step
- * makes up for what the last one leaves behind. */
+/* A wait counts in the step in which it happens, time on the stream in the step in which the collective
+ * begins. So collectives in flight into the first step make up for those that the last step leaves in
+ * flight. */
 static void add_events(const slots *s, const timeline *t, const stream_list *plan, uint64_t zero_ns) {
     for (size_t i = 0; i < t->n_stream; i++) {
         const stream_event *c = &t->stream[i];

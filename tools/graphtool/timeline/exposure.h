@@ -1,4 +1,5 @@
-/* exposure.h - how much of each collective of a trace was exposed, as means over its runs and over all ranks. */
+/* exposure.h - how much of each collective of a trace was exposed, as means over its runs and over all
+ * ranks. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_EXPOSURE_H
 #define WEFT_TOOLS_GRAPHTOOL_TIMELINE_EXPOSURE_H
 
@@ -6,8 +7,9 @@
 
 #include <jansson.h>
 
-/* Appends {graph, op, bucket, bytes, stream_ms, exposed_ms, hidden_ms} for each collective of this rank's plan that ran
- * from zero_ns on. Collective; -1, or the exit status after telling why not. */
+/* Appends {graph, op, bucket, bytes, stream_ms, exposed_ms, hidden_ms} for each collective of this rank's
+ * plan that ran from zero_ns on. Called by all ranks. Returns -1, or the exit status after printing the
+ * error. */
 int exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns,
                   json_t *rows);
 

@@ -23,7 +23,7 @@ const weft_variable *updated_bucket(const weft_node *n) {
     return bucket_of(n->in[0]);
 }
 
-/* Does `n` read what a bucket's move in flight brings? */
+/* Does `n` read the bucket that a move in flight brings? */
 static bool reads_bucket(const weft_node *n, const weft_variable *bucket) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && bucket_of(n->in[i]) == bucket) return true;
@@ -32,13 +32,14 @@ static bool reads_bucket(const weft_node *n, const weft_variable *bucket) {
 
 /* ---- moves ---- */
 
+/* The node that waits for a collective; NULL: none in this program. */
 static const weft_node *wait_for(const weft_node *start) {
     for (const weft_node *n = start->next; n; n = n->next)
         if (n->op == &weft_op_wait && n->in[0]->node == start) return n;
     return NULL;
 }
 
-/* The first node that reads a value, perhaps through views. */
+/* The first node that reads a value, directly or through views. */
 static const weft_node *reader_of(const weft_node *from, const weft_value *what) {
     for (const weft_node *n = from->next; n; n = n->next)
         for (int i = 0; i < n->n_in && !node_is_silent(n); i++)
@@ -47,7 +48,7 @@ static const weft_node *reader_of(const weft_node *from, const weft_value *what)
     return NULL;
 }
 
-/* To the end of the run, if that comes first. */
+/* Counts the compute nodes between two nodes, up to the end of the run. */
 static int nodes_between(const program *p, const weft_node *from, const weft_node *to) {
     int count = 0;
     for (const weft_node *n = from->next; n && n != to && n->order < p->deferred; n = n->next)
@@ -55,8 +56,8 @@ static int nodes_between(const program *p, const weft_node *from, const weft_nod
     return count;
 }
 
-/* What goes back is ready behind the update, or when this rank has none, behind what the update would have waited
- * for. */
+/* The node after which a move's data are ready. Parameters on the way back are ready after their update or,
+ * if this rank has no update of them, after the node that the update would have waited for. */
 static const weft_node *ready_behind(const stream_move *m) {
     const weft_node *n = m->start->in[0]->node;
     if (m->bucket && !m->is_return) return plan_ready_after(n);
@@ -82,6 +83,7 @@ static void note_move(streams *l, const weft_model *m, const weft_node *n) {
     move->reader = move->wait ? reader_of(move->wait, &move->wait->out[0]) : NULL;
 }
 
+/* Index of the move that a node starts; -1: none. */
 static int move_of(const streams *l, const weft_node *start) {
     for (int i = 0; i < l->n_moves; i++)
         if (l->moves[i].start == start) return i;
@@ -96,7 +98,7 @@ static stream_row *row_new(streams *l, row_kind kind, const weft_node *n, const 
     return row;
 }
 
-/* A span goes on, but the first node of the backward begins one of its own. */
+/* Adds a node to the current span; the first node of the backward pass begins a new one. */
 static void extend_span(streams *l, const weft_node *n) {
     stream_row *row = l->n_rows ? &l->rows[l->n_rows - 1] : NULL;
     if (!row || row->kind != ROW_SPAN || (n->is_backward && !row->backward && row->forward))
@@ -105,6 +107,7 @@ static void extend_span(streams *l, const weft_node *n) {
     row->last = n;
 }
 
+/* Makes the row of a node that is an event, or adds the node to a span. */
 static void note_event(streams *l, const weft_node *n) {
     const weft_variable *updated = updated_bucket(n);
     if (node_starts_collective(n)) {
@@ -122,25 +125,26 @@ static void note_event(streams *l, const weft_node *n) {
     }
 }
 
-/* Which buckets are in flight from run to run, marked by a variable's index. */
+/* By variable index: is the bucket in flight from run to run, and has this program read it yet? */
 typedef struct in_flight {
     bool *is_in_flight, *is_read;
 } in_flight;
 
+/* Adds a row for each bucket in flight that `n` is the first to read; true if it added one. */
 static bool note_reads(streams *l, const in_flight *c, const weft_node *n) {
     bool any = false;
     for (int i = 0; i < n->n_in && !(n->op->flags & OP_COMMUNICATES); i++) {
         const weft_variable *b = bucket_of(n->in[i]);
         if (!b || !c->is_in_flight[b->index] || c->is_read[b->index]) continue;
         c->is_read[b->index] = true;
-        if (updated_bucket(n)) continue; /* that row says it */
+        if (updated_bucket(n)) continue; /* the row of the update shows it */
         row_new(l, ROW_READ, n, b);
         any = true;
     }
     return any;
 }
 
-/* Memory: every node makes at most one row, or one for each of its operands. */
+/* Reads one program. Every node makes at most one row, or one per operand; that bounds the memory. */
 static bool read_program(stream_list *list, streams *l, const program *p, const in_flight *c) {
     size_t room = 2;
     const weft_model *m = list->plan->model;
@@ -189,6 +193,8 @@ static bool is_shown(const program *p) {
     return p->phase == PHASE_WHOLE || p->phase == PHASE_LAST || p->n_collectives;
 }
 
+/* Marks the buckets that a deferred part updates, and those whose collective no node of its program waits
+ * for. */
 static void mark_in_flight(const weft_plan *plan, const in_flight *c) {
     for (int i = 0; i < plan->n_programs; i++)
         for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next) {

@@ -1,46 +1,47 @@
-/* streams.h - what a person asks of a plan, gathered once for its summary and its picture: each program's two streams.
+/* streams.h - each program's two streams as rows and moves, made once from a plan for its summary and its
+ * picture.
  *
- *   row   of the compute stream: an event (a bucket is ready, a wait, an update ...) or the span of nodes between two
- *   move  of the communication stream: a collective, with what makes it ready and who waits for it
+ *   row   of the compute stream: an event (bucket ready, wait, update ...) or the span of nodes between two
+ *   move  of the communication stream: a collective, with the nodes that make it ready and wait for it
  *
- * Invariants: rows cover every node that runs, once, in order; moves stand in the order of the stream. What no node waits for
- * while its run lasts is in flight: the way back of what ZeRO shares out, and what the program's deferred part waits for. Every stream
- * says where it would first be read. */
+ * Invariants: rows cover every node that runs, once and in order; moves are in the order of the stream. A
+ * move is in flight if no node of its run waits for it: the way back of what ZeRO shards, and what the
+ * program's deferred part waits for. Every program's streams show where it is read first. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_STREAMS_H
 #define WEFT_TOOLS_GRAPHTOOL_TIMELINE_STREAMS_H
 
 #include "runtime/plan/program.h"
 
 typedef enum row_kind {
-    ROW_SPAN,   /* nothing but nodes */
-    ROW_READY,  /* a bucket is complete, and no collective takes it (one rank) */
+    ROW_SPAN,   /* nodes without an event */
+    ROW_READY,  /* a bucket is complete, and no collective sends it (one rank) */
     ROW_START,  /* starts a move */
     ROW_WAIT,   /* waits for a move */
-    ROW_UPDATE, /* of a bucket's parameters */
-    ROW_READ,   /* the first node that reads what is in flight, by a move or a deferred part */
-    ROW_END,    /* the run is over; the rows behind it are its deferred part */
+    ROW_UPDATE, /* updates a bucket's parameters */
+    ROW_READ,   /* the first node that reads what a move in flight brings, or a deferred part writes */
+    ROW_END,    /* the run ends; the rows after it are its deferred part */
 } row_kind;
 
 typedef struct stream_row {
     row_kind kind;
-    const weft_node *node;       /* of events; of spans the first */
-    const weft_node *last;       /* of spans */
-    int forward, backward, rest; /* how many nodes */
-    const weft_variable *bucket; /* NULL: of none */
-    int move;                    /* in this stream's moves: started or awaited; else -1 */
+    const weft_node *node;       /* the event's node, or the first of the span */
+    const weft_node *last;       /* the last of the span */
+    int forward, backward, rest; /* a span's number of nodes in each phase */
+    const weft_variable *bucket; /* or NULL */
+    int move;                    /* index of the move that it starts or awaits, else -1 */
 } stream_row;
 
 typedef struct stream_move {
     const weft_node *start;
-    const weft_node *ready;      /* the last node that what it sends depends on */
+    const weft_node *ready;      /* the last node that the data sent depend on */
     const weft_node *wait;       /* NULL: none in its program */
-    const weft_node *reader;     /* the first behind the wait */
-    const char *name;            /* of its bucket, or of what else is sent: a norm, statistics */
-    const weft_variable *bucket; /* NULL: of none */
+    const weft_node *reader;     /* the first that reads the result */
+    const char *name;            /* path of its bucket, or name of what else is sent: a norm, statistics */
+    const weft_variable *bucket; /* or NULL */
     int subgraph;                /* index in the plan */
-    bool is_return;              /* brings updated parameters back to all */
+    bool is_return;              /* brings updated parameters back to all ranks */
     bool is_in_flight;
-    int64_t order;
+    int64_t order; /* place in the total order of collectives */
     uint64_t bytes;
     int between; /* nodes that run on the compute stream from start to wait, or to the end of the run */
 } stream_move;
@@ -56,30 +57,30 @@ typedef struct stream_list {
     arena arena;
     const weft_plan *plan;
     int n;
-    streams *v; /* of each program but those that only add gradients, without a collective */
+    streams *v; /* of each program, except those that only add gradients without a collective */
 } stream_list;
 
 /* False when memory is out; stream_list_free either way. */
 bool stream_list_make(stream_list *l, const weft_plan *plan);
 void stream_list_free(stream_list *l);
 
-/* The row in which a move in flight's bucket is first read by a run of `in`; -1: not at all. */
+/* The row in which a run of `in` first reads a bucket that is in flight; -1: none. */
 int stream_first_read(const streams *in, const weft_variable *bucket);
 
-/* A move that brings a bucket into the next run, or the sum by which a deferred part updates it, and the streams it is of (or NULL);
- * NULL: none. */
+/* The move that brings a bucket into the next run, or the sum by which a deferred part updates it, and *of
+ * (unless NULL) the streams it belongs to; NULL: none. */
 const stream_move *stream_in_flight(const stream_list *l, const weft_variable *bucket, const streams **of);
 
-/* Which of a graph's runs in a step this is: "", ", the last of 4 runs". */
+/* Which of the graph's runs in a step this is: "", ", the last of 4 runs". */
 void stream_phase_text(text *t, const program *p);
-/* "12 forward, 3 backward", "start all_reduce generator.0", ...: a row in a few words. */
+/* A row in a few words: "12 forward, 3 backward", "start all_reduce generator.0", ... */
 void stream_row_text(text *t, const streams *l, const stream_row *row);
 /* "conv2d %12, generator/up1" */
 void stream_node_text(text *t, const weft_node *n);
 
-/* The bucket whose memory a parameter, a rank's range of a bucket, or a bucket lies in; NULL: none. */
+/* The bucket whose memory holds a parameter, a rank's range of a bucket, or the bucket itself; NULL: none. */
 const weft_variable *bucket_of(const weft_value *v);
-/* The bucket whose parameters a node updates, NULL: it is no such node. */
+/* The bucket whose parameters a node updates; NULL: it updates none. */
 const weft_variable *updated_bucket(const weft_node *n);
 
 #endif

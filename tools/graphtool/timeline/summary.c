@@ -1,6 +1,6 @@
-/* summary.c - what `graphtool plan` prints for people. A graph's streams stand side by side: on the left what the compute
- * stream runs, on the right the collectives, each with a track from where it starts (o) to who waits for it (x), or to the
- * end of the run (v) when it is in flight into the next one. */
+/* summary.c - what `graphtool plan` prints. A graph's streams are side by side: on the left the rows of the
+ * compute stream, on the right the collectives, each with a track from where it starts (o) to where it is
+ * awaited (x), or to the end of the run (v) when it is in flight into the next one. */
 #include "tools/graphtool/timeline/summary.h"
 
 #include "tools/graphtool/timeline/buckets.h"
@@ -11,27 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACKS = 10, LEFT = 64 /* columns of the compute stream, at most */ };
+/* TRACKS: collectives drawn at once. LEFT: greatest width of the compute stream, in columns. */
+enum { TRACKS = 10, LEFT = 64 };
 
-/* ---- tables: cells of a row, as wide as the widest of their column ---- */
+/* ---- tables: a cell is as wide as the widest of its column ---- */
 
 enum { COLUMNS = 6 };
 
 typedef struct table {
-    text cells; /* one after the other, each ended by a NUL */
+    text cells; /* one after another, each ending with 0 */
     int n, columns;
     int width[COLUMNS];
-    bool is_right[COLUMNS]; /* numbers stand at the right */
+    bool is_right[COLUMNS]; /* numbers are right-aligned */
 } table;
 
-/* Columns that a terminal shows: bytes that begin a character. */
+/* Columns on a terminal: the bytes that begin a UTF-8 character. */
 static int shown_width(const char *s) {
     int n = 0;
     for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
     return n;
 }
 
-/* Takes what `t` holds. */
+/* Adds a cell with the text of `t`, and empties `t`. */
 static void cell(table *into, text *t) {
     const char *s = t->data ? t->data : "";
     int column = into->n++ % into->columns, width = shown_width(s);
@@ -52,12 +53,13 @@ static void pad(text *t, int columns) {
     while (columns-- > 0) text_add(t, " ");
 }
 
-/* Ends a line; what pads it is taken back. */
+/* Ends a line, without blanks at its end. */
 static void end_line(text *t) {
     while (t->length && t->data[t->length - 1] == ' ') t->data[--t->length] = 0;
     text_add(t, "\n");
 }
 
+/* Writes the table and frees it. */
 static void table_write(text *t, table *from) {
     const char *s = from->cells.data;
     for (int i = 0; i < from->n && !from->cells.failed; i++, s += strlen(s) + 1) {
@@ -102,7 +104,8 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
 
 /* ---- collectives ---- */
 
-/* Who reads what a collective in flight brings: "next run: d_step conv2d %5, g_step conv2d %7, ...". */
+/* The first readers of the data that a collective in flight brings: "next run: d_step conv2d %5, g_step
+ * conv2d %7, ..."; if there are none, weft_sync waits for it. */
 static void next_reader_text(text *t, const stream_list *all, const stream_move *m) {
     enum { SHOWN = 2 };
     int found = 0;
@@ -120,6 +123,7 @@ static void next_reader_text(text *t, const stream_list *all, const stream_move 
     if (!found) text_add(t, "weft_sync");
 }
 
+/* The table of a graph's collectives. */
 static void moves_text(text *t, const stream_list *all, const streams *l) {
     table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}};
     static const char *const heads[] = {"order",        "collective", "size",
@@ -148,7 +152,7 @@ static void moves_text(text *t, const stream_list *all, const streams *l) {
 /* ---- streams side by side ---- */
 
 typedef struct tracks {
-    int move[TRACKS]; /* under way in this column; -1: free */
+    int move[TRACKS]; /* the move that is under way in this column; -1: free */
     int width;
 } tracks;
 
@@ -158,7 +162,7 @@ static int track_of(const tracks *k, int move) {
     return -1;
 }
 
-/* The row's tracks: `mark` at `move`'s, lines where others go on. */
+/* The tracks of one row: `mark` on the track of `move`, lines on the others that are under way. */
 static void tracks_text(text *t, const tracks *k, int move, char mark) {
     int last = -1;
     for (int i = 0; i < TRACKS; i++)
@@ -168,7 +172,7 @@ static void tracks_text(text *t, const tracks *k, int move, char mark) {
     pad(t, 2 * (k->width - 1 - last));
 }
 
-/* The same walk finds how many tracks are needed (t NULL) and prints. */
+/* Prints the rows. With t NULL it only counts the tracks, in the same walk. */
 static void streams_walk(text *t, const streams *l, tracks *k, int left) {
     for (int i = 0; i < TRACKS; i++) k->move[i] = -1;
     for (int i = 0; i < l->n_rows; i++) {
@@ -231,7 +235,7 @@ static int count_running(const weft_graph *g) {
     return count;
 }
 
-/* How a GPU gets it: see runtime/plan/launches.h. */
+/* The launches of a GPU's run, see runtime/plan/launches.h. */
 static void launches_text(text *t, const program *p) {
     int of_kind[4] = {0}, events = 0;
     for (int i = 0; i < p->n_launches; i++) {

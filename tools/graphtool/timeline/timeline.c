@@ -1,4 +1,5 @@
-/* timeline.c - recording, and what belongs together in a record: a collective, what made it ready, who waited. */
+/* timeline.c - records events, and joins what belongs together: a collective, the node that made it ready,
+ * the one that waited. */
 #include "tools/graphtool/timeline/timeline.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 /* ---- recording ---- */
 
-/* Room for one more; false when memory is out. */
+/* Makes room for one more element; false: out of memory. */
 static bool grow(void **list, size_t count, size_t *room, size_t bytes) {
     if (count < *room) return true;
     size_t more = *room ? 2 * *room : 4096;
@@ -28,7 +29,7 @@ void timeline_on_node(void *context, const weft_node_event *event) {
 void timeline_on_collective(void *context, const weft_comm_event *event) {
     timeline *t = context;
     const weft_collective *c = event->collective;
-    if (!c->run) return; /* graphtool's own */
+    if (!c->run) return; /* a collective of graphtool itself */
     if (!grow((void **)&t->stream, t->n_stream, &t->room_stream, sizeof *t->stream)) {
         t->is_out_of_memory = true;
         return;
@@ -54,7 +55,7 @@ void timeline_free(timeline *t) {
 
 /* ---- joining ---- */
 
-/* The first node from a time on. */
+/* Index of the first node that began at `ns` or later; nodes are in order of time. */
 static size_t first_from(const timeline *t, uint64_t ns) {
     size_t low = 0, high = t->n_nodes;
     while (low < high) {
@@ -67,20 +68,21 @@ static size_t first_from(const timeline *t, uint64_t ns) {
     return low;
 }
 
-/* The last node of a run before a time: that started collective `order`, or (order -1) that has this number. */
+/* The last node of a run up to a time: the one that started collective `order` or, if order is -1, the one
+ * with number `id`. */
 static const weft_node_event *node_before(const timeline *t, uint64_t run, uint64_t ns, int64_t order,
                                           int id) {
     for (size_t i = first_from(t, ns + 1); i-- > 0 && (!t->nodes[i].run || t->nodes[i].run >= run);) {
         const weft_node_event *e = &t->nodes[i];
-        bool is_arrival = e->is_wait && e->order < 0; /* it has the number of the node behind it */
+        bool is_arrival = e->is_wait && e->order < 0; /* it has the number of the node after it */
         if (e->run == run && (order >= 0 ? !e->is_wait && e->order == order : !is_arrival && e->id == id))
             return e;
     }
     return NULL;
 }
 
-/* By the node that started it, whose graph is known by its whole name; before nodes were traced, by what the
- * communicator kept of the name. */
+/* Finds the move of a collective: by the node that started it, whose graph has its full name; or, if nodes
+ * were not traced yet, by the name that the communicator kept, cut to its length. */
 static void find_move(const timeline *t, stream_event *c, const stream_list *plan) {
     const weft_node_event *start = node_before(t, c->run, c->started_ns, (int64_t)c->order, 0);
     size_t cut = sizeof c->program - 1;
@@ -98,7 +100,7 @@ static void find_move(const timeline *t, stream_event *c, const stream_list *pla
     if (ready && ready->n_out) c->ready = node_before(t, c->run, c->started_ns, -1, ready->out[0].id);
 }
 
-/* Whether the node of an event reads the bucket, in some phase of its graph. */
+/* Does the event's node read the bucket, in any phase of its graph? */
 static bool event_reads(const weft_plan *plan, const weft_node_event *e, const weft_variable *bucket) {
     for (int i = 0; i < plan->n_programs; i++) {
         if (strcmp(plan->programs[i].name, e->graph) != 0) continue;
@@ -109,14 +111,14 @@ static bool event_reads(const weft_plan *plan, const weft_node_event *e, const w
     return false;
 }
 
-/* Nobody in the record waits for it any more. A run's deferred part is over before the next but one. Gathers always find a reader:
- * their bucket's next update. */
+/* No later event can wait for this collective. A run's deferred part is over before the next run but one. A
+ * gather always finds a reader, at the latest its bucket's next update. */
 static bool is_settled(const stream_event *c, const weft_node_event *w) {
     return c->wait || !c->move || (c->move->wait && c->run + 1 < w->run);
 }
 
-/* Which collective a wait is for: the latest of those in flight when there are several. *first is where to look from:
- * all before it are settled. */
+/* Finds the collective that a wait is for, the latest if several are in flight. All before *first are
+ * settled. */
 static stream_event *awaited_by(timeline *t, const weft_node_event *w, const weft_plan *plan, size_t *first) {
     stream_event *latest = NULL;
     while (*first < t->n_stream && is_settled(&t->stream[*first], w)) ++*first;
@@ -133,7 +135,8 @@ static stream_event *awaited_by(timeline *t, const weft_node_event *w, const wef
     return latest;
 }
 
-/* *first is where to look from: all before it finished before earlier waits began. */
+/* Distributes the time of one wait over the collectives that ran during it; the rest goes to `awaited`. All
+ * before *first finished before earlier waits began. */
 static void expose(timeline *t, const weft_node_event *w, stream_event *awaited, size_t *first) {
     uint64_t left = w->finished_ns - w->began_ns;
     while (*first < t->n_stream && t->stream[*first].finished_ns <= w->began_ns) ++*first;
@@ -143,7 +146,7 @@ static void expose(timeline *t, const weft_node_event *w, stream_event *awaited,
         uint64_t end = c->finished_ns < w->finished_ns ? c->finished_ns : w->finished_ns;
         if (end <= begin) continue;
         c->exposed_ns += end - begin;
-        left -= end - begin < left ? end - begin : left; /* the stream is serial: no moment counts twice */
+        left -= end - begin < left ? end - begin : left; /* the stream is serial, so no moment counts twice */
     }
     if (awaited) awaited->exposed_ns += left;
 }

@@ -1,5 +1,5 @@
-/* timeline_text.c - a timeline in Chrome's format: "X" is a bar, "M" a name of a row, "s" "t" "f" the ends of an arrow, which
- * lie inside bars. Times are in microseconds. */
+/* timeline_text.c - a timeline in Chrome's format: "X" is a bar, "M" names a row, and "s", "t", "f" are the
+ * ends of an arrow, which must be inside bars. Times are in microseconds. */
 #include "tools/graphtool/timeline/timeline.h"
 
 #include <stdlib.h>
@@ -14,6 +14,7 @@ typedef struct writer {
     bool is_good;
 } writer;
 
+/* Writes one event and frees it. */
 static void put(writer *w, json_t *event) {
     w->is_good = w->is_good && event &&
                  json_dumpf(event, w->stream, JSON_COMPACT | JSON_REAL_PRECISION(15)) == 0 &&
@@ -37,14 +38,15 @@ static void put_bar(writer *w, int row, const char *kind, const char *name, uint
                      (double)(finished - began) * 1e-3, "args", args));
 }
 
-/* Where an arrow touches a bar: what was ready at its end, what begins at its beginning, what waited at its end. So the
- * ends of an arrow are in the order of time, also when somebody waited long before the collective began. */
+/* Where an arrow touches a bar: at the end of the node that made data ready, at the begin of the collective,
+ * at the end of the node that waited. So the ends are in order of time, even if a node waited long before the
+ * collective began. */
 typedef struct arrow_end {
     int row;
     double at;
 } arrow_end;
 
-/* Inside, but so near to the edge that nothing comes between. */
+/* ns from the edge of a bar: inside it, but so near that nothing comes between. */
 static uint64_t margin(uint64_t began, uint64_t finished) {
     uint64_t hundredth = (finished - began) / 100;
     return hundredth < 100 ? hundredth : 100;
@@ -58,7 +60,8 @@ static arrow_end near_end(const writer *w, int row, uint64_t began, uint64_t fin
     return (arrow_end){row, microseconds(w, finished - margin(began, finished))};
 }
 
-/* Two or three ends. An arrow's number is of rank, run and order, and below 2^53. */
+/* Writes an arrow of two or three ends. Its id is made of rank, run and order, and is below 2^53 (JSON
+ * numbers are doubles). */
 static void put_arrow(writer *w, const stream_event *c, const arrow_end *ends, int n) {
     uint64_t id = (((uint64_t)w->rank << 20 | (c->run & 0xfffff)) << 12) | (c->order & 0xfff);
     for (int i = 0; i < n && n > 1; i++) {

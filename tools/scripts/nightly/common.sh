@@ -1,9 +1,9 @@
-# common.sh - what the parts of nightly.sh share: where a part stands, its deadline, its counts. Sourced by nightly.sh, whose
-# $part, $preset, $program, $seeds, $chunk and options it reads. A part's script goes on while nightly_goes_on and calls
-# nightly_count after each chunk.
+# common.sh - what the parts of nightly.sh share: how far a part is, its deadline, its counts. Sourced by
+# nightly.sh, whose $part, $preset, $program, $seeds, $chunk and options it reads. A part's script runs while
+# nightly_goes_on and calls nightly_count after each chunk.
 #
-# Counts are one commit's: those since $from_seed. Where the commit is another one than the last call's, they become a line
-# of $folder/earlier.txt and begin at 0, while seeds go on.
+# Counts belong to one commit and start at $from_seed. If the commit differs from the last call's, the old
+# counts become a line of $folder/earlier.txt and new ones start at 0, while seeds continue.
 
 first_seed='' next_seed='' from_seed='' run=0 skipped=0 failed=0 deadline=0 commit=''
 

@@ -1,6 +1,6 @@
-# guides.sh - each guide (docs/adding-*.md) is followed to the letter in a copy of the sources: its edits are made, its commands
-# run, and the files that it touched are told. A case a guide. Sourced by nightly.sh. Where nvcc is, new kernels are compiled
-# for GPUs too, as all of the copy is.
+# guides.sh - follows each guide (docs/adding-*.md) to the letter in a copy of the sources: makes its edits,
+# runs its commands, and prints the files that it touched. One case per guide. Sourced by nightly.sh. If nvcc
+# is there, new kernels are compiled for GPUs too, as all of the copy is.
 
 # The sources as they are here, what is not committed too, as one commit.
 guides_copy() { # tree

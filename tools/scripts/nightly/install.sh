@@ -1,8 +1,8 @@
-# install.sh - what test_install.sh is too short for; three cases. Sourced by nightly.sh.
-#   1  as part of another project (add_subdirectory, FetchContent) all of the library is built and used
+# install.sh - three cases that are too long for test_install.sh. Sourced by nightly.sh.
+#   1  as part of another project (add_subdirectory, FetchContent) the whole library is built and used
 #   2  Debian packages, unpacked into an empty folder, are as good a prefix as `cmake --install` makes
-#   3  they install in a Debian root that holds nothing else, and the consumer is built and run there (wants root, debootstrap
-#      and a network: else skipped)
+#   3  they install in a Debian root that holds nothing else, and the consumer is built and run there (needs
+#      root, debootstrap and a network; skipped otherwise)
 
 # Its own build without tests, where Debian's libraries lie.
 install_build() {

@@ -1,2 +1,3 @@
-# kills.sh - ranks that share memory, killed all at once at random moments (tests/test_comm_memory.sh). Sourced by nightly.sh.
+# kills.sh - kills all ranks that share memory at once at random moments (tests/test_comm_memory.sh). Sourced
+# by nightly.sh.
 nightly_suite tests/test_comm_memory.sh "build/$preset/$program" kills

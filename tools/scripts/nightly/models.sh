@@ -1,5 +1,6 @@
-# models.sh - random trainings of every op against PyTorch (tests/models), with a table of op, layout and route. Sourced by
-# nightly.sh. PyTorch is installed into build/venv unless $WEFT_TORCH_PYTHON has it; state.json holds the table.
+# models.sh - random trainings of every op against PyTorch (tests/models), with a table of op, layout and
+# route. Sourced by nightly.sh. Installs PyTorch into build/venv unless $WEFT_TORCH_PYTHON has it; state.json
+# holds the table.
 
 python=${WEFT_TORCH_PYTHON:-build/venv/bin/python}
 if nightly_goes_on && ! "$python" -c 'import torch, numpy, xxhash' 2>/dev/null; then

@@ -1,6 +1,7 @@
-# models_s1.sh - random models find a defect that was: gradients that are views, copied as if they were row-major. Sourced by
-# nightly.sh. A copy of the sources whose `bucket` claims to take operands at any strides; of so many models one must come
-# out wrong there, and none here. Wants the Python that models.sh makes.
+# models_s1.sh - shows that random models find a known defect: gradients that are views, copied as if they
+# were row-major. It runs a copy of the sources whose `bucket` claims to accept operands of any strides; among
+# the given number of models at least one must be wrong there, and none here. Needs the Python that models.sh
+# installs. Sourced by nightly.sh.
 
 # The last line of what models_s1_run NAME PROGRAM CASES [OPTION]... says: next seed, run, skipped, failed.
 models_s1_run() {
