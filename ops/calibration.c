@@ -1,4 +1,5 @@
-/* calibration.c - see calibration.h. */
+/* calibration.c - see calibration.h. Tables are short (a line for each product of a model), so a lookup is a
+ * walk over a list. */
 #include "ops/calibration.h"
 
 #include "graph/file/io.h"
@@ -8,8 +9,9 @@
 #include <string.h>
 
 static const char head[] = "weft calibration 1\n", arrow[] = " -> ";
-enum { CALIBRATION_MOST = 16 << 20 /* bytes of a file */ };
+enum { CALIBRATION_MOST = 16 << 20 /* largest file, in bytes */ };
 
+/* One line: the node's name and the text after the arrow. */
 typedef struct choice {
     struct choice *next;
     const char *node, *says;
@@ -22,6 +24,7 @@ struct calibration {
 
 /* ---- reading ---- */
 
+/* Splits the line in place and appends it to the list at *end. */
 static weft_status line_read(char *line, arena *a, choice ***end) {
     char *split = strstr(line, arrow);
     if (!split || split == line) return WEFT_FILE;
@@ -78,7 +81,7 @@ uint64_t calibration_hash(const calibration *c) {
 
 /* ---- nodes ---- */
 
-/* Products of f32 have other algorithms where TF32 is allowed. */
+/* Products of f32 use other algorithms where TF32 is allowed, so these are separate lines. */
 char *calibration_key(const weft_node *n, const kernel_env *env) {
     text t = {0};
     node_signature(&t, n);

@@ -1,12 +1,13 @@
-/* calibration.h - tables of measured choices: which of a library's algorithms does a node, by the node's signature.
+/* calibration.h - tables of measured choices: which of a library's algorithms runs a node, by the node's
+ * signature.
  *
  *     weft calibration 1
  *     # any comment: the GPU and the library's version it was made on
  *     matmul(bf16[8,64], bf16[80,64]) transpose_b=1 -> id=66 tile=20 stages=36
  *
- * `graphtool calibrate` writes them, kernels read theirs when a session opens, and a plan's fingerprint has the whole
- * text. A choice is a hint: what the library at hand does not take is passed over.
- */
+ * `graphtool calibrate` writes tables, kernels look up their node when a session opens, and the fingerprint
+ * of a plan covers the whole text. A choice is a hint: one that the present library does not accept is
+ * ignored. */
 #ifndef WEFT_OPS_CALIBRATION_H
 #define WEFT_OPS_CALIBRATION_H
 
@@ -15,19 +16,19 @@
 
 typedef struct calibration calibration;
 
-/* Reads the file at `path` into `a`; NULL with *error filled. */
+/* Reads the file at `path` into memory of `a`; NULL after setting *error. */
 const calibration *calibration_load(const char *path, arena *a, weft_error *error);
 /* The same from text in memory; `where` names it in errors. */
 const calibration *calibration_read(const char *data, const char *where, arena *a, weft_error *error);
-/* Of all its text; 0 for NULL. */
+/* Hash of the whole text; 0 for NULL. */
 uint64_t calibration_hash(const calibration *c);
 
-/* What env's table says for the node; NULL: nothing, or there is no table. */
+/* The choice for the node in env's table; NULL: none, or there is no table. */
 const char *calibration_find(const weft_node *n, const kernel_env *env);
 
-/* What stands for the node in tables: free with free(). NULL when memory is out. */
+/* The name of the node in tables, to be released with free(). NULL when memory is out. */
 char *calibration_key(const weft_node *n, const kernel_env *env);
-/* What a table begins with; one of its lines. */
+/* Append the beginning of a table, and one of its lines. */
 void calibration_head(text *t, const char *comment);
 void calibration_write(text *t, const char *key, const char *choice);
 

@@ -1,4 +1,5 @@
-/* kernels.c - the choice among a backend's kernels, and the reference, which stands behind all of the CPU's. */
+/* kernels.c - selects among a backend's kernels and checks layouts. On the CPU the reference kernel comes
+ * after all others, so every op with a reference runs there. */
 #include "graph/core/kernel.h"
 #include "ops/kit/op_kit.h"
 
@@ -11,12 +12,14 @@ static weft_status reference_run(void *state, const kernel_call *c) {
     return op->reference ? op->reference(c) : reference_pointwise(c);
 }
 
-/* It goes by strides in most ops, and says so of few (reference_strided): a plan by it has the reorders of other plans. */
+/* The reference kernel works with any strides for most ops, but only those in reference_strided are declared:
+ * a plan that uses it then has the same reorders as other plans. */
 static const weft_kernel reference = {.name = "reference", .run = reference_run};
 
 int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **list, int room) {
     int n = 0;
     bool is_cpu = env->device == WEFT_DEVICE_CPU;
+    /* One place of `list` is kept for the reference. */
     for (const weft_kernel *const *k = is_cpu ? cpu_kernels : cuda_kernels; *k && n < room - 1; k++)
         if ((*k)->op == op && (!is_cpu || (*k)->min_isa <= env->isa)) list[n++] = *k;
     if (is_cpu && (op->reference || op->scalar)) list[n++] = &reference;
@@ -26,7 +29,7 @@ int kernels_of(const weft_op *op, const kernel_env *env, const weft_kernel **lis
 const weft_kernel *kernel_select(const weft_node *n, const kernel_env *env, arena *a, const char **declined) {
     const weft_kernel *list[16];
     int count = kernels_of(n->op, env, list, 16);
-    const char *last = NULL; /* one reason for all instruction sets is said once */
+    const char *last = NULL; /* a reason that several instruction sets share is reported once */
     if (declined) *declined = NULL;
     for (int i = 0; i < count; i++) {
         const char *why = list[i]->declines ? list[i]->declines(n, env) : NULL;
@@ -42,6 +45,7 @@ const weft_kernel *kernel_select(const weft_node *n, const kernel_env *env, aren
 
 /* ---- layouts ---- */
 
+/* Masks describe the first 32 operands; later ones have no bit. */
 static bool has_bit(unsigned bits, int i) {
     return i < 32 && bits >> i & 1;
 }
@@ -57,6 +61,7 @@ layout_rule kernel_input_layout(const weft_kernel *kernel, const weft_node *n, i
     return has_bit(n->op->image_in, i) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;
 }
 
+/* Pointwise results take the layout of their operands, which the layout pass chooses. */
 layout_rule kernel_output_layout(const weft_kernel *kernel, const weft_node *n, int k) {
     if (kernel && (is_pointwise(n->op) || n->op == &weft_op_reorder)) return LIES_EITHER;
     return has_bit(n->op->image_out, k) ? LIES_CHANNELS_LAST : LIES_ROW_MAJOR;

@@ -1,16 +1,17 @@
-/* layers.c - ops with their parameters: made, or found under scope/name, with torch.nn's names, shapes and
- * default initial values. Each layer enters a scope of its name, so its nodes stand together in pictures.
+/* layers.c - ops with their parameters, which are made or found under scope/name, with the names, shapes and
+ * default initial values of torch.nn. Each layer enters a scope of its name, so that its nodes form one box
+ * in diagrams.
  *
  * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform
- * within 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each module).
- */
+ * within 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each
+ * module). */
 #include "ops/norm_loss/norm.h"
 #include "weft/layers.h"
 
 #include <float.h>
 #include <math.h>
 
-/* The caller's line, kept while a layer makes several nodes: node_new forgets it after each. */
+/* The caller's source line. node_new clears it, so a layer that makes several nodes sets it before each. */
 typedef struct place {
     const char *file;
     int line;
@@ -25,17 +26,19 @@ static weft_value *at(weft_value *x, place p) {
     return weft_at(x, p.file, p.line);
 }
 
+/* Uniform within 1 / sqrt(fan_in). */
 static weft_init within(double fan_in) {
     double bound = 1 / sqrt(fan_in > 0 ? fan_in : 1);
     return (weft_init){WEFT_INIT_UNIFORM, -bound, bound};
 }
 
+/* x if it fits, else NULL after recording the layer's rule. */
 static weft_value *want(weft_value *x, bool fits, const char *layer, const char *rule) {
     weft_graph *g = x->node->graph;
     return fits ? x : model_fail(g->model, g, WEFT_SHAPE, "%s: x is %s: %s", layer, TYPE(&x->type), rule);
 }
 
-/* 0: the default; WEFT_ZERO: 0; else from 0 to `most`. */
+/* Resolves an option: 0 means the default, WEFT_ZERO a true 0; other values must be from 0 to `most`. */
 static bool number_fits(weft_value *x, const char *layer, const char *what, double value, double otherwise,
                         double most, double *into) {
     weft_graph *g = x->node->graph;
@@ -53,6 +56,7 @@ static bool bias_fits(weft_value *x, const char *layer, bool no_bias, const weft
                       "%s: no_bias, and an initializer for the bias: only one of them", layer);
 }
 
+/* A number of features or a kernel size must be positive. */
 static bool size_fits(weft_value *x, const char *layer, const char *what, int64_t size) {
     weft_graph *g = x->node->graph;
     return size >= 1 || model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s=%lld: it must be at least 1", layer,
@@ -99,7 +103,8 @@ static weft_window window_of(const weft_conv *c) {
                          .output_padding = {c->output_padding, c->output_padding}};
 }
 
-/* weight [rows, columns, kernel, kernel]; torch takes fan_in from its axes 1 to 3, for both kinds. */
+/* A convolution with weight [rows, columns, kernel, kernel]. PyTorch takes fan_in from axes 1 to 3 for both
+ * kinds. */
 static weft_value *
 conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, int64_t columns,
            weft_value *(*op)(weft_value *, weft_value *, weft_value *, const weft_window *)) {
@@ -117,7 +122,8 @@ conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, in
     return y;
 }
 
-/* What both kinds ask: an image, options, and `divided` channels that the groups divide. */
+/* Checks common to both kinds: x is an image, options are there, and the groups divide the output (`by_out`)
+ * or input channels. */
 static bool conv_fits(weft_value *x, const weft_conv *c, const char *layer, bool by_out) {
     if (!x) return false;
     weft_graph *g = x->node->graph;
@@ -133,11 +139,13 @@ static bool conv_fits(weft_value *x, const weft_conv *c, const char *layer, bool
     return true;
 }
 
+/* Weight [out, in / groups, kernel, kernel]. */
 weft_value *weft_conv2d(weft_value *x, const weft_conv *c, const char *name) {
     if (!conv_fits(x, c, "conv2d", false)) return NULL;
     return conv_layer(x, c, name, c->out, x->type.shape[1] / groups_of(c), weft_conv2d_op);
 }
 
+/* Weight [in, out / groups, kernel, kernel]. */
 weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char *name) {
     if (!conv_fits(x, c, "conv_transpose2d", true)) return NULL;
     return conv_layer(x, c, name, x->type.shape[1], c->out / groups_of(c), weft_conv_transpose2d_op);
@@ -145,27 +153,29 @@ weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char 
 
 /* ---- normalization ---- */
 
-/* state = (1 - momentum) state + momentum batch */
+/* Moves a running statistic: state = (1 - momentum) state + momentum batch. */
 static void move(weft_value *state, weft_value *batch, double momentum) {
     weft_assign(state, weft_add(weft_scale(state, 1 - momentum), weft_scale(batch, momentum)));
 }
 
-/* [C] so that it broadcasts over x [N, C] or [N, C, H, W] */
+/* Reshapes [C] so that it broadcasts over x [N, C] or [N, C, H, W]. */
 static weft_value *along(weft_value *channels, const weft_value *x) {
     int64_t shape[] = {x->type.shape[1], 1, 1};
     return x->type.ndim == 4 ? weft_reshape(channels, 3, shape) : channels;
 }
 
+/* Normalizes by the batch's statistics and updates the running ones. */
 static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
                                     weft_value *var, const norm_attrs *eps, double momentum) {
     weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){x, w, b}, eps);
     if (!n) return NULL;
     move(mean, &n->out[1], momentum);
-    move(var, &n->out[3], momentum); /* unbiased, as torch keeps it */
+    move(var, &n->out[3], momentum); /* the unbiased variance, as in PyTorch */
     return &n->out[0];
 }
 
-/* Pointwise ops, which fuse with what stands around them. */
+/* Normalizes by the running statistics, with pointwise ops that fuse with their neighbours: x factor +
+ * shift. */
 static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, weft_value *mean,
                                    weft_value *var, double eps) {
     weft_value *factor = weft_mul(w, weft_rsqrt(weft_offset(var, eps)));
@@ -193,6 +203,7 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
         weft_value *b = parameter_or_else(at(x, p), "bias", 1, &channels, NULL, zeros);
         weft_value *mean = weft_state(at(x, p), "running_mean", 1, &channels, zeros);
         weft_value *var = weft_state(at(x, p), "running_var", 1, &channels, ones);
+        /* at() sets the source line again after the four variables. */
         if (!mean || !var || !at(x, p))
             y = NULL;
         else if (x->node->graph->mode == WEFT_TRAIN)
@@ -222,6 +233,7 @@ weft_value *weft_layer_norm(weft_value *x, const char *name) {
 
 /* ---- embedding ---- */
 
+/* Rows of a table [rows, d] with normal initial values, as torch.nn.Embedding. */
 weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
                            const weft_init *weight) {
     const weft_init normal = {WEFT_INIT_NORMAL, 0, 1};

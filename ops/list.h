@@ -1,7 +1,7 @@
-/* list.h - every op, in the order of docs/ops.md. The enum, the table, the CLI, the docs and the generic test
- * are made from these lines; ops/<name>.c says what each one is. */
+/* list.h - every op, in the order of docs/ops.md. The table, the declarations, the CLI, the docs and the
+ * generic test are made from these lines; each op is described in the file of its name. */
 
-/* structure: what graphs read, write and declare */
+/* structure: inputs, variables, declarations, communication */
 X(input)
 X(parameter)
 X(state)

@@ -1,4 +1,4 @@
-/* work.c - see work.h. */
+/* work.c - see work.h. The counts are those of the direct algorithm, whatever the kernel does. */
 #include "ops/work.h"
 
 #include "ops/image/conv2d.h"
@@ -9,7 +9,8 @@ static double elements(const weft_value *v) {
     return (double)type_elements(&v->type);
 }
 
-/* [.., m, k] x [.., k, n]: every element of the result takes k multiply-adds. */
+/* [.., m, k] x [.., k, n]: every element of the result takes k multiply-adds. k is found as the elements of
+ * one matrix of the first operand divided by m, because either operand may be transposed. */
 static double matmul_flops(const weft_node *n) {
     const tensor_type *a = &n->in[0]->type, *out = &n->out[0].type;
     double m = (double)out->shape[out->ndim - 2], rows = elements(n->in[0]);
@@ -17,14 +18,15 @@ static double matmul_flops(const weft_node *n) {
     return 2 * elements(&n->out[0]) * (rows / m);
 }
 
-/* A convolution and its two gradients take the same: every weight meets every position of the smaller image. */
+/* A convolution and its two gradients cost the same: every weight is multiplied at every position of the
+ * smaller image. */
 static double conv_flops(const weft_value *image, double weights) {
     double positions =
         (double)image->type.shape[0] * (double)image->type.shape[2] * (double)image->type.shape[3];
     return 2 * positions * weights;
 }
 
-/* Elements of the weight, which may be packed: of both images' channels. */
+/* Elements of the weight, from the channels of both images, because the weight itself may be packed. */
 static double conv_weights(const weft_node *n) {
     const conv_attrs *a = n->attrs;
     double channels = (double)n->in[0]->type.shape[1] * (double)n->out[0].type.shape[1] / (double)a->groups;
@@ -39,6 +41,7 @@ double node_flops(const weft_node *n) {
     if (n->op == &weft_op_conv2d) return conv_flops(&n->out[0], conv_weights(n));
     if (n->op == &weft_op_conv_transpose2d) return conv_flops(n->in[0], conv_weights(n));
     if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));
+    /* Attention: scores [N, heads, T, T] of d multiply-adds; two products forward, five backward. */
     const tensor_type *q = n->n_in ? &n->in[0]->type : NULL;
     double scores = q && q->ndim == 4 ? elements(n->in[0]) * (double)q->shape[2] : 0;
     if (n->op == &weft_op_attention) return 4 * scores;
@@ -48,12 +51,13 @@ double node_flops(const weft_node *n) {
 
 /* ---- threads ---- */
 
-/* What a thread does in the time that waking others and waiting for them takes (some 10 us), in f32. A thread that waits for
- * one which has no core waits for thousands of times that: little work is not shared out. Two numbers of threads, 1
- * and all, since OpenMP ends and starts threads when teams change their size. */
+/* The work of one thread in the time that it takes to wake others and wait for them (some 10 us), in f32. If
+ * a thread waits for one that has no core, it waits thousands of times longer, so little work is not shared.
+ * The number of threads is 1 or all of them, since OpenMP ends and starts threads when a team changes its
+ * size. */
 enum { WORTH_BYTES = 64 * 1024, WORTH_FLOPS = 1024 * 1024 };
 
-/* Bytes of operands and results, were they f32; of a product without the weight, which may be packed. */
+/* Bytes of operands and results as f32. For a product without its weight, which may be packed. */
 static double node_bytes(const weft_node *n, bool is_product) {
     double total = 0;
     for (int i = 0; i < n->n_in; i++)

@@ -1,4 +1,4 @@
-/* io.c - see io.h. */
+/* io.c - see io.h. Errors name the path as the user gave it; only the first failure of a file counts. */
 #include "graph/file/io.h"
 
 #include "graph/file/io_posix.h"
@@ -14,6 +14,7 @@ const weft_io *io_of(const weft_env *env) {
 
 weft_status io_fail(weft_error *error, const char *path, const char *what, int code) {
     char reason[128];
+    /* Codes that posix_io uses with a meaning of its own. */
     const char *text = code == ENODATA ? "the file ends early" : code == ESPIPE ? "not a regular file" : NULL;
     if (!text) text = strerror_r(code, reason, sizeof reason) ? "unknown error" : reason;
     return error_set(error, WEFT_IO, "%.600s: %s: %s", path, what, text);
@@ -38,7 +39,7 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
         status = error_memory(error, path);
     else if ((code = io->read(io->context, file, 0, *data, (size_t)length)))
         status = io_fail(error, path, "cannot be read", code);
-    io->close(io->context, file); /* nothing was written: a failure here loses nothing */
+    io->close(io->context, file); /* a failure loses nothing, since nothing was written */
     if (status) {
         mem_free(env, *data, (size_t)length + 1);
         *data = NULL;
@@ -51,10 +52,10 @@ weft_status file_read_all(const weft_env *env, const char *path, uint64_t limit,
 
 /* ---- writing beside, then renaming ---- */
 
-enum { PART_BYTES = 56 }; /* ".PID.NUMBER" PART_END, of 64 bits each */
+enum { PART_BYTES = 56 }; /* the longest ".PID.NUMBER" PART_END, with numbers of 64 bits */
 
-/* Where the name leads. Files of a table that the host brings are known by their names alone: what tells this writer from
- * others of the process is where it lies. */
+/* Finds the target and, for a host's own weft_io, names the part: such files are known by their names alone,
+ * so the writer's address distinguishes writers of one process. */
 static int find_place(file_writer *w, file_place *place) {
     int code = w->io == &posix_io ? posix_place(w->path, place) : 0;
     if (code) return code;
@@ -71,6 +72,7 @@ static int find_place(file_writer *w, file_place *place) {
     return 0;
 }
 
+/* Opens the stream or the part; 0 or an errno value. */
 static int open_at(file_writer *w, const file_place *place) {
     if (w->is_stream) return posix_open_stream(place, &w->file);
     if (w->io == &posix_io)
@@ -104,19 +106,22 @@ weft_status file_append(file_writer *w, const void *data, size_t bytes) {
 
 weft_status file_finish(file_writer *w, weft_status give_up) {
     const weft_io *io = w->io;
+    /* Order: sync, close, rename, remove, unlock. Each step happens only if it still makes sense after a
+     * failure. */
     bool made = w->file != NULL, is_beside = made && !w->is_stream;
     int code = 0;
     if (!w->status) w->status = give_up;
     if (made && !w->status && (code = io->sync(io->context, w->file)))
         w->status = io_fail(w->error, w->path, "cannot be flushed to the disk", code);
-    /* A failed close may be a late failed write (NFS). A failed sync is never repeated on the same file. */
+    /* A failed close may report a late write error (NFS). A failed sync is not repeated, because the second
+     * may succeed without the data. */
     if (made && (code = io->close(io->context, w->file)) && !w->status)
         w->status = io_fail(w->error, w->path, "cannot be closed", code);
     if (is_beside && !w->status && (code = io->rename(io->context, w->part, w->target)))
         w->status = io_fail(w->error, w->path, "cannot be renamed into place", code);
     if (is_beside && w->status)
         io->remove(io->context, w->part); /* best effort: the first failure is what counts */
-    if (w->lock >= 0) close(w->lock);     /* last: an unlocked part is anybody's to remove */
+    if (w->lock >= 0) close(w->lock);     /* last: other processes remove an unlocked part */
     mem_free(w->env, w->target, w->target_bytes);
     mem_free(w->env, w->path, w->path_bytes);
     w->part = w->path = w->target = NULL;
@@ -133,8 +138,8 @@ weft_status file_try(const weft_env *env, const char *path, weft_error *error) {
         return code ? io_fail(error, path, "cannot be written", code) : WEFT_OK;
     }
     file_begin(&w, env, path, error);
-    weft_status status = file_append(&w, "", 1); /* a full disk has room for a name */
-    file_finish(&w, WEFT_ORDER);                 /* and so it goes again */
+    weft_status status = file_append(&w, "", 1); /* a full disk may have room for a name but not for a byte */
+    file_finish(&w, WEFT_ORDER);                 /* a failure, so the part is removed */
     return status;
 }
 
@@ -146,8 +151,9 @@ weft_status file_write_atomic(const weft_env *env, const char *path, const void 
     return file_finish(&w, WEFT_OK);
 }
 
-/* ---- counted memory: each piece remembers its size in front ---- */
+/* ---- counted memory: each piece holds its size in a header ---- */
 
+/* The header; its size keeps what follows aligned to MEM_ALIGN. */
 typedef union piece {
     size_t bytes;
     char pad[MEM_ALIGN];

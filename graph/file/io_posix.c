@@ -1,4 +1,5 @@
-/* io_posix.c - see io_posix.h: the default weft_io over POSIX, and where a file that is written really goes. */
+/* io_posix.c - see io_posix.h: the default weft_io over POSIX, following links to the file that is really
+ * written, and parts with locks. */
 #include "graph/file/io_posix.h"
 
 #include <dirent.h>
@@ -11,14 +12,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- the operating system's files; a handle is its descriptor + 1 ---- */
+/* ---- the operating system's files; a handle is the descriptor + 1, so that it is never NULL ---- */
 
 static int descriptor(void *file) {
     return (int)((intptr_t)file - 1);
 }
 
-/* Only regular files have a size to check against. O_NONBLOCK: opening a pipe must not wait for its writer.
- */
+/* Accepts regular files only, because others have no size to check against. O_NONBLOCK: opening a pipe must
+ * not wait for a writer. */
 static int posix_open_read(void *context, const char *path, void **file, uint64_t *bytes) {
     (void)context;
     struct stat st;
@@ -64,7 +65,7 @@ static int posix_write(void *context, void *file, const void *from, size_t bytes
     return 0;
 }
 
-/* Pipes, terminals and some file systems have nothing to flush: EINVAL, EROFS. */
+/* Pipes, terminals and some file systems cannot be flushed and return EINVAL or EROFS: no failure. */
 static int posix_sync(void *context, void *file) {
     (void)context;
     return fsync(descriptor(file)) && errno != EINVAL && errno != EROFS ? errno : 0;
@@ -75,11 +76,13 @@ static int posix_close(void *context, void *file) {
     return close(descriptor(file)) ? errno : 0;
 }
 
-/* The folder's entry must reach the disk too. Some file systems cannot sync folders: EINVAL is no failure. Nor is a
- * folder that may be written but not read: the file is in its place then. */
+/* Flushes the folder, since the new name must reach the disk too. EINVAL (some file systems cannot flush
+ * folders) and EACCES (a folder may be writable but not readable) are no failures: the rename has
+ * succeeded. */
 static int sync_folder_of(const char *path) {
     char folder[4096];
     const char *slash = strrchr(path, '/');
+    /* "/" for a file in the root folder, "." for a bare name. */
     size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
     if (n >= sizeof folder) return ENAMETOOLONG;
     memcpy(folder, slash ? path : ".", n);
@@ -91,6 +94,7 @@ static int sync_folder_of(const char *path) {
     return code;
 }
 
+/* The new name replaces the old file atomically. */
 static int posix_rename(void *context, const char *from, const char *to) {
     (void)context;
     if (rename(from, to)) return errno;
@@ -115,7 +119,8 @@ const weft_io posix_io = {
 
 /* ---- where a path leads ---- */
 
-/* N of /dev/stdout, /dev/fd/N and /proc/self/fd/N, whose links lead to no name: what is open there. */
+/* The descriptor N of /dev/fd/N and /proc/self/fd/N (/dev/stdout is a link to them), whose links lead to no
+ * path. -1: another path. */
 static int descriptor_named(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
@@ -128,8 +133,8 @@ static int descriptor_named(const char *path) {
     return -1;
 }
 
-/* One link further: 0 when there was one, EINVAL (a file) or ENOENT at the end of the chain. A relative link counts from
- * the folder that it lies in. */
+/* Replaces the path by what it links to: 0 when it was a link, EINVAL (a file) or ENOENT at the end of the
+ * chain. A relative link starts in its own folder. */
 static int follow(file_place *p) {
     char link[sizeof p->path];
     ssize_t n = readlink(p->path, link, sizeof link - 1);
@@ -142,6 +147,7 @@ static int follow(file_place *p) {
     return 0;
 }
 
+/* Follows links one by one, because realpath fails where the last name does not exist yet. */
 int posix_place(const char *path, file_place *p) {
     enum { MOST_LINKS = 40 };
     struct stat st;
@@ -155,6 +161,7 @@ int posix_place(const char *path, file_place *p) {
         p->is_stream = true;
         return fcntl(p->descriptor, F_GETFD) < 0 ? errno : 0;
     }
+    /* A new file, perhaps at the end of a dangling link. */
     if (code == ENOENT) return 0;
     if (code != EINVAL) return code;
     if (stat(p->path, &st)) return errno;
@@ -165,6 +172,7 @@ int posix_place(const char *path, file_place *p) {
     return faccessat(AT_FDCWD, p->path, W_OK, AT_EACCESS) ? errno : 0;
 }
 
+/* A duplicate, so that closing it leaves the user's descriptor open; 3: above the standard ones. */
 int posix_open_stream(const file_place *p, void **file) {
     int fd = p->descriptor >= 0 ? fcntl(p->descriptor, F_DUPFD_CLOEXEC, 3)
                                 : open(p->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
@@ -175,30 +183,32 @@ int posix_open_stream(const file_place *p, void **file) {
 
 int posix_try_stream(const file_place *p) {
     void *file = NULL;
-    if (p->is_pipe) return 0; /* a reader would take our closing for the end */
+    if (p->is_pipe) return 0; /* a reader would take the close for the end of the data */
     int code = posix_open_stream(p, &file);
     if (code) return code;
-    code = write(descriptor(file), "", 0) < 0 ? errno : 0; /* /dev/full refuses no bytes too */
+    code = write(descriptor(file), "", 0) < 0 ? errno : 0; /* /dev/full rejects even a write of 0 bytes */
     posix_close(NULL, file);
     return code;
 }
 
 /* ---- parts: a living writer holds a lock on its own ---- */
 
-/* Behind ".DIGITS", as %ld writes them; NULL: there are none. */
+/* The text after ".DIGITS", a number as %ld prints it; NULL: there is none. */
 static const char *behind_number(const char *name) {
     size_t digits = *name == '.' && name[1] != '0' ? strspn(name + 1, "0123456789") : 0;
     return digits ? name + 1 + digits : NULL;
 }
 
-/* "BASE.PID.weft-part" or "BASE.PID.NUMBER.weft-part": what ends in ".part" alone may be a user's. */
+/* Whether a name is "BASE.PID.weft-part" or "BASE.PID.NUMBER.weft-part". Other names that end in ".part" may
+ * be a user's files. */
 static bool is_part_of(const char *name, const char *base, size_t n) {
     const char *pid = strncmp(name, base, n) ? NULL : behind_number(name + n);
     const char *number = pid ? behind_number(pid) : NULL;
     return pid && strcmp(number ? number : pid, PART_END) == 0;
 }
 
-/* Removes a part that nobody holds. By then its writer may have renamed it: the name must still be the locked file's. */
+/* Removes a part that no process has locked. Its writer may have renamed it in the meantime, so the name must
+ * still belong to the locked file. Only files of this user. */
 static void remove_if_left(int folder, const char *name) {
     struct stat locked, named;
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -211,6 +221,7 @@ static void remove_if_left(int folder, const char *name) {
     close(fd);
 }
 
+/* Removes the parts of dead writers of the same file. */
 static void remove_left_parts(const file_place *p) {
     const char *slash = strrchr(p->path, '/'), *base = slash ? slash + 1 : p->path;
     char folder[sizeof p->path] = ".";
@@ -221,8 +232,9 @@ static void remove_left_parts(const file_place *p) {
     if (d) closedir(d);
 }
 
-/* Where there are no locks (some network file systems) nobody can take one, so no part is removed by others. A name that
- * is taken is another thread's, or was left there by a process of our number. */
+/* Tries names until one is free: a taken name is another thread's, or was left by an earlier process with
+ * this number. Where flock fails (some network file systems) no other process gets a lock either, so parts
+ * are never removed by others. */
 int posix_open_part(const file_place *p, char *part, size_t room, void **file, int *lock) {
     enum { MOST_PARTS = 1000 };
     struct stat st;
@@ -232,7 +244,7 @@ int posix_open_part(const file_place *p, char *part, size_t room, void **file, i
     for (int i = 1; i < MOST_PARTS; i++) {
         fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd < 0 && errno != EEXIST) return errno;
-        /* another writer may have found it before it was locked, and removed it */
+        /* another writer may have removed it before it was locked; then it has no name */
         if (fd >= 0 && (flock(fd, LOCK_EX) || fstat(fd, &st) || st.st_nlink)) break;
         if (fd >= 0) close(fd);
         fd = -1;
@@ -240,6 +252,7 @@ int posix_open_part(const file_place *p, char *part, size_t room, void **file, i
     }
     if (fd < 0) return EBUSY;
     if (p->mode) (void)!fchmod(fd, p->mode);
+    /* A duplicate shares the lock, which lasts until both are closed: after the rename. */
     *lock = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     *file = (void *)((intptr_t)fd + 1);
     return 0;

@@ -1,7 +1,7 @@
-/* io_posix.h - the operating system's files: the default weft_io, and what writing needs beyond it.
+/* io_posix.h - the operating system's files: the default weft_io, and what atomic writing needs besides it.
  *
- * A part beside its file is locked (flock) as long as its writer lives: whoever gets the lock knows that the writer is
- * dead, whatever became of its process number. */
+ * A part is locked by flock as long as its writer lives. A process that gets the lock knows that the writer
+ * is dead, even if another process has its number by now. */
 #ifndef WEFT_GRAPH_FILE_IO_POSIX_H
 #define WEFT_GRAPH_FILE_IO_POSIX_H
 
@@ -9,24 +9,26 @@
 
 extern const weft_io posix_io;
 
-/* How the name of a part ends. No name that others give to their files: what a dead writer left is removed. */
+/* The end of a part's name. Specific enough that users have no such files: parts of dead writers are
+ * removed. */
 #define PART_END ".weft-part"
 
-/* What is written under a path. */
+/* What writing to a path means. */
 typedef struct file_place {
-    char path[4096]; /* behind all links; there need be nothing yet */
-    bool is_stream;  /* no regular file: written through */
-    bool is_pipe;    /* with a name */
-    int descriptor;  /* of /dev/stdout and its like; -1: none */
-    unsigned mode;   /* of what is there, for what replaces it; 0: nothing is */
+    char path[4096]; /* the path after following all links; it need not exist */
+    bool is_stream;  /* not a regular file: written directly */
+    bool is_pipe;    /* a named pipe */
+    int descriptor;  /* descriptor that /dev/stdout and the like name; -1: none */
+    unsigned mode;   /* permissions of the existing file, for its replacement; 0: there is none */
 } file_place;
 
-/* These return 0 or an errno value. */
+/* These return 0 or an errno value. posix_place follows links; posix_try_stream writes nothing. */
 int posix_place(const char *path, file_place *place);
 int posix_open_stream(const file_place *place, void **file);
 int posix_try_stream(const file_place *place);
-/* Opens a part of a name of its own (part[room] says which), after removing those that dead writers of the same file
- * left: place->path and at most 55 letters more. *lock: close it when all is done; -1 where there are no locks. */
+/* Creates a part under a new name, after removing the parts that dead writers of the same file left. The
+ * name, place->path and at most 55 more characters, goes to part[room]. *lock: a descriptor to close when all
+ * is done; -1 where there are no locks. */
 int posix_open_part(const file_place *place, char *part, size_t room, void **file, int *lock);
 
 #endif

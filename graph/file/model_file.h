@@ -1,4 +1,5 @@
-/* model_file.h - the format of model.bin (graph/file/model.proto): what its writer and reader share. */
+/* model_file.h - the format of model.bin (graph/file/model.proto), as shared by its writer and its reader:
+ * version, seal and access to attributes. */
 #ifndef WEFT_GRAPH_FILE_MODEL_FILE_H
 #define WEFT_GRAPH_FILE_MODEL_FILE_H
 
@@ -7,18 +8,21 @@
 
 enum { MODEL_MAGIC = 0x54464557 /* "WEFT" */, MODEL_VERSION = 2 };
 
-/* The first bytes: magic, version, length and checksum, as the protobuf fields that they are. */
+/* The seal, the first 25 bytes: magic, version, length and checksum, encoded as protobuf fields so that the
+ * whole file is one message. The constants are offsets in bytes. */
 enum { SEAL_BYTES = 25, SEAL_LENGTH_AT = 8, SEAL_CHECKSUM_AT = 17 };
+/* Fills the seal of a file whose other bytes are `rest`. */
 void seal_write(uint8_t seal[SEAL_BYTES], const uint8_t *rest, size_t rest_bytes);
 
-/* What a file's beginning says of the whole. */
+/* What the seal says about the file. */
 typedef enum seal_state {
     SEAL_GOOD,
-    SEAL_NONE, /* it begins otherwise */
+    SEAL_NONE, /* no seal: another format, or version 1 */
     SEAL_CUT,
     SEAL_LONGER,
     SEAL_CHANGED
 } seal_state;
+/* Compares the seal with the file; *promised is the length in it. */
 seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised);
 
 /* The field of an attribute struct that `f` describes, as an lvalue of `type`. */

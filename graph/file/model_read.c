@@ -1,12 +1,12 @@
 /* model_read.c - weft_load: model.bin (graph/file/model.proto) becomes a model again by repeating its calls.
  *
- * The file may be hostile. What holds:
- *   - nothing is allocated from a number in the file: protobuf-c unpacks into an arena whose size
- *     the file's length limits (MODEL_MAX_*, graph/core/limits.h), and the schema has no message within itself;
- *   - every node is made by node_new, so attribute ranges and shape inference judge the file as they judge a
- *     program; operands are results of earlier calls;
- *   - names, enumerations, duplicates, unknown ops, attributes and fields are errors with file, place and
- * rule.
+ * The file may be hostile. These hold:
+ *   - No number in the file sizes an allocation: protobuf-c unpacks into an arena whose size is limited by the
+ *     length of the file (MODEL_MAX_*, graph/core/limits.h), and no message of the schema contains its own kind.
+ *   - node_new makes every node, so a file meets the same checks of attributes and shapes as a program does;
+ *     operands are results of earlier calls.
+ *   - Bad names, enumerations and numbers, duplicates, and unknown ops, attributes and fields are errors that
+ *     name the file, the place and the rule.
  */
 #include "graph/core/ddp.h"
 #include "graph/file/io.h"
@@ -20,19 +20,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The state of one weft_load. */
 typedef struct loader {
     const char *path;
     weft_error *error;
-    bool is_sealed; /* its length and checksum are there and right */
+    bool is_sealed; /* the file has a length and checksum, and they are right */
     weft_model *m;
     weft_graph *g;
     size_t n_nodes, n_operands;
-    weft_node **calls;       /* of the present graph, by number */
-    const weft_graph **read; /* by variable->index: the last graph that had a parameter or state node of it */
+    weft_node **calls;       /* calls of the present graph, by number */
+    const weft_graph **read; /* by variable->index: the last graph with a parameter or state node of it */
 } loader;
 
-/* "model.bin: graph d_step: call 17: rule"; always false. The model's own error, if there is one, is the
- * rule. */
+/* Sets *error to "model.bin: graph d_step: call 17: rule" and returns false. An error of the model itself
+ * takes the place of the rule. */
 static bool load_fail(loader *l, const char *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static bool load_fail(loader *l, const char *place, const char *format, ...) {
@@ -53,7 +54,8 @@ static bool no_memory(loader *l) {
     return false;
 }
 
-/* Every message begins with its base; a field of a newer version, or of no version, is kept there. */
+/* Whether a message has only known fields: protobuf-c keeps fields of a newer version, or of none, in the
+ * message's base. */
 static bool is_known(const ProtobufCMessage *message) {
     return message->n_unknown_fields == 0;
 }
@@ -61,6 +63,7 @@ static bool is_known(const ProtobufCMessage *message) {
 
 /* ---- variables ---- */
 
+/* Checks one variable and makes it. */
 static bool variable_load(loader *l, const Weft__Variable *v) {
     char place[160];
     tensor_type type;
@@ -91,7 +94,8 @@ static int by_path(const void *a, const void *b) {
     return strcmp((*(Weft__Variable *const *)a)->path, (*(Weft__Variable *const *)b)->path);
 }
 
-/* Sorts the file's own table, after its order has been used: n log n where a search for each would be n^2. */
+/* Makes the variables in the order of the file, then sorts the file's table to find duplicates in O(n log
+ * n). */
 static bool variables_load(loader *l, Weft__Model *file) {
     if (file->n_variables > MODEL_MAX_VARIABLES)
         return load_fail(l, "", "%zu variables, at most %d", file->n_variables, MODEL_MAX_VARIABLES);
@@ -107,6 +111,7 @@ static bool variables_load(loader *l, Weft__Model *file) {
 
 /* ---- attributes ---- */
 
+/* The kind of value that each kind of attribute has in the file. */
 static const int case_of[] = {
     [ATTR_INT] = WEFT__ATTRIBUTE__VALUE_INTEGER,   [ATTR_REAL] = WEFT__ATTRIBUTE__VALUE_REAL,
     [ATTR_BOOL] = WEFT__ATTRIBUTE__VALUE_FLAG,     [ATTR_DTYPE] = WEFT__ATTRIBUTE__VALUE_DTYPE,
@@ -114,7 +119,7 @@ static const int case_of[] = {
     [ATTR_INTS] = WEFT__ATTRIBUTE__VALUE_INTEGERS,
 };
 
-/* `attrs` borrows the file's strings: node_new copies them. */
+/* Reads one attribute. `attrs` borrows the file's strings; node_new copies them. */
 static bool field_load(loader *l, const char *place, const op_attr *f, const Weft__Attribute *from,
                        void *attrs) {
     if (!KNOWN(from) || (int)from->value_case != case_of[f->kind])
@@ -150,6 +155,7 @@ static bool field_load(loader *l, const char *place, const op_attr *f, const Wef
     return true;
 }
 
+/* Attributes that the file leaves out stay zero. */
 static bool attributes_load(loader *l, const char *place, const weft_op *op, size_t n,
                             Weft__Attribute *const *list, void *attrs) {
     uint64_t seen = 0; /* bit i: field i of the op's table was given */
@@ -203,6 +209,7 @@ static bool precisions_load(loader *l, const Weft__Model *file) {
 
 /* ---- calls ---- */
 
+/* operand_call[i] is 1 plus the number of an earlier call; 0: the operand is left out. */
 static bool operands_load(loader *l, const char *place, const Weft__Call *call, size_t number,
                           weft_value **in) {
     for (size_t i = 0; i < call->n_operand_call; i++) {
@@ -219,18 +226,19 @@ static bool operands_load(loader *l, const char *place, const Weft__Call *call, 
     return true;
 }
 
-/* I4: one `parameter` or `state` node a variable and graph. */
+/* Checks I4: one `parameter` or `state` node for each variable and graph. */
 static bool variable_is_new(loader *l, const char *place, const weft_op *op, const void *attrs) {
     if (op != &weft_op_parameter && op != &weft_op_state) return true;
     const char *path = ((const variable_attrs *)attrs)->path;
     const weft_variable *v = path ? variable_find(l->m, path) : NULL;
-    if (!v) return true; /* infer says so */
+    if (!v) return true; /* infer reports it */
     if (l->read[v->index] == l->g)
         return load_fail(l, place, "%s is read by an earlier call already", v->path);
     l->read[v->index] = l->g;
     return true;
 }
 
+/* Repeats one call in its scope. */
 static weft_node *call_make(loader *l, const char *place, const weft_op *op, const Weft__Call *call,
                             size_t number) {
     weft_model *m = l->m;
@@ -253,6 +261,7 @@ static weft_node *call_make(loader *l, const char *place, const weft_op *op, con
     return n;
 }
 
+/* The limits count over all graphs of the file. */
 static bool call_load(loader *l, const Weft__Call *call, size_t number) {
     char place[200];
     snprintf(place, sizeof place, "graph %.100s: call %zu", l->g->name, number);
@@ -330,7 +339,8 @@ static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
 
 /* ---- loading ---- */
 
-/* Before protobuf sees anything. A file of version 1 has no seal; model_load judges what has neither. */
+/* Checks the seal before protobuf reads a byte. A file of version 1 has no seal; model_load rejects a file
+ * that has neither. */
 static bool unseal(loader *l, const char *data, size_t bytes) {
     uint64_t promised;
     seal_state state = seal_check((const uint8_t *)data, bytes, &promised);
@@ -347,11 +357,12 @@ static bool unseal(loader *l, const char *data, size_t bytes) {
     return true;
 }
 
-/* What protobuf-c unpacks: its pieces of 10 to 100 bytes lie in an arena, since each costs malloc 150. */
+/* The memory of protobuf-c: an arena, because its pieces have 10 to 100 bytes and each would cost malloc
+ * 150. */
 typedef struct unpacking {
     arena pieces;
-    size_t most;             /* bytes of the arena */
-    bool is_past, is_out_of; /* why the last piece was not had: `most`, memory */
+    size_t most;             /* limit of the arena, in bytes */
+    bool is_past, is_out_of; /* why the last piece was not allocated: `most`, or no memory */
 } unpacking;
 
 static void *piece_new(void *context, size_t bytes) {
@@ -362,7 +373,7 @@ static void *piece_new(void *context, size_t bytes) {
     return piece;
 }
 
-static void piece_free(void *context, void *memory) { /* all go with the arena */
+static void piece_free(void *context, void *memory) { /* arena_free frees all */
     (void)context;
     (void)memory;
 }

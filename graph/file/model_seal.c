@@ -1,5 +1,6 @@
-/* model_seal.c - the length and checksum in front of model.bin. A cut at a field's end would be a smaller, whole model to
- * protobuf; a changed byte may be another number. The checksum is XXH3 (xxhash.com, stable since 0.8.0). */
+/* model_seal.c - the seal of model.bin: its length and checksum. Protobuf alone takes a file cut at the end
+ * of a field for a smaller complete model, and a changed byte for another number. The checksum is XXH3
+ * (xxhash.com, stable since 0.8.0). */
 #include "graph/file/model_file.h"
 
 #define XXH_INLINE_ALL
@@ -7,10 +8,12 @@
 
 #include <string.h>
 
-/* Field 1 "WEFT", field 2 version; then tags of fields 10 and 11, 8 bytes little-endian behind each. */
+/* The seal's fixed bytes: field 1 "WEFT" and field 2, the version. Then the tags of fields 10 and 11, each
+ * before 8 little-endian bytes; start[] ends with the first tag. */
 static const uint8_t start[SEAL_LENGTH_AT] = {0x0d, 'W', 'E', 'F', 'T', 0x10, MODEL_VERSION, 0x51};
 static const uint8_t checksum_tag = 0x59;
 
+/* 64 bits, little-endian on any machine. */
 static void put(uint8_t *to, uint64_t v) {
     for (int i = 0; i < 8; i++) to[i] = (uint8_t)(v >> (8 * i));
 }
@@ -29,6 +32,7 @@ void seal_write(uint8_t seal[SEAL_BYTES], const uint8_t *rest, size_t rest_bytes
 }
 
 seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised) {
+    /* Even a file of fewer bytes than the fixed part counts as cut off, if these bytes are right. */
     size_t known = bytes < sizeof start ? bytes : sizeof start;
     *promised = SEAL_BYTES;
     if (memcmp(file, start, known)) return SEAL_NONE;

@@ -1,6 +1,8 @@
-/* model_write.c - weft_save: the builder calls of a model as model.bin (graph/file/model.proto). The same model
- * gives the same bytes. What a call left zero is left out, so that attributes added later read as zero in old
- * files. */
+/* model_write.c - weft_save: the builder calls of a model as model.bin (graph/file/model.proto). The same
+ * model gives the same bytes. Fields that are zero are left out, so that old files read as zero for
+ * attributes that are added later.
+ *
+ * All messages are built in one arena, borrow strings and shapes of the model, and are packed at the end. */
 #include "graph/core/ddp.h"
 #include "graph/file/io.h"
 #include "graph/file/model_file.h"
@@ -9,13 +11,14 @@
 
 #include <string.h>
 
-/* protobuf-c's structs have no const; nothing writes through these. */
+/* The fields of protobuf-c's structs are not const, but packing only reads them. */
 static char *plain(const char *string) {
     return (char *)(string ? string : "");
 }
 
 /* ---- attributes ---- */
 
+/* False: the list is empty, or memory is out. */
 static bool ints_save(Weft__Attribute *to, const attr_ints *from, arena *a) {
     if (from->n == 0) return false;
     to->integers = arena_new(a, sizeof *to->integers);
@@ -27,7 +30,7 @@ static bool ints_save(Weft__Attribute *to, const attr_ints *from, arena *a) {
     return true;
 }
 
-/* false: nothing to save. */
+/* Fills *to with one attribute; false: it is zero and need not be saved. */
 static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs, arena *a) {
     weft__attribute__init(to);
     to->name = plain(f->name);
@@ -59,7 +62,7 @@ static bool field_save(Weft__Attribute *to, const op_attr *f, const void *attrs,
     return false;
 }
 
-/* Fills *to, an array of *n messages. */
+/* Fills *to with an array of *n messages, one for each field that is not zero. False when memory is out. */
 static bool attributes_save(Weft__Attribute ***to, size_t *n, const op_attr *table, const void *attrs,
                             arena *a) {
     size_t count = 0;
@@ -77,9 +80,9 @@ static bool attributes_save(Weft__Attribute ***to, size_t *n, const op_attr *tab
     return true;
 }
 
-/* ---- calls, graphs, variables; NULL: memory is out ---- */
+/* ---- calls, graphs, variables; NULL or false: memory is out ---- */
 
-/* number[id] is one more than the number of the call that makes value `id`. */
+/* number[id] is 1 plus the number of the call that makes value `id`; 0 is an operand left out. */
 static Weft__Call *call_save(const weft_node *n, const uint32_t *number, arena *a) {
     Weft__Call *call = arena_new(a, sizeof *call);
     if (!call) return NULL;
@@ -115,6 +118,7 @@ static bool outputs_save(Weft__Graph *graph, const weft_graph *g, const uint32_t
     return graph->outputs != NULL;
 }
 
+/* Calls are numbered from 0 in the order of the list. */
 static Weft__Graph *graph_save(const weft_graph *g, arena *a) {
     Weft__Graph *graph = arena_new(a, sizeof *graph);
     uint32_t *number = arena_new_array(a, (size_t)g->next_id + 1, sizeof *number);
@@ -202,6 +206,7 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
 weft_status weft_save(const weft_model *m, const char *path, weft_error *error) {
     if (error) *error = (weft_error){0};
     if (!m || !path) return error_set(error, WEFT_ARGUMENT, "weft_save: a model and a path are needed");
+    /* The first error of building, so that a caller need not ask for it apart. */
     if (!model_ok(m)) {
         if (error) *error = m->error;
         return m->error.status;

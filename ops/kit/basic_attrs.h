@@ -1,10 +1,11 @@
-/* basic_attrs.h - attribute structs of pointwise, reduction and shape ops that fast kernels read too. */
+/* basic_attrs.h - attribute structs of pointwise, reduction and shape ops, shared by their files and their
+ * fast kernels. */
 #ifndef WEFT_OPS_KIT_BASIC_ATTRS_H
 #define WEFT_OPS_KIT_BASIC_ATTRS_H
 
 #include "graph/core/graph.h"
 
-/* scale's factor, offset's amount, leaky_relu's slope */
+/* The factor of scale, the summand of offset, the slope of leaky_relu. */
 typedef struct number_attrs {
     double value;
 } number_attrs;
@@ -14,16 +15,16 @@ typedef struct cast_attrs {
 } cast_attrs;
 
 typedef struct sum_attrs {
-    attr_ints axes; /* none: all; may be negative */
-    bool keep;      /* reduced axes stay, with length 1 */
-    bool mean;      /* divide by the number of elements summed */
-    bool f32_output; /* of bf16 and f16: the result is f32 */
+    attr_ints axes; /* none: all axes; negative ones count from the last */
+    bool keep;      /* keep reduced axes, with length 1 */
+    bool mean;      /* divide by the number of summed elements */
+    bool f32_output; /* a sum of bf16 or f16 has an f32 result */
 } sum_attrs;
-/* Bit i: axis i is reduced. */
+/* The reduced axes as bits (bit i: axis i). */
 unsigned sum_axes(const sum_attrs *a, int ndim);
 
 typedef struct axis_attrs {
-    int64_t axis; /* may be negative */
+    int64_t axis; /* negative: counts from the last */
     bool keep;
 } axis_attrs;
 
@@ -32,11 +33,12 @@ typedef struct shape_attrs {
 } shape_attrs;
 
 typedef struct slice_attrs {
-    int64_t axis, begin, end; /* as weft_slice takes them */
+    int64_t axis, begin, end; /* as in weft_slice: negative begin and end count from the end */
 } slice_attrs;
-/* Resolved for an operand of this type; false when they do not fit. */
+/* Resolves axis, begin and end for an operand of this type; false when they do not fit. */
 bool slice_range(const slice_attrs *a, const tensor_type *x, slice_attrs *range);
 
+/* Zeros before and after the operand on one axis. */
 typedef struct pad_attrs {
     int64_t axis, before, after;
 } pad_attrs;

@@ -1,8 +1,10 @@
-/* op_kit.c - see op_kit.h. */
+/* op_kit.c - see op_kit.h. Elements are read and written as double, which holds every type exactly but large
+ * i64; those have element_int. */
 #include "ops/kit/op_kit.h"
 
 #include <string.h>
 
+/* Offset of an element, in elements from data. */
 static int64_t place(const tensor *t, const int64_t *at) {
     int64_t p = 0;
     for (int i = 0; i < t->type.ndim; i++) p += at[i] * t->stride[i];
@@ -16,7 +18,7 @@ static float bf16_to_float(uint16_t bits) {
     return f;
 }
 
-/* Round to nearest even; NaN stays NaN. */
+/* Rounds to nearest even; NaN stays NaN. */
 static uint16_t float_to_bf16(float f) {
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
@@ -24,15 +26,17 @@ static uint16_t float_to_bf16(float f) {
     return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-/* Exact, as the compiler's own; that is a call into its library, a quarter of what reference kernels took in f16. */
+/* Exact, like the compiler's conversion. That one is a library call, which took a quarter of the time of
+ * reference kernels in f16. */
 static double f16_to_double(uint16_t bits) {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;
     uint64_t sign = (uint64_t)(bits >> 15) << 63, wide;
     double d = fraction * 0x1p-24; /* below the smallest normal number */
     memcpy(&wide, &d, sizeof wide);
-    if (exponent == 31) /* infinite, or NaN: quiet */
+    if (exponent == 31) /* infinity, or a NaN, made quiet */
         wide = (uint64_t)0x7ff << 52 | (uint64_t)fraction << 42 | (uint64_t)(fraction != 0) << 51;
     else if (exponent)
+        /* 1008 is the difference of the exponent biases, 1023 - 15. */
         wide = (uint64_t)(exponent + 1008) << 52 | (uint64_t)fraction << 42;
     wide |= sign;
     memcpy(&d, &wide, sizeof d);
@@ -118,6 +122,7 @@ void element_copy(const tensor *to, const int64_t *to_at, const tensor *from, co
            (const char *)from->data + place(from, from_at) * (int64_t)width, width);
 }
 
+/* The last axis runs fastest. */
 bool index_next(const tensor_type *t, int64_t *at) {
     for (int i = t->ndim - 1; i >= 0; i--) {
         if (++at[i] < t->shape[i]) return true;
@@ -127,6 +132,7 @@ bool index_next(const tensor_type *t, int64_t *at) {
 }
 
 double element_broadcast(const tensor *t, const tensor_type *out, const int64_t *at) {
+    /* Shapes are aligned at the last axis. */
     int64_t from[WEFT_MAX_NDIM] = {0};
     for (int k = 0; k < t->type.ndim; k++)
         from[k] = t->type.shape[k] == 1 ? 0 : at[k + out->ndim - t->type.ndim];
@@ -152,6 +158,7 @@ weft_status reference_pointwise(const kernel_call *c) {
     return WEFT_OK;
 }
 
+/* The view's strides over the operand's memory describe the elements to copy. */
 weft_status reference_view(const kernel_call *c) {
     const tensor *out = &c->out[0];
     tensor from = {.data = c->in[0].data, .type = out->type};
@@ -198,6 +205,7 @@ bool shape_bind(const op_call *c, tensor_type *type) {
     return true;
 }
 
+/* Broadcast axes are those that `like` lacks or has with length 1. Reduced axes stay until the reshape. */
 weft_value *sum_to(weft_value *gradient, const weft_value *like) {
     if (!gradient || shape_equal(&gradient->type, &like->type)) return gradient;
     int64_t axes[WEFT_MAX_NDIM];

@@ -1,4 +1,5 @@
-/* op_kit.h - what the files of ops share: reading tensors element by element, the pointwise reference loop. */
+/* op_kit.h - helpers for the files of ops: access to single elements, reference loops, shapes in attributes,
+ * algebra and gradients that several ops share. */
 #ifndef WEFT_OPS_KIT_OP_KIT_H
 #define WEFT_OPS_KIT_OP_KIT_H
 
@@ -6,54 +7,59 @@
 #include "ops/kit/ops.h"
 #include "weft/ops.h"
 
-/* Number i of a node's formula (ops/pointwise/pointwise_list.h): its i-th attribute of kind ATTR_REAL; false past the
- * last. */
+/* Number i of a node's formula (ops/pointwise/pointwise_list.h): the i-th attribute of kind ATTR_REAL. False
+ * past the last. */
 bool formula_number(const weft_node *n, int i, double *value);
 
-/* ---- elements by their place, as double; any type, any strides; slow and plain ---- */
+/* ---- elements by index, as double, for any type and strides: simple and slow ---- */
 double element_get(const tensor *t, const int64_t *at);
 void element_set(const tensor *t, const int64_t *at, double value);
-int64_t element_int(const tensor *t, const int64_t *at); /* integer types, exact */
+int64_t element_int(const tensor *t, const int64_t *at); /* integer types and bool, exact */
 void element_set_int(const tensor *t, const int64_t *at, int64_t value);
 
+/* Copies an element between tensors of one type, bit for bit. */
 void element_copy(const tensor *to, const int64_t *to_at, const tensor *from, const int64_t *from_at);
 
-/* The element of `t` that broadcasts to place `at` of `out`. */
+/* The element of `t` that broadcasting puts at index `at` of `out`. */
 double element_broadcast(const tensor *t, const tensor_type *out, const int64_t *at);
-/* What `value` becomes when stored as `dtype` and read again. */
+/* The value that is read back after storing `value` as `dtype`. */
 double convert_element(weft_dtype dtype, double value);
 
-/* Odometer over a shape: for (int64_t at[8] = {0}; more; more = index_next(...)). False after the last. */
+/* Moves the index `at` to the next element in row-major order; false, and `at` is all 0, after the last. */
 bool index_next(const tensor_type *t, int64_t *at);
 
-/* op->scalar over every element, operands broadcast: the reference of all pointwise ops. */
+/* The reference kernel of pointwise ops: op->scalar of every element, with operands broadcast. */
 weft_status reference_pointwise(const kernel_call *c);
-/* The reference of OP_VIEW ops: copies the view. */
+/* The reference kernel of OP_VIEW ops: copies the view. */
 weft_status reference_view(const kernel_call *c);
-/* Two operands of one type, any; the result bool. */
+/* infer of comparisons: two operands of one type, any; the result is their broadcast, of bool. */
 bool infer_compare(op_call *c);
 
 /* ---- algebra, for `simplify` ---- */
-/* The operand when the result has its type: reshape, broadcast_to, slice and cast to what x is already. */
+/* Operand 0 if the result has its type, else NULL: reshape, broadcast_to, slice and cast to the type that x
+ * has. */
 weft_value *simplify_same_type(weft_node *n);
-/* Operand i when operand `1 - i` is the constant `neutral` and i has the result's type: x + 0, x * 1. */
+/* Operand i if operand 1 - i is the constant `neutral` and the result has the type of operand i: x + 0, x *
+ * 1. Else NULL. */
 weft_value *simplify_neutral(weft_node *n, int i, double neutral);
 
 /* ---- shapes in attributes ---- */
-/* Copies a caller's shape into an attribute (WEFT_BATCH stays symbolic); false after recording the error. */
+/* Copies a caller's shape into an attribute, where WEFT_BATCH stays symbolic; false after recording the
+ * error. */
 bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape);
-/* In infer: every WEFT_BATCH axis of `type` becomes the model's batch. Always true. */
+/* For infer: replaces WEFT_BATCH in `type` by the model's batch. Always true, so that infer can return it. */
 bool shape_bind(const op_call *c, tensor_type *type);
 
-/* Whether a loss takes these two: both are there, of one shape or the target a single number; else the error is
- * recorded. Ops below broadcast still, for files that were written when losses did. */
+/* Whether a loss accepts these operands: neither is NULL, and both have one shape or the target has one
+ * element. Else records the error. The ops below still broadcast, for files from versions whose losses
+ * did. */
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target);
 
 /* ---- for gradients ---- */
-/* `gradient` (of a broadcast result) summed to the shape of `like`. */
+/* Sums `gradient`, that of a broadcast result, to the shape of operand `like`. */
 weft_value *sum_to(weft_value *gradient, const weft_value *like);
-/* The gradients of the larger, or smaller, of two operands, as PyTorch's: who loses gets 0, equal ones share; a NaN is neither,
- * and lets both through. */
+/* The gradients of maximum or minimum, as in PyTorch: the operand that was not chosen gets 0, equal ones get
+ * half each. Comparisons with NaN are false, so both operands get all of dout. */
 void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_value **din, bool is_maximum);
 
 #endif

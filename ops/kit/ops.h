@@ -1,4 +1,5 @@
-/* ops.h - weft_op_NAME for every line of ops/list.h. (graph/core/op.h has the few that the graph layer itself makes.) */
+/* ops.h - declares weft_op_NAME for every line of ops/list.h. graph/core/op.h declares the few that the graph
+ * layer itself makes or looks for. */
 #ifndef WEFT_OPS_KIT_OPS_H
 #define WEFT_OPS_KIT_OPS_H
 
