@@ -1,4 +1,4 @@
-/* conv.c - see conv.h, and the rows of the three convolutions and of `pack`. */
+/* conv.c - see conv.h: the plan of a convolution, and the rows of the three convolutions and of `pack`. */
 #include "ops/cuda/image/conv.h"
 
 #include "ops/cuda/kit/operand.h"
@@ -6,8 +6,10 @@
 
 /* ---- the plan ---- */
 
+/* cuDNN's scratch: least bytes; copies of the images, and parts of a weight's gradient, for which there is room. */
 enum { DNN_LEAST = 1 << 20, DNN_COPIES = 2, DNN_PARTS = 32 };
 
+/* Reserves bytes of workspace and returns their offset. */
 static size_t place(size_t *at, size_t bytes) {
     size_t here = *at;
     *at += size_align(bytes, OPERAND_ALIGN);
@@ -18,11 +20,12 @@ int conv_result(const conv_plan *p) {
     return p->is_weight ? 2 : p->is_transposed ? 0 : 1;
 }
 
-/* With one tap or one channel, both orders of a weight are the same. */
+/* Whether the two orders of a weight differ: with one tap or one channel they are the same bytes. */
 static bool is_turned(const conv_plan *p) {
     return p->taps > 1 && p->in_channels > 1;
 }
 
+/* The larger and the smaller image of the three ops; `small` gets the size that cuDNN computes from `big`. */
 static void find_images(const weft_node *n, conv_plan *p) {
     p->is_transposed = n->op == &weft_op_conv_transpose2d;
     p->is_weight = n->op == &weft_op_conv2d_weight;
@@ -38,7 +41,8 @@ static void find_images(const weft_node *n, conv_plan *p) {
     }
 }
 
-/* Copies of the images in another form, the weight's gradient in parts. */
+/* Scratch of the library in bytes: copies of the images in other layouts, and the gradient of a weight in
+ * parts. */
 static size_t library_bytes(const conv_plan *p) {
     size_t elements = (size_t)(type_elements(&p->big) + type_elements(&p->small)) * DNN_COPIES +
                       (size_t)type_elements(&p->weight) * DNN_PARTS;
@@ -46,6 +50,7 @@ static size_t library_bytes(const conv_plan *p) {
     return room < CUDA_DNN_WORKSPACE ? room : CUDA_DNN_WORKSPACE;
 }
 
+/* Workspace: the extended image, the reordered weight, f32 copies of operands, cuDNN's scratch. */
 static void place_all(conv_plan *p) {
     size_t at = 0;
     if (p->extends_small) p->small_at = place(&at, type_bytes(&p->small));
@@ -97,6 +102,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
                : "the weight was packed for another kernel";
 }
 
+/* Computed from the plan each time: plans are cheap and cannot go stale. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     return conv_plan_of(n).bytes;
@@ -136,7 +142,7 @@ const weft_kernel cuda_conv2d_weight = {
 
 /* ---- pack ---- */
 
-/* The parameter itself may come in a wider type than the node has it: packing casts. */
+/* The parameter may have a wider type than the weight of the convolution: packing casts. */
 weft_node *conv_pack_target(const weft_node *pack, const weft_env *env, weft_error *error) {
     const pack_attrs *a = pack->attrs;
     weft_node *t = node_from_signature(a->of, env, error);

@@ -1,6 +1,5 @@
-/* conv.cu - runs of the three convolutions and of `pack`: cuDNN does the convolution, kernels here turn weights round,
- * add biases and widen reduced operands.
- */
+/* conv.cu - runs of the three convolutions and of `pack`: cuDNN does the convolution; kernels here reorder
+ * weights, add biases and convert reduced operands to f32. */
 #include "ops/cuda/image/conv_kernels.cuh"
 #include "ops/cuda/dnn/dnn.cuh"
 
@@ -11,6 +10,7 @@ extern "C" {
 
 /* ---- state ---- */
 
+/* What a session keeps for each convolution: the plan, and cuDNN's execution plan. */
 typedef struct conv_state {
     const weft_env *env;
     conv_plan plan;
@@ -24,6 +24,7 @@ static void close_conv(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
+/* The convolution as cuDNN gets it: types, alignments and the window. */
 static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv_plan *p) {
     const conv_attrs *a = (const conv_attrs *)n->attrs;
     const weft_value *weight = p->is_weight ? &n->out[0] : n->in[1];
@@ -33,6 +34,7 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
     what.small = {p->small, p->extends_small ? OPERAND_ALIGN : operand_alignment(p->small_value)};
     what.weight = {p->weight, p->turns_weight || p->rounds ? OPERAND_ALIGN : operand_alignment(weight)};
     what.workspace_bytes = p->library_bytes;
+    /* reduced operands lose nothing in TF32 */
     what.may_round = env->tf32 || dtype_is_reduced(p->big.dtype);
     for (int i = 0; i < 2; i++) {
         what.pad[i] = a->pad.v[i];
@@ -42,6 +44,7 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
     return what;
 }
 
+/* Where the result is f32 and the operands are not, cuDNN gets all three tensors as f32. */
 static weft_status open_conv(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     conv_state *s = (conv_state *)mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, "a convolution");
@@ -63,19 +66,21 @@ static weft_status open_conv(const weft_node *n, const kernel_env *env, void **s
 
 /* ---- runs ---- */
 
+/* Converts the two operands to f32 in the workspace and replaces their pointers. */
 static weft_status widen(const conv_plan *p, const kernel_call *c, void **all[3]) {
     const tensor_type *types[3] = {&p->big, &p->small, &p->weight};
     weft_status status = WEFT_OK;
     for (int i = 0; i < 3 && status == WEFT_OK; i++) {
         if (i == conv_result(p)) continue;
         void *to = (char *)c->workspace + p->wide_at[i];
-        status = add_bias(c, {*all[i], p->big.dtype}, {to, WEFT_F32}, {NULL, WEFT_F32}, 1, type_elements(types[i]));
+        status = add_bias(c, {*all[i], p->big.dtype}, {to, WEFT_F32}, {NULL, WEFT_F32}, 1,
+                          type_elements(types[i]));
         *all[i] = to;
     }
     return status;
 }
 
-/* Operands in the forms that cuDNN gets them in. */
+/* Fills *b with the operands in the form that cuDNN gets them in, in place or in the workspace. */
 static weft_status prepare(const conv_plan *p, const kernel_call *c, dnn_buffers *b) {
     char *workspace = (char *)c->workspace;
     weft_status status = WEFT_OK;
@@ -85,13 +90,15 @@ static weft_status prepare(const conv_plan *p, const kernel_call *c, dnn_buffers
     }
     if (status == WEFT_OK && p->turns_weight && !p->is_weight) {
         b->weight = workspace + p->weight_at;
-        status = turn_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
+        status =
+            turn_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
     }
     void **all[3] = {&b->big, &b->small, &b->weight};
     return status == WEFT_OK && p->widens ? widen(p, c, all) : status;
 }
 
-/* From what cuDNN made to the node's result. */
+/* From cuDNN's result to the node's: a weight's gradient is reordered and converted, a bias is added in
+ * place. */
 static weft_status complete(const conv_plan *p, const kernel_call *c, void *made) {
     elements from = {made, p->rounds ? p->big.dtype : p->result}, to = {c->out[0].data, p->result};
     if (p->is_weight) return made != to.at ? turn_weight(c, false, from, to, &p->weight) : WEFT_OK;
@@ -117,6 +124,7 @@ static weft_status run_conv(void *state, const kernel_call *c) {
 
 /* ---- pack ---- */
 
+/* The pack op needs only the shape of the weight, from the convolution that reads it. */
 typedef struct pack_state {
     const weft_env *env;
     tensor_type weight;
@@ -144,9 +152,11 @@ static weft_status open_pack(const weft_node *n, const kernel_env *env, void **s
 
 static weft_status run_pack(void *state, const kernel_call *c) {
     const pack_state *s = (const pack_state *)state;
-    return turn_weight(c, true, {c->in[0].data, c->in[0].type.dtype}, {c->out[0].data, s->weight.dtype}, &s->weight);
+    return turn_weight(c, true, {c->in[0].data, c->in[0].type.dtype}, {c->out[0].data, s->weight.dtype},
+                       &s->weight);
 }
 
+/* Each op's three functions, by one implementation. */
 #define KERNEL(name, how)                                                                                    \
     weft_status cuda_##name##_open(const weft_node *n, const kernel_env *env, void **state,                  \
                                    weft_error *error) {                                                      \

@@ -1,12 +1,12 @@
-/* conv_kernels.cuh - what convolutions need beside cuDNN's: weights turned between [O, C, taps] and [O, taps, C], a bias
- * added, an image with zeros behind it. All move bytes once; the types are looked at element by element.
- */
+/* conv_kernels.cuh - what convolutions need besides cuDNN: weights reordered between [O, C, taps] and [O,
+ * taps, C], a bias added, an image extended with zeros. All of them move bytes once, so they are as fast as
+ * memory; the type is a branch for each element, the same in all threads. */
 #ifndef WEFT_OPS_CUDA_IMAGE_CONV_KERNELS_CUH
 #define WEFT_OPS_CUDA_IMAGE_CONV_KERNELS_CUH
 
 #include "ops/cuda/kit/kernel.cuh"
 
-/* f32, bf16 or f16 in the GPU's memory. */
+/* An array of f32, bf16 or f16 in the GPU's memory. */
 typedef struct elements {
     void *at;
     weft_dtype dtype;
@@ -29,9 +29,10 @@ __device__ static inline void element_store(elements e, int64_t i, float x) {
 
 enum { CONV_THREADS = 256 };
 
-/* A thread has the taps of one (o, c): neighbours share lines of the one side and write side by side on the other. */
-static __global__ void turn_weight_kernel(bool packs, elements from, elements to, int64_t pairs, int64_t channels,
-                                          int64_t taps) {
+/* A thread has the taps of one (o, c) pair. Neighbouring threads read the same cache lines on the plain side
+ * and write neighbouring elements on the other. packs: plain to reordered; else back. */
+static __global__ void turn_weight_kernel(bool packs, elements from, elements to, int64_t pairs,
+                                          int64_t channels, int64_t taps) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pairs; i += step) {
         int64_t plain = i * taps, turned = i / channels * taps * channels + i % channels;
@@ -45,12 +46,13 @@ static __global__ void turn_weight_kernel(bool packs, elements from, elements to
 static weft_status turn_weight(const kernel_call *c, bool packs, elements from, elements to,
                                const tensor_type *weight) {
     int64_t pairs = weight->shape[0] * weight->shape[1], taps = weight->shape[2] * weight->shape[3];
-    return launch(c, turn_weight_kernel, dim3(blocks_for(c, pairs, CONV_THREADS)), dim3(CONV_THREADS), 0, packs, from,
-                  to, pairs, weight->shape[1], taps);
+    return launch(c, turn_weight_kernel, dim3(blocks_for(c, pairs, CONV_THREADS)), dim3(CONV_THREADS), 0,
+                  packs, from, to, pairs, weight->shape[1], taps);
 }
 
-/* to[..., channels] = from + bias; in place too. No bias: it converts. */
-static __global__ void add_bias_kernel(elements from, elements to, elements bias, int64_t channels, int64_t count) {
+/* to[..., channels] = from + bias, also in place. Without a bias it only converts. */
+static __global__ void add_bias_kernel(elements from, elements to, elements bias, int64_t channels,
+                                       int64_t count) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step)
         element_store(to, i, element_load(from, i) + (bias.at ? element_load(bias, i % channels) : 0.0f));
@@ -58,13 +60,13 @@ static __global__ void add_bias_kernel(elements from, elements to, elements bias
 
 static weft_status add_bias(const kernel_call *c, elements from, elements to, elements bias, int64_t channels,
                             int64_t count) {
-    return launch(c, add_bias_kernel, dim3(blocks_for(c, count, CONV_THREADS)), dim3(CONV_THREADS), 0, from, to, bias,
-                  channels, count);
+    return launch(c, add_bias_kernel, dim3(blocks_for(c, count, CONV_THREADS)), dim3(CONV_THREADS), 0, from,
+                  to, bias, channels, count);
 }
 
-/* [N, h, w, C] -> [N, H, W, C], zeros where there was nothing. */
-static __global__ void extend_kernel(elements from, int64_t h, int64_t w, elements to, int64_t height, int64_t width,
-                                     int64_t channels, int64_t count) {
+/* [N, h, w, C] -> [N, H, W, C], zeros in the new rows and columns. */
+static __global__ void extend_kernel(elements from, int64_t h, int64_t w, elements to, int64_t height,
+                                     int64_t width, int64_t channels, int64_t count) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
         int64_t rest = i / channels, x = rest % width, y = rest / width % height, n = rest / width / height;
@@ -78,8 +80,8 @@ static weft_status extend_image(const kernel_call *c, const tensor *from, const 
     const int64_t *small = from->type.shape, *big = type->shape;
     int64_t count = type_elements(type);
     return launch(c, extend_kernel, dim3(blocks_for(c, count, CONV_THREADS)), dim3(CONV_THREADS), 0,
-                  elements{from->data, type->dtype}, small[2], small[3], elements{to, type->dtype}, big[2], big[3],
-                  big[1], count);
+                  elements{from->data, type->dtype}, small[2], small[3], elements{to, type->dtype}, big[2],
+                  big[3], big[1], count);
 }
 
 #endif

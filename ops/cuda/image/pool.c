@@ -2,6 +2,7 @@
 #include "ops/cuda/kit/row_kit.h"
 #include "ops/image/pool.h"
 
+/* Positions along one axis are ints in the kernels. */
 static const char *declines(const weft_node *n, const kernel_env *env) {
     for (int i = 1; i < 4; i++)
         if (n->in[0]->type.shape[i] > 1 << 30 || n->out[0].type.shape[i] > 1 << 30)

@@ -1,10 +1,13 @@
-/* pool.cu - averages, sliding and adaptive, and maxima. Backward gathers: a thread sums, in the cells' order, what the
- * cells that hold its pixel give it, so nothing is added atomically and dx is written once. */
+/* pool.cu - averages, sliding and adaptive, and maxima. Backward gathers: a thread adds, in the order of the
+ * cells, what the cells that hold its pixel give it. So nothing is added atomically, the bits repeat, and dx
+ * is written once. */
 #include "ops/cuda/image/pool.cuh"
 
-/* PIXELS of a window are added in f32; such sums are added in f64, so that large windows keep their digits. */
+/* PIXELS of a window are added in f32; the sums of such blocks are added in f64, so that large windows keep
+ * their precision. */
 enum { THREADS = 256, PIXELS = 512 };
 
+/* y: one thread for each pixel of y and VEC channels; the divisor counts padding, as kernel * kernel. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, pool_sizes p) {
     const pool_axis &rows = p.axis[0], &columns = p.axis[1];
@@ -33,6 +36,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
     }
 }
 
+/* dx: one thread for each pixel of dx and VEC channels. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy, T *dx, pool_sizes p) {
     const pool_axis &rows = p.axis[0], &columns = p.axis[1];
@@ -51,7 +55,8 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy,
     }
 }
 
-/* The first of equal ones wins, a NaN over all before it: as the reference. */
+/* The first of equal values wins, and a NaN wins over everything before it, as in the reference. index = the
+ * position within the plane. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t *index, pool_sizes p) {
     const pool_axis &rows = p.axis[0], &columns = p.axis[1];
@@ -80,7 +85,7 @@ __global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t
     }
 }
 
-/* Where windows are known: a pixel asks the cells that hold it whether it was their maximum. */
+/* Where the window is known: a pixel adds dy of those cells that hold it and whose maximum it was. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4)
     max_pool_backward(const T *dy, const int32_t *index, T *dx, pool_sizes p) {
@@ -103,8 +108,8 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
-/* Indices from anywhere: a warp has 32 planes, a channel a lane, and each lane looks through its whole small plane for
- * each pixel. Slow, and only for graphs that did not get their indices from max_pool2d. */
+/* Indices of unknown origin: a thread has one pixel and channel, and looks through all cells of its plane.
+ * Slow, and only for graphs whose indices do not come from max_pool2d. */
 template <class T>
 __global__ void __launch_bounds__(THREADS, 4)
     max_pool_backward_any(const T *dy, const int32_t *index, T *dx, pool_sizes p, cuda_failure *failure,
@@ -126,7 +131,8 @@ __global__ void __launch_bounds__(THREADS, 4)
 
 /* ---- launches ---- */
 
-/* f(T(), VEC as a constant) with as many channels a thread as lie side by side in 16 bytes. */
+/* Calls f(T(), VEC as a constant); VEC is the channels that fit 16 bytes where every tensor allows that, else
+ * 1. */
 template <class F> static weft_status with_pixels(const kernel_call *c, F f) {
     int64_t channels = c->in[0].type.shape[1];
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {
@@ -190,7 +196,7 @@ weft_status cuda_max_pool2d_run(void *, const kernel_call *c) {
     });
 }
 
-/* The window of the pooling that made the indices; NULL when something else did. */
+/* The attributes of the pooling that made the indices; NULL when another op made them. */
 static const pool_attrs *window_of(const kernel_call *c) {
     const weft_value *index = c->node->in[1];
     const weft_node *from = index->node;

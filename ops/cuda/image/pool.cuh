@@ -1,5 +1,5 @@
-/* pool.cuh - channels-last images for the pooling kernels: a thread has one pixel and some channels side by side; which
- * cells of the small image look at a pixel of the large one, and the other way round. */
+/* pool.cuh - channels-last images for the pooling kernels: a thread has one pixel and some neighbouring
+ * channels; which cells of the small image hold a pixel of the large one, and which pixels a cell holds. */
 #ifndef WEFT_OPS_CUDA_IMAGE_POOL_CUH
 #define WEFT_OPS_CUDA_IMAGE_POOL_CUH
 
@@ -9,27 +9,27 @@ extern "C" {
 #include "ops/image/pool.h"
 }
 
-/* A large image and the small one that pooling makes of it, one axis (height or width; below 2^30). */
+/* One axis (height or width, below 2^30) of a large image and of the small one that pooling makes of it. */
 struct pool_axis {
     int large, small;
-    int kernel, stride,
-        pad; /* kernel 0: adaptive, cells are floor(i large / small) to ceil((i + 1) large / small) */
+    /* kernel 0: adaptive, cells are floor(i large / small) to ceil((i + 1) large / small) */
+    int kernel, stride, pad;
 
-    /* Places [begin, end) of the large image in cell i. */
+    /* Positions [begin, end) of the large image in cell i. */
     __device__ void window(int i, int &begin, int &end) const {
         if (kernel == 0) return part(i, large, small, begin, end);
         begin = i * stride - pad;
         end = begin + kernel < large ? begin + kernel : large;
         if (begin < 0) begin = 0;
     }
-    /* Cells [begin, end) that have place i in them. */
+    /* Cells [begin, end) that hold position i. */
     __device__ void cells(int i, int &begin, int &end) const {
         if (kernel == 0) return part(i, small, large, begin, end);
         int from = i + pad - kernel + 1, last = (i + pad) / stride;
         begin = from > 0 ? (from + stride - 1) / stride : 0;
         end = last + 1 < small ? last + 1 : small;
     }
-    /* What this axis gives to the divisor of cell i. */
+    /* The factor of this axis in the divisor of cell i. */
     __device__ int length(int i) const {
         int begin, end;
         if (kernel) return kernel;
@@ -46,7 +46,7 @@ struct pool_sizes {
     int64_t n;
     int channels;
     pool_axis axis[2];
-    int64_t large, small; /* pixels of the images */
+    int64_t large, small; /* pixels of all images */
 };
 
 static inline pool_sizes pool_sizes_of(const pool_attrs *a, const tensor_type *large,
@@ -63,7 +63,8 @@ static inline pool_sizes pool_sizes_of(const pool_attrs *a, const tensor_type *l
     return p;
 }
 
-/* a = q b + rest. 64-bit divisions cost as much as the rest of a kernel: only where they must be. */
+/* a = q b + rest; returns q. A 64-bit division costs as much as the rest of a kernel, so it is used only
+ * where it must be. */
 __device__ static inline int64_t divide(int64_t a, int b, int &rest) {
     if (a <= INT32_MAX) {
         rest = (int)a % b;
@@ -73,7 +74,7 @@ __device__ static inline int64_t divide(int64_t a, int b, int &rest) {
     return a / b;
 }
 
-/* A thread's pixel of the large or small image: its image, row, column and first channel. */
+/* The pixel of a thread (of the large or the small image): its image, row, column and first channel. */
 struct pixel {
     int64_t n;
     int y, x, channel;
@@ -84,13 +85,13 @@ struct pixel {
     }
 };
 
-/* Each thread's pixels, VEC channels at a time; i counts them. */
+/* Loops over the pixels of a thread, VEC channels at a time; i counts them. */
 #define EACH_PIXEL(at, height, width, channels, VEC, pixels)                                                 \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (pixels) * (channels / VEC);        \
          i += (int64_t)gridDim.x * blockDim.x)                                                               \
         for (pixel at(i, height, width, channels, VEC), *once = &at; once; once = nullptr)
 
-/* First element of pixel (y, x) of image n, `height` x `width`. */
+/* Offset in elements of pixel (y, x) of the thread's image and channel, in images of `height` x `width`. */
 __device__ static inline int64_t pixel_place(const pixel &at, const pool_sizes &p, int height, int width,
                                              int y, int x) {
     return ((at.n * height + y) * width + x) * p.channels + at.channel;

@@ -1,16 +1,17 @@
-/* batch_norm.c - rows of batch_norm and its backward op, over channels-last images (or [N, C], which is the same). */
+/* batch_norm.c - rows of batch_norm and its backward op, over channels-last images (or [N, C], which is the
+ * same in memory). */
 #include "ops/cuda/kit/columns.h"
 #include "ops/cuda/kit/row_kit.h"
 #include "ops/norm_loss/norm.h"
 
-/* Parts of the column sums, `numbers` a channel. */
+/* Workspace: the parts of the column sums, `numbers` floats for each chunk and channel. */
 static size_t parts(const tensor_type *x, int numbers) {
     int64_t channels = x->shape[1], rows = type_elements(x) / channels;
     return (size_t)(columns_chunks(rows, channels, dtype_bytes(x->dtype)) * channels * numbers) *
            sizeof(float);
 }
 
-/* Count, mean and squares. */
+/* The parts hold count, mean and squares. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     return parts(&n->in[0]->type, 3);

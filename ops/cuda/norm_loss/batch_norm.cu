@@ -1,12 +1,14 @@
-/* batch_norm.cu - images are [rows, channels] in memory: statistics are column sums (columns.cuh), then one pass writes
- * the results. x is read twice, forward and backward; the second time from the cache where it fits. */
+/* batch_norm.cu - images are [rows, channels] in memory: statistics are column sums (columns.cuh), then one
+ * pass writes the results. x is read twice, forward and backward; the second time from the L2 cache where it
+ * fits. */
 #include "ops/cuda/kit/columns.cuh"
 
 extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
-/* Count, mean and sum of squares around the mean: parts of any size merge without loss (Chan, Golub, LeVeque 1979). */
+/* Count, mean and sum of squared distances from the mean: parts of any size merge without cancellation (Chan,
+ * Golub, LeVeque 1979). */
 struct moments {
     float count, mean, squares;
 
@@ -22,13 +24,15 @@ struct moments {
     }
 };
 
+/* The SOURCE (columns.cuh) of the statistics. */
 template <class T> struct batch_norm_source {
     const T *x;
     int64_t rows, channels;
     float eps;
     float *mean, *rstd, *var;
 
-    /* Sums of x - x0 with x0 the thread's first: what is lost to cancellation is a small multiple of its count. */
+    /* Sums of x - x0, where x0 is the first element that the thread sees: the error by cancellation is then a
+     * small multiple of the count, whatever the mean. */
     using part = moments;
     template <int VEC> struct columns_of {
         float zero[VEC], sum[VEC], squares[VEC];
@@ -55,10 +59,12 @@ template <class T> struct batch_norm_source {
                 if (!is_begun) return;
                 float off = sum[k] / m[k].count, left = squares[k] - sum[k] * off;
                 m[k].mean = zero[k] + off;
-                m[k].squares = left > 0 ? left : 0 * left; /* NaN stays NaN */
+                /* rounding may make it negative; NaN stays NaN */
+                m[k].squares = left > 0 ? left : 0 * left;
             }
         }
     };
+    /* var is unbiased: over rows - 1. */
     __device__ void finish(int64_t channel, const part &m) const {
         mean[channel] = m.mean;
         rstd[channel] = 1.0f / sqrtf(m.squares / m.count + eps);
@@ -66,7 +72,7 @@ template <class T> struct batch_norm_source {
     }
 };
 
-/* y = a x + b by channels. */
+/* y = (x - mean) (rstd w) + b by channel; the grid is that of the column sums. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(COLUMN_THREADS)
     batch_norm_apply(const T *x, const float *mean, const float *rstd, floats w, floats b, T *y, int64_t rows,
@@ -88,6 +94,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     }
 }
 
+/* The SOURCE of dw and db, and what dx needs. */
 template <class T> struct batch_norm_gradient {
     const T *dy, *x;
     floats w;
@@ -96,7 +103,7 @@ template <class T> struct batch_norm_gradient {
     float *dw, *db;
     int64_t rows, channels;
 
-    using part = column_pair; /* dy xhat and dy */
+    using part = column_pair; /* a: sum of dy xhat, b: sum of dy */
     template <int VEC> struct columns_of {
         float mean[VEC], rstd[VEC];
         __device__ void begin(const batch_norm_gradient &s, int64_t column) {
@@ -120,6 +127,7 @@ template <class T> struct batch_norm_gradient {
     }
 };
 
+/* dx = rstd w (dy - mean(dy) - xhat mean(dy xhat)), from dw and db. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(COLUMN_THREADS)
     batch_norm_dx(batch_norm_gradient<T> s, int64_t chunk, int lanes) {

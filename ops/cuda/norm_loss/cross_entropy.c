@@ -2,13 +2,13 @@
 #include "ops/cuda/kit/row_kit.h"
 #include "ops/norm_loss/norm.h"
 
-/* The loss of each row. */
+/* Workspace: the loss of each row. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     return (size_t)n->in[0]->type.shape[0] * sizeof(float);
 }
 
-/* How many rows count. */
+/* Workspace: the number of rows that count. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     (void)n;
     (void)env;

@@ -1,12 +1,13 @@
-/* cross_entropy.cu - forward reads the logits once (maximum and sum together, rows.cuh), a second small kernel takes the
- * mean in a fixed order. Backward counts the rows, then reads the logits and writes their gradients once. */
+/* cross_entropy.cu - forward reads the logits once (maximum and sum together, rows.cuh); a second small
+ * kernel takes the mean in a fixed order. Backward counts the rows, then reads the logits and writes their
+ * gradients once. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
-/* The targets of a run, and whom to tell of a bad one. */
+/* The targets of a run, and where a bad one is recorded. */
 struct labels {
     integers target;
     int64_t classes, ignored;
@@ -16,7 +17,7 @@ struct labels {
     __device__ bool is_counted(int64_t row) const {
         return target.at(row) != ignored;
     }
-    /* The class of a row that counts; 0 in place of a bad one. */
+    /* The class of a row that counts; 0 for a bad target, which is recorded. */
     __device__ int64_t of(int64_t row) const {
         int64_t t = target.at(row);
         if (t >= 0 && t < classes) return t;
@@ -31,6 +32,7 @@ static labels labels_of(const kernel_call *c, const tensor *logits, const tensor
                   c->node->order};
 }
 
+/* lse and loss [rows]; a row that is ignored has loss 0. */
 template <class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
     cross_entropy_rows(const T *x, labels target, float *lse, float *loss, int64_t rows, int64_t n) {
@@ -47,7 +49,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     }
 }
 
-/* One block. Rows that count: exact in f32 up to 2^24 a thread, far more than there can be. */
+/* The number of rows that count, by one block: counted as integers by each thread, added in f32, which is
+ * exact up to 2^24 rows. */
 __device__ static float counted_rows(const labels &target, int64_t rows, float *scratch) {
     int count = 0;
     for (int64_t i = threadIdx.x; i < rows; i += blockDim.x) count += target.is_counted(i);
@@ -56,6 +59,7 @@ __device__ static float counted_rows(const labels &target, int64_t rows, float *
 
 enum { MEAN_THREADS = 1024 };
 
+/* One block: the sum of the losses over the rows that count. */
 __global__ void __launch_bounds__(MEAN_THREADS)
     cross_entropy_mean(const float *loss, labels target, int64_t rows, float *mean) {
     SHARED_ARRAY(float, scratch, [32]);
@@ -73,6 +77,7 @@ __global__ void __launch_bounds__(MEAN_THREADS)
     if (threadIdx.x == 0) *count = all;
 }
 
+/* dx = dloss / count (softmax - onehot), with softmax = e^(x - lse); 0 for rows that are ignored. */
 template <class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
     cross_entropy_gradient(const float *dloss, const float *count, const T *x, labels target,

@@ -4,7 +4,7 @@
 #include "ops/cuda/kit/row_kit.h"
 #include "ops/norm_loss/norm.h"
 
-/* Parts of dw and db. */
+/* Workspace: the parts of dw and db. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     const tensor_type *x = &n->in[1]->type;

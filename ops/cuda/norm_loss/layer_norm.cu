@@ -1,11 +1,13 @@
-/* layer_norm.cu - a row is read once and kept in registers (rows.cuh): mean, then the squares of what is left, as the
- * reference does, then the result. Weight and bias are f32 or of x's type. */
+/* layer_norm.cu - a row is read once and kept in registers (rows.cuh): the mean, then the squared distances
+ * from it, as in the reference, then the result. Weight and bias are f32 or of x's type W. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
+/* x [rows, n]; also writes mean and rstd of each row for the backward op. w and b are both NULL, or
+ * neither. */
 template <class T, class W, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
     layer_norm_rows(const T *x, const W *w, const W *b, float eps, T *y, float *means, float *rstds,

@@ -4,10 +4,11 @@
 
 #include "ops/cuda/kit/columns.h"
 
-/* Rows of up to LAYER_NORM_SHORT elements: one kernel gives dx and parts of dw and db, with this many blocks at most. */
+/* For rows of up to LAYER_NORM_SHORT elements one kernel computes dx and parts of dw and db, with at most
+ * LAYER_NORM_BLOCKS blocks. */
 enum { LAYER_NORM_SHORT = 1024, LAYER_NORM_BLOCKS = 512, LAYER_NORM_WARPS = 4 };
 
-/* Parts that dw and db are summed in. */
+/* Parts in which dw and db are summed: one for each block, or the chunks of the column sums. */
 static inline int64_t layer_norm_parts(int64_t rows, int64_t d, size_t width) {
     if (d > LAYER_NORM_SHORT) return columns_chunks(rows, d, width);
     int64_t blocks = (rows + LAYER_NORM_WARPS - 1) / LAYER_NORM_WARPS;

@@ -1,5 +1,6 @@
-/* layer_norm_backward.cu - gradients of layer_norm. Short rows: one kernel reads x and dy once, gives dx, and sums dw
- * and db over its rows in registers; a second one adds up the blocks' parts. Long rows: dx, then the column sums. */
+/* layer_norm_backward.cu - gradients of layer_norm. Short rows: one kernel reads x and dy once, writes dx,
+ * and sums dw and db over its rows in registers; a second one adds the parts of the blocks. Long rows: dx,
+ * then the column sums. */
 #include "ops/cuda/kit/columns.cuh"
 #include "ops/cuda/norm_loss/rows.cuh"
 
@@ -8,16 +9,16 @@ extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
-/* The operands and results; W: the weight's type. */
+/* The operands and results; W is the weight's type. */
 template <class T, class W> struct layer_norm_source {
     const T *dy, *x;
     const float *mean, *rstd;
-    const W *w; /* NULL: none */
+    const W *w; /* NULL: no weight */
     T *dx;
     float *dw, *db;
     int64_t rows, n;
 
-    /* For column_sums: dy xhat and dy. */
+    /* For column_sums: the sums of dy xhat and of dy. */
     using part = column_pair;
     template <int VEC> struct columns_of {
         __device__ void begin(const layer_norm_source &, int64_t) {
@@ -37,7 +38,8 @@ template <class T, class W> struct layer_norm_source {
     }
 };
 
-/* dx of row `at`; seen(step, dy, dy xhat) is told of VEC elements at a time. */
+/* dx of row `at` = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w. Calls seen(step, mean, rstd, x, dy)
+ * for VEC elements at a time. */
 template <class SHAPE, class T, class W, class F>
 __device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, int64_t at, float *scratch,
                                             F seen) {
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(SHAPE::THREADS) layer_norm_dx_rows(layer_norm_
                              [](int, float, float, float(&)[SHAPE::VEC], float(&)[SHAPE::VEC]) {});
 }
 
-/* Short rows, a warp each: dx, and parts [blocks, n] of dw and db, which a lane sums for its places in registers. */
+/* Short rows, one for each warp: dx, and parts [blocks, n] of dw and db. A lane sums its own columns in
+ * registers over all its rows; the warps of a block are then added in order. */
 template <class T, class W, class SHAPE>
 __global__ void __launch_bounds__(LAYER_NORM_WARPS * 32)
     layer_norm_short(layer_norm_source<T, W> s, column_pair *parts) {
@@ -102,6 +105,7 @@ __global__ void __launch_bounds__(LAYER_NORM_WARPS * 32)
     }
 }
 
+/* SHAPE keeps up to 32 elements for each lane: 1,024 elements in a warp. */
 template <class T, class W>
 static weft_status layer_norm_short_launch(const kernel_call *c, layer_norm_source<T, W> s, bool vectored) {
     constexpr int V = vector_width<T>;

@@ -1,5 +1,6 @@
-/* norms.cu - the norm of all gradients, and the f64 scalars that steps are made with. Sums are f64 and have a fixed
- * order: a block for each chunk of NORM_CHUNK elements of a parameter, however gradients are spread over ranks. */
+/* norms.cu - the norm of all gradients, and the f64 scalars of a step. Sums are f64 in a fixed order: one
+ * block for each chunk of NORM_CHUNK elements of a parameter, however the gradients are spread over ranks, so
+ * the norm has the same bits for every number of ranks. */
 #include "ops/cuda/kit/kernel.cuh"
 
 extern "C" {
@@ -9,9 +10,10 @@ extern "C" {
 #include <float.h>
 #include <math.h>
 
+/* NORM_ROOM: parameters, or operands, of one launch. */
 enum { NORM_THREADS = 256, NORM_ROOM = 96 /* parameters, or operands, of one launch */ };
 
-/* Over a block; thread 0 gets it. */
+/* The sum over a block; every thread gets it. Once in each kernel, since `part` is not guarded for reuse. */
 __device__ static inline double block_total(double x) {
     SHARED_ARRAY(double, part, [NORM_THREADS / 32]);
     for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
@@ -24,14 +26,15 @@ __device__ static inline double block_total(double x) {
 
 /* ---- chunk_squares ---- */
 
-/* Parameters of a bucket, one after the other: what of each is here, and where its chunks' sums go. */
+/* The parameters of a bucket, one after the other: which part of each this rank has, and where its chunks'
+ * sums go. */
 struct square_members {
     int n;
-    int64_t chunks; /* of all */
+    int64_t chunks; /* of all members */
     struct {
-        int64_t
-            offset; /* of the parameter's element 0, from the first gradient that is here; may be below 0 */
-        int64_t first, last; /* elements that are here */
+        /* Of the parameter's element 0 from the first gradient that is here; may be below 0. */
+        int64_t offset;
+        int64_t first, last; /* elements that are here: [first, last) */
         int64_t chunk;       /* number of its first chunk among those of this launch */
     } at[NORM_ROOM];
 };
@@ -39,7 +42,8 @@ struct square_members {
 __global__ void __launch_bounds__(NORM_THREADS)
     squares_of_chunks(square_members s, const float *gradients, double *sums) {
     int low = 0, high = s.n - 1;
-    while (low < high) { /* the last member whose chunks begin here or before */
+    /* binary search: the last member whose chunks begin at this block or before */
+    while (low < high) {
         int middle = (low + high + 1) / 2;
         if (s.at[middle].chunk <= (int64_t)blockIdx.x)
             low = middle;
@@ -58,6 +62,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
+/* Launches the members that are collected, and starts again after their sums. */
 static weft_status squares_launch(const kernel_call *c, square_members *s, double **sums) {
     const float *g = c->n_in ? static_cast<const float *>(c->in[0].data) : NULL;
     weft_status status =
@@ -80,7 +85,8 @@ extern "C" weft_status cuda_chunk_squares_run(void *, const kernel_call *c) {
         bool is_here = member_range(v, a->begin, count, &first, &last);
         s.at[s.n].offset = v->offset - a->begin;
         s.at[s.n].first = is_here ? first : 0;
-        s.at[s.n].last = is_here ? last : 0; /* none: its sums are 0 */
+        /* no element is here: its sums are 0 */
+        s.at[s.n].last = is_here ? last : 0;
         s.at[s.n++].chunk = s.chunks;
         s.chunks += norm_chunks(type_elements(&v->type));
         if (s.n == NORM_ROOM) status = squares_launch(c, &s, &sums);
@@ -98,7 +104,8 @@ struct sum_operands {
     } at[NORM_ROOM];
 };
 
-/* One block. `total` carries the sum from launch to launch. */
+/* One block adds all operands; `total` carries the sum from launch to launch, and the last one writes the
+ * root. */
 __global__ void __launch_bounds__(NORM_THREADS)
     sum_all(sum_operands s, double *total, bool is_first, bool is_last, double *root) {
     double sum = 0;
@@ -128,6 +135,7 @@ extern "C" weft_status cuda_root_sum_run(void *, const kernel_call *c) {
 
 /* ---- scalars ---- */
 
+/* min(1, most / (norm + 1e-6)), as in PyTorch. */
 __global__ void clip_scale(const double *norm, double most, double *scale) {
     double s = most / (*norm + 1e-6);
     *scale = s > 1 ? 1 : s;
@@ -139,7 +147,8 @@ extern "C" weft_status cuda_clip_scale_run(void *, const kernel_call *c) {
                   static_cast<double *>(c->out[0].data));
 }
 
-/* ops/optimizer/loss_scale.c. */
+/* Formulas in ops/optimizer/loss_scale.c. A step with a norm that is not finite gets factor -1 (skipped) and
+ * halves the scale. */
 struct loss_scale_results {
     double *factor, *scale, *good, *done;
 };
@@ -166,7 +175,7 @@ extern "C" weft_status cuda_loss_scale_run(void *, const kernel_call *c) {
                   loss_scale_results{out[0], out[1], out[2], out[3]});
 }
 
-/* Formulas in ops/optimizer/schedule.c. */
+/* The learning rate's factor at step t; formulas in ops/optimizer/schedule.c. */
 __device__ static inline double schedule_factor(const schedule_attrs &a, double t) {
     const double pi = 3.14159265358979323846;
     double warmup = (double)a.warmup_steps, after = t - warmup;

@@ -1,9 +1,9 @@
-/* rows.cuh - kernels that work row by row: a warp takes a short row, a block a long one. A row of up to 32 elements a
- * thread stays in registers, so that a kernel reads memory once however often it looks at the row.
+/* rows.cuh - kernels that work row by row: a warp has a short row, a block a long one. A row of up to 32
+ * elements for each thread stays in registers, so that a kernel reads memory once however often it passes
+ * over the row.
  *
- * LANES threads share a row (32, or the whole block), VEC elements a time; STEPS times VEC are kept by each, 0: none are,
- * and every pass reads the memory (the cache) again.
- */
+ * LANES threads share a row (32, or the whole block), VEC elements at a time. Each keeps STEPS times VEC of
+ * them in registers; STEPS 0: none, and every pass reads memory (the cache) again. */
 #ifndef WEFT_OPS_CUDA_NORM_LOSS_ROWS_CUH
 #define WEFT_OPS_CUDA_NORM_LOSS_ROWS_CUH
 
@@ -15,7 +15,7 @@ template <int VEC_, int LANES_, int STEPS_> struct row_shape {
     static constexpr int ROWS = THREADS / LANES;              /* of a block */
 };
 
-/* f(row_shape<...>()) that suits rows of n elements of T. */
+/* Calls f(row_shape<...>()) with the shape that suits rows of n elements of T. */
 template <class T, class F> static weft_status with_row_shape(int64_t n, bool vectored, F f) {
     constexpr int V = vector_width<T>;
     if (!vectored) return n <= 1024 ? f(row_shape<1, 32, 32>()) : f(row_shape<1, 512, 0>());
@@ -24,16 +24,18 @@ template <class T, class F> static weft_status with_row_shape(int64_t n, bool ve
     return f(row_shape<V, 512, 0>());
 }
 
-/* Blocks for `rows` rows; each then takes every gridDim-th group of ROWS. */
+/* Blocks for `rows` rows; a block has every gridDim-th group of ROWS. */
 template <class SHAPE> static dim3 row_grid(const kernel_call *c, int64_t rows) {
     return dim3(blocks_for(c, rows, SHAPE::ROWS));
 }
 
-/* Turns of a block over rows: warps of one block may leave at different turns only where a row is a warp's. */
+/* The rows of a thread. Warps of one block may leave the loop at different times, but only where a row
+ * belongs to one warp: so block barriers within the loop are safe. */
 #define EACH_ROW(SHAPE, row, rows)                                                                           \
     for (int64_t row = (int64_t)blockIdx.x * SHAPE::ROWS + threadIdx.x / SHAPE::LANES; row < (rows);         \
          row += (int64_t)gridDim.x * SHAPE::ROWS)
 
+/* A row as its threads see it. */
 template <class T, class SHAPE> struct row_of {
     static constexpr int VEC = SHAPE::VEC, LANES = SHAPE::LANES, STEPS = SHAPE::STEPS;
     const T *x;
@@ -45,10 +47,12 @@ template <class T, class SHAPE> struct row_of {
         UNROLLED(s, STEPS)
             if (place(s) < n) kept[s] = load<VEC>(x + place(s));
     }
+    /* First element of a thread in a step: lanes are side by side. */
     __device__ int64_t place(int64_t step) const {
         return (step * LANES + lane) * VEC;
     }
-    /* f(i, v): elements i .. i + VEC - 1 as floats, that f may change; `to` gets them back where it is given. */
+    /* Calls f(i, v) with elements [i, i + VEC) as floats, which f may change; stores them to `to` where it is
+     * given. */
     template <class F> __device__ void each(F f, T *to = nullptr) const {
         if constexpr (STEPS > 0) {
             UNROLLED(s, STEPS) {
@@ -67,7 +71,7 @@ template <class T, class SHAPE> struct row_of {
     }
 };
 
-/* f(step, i, v, w) with two rows' elements i .. i + VEC - 1; `to` gets v back where it is given. */
+/* Calls f(step, i, v, w) with elements [i, i + VEC) of two rows; stores v to `to` where it is given. */
 template <class T, class SHAPE, class F>
 __device__ static inline void each_pair(const row_of<T, SHAPE> &a, const row_of<T, SHAPE> &b, F f,
                                         T *to = nullptr) {
@@ -89,7 +93,7 @@ __device__ static inline void each_pair(const row_of<T, SHAPE> &a, const row_of<
     }
 }
 
-/* Over the threads of a row. `scratch`: 32 floats of shared memory. */
+/* The sum (row_max: maximum) over the threads of a row. `scratch` is 32 floats of shared memory. */
 template <class SHAPE> __device__ static inline float row_sum(float x, float *scratch) {
     return SHAPE::LANES == 32 ? warp_sum(x) : block_sum(x, scratch);
 }
@@ -98,8 +102,9 @@ template <class SHAPE> __device__ static inline float row_max(float x, float *sc
     return SHAPE::LANES == 32 ? warp_max(x) : block_max(x, scratch);
 }
 
-/* Largest element and sum of e^(x - max), in one pass (Milakov and Gimelshein, arXiv 1805.02867): when the maximum grows
- * the sum is scaled down. e^x as 2^(x log2 e) costs a rounding and saves an instruction an element. */
+/* The largest element and the sum of e^(x - max), in one pass (Milakov and Gimelshein, arXiv 1805.02867):
+ * when the maximum grows, the sum is scaled down. e^x as 2^(x log2 e) costs a rounding and saves an
+ * instruction for each element. */
 struct soft_sum {
     float max, sum;
 
@@ -119,15 +124,15 @@ struct soft_sum {
         if (max == -INFINITY) return add_nothing(v);
         UNROLLED(k, N) sum += exp_of(v[k] - max);
     }
-    /* Nothing above -inf yet: e^-inf is 0, but a NaN must stay one. */
+    /* Everything so far is -inf: e^-inf adds 0, but a NaN must stay one. */
     template <int N> __device__ void add_nothing(const float (&v)[N]) {
         UNROLLED(k, N) sum += v[k] == -INFINITY ? 0.0f : v[k];
     }
-    /* What it takes to bring this sum to another maximum. */
+    /* The sum relative to another maximum. */
     __device__ float sum_at(float most) const {
         return max == most ? sum : sum * exp_of(max - most);
     }
-    /* Over the threads of a row. */
+    /* Merges the sums of all threads of a row. */
     template <class SHAPE> __device__ void merge(float *scratch) {
         float most = row_max<SHAPE>(max, scratch);
         sum = row_sum<SHAPE>(sum_at(most), scratch);

@@ -1,12 +1,13 @@
-/* softmax.cu - softmax and log_softmax: along the last axis row by row (rows.cuh), along another one with threads side
- * by side on what lies side by side in memory. Either way two looks at x: maximum and sum in one, the results. */
+/* softmax.cu - softmax and log_softmax: along the last axis row by row (rows.cuh); along another axis with
+ * neighbouring threads on neighbouring elements. Either way x is looked at twice: maximum and sum together,
+ * then the results. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
-/* What becomes of x, given its row's maximum and sum. */
+/* The result for x, given its row's maximum and sum. */
 template <bool IS_LOG> struct soft_result {
     float shift, factor;
     __device__ soft_result(const soft_sum &s) {
@@ -34,7 +35,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) softmax_rows(const T *x, T *y,
     }
 }
 
-/* x [outer, n, inner]: 32 lines side by side a block, 8 threads to each. */
+/* x [outer, n, inner]: a block has 32 neighbouring lines, with 8 threads for each. */
 enum { ACROSS = 32, ALONG = 8 };
 
 template <bool IS_LOG, class T>
@@ -59,7 +60,8 @@ __global__ void softmax_lines(const T *x, T *y, int64_t outer, int64_t n, int64_
         soft_result<IS_LOG> result(s);
         for (int64_t i = threadIdx.y; i < length; i += ALONG)
             y[at + i * inner] = from_float<T>(result.of(to_float(x[at + i * inner])));
-        __syncthreads(); /* before the next turn's parts */
+        /* all have read the parts before the next lines overwrite them */
+        __syncthreads();
     }
 }
 

@@ -1,4 +1,4 @@
-/* update.c - rows of the optimizer's ops: flat buffers, f32 or f64; scalars f64, in the GPU's memory. */
+/* update.c - rows of the optimizer's ops: flat buffers of f32 or f64; scalars are f64 in the GPU's memory. */
 #include "ops/cuda/cuda.h"
 #include "ops/optimizer/update.h"
 
@@ -11,7 +11,7 @@ ROW(clip_scale)
 ROW(loss_scale)
 ROW(schedule)
 
-/* Sums of operands beyond the first few launches go on from there. */
+/* The running total, where root_sum has more operands than one launch takes. */
 static size_t root_workspace(const weft_node *n, const kernel_env *env) {
     (void)n;
     (void)env;

@@ -1,11 +1,10 @@
-/* update.cu - optimizer steps over flat buffers at the speed of memory: one launch a bucket, every buffer read and
- * written once. Learning rate, step and clipping factor are read from the GPU's memory, so that a captured run follows
- * them. Compiled without fused multiply-add (CMakeLists.txt): an element's bits do not depend on where it lies in its
- * buffer, which ZeRO's shards need, and they are the CPU's.
- */
+/* update.cu - optimizer steps over flat buffers at the speed of memory: one launch for each bucket, every
+ * buffer read and written once. Learning rate, step and scale are read from the GPU's memory, so that replays
+ * of a captured run follow them. Compiled without fused multiply-add (CMakeLists.txt): the bits of an element
+ * do not depend on its position in the buffer, which ZeRO's shards need, and they are the CPU's. */
 #include "ops/cuda/optimizer/update.cuh"
 
-/* The result of a step that is skipped (a scale below 0): p as it is. */
+/* A skipped step (a scale below 0) leaves p as it is; the result is then a copy of p. */
 template <int N, class R> __device__ static inline void keep(const R *p, R *out, int64_t i) {
     if (out != p) store<N>(out + i, load<N>(p + i));
 }
@@ -14,6 +13,7 @@ template <int N, class R> __device__ static inline void keep(const R *p, R *out,
 
 template <class R> struct sgd_step {
     using real = R;
+    /* Computed once for each block. */
     struct numbers {
         R lr, scale;
         bool is_first, is_skipped;
@@ -22,7 +22,7 @@ template <class R> struct sgd_step {
     const R *g;
     const double *lr, *step, *scale;
     double lr_scale;
-    R momentum, enters, decay; /* enters: what of the gradient goes into the buffer */
+    R momentum, enters, decay; /* enters: the share of the gradient that enters the buffer, 1 - dampening */
     bool nesterov;
 
     __device__ numbers prepare() const {
@@ -33,7 +33,8 @@ template <class R> struct sgd_step {
         s.is_skipped = s.scale < 0;
         return s;
     }
-    /* d: the gradient, decay included. The buffer of the first step is d itself, whatever it held. */
+    /* d: the gradient with weight decay; becomes the direction of the step. On the first step the buffer
+     * becomes d, whatever it held. */
     template <int N> __device__ void move(const numbers &s, int64_t i, vector_of<R, N> &d) const {
         vector_of<R, N> b = d;
         if (!s.is_first) {
@@ -51,10 +52,12 @@ template <class R> struct sgd_step {
         if (momentum != 0) move<N>(s, i, d);
         UNROLL for (int k = 0; k < N; k++) w.v[k] -= s.lr * d.v[k];
         store<N>(p + i, w);
-        if (out != p) store<N>(out + i, w); /* the same memory in a session */
+        /* the same memory in a session */
+        if (out != p) store<N>(out + i, w);
     }
 };
 
+/* The operands by position, as ops/optimizer/update.h lists them. */
 template <class R> static weft_status sgd_launch(const kernel_call *c) {
     enum { P, G, BUF, LR, STEP, SCALE };
     const sgd_update_attrs *a = static_cast<const sgd_update_attrs *>(c->attrs);
@@ -84,6 +87,7 @@ extern "C" weft_status cuda_sgd_update_run(void *, const kernel_call *c) {
 template <class R> struct adam_step {
     using real = R;
     struct numbers {
+        /* shrink: for decoupled decay; rate, unroot: with the bias corrections of m and of sqrt(v) */
         R scale, shrink, rate, unroot;
         bool is_skipped;
     };
@@ -92,7 +96,7 @@ template <class R> struct adam_step {
     const double *lr, *step, *scale;
     double lr_scale, beta1, beta2, weight_decay;
     bool decoupled;
-    R decay, keep1, second, keep2, eps;
+    R decay, keep1, second, keep2, eps; /* second: beta2; keep1, keep2: 1 - beta1, 1 - beta2 */
 
     __device__ numbers prepare() const {
         double rate = *lr * lr_scale, t = *step;
@@ -150,17 +154,17 @@ extern "C" weft_status cuda_adam_update_run(void *, const kernel_call *c) {
     return with_real(c, [&](auto zero) { return adam_launch<decltype(zero)>(c); });
 }
 
-/* ---- accumulate: the binary tree of ops/optimizer/accumulate.c, one element at a time in registers ---- */
+/* ---- accumulate: the binary tree of ops/optimizer/accumulate.c, each element in registers ---- */
 
-enum { LEVELS = 21 };
+enum { LEVELS = 21 }; /* of at most 2^20 micro-batches */
 
 template <class R> struct accumulate_step {
     using real = R;
     struct numbers {
-        int64_t local;
-        int top; /* the highest level in use after this run */
+        int64_t local; /* number of this micro-batch in the step */
+        int top;       /* the highest level in use after this run */
     };
-    R *level[LEVELS], *out; /* level[l] waits for 2^l micro-batches' neighbour */
+    R *level[LEVELS], *out; /* level[l]: a sum of 2^l micro-batches that waits for its neighbour */
     const R *g;
     const run_state *run_numbers;
     int64_t of;
@@ -177,6 +181,8 @@ template <class R> struct accumulate_step {
     template <int N> __device__ static void add(vector_of<R, N> &to, const vector_of<R, N> &more) {
         UNROLL for (int k = 0; k < N; k++) to.v[k] = to.v[k] + more.v[k];
     }
+    /* Full levels are added to the new gradient, as in binary counting; the last micro-batch also adds all
+     * levels that are in use, the highest first. */
     template <int N> __device__ void run(const numbers &s, int64_t i) const {
         vector_of<R, N> carry = load<N>(g + i);
         int l = 0;
@@ -198,7 +204,8 @@ template <class R> static weft_status accumulate_launch(const kernel_call *c) {
     accumulate_step<R> s = {};
     const void *buffers[LEVELS + 2];
     s.levels = accumulate_levels(a->of);
-    if (s.levels > LEVELS) return WEFT_INTERNAL; /* `of` is at most 2^20 */
+    /* `of` is at most 2^20 */
+    if (s.levels > LEVELS) return WEFT_INTERNAL;
     for (int l = 0; l < s.levels; l++) {
         s.level[l] = flat<R>(&c->in[s.levels - 1 - l]);
         buffers[l] = s.level[l];

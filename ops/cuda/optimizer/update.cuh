@@ -1,6 +1,6 @@
-/* update.cuh - one pass over flat buffers: a STEP has
+/* update.cuh - one pass over flat buffers. A STEP has
  *     real                    the buffers' type
- *     prepare()               numbers that all elements share, made once a block
+ *     prepare()               numbers that all elements share, computed once for each block
  *     run<N>(numbers, i)      elements [i, i + N)
  */
 #ifndef WEFT_OPS_CUDA_OPTIMIZER_UPDATE_CUH
@@ -14,6 +14,7 @@ extern "C" {
 
 enum { UPDATE_THREADS = 256, UPDATE_WAVES = 16 };
 
+/* N elements to a thread; the n % N elements at the end go one by one to the first threads. */
 template <class STEP, int N>
 __global__ void __launch_bounds__(UPDATE_THREADS) update_elements(STEP step, int64_t n) {
     SHARED_ARRAY(typename STEP::numbers, shared, [1]);
@@ -26,7 +27,7 @@ __global__ void __launch_bounds__(UPDATE_THREADS) update_elements(STEP step, int
     if (N > 1 && first < n % N) step.template run<1>(s, n / N * N + first);
 }
 
-/* By vectors of 16 bytes where all of `buffers` allow it. */
+/* Launches `step` over all elements, with vectors of 16 bytes where all of `buffers` are aligned for them. */
 template <class STEP>
 static weft_status update_launch(const kernel_call *c, STEP step, const void *const *buffers, int count) {
     constexpr int V = vector_width<typename STEP::real>;
@@ -41,7 +42,7 @@ static weft_status update_launch(const kernel_call *c, STEP step, const void *co
                   step, n);
 }
 
-/* f(R()) with R the type of the buffers. */
+/* Calls f(R()) where R is the type of the buffers. */
 template <class F> static weft_status with_real(const kernel_call *c, F f) {
     return c->in[0].type.dtype == WEFT_F64 ? f(double()) : f(float());
 }
@@ -50,7 +51,7 @@ template <class R> static R *flat(const tensor *t) {
     return static_cast<R *>(t->data);
 }
 
-/* An f64[] operand in the GPU's memory, NULL where it is left out. */
+/* An f64[] operand in the GPU's memory; NULL where it is left out. */
 static inline const double *scalar_at(const kernel_call *c, int i) {
     return i < c->n_in ? static_cast<const double *>(c->in[i].data) : NULL;
 }

@@ -1,10 +1,11 @@
-/* fuse_plan.c - how the operands of a pointwise node lie under its result: see fuse.h. */
+/* fuse_plan.c - the layout of a pointwise node's operands under its result: see fuse.h. */
 #include "ops/cuda/pointwise/fuse.h"
 
 #include "graph/core/kernel.h"
 
 #include <string.h>
 
+/* The strides of a value, row-major until the layout pass has set others. */
 static void strides_of(const weft_value *v, int64_t stride[WEFT_MAX_NDIM]) {
     if (v->has_layout)
         memcpy(stride, v->stride, WEFT_MAX_NDIM * sizeof *stride);
@@ -12,7 +13,8 @@ static void strides_of(const weft_value *v, int64_t stride[WEFT_MAX_NDIM]) {
         stride_row_major(&v->type, stride);
 }
 
-/* Axes of the result by falling stride, without those of length 1; false when it is not dense. */
+/* The axes of the result by falling stride, without those of length 1. Returns false when the result is not
+ * dense. */
 static bool result_order(const weft_value *v, int axes[WEFT_MAX_NDIM], int *n) {
     int64_t stride[WEFT_MAX_NDIM], dense = 1;
     strides_of(v, stride);
@@ -30,7 +32,7 @@ static bool result_order(const weft_value *v, int axes[WEFT_MAX_NDIM], int *n) {
     return true;
 }
 
-/* The operand's step along axis `axis` of the result. */
+/* The stride of an operand along an axis of the result; 0 where it broadcasts. */
 static int64_t stride_along(const weft_value *operand, const weft_value *result, int axis) {
     int64_t stride[WEFT_MAX_NDIM];
     int own = axis - (result->type.ndim - operand->type.ndim);
@@ -38,7 +40,7 @@ static int64_t stride_along(const weft_value *operand, const weft_value *result,
     return own < 0 || operand->type.shape[own] == 1 ? 0 : stride[own];
 }
 
-/* Adds an axis behind the others, or to the last one where every operand runs on evenly. */
+/* Appends an axis, or merges it with the last one where every operand runs on evenly. */
 static void axis_add(const weft_node *n, fuse_plan *p, int axis) {
     int64_t length = n->out[0].type.shape[axis], step[FUSED_MAX_IN];
     int last = p->n_axes - 1;
@@ -52,7 +54,7 @@ static void axis_add(const weft_node *n, fuse_plan *p, int axis) {
     for (int i = 0; i < n->n_in; i++) p->in[i].stride[last] = step[i];
 }
 
-/* Can vectors be read at places that are multiples of the vector along the innermost axis? */
+/* Whether every vector of the operand is contiguous and aligned, if its memory is. */
 static bool reads_vectors(const fuse_plan *p, const fuse_operand *o) {
     int64_t width = (int64_t)dtype_bytes(o->dtype), bytes = p->vector * width, unit = bytes < 16 ? bytes : 16;
     for (int k = 0; k < p->n_axes - 1; k++)
@@ -60,6 +62,7 @@ static bool reads_vectors(const fuse_plan *p, const fuse_operand *o) {
     return o->stride[p->n_axes - 1] == 1;
 }
 
+/* The cheapest way that is right. */
 static fuse_way way_of(const fuse_plan *p, const fuse_operand *o) {
     int inner = p->n_axes - 1;
     int64_t dense = 1;
@@ -76,7 +79,7 @@ static fuse_way way_of(const fuse_plan *p, const fuse_operand *o) {
     return reads_vectors(p, o) ? FUSE_ROW : FUSE_GATHER;
 }
 
-/* 4 elements, 8 where something has 2 bytes an element. */
+/* 4 elements, or 8 where some operand or result has elements of 2 bytes. */
 static int vector_of(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (dtype_is_reduced(n->in[i]->type.dtype)) return 8;
@@ -101,7 +104,7 @@ const char *fuse_plan_of(const weft_node *n, fuse_plan *p) {
         p->in[i].dtype = n->in[i]->type.dtype;
     }
     for (int k = 0; k < count; k++) axis_add(n, p, axes[k]);
-    p->is_wide = p->elements > INT32_MAX;
+    p->is_wide = p->elements > INT32_MAX; /* more than 2^31 - 1 elements */
     for (int i = 0; i < n->n_in; i++) p->in[i].way = way_of(p, &p->in[i]);
     return NULL;
 }

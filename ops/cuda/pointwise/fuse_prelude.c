@@ -1,5 +1,6 @@
-/* fuse_prelude.c - what the text of every pointwise kernel begins with. `place` (unsigned, or 64 bits) is defined before
- * it. Functions come for f32 and f64: an op computes in f64 where f64, i64 or i32 are among its types. */
+/* fuse_prelude.c - the beginning of every pointwise kernel's source. `place` (unsigned, or 64 bits) is
+ * defined before it. Functions exist for f32 and f64: an op computes in f64 where f64, i64 or i32 are among
+ * its types. */
 #include "ops/cuda/pointwise/fuse.h"
 
 const char fuse_prelude[] =
@@ -29,7 +30,8 @@ const char fuse_prelude[] =
     "inline __device__ unsigned divide(unsigned n, const divisor &d) {\n"
     "    return (__umulhi(n, d.magic) + n) >> d.shift;\n"
     "}\n"
-    "inline __device__ unsigned long long divide(unsigned long long n, const divisor &d) { return n / d.length; }\n"
+    "inline __device__ unsigned long long divide(unsigned long long n, const divisor &d) { return n / "
+    "d.length; }\n"
     "/* Coordinates of element `at` of the result. */\n"
     "template <int AXES> inline __device__ void locate(const arguments &p, place at, place (&c)[AXES]) {\n"
     "#pragma unroll\n"
@@ -77,7 +79,8 @@ const char fuse_prelude[] =
     "inline __device__ void put(int &to, double x) { to = (int)x; }\n"
     "inline __device__ void put(i64 &to, double x) { to = (i64)x; }\n"
     "\n"
-    "/* cast: to integers the fraction is cut, NaN is 0, and the 64-bit range holds; narrower ones keep low bits. */\n"
+    "/* cast: to integers the fraction is cut, NaN is 0, and the 64-bit range holds; narrower ones keep low "
+    "bits. */\n"
     "inline __device__ i64 cut(double x) {\n"
     "    const double most = 9223372036854774784.0;\n"
     "    return x != x ? 0 : (i64)(x > most ? most : x < -most ? -most : x);\n"

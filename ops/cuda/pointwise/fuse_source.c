@@ -1,11 +1,11 @@
-/* fuse_source.c - a pointwise node, or a `fused` one, as CUDA C. Element types and how operands lie are in the text;
- * lengths and strides are arguments. A node of the body is a line, its expression ops/pointwise/pointwise_list.h's word for word:
+/* fuse_source.c - a pointwise node, or a `fused` one, as CUDA C. Element types and layouts are in the source;
+ * lengths and strides are arguments. Each node of the body is a line, with its expression word for word from
+ * ops/pointwise/pointwise_list.h:
  *
  *     { const float x = v0, y = number(a1.v[e]); v1 = x + y; }
  *
- * Between the nodes of a body nothing is rounded but by `cast`, as in the CPU's tiles. All loads of a thread's elements
- * come before its stores, so that a result may take an operand's memory.
- */
+ * Between the nodes of a body only `cast` rounds, as in the CPU's tiles. A thread loads all its elements
+ * before it stores any, so that a result may share an operand's memory. */
 #include "ops/kit/op_kit.h"
 #include "ops/cuda/pointwise/fuse.h"
 
@@ -28,7 +28,7 @@ static const char *formula_of(const weft_op *op) {
     return NULL;
 }
 
-/* An element's type in the text. */
+/* The type of an element in the source. */
 static const char *element_type(weft_dtype dtype) {
     switch (dtype) {
     case WEFT_F32:
@@ -44,7 +44,7 @@ static const char *element_type(weft_dtype dtype) {
     }
 }
 
-/* Types that f32 does not hold; the others are f32 inside a kernel. */
+/* Types whose values f32 cannot hold; all others are f32 inside a kernel. */
 static bool is_double(weft_dtype dtype) {
     return dtype == WEFT_F64 || dtype == WEFT_I64 || dtype == WEFT_I32;
 }
@@ -59,6 +59,7 @@ static bool computes_double(const weft_node *n) {
     return is_wide;
 }
 
+/* The source as it grows, and what it is made from; body of one for a plain node. */
 typedef struct writer {
     text t;
     const weft_node *n;
@@ -75,7 +76,7 @@ static bool has_way(const fuse_plan *p, fuse_way way) {
     return false;
 }
 
-/* load<float, N>(p.in[1], (i64)c[0] * p.stride[1][0] + ...): the operand at coordinates c. */
+/* Appends load<float, N>(p.in[1], (i64)c[0] * p.stride[1][0] + ...): the operand at coordinates c. */
 static void put_load_at(writer *w, int i, const char *count) {
     text_add(&w->t, "load<%s, %s>(p.in[%d], ", element_type(w->p->in[i].dtype), count, i);
     bool is_first = true;
@@ -87,6 +88,7 @@ static void put_load_at(writer *w, int i, const char *count) {
     text_add(&w->t, ")");
 }
 
+/* Declares a1, operand 1, with its elements loaded (gathered operands get theirs later). */
 static void put_load(writer *w, int i) {
     weft_dtype dtype = w->p->in[i].dtype;
     const char *type = element_type(dtype);
@@ -107,11 +109,13 @@ static void put_load(writer *w, int i) {
     case FUSE_GATHER:
         text_add(&w->t, "    pack<%s, N> a%d;\n", type, i);
         return;
-    case FUSE_SCALAR: /* an argument */
+    /* a parameter of the function */
+    case FUSE_SCALAR:
         return;
     }
 }
 
+/* Coordinates are computed once for all operands that need them. */
 static void put_loads(writer *w) {
     const fuse_plan *p = w->p;
     if (has_way(p, FUSE_ROW) || has_way(p, FUSE_REPEAT))
@@ -131,7 +135,7 @@ static void put_loads(writer *w) {
 
 /* ---- the body ---- */
 
-/* "v3" for what body node 3 makes, "number(a1.v[e])" for an operand of the whole. */
+/* Appends "v3" for the value of body node 3, or "number(a1.v[e])" for an operand of the node. */
 static void put_operand(writer *w, const weft_value *v) {
     for (int k = 0; k < w->n_body; k++)
         if (v == &w->body[k]->out[0]) {
@@ -144,9 +148,11 @@ static void put_operand(writer *w, const weft_value *v) {
             text_add(&w->t, is_number ? "a%d" : "number(a%d.v[e])", i);
             return;
         }
-    text_add(&w->t, "an_operand_from_nowhere"); /* does not compile; graph_check lets none through */
+    /* does not compile; graph_check lets no such node through */
+    text_add(&w->t, "an_operand_from_nowhere");
 }
 
+/* Appends a number of a formula, with the digits that give the same value back. */
 static void put_number(writer *w, double value, bool as_double) {
     double k = as_double ? value : (double)(float)value;
     text digits = {0};
@@ -161,7 +167,7 @@ static void put_number(writer *w, double value, bool as_double) {
     free(shown);
 }
 
-/* "to_bf16(x)" for a cast, else the list's expression. */
+/* Appends "to_bf16(x)" for a cast, else the expression of the list. */
 static void put_formula(writer *w, const weft_node *n) {
     weft_dtype to = n->out[0].type.dtype;
     bool is_cast = n->op->attrs && n->op->attrs->kind == ATTR_DTYPE;
@@ -172,6 +178,7 @@ static void put_formula(writer *w, const weft_node *n) {
         text_add(&w->t, "%s", formula ? formula : "an_op_without_a_formula");
 }
 
+/* The line of body node k, in a scope of its own, so that x, y, z and k[] can be used again. */
 static void put_step(writer *w, int k) {
     const weft_node *n = w->body[k];
     bool wide = computes_double(n);
@@ -191,7 +198,7 @@ static void put_step(writer *w, int k) {
     text_add(&w->t, "; }\n");
 }
 
-/* Which body node makes result r. */
+/* The body node that makes result r. */
 static int maker_of(const writer *w, int r) {
     for (int k = 0; w->n->n_body && k < w->n_body; k++)
         if (w->n->body_out[r] == &w->body[k]->out[0]) return k;
@@ -200,7 +207,7 @@ static int maker_of(const writer *w, int r) {
 
 /* ---- the kernels ---- */
 
-/* Operands that are one element for all, as parameters (with types) or as what is passed for them. */
+/* Appends the scalar operands, as parameters (with types) or as arguments. */
 static void put_scalars(writer *w, bool with_types) {
     for (int i = 0; i < w->p->n_in; i++) {
         if (w->p->in[i].way != FUSE_SCALAR) continue;
@@ -210,7 +217,7 @@ static void put_scalars(writer *w, bool with_types) {
     }
 }
 
-/* Elements [at, at + N) of the results. */
+/* The function that computes elements [at, at + N) of the results. */
 static void put_function(writer *w) {
     text_add(&w->t, "template <int N> inline __device__ void elements(const arguments &p, place at");
     put_scalars(w, true);
@@ -226,6 +233,7 @@ static void put_function(writer *w) {
     text_add(&w->t, "}\n\n");
 }
 
+/* A kernel: threads stride over the vectors; the elements after the last whole vector are done one by one. */
 static void put_kernel(writer *w, const char *name, int vector) {
     text_add(&w->t, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const arguments p) {\n",
              FUSE_THREADS, name);

@@ -1,5 +1,5 @@
-/* pointwise.c - rows of all pointwise ops and of `fused`: one open and run, pointwise.cu's. Every type is taken, in any
- * mixture. */
+/* pointwise.c - rows of all pointwise ops and of `fused`, with one open and run (pointwise.cu). Every mixture
+ * of types is taken. */
 #include "ops/cuda/cuda.h"
 #include "ops/cuda/pointwise/fuse.h"
 #include "ops/kit/ops.h"

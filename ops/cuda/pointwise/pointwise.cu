@@ -1,5 +1,5 @@
-/* pointwise.cu - runs what fuse_source.c wrote: threads stride over the result by vectors of 16 bytes, or by elements
- * where an operand's memory begins at an odd place. */
+/* pointwise.cu - runs the kernels of fuse_source.c: threads stride over the result by vectors of 16 bytes, or
+ * by elements where some memory is not aligned. */
 #include "ops/cuda/dnn/program.cuh"
 
 extern "C" {
@@ -12,7 +12,7 @@ struct pointwise_state {
     const weft_env *env;
     cuda_program *program;
     fuse_plan plan;
-    fuse_arguments arguments; /* without pointers */
+    fuse_arguments arguments; /* without the pointers */
 };
 
 extern "C" weft_status cuda_pointwise_open(const weft_node *n, const kernel_env *env, void **state,
@@ -38,11 +38,13 @@ extern "C" void cuda_pointwise_close(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
+/* Whether vectors of the tensor are aligned: to 16 bytes, or to their size where that is less. */
 static bool is_aligned(const tensor *t, int vector) {
     size_t bytes = (size_t)vector * dtype_bytes(t->type.dtype);
     return reinterpret_cast<uintptr_t>(t->data) % (bytes < 16 ? bytes : 16) == 0;
 }
 
+/* Only operands that are read by vectors must be aligned. */
 static bool takes_vectors(const fuse_plan *p, const kernel_call *c) {
     bool good = true;
     for (int k = 0; k < c->n_out; k++) good = good && is_aligned(&c->out[k], p->vector);

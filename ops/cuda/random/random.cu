@@ -1,5 +1,6 @@
-/* random.cu - Philox and what is made of it, four elements a counter. The arithmetic is ops/random/philox.h's, which the CPU
- * compiles too; this file is compiled without fused multiply-add (CMakeLists.txt), so that the bits are the CPU's. */
+/* random.cu - Philox, and uniform, normal and dropout made of it: four elements for each counter. The
+ * arithmetic is that of ops/random/philox.h, which the CPU compiles too; this file is compiled without fused
+ * multiply-add (CMakeLists.txt), so that the bits are the CPU's. */
 #include "ops/cuda/kit/vectors.cuh"
 
 extern "C" {
@@ -9,7 +10,7 @@ extern "C" {
 
 enum { RANDOM_THREADS = 256 };
 
-/* Elements [at, at + 4) of n; past the end nothing is stored. */
+/* Stores elements [at, at + 4); nothing past n. */
 __device__ static inline void store_some(float *y, int64_t at, int64_t n, bool aligned, const float (&z)[4]) {
     if (aligned && at + 4 <= n)
         store_floats<4>(y + at, z);
@@ -17,7 +18,8 @@ __device__ static inline void store_some(float *y, int64_t at, int64_t n, bool a
         for (int k = 0; k < 4 && at + k < n; k++) y[at + k] = z[k];
 }
 
-/* make(words, z) makes the four numbers of a counter. */
+/* A counter to a thread; make(words, z) turns its four words into four numbers. Seed, step and micro-batch
+ * are read from `run`, in the GPU's memory, so that a captured graph can be replayed. */
 template <class MAKE>
 __global__ void __launch_bounds__(RANDOM_THREADS)
     random_numbers(float *y, int64_t n, bool aligned, const run_state *run, uint64_t key, MAKE make) {
@@ -47,6 +49,7 @@ struct make_uniform {
     }
 };
 
+/* `below` is the largest float below `high`: rounding must not reach `high` itself. */
 extern "C" weft_status cuda_random_uniform_run(void *, const kernel_call *c) {
     const random_attrs *a = static_cast<const random_attrs *>(c->attrs);
     float low = (float)a->a, high = (float)a->b;
@@ -67,13 +70,14 @@ extern "C" weft_status cuda_random_normal_run(void *, const kernel_call *c) {
     return numbers_launch(c, make_normal{(float)a->a, (float)a->b});
 }
 
-/* ---- dropout: elements are counted in the order of memory ---- */
+/* ---- dropout: operand and result have one layout, and elements are counted in its order ---- */
 
 struct dropout_rule {
     uint64_t key, threshold; /* words below the threshold drop; 2^32 drops all */
-    double factor;
+    double factor;           /* 1 / (1 - p) */
 };
 
+/* f32, bf16 and f16 are scaled in f32, f64 in f64. */
 __device__ static inline float scaled(float x, double factor) {
     return x * (float)factor;
 }
@@ -92,7 +96,8 @@ template <> struct dropped<double> {
     }
 };
 
-/* A thread takes N elements, whole counters; `aligned`: both memories begin at a multiple of 16 bytes. */
+/* A thread has N elements, which are whole counters; `aligned`: both memories start at multiples of 16
+ * bytes. */
 template <class T, int N>
 __global__ void __launch_bounds__(RANDOM_THREADS)
     dropout(const T *x, T *y, int64_t n, bool aligned, const run_state *run, dropout_rule rule) {

@@ -1,5 +1,5 @@
-/* argmax.cu - the place of the largest element along an axis, the first of equal ones, NaN above all: by a warp for each
- * row that is dense, by a thread for each row otherwise. */
+/* argmax.cu - the position of the largest element along an axis; the first of equal ones, and NaN above
+ * everything. A warp has each row that is contiguous, else a thread has each row. */
 #include "ops/cuda/kit/divide.h"
 #include "ops/cuda/kit/vectors.cuh"
 
@@ -9,22 +9,25 @@ extern "C" {
 
 enum { ARGMAX_THREADS = 256 };
 
+/* The rows that are searched: their strides in the operand and in the result, in elements. */
 struct argmax_rows {
-    int n; /* axes besides the one that is searched, outermost first */
-    int64_t count, length, step;
+    int n;                       /* axes other than the searched one, outermost first */
+    int64_t count, length, step; /* rows, elements of a row, elements from one to the next */
     int64_t in[WEFT_MAX_NDIM], out[WEFT_MAX_NDIM];
-    divisor by[WEFT_MAX_NDIM];
+    divisor by[WEFT_MAX_NDIM]; /* division by the lengths of the axes */
 };
 
-/* Wide integers and f64 are compared as f64, like the reference's. */
+/* 32 and 64-bit integers and f64 are compared as f64, as in the reference. */
 template <class T> struct compared { using type = float; };
 template <> struct compared<double> { using type = double; };
 template <> struct compared<int64_t> { using type = double; };
 template <> struct compared<int32_t> { using type = double; };
 
+/* The best element so far. */
 template <class A> struct best_of {
     A value;
-    int64_t at; /* -1: none yet */
+    int64_t at; /* its position; -1: none yet */
+    /* Of equal elements the lower position wins, so the order of the calls does not matter. */
     __device__ void meet(A v, int64_t i) {
         bool is_nan = v != v, has_nan = value != value;
         bool wins = at < 0 || (is_nan && !has_nan) || v > value;
@@ -35,6 +38,7 @@ template <class A> struct best_of {
     }
 };
 
+/* LANES threads to a row (1 or a warp); a butterfly gives the result to all of them. */
 template <class T, int LANES>
 __global__ void __launch_bounds__(ARGMAX_THREADS) argmax(const T *x, argmax_rows r, int64_t *y) {
     using A = typename compared<T>::type;

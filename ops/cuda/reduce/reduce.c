@@ -1,4 +1,4 @@
-/* reduce.c - see reduce.h; rows of sum and argmax. */
+/* reduce.c - see reduce.h: the division of the work; rows of sum and argmax. */
 #include "ops/cuda/reduce/reduce.h"
 
 #include "ops/kit/basic_attrs.h"
@@ -9,9 +9,9 @@
 #include <string.h>
 
 enum {
-    ROW_PIECE = 4096,        /* elements that a block sums at least */
+    ROW_PIECE = 4096,        /* least elements that a block sums */
     ROW_BLOCKS = 1024,       /* blocks that are enough for any GPU */
-    COLUMN_PIECE = 64,       /* elements that a thread sums at least */
+    COLUMN_PIECE = 64,       /* least elements that a thread sums */
     COLUMN_SUMS = 256 * 1024 /* threads that are enough */
 };
 
@@ -22,6 +22,7 @@ static void strides_of(const weft_value *v, int64_t stride[WEFT_MAX_NDIM]) {
         stride_row_major(&v->type, stride);
 }
 
+/* Appends an axis, merged with the last where both strides continue. */
 static void list_add(reduce_list *l, reduce_axis a) {
     reduce_axis *last = l->n ? &l->at[l->n - 1] : NULL;
     if (last && last->in == a.in * a.length && last->out == a.out * a.length)
@@ -31,6 +32,7 @@ static void list_add(reduce_list *l, reduce_axis a) {
     l->count *= a.length;
 }
 
+/* The divisors for offsets within the list. */
 static void list_end(reduce_list *l) {
     for (int k = 0; k < l->n; k++) l->at[k].by = divisor_of(l->at[k].length, l->count);
 }
@@ -39,6 +41,7 @@ static int64_t at_least_1(int64_t n) {
     return n > 1 ? n : 1;
 }
 
+/* Pieces of each result: enough to fill a GPU, of at least the least size, and of whole vectors. */
 static void cut_pieces(reduce_plan *r) {
     int64_t least = r->along_rows ? ROW_PIECE : COLUMN_PIECE,
             enough = r->along_rows ? ROW_BLOCKS : COLUMN_SUMS;
@@ -49,6 +52,7 @@ static void cut_pieces(reduce_plan *r) {
     r->pieces = (r->reduced.count + r->piece - 1) / r->piece;
 }
 
+/* Axes are sorted by the operand's strides (an insertion sort), then divided into kept and reduced. */
 void reduce_plan_of(reduce_plan *r, const weft_node *n) {
     const sum_attrs *a = n->attrs;
     const tensor_type *x = &n->in[0]->type;
@@ -93,6 +97,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
                                                                                 : "an f64 result of less";
 }
 
+/* Parts of the column sums, or one number for each piece; none when results are done in one go. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     reduce_plan r;

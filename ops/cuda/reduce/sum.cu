@@ -1,17 +1,18 @@
-/* sum.cu - sums and means: see reduce.h. Three ways: down the columns of a matrix (columns.cuh); along rows, by a warp or
- * a block for each piece of a result; else by a thread for each piece, neighbours taking neighbouring results. Pieces
- * are added up by blocks in a fixed tree.
- */
+/* sum.cu - sums and means: see reduce.h. Three ways: down the columns of a matrix (columns.cuh); along rows,
+ * with a warp or a block for each piece of a result; else with a thread for each piece, neighbouring threads
+ * having neighbouring results. Blocks add the pieces in a fixed tree, so the bits repeat. */
 #include "ops/cuda/kit/columns.cuh"
 
 extern "C" {
 #include "ops/cuda/reduce/reduce.h"
 }
 
+/* BLOCK_SUMS: elements from which a block is faster than a warp. */
 enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 /* elements from which on a block is worth more than a warp */ };
+/* Elements that a thread adds one after the other in f32, before f64. */
 enum { APART_BLOCK = 512 /* elements that a thread adds one after the other */ };
 
-/* f64 is summed in f64, all else in f32. */
+/* f64 is summed in f64, everything else in f32. */
 template <class T> struct sum_of { using type = float; };
 template <> struct sum_of<double> { using type = double; };
 template <class T> __device__ static inline typename sum_of<T>::type number(T x) {
@@ -21,7 +22,7 @@ template <> __device__ inline double number(double x) {
     return x;
 }
 
-/* Where results go. */
+/* Stores results, times the factor of a mean, in the result's type. */
 struct sum_result {
     void *data;
     weft_dtype dtype;
@@ -43,7 +44,7 @@ struct sum_result {
     }
 };
 
-/* Offset of element i of a list of axes. */
+/* Offsets of element i of a list of axes: returns the operand's, and the result's in *out. */
 __device__ static inline int64_t list_offset(const reduce_list &l, int64_t i, int64_t *out) {
     int64_t in = 0, there = 0;
     for (int k = l.n - 1; k > 0; k--) {
@@ -62,7 +63,7 @@ __device__ static inline int64_t list_offset(const reduce_list &l, int64_t i, in
 
 /* ---- along rows ---- */
 
-/* The sum over `lanes` threads, a warp or the block; `scratch`: 8 numbers of shared memory. */
+/* The sum over `lanes` threads, a warp (32) or the whole block; `scratch` is 8 numbers of shared memory. */
 template <class A> __device__ static inline A lanes_sum(A x, int lanes, A *scratch) {
     for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
     if (lanes == 32) return x;
@@ -73,7 +74,8 @@ template <class A> __device__ static inline A lanes_sum(A x, int lanes, A *scrat
     return sum;
 }
 
-/* `lanes` threads for each piece; V elements at once. With one piece a result, results are done. */
+/* `lanes` threads for each piece, V elements at a time. With one piece for each result, this writes the
+ * results. */
 template <class T, int V>
 __global__ void __launch_bounds__(SUM_THREADS)
     sum_rows(const T *x, reduce_plan r, int lanes, typename sum_of<T>::type *pieces, sum_result y) {
@@ -81,7 +83,8 @@ __global__ void __launch_bounds__(SUM_THREADS)
     SHARED_ARRAY(A, scratch, [SUM_THREADS / 32]);
     int64_t task = ((int64_t)blockIdx.x * SUM_THREADS + threadIdx.x) / lanes, none, there;
     if (task >= r.kept.count * r.pieces)
-        return; /* whole warps, and with more lanes no block has such threads */
+        /* whole warps leave together, and with more lanes no block has such threads */
+        return;
     int64_t m = task / r.pieces, begin = task % r.pieces * r.piece, end = begin + r.piece;
     if (end > r.reduced.count) end = r.reduced.count;
     const T *from = x + list_offset(r.kept, m, &there);
@@ -100,7 +103,7 @@ __global__ void __launch_bounds__(SUM_THREADS)
         y.put(there, total);
 }
 
-/* The pieces of each result, which lie one after the other. */
+/* Adds the pieces of each result, which are contiguous. */
 template <class A>
 __global__ void __launch_bounds__(SUM_THREADS)
     sum_pieces(const A *pieces, reduce_list kept, int64_t n, int lanes, sum_result y) {
@@ -117,6 +120,7 @@ __global__ void __launch_bounds__(SUM_THREADS)
 
 /* ---- anything else: a thread for each piece ---- */
 
+/* Task = piece * results + result, so that neighbouring threads read neighbouring elements. */
 template <class T>
 __global__ void __launch_bounds__(SUM_THREADS)
     sum_apart(const T *x, reduce_plan r, typename sum_of<T>::type *pieces, sum_result y) {
@@ -127,7 +131,8 @@ __global__ void __launch_bounds__(SUM_THREADS)
         int64_t begin = piece * r.piece, end = begin + r.piece;
         if (end > r.reduced.count) end = r.reduced.count;
         const T *from = x + list_offset(r.kept, m, &there);
-        double total = 0; /* with many results, a piece may be of millions: it is summed in blocks */
+        /* with many results a piece may have millions of elements: it is summed in blocks */
+        double total = 0;
         for (; begin < end; begin += APART_BLOCK) {
             int64_t block_end = end - begin < APART_BLOCK ? end : begin + APART_BLOCK;
             A sum = 0;
@@ -152,7 +157,8 @@ static int lanes_for(int64_t elements) {
     return elements >= BLOCK_SUMS ? (int)SUM_THREADS : 32;
 }
 
-/* Can rows be read 16 bytes at a time? Every step but the innermost then is a multiple of them. */
+/* Whether rows can be read 16 bytes at a time: the innermost axis is contiguous, and every other stride a
+ * multiple of a vector. */
 template <class T> static bool rows_are_vectored(const reduce_plan *r, const void *x) {
     if (!r->reduced.n || r->reduced.at[r->reduced.n - 1].in != 1) return false;
     bool good = is_vectored<T>(x, r->reduced.at[r->reduced.n - 1].length);

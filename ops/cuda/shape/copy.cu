@@ -1,32 +1,34 @@
-/* copy.cu - see copy.cuh. Axes are put in the order of the target's memory and merged where both sides run on evenly.
- * Then either threads walk the target in order, in units as wide as both sides allow (16 bytes where rows are dense), or,
- * when the source runs along another axis than the target, planes are turned in shared memory, tile by tile, so that
- * both sides see whole rows.
- */
+/* copy.cu - see copy.cuh. Axes are sorted by the target's memory and merged where both sides run on evenly.
+ * Then threads walk the target in order, in units as wide as both sides allow (16 bytes where rows are
+ * dense); or, where the source runs along another axis than the target, planes are transposed in shared
+ * memory, tile by tile, so that both sides access whole rows. */
 #include "ops/cuda/shape/copy.cuh"
 
 extern "C" {
 #include "ops/cuda/kit/divide.h"
 }
 
+/* Elements of a tile's side; rows of threads; threads of a block of copy_units; least length of both axes of
+ * a plane. */
 enum { TILE = 32, TILE_ROWS = 8, COPY_THREADS = 256, WORTH_TURNING = 8 };
 
 struct axis {
     int64_t length, to, from; /* strides in units */
 };
 
-/* Axes outermost first. When planes are turned, the last two are `across` (dense in the source) and `row`. */
+/* Axes are outermost first. For planes, the last two are `across` (contiguous in the source) and `row`. */
 struct copy_job {
     char *to;
     const char *from;
     int n;
-    int64_t units;
+    int64_t units; /* of the whole copy: elements, or vectors of them */
     axis at[WEFT_MAX_NDIM];
-    divisor by[WEFT_MAX_NDIM];
+    divisor by[WEFT_MAX_NDIM]; /* division by the lengths */
 };
 
 /* ---- on the GPU ---- */
 
+/* One unit to a thread; from NULL writes zeros. */
 template <class T> __global__ void copy_units(copy_job j) {
     T *to = reinterpret_cast<T *>(j.to);
     const T *from = reinterpret_cast<const T *>(j.from);
@@ -45,7 +47,8 @@ template <class T> __global__ void copy_units(copy_job j) {
     }
 }
 
-/* Blocks of TILE x TILE_ROWS threads; a tile is TILE elements of the row, TILE of those across. */
+/* A block of TILE x TILE_ROWS threads transposes TILE elements of the row by TILE of those across; the extra
+ * column of `part` avoids bank conflicts. */
 template <class T>
 __global__ void turn_planes(copy_job j, int64_t row_tiles, int64_t across_tiles, int64_t tiles) {
     SHARED_ARRAY(T, part, [TILE][TILE + 1]);
@@ -97,7 +100,8 @@ static void axes_of(copy_job *j, const tensor_type *shape, const int64_t *to, co
     if (j->n == 0) j->at[j->n++] = axis{1, 1, 1};
 }
 
-/* Bytes of the widest unit that rows, strides and addresses are multiples of. Zeros have no source to fit. */
+/* Bytes of the widest unit of which rows, strides and addresses are multiples. Zeros have no source that must
+ * fit. */
 static int64_t unit_of(const copy_job *j, int64_t width) {
     const axis *row = &j->at[j->n - 1];
     if (row->to != 1 || (j->from && row->from != 1)) return width;
@@ -110,6 +114,7 @@ static int64_t unit_of(const copy_job *j, int64_t width) {
     return unit;
 }
 
+/* Lengths and strides in units of `by` elements. */
 static void widen(copy_job *j, int64_t by) {
     j->at[j->n - 1].length /= by;
     for (int k = 0; k < j->n - 1; k++) {
@@ -118,7 +123,8 @@ static void widen(copy_job *j, int64_t by) {
     }
 }
 
-/* The axis along which the source is dense goes before the row, if it is another one and both are long. */
+/* Whether this is a plane: the source is contiguous along another axis than the target, and both are long.
+ * Moves that axis next to the row. */
 static bool turns(copy_job *j) {
     axis row = j->at[j->n - 1];
     if (!j->from || row.to != 1 || row.from <= 1 || row.length < WORTH_TURNING) return false;
@@ -132,6 +138,7 @@ static bool turns(copy_job *j) {
     return false;
 }
 
+/* T is a unit of the copy; only its size matters. */
 template <class T> static weft_status run(const kernel_call *c, copy_job *j) {
     if (turns(j)) {
         int64_t rows = (j->at[j->n - 1].length + TILE - 1) / TILE,

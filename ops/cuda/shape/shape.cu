@@ -1,4 +1,4 @@
-/* shape.cu - the ops that only move elements, made of strided copies; constants and buckets, made of plain ones. */
+/* shape.cu - the ops that only move elements, as strided copies; constants and buckets, as plain ones. */
 #include "ops/cuda/shape/copy.cuh"
 
 extern "C" {
@@ -7,14 +7,17 @@ extern "C" {
 
 #include <string.h>
 
+/* PARTS: pieces of a bucket that one launch copies. */
 enum { FILL_THREADS = 256, PARTS = 128 };
 
+/* Address of index i along `axis`. */
 static char *element_at(const tensor *t, int64_t axis, int64_t i) {
     return static_cast<char *>(t->data) + i * t->stride[axis] * (int64_t)dtype_bytes(t->type.dtype);
 }
 
 /* ---- views ---- */
 
+/* permute, slice, broadcast_to: the op's view gives the strides and the offset of the source. */
 extern "C" weft_status cuda_permute_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t stride[WEFT_MAX_NDIM], offset;
@@ -24,13 +27,14 @@ extern "C" weft_status cuda_permute_run(void *, const kernel_call *c) {
     return strided_copy(c, y->data, y->stride, from, stride, &y->type);
 }
 
-/* The result, row-major, is the operand's shape row-major as well. */
+/* The row-major order of the result is that of the operand, so the copy has the operand's shape. */
 extern "C" weft_status cuda_reshape_run(void *, const kernel_call *c) {
     int64_t rows[WEFT_MAX_NDIM];
     stride_row_major(&c->in[0].type, rows);
     return strided_copy(c, c->out[0].data, rows, c->in[0].data, c->in[0].stride, &c->in[0].type);
 }
 
+/* Nothing to do when the planner placed the result on the operand. */
 extern "C" weft_status cuda_reorder_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     if (x->data == y->data && stride_same(&x->type, x->stride, y->stride)) return WEFT_OK;
@@ -51,7 +55,7 @@ extern "C" weft_status cuda_concat_run(void *, const kernel_call *c) {
     return status;
 }
 
-/* Zeros [begin, begin + length) along the axis. */
+/* Zeros at [begin, begin + length) along the axis. */
 static weft_status zeros(const kernel_call *c, int64_t axis, int64_t begin, int64_t length) {
     const tensor *y = &c->out[0];
     tensor_type part = y->type;
@@ -85,6 +89,7 @@ template <class T> static weft_status fill_launch(const kernel_call *c, const vo
                   static_cast<T *>(c->out[0].data), pattern, n);
 }
 
+/* The value fills 16 bytes as a pattern; a result of whole 16 bytes is written by those. */
 extern "C" weft_status cuda_constant_run(void *, const kernel_call *c) {
     const tensor *y = &c->out[0];
     int64_t width = (int64_t)dtype_bytes(y->type.dtype), bytes = (int64_t)type_bytes(&y->type),
@@ -111,7 +116,8 @@ extern "C" weft_status cuda_constant_run(void *, const kernel_call *c) {
 
 /* ---- bucket ---- */
 
-/* Pieces of one flat buffer that are copied, or zeroed where there is no source, by one launch. */
+/* Pieces of one flat buffer, which one launch copies, or zeroes where there is no source; blockIdx.y counts
+ * them. */
 struct bucket_parts {
     float *to;
     struct {
@@ -139,6 +145,7 @@ __global__ void copy_parts(bucket_parts p) {
         part_copy<float>(to, from, n);
 }
 
+/* Collects pieces and launches them when the list is full. */
 struct bucket_launch {
     const kernel_call *c;
     int n;
@@ -165,6 +172,8 @@ static void add(bucket_launch *b, const void *from, int64_t begin, int64_t lengt
     if (++b->n == PARTS) flush(b);
 }
 
+/* The members of a bucket at their offsets, and zeros in the gaps (padding), so that sums over ranks see no
+ * garbage. */
 extern "C" weft_status cuda_bucket_run(void *, const kernel_call *c) {
     const weft_variable *s = c->node->variable;
     bucket_launch b = {};
@@ -175,6 +184,7 @@ extern "C" weft_status cuda_bucket_run(void *, const kernel_call *c) {
         const weft_variable *v = s->members[i];
         int64_t count = type_elements(&v->type);
         add(&b, NULL, end, v->offset - end);
+        /* where the planner placed a gradient in the bucket there is nothing to copy */
         if (c->in[i].data != b.parts.to + v->offset) add(&b, c->in[i].data, v->offset, count);
         end = v->offset + count;
     }
