@@ -1,11 +1,10 @@
-/* agree.c - what the ranks of a world agree on: before the first step that they hold one plan and begin alike,
- * and whenever they act together whether all of them could.
+/* agree.c - what the ranks of a world agree on: before the first step, that they hold one plan and start with
+ * equal values; and whenever they act together, whether all of them succeeded.
  *
- * Values travel in the order of the store's parts, which is the same on all ranks however memory is laid out on each.
- * Parameters, state and optimizer state that all hold come from the first rank of their subgraph's process group, as
- * torch's DDP takes them; the numbers of optimizers and graphs (step, lr, counters of random draws) and the seed from
- * rank 0 of the world. What ZeRO shares out stays as it is: each rank has loaded its own range.
- */
+ * Values are sent in the order of the store's parts, which is the same on all ranks however each lays out its
+ * memory. Parameters, state, and optimizer state that all hold come from the first rank of their subgraph's
+ * process group, as in torch's DDP; the numbers of optimizers and graphs (step, lr, random counters) and the
+ * seed come from rank 0 of the world. What ZeRO shards is not sent: each rank has loaded its own range. */
 #include "runtime/session/state.h"
 
 #include <stdio.h>
@@ -14,9 +13,9 @@
 
 enum { PIECE = 4 << 20 /* bytes that travel at once */ };
 
-/* ---- whether all could ---- */
+/* ---- whether all succeeded ---- */
 
-/* The error of one rank to all. */
+/* Sends the error of rank `from` to all; on return *told is that error, or why it could not be sent. */
 static weft_status pass_on(weft_session *s, int from, const char *name, weft_error *told) {
     weft_collective text = {.kind = WEFT_BROADCAST,
                             .dtype = WEFT_U8,
@@ -30,6 +29,8 @@ static weft_status pass_on(weft_session *s, int from, const char *name, weft_err
     return status;
 }
 
+/* Two collectives at most: the statuses of all, then the first error's text. WEFT_PEER stands for another
+ * rank's error. */
 weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error) {
     int from = 0, world = s->comm->world;
     weft_collective votes = {
@@ -57,13 +58,13 @@ weft_comm *part_group(const weft_session *s, const store_part *p) {
     return g ? s->groups[g - s->plan->subgraphs] : s->comm;
 }
 
-/* Which rank of the world a part comes from. */
+/* The rank of the world whose values the others take for this part. */
 static int first_rank(const weft_session *s, const store_part *p) {
     const subgraph *g = subgraph_of_part(s, p);
     return g ? g->ranks[0] : 0;
 }
 
-/* The next part from *index on that `group` makes equal; NULL: that was the last. */
+/* The next part from *index on that `group` makes equal: not sharded, and of this group. NULL: no more. */
 static const store_part *next_part(const weft_session *s, const weft_comm *group, int *index) {
     const store_part *p;
     for (; (p = store_part_at(s->store, *index)); ++*index)
@@ -71,7 +72,7 @@ static const store_part *next_part(const weft_session *s, const weft_comm *group
     return NULL;
 }
 
-/* Does `act` with every process group of this rank: the world, then others as their subgraphs come. */
+/* Calls act for the world, then for each other process group of this rank, in the order of subgraphs. */
 static bool for_groups(weft_session *s, bool (*act)(weft_session *s, weft_comm *group, void *context),
                        void *context) {
     bool good = act(s, s->comm, context);
@@ -83,19 +84,22 @@ static bool for_groups(weft_session *s, bool (*act)(weft_session *s, weft_comm *
     return good;
 }
 
-/* ---- made equal ---- */
+/* ---- making values equal ---- */
 
+/* How far the parts of a group have been sent. */
 typedef struct place {
     int part;
     size_t at; /* bytes of it that are done */
 } place;
 
+/* piece: PIECE bytes to send from. */
 typedef struct sharing {
     char *piece;
     weft_error *error;
 } sharing;
 
-/* From the store into h->piece, or back; from *from on as far as the piece goes: *used bytes. */
+/* Copies parts from the store to h->piece (or back), from *from on, until the piece is full or the parts end.
+ * Advances *from; *used becomes the bytes. */
 static weft_status move(weft_session *s, const weft_comm *group, place *from, bool is_back, sharing *h,
                         size_t *used) {
     const store_part *p;
@@ -111,6 +115,7 @@ static weft_status move(weft_session *s, const weft_comm *group, place *from, bo
     return status;
 }
 
+/* Sends a group's parts piece by piece from its first rank; the others copy each piece into their stores. */
 static bool share(weft_session *s, weft_comm *group, void *context) {
     sharing *h = context;
     place begin = {0}, end = {0};
@@ -132,7 +137,7 @@ static bool make_equal(weft_session *s, weft_error *error) {
     return good;
 }
 
-/* Random nodes draw alike on all ranks: by micro-batch, not by rank. */
+/* Random nodes draw by micro-batch, not by rank, so all ranks must have one seed. */
 static bool share_seed(weft_session *s, weft_error *error) {
     uint64_t seed = store_seed(s->store);
     weft_collective c = {
@@ -142,15 +147,16 @@ static bool share_seed(weft_session *s, weft_error *error) {
     return true;
 }
 
-/* ---- or checked to be equal ---- */
+/* ---- checking that values are equal (check_equal) ---- */
 
 typedef struct checking {
-    uint64_t *own, *theirs; /* hashes, part by part */
+    uint64_t *own, *theirs; /* hashes of a group's parts, in order */
     char *piece;
-    int first; /* that differs; INT32_MAX: none */
+    int first; /* index of the first part that differs; INT32_MAX: none */
     weft_error *error;
 } checking;
 
+/* A part is read and hashed in pieces; its size is in the hash. */
 static weft_status hash_part(weft_session *s, const store_part *p, checking *c, uint64_t *hash) {
     size_t bytes = type_bytes(&p->type);
     weft_status status = WEFT_OK;
@@ -163,6 +169,7 @@ static weft_status hash_part(weft_session *s, const store_part *p, checking *c, 
     return status;
 }
 
+/* Compares hashes with those of the group's first rank. */
 static bool compare(weft_session *s, weft_comm *group, void *context) {
     checking *c = context;
     const store_part *p;
@@ -189,6 +196,7 @@ static weft_status tell_difference(const weft_session *s, int first, weft_error 
                      p->path, TYPE(&p->type), s->comm->rank, first_rank(s, p));
 }
 
+/* Every rank reports, so that one that differs makes all fail. */
 static bool check_equal(weft_session *s, weft_error *error) {
     size_t n = 1;
     while (store_part_at(s->store, (int)n - 1)) n++;
@@ -206,7 +214,8 @@ static bool check_equal(weft_session *s, weft_error *error) {
 
 /* ---- before the first step ---- */
 
-/* Whether a rank that shares something out with this one has loaded optimizer state, and another has not. */
+/* Whether a rank that shards this bucket with this one has loaded optimizer state and this one has not, or
+ * the reverse. */
 static bool state_differs(const weft_session *s, const weft_variable *bucket) {
     const subgraph *g = &s->plan->subgraphs[bucket->subgraph];
     for (int i = 0; bucket->shards && i < g->n_ranks; i++)
@@ -214,7 +223,8 @@ static bool state_differs(const weft_session *s, const weft_variable *bucket) {
     return false;
 }
 
-/* A rank whose loaded values those of its group's first rank would replace, which has loaded none; -1: there is none. */
+/* A rank of the group that has loaded values which would be overwritten by those of the group's first rank,
+ * which has loaded none; -1: none. ranks NULL: the world. */
 static int overwritten(const weft_session *s, const int *ranks, int n) {
     if (s->votes[ranks ? ranks[0] : 0] & LOADED_VALUES) return -1;
     for (int i = 1; i < n; i++)
@@ -242,8 +252,9 @@ static weft_status check_votes(const weft_session *s, weft_error *error) {
                      "weft_weights_load is called by every rank (or by none)");
 }
 
-/* Values come from the first rank of a group: what only others have loaded would be lost. And state that is shared out
- * cannot come from one rank: where one has loaded it, each of its group must have. */
+/* Exchanges what each rank has loaded. Values come from the first rank of a group, so what only others loaded
+ * would be lost. Sharded state cannot come from one rank: where one rank of a group has loaded it, all must
+ * have. */
 static bool check_loaded(weft_session *s, weft_error *error) {
     weft_collective loads = {.kind = WEFT_ALL_GATHER,
                              .dtype = WEFT_I32,
@@ -257,7 +268,7 @@ static bool check_loaded(weft_session *s, weft_error *error) {
 
 weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error) {
     char *rest = NULL;
-    *room = 2; /* the last word may have nothing behind it; and one more */
+    *room = 2; /* the last word may have no separator after it; and one more */
     *n = 0;
     for (const char *at = text; *at; at++) *room += *at == ' ' || *at == '\n';
     weft_setting *settings = mem_new_array(env, *room, sizeof *settings);
@@ -275,13 +286,14 @@ weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int 
     return settings;
 }
 
-/* Before anything is shared. Options are named; the fingerprint is for the rest: model, layouts, who owns what. */
+/* Runs before anything is shared. Options are compared by name; the fingerprint covers the rest: model,
+ * layouts, shares. */
 static weft_status compare_plans(weft_session *s, weft_error *error) {
     int n = 0;
     size_t room = 0;
     char fingerprint[20], *text = plan_settings(s->plan);
     weft_setting *settings = text ? settings_split(&s->env, text, &room, &n, error) : NULL;
-    if (!settings) { /* the others wait */
+    if (!settings) { /* the other ranks are waiting: end the communicator, so that they fail too */
         weft_status status = text ? error->status : error_memory(error, "session");
         weft_comm_fail(s->comm, error->text);
         free(text);

@@ -1,4 +1,4 @@
-/* calibrate.c - see calibrate.h. */
+/* calibrate.c - times the ways of each tunable kernel of a plan; see calibrate.h. */
 #include "runtime/session/calibrate.h"
 
 #include "ops/calibration.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nodes of one signature share a line. */
+/* Whether the table has a line for this key: nodes with one signature share a line. */
 static bool is_known(const text *table, const char *key) {
     size_t length = strlen(key);
     for (const char *at = table->data; at; at = strchr(at, '\n')) {
@@ -16,6 +16,7 @@ static bool is_known(const text *table, const char *key) {
     return false;
 }
 
+/* Measures one node unless its key is known. Errors of the measurement itself end the whole table. */
 static weft_status calibrate_node(weft_session *s, const weft_node *n, text *table, int *count,
                                   weft_error *error) {
     char *key = calibration_key(n, &s->kernels), *choice = NULL;

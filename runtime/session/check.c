@@ -1,4 +1,5 @@
-/* check.c - finding faults: every result is looked at behind its node. */
+/* check.c - finding faults: after every node its floating-point results are searched for NaN and infinities.
+ * Slow: every result is copied out piece by piece. */
 #include "runtime/session/state.h"
 
 #include "ops/kit/op_kit.h"
@@ -13,7 +14,7 @@ void weft_session_capture(weft_session *s, bool on) {
     if (s) s->no_capture = !on;
 }
 
-/* Views and what lies in strange strides are looked at where they were made. */
+/* Only dense results are searched: views and values with other strides were searched where they were made. */
 static bool is_looked_at(const tensor *t) {
     int64_t dense[WEFT_MAX_NDIM];
     if (!dtype_is_float(t->type.dtype) || !t->data) return false;
@@ -23,6 +24,7 @@ static bool is_looked_at(const tensor *t) {
     return t->type.ndim == 4 && stride_same(&t->type, t->stride, dense);
 }
 
+/* `count` elements from element `from` of t on, copied to `data`. */
 static weft_status check_piece(const bound_program *r, const weft_node *n, const tensor *t, int64_t from,
                                int64_t count, const void *data, weft_error *error) {
     char node[200];
@@ -39,7 +41,7 @@ static weft_status check_piece(const bound_program *r, const weft_node *n, const
     return WEFT_OK;
 }
 
-/* In pieces, so that looking takes little memory. */
+/* Copies PIECE elements at a time, so that checking takes little memory. */
 weft_status session_check_results(weft_session *s, const bound_program *r, const step *st,
                                   weft_error *error) {
     enum { PIECE = 1 << 16 };

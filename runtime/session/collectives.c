@@ -1,5 +1,5 @@
-/* collectives.c - a session among other ranks: process groups, and the collectives of a run (in_flight.c: those that outlast it;
- * agree.c: what ranks agree on). */
+/* collectives.c - a session among other ranks: its process groups, and the collectives of a run. in_flight.c
+ * has those that outlast a run, agree.c what ranks agree on. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
@@ -8,20 +8,22 @@
 
 /* ---- process groups ---- */
 
+/* Whether the group is all ranks in their order: then the world's communicator serves. */
 static bool is_world(const weft_session *s, const int *ranks, int n) {
     for (int i = 0; i < n; i++)
         if (ranks[i] != i) return false;
     return n == s->comm->world;
 }
 
-/* Every group of a partition, by all ranks, as the communicator wants it. */
+/* Every rank of the world makes every group of a partition, its own or not, as weft_comm_group requires. *own
+ * becomes this rank's. */
 static bool make_groups(weft_session *s, const char *text, int *ranks, weft_comm **own, weft_error *error) {
     const char *why;
     for (int first = 0; first < s->comm->world; first++) {
         int n = process_group_of(text, s->comm->world, first, ranks, &why), least = first;
         for (int i = 0; i < n; i++)
             if (ranks[i] < least) least = ranks[i];
-        if (least != first) continue; /* made already */
+        if (least != first) continue; /* made from its lowest rank */
         weft_comm *group = NULL;
         if (is_world(s, ranks, n))
             group = s->comm;
@@ -32,10 +34,12 @@ static bool make_groups(weft_session *s, const char *text, int *ranks, weft_comm
     return *own != NULL;
 }
 
+/* "" for the world, so that texts can be compared. */
 static const char *group_text(const subgraph *g) {
     return g->ddp.process_group ? g->ddp.process_group : "";
 }
 
+/* Subgraphs with the same text share a communicator. */
 bool groups_open(weft_session *s, weft_error *error) {
     int *ranks = arena_new_array(&s->arena, (size_t)s->comm->world, sizeof *ranks);
     s->votes = arena_new_array(&s->arena, (size_t)s->comm->world, sizeof *s->votes);
@@ -49,6 +53,7 @@ bool groups_open(weft_session *s, weft_error *error) {
     return true;
 }
 
+/* Frees each communicator once, and not the world's, which is the caller's. */
 void groups_close(weft_session *s) {
     for (int i = 0; s->groups && i < s->plan->n_subgraphs; i++) {
         bool is_first = true;
@@ -84,7 +89,7 @@ static weft_collective_kind kind_of(const weft_op *op) {
                                            : WEFT_BROADCAST;
 }
 
-/* Works on result 0, in place; result 1, if any, is scratch. */
+/* Collectives work in place on result 0; result 1, if there is one, is scratch. */
 weft_collective session_collective(const weft_session *s, const bound_program *r, const step *st) {
     const weft_node *n = st->node;
     const collective_attrs *a = n->attrs;
@@ -105,6 +110,8 @@ weft_collective session_collective(const weft_session *s, const bound_program *r
                              .name = a->path};
 }
 
+/* Starts a collective, or waits for one. A wait finds its ticket by the number of the collective that it
+ * waits for. */
 weft_status collective_run(weft_session *s, bound_program *r, const step *st, weft_error *error) {
     const weft_node *n = st->node;
     if (n->op == &weft_op_wait) return await(s, r, n->in[0]->node, error);

@@ -1,6 +1,7 @@
-/* in_flight.c - what is under way when a run has ended: gathers of updated parameters (ZeRO), and a deferred part, the last waits and
- * updates of a program (passes/deferred.c says which). Whoever reads what they bring waits for it first; until then it counts as
- * arriving in the store. A deferred part is run as far as the next step needs, in its own order, with the number of its own run. */
+/* in_flight.c - what outlasts a run: gathers of updated parameters (ZeRO), and the deferred part of a
+ * program, its last waits and updates (passes/deferred.c says which). A step that needs their results waits
+ * for them first; until then their variables count as arriving in the store. A deferred part runs as far as
+ * the next step needs, in its own order, with the number of its own run. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
@@ -11,7 +12,7 @@
 
 void in_flight_add(weft_session *s, const weft_node *n, uint64_t ticket) {
     uint64_t *in_flight = &s->in_flight[n->variable->index];
-    if (!*in_flight) { /* else one of an earlier run is under way, which this one cannot overtake */
+    if (!*in_flight) { /* else one of an earlier run is in flight; the stream keeps the two in order */
         s->n_in_flight++;
         store_note_arriving(s->store, store_owner(s->store, n->variable), 1);
     }
@@ -43,7 +44,7 @@ weft_status in_flight_await_touched(weft_session *s, const step *st, weft_error 
 
 /* ---- deferred parts: what they touch ---- */
 
-/* needs[v] becomes the number of steps up to the last one that touches v. */
+/* Fills r->owners, and r->needs[v] with the number of steps up to the last one that touches v. */
 static bool note_deferred(weft_session *s, bound_program *r) {
     size_t variables = (size_t)s->plan->model->n_variables + 1;
     r->needs = arena_new_array(&s->arena, variables, sizeof *r->needs);
@@ -60,6 +61,7 @@ static bool note_deferred(weft_session *s, bound_program *r) {
     return true;
 }
 
+/* The first deferred step is the first whose node the plan defers. */
 bool deferred_open(weft_session *s, weft_error *error) {
     for (int i = 0; i < s->plan->n_programs; i++) {
         bound_program *r = &s->programs[i];
@@ -87,17 +89,21 @@ int deferred_needed_by_outputs(const bound_program *r, const bound_program *next
 
 /* ---- deferred parts: running them ---- */
 
+/* Makes r's deferred part pending. Its variables count as arriving. */
 static void leave(weft_session *s, bound_program *r) {
     s->deferred = (pending){.r = r, .next = r->deferred, .run = s->run};
     for (int i = 0; i < r->n_owners; i++) store_note_arriving(s->store, r->owners[i], 1);
 }
 
+/* No deferred part is pending any more. */
 static void forget(weft_session *s) {
     for (int i = 0; i < s->deferred.r->n_owners; i++)
         store_note_arriving(s->store, s->deferred.r->owners[i], -1);
     s->deferred = (pending){0};
 }
 
+/* Runs the pending deferred part up to step `until`. The session's run number is that of the deferred part
+ * meanwhile, so that its collectives match those of the other ranks. */
 static weft_status run_until(weft_session *s, int until, weft_error *error) {
     bound_program *r = s->deferred.r;
     uint64_t run = s->run;
@@ -112,7 +118,7 @@ static weft_status run_until(weft_session *s, int until, weft_error *error) {
     return status;
 }
 
-/* Whether the next step would not wait. */
+/* Whether the next deferred step would run without waiting. */
 static bool is_ready(const weft_session *s) {
     const weft_node *n = s->deferred.r->steps[s->deferred.next].node;
     bool is_done = true;
@@ -121,7 +127,8 @@ static bool is_ready(const weft_session *s) {
     return !weft_comm_test(s->groups[a->group], s->deferred.r->tickets[a->order], &is_done, NULL) && is_done;
 }
 
-/* What its deferred part is to send goes out as soon as it can, to hide behind the rest of the forward. */
+/* A deferred part that starts collectives goes on as soon as it can, so that these overlap the rest of the
+ * forward. */
 weft_status deferred_before(weft_session *s, const step *st, weft_error *error) {
     weft_status status = run_until(s, deferred_needed_by(s->deferred.r, st), error);
     while (!status && s->deferred.r && s->deferred.r->deferred_sends && is_ready(s))
@@ -129,8 +136,9 @@ weft_status deferred_before(weft_session *s, const step *st, weft_error *error) 
     return status;
 }
 
-/* What outputs need is run whether they are fetched or not, and a deferred part that sends is pending for one run: so collectives
- * stand in one order on all ranks, the caller's own between runs included. */
+/* What outputs need is run whether they are fetched or not, and a deferred part that starts collectives is
+ * pending for one run at most. So collectives have one order on all ranks, including those that the caller
+ * starts between runs. */
 weft_status deferred_at_end(weft_session *s, bound_program *r, weft_error *error) {
     weft_status status = WEFT_OK;
     if (s->deferred.r && s->deferred.r->deferred_sends) status = run_until(s, s->deferred.r->n_steps, error);
@@ -150,12 +158,14 @@ weft_status deferred_finish(weft_session *s, weft_error *error) {
 
 /* ---- both ---- */
 
+/* After it, nothing of this session is in flight. The first error is returned, but everything is waited for.
+ */
 weft_status weft_sync(weft_session *s, weft_error *error) {
     if (!s) return error_set(error, WEFT_ARGUMENT, "sync: there is no session");
     weft_status status = deferred_finish(s, error);
     for (const weft_variable *v = s->plan->model->variables; s->n_in_flight && v; v = v->next) {
         weft_status one = s->device->executor->arrive(
-            s, v, status ? NULL : error); /* all, so that none works on a store that is gone */
+            s, v, status ? NULL : error); /* all of them, so that none writes to a store that is gone */
         if (!status) status = one;
     }
     weft_status one = s->device->executor->settle(s, status ? NULL : error);

@@ -1,4 +1,6 @@
-/* open.c - opens and closes sessions: binds every tensor to its memory, builds the kernels. */
+/* open.c - opens and closes sessions. Opening binds every tensor of every program to its memory and builds
+ * the kernels, so that a run only walks an array of prepared calls. Views cost nothing: they are pointers
+ * into their root's memory. */
 #include "runtime/session/state.h"
 
 #include "ops/work.h"
@@ -11,12 +13,15 @@ static uint64_t arena_bytes(const weft_plan *plan) {
     return size_align(plan->memory.activations, MEM_ALIGN);
 }
 
+/* Where a variable's bytes are: derived values after the arena, others in the store. NULL: the store lacks
+ * it. */
 static char *variable_memory(weft_session *s, const weft_variable *v) {
     if (v->kind == VARIABLE_DERIVED) return s->memory + arena_bytes(s->plan) + s->offsets[v->index];
     return store_memory(s->store, v->path, &v->type);
 }
 
-/* Inputs are in the order of the schedule. -1: it is none. */
+/* The index of an input value; -1: it is not an input. Inputs are in the order of the schedule: binary
+ * search. */
 static int input_index(const bound_program *r, const weft_value *root) {
     int low = 0, high = root->node->op == &weft_op_input ? r->n_inputs : 0;
     while (low < high) {
@@ -29,6 +34,8 @@ static int input_index(const bound_program *r, const weft_value *root) {
     return low < r->n_inputs && r->inputs[low].value == root ? low : -1;
 }
 
+/* Sets t's type, strides and data. Data of an input are unknown until it is fed: t becomes a relocation, and
+ * t->data stays NULL. */
 static bool bind(weft_session *s, bound_program *r, const weft_value *v, tensor *t, weft_error *error) {
     const weft_value *root = value_root(v);
     t->type = v->type;
@@ -59,6 +66,8 @@ static bool touches_in_flight(const weft_session *s, const weft_value *v) {
     return is_arena && (uint64_t)root->arena_offset < s->plan->in_flight_bytes;
 }
 
+/* Lists the variables of the store that the step touches, which may still be arriving when it runs, and
+ * whether it must run after any pending deferred part. */
 static bool note_touched(weft_session *s, step *st, const weft_node *n) {
     st->ends_deferred = node_starts_collective(n);
     if (n->workspace_bytes) st->ends_deferred |= (uint64_t)n->workspace_offset < s->plan->in_flight_bytes;
@@ -72,6 +81,8 @@ static bool note_touched(weft_session *s, step *st, const weft_node *n) {
     return st->touched != NULL;
 }
 
+/* Fills in the next step. It counts as soon as its kernel may have been opened, so that closing the session
+ * closes the kernel. */
 static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_error *error) {
     step *st = &r->steps[r->n_steps];
     st->node = n;
@@ -98,15 +109,18 @@ static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_e
         st->version = store_version(s->store, value_root(n->in[0])->variable);
         st->packed = &s->packed[made->index];
     }
+    /* Updates change a bucket in place (op->writes), assigns change their variable. */
     const weft_variable *written = n->op->flags & OP_WRITES ? n->variable
                                    : n->op->writes          ? n->in[0]->variable
                                                             : NULL;
     if (written) r->written[r->n_written++] = store_version(s->store, written);
     if (written && written->kind == VARIABLE_GRADIENT) r->sums[r->n_sums++] = r->written[r->n_written - 1];
-    r->n_steps++; /* from here on closing closes it */
+    r->n_steps++; /* closing the session closes it from here on */
     return !n->kernel || !n->kernel->open || n->kernel->open(n, &s->kernels, &st->state, error) == WEFT_OK;
 }
 
+/* Binds outputs like operands, but without relocations: an input handed through is copied from where it was
+ * fed. */
 static bool prepare_outputs(weft_session *s, bound_program *r, weft_error *error) {
     for (graph_output *o = r->p->graph->outputs; o; o = o->next) {
         tensor t = {0};
@@ -123,6 +137,7 @@ static bool prepare_outputs(weft_session *s, bound_program *r, weft_error *error
     return true;
 }
 
+/* The random step counter of the graph, if it has one. */
 static void find_counter(weft_session *s, bound_program *r) {
     tensor_type type = type_scalar(WEFT_F64);
     counter_path path = counter_path_of(r->p->name);
@@ -131,6 +146,7 @@ static void find_counter(weft_session *s, bound_program *r) {
     if (r->counter) r->counter_version = store_version(s->store, v);
 }
 
+/* Binds one program: its inputs, its steps that have work, its outputs. */
 static bool prepare(weft_session *s, bound_program *r, const program *p, weft_error *error) {
     size_t nodes = 0, operands = 0, outputs = 0;
     for (weft_node *n = p->graph->first; n; n = n->next) {
@@ -167,6 +183,7 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
     return weft_session_open_on(plan, store, NULL, error);
 }
 
+/* The order matters: memory, the device (kernels need it), programs, and last the other ranks. */
 weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
                                    weft_error *error) {
     if (plan && plan->options.world != (comm ? comm->world : 1)) {
@@ -211,6 +228,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     good = good && !s->device->executor->open(s, error);
     for (int i = 0; good && i < plan->n_programs; i++)
         good = !plan->programs[i].trains || !store_check_cuts(store, plan, error);
+    /* Kernels are built with the number of threads that they will run with. */
     int threads = omp_get_max_threads();
     omp_set_num_threads(plan->kernels.threads);
     for (int i = 0; good && i < plan->n_programs; i++)
@@ -224,6 +242,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     return NULL;
 }
 
+/* Also after a failed open, so any part may be missing. */
 void weft_session_close(weft_session *s) {
     if (!s) return;
     if (s->in_flight) weft_sync(s, NULL);
@@ -234,7 +253,7 @@ void weft_session_close(weft_session *s) {
             if (st->kernel && st->kernel->close && st->state) st->kernel->close(st->state);
         }
     s->device->executor->close(s);
-    groups_close(s); /* behind it: captured collectives hold on to their communicators */
+    groups_close(s); /* after it: captured collectives hold on to their communicators */
     s->device->free(&env, s->memory, session_bytes(s->plan));
     arena_free(&s->arena);
     mem_free(&env, s, sizeof *s);

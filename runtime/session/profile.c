@@ -1,4 +1,5 @@
-/* profile.c - how long nodes take: sums for a person, events for a tracer. */
+/* profile.c - times of nodes: sums for weft_session_profile_text, events for a tracer. Times are in ns of the
+ * monotonic clock. */
 #include "runtime/session/state.h"
 
 #include "ops/structure/collective.h"
@@ -13,7 +14,7 @@ uint64_t clock_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What every event of a node tells. */
+/* The fields that all events of a node have. */
 static weft_node_event event_of(const weft_session *s, const bound_program *r, const weft_node *n,
                                 uint64_t began) {
     return (weft_node_event){.graph = r->p->name,
@@ -26,6 +27,7 @@ static weft_node_event event_of(const weft_session *s, const bound_program *r, c
                              .finished_ns = clock_ns()};
 }
 
+/* A wait's event has the number of the collective that it waits for. */
 void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began) {
     const weft_node *n = st->node, *start = n->op == &weft_op_wait ? n->in[0]->node : n;
     weft_node_event e = event_of(s, r, n, began);
@@ -63,7 +65,8 @@ static int slower_first(const void *pa, const void *pb) {
     return a->nanoseconds < b->nanoseconds ? 1 : a->nanoseconds > b->nanoseconds ? -1 : 0;
 }
 
-/* Averages are over the runs that were timed, of a program and of each of its nodes. */
+/* The slowest nodes first. Averages are over timed runs, separately for the program and for each of its
+ * nodes. */
 static void profile_program(text *t, const bound_program *r) {
     double total = 0;
     int64_t runs = 0;

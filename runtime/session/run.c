@@ -1,11 +1,12 @@
-/* run.c - one run: feeds are bound, an array of prepared calls is walked, outputs are copied. While it steps, a
- * session makes no heap allocation of its own. */
+/* run.c - one run: binds feeds, walks an array of prepared calls, copies outputs. It chooses the program by
+ * the graph's place in its step. Once open, a session makes no heap allocation of its own while it runs. */
 #include "runtime/session/state.h"
 
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
+/* The bound program of a graph in a phase; NULL: none. */
 static bound_program *find_bound(const weft_session *s, const char *graph, program_phase phase) {
     for (int i = 0; i < s->plan->n_programs; i++)
         if (s->programs[i].p->phase == phase && strcmp(s->programs[i].p->name, graph) == 0)
@@ -15,18 +16,21 @@ static bound_program *find_bound(const weft_session *s, const char *graph, progr
 
 /* ---- which program, and where in its step a graph is ---- */
 
-/* Of a graph with accumulation: its first program, which keeps count, the adding one, and the one to run now. */
+/* The programs of a graph. With accumulation, `head` is the first one, which keeps the count, and `add` the
+ * middle one; `now` is the one to run. */
 typedef struct chosen {
     bound_program *head, *add, *now;
 } chosen;
 
-/* Versions only grow: the sum of those of a graph's gradient buffers moves with any of them. */
+/* A number that changes whenever one of the graph's gradient buffers does: versions only grow, so their sum
+ * does. */
 static uint64_t sums_stand(const bound_program *add) {
     uint64_t sum = 0;
     for (int i = 0; i < add->n_sums; i++) sum += *add->sums[i];
     return sum;
 }
 
+/* Whether both programs add to one gradient buffer. */
 static bool shares_sums(const bound_program *a, const bound_program *b) {
     for (int i = 0; i < a->n_sums; i++)
         for (int k = 0; k < b->n_sums; k++)
@@ -34,13 +38,14 @@ static bool shares_sums(const bound_program *a, const bound_program *b) {
     return false;
 }
 
-/* The next run of this graph is the first of a step. */
+/* Makes the next run of this graph the first of a step. */
 static void forget_step(bound_program *head) {
     head->micro = 0;
     head->ends_next = false;
 }
 
-/* Graphs that train the same parameters add into the same buffers: two steps at once would lose gradients. */
+/* Graphs that train the same parameters add to the same buffers, so two open steps would lose gradients. And
+ * another session may have used the buffers since. */
 static weft_status check_sums(weft_session *s, const chosen *c, weft_error *error) {
     const char *graph = c->head->p->name;
     for (int i = 0; c->head->micro == 0 && i < s->plan->n_programs; i++) {
@@ -63,7 +68,7 @@ static weft_status check_sums(weft_session *s, const chosen *c, weft_error *erro
         graph);
 }
 
-/* Why a graph cannot run without sync now, or WEFT_OK. */
+/* WEFT_OK, or why the graph cannot run without sync now. */
 static weft_status check_no_sync(const weft_session *s, const chosen *c, weft_error *error) {
     const char *graph = c->head->p->name;
     int of = s->plan->options.accumulate;
@@ -83,7 +88,7 @@ static weft_status check_no_sync(const weft_session *s, const chosen *c, weft_er
         graph, of, of);
 }
 
-/* The program of this run: with accumulation the first, the middle ones, the last. */
+/* Selects the program of this run: with accumulation first, middle or last, by the micro-batches so far. */
 static weft_status choose(weft_session *s, const char *graph, bool no_sync, chosen *c, weft_error *error) {
     bound_program *whole = find_bound(s, graph, PHASE_WHOLE);
     *c = (chosen){.head = whole ? whole : find_bound(s, graph, PHASE_FIRST)};
@@ -103,7 +108,7 @@ static bool ends_step(const bound_program *r) {
     return r->p->phase == PHASE_WHOLE || r->p->phase == PHASE_LAST;
 }
 
-/* The graph's counter of random steps may have been loaded, or another session may have counted. */
+/* Reads the random counter again if it was loaded, or another session changed it. */
 static weft_status read_counter(weft_session *s, bound_program *head, weft_error *error) {
     if (!head->counter || *head->counter_version == head->random_version) return WEFT_OK;
     weft_status status = s->device->read(&head->random_step, head->counter, sizeof head->random_step, error);
@@ -111,7 +116,7 @@ static weft_status read_counter(weft_session *s, bound_program *head, weft_error
     return status;
 }
 
-/* After a run that went well: where the graph's next one stands. */
+/* After a successful run: counts the micro-batch, and at the end of a step the random counter. */
 static weft_status count(weft_session *s, chosen *c, bool no_sync, weft_error *error) {
     bool is_done = ends_step(c->now);
     bound_program *head = c->head;
@@ -123,9 +128,9 @@ static weft_status count(weft_session *s, chosen *c, bool no_sync, weft_error *e
     return s->device->executor->put(s, head->counter, head->random_step, error);
 }
 
-/* After a run that failed behind its first `reached` nodes. Adding again what a middle run has added changes nothing
- * (it goes to a level of its own), so that run may be repeated. A last run overwrites levels: behind its first
- * sum or update the step is lost. */
+/* After a run that failed after `reached` steps. A middle run may be repeated: adding its gradients again
+ * changes nothing, because they go to a level of their own. A last run overwrites levels: after its first sum
+ * or update the step is lost. */
 static void discount(weft_session *s, chosen *c, int reached) {
     bool has_written = false, has_started = false;
     for (int i = 0; i < reached; i++) {
@@ -134,13 +139,13 @@ static void discount(weft_session *s, chosen *c, int reached) {
         has_started |= node_starts_collective(n);
     }
     if (c->now->p->phase == PHASE_LAST && has_written) forget_step(c->head);
-    /* the other ranks have not seen this run: its repetition is the one that they wait for */
+    /* the other ranks have not seen this run, so its repetition is the one that they wait for */
     if (c->now->p->n_collectives && !has_started) s->runs--;
 }
 
 /* ---- feeds and fetches ---- */
 
-/* Whole rows of it are another batch than the plan's. */
+/* The error for a feed of another size. If it is whole rows, the error names the batch. */
 static weft_status wrong_size(const bound_program *r, const input_binding *in, size_t bytes,
                               weft_error *error) {
     char batch[160] = "";
@@ -155,6 +160,8 @@ static weft_status wrong_size(const bound_program *r, const input_binding *in, s
                      in->name, TYPE(t), in->bytes, bytes, batch);
 }
 
+/* Checks all feeds before any pointer is set: each input is fed once, with its size, aligned to its elements.
+ */
 static weft_status feed(bound_program *r, const weft_feed *feeds, int n_feeds, weft_error *error) {
     for (int i = 0; i < r->n_inputs; i++) r->inputs[i].data = NULL;
     for (int f = 0; f < n_feeds; f++) {
@@ -212,7 +219,7 @@ static weft_status fetch(weft_session *s, const bound_program *r, const weft_fet
     return status;
 }
 
-/* What is fetched straight from the store may be on its way from another rank. */
+/* Outputs in the store's own memory may still be arriving from another rank. */
 static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, const weft_fetch *fetches, int n,
                                     weft_error *error) {
     weft_status status = WEFT_OK;
@@ -225,7 +232,7 @@ static weft_status arrive_for_fetch(weft_session *s, const bound_program *r, con
 
 /* ---- the run ---- */
 
-/* In debug and sanitizer builds (CMakeLists.txt). */
+/* Debug and sanitizer builds check each call against its kernel's declarations (CMakeLists.txt). */
 #ifdef WEFT_CHECKS_CALLS
 static const bool checks_calls = true;
 #else
@@ -254,12 +261,14 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     return status;
 }
 
+/* A step of the run itself: first, as much of the pending deferred part as it needs. */
 static weft_status take(weft_session *s, bound_program *r, step *st, weft_error *error) {
     weft_status status = s->deferred.r ? deferred_before(s, st, error) : WEFT_OK;
     return status ? status : session_step(s, r, st, error);
 }
 
-/* *reached: how many steps were taken; the one behind them failed. */
+/* The CPU's walk, up to the deferred part. *reached: how many steps ran; on an error, the next one failed.
+ * Versions count even then, since a failed run may have written. */
 static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     weft_status status = WEFT_OK;
     for (*reached = 0; *reached < r->deferred; ++*reached)
@@ -269,7 +278,7 @@ static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_er
     return status ? status : deferred_at_end(s, r, error);
 }
 
-/* ---- the CPU as an executor: what it is told, it does at once ---- */
+/* ---- the CPU as an executor: it works at once, so nothing is ever left to wait for ---- */
 
 static weft_status open_nothing(weft_session *s, weft_error *error) {
     (void)s, (void)error;
@@ -300,6 +309,7 @@ const executor executor_cpu = {open_nothing, open_nothing,    walk,         fetc
 
 /* ---- a run, on any device ---- */
 
+/* Runs the chosen program on the session's device, with its number of threads. */
 static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     bound_program *r = c->now;
     int reached, threads = omp_get_max_threads();
@@ -313,13 +323,14 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     omp_set_num_threads(s->plan->kernels.threads);
     status = s->device->executor->walk(s, r, &reached, error);
     omp_set_num_threads(threads);
-    /* the first program assigns the buffers that the others add to */
+    /* the first program assigns the buffers that the others add to, so it changes them too */
     for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
     if (c->add) c->head->sums_stand = sums_stand(c->add);
     if (status) discount(s, c, reached);
     return status;
 }
 
+/* Everything is checked before the first step runs, so most errors change nothing. */
 static weft_status run(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
                        const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");

@@ -1,10 +1,9 @@
-/* save.c - one file of what the ranks of a world hold together, as torch's ZeroRedundancyOptimizer has it after
- * consolidate_state_dict, but that no rank ever holds all of it.
+/* save.c - writes one file of what the ranks of a world hold together, as torch's ZeroRedundancyOptimizer
+ * does after consolidate_state_dict; but no rank ever holds all of it.
  *
- * Rank 0 writes; all ranks walk through the file's tensors in the same pieces. A piece of what all hold is rank 0's. One
- * of what is shared out is gathered in rank 0's process group, each giving what of it lies in its range. Other groups
- * have state of their own, which is not saved.
- */
+ * Rank 0 writes. All ranks walk through the file's tensors in the same pieces. A piece that all hold is rank
+ * 0's own. A piece of sharded state is gathered in rank 0's process group: each rank sends the part of it in
+ * its range. Other groups have state of their own, which is not saved. */
 #include "runtime/session/state.h"
 #include "runtime/store/weights.h"
 #include "weft/file.h"
@@ -15,10 +14,10 @@ typedef struct saving {
     weft_session *session;
     weights w;
     safetensors_writer file;
-    size_t *counts; /* [world] of a gather */
+    size_t *counts; /* [world]: elements of each rank in a gather */
 } saving;
 
-/* Elements [begin, end). */
+/* Elements [begin, end) of a tensor. */
 typedef struct span {
     int64_t begin, end;
 } span;
@@ -37,7 +36,8 @@ static int place_of_writer(const weft_session *s, const store_part *p) {
     return -1;
 }
 
-/* Elements `wanted` of a part that is shared out, on the writer in `into`; the others need room for them too. */
+/* Gathers the elements `wanted` of a sharded part. The writer gets them in `into`; the other ranks of its
+ * group need the room too. */
 static weft_status gather(saving *v, const store_part *p, span wanted, void *into, weft_error *error) {
     weft_session *s = v->session;
     int writer = place_of_writer(s, p);
@@ -65,6 +65,7 @@ static weft_status gather(saving *v, const store_part *p, span wanted, void *int
     return weft_comm_run(part_group(s, p), &c, error);
 }
 
+/* safetensors_data asks for bytes [at, at + bytes) of a tensor; see there. */
 static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     saving *v = context;
     const store_part *p = v->w.list[index].part;
@@ -74,7 +75,7 @@ static weft_status give(void *context, int index, uint64_t at, void *into, size_
     return store_read(v->session->store, p, at, into, bytes, error);
 }
 
-/* Groups of the session and shares of the store come from plans: of one model, with the same options. */
+/* Checks that session and store were made for plans with the same process groups. */
 static weft_status check_groups(const saving *v, const char *path, weft_error *error) {
     for (int i = 0; i < v->w.n; i++) {
         const store_part *p = v->w.list[i].part;
@@ -86,6 +87,8 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
     return WEFT_OK;
 }
 
+/* Collects the tensors and, on rank 0, opens the file. The other ranks walk through the same list without
+ * one. */
 static weft_status begin(saving *v, const char *path, bool training, weft_error *error) {
     weft_session *s = v->session;
     bool writes = s->comm->rank == 0;

@@ -1,6 +1,6 @@
-/* state.h - what a session is made of, shared by its files: session/open.c binds tensors and builds kernels,
- * session/run.c feeds, walks and fetches, session/in_flight.c keeps what a run left to later ones, session/collectives.c and
- * session/agree.c talk to the other ranks, session/save.c saves what they hold together, session/profile.c tells times. */
+/* state.h - the parts of a session, shared by its files. open.c binds tensors and builds kernels; run.c
+ * feeds, walks and fetches; in_flight.c keeps what a run leaves to later ones; collectives.c and agree.c work
+ * with the other ranks; save.c writes what all ranks hold together; profile.c measures times. */
 #ifndef WEFT_RUNTIME_SESSION_STATE_H
 #define WEFT_RUNTIME_SESSION_STATE_H
 
@@ -8,194 +8,214 @@
 #include "runtime/plan/value.h"
 #include "runtime/store/store.h"
 
-/* One node, ready to run. */
+/* One node, ready to run: its tensors point to their memory. */
 typedef struct step {
     const weft_node *node;
     const weft_kernel *kernel;
-    void *state;
+    void *state; /* what the kernel's open made; the session closes it */
+    /* What the kernel is called with, and its operands and results in the node's order. */
     kernel_call call;
     tensor *in, *out;
-    int n_touched; /* variables of the store that it reads or writes (a bucket for its parts) */
+    /* length of touched[]: variables of the store that it reads or writes, the bucket for parameters in one
+     */
+    int n_touched;
     const weft_variable **touched;
-    bool ends_deferred; /* it starts a collective, or touches the in-flight region of the arena */
-    const uint64_t
-        *version; /* a pack or cast of a parameter: runs only when this has moved on from *packed */
+    /* runs after any pending deferred part: it starts a collective, or touches the in-flight region */
+    bool ends_deferred;
+    /* A pack or cast of a parameter runs only when the parameter's *version differs from *packed, which it
+     * was made from last. NULL for other nodes. */
+    const uint64_t *version;
     uint64_t *packed;
-    double nanoseconds; /* of the runs that were timed */
-    int64_t runs;
+    double nanoseconds; /* summed over the runs that were timed */
+    int64_t runs;       /* how many of these */
 } step;
 
-/* A fed input and the operands that read it: pointers to set at each run. */
+/* An input of a graph, and where the caller's data for it are in the present run. */
 typedef struct input_binding {
     const char *name;
     weft_value *value;
     size_t bytes;
+    /* The caller's memory, during a run. */
     const void *data;
 } input_binding;
 
+/* An operand that reads an input: its pointer is set at each run. */
 typedef struct relocation {
     tensor *operand;
     int input;
-    int64_t offset; /* bytes */
+    int64_t offset; /* bytes from the start of the input */
 } relocation;
 
+/* An output, as fetches find it. */
 typedef struct fetched {
     const char *name;
+    /* Where its bytes are; NULL for an input handed through. */
     const char *memory;
-    int input;      /* >= 0: it is an input handed through, from byte `offset` on; memory is NULL */
+    int input;      /* >= 0: index of the input that it is, from byte `offset` on; else -1 */
     int64_t offset; /* bytes */
-    const weft_variable
-        *owner; /* it lies in this one, whose next value may still be on its way; NULL: it cannot be */
+    /* The variable of the store that holds it, whose next value may still be on its way; NULL: another
+     * memory. */
+    const weft_variable *owner;
     size_t bytes;
 } fetched;
 
+/* A program of the plan, bound to this session's memory. Arrays are the session's arena's. */
 typedef struct bound_program {
     const program *p;
     int n_steps, n_inputs, n_relocations, n_outputs;
-    uint64_t *tickets; /* of collectives under way, by order */
+    uint64_t *tickets; /* of collectives in flight, by order */
     step *steps;
     input_binding *inputs;
     relocation *relocations;
     fetched *outputs;
-    uint64_t **written; /* versions of what its updates change */
+    uint64_t **written; /* versions in the store of what its updates change */
     int n_written;
-    uint64_t **sums; /* versions of the store's gradient buffers that it adds to: at most n_written of them */
+    uint64_t **sums; /* versions of the store's gradient buffers that it adds to; at most n_written */
     int n_sums;
-    int deferred;        /* from this step on it may be left to later runs; n_steps: no step is */
-    bool deferred_sends; /* collectives start there */
-    int *
-        needs; /* by variable: steps that come before another program's touch of it; NULL without a deferred part */
-    store_entry **owners; /* what the deferred part touches */
+    int deferred; /* index of the first step of the deferred part (passes/deferred.c); n_steps: it has none */
+    bool deferred_sends; /* the deferred part starts collectives */
+    /* By variable: how many steps must have run before another program touches it; NULL without a deferred
+     * part. */
+    int *needs;
+    store_entry **owners; /* variables that the deferred part touches */
     int n_owners;
-    double *counter; /* the graph's random step counter in the store's memory, or NULL */
-    /* Kept in the graph's first program: what the counter holds, as of this version of it in the store. */
+    double *counter; /* the graph's random step counter, in the store's memory; NULL: it draws nothing */
+    /* Of a graph's first program only: the counter's value, read when the store had this version of it. */
     double random_step;
     uint64_t *counter_version, random_version;
-    /* Of a step with accumulation, kept in the graph's first program: */
-    int64_t micro;       /* micro-batches so far */
-    bool ends_next;      /* weft_run_no_sync was among them: the next weft_run ends the step */
-    uint64_t sums_stand; /* all versions of the gradient buffers added up, as the last run left them */
+    /* Of a graph's first program only, for steps with accumulation: */
+    int64_t micro;       /* micro-batches of this step so far */
+    bool ends_next;      /* one of them was weft_run_no_sync: the next weft_run ends the step */
+    uint64_t sums_stand; /* sum of the gradient buffers' versions after the last run */
+    /* What kernels read about the run: seed, step, micro-batch. */
     run_state run;
 } bound_program;
 
-/* A program whose deferred part is not over; r NULL: there is none. */
+/* The program whose deferred part has not ended; r NULL: none. */
 typedef struct pending {
     bound_program *r;
-    int next;     /* its first step that has not run */
-    uint64_t run; /* its number: that of its collectives */
+    int next;     /* index of its first step that has not run */
+    uint64_t run; /* the number of its run, which its collectives carry */
 } pending;
 
-/* How a kind of device runs programs. */
+/* What a kind of device does for sessions. All but close return a status; `close` also follows a failed open.
+ */
 typedef struct executor {
-    /* Before kernels are built: makes s->kernels.cuda and what else runs need. */
+    /* Before kernels are built: makes s->kernels.cuda and whatever else runs need. */
     weft_status (*open)(weft_session *s, weft_error *error);
-    weft_status (*prepare)(weft_session *s, weft_error *error); /* once they are built */
-    /* Feeds are in r->inputs; *reached: how many steps were taken, the one behind them failed. May return before the
-     * device is done. */
+    weft_status (*prepare)(weft_session *s, weft_error *error); /* after kernels are built */
+    /* Runs r's steps; feeds are in r->inputs. *reached becomes the number of steps that ran; on an error, the
+     * next one failed. May return before the device is done. */
     weft_status (*walk)(weft_session *s, bound_program *r, int *reached, weft_error *error);
-    /* An output as the last walk of r made it, once it is there. */
+    /* Copies an output of r's last run into the caller's memory, once the device has made it. */
     weft_status (*fetch)(weft_session *s, const bound_program *r, const fetched *from, void *into,
                          weft_error *error);
-    /* Writes a number to the store's memory behind all that is under way, and need not wait for it. */
+    /* Writes a number into the store's memory, in order after all work in flight; need not wait. */
     weft_status (*put)(weft_session *s, double *to, double value, weft_error *error);
-    /* What is in flight for a bucket has arrived when this returns, or when the device reaches what comes next. */
+    /* Waits for what is in flight for a bucket: the call, or the device before its next work. */
     weft_status (*arrive)(weft_session *s, const weft_variable *bucket, weft_error *error);
-    /* Returns when the device has done all, with the error that it met, if any. */
+    /* Waits until the device has done all work, and returns its error, if any. */
     weft_status (*settle)(weft_session *s, weft_error *error);
     void (*close)(weft_session *s);
 } executor;
 
+/* One thread at a time uses a session. It frees all it has when it closes, but not the plan, the store or
+ * comm. */
 struct weft_session {
     weft_env env;
     arena arena;
     const weft_plan *plan;
     const device *device;
-    kernel_env kernels;        /* the plan's, with what this session has on its device */
+    kernel_env kernels;        /* the plan's, with this session's libraries on the device */
     struct cuda_session *cuda; /* session/cuda; NULL on the CPU */
-    run_state *cuda_run;       /* of the run under way, in the GPU's memory */
+    run_state *cuda_run;       /* a copy of the present run's run_state in GPU memory */
     weft_store *store;
-    weft_comm *comm;    /* NULL: alone */
-    weft_comm **groups; /* process group of each subgraph, by its index: comm itself, or one of ours */
-    uint64_t *in_flight; /* tickets of gathers that outlast their run, plus 1; by the bucket's index */
+    weft_comm *comm;    /* the world; NULL: this rank is alone */
+    weft_comm **groups; /* by index of a subgraph: its process group, which is comm or made by this session */
+    uint64_t *in_flight; /* by index of a bucket: ticket + 1 of a gather that outlasts its run; 0: none */
     int n_in_flight;
-    int32_t *votes; /* [world]: what each rank says when all are asked */
-    uint64_t runs;  /* of programs with collectives so far */
-    uint64_t run;   /* the number of that whose steps are run: the last one, or that of a deferred part */
+    int32_t *votes; /* [world]: one number of each rank, when all exchange one */
+    uint64_t runs;  /* number of runs with collectives so far */
+    uint64_t run;   /* number of the run whose steps are running: the last one, or the deferred part's */
     pending deferred;
-    char *memory;      /* the arena, then the derived values */
-    uint64_t *offsets; /* of variables, by index: used for derived ones */
-    uint64_t *packed;  /* version of the parameter that a derived variable was made from, by index */
+    char *memory;      /* the arena, then derived values, on a GPU then the inputs */
+    uint64_t *offsets; /* by index of a variable: where derived values are */
+    uint64_t *packed;  /* by index of a derived variable: version of the parameter that it was made from */
+    /* [plan->n_programs], in the plan's order. */
     bound_program *programs;
     bool profiles;
     bool checks, no_capture;                                    /* weft_session_check, weft_session_capture */
-    void (*event)(void *context, const weft_node_event *event); /* NULL: nobody traces */
+    void (*event)(void *context, const weft_node_event *event); /* called after each node; NULL: no tracer */
     void *event_context;
 };
 
 /* ---- session/open.c ---- */
-/* The arena, derived values, on a GPU the places for inputs behind them. */
+/* Bytes of s->memory: the arena, derived values, and on a GPU the inputs. */
 size_t session_bytes(const weft_plan *plan);
 
 /* ---- session/check.c ---- */
-/* WEFT_DATA when a result of the step is not finite. */
+/* WEFT_DATA when a floating-point result of the step is not finite. */
 weft_status session_check_results(weft_session *s, const bound_program *r, const step *st, weft_error *error);
 
 /* ---- session/collectives.c ---- */
-/* The collective that a step starts, on the step's own buffers. */
+/* Describes the collective that a step starts, on the step's own buffers. */
 weft_collective session_collective(const weft_session *s, const bound_program *r, const step *st);
-/* Outlasts its run: nothing in its program waits for it. */
+/* Whether a collective outlasts its run: no node of its program waits for it. */
 bool collective_outlasts_run(const weft_session *s, const weft_node *n);
-/* Process groups. */
+/* Makes the process groups of all subgraphs, together with the other ranks; and frees them. */
 bool groups_open(weft_session *s, weft_error *error);
 void groups_close(weft_session *s);
 /* Starts a collective, or waits for a sum. */
 weft_status collective_run(weft_session *s, bound_program *r, const step *st, weft_error *error);
-/* After a failure: collectives of the first `reached` steps still work on the arena; waits for them. */
+/* After a failure: waits for the collectives that the first `reached` steps started, since they still use the
+ * arena. */
 void collectives_drain(weft_session *s, bound_program *r, int reached);
 
 /* ---- session/run.c ---- */
-/* One step, whatever deferred part is pending; gathers in flight are waited for. */
+/* Runs one step, after waiting for gathers in flight that it touches. Ignores pending deferred parts. */
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error);
 
 /* ---- session/in_flight.c ---- */
-/* A gather that outlasts its run is under way for n's bucket, by this ticket; it has arrived. */
+/* A gather of n's bucket has started and outlasts its run (add); has arrived (remove); wait for it (await).
+ */
 void in_flight_add(weft_session *s, const weft_node *n, uint64_t ticket);
 void in_flight_remove(weft_session *s, const weft_variable *bucket);
 weft_status in_flight_await(weft_session *s, const weft_variable *bucket, weft_error *error);
-/* In flight gathers of the variables that a step touches have arrived when this returns. */
+/* Waits for the gathers in flight of all variables that a step touches. */
 weft_status in_flight_await_touched(weft_session *s, const step *st, weft_error *error);
-/* Once all programs are prepared: what their deferred parts touch. */
+/* Finds what the deferred parts touch, once all programs are prepared. */
 bool deferred_open(weft_session *s, weft_error *error);
-/* How far r's deferred part, if pending, must have come before a step, and before what is fetched; in steps. */
+/* How many steps of r must have run before `st`, and before the outputs of `next` are fetched, if r's
+ * deferred part is pending. */
 int deferred_needed_by(const bound_program *r, const step *st);
 int deferred_needed_by_outputs(const bound_program *r, const bound_program *next);
-/* Runs the pending deferred part as far as a step needs. At the end of a run: as far as its outputs need, and leaves its own. After an
- * error none is pending, and the rest of it is lost. */
+/* Runs the pending deferred part as far as a step needs. deferred_at_end: as far as r's outputs need, then
+ * r's own deferred part becomes pending. After an error none is pending; the rest of it is lost. */
 weft_status deferred_before(weft_session *s, const step *st, weft_error *error);
 weft_status deferred_at_end(weft_session *s, bound_program *r, weft_error *error);
-/* To its end, from outside of a run. */
+/* Runs the pending deferred part to its end, from outside of a run. */
 weft_status deferred_finish(weft_session *s, weft_error *error);
 
 /* ---- session/agree.c ---- */
-/* All ranks hold one plan, and begin with the same values and seed. */
+/* Makes sure that all ranks hold one plan, and start from the same values and seed. False after an error. */
 bool ranks_agree(weft_session *s, weft_error *error);
-/* "a=1 b=2\n" in place as *n settings, with room for one more: *room of them, to be freed. NULL: out of memory, or a word
- * has no '=', so that it could not be compared. */
+/* Splits "a=1 b=2\n", in place, into *n settings. The array has room for one more; its length is *room, and
+ * the caller frees it. NULL: no memory, or a word without '=', which could not be compared. */
 weft_setting *settings_split(const weft_env *env, char *text, size_t *room, int *n, weft_error *error);
-/* All ranks of the world call it with how it went for each: WEFT_OK when it went well for all, else an error on all, the
- * own or that of the first rank that has one. `error` holds the own and is not NULL. */
+/* Every rank of the world calls it with its own status. WEFT_OK when all succeeded, else an error on all: the
+ * rank's own, or that of the first rank that has one. `error` holds this rank's own and is not NULL. */
 weft_status ranks_settle(weft_session *s, const char *name, weft_status own, weft_error *error);
-/* Communicator of the ranks that share a part's gradients; the world for what belongs to no subgraph. */
+/* The communicator of the ranks that share a part's gradients; the world for a part of no subgraph. */
 weft_comm *part_group(const weft_session *s, const store_part *p);
 
 /* ---- session/profile.c ---- */
 uint64_t clock_ns(void);
-/* A step that began at `began` has ended: counts it, tells the tracer. */
+/* A step that began at `began` has ended: adds its time, and calls the tracer. */
 void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began);
-/* Before a step, since `began`, gathers in flight were waited for: tells the tracer. */
+/* Before a step, from `began` on, the session waited for gathers in flight: calls the tracer. */
 void note_arrival(weft_session *s, const bound_program *r, const step *st, uint64_t began);
 
-/* verify.c: WEFT_INTERNAL and the rule's name unless the session waits for all that it must. */
+/* session/verify.c: WEFT_INTERNAL with the rule's name, unless the session waits for all that it must. */
 weft_status verify_session(const weft_session *s, weft_error *error);
 
 #endif

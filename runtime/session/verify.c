@@ -1,12 +1,12 @@
-/* session.c - proves that an opened session does what its plan counts on, by the addresses that its steps were
- * bound to. It runs when a session opens on a plan that was compiled with `verify`. Rules:
- *   L14  before a step a session waits for each sharded bucket whose memory the step touches, but for a gather, which
- *        the stream keeps in order; and before it copies such memory to the caller
- *   L15  a run that changes a bucket counts that in its version, by which derived values are made anew
- *   L18  before a step that touches what a pending deferred part writes, or writes what it reads, the deferred part has come past that; and
- *        past what it writes to before that is copied to the caller
- *   L19  a deferred part is over before a collective of another run starts; one of its own program starts before it is left, so
- *        that never two are pending; and what it touches in the store counts as arriving
+/* verify.c - proves that an opened session does what its plan relies on, from the addresses to which its
+ * steps were bound. Runs when a session opens on a plan that was compiled with `verify`. Rules:
+ *   L14  before a step, a session waits for each sharded bucket whose memory the step touches, except for a
+ *        gather, which the stream keeps in order; likewise before it copies such memory to the caller
+ *   L15  a run that changes a bucket increments its version, by which derived values are made again
+ *   L18  a step that touches what a pending deferred part writes, or writes what it reads, runs after that
+ *        step of the deferred part; so does a copy to the caller of what the deferred part writes
+ *   L19  a deferred part ends before a collective of another run starts; its own program starts a collective
+ *        before it, so that never two are pending; and what it touches in the store counts as arriving
  */
 #include "runtime/verify/verify.h"
 
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Addresses [begin, end). */
 typedef struct span {
     const char *begin, *end;
 } span;
@@ -23,7 +24,7 @@ static bool spans_meet(span a, span b) {
     return a.begin < b.end && b.begin < a.end;
 }
 
-/* NULL to NULL for the caller's memory, which has no address yet. */
+/* The addresses of a tensor; empty for an input, whose memory is the caller's and not known yet. */
 static span span_of(const tensor *t) {
     int64_t last = 0;
     if (!t->data) return (span){0};
@@ -32,7 +33,8 @@ static span span_of(const tensor *t) {
     return (span){begin, begin + (size_t)(last + 1) * dtype_bytes(t->type.dtype)};
 }
 
-/* What step `st` touches with its operand or result `i`, its workspace behind them; *writes: it may change it. */
+/* The addresses that step `st` touches by operand or result number i; the number after these is its
+ * workspace. *writes: it may change them. */
 static span touched_by(const step *st, int i, bool *writes) {
     const weft_node *n = st->node;
     const char *work = st->call.workspace;
@@ -44,7 +46,7 @@ static span touched_by(const step *st, int i, bool *writes) {
     return work ? (span){work, work + n->workspace_bytes} : (span){0};
 }
 
-/* Whether what touched_by tells of `i` is state or a parameter that the node changes. */
+/* Whether number i of touched_by is state or a parameter that the node changes. */
 static bool changes(const weft_node *n, int i) {
     if (i < n->n_in) return i < 32 && n->op->writes >> i & 1 && n->in[i];
     return i == n->n_in && n->op->flags & OP_WRITES && n->n_out;
@@ -57,7 +59,7 @@ static bool step_writes(const step *st, span s) {
     return false;
 }
 
-/* ---- buckets, by where they lie in the store ---- */
+/* ---- buckets, by their addresses in the store ---- */
 
 typedef struct place {
     const weft_variable *bucket;
@@ -65,7 +67,7 @@ typedef struct place {
 } place;
 
 typedef struct places {
-    place *v; /* ascending, apart */
+    place *v; /* ascending, disjoint */
     int count;
 } places;
 
@@ -74,6 +76,7 @@ static int by_address(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+/* Buckets are disjoint in memory, or L14 fails at once. */
 static weft_status find_places(const weft_session *s, places *p, weft_error *error) {
     for (const weft_variable *v = s->plan->model->variables; v; v = v->next) {
         const char *memory = v->kind == VARIABLE_BUCKET ? store_memory(s->store, v->path, &v->type) : NULL;
@@ -87,7 +90,7 @@ static weft_status find_places(const weft_session *s, places *p, weft_error *err
     return WEFT_OK;
 }
 
-/* The first place that ends behind `at`. */
+/* The first place that ends after `at`. */
 static const place *place_behind(const places *p, const char *at) {
     int low = 0, high = p->count;
     while (low < high) {
@@ -102,6 +105,8 @@ static const place *place_behind(const places *p, const char *at) {
 
 /* ---- L14, L15 ---- */
 
+/* What the session does before a step (run.c): it waits for touched buckets, and the stream keeps collectives
+ * in order. */
 static bool step_waits(const step *st, const weft_variable *bucket) {
     for (int k = 0; k < st->n_touched; k++)
         if (st->touched[k] == bucket) return true;
@@ -113,7 +118,7 @@ static int by_version(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* What a program counts the changes of: versions in the store, ascending. */
+/* The versions in the store that a program's run increments, ascending. */
 typedef struct counted {
     uint64_t **v;
     size_t count;
@@ -124,6 +129,7 @@ static bool is_counted(const weft_session *s, const counted *c, const weft_varia
     return bsearch(&version, c->v, c->count, sizeof *c->v, by_version) != NULL;
 }
 
+/* L14 and L15 for all memory that one step touches. */
 static weft_status check_step(const weft_session *s, const bound_program *r, const step *st, const places *p,
                               const counted *c, weft_error *error) {
     bool writes;
@@ -140,6 +146,7 @@ static weft_status check_step(const weft_session *s, const bound_program *r, con
     return WEFT_OK;
 }
 
+/* L14 for the outputs, which are copied from the store itself. */
 static weft_status check_copies(const bound_program *r, const places *p, weft_error *error) {
     for (int i = 0; i < r->n_outputs; i++) {
         const fetched *o = &r->outputs[i];
@@ -178,6 +185,7 @@ static weft_status check_buckets(const weft_session *s, weft_error *error) {
 
 /* ---- L18, L19 ---- */
 
+/* Whether two steps touch the same bytes and one of them writes them. */
 static bool conflicts(const step *a, const step *b) {
     for (int i = 0; i <= a->node->n_in + a->node->n_out; i++)
         for (int k = 0; k <= b->node->n_in + b->node->n_out; k++) {
@@ -188,13 +196,15 @@ static bool conflicts(const step *a, const step *b) {
     return false;
 }
 
+/* Whether any of the first `until` steps starts a collective. */
 static bool starts(const bound_program *r, int until) {
     for (int i = 0; i < until; i++)
         if (node_starts_collective(r->steps[i].node)) return true;
     return false;
 }
 
-/* All that a deferred part leaves, against what program `next` does before its own deferred part. */
+/* L18 and L19: what r's deferred part still has to do when step i of `next` runs, against that step; i goes
+ * up to next's own deferred part. */
 static weft_status check_steps(const bound_program *r, const bound_program *next, weft_error *error) {
     for (int i = 0; i < next->n_steps && next->steps[i].node->order < next->p->deferred; i++) {
         const step *st = &next->steps[i];
@@ -209,7 +219,7 @@ static weft_status check_steps(const bound_program *r, const bound_program *next
     return WEFT_OK;
 }
 
-/* In the arena outputs are their program's own: what makes them has waited for the deferred part. */
+/* Outputs in the arena belong to their own program: the nodes that make them have waited. */
 static bool is_in_arena(const weft_session *s, const fetched *o) {
     return o->memory >= s->memory && o->memory < s->memory + s->plan->memory.activations;
 }
@@ -229,6 +239,7 @@ static weft_status check_outputs(const weft_session *s, const bound_program *r, 
     return WEFT_OK;
 }
 
+/* Whether the store counts v's variable as arriving while r's deferred part is pending. */
 static bool is_announced(const weft_session *s, const bound_program *r, const weft_value *v) {
     const weft_variable *root = value_root(v)->variable;
     const store_entry *owner = root && root->kind != VARIABLE_DERIVED ? store_owner(s->store, root) : NULL;
@@ -237,6 +248,7 @@ static bool is_announced(const weft_session *s, const bound_program *r, const we
     return found;
 }
 
+/* The session's deferred part begins where the plan's does, after a collective of its program. */
 static weft_status check_deferred(const weft_session *s, const bound_program *r, weft_error *error) {
     weft_status status = WEFT_OK;
     int left = 0;

@@ -1,10 +1,11 @@
-/* buckets.c - proves who updates what, and by which gradients, in one scheduled program. Rules:
- *   L4  every parameter that the graph trains is in exactly one bucket, its own, and in no other; a bucket
- *       holds parameters of one subgraph (so of one process group) and type, one after the other
- *   L5  a bucket is summed over ranks once, its own bytes; an update reads its bucket's gradients behind the wait for
- *       that sum; it is the only one of its bucket, and a program that does not end its step has neither
- *   L7  an update covers its bucket, or this rank's range of one that is sharded, with the gradients and the state of
- *       that range; ranges follow one another, cover the bucket and cut no parameter (flat: no chunk of norms)
+/* buckets.c - proves in one scheduled program which node updates what, and by which gradients. Rules:
+ *   L4  every parameter that the graph trains is in its own bucket and in no other; a bucket holds parameters
+ *       of one subgraph (so of one process group) and type, one after the other
+ *   L5  a bucket is summed over ranks once, in its own bytes; an update reads its bucket's gradients after
+ *       the wait for that sum; each bucket has one update, and a program that does not end its step has
+ *       neither sum nor update
+ *   L7  an update covers its bucket, or this rank's range of a sharded one, with the gradients and the state
+ *       of that range; ranges are contiguous, cover the bucket and cut no parameter (flat: no chunk of norms)
  */
 #include "runtime/verify/verify.h"
 
@@ -14,6 +15,7 @@
 
 #include <string.h>
 
+/* Ranges follow one another in the order of the group's ranks. */
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end) {
     const subgraph *g = verify_subgraph_of(x, s->members[0]);
     *begin = 0;
@@ -27,10 +29,10 @@ void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t
 
 /* ---- L4 ---- */
 
-/* By index of a parameter: whether this graph trains it; and how often its bucket lists it. */
+/* By index of a parameter. */
 typedef struct membership {
-    bool is_trained;
-    int times;
+    bool is_trained; /* some minimize of this graph trains it */
+    int times;       /* how often its bucket lists it */
 } membership;
 
 static void find_members(const program *p, membership *of) {
@@ -87,13 +89,14 @@ static weft_status check_bucket(verify_index *x, weft_error *error, const weft_n
 
 /* ---- L5 ---- */
 
-/* A bucket, or what it has been added to. */
+/* Whether n is the bucket s, or the sum of its micro-batches. */
 static bool is_whole_bucket(const weft_node *n, const weft_variable *s) {
     if (n->op == &weft_op_accumulate) n = n->in[n->n_in - 1]->node;
     return n->op == &weft_op_bucket && n->variable == s;
 }
 
-/* What gradients are a part, a copy or a multiple of; *first: its element that comes first. */
+/* The bucket or wait that gradients are a part, a copy or a multiple of. *first: their first element in it.
+ */
 static const weft_node *source_of(const weft_value *v, int64_t *first) {
     *first = 0;
     while (v->node->op != &weft_op_wait && v->node->op != &weft_op_bucket && v->node->n_in == 1 &&
@@ -104,6 +107,7 @@ static const weft_node *source_of(const weft_value *v, int64_t *first) {
     return v->node;
 }
 
+/* L5 and L7 for the gradients v of an update or a norm n over bucket s. */
 static weft_status check_gradient(verify_index *x, weft_error *error, const weft_node *n, const weft_value *v,
                                   const weft_variable *s) {
     int64_t first, begin, end;
@@ -117,7 +121,7 @@ static weft_status check_gradient(verify_index *x, weft_error *error, const weft
     return verify_broken(x->p, error, "L7", n, "reads gradients of another range than this rank's");
 }
 
-/* What happens to a bucket in its program: as often as it must. */
+/* L5: sums, updates and gathers of a bucket happen exactly as often as they must. */
 static weft_status check_turn(verify_index *x, weft_error *error, const weft_node *b) {
     const weft_variable *s = b->variable;
     const verify_counts *counts = &x->counts[s->index];
@@ -163,8 +167,8 @@ static weft_status check_squares(verify_index *x, weft_error *error, const weft_
     return n->n_in ? check_gradient(x, error, n, n->in[0], n->variable) : WEFT_OK;
 }
 
-/* Whether a rank's range may end at element `at`: between parameters, or with `flat` between chunks of norms. *member
- * goes up to the one that `at` is in. */
+/* Whether a rank's range may end at element `at`: between parameters, or with `flat` between chunks of norms.
+ * *member moves on to the parameter that contains `at`. */
 static bool may_cut(const weft_variable *s, int64_t at, bool flat, int *member) {
     for (; *member < s->n_members; ++*member) {
         int i = *member;

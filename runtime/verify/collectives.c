@@ -1,12 +1,14 @@
-/* collectives.c - proves what concerns the communication stream of a scheduled program. The stream runs its collectives
- * one after the other, beside the compute stream; `wait` is the only event between them. Rules:
- *   L1   a wait names the results of one collective before it, and every collective has exactly one wait; but for an
- *        all_gather, which has none: it outlasts the run
- *   L2   collectives stand in the order of their numbers, 0, 1, 2 ..., as many as the program counts
- *   L3   while a collective is under way, from its start to its wait, no other node touches its buffer or scratch
- *   L6   an all_gather sends what this rank's update has made; no later node of the program touches the bucket,
- *        unless the gather is awaited
- *   L10  a collective goes over the ranks of its subgraph, sums by that one's wire and with scratch enough
+/* collectives.c - proves the use of the communication stream in a scheduled program. The stream runs its
+ * collectives one after the other, beside the compute stream; only `wait` orders the two. Rules:
+ *   L1   a wait names the results of one collective before it, and every collective has exactly one wait,
+ *        except an all_gather that outlasts the run, which has none
+ *   L2   collectives are in the order of their numbers, 0, 1, 2 ..., as many as the program counts
+ *   L3   while a collective is in flight, from its start to its wait, no other node touches its buffer or
+ *        scratch
+ *   L6   an all_gather sends what this rank's update has made; no later node of the program touches the
+ *        bucket, unless the program waits for the gather
+ *   L10  a collective goes over the ranks of its subgraph, sums in that subgraph's wire type, and has enough
+ *        scratch
  */
 #include "runtime/verify/map.h"
 #include "runtime/plan/value.h"
@@ -31,19 +33,21 @@ bool verify_sums_gradients(const weft_node *n) {
     return n->op == &weft_op_all_reduce && n->variable && n->variable->kind == VARIABLE_BUCKET;
 }
 
-/* The walk along a schedule. */
+/* The state of the walk along a schedule. */
 typedef struct collectives {
     verify_index *x;
     const program *p;
     weft_error *error;
-    verify_map writers; /* who of the nodes so far wrote a variable's bytes last */
-    verify_map busy;    /* what a collective under way works on; gathers in flight are to the end */
-    int64_t next;       /* number of the next collective */
+    verify_map writers; /* by bytes of variables: the node that wrote them last */
+    /* bytes that a collective in flight works on; a gather that outlasts the run keeps them */
+    verify_map busy;
+    int64_t next; /* number of the next collective */
 } collectives;
 
 /* ---- L3, L6 ---- */
 
-/* The newest value of this rank's range: its update's, or on a rank without one what that would have waited for. */
+/* Whether the gather sends the newest value of this rank's range: its update's; on a rank without a range,
+ * the result of the wait that the update would have read. */
 static bool sends_update(const collectives *l, const weft_node *gather) {
     int64_t begin, end, latest = 0;
     verify_own(l->x, gather->variable, &begin, &end);
@@ -65,6 +69,7 @@ static weft_status check_gather(const collectives *l, const weft_node *gather) {
     return verify_broken(l->p, l->error, "L6", gather, "does not send what this rank has updated");
 }
 
+/* L3 and L6: n touches range r. */
 static weft_status check_range(const collectives *l, const weft_node *n, verify_range r) {
     const verify_extent *e = verify_map_first(&l->busy, r);
     if (!e) return WEFT_OK;
@@ -83,7 +88,7 @@ static weft_status check_touch(const collectives *l, const weft_node *n) {
     return status;
 }
 
-/* From here to its wait what it works on is its own. */
+/* The buffer and the scratch of a collective are its own from here to its wait. */
 static weft_status occupy(collectives *l, const weft_node *start) {
     verify_range buffer, scratch = {start, 0, 0};
     bool has_places = verify_locate(&start->out[0], &buffer) && buffer.begin >= 0;
@@ -101,6 +106,7 @@ static void release(collectives *l, const weft_node *start) {
         if (verify_locate(&start->out[k], &r)) verify_map_drop(&l->busy, r);
 }
 
+/* Notes that n writes its first operand in place. */
 static void note_writer(collectives *l, const weft_node *n) {
     verify_range r;
     if (n->op->writes & 1 && n->in[0] && verify_locate(n->in[0], &r)) verify_map_claim(&l->writers, r, n);
@@ -108,6 +114,7 @@ static void note_writer(collectives *l, const weft_node *n) {
 
 /* ---- L10 ---- */
 
+/* A bucket's collective is over the bucket's subgraph; another one over the subgraph that its path names. */
 static bool goes_over_group(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
     if (a->group >= l->p->plan->n_subgraphs) return false;
@@ -117,6 +124,7 @@ static bool goes_over_group(const collectives *l, const weft_node *n) {
     return (!is_bucket && strcmp(owner, g->name) == 0) || verify_subgraph(l->x, owner) == g;
 }
 
+/* The second result is the scratch, as large as the communicator asks for. */
 static bool has_room(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
     if (n->op == &weft_op_all_gather) return n->n_out == 1;
@@ -131,6 +139,7 @@ static bool has_room(const collectives *l, const weft_node *n) {
                                                          l->p->plan->subgraphs[a->group].n_ranks);
 }
 
+/* L10. */
 static weft_status check_way(const collectives *l, const weft_node *n) {
     const collective_attrs *a = n->attrs;
     bool is_gradient = verify_sums_gradients(n);
@@ -146,6 +155,7 @@ static weft_status check_way(const collectives *l, const weft_node *n) {
 
 /* ---- L1, L2 ---- */
 
+/* L1 and L2 for a start, then L10 and L6; then it occupies its bytes. */
 static weft_status check_start(collectives *l, const weft_node *n) {
     int waits;
     const weft_node *wait = verify_wait_of(l->x, n, &waits);
@@ -160,6 +170,7 @@ static weft_status check_start(collectives *l, const weft_node *n) {
     return status ? status : occupy(l, n);
 }
 
+/* Whether a wait reads all results of one collective and nothing else. */
 static bool waits_well(const weft_node *wait) {
     const weft_node *start = wait->in[0]->node;
     if (!node_starts_collective(start) || wait->n_in != start->n_out) return false;

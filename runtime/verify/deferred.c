@@ -1,9 +1,10 @@
-/* deferred.c - proves that the deferred part of a program can run as late as a session likes, beside any other programs that
- * do not meet it (verify/session.c: that they do not). Rules:
- *   L16  a deferred part begins with a wait, in a plan of several ranks that overlap; no node in it is of the forward or the
- *        backward, draws numbers or counts micro-batches, reads the caller's memory, makes an output, or reads a number
- *        that the caller may set between runs
- *   L17  what it touches in the arena lies in the in-flight region, which is within the arena
+/* deferred.c - proves that the deferred part of a program can run as late as a session likes, beside any
+ * other program that does not touch what it touches (session/verify.c proves that none does). Rules:
+ *   L16  a deferred part begins with a wait, in a plan of several ranks without `serial`; no node in it
+ *        belongs to the forward or the backward, draws random numbers, counts micro-batches, reads the
+ *        caller's memory, makes an output, or reads a number that the caller may set between runs
+ *   L17  what a deferred part touches in the arena is in the in-flight region, and that region is in the
+ *        arena
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -15,8 +16,8 @@
 
 /* ---- L16 ---- */
 
-/* What the rules look up: by index of a variable, whether the program has set it before its deferred part; by id of a value,
- * whether it is an output or what one lies in. */
+/* Look-ups: by index of a variable, whether the program sets it before its deferred part; by id of a value,
+ * whether it is an output, or an output is in its memory. */
 typedef struct deferred_index {
     const program *p;
     bool *is_set, *is_output;
@@ -42,7 +43,8 @@ static void index_close(const deferred_index *x) {
     mem_free(&x->p->plan->env, x->is_output, x->ids * sizeof *x->is_output);
 }
 
-/* Learning rates, and counters: but for one that the program has set before. */
+/* Whether v is a number that the caller may set between runs (learning rate, counter), and the program has
+ * not set it before. */
 static bool may_change(const deferred_index *x, const weft_value *v) {
     const weft_variable *number = v->variable;
     if (!number || number->kind != VARIABLE_OPTIMIZER || number->bucket) return false;
@@ -55,6 +57,7 @@ static bool is_output(const deferred_index *x, const weft_node *n) {
     return false;
 }
 
+/* Why n may not be in a deferred part (L16); NULL: it may. */
 static const char *why_not(const deferred_index *x, const weft_node *n) {
     verify_range r;
     if (!n->is_update || n->is_backward) return "is no part of the update";
@@ -69,12 +72,14 @@ static const char *why_not(const deferred_index *x, const weft_node *n) {
 
 /* ---- L17 ---- */
 
+/* Whether a value in the arena is within the in-flight region. */
 static bool is_in_flight(const program *p, const weft_value *v) {
     verify_range r;
     if (!v || !verify_locate(v, &r) || r.space) return true;
     return r.begin >= 0 && (uint64_t)r.end <= p->plan->in_flight_bytes;
 }
 
+/* The same for all that a node touches. */
 static bool lies_in_region(const program *p, const weft_node *n) {
     bool good =
         !n->workspace_bytes || (uint64_t)n->workspace_offset + n->workspace_bytes <= p->plan->in_flight_bytes;

@@ -1,6 +1,6 @@
-/* index.c - what the rules of one program ask again and again, found in one walk over it: the waits for its
- * collectives, what happens to each bucket's gradients, and which subgraph a parameter belongs to by what weft_ddp said.
- */
+/* index.c - what the rules ask about one program again and again, found in one walk over it: the waits for
+ * its collectives, what happens to each bucket's gradients, and which subgraph a parameter belongs to by what
+ * weft_ddp said. */
 #include "runtime/verify/verify.h"
 
 #include "ops/structure/collective.h"
@@ -38,6 +38,7 @@ const weft_variable *verify_updated_by(const weft_node *n) {
     return v->kind == VARIABLE_BUCKET ? v : NULL;
 }
 
+/* Counts what node n does to a bucket. */
 static void note_turn(verify_index *x, const weft_node *n) {
     const weft_variable *updated = verify_updated_by(n);
     if (updated) x->counts[updated->index].updates++;
@@ -74,7 +75,7 @@ static bool sort_paths(verify_index *x) {
     return true;
 }
 
-/* The first subgraph whose path is the first `n` characters of `path`. */
+/* The first subgraph whose path is the first `n` characters of `path`; NULL: none. */
 static const subgraph *subgraph_named(const verify_index *x, const char *path, size_t n) {
     int low = 0, high = x->p->plan->n_subgraphs;
     while (low < high) {
@@ -89,6 +90,7 @@ static const subgraph *subgraph_named(const verify_index *x, const char *path, s
     return found && strncmp(found->path, path, n) == 0 && !found->path[n] ? found : NULL;
 }
 
+/* Whether weft_ddp names the scope that is the first n characters of path. */
 static bool is_scope(const verify_index *x, const char *path, size_t n) {
     char scope[1400];
     const char *key = scope;
@@ -98,7 +100,8 @@ static bool is_scope(const verify_index *x, const char *path, size_t n) {
     return bsearch(&key, x->scopes, (size_t)x->n_scopes, sizeof key, by_text) != NULL;
 }
 
-/* The longest scope of weft_ddp's that `path` lies in or is, else the first name of a path with several. */
+/* The longest scope named by weft_ddp that is `path` or contains it; without one, the first name of the path,
+ * or "" for a path of one name. NULL: no subgraph has this path. */
 const subgraph *verify_subgraph(const verify_index *x, const char *path) {
     size_t n = strlen(path), top = strcspn(path, "/");
     for (;; n--) {

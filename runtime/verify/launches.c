@@ -1,10 +1,13 @@
-/* launches.c - proves a GPU program's launches: whatever two streams may do at once, they do not disturb each other.
+/* launches.c - proves a GPU program's launches: whatever two streams do at once, neither disturbs the other.
  * Rules:
- *   S1   every node that puts work on a stream is in exactly one launch, of its kind, in the order of the schedule
- *   S2   two nodes on different streams that touch the same bytes, one of them writing, are ordered: by an event
- *   S3   when a run has ended on the compute stream, every collective but gathers in flight has ended too
- *   S4   a launch that touches a bucket which a gather may still be filling waits for it
- *   S5   a launch waits only for one before it in the list (no run can block itself), and that one records an event
+ *   S1   every node that puts work on a stream is in exactly one launch, of its kind, in the order of the
+ *        schedule
+ *   S2   two nodes on different streams that touch the same bytes, one of them writing, are ordered by an
+ *        event
+ *   S3   when a run has ended on the compute stream, every collective has ended too, except gathers in flight
+ *   S4   a launch that touches a bucket which a gather may still be filling waits for that gather
+ *   S5   a launch waits only for one before it in the list (so no run can block itself), and that one records
+ *        an event
  */
 #include "runtime/plan/launches.h"
 #include "runtime/verify/map.h"
@@ -23,15 +26,17 @@ static bool is_on_communication(const launch_entry *l) {
     return l->kind == LAUNCH_COLLECTIVE;
 }
 
-/* What the rules look up. [0]: of the compute stream, [1]: of the communication stream. */
+/* Look-ups. [0] is of the compute stream, [1] of the communication stream. */
 typedef struct launch_index {
     verify_index x;
     int n_orders;
-    int *launch[2]; /* by order of a node: the last launch that reaches over it */
-    int *times[2];  /* and how many do */
-    int *waited
-        [2]; /* by launch: the last one of the other stream that it, or one of its stream before it, waits for */
-    int *waiter; /* by index of a variable: the first compute launch that waits for a gather of it */
+    int *launch[2]; /* by order of a node: the last launch whose places contain it */
+    int *times[2];  /* by order of a node: how many launches do */
+    /* By launch: the last launch of the other stream that it waits for, or that one before it on its stream
+     * does. */
+    int *waited[2];
+    /* by index of a bucket: the first compute launch that waits for a gather of it; INT_MAX: none */
+    int *waiter;
 } launch_index;
 
 static void index_launches(launch_index *x, const program *p) {
@@ -82,7 +87,7 @@ static void index_close(launch_index *x) {
     verify_index_close(&x->x);
 }
 
-/* The launch that holds a node; -1: not one, or not one of its kind. */
+/* The launch that contains a node; -1: not exactly one, or of another kind. */
 static int find_launch(const launch_index *x, const weft_node *n, launch_kind kind) {
     bool stream = kind == LAUNCH_COLLECTIVE;
     if (n->order < 0 || x->times[stream][n->order] != 1) return -1;
@@ -119,20 +124,21 @@ static weft_status check_waits(const program *p, weft_error *error) {
     return WEFT_OK;
 }
 
-/* Whether launch `from` has ended when `to`, behind it on the other stream, begins: some launch of to's stream, up to it, waits
- * for `from` or for one behind it on from's stream. */
+/* Whether launch `from` has ended when `to`, after it on the other stream, begins: some launch of to's
+ * stream, up to `to`, waits for `from` or for a later one of from's stream. */
 static bool is_ordered(const launch_index *x, int from, int to) {
     return x->waited[is_on_communication(&x->x.p->launches[to])][to] >= from;
 }
 
-/* Who touched which bytes last, on each stream; whoever is ordered behind him is behind all before him too. */
+/* By bytes and stream: the node that touched them last. A node that is ordered after that one is ordered
+ * after all before it. */
 typedef struct touches {
     const launch_index *x;
     weft_error *error;
     verify_map stream[2];
 } touches;
 
-/* Node n of `stream` touches r, in launch `at`: a touch of the other stream must have ended. */
+/* S2: node n of `stream` touches r, in launch `at`; the last touch by the other stream must have ended. */
 static weft_status touch(touches *t, const weft_node *n, bool stream, int at, verify_range r) {
     verify_range rest = r;
     const verify_extent *last = NULL, *e;
@@ -145,14 +151,15 @@ static weft_status touch(touches *t, const weft_node *n, bool stream, int at, ve
         if (!is_ordered(t->x, from, at))
             return verify_broken(t->x->x.p, t->error, "S2", stream ? other : n,
                                  "no event orders it and a collective on the same bytes");
-        verify_map_drop(&t->stream[!stream], r); /* also for all that follow on this stream */
+        verify_map_drop(&t->stream[!stream], r); /* later nodes of this stream are ordered too */
     }
     verify_map_claim(&t->stream[stream], r, n);
     return t->stream[0].is_out_of_memory || t->stream[1].is_out_of_memory ? error_memory(t->error, "verify")
                                                                           : WEFT_OK;
 }
 
-/* A collective writes its results, in place; a node touches its operands, its results and its workspace. */
+/* A collective touches its results, in which it works in place; another node its operands, results and
+ * workspace. */
 static weft_status touch_all(touches *t, const weft_node *n, launch_kind kind) {
     verify_range r = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
     bool stream = kind == LAUNCH_COLLECTIVE;
@@ -177,6 +184,7 @@ static weft_status check_conflicts(const launch_index *x, weft_error *error) {
     return status;
 }
 
+/* S3: the compute stream waits for the last sum. */
 static weft_status check_end(const launch_index *x, weft_error *error) {
     const program *p = x->x.p;
     int awaited = -1;
@@ -191,6 +199,7 @@ static weft_status check_end(const launch_index *x, weft_error *error) {
     return WEFT_OK;
 }
 
+/* The sharded bucket whose memory holds v; NULL: none. */
 static const weft_variable *filled_bucket(const weft_value *v) {
     while (v && v->base) v = v->base;
     const weft_variable *s = v ? v->variable : NULL;

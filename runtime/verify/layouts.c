@@ -1,12 +1,13 @@
-/* layouts.c - proves that every node of a program finds its operands as it looks for them, from strides
- * alone. What a kernel takes is its table's (graph/core/kernel.h); all else is worked out here once more. Rules:
- *   K1  an operand lies as its reader's kernel takes it; what has no kernel (collectives, variables) takes row-major
- *   K2  a result lies as its kernel gives it; a node's results of four axes lie alike
- *   K3  an element of a view is that element of the operand which the op says
+/* layouts.c - proves from strides alone that every node of a program finds its operands where it looks for
+ * them. What a kernel accepts is in its table (graph/core/kernel.h); everything else is worked out here a
+ * second time. Rules:
+ *   K1  an operand has a layout that its reader's kernel accepts; nodes without a kernel (collectives,
+ *       variables) read row-major
+ *   K2  a result has the layout that its kernel writes; a node's results of four axes have the same layout
+ *   K3  each element of a view is the element of the operand that the op names
  *   K4  a result in an operand's place has that operand's strides
- *   K5  outputs are row-major: they are fetched as they lie
- * K6, of packed operands, is in verify/packed.c.
- */
+ *   K5  outputs are row-major: they are fetched as they are in memory
+ * K6, of packed operands, is in verify/packed.c. */
 #include "runtime/verify/verify.h"
 
 #include "ops/kit/basic_attrs.h"
@@ -26,9 +27,9 @@ static weft_status wrong(const program *p, weft_error *error, const char *rule, 
     return verify_broken(p, error, rule, n, text);
 }
 
-/* ---- how a value lies ---- */
+/* ---- layouts of values ---- */
 
-/* Whether the axes in this order, the last first, run through memory without a gap. */
+/* Whether the axes in this order (NULL: as they are), the last one fastest, have no gaps in memory. */
 static bool runs(const weft_value *v, const int *order) {
     int64_t step = 1;
     for (int i = v->type.ndim - 1; i >= 0; i--) {
@@ -44,6 +45,7 @@ static bool is_rows(const weft_value *v) {
     return runs(v, NULL);
 }
 
+/* Channels-last for four axes, row-major for others. */
 static bool is_image(const weft_value *v) {
     static const int order[] = {0, 2, 3, 1};
     return runs(v, v->type.ndim == 4 ? order : NULL);
@@ -59,7 +61,8 @@ static bool works_anywhere(const weft_op *op) {
 
 /* ---- K1, K2 ---- */
 
-/* The reference alone is of no op: what it takes is said by each. */
+/* Whether the kernel accepts operand i at any strides. The reference kernel belongs to no op, so the op says
+ * what it accepts. */
 static bool takes_any(const weft_node *n, int i) {
     if (!n->kernel) return false;
     if (n->kernel->op) return has_bit(n->kernel->strided_in, i);
@@ -96,7 +99,8 @@ static weft_status check_results(const program *p, const weft_node *n, weft_erro
 
 /* ---- K3 ---- */
 
-/* Which element of the operand is element `at` of a view. */
+/* from[] becomes the element of the operand that element at[] of a view is, worked out from the op's
+ * attributes. */
 static void viewed(const weft_node *n, const int64_t *at, int64_t *from) {
     const tensor_type *x = &n->in[0]->type, *y = &n->out[0].type;
     const shape_attrs *s = n->attrs;
@@ -119,6 +123,7 @@ static void viewed(const weft_node *n, const int64_t *at, int64_t *from) {
     }
 }
 
+/* Whether the strides of a view lead to that element. */
 static bool names_element(const weft_node *n, const int64_t *at) {
     const weft_value *x = n->in[0], *y = &n->out[0];
     int64_t from[WEFT_MAX_NDIM] = {0}, there = 0, here = y->base_offset;
@@ -138,8 +143,9 @@ static bool names_number(const weft_node *n, int64_t number) {
     return names_element(n, at);
 }
 
-/* Both sides are sums over digits of the element's number, in the radices of the two shapes: what differs anywhere
- * does where a digit of either begins or ends. A few more in between cost nothing. */
+/* Both sides are sums over digits of the element's number, in the radices of the two shapes: where they
+ * differ anywhere, they differ where a digit of either begins or ends. The few numbers in between are cheap
+ * extra. */
 static bool names_all(const weft_node *n) {
     const tensor_type *const sides[] = {&n->in[0]->type, &n->out[0].type};
     int64_t elements = type_elements(&n->out[0].type);
@@ -188,7 +194,7 @@ static bool has_strides_of(const weft_value *a, const weft_value *b) {
     return type_equal(&a->type, &b->type);
 }
 
-/* A result whose base is an operand's memory; parts of a bucket are made there, not over something. */
+/* K4: a result whose base is an operand's memory. Parts of a bucket are made there, not over an operand. */
 static weft_status check_place(const program *p, const weft_node *n, const weft_value *v, weft_error *error) {
     if (!v->base || v->base->node->op == &weft_op_bucket || n->op->flags & OP_COMMUNICATES) return WEFT_OK;
     for (int i = 0; i < n->n_in; i++)

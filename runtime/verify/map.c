@@ -1,14 +1,15 @@
-/* map.c - a treap (Seidel and Aragon 1996) of extents, by space and first byte. Its weights come from a counter, so
- * that two proofs of one plan do the same steps. */
+/* map.c - a treap (Seidel and Aragon 1996) of extents, ordered by space and first byte. Weights come from a
+ * counter, so that two proofs of one plan do the same steps. Expected depth is O(log n). */
 #include "runtime/verify/map.h"
 
 #include <string.h>
 
 typedef struct map_node {
     verify_extent e;
-    uint32_t left, right, weight; /* a node's weight is at least that of what is below it */
+    uint32_t left, right, weight; /* a node's weight is at least that of every node below it */
 } map_node;
 
+/* The order of the tree. Extents in it are disjoint, so their first bytes suffice. */
 static bool comes_before(verify_range a, verify_range b) {
     if (a.space != b.space) return (uintptr_t)a.space < (uintptr_t)b.space;
     return a.begin < b.begin;
@@ -16,6 +17,7 @@ static bool comes_before(verify_range a, verify_range b) {
 
 /* ---- nodes ---- */
 
+/* A node from the free list, or a new one; 0 and is_out_of_memory when memory is out. */
 static uint32_t node_alloc(verify_map *m, verify_extent e) {
     uint32_t at = m->unused;
     if (!at && m->count + 1 >= m->room) {
@@ -46,6 +48,7 @@ static uint32_t rotate_left(verify_map *m, uint32_t at) {
     return up;
 }
 
+/* Returns the root of the subtree with node `added` in it. */
 static uint32_t insert(verify_map *m, uint32_t at, uint32_t added) {
     map_node *n = &m->nodes[at];
     if (!at) return added;
@@ -57,7 +60,7 @@ static uint32_t insert(verify_map *m, uint32_t at, uint32_t added) {
     return m->nodes[n->right].weight > n->weight ? rotate_left(m, at) : at;
 }
 
-/* Two trees, all of `a` before all of `b`, as one. */
+/* One tree of two, where all of `a` comes before all of `b`. */
 static uint32_t join(verify_map *m, uint32_t a, uint32_t b) {
     if (!a || !b) return a ? a : b;
     if (m->nodes[a].weight > m->nodes[b].weight) {
@@ -68,6 +71,7 @@ static uint32_t join(verify_map *m, uint32_t a, uint32_t b) {
     return b;
 }
 
+/* Removes the extent that begins where r does, and frees its node; returns the subtree's root. */
 static uint32_t erase(verify_map *m, uint32_t at, verify_range r) {
     map_node *n = &m->nodes[at];
     if (comes_before(r, n->e.range)) {
@@ -84,6 +88,7 @@ static uint32_t erase(verify_map *m, uint32_t at, verify_range r) {
     return rest;
 }
 
+/* Adds an extent unless it is empty. */
 static void add(verify_map *m, verify_extent e) {
     uint32_t at = e.range.begin < e.range.end ? node_alloc(m, e) : 0;
     if (at) m->root = insert(m, m->root, at);
@@ -91,6 +96,7 @@ static void add(verify_map *m, verify_extent e) {
 
 /* ---- the calls ---- */
 
+/* One walk down: the leftmost extent that does not end before r. */
 const verify_extent *verify_map_first(const verify_map *m, verify_range r) {
     const verify_extent *found = NULL;
     for (uint32_t at = m->root; at;) {
@@ -103,6 +109,7 @@ const verify_extent *verify_map_first(const verify_map *m, verify_range r) {
     return found && ranges_meet(found->range, r) ? found : NULL;
 }
 
+/* What an extent has before and after r stays as two extents. */
 void verify_map_drop(verify_map *m, verify_range r) {
     for (const verify_extent *e = verify_map_first(m, r); e && !m->is_out_of_memory;
          e = verify_map_first(m, r)) {

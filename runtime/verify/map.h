@@ -1,6 +1,5 @@
-/* map.h - which bytes belong to whom: extents of the arena and of variables that never overlap. A search tree, so
- * that the proof of a program of n nodes takes about n log n steps however many extents are alive.
- */
+/* map.h - which value owns which bytes: disjoint extents of the arena and of variables, in a search tree. The
+ * proof of a program of n nodes takes about n log n steps, however many extents there are. */
 #ifndef WEFT_RUNTIME_VERIFY_MAP_H
 #define WEFT_RUNTIME_VERIFY_MAP_H
 
@@ -8,25 +7,27 @@
 
 typedef struct verify_extent {
     verify_range range;
+    /* The user's; the map only keeps it. */
     const void *owner;
-    int64_t stamp; /* counts the claims: the later of two extents has the larger one */
+    int64_t stamp; /* grows with each claim: the later of two extents has the larger one */
 } verify_extent;
 
 typedef struct verify_map {
     const weft_env *env;
-    struct map_node *nodes; /* numbered from 1 */
+    struct map_node *nodes; /* numbered from 1; 0 is no node */
     size_t room;
+    /* Nodes made, the root, and the first of the list of free nodes. */
     uint32_t count, root, unused;
     int64_t stamp;
-    uint64_t added;        /* nodes so far, for their weights */
-    bool is_out_of_memory; /* from then on it holds too little */
+    uint64_t added;        /* nodes ever made, from which weights come */
+    bool is_out_of_memory; /* if so the map lacks extents, and no answer counts */
 } verify_map;
 
-/* Gives the range's bytes to `owner`, whoever had them; what the others had beside them they keep. */
+/* Gives the range's bytes to `owner`. Extents that overlap it keep what they have outside of it. */
 void verify_map_claim(verify_map *m, verify_range r, const void *owner);
-/* From now on the range's bytes belong to nobody. */
+/* Afterwards nobody owns the range's bytes. */
 void verify_map_drop(verify_map *m, verify_range r);
-/* The first extent of r.space that meets r; NULL: none. Goes on behind it with r.begin at its end. */
+/* The first extent of r.space that overlaps r; NULL: none. To find the next one, set r.begin to its end. */
 const verify_extent *verify_map_first(const verify_map *m, verify_range r);
 void verify_map_free(verify_map *m);
 

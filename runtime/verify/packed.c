@@ -1,10 +1,10 @@
-/* packed.c - proves that a kernel which reads packed bytes reads those of its own operand, in its own form. When an
- * operand is packed, its reader no longer says what it was; so the operands of what may be given packed ones are noted
- * before the layout pass, and a plan keeps the note. Rules:
- *   K6  packed bytes are read as they are, by a kernel that packs that operand: they are made for this node's signature,
- *       are as many as its kernel asks for, and come from the operand that it had before the layout pass, or from the
- *       parameter that this was a cast of
- *   K7  a derived value is made of one place in its parameter, in one way, by all programs of a plan
+/* packed.c - proves that a kernel which reads packed bytes reads those of its own operand, in its own form.
+ * When an operand is packed, its reader no longer shows what it was. So before the layout pass the operands
+ * of every node that may read packed ones are noted, and the plan keeps the note. Rules:
+ *   K6  packed bytes are read unchanged, by a kernel that packs that operand: they are made for this node's
+ *       signature, are as many as its kernel asks for, and come from the operand that it had before the
+ *       layout pass, or from the parameter that this operand was a cast of
+ *   K7  a derived value is made from one place in its parameter, in one way, by all programs of a plan
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -18,7 +18,7 @@
 
 /* ---- the note ---- */
 
-/* Some backend's table has a row that packs an operand of this op. */
+/* Whether some kernel of the backend packs an operand of this op. */
 static bool may_read_packed(const weft_node *n, const kernel_env *env) {
     const weft_kernel *list[16];
     int count = n->n_in ? kernels_of(n->op, env, list, 16) : 0;
@@ -42,7 +42,7 @@ bool verify_note_operands(program *p) {
     return true;
 }
 
-/* Operand i of a node as it was; NULL: it was not noted. */
+/* Operand i of n before the layout pass; NULL: not noted. */
 static const weft_value *noted(const program *p, const weft_node *n, int i) {
     bool is_known = n->id >= 0 && n->id < p->n_unpacked && p->unpacked[n->id];
     return is_known ? p->unpacked[n->id][i] : NULL;
@@ -57,7 +57,7 @@ static weft_status wrong(const program *p, weft_error *error, const weft_node *n
     return verify_broken(p, error, "K6", n, text);
 }
 
-/* A node as it would be with operand i plain; `plain` and `in` are the caller's memory. */
+/* A copy of n with operand i plain and row-major; `plain` and `in` are the caller's memory. */
 static weft_node with_plain(const weft_node *n, int i, const weft_value *was, weft_value *plain,
                             weft_value **in) {
     weft_node copy = *n;
@@ -70,7 +70,7 @@ static weft_node with_plain(const weft_node *n, int i, const weft_value *was, we
     return copy;
 }
 
-/* Attributes are quoted, so a pack has '...' where a signature has "...". */
+/* A pack's attribute is quoted, so it has '...' where a signature has "...". */
 static bool says_signature(const char *of, const char *signature) {
     size_t k = 0;
     while (signature[k] && of[k] == (signature[k] == '"' ? '\'' : signature[k])) k++;
@@ -91,7 +91,8 @@ static weft_status check_signature(const program *p, const weft_node *n, const w
     return status;
 }
 
-/* The bytes come from this value: itself, a copy of it that lies otherwise, or what it is a cast of. */
+/* Whether packed bytes come from `was`: from the value itself, a copy in another layout, or the value that it
+ * is a cast of. */
 static bool comes_from(const weft_value *from, const weft_value *was) {
     while (from != was && from->node->op == &weft_op_reorder) from = from->node->in[0];
     return from == was || (was->node->op == &weft_op_cast && was->node->in[0] == from);
@@ -127,6 +128,7 @@ static const weft_variable *derived_by(const weft_node *n) {
     return v && v->kind == VARIABLE_DERIVED ? v : NULL;
 }
 
+/* Same op, attributes, types, strides, and place in the same parameter. */
 static bool derive_alike(const weft_node *a, const weft_node *b) {
     const weft_value *x = a->in[0], *y = b->in[0];
     return a->op == b->op && attrs_equal(a->op, a->attrs, b->attrs) && type_equal(&x->type, &y->type) &&

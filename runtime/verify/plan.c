@@ -1,13 +1,14 @@
-/* plan.c - proves that any program may run after any other, on one session. When a run ends, all its sums are over
- * (L1); what may still be under way are its gathers, for however many runs. The stream is first in, first out, so a later
- * collective cannot overtake them; so nothing else may touch what they bring, unless the session waits before. It does,
- * for the buckets that a node's operands lie in. Rules:
- *   L8   a gather that is in flight works on the whole of its bucket, in the store: never in the arena, without scratch,
- *        so that the next program may do with the arena what it likes
- *   L9   whoever touches a bucket that any program of the plan may have left under way reads it by an operand, which
- *        is what sessions wait by, or is on the stream itself; derived values lie apart from what they are made of
- *   L11  the programs of a step fill the same buckets: the first assigns the store's gradients, the others add to
- *        all levels of the same, and those are the bucket's
+/* plan.c - proves that any program may run after any other, on one session. When a run ends, all its sums
+ * have ended (L1); its gathers may be in flight, for any number of runs. The stream is first in, first out,
+ * so a later collective cannot overtake them. Anything else may touch what they bring only after the session
+ * has waited, which it does for the buckets that hold a node's operands. Rules:
+ *   L8   a gather in flight works on its whole bucket, in the store and without scratch: never in the arena,
+ *        which the next program may overwrite
+ *   L9   a node that touches a bucket which any program of the plan may have left in flight has it as an
+ *        operand, for which sessions wait, or is on the communication stream itself; derived values have
+ *        memory of their own
+ *   L11  the programs of a step fill the same buckets: the first assigns the bucket's gradients in the store,
+ *        the others add to all levels of these
  *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
  */
 #include "runtime/verify/verify.h"
@@ -32,7 +33,7 @@ static weft_status check_in_flight(const program *p, weft_error *error, const we
     return verify_broken(p, error, "L8", gather, "outlasts its run on memory that does not");
 }
 
-/* The sharded bucket that a value lies in. */
+/* The sharded bucket whose memory holds a value; NULL: none. */
 static const weft_variable *bucket_at(const weft_value *v) {
     verify_range r;
     if (!v || !verify_locate(v, &r) || !r.space) return NULL;
@@ -40,13 +41,14 @@ static const weft_variable *bucket_at(const weft_value *v) {
     return s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
 }
 
+/* Whether a session waits for bucket s before n (see the head of this file). */
 static bool is_waited_for(const weft_node *n, const weft_variable *s) {
     for (int i = 0; i < n->n_in; i++)
         if (bucket_at(n->in[i]) == s) return true;
     return node_starts_collective(n);
 }
 
-/* As operands are waited for, what is left are results. */
+/* L9. Sessions wait for operands, so only results are left. */
 static weft_status check_touch(const program *p, weft_error *error, const weft_node *n,
                                const bool *in_flight) {
     for (int k = 0; k < n->n_out && !node_is_silent(n); k++) {
@@ -60,7 +62,7 @@ static weft_status check_touch(const program *p, weft_error *error, const weft_n
     return WEFT_OK;
 }
 
-/* in_flight: by index of a bucket, whether any program of the plan may leave a gather of it under way. */
+/* in_flight[s]: whether any program of the plan may leave a gather of bucket s in flight. */
 static weft_status check_program(verify_index *x, weft_error *error, const bool *in_flight) {
     weft_status status = WEFT_OK;
     for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) {
@@ -75,6 +77,8 @@ static void find_in_flight(const verify_index *x, bool *in_flight) {
         if (n->variable && verify_outlasts_run(x, n)) in_flight[n->variable->index] = true;
 }
 
+/* Two rounds over the programs: the first finds which gathers may be in flight, the second checks every
+ * program against these. */
 static weft_status check_programs(const weft_plan *plan, weft_error *error) {
     size_t variables = (size_t)plan->model->n_variables + 1;
     bool *in_flight = mem_new_array(&plan->env, variables, sizeof *in_flight);
@@ -96,13 +100,13 @@ static weft_status check_programs(const weft_plan *plan, weft_error *error) {
 
 /* ---- L20 ---- */
 
-/* MiB a bucket where nobody says: a sixteenth of its subgraph, from 1/16 to 25; 25 for one rank. */
+/* The bucket size in MiB where none is set: a sixteenth of the subgraph, from 1/16 to 25; 25 for one rank. */
 static double usual_cap(const weft_plan *plan, double bytes) {
     double part = bytes / (16 << 20);
     return plan->options.world == 1 || part > 25 ? 25 : part < 0.0625 ? 0.0625 : part;
 }
 
-/* What weft_ddp said, and where it said nothing what weft_compile was told. */
+/* Whether g has the options that weft_ddp set, with the compile options where it set none. */
 static bool has_own_options(const weft_plan *plan, const subgraph *g, double bytes) {
     const weft_compile_options *o = &plan->options;
     ddp_attrs want = {0};
@@ -148,13 +152,15 @@ static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
 
 /* ---- L11 ---- */
 
+/* Whether v is level `level` of the gradients of bucket s, by its path. */
 static bool is_level(const weft_variable *v, const weft_variable *s, int level) {
     char path[1500];
     snprintf(path, sizeof path, "gradient.%s/%d", s->path, level);
     return v && v->kind == VARIABLE_GRADIENT && strcmp(v->path, path) == 0 && type_equal(&v->type, &s->type);
 }
 
-/* What `add`, the node behind bucket b that adds it up, must be, by the program's phase. */
+/* Whether bucket b is assigned or added up as the program's phase requires; `add` is the node that adds it,
+ * or NULL. */
 static bool adds_up(const program *p, const weft_node *b, const weft_node *add) {
     if (p->phase == PHASE_WHOLE) return !b->out[0].variable;
     if (p->phase == PHASE_FIRST) return is_level(b->out[0].variable, b->variable, 0);
@@ -174,8 +180,8 @@ static weft_status check_sums(const program *p, weft_error *error) {
     size_t ids = (size_t)p->graph->next_id + 1;
     const weft_node **adds = mem_new_array(&p->plan->env, ids, sizeof *adds);
     weft_status status = adds ? WEFT_OK : error_memory(error, "verify");
-    for (const weft_node *n = p->graph->last; n && !status;
-         n = n->prev) { /* what is behind b is met before it */
+    /* from the end, so that the node that adds b comes before b */
+    for (const weft_node *n = p->graph->last; n && !status; n = n->prev) {
         const weft_value *v = added_by(n);
         if (v && !adds[v->id]) adds[v->id] = n;
         if (n->op == &weft_op_bucket && !adds_up(p, n, adds[n->id]))
@@ -191,7 +197,8 @@ static int by_name(const void *pa, const void *pb) {
     return order ? order : (*a > *b) - (*a < *b);
 }
 
-/* list[0 .. n) are the programs of one graph; filled[] counts, by bucket, those that fill it (0 for the next graph). */
+/* list[0 .. n) are the programs of one graph. filled[s] counts those that fill bucket s; it is 0 again
+ * afterwards. */
 static weft_status check_step(const program *const *list, int n, int *filled, weft_error *error) {
     const weft_node *wrong = NULL;
     const program *of = NULL;

@@ -1,14 +1,16 @@
-/* verify.c - proves a scheduled program right, with code of its own: it plays the schedule on a map of memory.
+/* verify.c - proves a scheduled program right, with code of its own: it plays the schedule on a map of
+ * memory.
  *
- * The map says for every byte of the arena and of each variable which value was written there last. Playing a
- * node, every operand must find its own value in all the bytes that it will read, and then the node's results
- * claim theirs. A buffer reused too early, a read before its write, a lost in-place result or an update that
- * overtakes a reader all end the same way: an operand finds somebody else's value. Rules:
- *   V1  operands are made before they are read, by the schedule
- *   V2  every byte an operand reads holds that operand's value
- *   V3  results and workspaces of one node overlap neither each other nor its operands (but for results that are
- *       declared to be in an operand's place), nor leave the arena
- *   V4  a variable is read in the version that the building order gave: parameters before any update, state
+ * The map says for every byte of the arena and of each variable which value was written there last. When a
+ * node is played, every operand must find its own value in all bytes that it reads; then the node's results
+ * claim theirs. A buffer that is reused too early, a read before its write, a lost in-place result and an
+ * update that overtakes a reader all show in the same way: an operand finds another value. n nodes take about
+ * n log n steps. Rules:
+ *   V1  operands are made before they are read, in the order of the schedule
+ *   V2  every byte that an operand reads holds that operand's value
+ *   V3  results and workspace of a node overlap neither each other nor its operands (except results that are
+ *       declared to be in an operand's place), and stay in the arena
+ *   V4  a variable is read in the version that the building order gives: parameters before any update, state
  *       after exactly the assigns built before it; assigns run in the order in which they were built
  *   V5  at the end, outputs hold their values
  */
@@ -20,19 +22,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A node that writes a variable, or the bucket that it is a part of. */
+/* A node writes a variable, or the bucket that contains it. */
 typedef struct writing {
     int owner; /* index of the variable */
-    int id;   /* of the node: in the order of building */
+    int id;    /* of the node; ids grow in the order of building */
 } writing;
 
 typedef struct prover {
     const program *p;
     weft_error *error;
-    verify_map map;    /* owners are values; NULL: a workspace */
-    writing *writings; /* sorted */
+    verify_map map;    /* an extent's owner is a value; NULL: a workspace */
+    writing *writings; /* sorted by owner, then id */
     int n_writings, room;
-    int64_t *versions; /* by index of a variable: how often it has been written */
+    int64_t *versions; /* by index of a variable: how many writes have been played */
+    /* Outputs are being checked: failures are V5's. */
     bool is_at_end;
 } prover;
 
@@ -51,7 +54,7 @@ bool verify_locate(const weft_value *v, verify_range *r) {
         r->space = member ? s->bucket : s;
         r->begin = offset + (member ? s->offset * 4 : 0);
     } else if (at->node->op == &weft_op_input) {
-        return false; /* the caller's memory: nothing of ours can touch it */
+        return false; /* the caller's memory: nothing of the session can touch it */
     } else {
         r->space = NULL;
         r->begin = offset + at->arena_offset;
@@ -61,7 +64,7 @@ bool verify_locate(const weft_value *v, verify_range *r) {
     return true;
 }
 
-/* Whose bytes a value's are: a view's are those of what it looks at. */
+/* The value whose bytes a value reads: a view's are those of the value that it views. */
 static const weft_value *content(const weft_value *v) {
     while (v->node->op->flags & OP_VIEW && v->base == v->node->in[0]) v = v->base;
     return v;
@@ -69,12 +72,14 @@ static const weft_value *content(const weft_value *v) {
 
 /* ---- the map ---- */
 
-/* A bucket's node has taken over what its members wrote: their values are still there. */
+/* Whether an extent of `owner` still holds `wanted`: a bucket's node claims the whole bucket, with its
+ * members' values in it. */
 static bool holds(const weft_value *owner, const weft_value *wanted) {
     return owner == wanted || (owner && owner->node->op == &weft_op_bucket && wanted->base == owner);
 }
 
-/* A value that holds other bytes than `wanted` somewhere in r; NULL when all are wanted's. *none: unwritten bytes. */
+/* The first value in r that does not hold `wanted`; NULL: none. *none: some bytes were never written. A
+ * workspace counts as a made-up value. */
 static const weft_value *intruder(const prover *p, verify_range r, const weft_value *wanted, bool *none) {
     static const weft_node nobody_node = {.op = &weft_op_bucket, .scope = ""};
     static const weft_value scratch = {.node = (weft_node *)&nobody_node, .id = -1};
@@ -100,8 +105,8 @@ static weft_status broken(prover *p, const char *rule, const weft_node *n, const
 
 /* ---- rules ---- */
 
-/* Scattered views (strides beyond their own elements) read less than their span: the span is checked when it is
- * theirs, else each row would be; a view's bytes are its base's, so the base's whole claim is what counts. */
+/* A view with gaps reads less than its span, but the whole span is checked: a view's bytes are its base's,
+ * whose claim covers them all. */
 static weft_status check_read(prover *p, const weft_node *n, const weft_value *v) {
     verify_range r;
     bool none;
@@ -119,7 +124,7 @@ static bool is_part_of(const weft_value *part, const weft_value *whole) {
     return part != NULL;
 }
 
-/* Whether an operand lies where result `v` goes, other than as a part of v (a bucket's members). */
+/* Whether an operand of n is inside the bytes of result `v`, except as a part of v (a bucket's members). */
 static bool reads_bytes(const weft_node *n, const weft_value *v, verify_range range) {
     verify_range r;
     for (int i = 0; i < n->n_in; i++)
@@ -128,7 +133,8 @@ static bool reads_bytes(const weft_node *n, const weft_value *v, verify_range ra
     return false;
 }
 
-/* Members write into their bucket; the bucket's node then owns the whole. */
+/* V1 and V3 for each result, which then claims its bytes. Members have written into their bucket; its node
+ * owns the whole. */
 static weft_status claim_results(prover *p, const weft_node *n) {
     verify_range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
     for (int k = 0; k < n->n_out; k++) {
@@ -163,13 +169,15 @@ static weft_status check_workspace(prover *p, const weft_node *n) {
     return WEFT_OK;
 }
 
-/* ---- V4: how many writers of a variable have run when it is read, against how many were built before the read ---- */
+/* ---- V4: how many writes of a variable were played before a read, against how many were built before it
+ * ---- */
 
 static const weft_variable *owner_of(const weft_variable *v) {
     return variable_is_part(v) ? v->bucket : v;
 }
 
-/* The variables that a node writes, each once; list has room for 33. */
+/* The variables that a node writes, each once; list has room for 33 (OP_WRITES and 32 operands). Returns how
+ * many. */
 static int written_by(const weft_node *n, const weft_variable **list) {
     int count = 0;
     if (n->op->flags & OP_WRITES && n->variable) list[count++] = owner_of(n->variable);
@@ -203,7 +211,7 @@ static bool find_writings(prover *p) {
     return true;
 }
 
-/* How many come before (owner, id). */
+/* How many writings come before (owner, id). Binary search. */
 static int writings_before(const prover *p, int owner, int id) {
     int low = 0, high = p->n_writings;
     while (low < high) {
@@ -223,7 +231,8 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
     int64_t now = p->versions[owner];
     int64_t wanted = writings_before(p, owner, root->node->id + 1) - writings_before(p, owner, INT_MIN);
     bool is_written =
-        root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes; /* ordered as operands are */
+        /* gradient buffers and results of updates are ordered as operands are */
+        root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes;
     if (now == wanted || is_written) return WEFT_OK;
     return broken(p, "V4", n, v,
                   now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
@@ -242,6 +251,7 @@ static weft_status count_writes(prover *p, const weft_node *n) {
     return WEFT_OK;
 }
 
+/* Checks one node against the map, then enters what it writes. Silent nodes read and write nothing. */
 static weft_status play(prover *p, const weft_node *n) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < n->n_in && !status; i++) {
@@ -266,6 +276,7 @@ static weft_status play_all(prover *p) {
     return status;
 }
 
+/* The checks of one program, cheapest first. Returns the first error. */
 weft_status verify_program(const program *program, weft_error *error) {
     const weft_env *env = &program->plan->env;
     prover p = {.p = program, .error = error, .map = {.env = env}};

@@ -1,36 +1,37 @@
-/* verify.h - what the verifier's files share. Each rule has a number, which its message begins with, and its sentence at
- * the top of its file; docs/concepts.md has a table of all that is made from there:
+/* verify.h - what the verifier's files share. Each rule has a code, with which its message begins, and a
+ * sentence at the top of its file; docs/concepts.md has a table of all rules, made from there:
  *     verify.c          V1-V5  memory of one program
- *     layouts.c         K1-K5  strides: what kernels take and give, what views name
- *     packed.c          K6, K7  packed operands, and what else is derived from parameters
- *     collectives.c           L1-L3, L6, L10  its collectives beside its other nodes
- *     buckets.c         L4, L5, L7  gradients, their sums, and who updates what
+ *     layouts.c         K1-K5  strides: what kernels read and write, what views name
+ *     packed.c          K6, K7  packed operands, and other values derived from parameters
+ *     collectives.c     L1-L3, L6, L10  collectives beside the program's other nodes
+ *     buckets.c         L4, L5, L7  gradients, their sums, and the updates that use them
  *     plan.c            L8, L9, L11, L20  any program after any other
  *     world.c           L12, L13  the plans of all ranks
- *     deferred.c           L16, L17  deferred parts that outlast their runs
- *     session/verify.c  L14, L15, L18, L19  a session does what the plan counts on
+ *     deferred.c        L16, L17  deferred parts that outlast their runs
+ *     session/verify.c  L14, L15, L18, L19  a session does what the plan relies on
  *     launches.c        S1-S5  a GPU's launches
  *     graph/passes/check.c G1-G9  graphs, after every pass
- * map.c and index.c keep what they look up.
- * It reads what passes left in a plan, and asks none of them: what is checked is worked out here a second time.
- */
+ * map.c and index.c keep what the rules look up. The verifier reads what passes left in a plan and calls no
+ * pass: whatever it checks, it works out a second time. */
 #ifndef WEFT_RUNTIME_VERIFY_VERIFY_H
 #define WEFT_RUNTIME_VERIFY_VERIFY_H
 
 #include "runtime/plan/program.h"
 
 /* ---- for the compiler, sessions and tests ---- */
-/* verify/packed.c: before the layout pass, which may put packed operands in the place of others. */
+/* verify/packed.c: notes operands before the layout pass, which may replace some by packed ones. pass_verify
+ * and pass_verify_plan are verify_program and verify_plan as passes. */
 bool verify_note_operands(program *p);
 bool pass_verify(program *p);
 bool pass_verify_plan(weft_plan *plan);
 
-/* These fail with WEFT_INTERNAL and the rule's name (verify.h has the list) unless the program's schedule and memory are
- * right; unless any program may run after any other; unless a session waits for all that it must. */
+/* These return WEFT_INTERNAL and an error that begins with the rule's code, unless the program's schedule and
+ * memory are right; any program may run after any other; the launches of a program are right. */
 weft_status verify_program(const program *p, weft_error *error);
 weft_status verify_plan(const weft_plan *plan, weft_error *error);
 weft_status verify_launches(const program *p, weft_error *error);
-/* The same for the plans of all ranks of a world, by rank: they do the same collectives in the same order. */
+/* The same for the plans of all n ranks of a world, by rank: they do the same collectives in the same order.
+ */
 weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error);
 
 /* ---- for the rules ---- */
@@ -40,50 +41,53 @@ typedef struct verify_range {
     int64_t begin, end;
 } verify_range;
 
-/* Where a value lies, by the verifier's own walk; false for the caller's memory. begin is -1 without a place. */
+/* The place of a value, by the verifier's own walk; false for the caller's memory. begin is -1 if it has no
+ * place. */
 bool verify_locate(const weft_value *v, verify_range *range);
+/* Whether two ranges share a byte. */
 bool ranges_meet(verify_range a, verify_range b);
 
-/* "RULE: graph d_step, step 12, node: what" with WEFT_INTERNAL. */
+/* Sets the error "RULE: graph d_step, step 12, node: what" and returns WEFT_INTERNAL. */
 weft_status verify_broken(const program *p, weft_error *error, const char *rule, const weft_node *n,
                           const char *what);
 
-/* What happens to a bucket's gradients in one program, in nodes. */
+/* How often each happens to a bucket's gradients in one program. */
 typedef struct verify_counts {
     int buckets, sums, updates, gathers;
 } verify_counts;
 
-/* What rules ask again and again of one program (verify/index.c). */
+/* What the rules ask about one program again and again (verify/index.c). */
 typedef struct verify_index {
     const program *p;
     int n_ids, n_variables, n_scopes;
     const weft_node **wait;     /* by id of a collective: the last wait for it */
-    int *waits;                 /* and how many there are */
+    int *waits;                 /* by id of a collective: how many waits there are */
     verify_counts *counts;      /* by index of a bucket */
-    const subgraph **owner;     /* by index of a parameter; NULL: not asked for yet */
-    const char **scopes;        /* what weft_ddp named, sorted */
+    const subgraph **owner;     /* by index of a parameter; NULL: not looked up yet */
+    const char **scopes;        /* scopes that weft_ddp names, sorted */
     const subgraph **subgraphs; /* sorted by path */
 } verify_index;
-/* false when memory is out; to be closed in any case. */
+/* false when memory is out; verify_index_close frees it in either case. */
 bool verify_index_open(verify_index *x, const program *p);
 void verify_index_close(verify_index *x);
 
-/* The one wait for a collective, and how many there are. */
+/* A wait for a collective, or NULL; *count becomes the number of waits. */
 const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, int *count);
-/* A gather that nothing in its program waits for: it is under way when the run ends. */
+/* Whether n is a gather without a wait in its program, so in flight when the run ends. */
 bool verify_outlasts_run(const verify_index *x, const weft_node *n);
-/* Sums a bucket's gradients. */
+/* Whether n sums a bucket's gradients over ranks. */
 bool verify_sums_gradients(const weft_node *n);
-/* The bucket that an update changes, wholly or in a rank's range; NULL: n is no update. */
+/* The bucket that an update changes, whole or in a rank's range; NULL: n is no update. */
 const weft_variable *verify_updated_by(const weft_node *n);
-/* The subgraph of a parameter's path, or of a scope's, from what weft_ddp said; NULL: none. */
+/* The subgraph of a parameter's path or of a scope, from what weft_ddp said; NULL: none. The second one
+ * remembers it. */
 const subgraph *verify_subgraph(const verify_index *x, const char *path);
 const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *parameter);
-/* Elements [begin, end) of a bucket that this plan's rank updates. */
+/* The elements [*begin, *end) of a bucket that this plan's rank updates. */
 void verify_own(verify_index *x, const weft_variable *s, int64_t *begin, int64_t *end);
 
 weft_status verify_layouts(const program *p, weft_error *error);
-/* Operand i of n, which a pack makes; a value that is no kernel's operand; all that is derived, by all programs. */
+/* Operand i of n, a pack's result; a value that no kernel may read packed; derived values of all programs. */
 weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error);
 weft_status verify_not_packed(const program *p, const weft_node *n, const weft_value *v, weft_error *error);
 weft_status verify_derived(const weft_plan *plan, weft_error *error);

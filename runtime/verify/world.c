@@ -1,9 +1,10 @@
-/* world.c - proves that the ranks of a world go together: their plans, compiled each for itself, do the same
- * collectives in the same order in every program. So in whatever order the programs run, as long as it is the same
- * everywhere, no rank waits for what another never starts. Rules:
- *   L12  all ranks have the same programs, and these the same collectives: kind, what of, type, order, root, wire
- *   L13  parameters lie alike on all ranks; the members of a process group agree on who they are, in which order, and
- *        on whose range of a bucket is which
+/* world.c - proves that the ranks of a world fit together: their plans, each compiled by itself, do the same
+ * collectives in the same order in every program. So whatever the order of programs, as long as it is the
+ * same on all ranks, no rank waits for something that another never starts. Rules:
+ *   L12  all ranks have the same programs, and these the same collectives: op, path, type, number, group,
+ *        root, wire
+ *   L13  parameters have the same offsets on all ranks; the members of a process group agree on its ranks and
+ *        their order, and on the range of a bucket that each rank owns
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -31,6 +32,7 @@ static bool is_same_collective(const weft_node *m, const weft_node *n) {
            a->unordered == b->unordered;
 }
 
+/* Compares the collectives of two ranks' programs pairwise, in order. */
 static weft_status check_sequence(const program *first, const program *p, int rank, weft_error *error) {
     if (strcmp(first->name, p->name) || first->phase != p->phase)
         return differ(error, "L12", rank, p->graph->name, "another program stands in its place on rank 0");
@@ -65,7 +67,7 @@ static bool shares_alike(const subgraph *g, const weft_variable *s, const weft_v
     return same;
 }
 
-/* Against rank 0 for the layout, against the first of its group for the shares. */
+/* Offsets are compared with rank 0, shares with the first rank of the bucket's process group. */
 static weft_status check_buckets(const weft_plan *const *plans, int rank, weft_error *error) {
     const weft_variable *first = next_bucket(plans[0]->model->variables);
     for (const weft_variable *s = next_bucket(plans[rank]->model->variables); s || first;
@@ -81,6 +83,7 @@ static weft_status check_buckets(const weft_plan *const *plans, int rank, weft_e
     return WEFT_OK;
 }
 
+/* Each subgraph's ranks, as its first rank lists them. */
 static weft_status check_groups(const weft_plan *const *plans, int rank, weft_error *error) {
     const weft_plan *plan = plans[rank];
     for (int i = 0; i < plan->n_subgraphs; i++) {

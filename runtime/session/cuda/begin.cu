@@ -1,5 +1,5 @@
-/* begin.cu - a few bytes from the host to the GPU in the order of a stream, without memory that must stay: they travel as
- * arguments of a kernel. */
+/* begin.cu - writes a few bytes from the host to the GPU in the order of a stream. They travel as arguments
+ * of a kernel, so no host memory must stay valid until they arrive. */
 #include "ops/cuda/kit/kernel.cuh"
 
 extern "C" {

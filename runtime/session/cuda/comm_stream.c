@@ -1,5 +1,6 @@
-/* comm_stream.c - collectives of a session on a GPU: on the communication stream where the communicator can enqueue there
- * (NCCL), else by way of the host, so that any communicator serves, at the price of waiting. */
+/* comm_stream.c - collectives of a session on a GPU. Where the communicator can enqueue (NCCL) they go on the
+ * communication stream; else they go by way of the host. So any communicator works, but the second kind makes
+ * the host wait. */
 #include "runtime/session/cuda/session.h"
 
 #include "ops/structure/collective.h"
@@ -12,8 +13,9 @@ static cuda_stage *stage_of(const weft_session *s, const bound_program *r, const
     return &s->cuda->stages[r - s->programs][((const collective_attrs *)n->attrs)->order];
 }
 
-/* ---- places in the host's memory ---- */
+/* ---- copies in the host's memory ---- */
 
+/* Takes pinned memory for a collective's buffer, and host memory for its scratch. */
 static weft_status make_stage(weft_session *s, bound_program *r, const step *st, weft_error *error) {
     const weft_node *n = st->node;
     cuda_stage *stage = stage_of(s, r, n);
@@ -26,6 +28,7 @@ static weft_status make_stage(weft_session *s, bound_program *r, const step *st,
     return stage->scratch || !stage->scratch_bytes ? WEFT_OK : error_memory(error, "session");
 }
 
+/* Only for communicators that cannot enqueue. */
 weft_status cuda_comm_stream_prepare(weft_session *s, weft_error *error) {
     weft_status status = WEFT_OK;
     if (!s->comm || s->comm->world == 1 || cuda_is_enqueued(s)) return WEFT_OK;
@@ -57,6 +60,7 @@ weft_status cuda_enqueue(weft_session *s, bound_program *r, const step *st, weft
     return group->calls->enqueue(group, &collective, s->cuda->communication, error);
 }
 
+/* The ticket is unused here: the event says when the gather has ended. */
 weft_status cuda_leave_in_flight(weft_session *s, const step *st, weft_error *error) {
     const weft_node *n = st->node;
     if (!collective_outlasts_run(s, n)) return WEFT_OK;
@@ -67,6 +71,8 @@ weft_status cuda_leave_in_flight(weft_session *s, const step *st, weft_error *er
     return WEFT_OK;
 }
 
+/* Waits for the communication stream, which has waited for the nodes before it, then starts the collective on
+ * the host. */
 weft_status cuda_stage_collective(weft_session *s, bound_program *r, const step *st, weft_error *error) {
     struct cuda_session *c = s->cuda;
     const weft_node *n = st->node;
@@ -88,7 +94,8 @@ weft_status cuda_stage_collective(weft_session *s, bound_program *r, const step 
 
 /* ---- waiting ---- */
 
-/* A staged collective ends, and its result goes back on the compute stream, in front of what needs it. */
+/* Waits for a staged collective, and copies its result back on the compute stream, before the nodes that need
+ * it. */
 static weft_status finish(weft_session *s, cuda_stage *stage, weft_error *error) {
     if (!stage->ticket) return WEFT_OK;
     const step *st = stage->step;
@@ -101,7 +108,8 @@ static weft_status finish(weft_session *s, cuda_stage *stage, weft_error *error)
     return WEFT_OK;
 }
 
-/* All staged sums up to `start` have come: the compute stream waits for the last of several alone. */
+/* Finishes all staged sums up to `start`: a launch waits only for the last of several, which implies the
+ * earlier. */
 static weft_status await_staged(weft_session *s, bound_program *r, const weft_node *start,
                                 weft_error *error) {
     cuda_stage *stages = s->cuda->stages[r - s->programs];
@@ -120,7 +128,8 @@ weft_status cuda_await(weft_session *s, bound_program *r, const weft_node *start
     return WEFT_OK;
 }
 
-/* Staged gathers of a bucket that are under way, in the order in which they began: of several the last one holds. */
+/* Finishes the staged gathers of a bucket in the order in which they started, so that the last one's values
+ * remain. */
 static weft_status finish_gathers(weft_session *s, const weft_variable *bucket, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < s->plan->n_programs; i++)
@@ -132,6 +141,7 @@ static weft_status finish_gathers(weft_session *s, const weft_variable *bucket, 
     return status;
 }
 
+/* The compute stream, or the host, waits; afterwards the gather counts as arrived. */
 weft_status cuda_arrive(weft_session *s, const weft_variable *bucket, weft_error *error) {
     weft_status status = WEFT_OK;
     if (!s->in_flight[bucket->index]) return WEFT_OK;
@@ -144,7 +154,7 @@ weft_status cuda_arrive(weft_session *s, const weft_variable *bucket, weft_error
     return status;
 }
 
-/* After a failure: what is under way works on the session's memory. */
+/* After a failure: waits for all that still works on the session's memory. */
 void cuda_drain(weft_session *s, bound_program *r) {
     if (cuda_is_enqueued(s)) {
         cuda_wait(s, s->cuda->communication, NULL, "running", NULL);

@@ -1,11 +1,11 @@
-/* device.c - a GPU's memory, as runtime/store/device.h asks for it. */
+/* device.c - a GPU's memory and its selection, as runtime/store/device.h asks for them. */
 #include "runtime/session/cuda/session.h"
 
 #include <string.h>
 
 weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing) {
     bool is_memory = result == cudaErrorMemoryAllocation;
-    cudaGetLastError(); /* else the next check would find it again */
+    cudaGetLastError(); /* clears CUDA's record of it, or the next check would report it again */
     return error_set(error, is_memory ? WEFT_MEMORY : WEFT_DEVICE, "the GPU: %s: %s", doing,
                      cudaGetErrorString(result));
 }
@@ -26,7 +26,7 @@ static void cuda_free(const weft_env *env, void *memory, size_t bytes) {
     cudaFree(memory);
 }
 
-/* Streams of sessions do not wait for the default one, so all of them are waited for. */
+/* Streams of sessions do not wait for the default stream, so the whole device is waited for. */
 static weft_status copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                         weft_error *error) {
     CUDA_TRY(cudaDeviceSynchronize(), "waiting for what is under way");
@@ -48,6 +48,7 @@ static weft_status clear(void *to, size_t bytes, weft_error *error) {
     return WEFT_OK;
 }
 
+/* Bytes in use on the GPU, by all processes. */
 static weft_status in_use(uint64_t *bytes, weft_error *error) {
     size_t left, all;
     CUDA_TRY(cudaMemGetInfo(&left, &all), "asking for its memory");

@@ -1,4 +1,5 @@
-/* session.c - a session on a GPU: what it opens, how inputs come in and outputs go out. */
+/* session.c - opens, feeds, fetches and closes a session on a GPU. Three streams: compute, communication, and
+ * copies of inputs, none of which waits for CUDA's default stream. */
 #include "runtime/session/cuda/session.h"
 
 #include <cublasLt.h>
@@ -14,6 +15,8 @@ static weft_status open_streams(struct cuda_session *c, weft_error *error) {
     return WEFT_OK;
 }
 
+/* Finds the GPU, and opens cuBLASLt, cuDNN and the cache of compiled programs, which kernels find in
+ * kernel_env.cuda. */
 static weft_status open_context(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     struct cudaDeviceProp about;
@@ -41,7 +44,8 @@ static weft_status open_context(weft_session *s, weft_error *error) {
     return WEFT_OK;
 }
 
-/* The end of the session's memory: what a run tells its kernels, then two places for inputs. */
+/* The end of the session's memory: what a run passes to its kernels (CUDA_RUN_BYTES), then two slots for
+ * inputs. */
 static weft_status open_slots(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     char *at = s->memory + session_bytes(s->plan) - s->plan->memory.inputs;
@@ -60,6 +64,7 @@ static weft_status open_slots(weft_session *s, weft_error *error) {
     return WEFT_OK;
 }
 
+/* On an error the session is closed, which frees what was opened. */
 static weft_status open_cuda(weft_session *s, weft_error *error) {
     size_t programs = (size_t)s->plan->n_programs + 1, variables = (size_t)s->plan->model->n_variables + 1;
     struct cuda_session *c = s->cuda = arena_new(&s->arena, sizeof *c);
@@ -84,6 +89,8 @@ static void destroy_event(cudaEvent_t event) {
     if (event) cudaEventDestroy(event);
 }
 
+/* Everything may be missing, since a failed open ends here too. Waits for the device before it frees
+ * anything. */
 static void close_cuda(weft_session *s) {
     struct cuda_session *c = s->cuda;
     if (!c) return;
@@ -107,7 +114,8 @@ static void close_cuda(weft_session *s) {
 
 /* ---- feeding ---- */
 
-/* Copies what is fed to the free slot, on a stream of its own: the run before may still be working. */
+/* Copies the feeds to the free slot and from there to the GPU, on the copy stream: the run before may still
+ * be working. The compute stream waits for the copy. */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     struct cuda_session *c = s->cuda;
     cuda_slot *slot = &c->slots[c->next_slot];
@@ -133,7 +141,7 @@ weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
 
 /* ---- fetching ---- */
 
-/* A kernel that has a rule, at this place of the program's schedule. */
+/* The step at this place of the program's schedule, if its kernel has a rule for data. */
 static const step *step_at(const bound_program *r, int order) {
     for (int k = 0; k < r->n_steps; k++)
         if (r->steps[k].node->order == order && r->steps[k].kernel && r->steps[k].kernel->data_rule)
@@ -141,6 +149,7 @@ static const step *step_at(const bound_program *r, int order) {
     return NULL;
 }
 
+/* Clears the record, so that the next failure is seen. */
 weft_status cuda_check_data(weft_session *s, weft_error *error) {
     cuda_failure met, *at = s->cuda->context.failure;
     char node[200];
@@ -160,7 +169,8 @@ static weft_status fetch(weft_session *s, const bound_program *r, const fetched 
                          weft_error *error) {
     struct cuda_session *c = s->cuda;
     (void)r;
-    /* first: a copy to the caller's memory waits for the stream, and hears nothing meanwhile */
+    /* cuda_wait comes first: a copy to the caller's memory waits for the stream, and would not see other
+     * ranks fail */
     weft_status status = cuda_is_enqueued(s) ? cuda_wait(s, c->compute, NULL, "running", error) : WEFT_OK;
     if (!status) status = cuda_await_calls(s, error);
     if (status) return status;
@@ -170,6 +180,7 @@ static weft_status fetch(weft_session *s, const bound_program *r, const fetched 
     return cuda_check_data(s, error);
 }
 
+/* Stays in the order of the stream, so nothing is waited for. */
 static weft_status put(weft_session *s, double *to, double value, weft_error *error) {
     CUDA_TRY(cuda_put_number(s->cuda->compute, to, value), "writing a number");
     return WEFT_OK;
@@ -177,7 +188,7 @@ static weft_status put(weft_session *s, double *to, double value, weft_error *er
 
 static weft_status settle(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
-    if (!c) return WEFT_OK; /* it could not be opened */
+    if (!c) return WEFT_OK; /* a failed open */
     cudaStream_t const streams[] = {c->copy, c->compute, c->communication};
     weft_status status = WEFT_OK;
     for (int i = 0; i < 3 && !status; i++) status = cuda_wait(s, streams[i], NULL, "running", error);

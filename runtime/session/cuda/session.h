@@ -1,6 +1,6 @@
-/* session.h - what a session has on its GPU, shared by the files of this folder: cuda/device.c is the memory,
- * cuda/session.c opens, feeds, fetches and closes, cuda/walk.c runs a program's launches, cuda/comm_stream.c its collectives,
- * cuda/watch.c waits. */
+/* session.h - the GPU side of a session, shared by the files of this folder: device.c is the memory;
+ * session.c opens, feeds, fetches and closes; walk.c runs a program's launches, comm_stream.c its
+ * collectives; watch.c waits. */
 #ifndef WEFT_RUNTIME_SESSION_CUDA_SESSION_H
 #define WEFT_RUNTIME_SESSION_CUDA_SESSION_H
 
@@ -9,31 +9,34 @@
 
 #include <cuda_runtime_api.h>
 
-/* One launch, ready to go. */
+/* One launch of the plan, ready to start. */
 typedef struct cuda_launch {
+    /* Its nodes that have work, in order. */
     int n_steps;
     step **steps;
-    cudaEvent_t ended;    /* for those that record; else NULL */
-    cudaGraphExec_t exec; /* from the second run on */
-    bool has_run;
+    cudaEvent_t ended;    /* only for launches that record an event; else NULL */
+    cudaGraphExec_t exec; /* its captured graph, from the second run on */
+    bool has_run;         /* all its nodes have run once, so it may be captured */
 } cuda_launch;
 
-/* A place for what is fed: while one run reads it, the host fills the other. */
+/* Memory for the inputs of one run. There are two: while one run reads a slot, the host fills the other. */
 typedef struct cuda_slot {
-    char *host, *device; /* pinned; in the session's memory */
+    char *host, *device; /* pinned; part of the session's memory on the GPU */
+    /* The copy to the GPU has ended; the last reader of the inputs has. */
     cudaEvent_t arrived, read;
 } cuda_slot;
 
-/* A collective by way of the host, for communicators that know nothing of GPUs. */
+/* A collective by way of the host, for communicators that cannot use GPU memory. */
 typedef struct cuda_stage {
-    const step *step; /* that starts it */
+    const step *step;  /* the step that starts it */
     bool is_in_flight; /* it outlasts its run */
-    uint64_t ticket;  /* of a collective that is under way in it, plus 1; 0: none */
+    uint64_t ticket;   /* ticket + 1 of the collective in flight; 0: none */
+    /* In the host's memory: a pinned copy of the buffer, and scratch. */
     char *buffer, *scratch;
     size_t bytes, scratch_bytes;
 } cuda_stage;
 
-/* A run barrier that has not been seen to end. */
+/* A run barrier that has started and is not known to have ended. */
 enum { CUDA_CALLS = 16 };
 typedef struct cuda_call {
     weft_comm *group;
@@ -47,16 +50,19 @@ struct cuda_session {
     int next_slot;
     cuda_launch **launches; /* by program */
     cuda_stage **stages;    /* by program and the collective's order; NULL: collectives need none */
-    bool **meets; /* by program and subgraph: whose process groups it meets; NULL: they are not asked */
-    cuda_call calls[CUDA_CALLS]; /* n of them, from the first on, round and round */
+    /* by program and subgraph: whether the program has collectives in its process group; NULL: no run
+     * barriers */
+    bool **meets;
+    cuda_call calls[CUDA_CALLS]; /* a ring: n_calls of them from first_call on */
     int first_call, n_calls;
-    bool captures_collectives; /* the run under way: the same on all ranks, whatever is watched on one */
-    cudaEvent_t *arrived;      /* of gathers in flight, by the bucket's index; made with the first */
+    /* whether the present run captures collectives: equal on all ranks, whatever one of them profiles */
+    bool captures_collectives;
+    cudaEvent_t *arrived; /* by index of a bucket: the event of its gather in flight, made on first use */
     size_t pinned_bytes;
 };
 
 weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing);
-/* Returns from the enclosing function unless the call went well. */
+/* Returns an error from the enclosing function if the call fails. */
 #define CUDA_TRY(call, doing)                                                                                \
     do {                                                                                                     \
         cudaError_t cuda_result_ = (call);                                                                   \
@@ -71,38 +77,40 @@ weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_erro
 /* ---- cuda/comm_stream.c ---- */
 weft_status cuda_comm_stream_prepare(weft_session *s, weft_error *error);
 void cuda_comm_stream_forget(weft_session *s);
-/* Puts a collective on the communication stream, where the communicator can. */
+/* Puts a collective on the communication stream. Only for communicators that can. */
 weft_status cuda_enqueue(weft_session *s, bound_program *r, const step *st, weft_error *error);
-/* Behind that: what outlasts its run is noted. */
+/* After cuda_enqueue: records the event of a collective that outlasts its run. */
 weft_status cuda_leave_in_flight(weft_session *s, const step *st, weft_error *error);
-/* Where it cannot: begins it by way of the host, behind all that is on the communication stream. */
+/* The other way: starts it by way of the host, after all work on the communication stream. */
 weft_status cuda_stage_collective(weft_session *s, bound_program *r, const step *st, weft_error *error);
-/* The compute stream goes on when a sum of this run is there (`ended`: its launch's event), or a gather of an earlier one. */
+/* Makes the compute stream wait for a sum of this run (`ended`: its launch's event). cuda_arrive: for an
+ * earlier run's gather. */
 weft_status cuda_await(weft_session *s, bound_program *r, const weft_node *start, cudaEvent_t ended,
                        weft_error *error);
 weft_status cuda_arrive(weft_session *s, const weft_variable *bucket, weft_error *error);
 void cuda_drain(weft_session *s, bound_program *r);
 
 /* ---- cuda/watch.c ---- */
-/* Collectives are put on a stream, and there are other ranks. */
+/* Whether collectives are put on a stream and there are other ranks, so that waits must watch these. */
 bool cuda_is_enqueued(const weft_session *s);
 weft_status cuda_prepare_watch(weft_session *s, weft_error *error);
-/* Tells the ranks that this one runs r, and waits for none. */
+/* Announces to the ranks of r's process groups that this one runs r; does not wait. */
 weft_status cuda_run_barrier(weft_session *s, const bound_program *r, weft_error *error);
-/* All ranks have begun the runs that were called, or the error that ended the communicator. */
+/* Waits until all ranks have begun the announced runs; or returns the error that ended the communicator. */
 weft_status cuda_await_calls(weft_session *s, weft_error *error);
-/* The stream is idle, or (not NULL) the event reached; or the error that ended the communicator meanwhile: then streams have
- * come to their ends. */
+/* Waits until the stream is idle or, if not NULL, the event is reached. If the communicator ends meanwhile:
+ * its error, once the streams have ended. */
 weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, const char *doing,
                       weft_error *error);
 
 /* ---- cuda/session.c ---- */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error);
-/* What kernels have noted: WEFT_DATA with the node and its rule. The stream must be idle. */
+/* What kernels have recorded: WEFT_DATA with the node and the rule that a value broke. The stream must be
+ * idle. */
 weft_status cuda_check_data(weft_session *s, weft_error *error);
 
 /* ---- begin.cu ---- */
-/* `running`: the place in the GPU's memory that says which program runs. */
+/* Writes *from to `to`, and the program's index to *running, in the order of the stream. */
 cudaError_t cuda_begin_run(cudaStream_t stream, run_state *to, const run_state *from, int *running,
                            int program);
 cudaError_t cuda_put_number(cudaStream_t stream, double *to, double value);

@@ -1,12 +1,14 @@
-/* walk.c - a program's launches on their streams. The first run of a launch goes node by node, the second is captured,
- * from then on one call starts it. Collectives too, where the communicator puts them on a stream: NCCL connects in the first
- * run, and from the second on all ranks start the same captured ones in the same order. */
+/* walk.c - runs a program's launches on their streams. A launch goes node by node in its first run, is
+ * captured as a CUDA graph in the second, and is one call from then on. So are collectives where the
+ * communicator puts them on a stream: NCCL connects in the first run, and afterwards all ranks start the same
+ * captured ones in the same order. */
 #include "runtime/session/cuda/session.h"
 
 #include <string.h>
 
 /* ---- preparing ---- */
 
+/* The steps of a launch: nodes of its kind among its places in the schedule. */
 static weft_status prepare_launch(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *to,
                                   weft_error *error) {
     to->steps = arena_new_array(&s->arena, (size_t)l->n_nodes + 1, sizeof *to->steps);
@@ -46,10 +48,12 @@ void cuda_forget_launches(weft_session *s) {
 
 /* ---- one launch ---- */
 
+/* A profiler, tracer or check looks at each node, so launches go node by node. */
 static bool is_watched(const weft_session *s) {
     return s->profiles || s->event || s->checks || s->no_capture;
 }
 
+/* A derived value whose parameter has changed; other nodes always run. */
 static bool is_stale(const step *st) {
     return !st->version || *st->version != *st->packed;
 }
@@ -59,7 +63,7 @@ static void mark_fresh(cuda_launch *l) {
         if (l->steps[i]->version) *l->steps[i]->packed = *l->steps[i]->version;
 }
 
-/* What is watched is waited for, so that times and values are the node's own. */
+/* Where nodes are watched, each is waited for, so that times and values are its own. */
 static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is_capturing,
                             weft_error *error) {
     bool is_timed = (s->profiles || s->event) && !is_capturing;
@@ -85,6 +89,7 @@ static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
     return kind == LAUNCH_COLLECTIVE ? s->cuda->communication : s->cuda->compute;
 }
 
+/* Puts the work of a launch on its stream, to run or to be captured. */
 static weft_status put(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l, bool is_capturing,
                        weft_error *error) {
     if (kind != LAUNCH_COLLECTIVE) return run_steps(s, r, l, is_capturing, error);
@@ -93,6 +98,7 @@ static weft_status put(weft_session *s, bound_program *r, launch_kind kind, cuda
     return status;
 }
 
+/* Captures a launch into c->exec. The stream's capture ends also after an error. */
 static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
                            weft_error *error) {
     cudaStream_t stream = stream_of(s, kind);
@@ -107,7 +113,8 @@ static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, 
     return status;
 }
 
-/* A captured refresh does all of its nodes: where only some are stale they go one by one. */
+/* Whether the launch may run from a captured graph. A captured refresh makes all of its values: where only
+ * some are stale, they go node by node. */
 static bool can_capture(const weft_session *s, const launch_entry *l, const cuda_launch *c) {
     if (l->kind == LAUNCH_COLLECTIVE) return s->cuda->captures_collectives;
     if (!launch_is_captured(l->kind) || !c->has_run || is_watched(s)) return false;
@@ -116,6 +123,7 @@ static bool can_capture(const weft_session *s, const launch_entry *l, const cuda
     return true;
 }
 
+/* Captures the launch if need be, then starts it. */
 static weft_status start_launch(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                 weft_error *error) {
     weft_status status = WEFT_OK;
@@ -132,7 +140,7 @@ static weft_status start_compute(weft_session *s, bound_program *r, const launch
     return status;
 }
 
-/* `after`: of the compute stream, NULL when there is nothing to wait for. */
+/* `after` is the event of the compute launch that must have ended; NULL: none. */
 static weft_status start_collective(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                     cudaEvent_t after, weft_error *error) {
     if (after) CUDA_TRY(cudaStreamWaitEvent(s->cuda->communication, after, 0), "ordering a collective");
@@ -141,7 +149,7 @@ static weft_status start_collective(weft_session *s, bound_program *r, const lau
     return status ? status : cuda_leave_in_flight(s, c->steps[0], error);
 }
 
-/* The compute stream goes on when what a launch needs from the other stream is there. */
+/* The compute stream waits for what the launch needs from the other stream. */
 static weft_status await_others(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *list,
                                 weft_error *error) {
     weft_status status = WEFT_OK;
@@ -150,6 +158,7 @@ static weft_status await_others(weft_session *s, bound_program *r, const launch_
     return status;
 }
 
+/* Launch number `index` of the program, after what it waits for; records its event if it has one. */
 static weft_status start(weft_session *s, bound_program *r, int index, cuda_launch *list, weft_error *error) {
     const launch_entry *l = &r->p->launches[index];
     weft_status status;
@@ -166,7 +175,7 @@ static weft_status start(weft_session *s, bound_program *r, int index, cuda_laun
 
 /* ---- one run ---- */
 
-/* Behind the last upload the place of the inputs is free again. */
+/* After the last upload the slot of the inputs is free again. */
 static weft_status free_slot(weft_session *s, const bound_program *r, weft_error *error) {
     if (!r->n_inputs) return WEFT_OK;
     CUDA_TRY(cudaEventRecord(s->cuda->slots[s->cuda->next_slot ^ 1].read, s->cuda->compute),
@@ -174,6 +183,7 @@ static weft_status free_slot(weft_session *s, const bound_program *r, weft_error
     return WEFT_OK;
 }
 
+/* How many steps come before this place in the schedule, for error reports. */
 static int steps_before(const bound_program *r, int order) {
     int n = 0;
     while (n < r->n_steps && r->steps[n].node->order < order) n++;
@@ -186,7 +196,8 @@ static bool have_collectives_run(const program *p, const cuda_launch *list) {
     return true;
 }
 
-/* Among other ranks: NCCL connects in a program's first run, and waits for them without asking; so does the host. */
+/* Announces the run to the other ranks. In a program's first run NCCL connects, which waits for all ranks
+ * without a deadline, so the host waits for them first. */
 static weft_status meet_others(weft_session *s, const bound_program *r, const cuda_launch *list,
                                weft_error *error) {
     if (!r->p->n_collectives || !cuda_is_enqueued(s)) return WEFT_OK;

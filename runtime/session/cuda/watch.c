@@ -1,8 +1,8 @@
-/* watch.c - a session on a GPU among other ranks, where the communicator puts collectives on a stream (NCCL). Nothing
- * there tells one program from another, or a rank that is late from one that never comes; so each run of a program with
- * collectives is announced on the host's side too, by a barrier that carries its facts and a deadline: the run barrier. Nobody
- * waits for it; but whoever waits for the GPU looks at run barriers, and for errors, in turn, and so hears why it takes long.
- */
+/* watch.c - a session on a GPU among other ranks, where the communicator puts collectives on a stream (NCCL).
+ * A stream cannot tell one program from another, nor a rank that is late from one that never comes. So each
+ * run of a program with collectives is also announced by a barrier on the host's side, with a descriptor and
+ * a deadline: the run barrier. No call waits for it; but whenever the host waits for the GPU it looks at the
+ * run barriers and for errors in turn, and so learns why it waits. */
 #include "runtime/session/cuda/session.h"
 
 #include "ops/structure/collective.h"
@@ -16,6 +16,7 @@ bool cuda_is_enqueued(const weft_session *s) {
 
 /* ---- run barriers ---- */
 
+/* Finds which process groups each program has collectives in. */
 weft_status cuda_prepare_watch(weft_session *s, weft_error *error) {
     if (!cuda_is_enqueued(s)) return WEFT_OK;
     for (int i = 0; i < s->plan->n_programs; i++) {
@@ -29,7 +30,7 @@ weft_status cuda_prepare_watch(weft_session *s, weft_error *error) {
     return WEFT_OK;
 }
 
-/* The oldest has ended. */
+/* Waits for the oldest run barrier. */
 static weft_status await_call(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     cuda_call oldest = c->calls[c->first_call];
@@ -39,9 +40,11 @@ static weft_status await_call(weft_session *s, weft_error *error) {
     return status;
 }
 
+/* Starts a run barrier; waits for the oldest one if CUDA_CALLS are open. */
 static weft_status call_group(weft_session *s, const bound_program *r, weft_comm *group, weft_error *error) {
     struct cuda_session *c = s->cuda;
-    /* NCCL wants the same of all ranks here: a captured collective does not meet one that is not. */
+    /* The name is part of what ranks compare: NCCL requires the same of all, and a captured collective does
+     * not match one that is not. */
     weft_collective call = {.kind = WEFT_BARRIER,
                             .count = (size_t)r->p->n_collectives,
                             .run = s->run,
@@ -56,6 +59,7 @@ static weft_status call_group(weft_session *s, const bound_program *r, weft_comm
     return WEFT_OK;
 }
 
+/* One run barrier for each process group of the program. */
 weft_status cuda_run_barrier(weft_session *s, const bound_program *r, weft_error *error) {
     const bool *meets = s->cuda->meets[r - s->programs];
     weft_status status = WEFT_OK;
@@ -67,7 +71,8 @@ weft_status cuda_run_barrier(weft_session *s, const bound_program *r, weft_error
     return status;
 }
 
-/* After an error nothing on a stream waits for other ranks: streams come to their ends, unless the GPU is at fault too. */
+/* After an error nothing on a stream waits for other ranks, so streams end, unless the GPU is at fault too:
+ * at most 10 s. */
 static void drain(weft_session *s) {
     const struct timespec nap = {.tv_nsec = 1000000};
     uint64_t until = clock_ns() + 10000000000u;
@@ -86,6 +91,7 @@ weft_status cuda_await_calls(weft_session *s, weft_error *error) {
 
 /* ---- waiting ---- */
 
+/* The communicator's error, if any, then run barriers that have ended. */
 static weft_status look(weft_session *s, weft_error *error) {
     const struct cuda_session *c = s->cuda;
     weft_status status = weft_comm_poll(s->comm, error);
@@ -97,7 +103,8 @@ static weft_status look(weft_session *s, weft_error *error) {
     return status;
 }
 
-/* Most waits are short; a long one is not made longer by more than a sixty-fourth. */
+/* The pause between two looks: none for the first 50 us, as most waits are short, then a sixty-fourth of the
+ * time waited so far, and at most 1 ms. */
 static void rest(uint64_t since) {
     uint64_t now = clock_ns(), nap = (now - since) / 64;
     if (now - since < 50000) {
@@ -125,6 +132,6 @@ weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, c
         cudaError_t result = event ? cudaEventQuery(event) : cudaStreamQuery(stream);
         if (result == cudaSuccess) return WEFT_OK;
         if (result != cudaErrorNotReady) return cuda_fail(error, result, doing);
-        cudaGetLastError(); /* "not ready" may be kept as one */
+        cudaGetLastError(); /* CUDA may keep "not ready" as an error */
     }
 }
