@@ -411,7 +411,7 @@ static weft_model *build(faults *f) {
 static weft_status build_and_set(faults *f, weft_error *error) {
     weft_model *m = build(f);
     char groups[9000] = "";
-    for (int i = 0; i < 1000; i++) snprintf(groups + strlen(groups), 9, i ? ";%d" : "process_group=%d", i);
+    for (int i = 0; i < 1000; i++) snprintf(groups + strlen(groups), 24, i ? ";%d" : "process_group=%d", i);
     weft_status status = m ? weft_ddp_text(m, "a", groups) : WEFT_MEMORY;
     *error = *weft_model_error(m);
     if (!m) error->status = WEFT_MEMORY;

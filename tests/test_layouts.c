@@ -250,7 +250,8 @@ static int try_mutant(const weft_model *m, const mutant *kind, uint64_t seed, in
     test_random r = {seed};
     weft_error e = {0};
     char rule[8] = "";
-    weft_isa isas[] = {WEFT_ISA_REFERENCE, WEFT_ISA_AVX2, WEFT_ISA_AUTO};
+    weft_isa middle = isa_best() < WEFT_ISA_AVX2 ? isa_best() : WEFT_ISA_AVX2;
+    weft_isa isas[] = {WEFT_ISA_REFERENCE, middle, WEFT_ISA_AUTO};
     weft_compile_options options = {
         .threads = 1, .world = 1 + seed % 2, .isa = isas[seed % 3], .verify = true};
     weft_plan *plan = weft_compile(m, &options, &e);

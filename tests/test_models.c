@@ -58,7 +58,8 @@ TEST(random_models_agree_with_pytorch) {
     gzclose(file);
     free(line);
     CHECK_SAYS(t.cases >= (test_is_quick() ? 100 : 1000), "%d cases", t.cases);
-    CHECK_SAYS(t.skipped * 50 < t.compared, "%d of %d tensors without a bound", t.skipped,
+    /* What has no bound is reduced precision by the reference kernels: a larger part where other sets are left out. */
+    CHECK_SAYS(t.skipped * (isa_best() < WEFT_ISA_AVX2 ? 5 : 50) < t.compared, "%d of %d tensors without a bound", t.skipped,
                t.compared + t.skipped);
 }
 

@@ -16,14 +16,15 @@ extern "C" {
 /** A compiled model. Free it with weft_plan_free(). */
 typedef struct weft_plan weft_plan;
 
-/** The instruction set of a plan's kernels. On processors other than x86-64 only the first two are
- * available. */
+/** The instruction set of a plan's kernels. */
 typedef enum weft_isa {
     WEFT_ISA_AUTO = 0,      /**< the best that this processor has */
     WEFT_ISA_REFERENCE = 1, /**< reference kernels only: slow, simple loops */
-    WEFT_ISA_SSE2 = 2,      /**< x86-64 without extensions */
-    WEFT_ISA_AVX2 = 3,      /**< with AVX2 and FMA */
-    WEFT_ISA_AVX512 = 4,    /**< with AVX-512 F, BW, VL and DQ */
+    /** x86-64 without extensions. Other processors have WEFT_ISA_REFERENCE and this one: plain C, vectorized
+     * for what every processor of the kind has; dumps call it "plain". */
+    WEFT_ISA_SSE2 = 2,
+    WEFT_ISA_AVX2 = 3,   /**< with AVX2 and FMA */
+    WEFT_ISA_AVX512 = 4, /**< with AVX-512 F, BW, VL and DQ */
 } weft_isa;
 
 /** Keeps the libraries that Weft calls within an instruction set, too. oneDNN accepts this once in a process,
@@ -108,7 +109,6 @@ typedef struct weft_memory {
     uint64_t communication; /**< part of the arena: scratch of collectives, in the same program */
     /** On a GPU: two places for inputs, so that a step's data arrive while the last one runs. */
     uint64_t inputs;
-    /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */
     /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */
     uint64_t in_flight;
     uint64_t total; /**< exactly what a store and a session allocate together */

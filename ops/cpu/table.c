@@ -1,9 +1,36 @@
-/* table.c - ops/cpu/list.h as an array that ends with NULL; within ALL the best instruction set comes
- * first. */
+/* table.c - what depends on the processor: its instruction sets, and ops/cpu/list.h as an array of the kernels for
+ * them that ends with NULL; within ALL the best instruction set comes first.
+ *
+ * A processor other than x86-64 has one set, "plain": the same sources of ops/cpu/simd, vectorized by the compiler
+ * for what every processor of its kind has. It is the lowest of the sets, WEFT_ISA_SSE2. CMakeLists.txt compiles
+ * the same list of sets. */
 #include "graph/core/kernel.h"
 
 #define ONE(name) extern const weft_kernel name;
+#ifdef __x86_64__
+
 #define ALL(name) ONE(name##_avx512) ONE(name##_avx2) ONE(name##_sse2)
+static const char *const isa_names[] = {"auto", "reference", "sse2", "avx2", "avx512"};
+
+weft_isa isa_best(void) {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return WEFT_ISA_AVX512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return WEFT_ISA_AVX2;
+    return WEFT_ISA_SSE2;
+}
+
+#else
+
+#define ALL(name) ONE(name##_plain)
+static const char *const isa_names[] = {"auto", "reference", "plain", "avx2", "avx512"};
+
+weft_isa isa_best(void) {
+    return WEFT_ISA_SSE2;
+}
+
+#endif
 #include "ops/cpu/list.h"
 #undef ONE
 
@@ -14,3 +41,7 @@ const weft_kernel *const cpu_kernels[] = {
 #undef ALL
     NULL,
 };
+
+const char *isa_name(weft_isa isa) {
+    return (unsigned)isa < sizeof isa_names / sizeof *isa_names ? isa_names[isa] : "?";
+}

@@ -412,8 +412,9 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
 /* ---- instruction sets ---- */
 
 /* The highest of our instruction sets that oneDNN may use now. In oneDNN each set has the bits of the lower
- * ones. */
+ * ones. A processor other than x86-64 has none of them, and one set of ours. */
 static weft_isa isa_used(void) {
+    if (isa_best() == WEFT_ISA_SSE2) return WEFT_ISA_SSE2;
     int bits = (int)dnnl_get_effective_cpu_isa();
     if ((bits & dnnl_cpu_isa_avx512_mic) == dnnl_cpu_isa_avx512_mic ||
         (bits & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core)

@@ -14,6 +14,7 @@
 #define SIMD_TEXT(isa)  SIMD_TEXT_(isa)
 #define SIMD_NAME       SIMD_TEXT(SIMD_ISA) /* "avx2": the kernel's name in dumps */
 
+#define SIMD_LEVEL_plain  WEFT_ISA_SSE2
 #define SIMD_LEVEL_sse2   WEFT_ISA_SSE2
 #define SIMD_LEVEL_avx2   WEFT_ISA_AVX2
 #define SIMD_LEVEL_avx512 WEFT_ISA_AVX512

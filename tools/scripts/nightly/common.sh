@@ -57,6 +57,18 @@ nightly_count() { # next seed, run, skipped, failed
     mv "$folder/state.new" "$folder/state"
 }
 
+# A function in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`.
+nightly_do() { # log, function
+    folder=$folder bash -euo pipefail -c "$(declare -f); $2" >"$1" 2>&1 || { tail -20 "$1"; return 1; }
+}
+
+# The next seed as a case that is such a function.
+nightly_case() { # function
+    local failed=0
+    nightly_do "$folder/case.$next_seed.txt" "$1" || failed=1
+    nightly_count $((next_seed + 1)) 1 0 $failed
+}
+
 # A suite in chunks of seeds. The output of a chunk with failures is kept. One that does not tell what it ran, or fewer cases
 # than it was asked for, ends the part: no count would be true.
 nightly_suite() { # command...

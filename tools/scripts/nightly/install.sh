@@ -42,25 +42,14 @@ install_clean_root() {
     rm -rf "$root"
 }
 
-# A function of these in a shell of its own, where the first command that fails ends it: in a condition bash forgets `set -e`.
-install_run() { # log, function
-    folder=$folder bash -euo pipefail -c "$(declare -f "$2"); $2" >"$1" 2>&1 || { tail -20 "$1"; return 1; }
-}
-
-install_case() { # number, function
-    local failed=0
-    install_run "$folder/case.$1.txt" "$2" || failed=1
-    nightly_count $(($1 + 1)) 1 0 $failed
-}
-
-if nightly_goes_on; then install_run "$folder/build.txt" install_build || exit 1; fi
+if nightly_goes_on; then nightly_do "$folder/build.txt" install_build || exit 1; fi
 while nightly_goes_on; do
     case $next_seed in
-    1) install_case 1 install_subproject ;;
-    2) install_case 2 install_unpacked ;;
+    1) nightly_case install_subproject ;;
+    2) nightly_case install_unpacked ;;
     *)
         if ((EUID == 0)) && command -v debootstrap >/dev/null; then
-            install_case "$next_seed" install_clean_root
+            nightly_case install_clean_root
         else
             nightly_count $((next_seed + 1)) 0 1 0
         fi
