@@ -43,8 +43,8 @@ static weft_value *gpt_block(weft_value *x, const gpt_shape *s, const char *name
     const zoo_options *o = &s->size;
     WEFT_SCOPE(x, name) {
         weft_value *qkv = gpt_linear(weft_layer_norm(x, "ln1"), 3 * o->d, "qkv", &gpt_init);
-        weft_value *y =
-            weft_attention(gpt_heads(qkv, 0, o), gpt_heads(qkv, 1, o), gpt_heads(qkv, 2, o), true, 0);
+        weft_value *v = gpt_heads(qkv, 2, o), *k = gpt_heads(qkv, 1, o), *q = gpt_heads(qkv, 0, o);
+        weft_value *y = weft_attention(q, k, v, true, 0);
         y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), SHAPE(WEFT_BATCH, o->ctx, o->d));
         x = weft_add(x, gpt_linear(y, o->d, "proj", &s->residual));
         y = weft_gelu_tanh(gpt_linear(weft_layer_norm(x, "ln2"), 4 * o->d, "fc", &gpt_init));
@@ -91,7 +91,8 @@ static weft_value *gpt_target(weft_graph *g, const gpt_shape *s) {
 
 static void gpt_graphs(weft_model *m, const gpt_shape *s, const weft_optimizer *own) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
-    weft_value *loss = weft_cross_entropy(gpt_rows(gpt_tokens(g, s), s), gpt_target(g, s));
+    weft_value *next = gpt_target(g, s);
+    weft_value *loss = weft_cross_entropy(gpt_rows(gpt_tokens(g, s), s), next);
     weft_minimize(loss, "", zoo_optimizer(&s->size, own));
     weft_output(loss, "loss");
 

@@ -78,8 +78,7 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 2, (int64_t[]){out, in}, o->weight, bound);
-        weft_value *b =
-            o->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &out, o->bias, bound);
+        weft_value *b = o->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &out, o->bias, bound);
         if (w && (b || o->no_bias)) y = weft_linear_op(at(x, p), w, b);
     }
     return y;
@@ -115,8 +114,7 @@ conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, in
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 4, shape, c->weight, bound);
-        weft_value *b =
-            c->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &c->out, c->bias, bound);
+        weft_value *b = c->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &c->out, c->bias, bound);
         if (w && (b || c->no_bias)) y = op(at(x, p), w, b, &window);
     }
     return y;
@@ -155,7 +153,8 @@ weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char 
 
 /* Moves a running statistic: state = (1 - momentum) state + momentum batch. */
 static void move(weft_value *state, weft_value *batch, double momentum) {
-    weft_assign(state, weft_add(weft_scale(state, 1 - momentum), weft_scale(batch, momentum)));
+    weft_value *added = weft_scale(batch, momentum);
+    weft_assign(state, weft_add(weft_scale(state, 1 - momentum), added));
 }
 
 /* Reshapes [C] so that it broadcasts over x [N, C] or [N, C, H, W]. */
@@ -180,7 +179,8 @@ static weft_value *batch_norm_eval(weft_value *x, weft_value *w, weft_value *b, 
                                    weft_value *var, double eps) {
     weft_value *factor = weft_mul(w, weft_rsqrt(weft_offset(var, eps)));
     weft_value *shift = weft_sub(b, weft_mul(mean, factor));
-    return weft_add(weft_mul(x, along(factor, x)), along(shift, x));
+    weft_value *added = along(shift, x);
+    return weft_add(weft_mul(x, along(factor, x)), added);
 }
 
 weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_batch_norm_options *options) {

@@ -5,6 +5,7 @@
   rooms       within a layer, a file includes its own folder and those of lower levels; each README draws the levels
   headers     every public header compiles alone, as C11 and as C++17, without a warning
   finished    no marks of unfinished work in sources, scripts and documents; no tabs, no trailing blanks
+  order       no call has two arguments that build nodes: C leaves their order open, and a plan would depend on the compiler
   library     nothing mutable in static memory; nothing that prints, ends the process or takes memory past
               the replaceable allocator (told from libweft.a itself)
 
@@ -271,6 +272,39 @@ SYMBOL = re.compile(
 )
 
 
+# ---- the order of nodes ----
+
+BUILDER = re.compile(r"\bweft_value \*(\w+)\(")
+CALL = re.compile(r"\b(?!(?:if|for|while|switch|return|sizeof)\b)\w+\(")
+
+
+def arguments_of(text, at):
+    """The arguments of a call whose bracket opens before `at`."""
+    depth, begin, found = 1, at, []
+    for i in range(at, len(text)):
+        depth += (text[i] in "([{") - (text[i] in ")]}")
+        if depth == 0 or (depth == 1 and text[i] == ","):
+            found.append(text[begin:i])
+            begin = i + 1
+        if depth == 0 or text[i] == ";":
+            return found
+    return found
+
+
+def check_order(names):
+    """C leaves open in which order arguments are evaluated: of one call, only one may build nodes, or plans depend on the compiler."""
+    headers = [n for n in names if re.fullmatch(r"include/weft/(ops|layers)\.h", n)]
+    ours = [n for n in names if layer_of(n) in ("graph", "ops", "dist", "runtime", "examples") and n.endswith(".c")]
+    texts = {n: re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), (ROOT / n).read_text(), flags=re.S) for n in headers + ours}
+    common = {name for n in headers for name in BUILDER.findall(texts[n])} | {"node_value", "sum_to"}
+    for name in ours:
+        build = re.compile(rf"\b({'|'.join(common | set(BUILDER.findall(texts[name])))})\(")
+        for call in CALL.finditer(texts[name]):
+            if sum(bool(build.search(a)) for a in arguments_of(texts[name], call.end())) > 1:
+                line = texts[name].count("\n", 0, call.start()) + 1
+                tell(f"{name}:{line}", "two arguments of one call build nodes, in an order that C leaves open: name one before")
+
+
 def output_of(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -304,6 +338,7 @@ def main():
     check_drawn()
     check_headers(names, o.cc, o.cxx)
     check_texts(names)
+    check_order(names)
     if o.library:
         check_library(o.library)
     print("\n".join(wrong) if wrong else f"{len(names)} files keep the rules")

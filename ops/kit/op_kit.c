@@ -219,7 +219,8 @@ weft_value *sum_to(weft_value *gradient, const weft_value *like) {
 void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_value **din,
                        bool is_maximum) {
     weft_value *zero = weft_constant(n->graph, n->in[0]->type.dtype, 0, NULL, 0);
-    weft_value *shared = weft_where(weft_equal(n->in[0], n->in[1]), weft_scale(dout, 0.5), dout);
+    weft_value *half = weft_scale(dout, 0.5);
+    weft_value *shared = weft_where(weft_equal(n->in[0], n->in[1]), half, dout);
     for (int i = 0; i < 2; i++) {
         weft_value *own = n->in[i], *other = n->in[1 - i];
         weft_value *loses = !wanted[i]   ? NULL

@@ -8,7 +8,9 @@
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     int64_t axis = ((const softmax_attrs *)n->attrs)->axis;
     weft_value *y = &n->out[0], *dy = dout[0];
-    if (wanted[0]) din[0] = weft_sub(dy, weft_mul(weft_exp(y), weft_sum(dy, 1, &axis, true)));
+    if (!wanted[0]) return;
+    weft_value *sum = weft_sum(dy, 1, &axis, true);
+    din[0] = weft_sub(dy, weft_mul(weft_exp(y), sum));
 }
 
 static weft_status reference(const kernel_call *c) {

@@ -11,7 +11,8 @@ static double scalar(const double *x, const void *attrs) {
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     (void)wanted;
     weft_value *x = n->in[0], *zero = weft_constant(n->graph, x->type.dtype, 0, NULL, 0);
-    weft_value *negative = weft_where(weft_greater(zero, x), weft_neg(dout[0]), zero);
+    weft_value *turned = weft_neg(dout[0]);
+    weft_value *negative = weft_where(weft_greater(zero, x), turned, zero);
     din[0] = weft_where(weft_greater(x, zero), dout[0], negative);
 }
 

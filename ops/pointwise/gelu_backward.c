@@ -16,7 +16,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (!wanted[1]) return;
     weft_value *square = weft_square(x);
     weft_value *density = weft_scale(weft_exp(weft_scale(square, -0.5)), M_2_SQRTPI * M_SQRT1_2 / 2);
-    din[1] = weft_mul(weft_mul(dout[0], dy), weft_mul(density, weft_offset(weft_neg(square), 2)));
+    weft_value *slope = weft_mul(density, weft_offset(weft_neg(square), 2));
+    din[1] = weft_mul(weft_mul(dout[0], dy), slope);
 }
 
 const weft_op weft_op_gelu_backward = {

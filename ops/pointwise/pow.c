@@ -18,7 +18,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     }
     if (wanted[1]) {
         weft_value *slope = weft_mul(y, weft_log(a));
-        weft_value *of_zero = weft_where(weft_equal(b, zero), zero, weft_where(weft_greater(b, zero), zero, slope));
+        weft_value *of_power = weft_where(weft_greater(b, zero), zero, slope);
+        weft_value *of_zero = weft_where(weft_equal(b, zero), zero, of_power);
         din[1] = sum_to(weft_mul(dout[0], weft_where(weft_equal(a, zero), of_zero, slope)), b);
     }
 }

@@ -11,7 +11,8 @@ static double scalar(const double *x, const void *attrs) {
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     (void)wanted;
     weft_value *y = &n->out[0];
-    din[0] = weft_mul(weft_scale(dout[0], -0.5), weft_mul(y, weft_square(y)));
+    weft_value *cube = weft_mul(y, weft_square(y));
+    din[0] = weft_mul(weft_scale(dout[0], -0.5), cube);
 }
 
 const weft_op weft_op_rsqrt = {

@@ -33,7 +33,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     (void)wanted;
     weft_value *scaled = weft_scale(n->in[0], a->beta);
     weft_value *threshold = weft_constant(n->graph, n->out[0].type.dtype, 0, NULL, a->threshold);
-    din[0] = weft_where(weft_greater(scaled, threshold), dout[0], weft_mul(dout[0], weft_sigmoid(scaled)));
+    weft_value *below = weft_mul(dout[0], weft_sigmoid(scaled));
+    din[0] = weft_where(weft_greater(scaled, threshold), dout[0], below);
 }
 
 const weft_op weft_op_softplus = {

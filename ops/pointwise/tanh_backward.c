@@ -9,7 +9,9 @@ static double scalar(const double *x, const void *attrs) {
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     weft_value *dy = n->in[0], *y = n->in[1];
     if (wanted[0]) din[0] = node_value(n->graph, n->op, 2, (weft_value *[]){dout[0], y}, n->attrs);
-    if (wanted[1]) din[1] = weft_mul(weft_scale(dout[0], -2), weft_mul(dy, y));
+    if (!wanted[1]) return;
+    weft_value *slope = weft_mul(dy, y);
+    din[1] = weft_mul(weft_scale(dout[0], -2), slope);
 }
 
 const weft_op weft_op_tanh_backward = {

@@ -35,7 +35,8 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     weft_value *var = centered ? mean_of_all(weft_square(centered), a, ranks) : NULL;
     weft_value *rstd = weft_rsqrt(weft_offset(var, ((const norm_attrs *)n->attrs)->eps));
     if (!rstd) return false;
-    weft_value *y = weft_add(weft_mul(centered, along(weft_mul(rstd, w), x)), along(b, x));
+    weft_value *added = along(b, x);
+    weft_value *y = weft_add(weft_mul(centered, along(weft_mul(rstd, w), x)), added);
     weft_value *made[] = {y, weft_stop_gradient(mean), weft_stop_gradient(rstd),
                           weft_stop_gradient(weft_scale(var, count / (count - 1)))};
     for (int k = 0; k < 4; k++) {

@@ -55,7 +55,7 @@ aarch64_training() {
 aarch64_suites() {
     local others # suites that start programs by their names
     others=$(grep -l support/programs.h tests/test_*.c | sed 's|.*/\(.*\)\.c|\1|' | paste -sd'|')
-    WEFT_TEST_QUICK=1 OMP_NUM_THREADS=2 ctest --test-dir "$folder/build" -j 2 --timeout 900 \
+    WEFT_TEST_QUICK=1 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive ctest --test-dir "$folder/build" -j 2 --timeout 900 \
         -R '^test_' -E "^($others|test_(comm_mpi|comm_memory|tools_mpi|valgrind|nightly|docs|install))\$"
 }
 
