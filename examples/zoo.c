@@ -53,7 +53,7 @@ static int write_model(const zoo_entry *e, const zoo_options *o, const char *pat
         if (size.d % size.heads) return fail("--d must be a multiple of --heads", NULL);
     }
     weft_model *m = weft_model_new(e->name);
-    if (!m) return fail("memory could not be had", NULL);
+    if (!m) return fail("out of memory", NULL);
     weft_model_batch(m, o->batch ? o->batch : e->batch);
     e->build(m, o);
     error = *weft_model_error(m);

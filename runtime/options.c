@@ -17,10 +17,9 @@ static weft_status check_model(const weft_model *m, const weft_compile_options *
     (void)o;
     if (scopes_check(m, error)) return WEFT_ORDER;
     if (!model_is_as_built(m))
-        return error_set(
-            error, WEFT_ARGUMENT,
-            "compile: the model is a plan that was read back: it holds variables or nodes, and only the "
-            "compiler makes these");
+        return error_set(error, WEFT_ARGUMENT,
+                         "compile: the model was read back from a plan and holds variables or nodes that "
+                         "only the compiler makes: compile the original model");
     return WEFT_OK;
 }
 
@@ -39,7 +38,7 @@ static weft_status check_batch(const weft_model *m, const weft_compile_options *
     if (o->batch && o->batch != m->batch && !has_batch(m))
         return error_set(
             error, WEFT_ARGUMENT,
-            "compile: batch %lld: no axis of the model is WEFT_BATCH, so its batch is what its shapes say",
+            "compile: batch %lld: no axis of the model is WEFT_BATCH, so its shapes fix the batch size",
             (long long)o->batch);
     return WEFT_OK;
 }
@@ -77,7 +76,7 @@ static weft_status check_device(const weft_model *m, const weft_compile_options 
         return error_set(error, WEFT_ARGUMENT, "compile: there is no device number %d", o->device);
     if (o->calibration && o->device == WEFT_DEVICE_CPU)
         return error_set(error, WEFT_ARGUMENT,
-                         "compile: calibration: it is a GPU's, the plan is for the CPU");
+                         "compile: a calibration is for a GPU, and the plan is for the CPU");
     return WEFT_OK;
 }
 
@@ -125,12 +124,12 @@ static weft_status check_sharing(const weft_model *m, const weft_compile_options
     if ((unsigned)o->zero > 2)
         return error_set(error, WEFT_ARGUMENT, "compile: zero=%d: ZeRO has stages 0 to 2", o->zero);
     if ((unsigned)o->shard > WEFT_SHARD_FLAT)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no way of sharding number %d", o->shard);
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no shard mode number %d", o->shard);
     if (!(o->bucket_cap_mb >= 0) || o->bucket_cap_mb > 1 << 20)
         return error_set(error, WEFT_ARGUMENT,
                          "compile: bucket_cap_mb must be above 0 and at most 2^20 (0: at most 25)");
     if ((unsigned)o->reduce > WEFT_REDUCE_FAST)
-        return error_set(error, WEFT_ARGUMENT, "compile: there is no way of reducing number %d", o->reduce);
+        return error_set(error, WEFT_ARGUMENT, "compile: there is no reduce mode number %d", o->reduce);
     return WEFT_OK;
 }
 

@@ -186,15 +186,15 @@ static void check_one(const char *groups, int zero, const char *path, int rank, 
 TEST(the_first_value_that_differs_is_named_on_all_ranks) {
     check_one(NULL, 0, NULL, 0, NULL);
     check_one(NULL, 1, NULL, 0, NULL);
-    check_one(NULL, 0, "net/fc/weight", 2, "net/fc/weight f32[6,8] of rank 2 is not what rank 0 has");
-    check_one(NULL, 0, "net/fc/weight", 0, "net/fc/weight f32[6,8] of rank 1 is not what rank 0 has");
+    check_one(NULL, 0, "net/fc/weight", 2, "net/fc/weight f32[6,8] of rank 2 differs from that of rank 0");
+    check_one(NULL, 0, "net/fc/weight", 0, "net/fc/weight f32[6,8] of rank 1 differs from that of rank 0");
     check_one(NULL, 0, "net/bn/running_mean", 1,
-              "net/bn/running_mean f32[6] of rank 1 is not what rank 0 has");
-    check_one(NULL, 0, "optimizer.b/lr", 3, "optimizer.b/lr f64[] of rank 3 is not what rank 0 has");
+              "net/bn/running_mean f32[6] of rank 1 differs from that of rank 0");
+    check_one(NULL, 0, "optimizer.b/lr", 3, "optimizer.b/lr f64[] of rank 3 differs from that of rank 0");
     check_one(NULL, 0, "optimizer.a/net/fc/bias/exp_avg", 3,
               "optimizer.a/net/fc/bias/exp_avg f32[6] of rank 3");
-    check_one(NULL, 2, "head/fc/bias", 3, "head/fc/bias f32[1] of rank 3 is not what rank 0 has");
-    check_one("0,3;2,1", 0, "net/fc/bias", 1, "net/fc/bias f32[6] of rank 1 is not what rank 2 has");
+    check_one(NULL, 2, "head/fc/bias", 3, "head/fc/bias f32[1] of rank 3 differs from that of rank 0");
+    check_one("0,3;2,1", 0, "net/fc/bias", 1, "net/fc/bias f32[6] of rank 1 differs from that of rank 2");
 }
 
 TEST(stores_of_different_seeds_differ_in_their_first_parameter) {
@@ -203,7 +203,8 @@ TEST(stores_of_different_seeds_differ_in_their_first_parameter) {
     world_rank *ranks = world_run_any(&job, true);
     for (int i = 0; i < 2; i++) {
         CHECK(ranks[i].error.status == WEFT_PEER);
-        CHECK_HOLDS(ranks[i].error.text, "session: net/fc/weight f32[6,8] of rank 1 is not what rank 0 has");
+        CHECK_HOLDS(ranks[i].error.text,
+                    "session: net/fc/weight f32[6,8] of rank 1 differs from that of rank 0");
     }
     world_free(ranks);
     weft_model_free(m);

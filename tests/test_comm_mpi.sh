@@ -40,9 +40,9 @@ ranks 2 all 0 "${everyone[@]}"
 ranks 2 all -1 "${everyone[@]}" # no window: by messages, and by MPI's own sums
 ranks 3 all 8192 "${everyone[@]}" "rank 2: all is well"
 ranks 4 all -1 "${everyone[@]}" "rank 2: all is well" "rank 3: all is well"
-ranks 3 starved 0 "a communicator: memory could not be had" \
-    "rank 1 could not join: a communicator: memory could not be had"
-ranks 3 group 0 "rank 1: a group of ranks: memory could not be had" "rank 1 has given up: a group of ranks: memory could"
+ranks 3 starved 0 "a communicator: out of memory" \
+    "rank 1 could not join: a communicator: out of memory"
+ranks 3 group 0 "rank 1: a group of ranks: out of memory" "rank 1 has given up: a group of ranks: out of memory"
 # These mostly wait, so all at once; each in a shell of its own, which ends with the number of its failures.
 (
     ranks 2 differ 0 "the kind: all_reduce on rank 0, broadcast on rank 1" \

@@ -274,7 +274,7 @@ TEST(loaders_that_would_deal_otherwise_are_told) {
     dealt[1].path = "compare.short";
     loaders_say("array 0: type and shape u8[300000,8] on rank 0, u8[299999,8] on rank 1");
     for (int i = 0; i < 2; i++) dealt[i].options.num_replicas = 2; /* both rank 0 */
-    loaders_say("it deals the share of rank 0 of 2, the communicator's is rank 1 of 2");
+    loaders_say("it is for rank 0 of 2, but the communicator is rank 1 of 2");
     remove("compare.a"), remove("compare.same"), remove("compare.first");
     remove("compare.last"), remove("compare.short");
 }

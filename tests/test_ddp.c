@@ -161,11 +161,14 @@ TEST(each_wrong_option_has_its_message) {
         {"", {.zero = 3}, WEFT_ARGUMENT, "ddp /: zero=3: it must be -1 to 2"},
         {"a", {.zero = -2}, WEFT_ARGUMENT, "ddp a: zero=-2: it must be -1 to 2"},
         {"a", {.shard = (weft_shard)2}, WEFT_ARGUMENT, "ddp a: shard=2: it must be 0 to 1"},
-        {"a", {.wire = WEFT_F16}, WEFT_ARGUMENT, "ddp a: wire is WEFT_BF16, or 0 for gradients as they are"},
+        {"a",
+         {.wire = WEFT_F16},
+         WEFT_ARGUMENT,
+         "ddp a: wire must be WEFT_BF16, or 0 to send gradients as they are"},
         {"a",
          {.wire = (weft_dtype)-1},
          WEFT_ARGUMENT,
-         "ddp a: wire is WEFT_BF16, or 0 for gradients as they are"},
+         "ddp a: wire must be WEFT_BF16, or 0 to send gradients as they are"},
         {"a",
          {.process_group = "0-1;1"},
          WEFT_ARGUMENT,
@@ -213,8 +216,8 @@ TEST(each_wrong_text_has_its_message) {
         {"bucket_cap_mb=1e", "subgraph a: ddp: the value of bucket_cap_mb cannot be read"},
         {"process_group=\"0-3", "subgraph a: ddp: the value of process_group cannot be read"},
         {"process_group=a", "ddp a: NAME=VALUE is expected at 'a'"},
-        {"process_group=0-", "ddp a: process_group '0-': groups are ranks and ranges"},
-        {"process_group=\"process_group=1\"", "groups are ranks and ranges like 0-3, parted by ','"},
+        {"process_group=0-", "ddp a: process_group '0-': a group is ranks and ranges"},
+        {"process_group=\"process_group=1\"", "a group is ranks and ranges like 0-3 with ','"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         weft_model *m = two_nets(NULL);

@@ -2,20 +2,22 @@
 """test_docs.py - the documents say what is true: every piece of code in them compiles, whole programs run, quotes
 are in the files they quote, links lead somewhere, docs/ops.md is what graphtool makes.
 
-What stands behind the opening fence of a block decides:
+The words after the opening fence of a block decide:
   ```c              with a main(): a whole program; it is compiled and run, and must end with 0
-                    without: a piece; the pieces of one page make one C file, in order, behind #include "weft/weft.h",
+                    without: a piece; the pieces of one page make one C file, in order, after #include "weft/weft.h",
                     and tests/docs/PAGE.c, which ends that file, runs them
   ```cpp            a whole C++17 program, the same
-  ```c ops/pointwise/relu.c   a quote: these lines stand in that file, one after the other
+  ```c ops/pointwise/relu.c   a quote: that file has these lines, one after the other
   ```c after LINE in FILE     (or before, instead of, or new FILE) an edit of a guide: it can be made (tools/scripts/guide.py);
                     `tools/nightly.sh guides` follows them
   ```sh             run, where there is tests/docs/PAGE.sh, which makes what they need and comes first
-  ```text           not checked
-  ```text same      what commands print, in lines that begin with "$ " (or one behind `same`): these lines, one after the other;
-                    "..." stands for anything, as a line for lines. Fingerprints and bytes are not compared
+  ```text same      what commands print, in lines that begin with "$ " (or one after `same`): these lines, one after the other;
+                    "..." stands for anything, as a line for lines. Fingerprints and bytes are not compared.
+                    tests/docs/PAGE_text.sh, where there is one, runs before each command
   ```text some      these lines, in this order, others between them
   ```text alike     as `same`, whatever the numbers are
+  ```text           an error: what nobody checks becomes wrong
+  ```               a drawing, which no program prints
 
 A table whose last column is headed "a line that runs" has one in each row, as code; several are run one after the
 other. One that begins with graphtool or mpirun goes to the shell, with the page's sh blocks; the others are C:
@@ -44,6 +46,7 @@ import guide  # noqa: E402: what follows the guides reads their edits
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
 SHELL = ("graphtool ", "mpirun ")  # how lines begin that are for it
+NO_MPI = "no MPI\n"  # what mpirun of tests/docs/*_text.sh prints where there is none
 PROLOGUE = '#include "weft/weft.h"\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n'
 
 wrong = []
@@ -114,6 +117,12 @@ def check_quote(place, name, text):
         tell(place, f"quotes {name}, which is not there")
     elif text.strip("\n") not in path.read_text():
         tell(place, f"these lines do not stand in {name} any more")
+
+
+def check_fences(page):
+    for number, words, _ in blocks(page):
+        if words[:1] == ["text"] and words[1:2] not in (["same"], ["some"], ["alike"]):
+            tell(f"{page.relative_to(ROOT)}:{number}", "nobody checks this block: write ```text same, some or alike")
 
 
 def check_code(page, compiler):
@@ -205,12 +214,12 @@ def check_shown(place, how, shown, printed):
 
 def check_commands(page, compiler, folder):
     """Blocks of what commands print, in a folder with models of the zoo."""
+    start = ROOT / "tests/docs" / (page.stem + "_text.sh")
+    before = start.read_text() if start.is_file() else ""
     for number, words, text in blocks(page):
-        if words[:1] != ["text"] or len(words) < 2:
-            continue
         place, lines = f"{page.relative_to(ROOT)}:{number}", text.splitlines()
-        if words[1] not in ("same", "some", "alike"):
-            tell(place, f"same, some or alike is needed, not {words[1]}")
+        if words[:1] != ["text"] or words[1:2] not in (["same"], ["some"], ["alike"]):
+            continue
         runs = [(" ".join(words[2:]), lines)] if len(words) > 2 else []
         for line in lines if len(words) == 2 else []:
             if line.startswith("$ "):
@@ -218,8 +227,8 @@ def check_commands(page, compiler, folder):
             else:
                 runs[-1][1].append(line)
         for command, shown in runs:
-            printed = compiler.run(place, "bash", "-c", command, folder=folder)
-            if printed is not None:
+            printed = compiler.run(place, "bash", "-c", before + command, folder=folder)
+            if printed is not None and printed != NO_MPI:
                 check_shown(place, words[1], shown, printed.splitlines())
             compiler.count += 1
 
@@ -239,7 +248,7 @@ def check_links(page):
     is_code = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         is_code ^= line.startswith("```")
-        for target in [] if is_code else re.findall(r"\]\(([^)#\s]+)[^)]*\)", line):
+        for target in [] if is_code else re.findall(r"(?:\]\(|src=\")([^)#\s\"]+)", line):
             if "://" not in target and not (page.parent / target).exists():
                 tell(f"{page.relative_to(ROOT)}:{number}", f"a link to {target}, which is not there")
 
@@ -289,6 +298,48 @@ def check_passes():
     rows = (ROOT / "docs/concepts.md").read_text().split("| pass | does |")[1].split("\n\n")[0]
     if re.findall(r"^\| (\w+) \|", rows, re.M) != passes:
         tell("docs/concepts.md", f"its table of passes is not that of runtime/compile.c: {', '.join(passes)}")
+
+
+def check_options(graphtool):
+    """docs/graphtool.md has a section for each subcommand, and a row for each option: its names, its help, its commands."""
+    page = (ROOT / "docs/graphtool.md").read_text()
+    table = json.loads(subprocess.run([graphtool, "--table"], capture_output=True, text=True, check=True).stdout)
+    wanted = {}
+    for command in table["commands"]:
+        if not re.search(rf"^## {command['name']}\b", page, re.M):
+            tell("docs/graphtool.md", f"has no section '## {command['name']}'")
+        for o in command["options"]:
+            row = wanted.setdefault(o["name"], [o, []])
+            row[1].append(command["name"])
+    rows = [r for r in re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", page.split("## Every option")[-1], re.M) if r[0] != "option"]
+    shown = {re.search(r"--([\w-]+)", names).group(1): (names, help, users.split(", ")) for names, help, users in rows}
+    for name in sorted(wanted.keys() ^ shown.keys()):
+        tell("docs/graphtool.md", f"--{name} is missing, or gone: run tools/dev.sh docs")
+    for name in wanted.keys() & shown.keys():
+        (o, users), (names, help, shown_users) = wanted[name], shown[name]
+        is_named = f"--{name}" + (f"={o['argument']}" if o["argument"] else "") in names and (f"`-{o['letter']}`" in names) == bool(o["letter"])
+        if not is_named or help != o["help"] or shown_users not in (users, ["all"]) or \
+                (shown_users == ["all"] and len(users) != len(table["commands"])):
+            tell("docs/graphtool.md", f"--{name} is not as graphtool --table has it: run tools/dev.sh docs")
+
+
+def check_moved():
+    """Where docs/moved.md says that a file is now, it is."""
+    for number, line in enumerate((ROOT / "docs/moved.md").read_text().splitlines(), 1):
+        cells = [c.strip() for c in line.strip("|").split("|")] if line.startswith("|") else []
+        if len(cells) != 3 or not cells[1].endswith("/"):
+            continue
+        for old, now in re.findall(r"`([^`]+)`(?: \(now `([^`]+)`\))?", cells[2]):
+            if not (ROOT / cells[1] / (now or old)).is_file():
+                tell(f"docs/moved.md:{number}", f"{cells[1]}{now or old} is not there: write (now `...`) after {old}")
+
+
+def check_contents():
+    """docs/README.md links every page."""
+    text = (ROOT / "docs/README.md").read_text()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if page.name != "README.md" and f"({page.name})" not in text:
+            tell("docs/README.md", f"has no row for {page.name}")
 
 
 def check_measured():
@@ -342,6 +393,7 @@ def main():
         compiler = Compiler(o, folder)
         for page in pages():
             check_links(page)
+            check_fences(page)
             check_code(page, compiler)
             check_lines(page, compiler)
         if o.graphtool:
@@ -350,11 +402,14 @@ def main():
             check_outputs(compiler, shown)
     check_passes()
     check_measured()
+    check_moved()
+    check_contents()
     for page in pages():
         check_roads(page)
     check_suites()
     if o.graphtool:
         check_ops(o.graphtool)
+        check_options(o.graphtool)
         check_precisions(o.graphtool)
     print("\n".join(wrong) if wrong else f"{len(pages())} pages, {compiler.count} pieces of code")
     return 1 if wrong else 0

@@ -99,7 +99,7 @@ static void refused(const char *path, weft_dtype dtype, const char *why) {
 TEST(wrong_precisions_are_named) {
     refused("a", WEFT_F64, "precision a: f64: it must be f32, bf16 or f16");
     refused(NULL, WEFT_I32, "precision /: i32");
-    refused("a//b", WEFT_BF16, "'a//b' can be neither a graph nor a scope");
+    refused("a//b", WEFT_BF16, "'a//b' cannot be the name of a graph");
     refused("generator", WEFT_BF16, "the model has no graph and no scope 'generator'");
     refused("train/z", WEFT_BF16, "no scope 'train/z'");
     static const struct {

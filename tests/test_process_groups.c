@@ -36,7 +36,7 @@ TEST(a_rank_finds_its_group) {
 }
 
 TEST(wrong_groups_say_why) {
-    static const char form[] = "groups are ranks and ranges", order[] = "a range goes from the lower rank",
+    static const char form[] = "a group is ranks and ranges", order[] = "a range goes from the lower rank",
                       twice[] = "a rank is named twice", world[] = "a rank is not below the world",
                       far[] = "ranks are below 2^20";
     static const struct {

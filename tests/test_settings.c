@@ -255,8 +255,8 @@ static void two_graphs(const char *error, const weft_optimizer *first, const wef
 
 TEST(one_optimizer_has_one_setting_in_all_graphs) {
     static const char lr[] =
-        "graphs train and again train by one optimizer, 'adam:net', but the first with lr=0.001, the "
-        "second with lr=0.01: set them alike, or name two optimizers";
+        "graphs train and again share the optimizer 'adam:net', but the first with lr=0.001, the "
+        "second with lr=0.01: use equal settings, or two names";
     two_graphs(NULL, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .lr = 1e-3));
     two_graphs(lr, &OPTIMIZER(ADAM), &OPTIMIZER(ADAM, .lr = 1e-2));
     two_graphs(NULL, &OPTIMIZER(ADAM),
@@ -407,13 +407,13 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(constant_f16,      weft_constant(k->g, WEFT_F16, 0, NULL, 1e6), "constant: f16 cannot hold 1e+06")               \
     X(constant_f32,      weft_constant(k->g, WEFT_F32, 0, NULL, 1e300), "constant: f32 cannot hold 1e+300")            \
     X(constant_nan,      weft_constant(k->g, WEFT_F32, 0, NULL, NAN), "value is not a finite number")                  \
-    X(constant_type,     weft_constant(k->g, (weft_dtype)77, 0, NULL, 1), "dtype is no element type")                  \
+    X(constant_type,     weft_constant(k->g, (weft_dtype)77, 0, NULL, 1), "dtype is not an element type")                  \
     X(scale_nan,         weft_scale(k->x, NAN),                     "not a finite number")                             \
     X(slice_empty,       weft_slice(k->x, 0, 3, 2),                 "slice")                                           \
     X(pad_minus,         weft_pad(k->x, 0, -1, 0),                  "pad")                                             \
     X(uniform_empty,     weft_random_uniform(k->g, 0, NULL, 0, 0),  "low 0 must be below high 0")                      \
     X(normal_minus,      weft_random_normal(k->g, 0, NULL, 0, -1),  "std -1 must not be negative")                     \
-    X(cast_type,         weft_cast(k->x, (weft_dtype)-1),           "no element type")                                 \
+    X(cast_type,         weft_cast(k->x, (weft_dtype)-1),           "not an element type")                                 \
     /* parameters */                                                                                                   \
     X(init_zeros,        INIT(0),                                   NULL)                                              \
     X(init_forgotten,    INIT(.a = 0.5),                            "zeros and ones read neither a nor b")             \
@@ -425,9 +425,9 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(init_gain,         INIT(WEFT_INIT_XAVIER_NORMAL, -1),         "a negative gain")                                 \
     X(init_fans,         INIT(WEFT_INIT_KAIMING_UNIFORM, 1, 1),     "this kind reads no b")                            \
     X(init_again,        INIT(WEFT_INIT_ONES); INIT(0),             NULL)                                              \
-    X(init_other,        INIT(0); INIT(WEFT_INIT_ONES),             "w is there already, with another initializer")    \
+    X(init_other,        INIT(0); INIT(WEFT_INIT_ONES),             "w exists already with another initializer")    \
     X(init_nan,          INIT(WEFT_INIT_CONSTANT, NAN),             "a number that is not finite")                     \
-    X(init_unknown,      INIT((weft_init_kind)99),                  "an initializer that is not in the list")          \
+    X(init_unknown,      INIT((weft_init_kind)99),                  "its kind is not in the list")          \
     X(parameter_shape,   weft_parameter(k->x, "a/b", 0, NULL, ones), "parameter name 'a/b'")                           \
     X(parameter_axes,    weft_parameter(k->x, "w", 1, NULL, ones),  "parameter w: 1 axes")                             \
     X(parameter_other,   INIT(0); weft_parameter_in(k->g, "w", 1, (int64_t[]){3}, ones),                               \
@@ -439,7 +439,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(output_twice,      weft_output(k->y, "loss"),                 "graph train has an output 'loss' already")        \
     X(output_no_name,    weft_output(k->y, NULL),                   "output name ''")                                  \
     X(input_twice,       input_of(k->g),                            "graph train has an input 'x' already")            \
-    X(input_type,        weft_input(k->g, "i", (weft_dtype)99, 0, NULL), "dtype is no element type")                   \
+    X(input_type,        weft_input(k->g, "i", (weft_dtype)99, 0, NULL), "dtype is not an element type")                   \
     X(input_empty,       weft_input(k->g, "i", WEFT_F32, 1, (int64_t[]){0}), "at least 1")                             \
     X(batch_late,        weft_model_batch(k->m, 4),                 "set the batch before the first graph")            \
     X(freeze_nothing,    weft_freeze(k->m, "nett"),                 "freeze: no parameter matches 'nett'")             \
@@ -447,8 +447,8 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(precision_path,    weft_precision(k->m, "nett", WEFT_BF16),   "the model has no graph and no scope 'nett'")      \
     X(precision_type,    weft_precision(k->m, NULL, WEFT_I32),      "it must be f32, bf16 or f16")                     \
     X(two_graphs_mixed,  weft_add(k->x, input_of(weft_graph_new(k->m, "h", WEFT_EVAL))),                               \
-                         "add: operand 1 belongs to graph h, an operand before it to graph train: what an op reads")   \
-    X(second_gradient,   gradient_of_norm(k),                       "in n: batch_norm: its gradient is final")         \
+                         "add: operand 1 belongs to graph h, an operand before it to graph train: all operands of an op")   \
+    X(second_gradient,   gradient_of_norm(k),                       "in n: batch_norm: its gradient cannot be differentiated again")         \
     /* training */                                                                                                     \
     X(minimize_nothing,  TRAIN("nett", ADAM),                       "no trainable parameter matches 'nett'")           \
     X(minimize_no_optimizer, weft_minimize(k->loss, "net", NULL),   "an optimizer with a type is needed")              \
@@ -464,12 +464,12 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(scale_elsewhere,   TRAIN("net", ADAM, .loss_scale = 8); COMPILE(.graph = "eval"), NULL)                          \
     /* names that the compiler makes of others */                                                                     \
     X(name_of_a_bucket, reach(k, weft_parameter(k->x, "net.0", 0, NULL, ones)),                                       \
-                         "path net.0 is wanted for two variables (parameter, bucket): name the parameter, scope or")    \
+                         "path net.0: two variables would have it (parameter, bucket): rename the parameter, scope or")    \
     X(name_of_a_step,    WEFT_SCOPE(k->x, "optimizer.o") reach(k, weft_parameter(k->x, "step", 0, NULL, ones)),        \
-                         "path optimizer.o/step is wanted for two variables (parameter, optimizer)")                   \
-    X(name_of_a_state,   weft_state(k->x, "net.0", 0, NULL, ones); TRAIN("net", ADAM), "net.0 is wanted for two")      \
+                         "path optimizer.o/step: two variables would have it (parameter, optimizer)")                   \
+    X(name_of_a_state,   weft_state(k->x, "net.0", 0, NULL, ones); TRAIN("net", ADAM), "path net.0: two variables would have it")      \
     X(name_of_a_counter, weft_output(weft_dropout(k->x, 0.5), "d"); TRAIN("net", ADAM, .name = "graph/train"),         \
-                         "path optimizer.graph/train/step is wanted for two variables")                                \
+                         "path optimizer.graph/train/step: two variables would have it")                                \
     /* scopes */                                                                                                       \
     X(scope_open,        weft_scope_enter(k->x, "left"),            "graph train: scope 'left' is still open")         \
     X(scope_twice_left,  weft_scope_leave(k->g),                    "graph train: weft_scope_leave without a scope")   \
@@ -484,7 +484,7 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(ddp_shard,         DDP(.shard = (weft_shard)2),               "shard=2")                                         \
     X(ddp_cap,           DDP(.bucket_cap_mb = -1),                  "bucket_cap_mb=-1")                                \
     X(ddp_cap_nan,       DDP(.bucket_cap_mb = NAN),                 "bucket_cap_mb is not a finite number")            \
-    X(ddp_wire,          DDP(.wire = WEFT_F16),                     "wire is WEFT_BF16, or 0")                         \
+    X(ddp_wire,          DDP(.wire = WEFT_F16),                     "wire must be WEFT_BF16, or 0")                         \
     X(ddp_group,         DDP(.process_group = "0;0"),               "a rank is named twice")                           \
     /* weft_compile */                                                                                                 \
     X(compile_defaults,  COMPILE(0),                                NULL)                                              \
@@ -498,14 +498,14 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(compile_world,     COMPILE(.world = -2),                      "a world of -2")                                  \
     X(compile_rank,      COMPILE(.rank = 1),                        "below the world's 1")                      \
     X(compile_zero,      COMPILE(.zero = 3),                        "zero=3")                                          \
-    X(compile_shard,       COMPILE(.shard = (weft_shard)2),           "there is no way of sharding number 2")          \
+    X(compile_shard,       COMPILE(.shard = (weft_shard)2),           "there is no shard mode number 2")          \
     X(compile_flags,       COMPILE(.serial = true, .check_equal = true, .verify = true), NULL)                         \
     X(compile_of_a_gpu,    COMPILE(.deterministic = true, .tf32 = true), NULL)                                         \
     X(compile_cap,       COMPILE(.bucket_cap_mb = NAN),             "bucket_cap_mb must be above 0")                   \
-    X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no way of reducing number 3")            \
+    X(compile_reduce,    COMPILE(.reduce = (weft_reduce)3),         "there is no reduce mode number 3")            \
     X(compile_graph,     COMPILE(.graph = "trian"),                 "the model has no graph 'trian'")                  \
     X(compile_stop,      COMPILE(.stop_after = "fuze"),             "there is no pass 'fuze'")                         \
-    X(compile_calibration, COMPILE(.calibration = "x"),             "calibration: it is a GPU's")
+    X(compile_calibration, COMPILE(.calibration = "x"),             "a calibration is for a GPU")
 /* clang-format on */
 
 #define X(name, call, error)                                                                                 \
@@ -700,7 +700,7 @@ static void running_free(running *r) {
     X(set_null,         weft_store_set(r->store, "net/a/bias", NULL, 20, &r->e), "there is nothing to copy")           \
     X(get_null,         weft_store_get(r->store, "net/a/bias", NULL, 20, &r->e), "there is nowhere to copy it")        \
     X(get_no_path,      weft_store_get(r->store, NULL, r->x, 20, &r->e),   "store: there is no ''")                    \
-    X(get_short,        weft_store_get(r->store, "net/a/bias", r->x, 16, &r->e), "20 bytes; the caller has 16")        \
+    X(get_short,        weft_store_get(r->store, "net/a/bias", r->x, 16, &r->e), "20 bytes; the caller gave 16")        \
     X(isa_unknown,      weft_limit_isa((weft_isa)9, &r->e),                "there is no instruction set number 9")     \
     X(cuda_minus,       weft_cuda_select(-1, &r->e),                       "")
 /* clang-format on */

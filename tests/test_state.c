@@ -287,8 +287,9 @@ static void load_on_one(world_rank *r) {
     if (r->rank == loads_alone) weft_weights_load(r->store, job_of(r)->load, &r->error);
     r->session = weft_session_open_on(r->plan, r->store, r->comm, &error);
     bool is_shared_out = r->job->options.zero > 0, is_lost = loads_alone > 0;
-    const char *says = is_lost ? "rank 1 has loaded weights, and rank 0, whose values all take, has not"
-                               : "some ranks have loaded optimizer state";
+    const char *says = is_lost
+                           ? "rank 1 has loaded weights, but rank 0, whose values all ranks receive, has not"
+                           : "some ranks have loaded optimizer state";
     expect(r, (r->session == NULL) == (is_shared_out || is_lost),
            "an error where state is shared out, or what was loaded would be replaced");
     expect(r, r->session || (error.status == WEFT_PEER && strstr(error.text, says)), "their text");

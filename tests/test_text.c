@@ -132,7 +132,7 @@ TEST(plans_read_back_cannot_be_compiled_again) {
     weft_model *again = string ? weft_model_parse(string, "plan", NULL, &error) : NULL;
     CHECK_SAYS(again != NULL, "%s", error.text);
     CHECK(!weft_compile(again, NULL, &error));
-    CHECK_HOLDS(error.text, "only the compiler makes these");
+    CHECK_HOLDS(error.text, "that only the compiler makes");
     CHECK(weft_save(again, "/tmp/never", &error) == WEFT_ARGUMENT);
     CHECK_HOLDS(error.text, "only a model as it was built can be saved");
     free(string);
@@ -251,13 +251,14 @@ TEST(each_broken_rule_has_its_message) {
         {"%11 f32[4] =", "%11 f32[4]:nhwc =", ":nhwc needs 4 axes"},
         {"path=\"a/s\"", "path=\"a/t\"", "there is no state 'a/t'"},
         {"{%12 f32[2,3,4,4] = add(%9, a/b); ", "{", "no earlier line makes %12"},
-        {"%15 f32[2,3,4,4] = add(%13, %2)}", "%15 f32[2,3,4,4] = add(%13, %0)}", "no operand of the whole"},
+        {"%15 f32[2,3,4,4] = add(%13, %2)}", "%15 f32[2,3,4,4] = add(%13, %0)}",
+         "not an operand of the node"},
         {"%15 f32[2,3,4,4] = add(%13, %2)}", "%16 f32[2,3,4,4] = add(%13, %2)}",
          "no node of the body makes %15"},
         {"%15 f32[2,3,4,4] = add(%13, %2)}", "%15 f32[] = sum(%13)}", "is not pointwise"},
         {"upd by reference", "upd by referense", "add has no kernel 'referense'"},
         {" in a/c", " in a//c", "cannot be a scope"},
-        {"@2 =%9+16", "@2 =%8+16", "%2 lies in a value that no line makes"},
+        {"@2 =%9+16", "@2 =%8+16", "%2 lies in a value that no line defines"},
         {"@2 =%9+16", "@2 =%2+16", "%2 lies in itself"},
         {"@3 +0x40", "@3 =%2+0", "lies in itself"},
         {"@5\n", "@5 and more\n", "'the end of the line' is expected where ' and more'"},

@@ -205,7 +205,7 @@ two() { timeout 60 mpirun "${flags[@]}" -np 1 "$tool" "$@" >out 2>err; }
 two train mlp.bin $step --threads 1 : -np 1 "$tool" eval mlp.bin $feed --random-weights --threads 1 && fail "two commands: exit 0"
 grep -q "^graphtool: the ranks do not agree: the command is train on rank 0, eval on rank 1$" err || fail "two commands: $(cat err)"
 two train mlp.bin $step --threads 1 -o f.0 : -np 1 "$tool" train mlp.bin $step --threads 1 -o f.1 && fail "two outputs: exit 0"
-grep -q "^graphtool: rank 1: --output=f.1: rank 0 alone writes, and its is f.0" err || fail "two outputs: $(cat err)"
+grep -q "^graphtool: rank 1: --output=f.1: only rank 0 writes, and it was given f.0" err || fail "two outputs: $(cat err)"
 two train mlp.bin $step --threads 1 -o f.0 : -np 1 "$tool" train mlp.bin $step --threads 1 || fail "one output: $(cat err)"
 [[ -s f.0 ]] || fail "one output: it is not there"
 ! grep -q $'\r' out || fail "a bar under mpirun, which is no terminal"

@@ -171,7 +171,7 @@ TEST(deferred_steps_follow_the_end_of_their_run) {
     CHECK(end && wait && strstr(graph, "wait generator.0") == wait);
     CHECK_HOLDS(graph, "first read of discriminator.0: ");
     CHECK_HOLDS(graph, ", in a later run");
-    CHECK_HOLDS(text, "of which outlasts runs");
+    CHECK_HOLDS(text, "of which in flight across runs");
     free(text);
     NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4 --json"), 0));
     json_t *plan = json_out("out");
@@ -292,7 +292,7 @@ TEST(memory_that_is_out_is_told_with_what_needs_it) {
     }
     CHECK_SAYS(told > 5, "memory was out %d times: the test tests little", told);
     refuses(run("ulimit -v 600000; graphtool bench gpt2_124m.bin --threads 1 --batch 1"),
-            "store of model gpt2_124m: 1493710976 bytes could not be had");
+            "store of model gpt2_124m: 1493710976 bytes could not be allocated");
 #endif
 }
 

@@ -75,9 +75,9 @@ TEST(a_model_of_one_batch_size_says_which) {
     static const struct {
         const char *command, *graph, *fed, *way_out;
     } rows[] = {
-        {"train fixed.bin", "train", "batches are of 1", "say --batch=16"},
-        {"train fixed.bin -b 8", "train", "batches are of 8", "say --batch=16"},
-        {"bench fixed.bin -b 8", "train", "batches are of 8", "say --batch=16"},
+        {"train fixed.bin", "train", "batches are of 1", "use --batch=16"},
+        {"train fixed.bin -b 8", "train", "batches are of 8", "use --batch=16"},
+        {"bench fixed.bin -b 8", "train", "batches are of 8", "use --batch=16"},
         {"eval fixed.bin --random-weights -b 16", "val", "last batch is of 6", "feed a multiple of 16"}};
     make_data();
     make_fixed("fixed.bin");
@@ -215,12 +215,13 @@ TEST(weights_that_are_no_numbers_are_not_kept) {
     ends(run("%s --epochs 3", train), 1);
     char *err = read_all("err");
     CHECK_HOLDS(err, "graphtool: step 7: fc/"); /* at the end of the first epoch */
-    CHECK_HOLDS(err, "is no longer finite: training stops, no weights are written (--keep-going goes on)\n");
+    CHECK_HOLDS(err,
+                "is no longer finite: training stops, no weights are written (--keep-going continues)\n");
     free(err);
     ends(run("cmp u.st good"), 0);
     ends(run("%s --epochs 3 --keep-going", train), 1);
     err = read_all("err");
-    CHECK_HOLDS(err, "not finite: --keep-going has kept them");
+    CHECK_HOLDS(err, "not finite: written because of --keep-going");
     free(err);
     ends(run("! cmp -s u.st good"), 0);
 }

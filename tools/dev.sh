@@ -66,6 +66,7 @@ docs)
     tests/check_rows.py --write
     build release graphtool >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
+    tools/scripts/manual.py build/release/graphtool docs/graphtool.md
     ;;
 pictures)
     build release graphtool weft-zoo >/dev/null

@@ -36,8 +36,8 @@ weft_status weft_comm_group(weft_comm *world, const int *ranks, int n, weft_comm
         return error_set(error, WEFT_ARGUMENT, "a group of %d ranks in a world of %d", n, world->world);
     for (int i = 0; i < n; i++) {
         if (ranks[i] < 0 || ranks[i] >= world->world)
-            return error_set(error, WEFT_ARGUMENT, "a group names rank %d, the world has %d", ranks[i],
-                             world->world);
+            return error_set(error, WEFT_ARGUMENT, "a group names rank %d, but the world has %d ranks",
+                             ranks[i], world->world);
         for (int k = 0; k < i; k++)
             if (ranks[k] == ranks[i])
                 return error_set(error, WEFT_ARGUMENT, "a group names rank %d twice", ranks[i]);

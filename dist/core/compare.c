@@ -132,7 +132,7 @@ weft_status weft_comm_compare(weft_comm *comm, const weft_setting *settings, int
     } else {
         status = error_memory(error, "weft_comm_compare");
         /* the other ranks are already waiting */
-        weft_comm_fail(comm, "weft_comm_compare: memory could not be had");
+        weft_comm_fail(comm, "weft_comm_compare: out of memory");
     }
     mem_free(NULL, c.votes, world * sizeof *c.votes);
     mem_free(NULL, c.mine, (size_t)n * sizeof *c.mine);

@@ -84,7 +84,7 @@ weft_status weft_launch_read(const char *launcher, char *const *environment, wef
     }
     if (is_auto) return WEFT_OK;
     if (!is_known)
-        return error_set(error, WEFT_ARGUMENT, "launcher '%s': there are auto, mpi, slurm and env",
+        return error_set(error, WEFT_ARGUMENT, "launcher '%s': it must be auto, mpi, slurm or env",
                          SHOW(launcher));
     return error_set(error, WEFT_NAME,
                      "launcher %s: its variables are not in the environment (looked for %s)", launcher,

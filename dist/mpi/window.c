@@ -119,7 +119,7 @@ static void maker_init(maker *k, mpi_transport *m, size_t data_bytes) {
     bool good = k->ranks && k->fds && m->keys && !name_ranks(k);
     for (int i = 0; good && i < k->n; i++) k->fds[i] = -1;
     if (good) k->w = window_new(&m->env, m->t.world, k->ranks, k->n, k->own, data_bytes);
-    if (!k->w) snprintf(k->why, sizeof k->why, "memory for its tables could not be had");
+    if (!k->w) snprintf(k->why, sizeof k->why, "out of memory for its tables");
 }
 
 static void maker_free(maker *k) {

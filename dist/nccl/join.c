@@ -65,8 +65,8 @@ weft_status nccl_join(nccl_comm *n, const weft_launch *launch, double seconds, w
     int device;
     if (sets_address && (!launch->address || !launch->port))
         return error_set(error, WEFT_NAME,
-                         "rank %d of %d: where ranks meet is told by neither MASTER_ADDR and MASTER_PORT nor "
-                         "NCCL_COMM_ID",
+                         "rank %d of %d: the address where ranks meet is unknown: set MASTER_ADDR and "
+                         "MASTER_PORT, or NCCL_COMM_ID",
                          launch->rank, launch->world);
     weft_status status = nccl_library_check(&n->comm, error);
     if (status) return status;

@@ -172,7 +172,7 @@ static weft_status check_gpus(weft_comm *control, const weft_env *env, weft_erro
             status = error_set(
                 error, WEFT_DEVICE,
                 "ranks %d and %d share a GPU, and NCCL wants one each: start fewer ranks, or train over MPI "
-                "alone (--comm mpi), which goes by way of the host",
+                "alone (--comm mpi), which goes through the host",
                 r < control->rank ? r : control->rank, r < control->rank ? control->rank : r);
     mem_free(env, names, bytes);
     return status;

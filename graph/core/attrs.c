@@ -89,7 +89,7 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
         return why;
     }
     if (f->kind == ATTR_DTYPE && dtype_bytes(CFIELD(weft_dtype, attrs, f)) == 0) {
-        snprintf(why, 200, "%s is no element type", f->name);
+        snprintf(why, 200, "%s is not an element type", f->name);
         return why;
     }
     if (f->kind == ATTR_STRING && !is_printable(CFIELD(const char *, attrs, f))) {

@@ -33,8 +33,8 @@ typedef struct rank_range {
 } rank_range;
 
 static const char malformed[] =
-    "groups are ranks and ranges like 0-3, parted by ',', one group from the next by ';'";
-static const char named_twice[] = "a rank is named twice", no_memory[] = "memory could not be had";
+    "a group is ranks and ranges like 0-3 with ',' between them, and ';' is between groups";
+static const char named_twice[] = "a rank is named twice", no_memory[] = "out of memory";
 
 /* Numbers above DDP_MAX_RANKS stop growing, so that no digits overflow; range_next rejects them. */
 static bool rank_parse(const char **at, int *rank) {
@@ -182,7 +182,8 @@ static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
     while (v && !(v->kind == VARIABLE_PARAMETER && lies_under(path, v->path))) v = v->next;
     if (!v)
         return model_fail(m, NULL, WEFT_NAME,
-                          "ddp: there is no parameter under '%s': make them first, and name their scope",
+                          "ddp: there is no parameter under '%s': create the parameters first, and give the "
+                          "path of their scope",
                           SHOW_PATH(path));
     const char *why = attrs_check(&ddp_fields, attrs, buffer);
     if (why) return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: %s", SHOW_PATH(path), why);
@@ -202,7 +203,7 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
     ddp_entry *e = ddp_at(m, path);
     if (!e) e = entry_new(m, path);
     if (!e || (attrs->process_group && *attrs->process_group && !copy.process_group))
-        return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: memory could not be had", SHOW_PATH(path));
+        return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW_PATH(path));
     e->attrs = copy;
     return true;
 }
@@ -215,7 +216,8 @@ weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *op
     if (!m) return WEFT_ARGUMENT;
     if (!path) model_fail(m, NULL, WEFT_ARGUMENT, "ddp: a path is needed (\"\": the whole model)");
     if (path && o->wire != WEFT_F32 && o->wire != WEFT_BF16)
-        model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: wire is WEFT_BF16, or 0 for gradients as they are",
+        model_fail(m, NULL, WEFT_ARGUMENT,
+                   "ddp %s: wire must be WEFT_BF16, or 0 to send gradients as they are",
                    SHOW_PATH(path_plain(path)));
     ddp_attrs attrs = {
 #define X(name, type, kind, range, source, ...) .name = source,
@@ -245,7 +247,7 @@ static bool text_parse(weft_model *m, const char *path, const char *options, ddp
     if (strnlen(options, DDP_MAX_TEXT_BYTES + 1) > DDP_MAX_TEXT_BYTES)
         return model_fail(m, NULL, WEFT_ARGUMENT, "ddp %s: options longer than 64 KiB", SHOW_PATH(path));
     const char *at = group_quote(&m->arena, options);
-    if (!at) return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: memory could not be had", SHOW_PATH(path));
+    if (!at) return model_fail(m, NULL, WEFT_MEMORY, "ddp %s: out of memory", SHOW_PATH(path));
     if (!attrs_change(&at, between, &ddp_fields, attrs, &m->arena, why))
         return model_fail(m, NULL, WEFT_ARGUMENT, "subgraph %s: %s", SHOW_PATH(path), why);
     at += strspn(at, between);

@@ -38,7 +38,7 @@ weft_status error_set(weft_error *error, weft_status status, const char *format,
 }
 
 weft_status error_memory(weft_error *error, const char *what) {
-    return error_set(error, WEFT_MEMORY, "%s: memory could not be had", what);
+    return error_set(error, WEFT_MEMORY, "%s: out of memory", what);
 }
 
 /* Length in bytes of the printable UTF-8 character at p, 0: none is there. Not printable are control

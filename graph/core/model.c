@@ -49,7 +49,7 @@ void weft_model_free(weft_model *m) {
 
 const weft_error *weft_model_error(const weft_model *m) {
     /* For a caller that asks without having checked weft_model_new. */
-    static const weft_error none = {WEFT_ARGUMENT, "there is no model (memory was out when it was made)"};
+    static const weft_error none = {WEFT_ARGUMENT, "there is no model (out of memory when it was made)"};
     return m ? &m->error : &none;
 }
 
@@ -80,7 +80,7 @@ weft_graph *weft_graph_new(weft_model *m, const char *name, weft_mode mode) {
     scope_entry *top = arena_new(&m->arena, sizeof *top);
     if (!g || !top || !(g->name = arena_copy(&m->arena, name)) ||
         !table_add(&m->by_name, &m->arena, g->name, g))
-        return model_fail(m, NULL, WEFT_MEMORY, "graph %s: memory could not be had", name);
+        return model_fail(m, NULL, WEFT_MEMORY, "graph %s: out of memory", name);
     /* Always finds the path that weft_model_new_in has interned. */
     top->path = scope_intern(m, "");
     g->model = m;
@@ -157,7 +157,7 @@ void weft_output(weft_value *value, const char *name) {
     }
     graph_output *o = arena_new(&m->arena, sizeof *o);
     if (!o || !(o->name = arena_copy(&m->arena, name)) || !table_add(&g->by_name, &m->arena, o->name, o)) {
-        model_fail(m, g, WEFT_MEMORY, "output %s: memory could not be had", name);
+        model_fail(m, g, WEFT_MEMORY, "output %s: out of memory", name);
         return;
     }
     o->value = value;

@@ -102,9 +102,7 @@ static bool call_check(const op_call *c) {
         if (c->in[i] && c->in[i]->node->graph != c->graph)
             return op_fail(
                 c, WEFT_ARGUMENT,
-                "operand %d belongs to graph %s%s, an operand before it to graph %s: what an op reads is of "
-                "one graph, so build it there again (a scope's parameters are shared by graphs, values are "
-                "not)",
+                "operand %d belongs to graph %s%s, an operand before it to graph %s: all operands of an op must be of one graph, so build it there again (graphs share the parameters of a scope, but not values)",
                 i, c->in[i]->node->graph->name,
                 c->in[i]->node->graph->model == c->graph->model ? "" : " of another model", c->graph->name);
     bool is_list = op->max_in < 0 || op->max_in > 8; /* a list of any length: no operand is optional */
@@ -201,7 +199,7 @@ static weft_node *node_finish(const op_call *c) {
         }
     weft_node *n = node_store(c);
     if (n && n->op == &weft_op_input && !table_add(&g->inputs, &g->model->arena, input_name(n), n)) n = NULL;
-    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: memory could not be had", c->op->name);
+    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "%s: out of memory", c->op->name);
     node_link(g, n);
     /* One source line is for one builder call. */
     g->model->file = NULL;

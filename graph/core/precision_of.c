@@ -25,8 +25,8 @@ bool precision_set(weft_model *m, const char *path, weft_dtype dtype) {
     path = path_plain(path);
     if (!model_ok(m)) return false;
     if (*path && !path_is_valid(path))
-        return model_fail(m, NULL, WEFT_NAME, "precision: '%s' can be neither a graph nor a scope",
-                          SHOW(path));
+        return model_fail(m, NULL, WEFT_NAME,
+                          "precision: '%s' cannot be the name of a graph or the path of a scope", SHOW(path));
     if (dtype != WEFT_F32 && !dtype_is_reduced(dtype))
         return model_fail(m, NULL, WEFT_ARGUMENT, "precision %s: %s: it must be f32, bf16 or f16",
                           SHOW_PATH(path), dtype_name(dtype));
@@ -34,7 +34,7 @@ bool precision_set(weft_model *m, const char *path, weft_dtype dtype) {
     if (!e) {
         e = arena_new(&m->arena, sizeof *e);
         if (!e || !(e->path = scope_intern(m, path)))
-            return model_fail(m, NULL, WEFT_MEMORY, "precision %s: memory could not be had", SHOW_PATH(path));
+            return model_fail(m, NULL, WEFT_MEMORY, "precision %s: out of memory", SHOW_PATH(path));
         *m->precisions_end = e;
         m->precisions_end = &e->next;
     }

@@ -8,7 +8,7 @@ static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
     weft_value **in = arena_new_array(a, (size_t)n->n_in + 1, sizeof *in);
     const char *scope = scope_intern(g->model, n->scope);
-    if (!in || !scope) return model_fail(g->model, g, WEFT_MEMORY, "replay: memory could not be had");
+    if (!in || !scope) return model_fail(g->model, g, WEFT_MEMORY, "replay: out of memory");
     if (n->op->flags & OP_COMPILER) /* a dump of a plan was read back, which cannot be compiled again */
         return model_fail(g->model, g, WEFT_ARGUMENT, "%s: only the compiler makes these", n->op->name);
     for (int i = 0; i < n->n_in; i++) in[i] = n->in[i] ? map[n->in[i]->id] : NULL;
@@ -36,7 +36,7 @@ bool model_is_as_built(const weft_model *m) {
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name) {
     weft_graph *g = weft_graph_new(model, name, from->mode);
     weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);
-    if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: memory could not be had");
+    if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: out of memory");
     for (const weft_node *n = from->first; g && n; n = n->next)
         if (!replay_node(n, g, map)) return NULL;
     for (const graph_output *o = from->outputs; g && o; o = o->next) weft_output(map[o->value->id], o->name);

@@ -70,7 +70,7 @@ const char *scope_intern(weft_model *m, const char *path) {
     if (known) return known;
     char *copy = arena_copy(&m->arena, path);
     if (!copy || !table_add(&m->scopes, &m->arena, copy, copy))
-        return model_fail(m, NULL, WEFT_MEMORY, "scope %s: memory could not be had", SHOW(path));
+        return model_fail(m, NULL, WEFT_MEMORY, "scope %s: out of memory", SHOW(path));
     return copy;
 }
 
@@ -85,10 +85,10 @@ weft_graph *weft_graph_scope_enter(weft_graph *g, const char *name) {
     /* The format without a slash prints the empty path above, then the name. */
     int length = snprintf(path, sizeof path, *above ? "%s/%s" : "%s%s", above, name);
     if (length < 0 || length > 1000)
-        return model_fail(m, g, WEFT_NAME, "scope %s: the path grows over 1000 characters", name);
+        return model_fail(m, g, WEFT_NAME, "scope %s: the path would be longer than 1000 characters", name);
     scope_entry *e = arena_new(&m->arena, sizeof *e);
     if (!e || !(e->path = scope_intern(m, path)))
-        return model_fail(m, g, WEFT_MEMORY, "scope %s: memory could not be had", name);
+        return model_fail(m, g, WEFT_MEMORY, "scope %s: out of memory", name);
     e->parent = g->scope;
     e->file = m->file;
     e->line = m->line;

@@ -15,7 +15,7 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
                             weft_init init) {
     weft_variable *v = arena_new(&m->arena, sizeof *v);
     if (!v || !(v->path = arena_copy(&m->arena, path)) || !table_add(&m->by_path, &m->arena, v->path, v))
-        return model_fail(m, NULL, WEFT_MEMORY, "%s: memory could not be had", SHOW(path));
+        return model_fail(m, NULL, WEFT_MEMORY, "%s: out of memory", SHOW(path));
     v->kind = kind;
     v->type = *type;
     v->init = init;
@@ -30,7 +30,7 @@ weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind,
 static void *taken(weft_model *m, const weft_variable *by, variable_kind kind) {
     return model_fail(
         m, NULL, WEFT_NAME,
-        "path %s is wanted for two variables (%s, %s): name the parameter, scope or optimizer otherwise",
+        "path %s: two variables would have it (%s, %s): rename the parameter, scope or optimizer",
         SHOW(by->path), variable_kind_name(by->kind), variable_kind_name(kind));
 }
 
@@ -105,7 +105,7 @@ bool init_is_valid(weft_model *m, weft_graph *g, const char *path, weft_init ini
     bool random = init.kind >= WEFT_INIT_XAVIER_UNIFORM;
     const char *why = NULL;
     if ((unsigned)init.kind > WEFT_INIT_KAIMING_NORMAL)
-        why = "an initializer that is not in the list";
+        why = "its kind is not in the list";
     else if (!(init.a - init.a == 0) || !(init.b - init.b == 0))
         why = "a number that is not finite";
     else if (init.kind == WEFT_INIT_UNIFORM && init.a > init.b)
@@ -170,9 +170,9 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
     /* All zeros (WEFT_INIT_ZEROS, also an omitted initializer) agree with any existing one. */
     bool says = !is_default && !init_equal(init, (weft_init){0});
     if (v && says && !init_equal(v->init, init))
-        return model_fail(m, g, WEFT_ARGUMENT,
-                          "%s is there already, with another initializer: the call that made it decides, say the same",
-                          path);
+        return model_fail(
+            m, g, WEFT_ARGUMENT,
+            "%s exists already with another initializer: use the same one (the first call decides)", path);
     if (!v && (!init_is_valid(m, g, path, init, ndim) || !init_says(m, g, path, init))) return NULL;
     if (!v && !(v = variable_new(m, path, kind, &type, init))) return NULL;
     return variable_value(g, v);
@@ -221,7 +221,7 @@ weft_status weft_freeze(weft_model *m, const char *pattern) {
         }
     if (!matched)
         model_fail(m, NULL, WEFT_NAME,
-                   "freeze: no parameter matches '%s': make them first; a pattern is a scope or has '*'s",
+                   "freeze: no parameter matches '%s': create it first; a pattern is a path or contains '*'",
                    SHOW(pattern));
     return m->error.status;
 }

@@ -199,7 +199,7 @@ static bool precisions_load(loader *l, const Weft__Model *file) {
         char place[160];
         snprintf(place, sizeof place, "precision %s", SHOW(from->path));
         if (!KNOWN(from)) return load_fail(l, place, "a field that this version does not know");
-        if (*from->path && !path_is_valid(from->path)) return load_fail(l, place, "it is no path");
+        if (*from->path && !path_is_valid(from->path)) return load_fail(l, place, "it is not a path");
         if (precision_at(l->m, from->path)) return load_fail(l, place, "it is listed twice");
         if (!precision_set(l->m, from->path, (weft_dtype)from->dtype))
             return load_fail(l, "precisions", "type");
@@ -216,7 +216,8 @@ static bool operands_load(loader *l, const char *place, const Weft__Call *call, 
         uint32_t from = call->operand_call[i], result = call->operand_result[i];
         if (from == 0) continue;
         if (from > number)
-            return load_fail(l, place, "operand %zu is of call %u: only earlier ones", i, from - 1);
+            return load_fail(l, place, "operand %zu is a result of call %u: only earlier calls have results",
+                             i, from - 1);
         const weft_node *n = l->calls[from - 1];
         if (result >= (uint32_t)n->n_out)
             return load_fail(l, place, "operand %zu is result %u of call %u, which has %d", i, result,
@@ -276,7 +277,7 @@ static bool call_load(loader *l, const Weft__Call *call, size_t number) {
     if (!op) return load_fail(l, place, "there is no op '%s'", SHOW(call->op));
     if (op->flags & OP_COMPILER) return load_fail(l, place, "%s: only the compiler makes these", op->name);
     if (*call->scope && !path_is_valid(call->scope))
-        return load_fail(l, place, "scope '%s' is no path", SHOW(call->scope));
+        return load_fail(l, place, "scope '%s' is not a path", SHOW(call->scope));
     return (l->calls[number] = call_make(l, place, op, call, number)) != NULL;
 }
 
@@ -350,7 +351,7 @@ static bool unseal(loader *l, const char *data, size_t bytes) {
         return load_fail(l, "", "cut off at %zu bytes of %s%llu", bytes,
                          promised == SEAL_BYTES ? "at least " : "", (unsigned long long)promised);
     if (state == SEAL_LONGER)
-        return load_fail(l, "", "%zu bytes, it was written with %llu: something else follows", bytes,
+        return load_fail(l, "", "%zu bytes, but it was written with %llu: other data follow it", bytes,
                          (unsigned long long)promised);
     if (state == SEAL_CHANGED)
         return load_fail(l, "", "its checksum does not match: bytes were changed since it was written");
@@ -395,7 +396,8 @@ static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking 
     else if (u->is_past)
         load_fail(l, "", "its %zu bytes unpack to more than %zu", bytes, u->most);
     else
-        load_fail(l, "", "its %zu bytes are no whole protobuf message of graph/file/model.proto (cut off?)",
+        load_fail(l, "",
+                  "its %zu bytes are not a complete protobuf message of graph/file/model.proto (cut off?)",
                   bytes);
     return NULL;
 }

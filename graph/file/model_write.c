@@ -214,7 +214,7 @@ weft_status weft_save(const weft_model *m, const char *path, weft_error *error) 
     if (scopes_check(m, error)) return WEFT_ORDER;
     if (!model_is_as_built(m))
         return error_set(error, WEFT_ARGUMENT,
-                         "%.600s: only a model as it was built can be saved, not a plan's graphs", path);
+                         "%.600s: only a model as it was built can be saved, not the graphs of a plan", path);
     arena a;
     arena_init(&a, &m->env);
     Weft__Model *model = model_save(m, &a);

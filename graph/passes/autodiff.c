@@ -38,7 +38,7 @@ typedef struct derivation {
 static bool need(derivation *d, weft_node *n) {
     if (n->order == d->number || n->mark < d->oldest) return true;
     weft_node **more = mem_grow(&d->g->model->env, d->needed, &d->room, d->count + 1, sizeof *more);
-    if (!more) return model_fail(d->g->model, d->g, WEFT_MEMORY, "autodiff: memory could not be had");
+    if (!more) return model_fail(d->g->model, d->g, WEFT_MEMORY, "autodiff: out of memory");
     d->needed = more;
     n->order = (int)d->number;
     d->needed[d->count++] = n;
@@ -60,11 +60,10 @@ static bool find_needed(derivation *d, weft_node *loss) {
             if (d->needed[i]->in[k] && !need(d, d->needed[i]->in[k]->node)) return false;
     if (d->count) qsort(d->needed, d->count, sizeof *d->needed, last_first);
     if ((d->steps += (int64_t)d->count) <= GRADIENT_STEPS) return true;
-    return model_fail(
-        d->g->model, NULL, WEFT_UNSUPPORTED,
-        "graph %s: its losses lead through more than %d nodes, counted for each call of `gradients`: "
-        "take all gradients of one loss by one call",
-        d->g->name, GRADIENT_STEPS);
+    return model_fail(d->g->model, NULL, WEFT_UNSUPPORTED,
+                      "graph %s: the gradients of its losses pass through more than %d nodes, counted for "
+                      "each call of weft_gradients: take all gradients of one loss in one call",
+                      d->g->name, GRADIENT_STEPS);
 }
 
 /* Starts the next declaration; mark_target then notes its targets. */
@@ -120,11 +119,10 @@ static void add_gradient(weft_value *v, weft_value *gradient) {
 static bool within_budget(const derivation *d) {
     int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
     if (d->g->next_id - d->first_id <= most) return true;
-    return model_fail(
-        d->g->model, NULL, WEFT_UNSUPPORTED,
-        "graph %s: its gradients take more than %lld values for %d calls: gradients of gradients grow "
-        "many times over with each `gradients`, nest fewer",
-        d->g->name, (long long)most, d->calls);
+    return model_fail(d->g->model, NULL, WEFT_UNSUPPORTED,
+                      "graph %s: its gradients take more than %lld values for %d calls: gradients of "
+                      "gradients grow with each nested weft_gradients: nest fewer",
+                      d->g->name, (long long)most, d->calls);
 }
 
 /* Reports an op without a gradient. "batch_norm_backward" is the gradient op of batch_norm, and those of
@@ -134,15 +132,13 @@ static bool no_gradient(const weft_node *n) {
     int length = (int)strlen(n->op->name) - (int)strlen(end);
     if (length <= 0 || strcmp(n->op->name + length, end))
         return node_fail(n->graph->model, n, WEFT_UNSUPPORTED,
-                         "%s: this op has no gradient: keep it off the way from a parameter to the loss "
-                         "(weft_stop_gradient)",
+                         "%s: this op has no gradient, so it cannot be between a parameter and the loss: "
+                         "stop the gradient before it (weft_stop_gradient)",
                          n->op->name);
-    return node_fail(
-        n->graph->model, n, WEFT_UNSUPPORTED,
-        "%.*s: its gradient is final, a gradient of that gradient does not exist: build it from "
-        "smaller ops (weft_mean, weft_sub, ...), or take no gradients through those of weft_gradients "
-        "(weft_stop_gradient)",
-        length, n->op->name);
+    return node_fail(n->graph->model, n, WEFT_UNSUPPORTED,
+                     "%.*s: its gradient cannot be differentiated again: build it from smaller ops "
+                     "(weft_mean, weft_sub, ...), or stop the second gradient (weft_stop_gradient)",
+                     length, n->op->name);
 }
 
 /* Step 2 for one node: builds the gradients of its operands in its scope and with its source line. */
@@ -158,7 +154,7 @@ static bool node_backward(const derivation *d, weft_node *n) {
     if (!has_gradient || n->op->flags & OP_NO_GRADIENT) return true;
     bool *wanted = arena_new_array(a, (size_t)n->n_in + 1, sizeof *wanted);
     weft_value **din = arena_new_array(a, (size_t)n->n_in + 1, sizeof *din);
-    if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
+    if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = is_marked(d, n->in[i]);
     if (!any_wanted) return true;
     if (!n->op->gradient) return no_gradient(n);
@@ -260,7 +256,7 @@ static bool not_reached(weft_node *n, const weft_variable *v) {
     return node_fail(
         n->graph->model, n, WEFT_ORDER,
         "minimize: graph %s minimizes over '%s', but its loss does not depend on parameter %s: narrow the "
-        "pattern, freeze it, or leave it out here by find_unused_parameters (weft_ddp)",
+        "pattern, freeze it, or set find_unused_parameters (weft_ddp)",
         n->graph->name, *a->pattern ? a->pattern : "(all)", v->path);
 }
 
@@ -288,11 +284,11 @@ static bool no_target(const weft_node *n) {
     const minimize_attrs *a = n->attrs;
     const weft_variable *v = n->graph->model->variables;
     while (v && v->kind != VARIABLE_PARAMETER) v = v->next;
-    return node_fail(
-        n->graph->model, n, WEFT_NAME,
-        "minimize: graph %s: no trainable parameter matches '%s': a pattern is a scope or has '*'s, as "
-        "parameters are called (%s%s)",
-        n->graph->name, a->pattern, v ? v->path : "there is none", v && v->is_frozen ? ", frozen" : "");
+    return node_fail(n->graph->model, n, WEFT_NAME,
+                     "minimize: graph %s: no trainable parameter matches '%s': a pattern is a path or "
+                     "contains '*', and parameters have names like (%s%s)",
+                     n->graph->name, a->pattern, v ? v->path : "there is none",
+                     v && v->is_frozen ? ", frozen" : "");
 }
 
 /* Gives the node its operands: the loss, the parameters p[i] and their gradients d loss / d p[i]. */
@@ -300,12 +296,12 @@ static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     weft_graph *g = n->graph;
     arena *a = &g->model->arena;
     weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
-    if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
+    if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     int count = minimize_targets(n, targets);
     if (count == 0) return no_target(n);
     begin_declaration(d);
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
-    if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: memory could not be had");
+    if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     in[0] = n->in[0];
     if ((count = used_targets(n, targets, count)) < 0) return false;
     for (int i = 0; i < count; i++) mark_target(d, variable_in_graph(g, targets[i]));

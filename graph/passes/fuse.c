@@ -143,7 +143,7 @@ static void join(fuser *f, int index, weft_node *n) {
 
 static bool start_group(fuser *f, weft_node *n) {
     group *p = arena_new(&f->g->model->arena, sizeof *p);
-    if (!p) return model_fail(f->g->model, f->g, WEFT_MEMORY, "fuse: memory could not be had");
+    if (!p) return model_fail(f->g->model, f->g, WEFT_MEMORY, "fuse: out of memory");
     p->type = n->out[0].type;
     f->earliest[f->n_groups] = n->mark;
     f->groups[f->n_groups] = p;
@@ -241,7 +241,7 @@ static bool make_node(weft_graph *g, group *p) {
     int n_out = 0;
     for (int i = 0; i < p->n_nodes; i++)
         if (is_used_outside(p, &p->nodes[i]->out[0])) outside[n_out++] = &p->nodes[i]->out[0];
-    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+    if (!n) return model_fail(g->model, g, WEFT_MEMORY, "fuse: out of memory");
     *n = *last;
     n->n_after = 0;
     n->op = &weft_op_fused;
@@ -254,7 +254,7 @@ static bool make_node(weft_graph *g, group *p) {
     n->body_out = arena_new_array(a, (size_t)n_out, sizeof *n->body_out);
     n->attrs = arena_new(a, 16);
     if (!n->in || !n->out || !n->body || !n->body_out || !n->attrs)
-        return model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+        return model_fail(g->model, g, WEFT_MEMORY, "fuse: out of memory");
     memcpy(n->in, p->in, (size_t)p->n_in * sizeof *n->in);
     memcpy(n->body, p->nodes, (size_t)p->n_nodes * sizeof *n->body);
     n->prev = last->prev;
@@ -318,7 +318,7 @@ static bool fuser_open(fuser *f, weft_graph *g) {
     f->group_of = arena_new_array(a, count + 1, sizeof *f->group_of);
     f->earliest = arena_new_array(a, candidates + 1, sizeof *f->earliest);
     bool good = f->words && f->rounds && f->groups && f->group_of && f->earliest;
-    return good || model_fail(g->model, g, WEFT_MEMORY, "fuse: memory could not be had");
+    return good || model_fail(g->model, g, WEFT_MEMORY, "fuse: out of memory");
 }
 
 static void fuser_close(fuser *f) {

@@ -84,7 +84,7 @@ static const weft_value *looked_at(const orderer *o, const weft_value *v) {
 }
 
 static bool out_of_memory(const weft_graph *g) {
-    return model_fail(g->model, (weft_graph *)g, WEFT_MEMORY, "order: memory could not be had");
+    return model_fail(g->model, (weft_graph *)g, WEFT_MEMORY, "order: out of memory");
 }
 
 static bool orderer_open(orderer *o, weft_graph *g) {

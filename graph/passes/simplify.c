@@ -62,7 +62,7 @@ static bool seen_init(seen_table *t, weft_graph *g) {
     while (room < least) room *= 2;
     t->slots = arena_new_array(&g->model->arena, room, sizeof *t->slots);
     t->mask = room - 1;
-    return t->slots || model_fail(g->model, g, WEFT_MEMORY, "simplify: memory could not be had");
+    return t->slots || model_fail(g->model, g, WEFT_MEMORY, "simplify: out of memory");
 }
 
 /* An equal node met before, or NULL after storing this one. Probing ends: nodes that the sweep adds replace

@@ -115,7 +115,7 @@ static bool operand_read(reader *r, const body *b, weft_value **v) {
     if (!value_read(r, ",) ;}", v)) return false;
     for (int i = 0; b && i < b->whole->n_in; i++)
         if (b->whole->in[i] == *v) return true;
-    return !b || reader_fail(r, "a fused node's body uses what is no operand of the whole");
+    return !b || reader_fail(r, "the body of a fused node reads a value that is not an operand of the node");
 }
 
 /* ---- calls ---- */
@@ -131,7 +131,7 @@ bool op_read(reader *r, const weft_op **op) {
 bool attrs_read(reader *r, const weft_op *op, void **attrs) {
     char why[200];
     *attrs = arena_new(&r->m->arena, op->attrs_bytes + 1);
-    if (!*attrs) return reader_fail(r, "memory could not be had");
+    if (!*attrs) return reader_fail(r, "out of memory");
     return attrs_parse(&r->at, op, *attrs, &r->m->arena, why) || reader_fail(r, "%s", why);
 }
 
@@ -155,7 +155,7 @@ static bool operands_read(reader *r, call *c, const body *b) {
     size_t room = 1;
     for (const char *p = r->at; *p && *p != '\n' && *p != ')'; p++) room += *p == ',';
     c->in = arena_new_array(&r->m->arena, room, sizeof *c->in);
-    if (!c->in) return reader_fail(r, "memory could not be had");
+    if (!c->in) return reader_fail(r, "out of memory");
     if (*r->at == ')') return reader_want(r, ")");
     do
         if (!operand_read(r, b, &c->in[c->n_in++])) return false;
@@ -235,7 +235,7 @@ static bool body_attach(reader *r, const body *b, weft_node *n) {
     arena *a = &r->m->arena;
     n->body = arena_new_array(a, (size_t)b->n, sizeof *n->body);
     n->body_out = arena_new_array(a, (size_t)n->n_out + 1, sizeof *n->body_out);
-    if (!n->body || !n->body_out) return reader_fail(r, "memory could not be had");
+    if (!n->body || !n->body_out) return reader_fail(r, "out of memory");
     n->n_body = b->n;
     memcpy(n->body, b->node, (size_t)b->n * sizeof *n->body);
     for (int k = 0; k < n->n_out; k++) {

@@ -64,7 +64,7 @@ static bool plan_read(reader *r, weft_node *n) {
     if (reader_accept(r, " # ")) {
         size_t length = strcspn(r->at, "\n");
         n->declined = arena_printf(&r->m->arena, "%.*s", (int)length, r->at);
-        if (!n->declined) return reader_fail(r, "memory could not be had");
+        if (!n->declined) return reader_fail(r, "out of memory");
         r->at += length;
     }
     return true;
@@ -109,7 +109,7 @@ bool graph_resolve(reader *r) {
                 stride_row_major(&v->type, v->stride);
             }
             if (v->mark > 0 && (v->mark > r->n_values || !(v->base = r->values[v->mark - 1])))
-                return reader_fail(r, "graph %s: %%%d lies in a value that no line makes", g->name, v->id);
+                return reader_fail(r, "graph %s: %%%d lies in a value that no line defines", g->name, v->id);
             v->mark = 0;
         }
     for (weft_node *n = g->first; n; n = n->next)

@@ -69,7 +69,7 @@ char *reader_name(reader *r, const char *ends) {
         return NULL;
     }
     char *name = arena_printf(&r->m->arena, "%.*s", (int)n, r->at);
-    if (!name) reader_fail(r, "memory could not be had");
+    if (!name) reader_fail(r, "out of memory");
     r->at += n;
     return name;
 }
@@ -87,7 +87,7 @@ static bool variables_sort(reader *r) {
     int n = 0;
     r->by_path = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->by_path);
     r->parameter = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *r->parameter);
-    if (!r->by_path || !r->parameter) return reader_fail(r, "memory could not be had");
+    if (!r->by_path || !r->parameter) return reader_fail(r, "out of memory");
     for (weft_variable *v = m->variables; v; v = v->next) r->by_path[n++] = v;
     qsort(r->by_path, (size_t)n, sizeof *r->by_path, by_path);
     r->n_by_path = n;
@@ -150,7 +150,7 @@ static bool members_read(reader *r, weft_variable *v) {
     int64_t end = 0;
     for (const char *p = r->at; *p && *p != '\n' && *p != ' '; p++) room += *p == ',';
     v->members = arena_new_array(&r->m->arena, room, sizeof *v->members);
-    if (!v->members) return reader_fail(r, "memory could not be had");
+    if (!v->members) return reader_fail(r, "out of memory");
     do
         if (!member_read(r, v, &end)) return false;
     while (reader_accept(r, ","));
@@ -274,7 +274,7 @@ static bool ids_reserve(reader *r) {
     r->free_id = 0;
     r->values = arena_new_array(a, most + 1, sizeof *r->values);
     r->is_used = arena_new_array(a, most + 1, sizeof *r->is_used);
-    if (!r->values || !r->is_used) return reader_fail(r, "memory could not be had");
+    if (!r->values || !r->is_used) return reader_fail(r, "out of memory");
     for (const char *p = id_next(r->at, end); p < end; p = id_next(p + 1, end)) r->is_used[id_at(p)] = true;
     return true;
 }

@@ -50,7 +50,7 @@ static bool operands_read(reader *r, operands *o) {
     size_t room = 1;
     for (const char *p = r->at; *p && *p != '\n'; p++) room += *p == ',';
     o->in = arena_new_array(&r->m->arena, room, sizeof *o->in);
-    if (!o->in) return reader_fail(r, "memory could not be had");
+    if (!o->in) return reader_fail(r, "out of memory");
     while (*r->at && *r->at != ')') {
         char name[24];
         tensor_type type;

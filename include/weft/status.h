@@ -24,13 +24,13 @@ extern "C" {
     X(SHAPE, 2, "shapes do not fit")                                                                         \
     X(TYPE, 3, "element types do not fit")                                                                   \
     X(NAME, 4, "no such name, or a name that is taken")                                                      \
-    X(MEMORY, 5, "memory could not be had")                                                                  \
+    X(MEMORY, 5, "out of memory")                                                                            \
     X(FILE, 6, "the file breaks a rule of its format")                                                       \
     X(IO, 7, "reading or writing failed")                                                                    \
     X(UNSUPPORTED, 8, "no kernel or backend can do this")                                                    \
-    X(DATA, 9, "a value met at run time breaks a rule")                                                      \
-    X(ORDER, 10, "calls came in an order that makes no sense")                                               \
-    X(INTERNAL, 11, "a rule of Weft's own is broken: please report it")                                      \
+    X(DATA, 9, "a value at run time breaks a rule")                                                          \
+    X(ORDER, 10, "calls came in the wrong order")                                                            \
+    X(INTERNAL, 11, "an internal error of Weft: please report it")                                           \
     X(PEER, 12, "ranks disagree, or one is missing")                                                         \
     X(DEVICE, 13, "a GPU or its driver failed, or there is none")
 

@@ -8,7 +8,8 @@ static bool infer(op_call *c) {
     if (w->ndim != 2) return op_fail(c, WEFT_SHAPE, "weight is %s: it must be [rows, d]", TYPE(w));
     if (!dtype_is_integer(ids->dtype))
         return op_fail(c, WEFT_TYPE, "ids are %s: they must be integer", TYPE(ids));
-    if (ids->ndim == WEFT_MAX_NDIM) return op_fail(c, WEFT_SHAPE, "ids are %s: an axis too many", TYPE(ids));
+    if (ids->ndim == WEFT_MAX_NDIM)
+        return op_fail(c, WEFT_SHAPE, "ids are %s: they have too many axes", TYPE(ids));
     c->n_out = 1;
     c->out[0] = type_of(w->dtype, ids->ndim, ids->shape);
     c->out[0].shape[c->out[0].ndim++] = w->shape[1];

@@ -171,7 +171,7 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     bool *is_used = mem_new_array(env, room, sizeof *is_used);
     if (!is_used || !param_groups_open(&groups, env, written)) {
         mem_free(env, is_used, room * sizeof *is_used);
-        return model_fail(g->model, g, WEFT_MEMORY, "minimize: memory could not be had");
+        return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     }
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
@@ -191,7 +191,7 @@ static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const 
         if (!group_write(t, g, &o->groups[i], i)) return false;
     if (!o->n_groups) return true;
     char *written = t->failed ? NULL : t->data;
-    if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: memory could not be had");
+    if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     return groups_are_used(g, o, pattern, written);
 }
 

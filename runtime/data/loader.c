@@ -103,7 +103,7 @@ weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_
     }
     int ranks = options->num_replicas ? options->num_replicas : 1;
     if (ranks < 1 || options->rank < 0 || options->rank >= ranks || options->in_a_row < 0) {
-        error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such share",
+        error_set(error, WEFT_ARGUMENT, "loader: rank %d of %d, %d batches in a row: there is no such part",
                   options->rank, options->num_replicas, options->in_a_row);
         return NULL;
     }
@@ -225,7 +225,7 @@ static weft_status give_up(weft_comm *comm, weft_error *error) {
 static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft_error *error) {
     if (l->options.rank == comm->rank && l->options.num_replicas == comm->world) return WEFT_OK;
     return error_set(error, WEFT_ARGUMENT,
-                     "loader: it deals the share of rank %d of %d, the communicator's is rank %d of %d",
+                     "loader: it is for rank %d of %d, but the communicator is rank %d of %d",
                      l->options.rank, l->options.num_replicas, comm->rank, comm->world);
 }
 

@@ -56,7 +56,7 @@ typedef struct reordering {
 } reordering;
 
 static bool out_of_memory(weft_graph *g) {
-    return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
 }
 
 /* Arrays are the graph's arena's. */

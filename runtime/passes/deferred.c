@@ -145,8 +145,7 @@ static bool choose_deferred(const weft_plan *plan, program *p) {
     weft_model *m = plan->model;
     bool *touched = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *touched);
     int *starts = arena_new_array(&m->arena, (size_t)graph_node_count(p->graph) + 2, sizeof *starts);
-    if (!touched || !starts)
-        return model_fail(m, NULL, WEFT_MEMORY, "deferred parts: memory could not be had");
+    if (!touched || !starts) return model_fail(m, NULL, WEFT_MEMORY, "deferred parts: out of memory");
     int low = 0, high = find_starts(p, starts);
     while (low < high) {
         int middle = low + (high - low) / 2;

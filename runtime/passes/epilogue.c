@@ -51,7 +51,7 @@ typedef struct epilogue {
 static void *with(const epilogue *e, void *array, size_t *room, size_t index, size_t width) {
     weft_graph *g = e->p->graph;
     void *to = mem_grow(&g->model->env, array, room, index + 1, width);
-    return to ? to : model_fail(g->model, g, WEFT_MEMORY, "epilogue: memory could not be had");
+    return to ? to : model_fail(g->model, g, WEFT_MEMORY, "epilogue: out of memory");
 }
 
 /* The index of a new element for the node; 0 after an error. */

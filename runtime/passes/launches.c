@@ -122,7 +122,7 @@ static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
 static bool cut_compute(cutter *c, const weft_node *n, launch_kind kind) {
     weft_model *m = n->graph->model;
     const weft_variable **list = arena_new_array(&m->arena, (size_t)(n->n_in + n->n_out) + 1, sizeof *list);
-    if (!list) return model_fail(m, n->graph, WEFT_MEMORY, "launches: memory could not be had");
+    if (!list) return model_fail(m, n->graph, WEFT_MEMORY, "launches: out of memory");
     int count = newcomers(c, n, list);
     launch_entry *l = c->compute >= 0 ? &c->p->launches[c->compute] : NULL;
     if (!c->is_open || l->kind != kind || c->awaited >= 0 || count) {
@@ -145,7 +145,7 @@ bool pass_launches(program *p) {
     c.launch_of = arena_new_array(a, (size_t)p->n_collectives + 1, sizeof *c.launch_of);
     c.arrived = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *c.arrived);
     if (!p->launches || !c.launch_of || !c.arrived)
-        return model_fail(g->model, g, WEFT_MEMORY, "launches: memory could not be had");
+        return model_fail(g->model, g, WEFT_MEMORY, "launches: out of memory");
     for (weft_node *n = g->first; n; n = n->next) {
         launch_kind kind;
         if (n->op == &weft_op_wait) {

@@ -40,7 +40,7 @@ static weft_value *note_made(placer *l, weft_value *v, const char *key) {
     arena *a = &l->p->graph->model->arena;
     const char *copy = arena_copy(a, key);
     if (copy && table_add(&l->made, a, copy, v)) return v;
-    return model_fail(l->p->graph->model, l->p->graph, WEFT_MEMORY, "layout: memory could not be had");
+    return model_fail(l->p->graph->model, l->p->graph, WEFT_MEMORY, "layout: out of memory");
 }
 
 typedef struct reorder_key {
@@ -159,7 +159,7 @@ static bool note_lacking(placer *l, const weft_node *n, const char *why) {
     l->names = arena_printf(a, "%s%s%s %%%d", l->names ? l->names : "", gap, n->op->name, n->id);
     l->reasons = arena_printf(a, "%s%s%s: %s", l->reasons ? l->reasons : "", semicolon, n->op->name, why);
     if (!l->lacking || !l->names || !l->reasons)
-        return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "layout: memory could not be had");
+        return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "layout: out of memory");
     l->lacking[l->n_lacking++] = n->op;
     return true;
 }
@@ -178,7 +178,7 @@ static bool choose(placer *l, weft_node *n) {
     n->kernel = kernel_select(n, &l->p->plan->kernels, &m->arena, &declined);
     n->declined = declined;
     if (n->kernel) return true;
-    if (declined && strstr(declined, "memory could not be had"))
+    if (declined && strstr(declined, "out of memory"))
         return model_fail(m, n->graph, WEFT_MEMORY, "%s %%%d: %s", n->op->name, n->id, declined);
     return note_lacking(l, n, declined ? declined : "there is none");
 }
@@ -231,7 +231,7 @@ static bool derive_cast(placer *l, weft_node *n) {
     node_signature(&t, n);
     text_add(&t, " from %lld", (long long)value_offset(n->in[0]));
     char *key = text_detach(&t);
-    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "cast: memory could not be had");
+    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "cast: out of memory");
     weft_value *first = table_find(&l->made, key);
     bool good = first || (derive(n, hash_text(key + prefix, 0)) && note_made(l, &n->out[0], key));
     n->out[0].mapped = first;
@@ -297,7 +297,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     size_t prefix = t.length;
     node_signature(&t, n);
     char *key = text_detach(&t);
-    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: memory could not be had");
+    if (!key) return model_fail(n->graph->model, n->graph, WEFT_MEMORY, "pack: out of memory");
     for (char *q = key; *q; q++)
         if (*q == '"') *q = '\''; /* the text becomes a quoted attribute */
     pack_attrs a = {.of = key + prefix, .operand = i, .bytes = (int64_t)bytes};

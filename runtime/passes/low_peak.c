@@ -39,7 +39,7 @@ static bool takes_memory(const weft_value *v) {
 }
 
 static bool out_of_memory(weft_graph *g) {
-    return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
 }
 
 /* ---- what the graph says ---- */

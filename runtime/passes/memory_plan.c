@@ -185,7 +185,7 @@ static bool place_buffers(program *p, bool in_flight, int settled, uint64_t floo
     bool good = placement_open(&map, &g->model->env, p->buffers->steps, p->buffers->count) &&
                 place_in(&map, p->buffers, in_flight, settled, floor, total);
     placement_close(&map);
-    return good || model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+    return good || model_fail(g->model, g, WEFT_MEMORY, "memory: out of memory");
 }
 
 /* first[id of a root] becomes the first step that writes into it: members of a bucket are written before the
@@ -250,7 +250,7 @@ static bool find_workspaces(program *p) {
             n->kernel && n->kernel->workspace ? n->kernel->workspace(n, &p->plan->kernels) : 0;
         if (n->workspace_bytes == SIZE_MAX)
             return model_fail(p->graph->model, p->graph, WEFT_MEMORY,
-                              "%s: its workspace could not be told: memory is out", n->op->name);
+                              "%s: the size of its workspace is unknown: out of memory", n->op->name);
     }
     return true;
 }
@@ -280,7 +280,7 @@ bool memory_place_in_flight(program *p) {
     bool *is_deferred = arena_new_array(a, (size_t)g->next_id + 1, sizeof *is_deferred);
     if (l) l->v = arena_new_array(a, (size_t)values, sizeof *l->v);
     if (!l || !l->v || !first || !is_deferred)
-        return model_fail(g->model, g, WEFT_MEMORY, "memory: memory could not be had");
+        return model_fail(g->model, g, WEFT_MEMORY, "memory: out of memory");
     share_buffers(g, nodes);
     find_first_writes(g, first);
     l->count = collect(p, l->v, first);

@@ -36,7 +36,7 @@ bool programs_make(weft_plan *plan) {
     int count = 0;
     for (const weft_graph *g = plan->source->graphs; g; g = g->next) count += 3;
     plan->programs = arena_new_array(&m->arena, (size_t)count + 1, sizeof *plan->programs);
-    if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: memory could not be had");
+    if (!plan->programs) return model_fail(m, NULL, WEFT_MEMORY, "compile: out of memory");
     for (const weft_graph *g = plan->source->graphs; g; g = g->next) {
         program_phase phases[3];
         if (plan->options.graph && strcmp(plan->options.graph, g->name)) continue;

@@ -32,7 +32,7 @@ static bool must_stay(const weft_node *n) {
 static bool hoist(weft_graph *g, int count) {
     int64_t moved = 0;
     weft_node **behind = arena_new_array(&g->model->arena, (size_t)count + 1, sizeof *behind);
-    if (!behind) return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    if (!behind) return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
     for (weft_node *n = g->first, *next; n; n = next) {
         next = n->next;
         if (!n->is_update || must_stay(n)) continue;
@@ -80,7 +80,7 @@ static bool index_waits(wait_index *x, weft_graph *g, int count) {
     x->reader = arena_new_array(a, room, sizeof *x->reader);
     x->next = arena_new_array(a, room, sizeof *x->next);
     if (!x->list || !x->wait || !x->reader || !x->next)
-        return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+        return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
     for (weft_node *n = g->first; n; n = n->next) {
         n->order = at;
         x->wait[at] = x->reader[at] = x->next[at] = -1;
@@ -182,7 +182,7 @@ static bool foreign_last(const program *p) {
     for (const weft_node *n = p->graph->first; n; n = n->next)
         if (node_starts_collective(n) && !n->is_update) return true;
     bool *own = trained_here(p);
-    if (!own) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "schedule: memory could not be had");
+    if (!own) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "schedule: out of memory");
     for (weft_node *n = p->graph->first, *next; n; n = next) {
         next = n->next;
         n->mark = n->is_update || follows_marked(n);
@@ -266,7 +266,7 @@ bool pass_schedule(program *p) {
     for (weft_node *n = g->first; n; n = n->next) n->mark = SPACING * (int64_t)count++;
     weft_node **plain = arena_new_array(a, (size_t)room + 1, sizeof *plain);
     weft_node **list = arena_new_array(a, (size_t)room + 1, sizeof *list);
-    if (!plain || !list) return model_fail(g->model, g, WEFT_MEMORY, "schedule: memory could not be had");
+    if (!plain || !list) return model_fail(g->model, g, WEFT_MEMORY, "schedule: out of memory");
     count = 0;
     for (weft_node *n = g->first; n; n = n->next) plain[count++] = n;
     if (!hoist(g, count) || !place_waits(p, count) || (overlaps && !collective_order(p))) return false;

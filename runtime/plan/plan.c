@@ -211,7 +211,7 @@ bool plan_identify(weft_plan *plan, const weft_model *source) {
     bool good = model && rest;
     free(model);
     free(rest);
-    return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: memory could not be had");
+    return good || model_fail(plan->model, NULL, WEFT_MEMORY, "compile: out of memory");
 }
 
 double program_flops(const program *p) {

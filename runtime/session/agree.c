@@ -192,7 +192,7 @@ static bool compare(weft_session *s, weft_comm *group, void *context) {
 static weft_status tell_difference(const weft_session *s, int first, weft_error *error) {
     if (first == INT32_MAX) return WEFT_OK;
     const store_part *p = store_part_at(s->store, first);
-    return error_set(error, WEFT_PEER, "session: %s %s of rank %d is not what rank %d has (check_equal)",
+    return error_set(error, WEFT_PEER, "session: %s %s of rank %d differs from that of rank %d (check_equal)",
                      p->path, TYPE(&p->type), s->comm->rank, first_rank(s, p));
 }
 
@@ -242,14 +242,14 @@ static weft_status check_votes(const weft_session *s, weft_error *error) {
     }
     if (lost >= 0)
         return error_set(error, WEFT_PEER,
-                         "session: rank %d has loaded weights, and rank %d, whose values all take, has not: "
-                         "weft_weights_load is called on rank %d, or on every rank",
+                         "session: rank %d has loaded weights, but rank %d, whose values all ranks receive, "
+                         "has not: call weft_weights_load on rank %d or on every rank",
                          lost, first, first);
     for (const weft_variable *v = s->plan->model->variables; v; v = v->next) differs |= state_differs(s, v);
     if (!differs) return WEFT_OK;
     return error_set(error, WEFT_PEER,
-                     "session: some ranks have loaded optimizer state and others not: ZeRO shares it out, so "
-                     "weft_weights_load is called by every rank (or by none)");
+                     "session: some ranks have loaded optimizer state and others have not: ZeRO shards it, "
+                     "so call weft_weights_load on every rank or on none");
 }
 
 /* Exchanges what each rank has loaded. Values come from the first rank of a group, so what only others loaded

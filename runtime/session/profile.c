@@ -86,7 +86,8 @@ static void profile_program(text *t, const bound_program *r) {
                  total > 0 ? 100 * list[i]->nanoseconds / total : 0, list[i]->node->id,
                  list[i]->kernel ? list[i]->kernel->name : "collective");
         node_signature(t, list[i]->node);
-        text_add(t, " in %s\n", list[i]->node->scope);
+        if (*list[i]->node->scope) text_add(t, " in %s", list[i]->node->scope);
+        text_add(t, "\n");
     }
     free(list);
 }

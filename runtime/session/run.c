@@ -61,11 +61,10 @@ static weft_status check_sums(weft_session *s, const chosen *c, weft_error *erro
     }
     if (c->head->micro == 0 || sums_stand(c->add) == c->head->sums_stand) return WEFT_OK;
     forget_step(c->head);
-    return error_set(
-        error, WEFT_ORDER,
-        "run: the gradients that graph %s has added are gone: another session used the store in the "
-        "middle of its step, which now begins anew",
-        graph);
+    return error_set(error, WEFT_ORDER,
+                     "run: the gradients that graph %s has accumulated are lost, because another session "
+                     "used the store in the middle of its step: the step begins again",
+                     graph);
 }
 
 /* WEFT_OK, or why the graph cannot run without sync now. */
@@ -341,7 +340,7 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
     weft_error own = {0};
     chosen c;
     if (store_arriving(s->store) != s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0))
-        return store_check_settled(s->store, "run: of another session on the store", error);
+        return store_check_settled(s->store, "run: another session on the store", error);
     weft_status status = choose(s, graph, no_sync, &c, error);
     if (!status) status = feed(c.now, feeds, n_feeds, error);
     if (!status) status = check_fetches(c.now, fetches, n_fetches, error);

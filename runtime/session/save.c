@@ -81,7 +81,7 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
         const store_part *p = v->w.list[i].part;
         if (p->cut && part_group(v->session, p)->world != p->cut->n_ranks)
             return error_set(error, WEFT_ORDER,
-                             "%.400s: the store shares out %s over %d ranks, the session's group has %d",
+                             "%.400s: the store shards %s over %d ranks, but the session's group has %d",
                              path, SHOW(p->path), p->cut->n_ranks, part_group(v->session, p)->world);
     }
     return WEFT_OK;

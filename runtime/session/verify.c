@@ -137,8 +137,7 @@ static weft_status check_step(const weft_session *s, const bound_program *r, con
         span t = touched_by(st, i, &writes);
         for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++) {
             if (at->bucket->shards && !step_waits(st, at->bucket))
-                return verify_broken(r->p, error, "L14", st->node,
-                                     "does not wait for what may be on its way");
+                return verify_broken(r->p, error, "L14", st->node, "does not wait for what may be in flight");
             if (changes(st->node, i) && !is_counted(s, c, at->bucket))
                 return verify_broken(r->p, error, "L15", st->node, "changes a bucket and does not count it");
         }
@@ -154,7 +153,7 @@ static weft_status check_copies(const bound_program *r, const places *p, weft_er
         for (const place *at = place_behind(p, t.begin); at < p->v + p->count && spans_meet(at->m, t); at++)
             if (at->bucket->shards && o->owner != at->bucket)
                 return error_set(error, WEFT_INTERNAL,
-                                 "L14: graph %s: output %s is copied while it may be on its way",
+                                 "L14: graph %s: output %s is copied while it may be in flight",
                                  r->p->graph->name, o->name);
     }
     return WEFT_OK;

@@ -14,7 +14,7 @@ extern const device device_cuda; /* runtime/session/cuda/device.c */
 
 static void *cpu_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     void *memory = mem_raw(env, bytes);
-    if (!memory) error_set(error, WEFT_MEMORY, "%zu bytes could not be had", bytes);
+    if (!memory) error_set(error, WEFT_MEMORY, "%zu bytes could not be allocated", bytes);
     return memory;
 }
 

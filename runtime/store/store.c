@@ -192,7 +192,8 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     if (good) find_owners(s, plan);
     if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
         if (!error || !error->status)
-            error_set(error, WEFT_MEMORY, "store: %llu bytes could not be had", (unsigned long long)s->bytes);
+            error_set(error, WEFT_MEMORY, "store: %llu bytes could not be allocated",
+                      (unsigned long long)s->bytes);
         weft_store_free(s);
         return NULL;
     }
@@ -226,14 +227,14 @@ static const store_part *expect(const weft_store *s, const char *path, size_t by
         return NULL;
     }
     if (bytes != type_bytes(&e->type)) {
-        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller has %zu", e->path,
+        error_set(error, WEFT_SHAPE, "store: %s is %s, %zu bytes; the caller gave %zu", e->path,
                   TYPE(&e->type), type_bytes(&e->type), bytes);
         return NULL;
     }
     if (!is_whole(e)) {
         error_set(
             error, WEFT_ORDER,
-            "store: of %s, %s, this rank holds elements %lld to %lld alone: ZeRO has the others elsewhere",
+            "store: %s, %s: this rank holds only elements %lld to %lld: ZeRO keeps the others on other ranks",
             e->path, TYPE(&e->type), (long long)e->begin, (long long)e->end);
         return NULL;
     }
@@ -388,7 +389,7 @@ weft_status store_check_settled(const weft_store *s, const char *what, weft_erro
     if (!s->n_arriving) return WEFT_OK;
     return error_set(
         error, WEFT_ORDER,
-        "%.400s: what earlier runs update among the ranks is still on its way: call weft_sync first", what);
+        "%.400s: updates of earlier runs are still in flight between ranks: call weft_sync first", what);
 }
 
 static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {
@@ -405,7 +406,7 @@ weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_er
         if (e && !same_cut(e->cut, v->shards, plan->subgraphs[v->subgraph].n_ranks))
             return error_set(
                 error, WEFT_ORDER,
-                "session: the store shares out the optimizer state of %s otherwise than the plan: it "
+                "session: the store shards the optimizer state of %s differently from the plan: it "
                 "was made for another world, zero or shard",
                 v->path);
     }

@@ -60,9 +60,8 @@ static weft_status check_whole(const weights *w, const char *file, weft_error *e
         if (p->cut && p->cut->n_ranks > 1)
             return error_set(
                 error, WEFT_ORDER,
-                "%.400s: ZeRO shares out %s over %d ranks: weft_session_save, called by all of them, "
-                "brings it together",
-                file, SHOW(p->path), p->cut->n_ranks);
+                "%.400s: ZeRO shards %s over %d ranks: call weft_session_save on all of them instead", file,
+                SHOW(p->path), p->cut->n_ranks);
     }
     return WEFT_OK;
 }

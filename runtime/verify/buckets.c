@@ -84,7 +84,7 @@ static weft_status check_bucket(verify_index *x, weft_error *error, const weft_n
             return verify_broken(x->p, error, "L4", b, "members overlap");
     }
     if (owner == &x->p->plan->subgraphs[s->subgraph]) return WEFT_OK;
-    return verify_broken(x->p, error, "L4", b, "its bucket says another subgraph than its members");
+    return verify_broken(x->p, error, "L4", b, "its bucket names another subgraph than its members");
 }
 
 /* ---- L5 ---- */
@@ -139,7 +139,8 @@ static weft_status check_sum(verify_index *x, weft_error *error, const weft_node
     if (x->counts[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
         (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
         return WEFT_OK;
-    return verify_broken(x->p, error, "L5", n, "does not sum its bucket's bucket to those who update by it");
+    return verify_broken(x->p, error, "L5", n,
+                         "does not sum its whole bucket for the ranks that update with it");
 }
 
 /* ---- L7 ---- */

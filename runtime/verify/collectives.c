@@ -74,7 +74,7 @@ static weft_status check_range(const collectives *l, const weft_node *n, verify_
     const verify_extent *e = verify_map_first(&l->busy, r);
     if (!e) return WEFT_OK;
     return verify_outlasts_run(l->x, e->owner)
-               ? verify_broken(l->p, l->error, "L6", n, "touches a bucket behind its all_gather")
+               ? verify_broken(l->p, l->error, "L6", n, "touches a bucket after its all_gather")
                : verify_broken(l->p, l->error, "L3", n, "touches what a collective under way works on");
 }
 
@@ -162,9 +162,9 @@ static weft_status check_start(collectives *l, const weft_node *n) {
     bool is_in_flight = n->op == &weft_op_all_gather && waits == 0;
     int64_t number = l->next++;
     if (!is_in_flight && (waits != 1 || wait->order <= n->order))
-        return verify_broken(l->p, l->error, "L1", n, "does not have one wait behind it");
+        return verify_broken(l->p, l->error, "L1", n, "does not have one wait after it");
     if (((const collective_attrs *)n->attrs)->order != number || number >= l->p->n_collectives)
-        return verify_broken(l->p, l->error, "L2", n, "stands out of the order of collectives");
+        return verify_broken(l->p, l->error, "L2", n, "is not in the order of collectives");
     weft_status status = check_way(l, n);
     if (!status && n->op == &weft_op_all_gather) status = check_gather(l, n);
     return status ? status : occupy(l, n);

@@ -98,10 +98,10 @@ static weft_status check_deferred(const deferred_index *x, weft_error *error) {
         if (!first) first = n;
         if (why) return verify_broken(p, error, "L16", n, why);
         if (!lies_in_region(p, n))
-            return verify_broken(p, error, "L17", n, "outlasts its run on memory that does not");
+            return verify_broken(p, error, "L17", n, "outlasts its run, but its memory does not");
     }
     if (first && (first->op != &weft_op_wait || o->world == 1 || o->serial))
-        return verify_broken(p, error, "L16", first, "outlasts its run for no sum");
+        return verify_broken(p, error, "L16", first, "outlasts its run without a sum");
     if (first && p->plan->in_flight_bytes > p->plan->memory.activations && p->plan->memory.activations)
         return verify_broken(p, error, "L17", first, "the in-flight region leaves the arena");
     return WEFT_OK;

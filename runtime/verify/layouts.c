@@ -90,9 +90,9 @@ static weft_status check_results(const program *p, const weft_node *n, weft_erro
         bool wants_image = has_bit(n->op->image_out, k);
         if (!v->has_layout) return wrong(p, error, "K2", n, v, "has no layout");
         if (is_free ? !is_rows(v) && !is_image(v) : wants_image ? !is_image(v) : !is_rows(v))
-            return wrong(p, error, "K2", n, v, "does not lie as its kernel writes");
+            return wrong(p, error, "K2", n, v, "is not laid out as its kernel writes");
         if (is_free && is_rows(v) != is_rows(&n->out[0]) && shape_equal(&v->type, &n->out[0].type))
-            return wrong(p, error, "K2", n, v, "does not lie like its node's first result");
+            return wrong(p, error, "K2", n, v, "is not laid out like its node's first result");
     }
     return WEFT_OK;
 }
@@ -199,7 +199,7 @@ static weft_status check_place(const program *p, const weft_node *n, const weft_
     if (!v->base || v->base->node->op == &weft_op_bucket || n->op->flags & OP_COMMUNICATES) return WEFT_OK;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && lies_in(n->in[i], v->base) && has_strides_of(v, n->in[i])) return WEFT_OK;
-    return wrong(p, error, "K4", n, v, "has other strides than the operand whose place it takes");
+    return wrong(p, error, "K4", n, v, "has other strides than the operand that it overwrites");
 }
 
 /* ---- all of them ---- */

@@ -34,7 +34,7 @@ bool verify_note_operands(program *p) {
         if (!may_read_packed(n, &p->plan->kernels)) continue;
         if (!p->unpacked) p->unpacked = arena_new_array(a, ids, sizeof *p->unpacked);
         weft_value **in = p->unpacked ? arena_new_array(a, (size_t)n->n_in, sizeof *in) : NULL;
-        if (!in) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "verify: memory could not be had");
+        if (!in) return model_fail(p->graph->model, p->graph, WEFT_MEMORY, "verify: out of memory");
         memcpy(in, n->in, (size_t)n->n_in * sizeof *in);
         p->unpacked[n->id] = in;
         p->n_unpacked = (int)ids;

@@ -30,7 +30,7 @@ static weft_status check_in_flight(const program *p, weft_error *error, const we
     if (is_there && r.begin == 0 && r.end == (int64_t)type_bytes(&s->type) && gather->n_out == 1 &&
         !gather->workspace_bytes)
         return WEFT_OK;
-    return verify_broken(p, error, "L8", gather, "outlasts its run on memory that does not");
+    return verify_broken(p, error, "L8", gather, "outlasts its run, but its memory does not");
 }
 
 /* The sharded bucket whose memory holds a value; NULL: none. */
@@ -54,7 +54,7 @@ static weft_status check_touch(const program *p, weft_error *error, const weft_n
     for (int k = 0; k < n->n_out && !node_is_silent(n); k++) {
         const weft_variable *s = bucket_at(&n->out[k]);
         if (s && in_flight[s->index] && !is_waited_for(n, s))
-            return verify_broken(p, error, "L9", n, "touches a bucket for which no session waits before");
+            return verify_broken(p, error, "L9", n, "touches a bucket that no session waits for first");
         const weft_variable *v = n->out[k].variable;
         if (v && v->kind == VARIABLE_DERIVED && (v->bucket || !value_root(n->in[0])->variable))
             return verify_broken(p, error, "L9", n, "makes a derived value of what has no version");

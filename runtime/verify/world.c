@@ -35,7 +35,7 @@ static bool is_same_collective(const weft_node *m, const weft_node *n) {
 /* Compares the collectives of two ranks' programs pairwise, in order. */
 static weft_status check_sequence(const program *first, const program *p, int rank, weft_error *error) {
     if (strcmp(first->name, p->name) || first->phase != p->phase)
-        return differ(error, "L12", rank, p->graph->name, "another program stands in its place on rank 0");
+        return differ(error, "L12", rank, p->graph->name, "rank 0 has another program in its place");
     const weft_node *m = next_start(first->graph->first), *n = next_start(p->graph->first);
     while (m && n && is_same_collective(m, n)) {
         m = next_start(m->next);
@@ -74,7 +74,7 @@ static weft_status check_buckets(const weft_plan *const *plans, int rank, weft_e
          s = next_bucket(s->next), first = next_bucket(first->next)) {
         if (!s || !first || !lies_alike(s, first))
             return differ(error, "L13", rank, s ? s->path : first->path,
-                          "parameters do not lie as on rank 0");
+                          "parameters are not laid out as on rank 0");
         const subgraph *g = &plans[rank]->subgraphs[s->subgraph];
         const weft_variable *head = variable_find(plans[g->ranks[0]]->model, s->path);
         if (!head || !shares_alike(g, s, head))

@@ -121,7 +121,7 @@ TEST(where_ranks_meet_is_the_launchers_for_the_call_alone) {
     weft_error error = {0};
     const weft_launch nowhere = {.world = 2}, here = {.world = 2, .address = "127.0.0.1", .port = 29501};
     CHECK(!weft_comm_nccl_launch(&nowhere, NULL, &error));
-    CHECK_HOLDS(error.text, "neither MASTER_ADDR and MASTER_PORT nor NCCL_COMM_ID");
+    CHECK_HOLDS(error.text, "set MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID");
     CHECK(!weft_comm_nccl_launch(&here, &(weft_comm_options){.deadline_seconds = 0.2}, &error));
     CHECK_HOLDS(error.text, "not all ranks have met");
     CHECK(!getenv("NCCL_COMM_ID"));

@@ -22,9 +22,10 @@ static const command *const commands[] = {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int help(void) {
-    printf("Usage: graphtool COMMAND [MODEL] [OPTION]...\nWorks with models of static op graphs.\n\n");
+    printf("Usage: graphtool COMMAND [MODEL] [OPTION]...\nInspects, draws, compiles, trains and runs models "
+           "of static op graphs.\n\n");
     for (int i = 0; i < COMMANDS; i++) printf("  %-9s %s\n", commands[i]->name, commands[i]->summary);
-    printf("\ngraphtool COMMAND --help tells its options. Exit status: 0 fine, 1 found wrong, 2 misused.\n"
+    printf("\ngraphtool COMMAND --help lists its options. Exit status: 0 success, 1 failure, 2 wrong usage.\n"
            "Example: graphtool dot model.bin -T svg -o model.svg\n");
     return EXIT_FINE;
 }

@@ -29,7 +29,7 @@ static bool casts_around(const weft_node *n, const kernel_env *env) {
     return k && strncmp(k->name, is_cast, sizeof is_cast - 1) == 0;
 }
 
-static const char no_memory[] = "memory could not be had";
+static const char no_memory[] = "out of memory";
 
 /* Returns NULL or the reason to decline. The caller calls target_free in either case. */
 static const char *target_find(const weft_node *n, const kernel_env *env, target *t) {

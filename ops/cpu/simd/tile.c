@@ -83,7 +83,7 @@ static const char *type_declined(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         weft_dtype in = n->in[i]->type.dtype;
         bool wide = in == WEFT_I32 || in == WEFT_I64;
-        if (wide && n->op != &weft_op_cast) return "a wide integer operand";
+        if (wide && n->op != &weft_op_cast) return "an i32 or i64 operand";
         if (!wide && !dtype_is_row(in) && in != WEFT_BOOL && in != WEFT_U8)
             return "an operand that is not f32, bf16 or f16";
     }
@@ -144,7 +144,7 @@ static const char *step_build(builder *b, tile_program *p, int k) {
         return "a formula of other numbers than the op has attributes";
     for (int i = 0; i < node->n_in; i++) {
         int maker = maker_of(b, node->in[i]), operand = operand_of(b, node->in[i]);
-        if (maker < 0 && operand < 0) return "an operand from nowhere";
+        if (maker < 0 && operand < 0) return "an operand of no known node";
         s->in[i] = maker >= 0 ? b->slot[maker] : operand;
         if (maker < 0)
             p->last_use[operand] = k;

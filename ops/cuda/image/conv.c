@@ -157,8 +157,7 @@ weft_node *conv_pack_target(const weft_node *pack, const weft_env *env, weft_err
 static const char *pack_declines(const weft_node *n, const kernel_env *env) {
     weft_error error = {0};
     weft_node *t = conv_pack_target(n, env->env, &error);
-    if (!t)
-        return error.status == WEFT_MEMORY ? "memory could not be had" : "not the weight of a convolution";
+    if (!t) return error.status == WEFT_MEMORY ? "out of memory" : "not the weight of a convolution";
     weft_model_free(t->graph->model);
     return NULL;
 }

@@ -56,8 +56,7 @@ static bool find_shared(sharing *s) {
         arena_new_array(a, (size_t)s->p->graph->next_id + 1, sizeof *number); /* by id of its value */
     s->list = arena_new_array(a, (size_t)graph_node_count(s->p->graph) + 1, sizeof *s->list);
     if (!last || !number || !s->list)
-        return model_fail(s->p->graph->model, s->p->graph, WEFT_MEMORY,
-                          "broadcast_buffers: memory could not be had");
+        return model_fail(s->p->graph->model, s->p->graph, WEFT_MEMORY, "broadcast_buffers: out of memory");
     for (weft_node *n = s->p->graph->first; n; n = n->next) {
         const subgraph *group = shared_state(s->p, n);
         n->mark = (int64_t)++place;

@@ -79,7 +79,7 @@ static bool make_bucket(weft_plan *plan, trained *list, int count, int number) {
     int64_t total = 0;
     snprintf(path, sizeof path, "%s.%d", plan->subgraphs[list[0].subgraph].name, number);
     weft_variable **members = arena_new_array(&m->arena, (size_t)count, sizeof *members);
-    if (!members) return model_fail(m, NULL, WEFT_MEMORY, "buckets: memory could not be had");
+    if (!members) return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
     qsort(list, (size_t)count, sizeof *list, by_owner);
     for (int i = 0; i < count; i++) {
         members[i] = list[i].parameter;
@@ -153,17 +153,17 @@ static bool cut_runs(weft_plan *plan, trained *list, int count) {
 bool buckets_cut(weft_plan *plan) {
     weft_model *m = plan->model;
     trained *list = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *list);
-    if (!list) return model_fail(m, NULL, WEFT_MEMORY, "buckets: memory could not be had");
+    if (!list) return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
     int count = 0, kept = 0;
     for (weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) list[count++] = (trained){.parameter = v, .subgraph = v->subgraph};
     int64_t *first = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *first);
-    if (!first) return model_fail(m, NULL, WEFT_MEMORY, "buckets: memory could not be had");
+    if (!first) return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
     for (int i = 0; i < plan->n_trainings; i++) {
         const training *t = &plan->trainings[i];
         if (!i || t->graph != t[-1].graph) find_first_uses(t->graph, first, m->n_variables);
         if (!sign(list, count, t, i, first))
-            return model_fail(m, NULL, WEFT_MEMORY, "buckets: memory could not be had");
+            return model_fail(m, NULL, WEFT_MEMORY, "buckets: out of memory");
     }
     for (int i = 0; i < count; i++)
         if (list[i].signature) list[kept++] = list[i];

@@ -90,7 +90,7 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
     const subgraph *g = bucket_subgraph(p, list[0]);
     weft_value **parts = arena_new_array(&m->arena, (size_t)n, sizeof *parts);
     bool is_sharded = false;
-    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    if (!parts) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
     for (int i = 0; i < n; i++) {
         if (!(parts[i] = squares(p, list[i], own[list[i]->index]))) return NULL;
         is_sharded |= list[i]->shards != NULL;
@@ -129,7 +129,7 @@ weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count,
     weft_value **parts = arena_new_array(&m->arena, variables + 1, sizeof *parts);
     weft_variable **list = arena_new_array(&m->arena, (size_t)count + 1, sizeof *list);
     int n = 0;
-    if (!parts || !list) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    if (!parts || !list) return model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
     memcpy(list, buckets, (size_t)count * sizeof *list);
     qsort(list, (size_t)count, sizeof *list, by_subgraph);
     for (int i = 0, end; i < count; i = end) {

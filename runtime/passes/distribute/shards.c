@@ -58,7 +58,7 @@ static void sink(dealt *heap, int count) {
 bool shards_deal(weft_plan *plan, trained *list, int count) {
     size_t most = (size_t)plan->options.world;
     dealt *heap = mem_new_array(&plan->env, most, sizeof *heap);
-    if (!heap) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: memory could not be had");
+    if (!heap) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: out of memory");
     qsort(list, (size_t)count, sizeof *list, by_size);
     for (int i = 0; i < count; i++) {
         const subgraph *g = &plan->subgraphs[list[i].subgraph];
@@ -119,7 +119,7 @@ bool shards_cut(weft_plan *plan, weft_variable *s, const trained *members) {
     int64_t begin, end;
     if (!g->ddp.zero) return true;
     size_t *shards = arena_new_array(&plan->model->arena, (size_t)g->n_ranks, sizeof *shards);
-    if (!shards) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: memory could not be had");
+    if (!shards) return model_fail(plan->model, NULL, WEFT_MEMORY, "shards: out of memory");
     if (g->ddp.shard == WEFT_SHARD_FLAT)
         cut_flat(s, g->n_ranks, shards);
     else

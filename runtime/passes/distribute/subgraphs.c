@@ -40,7 +40,7 @@ static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
     }
     int *ranks = arena_new_array(a, (size_t)world, sizeof *ranks);
     if (!ranks || !table_add(by_group, a, groups ? groups : "", s))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     s->n_ranks = process_group_of(groups, world, plan->options.rank, ranks, &why);
     s->ranks = ranks;
     if (!s->n_ranks) return fail_group(plan, s, why);
@@ -57,14 +57,14 @@ static bool add(weft_plan *plan, const ddp_entry *said, const char *path, name_t
     if (said) s->ddp = said->attrs;
     if (s->ddp.process_group &&
         !(s->ddp.process_group = arena_copy(&plan->model->arena, s->ddp.process_group)))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     if (s->ddp.bucket_cap_mb == 0) s->ddp.bucket_cap_mb = o->bucket_cap_mb;
     if (s->ddp.zero == 0) {
         s->ddp.zero = o->zero;
         if (!s->ddp.shard) s->ddp.shard = o->shard;
     }
     if (!table_add(&plan->by_path, &plan->model->arena, path, s))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     if (!set_group(plan, s, by_group)) return false;
     if (s->ddp.zero < 0 || o->world == 1) s->ddp.zero = 0;
     return true;
@@ -85,7 +85,7 @@ static void set_cap(const weft_plan *plan, subgraph *s, double bytes) {
 static bool set_caps(weft_plan *plan) {
     weft_model *m = plan->model;
     double *bytes = arena_new_array(&m->arena, (size_t)plan->n_subgraphs + 1, sizeof *bytes);
-    if (!bytes) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    if (!bytes) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
     for (int i = 0; i < plan->n_subgraphs; i++) set_cap(plan, &plan->subgraphs[i], bytes[i]);
@@ -97,7 +97,7 @@ bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
     name_table by_group = {0};
     plan->subgraphs = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *plan->subgraphs);
-    if (!plan->subgraphs) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: memory could not be had");
+    if (!plan->subgraphs) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     for (weft_variable *v = m->variables; v; v = v->next) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;

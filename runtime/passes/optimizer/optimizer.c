@@ -242,7 +242,7 @@ static bool expand(program *p, weft_node *n) {
     e.buckets = mem_new_array(env, e.room, sizeof *e.buckets);
     bool has_groups = param_groups_open(&e.groups, env, e.a->groups);
     bool has_memory = has_groups && e.gradient && e.is_trained && e.flat && e.own && e.buckets;
-    if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: memory could not be had");
+    if (!has_memory) model_fail(m, p->graph, WEFT_MEMORY, "optimizer: out of memory");
     bool good = has_memory && expand_in(&e);
     if (has_groups) param_groups_close(&e.groups);
     mem_free(env, e.gradient, e.room * sizeof *e.gradient);

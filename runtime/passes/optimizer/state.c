@@ -81,7 +81,7 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     if (*number) return true;
     const char *name = arena_printf(&plan->model->arena, "optimizer.%s", o->name);
     if (!name || !make_room(plan))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
+        return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     optimizer_slot *state = &plan->states[plan->n_states++];
     *state = (optimizer_slot){.bucket = s, .name = name, .slot = kind->slots[slot]};
     *number = plan->n_states;
@@ -169,5 +169,5 @@ bool optimizer_variables(weft_plan *plan) {
         if (o && !make_all(plan, t, o)) return false;
         has_memory = o != NULL;
     }
-    return has_memory || model_fail(m, NULL, WEFT_MEMORY, "optimizer: memory could not be had");
+    return has_memory || model_fail(m, NULL, WEFT_MEMORY, "optimizer: out of memory");
 }

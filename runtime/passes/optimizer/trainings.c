@@ -36,13 +36,13 @@ static bool note_unused(weft_plan *plan, const weft_graph *g, const weft_variabl
     if ((plan->n_unused & (plan->n_unused - 1)) == 0) { /* a power of two: it is full */
         size_t room = plan->n_unused ? 2 * (size_t)plan->n_unused : 1;
         unused_parameter *more = arena_new_array(a, room, sizeof *more);
-        if (!more) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+        if (!more) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
         if (plan->n_unused) memcpy(more, plan->unused, (size_t)plan->n_unused * sizeof *more);
         plan->unused = more;
     }
     unused_parameter *u = &plan->unused[plan->n_unused++];
     *u = (unused_parameter){arena_copy(a, g->name), v->path};
-    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    return u->graph || model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
 }
 
 /* is_read[v]: whether the loss depends on variable v. Indexed like the source model's variables, whose
@@ -64,7 +64,7 @@ static bool find_targets(weft_plan *plan, training *t) {
     bool *is_read = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *is_read);
     t->trains = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *t->trains);
     if (!is_read || !t->trains || !find_read(plan, t->minimize, is_read))
-        return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+        return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (weft_variable *v = m->variables; v; v = v->next) {
         if (v->kind != VARIABLE_PARAMETER || v->is_frozen || !path_matches(a->pattern, v->path)) continue;
         bool may_be_unused = plan->subgraphs[v->subgraph].ddp.find_unused_parameters;
@@ -113,9 +113,8 @@ static bool check_same(weft_plan *plan, const training *t) {
         if (!f) continue;
         char *here = show_field(f, a), *there = show_field(f, &b);
         node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
-                  "minimize: graphs %s and %s train by one optimizer, '%s', but the first with%s, the second "
-                  "with%s: "
-                  "set them alike, or name two optimizers (weft_optimizer.name)",
+                  "minimize: graphs %s and %s share the optimizer '%s', but the first with%s, the second "
+                  "with%s: use equal settings, or two names (weft_optimizer.name)",
                   other->graph->name, t->graph->name, SHOW(a->name), there ? there : "", here ? here : "");
         free(here);
         free(there);
@@ -162,7 +161,7 @@ static bool share_groups(weft_plan *plan, const subgraph *a, const subgraph *b, 
     *answer = true;
     if (of_a == of_b || (of_a && of_b && strcmp(of_a, of_b) == 0)) return true;
     int *x = leaders(plan, of_a), *y = leaders(plan, of_b);
-    if (!x || !y) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    if (!x || !y) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
     *answer = memcmp(x, y, (size_t)plan->options.world * sizeof *x) == 0;
     return true;
 }
@@ -176,7 +175,7 @@ static bool check_clip(weft_plan *plan, const training *t) {
     bool is_scaled = precision_reaches(t->graph, WEFT_F16, plan->options.precision);
     if (a->clip_norm <= 0 && !is_scaled) return true;
     is_trained = arena_new_array(&plan->model->arena, (size_t)plan->n_subgraphs + 1, sizeof *is_trained);
-    if (!is_trained) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    if (!is_trained) return model_fail(plan->model, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (const weft_variable *v = plan->model->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) is_trained[v->subgraph] |= t->trains[v->index];
     for (int i = 0; i < plan->n_subgraphs && plan->options.world > 1; i++) {
@@ -185,12 +184,12 @@ static bool check_clip(weft_plan *plan, const training *t) {
         if (!first) first = s;
         if (!share_groups(plan, first, s, &alike)) return false;
         if (!alike)
-            return node_fail(
-                plan->model, t->minimize, WEFT_ARGUMENT,
-                "minimize: graph %s %s the gradients of %s and %s by one norm, but their process groups "
-                "differ, "
-                "so that ranks which share one of them would scale it differently: minimize them apart",
-                t->graph->name, a->clip_norm > 0 ? "clips" : "judges (f16)", first->name, s->name);
+            return node_fail(plan->model, t->minimize, WEFT_ARGUMENT,
+                             "minimize: graph %s %s the gradients of %s and %s by one norm, but their "
+                             "process groups differ, so ranks that share one of them would scale it "
+                             "differently: call weft_minimize for each of them",
+                             t->graph->name, a->clip_norm > 0 ? "clips" : "judges (f16)", first->name,
+                             s->name);
     }
     return true;
 }
@@ -206,13 +205,13 @@ bool trainings_find(weft_plan *plan) {
         return model_fail(m, NULL, WEFT_UNSUPPORTED, "compile: %zu minimize calls, at most %d", calls,
                           MODEL_MAX_TRAININGS);
     plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
-    if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+    if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (const weft_graph *g = source->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next) {
             if (n->op != &weft_op_minimize) continue;
             training *t = &plan->trainings[plan->n_trainings++];
             *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
-            if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: memory could not be had");
+            if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
             if (!find_targets(plan, t) || !check_once(plan, t) || !check_same(plan, t) ||
                 !check_scale(plan, t) || !check_clip(plan, t))
                 return false;

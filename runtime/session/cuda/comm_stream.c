@@ -23,7 +23,8 @@ static weft_status make_stage(weft_session *s, bound_program *r, const step *st,
     stage->is_in_flight = collective_outlasts_run(s, n);
     stage->bytes = type_bytes(&st->out[0].type);
     stage->scratch_bytes = n->n_out > 1 ? (size_t)((const collective_attrs *)n->attrs)->scratch : 0;
-    CUDA_TRY(cudaMallocHost((void **)&stage->buffer, stage->bytes), "taking pinned memory for a collective");
+    CUDA_TRY(cudaMallocHost((void **)&stage->buffer, stage->bytes),
+             "allocating pinned memory for a collective");
     stage->scratch = mem_raw(&s->env, stage->scratch_bytes);
     return stage->scratch || !stage->scratch_bytes ? WEFT_OK : error_memory(error, "session");
 }
@@ -65,7 +66,7 @@ weft_status cuda_leave_in_flight(weft_session *s, const step *st, weft_error *er
     const weft_node *n = st->node;
     if (!collective_outlasts_run(s, n)) return WEFT_OK;
     cudaEvent_t *arrived = &s->cuda->arrived[n->variable->index];
-    if (!*arrived) CUDA_TRY(cudaEventCreateWithFlags(arrived, cudaEventDisableTiming), "making an event");
+    if (!*arrived) CUDA_TRY(cudaEventCreateWithFlags(arrived, cudaEventDisableTiming), "creating an event");
     CUDA_TRY(cudaEventRecord(*arrived, s->cuda->communication), "ordering a gather");
     in_flight_add(s, n, 0);
     return WEFT_OK;
@@ -124,7 +125,7 @@ static weft_status await_staged(weft_session *s, bound_program *r, const weft_no
 weft_status cuda_await(weft_session *s, bound_program *r, const weft_node *start, cudaEvent_t ended,
                        weft_error *error) {
     if (!cuda_is_enqueued(s)) return await_staged(s, r, start, error);
-    CUDA_TRY(cudaStreamWaitEvent(s->cuda->compute, ended, 0), "ordering behind a collective");
+    CUDA_TRY(cudaStreamWaitEvent(s->cuda->compute, ended, 0), "ordering work after a collective");
     return WEFT_OK;
 }
 
@@ -147,7 +148,7 @@ weft_status cuda_arrive(weft_session *s, const weft_variable *bucket, weft_error
     if (!s->in_flight[bucket->index]) return WEFT_OK;
     if (cuda_is_enqueued(s))
         CUDA_TRY(cudaStreamWaitEvent(s->cuda->compute, s->cuda->arrived[bucket->index], 0),
-                 "ordering behind a gather");
+                 "ordering work after a gather");
     else
         status = finish_gathers(s, bucket, error);
     in_flight_remove(s, bucket);

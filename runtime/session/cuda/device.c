@@ -16,7 +16,7 @@ static void *cuda_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     cudaError_t result = cudaMalloc(&memory, bytes ? bytes : 1);
     if (result == cudaSuccess) return memory;
     error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
-              "the GPU: %zu bytes could not be had: %s", bytes, cudaGetErrorString(result));
+              "the GPU: %zu bytes could not be allocated: %s", bytes, cudaGetErrorString(result));
     cudaGetLastError();
     return NULL;
 }
@@ -29,7 +29,7 @@ static void cuda_free(const weft_env *env, void *memory, size_t bytes) {
 /* Streams of sessions do not wait for the default stream, so the whole device is waited for. */
 static weft_status copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                         weft_error *error) {
-    CUDA_TRY(cudaDeviceSynchronize(), "waiting for what is under way");
+    CUDA_TRY(cudaDeviceSynchronize(), "waiting for its work");
     CUDA_TRY(cudaMemcpy(to, from, bytes, kind), "copying");
     return WEFT_OK;
 }

@@ -11,7 +11,7 @@
 static weft_status open_streams(struct cuda_session *c, weft_error *error) {
     cudaStream_t *const streams[] = {&c->compute, &c->communication, &c->copy};
     for (int i = 0; i < 3; i++)
-        CUDA_TRY(cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking), "making a stream");
+        CUDA_TRY(cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking), "creating a stream");
     return WEFT_OK;
 }
 
@@ -21,8 +21,8 @@ static weft_status open_context(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     struct cudaDeviceProp about;
     int index;
-    CUDA_TRY(cudaGetDevice(&index), "asking which it is");
-    CUDA_TRY(cudaGetDeviceProperties(&about, index), "asking what it is");
+    CUDA_TRY(cudaGetDevice(&index), "asking for its number");
+    CUDA_TRY(cudaGetDeviceProperties(&about, index), "asking for its properties");
     c->context.multiprocessors = about.multiProcessorCount;
     c->context.capability = about.major * 10 + about.minor;
     c->context.stream = c->compute;
@@ -57,9 +57,10 @@ static weft_status open_slots(weft_session *s, weft_error *error) {
     for (int i = 0; i < 2; i++) {
         cuda_slot *slot = &c->slots[i];
         slot->device = at + CUDA_RUN_BYTES + (size_t)i * bytes;
-        if (bytes) CUDA_TRY(cudaMallocHost((void **)&slot->host, bytes), "taking pinned memory for inputs");
-        CUDA_TRY(cudaEventCreateWithFlags(&slot->arrived, cudaEventDisableTiming), "making an event");
-        CUDA_TRY(cudaEventCreateWithFlags(&slot->read, cudaEventDisableTiming), "making an event");
+        if (bytes)
+            CUDA_TRY(cudaMallocHost((void **)&slot->host, bytes), "allocating pinned memory for inputs");
+        CUDA_TRY(cudaEventCreateWithFlags(&slot->arrived, cudaEventDisableTiming), "creating an event");
+        CUDA_TRY(cudaEventCreateWithFlags(&slot->read, cudaEventDisableTiming), "creating an event");
     }
     return WEFT_OK;
 }
@@ -122,7 +123,7 @@ weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     size_t at = 0;
     if (!r->n_inputs) return WEFT_OK;
     c->next_slot ^= 1;
-    weft_status status = cuda_wait(s, c->copy, slot->arrived, "waiting for a place for inputs", error);
+    weft_status status = cuda_wait(s, c->copy, slot->arrived, "waiting for an input buffer", error);
     if (status) return status;
     CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
     for (int i = 0; i < r->n_inputs; i++) {
@@ -153,9 +154,9 @@ static const step *step_at(const bound_program *r, int order) {
 weft_status cuda_check_data(weft_session *s, weft_error *error) {
     cuda_failure met, *at = s->cuda->context.failure;
     char node[200];
-    CUDA_TRY(cudaMemcpy(&met, at, sizeof met, cudaMemcpyDeviceToHost), "reading what kernels noted");
+    CUDA_TRY(cudaMemcpy(&met, at, sizeof met, cudaMemcpyDeviceToHost), "reading the errors of kernels");
     if (!met.order) return WEFT_OK;
-    CUDA_TRY(cudaMemset(&at->order, 0, sizeof at->order), "clearing what kernels noted");
+    CUDA_TRY(cudaMemset(&at->order, 0, sizeof at->order), "clearing the errors of kernels");
     bool is_known = met.program >= 0 && met.program < s->plan->n_programs;
     const bound_program *of = is_known ? &s->programs[met.program] : NULL;
     const step *st = of ? step_at(of, met.order - 1) : NULL;

@@ -20,7 +20,8 @@ static weft_status prepare_launch(weft_session *s, bound_program *r, const launc
             continue;
         to->steps[to->n_steps++] = &r->steps[i];
     }
-    if (l->records) CUDA_TRY(cudaEventCreateWithFlags(&to->ended, cudaEventDisableTiming), "making an event");
+    if (l->records)
+        CUDA_TRY(cudaEventCreateWithFlags(&to->ended, cudaEventDisableTiming), "creating an event");
     return WEFT_OK;
 }
 

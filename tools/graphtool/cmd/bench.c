@@ -137,7 +137,7 @@ static int measure(timing *t, weft_model *m) {
         free(profile);
     }
     json_t *all = report(t, m);
-    return all ? print_report(t, all) : tool_fail("memory could not be had");
+    return all ? print_report(t, all) : tool_fail("out of memory");
 }
 
 static int bench_run(const options *o) {
@@ -150,13 +150,12 @@ static int bench_run(const options *o) {
                       .losses = json_object(),
                       .steps = o->steps,
                       .ms = calloc((size_t)o->steps, sizeof(double))};
-        status =
-            t->ms ? measure(t, m) : tool_fail("--steps=%lld: memory could not be had", (long long)o->steps);
+        status = t->ms ? measure(t, m) : tool_fail("--steps=%lld: out of memory", (long long)o->steps);
         workload_close(&t->work);
         json_decref(t->losses);
         free(t->ms);
     } else {
-        status = tool_fail("memory could not be had");
+        status = tool_fail("out of memory");
     }
     free(t);
     weft_model_free(m);

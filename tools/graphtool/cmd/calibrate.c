@@ -13,7 +13,9 @@
 static weft_status measure(weft_session *s, const weft_model *m, text *table, int *n, weft_error *error) {
     char comment[300];
     const cuda_context *gpu = s->kernels.cuda;
-    if (!gpu) return error_set(error, WEFT_UNSUPPORTED, "there is one way for each node on a CPU");
+    if (!gpu)
+        return error_set(error, WEFT_UNSUPPORTED,
+                         "calibrate: a plan for the CPU has no algorithms to measure: use --device=cuda");
     snprintf(comment, sizeof comment, "%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
              weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
              gpu->capability % 10, gpu->multiprocessors);
@@ -55,10 +57,11 @@ static int calibrate_run(const options *o) {
 
 const command command_calibrate = {
     .name = "calibrate",
-    .summary = "Times a GPU's algorithms for a model's nodes, and writes the fastest as a table",
+    .summary = "Times a GPU's algorithms for the nodes of a model and writes the fastest as a table",
     .takes_model = true,
     .options = "graph batch threads isa device deterministic tf32 dtype output",
-    .details = "--calibration=FILE has plans use it; it belongs to one model, batch size and kind of GPU.",
+    .details =
+        "Use the table with --calibration=FILE; it is valid for one model, batch size and kind of GPU.",
     .example = "graphtool calibrate gpt2_124m.bin --dtype=bf16 -o h200.calibration",
     .run = calibrate_run,
     .defaults = {.device = "cuda"},

@@ -25,7 +25,7 @@ static int write_dot(Agraph_t *g, const char *path) {
     FILE *memory = open_memstream(&data, &length);
     bool good = memory && agwrite(g, memory) == 0;
     if (memory && fclose(memory)) good = false;
-    int status = good ? out_write(path, data, length) : tool_fail("memory could not be had");
+    int status = good ? out_write(path, data, length) : tool_fail("out of memory");
     free(data);
     return status;
 }
@@ -80,7 +80,7 @@ static int write_picture(GVC_t *gvc, const artist *a, int attempt, Agraph_t *lai
     bool is_cut;
     if (!is_text(a->o)) return render(gvc, laid_out, a->o->format, a->o->output);
     Agraph_t *picture = a->draw(a, attempt, &is_cut);
-    int status = picture ? write_dot(picture, a->o->output) : tool_fail("memory could not be had");
+    int status = picture ? write_dot(picture, a->o->output) : tool_fail("out of memory");
     if (picture) agclose(picture);
     return status;
 }
@@ -92,7 +92,7 @@ static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) 
     int status = EXIT_FINE;
     Agraph_t *picture = a->draw(a, attempt, &is_cut);
     *is_done = is_last || !picture;
-    if (!picture) return tool_fail("memory could not be had");
+    if (!picture) return tool_fail("out of memory");
     if (is_last ? !is_text(a->o) : !is_cut) {
         good = lay_out(gvc, picture);
         *is_done |= good && is_on_page(picture);
@@ -109,7 +109,7 @@ static int attempt_one(GVC_t *gvc, const artist *a, int attempt, bool *is_done) 
 static int show(const artist *a) {
     GVC_t *gvc = gvContext();
     bool is_done = !gvc;
-    int status = gvc ? EXIT_FINE : tool_fail("memory could not be had");
+    int status = gvc ? EXIT_FINE : tool_fail("out of memory");
     agseterr(AGMAX);
     for (int i = 0; i < a->attempts && !is_done; i++) status = attempt_one(gvc, a, i, &is_done);
     if (gvc) gvFreeContext(gvc);
@@ -215,7 +215,7 @@ static int draw_forward(const weft_model *m, const options *o) {
     weft_model *copy = model_clone_variables(m, o->batch);
     int status;
     if (!copy)
-        status = tool_fail("memory could not be had");
+        status = tool_fail("out of memory");
     else if (!(g = graph_replay(g, copy, g->name)))
         status = tool_error(&copy->error);
     else
@@ -228,7 +228,7 @@ static int dot_run(const options *o) {
     int status = EXIT_FINE;
     const char *view = o->view ? o->view : "graph";
     if (o->format && strcmp(o->format, "png") == 0 && !o->output && isatty(STDOUT_FILENO))
-        return tool_fail("dot: a PNG is not for a terminal: say -o FILE");
+        return tool_fail("dot: a PNG cannot be written to a terminal: use -o FILE");
     weft_model *m = tool_load(o, &status);
     if (!m) return status;
     if (!m->graphs)
@@ -247,12 +247,11 @@ static int dot_run(const options *o) {
 
 const command command_dot = {
     .name = "dot",
-    .summary = "Draws a graph, or with --view=plan how a whole plan spreads over ranks",
+    .summary = "Draws a graph, a program as it runs, or the buckets and streams of a plan",
     .takes_model = true,
     .options = OPTIONS_IMAGINE "graph batch threads isa device dtype accumulate ddp zero shard bucket-cap-mb "
                                "serial view all depth max-nodes type output",
-    .details = "Scopes are boxes, shapes stand on edges; repeated scopes of one structure are drawn once, "
-               "with their count.",
+    .details = "Scopes are boxes, edges carry shapes; equal scopes are drawn once, with their count.",
     .example = "graphtool dot dcgan28.bin --graph d_step -T svg -o d_step.svg",
     .run = dot_run,
     .defaults = {.depth = -1},

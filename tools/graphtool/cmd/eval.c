@@ -51,7 +51,7 @@ static int eval_run(const options *o) {
 
 const command command_eval = {
     .name = "eval",
-    .summary = "Runs the evaluation graph over data, every sample once, and prints mean losses",
+    .summary = "Runs the evaluation graph once over all samples and prints the mean losses",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_FEED OPTIONS_TALK "graph random-weights json",
     .example =

@@ -119,7 +119,7 @@ static int info_text(const weft_model *m, const subgraph *subs, int n_subs, cons
     }
     for (const weft_graph *g = m->graphs; g; g = g->next) graph_text(&t, g);
     char *all = text_detach(&t);
-    if (!all) return tool_fail("memory could not be had");
+    if (!all) return tool_fail("out of memory");
     int status = out_write(path, all, strlen(all));
     free(all);
     return status;
@@ -131,7 +131,7 @@ static int info_run(const options *o) {
     if (!m) return status;
     subgraph *subs = calloc(SUBGRAPHS_SHOWN, sizeof *subs);
     if (!subs)
-        status = tool_fail("memory could not be had");
+        status = tool_fail("out of memory");
     else if (o->json)
         status = info_json(m, subs, subgraphs_of(m, subs), o->output);
     else
@@ -143,7 +143,7 @@ static int info_run(const options *o) {
 
 const command command_info = {
     .name = "info",
-    .summary = "Tells what a model holds: graphs, inputs, outputs, subgraphs, parameters",
+    .summary = "Lists the graphs, inputs, outputs, subgraphs and parameters of a model",
     .takes_model = true,
     .options = "json output",
     .example = "graphtool info dcgan28.bin",

@@ -153,13 +153,14 @@ static int ops_text(const options *o, weft_device device) {
     if (o->markdown)
         text_add(
             &t,
-            "# Ops\nMade by `graphtool ops --markdown`; the formulas stand in `ops/<name>.c`.\n\n"
+            "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the file of each op, "
+            "`ops/*/<name>.c`.\n\n"
             "| op | operands | attributes | flags | [precision](precision.md) | kernels | what it computes "
             "|\n|---|---|---|---|---|---|---|\n");
     for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), device, o->markdown);
     lacking_write(&t, device);
     char *all = text_detach(&t);
-    if (!all) return tool_fail("memory could not be had");
+    if (!all) return tool_fail("out of memory");
     int status = out_write(o->output, all, strlen(all));
     free(all);
     return status;

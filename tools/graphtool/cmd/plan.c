@@ -18,7 +18,7 @@ static int plan_run(const options *o) {
                 : o->dump || o->after ? weft_plan_text(plan)
                                       : plan_summary(plan);
     if (!all)
-        status = tool_fail("memory could not be had");
+        status = tool_fail("out of memory");
     else
         status = out_write(o->output, all, strlen(all));
     free(all);
@@ -28,10 +28,10 @@ static int plan_run(const options *o) {
 
 const command command_plan = {
     .name = "plan",
-    .summary = "Compiles a model and tells the plan: buckets, collectives, streams, memory",
+    .summary = "Compiles a model and prints the plan: buckets, collectives, streams, memory",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph after dump json output",
-    .details = "--dump and --after print it node by node instead, with kernels and places in memory.",
+    .details = "--dump and --after print it node by node instead, with kernels and memory offsets.",
     .example = "graphtool plan dcgan28.bin --world 4096 --rank 4095 --zero 2",
     .run = plan_run,
 };

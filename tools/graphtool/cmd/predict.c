@@ -52,7 +52,7 @@ static int collect(sweep *s, result *r, int64_t wanted) {
         r->bytes += p->bytes;
         if (p->ndim < 1 || r->port.shape[0] >= wanted || !s->data.n) return -1;
         char *more = realloc(r->data, r->bytes + s->run[0].out[0].bytes);
-        if (!more) return tool_fail("memory for the results could not be had");
+        if (!more) return tool_fail("out of memory for the results");
         r->data = more;
         for (int i = 0; i < 2; i++) s->run[i].fetches[0].data = r->data + r->bytes;
     }
@@ -65,13 +65,13 @@ static int check_grid(const options *o, const sweep *s, const result *r, int64_t
     if (!o->grid || n >= wanted) return -1;
     return tool_fail("--grid=%s: %lld images are wanted, the data give %lld%s", o->grid, (long long)wanted,
                      (long long)n,
-                     s->data.n ? ": feed more, or ask for fewer" : ": leave --batch to it, or ask for fewer");
+                     s->data.n ? ": feed more, or ask for fewer" : ": omit --batch, or ask for fewer");
 }
 
 static int predict(sweep *s, const options *o, const char *path, int rows, int columns) {
     result r = {0};
     int64_t wanted = is_png(path) ? (int64_t)rows * columns : INT64_MAX;
-    if (!(r.data = malloc(s->run[0].out[0].bytes))) return tool_fail("memory could not be had");
+    if (!(r.data = malloc(s->run[0].out[0].bytes))) return tool_fail("out of memory");
     for (int i = 0; i < 2; i++) s->run[i].fetches[0].data = r.data;
     int status = collect(s, &r, wanted);
     if (status < 0 && is_png(path)) status = check_grid(o, s, &r, wanted);

@@ -58,7 +58,7 @@ static int run_steps(tracing *t) {
     t->step_ms = (double)(clock_ns() - start) * 1e-6 / (double)t->o->steps;
     weft_session_trace(t->work.session, NULL, NULL);
     if (status < 0 && (t->time.is_out_of_memory || !stream_list_make(&t->plan, t->work.plan)))
-        return tool_fail("memory for the events could not be had");
+        return tool_fail("out of memory for the events");
     if (status < 0) timeline_join(&t->time, &t->plan);
     return status;
 }
@@ -72,16 +72,15 @@ static int write_rank(tracing *t, FILE *f, int rank) {
     char *text = NULL;
     if (rank == world_rank(o)) {
         if (!(text = timeline_text(&t->time, rank, t->zero_ns)))
-            return tool_fail("memory for the events could not be had");
+            return tool_fail("out of memory for the events");
         bytes = strlen(text);
     }
     if ((status = rank ? broadcast(o, rank, &bytes, sizeof bytes) : -1) < 0) {
-        if (!text && rank && !(text = malloc(bytes)))
-            status = tool_fail("memory for the events could not be had");
+        if (!text && rank && !(text = malloc(bytes))) status = tool_fail("out of memory for the events");
         if (status < 0 && rank) status = broadcast(o, rank, text, bytes);
     }
     if (status < 0 && f && fwrite(text, 1, bytes, f) != bytes)
-        status = tool_fail("memory for the events could not be had");
+        status = tool_fail("out of memory for the events");
     free(text);
     return status;
 }
@@ -103,10 +102,10 @@ static int write_file(tracing *t) {
     char *data = NULL;
     size_t length = 0;
     FILE *f = open_memstream(&data, &length);
-    if (!f) return tool_fail("memory for the events could not be had");
+    if (!f) return tool_fail("out of memory for the events");
     int status = write_ranks(t, f);
     bool failed = ferror(f);
-    if ((fclose(f) || failed) && status < 0) status = tool_fail("memory for the events could not be had");
+    if ((fclose(f) || failed) && status < 0) status = tool_fail("out of memory for the events");
     if (status < 0) status = out_write(t->o->output, data, length);
     free(data);
     return status == EXIT_FINE ? -1 : status;
@@ -177,7 +176,7 @@ static int trace_run(const options *given) {
     tracing *t = calloc(1, sizeof *t);
     if (!o.output || !t) {
         free(t);
-        return tool_fail(o.output ? "memory could not be had" : "trace: -o FILE.json is needed");
+        return tool_fail(o.output ? "out of memory" : "trace: -o FILE.json is needed");
     }
     t->o = &o;
     int status = world_open(&o, WORLD_JOINS,
@@ -192,10 +191,10 @@ static int trace_run(const options *given) {
 
 const command command_trace = {
     .name = "trace",
-    .summary = "Writes when each node and each collective of some training steps ran",
+    .summary = "Writes a timeline of the nodes and collectives of some training steps",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_FEED OPTIONS_TALK "steps warmup json output",
-    .details = "The file is for ui.perfetto.dev and chrome://tracing.",
+    .details = "Open the file in ui.perfetto.dev or chrome://tracing.",
     .example = "mpirun -n 2 graphtool trace gpt.bin --threads 1 -o trace.json",
     .run = trace_run,
     .ranks = COMMAND_JOINS_LATER,

@@ -57,13 +57,13 @@ static int open_data(training *t, const weft_model *m) {
     int64_t batch = o->batch ? o->batch : m->batch;
     t->micro = o->accumulate ? o->accumulate : 1;
     if (t->data.n && t->data.samples < batch)
-        return tool_fail("%lld samples are fewer than a batch of %lld: say --batch=N",
+        return tool_fail("%lld samples are fewer than a batch of %lld: use --batch=N",
                          (long long)t->data.samples, (long long)batch);
     weft_loader_options how = {.batch = batch, .shuffle = true, .drop_last = true, .seed = (uint64_t)o->seed};
     if ((status = batches_cut(&t->data, &how, o)) >= 0) return status;
-    if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: say --steps=N");
+    if (!t->data.n && !o->steps) return tool_fail("without --data there are no epochs: use --steps=N");
     if (t->data.n && !weft_loader_batches(t->data.loader) && world_size(o) > 1)
-        return tool_fail("%lld samples are fewer than a step of %d ranks takes: say --batch=N",
+        return tool_fail("%lld samples are fewer than a step of %d ranks takes: use --batch=N",
                          (long long)t->data.samples, world_size(o));
     t->steps_per_epoch = t->data.n ? weft_loader_batches(t->data.loader) / t->micro : o->steps;
     if (!t->steps_per_epoch)
@@ -120,7 +120,7 @@ static int prepare(training *t, weft_model *m) {
 static int check_numbers(const training *t) {
     for (int i = 0; i < t->n_values; i++)
         if (!isfinite(t->values[i]) && !t->o->keep_going) {
-            tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going goes on)",
+            tool_fail("step %lld: %s is %g: training stops, no weights are written (--keep-going continues)",
                       (long long)t->progress.step, t->names[i],
                       isnan(t->values[i]) ? NAN : t->values[i]); /* never "-nan": the sign has no meaning */
             return EXIT_WRONG;
@@ -138,7 +138,7 @@ static int is_broken(const training *t, const char *path, bool *broken) {
     if (ndim < 0 || dtype != WEFT_F32) return -1;
     weft_error error = {0};
     float *values = malloc((size_t)n * sizeof *values);
-    if (!values) return tool_fail("memory could not be had");
+    if (!values) return tool_fail("out of memory");
     weft_status read = weft_store_get(t->store, path, values, (size_t)n * sizeof *values, &error);
     for (int64_t i = 0; !read && i < n; i++) *broken = *broken || !isfinite(values[i]);
     free(values);
@@ -161,7 +161,7 @@ static int check_weights(training *t) {
     t->is_broken = broken > 0;
     if (status >= 0 || !t->is_broken || t->o->keep_going) return status;
     tool_fail(
-        "step %lld: %s is no longer finite: training stops, no weights are written (--keep-going goes on)",
+        "step %lld: %s is no longer finite: training stops, no weights are written (--keep-going continues)",
         (long long)t->progress.step, first ? first : "a tensor of another rank");
     return EXIT_WRONG;
 }
@@ -233,13 +233,13 @@ static int finish(training *t) {
            t->is_interrupted ? "interrupted after" : "trained", (long long)t->progress.step,
            t->progress.step == 1 ? "" : "s", (long long)t->progress.samples,
            t->progress.samples == 1 ? "" : "s", seconds,
-           t->o->output ? "weights in " : "weights not kept (-o FILE keeps them)",
+           t->o->output ? "weights in " : "weights not saved (-o FILE saves them)",
            t->o->output ? SHOW_PATH(t->o->output) : "");
     bool is_wrong = t->is_broken;
     for (int i = 0; i < t->n_values; i++) is_wrong = is_wrong || !isfinite(t->values[i]);
     if (is_wrong)
         tool_fail("the weights or the last losses are not finite%s",
-                  t->o->output ? ": --keep-going has kept them" : "");
+                  t->o->output ? ": written because of --keep-going" : "");
     if (is_wrong || t->progress.has_lost_log) return EXIT_WRONG;
     return t->is_interrupted ? EXIT_INTERRUPTED : EXIT_FINE;
 }
@@ -256,7 +256,7 @@ static int train_run(const options *o) {
     int status = EXIT_FINE;
     training *t = calloc(1, sizeof *t);
     weft_model *m = t ? tool_load(o, &status) : NULL;
-    if (!t) return tool_fail("memory could not be had");
+    if (!t) return tool_fail("out of memory");
     if (m) {
         t->o = o;
         status = prepare(t, m);

@@ -37,7 +37,7 @@ static int verify_run(const options *o) {
         else if (error.status)
             tool_fail("%s: behind pass %s: %s", o->model, wrong ? wrong : "(all)", error.text);
         else
-            printf("%s: fine behind each of %d passes\n", weft_model_name(m), passes);
+            printf("%s: fine after each of %d passes\n", weft_model_name(m), passes);
     }
     weft_model_free(m);
     return status;
@@ -45,7 +45,7 @@ static int verify_run(const options *o) {
 
 const command command_verify = {
     .name = "verify",
-    .summary = "Proves the plan behind every pass of the compiler",
+    .summary = "Proves the plan after every pass of the compiler",
     .takes_model = true,
     .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph json",
     .example = "graphtool verify dcgan28.bin",

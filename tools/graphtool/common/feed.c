@@ -18,7 +18,7 @@ static int load_one(batches *b, const char *option) {
     weft_error error = {0};
     const char *equals = strchr(option, '=');
     char *name = strndup(option, (size_t)(equals - option));
-    if (!name) return tool_fail("memory could not be had");
+    if (!name) return tool_fail("out of memory");
     for (int i = 0; i < b->n; i++)
         if (strcmp(b->names[i], name) == 0) {
             int status = tool_fail("--data %s: input %s has a file already", option, name);
@@ -116,7 +116,7 @@ static bool takes_rows(const batches *b, const char *graph, const weft_port *por
     snprintf(way_out, sizeof way_out,
              is_few    ? "feed %lld"
              : is_rest ? "feed a multiple of %lld"
-                       : "say --batch=%lld",
+                       : "use --batch=%lld",
              (long long)want.shape[0]);
     tool_fail(
         "graph %s: input %s is %s, and the %s of %lld samples: %s, or declare its first axis WEFT_BATCH",

@@ -61,7 +61,7 @@ static int write_png(const char *path, const uint8_t *canvas, int64_t width, int
     void *packed = malloc(bytes);
     int status;
     if (!packed)
-        status = tool_fail("memory could not be had");
+        status = tool_fail("out of memory");
     else if (!png_image_write_to_memory(&png, packed, &bytes, 0, canvas, 0, NULL))
         status = tool_fail("%s: %s", path, png.message);
     else
@@ -78,7 +78,7 @@ int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t
     int64_t width = columns * (g.width + GAP) - GAP, height = rows * (g.height + GAP) - GAP;
     size_t stride = (size_t)(width * g.channels);
     uint8_t *canvas = malloc(stride * (size_t)height);
-    if (!canvas) return tool_fail("memory could not be had");
+    if (!canvas) return tool_fail("out of memory");
     memset(canvas, 255, stride * (size_t)height);
     int64_t shown = g.count < (int64_t)rows * columns ? g.count : (int64_t)rows * columns;
     bool is_signed = false;
@@ -106,7 +106,7 @@ int image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t 
     n += snprintf(header + n, sizeof header - (size_t)n, "), }");
     int padded = (10 + n + 1 + 63) / 64 * 64 - 10; /* the format wants the data at a multiple of 64 */
     unsigned char *file = malloc(10 + (size_t)padded + bytes);
-    if (!file) return tool_fail("memory could not be had");
+    if (!file) return tool_fail("out of memory");
     memcpy(file, "\x93NUMPY\x01\x00", 8);
     file[8] = (unsigned char)(padded & 255);
     file[9] = (unsigned char)(padded >> 8);

@@ -112,7 +112,7 @@ shown_path show_path(const char *path) {
 int out_json(const char *path, json_t *json) {
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(json);
-    if (!text) return tool_fail("memory could not be had");
+    if (!text) return tool_fail("out of memory");
     size_t length = strlen(text);
     text[length] = '\n'; /* replaces the final 0; the length is known */
     int status = out_write(path, text, length + 1);

@@ -54,7 +54,7 @@ static const struct rule {
 /* The rest of the message where a need is missing: "plan: --zero has no effect ...". */
 static const char *const told[NEEDS] = {
     [CUDA] = "without --device=cuda",
-    [COMPILED] = "on a graph as it is written: --view=program, --view=plan or --all is needed",
+    [COMPILED] = "on a graph as written: --view=program, --view=plan or --all is needed",
     [SHARDS] = "without --zero",
     [TRAINS] = "where no graph trains",
     [TRAINABLE] = "on a model without a graph that trains",

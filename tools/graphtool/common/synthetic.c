@@ -81,7 +81,7 @@ static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t see
     size_t bytes = 0;
     if (!size_mul(&bytes, p->bytes, SYNTHETIC_BATCHES) || !(b->names[i] = strdup(p->name)) ||
         !(b->synthetic[i] = malloc(bytes)))
-        return tool_fail("input %s: memory for %d batches could not be had", p->name, SYNTHETIC_BATCHES);
+        return tool_fail("input %s: out of memory for %d batches", p->name, SYNTHETIC_BATCHES);
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, seed);
     fill(b->synthetic[i], p->dtype, bytes / dtype_bytes(p->dtype), below, &state);
@@ -96,7 +96,7 @@ int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, co
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (g->mode != WEFT_TRAIN) continue;
         bool *from = malloc((size_t)g->next_id + 1);
-        int status = from ? -1 : tool_fail("memory could not be had");
+        int status = from ? -1 : tool_fail("out of memory");
         weft_port p;
         for (int i = 0; status < 0 && weft_plan_input(plan, g->name, i, &p); i++) {
             int64_t below = 0;

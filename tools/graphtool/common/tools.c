@@ -34,8 +34,7 @@ weft_model *tool_load(const options *o, int *status) {
     if (!m) {
         *status = tool_error(&error);
     } else if (!spread(m, &o->ddp)) {
-        *status = weft_model_error(m)->status ? tool_error(weft_model_error(m))
-                                              : tool_fail("memory could not be had");
+        *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
         m = NULL;
     } else if ((wrong = rules_model(o, m)) >= 0) {
@@ -51,7 +50,7 @@ int tool_need_weights(const weft_model *m, const options *o) {
     for (const weft_variable *v = m->variables; v; v = v->next) n += v->kind == VARIABLE_PARAMETER;
     if (!n || o->weights || o->random_weights) return -1;
     return tool_fail(
-        "%s: its %d parameters have no values: say --weights=FILE, or --random-weights for initial ones",
+        "%s: its %d parameters have no values: use --weights=FILE, or --random-weights for initial ones",
         o->model, n);
 }
 
@@ -173,12 +172,13 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
         return wrong >= 0 ? NULL : g->name;
     }
     if (g)
-        *status = tool_fail("%s: graph %s trains: it would change the weights; say a --graph that does not",
-                            o->model, g->name);
+        *status =
+            tool_fail("%s: graph %s trains: it would change the weights; choose a --graph that does not",
+                      o->model, g->name);
     else if (o->graph)
         *status = tool_fail("%s: the model has no graph '%s'", o->model, o->graph);
     else
-        *status = tool_fail("%s: no graph in eval mode; say --graph", o->model);
+        *status = tool_fail("%s: no graph in eval mode; use --graph", o->model);
     return NULL;
 }
 

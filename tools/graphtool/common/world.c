@@ -84,7 +84,7 @@ static int compare_file(const options *o, const char *name, const char *own) {
                            .name = "names of files"};
     if (weft_comm_run(o->comm, &all, &error)) return tool_error(&error);
     if (!own || strncmp(own, first, sizeof first - 1) == 0) return -1;
-    return tool_fail("--%s=%s: rank 0 alone writes, and its is %s: give both the same, or this rank none",
+    return tool_fail("--%s=%s: only rank 0 writes, and it was given %s: give this rank the same, or none",
                      name, SHOW_PATH(own), *first ? SHOW_PATH(first) : "not given");
 }
 

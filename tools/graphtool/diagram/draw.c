@@ -482,7 +482,7 @@ static void draw_legend(drawing *d) {
         text_add(&t, "<td border=\"1\" bgcolor=\"%s\">%s</td>", looks[k].fill, looks[k].what);
         shown++;
     }
-    text_add(&t, "%s<tr><td colspan=\"%d\">on edges: shapes, f32 unless said</td></tr></table>",
+    text_add(&t, "%s<tr><td colspan=\"%d\">edges carry shapes, f32 unless stated</td></tr></table>",
              shown ? "</tr>" : "", PER_ROW);
     Agnode_t *n = agnode(d->g, "legend", 1);
     paint_html(d->g, n, &t);

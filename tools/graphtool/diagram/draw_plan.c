@@ -97,7 +97,7 @@ static void draw_title(const drawing *d) {
     if (o->accumulate > 1) text_add(&t, ", %d micro-batches a step", o->accumulate);
     text_add(&t, ": %s in all\\l", show_bytes(weft_plan_memory(d->plan).total).text);
     if (o->world > 1)
-        text_add(&t, "arrows: gradient ready \xe2\x86\x92 collective \xe2\x86\x92 who waits; dashed: into "
+        text_add(&t, "arrows: gradient ready \xe2\x86\x92 collective \xe2\x86\x92 waiting node; dashed: into "
                      "the next run\\l");
     char *title = text_detach(&t);
     paint_defaults(d->g, title ? title : "");

@@ -125,12 +125,12 @@ static bool any_counts(const like *k, int (*count)(const drawing *d, const strea
     return false;
 }
 
-/* A span: "9 forward, 1 of the update", and below it "generator/fc ... discriminator/conv2". */
+/* A span: "9 forward, 1 update", and below it "generator/fc ... discriminator/conv2". */
 static void span_label(text *t, const like *k) {
     static const struct {
         int (*count)(const drawing *d, const stream_row *r);
         const char *what;
-    } parts[] = {{count_forward, "forward"}, {count_backward, "backward"}, {count_rest, "of the update"}};
+    } parts[] = {{count_forward, "forward"}, {count_backward, "backward"}, {count_rest, "update"}};
     bool any = false;
     for (int i = 0; i < 3; i++) {
         if (!any_counts(k, parts[i].count)) continue;

@@ -30,12 +30,12 @@ static int slots_make(const options *o, slots *s, const stream_list *plan) {
         const streams *l = &plan->v[i];
         room[i] = l->n_moves ? (double)l->moves[l->n_moves - 1].order + 1 : 0;
     }
-    status = room && s->first ? sum_all(o, plan->n, room) : tool_fail("memory could not be had");
+    status = room && s->first ? sum_all(o, plan->n, room) : tool_fail("out of memory");
     for (int i = 0; i < plan->n && status < 0; i++) s->first[i + 1] = s->first[i] + (int)room[i];
     free(room);
     if (status >= 0) return status;
     s->figures = calloc((size_t)s->first[plan->n] * FIGURES + 1, sizeof *s->figures);
-    return s->figures ? -1 : tool_fail("memory could not be had");
+    return s->figures ? -1 : tool_fail("out of memory");
 }
 
 static double *slot_of(const slots *s, const stream_list *plan, const streams *l, const stream_move *m) {

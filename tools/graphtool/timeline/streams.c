@@ -236,7 +236,7 @@ static void span_text(text *t, const stream_row *row) {
     const struct {
         int count;
         const char *what;
-    } parts[] = {{row->forward, "forward"}, {row->backward, "backward"}, {row->rest, "of the update"}};
+    } parts[] = {{row->forward, "forward"}, {row->backward, "backward"}, {row->rest, "update"}};
     int total = row->forward + row->backward + row->rest;
     bool any = false;
     for (int i = 0; i < 3; i++) {
@@ -270,7 +270,7 @@ void stream_row_text(text *t, const streams *l, const stream_row *row) {
         stream_node_text(t, row->node);
         break;
     case ROW_END:
-        text_add(t, "end of the run; later ones go on as they need it");
+        text_add(t, "end of the run; the rest is deferred to later runs");
         break;
     }
 }

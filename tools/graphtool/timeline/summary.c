@@ -126,8 +126,8 @@ static void next_reader_text(text *t, const stream_list *all, const stream_move 
 /* The table of a graph's collectives. */
 static void moves_text(text *t, const stream_list *all, const streams *l) {
     table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}};
-    static const char *const heads[] = {"order",        "collective", "size",
-                                        "ready behind", "awaited by", "nodes between"};
+    static const char *const heads[] = {"order",       "collective", "size",
+                                        "ready after", "awaited by", "nodes between"};
     for (int i = 0; i < 6; i++) cell_word(&rows, heads[i]);
     for (int i = 0; i < l->n_moves; i++) {
         const stream_move *m = &l->moves[i];
@@ -262,7 +262,7 @@ static void graph_text(text *t, const stream_list *all, const streams *l) {
 
 static void unused_text(text *t, const weft_plan *plan) {
     for (int i = 0; i < plan->n_unused; i++)
-        text_add(t, "%sgraph %s leaves out %s: its loss does not reach it\n", i ? "" : "\n",
+        text_add(t, "%sgraph %s does not train %s: its loss does not depend on it\n", i ? "" : "\n",
                  plan->unused[i].graph, plan->unused[i].path);
 }
 
@@ -278,8 +278,8 @@ static void memory_text(text *t, const weft_plan *plan) {
                  {"activations", m.activations},
                  {"  of which kernels' workspace", m.workspace},
                  {"  of which communication", m.communication},
-                 {"places for inputs", m.inputs},
-                 {"  of which outlasts runs", m.in_flight},
+                 {"input buffers", m.inputs},
+                 {"  of which in flight across runs", m.in_flight},
                  {"total", m.total}};
     table rows = {.columns = 2, .is_right = {[1] = true}};
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
