@@ -1,11 +1,12 @@
-/* array.c - tensors in .npy (versions 1 to 3) and IDX files, plain or gzip, read whole into row-major memory.
+/* array.c - tensors from .npy (versions 1 to 3) and IDX files, plain or gzip, read whole into row-major
+ * memory.
  *
  *     npy  https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html; exactly the keys descr,
  *          fortran_order and shape, a header of at most 10,000 bytes, no objects, both byte orders
  *     IDX  http://yann.lecun.com/exdb/mnist: 00 00 type ndim, big-endian u32 axes, big-endian data
  *
- * The memory is taken only after the file's own length has shown that it can hold what the header says.
- */
+ * Memory for the data is allocated only after the length of the file has shown that it can hold what the
+ * header says. */
 #include "weft/data.h"
 
 #include "graph/core/type.h"
@@ -24,7 +25,7 @@ struct weft_array {
     char *data;
 };
 
-/* What a header says. */
+/* What the header of either format says. */
 typedef struct array_header {
     tensor_type type;
     bool is_big_endian, is_fortran;
@@ -37,6 +38,7 @@ typedef struct npy_parser {
     weft_error *error;
 } npy_parser;
 
+/* Sets the error "FILE: .npy header: rule"; always returns false. */
 static bool npy_fail(npy_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool npy_fail(npy_parser *p, const char *format, ...) {
     char rule[300];
@@ -48,6 +50,7 @@ static bool npy_fail(npy_parser *p, const char *format, ...) {
     return false;
 }
 
+/* Skips spaces and accepts `word`; false, without an error, if something else follows. */
 static bool npy_accept(npy_parser *p, const char *word) {
     size_t n = strlen(word);
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t')) p->at++;
@@ -62,6 +65,7 @@ static bool npy_want(npy_parser *p, const char *word) {
                     show_name(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
 }
 
+/* A Python string in either quotes, at most 31 characters, without escapes: no valid header needs them. */
 static bool npy_string(npy_parser *p, char into[32]) {
     char quote = npy_accept(p, "'") ? '\'' : '"';
     size_t n = 0;
@@ -74,6 +78,7 @@ static bool npy_string(npy_parser *p, char into[32]) {
     return true;
 }
 
+/* A byte order and a type, such as '<f4'; one-byte types may also have '|'. */
 static bool npy_descr(npy_parser *p, array_header *h) {
     static const struct {
         const char *name;
@@ -93,6 +98,7 @@ static bool npy_descr(npy_parser *p, array_header *h) {
                     show_name(descr, strlen(descr)).text);
 }
 
+/* A Python tuple: (), (n,) or (n, m, ...). */
 static bool npy_shape(npy_parser *p, tensor_type *t) {
     if (!npy_want(p, "(")) return false;
     while (!npy_accept(p, ")")) {
@@ -120,6 +126,7 @@ static bool npy_value(npy_parser *p, int key, array_header *h) {
     return h->is_fortran || npy_want(p, "False");
 }
 
+/* The keys may come in any order; each exactly once. */
 static bool npy_dictionary(npy_parser *p, array_header *h) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     unsigned seen = 0;
@@ -138,11 +145,12 @@ static bool npy_dictionary(npy_parser *p, array_header *h) {
         break;
     }
     if (seen != 7) return npy_fail(p, "descr, fortran_order and shape are all needed");
-    npy_accept(p, ""); /* the padding */
+    npy_accept(p, ""); /* the padding at the end */
     return p->at == p->end || npy_fail(p, "text after the closing '}'");
 }
 
-/* After the 4 bytes 93 'N' 'U' 'M'. */
+/* Reads the header after its first 4 bytes, 93 'N' 'U' 'M'. Version 1 has a length of 2 bytes, later ones of
+ * 4. */
 static weft_status npy_header(source *s, array_header *h, weft_error *error) {
     unsigned char b[8];
     char header[NPY_MAX_HEADER];
@@ -168,6 +176,7 @@ static weft_status npy_header(source *s, array_header *h, weft_error *error) {
 
 /* ---- IDX ---- */
 
+/* `first` is the file's first 4 bytes. */
 static weft_status idx_header(source *s, const unsigned char first[4], array_header *h, weft_error *error) {
     static const weft_dtype types[256] = {
         [0x0c] = WEFT_I32, [0x0d] = WEFT_F32, [0x0e] = WEFT_F64, [0x08] = WEFT_U8};
@@ -191,6 +200,7 @@ static weft_status idx_header(source *s, const unsigned char first[4], array_hea
     return WEFT_OK;
 }
 
+/* The first 4 bytes show the format. No memory is allocated for the data yet. */
 static weft_status header_read(source *s, array_header *h, weft_error *error) {
     unsigned char first[4];
     weft_status status = source_read(s, first, 4, error);
@@ -221,7 +231,8 @@ static void swap_bytes(char *data, size_t count, size_t width) {
         }
 }
 
-/* Column-major `from` into row-major `into`: the first axis is the fastest of the source. */
+/* Copies column-major `from` (the first axis is the fastest) into row-major `into`. `at` follows the
+ * row-major index without a division. */
 static void from_fortran(const tensor_type *t, const char *from, char *into) {
     size_t width = dtype_bytes(t->dtype), count = (size_t)type_elements(t), at = 0;
     size_t stride[WEFT_MAX_NDIM], index[WEFT_MAX_NDIM] = {0}, step = 1;
@@ -237,6 +248,7 @@ static void from_fortran(const tensor_type *t, const char *from, char *into) {
     }
 }
 
+/* Brings the data into this machine's byte order, row-major, with booleans as 0 or 1. */
 static weft_status data_read(source *s, const array_header *h, weft_array *a, weft_error *error) {
     size_t width = dtype_bytes(h->type.dtype), count = (size_t)type_elements(&h->type);
     a->bytes = count * width;
@@ -258,6 +270,7 @@ static weft_status data_read(source *s, const array_header *h, weft_array *a, we
 
 /* ---- the public part ---- */
 
+/* NULL after an error. The caller frees it with weft_array_free. */
 weft_array *weft_array_load(const char *path, const weft_env *env, weft_error *error) {
     source s;
     array_header h = {0};

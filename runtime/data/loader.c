@@ -1,4 +1,4 @@
-/* loader.c - batches of arrays in an order that depends on the seed and the epoch alone, the same on every
+/* loader.c - batches of arrays, in an order that depends on the seed and the epoch alone, the same on every
  * machine: a Fisher-Yates shuffle (Knuth 3.4.2 P) driven by splitmix64 (Steele, Lea, Flood 2014) without
  * modulo bias. */
 #include "weft/data.h"
@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* One array, and the memory for its rows of a batch. */
 typedef struct column {
     const weft_array *array;
     size_t row_bytes;
-    char *rows; /* room for a batch */
+    char *rows; /* memory for a batch: room * row_bytes */
 } column;
 
 struct weft_loader {
@@ -22,9 +23,9 @@ struct weft_loader {
     weft_loader_options options;
     int n;
     column *columns;
-    int64_t samples, room; /* room: rows that a batch has at most */
-    int64_t next;          /* the next of this rank's batches, from 0 */
-    int64_t *order;        /* which sample is where; NULL: as they lie */
+    int64_t samples, room; /* room: most rows that a batch can have */
+    int64_t next;          /* number of this rank's next batch, from 0 */
+    int64_t *order;        /* order[place] is a sample; NULL: samples in their order */
 };
 
 /* ---- the order ---- */
@@ -36,7 +37,7 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ (z >> 31);
 }
 
-/* Uniform in [0, n): Lemire's multiplication, what would be uneven is drawn again. */
+/* Uniform in [0, n) by Lemire's multiplication; values that would make it uneven are drawn again. */
 static uint64_t below(uint64_t *state, uint64_t n) {
     uint64_t least = -n % n;
     for (;;) {
@@ -45,6 +46,7 @@ static uint64_t below(uint64_t *state, uint64_t n) {
     }
 }
 
+/* Shuffles from the identity, so that an epoch's order does not depend on the epochs before it. */
 void weft_loader_epoch(weft_loader *l, int64_t epoch) {
     if (!l) return;
     l->next = 0;
@@ -60,6 +62,7 @@ void weft_loader_epoch(weft_loader *l, int64_t epoch) {
 
 /* ---- making ---- */
 
+/* All arrays must have the same first axis, which counts samples. */
 static weft_status column_init(weft_loader *l, int i, const weft_array *array, weft_error *error) {
     tensor_type t = {.dtype = weft_array_dtype(array)};
     t.ndim = weft_array_shape(array, t.shape);
@@ -133,12 +136,14 @@ void weft_loader_free(weft_loader *l) {
 
 /* ---- batches ---- */
 
-/* Of the common order, dealt to all ranks. */
+/* Batches of the common order, before they are dealt to ranks. */
 static int64_t all_batches(const weft_loader *l) {
     int64_t whole = l->samples / l->options.batch;
     return whole + (!l->options.drop_last && l->samples % l->options.batch != 0);
 }
 
+/* Ranks get blocks of in_a_row batches in turn. With drop_last only whole rounds count, so that all ranks
+ * have as many. */
 int64_t weft_loader_batches(const weft_loader *l) {
     if (!l) return 0;
     int64_t row = l->options.in_a_row, round = row * l->options.num_replicas, all = all_batches(l);
@@ -151,6 +156,7 @@ void weft_loader_seek(weft_loader *l, int64_t batch) {
     if (l) l->next = batch < 0 ? 0 : batch;
 }
 
+/* The rows are copied into the loader's memory, which stays valid until the next call. */
 bool weft_loader_next(weft_loader *l, const void **data, int64_t *rows) {
     if (!l || l->next >= weft_loader_batches(l)) return false;
     int64_t row = l->options.in_a_row, block = l->next / row * l->options.num_replicas + l->options.rank;
@@ -178,12 +184,14 @@ typedef struct shown_setting {
     char name[100], value[VALUE_BYTES];
 } shown_setting;
 
-/* The first and the last MiB: of other data they differ, and of large files no more is read. */
+/* A hash of the first and the last MiB, and the size: other data differ there, and no more of a large file is
+ * read. */
 static uint64_t hash_ends(const void *data, size_t bytes) {
     size_t end = bytes < END_BYTES ? bytes : END_BYTES;
     return hash_bytes((const char *)data + bytes - end, end, hash_bytes(data, end, bytes));
 }
 
+/* Formats one setting that ranks compare. */
 static void show(shown_setting *s, const char *name, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void show(shown_setting *s, const char *name, const char *what, const char *format, ...) {
@@ -217,11 +225,11 @@ static void show_array(const weft_loader *l, int i, shown_setting *s) {
 }
 
 static weft_status give_up(weft_comm *comm, weft_error *error) {
-    weft_comm_fail(comm, error->text); /* the others wait */
+    weft_comm_fail(comm, error->text); /* the other ranks wait */
     return error->status;
 }
 
-/* Each rank deals a share of its own, all of them one epoch. */
+/* Each rank must deal its own share, and all shares together are one epoch. */
 static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft_error *error) {
     if (l->options.rank == comm->rank && l->options.num_replicas == comm->world) return WEFT_OK;
     return error_set(error, WEFT_ARGUMENT,
@@ -229,6 +237,8 @@ static weft_status check_share(const weft_loader *l, const weft_comm *comm, weft
                      l->options.rank, l->options.num_replicas, comm->rank, comm->world);
 }
 
+/* Compares options and data with the other ranks. A rank that fails ends the communicator, so that none
+ * waits. */
 weft_status weft_loader_agree(const weft_loader *l, weft_comm *comm, weft_error *error) {
     weft_error nobody_asks;
     if (!error) error = &nobody_asks;

@@ -1,4 +1,5 @@
-/* source.c - see source.h. */
+/* source.c - plain and gzip files as one stream of bytes. zlib allocates from a budget, so a hostile file
+ * cannot make it take more. */
 #include "runtime/data/source.h"
 
 #include <string.h>
@@ -10,6 +11,7 @@ static void *zlib_alloc(void *budget, unsigned items, unsigned width) {
     return size_mul(&bytes, items, width) ? budget_alloc(budget, bytes) : NULL;
 }
 
+/* 15 + 16: zlib's largest window, and gzip's header. */
 static weft_status gzip_begin(source *s, weft_error *error) {
     s->budget = (mem_budget){&s->env, ZLIB_BYTES};
     s->z = (z_stream){.zalloc = zlib_alloc, .zfree = budget_free, .opaque = &s->budget};
@@ -41,7 +43,7 @@ void source_close(source *s) {
     const weft_io *io = io_of(&s->env);
     if (s->is_gzip) inflateEnd(&s->z);
     mem_free(&s->env, s->packed, PACKED_BYTES);
-    if (s->file) io->close(io->context, s->file); /* only read */
+    if (s->file) io->close(io->context, s->file); /* closing a file that was only read cannot lose data */
     s->file = NULL;
     s->packed = NULL;
     s->is_gzip = false;
@@ -49,6 +51,7 @@ void source_close(source *s) {
 
 /* ---- gzip ---- */
 
+/* Reads the next packed bytes for zlib. */
 static weft_status refill(source *s, weft_error *error) {
     const weft_io *io = io_of(&s->env);
     uint64_t rest = s->file_bytes - s->at;
@@ -62,7 +65,7 @@ static weft_status refill(source *s, weft_error *error) {
     return WEFT_OK;
 }
 
-/* Unpacks up to `bytes`; *got is less at the stream's end only. */
+/* Unpacks up to `bytes`; *got is less only at the end of the stream. */
 static weft_status unpack(source *s, unsigned char *into, size_t bytes, size_t *got, weft_error *error) {
     *got = 0;
     while (*got < bytes && !s->is_at_end) {
@@ -122,6 +125,7 @@ weft_status source_expect(const source *s, uint64_t bytes, weft_error *error) {
     return WEFT_OK;
 }
 
+/* One more byte from gzip makes it reach its end, where it compares the checksum. */
 weft_status source_finish(source *s, weft_error *error) {
     unsigned char more;
     size_t got = 0;

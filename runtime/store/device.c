@@ -1,4 +1,5 @@
-/* device.c - the CPU as a device, and the list of them. */
+/* device.c - the CPU as a device, and the list of devices of this build. Without CUDA, its public functions
+ * are here too, and return errors that say how to build it in. */
 #include "runtime/store/device.h"
 
 #include "runtime/plan/program.h"

@@ -1,4 +1,5 @@
-/* device.h - where tensors lie, and how the host reaches them: one table a kind of device. The CPU's is plain memory. */
+/* device.h - the memory of a kind of device, and how the host reaches it: a table of functions for each kind.
+ * The CPU's is plain memory. */
 #ifndef WEFT_RUNTIME_STORE_DEVICE_H
 #define WEFT_RUNTIME_STORE_DEVICE_H
 
@@ -8,25 +9,26 @@
 typedef struct device {
     weft_device kind;
     const char *name; /* "cpu", "cuda" */
-    /* Memory aligned to MEM_ALIGN; NULL after filling *error. */
+    /* Memory aligned to MEM_ALIGN, or NULL after setting *error. */
     void *(*alloc)(const weft_env *env, size_t bytes, weft_error *error);
-    void (*free)(const weft_env *env, void *memory, size_t bytes); /* NULL is fine */
-    /* Between the host's memory and the device's, behind all work that was put on the device before. */
+    void (*free)(const weft_env *env, void *memory, size_t bytes); /* memory may be NULL */
+    /* Copies between the host's memory and the device's, in order after all work given to the device before.
+     */
     weft_status (*read)(void *into, const void *from, size_t bytes, weft_error *error);
     weft_status (*write)(void *to, const void *from, size_t bytes, weft_error *error);
-    weft_status (*clear)(void *to, size_t bytes, weft_error *error); /* to zeros */
-    /* Bytes that are in use on the device, whoever has them; NULL: nobody can tell. */
+    weft_status (*clear)(void *to, size_t bytes, weft_error *error); /* sets all bytes to 0 */
+    /* Bytes in use on the device, by all processes; NULL: the device cannot report it. */
     weft_status (*in_use)(uint64_t *bytes, weft_error *error);
-    const struct executor *executor; /* how sessions run there: session/state.h */
+    const struct executor *executor; /* runs programs there: session/state.h */
 } device;
 
 extern const device device_cpu;
 
-/* d->alloc; the error says for what: "store of model mlp: ...". */
+/* d->alloc, with the purpose in the error: "store of model mlp: ...". The caller frees with d->free. */
 void *device_alloc(const device *d, const weft_env *env, size_t bytes, const char *what, const char *model,
                    weft_error *error);
 
-/* WEFT_UNSUPPORTED, and NULL, when this build has none of that kind. */
+/* The device of a kind; NULL and WEFT_UNSUPPORTED when this build has none. */
 const device *device_of(weft_device kind, weft_error *error);
 
 #endif

@@ -1,18 +1,20 @@
-/* init.c - the first value of a variable, from the seed and its path alone: no pass, order or world changes it.
- * Gains and fans as in torch.nn.init: fan_in = shape[1] * window, fan_out = shape[0] * window. */
+/* init.c - the first value of a variable, from the seed and its path alone: no pass, order or world changes
+ * it. Gains and fans as in torch.nn.init: fan_in = shape[1] * window, fan_out = shape[0] * window. */
 #include "runtime/store/init.h"
 
 #include "ops/random/philox.h"
 
 #include <math.h>
 
+/* fan_in (axis 1) or fan_out (axis 0): the axis times the convolution's window. */
 static double fan(const tensor_type *t, int axis) {
     double n = (double)t->shape[axis];
     for (int i = 2; i < t->ndim; i++) n *= (double)t->shape[i];
     return n;
 }
 
-/* Bound of a uniform, or deviation of a normal, distribution. */
+/* The bound of the uniform or the deviation of the normal distribution. init.a is the gain; 0: 1 for Xavier,
+ * sqrt(2) for Kaiming. A vector has fans of 1. */
 static double spread(const tensor_type *t, weft_init init) {
     double in = t->ndim > 1 ? fan(t, 1) : 1, out = t->ndim > 1 ? fan(t, 0) : 1;
     double xavier = (init.a == 0 ? 1 : init.a) / sqrt(in + out),
@@ -41,12 +43,14 @@ static void fill_constant(void *data, const tensor_type *t, double value) {
     }
 }
 
+/* Uniform in [low, high): `below` is the largest f32 under high, for results that round up to it. */
 static void fill_uniform(float *data, int64_t n, const philox_stream *s, double low, double high) {
     float below = nextafterf((float)high, (float)low);
     for (int64_t i = 0; i < n; i++)
         data[i] = philox_uniform(philox_word(s, (uint64_t)i), (float)low, (float)(high - low), below);
 }
 
+/* Philox gives four words at a time, and each pair of words two normal values (Box-Muller). */
 static void fill_normal(float *data, int64_t n, const philox_stream *s, double mean, double std) {
     for (int64_t i = 0; i < n; i += 4) {
         uint32_t words[4];
@@ -58,6 +62,7 @@ static void fill_normal(float *data, int64_t n, const philox_stream *s, double m
     }
 }
 
+/* Element i always comes from word i of the variable's own stream. */
 void init_fill(void *data, const tensor_type *t, const char *path, weft_init init, uint64_t seed) {
     run_state run = {.seed = seed};
     philox_stream s = philox_stream_of(&run, hash_text(path, 0));

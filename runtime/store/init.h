@@ -4,7 +4,8 @@
 
 #include "graph/core/graph.h"
 
-/* Fills `data` (type_bytes of f32 or f64, row-major) by the initializer; random ones from seed and path. */
+/* Fills `data` (row-major f32, or f64 for constants) by the initializer; random values depend on seed and
+ * path alone. */
 void init_fill(void *data, const tensor_type *type, const char *path, weft_init init, uint64_t seed);
 
 #endif

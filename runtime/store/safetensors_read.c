@@ -1,12 +1,11 @@
-/* safetensors_read.c - reading safetensors files that may be hostile. What is refused, besides broken JSON:
+/* safetensors_read.c - reads safetensors files that may be hostile. Besides broken JSON these are errors:
  *   - a header longer than 16 MiB or than the file (before anything is allocated), bytes that are not UTF-8,
- * NUL
+ *     NUL
  *   - duplicate names, duplicate or unknown keys at every level, numbers that are not plain non-negative
- * integers
+ *     integers
  *   - shapes whose product overflows (also when a later axis is 0) or differs from the byte span
  *   - holes, overlaps, and bytes before the first or after the last tensor
- * The parser knows this one shape of JSON, so it neither recurses nor builds a tree.
- */
+ * The parser knows this one shape of JSON, so it neither recurses nor builds a tree. */
 #include "runtime/store/safetensors.h"
 
 #include <stdarg.h>
@@ -15,13 +14,14 @@
 #include <string.h>
 
 typedef struct parser {
+    /* The header, and the next byte to read. */
     const char *begin, *at, *end;
     safetensors *s;
-    int room; /* of s->tensors */
+    int room; /* length of s->tensors */
     weft_error *error;
 } parser;
 
-/* "weights.safetensors: header byte 40: rule"; always false. */
+/* Sets the error "weights.safetensors: header byte 40: rule"; always returns false. */
 static bool parse_fail(parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static bool parse_fail(parser *p, const char *format, ...) {
     char rule[500];
@@ -34,12 +34,13 @@ static bool parse_fail(parser *p, const char *format, ...) {
     return false;
 }
 
-/* ---- JSON, as far as it is needed ---- */
+/* ---- the part of JSON that is needed ---- */
 
 static void skip_space(parser *p) {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r')) p->at++;
 }
 
+/* Skips spaces and accepts c; false, without an error, if something else follows. */
 static bool take(parser *p, char c) {
     skip_space(p);
     if (p->at == p->end || *p->at != c) return false;
@@ -64,6 +65,7 @@ static bool hex4(parser *p, unsigned *v) {
     return true;
 }
 
+/* Appends code point c as UTF-8; returns the end. */
 static char *utf8_put(char *to, unsigned c) {
     if (c < 0x80) {
         *to++ = (char)c;
@@ -83,7 +85,7 @@ static char *utf8_put(char *to, unsigned c) {
     return to;
 }
 
-/* After a backslash; a code point above U+FFFF comes as a pair of surrogates. */
+/* Decodes one escape, after its backslash. A code point above U+FFFF is a pair of surrogates. */
 static bool escape(parser *p, char **to) {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
     char c = p->at < p->end ? *p->at++ : 0;
@@ -109,7 +111,7 @@ static bool escape(parser *p, char **to) {
     return true;
 }
 
-/* The decoded string is never longer than its source. NULL after an error. */
+/* A string in the file's arena; decoding never makes it longer. NULL after an error. */
 static char *string(parser *p) {
     if (!want(p, '"')) return NULL;
     size_t room = 0;
@@ -131,6 +133,7 @@ static char *string(parser *p) {
     return want(p, '"') ? decoded : NULL;
 }
 
+/* A plain non-negative integer below 2^63: no sign, fraction, exponent or leading zero. */
 static bool number(parser *p, int64_t *v) {
     skip_space(p);
     const char *first = p->at;
@@ -177,7 +180,7 @@ static bool offsets(parser *p, safetensors_tensor *t) {
     return true;
 }
 
-/* The byte span must be what the shape says, to the byte. */
+/* The byte span must be exactly what type and shape require. */
 static bool span_check(parser *p, const safetensors_tensor *t) {
     size_t bytes = dtype_bytes(t->type.dtype);
     for (int i = 0; i < t->type.ndim; i++)
@@ -189,6 +192,7 @@ static bool span_check(parser *p, const safetensors_tensor *t) {
     return true;
 }
 
+/* One tensor: an object with each of the three keys once, in any order. */
 static bool tensor_entry(parser *p, char *name) {
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     safetensors_tensor t = {.name = name};
@@ -220,7 +224,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Free text pairs; only their keys must differ. */
+/* Pairs of strings, whose values are ignored; only the keys must differ. */
 static bool metadata(parser *p) {
     size_t room = 1, n = 0;
     if (!want(p, '{')) return false;
@@ -240,6 +244,7 @@ static bool metadata(parser *p) {
     return true;
 }
 
+/* The whole header: one object, then spaces at most. */
 static bool header_parse(parser *p) {
     bool has_metadata = false;
     if (p->at == p->end || *p->at != '{') return parse_fail(p, "'{' must be the first byte");
@@ -264,7 +269,7 @@ static bool header_parse(parser *p) {
 
 /* ---- the whole file ---- */
 
-/* RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* As RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static bool is_utf8(const unsigned char *s, size_t n) {
     for (size_t i = 0; i < n;) {
         unsigned c = s[i++], more = c < 0x80 ? 0 : c >= 0xc2 && c < 0xe0 ? 1 : (c & 0xf0) == 0xe0 ? 2 : 3;
@@ -288,7 +293,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
 }
 
-/* No holes, no overlaps, nothing after the last: each tensor begins where the one before it ends. */
+/* Each tensor begins where the one before it ends, and the last one at the end of the data: no holes, no
+ * overlaps. Afterwards tensors are sorted by name. */
 static weft_status layout_check(safetensors *s, weft_error *error) {
     uint64_t at = 0;
     qsort(s->tensors, (size_t)s->n, sizeof *s->tensors, by_begin);
@@ -309,7 +315,8 @@ static weft_status layout_check(safetensors *s, weft_error *error) {
     return WEFT_OK;
 }
 
-/* An entry takes at least 45 bytes of header, so the table is at most a few times the header. */
+/* The table is allocated by the number of '{', and an entry takes at least 45 bytes of header, so it is at
+ * most a few times the header's size. */
 static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_error *error) {
     const weft_io *io = io_of(&s->env);
     int code = io->read(io->context, s->file, 8, header, bytes);
@@ -326,6 +333,8 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     return layout_check(s, error);
 }
 
+/* Checks the length against the file before anything is allocated. A model.bin is recognized, as users
+ * confuse the two. */
 static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *error) {
     const weft_io *io = io_of(&s->env);
     unsigned char first[8];
@@ -374,7 +383,7 @@ weft_status safetensors_open(safetensors *s, const char *path, const weft_env *e
 
 void safetensors_close(safetensors *s) {
     const weft_io *io = io_of(&s->env);
-    if (s->file) io->close(io->context, s->file); /* only read */
+    if (s->file) io->close(io->context, s->file); /* closing a file that was only read cannot lose data */
     s->file = NULL;
     arena_free(&s->arena);
     s->n = 0;

@@ -1,5 +1,5 @@
-/* safetensors_write.c - canonical: tensors with wider elements first (so that all stay aligned), then by
- * name; one spelling of the header, padded with spaces to 8 bytes. */
+/* safetensors_write.c - writes safetensors in one canonical form: tensors with wider elements first (so that
+ * all are aligned), then by name; one spelling of the header, padded with spaces to 8 bytes. */
 #include "runtime/store/safetensors.h"
 
 #include <stdlib.h>
@@ -16,6 +16,7 @@ static int by_name(const void *pa, const void *pb) {
     return strcmp((*(safetensors_tensor *const *)pa)->name, (*(safetensors_tensor *const *)pb)->name);
 }
 
+/* JSON requires escapes for quotes, backslashes and control characters only. */
 static void string_write(text *t, const char *string) {
     text_add(t, "\"");
     for (const unsigned char *p = (const unsigned char *)string; *p; p++)
@@ -32,7 +33,7 @@ static void entry_write(text *t, const safetensors_tensor *e) {
     text_add(t, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)e->begin, (unsigned long long)e->end);
 }
 
-/* transformers wants the format named; nobody else minds. */
+/* The transformers library requires the format's name; other readers ignore it. */
 static void header_write(text *t, int n, safetensors_tensor *const *order) {
     text_add(t, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int i = 0; i < n; i++) entry_write(t, order[i]);
@@ -40,7 +41,7 @@ static void header_write(text *t, int n, safetensors_tensor *const *order) {
     while (!t->failed && t->length % 8) text_add(t, " ");
 }
 
-/* Sorted, and each placed after the one before it. */
+/* Gives each tensor its bytes in the order of the file, and finds the size of a piece. */
 static weft_status layout(safetensors_writer *w) {
     const char *path = w->path ? w->path : "weights";
     size_t at = 0;
@@ -60,6 +61,7 @@ static weft_status layout(safetensors_writer *w) {
     return WEFT_OK;
 }
 
+/* Orders the tensors, which must have different names, and prepares header and piece. */
 static weft_status put_in_order(safetensors_writer *w) {
     const char *path = w->path ? w->path : "weights";
     for (int i = 0; i < w->n; i++) w->order[i] = &w->tensors[i];
@@ -85,6 +87,7 @@ static void release(safetensors_writer *w) {
     mem_free(w->env, w->order, ((size_t)w->n + 1) * sizeof *w->order);
 }
 
+/* On failure the file is finished, so that no part of it remains. */
 static weft_status header_put(safetensors_writer *w) {
     unsigned char length[8];
     weft_status status = file_begin(&w->file, w->env, w->path, w->error);
@@ -113,7 +116,8 @@ static weft_status tensor_put(safetensors_writer *w, const safetensors_tensor *t
     for (uint64_t at = 0, all = t->end - t->begin; !status && at < all;) {
         size_t bytes = all - at < SAFETENSORS_PIECE ? (size_t)(all - at) : SAFETENSORS_PIECE;
         status = fill(context, (int)(t - w->tensors), at, w->piece, bytes, w->error);
-        if (!status && w->path) file_append(&w->file, w->piece, bytes); /* it keeps its failure */
+        /* it keeps its failure, which safetensors_data returns */
+        if (!status && w->path) file_append(&w->file, w->piece, bytes);
         at += bytes;
     }
     return status;

@@ -1,9 +1,9 @@
 /* store.c - the values of a model in one block of memory: parameters, state, optimizer state, accumulated
- * gradients. It knows nothing of graphs and outlives plans: entries carry paths, types and places of their own.
+ * gradients. A store knows no graphs and outlives plans: its entries have paths, types and offsets of their
+ * own.
  *
- * A user sees parameters and state by path, and optimizer state per parameter as
- * "optimizer.<name>/<parameter>/<slot>", whatever buckets they lie in.
- */
+ * Users see parameters and state by path, and optimizer state for each parameter as
+ * "optimizer.<name>/<parameter>/<slot>", in whatever bucket it is. */
 #include "runtime/plan/program.h"
 
 #include "ops/optimizer/update.h"
@@ -23,17 +23,19 @@ struct weft_store {
     uint64_t seed;
     char *memory; /* on the device */
     uint64_t bytes;
+    /* Entries are variables; parts (n_public of them) are what users can name. */
     int n_entries, n_public;
-    int n_arriving;  /* the sum over entries */
-    unsigned loaded; /* LOADED_VALUES ... */
+    int n_arriving;  /* sum of the entries' counts */
+    unsigned loaded; /* LOADED_VALUES, LOADED_STATE */
     store_entry *entries;
-    name_table by_path; /* entries */
-    store_part *parts;  /* what a user can name */
-    name_table named;   /* them, by path */
+    name_table by_path; /* store_entry by path */
+    store_part *parts;
+    name_table named; /* store_part by path */
 };
 
 /* ---- building ---- */
 
+/* One entry for each variable but derived ones, which belong to sessions. */
 static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         if (v->kind == VARIABLE_DERIVED) continue;
@@ -53,7 +55,7 @@ static store_entry *find_entry(const weft_store *s, const char *path) {
     return table_find(&s->by_path, path);
 }
 
-/* Parameters and shards change with their bucket. */
+/* Parameters and shards change together with their bucket, so its version counts for them. */
 static void find_owners(weft_store *s, const weft_plan *plan) {
     int i = 0;
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
@@ -63,6 +65,7 @@ static void find_owners(weft_store *s, const weft_plan *plan) {
     }
 }
 
+/* Notes where each rank's range of a sharded bucket begins. */
 static bool note_cut(weft_store *s, const weft_plan *plan, const weft_variable *bucket) {
     int n = plan->subgraphs[bucket->subgraph].n_ranks;
     store_cut *cut = arena_new(&s->arena, sizeof *cut);
@@ -86,6 +89,7 @@ static store_part *add_part(weft_store *s, const char *path, const tensor_type *
     return e->path && table_add(&s->named, &s->arena, e->path, e) ? e : NULL;
 }
 
+/* A part that is a whole variable. */
 static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
     store_part *e = add_part(s, v->path, &v->type);
     if (!e) return false;
@@ -95,8 +99,9 @@ static bool add_whole(weft_store *s, const weft_variable *v, uint64_t offset) {
     return true;
 }
 
-/* "optimizer.NAME/PARAMETER/SLOT" for every member of a bucket, of which state variable `v` (NULL: none is here)
- * holds elements from v->offset on, at `offset` bytes. */
+/* A part "optimizer.NAME/PARAMETER/SLOT" for every member of a bucket. `v` is the state variable over the
+ * bucket or this rank's range, whose elements begin at v->offset and whose memory is at `offset` bytes; NULL:
+ * this rank has no range. */
 static bool add_members(weft_store *s, const weft_variable *bucket, const char *name, const char *slot,
                         const weft_variable *v, uint64_t offset) {
     char path[2000];
@@ -119,7 +124,7 @@ static bool add_members(weft_store *s, const weft_variable *bucket, const char *
     return true;
 }
 
-/* State of an optimizer: of what is sharded all ranks list the same paths. */
+/* State of optimizers. All ranks list the same paths, also of sharded state. */
 static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (int i = 0; i < plan->n_states; i++) {
         const optimizer_slot *o = &plan->states[i];
@@ -130,6 +135,8 @@ static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *off
     return true;
 }
 
+/* Makes the parts in an order that is the same on all ranks: variables in their order, then optimizer state.
+ */
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
@@ -145,6 +152,7 @@ static size_t count_parts(const weft_plan *plan) {
     return n;
 }
 
+/* Initial values are made on the host and copied to the device. */
 static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *error) {
     size_t bytes = type_bytes(&e->type);
     void *values = mem_raw(&s->env, bytes);
@@ -155,6 +163,7 @@ static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *e
     return status;
 }
 
+/* Zeros first, so that only other initial values are written. Buckets have their members' values. */
 static weft_status fill(weft_store *s, weft_error *error) {
     weft_status status = s->device->clear(s->memory, s->bytes, error);
     for (int i = 0; i < s->n_entries && !status; i++) {
@@ -165,6 +174,7 @@ static weft_status fill(weft_store *s, weft_error *error) {
     return status;
 }
 
+/* NULL after an error. The caller frees it with weft_store_free, after the sessions that use it. */
 weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *error) {
     if (!plan) {
         if (!error || !error->status) error_set(error, WEFT_ARGUMENT, "store: there is no plan");
@@ -220,6 +230,8 @@ static bool is_whole(const store_part *e) {
     return e->begin == 0 && e->end == type_elements(&e->type);
 }
 
+/* The part of this path, if the caller's size is right, this rank holds all of it, and nothing is arriving in
+ * it. NULL after an error. */
 static const store_part *expect(const weft_store *s, const char *path, size_t bytes, weft_error *error) {
     const store_part *e = find_part(s, path);
     if (!e) {
@@ -243,6 +255,7 @@ static const store_part *expect(const weft_store *s, const char *path, size_t by
 
 /* ---- numbers of optimizers ---- */
 
+/* A scalar of an optimizer: step, learning rate, loss scale, good steps. */
 static bool is_number(const store_part *e) {
     return strncmp(e->path, "optimizer.", 10) == 0 && e->type.ndim == 0 && e->type.dtype == WEFT_F64;
 }
@@ -274,6 +287,7 @@ weft_status weft_store_get(const weft_store *s, const char *path, void *into, si
     return store_read(s, e, 0, into, bytes, error);
 }
 
+/* Numbers of optimizers are checked, since a wrong one would show only in the results of training. */
 weft_status weft_store_set(weft_store *s, const char *path, const void *from, size_t bytes,
                            weft_error *error) {
     weft_error own = {0};
@@ -322,6 +336,7 @@ int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, i
     return e->type.ndim;
 }
 
+/* For all optimizers if `optimizer` is NULL. */
 weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, weft_error *error) {
     char wanted[1500];
     int matched = 0;
@@ -369,7 +384,7 @@ bool store_has_parameter(const weft_store *s, const char *path) {
     return e && e->kind == VARIABLE_PARAMETER;
 }
 
-/* ---- parameters on their way, and who holds what ---- */
+/* ---- values in flight, and ranges of ranks ---- */
 
 store_entry *store_owner(const weft_store *s, const weft_variable *v) {
     store_entry *e = find_entry(s, v->path);
@@ -392,6 +407,7 @@ weft_status store_check_settled(const weft_store *s, const char *what, weft_erro
         "%.400s: updates of earlier runs are still in flight between ranks: call weft_sync first", what);
 }
 
+/* Whether two descriptions give every rank the same elements. */
 static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {
     if (!cut || !shards) return !cut && !shards;
     bool same = cut->n_ranks == n_ranks;

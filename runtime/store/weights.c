@@ -1,5 +1,5 @@
-/* weights.c - a store's values as safetensors, under PyTorch's names: "generator/fc/weight" is
- * "generator.fc.weight". Loading checks every name, shape and type before it changes the first value.
+/* weights.c - saves and loads a store's values as safetensors, under PyTorch's names: "generator/fc/weight"
+ * becomes "generator.fc.weight". Loading checks every name, shape and type before it changes the first value.
  */
 #include "runtime/store/weights.h"
 #include "runtime/store/store.h"
@@ -26,7 +26,7 @@ static bool add(weights *w, const store_part *part) {
     return to->name != NULL;
 }
 
-/* Paths may hold dots already: two that differ only there would share a name. */
+/* Paths may contain dots already, so two paths could get one name, which is an error. */
 weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
                             weft_error *error) {
     size_t room = 0;
@@ -53,7 +53,7 @@ weft_status weights_collect(weights *w, const weft_store *store, bool training, 
 
 /* ---- saving ---- */
 
-/* Said on all ranks alike, also on one that happens to hold all of something. */
+/* An error on every rank alike, even on one that happens to hold all of a tensor. */
 static weft_status check_whole(const weights *w, const char *file, weft_error *error) {
     for (int i = 0; i < w->n; i++) {
         const store_part *p = w->list[i].part;
@@ -66,6 +66,7 @@ static weft_status check_whole(const weights *w, const char *file, weft_error *e
     return WEFT_OK;
 }
 
+/* Fills a piece of a file from the store. */
 static weft_status give(void *context, int index, uint64_t at, void *into, size_t bytes, weft_error *error) {
     const weights *w = context;
     return store_read(w->store, w->list[index].part, at, into, bytes, error);
@@ -86,7 +87,7 @@ weft_status weft_weights_save(const weft_store *store, const char *path, bool tr
 
 /* ---- loading ---- */
 
-/* Only f32 and f64 are stored; the file may hold any floating-point type. */
+/* Element by element. Stores hold f32 and f64 only; the file may hold any floating-point type. */
 static void convert(weft_dtype to, void *into, weft_dtype from, const void *data, int64_t count) {
     tensor out = {.data = into, .type = type_of(to, 1, &count), .stride = {1}};
     tensor in = {.data = (void *)(uintptr_t)data, .type = type_of(from, 1, &count), .stride = {1}};
@@ -102,13 +103,15 @@ static const weight *weight_named(const weights *w, const char *name) {
     return w->n ? bsearch(&key, w->list, (size_t)w->n, sizeof key, by_name) : NULL;
 }
 
+/* Whether `part` is the last component of a name. */
 static bool ends_in(const char *name, const char *part) {
     size_t n = strlen(name), k = strlen(part);
     return n >= k && strcmp(name + n - k, part) == 0 && (n == k || strchr("./", name[n - k - 1]));
 }
 
-/* torch's batch norm counts its batches; nothing here reads the count. Optimizer state is skipped where the
- * store has no optimizer at all (a plan of `predict` alone), f16's loss scale where it trains in another type. */
+/* Names in a file that may be unknown to the store: torch's batch norm counts batches, which nothing here
+ * reads; optimizer state, where the store has no optimizer (a plan of `predict` alone); f16's loss scale,
+ * where the store trains in another type. */
 static bool is_left_aside(const weights *w, const char *name) {
     if (ends_in(name, "num_batches_tracked")) return true;
     if (!is_training(name)) return false;
@@ -118,7 +121,8 @@ static bool is_left_aside(const weights *w, const char *name) {
     return true;
 }
 
-/* A step of 1e300 or an lr of -1 would only show in what is trained on. */
+/* Checks a number of an optimizer: a step of 1e300 or a negative lr would show only in the results of
+ * training. */
 static weft_status check_number(const safetensors *file, const safetensors_tensor *t, const store_part *to,
                                 weft_error *error) {
     _Alignas(8) char from[8];
@@ -132,6 +136,7 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
                : WEFT_OK;
 }
 
+/* Whether one tensor of the file fits the store. */
 static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
                              weft_error *error) {
     const weight *to = weight_named(w, t->name);
@@ -147,6 +152,7 @@ static weft_status check_one(const weights *w, const safetensors *file, const sa
     return check_number(file, t, to->part, error);
 }
 
+/* Every tensor of the file fits or may be ignored, and every parameter of the store is in the file. */
 static weft_status check(const weights *w, const safetensors *file, weft_error *error) {
     weft_status status = store_check_settled(w->store, file->path, error);
     for (int i = 0; !status && i < file->n; i++) status = check_one(w, file, &file->tensors[i], error);
@@ -157,7 +163,7 @@ static weft_status check(const weights *w, const safetensors *file, weft_error *
     return status;
 }
 
-/* Of what is shared out, this rank's range alone is read. */
+/* Reads one tensor; of a sharded one only this rank's range. */
 static weft_status load_one(weft_store *store, const safetensors *file, const safetensors_tensor *t,
                             const store_part *to, weft_error *error) {
     int64_t count = to->end - to->begin;

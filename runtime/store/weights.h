@@ -1,4 +1,4 @@
-/* weights.h - a store's values as tensors of a file: what weights.c and session/save.c share. */
+/* weights.h - a store's values as the tensors of a file, shared by weights.c and session/save.c. */
 #ifndef WEFT_RUNTIME_STORE_WEIGHTS_H
 #define WEFT_RUNTIME_STORE_WEIGHTS_H
 
@@ -8,7 +8,7 @@
 
 typedef struct weight {
     const store_part *part;
-    char *name; /* dotted */
+    char *name; /* the path with '.' for '/' */
 } weight;
 
 typedef struct weights {
@@ -16,10 +16,11 @@ typedef struct weights {
     arena arena;
     int n;
     weight *list;                /* sorted by name */
-    safetensors_tensor *tensors; /* the same as a file has them */
+    safetensors_tensor *tensors; /* the same ones, as safetensors has them */
 } weights;
 
-/* All of the store, or without `training` parameters and state. The arena is to be freed, after a failure too. */
+/* Collects all values of the store, or without `training` only parameters and state. The caller frees
+ * w->arena, after a failure too. */
 weft_status weights_collect(weights *w, const weft_store *store, bool training, const char *file,
                             weft_error *error);
 
