@@ -1,12 +1,12 @@
 /* model_read.c - weft_load: model.bin (graph/file/model.proto) becomes a model again by repeating its calls.
  *
  * The file may be hostile. These hold:
- *   - No number in the file sizes an allocation: protobuf-c unpacks into an arena whose size is limited by the
- *     length of the file (MODEL_MAX_*, graph/core/limits.h), and no message of the schema contains its own kind.
- *   - node_new makes every node, so a file meets the same checks of attributes and shapes as a program does;
+ *   - No number in the file sizes an allocation: protobuf-c unpacks into an arena that is limited by the
+ *     file's length (MODEL_MAX_*, graph/core/limits.h), and no message can contain its own kind.
+ *   - node_new makes every node, so a file meets the same checks of attributes and shapes as a program;
  *     operands are results of earlier calls.
- *   - Bad names, enumerations and numbers, duplicates, and unknown ops, attributes and fields are errors that
- *     name the file, the place and the rule.
+ *   - Bad names, enumerations and numbers, duplicates, and unknown ops, attributes and fields are errors
+ *     that name the file, the place and the rule.
  */
 #include "graph/core/ddp.h"
 #include "graph/file/io.h"

@@ -1,14 +1,14 @@
-/* epilogue.h - ops that are a matrix product and what is done to its elements before they are stored. No builder makes
- * them: runtime/passes/epilogue.c puts them in the place of what they are made of, where the backend has a kernel for them. The
- * precision pass has run by then: of reduced operands their results are reduced, or with `f32_output` f32.
- */
+/* epilogue.h - ops that combine a matrix product with operations on its elements before they are stored. No
+ * builder makes them: runtime/passes/epilogue.c replaces the separate nodes by them where the backend has a
+ * kernel. The precision pass has run by then, so reduced operands give reduced results, or f32 with
+ * `f32_output`. */
 #ifndef WEFT_OPS_LINALG_EPILOGUE_H
 #define WEFT_OPS_LINALG_EPILOGUE_H
 
 #include "ops/linalg/matmul.h"
 #include "ops/kit/ops.h"
 
-/* act=relu and so on: numbers of an attribute, 0 is none */
+/* Values of the attribute act; 0 is no activation. */
 typedef enum epilogue_act { ACT_NONE, ACT_RELU, ACT_GELU_TANH } epilogue_act;
 enum { ACTS = 3 };
 #define ACT_ATTR(type)                                                                                       \
@@ -17,18 +17,19 @@ extern const char *const act_words[];
 
 typedef struct linear_act_attrs {
     int64_t act;
-    bool keep; /* give result 1, what the backward wants to know of the product */
+    bool keep; /* make result 1, the data about the product that the backward needs */
 } linear_act_attrs;
 
 typedef struct matmul_act_attrs {
-    matmul_attrs product; /* first: product_of reads it */
+    matmul_attrs product; /* must be first: product_of reads the attributes as matmul_attrs */
     int64_t act;
 } matmul_act_attrs;
 
-/* What the forward keeps of a product z of this type: gelu_tanh z itself; relu a bit an element, set where z > 0:
- * u8[..., row_bytes], in which bit i % 8 of byte i / 8 is column i's and rows are of 128 bits, as cuBLASLt has them. */
+/* The type of the data that the forward keeps about a product z. gelu_tanh keeps z. relu keeps one bit per
+ * element, set where z > 0 or z is NaN: u8[..., row_bytes], where bit i % 8 of byte i / 8 is column i and
+ * rows are padded to 128 bits, as in cuBLASLt. */
 tensor_type act_kept(epilogue_act act, const tensor_type *z);
-/* Its derivative at place `at` of z. */
+/* The derivative of the activation at index `at` of z. */
 double act_slope(epilogue_act act, const tensor *kept, const int64_t *at);
 
 #endif

@@ -1,8 +1,7 @@
-/* linear.c - x w^T + b over the last axis of x, as torch.nn.functional.linear.
+/* linear.c - x w^T + b over the last axis of x; torch.nn.functional.linear.
  *     x [..., in]   w [out, in]   b [out] (may be left out)   ->   [..., out]
- *     The bias of bf16 and f16 operands may be f32; wide: so is the result.
  *     dx = dy w        dw = dy^T x        db = sum of dy over all axes but the last
- */
+ * The bias of bf16 and f16 operands may be f32, and with f32_output the result is f32 too. */
 #include "ops/linalg/matmul.h"
 
 static const op_attr attrs[] = {
@@ -31,13 +30,14 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* v as a matrix of rows, all axes but the last merged. */
+/* v as a matrix [rows, columns]: all axes but the last are merged. */
 static weft_value *rows_of(weft_value *v) {
     if (!v || v->type.ndim == 2) return v;
     int64_t columns = v->type.shape[v->type.ndim - 1];
     return weft_reshape(v, 2, (int64_t[]){type_elements(&v->type) / columns, columns});
 }
 
+/* dy summed over all axes but the last. */
 static weft_value *bias_gradient(weft_value *dy) {
     int64_t axes[WEFT_MAX_NDIM];
     for (int i = 0; i < dy->type.ndim - 1; i++) axes[i] = i;

@@ -1,7 +1,7 @@
 /* linear_act.c - an activation of x w^T + b, in one kernel.
  *     x [..., in]   w [out, in]   b [out] (may be left out)
- *     ->   y = act(z) [..., out] with z = x w^T + b, and with `keep` what matmul_act_backward takes of z (epilogue.h)
- */
+ *     ->   y = act(z) [..., out] with z = x w^T + b; with `keep` also result 1 for matmul_act_backward (epilogue.h)
+ * The epilogue pass makes it after autodiff, so it has no gradient. */
 #include "ops/linalg/epilogue.h"
 #include "ops/kit/ops.h"
 
@@ -43,7 +43,8 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* All bytes of a mask, those of no column too. */
+/* Writes all bytes of the mask, also the padding. A bit is set unless z <= 0, so NaN passes its gradient as
+ * in relu_backward. */
 static void keep_signs(const tensor *z, const tensor *mask) {
     int64_t at[WEFT_MAX_NDIM] = {0}, last = z->type.ndim - 1;
     do {

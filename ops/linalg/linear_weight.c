@@ -1,7 +1,7 @@
-/* linear_weight.c - both gradients of a linear layer's parameters, in one kernel.
+/* linear_weight.c - the gradients of a linear layer's weight and bias, in one kernel.
  *     dy [rows, out]   x [rows, in]   ->   dw = dy^T x [out, in],   db = sum over rows of dy [out]
- *     wide: of bf16 and f16 the results are f32
- */
+ * With f32_output the results of bf16 and f16 operands are f32. The epilogue pass makes it after autodiff, so
+ * it has no gradient. */
 #include "ops/linalg/epilogue.h"
 
 static const op_attr attrs[] = {
@@ -9,6 +9,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* dw as a matmul of dy and x. */
 static matmul_attrs product_attrs(const void *attrs) {
     return (matmul_attrs){.transpose_a = true, .f32_output = ((const linear_attrs *)attrs)->f32_output};
 }

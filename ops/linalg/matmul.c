@@ -1,8 +1,8 @@
-/* matmul.c - products of matrices in the last two axes, as torch.matmul; the axes before them broadcast.
+/* matmul.c - products of matrices in the last two axes, where the axes before them broadcast; torch.matmul,
+ * but for operands of at least two axes.
  *     a [..., m, k] ([..., k, m] with transpose_a)   b [..., k, n] ([..., n, k])   ->   c [..., m, n]
- *     wide: bf16 and f16 operands give an f32 result
- *     for the plain form: da = dc b^T, db = a^T dc, summed to the operand's shape where it was broadcast
- */
+ *     without transposes: da = dc b^T, db = a^T dc, summed to the operand's shape where it was broadcast
+ * With f32_output bf16 and f16 operands give an f32 result. */
 #include "ops/linalg/matmul.h"
 
 static const op_attr attrs[] = {
@@ -12,7 +12,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
-/* a's axes but the last two */
+/* The axes of a before the last two. */
 static tensor_type batch_of(const tensor_type *a) {
     return type_of(a->dtype, a->ndim - 2, a->shape);
 }
@@ -40,6 +40,8 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* The transposes of the operands are folded into those of the gradient products, so nothing is transposed in
+ * memory. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const matmul_attrs *t = n->attrs;
     weft_value *a = n->in[0], *b = n->in[1], *dc = dout[0];
@@ -53,7 +55,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
                         b);
 }
 
-/* Element (row, column) of the matrix of `t` that broadcasts to place `at` of a result of `ndim` axes. */
+/* Element (row, column) of that matrix of `t` which broadcasts to index `at` of a result with `ndim` axes. */
 static double matrix_get(const tensor *t, const int64_t *at, int ndim, int64_t row, int64_t column) {
     int64_t from[WEFT_MAX_NDIM];
     int last = t->type.ndim - 1;

@@ -1,4 +1,4 @@
-/* product.c - see product.h. */
+/* product.c - see product.h. Strides are in elements; values without a layout yet count as row-major. */
 #include "ops/linalg/product.h"
 
 #include "ops/linalg/epilogue.h"
@@ -12,12 +12,15 @@ static void value_strides(const weft_value *v, int64_t stride[WEFT_MAX_NDIM]) {
         stride_row_major(&v->type, stride);
 }
 
-/* Strides along axes of length 1 say nothing; they become what a contiguous matrix would have. */
+/* Strides of axes with length 1 have no meaning; gives them the values that a contiguous matrix would
+ * have. */
 static void tidy(matrices *m) {
     if (m->columns == 1) m->column_stride = 1;
     if (m->rows == 1) m->row_stride = m->column_stride == 1 ? m->columns : 1;
 }
 
+/* Reads the last two axes as rows and columns and aligns the others at the last of `n_batch` batch axes;
+ * broadcast axes get length 1 and stride 0. */
 static void load(const weft_value *v, bool transposed, int n_batch, matrices *m) {
     int64_t stride[WEFT_MAX_NDIM];
     value_strides(v, stride);
@@ -35,14 +38,14 @@ static void load(const weft_value *v, bool transposed, int n_batch, matrices *m)
     tidy(m);
 }
 
-/* Whether axes i and i + 1 of m step evenly, or repeat both. */
+/* Whether batch axes i and i + 1 of m can become one: regular strides, or both broadcast. */
 static bool is_even(const matrices *m, int i, int64_t inner) {
     if (m->batch[i] == 1 && m->batch[i + 1] == 1) return true;
     return m->batch[i] > 1 && m->batch[i + 1] == inner &&
            m->batch_stride[i] == inner * m->batch_stride[i + 1];
 }
 
-/* Takes axis i out; what it counted is in axis i + 1 by now, or was nothing. */
+/* Removes batch axis i, whose matrices axis i + 1 covers if `merge`; otherwise it has length 1. */
 static void drop_axis(matrices *m, int i, int n_batch, bool merge) {
     if (merge) m->batch[i + 1] *= m->batch[i];
     for (int k = i; k + 1 < n_batch; k++) {
@@ -51,6 +54,7 @@ static void drop_axis(matrices *m, int i, int n_batch, bool merge) {
     }
 }
 
+/* Merges from the last axis to the first where all three operands allow it. */
 static void merge_batches(product *p) {
     for (int i = p->n_batch - 1; i >= 0; i--) {
         bool nothing = p->out.batch[i] == 1, more = i + 1 < p->n_batch;
@@ -65,7 +69,7 @@ static void merge_batches(product *p) {
     }
 }
 
-/* One batch axis that b does not have is more rows of a. */
+/* A single batch axis that b does not have becomes more rows of a, if they are contiguous. */
 static void batch_to_rows(product *p) {
     matrices *a = &p->a;
     if (p->n_batch != 1 || p->b.batch[0] != 1 || a->batch[0] == 1) return;

@@ -1,12 +1,12 @@
-/* accumulate.c - adds a micro-batch's gradients to those before it, in place, by an aligned binary tree over the
- * numbers of a step's micro-batches: (0 + 1) + (2 + 3), for three (0 + 1) + 2. So the bits do not depend on how
- * a step's micro-batches are dealt to ranks, as long as each rank's share is a power of two.
+/* accumulate.c - adds the gradients of a micro-batch to those before it, in place, by an aligned binary tree
+ * over the numbers of a step's micro-batches: (0 + 1) + (2 + 3), for three (0 + 1) + 2. So the bits do not
+ * depend on how the micro-batches of a step are distributed over ranks, as long as each rank's share is a
+ * power of two.
  *
- * It works as counting in binary does: operand `levels - 1 - l` holds the sum of 2^l micro-batches that waits for
- * its neighbour. Micro-batch i (run->local) is added to the levels of i's trailing ones and waits on the level
- * behind them. `last` ends the step, after however many micro-batches: what waits on the levels of the bits of their
- * number is added, highest level first, into operand 0, which is the result.
- */
+ * It works like counting in binary: operand `levels - 1 - l` holds the sum of 2^l micro-batches that waits
+ * for its neighbour. Micro-batch i (run->local) is added to the levels of the trailing ones of i, and the sum
+ * is stored on the next level. `last` ends the step after any number of micro-batches: the sums on the levels
+ * of the bits of that number are added, highest level first, into operand 0, which is the result. */
 #include "ops/optimizer/update.h"
 
 static const op_attr attrs[] = {
@@ -15,6 +15,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* Operands: the levels, the highest first, then the new gradient; all flat and of one type. */
 static bool infer(op_call *c) {
     const accumulate_attrs *a = c->attrs;
     if (!infer_update(c, c->n_in, 0)) return false;
@@ -30,7 +31,7 @@ int accumulate_levels(int64_t of) {
     return levels;
 }
 
-/* One element: `level[l]` is reached through at(l). */
+/* Adds element e of a micro-batch. f32 sums are rounded after each addition, as kernels do. */
 static void add_element(const kernel_call *c, int64_t e, int levels, int64_t local) {
     const accumulate_attrs *a = c->attrs;
     double carry = flat_get(&c->in[levels], e);
@@ -42,7 +43,7 @@ static void add_element(const kernel_call *c, int64_t e, int levels, int64_t loc
     }
     flat_set(&c->in[levels - 1 - l], e, carry);
     if (!a->last) return;
-    int top = accumulate_levels(local + 1) - 1; /* levels above hold an earlier step's sums */
+    int top = accumulate_levels(local + 1) - 1; /* levels above `top` hold sums of an earlier step */
     double total = flat_get(&c->in[levels - 1 - top], e);
     for (int k = top - 1; k >= 0; k--) {
         if ((local + 1) >> k & 1) total = total + flat_get(&c->in[levels - 1 - k], e);
@@ -54,6 +55,7 @@ static void add_element(const kernel_call *c, int64_t e, int levels, int64_t loc
 static weft_status reference(const kernel_call *c) {
     const accumulate_attrs *a = c->attrs;
     int levels = accumulate_levels(a->of);
+    /* The clamp keeps a wrong number from indexing past the levels. */
     int64_t local = c->run->local < a->of ? c->run->local : a->of - 1;
     for (int64_t e = 0; e < type_elements(&c->in[0].type); e++) {
         add_element(c, e, levels, local);

@@ -1,15 +1,16 @@
-/* adam_update.c - the optimizers adam and adamw. One step of torch.optim.Adam (decoupled: AdamW) over a flat buffer, t = step:
+/* adam_update.c - the optimizers adam and adamw. One step of torch.optim.Adam (decoupled: AdamW) over a flat
+ * buffer, with lr already multiplied by lr_scale and t = step, from 1:
  *     g' = scale g + weight_decay p              (decoupled: p *= 1 - lr weight_decay instead)
  *     m += (1 - beta1) (g' - m)        v = beta2 v + (1 - beta2) g'^2
  *     p -= lr / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
- * Kingma and Ba, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2.
- */
+ * Kingma and Ba, arXiv 1412.6980, algorithm 1; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2. */
 #include "ops/optimizer/update.h"
 
 #include "graph/core/minimize.h"
 
 #include <math.h>
 
+/* Operands: parameters, gradients, first and second moment, then scalars. */
 enum { P, G, M, V, LR, STEP, SCALE };
 
 #define F(field) offsetof(adam_update_attrs, field)
@@ -65,7 +66,7 @@ const weft_op weft_op_adam_update = {
     .writes = 1u << P | 1u << M | 1u << V,
     .infer = infer,
     .reference = reference,
-    /* The numbers are kept above 0, v and step with them. */
+    /* All operands are above 0, because v and step must be. */
     .samples =
         (const op_sample[]){
             {"f32[7], f32[7], f32[7], f32[7], f64[], f64[]",
@@ -81,6 +82,7 @@ const weft_op weft_op_adam_update = {
             {0}},
 };
 
+/* The rules of the constructor: betas in [0, 1), eps at least 0. */
 static const char *broken(const minimize_attrs *a) {
     if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1)) return "betas must be in [0, 1)";
     return a->eps < 0 ? "eps must not be negative" : NULL;
@@ -94,6 +96,7 @@ const optimizer_kind optimizer_adam = {
     .broken = broken,
 };
 
+/* The same update with decoupled decay and another default of weight_decay. */
 const optimizer_kind optimizer_adamw = {
     .type = "adamw",
     .update = &weft_op_adam_update,

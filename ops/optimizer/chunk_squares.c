@@ -1,6 +1,7 @@
-/* chunk_squares.c - the sums of squares over chunks of NORM_CHUNK elements from each parameter's start, f64, for all
- * parameters of a bucket in their order; the operand is a range of the bucket's gradients, and chunks outside it are
- * 0. Without an operand all are. */
+/* chunk_squares.c - sums of squares over chunks of NORM_CHUNK elements, counted from each parameter's start,
+ * for all parameters of a bucket in their order: f64[chunks]. The operand f32[n] is the range of the bucket's
+ * gradients that starts at `begin`; elements outside it count as 0, and without an operand all do. Summed
+ * over ranks the result does not depend on how the ranges are cut. */
 #include "ops/optimizer/update.h"
 
 static const op_attr attrs[] = {
@@ -20,6 +21,7 @@ bool member_range(const weft_variable *v, int64_t begin, int64_t count, int64_t 
     return *first < *last;
 }
 
+/* The range must lie in the bucket. */
 static bool infer(op_call *c) {
     const chunk_squares_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
@@ -36,6 +38,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* Each member's chunks come one after the other in the result. */
 static weft_status reference(const kernel_call *c) {
     const chunk_squares_attrs *a = c->attrs;
     const weft_variable *s = c->node->variable;

@@ -1,5 +1,6 @@
-/* clip_scale.c - the factor of torch.nn.utils.clip_grad_norm_: min(1, max_norm / (norm + 1e-6)). A norm that
- * is not finite gives what it gives there (NaN, or 0 for infinity): the gradients then say what happened. */
+/* clip_scale.c - the factor of torch.nn.utils.clip_grad_norm_: min(1, max_norm / (norm + 1e-6)), f64[] from
+ * f64[]. A norm that is not finite gives what PyTorch's gives (NaN, or 0 for infinity), which shows in the
+ * gradients. */
 #include "ops/optimizer/update.h"
 
 static const op_attr attrs[] = {

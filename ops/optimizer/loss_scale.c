@@ -1,9 +1,10 @@
-/* loss_scale.c - dynamic loss scaling, as torch.amp.GradScaler: decided here, on no host.
+/* loss_scale.c - dynamic loss scaling, as torch.amp.GradScaler, computed in the graph so that no step waits
+ * for the host:
  *     good:      factor = min(1, max_norm / (norm / scale + 1e-6)) / scale      (no clipping: 1 / scale)
- *                the scale doubles after growth_interval good steps in a row, as long as f32 holds it
+ *                the scale doubles after growth_interval good steps in a row, as long as f32 can hold it
  *     overflow:  factor = -1: the updates do nothing; scale / 2; no step is counted
- * A gradient that is not finite makes the norm, which is of all gradients of all ranks, not finite: so all ranks see it.
- */
+ * A gradient that is not finite makes the norm not finite. The norm is over all gradients of all ranks, so
+ * all ranks decide alike. */
 #include "ops/optimizer/update.h"
 
 #include <float.h>

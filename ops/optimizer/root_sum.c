@@ -1,5 +1,5 @@
-/* root_sum.c - the square root of the sum of all elements of all operands, f64, added in order. Over the results of
- * chunk_squares it is the 2-norm of all gradients. */
+/* root_sum.c - the square root of the sum of all elements of all operands, f64[], added in the order of
+ * operands and elements. Over the results of chunk_squares it is the 2-norm of all gradients. */
 #include "ops/optimizer/update.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
-/* schedule.c - the learning rate of a step, from the base rate and t, the number of updates done before:
+/* schedule.c - the learning rate of a step, f64[], from the base rate and t, the number of earlier updates:
  *     t < warmup:   base (t + 1) / warmup
  *     constant:     base
  *     step:         base gamma^floor(t / step_size)
- *     cosine:       base (floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2), then base
- * floor (weft/train.h; cosine as in tests/golden/README.md, Loshchilov and Hutter, arXiv 1608.03983, eq. 5.)
- */
+ *     cosine:       base (floor + (1 - floor) (1 + cos(pi (t - warmup) / (total - warmup))) / 2),
+ *                   from step total on: base floor
+ * weft/train.h; cosine as in tests/golden/README.md and Loshchilov and Hutter, arXiv 1608.03983, eq. 5. */
 #include "ops/optimizer/update.h"
 
 #include <math.h>
@@ -35,6 +35,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* The multiplier of the base rate at step t. */
 static double factor(const schedule_attrs *a, double t) {
     const double pi = 3.14159265358979323846;
     double warmup = (double)a->warmup_steps, after = t - warmup;

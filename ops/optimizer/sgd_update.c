@@ -8,6 +8,7 @@
 
 #include "graph/core/minimize.h"
 
+/* Operands: parameters, gradients, momentum buffer (optional), then scalars. */
 enum { P, G, BUF, LR, STEP, SCALE };
 
 #define F(field) offsetof(sgd_update_attrs, field)
@@ -75,6 +76,7 @@ const weft_op weft_op_sgd_update = {
             {0}},
 };
 
+/* The rules of the constructor, and one of ours: dampening without momentum has no effect in PyTorch. */
 static const char *broken(const minimize_attrs *a) {
     if (a->momentum < 0) return "momentum must not be negative";
     if (a->nesterov && (a->momentum == 0 || a->dampening != 0))

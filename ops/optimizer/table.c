@@ -1,4 +1,4 @@
-/* table.c - ops/optimizer/list.h as a table. */
+/* table.c - ops/optimizer/list.h as a table, by place and by weft_optimizer.type. */
 #include "graph/core/minimize.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* update.c - what the optimizer's ops share: see update.h. */
+/* update.c - helpers of the optimizer's ops: see update.h. */
 #include "ops/optimizer/update.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ bool infer_update(op_call *c, int n_flat, unsigned optional) {
     weft_dtype dtype = op_in(c, 0)->dtype;
     if (dtype != WEFT_F32 && dtype != WEFT_F64)
         return op_fail(c, WEFT_TYPE, "operand 0 is %s: it must be f32 or f64", TYPE(op_in(c, 0)));
-    c->n_out = 1; /* the parameters from there on: operand 0's memory */
+    c->n_out = 1; /* the updated parameters, in the memory of operand 0 */
     c->out[0] = *op_in(c, 0);
     return true;
 }
@@ -28,6 +28,7 @@ double scalar_operand(const kernel_call *c, int i, double missing) {
 
 bool update_is_skipped(const kernel_call *c, int i) {
     if (!(scalar_operand(c, i, 1) < 0)) return false;
+    /* Result 0 usually is operand 0's memory; a test may separate them. */
     if (c->out[0].data != c->in[0].data) memcpy(c->out[0].data, c->in[0].data, type_bytes(&c->out[0].type));
     return true;
 }

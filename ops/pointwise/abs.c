@@ -1,4 +1,4 @@
-/* abs.c - |x|, element by element. The gradient at 0 is 0, as in PyTorch. */
+/* abs.c - |x|, element by element; torch.abs. dx = dy sign(x), so the gradient at 0 is 0, as in PyTorch. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@ static double scalar(const double *x, const void *attrs) {
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     (void)wanted;
+    /* dy where x > 0, -dy where x < 0, else 0. */
     weft_value *x = n->in[0], *zero = weft_constant(n->graph, x->type.dtype, 0, NULL, 0);
     weft_value *turned = weft_neg(dout[0]);
     weft_value *negative = weft_where(weft_greater(zero, x), turned, zero);

@@ -1,4 +1,5 @@
-/* add.c - a + b with broadcasting. */
+/* add.c - a + b with broadcasting; torch.add. Each operand's gradient is dy, summed over its broadcast
+ * axes. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -12,8 +13,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
         if (wanted[i]) din[i] = sum_to(dout[0], n->in[i]);
 }
 
-/* Two pads of one axis whose contents lie side by side are a pad of their concatenation: that is what the
- * gradients of slices (q, k and v of one projection) add up to. */
+/* The sum of two pads of one axis whose contents are adjacent is a pad of their concatenation. Gradients of
+ * slices (q, k and v of one projection) add up to such sums. NULL: a and b are not such pads. */
 static weft_value *join_pads(weft_value *a, weft_value *b) {
     const pad_attrs *pa = a->node->attrs, *pb = b->node->attrs;
     if (a->node->op != &weft_op_pad || b->node->op != &weft_op_pad) return NULL;
@@ -26,7 +27,7 @@ static weft_value *join_pads(weft_value *a, weft_value *b) {
     return pa->before || pb->after ? weft_pad(both, (int)axis, pa->before, pb->after) : both;
 }
 
-/* x + 0 is x; x + c is offset, which needs no second operand. */
+/* x + 0 is x; x + c is offset(x, c), which reads no second operand. */
 static weft_value *simplify(weft_node *n) {
     double c;
     for (int i = 0; i < 2; i++) {

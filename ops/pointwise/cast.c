@@ -1,5 +1,6 @@
-/* cast.c - x as another element type. Float to integer cuts the fraction, is held inside the 64-bit range and
- * makes NaN 0; narrower integers keep the low bits. To bool: x != 0. */
+/* cast.c - x as another element type; torch.Tensor.to. Float to integer drops the fraction and clamps to the
+ * 64-bit range, NaN becomes 0, and narrower integers keep the low bits. To bool: x != 0. dx = dy in the type
+ * of x, for float types only. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -25,7 +26,7 @@ static double scalar(const double *x, const void *attrs) {
     return isnan(x[0]) ? 0 : x[0] > most ? most : x[0] < -most ? -most : x[0];
 }
 
-/* Up and down again is the value itself; down and up is not. */
+/* A cast up to f32 and back changes nothing; a cast down and back rounds, so it stays. */
 static weft_value *simplify(weft_node *n) {
     weft_value *x = n->in[0], *before = x->node->op == n->op ? x->node->in[0] : NULL;
     bool is_back = before && before->type.dtype == n->out[0].type.dtype;

@@ -1,5 +1,5 @@
-/* clamp.c - x, but at least min and at most max; a NaN stays one. The gradient flows where min < x < max, so not
- * at the bounds nor where x is NaN, as in PyTorch (2.15; earlier ones let it pass at the bounds). */
+/* clamp.c - x limited to [min, max]; torch.clamp. NaN stays NaN. The gradient is dy where min < x < max, so 0
+ * at the bounds and where x is NaN, as in PyTorch 2.15; earlier versions let it pass at the bounds. */
 #include "ops/kit/op_kit.h"
 
 typedef struct clamp_attrs {
@@ -25,6 +25,7 @@ static double scalar(const double *x, const void *attrs) {
     return x[0] < a->min ? a->min : x[0] > a->max ? a->max : x[0];
 }
 
+/* Constants broadcast, so the comparisons need no full tensors. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const clamp_attrs *a = n->attrs;
     weft_dtype dtype = n->out[0].type.dtype;

@@ -1,4 +1,5 @@
-/* constant.c - a tensor of one value. */
+/* constant.c - a tensor with one value in all elements; torch.full. The shape may contain WEFT_BATCH. No
+ * operands, no gradient. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -45,9 +46,9 @@ const weft_op weft_op_constant = {
                                    {0}},
 };
 
-/* A view of a constant is as constant. */
+/* A view of a constant is constant too. */
 bool constant_value(const weft_value *v, double *value) {
-    enum { VIEWS = 32 }; /* of more nobody makes a number */
+    enum { VIEWS = 32 }; /* an arbitrary bound on the walk */
     for (int i = 0; v && i < VIEWS && v->node->op->flags & OP_VIEW; i++) v = v->node->in[0];
     if (!v || v->node->op != &weft_op_constant) return false;
     *value = convert_element(v->type.dtype, ((const constant_attrs *)v->node->attrs)->value);
@@ -55,6 +56,7 @@ bool constant_value(const weft_value *v, double *value) {
 }
 
 bool constant_fits(weft_dtype dtype, double value) {
+    /* The range is [least, past). `past` is exact as a double where the largest i64 is not. */
     static const double least[WEFT_DTYPES] = {[WEFT_I64] = -0x1p63, [WEFT_I32] = INT32_MIN};
     static const double past[WEFT_DTYPES] = {
         [WEFT_I64] = 0x1p63, [WEFT_I32] = 0x1p31, [WEFT_U8] = 256, [WEFT_BOOL] = 2};
@@ -66,7 +68,8 @@ bool constant_fits(weft_dtype dtype, double value) {
 weft_value *weft_constant(weft_graph *g, weft_dtype dtype, int ndim, const int64_t *shape, double value) {
     constant_attrs a = {.dtype = dtype, .value = value};
     if (!g || !shape_attr(g, "constant", &a.shape, ndim, shape)) return NULL;
-    if (isfinite(value) && dtype_bytes(dtype) && !constant_fits(dtype, value)) /* else the op's own check */
+    /* other values fail the op's own checks */
+    if (isfinite(value) && dtype_bytes(dtype) && !constant_fits(dtype, value))
         return model_fail(g->model, g, WEFT_ARGUMENT, "constant: %s cannot hold %g", dtype_name(dtype), value);
     return node_value(g, &weft_op_constant, 0, NULL, &a);
 }

@@ -1,4 +1,4 @@
-/* div.c - a / b with broadcasting. Gradients dy / b and -dy y / b. */
+/* div.c - a / b with broadcasting; torch.div. da = dy / b, db = -dy y / b, summed over broadcast axes. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

@@ -1,4 +1,4 @@
-/* exp.c - e^x, element by element. */
+/* exp.c - e^x, element by element; torch.exp. dx = dy y. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* gelu.c - x Phi(x), Phi the standard normal distribution function (Hendrycks and Gimpel 2016,
- * arXiv:1606.08415): torch.nn.GELU(). Phi(x) = erfc(-x / sqrt 2) / 2. */
+/* gelu.c - x Phi(x), with Phi the standard normal distribution function: torch.nn.GELU() (Hendrycks and
+ * Gimpel 2016, arXiv:1606.08415). Phi(x) = erfc(-x / sqrt 2) / 2, which loses no digits for large negative x.
+ * dx is gelu_backward. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

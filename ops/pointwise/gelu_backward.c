@@ -1,5 +1,5 @@
-/* gelu_backward.c - dy (Phi(x) + x phi(x)); Phi and phi: the standard normal distribution and density.
- * Its derivative by x is dy phi(x) (2 - x^2). */
+/* gelu_backward.c - the gradient of gelu, dy (Phi(x) + x phi(x)), with Phi and phi the standard normal
+ * distribution function and density. Linear in dy; its derivative by x is dy phi(x) (2 - x^2). */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -14,6 +14,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     weft_value *dy = n->in[0], *x = n->in[1];
     if (wanted[0]) din[0] = node_value(n->graph, n->op, 2, (weft_value *[]){dout[0], x}, n->attrs);
     if (!wanted[1]) return;
+    /* phi(x) = exp(-x^2 / 2) / sqrt(2 pi) */
     weft_value *square = weft_square(x);
     weft_value *density = weft_scale(weft_exp(weft_scale(square, -0.5)), M_2_SQRTPI * M_SQRT1_2 / 2);
     weft_value *slope = weft_mul(density, weft_offset(weft_neg(square), 2));

@@ -1,5 +1,5 @@
-/* gelu_tanh.c - x (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): torch.nn.GELU("tanh")
- * (Hendrycks and Gimpel 2016, arXiv:1606.08415, section 2). */
+/* gelu_tanh.c - x (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): torch.nn.GELU("tanh") (Hendrycks
+ * and Gimpel 2016, arXiv:1606.08415, section 2). dx is gelu_tanh_backward. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

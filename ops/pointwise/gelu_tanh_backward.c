@@ -1,4 +1,5 @@
-/* gelu_tanh_backward.c - dy y'(x) for y = x (1 + t) / 2, t = tanh(u), u = k (x + c x^3), with s = 1 - t^2:
+/* gelu_tanh_backward.c - the gradient of gelu_tanh, dy y'(x), with y = x (1 + t) / 2, t = tanh(u), u = k (x +
+ * c x^3) and s = 1 - t^2. Linear in dy; its derivative by x is dy y''(x).
  *     u'  = k (1 + 3 c x^2)                 u'' = 6 k c x
  *     y'  = (1 + t) / 2 + x s u' / 2
  *     y'' = s u' + x s (u'' - 2 t u'^2) / 2
@@ -24,6 +25,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     weft_value *t = weft_tanh(weft_mul(x, weft_offset(weft_scale(square, K * C), K)));
     weft_value *s = weft_offset(weft_neg(weft_square(t)), 1);
     weft_value *du = weft_offset(weft_scale(square, 3 * K * C), K), *ddu = weft_scale(x, 6 * K * C);
+    /* u'' - 2 t u'^2, then y'' */
     weft_value *bend = weft_sub(ddu, weft_scale(weft_mul(t, weft_square(du)), 2));
     weft_value *second = weft_mul(s, weft_add(du, weft_scale(weft_mul(x, bend), 0.5)));
     din[1] = weft_mul(weft_mul(dout[0], dy), second);

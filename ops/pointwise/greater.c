@@ -1,5 +1,5 @@
-/* greater.c - a > b, bool, with broadcasting; operands of any one type. 64-bit integers are compared as
- * double: exact below 2^53. */
+/* greater.c - a > b as bool, with broadcasting; torch.gt. Operands of any one type; 64-bit integers are
+ * compared as double, which is exact below 2^53. No gradient. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

@@ -1,4 +1,5 @@
-/* leaky_relu.c - x where x > 0, else slope * x. The gradient at 0 is the slope, as in PyTorch. */
+/* leaky_relu.c - x where x > 0, else slope x; torch.nn.functional.leaky_relu. The gradient at 0 is slope dy,
+ * as in PyTorch. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 

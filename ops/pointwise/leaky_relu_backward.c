@@ -1,4 +1,5 @@
-/* leaky_relu_backward.c - dy where x > 0, else slope * dy. Linear in dy, so it has a gradient of its own. */
+/* leaky_relu_backward.c - the gradient of leaky_relu: dy where x > 0, else slope dy. Linear in dy, so its
+ * gradient by dy is the same op; that by x is 0. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 

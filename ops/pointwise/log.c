@@ -1,4 +1,4 @@
-/* log.c - the natural logarithm; -infinity at 0, NaN below. */
+/* log.c - the natural logarithm; torch.log. -infinity at 0, NaN below. dx = dy / x. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

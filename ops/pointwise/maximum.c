@@ -1,5 +1,5 @@
-/* maximum.c - the larger of a and b with broadcasting; NaN wins. Equal ones share the gradient, as in
- * PyTorch. */
+/* maximum.c - the larger of a and b, with broadcasting; torch.maximum. NaN if either is NaN. The larger
+ * operand gets the gradient; equal ones get half each, as in PyTorch. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

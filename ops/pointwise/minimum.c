@@ -1,5 +1,5 @@
-/* minimum.c - the smaller of a and b with broadcasting; NaN wins. Equal ones share the gradient, as in
- * PyTorch. */
+/* minimum.c - the smaller of a and b, with broadcasting; torch.minimum. NaN if either is NaN. The smaller
+ * operand gets the gradient; equal ones get half each, as in PyTorch. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

@@ -1,4 +1,4 @@
-/* mul.c - a * b with broadcasting. */
+/* mul.c - a b with broadcasting; torch.mul. da = dy b, db = dy a, summed over broadcast axes. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {
@@ -11,7 +11,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
         if (wanted[i]) din[i] = sum_to(weft_mul(dout[0], n->in[1 - i]), n->in[i]);
 }
 
-/* x * 1 is x; x * c is scale, which needs no second operand. */
+/* x * 1 is x; x * c is scale(x, c), which reads no second operand. */
 static weft_value *simplify(weft_node *n) {
     double c;
     for (int i = 0; i < 2; i++) {

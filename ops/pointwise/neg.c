@@ -1,4 +1,4 @@
-/* neg.c - -x, element by element. */
+/* neg.c - -x, element by element; torch.neg. dx = -dy. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

@@ -1,4 +1,5 @@
-/* offset.c - x + amount, the amount a number known when the graph is built. */
+/* offset.c - x + amount, where the amount is a number known when the graph is built; torch.add(x, amount). dx
+ * = dy. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -18,6 +19,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = dout[0];
 }
 
+/* x + 0 is x. */
 static weft_value *simplify(weft_node *n) {
     return ((const number_attrs *)n->attrs)->value == 0 ? n->in[0] : NULL;
 }

@@ -1,8 +1,11 @@
-/* pointwise_list.h - the formula of each pointwise op: X(op, operands, numbers, expression of x, y, z and k[]). k has as
- * many numbers as the row says, the op's attributes of kind ATTR_REAL in their order: k[0] is scale's factor. Bool
- * operands and results are 0 or 1. From a line come the CPU's loop of the op (f32), its text in kernels for GPUs (f32 or
- * f64), its place in fused nodes, and its kernel rows in ops/cpu/list.h and ops/cuda/list.h. Formulas that are not plain
- * are ops/<op>.c's, rearranged; vm_ functions are ops/cpu/simd/vecmath.h's and ops/cuda/pointwise/fuse_prelude.c's. */
+/* pointwise_list.h - the formula of each pointwise op: X(op, operands, numbers, expression of x, y, z and
+ * k[]).
+ *
+ * k holds as many numbers as the row says, the op's attributes of kind ATTR_REAL in their order: k[0] is the
+ * factor of scale. Bool operands and results are 0 or 1. Each line makes the CPU's loop of the op (f32), its
+ * text in kernels for GPUs (f32 or f64), its part of fused nodes, and its kernel rows in ops/cpu/list.h and
+ * ops/cuda/list.h. Where a formula differs from the one in the op's file it is the same function rearranged;
+ * vm_ functions are in ops/cpu/simd/vecmath.h and ops/cuda/pointwise/fuse_prelude.c. */
 X(neg, 1, 0, -x)
 X(abs, 1, 0, vm_abs(x))
 X(square, 1, 0, x *x)

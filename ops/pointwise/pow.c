@@ -1,5 +1,5 @@
-/* pow.c - a^b with broadcasting. Gradients, as PyTorch's: dy b a^(b-1), 0 where b is 0; dy y log a, 0 where a is 0 and b is
- * not below 0. */
+/* pow.c - a^b with broadcasting; torch.pow. Gradients as PyTorch's: da = dy b a^(b-1), 0 where b is 0; db =
+ * dy y log a, 0 where a is 0 and b is at least 0. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -18,6 +18,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     }
     if (wanted[1]) {
         weft_value *slope = weft_mul(y, weft_log(a));
+        /* where a is 0: 0 for b >= 0, else the slope (infinite), also for NaN */
         weft_value *of_power = weft_where(weft_greater(b, zero), zero, slope);
         weft_value *of_zero = weft_where(weft_equal(b, zero), zero, of_power);
         din[1] = sum_to(weft_mul(dout[0], weft_where(weft_equal(a, zero), of_zero, slope)), b);

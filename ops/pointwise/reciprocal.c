@@ -1,4 +1,4 @@
-/* reciprocal.c - 1 / x. Gradient -dy y^2. */
+/* reciprocal.c - 1 / x; torch.reciprocal. dx = -dy y^2. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

@@ -1,4 +1,5 @@
-/* relu.c - max(x, 0), element by element; NaN stays NaN. The gradient at 0 is 0, as in PyTorch. */
+/* relu.c - max(x, 0), element by element; torch.relu. NaN stays NaN. The gradient at 0 is 0, as in PyTorch.
+ * It is computed from y, so x need not be kept. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

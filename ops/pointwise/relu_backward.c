@@ -1,4 +1,5 @@
-/* relu_backward.c - 0 where y <= 0, else dy, where y is NaN too; y is relu's result. Linear in dy, so it has a gradient of its own. */
+/* relu_backward.c - the gradient of relu: 0 where y <= 0, else dy (also where y is NaN), with y the result of
+ * relu. Linear in dy, so its gradient by dy is the same op; that by y is 0. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

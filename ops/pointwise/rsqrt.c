@@ -1,4 +1,4 @@
-/* rsqrt.c - 1 / sqrt(x). Gradient -dy y^3 / 2. */
+/* rsqrt.c - 1 / sqrt(x); torch.rsqrt. dx = -dy y^3 / 2. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

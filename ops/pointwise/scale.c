@@ -1,4 +1,5 @@
-/* scale.c - factor * x, the factor a number known when the graph is built. */
+/* scale.c - factor x, where the factor is a number known when the graph is built; torch.mul(x, factor). dx =
+ * factor dy. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -17,6 +18,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_scale(dout[0], ((const number_attrs *)n->attrs)->value);
 }
 
+/* 1 x is x. */
 static weft_value *simplify(weft_node *n) {
     return ((const number_attrs *)n->attrs)->value == 1 ? n->in[0] : NULL;
 }

@@ -1,4 +1,4 @@
-/* sigmoid.c - 1 / (1 + e^-x). */
+/* sigmoid.c - 1 / (1 + e^-x); torch.sigmoid. dx is sigmoid_backward, from y. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

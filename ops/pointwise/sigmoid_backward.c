@@ -1,4 +1,5 @@
-/* sigmoid_backward.c - dy y (1 - y); y is sigmoid's result. */
+/* sigmoid_backward.c - the gradient of sigmoid, dy y (1 - y), with y the result of sigmoid. Linear in dy; its
+ * derivative by y is dy (1 - 2 y). */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

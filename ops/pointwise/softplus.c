@@ -1,5 +1,6 @@
-/* softplus.c - log(1 + exp(beta x)) / beta, a smooth relu; x itself where beta x > threshold, as in PyTorch. Large
- * results come without overflow: max(beta x, 0) + log(1 + exp(-|beta x|)) is the same. */
+/* softplus.c - log(1 + exp(beta x)) / beta, a smooth relu; x where beta x > threshold;
+ * torch.nn.functional.softplus. It is computed as max(beta x, 0) + log(1 + exp(-|beta x|)), the same function
+ * without overflow. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static double scalar(const double *x, const void *attrs) {
     return (fmax(scaled, 0) + log1p(exp(-fabs(scaled)))) / a->beta;
 }
 
-/* d/dx = sigmoid(beta x), or 1 above the threshold. */
+/* dx = dy sigmoid(beta x), or dy above the threshold. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     const softplus_attrs *a = n->attrs;
     (void)wanted;

@@ -1,4 +1,4 @@
-/* sqrt.c - the square root of x; NaN below 0. Gradient dy / (2 y). */
+/* sqrt.c - the square root of x; torch.sqrt. NaN below 0. dx = dy / (2 y), infinite at 0. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

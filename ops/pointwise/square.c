@@ -1,4 +1,4 @@
-/* square.c - x^2, element by element. */
+/* square.c - x^2, element by element; torch.square. dx = 2 x dy. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

@@ -1,4 +1,4 @@
-/* stop_gradient.c - x, through which no gradient flows: torch.Tensor.detach. Any type. */
+/* stop_gradient.c - x, but no gradient flows through it; torch.Tensor.detach. Any type. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {
@@ -12,7 +12,7 @@ static double scalar(const double *x, const void *attrs) {
     return x[0];
 }
 
-/* Once gradients are made it is nothing. */
+/* After autodiff it has no effect and is removed; before, it must stay. */
 static weft_value *simplify(weft_node *n) {
     return n->graph->is_expanded ? n->in[0] : NULL;
 }

@@ -1,4 +1,4 @@
-/* sub.c - a - b with broadcasting. */
+/* sub.c - a - b with broadcasting; torch.sub. da = dy, db = -dy, summed over broadcast axes. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

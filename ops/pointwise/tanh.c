@@ -1,4 +1,4 @@
-/* tanh.c - the hyperbolic tangent. */
+/* tanh.c - the hyperbolic tangent; torch.tanh. dx is tanh_backward, from y. */
 #include "ops/kit/op_kit.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* tanh_backward.c - dy (1 - y^2); y is tanh's result. */
+/* tanh_backward.c - the gradient of tanh, dy (1 - y^2), with y the result of tanh. Linear in dy; its
+ * derivative by y is -2 dy y. */
 #include "ops/kit/op_kit.h"
 
 static double scalar(const double *x, const void *attrs) {

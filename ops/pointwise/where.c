@@ -1,4 +1,6 @@
-/* where.c - condition ? a : b, all three broadcast; a and b of any one type. */
+/* where.c - condition ? a : b; torch.where. All three broadcast; the condition is bool, a and b have any one
+ * type. da is dy where the condition is true, else 0; db the other way round; both summed over broadcast
+ * axes. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {

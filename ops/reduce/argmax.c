@@ -1,5 +1,6 @@
-/* argmax.c - the place of the largest element along an axis, i64; the first of equal ones; NaN is largest, as
- * in PyTorch. */
+/* argmax.c - the index of the largest element along an axis, i64; torch.argmax. The first of equal ones; NaN
+ * counts as largest, as in PyTorch. Result: the shape of x without the axis, or with length 1 (`keep`). No
+ * gradient. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -30,6 +31,7 @@ static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t axis = ((const axis_attrs *)c->attrs)->axis, at[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
     axis_resolve(&axis, x->type.ndim);
+    /* One result for each index of x with the axis at 0. */
     tensor_type rows = x->type;
     rows.shape[axis] = 1;
     do {
@@ -39,6 +41,7 @@ static weft_status reference(const kernel_call *c) {
         for (int64_t k = 0; k < x->type.shape[axis]; k++) {
             from[axis] = k;
             double v = element_get(x, from);
+            /* v != v: a first NaN wins against any number */
             if (k == 0 || v > most || (v != v && most == most)) {
                 best = k;
                 most = v;

@@ -1,6 +1,7 @@
-/* sum.c - the sum, or mean, over some axes. The reference sums in double; the fast kernels in f32, chunk by
- * chunk. The mean is an attribute of its own, not a scale afterwards: it follows the batch when that changes.
- */
+/* sum.c - the sum, or mean, over some axes; torch.sum, torch.mean. Result: the shape of x without these axes,
+ * or with length 1 (`keep`). dx is dy, for the mean divided by the number of elements, broadcast to the shape
+ * of x. The reference sums in double, fast kernels in f32 by chunks. The mean is an attribute and not a later
+ * scale, because its divisor depends on the batch size. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -26,6 +27,7 @@ static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
     const tensor_type *x = op_in(c, 0);
     tensor_type *out = &c->out[0];
+    /* Bit i: axis i was named. */
     unsigned seen = 0;
     for (int i = 0; i < a->axes.n; i++) {
         int64_t axis = a->axes.v[i];
@@ -59,6 +61,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     const sum_attrs *a = n->attrs;
     const tensor_type *x = &n->in[0]->type, kept = kept_type(n);
     weft_value *dy = dout[0];
+    /* 1 / number of elements in each mean */
     if (a->mean) dy = weft_scale(dy, (double)type_elements(&n->out[0].type) / (double)type_elements(x));
     if (dy && !shape_equal(&dy->type, &kept)) dy = weft_reshape(dy, kept.ndim, kept.shape);
     din[0] = weft_broadcast_to(dy, x->ndim, x->shape);
@@ -67,8 +70,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 static weft_status reference(const kernel_call *c) {
     const sum_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];
-    tensor_type inner = type_scalar(x->type.dtype); /* the reduced axes */
-    tensor kept = *x, part;                         /* x with the reduced axes cut to length 1 */
+    tensor_type inner = type_scalar(x->type.dtype); /* shape of the reduced axes alone */
+    tensor kept = *x, part;                         /* x with length 1 at the reduced axes */
     unsigned mask = sum_axes(a, x->type.ndim);
     int inner_axis[WEFT_MAX_NDIM];
     for (int i = 0; i < x->type.ndim; i++)
@@ -130,6 +133,7 @@ const weft_op weft_op_sum = {
                                    {0}},
 };
 
+/* NULL for axes means all; an empty list of axes is an error, because it would mean none. */
 static weft_value *reduce(weft_value *x, int n_axes, const int64_t *axes, bool keep, bool mean) {
     sum_attrs a = {.keep = keep, .mean = mean};
     if (!x || !shape_attr(x->node->graph, "sum", &a.axes, n_axes, axes)) return NULL;

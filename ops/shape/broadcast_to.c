@@ -1,4 +1,5 @@
-/* broadcast_to.c - x repeated to a shape that it broadcasts to; as a view, repeated axes have stride 0. */
+/* broadcast_to.c - x repeated to a shape that it broadcasts to; torch.broadcast_to. A view in which repeated
+ * axes have stride 0. dx is dy summed over these axes. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 

@@ -1,4 +1,5 @@
-/* concat.c - values one after the other along an axis; their other axes are equal. */
+/* concat.c - values one after the other along an axis, with equal other axes; torch.cat. The gradient of
+ * operand i is its range of dy. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -16,6 +17,7 @@ static bool infer(op_call *c) {
     c->out[0] = *first;
     for (int i = 1; i < c->n_in; i++) {
         tensor_type rest = *op_in(c, i);
+        /* The sum of lengths is checked, since files choose the shapes. */
         size_t length = (size_t)c->out[0].shape[axis];
         int64_t own = rest.ndim == first->ndim ? rest.shape[axis] : 0;
         if (own) rest.shape[axis] = first->shape[axis];
@@ -54,7 +56,8 @@ static weft_status reference(const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* A concatenation whose first operand is one along the same axis takes that one's operands. */
+/* concat(concat(a, b), c) along one axis is concat(a, b, c); chains of joined pads (add.c) build such nests.
+ * At most 32 operands. */
 static weft_value *simplify(weft_node *n) {
     enum { MOST = 32 };
     weft_node *first = n->in[0]->node;

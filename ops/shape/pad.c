@@ -1,4 +1,5 @@
-/* pad.c - zeros before and after x along one axis. */
+/* pad.c - zeros before and after x along one axis; torch.nn.functional.pad with mode "constant". The axis
+ * becomes before + length + after long. dx is the slice of dy without the padding. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 

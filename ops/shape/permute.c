@@ -1,4 +1,5 @@
-/* permute.c - the same elements with the axes in another order: result axis i is operand axis axes[i]. */
+/* permute.c - the same elements with the axes in another order: axis i of the result is axis axes[i] of the
+ * operand; torch.permute. A view with permuted strides. dx is dy with the inverse permutation. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -47,7 +48,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_permute(dout[0], back);
 }
 
-/* Two permutations are one, or none. */
+/* Two permutations in a row become one, or none if they undo each other. */
 static weft_value *simplify(weft_node *n) {
     const weft_node *before = n->in[0]->node;
     const attr_ints *axes = &((const shape_attrs *)n->attrs)->shape;

@@ -1,5 +1,6 @@
-/* reorder.c - x itself, stored in another layout. Made by the layout pass where row-major and channels-last
- * values meet; the strides are the values' own (value->stride). */
+/* reorder.c - x in another memory layout; torch.Tensor.contiguous with a memory format. The layout pass makes
+ * it where a kernel needs a layout that its operand does not have; graph_order_edges uses it for copies. The
+ * strides are those of the values (value->stride). It is made after autodiff, so it has no gradient. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {

@@ -1,5 +1,5 @@
-/* reshape.c - the same elements, in row-major order, under another shape. One axis may be -1: what is left.
- */
+/* reshape.c - the same elements, in row-major order, in another shape; torch.reshape. One axis may be -1: its
+ * length is computed. A view where strides allow it. dx is dy in the shape of x. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -8,6 +8,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* The error names both shapes and the number of elements. */
 static bool no_fit(op_call *c) {
     return op_fail(c, WEFT_SHAPE, "%s (%lld elements) does not become %s", TYPE(op_in(c, 0)),
                    (long long)type_elements(op_in(c, 0)), TYPE(&c->out[0]));
@@ -31,6 +32,7 @@ static bool infer(op_call *c) {
             open = i;
         }
     }
+    /* The open axis takes what the known ones leave. */
     if (open >= 0 && (size_t)elements % known == 0) {
         out->shape[open] = elements / (int64_t)known;
         known *= (size_t)out->shape[open];
@@ -55,8 +57,9 @@ static weft_status reference(const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* Walks both shapes from the front in groups of axes with equal element counts; inside a group the operand's
- * axes must lie evenly (stride[i] = stride[i+1] * shape[i+1]). After numpy's _attempt_nocopy_reshape. */
+/* Walks over both shapes from the front in groups of axes with equal numbers of elements. Inside a group the
+ * operand's strides must be regular (stride[i] = stride[i+1] * shape[i+1]). After numpy's
+ * _attempt_nocopy_reshape. */
 static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stride, int64_t *offset) {
     const tensor_type *x = &n->in[0]->type, *y = &n->out[0].type;
     int64_t shape[WEFT_MAX_NDIM], stride[WEFT_MAX_NDIM]; /* the operand without axes of length 1 */
@@ -79,6 +82,7 @@ static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stri
         for (int i = from; i < last; i++)
             if (stride[i] != stride[i + 1] * shape[i + 1]) return false;
         int64_t step = from < axes ? stride[last] : 1;
+        /* A group of length 1 uses up no axis of the operand. */
         if (want > 1)
             from = last + 1;
         else
@@ -126,7 +130,8 @@ weft_value *weft_reshape(weft_value *x, int ndim, const int64_t *shape) {
     return node_value(x->node->graph, &weft_op_reshape, 1, &x, &a);
 }
 
-/* Axis 0 is written as -1, so that the call can be repeated at another batch size. */
+/* torch.flatten from `first_axis` on. Axis 0 is -1 in the reshape, so that replay works at another batch
+ * size. */
 weft_value *weft_flatten(weft_value *x, int first_axis) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;

@@ -1,5 +1,6 @@
-/* slice.c - elements begin <= i < end of one axis. Negative places count from the end; INT64_MAX is the end.
- */
+/* slice.c - elements begin <= i < end of one axis; x[..., begin:end] in PyTorch. Negative numbers count from
+ * the end, and INT64_MAX means the end; unlike in PyTorch, a range outside the axis or without elements is an
+ * error. A view. dx is dy padded with zeros. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
@@ -33,6 +34,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* The result starts `begin` elements of the axis further. */
 static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stride, int64_t *offset) {
     const tensor_type *x = &n->in[0]->type;
     slice_attrs r;

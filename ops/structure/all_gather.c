@@ -1,7 +1,10 @@
-/* all_gather.c - starts to send every rank's updated range of a bucket to all, in the bucket's own memory. Operands
- * are what must be done before: the update, or on a rank without a range what it would have waited for. Nothing in
- * its program waits for it: the first later node that reads one of the parameters does, in whichever graph runs
- * next, so that it hides behind that forward. The session keeps it, as it outlasts the run. */
+/* all_gather.c - starts to send every rank's updated range of a bucket to all ranks, in place in the bucket's
+ * memory.
+ *
+ * Operands are nodes that must have finished: the update, or, on a rank without a range, what the update
+ * would have waited for. No `wait` of its program waits for it: the first later node that reads one of the
+ * parameters does, in whichever graph runs next, so the transfer overlaps with that forward. It outlasts the
+ * run, so the session keeps it. */
 #include "ops/structure/collective.h"
 
 static const op_attr attrs[] = {
@@ -11,6 +14,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* Result 0 has the type of the bucket. */
 static bool infer(op_call *c) {
     const collective_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;

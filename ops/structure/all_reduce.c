@@ -1,6 +1,7 @@
-/* all_reduce.c - starts the sum of a flat buffer over the ranks of the world, on the communication stream. Result 0 is
- * the operand's own memory, not to be touched before `wait`; result 1 is scratch that the sum needs meanwhile.
- * Made by the optimizer pass; run by the session's communicator, so there is no kernel. */
+/* all_reduce.c - starts the sum of a flat buffer over the ranks of a process group, on the communication
+ * stream. Result 0 is the operand's own memory, not to be accessed before `wait`; result 1 is scratch that
+ * the sum needs until then. Made by the optimizer pass; the session's communicator runs it, so there is no
+ * kernel. */
 #include "ops/structure/collective.h"
 
 const op_attr sum_attr_table[] = {
@@ -13,6 +14,7 @@ const op_attr sum_attr_table[] = {
     {0},
 };
 
+/* The path names a bucket, or the scope of a sum_ranks. */
 bool infer_sum(op_call *c) {
     const collective_attrs *a = c->attrs;
     if (!a->path || !(variable_find(c->graph->model, a->path) || path_is_valid(a->path)))

@@ -1,4 +1,6 @@
-/* assign.c - writes a value into a state variable; the result is the state from there on. */
+/* assign.c - writes a value into a state variable in place; the result is the state after the write. Shapes:
+ * value and state have one type. No gradient reaches the value. Like Tensor.copy_ of PyTorch's buffers, but a
+ * node that graph_order_edges orders after earlier readers. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {
@@ -13,6 +15,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* The result is the variable's memory. */
 static weft_status reference(const kernel_call *c) {
     int64_t at[WEFT_MAX_NDIM] = {0};
     do element_set(&c->out[0], at, element_get(&c->in[0], at));

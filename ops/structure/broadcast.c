@@ -1,5 +1,6 @@
-/* broadcast.c - starts to send a buffer from rank `root` of the process group to all, in place, on the communication stream.
- * Results as all_reduce's; what stands between it and its wait hides it. */
+/* broadcast.c - starts to send a buffer from rank `root` of the process group to all its ranks, in place, on
+ * the communication stream. Results as those of all_reduce; the nodes between it and its `wait` overlap with
+ * it. */
 #include "ops/structure/collective.h"
 
 const weft_op weft_op_broadcast = {

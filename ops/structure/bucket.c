@@ -1,9 +1,11 @@
-/* bucket.c - the gradients of a bucket's members as one flat buffer, each at its member's offset, zeros between.
- * The memory pass places the operands inside the result where it can; then there is nothing to copy. */
+/* bucket.c - the gradients of a bucket's members as one flat buffer, each at its member's offset, with zeros
+ * in the gaps. Operand i has the shape of member i, the result that of the bucket. The memory pass places the
+ * operands inside the result where it can; then nothing is copied. */
 #include "ops/kit/op_kit.h"
 
 #include <string.h>
 
+/* One operand for each member, of the member's type. */
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;
     const weft_variable *s = a->path ? variable_find(c->graph->model, a->path) : NULL;
@@ -20,6 +22,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* Members come in order of their offsets; `end` is where the one before ends, in elements. */
 static weft_status reference(const kernel_call *c) {
     const weft_variable *s = c->node->variable;
     float *out = c->out[0].data;
@@ -28,6 +31,7 @@ static weft_status reference(const kernel_call *c) {
         const weft_variable *v = s->members[i];
         int64_t count = type_elements(&v->type);
         memset(out + end, 0, (size_t)(v->offset - end) * sizeof *out);
+        /* Skipped where the operand is in its place already. */
         if (c->in[i].data != out + v->offset)
             memcpy(out + v->offset, c->in[i].data, (size_t)count * sizeof *out);
         end = v->offset + count;

@@ -1,20 +1,22 @@
-/* collective.h - attributes of the nodes on the communication stream. */
+/* collective.h - attributes of the nodes that run on the communication stream. Such a node starts a
+ * collective; a `wait` node, or a later reader, finishes it. */
 #ifndef WEFT_OPS_STRUCTURE_COLLECTIVE_H
 #define WEFT_OPS_STRUCTURE_COLLECTIVE_H
 
 #include "ops/kit/op_kit.h"
 
 typedef struct collective_attrs {
-    const char *path; /* the bucket */
-    int64_t order;    /* among the program's collectives, from 0: the same on all ranks */
-    int64_t scratch;  /* bytes; of sums */
-    int64_t group;    /* of the subgraph with this index in the plan */
-    int64_t root;     /* broadcast: a rank */
-    bool bf16;        /* sums: it travels in bf16 */
-    bool unordered;   /* sums: added in any order */
+    const char *path; /* the bucket, or for small sums and broadcasts a scope */
+    int64_t order;    /* place among the program's collectives, from 0: the same on all ranks */
+    int64_t scratch;  /* sums: bytes of scratch, which is result 1 */
+    int64_t group;    /* index in the plan of the subgraph whose process group takes part */
+    int64_t root;     /* broadcast: the rank that sends */
+    bool bf16;        /* sums: values are sent in bf16 */
+    bool unordered;   /* sums: may be added in any order */
 } collective_attrs;
 
-/* Attributes of sums and of broadcasts; infer of a sum: the operand, and scratch. */
+/* The table of attributes of sums and broadcasts, and their infer: result 0 is like the operand, result 1 the
+ * scratch u8[scratch]. */
 extern const op_attr sum_attr_table[];
 bool infer_sum(op_call *c);
 

@@ -1,12 +1,14 @@
-/* fused.c - pointwise nodes run together, tile by tile, so that what passes between them stays in the cache.
- * Made by the fuse pass (graph/passes/fuse.c), never by a builder: node->body holds the nodes. */
+/* fused.c - pointwise nodes that run together, tile by tile, so that intermediate values stay in the cache.
+ * The fuse pass makes them (graph/passes/fuse.c), never a builder: node->body holds the nodes. It runs after
+ * autodiff, so there is no gradient. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {
     return op_fail(c, WEFT_ARGUMENT, "only the compiler makes these");
 }
 
-/* What operand `v` of body node `b` is at one element: an operand of the whole, or an earlier body node. */
+/* The element of operand `v` of body node `b`: an operand of the whole node, or an earlier body node's
+ * result. */
 static double operand(const kernel_call *c, const weft_value *v, int b, const double *results,
                       const double *in) {
     const weft_node *n = c->node;
@@ -17,7 +19,8 @@ static double operand(const kernel_call *c, const weft_value *v, int b, const do
     return 0;
 }
 
-/* What the element type of body node `b` makes of a value, were it stored: float rounds, bool and integers cut. */
+/* The value after storing it as `dtype`, as the unfused nodes would: f32 rounds, bool and integers
+ * truncate. */
 static double stored(weft_dtype dtype, double value) {
     return dtype == WEFT_F32 ? (float)value : dtype == WEFT_F64 ? value : convert_element(dtype, value);
 }
@@ -26,6 +29,7 @@ static weft_status reference(const kernel_call *c) {
     const weft_node *n = c->node;
     const tensor_type *type = &c->out[0].type;
     int64_t at[WEFT_MAX_NDIM] = {0};
+    /* For each element: the operands, then the body in order, then the results. */
     do {
         double in[FUSED_MAX_IN], results[FUSED_MAX_BODY], x[4];
         for (int i = 0; i < n->n_in; i++) in[i] = element_broadcast(&c->in[i], type, at);

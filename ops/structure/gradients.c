@@ -1,7 +1,10 @@
-/* gradients.c - the gradients of a scalar by values: operand 0 is the loss, the others the values; the results
- * are like the values. A declaration: the autodiff pass puts the nodes that compute them in its place. */
+/* gradients.c - the gradients of a scalar with respect to values, as torch.autograd.grad with create_graph:
+ * operand 0 is the loss, the others the values, and result i has the type of value i. A declaration: autodiff
+ * replaces it by the nodes that compute the gradients. It has no gradient of its own, since later
+ * declarations differentiate through those nodes. */
 #include "ops/kit/op_kit.h"
 
+/* The loss is one float number of any ndim. */
 static bool infer(op_call *c) {
     const tensor_type *loss = op_in(c, 0);
     if (type_elements(loss) != 1 || !dtype_is_float(loss->dtype))
@@ -27,6 +30,7 @@ const weft_op weft_op_gradients = {
 };
 
 weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, weft_value **gradients) {
+    /* gradients[] is NULL on every error, so that a caller's later builders do nothing. */
     weft_value *in[OP_MAX_OUT] = {loss};
     bool fits = n >= 1 && n < OP_MAX_OUT && values && gradients;
     for (int i = 0; gradients && i < n; i++) gradients[i] = NULL;

@@ -1,4 +1,5 @@
-/* input.c - a tensor that each run must feed. */
+/* input.c - a tensor that the caller provides for each run. Its shape may contain WEFT_BATCH, which becomes
+ * the model's batch. No gradient. */
 #include "ops/kit/op_kit.h"
 
 typedef struct input_attrs {
@@ -14,6 +15,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* A graph's inputs are found by name, so names are unique in it. */
 static bool infer(op_call *c) {
     const input_attrs *a = c->attrs;
     if (!a->name || !name_is_valid(a->name))
@@ -27,7 +29,7 @@ static bool infer(op_call *c) {
     return shape_bind(c, &c->out[0]);
 }
 
-/* Fed by the session; nothing to compute. */
+/* The session copies the data; nothing is computed. */
 static weft_status reference(const kernel_call *c) {
     (void)c;
     return WEFT_OK;

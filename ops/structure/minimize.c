@@ -1,6 +1,6 @@
-/* minimize.c - "make this loss smaller": which parameters, by which optimizer. A declaration: the autodiff pass
- * appends the parameters and their gradients to its operands (loss, p1..pn, g1..gn), and the optimizer pass puts
- * update nodes in its place. */
+/* minimize.c - the declaration that parameters are trained to minimize a loss. Operand 0 is the loss f32[]
+ * and there are no results. The autodiff pass appends the parameters and their gradients to its operands
+ * (loss, p1..pn, g1..gn), and the optimizer pass replaces it by update nodes. */
 #include "graph/core/minimize.h"
 
 #include "ops/kit/op_kit.h"
@@ -20,12 +20,14 @@ static const op_attr attrs[] = {
 };
 #undef ROW
 
+/* No spaces and no control characters: names are parts of variables' paths. */
 static bool is_printable(const char *string) {
     while (*string > ' ' && *string <= '~') string++;
     return !*string;
 }
 
-/* The rules of torch.optim's constructors that all share. */
+/* The rules that all optimizers share, mostly those of torch.optim's constructors; then the optimizer's own.
+ * NULL: all hold. */
 static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *kind) {
     if (!a->name || !*a->name || strlen(a->name) > 200 || strpbrk(a->name, " \",=\\") ||
         !is_printable(a->name))
@@ -42,7 +44,7 @@ static const char *rule_broken(const minimize_attrs *a, const optimizer_kind *ki
     return NULL;
 }
 
-/* A flag that is set, though the optimizer has none of that name; NULL: there is none. */
+/* The name of a flag that is set although the optimizer does not read it; NULL: there is none. */
 static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *kind) {
     for (const op_attr *f = attrs; f->name; f++)
         if (f->kind == ATTR_BOOL && *(const bool *)((const char *)a + f->offset) &&
@@ -51,6 +53,7 @@ static const char *flag_unread(const minimize_attrs *a, const optimizer_kind *ki
     return NULL;
 }
 
+/* Lists the known types: "sgd, adam or adamw". */
 static bool no_such_type(op_call *c) {
     text known = {0};
     for (int i = 0; optimizer_at(i); i++)
@@ -61,6 +64,7 @@ static bool no_such_type(op_call *c) {
     return false;
 }
 
+/* Files and dumps do not pass through weft_minimize, so all rules are checked here. */
 static bool infer(op_call *c) {
     const tensor_type *loss = op_in(c, 0);
     const minimize_attrs *a = c->attrs;

@@ -1,9 +1,10 @@
-/* minimize_settings.c - weft_minimize: a weft_optimizer, with its defaults filled in, becomes a `minimize` node.
+/* minimize_settings.c - weft_minimize: turns a weft_optimizer into a `minimize` node, with defaults filled
+ * in.
  *
- * Every field is looked at, by graph/core/minimize_list.h: 0 means its default, WEFT_ZERO a true 0, other negative numbers
- * and fields that the optimizer or the schedule does not have are errors, as a setting that does nothing is a training
- * that goes wrong without a word. Files and dumps carry the result, so what defaults are now is nothing to them.
- */
+ * It checks every field by graph/core/minimize_list.h: 0 means the field's default and WEFT_ZERO a true 0.
+ * Other negative numbers are errors, and so are fields that the optimizer or the schedule does not have,
+ * because a setting without effect is a training that silently goes wrong. Files and dumps hold the result,
+ * so later defaults do not change them. */
 #include "graph/core/minimize.h"
 
 #include "ops/kit/op_kit.h"
@@ -13,16 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who reads a setting; all optimizers, but for OWN: those that name it in their `fields`. */
+/* Who reads a setting: all optimizers (with STEP and COSINE under that schedule only), or for OWN those that
+ * name it in their `fields`. */
 typedef enum readers { OWN, EVERY, STEP, COSINE } readers;
 
 typedef struct setting {
-    const char *name; /* as a user writes it: "schedule.gamma" */
-    size_t from, to;  /* in weft_optimizer, in minimize_attrs */
+    const char *name; /* as users write it: "schedule.gamma" */
+    size_t from, to;  /* offsets in weft_optimizer and in minimize_attrs */
     readers readers;
-    double fallback; /* what 0 means, where the optimizer has no default of its own */
+    double fallback; /* meaning of 0, unless the optimizer has its own default */
     double most;
-    bool has_zero; /* else 0 switches it off, and a true 0 would make no sense */
+    bool has_zero; /* WEFT_ZERO is allowed; otherwise 0 means off, and a true 0 has no meaning */
 } setting;
 
 #define ROW(name, field, ...)                                                                                \
@@ -39,23 +41,25 @@ static const setting counts[] = {
 
 /* ---- one field ---- */
 
+/* Whether the optimizer reads the setting. */
 static bool has(const optimizer_kind *kind, const setting *s) {
     return s->readers != OWN || optimizer_reads(kind, s->name);
 }
 
+/* Whether the schedule reads the setting. */
 static bool is_scheduled(const setting *s, weft_schedule_kind kind) {
     return (s->readers != STEP || kind == WEFT_SCHEDULE_STEP) &&
            (s->readers != COSINE || kind == WEFT_SCHEDULE_COSINE);
 }
 
-/* What 0 means. */
+/* The default of the setting for this optimizer. */
 static double fallback_of(const optimizer_kind *kind, const setting *s) {
     for (int i = 0; i < OPTIMIZER_FIELDS && kind->defaults[i].name; i++)
         if (strcmp(kind->defaults[i].name, s->name) == 0) return kind->defaults[i].value;
     return s->fallback;
 }
 
-/* A field that is set, though nothing will read it. */
+/* Reports a field that is set although nothing reads it. */
 static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o) {
     if (!has(optimizer_find(o->type), s))
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: %s is set, but %s has none: leave it 0",
@@ -68,7 +72,7 @@ static bool check_read(weft_graph *g, const setting *s, const weft_optimizer *o)
     return true;
 }
 
-/* 0, WEFT_ZERO and the range, for any number of the caller's. */
+/* Resolves 0 and WEFT_ZERO in a number of the caller's and checks its range, from 0 to `most`. */
 static bool number_read(weft_graph *g, const char *what, double value, double fallback, double most,
                         bool has_zero, double *into) {
     bool is_zero = value == WEFT_ZERO && has_zero;
@@ -82,6 +86,8 @@ static bool number_read(weft_graph *g, const char *what, double value, double fa
                       value, most, fallback);
 }
 
+/* A setting that nothing reads may only be 0, and then gets its default too: so the attributes of calls that
+ * share an optimizer compare equal. */
 static bool real_set(weft_graph *g, const setting *s, const weft_optimizer *o, minimize_attrs *a) {
     double value = *(const double *)((const char *)o + s->from), *to = (double *)((char *)a + s->to);
     const optimizer_kind *kind = optimizer_find(o->type);
@@ -113,6 +119,7 @@ static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs
 
 /* ---- parameter groups ---- */
 
+/* A pattern is part of the text in minimize_attrs.groups, so it has no separators. */
 static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
     if (!p->pattern || !*p->pattern || strlen(p->pattern) >= MINIMIZE_MAX_PATTERN ||
         strpbrk(p->pattern, " ;\""))
@@ -123,6 +130,7 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
     return true;
 }
 
+/* Appends "pattern lr_scale decay_scale", with ';' before all but the first. */
 static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i) {
     char what[80];
     double lr_scale, decay_scale;
@@ -138,11 +146,13 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
     return true;
 }
 
+/* Whether the call trains v, unless it is frozen. */
 static bool is_candidate(const weft_variable *v, const char *pattern) {
     return v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path);
 }
 
-/* What is wrong with group i, which no parameter is in: it has been mistyped or stands too late. */
+/* Reports why no parameter is in group i: its pattern matches none, or earlier groups take all that it
+ * matches. */
 static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
     const weft_variable *v = g->model->variables;
     int hidden_by = 0;
@@ -175,7 +185,7 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
     }
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
-    int first = 0; /* that is not used */
+    int first = 0; /* the first unused group */
     while (first < o->n_groups && is_used[first + 1]) first++;
     param_groups_close(&groups);
     mem_free(env, is_used, room * sizeof *is_used);
@@ -190,6 +200,7 @@ static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const 
     for (int i = 0; i < o->n_groups; i++)
         if (!group_write(t, g, &o->groups[i], i)) return false;
     if (!o->n_groups) return true;
+    /* The text of all groups, which param_groups reads again as a file's would be. */
     char *written = t->failed ? NULL : t->data;
     if (!written) return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     return groups_are_used(g, o, pattern, written);
@@ -208,6 +219,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
         return m->error.status;
     }
     if (!pattern) pattern = "";
+    /* The default name: calls with one type and pattern share their optimizer. */
     snprintf(name, sizeof name, "%.40s:%.200s", o->type, *pattern ? pattern : "all");
     minimize_attrs a = {
         .pattern = pattern,

@@ -1,7 +1,6 @@
-/* param_groups.c - the parameter groups of a minimize call: the first pattern that matches a path is its group. Patterns
- * without '*' name a path and all below it, so they are looked up by the path and by what it lies under; those with one
- * are tried in turn, and there may be only so many of them.
- */
+/* param_groups.c - the parameter groups of a minimize call: a parameter is in the first group whose pattern
+ * matches its path. A pattern without '*' names a path and all below it, so it is looked up by the path and
+ * each of its scopes: O(depth). Patterns with '*' are tried in turn, and their number is limited. */
 #include "graph/core/minimize.h"
 
 #include <stdio.h>
@@ -14,12 +13,13 @@ struct param_group {
     bool is_wild;
 };
 
-/* One "pattern lr_scale decay_scale" behind *at; the pattern's length, or -1. */
+/* Reads one "pattern lr_scale decay_scale" and moves *at past it. Returns the pattern's length, or -1. */
 static int parse_group(const char **at, param_group *p) {
     const char *s = *at;
     size_t n = strcspn(s, " ;");
     *p = (param_group){.lr_scale = 1, .decay_scale = 1};
     if (n >= MINIMIZE_MAX_PATTERN) return -1;
+    /* An empty pattern matches everything, as '*' does. */
     p->is_wild = n == 0 || memchr(s, '*', n) != NULL;
     s += n + (s[n] == ' ');
     if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale)) return -1;
@@ -35,6 +35,7 @@ const char *param_groups_broken(const char *text) {
     return wild <= MINIMIZE_MAX_WILD ? NULL : "groups: at most 1024 patterns may have a '*'";
 }
 
+/* table_add keeps the first group of a pattern, which is the one that counts. */
 static bool add(param_groups *g, param_group *p) {
     if (p->is_wild)
         g->wild[g->n_wild++] = p;
@@ -62,12 +63,13 @@ bool param_groups_open(param_groups *g, const weft_env *env, const char *text) {
     return good;
 }
 
+/* Leaves an empty table that may be closed again. */
 void param_groups_close(param_groups *g) {
     arena_free(&g->memory);
     *g = (param_groups){.memory = g->memory};
 }
 
-/* The first one without '*': of the path, or of what it lies under. */
+/* The first group whose pattern without '*' is the path or one of its scopes. */
 static const param_group *find_plain(const param_groups *g, const char *path) {
     char prefix[MINIMIZE_MAX_PATTERN];
     const param_group *best = NULL;
@@ -86,6 +88,7 @@ static const param_group *find_plain(const param_groups *g, const char *path) {
 
 int param_groups_find(const param_groups *g, const char *path, double *lr_scale, double *decay_scale) {
     const param_group *best = find_plain(g, path);
+    /* Patterns with '*' are in order, so the walk ends at the first that comes after `best`. */
     for (int i = 0; i < g->n_wild && (!best || g->wild[i]->number < best->number); i++)
         if (path_matches(g->wild[i]->pattern, path)) best = g->wild[i];
     *lr_scale = best ? best->lr_scale : 1;

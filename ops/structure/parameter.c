@@ -1,4 +1,5 @@
-/* parameter.c - reads a parameter, as of the start of the run. One such node a graph and parameter. */
+/* parameter.c - reads a parameter, with its value at the start of the run. A graph has at most one such node
+ * for each parameter (I4). Autodiff accumulates the parameter's gradient at its result. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {

@@ -1,5 +1,6 @@
-/* reduce_scatter.c - as all_reduce, but each rank of the process group gets the sum of its own range of the bucket
- * alone; the rest of its buffer is used up. ZeRO sums a bucket's gradients to the ranks that update by them. */
+/* reduce_scatter.c - like all_reduce, but each rank of the process group gets only the sum of its own range
+ * of the bucket; the rest of its buffer is undefined afterwards. ZeRO sums gradients to the ranks that update
+ * by them this way. */
 #include "ops/structure/collective.h"
 
 static bool infer(op_call *c) {

@@ -1,4 +1,5 @@
-/* state.c - reads a state variable as it is at this place of the build order. */
+/* state.c - reads a state variable with its value at this place in the order of building: the store's, or the
+ * last earlier assign's. No gradient. */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {

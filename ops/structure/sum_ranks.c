@@ -1,11 +1,11 @@
-/* sum_ranks.c - the sum of a small tensor over the ranks of a process group: statistics that all ranks share. Passes
- * make it where the mathematics are (runtime/passes/distribute/sync_norm.c) and turn it into collectives once gradients are built
- * (runtime/passes/distribute/collectives.c); until then it is an op like any other, without effects, merged and dropped by the same
- * rules on all ranks, as their graphs are the same.
+/* sum_ranks.c - the sum of a small tensor over the ranks of a process group: statistics that all ranks share.
+ * Passes make it for the mathematics (runtime/passes/distribute/sync_norm.c), and after gradients are built
+ * it becomes a collective (runtime/passes/distribute/collectives.c). Until then it is an op without effects,
+ * which is merged and dropped by the same rules on all ranks, since their graphs are the same.
  *
- * Gradient: y on every rank is the sum of all x, and what is minimized is the sum of all ranks' losses, so d/dx on each
- * rank is the sum of all ranks' d/dy. One rank alone is its own sum, which is what the reference kernel computes.
- */
+ * Gradient: y on every rank is the sum of all x, and the ranks together minimize the sum of their losses. So
+ * d/dx on each rank is the sum of all ranks' d/dy. With one rank the sum is the operand, which is what the
+ * reference kernel computes. */
 #include "ops/structure/sum_ranks.h"
 
 static const op_attr attrs[] = {

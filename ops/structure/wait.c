@@ -1,7 +1,8 @@
-/* wait.c - returns when a collective has finished: operands are the collective's results, the result is the finished
- * buffer, in the same memory. What stands between a collective and its wait hides it. */
+/* wait.c - waits until a collective has finished. Operands are the collective's results; the result is the
+ * finished buffer, in the same memory. The nodes between a collective and its wait overlap with it. */
 #include "ops/structure/collective.h"
 
+/* Both operands must be results of one collective. */
 static bool infer(op_call *c) {
     if (!(c->in[0]->node->op->flags & OP_COMMUNICATES) || (c->n_in > 1 && c->in[1]->node != c->in[0]->node))
         return op_fail(c, WEFT_ARGUMENT, "operands must be a collective's results");
