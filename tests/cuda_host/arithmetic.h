@@ -1,5 +1,6 @@
-/* arithmetic.h - CUDA's arithmetic: names that C has not, and the fast forms. Fast forms err as the hardware's do, within a few
- * units of the last place, so that a kernel which uses one where it must not is seen. */
+/* arithmetic.h - CUDA's arithmetic: names that C does not have, and the fast forms. The fast forms err as the
+ * hardware does, within a few units in the last place, so that a kernel that uses one where it must not fails
+ * its test. */
 #ifndef CUDA_HOST_ARITHMETIC_H
 #define CUDA_HOST_ARITHMETIC_H
 
@@ -11,6 +12,7 @@
 /* The plain names of C, as kernels call them: ::expf and so on. */
 #include <math.h>
 
+/* The bits of x as another type of the same size. */
 template <class To, class From> static inline To cuda_host_bits(From x) {
     static_assert(sizeof(To) == sizeof(From), "");
     To y;
@@ -44,7 +46,7 @@ static inline float rsqrtf(float x) {
 static inline double rsqrt(double x) {
     return 1.0 / sqrt(x);
 }
-/* glibc declares these names for itself. */
+/* glibc declares these names itself, so macros rename ours. */
 #define __expf  cuda_host_expf
 #define __logf  cuda_host_logf
 #define __log2f cuda_host_log2f
@@ -63,6 +65,7 @@ static inline float cuda_host_log2f(float x) {
 static inline float cuda_host_powf(float x, float y) {
     return exp2f(y * log2f(x));
 }
+/* an error of the size that the hardware has */
 static inline float cuda_host_sinf(float x) {
     return sinf(x) + 0x1p-22f;
 }
@@ -122,7 +125,8 @@ static inline float __saturatef(float x) {
     return x > 0 ? (x < 1 ? x : 1) : 0;
 }
 
-/* ---- conversions; out of range they saturate and NaN is 0, as on a GPU ---- */
+/* ---- conversions; out of range they saturate and NaN is 0, as on a GPU; rn, rz, rd: rounding to nearest, to
+ * zero, down ---- */
 
 template <class I> static inline I cuda_host_to_int(double x) {
     const double low = (double)std::numeric_limits<I>::min(), high = (double)std::numeric_limits<I>::max();
@@ -198,7 +202,7 @@ static inline unsigned __brev(unsigned x) {
     return y;
 }
 
-/* min and max of CUDA take any mixture of one kind of number. */
+/* CUDA's min and max take any mixture of one kind of number. */
 #define CUDA_HOST_MIN_MAX(type)                                                                              \
     static inline type min(type x, type y) {                                                                 \
         return y < x ? y : x;                                                                                \

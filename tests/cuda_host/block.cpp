@@ -1,9 +1,10 @@
-/* block.cpp - the threads of a block as fibers. One runs until it waits (a barrier, a warp operation) or ends; then any
- * other that can run is picked, at random: a barrier that is missing shows as a wrong result under some seed.
+/* block.cpp - the threads of a block as fibers. A thread runs until it waits (at a barrier or a warp
+ * operation) or ends; then another one that can run is chosen at random, so that a missing barrier shows as a
+ * wrong result under some seed.
  *
- * Rules kept (CUDA C++ Programming Guide, 10.6 and 10.22): a barrier is reached by all threads of the block; a warp
- * operation by all lanes of its mask that have not ended, in which each caller names itself, all with one mask. Shared
- * memory starts every block as NaN. */
+ * Rules that are checked (CUDA C++ Programming Guide, 10.6 and 10.22): all threads of the block reach a
+ * barrier; all lanes of its mask that have not ended reach a warp operation, each caller is in its mask, and
+ * all have the same mask. Shared memory is NaN at the start of every block. */
 #include "cuda_host/block.h"
 #include "cuda_host/fiber.h"
 #include "cuda_host/warp.h"
@@ -18,8 +19,10 @@ dim3 blockDim, gridDim;
 namespace cuda_host {
 namespace {
 
+/* What a thread does now. */
 enum place { AT_START, RUNS, AT_BARRIER, AT_WARP, ENDED };
 
+/* A copy of cp.async that has not happened yet; `valid` bytes are copied, the rest is zeros. */
 struct pending_copy {
     void *to;
     const void *from;
@@ -39,29 +42,31 @@ struct thread {
     const void *in;
     void *out;
     together *all;
-    /* cp.async: */
+    /* cp.async, and the group of copies that is open: */
     std::vector<pending_copy> copies;
     int group;
 };
 
-/* Lanes that exist and have not ended, and those that wait at a warp operation. */
+/* Masks of lanes that exist and have not ended, and of those that wait at a warp operation. */
 struct warp_lanes {
     unsigned alive, waiting;
 };
 
+/* A SHARED_ARRAY of the block. */
 struct shared_block {
     const void *key;
     void *memory;
     size_t bytes;
 };
 
+/* The launch that runs: there is one at a time. */
 struct state {
     const std::function<void()> *call;
     sequence random;
     std::vector<thread> threads;
     std::vector<warp_lanes> warps;
-    std::vector<int> ready;
-    int now; /* the thread that runs */
+    std::vector<int> ready; /* threads that can run */
+    int now;                /* the thread that runs */
     int ended, at_barrier, barrier_result;
     bool failed;
     std::vector<shared_block> shared;
@@ -71,21 +76,23 @@ struct state {
 
 state s;
 fiber scheduler;
-std::vector<std::unique_ptr<fiber>> idle; /* stacks of threads that ended */
+std::vector<std::unique_ptr<fiber>> idle; /* stacks of threads that have ended */
 
-constexpr size_t STATIC_SHARED = 48 << 10;
+constexpr size_t STATIC_SHARED = 48 << 10; /* bytes of SHARED_ARRAYs that a block may have */
 
+/* Switches from the running thread to the scheduler; returns when the thread is chosen again. */
 void leave() {
     fiber_switch(s.threads[s.now].stack, &scheduler);
 }
 
-/* The program is wrong: this block is given up, with the stacks of its threads. */
+/* The program is wrong: gives up this block, with the stacks of its threads. */
 void give_up() {
     s.failed = true;
     leave();
     abort();
 }
 
+/* "thread (x,y,z) of block (x,y,z)", for messages. */
 std::string where(int t) {
     const uint3 &i = s.threads[t].index;
     char text[120];
@@ -98,12 +105,14 @@ unsigned bit_of(int t) {
     return 1u << t % 32;
 }
 
+/* The thread can run again. */
 void wake(int t) {
     s.threads[t].at = RUNS;
     s.warps[t / 32].waiting &= ~bit_of(t);
     s.ready.push_back(t);
 }
 
+/* All threads have arrived: computes the result and wakes them. */
 void barrier_complete() {
     int count = 0, n = (int)s.threads.size();
     for (const thread &t : s.threads) {
@@ -120,7 +129,8 @@ void barrier_complete() {
     for (int t = 0; t < n; t++) wake(t);
 }
 
-/* Runs what the lanes of thread t's mask wait for, if all are there. Asked at each arrival: the masks answer at once. */
+/* Runs the operation that the lanes of thread t's mask wait for, if all have arrived. Called at each arrival,
+ * so an operation runs as soon as its last lane is there. */
 void warp_try(int t) {
     int first = t / 32 * 32;
     const thread &me = s.threads[t];
@@ -154,10 +164,12 @@ void thread_end(int t) {
     me.copies.clear();
     for (int other = t / 32 * 32; other < t / 32 * 32 + 32 && other < (int)s.threads.size() && !s.failed;
          other++)
-        if (s.threads[other].at == AT_WARP) warp_try(other); /* this one is waited for no more */
+        /* nobody waits for the ended thread any more */
+        if (s.threads[other].at == AT_WARP) warp_try(other);
 }
 
-/* What a stack does: the thread it was given, then, when it is switched to again, the next one. */
+/* The entry of a stack: runs the thread that it was given; then, when it is switched to again, the next
+ * one. */
 void stack_main() {
     fiber_entered(&scheduler);
     for (;;) {
@@ -168,6 +180,7 @@ void stack_main() {
     }
 }
 
+/* Runs thread t until it waits or ends. */
 void thread_run(int t) {
     thread &me = s.threads[t];
     s.now = t;
@@ -188,6 +201,7 @@ void thread_run(int t) {
     }
 }
 
+/* No thread can run, but some have not ended. */
 void tell_deadlock() {
     int n = (int)s.threads.size(), warps = 0, barrier = -1, warp = -1;
     for (int t = 0; t < n; t++) {
@@ -209,7 +223,8 @@ void tell_deadlock() {
     s.failed = true;
 }
 
-/* The stacks of a block that was given up: nothing on them is to be ended, kernels hold no C++ objects that own. */
+/* The stacks of a block that was given up are made anew. Nothing on them needs a destructor: kernels hold no
+ * C++ objects that own memory. */
 void abandon() {
     for (thread &t : s.threads)
         if (t.stack) {
@@ -224,6 +239,7 @@ void poison_shared() {
     for (const shared_block &b : s.shared) memset(b.memory, 0xff, b.bytes);
 }
 
+/* Runs one block; the random choice of the next thread is here. */
 void block_run() {
     int n = (int)s.threads.size();
     s.ended = s.at_barrier = 0;
@@ -272,7 +288,8 @@ bool grid_run(const std::function<void()> &call, dim3 grid, dim3 block, size_t s
     blockDim = block;
     gridDim = grid;
     std::vector<uint32_t> order((size_t)grid.x * grid.y * grid.z);
-    for (size_t i = 0; i < order.size(); i++) { /* Fisher and Yates */
+    /* Fisher and Yates' shuffle */
+    for (size_t i = 0; i < order.size(); i++) {
         size_t j = s.random.below(i + 1);
         order[i] = order[j];
         order[j] = (uint32_t)i;
@@ -346,7 +363,7 @@ void warp_meet(const char *what, unsigned mask, const void *in, void *out, toget
     leave();
 }
 
-/* A lane that is not there gives garbage, as on a GPU. */
+/* A lane that does not take part gives garbage, as on a GPU. */
 static void shuffle_all(unsigned lanes, const void *const in[32], void *const out[32]) {
     for (int lane = 0; lane < 32; lane++) {
         if (!(lanes >> lane & 1)) continue;
@@ -379,7 +396,8 @@ unsigned ballot(const char *what, unsigned mask, int predicate) {
 
 void copy_later(void *to, const void *from, int bytes, int valid) {
     thread *me = running();
-    memset(to, 0xff, (size_t)bytes); /* who reads before he waits reads NaN */
+    /* a read before the wait gets NaN */
+    memset(to, 0xff, (size_t)bytes);
     me->copies.push_back({to, from, bytes, valid, me->group});
 }
 
@@ -387,6 +405,7 @@ void copy_commit() {
     running()->group++;
 }
 
+/* Completes the copies of all groups but the newest `groups_left`. */
 void copy_wait(int groups_left) {
     thread *me = running();
     size_t kept = 0;

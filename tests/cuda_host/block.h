@@ -1,4 +1,4 @@
-/* block.h - running a launch: block after block, the threads of each in turns. */
+/* block.h - runs a launch: block after block, the threads of each in turns. */
 #ifndef CUDA_HOST_BLOCK_H
 #define CUDA_HOST_BLOCK_H
 
@@ -6,10 +6,11 @@
 
 namespace cuda_host {
 
-/* One launch. Orders of blocks and threads come from `seed`. False: the program is wrong, trouble() says how. */
+/* Runs one launch; the orders of blocks and threads come from `seed`. Returns false when the program is
+ * wrong; trouble() has the reason. */
 bool grid_run(const std::function<void()> &call, dim3 grid, dim3 block, size_t shared, uint64_t seed);
 
-/* SplitMix64 (Steele, Lea, Flood 2014). */
+/* Random numbers: SplitMix64 (Steele, Lea, Flood 2014). */
 struct sequence {
     uint64_t state;
     uint64_t next() {

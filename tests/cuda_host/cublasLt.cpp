@@ -1,6 +1,5 @@
-/* cublasLt.cpp - see cublasLt.h: handles and descriptors. Products: cublasLt_matmul.cpp. Objects that were destroyed are
- * known as such, wrong sizes of attributes are refused.
- */
+/* cublasLt.cpp - see cublasLt.h: handles and descriptors; products are in cublasLt_matmul.cpp. Use of a
+ * destroyed object and wrong sizes of attributes are errors. */
 #include "cuda_host/cublasLt_inside.h"
 
 #include <string.h>
@@ -12,6 +11,7 @@ template <class T> static cublasStatus_t destroy(T *object) {
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Copies an attribute's value if it has the right size. */
 template <class T> static cublasStatus_t take(T *into, const void *value, size_t bytes) {
     if (!value || bytes != sizeof *into) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(into, value, bytes);

@@ -1,5 +1,5 @@
-/* cublasLt.h - the part of cuBLASLt that Weft uses, emulated on the CPU (cublasLt.cpp). Names, numbers and sizes are
- * cuBLASLt 13's. */
+/* cublasLt.h - the part of cuBLASLt that Weft uses, emulated on the CPU (cublasLt.cpp, cublasLt_matmul.cpp).
+ * Names, numbers and sizes are those of cuBLASLt 13. */
 #ifndef CUDA_HOST_CUBLASLT_H
 #define CUDA_HOST_CUBLASLT_H
 
@@ -57,7 +57,8 @@ typedef enum {
     CUBLASLT_EPILOGUE_DGELU = 64 | 128,
     CUBLASLT_EPILOGUE_BGRADB = 512,
 } cublasLtEpilogue_t;
-/* For tests: no algorithm does more than a bias from now on (1), as on a GPU or with types that the library lacks. */
+/* For tests: from now on (1) no algorithm does more than a bias, as on a GPU, or with types, for which the
+ * library has none. */
 void cublasLt_host_refuse_epilogues(int on);
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
                                         cudaDataType_t scale);
@@ -82,6 +83,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 
 /* ---- algorithms ---- */
 
+/* An algorithm as the library has it: 64 opaque bytes. */
 typedef struct {
     uint64_t data[8];
 } cublasLtMatmulAlgo_t;

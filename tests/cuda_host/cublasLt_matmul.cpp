@@ -1,11 +1,13 @@
-/* cublasLt_matmul.cpp - products of the fake cuBLASLt. What the real library refuses is refused: types outside its table, leading dimensions
- * and batch strides that overlap, addresses and strides below an algorithm's alignment, a workspace too small or not on
- * 16 bytes; of epilogues, what they lack: a bias, auxiliary memory on 16 bytes whose rows are of 128 bits (ReLU) or a
- * multiple of 8 elements (GELU). Stricter: memory that is not the GPU's, and descriptors that were destroyed.
+/* cublasLt_matmul.cpp - products of the emulated cuBLASLt. It rejects what the real library rejects: types
+ * outside its table, leading dimensions and batch strides that overlap, addresses and strides below an
+ * algorithm's alignment, a workspace that is too small or not aligned to 16 bytes; for epilogues, a missing
+ * bias, and auxiliary memory that is not aligned to 16 bytes or whose rows are not multiples of 128 bits
+ * (ReLU) or of 8 elements (GELU). It is stricter about memory that is not the GPU's and about destroyed
+ * descriptors.
  *
- * Five algorithms, so that choices matter: one that takes any alignment, fast ones that want 16 bytes, and two that
- * split k; the one that adds partial sums in place adds them in another order each time.
- */
+ * There are five algorithms, so that choices matter: one that takes any alignment, fast ones that need 16
+ * bytes, and two that split k; the one that adds partial sums in place adds them in another order each
+ * time. */
 #include "cuda_host/cublasLt_inside.h"
 #include "cuda_host/library.h"
 
@@ -16,12 +18,13 @@ using namespace cuda_host;
 
 /* ---- algorithms ---- */
 
-/* What cublasLtMatmulAlgo_t's 64 bytes hold. */
+/* The contents of cublasLtMatmulAlgo_t's 64 bytes: the id, and the configuration by attribute. */
 struct algorithm {
     uint32_t id, config[9];
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "");
 
+/* alignment: of addresses and strides, in bytes. */
 static const struct {
     uint32_t tile, stages, splits, reduction, alignment;
 } algorithms[] = {
@@ -95,15 +98,16 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* ---- what a product must keep ---- */
+/* ---- the rules of a product ---- */
 
+/* A call with copies of its descriptors: D [m, n] = A [m, k] B [k, n], column-major. */
 struct matmul {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t a, b, c, d;
     int64_t m, n, k;
 };
 
-/* What an epilogue's bits say. */
+/* The bits of an epilogue. */
 enum { HAS_RELU = 2, HAS_BIAS = 4, IS_DRELU = 8, HAS_GELU = 32, IS_DGELU = 64, HAS_AUX = 128, SUMS_B = 512 };
 
 static bool has(const matmul &p, int bits) {
@@ -130,7 +134,7 @@ static bool is_emulated(cublasLtEpilogue_t epilogue) {
     return false;
 }
 
-static bool is_refusing;
+static bool is_refusing; /* cublasLt_host_refuse_epilogues */
 
 void cublasLt_host_refuse_epilogues(int on) {
     is_refusing = on;
@@ -143,8 +147,8 @@ static cublasStatus_t epilogue_check(const matmul &p) {
     if (has(p, HAS_BIAS | SUMS_B) && !p.desc.bias) return CUBLAS_STATUS_INVALID_VALUE;
     if (!has(p, HAS_AUX))
         return has(p, SUMS_B) && p.d.count > 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
-    if (p.d.count > 1)
-        return CUBLAS_STATUS_NOT_SUPPORTED; /* a stride of the auxiliary memory is not emulated */
+    if (p.d.count > 1) /* a batch stride of the auxiliary memory is not emulated */
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!p.desc.aux || (uintptr_t)p.desc.aux % 16 || p.desc.aux_ld < p.m ||
         p.desc.aux_ld % (is_mask ? 128 : 8))
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -172,6 +176,7 @@ static bool types_are_supported(const matmul &p) {
     return p.desc.compute == CUBLAS_COMPUTE_32F && (p.d.type == p.a.type || p.d.type == CUDA_R_32F);
 }
 
+/* Fills *p from live descriptors whose shapes fit; else returns the library's error. */
 static cublasStatus_t problem_of(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                                  cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                  matmul *p) {
@@ -192,7 +197,7 @@ static bool is_aligned(uint64_t x, uint32_t alignment) {
     return x % alignment == 0;
 }
 
-/* Addresses (or what is known of them), leading dimensions and batch strides. */
+/* Whether addresses (or their known alignments), leading dimensions and batch strides suit the algorithm. */
 static bool fits(const algorithm &x, const matmul &p, const uint64_t at[4]) {
     uint32_t wanted = algorithms[x.id - FIRST_ID].alignment;
     const cublasLtMatrixLayoutOpaque_t *layouts[] = {&p.a, &p.b, &p.c, &p.d};
@@ -206,6 +211,7 @@ static bool fits(const algorithm &x, const matmul &p, const uint64_t at[4]) {
     return !has(p, HAS_BIAS | SUMS_B) || is_aligned(bias, std::max(wanted / 2, 2u));
 }
 
+/* Bytes: a part of each split in f32, or some counters when parts are added in place. */
 static size_t workspace_of(const algorithm &x, const matmul &p) {
     uint32_t splits = x.config[CUBLASLT_ALGO_CONFIG_SPLITK_NUM];
     size_t count = (size_t)p.m * (size_t)p.n * (size_t)p.d.count;
@@ -234,7 +240,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDe
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* Which is first depends on the shape, as there. */
+/* The order of the algorithms depends on the shape, as in the real library. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -259,7 +265,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 
 /* ---- computing ---- */
 
-/* op(x), column-major without gaps, rounded as the compute type says. */
+/* op(x), column-major without gaps, rounded to TF32 if the compute type says so. */
 static std::vector<float> load(const cublasLtMatrixLayoutOpaque_t &l, const void *from, int64_t batch,
                                bool transposed, bool tf32) {
     std::vector<float> to((size_t)(l.rows * l.columns));
@@ -278,7 +284,8 @@ static float gelu(float z, bool slope) {
                          : 0.5 * x * (1 + t));
 }
 
-/* What becomes of element (i, j), bias included. Of a byte of the mask only bits of elements are defined. */
+/* The epilogue of element (i, j), bias included. In a byte of the mask only the bits of elements are
+ * defined. */
 static float finish(const matmul &p, int64_t i, int64_t j, float y) {
     int64_t at = j * p.desc.aux_ld + i;
     uint8_t *byte = has(p, HAS_AUX) ? static_cast<uint8_t *>(p.desc.aux) + at / 8 : nullptr;
@@ -294,7 +301,7 @@ static float finish(const matmul &p, int64_t i, int64_t j, float y) {
     return gelu(y, false);
 }
 
-/* sums[j] over column j of op(B) */
+/* sums[j] = the sum of column j of op(B) */
 static void sum_columns(const matmul &p, const std::vector<float> &right) {
     for (int64_t j = 0; j < p.n; j++) {
         float sum = 0;
@@ -303,6 +310,7 @@ static void sum_columns(const matmul &p, const std::vector<float> &right) {
     }
 }
 
+/* One matrix of the batch: the splits of k are summed apart, then added in `order`. */
 static void compute_one(const matmul &p, const algorithm &x, float alpha, const void *a, const void *b,
                         float beta, const void *c, void *d, int64_t batch) {
     bool tf32 = p.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -334,11 +342,13 @@ static void compute_one(const matmul &p, const algorithm &x, float alpha, const 
     if (has(p, SUMS_B)) sum_columns(p, right);
 }
 
+/* Bytes from the first element to the end of the last. */
 static size_t span(const cublasLtMatrixLayoutOpaque_t &l) {
     int64_t count = (l.count - 1) * l.stride + (l.columns - 1) * l.ld + l.rows;
     return (size_t)count * element_bytes(element_of(l.type));
 }
 
+/* Whether every operand is in the GPU's memory. */
 static bool memory_is_ours(const matmul &p, const void *a, const void *b, const void *d,
                            const void *workspace, size_t bytes) {
     size_t width = element_bytes(element_of(p.d.type)), bias = (size_t)(has(p, SUMS_B) ? p.n : p.m) * width,

@@ -1,5 +1,5 @@
-/* cuda_bf16.h - __nv_bfloat16 and __nv_bfloat162: storage and conversions, rounded as the hardware does (to nearest, ties to even).
- * Arithmetic is by way of float, which is exact before its rounding. */
+/* cuda_bf16.h - __nv_bfloat16 and __nv_bfloat162: storage and conversions, rounded as the hardware does (to
+ * nearest, ties to even). Arithmetic goes through float, which is exact before its rounding. */
 #ifndef CUDA_HOST_BF16_H
 #define CUDA_HOST_BF16_H
 

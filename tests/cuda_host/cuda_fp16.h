@@ -1,5 +1,5 @@
-/* cuda_fp16.h - __half and __half2: storage and conversions, rounded as the hardware does (to nearest, ties to even).
- * Arithmetic is by way of float, which is exact before its rounding. */
+/* cuda_fp16.h - __half and __half2: storage and conversions, rounded as the hardware does (to nearest, ties
+ * to even). Arithmetic goes through float, which is exact before its rounding. */
 #ifndef CUDA_HOST_FP16_H
 #define CUDA_HOST_FP16_H
 
@@ -10,7 +10,7 @@ unsigned short half_of(float x);
 float half_to(unsigned short bits);
 unsigned short bfloat_of(float x);
 float bfloat_to(unsigned short bits);
-unsigned short half_of(double x); /* rounded once */
+unsigned short half_of(double x); /* rounded once, not first to float */
 unsigned short bfloat_of(double x);
 } // namespace cuda_host
 

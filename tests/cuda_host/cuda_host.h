@@ -1,5 +1,5 @@
-/* cuda_host.h - behind the CUDA words: what the emulator's parts share, and what tests and the fakes of CUDA's libraries
- * (cuBLASLt, cuDNN, NVRTC, NCCL) ask of it. C++; the switches that tests turn are C. */
+/* cuda_host.h - the emulator without CUDA's names: what its parts share, and what tests and the fakes of
+ * CUDA's libraries (cuBLASLt, cuDNN, NVRTC, NCCL) ask of it. It is C++; the switches for tests are C. */
 #ifndef CUDA_HOST_H
 #define CUDA_HOST_H
 
@@ -13,35 +13,36 @@ extern "C" {
 
 /* ---- for tests ---- */
 
-/* Orders of threads, blocks and streams come from this seed (else from WEFT_CUDA_HOST_SEED, else 1). */
+/* The orders of threads, blocks and streams come from this seed (default: WEFT_CUDA_HOST_SEED, else 1). */
 void cuda_host_seed(uint64_t seed);
 /* Every launch runs twice in different orders, and must leave the same bits in all of the GPU's memory. Also
- * WEFT_CUDA_HOST_TWICE=1. */
+ * set by WEFT_CUDA_HOST_TWICE=1. */
 void cuda_host_run_twice(int on);
-/* GPUs there are (1 at the start), and the bytes of memory of each (8 GiB). */
+/* The number of GPUs (1 at first), and the bytes of memory of each (8 GiB at first). */
 void cuda_host_devices(int count);
 void cuda_host_memory(size_t bytes);
-/* Allocation number n from now on fails (1: the next); 0: none. */
+/* The n-th allocation from now on fails (1: the next); 0: none. */
 void cuda_host_fail_allocation(int n);
-/* What a wrong program did to the GPU; "" if nothing. Like a real one it then answers cudaErrorLaunchFailure to all,
- * until this forgets it. */
+/* What a wrong program did to the GPU; "" if nothing. As on a real GPU, every later call then returns
+ * cudaErrorLaunchFailure, until cuda_host_forget_trouble. */
 const char *cuda_host_trouble(void);
 void cuda_host_forget_trouble(void);
-/* After so many seconds a wait for which nothing can run is an error (20). */
+/* Seconds after which a wait for which nothing can run is an error (20 at first). */
 void cuda_host_patience(double seconds);
 
-/* NCCL's network fails on this rank of every world; negative: it is mended. */
+/* NCCL's network fails on this rank of every world; negative: repairs all. */
 void cuda_host_nccl_break(int rank);
-/* Ranks that call different things of NCCL wait for each other for ever, as on a real GPU, instead of breaking it. */
+/* Ranks that make different NCCL calls wait for each other for ever, as on a real GPU, instead of breaking
+ * it. */
 void cuda_host_nccl_lenient(int on);
-/* As ncclGetVersion tells it, from now on. */
+/* The version that ncclGetVersion returns from now on. */
 void cuda_host_nccl_version(int version);
 
 typedef struct cuda_host_counts {
-    int allocations, pinned, streams, events, graphs; /* that live */
+    int allocations, pinned, streams, events, graphs; /* that exist now */
     size_t bytes;                                     /* of the GPUs' memory in use */
-    size_t most_bytes;                                /* the most there were since the last cuda_host_count */
-    int64_t launches, copies;                         /* that ran, ever */
+    size_t most_bytes;                                /* the most since the last cuda_host_count */
+    int64_t launches, copies;                         /* that have run since the program began */
 } cuda_host_counts;
 cuda_host_counts cuda_host_count(void);
 
@@ -56,7 +57,7 @@ cuda_host_counts cuda_host_count(void);
 /* ---- for fakes of libraries ---- */
 namespace cuda_host {
 
-/* A kernel as cudaLaunchKernel and modules know it: how to call it, and its arguments' sizes. */
+/* A kernel for cudaLaunchKernel and modules: how to call it, and the sizes of its arguments in bytes. */
 struct kernel {
     void (*call)(void **args);
     int n_args;
@@ -75,13 +76,14 @@ template <class... P, void (*K)(P...)> struct kernel_of<K> {
     static constexpr kernel value = {call, (int)sizeof...(P), sizes};
 };
 
-/* Puts work on a stream (and into a graph, while it is captured), to be run on the GPU's side. With `ready`, it waits
- * until that says yes: for collectives, which need all ranks. `what` names it in messages. */
+/* Enqueues work on a stream (and into a graph, while the stream is captured), to be run on the GPU's side.
+ * With `ready`, it waits until that returns true: for collectives, which need all ranks. `what` names it in
+ * messages. */
 cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work,
                     std::function<bool()> ready = nullptr);
-/* Whether all of [memory, memory + bytes) is the GPU's. Fakes check their operands so. */
+/* Whether all of [memory, memory + bytes) is the GPU's. Fakes of libraries check their operands with it. */
 bool is_device_memory(const void *memory, size_t bytes);
-/* Notes what is wrong with the program and breaks the GPU. Called on the GPU's side. */
+/* Records what is wrong with the program and breaks the GPU. Called on the GPU's side. */
 void trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The next number of the seeded sequence. */
 uint64_t random();

@@ -1,5 +1,6 @@
-/* cuda_runtime.h - CUDA's C++ for kernels, emulated on the CPU: where a thread is, barriers, warps, atomics, arithmetic,
- * launching. The threads of a block are fibers of one thread (block.cpp), so plain code is atomic. */
+/* cuda_runtime.h - CUDA's C++ for kernels, emulated on the CPU: indices of threads, barriers, warps, atomics,
+ * arithmetic, launching. The threads of a block are fibers of one thread (block.cpp), so plain code is
+ * atomic. */
 #ifndef CUDA_HOST_RUNTIME_H
 #define CUDA_HOST_RUNTIME_H
 

@@ -1,5 +1,5 @@
-/* cuda_runtime_api.h - the part of CUDA's runtime that Weft uses, emulated on the CPU; for C and C++. Names and numbers
- * are CUDA's (13.0). What it means here, and where it is stricter: README.md. */
+/* cuda_runtime_api.h - the part of CUDA's runtime that Weft uses, emulated on the CPU, for C and C++. Names
+ * and numbers are those of CUDA 13.0. README.md says what it does here, and where it is stricter. */
 #ifndef CUDA_HOST_RUNTIME_API_H
 #define CUDA_HOST_RUNTIME_API_H
 
@@ -187,7 +187,7 @@ typedef enum cudaFuncAttribute {
     cudaFuncAttributePreferredSharedMemoryCarveout = 9,
 } cudaFuncAttribute;
 
-/* Kernels of modules that NVRTC made: the host's "machine code" is a shared object (cuda_host.h). */
+/* Kernels of modules that NVRTC made; the host's "machine code" is a shared object (launch.cpp). */
 typedef struct CUlib_st *cudaLibrary_t;
 typedef struct CUkern_st *cudaKernel_t;
 typedef enum cudaJitOption { cudaJitOptionUnused } cudaJitOption;
@@ -197,14 +197,15 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, cudaJi
                                 unsigned n);
 cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name);
 cudaError_t cudaLibraryUnload(cudaLibrary_t library);
-/* `kernel`: a cudaKernel_t. (Kernels of .cu files go through cudaLaunchKernelEx, which knows their types.) */
+/* `kernel` is a cudaKernel_t. (Kernels of .cu files go through cudaLaunchKernelEx, which knows their
+ * types.) */
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream);
 
 #ifdef __cplusplus
 }
 
-/* As in CUDA's C++ header: any pointer will do. */
+/* As in CUDA's C++ header: these take a pointer to any type. */
 template <class T> static inline cudaError_t cudaMalloc(T **memory, size_t bytes) {
     return cudaMalloc(reinterpret_cast<void **>(memory), bytes);
 }

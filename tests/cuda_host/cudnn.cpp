@@ -1,7 +1,7 @@
-/* cudnn.cpp - see cudnn.h: handles, and descriptors by one table of what each may and must have. Refused as there:
- * attributes of another kind of descriptor, of another type, too many of them, after finalizing, and parts that are not
- * final. Stricter: parts that were destroyed, though the real library holds on to them.
- */
+/* cudnn.cpp - see cudnn.h: handles, and descriptors by one table of what each may and must have. As in the
+ * real library these are errors: an attribute of another kind of descriptor or of another type, too many
+ * elements, a change after finalizing, and parts that are not final. Destroyed parts are errors too, though
+ * the real library keeps them alive. */
 #include "cuda_host/cudnn_inside.h"
 
 #include <cstdarg>
@@ -67,10 +67,11 @@ size_t cudnnGetVersion(void) {
     return 91900;
 }
 
-/* ---- what descriptors may and must have ---- */
+/* ---- the attributes of descriptors ---- */
 
+/* An attribute that a descriptor may have; is_needed: finalizing requires it. */
 static const struct rule {
-    int descriptor, name, type, most; /* elements */
+    int descriptor, name, type, most; /* most: elements */
     bool is_needed;
 } rules[] = {
 #define PART CUDNN_TYPE_BACKEND_DESCRIPTOR
@@ -111,6 +112,7 @@ static const struct rule {
     {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, true},
 };
 
+/* Bytes of an element of that type. */
 static size_t width_of(int type) {
     switch (type) {
     case CUDNN_TYPE_FLOAT:
@@ -183,6 +185,8 @@ static cudnnStatus_t pack_check(const descriptor *d) {
                                      : fail(CUDNN_STATUS_BAD_PARAM, "ids without places");
 }
 
+/* A plan takes graph and engine from its configuration; making it checks whether the engine accepts the
+ * graph. */
 static cudnnStatus_t plan_finalize(descriptor *d) {
     const descriptor *config = d->part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     int64_t workspace;
@@ -225,8 +229,9 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor_) {
     return s;
 }
 
-/* ---- answers ---- */
+/* ---- queries ---- */
 
+/* The caller gives configurations to be filled in, as with the real library. */
 static cudnnStatus_t get_results(const descriptor *d, int64_t room, int64_t *count, void *values) {
     const descriptor *graph = d->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     std::vector<int> engines = proposals(graph, *d->get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));

@@ -1,4 +1,5 @@
-/* cudnn.h - the part of cuDNN's graph API that Weft uses, emulated on the CPU (cudnn.cpp). Names and numbers are cuDNN 9's. */
+/* cudnn.h - the part of cuDNN's graph API that Weft uses, emulated on the CPU (cudnn.cpp, cudnn_engines.cpp).
+ * Names and numbers are those of cuDNN 9. */
 #ifndef CUDA_HOST_CUDNN_H
 #define CUDA_HOST_CUDNN_H
 

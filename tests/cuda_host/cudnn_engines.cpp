@@ -1,9 +1,10 @@
-/* cudnn_engines.cpp - what the fake cuDNN's tensors and operations must keep, its engines, and running plans.
+/* cudnn_engines.cpp - the rules of the emulated cuDNN's tensors and operations, its engines, and running
+ * plans.
  *
- * Seven engines, so that rules and fallbacks matter: fast ones want 16-byte alignment; two round f32 to TF32, one sums in
- * another order each time, one sums in the result's precision, one wants more workspace than anybody gives. Only the
- * last, which the fallback mode alone tells of, takes all. A result has its operands' type, as in cuDNN 9.19.
- */
+ * There are seven engines, so that rules and fallbacks matter: fast ones need 16-byte alignment; two round
+ * f32 to TF32, one sums in another order each time, one sums in the result's precision, one needs more
+ * workspace than anybody gives. Only the last one accepts everything, and only the fallback mode proposes it.
+ * A result has its operands' type, as in cuDNN 9.19. */
 #include "cuda_host/cudnn_inside.h"
 
 #include <algorithm>
@@ -90,6 +91,7 @@ convolution cuda_host_dnn::convolution_of(const descriptor *o) {
 #undef READ
 }
 
+/* The tensor that the operation computes. */
 static const descriptor *result_of(const convolution &c) {
     return c.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? c.small
            : c.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? c.big
@@ -120,6 +122,7 @@ cudnnStatus_t cuda_host_dnn::operation_check(const descriptor *d) {
 
 /* ---- engines ---- */
 
+/* TENSOR_CORE and NARROW round f32 to TF32; ANY is the one of the fallback mode. */
 enum { TENSOR_CORE, NARROW, UNSTEADY, SHORT_SUMS, GREEDY, PLAIN, ANY, ENGINES };
 
 std::vector<cudnnBackendNumericalNote_t> cuda_host_dnn::notes_of(int engine) {
@@ -141,6 +144,7 @@ static convolution convolution_in(const descriptor *graph) {
     return convolution_of(graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS));
 }
 
+/* The order depends on the shape, so that the first one is not always the same. */
 std::vector<int> cuda_host_dnn::proposals(const descriptor *graph, cudnnBackendHeurMode_t mode) {
     if (mode == CUDNN_HEUR_MODE_FALLBACK) return {ANY};
     convolution c = convolution_in(graph);
@@ -177,13 +181,13 @@ cudnnStatus_t cuda_host_dnn::plan_check(const descriptor *graph, int engine, int
     if (engine != ANY && !is_aligned(c, 16)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "alignment");
     if (engine == TENSOR_CORE && type_of(c.weight) != CUDNN_DATA_FLOAT && shape_of(c.weight)[1] % 8)
         return fail(CUDNN_STATUS_NOT_SUPPORTED, "channels");
-    *workspace = engine == GREEDY ? (int64_t)1 << 33 : engine == ANY ? 0 : 4096;
+    *workspace = engine == GREEDY ? (int64_t)1 << 33 : engine == ANY ? 0 : 4096; /* bytes */
     return CUDNN_STATUS_SUCCESS;
 }
 
 /* ---- running ---- */
 
-/* [axis 0, axes 2 and 3, axis 1] without gaps, whatever the strides. */
+/* A tensor as floats without gaps, whatever its strides: [axis 0, axes 2 and 3, axis 1]. */
 struct image {
     int64_t n, h, w, c;
     std::vector<float> x;
@@ -192,6 +196,7 @@ struct image {
     }
 };
 
+/* Calls visit(index without gaps, offset by strides) for every element. */
 template <class F> static void each_element(const descriptor *t, F visit) {
     const int64_t *shape = shape_of(t), *stride = numbers(t, CUDNN_ATTR_TENSOR_STRIDES);
     int64_t k = 0;
@@ -202,6 +207,7 @@ template <class F> static void each_element(const descriptor *t, F visit) {
                     visit(k++, i * stride[0] + c * stride[1] + y * stride[2] + x * stride[3]);
 }
 
+/* The value that the engine computes with. */
 static float rounded(float x, int engine, element e) {
     return (engine == TENSOR_CORE || engine == NARROW) && e == ELEMENT_F32 ? round_tf32(x) : x;
 }
@@ -216,6 +222,7 @@ static image image_load(const descriptor *t, const void *from, int engine, bool 
     return m;
 }
 
+/* With the errors that the engine's notes announce. */
 static void image_store(const descriptor *t, const image &m, int engine, float alpha, float beta, void *to) {
     each_element(t, [&](int64_t k, int64_t at) {
         float y = alpha * m.x[(size_t)k];
@@ -226,7 +233,7 @@ static void image_store(const descriptor *t, const image &m, int engine, float a
     });
 }
 
-/* One tap at one place: whichever of the three is the result gets what the other two make. */
+/* One tap at one place: the one of the three that is the result gets the products of the other two. */
 static void multiply(const convolution &c, float *big, float *small, float *weight, int64_t groups,
                      int64_t in, int64_t out, int64_t step) {
     const descriptor *result = result_of(c);
@@ -258,13 +265,14 @@ static void convolve(const convolution &c, image &big, image &small, image &weig
                     }
 }
 
+/* Bytes from the first element to the end of the last. */
 static size_t span(const descriptor *t) {
     int64_t last = 0;
     each_element(t, [&](int64_t, int64_t at) { last = std::max(last, at); });
     return (size_t)(last + 1) * element_bytes(element_of(t));
 }
 
-/* A tensor's place in the pack. */
+/* The address of a tensor in the variant pack. */
 static cudnnStatus_t find(const descriptor *pack, const descriptor *tensor, void **place) {
     const int64_t *ids = numbers(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     for (int64_t i = 0; i < count_of(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS); i++) {
@@ -284,7 +292,7 @@ cudnnStatus_t cuda_host_dnn::execute(cudaStream_t stream, const descriptor *grap
     void *at[3], *workspace = *pack->get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     cudnnStatus_t s = plan_check(graph, engine, &bytes);
     if (s != CUDNN_STATUS_SUCCESS) return s;
-    /* Captured work outlives all descriptors: it has copies. */
+    /* Captured work outlives all descriptors, so it has copies. */
     convolution c = convolution_in(graph);
     struct parts {
         descriptor window, tensors[3];

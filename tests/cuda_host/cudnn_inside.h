@@ -1,5 +1,5 @@
-/* cudnn_inside.h - the fake cuDNN's objects, for its files: cudnn.cpp (descriptors), cudnn_engines.cpp (what operations
- * and engines keep, running plans). */
+/* cudnn_inside.h - the objects of the emulated cuDNN, for its files: cudnn.cpp (descriptors) and
+ * cudnn_engines.cpp (the rules of operations and engines, running plans). */
 #ifndef CUDA_HOST_CUDNN_INSIDE_H
 #define CUDA_HOST_CUDNN_INSIDE_H
 
@@ -10,8 +10,9 @@
 
 namespace cuda_host_dnn {
 
-enum { ALIVE = 0x646e6e };
+enum { ALIVE = 0x646e6e }; /* the mark of an object that is not destroyed */
 
+/* The value of an attribute: `count` elements. */
 struct attribute {
     int64_t count;
     std::vector<char> bytes;
@@ -21,10 +22,12 @@ struct descriptor {
     int alive = ALIVE;
     cudnnBackendDescriptorType_t type;
     bool is_final = false;
-    std::map<int, attribute> has;
-    const descriptor *graph = nullptr; /* engines and configurations, which heuristics fill in: whose */
-    int engine = 0;                    /* and which */
+    std::map<int, attribute> has; /* attributes by name */
+    /* Engines and configurations, which heuristics fill in: their graph, and the engine's number. */
+    const descriptor *graph = nullptr;
+    int engine = 0;
 
+    /* The elements of an attribute that is set. */
     template <class T> const T *get(int name) const {
         return reinterpret_cast<const T *>(has.at(name).bytes.data());
     }
@@ -33,7 +36,7 @@ struct descriptor {
     }
 };
 
-/* An operation's parts, whichever of the three it is. */
+/* The parts of an operation, whichever of the three it is. */
 struct convolution {
     cudnnBackendDescriptorType_t kind;
     const descriptor *window, *big, *small, *weight;
@@ -41,17 +44,18 @@ struct convolution {
 };
 convolution convolution_of(const descriptor *operation);
 
-/* Records the text that cudnnGetLastErrorString gives. */
+/* Records the text for cudnnGetLastErrorString; returns status. */
 cudnnStatus_t fail(cudnnStatus_t status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Checks of finalizing: of a tensor, a window, an operation. */
 bool is_alive(const descriptor *d);
 cudnnStatus_t tensor_check(const descriptor *d);
 cudnnStatus_t window_check(const descriptor *d);
 cudnnStatus_t operation_check(const descriptor *d);
-/* Engines in the order of the mode's advice. */
+/* Engines in the order that the mode proposes. */
 std::vector<int> proposals(const descriptor *graph, cudnnBackendHeurMode_t mode);
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine);
-/* Whether the engine takes the graph after all, and the workspace it wants. */
+/* Whether the engine accepts the graph after all, and the bytes of workspace that it needs. */
 cudnnStatus_t plan_check(const descriptor *graph, int engine, int64_t *workspace);
 cudnnStatus_t execute(cudaStream_t stream, const descriptor *graph, int engine, const descriptor *pack);
 

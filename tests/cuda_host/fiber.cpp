@@ -1,5 +1,5 @@
-/* fiber.cpp - see fiber.h. ucontext would do the same with two system calls a switch; a block of 1,024 threads that sums
- * by shuffles switches ten thousand times. */
+/* fiber.cpp - see fiber.h. ucontext would do the same with two system calls for each switch, and a block of
+ * 1,024 threads that sums by shuffles switches ten thousand times. */
 #include "cuda_host/fiber.h"
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-enum { STACK_BYTES = 256 << 10 };
+enum { STACK_BYTES = 256 << 10 }; /* bytes; AddressSanitizer's frames are larger */
 #else
 enum { STACK_BYTES = 64 << 10 };
 #endif
 
-/* Keeps what the calling convention of x86-64 says a call keeps; CMakeLists.txt leaves the folder out elsewhere. */
+/* Saves the registers that the calling convention of x86-64 preserves on the old stack, switches to the other
+ * one and restores its registers. On other processors CMakeLists.txt leaves this folder out. */
 extern "C" void cuda_host_switch(void **from, void *to);
 asm(R"(
 .text
@@ -42,6 +43,7 @@ cuda_host_switch:
 
 namespace cuda_host {
 
+/* A stack with a guard page below it. Ends the program when there is no memory. */
 static void stack_map(fiber *f) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *memory = mmap(nullptr, STACK_BYTES + page, PROT_READ | PROT_WRITE,
@@ -54,8 +56,9 @@ static void stack_map(fiber *f) {
     f->bytes = STACK_BYTES;
 }
 
-/* Where in its last page a stack begins. Begun at the same place, the stacks of a block's threads would lie in the same few
- * sets of the processor's cache, and each switch would wait for memory. */
+/* Offset of a stack's start in its last page, another one for each stack. If all started at one offset, the
+ * stacks of a block's threads would share a few sets of the processor's cache, and each switch would wait for
+ * memory. */
 static size_t stack_color() {
     static unsigned made;
     return made++ * 5 % 64 * 64;
@@ -64,13 +67,15 @@ static size_t stack_color() {
 void fiber_make(fiber *f, void (*entry)()) {
     if (!f->stack) stack_map(f);
 #if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(f->stack, f->bytes); /* what an abandoned thread left there */
+    /* whatever an abandoned thread left there */
+    __asan_unpoison_memory_region(f->stack, f->bytes);
     f->shadow = nullptr;
 #endif
     void **slot = reinterpret_cast<void **>(f->stack + f->bytes - stack_color());
-    *--slot = nullptr; /* where entry would return to: debuggers stop there */
+    /* the return address of `entry`: debuggers stop there */
+    *--slot = nullptr;
     *--slot = reinterpret_cast<void *>(entry);
-    for (int i = 0; i < 6; i++) *--slot = nullptr; /* registers */
+    for (int i = 0; i < 6; i++) *--slot = nullptr; /* the six registers that cuda_host_switch restores */
     f->top = slot;
 }
 
@@ -80,7 +85,8 @@ void fiber_switch(fiber *from, fiber *to) {
 #endif
     cuda_host_switch(&from->top, to->top);
 #if defined(__SANITIZE_ADDRESS__)
-    /* Back from `to`, which may lie on another thread of the system than when it was entered first: its place is learnt anew. */
+    /* Back from `to`, which may run on another system thread than when it was first entered: records its
+     * stack anew. */
     const void *bottom;
     __sanitizer_finish_switch_fiber(from->shadow, &bottom, &to->bytes);
     to->stack = static_cast<char *>(const_cast<void *>(bottom));

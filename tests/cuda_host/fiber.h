@@ -1,4 +1,4 @@
-/* fiber.h - stacks that take turns on one thread of the operating system: the threads of a block. */
+/* fiber.h - stacks that take turns on one thread of the operating system: they are the threads of a block. */
 #ifndef CUDA_HOST_FIBER_H
 #define CUDA_HOST_FIBER_H
 
@@ -7,17 +7,18 @@
 namespace cuda_host {
 
 struct fiber {
-    void *top = nullptr; /* of the stack, while it does not run */
-    char *stack = nullptr;
+    void *top = nullptr;   /* stack pointer while the fiber does not run */
+    char *stack = nullptr; /* lowest address of the stack; `bytes` long */
     size_t bytes = 0;
-    void *shadow = nullptr; /* AddressSanitizer's */
+    void *shadow = nullptr; /* AddressSanitizer's fake stack */
 };
 
-/* A stack with a guard page below it, kept for reuse; `entry` begins at the first switch to it, and never returns. */
+/* Gives the fiber a stack with a guard page below it, kept for reuse; `entry` starts at the first switch to
+ * the fiber, and never returns. */
 void fiber_make(fiber *f, void (*entry)());
-/* Returns when `to`, and nobody else, has switched back to `from`. */
+/* Runs `to`; returns when some fiber switches back to `from`. */
 void fiber_switch(fiber *from, fiber *to);
-/* First thing in an entry: tells AddressSanitizer where it is, and where `from` is. */
+/* An entry calls this first: it tells AddressSanitizer which stack runs, and which one is `from`'s. */
 void fiber_entered(fiber *from);
 
 } // namespace cuda_host

@@ -1,12 +1,15 @@
-/* graph.cpp - capture, and graphs that are launched as one: their nodes run in any order that their edges allow. */
+/* graph.cpp - capture, and graphs that are launched as a whole: their nodes run in any order that their edges
+ * allow. */
 #include "cuda_host/state.h"
 
 #include <algorithm>
 
 namespace cuda_host {
 
+/* of cudaThreadExchangeStreamCaptureMode */
 static thread_local cudaStreamCaptureMode mode_now = cudaStreamCaptureModeGlobal;
 
+/* Which captures forbid a call depends on their mode and on the caller's, as CUDA's table has it. */
 cudaError_t unsafe_call() {
     if (mode_now == cudaStreamCaptureModeRelaxed) return cudaSuccess;
     for (const auto &c : gpu().captures) {
@@ -21,16 +24,18 @@ cudaError_t unsafe_call() {
     return cudaSuccess;
 }
 
-/* Whether the origin stream's last node comes after all others: what a stream was forked for has come back. */
+/* Whether the origin stream's last node depends on all others: every forked stream has been joined again. */
 static bool is_joined(const capture &c) {
     std::vector<char> reached(c.nodes.size(), 0);
     for (int i : c.origin->frontier) reached[i] = 1;
-    for (int i = (int)c.nodes.size() - 1; i >= 0; i--) /* edges lead to earlier nodes */
+    /* edges lead to earlier nodes */
+    for (int i = (int)c.nodes.size() - 1; i >= 0; i--)
         if (reached[i])
             for (int before : c.nodes[i].after) reached[before] = 1;
     return std::all_of(reached.begin(), reached.end(), [](char r) { return r; });
 }
 
+/* External events are read and recorded anew in each launch. */
 std::shared_ptr<graph_run> graph_start(cudaGraphExec_t exec) {
     auto run = std::make_shared<graph_run>();
     size_t n = exec->nodes->size();
@@ -113,8 +118,8 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode) {
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
     guard g(gpu().lock);
-    if (!gpu().graphs.count(graph) || nodes)
-        return answer(cudaErrorInvalidValue); /* counting is all there is */
+    if (!gpu().graphs.count(graph) || nodes) /* only counting is emulated */
+        return answer(cudaErrorInvalidValue);
     *count = graph->nodes.size();
     return cudaSuccess;
 }

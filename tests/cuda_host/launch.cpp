@@ -12,7 +12,7 @@ namespace cuda_host {
 
 /* ---- arguments that a GPU could not read ---- */
 
-/* Whether the address is mapped into this process, told by the kernel; slow, so answers are kept. */
+/* Whether the address is mapped into this process, according to /proc; slow, so answers are kept. */
 static bool is_mapped(uint64_t word) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[600];
@@ -24,9 +24,10 @@ static bool is_mapped(uint64_t word) {
     return found;
 }
 
-/* Addresses of the host among arguments: kernels here could follow them, on a GPU they fault. Words that only look like
- * addresses are told apart by what is mapped, and by their lower half: a small number there, and what a struct's padding
- * held before above it. Not under AddressSanitizer, which maps nearly all that two numbers side by side can look like. */
+/* Looks for addresses of the host among arguments: kernels here could follow them, on a GPU they fault. A
+ * word that only looks like an address is recognized because nothing is mapped there, or because its lower
+ * half is a small number (and its upper half old contents of a struct's padding). Not under AddressSanitizer,
+ * which maps nearly everything that two adjacent numbers can look like. */
 static bool holds_host_address(const void *argument, size_t bytes, uint64_t *which) {
 #ifdef __SANITIZE_ADDRESS__
     bytes = 0;
@@ -45,12 +46,13 @@ static bool holds_host_address(const void *argument, size_t bytes, uint64_t *whi
     return false;
 }
 
-/* ---- twice ---- */
+/* ---- running a launch twice ---- */
 
-/* Of more than 16 MiB only libraries' workspace and whole sessions are: they are left out. */
+/* Only libraries' workspaces and whole sessions are larger than 16 MiB: they are not compared. */
 constexpr size_t COPY_MOST = 16 << 20;
 using copy_of_memory = std::map<uintptr_t, std::vector<char>>;
 
+/* A copy of the GPU's memory, by allocation. */
 static copy_of_memory memory_save() {
     copy_of_memory copy;
     for (const auto &m : gpu().memory) {
@@ -60,6 +62,8 @@ static copy_of_memory memory_save() {
     return copy;
 }
 
+/* Restores the memory from before the launch, runs it in another order and compares every byte with the first
+ * run's. */
 static void run_again(const std::function<void()> &call, const cudaLaunchConfig_t &c,
                       const copy_of_memory &before) {
     copy_of_memory first = memory_save();
@@ -86,6 +90,7 @@ static void launch_run(const std::function<void()> &call, const cudaLaunchConfig
     if (good && twice) run_again(call, c, before);
 }
 
+/* CUDA's limits of grids and blocks. */
 static bool fits(const cudaLaunchConfig_t &c) {
     const dim3 &g = c.gridDim, &b = c.blockDim;
     bool some = g.x && g.y && g.z && b.x && b.y && b.z;
@@ -93,6 +98,7 @@ static bool fits(const cudaLaunchConfig_t &c) {
            b.z <= 64 && (uint64_t)b.x * b.y * b.z <= 1024;
 }
 
+/* More than 48 KiB of dynamic shared memory must have been allowed by cudaFuncSetAttribute. */
 cudaError_t launch(const void *kernel, const cudaLaunchConfig_t *config, std::function<void()> call,
                    const void *const *args, const size_t *bytes, int n_args) {
     guard g(gpu().lock);
@@ -123,7 +129,7 @@ cudaError_t set_attribute(const void *kernel, cudaFuncAttribute attribute, int v
     return cudaSuccess;
 }
 
-/* The arguments of a module's kernel, copied. */
+/* Copies of the arguments of a module's kernel, since the work runs later. */
 struct argument_copies {
     std::vector<std::vector<char>> each;
     std::vector<void *> at;
@@ -155,10 +161,10 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
         function, &config, [=] { k->call(copies->at.data()); }, args, k->bytes, k->n_args);
 }
 
-/* ---- modules: "cuda_host:", the bytes of a shared object as a number, ":", those bytes; kernel NAME is its
+/* ---- modules: "cuda_host:", the size of a shared object as a number, ":", its bytes; kernel NAME is its
  * `cuda_host::kernel NAME_kernel` ---- */
 
-/* The loader wants a file: it gets one for as long as loading takes. */
+/* The loader needs a file, so there is one while it loads. */
 static void *object_load(const char *bytes, size_t count) {
     char path[] = "/tmp/cuda_host_XXXXXX";
     int file = mkstemp(path);

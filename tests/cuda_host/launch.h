@@ -1,12 +1,12 @@
-/* launch.h - cudaLaunchKernelEx and cudaFuncSetAttribute for kernels of .cu files: their arguments are copied at the
- * call, as CUDA does. */
+/* launch.h - cudaLaunchKernelEx and cudaFuncSetAttribute for kernels of .cu files; arguments are copied at
+ * the call, as CUDA does. */
 #ifndef CUDA_HOST_LAUNCH_H
 #define CUDA_HOST_LAUNCH_H
 
 #include "cuda_host/cuda_host.h"
 
 namespace cuda_host {
-/* `args` and `bytes`: the arguments' memory, looked through for addresses of the host. */
+/* `args` and `bytes` are the arguments' memory, which is searched for addresses of the host. */
 cudaError_t launch(const void *kernel, const cudaLaunchConfig_t *config, std::function<void()> call,
                    const void *const *args, const size_t *bytes, int n_args);
 cudaError_t set_attribute(const void *kernel, cudaFuncAttribute attribute, int value);
@@ -19,7 +19,7 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     const void *at[sizeof...(P) + 1] = {};
     const size_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
     int n = 0;
-    /* what lies between members is nobody's, and may be left of anything */
+    /* padding between members holds garbage that may look like an address of the host */
     std::apply([&](auto &...each) { (__builtin_clear_padding(&each), ...); }, copy);
     std::apply([&](const auto &...each) { ((at[n++] = &each), ...); }, copy);
     return cuda_host::launch(

@@ -1,5 +1,5 @@
-/* library.h - what the fakes of cuBLASLt and cuDNN share: elements of the GPU's memory as floats, and scribbling over
- * memory that a caller lent. */
+/* library.h - shared by the fakes of cuBLASLt and cuDNN: elements of the GPU's memory as floats, and garbage
+ * in memory that a caller lent. */
 #ifndef CUDA_HOST_LIBRARY_H
 #define CUDA_HOST_LIBRARY_H
 
@@ -30,7 +30,7 @@ static inline void element_store(element e, void *at, int64_t i, float x) {
         static_cast<unsigned short *>(at)[i] = e == ELEMENT_F16 ? half_of(x) : bfloat_of(x);
 }
 
-/* TF32: 10 bits of mantissa, to nearest. */
+/* TF32: 10 bits of mantissa, rounded to nearest, ties to even. */
 static inline float round_tf32(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -39,7 +39,8 @@ static inline float round_tf32(float x) {
     return x;
 }
 
-/* A library writes what it likes to its workspace: all that the algorithm asked for, and the last bytes lent. */
+/* A library may write anything to its workspace: fills what the algorithm asked for, and the last bytes that
+ * were lent, with NaN. */
 static inline void scribble(void *memory, size_t used, size_t lent) {
     if (used) memset(memory, 0xff, used);
     size_t tail = lent - used < 256 ? lent - used : 256;

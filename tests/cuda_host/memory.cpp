@@ -1,5 +1,5 @@
-/* memory.cpp - the GPU's memory: allocations as long as asked for, filled with NaN, forbidden to the host (under
- * AddressSanitizer) while the GPU does not run; copies and fills. */
+/* memory.cpp - the GPU's memory: allocations exactly as long as asked for, filled with NaN, forbidden to the
+ * host (under AddressSanitizer) while the GPU does not run; copies and fills. */
 #include "cuda_host/state.h"
 
 #include <cstdlib>
@@ -37,8 +37,8 @@ bool is_device_memory(const void *at, size_t bytes) {
     return a && !a->is_pinned;
 }
 
-/* Hands memory over to the GPU's side or takes it away from the host's. Pages of its own are closed to both AddressSanitizer
- * and the processor. */
+/* Opens memory to the GPU's side, or closes it to the host. Pages of its own are closed both for
+ * AddressSanitizer and for the processor. */
 static void hand(uintptr_t at, const allocation &a, bool to_gpu) {
     void *memory = reinterpret_cast<void *>(at);
     if (a.is_pinned) return;
@@ -61,18 +61,19 @@ void memory_close() {
     for (const auto &m : gpu().memory) hand(m.first, m.second, false);
 }
 
-/* ---- taking and giving ---- */
+/* ---- allocating and freeing ---- */
 
-constexpr size_t LARGE = 4 << 20;
+constexpr size_t LARGE = 4 << 20; /* bytes from which memory has pages of its own */
 
-/* Large memory costs nothing until it is touched: its pages are copies, on write, of one file of 0xff. */
+/* Large memory costs nothing until it is touched: its pages are copy-on-write pages of one file of 0xff. */
 static void *map_large(size_t bytes, size_t *mapped) {
     static const int file = [] {
         std::vector<char> all(LARGE, (char)0xff);
         int made = memfd_create("cuda_host", 0);
         return made >= 0 && write(made, all.data(), all.size()) == (ssize_t)all.size() ? made : -1;
     }();
-    *mapped = (bytes / LARGE + 1) * LARGE; /* something is behind it always, poisoned */
+    /* there is always something after it, and that is poisoned */
+    *mapped = (bytes / LARGE + 1) * LARGE;
     void *memory = mmap(nullptr, *mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED || file < 0) return nullptr;
     for (size_t at = 0; at < *mapped; at += LARGE)
@@ -90,7 +91,7 @@ static void *take_bytes(allocation *a) {
     return memset(memory, 0xff, a->bytes);
 }
 
-/* Who still reads what was given back reads NaN, or faults. */
+/* A later read gets NaN, or faults. */
 static void give_bytes(void *memory, const allocation &a) {
     __asan_unpoison_memory_region(memory, a.mapped ? a.mapped : a.bytes);
     if (a.mapped) {
@@ -101,6 +102,7 @@ static void give_bytes(void *memory, const allocation &a) {
     free(memory);
 }
 
+/* Device memory counts against the GPU's size; pinned memory does not. */
 static cudaError_t take(void **memory, size_t bytes, bool pinned) {
     guard g(gpu().lock);
     gpu_state &s = gpu();
@@ -130,8 +132,8 @@ static cudaError_t give(void *memory, bool pinned) {
     if (!memory) return cudaSuccess;
     if (s.in_host_function) return answer(cudaErrorNotPermitted);
     if (cudaError_t no = unsafe_call()) return no;
-    if (s.trouble.empty())
-        drain(current_device(), false); /* cudaFree waits; what of it fails, later calls tell */
+    if (s.trouble.empty()) /* cudaFree waits; an error of that work is returned by later calls */
+        drain(current_device(), false);
     auto found = s.memory.find(reinterpret_cast<uintptr_t>(memory));
     if (found == s.memory.end() || found->second.is_pinned != pinned) return answer(cudaErrorInvalidValue);
     if (!pinned) s.used[found->second.device] -= found->second.bytes;
@@ -141,7 +143,7 @@ static cudaError_t give(void *memory, bool pinned) {
     return s.trouble.empty() ? cudaSuccess : answer(cudaErrorLaunchFailure);
 }
 
-/* Whether both ends lie where `kind` says. */
+/* Whether both ends are where `kind` says. */
 static bool ends_fit(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
     bool to_gpu = is_device_memory(to, bytes), from_gpu = is_device_memory(from, bytes);
     switch (kind) {
@@ -159,20 +161,21 @@ static bool ends_fit(const void *to, const void *from, size_t bytes, cudaMemcpyK
     return false;
 }
 
-/* Runs at once what must not be queued: copies that the host waits for. */
+/* Runs now what is not queued: copies that the host waits for. */
 static void at_once(const std::function<void()> &run) {
     memory_open();
     run();
     memory_close();
 }
 
-/* Waits for blocking streams alone: work of non-blocking ones may still be to come, as in CUDA. */
+/* Waits for blocking streams only: work of non-blocking ones may still be to come, as in CUDA. */
 static cudaError_t default_stream_waits() {
     if (cudaError_t no = refused()) return no;
     if (cudaError_t no = unsafe_call()) return no;
     return drain(current_device(), true);
 }
 
+/* A copy of `height` rows of `width` bytes, `pitch` bytes from row to row. */
 struct plane {
     void *to;
     const void *from;
@@ -185,6 +188,8 @@ struct plane {
     }
 };
 
+/* Copies between pinned and device memory run later; pageable memory is read now, or written while the host
+ * waits. */
 static cudaError_t copy_async(plane p, cudaMemcpyKind kind, cudaStream_t stream) {
     guard g(gpu().lock);
     cudaStream_t s = stream_of(stream);
@@ -199,17 +204,20 @@ static cudaError_t copy_async(plane p, cudaMemcpyKind kind, cudaStream_t stream)
     bool from_pageable = !from_gpu && !is_pinned(p.from, from_bytes),
          to_pageable = !to_gpu && !is_pinned(p.to, to_bytes);
     if (!from_pageable && !to_pageable) return add_work(s, "a copy", [p] { p.run(); });
-    if (s->capture) { /* the host would have to wait */
+    /* a capture cannot wait for the host */
+    if (s->capture) {
         s->capture->is_broken = true;
         return answer(cudaErrorStreamCaptureUnsupported);
     }
-    if (to_pageable) { /* the host waits */
+    /* the host waits */
+    if (to_pageable) {
         if (cudaError_t failed = add_work(s, "a copy", [p] { p.run(); })) return failed;
         return run_until([s] { return s->queue.empty(); }, "a copy to pageable memory")
                    ? cudaSuccess
                    : answer(cudaErrorLaunchFailure);
     }
-    auto staged = std::make_shared<std::vector<char>>(from_bytes); /* read now */
+    /* read now */
+    auto staged = std::make_shared<std::vector<char>>(from_bytes);
     memcpy(staged->data(), p.from, from_bytes);
     return add_work(s, "a copy", [p, staged] {
         plane q = p;

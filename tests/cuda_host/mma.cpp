@@ -1,20 +1,24 @@
-/* mma.cpp - see mma.h: the lanes' registers are put together into tiles, multiplied, and dealt out again. */
+/* mma.cpp - see mma.h: puts the lanes' registers together into tiles, multiplies, and distributes the
+ * result. */
 #include "cuda_host/mma.h"
 
 #include "cuda_host/cuda_host.h"
 
 namespace cuda_host {
 
+/* The registers of one lane. */
 struct mma_in {
     const float *d;
     const unsigned *a, *b;
 };
 
+/* Element `which` of a register of two. */
 template <bool bf16> static float element(unsigned pair, int which) {
     unsigned short bits = (unsigned short)(pair >> 16 * which);
     return bf16 ? bfloat_to(bits) : half_to(bits);
 }
 
+/* Sums in the order of k, in f32; the hardware's order within a product is not documented. */
 template <bool bf16> static void mma_all(unsigned lanes, const void *const in[32], void *const out[32]) {
     float a[16][16], b[16][8];
     if (lanes != 0xffffffffu) return trouble("mma: only lanes %#x of the warp are there", lanes);
@@ -49,6 +53,7 @@ struct load_in {
     bool transposed;
 };
 
+/* Rows are read when all lanes have arrived. */
 static void load_all(unsigned lanes, const void *const in[32], void *const out[32]) {
     if (lanes != 0xffffffffu) return trouble("ldmatrix: only lanes %#x of the warp are there", lanes);
     const load_in &first = *static_cast<const load_in *>(in[0]);

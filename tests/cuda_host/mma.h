@@ -1,4 +1,4 @@
-/* mma.h - the plain C++ twins of ops/cuda/kit/mma.cuh, by the register layouts of the PTX ISA. */
+/* mma.h - plain C++ versions of ops/cuda/kit/mma.cuh, by the register layouts of the PTX ISA. */
 #ifndef CUDA_HOST_MMA_H
 #define CUDA_HOST_MMA_H
 
@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+/* Both need all lanes of the warp; d and r are the registers of this lane. */
 namespace cuda_host {
 void mma_16816(bool bf16, float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]);
 void load_matrix(int tiles, bool transposed, unsigned *r, const void *row);
@@ -43,6 +44,7 @@ template <int left> static inline void copy_async_wait() {
     cuda_host::copy_wait(left);
 }
 
+/* ex2.approx.ftz: results below the smallest normal number are 0. */
 static inline float fast_exp2(float x) {
     return x < -126 ? 0.0f : exp2f(x);
 }

@@ -1,9 +1,10 @@
-/* nccl.cpp - NCCL for ranks that are threads of one process, each with an emulated GPU. A sum waits at the head of its stream
- * until all ranks' sums of the same number are at the heads of theirs; the first that runs then adds for all. A group of
- * messages waits until each of its messages has met its partner, in the order of each pair of ranks. Ranks that call
- * different things, start captured calls in different orders, or send messages of different lengths, break the GPU with a
- * message; or, as on a real one, wait for ever (cuda_host_nccl_lenient). What an aborted rank had queued ends at once, and
- * whoever waits for it goes on waiting. */
+/* nccl.cpp - NCCL for ranks that are threads of one process, each with an emulated GPU. A sum waits at the
+ * head of its stream until all ranks' sums with the same number are at the heads of theirs; the first one
+ * that runs adds for all. A group of messages waits until each of its messages has its partner, in the order
+ * of each pair of ranks. When ranks make different calls, start captured calls in different orders, or send
+ * messages of different lengths, the GPU breaks with a message; or, with cuda_host_nccl_lenient, they wait
+ * for ever as on a real one. The queued calls of an aborted rank end at once, and ranks that wait for it go
+ * on waiting. */
 #include "cuda_host/nccl.h"
 
 #include "cuda_host/cuda_host.h"
@@ -25,12 +26,12 @@
 
 namespace {
 
-/* One rank of a communicator, for as long as anything of it is queued or captured. */
+/* One rank of a communicator, for as long as any call of it is queued or captured. */
 struct member {
     bool is_gone = false;                                    /* aborted */
     std::map<std::pair<int, bool>, int> messages;            /* issued so far, by peer and direction */
     int sums = 0;                                            /* issued so far */
-    std::shared_ptr<char> graphs = std::make_shared<char>(); /* captured calls hold it too */
+    std::shared_ptr<char> graphs = std::make_shared<char>(); /* captured calls hold a reference too */
 };
 
 struct message {
@@ -38,46 +39,51 @@ struct message {
     int peer;
     char *data;
     size_t bytes;
-    int number = 0; /* among those issued between the two in this direction: one that is replayed keeps it */
+    int number = 0; /* among those issued between the two in this direction; a replayed message keeps it */
     std::shared_ptr<member> owner = nullptr;
-    std::shared_ptr<message> partner = nullptr; /* once both are at the heads of their streams */
+    std::shared_ptr<message> partner = nullptr; /* set once both are at the heads of their streams */
     bool is_done = false;
 };
 
 typedef std::vector<std::shared_ptr<message>> messages;
 
+/* A sum of one rank. */
 struct call {
     enum kind { ALL_REDUCE, REDUCE_SCATTER } what;
     char *into = nullptr;
     const char *from = nullptr;
-    size_t count = 0;
+    size_t count = 0; /* elements of the result */
     ncclDataType_t type = ncclUint8;
-    int number = 0; /* among the rank's sums as they were issued */
+    int number = 0; /* among the rank's sums in the order of issue */
 };
 
+/* The calls of all ranks for one sum. */
 struct meeting {
-    std::vector<std::shared_ptr<const call>> calls;
-    size_t arrived = 0, left = 0;
+    std::vector<std::shared_ptr<const call>> calls; /* by rank */
+    size_t arrived = 0, left = 0;                   /* left: ranks that have run theirs */
     bool is_done = false;
 };
 
+/* What a rank passed to ncclCommSplit. */
 struct split_of {
     int color, key, rank;
 };
 
+/* A communicator, shared by its ranks. */
 struct world {
     int size = 0, joined = 0;
-    std::set<int> devices; /* of those who have joined */
-    bool shares_gpu = false;
+    std::set<int> devices;     /* of the ranks that have joined */
+    bool shares_gpu = false;   /* two ranks on one GPU, which NCCL rejects */
     std::vector<int> executed; /* sums so far, by rank */
-    std::map<std::pair<int, int>, std::deque<std::shared_ptr<message>>> alone; /* without partner, by (from, to) */
+    /* Messages without a partner, by (from, to). */
+    std::map<std::pair<int, int>, std::deque<std::shared_ptr<message>>> alone;
     std::map<int, meeting> meetings;
-    std::vector<split_of> splits; /* of the split under way */
+    std::vector<split_of> splits; /* of the split that is going on */
     std::map<int, std::shared_ptr<world>> parts;
     int split_left = 0;
 };
 
-/* Never destroyed: a rank whose others never come may wait here when the process ends. */
+/* Never destroyed: a rank whose peers never come may still wait here when the process ends. */
 std::mutex &lock = *new std::mutex;
 std::condition_variable &changed = *new std::condition_variable;
 std::map<std::string, std::shared_ptr<world>> &worlds = /* that not all ranks have joined */
@@ -114,7 +120,7 @@ extern "C" void cuda_host_nccl_version(int version) {
     library_version = version;
 }
 
-/* ---- making them ---- */
+/* ---- communicators ---- */
 
 ncclResult_t ncclGetVersion(int *version) {
     std::lock_guard<std::mutex> hold(lock);
@@ -124,7 +130,8 @@ ncclResult_t ncclGetVersion(int *version) {
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     std::lock_guard<std::mutex> hold(lock);
-    const char *address = getenv("NCCL_COMM_ID"); /* then all ranks ask, and get the same */
+    /* all ranks call this then, and get the same id */
+    const char *address = getenv("NCCL_COMM_ID");
     memset(id, 0, sizeof *id);
     if (address)
         snprintf(id->internal, sizeof id->internal, "%s", address);
@@ -154,12 +161,13 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
     return ncclSuccess;
 }
 
-/* A collective of the host: returns when all ranks have called. */
+/* A collective call of the host: returns when all ranks have called. */
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part, ncclConfig_t *config) {
     std::unique_lock<std::mutex> hold(lock);
     world *w = comm->w.get();
     if (config) return ncclInvalidArgument;
-    changed.wait(hold, [&] { return w->split_left == 0; }); /* the last one is over */
+    /* the split before this one is over */
+    changed.wait(hold, [&] { return w->split_left == 0; });
     w->splits.push_back({color, key, comm->rank});
     if ((int)w->splits.size() == w->size) {
         w->split_left = w->size;
@@ -189,18 +197,19 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *part
     return ncclSuccess;
 }
 
-/* What NCCL waits for without end. */
+/* Whether a captured graph holds the communicator: NCCL waits for that without end. */
 static bool is_captured_still(ncclComm_t comm) {
     return comm->me->graphs.use_count() > 1;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (is_captured_still(comm)) cuda_host::trouble("ncclCommDestroy waits for ever: a captured graph holds it");
+    if (is_captured_still(comm))
+        cuda_host::trouble("ncclCommDestroy waits for ever: a captured graph holds it");
     delete comm;
     return ncclSuccess;
 }
 
-/* Takes back what others have not met yet. */
+/* Withdraws the calls of this rank that no other rank has met yet. */
 static void leave(ncclComm_t comm) {
     std::lock_guard<std::mutex> hold(lock);
     world *w = comm->w.get();
@@ -215,12 +224,13 @@ static void leave(ncclComm_t comm) {
     }
 }
 
-/* Kernels end at once; the call returns when graphs that hold the communicator are gone. */
+/* Queued calls end at once; this returns when the graphs that hold the communicator are gone. */
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     leave(comm);
     for (int i = 0; i < 20000 && is_captured_still(comm); i++)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (is_captured_still(comm)) cuda_host::trouble("ncclCommAbort waits for ever: a captured graph holds it");
+    if (is_captured_still(comm))
+        cuda_host::trouble("ncclCommAbort waits for ever: a captured graph holds it");
     delete comm;
     return ncclSuccess;
 }
@@ -252,7 +262,7 @@ size_t width_of(ncclDataType_t type) {
     return type == ncclFloat64 ? 8 : type == ncclFloat32 ? 4 : type == ncclBfloat16 ? 2 : 1;
 }
 
-/* The oldest message of the other side between these two, or none: then this one waits for it. */
+/* Pairs m with the oldest message of the other side between these two ranks; if there is none, m waits. */
 void pair_up(world *w, int rank, const std::shared_ptr<message> &m) {
     std::deque<std::shared_ptr<message>> &queue =
         w->alone[m->is_send ? std::make_pair(rank, m->peer) : std::make_pair(m->peer, rank)];
@@ -269,13 +279,15 @@ bool fits(const message &m) {
     return m.bytes == m.partner->bytes && m.number == m.partner->number;
 }
 
+/* Copies the bytes once; both messages are then done. */
 void deliver(int rank, const std::shared_ptr<message> &m) {
     const std::shared_ptr<message> from = m->is_send ? m : m->partner, to = m->is_send ? m->partner : m;
     if (from->bytes != to->bytes)
-        cuda_host::trouble("NCCL: ranks %d and %d send %zu bytes and receive %zu", rank, m->peer, from->bytes, to->bytes);
+        cuda_host::trouble("NCCL: ranks %d and %d send %zu bytes and receive %zu", rank, m->peer, from->bytes,
+                           to->bytes);
     else if (from->number != to->number)
-        cuda_host::trouble("NCCL: of rank %d's messages with rank %d number %d meets number %d", rank, m->peer, m->number,
-                           m->partner->number);
+        cuda_host::trouble("NCCL: of rank %d's messages with rank %d number %d meets number %d", rank,
+                           m->peer, m->number, m->partner->number);
     else if (!m->is_done && !m->partner->owner->is_gone)
         memmove(to->data, from->data, from->bytes);
     from->is_done = to->is_done = true;
@@ -283,19 +295,19 @@ void deliver(int rank, const std::shared_ptr<message> &m) {
 
 double value_at(const char *data, ncclDataType_t type, size_t i) {
     if (type == ncclFloat64) return reinterpret_cast<const double *>(data)[i];
-    return cuda_host::element_load(type == ncclBfloat16 ? cuda_host::ELEMENT_BF16 : cuda_host::ELEMENT_F32, data,
-                                   (int64_t)i);
+    return cuda_host::element_load(type == ncclBfloat16 ? cuda_host::ELEMENT_BF16 : cuda_host::ELEMENT_F32,
+                                   data, (int64_t)i);
 }
 
 void put_at(char *data, ncclDataType_t type, size_t i, double x) {
     if (type == ncclFloat64)
         reinterpret_cast<double *>(data)[i] = x;
     else
-        cuda_host::element_store(type == ncclBfloat16 ? cuda_host::ELEMENT_BF16 : cuda_host::ELEMENT_F32, data, (int64_t)i,
-                                 (float)x);
+        cuda_host::element_store(type == ncclBfloat16 ? cuda_host::ELEMENT_BF16 : cuda_host::ELEMENT_F32,
+                                 data, (int64_t)i, (float)x);
 }
 
-/* In some order: from the last rank to the first. */
+/* The sum in one fixed order, which is not the ranks' own: from the last rank to the first. */
 void add(const meeting &m, int world) {
     const call &one = *m.calls[0];
     size_t all = one.what == call::REDUCE_SCATTER ? one.count * (size_t)world : one.count;
@@ -308,6 +320,7 @@ void add(const meeting &m, int world) {
     }
 }
 
+/* Whether all ranks made the same call. */
 bool fits(const meeting &m) {
     for (const std::shared_ptr<const call> &c : m.calls)
         if (c->what != m.calls[0]->what || c->count != m.calls[0]->count || c->number != m.calls[0]->number)
@@ -320,13 +333,15 @@ void play(const meeting &m, int world) {
     add(m, world);
 }
 
-/* A call that is captured holds on to its communicator. */
+/* A call that is captured holds a reference to its communicator. */
 std::shared_ptr<char> hold_captured(ncclComm_t comm, cudaStream_t stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    bool is_captured = cudaStreamIsCapturing(stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+    bool is_captured =
+        cudaStreamIsCapturing(stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
     return is_captured ? comm->me->graphs : nullptr;
 }
 
+/* Enqueues a sum: it is ready when all ranks' calls are at the heads of their streams. */
 ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, const std::shared_ptr<call> &what) {
     std::shared_ptr<world> w = comm->w;
     std::shared_ptr<member> me = comm->me;
@@ -353,10 +368,11 @@ ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, const std::shared_pt
         m.is_done = true;
         if (++m.left == (size_t)w->size) w->meetings.erase(number);
     };
-    return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+    return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess
+                                                                         : ncclUnhandledCudaError;
 }
 
-/* A captured group runs many times: each time with messages of its own. */
+/* Enqueues a group. A captured group runs many times, each time with messages of its own. */
 ncclResult_t put_group(ncclComm_t comm, cudaStream_t stream, std::vector<message> list) {
     std::shared_ptr<world> w = comm->w;
     std::shared_ptr<member> me = comm->me;
@@ -375,20 +391,25 @@ ncclResult_t put_group(ncclComm_t comm, cudaStream_t stream, std::vector<message
             pair_up(w.get(), rank, now->back());
         }
         for (const std::shared_ptr<message> &m : *now)
-            if (!m->partner || (m->partner->owner->is_gone && !m->is_done) || (is_lenient && !fits(*m))) return false;
+            if (!m->partner || (m->partner->owner->is_gone && !m->is_done) || (is_lenient && !fits(*m)))
+                return false;
         return true;
     };
     auto run = [rank, now, me, held] {
         std::lock_guard<std::mutex> hold(lock);
         for (const std::shared_ptr<message> &m : *now) {
             if (!me->is_gone) deliver(rank, m);
-            m->partner = nullptr; /* else two hold each other for ever */
+            /* else the two hold each other for ever */
+            m->partner = nullptr;
         }
         now->clear();
     };
-    return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+    return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess
+                                                                         : ncclUnhandledCudaError;
 }
 
+/* The group of this thread between ncclGroupStart and ncclGroupEnd: messages of one communicator on one
+ * stream. */
 struct group {
     int depth = 0;
     ncclComm_t comm = nullptr;
@@ -401,7 +422,8 @@ ncclResult_t put_message(ncclComm_t comm, cudaStream_t stream, message m) {
     group &g = open_group;
     if (!comm || m.peer < 0 || m.peer >= comm->w->size || !cuda_host::is_device_memory(m.data, m.bytes))
         return ncclInvalidArgument;
-    if (!g.depth) return ncclInvalidUsage; /* alone it would wait for its partner: ours are always in groups */
+    /* without a group it would wait for its partner: Weft always has groups */
+    if (!g.depth) return ncclInvalidUsage;
     if (g.list.empty()) {
         g.comm = comm;
         g.stream = stream;
@@ -411,8 +433,8 @@ ncclResult_t put_message(ncclComm_t comm, cudaStream_t stream, message m) {
     return ncclSuccess;
 }
 
-ncclResult_t put_sum(call::kind kind, const void *from, void *into, size_t count, ncclDataType_t type, ncclComm_t comm,
-                     cudaStream_t stream) {
+ncclResult_t put_sum(call::kind kind, const void *from, void *into, size_t count, ncclDataType_t type,
+                     ncclComm_t comm, cudaStream_t stream) {
     size_t world = (size_t)comm->w->size, given = kind == call::REDUCE_SCATTER ? count * world : count;
     if (!cuda_host::is_device_memory(from, given * width_of(type)) ||
         !cuda_host::is_device_memory(into, count * width_of(type)))
@@ -442,11 +464,14 @@ ncclResult_t ncclGroupEnd(void) {
     return put_group(done.comm, done.stream, done.list);
 }
 
-ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t s) {
-    return put_message(comm, s, {true, peer, static_cast<char *>(const_cast<void *>(from)), count * width_of(type)});
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t s) {
+    return put_message(comm, s,
+                       {true, peer, static_cast<char *>(const_cast<void *>(from)), count * width_of(type)});
 }
 
-ncclResult_t ncclRecv(void *into, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t s) {
+ncclResult_t ncclRecv(void *into, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t s) {
     return put_message(comm, s, {false, peer, static_cast<char *>(into), count * width_of(type)});
 }
 

@@ -25,7 +25,12 @@ typedef enum ncclResult_t {
     ncclRemoteError = 6,
     ncclInProgress = 7,
 } ncclResult_t;
-typedef enum ncclDataType_t { ncclUint8 = 1, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 } ncclDataType_t;
+typedef enum ncclDataType_t {
+    ncclUint8 = 1,
+    ncclFloat32 = 7,
+    ncclFloat64 = 8,
+    ncclBfloat16 = 9
+} ncclDataType_t;
 typedef enum ncclRedOp_t { ncclSum = 0 } ncclRedOp_t;
 enum { NCCL_SPLIT_NOCOLOR = -1 };
 #define NCCL_VERSION_CODE 21800
@@ -41,12 +46,14 @@ const char *ncclGetErrorString(ncclResult_t result);
 const char *ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
-ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t s);
-ncclResult_t ncclRecv(void *into, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t s);
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t s);
+ncclResult_t ncclRecv(void *into, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t s);
 ncclResult_t ncclAllReduce(const void *from, void *into, size_t count, ncclDataType_t type, ncclRedOp_t op,
                            ncclComm_t comm, cudaStream_t s);
-ncclResult_t ncclReduceScatter(const void *from, void *into, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t s);
+ncclResult_t ncclReduceScatter(const void *from, void *into, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t s);
 
 #ifdef __cplusplus
 }

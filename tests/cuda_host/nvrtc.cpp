@@ -1,6 +1,6 @@
-/* nvrtc.cpp - see nvrtc.h. The text is compiled as C++ behind a few declarations (no headers: they would take longer than
- * the kernels) and followed by the `cuda_host::kernel` of each of its kernels. "Machine code" is the shared object itself
- * behind a line that says so: launch.cpp loads it. */
+/* nvrtc.cpp - see nvrtc.h. The source is compiled as C++ after a few declarations (no headers, which would
+ * take longer than the kernels), and followed by the `cuda_host::kernel` of each of its kernels. "Machine
+ * code" is the shared object itself after a line that says so; launch.cpp loads it. */
 #include "cuda_host/nvrtc.h"
 
 #include <atomic>
@@ -23,9 +23,9 @@ struct _nvrtcProgram {
 
 static std::atomic<int> compilations;
 
-/* A suite compiles hundreds of programs and runs each on a few thousand elements: not optimized, and without libraries, which
- * the tests' program has, a compilation takes half the time. A vector at an address that is not a multiple of it is a fault on
- * a GPU, and an illegal instruction here. */
+/* A suite compiles hundreds of programs and runs each on a few thousand elements. Without optimization and
+ * without libraries, which the test program has, a compilation takes half the time. A vector at an address
+ * that is not a multiple of its size is a fault on a GPU, and an illegal instruction here. */
 static const char *const compiler[] = {"c++",
                                        "-std=gnu++17",
                                        "-w",
@@ -39,7 +39,7 @@ static const char *const compiler[] = {"c++",
                                        "-shared",
                                        "-fPIC"};
 
-/* CUDA's words as far as generated kernels use them; threadIdx and its like are the emulator's own. */
+/* CUDA's names as far as generated kernels use them; threadIdx and the like are the emulator's own. */
 static const char before[] = R"(
 #define __global__
 #define __device__
@@ -66,7 +66,8 @@ static inline unsigned short f16_bits(float x) { return __builtin_bit_cast(unsig
 static inline float f16_float(unsigned short x) { return (float)__builtin_bit_cast(_Float16, x); }
 )";
 
-/* `extern "C" __global__ void ... NAME(const TYPE p)`: each gets a NAME_kernel. */
+/* For each `extern "C" __global__ void ... NAME(const TYPE p)`: a NAME_kernel, with a function that calls
+ * it. */
 static std::string after(const std::string &source) {
     const std::string mark = "extern \"C\" __global__ void";
     std::string text =
@@ -101,7 +102,7 @@ static bool file_read(const std::string &path, std::string &text) {
     return good;
 }
 
-/* The host's compiler on source.cpp of the folder; what it says goes to log.txt there. */
+/* Runs the host's compiler on source.cpp of the folder; its messages go to log.txt there. */
 static bool compiler_run(const std::string &folder) {
     std::string source = folder + "/source.cpp", object = folder + "/code.so", log = folder + "/log.txt";
     std::vector<char *> argv;
@@ -119,6 +120,7 @@ static bool compiler_run(const std::string &folder) {
     return good;
 }
 
+/* The options that Weft passes; all others are errors. */
 static bool is_option(const char *option) {
     return strncmp(option, "--gpu-architecture=sm_", 22) == 0 ||
            strncmp(option, "--gpu-architecture=compute_", 27) == 0 || strcmp(option, "--std=c++17") == 0 ||
@@ -134,7 +136,7 @@ const char *nvrtcGetErrorString(nvrtcResult result) {
                                                   : "invalid input";
 }
 
-/* Of what decides how a program is compiled, so that caches outlive no change of it. */
+/* A hash of everything that decides how a program is compiled, so that no cache survives a change of it. */
 static unsigned version() {
     std::string all = before;
     for (const char *word : compiler) all += word;
@@ -142,7 +144,8 @@ static unsigned version() {
 }
 
 nvrtcResult nvrtcVersion(int *major, int *minor) {
-    *major = 0; /* so that no cache takes this for the real one's */
+    /* no cache can take this for the real compiler's */
+    *major = 0;
     *minor = (int)version();
     return NVRTC_SUCCESS;
 }

@@ -1,5 +1,5 @@
-/* nvrtc.h - the part of NVRTC that Weft uses. "Compiling for a GPU" is the host's C++ compiler making a shared object,
- * whose threads are the emulator's (nvrtc.cpp). */
+/* nvrtc.h - the part of NVRTC that Weft uses. "Compiling for a GPU" is the host's C++ compiler making a
+ * shared object, whose threads are the emulator's (nvrtc.cpp). */
 #ifndef CUDA_HOST_NVRTC_H
 #define CUDA_HOST_NVRTC_H
 
@@ -36,7 +36,7 @@ nvrtcResult nvrtcGetPTX(nvrtcProgram program, char *code);
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t *bytes);
 nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char *log);
 
-/* How many programs were compiled, ever: tests of caches ask. */
+/* Programs compiled since the process began, for tests of caches. */
 int nvrtc_host_compilations(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* prelude.h - put before every .cu when a plain C++ compiler builds it: the words of CUDA's language, and our own for
- * shared memory, which the emulator hands out itself so that it can poison it between blocks. */
+/* prelude.h - included before every .cu when a plain C++ compiler builds it: CUDA's keywords, and our macros
+ * for shared memory, which the emulator allocates itself so that it can fill it with NaN between blocks. */
 #ifndef CUDA_HOST_PRELUDE_H
 #define CUDA_HOST_PRELUDE_H
 
@@ -16,7 +16,8 @@
 #include <cstddef>
 
 namespace cuda_host {
-/* Shared memory of the running block: the same for all its threads and all calls with one key. */
+/* Shared memory of the running block: one array for each key, the same for all its threads. shared_dynamic:
+ * the dynamic one. */
 void *shared_array(const void *key, size_t bytes);
 void *shared_dynamic();
 } // namespace cuda_host

@@ -1,4 +1,5 @@
-/* reduced_types.cpp - f16 and bf16 to and from float: to nearest, ties to even, as the conversions of the hardware. */
+/* reduced_types.cpp - f16 and bf16 to and from float: rounded to nearest, ties to even, as the hardware's
+ * conversions do. */
 #include "cuda_host/cuda_bf16.h"
 #include "cuda_host/cuda_fp16.h"
 
@@ -7,18 +8,21 @@
 
 namespace cuda_host {
 
-/* x as a number of `fraction` bits and exponents from `least` (of the smallest normal number) to `most`. The scaled value
- * is an integer after rint, exact in double; halfway cases go to even since rint does. */
+/* x as a number with `fraction` bits of fraction and exponents from `least` (of the smallest normal number)
+ * to `most`. The scaled value is an integer after rint, exact in double; ties go to even since rint does
+ * that. */
 static unsigned short encode(double x, int fraction, int least, int most) {
     unsigned sign = std::signbit(x) ? 0x8000u : 0, infinity = ((unsigned)(most - least) + 2) << fraction;
     double size = fabs(x);
-    if (std::isnan(x)) return 0x7fff; /* the NaN that the hardware gives */
+    /* the NaN that the hardware returns */
+    if (std::isnan(x)) return 0x7fff;
     if (size == 0) return (unsigned short)sign;
     int exponent;
-    frexp(size, &exponent); /* size in [2^(exponent - 1), 2^exponent) */
+    /* size is in [2^(exponent - 1), 2^exponent) */
+    frexp(size, &exponent);
     exponent = exponent - 1 < least ? least : exponent - 1;
     double steps = std::isinf(size) ? 0 : rint(ldexp(size, fraction - exponent));
-    /* Numbers of one exponent are 2^fraction steps apart, subnormals begin at 0: one sum gives the bits of both. */
+    /* Each exponent has 2^fraction steps and subnormals start at 0, so one sum gives the bits of both. */
     double bits = steps + ldexp((double)(exponent - least), fraction);
     if (std::isinf(size) || bits >= infinity) return (unsigned short)(sign | infinity);
     return (unsigned short)(sign | (unsigned)bits);
@@ -52,7 +56,7 @@ static float half_decode(unsigned short bits) {
     return bits & 0x8000 ? -size : size;
 }
 
-/* All of them, as products of tiles decode each a hundred times. */
+/* All 65,536 values, since products of tiles decode each a hundred times. */
 struct half_table {
     float of[65536];
     half_table() {

@@ -1,4 +1,4 @@
-/* state.cpp - the one state, its errors and switches; devices. */
+/* state.cpp - the emulator's state, its errors and the switches for tests; devices. */
 #include "cuda_host/state.h"
 
 #include <cstdarg>
@@ -18,7 +18,8 @@ gpu_state::gpu_state() {
 }
 
 gpu_state &gpu() {
-    static gpu_state *state = new gpu_state(); /* outlives every destructor that may still free something */
+    /* outlives every destructor that may still free something */
+    static gpu_state *state = new gpu_state();
     return *state;
 }
 
@@ -37,6 +38,7 @@ int current_device() {
     return device_now;
 }
 
+/* Only the first trouble is kept: what follows is usually its consequence. */
 void trouble(const char *format, ...) {
     char text[1000];
     va_list args;
@@ -58,7 +60,7 @@ using namespace cuda_host;
 
 extern "C" {
 
-/* ---- switches ---- */
+/* ---- switches for tests ---- */
 
 void cuda_host_seed(uint64_t seed) {
     guard g(gpu().lock);
@@ -111,7 +113,7 @@ cuda_host_counts cuda_host_count(void) {
     return c;
 }
 
-/* ---- errors ---- */
+/* ---- errors: names and texts are CUDA's ---- */
 
 static const struct {
     cudaError_t error;
@@ -171,7 +173,8 @@ cudaError_t cudaPeekAtLastError(void) {
     return last_error;
 }
 
-/* ---- devices: a GPU of capability 9.0 with few multiprocessors, so that loops that stride by the grid go round ---- */
+/* ---- devices: a GPU of capability 9.0 with few multiprocessors, so that loops that stride by the grid
+ * repeat ---- */
 
 enum { MULTIPROCESSORS = 4 };
 

@@ -1,8 +1,10 @@
-/* state.h - what the emulator's files share: the GPUs' memory, streams with their queues, events, captures, graphs.
+/* state.h - shared by the emulator's files: the GPUs' memory, streams with their queues, events, captures,
+ * graphs.
  *
- * Work is queued, and run when the host waits (or, now and then, when it queues): always the head of some stream that
- * may run, picked at random. Only the order within a stream and events bind it, as on a GPU: what lacks an event goes
- * wrong under some seed. One lock guards all; work runs with it held, so kernels of two GPUs never overlap. */
+ * Work is queued, and runs when the host waits (or, now and then, when it queues more): always the head of
+ * some stream that may run, chosen at random. Only the order within a stream and events constrain it, as on a
+ * GPU, so a program that lacks an event goes wrong under some seed. One lock guards everything; work runs
+ * with the lock held, so kernels of two GPUs never overlap. */
 #ifndef CUDA_HOST_STATE_H
 #define CUDA_HOST_STATE_H
 
@@ -26,49 +28,52 @@ struct allocation {
     size_t bytes;
     int device;
     bool is_pinned;
-    size_t mapped; /* bytes of pages of its own, 0: malloc's */
+    size_t mapped; /* bytes of pages of its own; 0: malloc's memory */
 };
 
-/* One record of an event: waits hold on to it, the event may be recorded again meanwhile. */
+/* One record of an event. Waits hold it, since the event may be recorded again before they run. */
 struct mark {
     bool is_done = false;
     double seconds = 0;
 };
 
+/* A piece of work; `ready` may be empty. */
 struct work {
     const char *what;
     std::function<void()> run;
     std::function<bool()> ready;
 };
 
-/* In a graph. */
+/* A node of a graph. */
 struct node {
     work w;
-    std::vector<int> after;
+    std::vector<int> after;                         /* nodes that it depends on */
     cudaEvent_t records = nullptr, waits = nullptr; /* external events */
 };
 
+/* One launch of a graph. */
 struct graph_run {
     std::shared_ptr<const std::vector<node>> nodes;
-    std::vector<std::shared_ptr<mark>> records, waits; /* of each node, as they were at the launch */
+    std::vector<std::shared_ptr<mark>> records, waits; /* of each node, as the events were at the launch */
     std::vector<char> is_done;
-    int left = 0;
-    std::shared_ptr<mark> before; /* the same graph's last run: one after the other */
+    int left = 0;                 /* nodes that have not run */
+    std::shared_ptr<mark> before; /* the last launch of the same graph: launches run one after the other */
 };
 
-/* In a stream's queue: work, a wait, a record or a whole graph. */
+/* An entry of a stream's queue: work, a wait, a record or a whole graph. */
 struct entry {
     work w;
     std::shared_ptr<mark> record, wait;
     std::shared_ptr<graph_run> graph;
 };
 
+/* A capture, from cudaStreamBeginCapture until its end. */
 struct capture {
     cudaStream_t origin;
     cudaStreamCaptureMode mode;
     std::thread::id thread;
     std::vector<node> nodes;
-    std::set<cudaStream_t> streams;
+    std::set<cudaStream_t> streams; /* those that take part */
     bool is_broken = false, is_over = false;
 };
 
@@ -76,10 +81,10 @@ struct capture {
 
 struct CUstream_st {
     int device;
-    bool is_blocking; /* waits for the default stream, and that one for it */
+    bool is_blocking; /* it waits for the default stream, and the default stream for it */
     std::deque<cuda_host::entry> queue;
     std::shared_ptr<cuda_host::capture> capture;
-    std::vector<int> frontier; /* captured nodes that the next one comes after */
+    std::vector<int> frontier; /* captured nodes that the next one depends on */
 };
 
 struct CUevent_st {
@@ -98,12 +103,14 @@ struct CUgraphExec_st {
     std::shared_ptr<cuda_host::mark> last;
 };
 
+/* A loaded module: dlopen's handle. */
 struct CUlib_st {
     void *handle;
 };
 
 namespace cuda_host {
 
+/* Everything that is emulated; there is one. */
 struct gpu_state {
     std::recursive_mutex lock;
     std::condition_variable_any changed; /* something was queued or has run */
@@ -116,17 +123,18 @@ struct gpu_state {
     int on_gpu = 0; /* depth of work that runs */
     bool in_host_function = false;
 
-    std::map<uintptr_t, allocation> memory;
-    std::map<int, size_t> used;
+    std::map<uintptr_t, allocation> memory; /* by address */
+    std::map<int, size_t> used;             /* bytes in use by device */
     size_t most_bytes = 0;
     std::map<int, cudaStream_t> default_streams;
-    std::vector<cudaStream_t> streams; /* in order of making (draws depend on it); default ones too */
+    /* in the order of creation (random choices depend on it), with the default ones */
+    std::vector<cudaStream_t> streams;
     std::set<cudaEvent_t> events;
     std::set<cudaGraph_t> graphs;
     std::set<cudaGraphExec_t> execs;
     std::set<std::shared_ptr<capture>> captures;
-    std::unordered_map<const void *, int> dynamic_shared; /* what cudaFuncSetAttribute allowed */
-    std::unordered_set<uint64_t> harmless; /* words of arguments that are no addresses of the host */
+    std::unordered_map<const void *, int> dynamic_shared; /* bytes that cudaFuncSetAttribute allowed */
+    std::unordered_set<uint64_t> harmless; /* words in arguments that are not addresses of the host */
     std::set<const void *> module_kernels;
     int64_t launches = 0, copies = 0;
 
@@ -136,30 +144,33 @@ struct gpu_state {
 gpu_state &gpu();
 using guard = std::lock_guard<std::recursive_mutex>;
 
-/* Every entry of the API ends in one of these: remembers the error for cudaGetLastError. */
+/* Every function of the API ends with this: records the error for cudaGetLastError and returns it. */
 cudaError_t answer(cudaError_t error);
-/* What is wrong before anything is tried: a broken GPU, a call from a host function. */
+/* The error of any call before it does anything: the GPU is broken, or a host function calls CUDA. */
 cudaError_t refused();
-/* For calls that a capture in this thread forbids; breaks that capture. */
+/* For calls that a capture forbids (one of this thread, or a global one); such a call breaks that capture. */
 cudaError_t unsafe_call();
 int current_device();
 
-/* Memory: the allocation that holds [at, at + bytes), or NULL. */
+/* The allocation that holds [at, at + bytes), or NULL. */
 const allocation *allocation_of(const void *at, size_t bytes);
 bool is_pinned(const void *at, size_t bytes);
-/* While the host runs, AddressSanitizer forbids it the GPU's memory. */
+/* While the host runs, AddressSanitizer forbids it the GPU's memory; work opens it, and closes it afterwards.
+ * Calls nest. */
 void memory_open();
 void memory_close();
 
-/* Streams. */
-cudaStream_t stream_of(cudaStream_t stream); /* the default one for NULL; NULL when there is no such stream */
+/* Streams and their queues. */
+/* the default one for NULL; returns NULL when there is no such stream */
+cudaStream_t stream_of(cudaStream_t stream);
 cudaError_t stream_add(cudaStream_t stream, entry e);
 cudaError_t add_work(cudaStream_t stream, const char *what, std::function<void()> run,
                      std::function<bool()> ready = nullptr);
-/* Runs work until `done` says yes; false: it cannot be. */
+/* Runs work until `done` returns true. Returns false when that cannot happen (the GPU is then broken). */
 bool run_until(const std::function<bool()> &done, const char *what);
-void run_some(size_t most);
-cudaError_t drain(int device, bool only_blocking);
+void run_some(size_t most);                        /* at most so many pieces of work */
+cudaError_t drain(int device, bool only_blocking); /* waits for the (blocking) streams of a device */
+/* a new launch, with the events as they are now */
 std::shared_ptr<graph_run> graph_start(cudaGraphExec_t exec);
 
 } // namespace cuda_host

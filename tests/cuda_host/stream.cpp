@@ -23,17 +23,20 @@ cudaStream_t stream_of(cudaStream_t stream) {
 /* The head of a stream's queue, or one node of the graph that is there. */
 struct candidate {
     cudaStream_t stream;
-    int node; /* -1: no graph */
+    int node; /* -1: not a node of a graph */
 };
 
+/* Whether node i can run: its predecessors have, the events it waits for are reached, and it is ready. */
 static bool may_run(const graph_run &run, int i) {
     const node &n = (*run.nodes)[i];
     if (run.is_done[i] || (run.waits[i] && !run.waits[i]->is_done)) return false;
     if (!std::all_of(n.after.begin(), n.after.end(), [&](int before) { return run.is_done[before]; }))
         return false;
-    return !n.w.ready || n.w.ready(); /* last: NCCL's calls are there for the others once they have been asked */
+    /* last, since asking NCCL's calls also announces them to the other ranks */
+    return !n.w.ready || n.w.ready();
 }
 
+/* Everything that may run now. */
 static std::vector<candidate> candidates() {
     std::vector<candidate> list;
     for (cudaStream_t s : gpu().streams) {
@@ -74,7 +77,7 @@ static void run_candidate(candidate c) {
     c.stream->queue.pop_front();
 }
 
-/* One piece of work; false: none may run. */
+/* Runs one piece of work, chosen at random. Returns false when none may run. */
 static bool step() {
     std::vector<candidate> list = candidates();
     if (list.empty() || !gpu().trouble.empty()) return false;
@@ -102,13 +105,15 @@ static void tell_stuck(const char *what) {
             waiting.empty() ? "nothing" : waiting.c_str());
 }
 
-/* The host asks, and goes on: a little runs, seldom more. Who asks for ever for what cannot come is stuck too. */
+/* A query by the host: a little work runs, seldom more. A host that queries for ever for what cannot happen
+ * is stuck too. */
 static bool query(const std::function<bool()> &done) {
     gpu_state &s = gpu();
     uint64_t most = s.random.below(4) ? s.random.below(3) : s.random.below(24);
     memory_open();
     for (; most > 0 && step(); most--) s.moved = seconds_now();
-    if (most > 0 && !done() && s.trouble.empty() && seconds_now() - s.moved > s.patience) tell_stuck("a query");
+    if (most > 0 && !done() && s.trouble.empty() && seconds_now() - s.moved > s.patience)
+        tell_stuck("a query");
     memory_close();
     return done();
 }
@@ -123,7 +128,8 @@ bool run_until(const std::function<bool()> &done, const char *what) {
         }
         if (!gpu().trouble.empty()) break;
         if (seconds_now() - since > gpu().patience) tell_stuck(what);
-        memory_close(); /* another thread may queue what is missing */
+        /* another thread may queue what is missing */
+        memory_close();
         gpu().changed.wait_for(gpu().lock, std::chrono::milliseconds(20));
         memory_open();
     }
@@ -142,7 +148,8 @@ cudaError_t drain(int device, bool only_blocking) {
 
 /* ---- queueing ---- */
 
-/* Work of the default stream comes after that of blocking streams, and is done before more is queued there. */
+/* Work of the default stream comes after that of all blocking streams, and is complete before more is queued
+ * there. */
 static cudaError_t add_to_default(cudaStream_t s, entry e) {
     for (cudaStream_t other : gpu().streams)
         if (other->is_blocking && other->capture && other->device == s->device) {
@@ -154,6 +161,7 @@ static cudaError_t add_to_default(cudaStream_t s, entry e) {
     return drain(s->device, true);
 }
 
+/* The next node of the capture depends on the stream's frontier and becomes it. */
 static cudaError_t add_to_capture(cudaStream_t s, entry e) {
     if (s->capture->is_broken) return answer(cudaErrorStreamCaptureInvalidated);
     node n;
@@ -171,7 +179,8 @@ cudaError_t stream_add(cudaStream_t s, entry e) {
     s->queue.push_back(std::move(e));
     gpu().moved = seconds_now();
     gpu().changed.notify_all();
-    if (gpu().random.below(4) == 0) run_some(gpu().random.below(4)); /* GPUs do not wait to be waited for */
+    /* a GPU also runs when nobody waits for it */
+    if (gpu().random.below(4) == 0) run_some(gpu().random.below(4));
     return cudaSuccess;
 }
 
@@ -189,7 +198,7 @@ cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()>
     return add_work(s, what, std::move(run), std::move(ready));
 }
 
-/* A forked stream joins the capture of the event it waits for; later ones come after both. */
+/* A forked stream joins the capture of the event that it waits for; its next node depends on both. */
 static cudaError_t wait_captured(cudaStream_t s, cudaEvent_t event) {
     if (event->capture->is_over) return answer(cudaErrorCapturedEvent);
     if (s->capture && s->capture != event->capture) return answer(cudaErrorStreamCaptureMerge);
@@ -205,6 +214,7 @@ static cudaError_t wait_captured(cudaStream_t s, cudaEvent_t event) {
     return cudaSuccess;
 }
 
+/* A node that records or waits for an event outside of the graph. */
 static cudaError_t add_external(cudaStream_t s, cudaEvent_t records, cudaEvent_t waits) {
     if (cudaError_t failed =
             add_to_capture(s, {{"an external event", nullptr, nullptr}, nullptr, nullptr, nullptr}))
@@ -223,7 +233,7 @@ static cudaError_t stream_make(cudaStream_t *stream, unsigned flags) {
     return cudaSuccess;
 }
 
-/* The stream and event of a call; not NULL means that it is refused. */
+/* The stream of a call with an event; an error when either is unknown. */
 static cudaError_t both(cudaEvent_t event, cudaStream_t stream, cudaStream_t *s) {
     if (cudaError_t no = refused()) return no;
     *s = stream_of(stream);
@@ -312,7 +322,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
     return enqueue(stream, "a host function", [=] {
-        gpu().in_host_function = true; /* the GPU's memory stays open: its rule is that it calls no CUDA */
+        /* the GPU's memory stays open: the rule for host functions is that they call no CUDA */
+        gpu().in_host_function = true;
         function(data);
         gpu().in_host_function = false;
     });
@@ -357,6 +368,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
+/* An event that was recorded in a capture cannot be waited for by the host. */
 static cudaError_t event_usable(cudaEvent_t event) {
     if (cudaError_t no = refused()) return no;
     if (!gpu().events.count(event)) return answer(cudaErrorInvalidResourceHandle);

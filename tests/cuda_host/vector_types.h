@@ -1,4 +1,4 @@
-/* vector_types.h - float4 and its like, dim3: sizes and alignments as CUDA's. */
+/* vector_types.h - float4 and the like, dim3: sizes and alignments are CUDA's. */
 #ifndef CUDA_HOST_VECTOR_TYPES_H
 #define CUDA_HOST_VECTOR_TYPES_H
 

@@ -1,4 +1,4 @@
-/* warp.h - threads, barriers, warps, atomics. */
+/* warp.h - what a kernel calls: indices, barriers, warp operations, atomics. */
 #ifndef CUDA_HOST_WARP_H
 #define CUDA_HOST_WARP_H
 
@@ -15,10 +15,11 @@ static const int warpSize = 32;
 namespace cuda_host {
 
 enum barrier_kind { BARRIER, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
+/* All threads of the block wait here. Returns how many had a predicate, or whether all or any had. */
 int barrier(barrier_kind kind, int predicate);
 
-/* What the lanes of a warp do together: called once, when all lanes of the mask are there. in[lane] and out[lane] are
- * NULL for lanes that are not. */
+/* What the lanes of a warp do together: called once, when all lanes of the mask have arrived. in[lane] and
+ * out[lane] are NULL for the others. */
 typedef void together(unsigned lanes, const void *const in[32], void *const out[32]);
 void warp_meet(const char *what, unsigned mask, const void *in, void *out, together *all);
 
@@ -45,7 +46,7 @@ template <class T> T shuffle_value(const char *what, unsigned mask, T value, int
     return value;
 }
 
-/* Copies of cp.async: they happen when they are waited for. */
+/* The copies of cp.async, which happen only when they are waited for. */
 void copy_later(void *to, const void *from, int bytes, int valid);
 void copy_commit();
 void copy_wait(int groups_left);
@@ -69,12 +70,13 @@ static inline int __syncthreads_or(int predicate) {
 static inline void __syncwarp(unsigned mask = 0xffffffffu) {
     cuda_host::ballot("__syncwarp", mask, 0);
 }
+/* Memory is shared by fibers of one thread, so fences have nothing to do. */
 static inline void __threadfence() {
 }
 static inline void __threadfence_block() {
 }
 
-/* ---- warps; `width` parts the warp as CUDA says ---- */
+/* ---- warps; `width` divides the warp into parts as in CUDA ---- */
 
 template <class T> static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
     int first = cuda_host::lane() / width * width;
@@ -104,7 +106,7 @@ static inline int __all_sync(unsigned mask, int predicate) {
     return cuda_host::ballot("__all_sync", mask, !predicate) == 0;
 }
 
-/* ---- atomics: fibers change only at barriers and warp operations ---- */
+/* ---- atomics: fibers switch only at barriers and warp operations, so plain code is atomic ---- */
 
 template <class T, class U> static inline T atomicAdd(T *at, U value) {
     T old = *at;
@@ -137,6 +139,7 @@ template <class T, class U, class V> static inline T atomicCAS(T *at, U expected
     return old;
 }
 
+/* Caches are not emulated: these are plain loads and stores. */
 template <class T> static inline T __ldg(const T *at) {
     return *at;
 }

@@ -15,8 +15,8 @@
 #include "ops/cpu/simd/reduced.h"
 #include "ops/work.h"
 
-/* PIXELS: most pixels of `small`, for a window without strides. CHANNELS: least channels; a pixel with fewer is
- * too short to copy. */
+/* PIXELS: most pixels of `small`, for a window without strides. CHANNELS: least channels; a pixel with fewer
+ * is too short to copy. */
 enum { PIXELS = 16, CHANNELS = 16 };
 static const size_t most_bytes = (size_t)64 << 20; /* of columns, in bytes */
 

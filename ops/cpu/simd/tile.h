@@ -34,8 +34,8 @@ typedef struct tile_program {
 
 /* Fills *p (which may be NULL). Returns NULL when the node can run as tiles, else the reason to decline. */
 const char *SIMD(tile_build)(const weft_node *n, tile_program *p);
-/* Writes the numbers of all steps to `numbers`, which must outlive the program. Returns how many there are; with
- * NULL it only counts them. */
+/* Writes the numbers of all steps to `numbers`, which must outlive the program. Returns how many there are;
+ * with NULL it only counts them. */
 size_t SIMD(tile_numbers)(const weft_node *n, tile_program *p, float *numbers);
 
 /* How an operand is laid out under the result: the axes of the result in its physical order; two axes are

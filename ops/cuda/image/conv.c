@@ -6,7 +6,8 @@
 
 /* ---- the plan ---- */
 
-/* cuDNN's scratch: least bytes; copies of the images, and parts of a weight's gradient, for which there is room. */
+/* cuDNN's scratch: least bytes; copies of the images and parts of a weight's gradient for which there is
+ * room. */
 enum { DNN_LEAST = 1 << 20, DNN_COPIES = 2, DNN_PARTS = 32 };
 
 /* Reserves bytes of workspace and returns their offset. */
