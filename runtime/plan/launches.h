@@ -10,7 +10,8 @@
  *     refresh      makes derived values (casts, packed weights) again, each only if its parameter has changed
  *     compute      kernels
  *     collective   one collective, on the communication stream, after all that precedes it in the schedule;
- *                  captured where the communicator works on the stream (NCCL), not where it goes by way of the host
+ *                  captured where the communicator works on the stream (NCCL), not where it goes by way of
+ *                  the host
  */
 #ifndef WEFT_RUNTIME_PLAN_LAUNCHES_H
 #define WEFT_RUNTIME_PLAN_LAUNCHES_H

@@ -110,8 +110,8 @@ struct weft_plan {
     int n_states, n_optimizers;
     optimizer_slot *states;
     optimizer_entry *optimizers;
-    /* [n_variables][accumulate_levels], by index of a bucket: the variables of its gradients over micro-batches;
-     * NULL without accumulation */
+    /* [n_variables][accumulate_levels], by index of a bucket: the variables of its gradients over
+     * micro-batches; NULL without accumulation */
     weft_variable **gradients;
     int n_programs;
     program *programs;
