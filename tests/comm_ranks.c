@@ -10,8 +10,8 @@
  *     comm_ranks starved      rank 1 gets no memory to join with, and stays where it is
  *     comm_ranks group        rank 1 runs out of memory while a group is made
  *     comm_ranks cut          rank 1 is stopped while data of a large collective move
- * A second argument is the size of the window in bytes (-1: none, so all goes by messages). Log lines are printed.
- */
+ * A second argument is the size of the window in bytes (-1: none, so all goes by messages). Log lines are
+ * printed. */
 #include "support/comm_check.h"
 #include "support/test.h"
 

@@ -1,5 +1,5 @@
-/* model_cases.c - runs models that are given as text (tests/models/README.md) and compares them with the results that
- * stand in them. Reads cases from standard input, one a line; writes a line of JSON for each:
+/* model_cases.c - runs models that are given as text (tests/models/README.md) and compares them with the
+ * results that stand in them. Reads cases from standard input, one a line; writes a line of JSON for each:
  *
  *     {"id": 17, "configs": [{"good": true, "worst": 0.02, "compared": 9, "skipped": 0, "text": ""}]}
  *

@@ -1,5 +1,6 @@
-/* test_accumulate.c - steps of several micro-batches: counted by weft_run or ended by hand behind weft_run_no_sync,
- * of any length up to the plan's; graphs and sessions that want one gradient buffer at once; ranks that do not sync. */
+/* test_accumulate.c - steps of several micro-batches: counted by weft_run or ended by hand behind
+ * weft_run_no_sync, of any length up to the plan's; graphs and sessions that want one gradient buffer at
+ * once; ranks that do not sync. */
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -124,8 +125,9 @@ TEST(steps_ended_by_hand_give_the_bits_of_counted_ones) {
     weft_model_free(m);
 }
 
-/* A step of n micro-batches in a plan for k is one of a plan for n at n / k of the learning rate. With k / n a power of
- * two both scalings are exact, so the bits agree: whatever longer steps have left in the levels above. */
+/* A step of n micro-batches in a plan for k is one of a plan for n at n / k of the learning rate. With k / n
+ * a power of two both scalings are exact, so the bits agree: whatever longer steps have left in the levels
+ * above. */
 static void check_short_steps(const weft_model *m, weft_isa isa, int k, const int *lengths) {
     rig r = rig_open(m, (weft_compile_options){.accumulate = k, .isa = isa}, NULL);
     for (int s = 0; lengths[s]; s++) {

@@ -1,5 +1,5 @@
-/* test_agree.c - before the first step: ranks begin with the same values, of the first rank of each process group, or are
- * told which value differs and on which rank. Ranks are threads. */
+/* test_agree.c - before the first step: ranks begin with the same values, of the first rank of each process
+ * group, or are told which value differs and on which rank. Ranks are threads. */
 #include "runtime/session/state.h"
 #include "support/test.h"
 #include "support/world.h"
@@ -78,7 +78,8 @@ static void mark_and_reopen(world_rank *r) {
     }
 }
 
-/* Parameters, running statistics, optimizer state, step counters, learning rates, counters of random draws. */
+/* Parameters, running statistics, optimizer state, step counters, learning rates, counters of random
+ * draws. */
 TEST(all_begin_with_what_rank_0_has) {
     weft_model *m = model(NULL);
     world_job job = {.model = m, .run = mark_and_reopen, .options = {.world = 3}};

@@ -1,5 +1,6 @@
-/* test_broadcast_buffers.c - with broadcast_buffers each step begins with rank 0's state on all ranks: after a step a
- * rank holds what rank 0 held before it, moved on by this rank's own micro-batches. Ranks are threads here. */
+/* test_broadcast_buffers.c - with broadcast_buffers each step begins with rank 0's state on all ranks: after
+ * a step a rank holds what rank 0 held before it, moved on by this rank's own micro-batches. Ranks are
+ * threads here. */
 #include "ops/structure/collective.h"
 #include "runtime/plan/program.h"
 #include "support/test.h"
@@ -21,7 +22,8 @@ static weft_value *layer(weft_value *x, const char *scope) {
     return x;
 }
 
-/* Subgraph "shared" has the option; "own" has not. (The two biases of fc have one gradient, a node in two buckets.) */
+/* Subgraph "shared" has the option; "own" has not. (The two biases of fc have one gradient, a node in two
+ * buckets.) */
 static weft_model *build(const weft_ddp_options *options) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);

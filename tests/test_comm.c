@@ -1,5 +1,5 @@
-/* test_comm.c - communicators: every collective against a plain sum, to the bit, for worlds of 1 to 8 threads; the
- * cut does not matter; groups; what is refused. */
+/* test_comm.c - communicators: every collective against a plain sum, to the bit, for worlds of 1 to 8
+ * threads; the cut does not matter; groups; what is refused. */
 #include "dist/core/collective.h"
 #include "support/comm_check.h"
 #include "support/comm_world.h"
@@ -221,7 +221,8 @@ static bool tell(rank_run *r, weft_comm *group, int round, int which) {
     return !*r->text;
 }
 
-/* Rank 0 tells rank 2 something and goes on with rank 1, which takes its slots round and round; rank 2 may still read. */
+/* Rank 0 tells rank 2 something and goes on with rank 1, which takes its slots round and round; rank 2 may
+ * still read. */
 static void with_a_slow_reader(rank_run *r) {
     weft_comm *slow = NULL, *fast = NULL;
     weft_error error = {0};

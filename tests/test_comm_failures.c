@@ -1,4 +1,5 @@
-/* test_comm_failures.c - ranks that differ, stall or give up: all end in an error that names them, not in a hang. */
+/* test_comm_failures.c - ranks that differ, stall or give up: all end in an error that names them, not in a
+ * hang. */
 #include "support/comm_world.h"
 #include "support/test.h"
 
@@ -133,7 +134,8 @@ TEST(a_rank_that_aborts_gives_all_the_reason) {
     CHECK_HOLDS(ranks[2].text, "the disk is full");
 }
 
-/* Nothing is under way when rank 0 gives up: who asks hears of it without waiting, and the next collective fails. */
+/* Nothing is under way when rank 0 gives up: who asks hears of it without waiting, and the next collective
+ * fails. */
 static void one_fails(rank_run *r) {
     weft_error error = {0};
     if (barrier(r, 1, "together", &error)) keep(r, "the first must pass");

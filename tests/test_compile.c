@@ -1,5 +1,6 @@
-/* test_compile.c - the compiler on random graphs: what is compiled computes what the plain evaluator does, the
- * verifier finds no fault in good plans and finds one in broken plans, dumps stop where they are told to. */
+/* test_compile.c - the compiler on random graphs: what is compiled computes what the plain evaluator does,
+ * the verifier finds no fault in good plans and finds one in broken plans, dumps stop where they are told
+ * to. */
 #include "graph/core/graph.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"
@@ -196,7 +197,8 @@ TEST(compiled_random_graphs_compute_what_plain_evaluation_does) {
 
 /* ---- the verifier ---- */
 
-/* Whether a program still means the same when `v` starts `shift` bytes elsewhere is for the verifier to say. */
+/* Whether a program still means the same when `v` starts `shift` bytes elsewhere is for the verifier to
+ * say. */
 static weft_value *random_place(const weft_graph *g, test_random *r) {
     weft_value *chosen = NULL;
     uint64_t seen = 0;
@@ -206,7 +208,8 @@ static weft_value *random_place(const weft_graph *g, test_random *r) {
     return chosen;
 }
 
-/* Brute force, apart from the verifier: do any two values that are both still wanted at some step share bytes? */
+/* Brute force, apart from the verifier: do any two values that are both still wanted at some step share
+ * bytes? */
 static bool lives_through(const weft_graph *g, const weft_value *v, int step) {
     if (v->node->order > step) return false;
     for (const weft_node *n = g->first; n; n = n->next)
@@ -333,8 +336,8 @@ TEST(a_parameter_is_trained_once_in_a_graph) {
     weft_model_free(m);
 }
 
-SUITE("compile", {T(compiled_random_graphs_compute_what_plain_evaluation_does),
-                  T(the_verifier_finds_values_that_were_moved_onto_others),
-                  T(the_verifier_finds_an_update_that_overtakes_a_reader),
-                  T(every_stage_dumps_text_that_parses_back), T(two_compiles_agree),
-                  T(a_parameter_is_trained_once_in_a_graph)})
+SUITE("compile",
+      {T(compiled_random_graphs_compute_what_plain_evaluation_does),
+       T(the_verifier_finds_values_that_were_moved_onto_others),
+       T(the_verifier_finds_an_update_that_overtakes_a_reader), T(every_stage_dumps_text_that_parses_back),
+       T(two_compiles_agree), T(a_parameter_is_trained_once_in_a_graph)})

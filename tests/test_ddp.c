@@ -1,5 +1,5 @@
-/* test_ddp.c - options of subgraphs: what weft_ddp takes and refuses, and that files and dumps keep it. What they do to
- * a run is in test_worlds_*.c. */
+/* test_ddp.c - options of subgraphs: what weft_ddp takes and refuses, and that files and dumps keep it. What
+ * they do to a run is in test_worlds_*.c. */
 #include "graph/core/ddp.h"
 #include "graph/core/limits.h"
 #include "runtime/verify/verify.h"
@@ -364,8 +364,8 @@ static weft_plan *plan_in(const weft_model *m, int world) {
     return plan;
 }
 
-/* Subgraphs that weft_ddp names and those that it does not, alone and in a world: no option of a plan may be another than
- * what was asked for. */
+/* Subgraphs that weft_ddp names and those that it does not, alone and in a world: no option of a plan may be
+ * another than what was asked for. */
 TEST(an_option_that_a_plan_has_otherwise_is_found) {
     weft_model *m = two_nets(NULL);
     weft_ddp(m, "a", &(weft_ddp_options){.zero = 1, .bucket_cap_mb = 2, .shard = WEFT_SHARD_FLAT});

@@ -1,5 +1,6 @@
-/* test_epilogue.c - the pass that lets products do what follows them, in plans for a GPU: which forms it takes, which it
- * leaves alone, and that the graph computes what it did before. (The kernels: test_cuda_ops, test_cuda_sessions.) */
+/* test_epilogue.c - the pass that lets products do what follows them, in plans for a GPU: which forms it
+ * takes, which it leaves alone, and that the graph computes what it did before. (The kernels: test_cuda_ops,
+ * test_cuda_sessions.) */
 #include "examples/zoo.h"
 #include "runtime/plan/program.h"
 #include "support/evaluate.h"
@@ -100,7 +101,8 @@ TEST(plans_for_the_cpu_stay_as_they_are) {
 
 enum { ROWS = 6, IN = 5 };
 
-/* A training graph around loss(x), or where that gives none one without; x is [2, 3, IN], so that products and activations differ in their axes. */
+/* A training graph around loss(x), or where that gives none one without; x is [2, 3, IN], so that products
+ * and activations differ in their axes. */
 static weft_model *model_of(weft_value *(*loss)(weft_value *x)) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);

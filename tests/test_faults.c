@@ -1,6 +1,6 @@
-/* test_faults.c - memory that runs out at every single allocation, one after the other: from building a model to a
- * training step, each failure is one clean error, nothing leaks, and the work done before stays right. And many
- * sessions at once, in threads of their own. */
+/* test_faults.c - memory that runs out at every single allocation, one after the other: from building a model
+ * to a training step, each failure is one clean error, nothing leaks, and the work done before stays right.
+ * And many sessions at once, in threads of their own. */
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/test.h"
@@ -82,7 +82,8 @@ TEST(running_out_of_memory_anywhere_is_one_clean_error) {
                 break;
             }
             failures++;
-            /* a kernel may fall back to another when its library is out of memory: the answer is then close */
+            /* a kernel may fall back to another when its library is out of memory: the answer is then
+             * close */
             if (status == WEFT_OK) continue;
             CHECK_SAYS(status == WEFT_MEMORY, "allocation %ld: status %d: %s", n, status, error.text);
             CHECK(error.status == WEFT_OK || error.text[0]);

@@ -1,5 +1,6 @@
-/* test_fuse_source.c - pointwise nodes as CUDA C: the text of one, read and agreed; equal patterns, equal texts; what
- * NVRTC says of every op, where it is installed (it needs no GPU); compiled kernels on disk; division by multiplication. */
+/* test_fuse_source.c - pointwise nodes as CUDA C: the text of one, read and agreed; equal patterns, equal
+ * texts; what NVRTC says of every op, where it is installed (it needs no GPU); compiled kernels on disk;
+ * division by multiplication. */
 #include "ops/cuda/pointwise/fuse.h"
 #include "ops/cuda/dnn/program_cache.h"
 #include "support/sample.h"
@@ -16,8 +17,8 @@
 
 /* ---- texts ---- */
 
-/* x is dense, a bias is repeated along rows, a number a row along columns; turned times one is a node of its own. Two
- * results. */
+/* x is dense, a bias is repeated along rows, a number a row along columns; turned times one is a node of its
+ * own. Two results. */
 static weft_model *example(int64_t rows, int64_t columns) {
     weft_model *m = weft_model_new("example");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);

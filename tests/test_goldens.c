@@ -1,6 +1,6 @@
-/* test_goldens.c - twenty training steps against PyTorch's (tests/golden/README.md): losses within 2e-6 relative,
- * final parameters and buffers within 2e-5 norm-wise, on every instruction set this machine has; in bf16 losses within the
- * type's precision of those under torch.autocast. */
+/* test_goldens.c - twenty training steps against PyTorch's (tests/golden/README.md): losses within 2e-6
+ * relative, final parameters and buffers within 2e-5 norm-wise, on every instruction set this machine has; in
+ * bf16 losses within the type's precision of those under torch.autocast. */
 #include "graph/core/kernel.h"
 #include "runtime/store/safetensors.h"
 #include "support/test.h"
@@ -66,8 +66,8 @@ static bool golden_open(golden *g, const char *name, weft_model *m, weft_compile
     return true;
 }
 
-/* The reference's kernels go by one element at a time: twenty steps of them are most of a sanitized run, and test_ops has
- * them there on every sample. */
+/* The reference's kernels go by one element at a time: twenty steps of them are most of a sanitized run, and
+ * test_ops has them there on every sample. */
 static weft_isa first_isa(void) {
     return test_is_quick() && isa_best() > WEFT_ISA_REFERENCE ? WEFT_ISA_REFERENCE + 1 : WEFT_ISA_REFERENCE;
 }
@@ -135,7 +135,8 @@ static void check_final(golden *g) {
 
 /* ---- supervised cases: one graph, inputs named as the data ---- */
 
-/* The same training in bf16 against PyTorch's under autocast, which rounds at other places: norms are f32 there. */
+/* The same training in bf16 against PyTorch's under autocast, which rounds at other places: norms are f32
+ * there. */
 static void check_autocast(const char *name, weft_model *m, const char *const *inputs, weft_isa isa) {
     static const weft_env env = {0};
     safetensors file = {0};

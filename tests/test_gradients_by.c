@@ -1,9 +1,9 @@
-/* test_gradients_by.c - weft_gradients by any value: an input, a result in the middle, one that equals another, a gradient.
+/* test_gradients_by.c - weft_gradients by any value: an input, a result in the middle, one that equals
+ * another, a gradient.
  *
- * Small cases with numbers that PyTorch gives in f64, and random graphs full of what a compiler likes to merge (equal nodes,
- * identities, chains of views, folded constants, gradients that are one), whose expected gradients are central differences
- * of support/differences.h.
- */
+ * Small cases with numbers that PyTorch gives in f64, and random graphs full of what a compiler likes to
+ * merge (equal nodes, identities, chains of views, folded constants, gradients that are one), whose expected
+ * gradients are central differences of support/differences.h. */
 #include "graph/core/graph.h"
 #include "support/differences.h"
 #include "support/test.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- six cases: v = x w, a loss in which a value equals v or is made from it in vain, and its gradient by that ---- */
+/* ---- six cases: v = x w, a loss in which a value equals v or is made from it in vain, and its gradient by
+ * that ---- */
 
 static weft_value *mean_square(weft_value *v) {
     return weft_mean(weft_square(v), 0, NULL, false);
@@ -411,8 +412,8 @@ static bool reaches(const weft_value *from, const weft_value *to) {
     return good;
 }
 
-/* d/dv of a gradient by t, with v between t and its loss, has no meaning but by the formula that autodiff takes: v is then
- * both moved by t and held. Such v are not asked for. */
+/* d/dv of a gradient by t, with v between t and its loss, has no meaning but by the formula that autodiff
+ * takes: v is then both moved by t and held. Such v are not asked for. */
 static bool has_meaning(maker *m, const weft_value *v, const weft_value *loss) {
     for (const weft_node *n = m->g->first; n; n = n->next)
         for (int k = 0; n->op == &weft_op_gradients && k < n->n_out; k++)

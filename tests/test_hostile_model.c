@@ -1,7 +1,7 @@
-/* test_hostile_model.c - models that are well-formed messages with hostile contents: what random bytes rarely reach.
- * Fields of model.bin are set to extreme values, operands rewired, ops exchanged; every op meets extreme attributes
- * and missing operands. Shape inference is the gate: what it lets through must compile, or fail cleanly.
- */
+/* test_hostile_model.c - models that are well-formed messages with hostile contents: what random bytes rarely
+ * reach. Fields of model.bin are set to extreme values, operands rewired, ops exchanged; every op meets
+ * extreme attributes and missing operands. Shape inference is the gate: what it lets through must compile, or
+ * fail cleanly. */
 #include "graph/file/io.h"
 #include "graph/file/model_file.h"
 #include "support/example.h"
@@ -247,7 +247,8 @@ static void set_field(const op_attr *f, void *attrs, int64_t v, size_t at) {
     }
 }
 
-/* The sample's node again with `attrs` or operand `missing` left out; what infer accepts is dumped and read back. */
+/* The sample's node again with `attrs` or operand `missing` left out; what infer accepts is dumped and read
+ * back. */
 static void call_again(const weft_node *n, const void *attrs, int missing) {
     weft_model *m = weft_model_new("again");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
@@ -321,12 +322,13 @@ TEST(axes_of_more_than_32_bits_are_planned) {
         weft_value *b = weft_input(g, "b", WEFT_F32, 2, (int64_t[]){inner, n});
         weft_output(weft_matmul(a, b, false, false), "y");
         weft_plan *plan = weft_compile(model, &(weft_compile_options){.threads = 1}, &e);
-        CHECK_SAYS(plan != NULL, "%lld x %lld x %lld: %s", (long long)m, (long long)inner, (long long)n, e.text);
+        CHECK_SAYS(plan != NULL, "%lld x %lld x %lld: %s", (long long)m, (long long)inner, (long long)n,
+                   e.text);
         weft_plan_free(plan);
         weft_model_free(model);
     }
 }
 
-SUITE("hostile models", {T(well_formed_models_with_hostile_contents_fail_cleanly),
-                         T(every_op_meets_extreme_attributes_and_missing_operands),
-                         T(axes_of_more_than_32_bits_are_planned)})
+SUITE("hostile models",
+      {T(well_formed_models_with_hostile_contents_fail_cleanly),
+       T(every_op_meets_extreme_attributes_and_missing_operands), T(axes_of_more_than_32_bits_are_planned)})

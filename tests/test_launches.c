@@ -1,5 +1,5 @@
-/* test_launches.c - plans for a GPU, on any machine: every zoo model in several worlds is cut into launches that the verifier
- * finds right; with one of them changed it finds the rule that is broken. */
+/* test_launches.c - plans for a GPU, on any machine: every zoo model in several worlds is cut into launches
+ * that the verifier finds right; with one of them changed it finds the rule that is broken. */
 #include "examples/zoo.h"
 #include "runtime/plan/launches.h"
 #include "runtime/plan/program.h"
@@ -74,7 +74,8 @@ TEST(zoo_models_are_cut_into_launches_that_hold) {
     }
 }
 
-/* Alone there is nothing to wait for: uploads, derived values, the rest; once more where the order of least memory parts them. */
+/* Alone there is nothing to wait for: uploads, derived values, the rest; once more where the order of least
+ * memory parts them. */
 TEST(one_gpu_needs_few_launches_a_step) {
     for (int i = 0; i < ZOO_MODELS; i++) {
         weft_model *m = zoo_model(&zoo_models[i]);

@@ -1,6 +1,7 @@
-/* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views (transposed,
- * broadcast) and channels-last ones, through minimize. Cases of models/cases: a parameter, at most one input, and the
- * parameter after a step of sgd with lr 1, by PyTorch in f64. Plans and calls whose strides went wrong are caught. */
+/* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views
+ * (transposed, broadcast) and channels-last ones, through minimize. Cases of models/cases: a parameter, at
+ * most one input, and the parameter after a step of sgd with lr 1, by PyTorch in f64. Plans and calls whose
+ * strides went wrong are caught. */
 #include "support/mutants.h"
 #include "support/poison.h"
 #include "support/test.h"
@@ -218,8 +219,8 @@ static void add_eval(weft_model *m) {
     weft_output(weft_conv2d(x, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "same1"), "y");
 }
 
-/* Every kind of view, images with packed weights (two of one shape, one of which is packed for two shapes), a parameter
- * that is an image, an output that lies channels-last. */
+/* Every kind of view, images with packed weights (two of one shape, one of which is packed for two shapes), a
+ * parameter that is an image, an output that lies channels-last. */
 static weft_model *everything(void) {
     weft_model *m = weft_model_new("everything");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);

@@ -1,5 +1,6 @@
-/* test_loss_scale.c - f16's dynamic loss scale: a step whose gradients overflow, on whichever rank, changes nothing but the
- * scale, to the bit; good steps in a row let it grow; the numbers are torch.amp.GradScaler's. */
+/* test_loss_scale.c - f16's dynamic loss scale: a step whose gradients overflow, on whichever rank,
+ * changes nothing but the scale, to the bit; good steps in a row let it grow; the numbers are
+ * torch.amp.GradScaler's. */
 #include "runtime/plan/program.h"
 #include "runtime/store/store.h"
 #include "support/world.h"
@@ -49,7 +50,8 @@ static uint64_t digest(const weft_store *store) {
 
 /* ---- a training with one bad step ---- */
 
-/* Step `step` of this rank; a bad one has a pixel that is infinite in f16, in the first micro-batch of the last rank. */
+/* Step `step` of this rank; a bad one has a pixel that is infinite in f16, in the first micro-batch of the
+ * last rank. */
 static void take_step(world_rank *r, int step, bool is_bad) {
     int a = r->job->options.accumulate > 1 ? r->job->options.accumulate : 1;
     for (int i = 0; i < a && !r->error.status; i++) {

@@ -1,14 +1,14 @@
-/* test_minimize.c - gradients where users take them: every sample of every op, each operand made from a parameter on every
- * route (support/routes.h), trained by one step of sgd with a learning rate of 1. What the step takes from the parameter
- * is compared with central differences, in each precision, by reference and by fast and fused kernels, with micro-batches
- * that are added up, in worlds of one and two, with ZeRO 0 to 2.
+/* test_minimize.c - gradients where users take them: every sample of every op, each operand made from a
+ * parameter on every route (support/routes.h), trained by one step of sgd with a learning rate of 1. What the
+ * step takes from the parameter is compared with central differences, in each precision, by reference and by
+ * fast and fused kernels, with micro-batches that are added up, in worlds of one and two, with ZeRO 0 to 2.
  *
- * What rounding may move is told by disturbing each result of the graph in f64, so that in bf16 too a gradient which lacks
- * one term of a sum is told from one that is rounded: the loss without one element of the op's result is such a mutant.
+ * What rounding may move is told by disturbing each result of the graph in f64, so that in bf16 too a
+ * gradient which lacks one term of a sum is told from one that is rounded: the loss without one element of
+ * the op's result is such a mutant.
  *
- * Settings are dealt in turn, so that each op meets each route, and each value of each setting; nightly's run meets all
- * products. WEFT_TEST_TABLE=1 prints what has been run, op by op.
- */
+ * Settings are dealt in turn, so that each op meets each route, and each value of each setting; nightly's run
+ * meets all products. WEFT_TEST_TABLE=1 prints what has been run, op by op. */
 #include "ops/kit/op_kit.h"
 #include "support/routes.h"
 #include "support/samples.h"
@@ -48,8 +48,8 @@ static const struct {
 } worlds[WORLDS] = {
     {1, 0, 0}, {2, 0, 0}, {2, 1, WEFT_SHARD_GREEDY}, {2, 2, WEFT_SHARD_FLAT}, {2, 1, WEFT_SHARD_FLAT}};
 
-/* Which value of each setting number `index` has: 3, 4 and 5 have no common factor, so that neighbours differ in each,
- * and SETTINGS of them are all products. */
+/* Which value of each setting number `index` has: 3, 4 and 5 have no common factor, so that neighbours differ
+ * in each, and SETTINGS of them are all products. */
 typedef struct digits {
     int precision, isa, accumulate, world;
 } digits;
@@ -113,8 +113,9 @@ static double unit_of(weft_dtype precision) {
     return precision == WEFT_F32 ? 0x1p-23 : precision == WEFT_BF16 ? 0x1p-8 : 0x1p-11;
 }
 
-/* Of the gradient at place k of the sum over micro-batches: a few roundings of the largest element, and a few times what a
- * rounding of each result moves. f32 also adds in another order and has exponentials of its own. */
+/* Of the gradient at place k of the sum over micro-batches: a few roundings of the largest element, and a
+ * few times what a rounding of each result moves. f32 also adds in another order and has exponentials of
+ * its own. */
 static double allowed_at(const setting *o, const step_taken *step, const expected *by_micro, int k) {
     int parts = o->accumulate * o->world;
     double largest = 0, moved = 0, unit = unit_of(o->precision);

@@ -1,5 +1,5 @@
-/* test_model_file.c - model.bin: what is written reads back, every rule broken once has its message, and any call
- * that fails leaves the old file as it was and nothing behind. */
+/* test_model_file.c - model.bin: what is written reads back, every rule broken once has its message, and any
+ * call that fails leaves the old file as it was and nothing behind. */
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "runtime/store/safetensors.h"
@@ -320,7 +320,8 @@ static const fake_file *put_example(faults *f) {
     return fake_get(f, "m.bin");
 }
 
-/* A version 1 that is cut between two fields is a smaller, whole message. It is read as before, and known for it. */
+/* A version 1 that is cut between two fields is a smaller, whole message. It is read as before, and known for
+ * it. */
 static void check_broken(faults *f, const char *what, const void *data, size_t bytes, size_t at) {
     weft_error error = {0};
     fake_put(f, "broken.bin", data, bytes);
@@ -422,7 +423,8 @@ static size_t put_many_calls(faults *f, size_t n) {
     return bytes;
 }
 
-/* A call unpacks to five pieces, of 4 bytes some of them: what they cost is counted, not only what they hold. */
+/* A call unpacks to five pieces, of 4 bytes some of them: what they cost is counted, not only what they
+ * hold. */
 TEST(a_file_of_many_small_calls_is_refused_in_little_memory) {
     faults f;
     faults_init(&f);

@@ -1,5 +1,6 @@
-/* test_models.c - whole models against PyTorch: 1,000 random trainings of every op (golden/models.jsonl.gz), and small ones
- * that once came out wrong (models/cases). tests/models/README.md has the format and makes more of them. */
+/* test_models.c - whole models against PyTorch: 1,000 random trainings of every op (golden/models.jsonl.gz),
+ * and small ones that once came out wrong (models/cases). tests/models/README.md has the format and makes
+ * more of them. */
 #include "graph/core/kernel.h"
 #include "support/model_case.h"
 #include "support/test.h"

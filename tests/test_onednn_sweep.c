@@ -1,10 +1,10 @@
-/* test_onednn_sweep.c - the library is an input too: every kernel that calls oneDNN, on small random shapes and on each
- * instruction set that oneDNN can be kept within here, against plain loops (support/naive.h).
+/* test_onednn_sweep.c - the library is an input too: every kernel that calls oneDNN, on small random shapes
+ * and on each instruction set that oneDNN can be kept within here, against plain loops (support/naive.h).
  *
- * oneDNN is told its instruction set once a process, so each runs in a process of its own, which may also crash or hang. Buffers
- * end at a page that nobody may touch and lie between words that nobody may change; results and workspaces begin as NaN.
- * A seed is a shape of one sequence, and a case is a shape on one instruction set.
- */
+ * oneDNN is told its instruction set once a process, so each runs in a process of its own, which may also
+ * crash or hang. Buffers end at a page that nobody may touch and lie between words that nobody may change;
+ * results and workspaces begin as NaN. A seed is a shape of one sequence, and a case is a shape on one
+ * instruction set. */
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/kit/op_kit.h"
 #include "ops/image/pack.h"
@@ -41,7 +41,8 @@ typedef struct report {
 
 /* ---- fenced memory ---- */
 
-/* Operands, the result, workspace, scratch of packing, the packed weight: the memory stays from case to case. */
+/* Operands, the result, workspace, scratch of packing, the packed weight: the memory stays from case to
+ * case. */
 enum { SLOT_OUT = 3, SLOT_WORK, SLOT_PACK_WORK, SLOT_PACKED, SLOTS };
 static char *slots[SLOTS];
 
@@ -49,7 +50,8 @@ static size_t padded(size_t bytes) {
     return (bytes + FENCE - 1) / FENCE * FENCE;
 }
 
-/* `bytes` that end, but for alignment, at a page that cannot be touched; of 0xff, which is NaN in every float. */
+/* `bytes` that end, but for alignment, at a page that cannot be touched; of 0xff, which is NaN in every
+ * float. */
 static char *slot_alloc(int slot, size_t bytes) {
     if (!slots[slot]) {
         char *room =
@@ -391,8 +393,9 @@ TEST(every_kernel_of_onednn_is_exact_on_small_shapes) {
     job_run(&(job){.seed = 1, .first = test_seed(1) - 1, .n = (uint64_t)test_count(2000, 300)}, true);
 }
 
-/* Backward weights of 1x1 convolutions with strides copy the pixels that are seen into scratch first; in 2.6.3 they do so
- * beyond the scratch where a pixel has fewer channels than a vector has elements (uxlfoundation/oneDNN, issue 6035). */
+/* Backward weights of 1x1 convolutions with strides copy the pixels that are seen into scratch first; in
+ * 2.6.3 they do so beyond the scratch where a pixel has fewer channels than a vector has elements
+ * (uxlfoundation/oneDNN, issue 6035). */
 TEST(weights_of_strided_1x1_convolutions_of_few_channels_are_right) {
     static const int64_t sizes[3][2] = {{8, 8}, {16, 6}, {16, 16}}, outs[] = {4, 32};
     static const int threads[] = {1, 2, 3};
@@ -419,9 +422,9 @@ TEST(weights_of_strided_1x1_convolutions_of_few_channels_are_right) {
     free(list);
 }
 
-/* What else the sequence found once, kept: data gradients of 1x1 convolutions in bf16 with an odd number of channels, windows
- * of which a column sees padding alone, one channel with strides, and our own product of columns where a dilation
- * leaves out the last pixels. */
+/* What else the sequence found once, kept: data gradients of 1x1 convolutions in bf16 with an odd number of
+ * channels, windows of which a column sees padding alone, one channel with strides, and our own product of
+ * columns where a dilation leaves out the last pixels. */
 TEST(defects_that_were_found_stay_away) {
     onednn_case list[] = {
         {.kind = CASE_TRANSPOSED,
@@ -488,8 +491,8 @@ TEST(defects_that_were_found_stay_away) {
     job_run(&(job){.list = list, .n = n}, false);
 }
 
-/* A weight gradient as a sum over parts of the batch: channels that fill vectors and others, groups, weights that are packed
- * and weights that oneDNN leaves plain, 2 and 3 parts of 1 or 2 images. */
+/* A weight gradient as a sum over parts of the batch: channels that fill vectors and others, groups, weights
+ * that are packed and weights that oneDNN leaves plain, 2 and 3 parts of 1 or 2 images. */
 TEST(weights_as_sums_over_parts_of_the_batch_are_right) {
     static const int64_t channels[][3] = {{1, 16, 1},  {16, 16, 1}, {17, 5, 1},
                                           {32, 24, 2}, {3, 33, 1},  {24, 24, 24}};

@@ -1,8 +1,9 @@
 /* test_plan_text.c - what each pass makes of a small GAN, held against dumps that a person has read
- * (tests/golden/plan.PASS.txt). Reference kernels and one thread, so that the dumps are the same on every machine.
+ * (tests/golden/plan.PASS.txt). Reference kernels and one thread, so that the dumps are the same on every
+ * machine.
  *
- * When a pass is meant to change: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text writes them anew; read the
- * difference before you commit it. */
+ * When a pass is meant to change: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text writes them anew; read
+ * the difference before you commit it. */
 #include "graph/core/type.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,7 +1,7 @@
-/* test_precision.c - bf16 and f16: what a model says of its precision and where that stands; every op runs reduced as its rule
- * says; every model of the zoo compiles and is proved in any world; worlds train to the same bits; weights are cast once
- * per update. (Dumps of it: test_plan_text; trainings beside PyTorch's autocast: test_goldens; f16's scale:
- * test_loss_scale.) */
+/* test_precision.c - bf16 and f16: what a model says of its precision and where that stands; every op runs
+ * reduced as its rule says; every model of the zoo compiles and is proved in any world; worlds train to the
+ * same bits; weights are cast once per update. (Dumps of it: test_plan_text; trainings beside PyTorch's
+ * autocast: test_goldens; f16's scale: test_loss_scale.) */
 #include "examples/zoo.h"
 #include "graph/core/precision.h"
 #include "ops/optimizer/update.h"
@@ -130,7 +130,8 @@ static bool is_reduced(unsigned bits, int i) {
     return i < 32 && bits >> i & 1;
 }
 
-/* A node's float types: reduced where its rule says so (all or none of reduced_in), as infer gives them, else f32 or f64. */
+/* A node's float types: reduced where its rule says so (all or none of reduced_in), as infer gives them, else
+ * f32 or f64. */
 static void check_types(weft_node *n) {
     char shown[200];
     int n_reduced = 0, n_high = 0;

@@ -1,5 +1,6 @@
-/* test_precision_training.c - models of the zoo, narrow, trained for 200 steps in f32 and in bf16 on the same batches end with the
- * same loss, within 2%: the mean over some seeds where one seed says little. (All of them at full width, and beside another seed: bench/precision.py.) */
+/* test_precision_training.c - models of the zoo, narrow, trained for 200 steps in f32 and in bf16 on the same
+ * batches end with the same loss, within 2%: the mean over some seeds where one seed says little. (All of
+ * them at full width, and beside another seed: bench/precision.py.) */
 #include "examples/zoo.h"
 #include "support/world.h"
 
@@ -26,7 +27,8 @@ static weft_model *build(const char *name, const zoo_options *size) {
 }
 
 /* The mean of the last losses of all training graphs. */
-static double trained_once(const weft_model *m, int batches, weft_dtype precision, uint64_t seed, float *first) {
+static double trained_once(const weft_model *m, int batches, weft_dtype precision, uint64_t seed,
+                           float *first) {
     world_job job = {.model = m,
                      .seed = seed,
                      .steps = STEPS,

@@ -1,5 +1,5 @@
-/* test_reduced.c - bf16 and f16 as the kernels read and write them: every number, every way to round, on every instruction
- * set, against the compiler's own _Float16 and plain arithmetic. */
+/* test_reduced.c - bf16 and f16 as the kernels read and write them: every number, every way to round, on
+ * every instruction set, against the compiler's own _Float16 and plain arithmetic. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
@@ -26,8 +26,8 @@ static uint16_t reduced_of(weft_dtype reduced, float x) {
     return bits;
 }
 
-/* Every number of the type, each one's neighbours in f32, the middle between it and the next one and the middle's
- * neighbours: all that rounds either way. */
+/* Every number of the type, each one's neighbours in f32, the middle between it and the next one and the
+ * middle's neighbours: all that rounds either way. */
 static int64_t numbers(weft_dtype reduced, float *x) {
     int64_t n = 0;
     for (int i = 0; i < ALL; i++) {

@@ -1,5 +1,5 @@
-/* test_runs.c - runs that fail in the middle and are repeated, what is fetched, and what profile and trace tell: alone
- * and in a world of two ranks, as threads. */
+/* test_runs.c - runs that fail in the middle and are repeated, what is fetched, and what profile and trace
+ * tell: alone and in a world of two ranks, as threads. */
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -36,7 +36,8 @@ static void rig_close(rig *r) {
     weft_plan_free(r->plan);
 }
 
-/* The gradients of "first" are done before "second" is used, which alone can fail at run time: by a label that is no class. */
+/* The gradients of "first" are done before "second" is used, which alone can fail at run time: by a label
+ * that is no class. */
 static weft_model *build(const char *optimizer) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
@@ -98,8 +99,8 @@ TEST(a_run_that_failed_before_the_last_may_be_repeated) {
     weft_model_free(m);
 }
 
-/* A last run that fails when "first" is summed up already cannot be: its step is over, and no part of it is counted
- * later. */
+/* A last run that fails when "first" is summed up already cannot be: its step is over, and no part of it is
+ * counted later. */
 TEST(a_last_run_that_failed_behind_a_sum_ends_its_step) {
     weft_model *m = build("sgd");
     float w[2][2][WEIGHTS];

@@ -1,5 +1,5 @@
-/* test_session.c - what a run means: order of state, parameters as of the start, batches bound at compile time,
- * accumulation, the same bits twice, wrong feeds, exact memory. */
+/* test_session.c - what a run means: order of state, parameters as of the start, batches bound at compile
+ * time, accumulation, the same bits twice, wrong feeds, exact memory. */
 #include "support/test.h"
 #include "weft/weft.h"
 
@@ -66,7 +66,8 @@ TEST(state_is_read_as_the_last_earlier_write_left_it) {
     weft_model_free(m);
 }
 
-/* s = mean(a a^T), then s = mean(b). The second is ready first, and b's memory free the sooner, the sooner s takes it. */
+/* s = mean(a a^T), then s = mean(b). The second is ready first, and b's memory free the sooner, the sooner s
+ * takes it. */
 TEST(the_write_that_was_built_last_is_the_last) {
     static const int64_t square[] = {200, 200};
     weft_model *m = weft_model_new("m");

@@ -1,10 +1,10 @@
-/* test_simd_sweep.c - our own kernels (ops/cpu/simd) on small random shapes, as test_onednn_sweep.c does with oneDNN's: each
- * node runs by every kernel of every instruction set, in each layout, in place, on 1 and 3 threads, against the plain
- * loops of support/naive.h, or the reference where these do not know the op (support/kernel_check.h).
+/* test_simd_sweep.c - our own kernels (ops/cpu/simd) on small random shapes, as test_onednn_sweep.c does with
+ * oneDNN's: each node runs by every kernel of every instruction set, in each layout, in place, on 1 and 3
+ * threads, against the plain loops of support/naive.h, or the reference where these do not know the op
+ * (support/kernel_check.h).
  *
- * A form is a sample (op.h) with letters for lengths. Lengths lie around the widths of vectors and of tiles, so that tails,
- * rows that begin anywhere in a vector, and blocks that are left over all come up.
- */
+ * A form is a sample (op.h) with letters for lengths. Lengths lie around the widths of vectors and of tiles,
+ * so that tails, rows that begin anywhere in a vector, and blocks that are left over all come up. */
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/samples.h"
@@ -20,9 +20,9 @@ typedef struct form {
     char below; /* integer operands are below the length of this letter */
 } form;
 
-/* $a, $b, $c, $d: lengths; $k $l window, $s $t strides, $p $q padding, $y $z what the window leaves of $c and $d; $m $n
- * other small lengths; $e = $a + $b, $w = $b + 8; $x: an axis of three, $v of two. Sums are of positive numbers, or there are
- * some beside each other: one that cancels is small beside its rounding. */
+/* $a, $b, $c, $d: lengths; $k $l window, $s $t strides, $p $q padding, $y $z what the window leaves of $c and
+ * $d; $m $n other small lengths; $e = $a + $b, $w = $b + 8; $x: an axis of three, $v of two. Sums are of
+ * positive numbers, or there are some beside each other: one that cancels is small beside its rounding. */
 static const form forms[] = {
     {"add", "f32[$a,$b,$c], f32[$b,1]", NULL},
     {"mul", "f32[$a,$b], f32[$b]", NULL},

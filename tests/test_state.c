@@ -1,5 +1,6 @@
-/* test_state.c - the whole state of a training in one file: what many ranks save together is what one rank saves alone, to
- * the byte; it goes on in any other world; and no failure of one rank leaves the others waiting. Ranks are threads. */
+/* test_state.c - the whole state of a training in one file: what many ranks save together is what one rank
+ * saves alone, to the byte; it goes on in any other world; and no failure of one rank leaves the others
+ * waiting. Ranks are threads. */
 #include "support/faults.h"
 #include "support/test.h"
 #include "support/world.h"
@@ -11,7 +12,8 @@
 
 enum { BATCH = 4, MICROS = 4 /* a step, over all ranks */ };
 
-/* Two subgraphs: one draws random numbers and is clipped, one has a schedule; biases of both are in groups. */
+/* Two subgraphs: one draws random numbers and is clipped, one has a schedule; biases of both are in
+ * groups. */
 static weft_model *small_model(const weft_env *env) {
     static const weft_param_group biases[] = {{"*bias", 2, WEFT_ZERO}};
     weft_model *m = weft_model_new_in("m", env);
@@ -351,7 +353,8 @@ TEST(values_that_are_on_their_way_are_not_read) {
     weft_model_free(m);
 }
 
-/* Greedy, with buckets of one parameter each, gives rank 0 some whole: only the cut shows that plan and store differ. */
+/* Greedy, with buckets of one parameter each, gives rank 0 some whole: only the cut shows that plan and store
+ * differ. */
 TEST(a_store_for_another_way_of_sharing_out_is_refused) {
     weft_model *m = small_model(NULL);
     weft_error error = {0};

@@ -1,10 +1,10 @@
-/* test_sums.c - what long sums lose: every kernel of the CPU that adds up many floats, on 40,000 to 1,000,000 of them in each
- * layout, against f64.
+/* test_sums.c - what long sums lose: every kernel of the CPU that adds up many floats, on 40,000 to 1,000,000
+ * of them in each layout, against f64.
  *
- * The bound is theory's (ops/cpu/simd/sums.h): STEPS 2^-24 of the sum of what was added without signs, STEPS being the most
- * additions that follow one another in any of the kernels. Operands drift: adding 0.1 to a large sum rounds the same way for
- * a long time. What was measured is printed. The bits must not depend on threads.
- */
+ * The bound is theory's (ops/cpu/simd/sums.h): STEPS 2^-24 of the sum of what was added without signs, STEPS
+ * being the most additions that follow one another in any of the kernels. Operands drift: adding 0.1 to a
+ * large sum rounds the same way for a long time. What was measured is printed. The bits must not depend on
+ * threads. */
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/sample.h"
@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 512 rows in blocks of sums.h, 64 lanes folded or 64 rows side by side, 18 for the parts, some for what is done after. */
+/* 512 rows in blocks of sums.h, 64 lanes folded or 64 rows side by side, 18 for the parts, some for what is
+ * done after. */
 enum { STEPS = 600, MOST_OUT = 4, MOST_IN = 6 };
 
 typedef struct node_case {
@@ -279,7 +280,8 @@ static double norm_errors(const trial *t) {
     double mean, spread, worst = 0;
     statistics(x, 0, n, step, &mean, &spread);
     worst = units(element(&t->out[1].t, 0), mean, fabs(mean));
-    /* a distance from a mean that is off by e is off by e: squares by 2 e of what is summed, the root by half of that */
+    /* a distance from a mean that is off by e is off by e: squares by 2 e of what is summed, the root by half
+     * of that */
     return fmax(worst, units(element(&t->out[2].t, 0), 1 / sqrt(spread + 1e-5), 1 / sqrt(spread)));
 }
 

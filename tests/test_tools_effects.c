@@ -1,6 +1,6 @@
-/* test_tools_effects.c - every option of every command, as --help lists them: what it changes is shown, or a reason is written
- * here why it cannot be. A new option fails until it has its place in this table; where an option would do nothing the
- * command is refused (test_tools_options.c). */
+/* test_tools_effects.c - every option of every command, as --help lists them: what it changes is shown, or a
+ * reason is written here why it cannot be. A new option fails until it has its place in this table; where an
+ * option would do nothing the command is refused (test_tools_options.c). */
 #include "support/programs.h"
 
 #include <stdio.h>
@@ -24,7 +24,8 @@ static const char as_bench[] = "workload.c opens the model of bench and of trace
 static const char good[] =
     "of a plan that it finds good verify tells no more than that; plan shows what differs";
 
-/* `graphtool COMMAND OPTION REST` and without OPTION: another status or output, and one of the two is fine. */
+/* `graphtool COMMAND OPTION REST` and without OPTION: another status or output, and one of the two is
+ * fine. */
 static const struct effect {
     const char *commands, *options; /* parted by blanks; = and a value where an option has one */
     const char *rest;               /* for the shell; NULL: */

@@ -1,5 +1,6 @@
-/* test_tools_files.c - what graphtool and weft-zoo do to files and to a terminal: links and devices stay, inputs are never
- * overwritten, outputs are tried before a training, a log costs no weights, and no byte of a name is obeyed. */
+/* test_tools_files.c - what graphtool and weft-zoo do to files and to a terminal: links and devices stay,
+ * inputs are never overwritten, outputs are tried before a training, a log costs no weights, and no byte of a
+ * name is obeyed. */
 #include "support/programs.h"
 
 #include <stdlib.h>
@@ -127,7 +128,8 @@ TEST(a_full_standard_output_is_an_error_of_every_command) {
 
 /* ---- bytes that a terminal obeys ---- */
 
-/* The first byte of a text that no terminal may have, as its place; -1: none. With C1 and what is no UTF-8. */
+/* The first byte of a text that no terminal may have, as its place; -1: none. With C1 and what is no
+ * UTF-8. */
 static long bad_byte(const char *text) {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
         int more = *p < 0x80                 ? 0

@@ -144,7 +144,8 @@ TEST(a_summary_tells_buckets_collectives_and_streams) {
     free(text);
 }
 
-/* Sharded state: what goes back to all is read first by a next run, and both summaries and pictures say where. */
+/* Sharded state: what goes back to all is read first by a next run, and both summaries and pictures say
+ * where. */
 TEST(collectives_in_flight_lead_to_their_first_reader) {
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4 --zero 1"), 0));
@@ -227,8 +228,9 @@ TEST(ddp_options_spread_one_subgraph) {
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generato:zero=1"),
             "graphtool: ddp: there is no parameter under 'generato'");
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=7"), "zero=7");
-    refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=1 --ddp generator:shard=flat,zero=2"),
-            "zero of this path is given twice");
+    refuses(
+        run("graphtool plan dcgan28.bin --world 2 --ddp generator:zero=1 --ddp generator:shard=flat,zero=2"),
+        "zero of this path is given twice");
     refuses(run("graphtool plan dcgan28.bin --world 2 --ddp generator"), "PATH:FIELDS is needed");
     refuses(run("graphtool plan dcgan28.bin --shard=thin"), "greedy or flat");
     refuses(run("graphtool plan dcgan28.bin --reduce=slow"), "ordered or fast");

@@ -1,5 +1,6 @@
-/* test_verify.c - good plans give no alarm: models, options of subgraphs and of compiling at random, for all ranks of a
- * world, verified one by one and against each other, then played in random orders beside a slow stream. */
+/* test_verify.c - good plans give no alarm: models, options of subgraphs and of compiling at random, for all
+ * ranks of a world, verified one by one and against each other, then played in random orders beside a slow
+ * stream. */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
 #include "support/stream_player.h"
@@ -130,8 +131,8 @@ TEST(collectives_stand_in_one_order_whatever_a_rank_updates) {
     weft_model_free(m);
 }
 
-/* Two reads of a state, each fetched as a copy, and two writes. A read that goes by the state itself when a later write
- * is over finds that write's value, and so does a fetch, for which nobody counts writes. */
+/* Two reads of a state, each fetched as a copy, and two writes. A read that goes by the state itself when a
+ * later write is over finds that write's value, and so does a fetch, for which nobody counts writes. */
 static weft_plan *reads_and_writes(void) {
     weft_error e = {0};
     weft_model *m = weft_model_new("m");

@@ -1,6 +1,7 @@
-/* test_verify_mutants.c - plans that went wrong: each is a good one of random_model.c with one change of mutants.h that
- * may let a rank read what is not there yet, sum what does not belong together, or part from the others. Every one must
- * be caught, by a rule that its list names, and every rule must catch something. */
+/* test_verify_mutants.c - plans that went wrong: each is a good one of random_model.c with one change of
+ * mutants.h that may let a rank read what is not there yet, sum what does not belong together, or part
+ * from the others. Every one must be caught, by a rule that its list names, and every rule must catch
+ * something. */
 #include "runtime/verify/verify.h"
 #include "support/stream_player.h"
 #include "support/mutants.h"
@@ -14,7 +15,8 @@ enum { WORLD = 4, TRIES = 400, PLAYS = 60 };
 
 enum { MOST_RULES = 100 };
 
-/* hits: by rules V and L, by number. Those of strides are test_layouts.c's, those of sessions test_verify_runs.c's. */
+/* hits: by rules V and L, by number. Those of strides are test_layouts.c's, those of sessions
+ * test_verify_runs.c's. */
 typedef struct tally {
     int mutants, conflicts, hits[2][MOST_RULES];
 } tally;
@@ -72,8 +74,8 @@ static void check_hits(const mutant *list, tally *t) {
             CHECK_SAYS(!hits_of(t, at) || *hits_of(t, at) > 0, "rule %.3s was never hit", at);
 }
 
-/* false: it is none, as no stream ever meets the other. (The stream is first in, first out: whoever waits for a later
- * collective has waited for this one, too.) */
+/* false: it is none, as no stream ever meets the other. (The stream is first in, first out: whoever waits for
+ * a later collective has waited for this one, too.) */
 static bool judge(const world *w, const weft_plan *plan, const mutant *m, uint64_t seed, test_random *r,
                   tally *t) {
     weft_error e = {0};
@@ -106,8 +108,8 @@ static bool try_mutant(const mutant *m, test_random *r, tally *t) {
     return is_done;
 }
 
-/* `count` mutants of each kind; fewer of a rare one. Each kind has numbers of its own, so that a new one changes none of the
- * others. */
+/* `count` mutants of each kind; fewer of a rare one. Each kind has numbers of its own, so that a new one
+ * changes none of the others. */
 static void try_list(const mutant *list, int count, uint64_t seed, tally *t) {
     for (const mutant *m = list; m->name; m++) {
         int done = 0;

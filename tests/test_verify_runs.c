@@ -1,6 +1,7 @@
-/* test_verify_runs.c - any program after any program, on real sessions: random plans run in random orders beside a
- * communication stream that is instant, or late, or anything between, and that leaves garbage where it works until it is
- * waited for. Whatever its pace, every fetched number and the whole store must be the same bits. */
+/* test_verify_runs.c - any program after any program, on real sessions: random plans run in random orders
+ * beside a communication stream that is instant, or late, or anything between, and that leaves garbage where
+ * it works until it is waited for. Whatever its pace, every fetched number and the whole store must be the
+ * same bits. */
 #include "runtime/session/state.h"
 #include "support/random_model.h"
 #include "support/slow_stream.h"
@@ -32,7 +33,8 @@ static const char *random_graph(const weft_plan *plan, test_random *r) {
     return plan->programs[random_below(r, plan->n_programs)].name;
 }
 
-/* Feeds, a run with or without sync, some fetches. Refusals (a step that another graph is in the middle of) are a result, too. */
+/* Feeds, a run with or without sync, some fetches. Refusals (a step that another graph is in the middle of)
+ * are a result, too. */
 static void run_once(weft_session *s, const weft_plan *plan, test_random *r, result *out) {
     static float x[MOST / 4];
     static char memory[FETCHES][MOST];

@@ -1,5 +1,5 @@
-/* test_weights.c - safetensors and the weights in them: what is written reads back, every rule broken once has its
- * message, and any call that fails leaves the old file and the store as they were. */
+/* test_weights.c - safetensors and the weights in them: what is written reads back, every rule broken once
+ * has its message, and any call that fails leaves the old file and the store as they were. */
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "runtime/store/safetensors.h"
@@ -137,7 +137,7 @@ TEST(each_rule_of_safetensors_has_its_message) {
 }
 
 static weft_status fill_index(void *context, int index, uint64_t at, void *into, size_t bytes,
-                        weft_error *error) {
+                              weft_error *error) {
     (void)context;
     (void)at;
     (void)error;

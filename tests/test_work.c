@@ -41,8 +41,8 @@ TEST(little_work_is_not_shared_out) {
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
 }
 
-/* A weight that was packed, and elements of half the size, change nothing: the node, the one that its weight is packed
- * for and the one in f32 that it is cast to must be built for the same number of threads. */
+/* A weight that was packed, and elements of half the size, change nothing: the node, the one that its weight
+ * is packed for and the one in f32 that it is cast to must be built for the same number of threads. */
 TEST(packed_weights_and_reduced_types_count_the_same) {
     static const char attrs[] = "out=32 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1";
     const work_case list[] = {

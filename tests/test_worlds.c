@@ -1,5 +1,6 @@
-/* test_worlds.c - ranks that differ: in their plans, in what they run, in their luck. Each is told what and by whom, and
- * nobody waits for ever. Ranks are threads. (What ranks that agree end with: test_worlds_*.c.) */
+/* test_worlds.c - ranks that differ: in their plans, in what they run, in their luck. Each is told what
+ * and by whom, and nobody waits for ever. Ranks are threads. (What ranks that agree end with:
+ * test_worlds_*.c.) */
 #include "support/world.h"
 
 #include <string.h>

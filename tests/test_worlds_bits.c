@@ -1,6 +1,7 @@
-/* test_worlds_bits.c - many ranks train to the same bits as one: after 20 steps w ranks with a micro-batches each have
- * the parameters and, where they hold it, the optimizer's state of one rank that took all w * a. Running statistics are
- * each rank's own. The zoo's models are built narrower, by the zoo's own code; ranks are threads. */
+/* test_worlds_bits.c - many ranks train to the same bits as one: after 20 steps w ranks with a micro-batches
+ * each have the parameters and, where they hold it, the optimizer's state of one rank that took all w * a.
+ * Running statistics are each rank's own. The zoo's models are built narrower, by the zoo's own code; ranks
+ * are threads. */
 #include "examples/zoo.h"
 #include "support/world.h"
 

@@ -1,6 +1,6 @@
-/* test_worlds_graphs.c - which parameters train together and which graphs train them: scopes at any depth, graphs over
- * several subgraphs, several graphs over one, parts of one, several minimize calls, parameters that a loss does not reach.
- * Each world must end with the bits of one rank; ranks are threads. */
+/* test_worlds_graphs.c - which parameters train together and which graphs train them: scopes at any depth,
+ * graphs over several subgraphs, several graphs over one, parts of one, several minimize calls, parameters
+ * that a loss does not reach. Each world must end with the bits of one rank; ranks are threads. */
 #include "support/world.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
-/* test_worlds_groups.c - process groups, what travels, and state at one world: ranks of a group train as a world of their
- * own; bf16 on the wire and sums in any order keep ranks alike; statistics over ranks do not depend on how the rest is
- * sent. Ranks are threads. */
+/* test_worlds_groups.c - process groups, what travels, and state at one world: ranks of a group train as a
+ * world of their own; bf16 on the wire and sums in any order keep ranks alike; statistics over ranks do not
+ * depend on how the rest is sent. Ranks are threads. */
 #include "examples/zoo.h"
 #include "support/world.h"
 
@@ -42,7 +42,8 @@ static world_rank *train(const weft_model *m, const weft_compile_options *o, int
     return world_run(&job);
 }
 
-/* ---- groups of two in a world of four; a group begins with its first rank's values, which its seed tells ---- */
+/* ---- groups of two in a world of four; a group begins with its first rank's values, which its seed tells
+ * ---- */
 
 enum { OTHERS = 1000 }; /* the second group's micro-batches begin here */
 

@@ -93,8 +93,8 @@ static size_t buckets_of(const weft_model *m, weft_compile_options o) {
     return n;
 }
 
-/* With clipping all gradients are there at once, before the first update: of stage 1 whole buckets, of stage 2 what
- * this rank owns. Without, a bucket goes as soon as it is used. */
+/* With clipping all gradients are there at once, before the first update: of stage 1 whole buckets, of stage
+ * 2 what this rank owns. Without, a bucket goes as soon as it is used. */
 static void check_gradients(const char *name, double clip_norm, double share) {
     weft_model *m = build(name, clip_norm);
     weft_compile_options o = {.world = RANKS, .zero = 1, .bucket_cap_mb = 1.0 / 16, .shard = WEFT_SHARD_FLAT};

@@ -1,5 +1,5 @@
-/* test_cuda_host.cpp - the GPU that the CPU emulates (tests/cuda_host): kernels do what CUDA says, and wrong ones are caught. Its
- * streams and captures: test_cuda_streams_host.cpp. */
+/* test_cuda_host.cpp - the GPU that the CPU emulates (tests/cuda_host): kernels do what CUDA says, and wrong
+ * ones are caught. Its streams and captures: test_cuda_streams_host.cpp. */
 extern "C" {
 #include "ops/kit/op_kit.h"
 #include "support/test.h"
@@ -109,8 +109,9 @@ static __global__ void reverse(int *x, bool with_barrier) {
     x[threadIdx.x] = copy[63 - threadIdx.x];
 }
 
-/* Stacks of a block's threads are kept for the next launch, which another thread of the host may make. AddressSanitizer took the
- * stack of the first one for the second one's then: what only the second one's stack held was a leak, if reading did not fault. */
+/* Stacks of a block's threads are kept for the next launch, which another thread of the host may make.
+ * AddressSanitizer took the stack of the first one for the second one's then: what only the second one's
+ * stack held was a leak, if reading did not fault. */
 static void *launch_reverse(void *x) {
     CHECK(start(reverse, 1, 64, 0, (int *)x, true) == cudaSuccess);
     return nullptr;

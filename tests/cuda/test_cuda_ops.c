@@ -1,7 +1,7 @@
-/* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each that takes a sample gives what the CPU's
- * reference gives, in the layouts that it may meet (a pointwise op, compiled for each, in some of them). On the GPU that
- * the CPU emulates every launch runs twice, its threads in two orders, and must leave the same bits (once under the
- * sanitizers, whose code is slow). */
+/* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each that takes a sample gives what
+ * the CPU's reference gives, in the layouts that it may meet (a pointwise op, compiled for each, in some of
+ * them). On the GPU that the CPU emulates every launch runs twice, its threads in two orders, and must leave
+ * the same bits (once under the sanitizers, whose code is slow). */
 #include "cuda/support/gpu.h"
 #include "support/fused_graphs.h"
 
@@ -87,8 +87,8 @@ static void break_there(weft_node *n, const char *what, const tensor *data) {
     kernel_promises_break(&promises, n, data, &the_gpu->env);
 }
 
-/* Without the library's epilogues too: then kernels of our own read what it read. Of samples and rows, which are the same
- * under the sanitizers. */
+/* Without the library's epilogues too: then kernels of our own read what it read. Of samples and rows, which
+ * are the same under the sanitizers. */
 TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
     if (test_is_quick()) return;
     NEED(begin());
@@ -105,7 +105,8 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
 
 /* ---- what no kernel takes ---- */
 
-/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication stream does. */
+/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication
+ * stream does. */
 static bool needs_no_kernel(const weft_op *op) {
     static const char *const names[] = {"input",    "parameter", "state",        "gradients",
                                         "minimize", "wait",      "stop_gradient"};
@@ -123,7 +124,8 @@ static bool is_missing(const weft_op *op) {
     return false;
 }
 
-/* Comes last: what the tests before it ran counts. Ops of which no sample can be built alone have a row at least. */
+/* Comes last: what the tests before it ran counts. Ops of which no sample can be built alone have a row at
+ * least. */
 TEST(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches) {
     NEED(begin());
     for (int i = 0; i < op_count(); i++) {

@@ -1,5 +1,6 @@
-/* test_cuda_sessions.c - whole plans on a GPU: training there goes as on the CPU, with the same bits whether launches are
- * captured or not, however streams interleave, and in any world; memory is what the plan says; errors are told. */
+/* test_cuda_sessions.c - whole plans on a GPU: training there goes as on the CPU, with the same bits whether
+ * launches are captured or not, however streams interleave, and in any world; memory is what the plan says;
+ * errors are told. */
 #include "cuda/support/narrow.h"
 
 #include <math.h>
@@ -239,7 +240,8 @@ TEST(a_label_that_breaks_the_rule_is_told_when_the_host_waits) {
     close_model(&o);
 }
 
-/* Two programs whose bad labels are met at the same place of their schedules: what kernels note says which it was. */
+/* Two programs whose bad labels are met at the same place of their schedules: what kernels note says which it
+ * was. */
 static weft_model *two_classifiers(void) {
     weft_model *m = weft_model_new("two");
     const char *const names[] = {"left", "right"};

@@ -1,9 +1,9 @@
-/* test_cuda_sums.c - what long sums lose on a GPU: an often used row of an embedding, averages of large images and sums down
- * and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has the theory); and that no thread adds
- * more than that one after the other in sums that are too large to be run here.
+/* test_cuda_sums.c - what long sums lose on a GPU: an often used row of an embedding, averages of large
+ * images and sums down and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has the
+ * theory); and that no thread adds more than that one after the other in sums that are too large to be run
+ * here.
  *
- * Operands drift: adding 0.1 to a large sum rounds the same way for a long time.
- */
+ * Operands drift: adding 0.1 to a large sum rounds the same way for a long time. */
 #include "cuda/support/gpu.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/kit/op_kit.h"
@@ -167,7 +167,8 @@ TEST(sums_down_and_along_matrices_keep_their_digits) {
     }
 }
 
-/* Column sums of gigabytes by arithmetic: rows of a piece, and pieces of a column, that one thread adds up. */
+/* Column sums of gigabytes by arithmetic: rows of a piece, and pieces of a column, that one thread adds
+ * up. */
 TEST(no_thread_adds_many_rows_one_after_the_other) {
     for (int64_t columns = 1; columns < INT64_C(1) << 22; columns += columns / 3 + 1)
         for (int64_t rows = 1; rows * columns < INT64_C(1) << 30; rows += rows / 2 + 1)

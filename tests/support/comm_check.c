@@ -20,7 +20,8 @@ static float rounded(float x, bool as_bf16) {
     return x;
 }
 
-/* Ranks [begin, end) split after the largest power of two below their number: another way to say "aligned". */
+/* Ranks [begin, end) split after the largest power of two below their number: another way to say
+ * "aligned". */
 static float tree(uint64_t seed, int begin, int end, size_t i, bool as_bf16) {
     if (end - begin == 1) return rounded(comm_contribution(seed, begin, i), as_bf16);
     int half = 1;

@@ -15,7 +15,8 @@ struct differences {
     double *v;
 };
 
-/* One evaluation: its own copy of all elements, and which value is held where it was put. Outer ones hold theirs too. */
+/* One evaluation: its own copy of all elements, and which value is held where it was put. Outer ones hold
+ * theirs too. */
 typedef struct moved {
     const struct moved *outer;
     const weft_value *held; /* NULL: the graph as it is */
@@ -48,7 +49,8 @@ static bool run_between(const differences *d, const moved *m, const weft_node *f
 
 /* ---- one gradient ---- */
 
-/* The loss when element i of `target` is what it was plus h. A stop_gradient keeps what it gave before the move. */
+/* The loss when element i of `target` is what it was plus h. A stop_gradient keeps what it gave before the
+ * move. */
 static bool loss_at(const differences *d, const moved *m, const weft_node *n, const weft_value *target,
                     int64_t i, double h, double *loss) {
     moved now = {.outer = m, .held = target, .v = test_memory(d->total * sizeof *now.v)};

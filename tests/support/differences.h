@@ -1,7 +1,7 @@
-/* differences.h - a graph of the user's as it stands, run by naive.h, where `gradients` are central differences: the value
- * that is named is moved itself, element by element, and what comes after it is computed anew. So a gradient by any value,
- * also by one that equals another, is what the user reads, and knows nothing of passes. Nested ones work, up to three deep.
- */
+/* differences.h - runs a graph as the user wrote it by naive.h, where `gradients` are central differences:
+ * the named value itself is moved, element by element, and everything after it is computed anew. So a
+ * gradient with respect to any value, also one that equals another, has the documented meaning, independent
+ * of all passes. Nested gradients work, up to three deep. */
 #ifndef WEFT_TEST_DIFFERENCES_H
 #define WEFT_TEST_DIFFERENCES_H
 
@@ -10,9 +10,9 @@
 typedef struct differences differences;
 differences *differences_new(const weft_graph *g);
 void differences_free(differences *d);
-/* A value's elements, row-major: inputs are filled before a run. */
+/* A value's elements, row-major; the caller fills the inputs before a run. */
 double *differences_at(const differences *d, const weft_value *v);
-/* All nodes; false: an op is not known to naive.h. */
+/* Runs all nodes; false: naive.h does not know an op. */
 bool differences_run(differences *d);
 
 #endif

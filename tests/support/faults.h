@@ -1,6 +1,5 @@
-/* faults.h - files in memory and memory that is counted, both of which can fail on demand: the n-th call,
- * once or from then on. So every path through a failure runs, without a full disk or a small machine.
- */
+/* faults.h - files in memory, and counted memory, both of which can fail on demand: at the n-th call, once or
+ * from then on. So every path through a failure runs without a full disk or a small machine. */
 #ifndef WEFT_TEST_FAULTS_H
 #define WEFT_TEST_FAULTS_H
 
@@ -14,12 +13,12 @@ typedef struct fake_file {
 } fake_file;
 
 typedef struct faults {
-    weft_env env; /* give this to the library */
+    weft_env env; /* for the library */
     weft_allocator allocator;
     weft_io io;
     /* Memory. */
-    size_t live, peak, largest; /* bytes now, at most, in one piece */
-    size_t cap;                 /* more live bytes than this fail; 0: no cap */
+    size_t live, peak, largest; /* bytes: now, at most at once, in one piece */
+    size_t cap;                 /* allocations beyond this many live bytes fail; 0: no limit */
     long allocations, fail_allocation;
     /* Files. */
     fake_file *files;
@@ -28,10 +27,10 @@ typedef struct faults {
 } faults;
 
 void faults_init(faults *f);
-void faults_end(faults *f); /* drops the files */
-/* Counters to zero, the next failures set: 0 is never. */
+void faults_end(faults *f); /* frees the files */
+/* Resets the counters and sets the next failures; 0: never. */
 void faults_arm(faults *f, long allocation, long call, bool from_then_on);
-/* What failed since faults_arm: whether the armed calls came at all. */
+/* Has an armed call been reached since faults_arm? */
 bool faults_hit(const faults *f);
 
 /* Runs `act` with its n-th allocation or file call failing, n = 1, 2, ... until none is left to fail. */

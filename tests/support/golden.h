@@ -1,5 +1,5 @@
-/* golden.h - reads the golden files (safetensors made by tests/golden/make_goldens.py). They are ours, so an
- * error in one ends the program. */
+/* golden.h - reads the golden files (safetensors made by tests/golden/make_goldens.py). An error in one ends
+ * the program. */
 #ifndef WEFT_TEST_GOLDEN_H
 #define WEFT_TEST_GOLDEN_H
 

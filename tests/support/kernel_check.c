@@ -14,22 +14,23 @@
 
 enum { TEST_MAX_OUT = 16 };
 
-/* How the memory lay in the trials of one kernel on one node: layouts that differ by name often come to the same strides, and
- * the same call twice shows nothing. */
+/* The strides and sharing of memory in the trials of one kernel on one node. Layouts with different names
+ * often give the same strides, and the same call twice shows nothing new. */
 enum { MAX_LAIN = 200 };
 typedef struct lain {
     int n;
     uint64_t each[MAX_LAIN]; /* hashes */
 } lain;
 
-/* How the operands and results lie in one trial. */
+/* The layout of operands and results in one trial. */
 typedef struct trial {
     layout_kind layout;
-    int only;    /* operand that alone lies so, the others are row-major or channels-last; -1: all do */
+    /* the only operand with that layout, the others are row-major or channels-last; -1: all have it */
+    int only;
     int aliased; /* result `result` shares memory with this operand; -1: none */
     int result;
     kernel_runner *run;           /* NULL: on this processor */
-    const kernel_promise *broken; /* NULL: all lie as the kernel's row says */
+    const kernel_promise *broken; /* NULL: all have layouts that the kernel's row allows */
     lain *before;                 /* NULL: this one runs in any case */
 } trial;
 
@@ -45,7 +46,7 @@ static bool is_plain(layout_kind layout) {
     return layout == LAYOUT_ROWS || layout == LAYOUT_CHANNELS_LAST || layout == LAYOUT_STRAY;
 }
 
-/* What comes closest to a trial's wish among what the kernel says it takes as operand i. */
+/* The layout nearest to the trial's, among those that the kernel accepts for operand i. */
 static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel, int i, const trial *t) {
     if (t->broken && t->broken->operand == i) return t->broken->layout;
     layout_rule rule = kernel_input_layout(kernel, n, i);
@@ -152,8 +153,8 @@ static weft_status run_unchecked(weft_node *n, const weft_kernel *kernel, const 
     return run_call(n, kernel, env, &sample_run, in, out, false, error);
 }
 
-/* Operand i in the form that the kernel wants, by a `pack` node as the layout pass makes them; the node then
- * names that. `b` keeps the memory. */
+/* Operand i in the form that the kernel wants, made by a `pack` node as the layout pass makes them; the node
+ * then reads that. `b` owns the memory. */
 static weft_status operand_pack(weft_node *n, int i, size_t bytes, const kernel_env *env, kernel_runner *run,
                                 tensor *in, block *b, weft_error *error) {
     text signature = {0};
@@ -202,7 +203,7 @@ static const char *kernel_try(weft_node *n, const weft_kernel *kernel, const ker
     const char *why = kernel->declines ? kernel->declines(n, env) : NULL;
     if (why) return why;
     weft_status status = WEFT_OK;
-    /* `pack` asks which kernel the node will have: others meet plain operands only. */
+    /* `pack` depends on the kernel that the node will have; other kernels read plain operands only. */
     bool packs = kernel->packed_bytes && kernel == kernel_select(n, env, &n->graph->model->arena, NULL);
     for (int i = 0; i < n->n_in && status == WEFT_OK && packs; i++) {
         size_t bytes = n->in[i] ? kernel->packed_bytes(n, i, env) : 0;
@@ -222,8 +223,8 @@ static void run_blocks_free(run_blocks *b) {
     for (int k = 0; k < TEST_MAX_OUT; k++) block_free(&b->out[k]);
 }
 
-/* Relative to the element and the tensor's largest one: a few roundings, to `as`. Equal elements all round one way, so
- * where elements repeat there are more; other elements than the right ones are still far off. */
+/* Relative to the element and the tensor's largest one: a few roundings, to `as`. Equal elements all round
+ * one way, so where elements repeat there are more; other elements than the right ones are still far off. */
 static double bound_of(weft_dtype as, bool repeats) {
     switch (as) {
     case WEFT_F64:
@@ -237,7 +238,8 @@ static double bound_of(weft_dtype as, bool repeats) {
     }
 }
 
-/* Whether they are alike, to `as`; else `at` is where not, and *most the largest element. */
+/* Are the tensors equal up to rounding to `as`? If not, `at` is the first place where they differ, and *most
+ * the largest element. */
 static bool is_alike(const tensor *got, const tensor *want, weft_dtype as, bool repeats,
                      int64_t at[WEFT_MAX_NDIM], double *most) {
     enum { F16_SAFE = 4096 }; /* sums of more equal elements may leave f16 on their way */
@@ -359,14 +361,15 @@ static int layouts_of(const weft_node *n, layout_kind *list) {
     return count;
 }
 
-/* Which of `count` layouts a node and kernel get; -1: all. A device's pointwise kernel is a compilation for each, and how its
- * operands lie is written apart from its formula: other nodes show the other layouts. */
+/* Which of `count` layouts a node and kernel get; -1: all. A device's pointwise kernel is compiled for each,
+ * and its source handles layouts apart from the formula, so other nodes show the other layouts. */
 static int one_layout(int count, const weft_node *n, kernel_runner *run) {
     bool is_compiled = run && n->op->flags & OP_POINTWISE && !n->n_body;
     return test_is_quick() || is_compiled ? draw(count) : -1;
 }
 
-/* Operands whose elements repeat come in one of the layouts that repeat them. Returns whether the kernel took the node. */
+/* Operands whose elements repeat come in one of the layouts that repeat them. Returns whether the kernel took
+ * the node. */
 static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *kernel, const kernel_env *env,
                           kernel_runner *run, layout_kind repeats, const tensor *data,
                           const run_blocks *want) {
@@ -414,7 +417,8 @@ static block naive_block(const naive *x) {
     return b;
 }
 
-/* What plain loops give that share nothing with any kernel, the reference included; false: naive.h does not know the op. */
+/* The result of plain loops that share no code with any kernel, the reference included; false: naive.h does
+ * not know the op. */
 static bool naive_results(const weft_node *n, const tensor *data, run_blocks *want) {
     naive in[SAMPLE_MAX_IN] = {0}, out[TEST_MAX_OUT] = {0};
     for (int i = 0; i < n->n_in; i++)
@@ -432,8 +436,8 @@ static bool naive_results(const weft_node *n, const tensor *data, run_blocks *wa
     return is_known;
 }
 
-/* What is expected: by naive.h, or where that does not know the op, by the reference; false: the op has none, or the test
- * no room. */
+/* The expected result: by naive.h or, for an op that it does not know, by the reference; false: there is
+ * neither, or no memory. */
 static bool wanted_results(weft_node *n, const tensor *data, run_blocks *want) {
     weft_error error = {0};
     const weft_kernel *list[16];
@@ -507,7 +511,8 @@ static bool takes_repeats(const weft_node *n, const kernel_env *env) {
     return false;
 }
 
-/* Whatever kernels of `env` take at any strides also comes broadcast: along every second axis, then along the others. */
+/* Whatever kernels of `env` take at any strides also comes broadcast: along every second axis, then along the
+ * others. */
 static int repeat_trials(weft_node *n, const char *what, const tensor *data, const kernel_env *env,
                          kernel_runner *run) {
     int taken = 0, one = one_layout(2, n, run);
@@ -551,7 +556,7 @@ static bool results_alike(const weft_node *n, const weft_kernel *kernel, const r
     return good;
 }
 
-/* Whether two elements of a value of this type lie otherwise in one layout than in the other. */
+/* Are any elements of a value of this type at different offsets in the two layouts? */
 static bool differ(const tensor_type *type, layout_kind a, layout_kind b) {
     block x = block_new(type, a), y = block_new(type, b);
     bool same = stride_same(type, x.t.stride, y.t.stride);
@@ -573,7 +578,7 @@ static kernel_promise *promise_of(kernel_promises *all, const weft_node *n, cons
     return &all->list[all->n++];
 }
 
-/* What lies plainly by its rule lies as `layout` says instead. */
+/* Operands that are plain by the kernel's row get `layout` instead. */
 static void break_promise(kernel_promises *all, weft_node *n, const weft_kernel *kernel,
                           const kernel_env *env, kernel_promise place, const tensor *data,
                           const run_blocks *want) {
@@ -631,16 +636,17 @@ void kernel_promises_break(kernel_promises *all, weft_node *n, const tensor *dat
     run_blocks_free(&want);
 }
 
-/* What kernels can do and no row says, since no plan would use it. */
+/* What kernels can do although no row says so, because no plan would use it. */
 static const struct {
     const char *op;
     int operand, result;
 } unused[] = {
-    {"attention_backward", 4, -1}, /* y: attention's own result, which lies row-major */
+    {"attention_backward", 4, -1}, /* y: attention's own result, which is row-major */
     {"permute", -1, 0},            /* a copy: where strides alone would do it is a view */
 };
 
-/* The reference goes by strides in most ops, and says so of few: a plan by it has the reorders that other kernels want. */
+/* The reference kernels use strides in most ops but claim so for few: a plan with them has the reorders that
+ * other kernels want. */
 static bool may_take_more(const kernel_promise *p) {
     bool may = !p->kernel->op;
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)

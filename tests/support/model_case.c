@@ -1,4 +1,5 @@
-/* model_case.c - builds the model of a case (model_case.h): each node is a call of the builder that bears its name. */
+/* model_case.c - builds the model of a case (model_case.h): each node is a call of the builder that bears its
+ * name. */
 #include "support/model_case.h"
 
 #include <stdio.h>
@@ -58,7 +59,8 @@ static void leave_path(weft_graph *g, int depth) {
     while (depth--) weft_scope_leave(g);
 }
 
-/* Parameters and state stand under their whole path, whatever scope their node has. `near`: a value of the graph. */
+/* Parameters and state are named by their whole path, whatever the scope of their node. `near`: a value of
+ * the graph. */
 static weft_value *variable(call *c, weft_value *near) {
     const char *slash = strrchr(c->name, '/'), *name = slash ? slash + 1 : c->name;
     int depth = slash ? enter_path(c->graph, c->name, (size_t)(slash - c->name)) : 0;
@@ -192,7 +194,7 @@ static weft_value *build(call *c) {
     return shapes(c);
 }
 
-/* batch_norm is a layer: its parameters and statistics stand under its name, a whole path. */
+/* batch_norm is a layer: its parameters and statistics are named under its name, a whole path. */
 static weft_value *batch_norm(call *c) {
     const char *slash = strrchr(c->name, '/');
     int depth = slash ? enter_path(c->graph, c->name, (size_t)(slash - c->name)) : 0;

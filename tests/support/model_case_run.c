@@ -1,6 +1,6 @@
-/* model_case_run.c - runs a case (model_case.h) under one configuration, ranks as threads, and compares every output of
- * every micro-batch and every variable after every step with what PyTorch gave. Nothing of the engine's own takes part
- * in the comparison. */
+/* model_case_run.c - runs a case (model_case.h) under one configuration, with ranks as threads, and compares
+ * every output of every micro-batch and every variable after every step with PyTorch's results. No code of
+ * the engine takes part in the comparison. */
 #include "support/model_case.h"
 
 #include "support/naive.h"
@@ -81,7 +81,7 @@ static void wrong(case_outcome *o, const char *what, const char *why) {
     o->is_good = false;
 }
 
-/* Differences as parts of `allowed`; the first element beyond it is told. */
+/* Differences relative to `allowed`; the first element beyond it is reported. */
 static void compare(rank *r, const char *key, const json_t *want, double allowed, const double *got,
                     size_t n) {
     case_outcome *o = &r->outcome;
@@ -104,8 +104,8 @@ static void compare(rank *r, const char *key, const json_t *want, double allowed
     }
 }
 
-/* Holds a tensor against "want": within what "within" says, "within_reduced" where the configuration computes in low
- * precision. Without a result, or a bound for this precision, it is skipped. */
+/* Compares a tensor with "want": within "within", or "within_reduced" if the configuration computes in
+ * reduced precision. Skipped if there is no result, or no bound for this precision. */
 static void check(rank *r, const char *key, weft_dtype dtype, const void *data, size_t n) {
     const json_t *want = json_object_get(json_object_get(r->c, "want"), key);
     bool is_reduced = whole(r->config, "precision") != 0;
@@ -171,8 +171,8 @@ static void run_micro(rank *r, const char *graph, size_t step, size_t micro, con
     close_ports(&p);
 }
 
-/* A step of a training graph, each rank with its part of the micro-batches; with fewer than the plan has, all but the last
- * run without sync. A graph that trains nothing runs on one, and rank 0 tells what comes out. */
+/* A step of a training graph, each rank with its part of the micro-batches; with fewer than the plan has, all
+ * but the last run without sync. A graph that trains nothing runs on one, and rank 0 tells what comes out. */
 static void run_step(rank *r, size_t step, const json_t *run) {
     const json_t *micros = json_object_get(run, "feeds");
     size_t all = json_array_size(micros), per = all / (size_t)r->world;

@@ -98,7 +98,7 @@ static bool start_too_early(const victim *v) {
     return true;
 }
 
-/* A copy of a parameter that is fetched, made behind the update that it should not see. */
+/* A copy of a parameter that is fetched, made after the update that it must precede. */
 static bool copy_after_update(const victim *v) {
     weft_node *u = mutant_pick(v, is_update);
     for (weft_node *n = v->g->first; u && n != u; n = n->next) {
@@ -230,7 +230,7 @@ static bool read_in_flight(const victim *v) {
     return true;
 }
 
-/* An update reads a bucket while it is being summed; the wait comes behind it. */
+/* An update reads a bucket while it is being summed; the wait comes after it. */
 static bool skip_event(const victim *v) {
     weft_node *u = mutant_pick(v, is_update), *w = u && u->in[1] ? u->in[1]->node : NULL;
     if (!w || w->op != &weft_op_wait) return false;
@@ -239,7 +239,7 @@ static bool skip_event(const victim *v) {
     return true;
 }
 
-/* ---- what outlasts a run ---- */
+/* ---- what is in flight across runs ---- */
 
 static bool touch_after_gather(const victim *v) {
     weft_node *gather = mutant_pick(v, is_gather);
@@ -283,7 +283,7 @@ static bool is_read_in(const weft_graph *g, const weft_variable *bucket) {
     return false;
 }
 
-/* A bucket that a program leaves under way, and that this one has nothing to do with. */
+/* A bucket that a program leaves in flight, and that this program does not use. */
 static weft_variable *in_flight_elsewhere(const victim *v) {
     for (int i = 0; i < v->plan->n_programs; i++)
         for (const weft_node *n = v->plan->programs[i].graph->first; n; n = n->next)
@@ -291,7 +291,7 @@ static weft_variable *in_flight_elsewhere(const victim *v) {
     return NULL;
 }
 
-/* A result goes where another program's gather may still be bringing parameters. */
+/* A result is placed where another program's gather may still be writing parameters. */
 static bool write_in_flight(const victim *v) {
     weft_node *n = mutant_pick(v, has_place);
     weft_variable *into = in_flight_elsewhere(v);
@@ -335,7 +335,7 @@ static bool shrink_region(const victim *v) {
     return true;
 }
 
-/* A bucket that lives into the deferred part lies where other programs do what they like. */
+/* A bucket that lives into the deferred part is placed where other programs may write. */
 static bool in_flight_elsewhere_too(const victim *v) {
     for (weft_node *n = v->g->last; n && n->order >= v->p->deferred; n = n->prev) {
         weft_value *root = n->op == &weft_op_wait ? (weft_value *)value_root(n->in[0]) : NULL;

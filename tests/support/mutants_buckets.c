@@ -44,7 +44,7 @@ static bool lost_member(const victim *v) {
     return true;
 }
 
-/* Whatever lies in a program for member i of one bucket and k of another, or of the same. */
+/* The value of a program for member i of one bucket and k of another, or of the same. */
 static void exchange(weft_variable *s, int i, weft_variable *t, int k, weft_node *a, weft_node *b) {
     weft_variable *x = s->members[i], *y = t->members[k];
     weft_value *kept = a->in[i];
@@ -59,7 +59,7 @@ static void exchange(weft_variable *s, int i, weft_variable *t, int k, weft_node
     b->in[k] = kept;
 }
 
-/* Two parameters of one shape change places, with their gradients: all fits, but not the subgraphs. */
+/* Swaps two parameters of one shape with their gradients: everything fits except the subgraphs. */
 static bool mix_subgraphs(const victim *v) {
     weft_node *a = mutant_pick(v, is_bucket), *b = mutant_pick(v, is_bucket);
     if (!a || a->variable->subgraph == b->variable->subgraph || a->n_in + b->n_in < 3) return false;
@@ -311,7 +311,7 @@ static bool skip_collective(const victim *v) {
     return true;
 }
 
-/* Two neighbours on the stream change places on this rank, with all that goes with it. */
+/* Swaps two neighbours on the stream on this rank, with all that belongs to them. */
 static bool swap_collectives(const victim *v) {
     weft_node *a = mutant_pick(v, node_starts_collective), *b = a ? a->next : NULL;
     while (b && !node_starts_collective(b)) b = b->next;
@@ -335,7 +335,7 @@ static bool other_root(const victim *v) {
     return true;
 }
 
-/* Members of one shape change places in this rank's store. */
+/* Swaps members of one shape in this rank's store. */
 static bool lie_otherwise(const victim *v) {
     weft_node *b = v->plan->options.world > 1 ? mutant_pick(v, is_bucket) : NULL;
     for (int i = 1; b && i < b->n_in; i++) {

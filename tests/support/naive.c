@@ -30,7 +30,8 @@ static int axis_of(int64_t axis, int ndim) {
     return (int)(axis < 0 ? axis + ndim : axis);
 }
 
-/* ---- pointwise, with NumPy's broadcasting: axes are matched from the last, one of length 1 stands for all ---- */
+/* ---- pointwise, with NumPy's broadcasting: axes are matched from the last, one of length 1 stands for all
+ * ---- */
 
 static double broadcast_get(const naive *x, const tensor_type *out, const int64_t *at) {
     int64_t from[WEFT_MAX_NDIM];

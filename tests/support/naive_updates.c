@@ -1,4 +1,5 @@
-/* naive_updates.c - what a step of training does to flat buffers, for naive.h: from the formulas of torch.optim's pages. */
+/* naive_updates.c - what a step of training does to flat buffers, for naive.h: from the formulas of
+ * torch.optim's pages. */
 #include "ops/optimizer/update.h"
 #include "support/naive.h"
 

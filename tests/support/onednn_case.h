@@ -1,7 +1,7 @@
-/* onednn_case.h - a product or convolution of small random shape, as a sample (op.h) that says it in text.
+/* onednn_case.h - a product or convolution of small random shape, as a sample in text (op.h).
  *
- * Operands are small integers: every sum is exact in f32 in any order, so a right result is equal to the bit.
- */
+ * Operands are small integers: every sum is exact in f32 in any order, so a correct result is equal bit for
+ * bit. */
 #ifndef WEFT_TEST_ONEDNN_CASE_H
 #define WEFT_TEST_ONEDNN_CASE_H
 
@@ -9,7 +9,7 @@
 
 typedef enum case_kind { CASE_CONV, CASE_TRANSPOSED, CASE_WEIGHT, CASE_MATMUL, CASE_LINEAR } case_kind;
 
-/* How an operand of matmul lies. */
+/* Layout of an operand of matmul. */
 typedef enum case_layout { CASE_ROWS, CASE_SWAPPED, CASE_GAPS, CASE_LAYOUTS } case_layout;
 
 typedef struct onednn_case {
@@ -24,15 +24,16 @@ typedef struct onednn_case {
     /* big [batch, channels, size], small [batch, out, small], weight [out, channels / groups, kernel] */
     int64_t batch, channels, out, groups, size[2], small[2], kernel[2], stride[2], pad[2], dilation[2],
         output_padding[2];
-    /* a [outer_a.., m, k], b [outer_b.., k, n]; outer axes of 1 serve all places; linear: a [m, k], b [n, k] */
+    /* a [outer_a.., m, k], b [outer_b.., k, n]; outer axes of 1 serve all places; linear: a [m, k], b [n,
+     * k] */
     int n_outer;
     int64_t m, n, k, outer_a[2], outer_b[2];
     bool transpose_a, transpose_b;
 } onednn_case;
 
-/* Case `index` of the sequence that `seed` begins. */
+/* Draws case `index` of the sequence of `seed`. */
 void case_draw(onednn_case *c, uint64_t seed, uint64_t index);
-/* The sample's text from the numbers: for cases that are written out. */
+/* Writes the sample's text from the numbers, for cases that are given by hand. */
 void case_print(onednn_case *c);
 
 #endif

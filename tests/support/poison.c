@@ -1,4 +1,5 @@
-/* poison.c - see poison.h. Each step's kernel is replaced by one that fills, calls it, and fills again. */
+/* poison.c - see poison.h. The kernel of each step is replaced by one that fills memory, calls it, and fills
+ * memory again. */
 #include "support/poison.h"
 
 #include "runtime/session/state.h"

@@ -1,5 +1,5 @@
-/* programs.h - graphtool and weft-zoo as a user meets them: shell commands in a folder of their own, which goes when the
- * test ends, and what they leave there. */
+/* programs.h - runs graphtool and weft-zoo as a user does: shell commands in a folder of their own, which is
+ * removed when the test ends, and the files that they write there. */
 #ifndef WEFT_TEST_PROGRAMS_H
 #define WEFT_TEST_PROGRAMS_H
 
@@ -7,30 +7,29 @@
 
 #include <jansson.h>
 
-/* Runs a shell command in the folder; stdout goes to the file `out`, stderr to `err`. The exit status; 256 and
- * above: ended by a signal. */
+/* Runs a shell command in the folder; stdout goes to the file `out`, stderr to `err`. The exit status; 256
+ * and above: ended by a signal. */
 int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The command must end so; what it said on stderr is shown when it does not. */
+/* Checks that a command ended with this status; otherwise shows its stderr. */
 bool ends(int status, int wanted);
-/* Exit status 2, one line on stderr that holds `part`, nothing on stdout. */
+/* Checks for exit status 2, one line on stderr that contains `part`, and nothing on stdout. */
 void refuses(int status, const char *part);
 
 /* ---- files of the folder ---- */
 bool exists(const char *name);
-/* The whole of it, NUL behind it; the caller frees it. NULL: there is none. */
+/* The whole file, with a final 0; the caller frees it. NULL: there is none. */
 char *read_all(const char *name);
 json_t *json_out(const char *name);
-/* Its path from anywhere: for what a test writes there itself. */
+/* The absolute path of a file in the folder, for what a test writes there itself. */
 void path_of(const char *name, char path[300]);
 
-/* ---- what commands work on ---- */
-/* A model of the zoo as NAME.bin. */
+/* ---- inputs of commands ---- */
+/* Writes a model of the zoo as NAME.bin. */
 bool make_model(const char *name);
 extern const char *const zoo[];
 enum { ZOO = 8, SAMPLES = 70 };
-/* 28x28 images whose brightness is their label, in IDX and .npy. */
+/* Writes 28x28 images whose brightness is their label, in IDX and .npy. */
 void make_data(void);
 #define DATA "--data image=images.idx --data label=labels.npy"
-
 
 #endif

@@ -146,7 +146,8 @@ static void make_gan(test_random *r, weft_model *m, const tower *t, int width) {
     weft_output(loss, "loss");
 }
 
-/* Two graphs over one trunk, each with a head of its own; "" reaches the other's head, which is left alone. */
+/* Two graphs over one trunk, each with a head of its own; "" reaches the other's head, which is left
+ * alone. */
 static void make_tasks(test_random *r, weft_model *m, const tower *t, int width) {
     uint64_t seed = random_bits(r);
     bool all = one_in(r, 2);

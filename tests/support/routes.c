@@ -144,7 +144,8 @@ static uint32_t bits_of(float f) {
     return bits;
 }
 
-/* As bf16 holds them, so that no precision rounds what it is given; no two alike, so that a maximum is one of them. */
+/* As bf16 holds them, so that no precision rounds what it is given; no two alike, so that a maximum is one of
+ * them. */
 static void coarse(const tensor *t) {
     float *v = t->data;
     for (int64_t i = 0; t->type.dtype == WEFT_F32 && i < type_elements(&t->type); i++) {

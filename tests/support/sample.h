@@ -1,4 +1,5 @@
-/* sample.h - an op's sample (op.h) as a node in a model of its own, with memory for its operands and results. */
+/* sample.h - an op's sample (op.h) as a node in a model of its own, with memory for its operands and
+ * results. */
 #ifndef WEFT_TEST_SAMPLE_H
 #define WEFT_TEST_SAMPLE_H
 
@@ -14,24 +15,27 @@ typedef struct sample {
     weft_graph *g;
     int n_in;
     weft_value *in[SAMPLE_MAX_IN]; /* input nodes; NULL: left out ("-") */
-    int n_changed;                 /* operands that are of another type than the sample says */
-    weft_node *n;                  /* NULL when it could not be made: error_text says why */
+    int n_changed;                 /* operands with another type than the sample says */
+    weft_node *n;                  /* NULL: it could not be built, see error_text */
     char error_text[1200];
 } sample;
 
-/* With `as_f64`, f32 operands (and a dtype attribute of f32) become f64. Free with sample_free, also on failure. */
+/* With `as_f64`, f32 operands (and a dtype attribute of f32) become f64. Free with sample_free, also after a
+ * failure. */
 void sample_build(sample *s, const weft_op *op, const op_sample *spec, bool as_f64);
-/* With operands of `reduced`, bf16 or f16, where the op runs reduced (all of them if it never does), in place of f32. */
+/* Operands are `reduced` (bf16 or f16) instead of f32 where the op runs reduced, or all of them if it never
+ * does. wide: with f32 output. */
 void sample_build_reduced(sample *s, const weft_op *op, const op_sample *spec, weft_dtype reduced, bool wide);
 void sample_free(sample *s);
 
-/* "f32[2,3], -, i64[2]" into types; ndim -1 stands for "-". Returns how many, -1: the text is wrong. */
+/* Reads "f32[2,3], -, i64[2]"; "-" gives ndim -1. Returns how many, or -1 if the text is wrong. */
 int types_parse(const char *list, tensor_type *types, int room);
 
-/* Random values in the sample's ranges. */
+/* Fills a tensor with random values in the sample's ranges. */
 void sample_fill(const op_sample *spec, const tensor *t, test_random *r);
 
-/* Memory for one value at strides of the caller's; `room` is what was allocated, `t.data` may lie inside it. */
+/* Memory for one value with the caller's strides; `room` is the allocation, and `t.data` may point into
+ * it. */
 typedef struct block {
     tensor t;
     void *room;
@@ -39,14 +43,14 @@ typedef struct block {
 } block;
 typedef enum layout_kind {
     LAYOUT_ROWS,
-    LAYOUT_CHANNELS_LAST, /* of 4 axes; others row-major */
-    LAYOUT_STRAY,         /* row-major, but for strides of axes of length 1, which are anything */
+    LAYOUT_CHANNELS_LAST, /* for 4 axes; row-major otherwise */
+    LAYOUT_STRAY,         /* row-major, but axes of length 1 have arbitrary strides */
     LAYOUT_STRAY_IMAGE,   /* channels-last, likewise */
-    LAYOUT_ODD,           /* axes in another order, with gaps and strays: what a view may be */
+    LAYOUT_ODD,           /* axes in another order, with gaps and arbitrary strides, as a view may have */
     LAYOUT_REPEATS_EVEN,  /* broadcast along axes 0, 2, ...: strides of 0 */
     LAYOUT_REPEATS_ODD,   /* along axes 1, 3, ... */
 } layout_kind;
-enum { POISON = 0xff }; /* in each byte that is not written yet: NaN */
+enum { POISON = 0xff }; /* each byte before it is written: NaN */
 
 void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[WEFT_MAX_NDIM]);
 block block_new(const tensor_type *type, layout_kind layout);

@@ -52,7 +52,8 @@ static void results_check(const sample *s, weft_dtype reduced, bool wide, const 
         }
 }
 
-/* What the precision pass makes of a sample. Ops that it leaves in f32 may refuse reduced operands, others not. */
+/* What the precision pass makes of a sample. Ops that it leaves in f32 may refuse reduced operands, others
+ * not. */
 void sample_check_reduced(const weft_op *op, const op_sample *spec, weft_dtype reduced, bool wide,
                           node_check *check) {
     char text[600], what[700];

@@ -1,5 +1,5 @@
-/* samples.h - walks over the samples of ops, with random operands: in f32, in bf16 and f16, and pointwise ops at all sizes
- * and broadcasts. What is checked of each node is the caller's. */
+/* samples.h - iterates over the samples of ops with random operands: in f32, in bf16 and f16, and pointwise
+ * ops at all sizes and broadcasts. The caller provides the check of each node. */
 #ifndef WEFT_TEST_SAMPLES_H
 #define WEFT_TEST_SAMPLES_H
 
@@ -14,17 +14,18 @@
 typedef void node_check(weft_node *n, const char *what, const tensor *data);
 
 void sample_describe(const op_sample *s, const weft_op *op, char text[600]);
-/* The sample's node on random operands; nothing where it cannot be made. */
+/* Checks the sample's node on random operands; does nothing if it cannot be built. */
 void sample_check(const weft_op *op, const op_sample *spec, node_check *check);
-/* What the precision pass makes of it for `reduced`. */
+/* Checks what the precision pass makes of it for `reduced`. */
 void sample_check_reduced(const weft_op *op, const op_sample *spec, weft_dtype reduced, bool wide,
                           node_check *check);
-/* All good samples that say no error. */
+/* Checks all samples that have no error. */
 void samples_check(node_check *check);
-/* What the precision pass makes of them, for both reduced types; checks the results' types too. */
+/* Checks what the precision pass makes of them, for both reduced types, and the results' types. */
 void samples_check_reduced(node_check *check);
-/* Samples of pointwise ops are small; the tiles of their kernels want more: lengths around the vector and the tile, all
- * kinds of broadcasting; in f32 and in bf16. With `in_turn`, where a case costs a compilation, an op meets two of the eight in each. */
+/* Checks pointwise ops at more sizes than their samples have: lengths around the vector and the tile, and all
+ * kinds of broadcasting, in f32 and bf16. With `in_turn`, where a case costs a compilation, an op meets two
+ * of the eight in each. */
 void samples_check_sizes(node_check *check, bool in_turn);
 
 #endif

@@ -1,4 +1,4 @@
-/* scopes.cpp - scopes as C++ leaves them: by destructors, also behind an exception. */
+/* scopes.cpp - scopes as C++ leaves them: by destructors, also after an exception. */
 #include "support/scopes.h"
 
 weft_value *scopes_return_cpp(weft_value *x) {

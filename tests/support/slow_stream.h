@@ -1,6 +1,6 @@
-/* slow_stream.h - a communicator for one rank of a world that has no others: collectives change their buffer as other ranks
- * would, by a rule of their own, but when they like. They take from their start to the moment that somebody waits for
- * them; meanwhile their memory, scratch too, holds garbage. What a session computes must not depend on when. */
+/* slow_stream.h - a communicator for one rank of a world without other ranks. Collectives change their buffer
+ * by a rule of their own, as other ranks would, but at any time between their start and the wait for them;
+ * meanwhile their memory, scratch too, holds garbage. What a session computes must not depend on when. */
 #ifndef WEFT_TEST_SLOW_STREAM_H
 #define WEFT_TEST_SLOW_STREAM_H
 
@@ -8,16 +8,16 @@
 #include "weft/comm.h"
 
 typedef enum stream_pace {
-    STREAM_AT_ONCE, /* all done when start returns */
+    STREAM_AT_ONCE, /* done when start returns */
     STREAM_RANDOM,  /* begins and ends at any call, or when slow_stream_pass is called */
     STREAM_LATE,    /* begins at once, ends when waited for */
 } stream_pace;
 
 /* Freed by weft_comm_free. */
 weft_comm *slow_stream_new(int rank, int world, stream_pace pace, uint64_t seed);
-/* Time passes. */
+/* Lets time pass. */
 void slow_stream_pass(weft_comm *comm);
-/* Collectives that nobody knows to be over. */
+/* The number of collectives that the caller does not know to be finished. */
 int slow_stream_under_way(const weft_comm *comm);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct player {
     char *what;
 } player;
 
-/* ---- where things lie ---- */
+/* ---- where values are ---- */
 
 static bytes bytes_of(const weft_value *v) {
     const weft_value *root = value_root(v);
@@ -56,13 +56,13 @@ static bool uses(const weft_node *n, bytes b) {
 
 /* ---- events ---- */
 
-/* The stream has come past the first n. */
+/* The first n collectives are finished. */
 static void finish(player *p, int n) {
     for (int i = n; i < p->count; i++) p->list[i - n] = p->list[i];
     p->count -= n;
 }
 
-/* What a session waits for before a node: gathers of the sharded buckets that its operands lie in. */
+/* What a session waits for before a node: the gathers of the sharded buckets that hold its operands. */
 static void arrive(player *p, const weft_value *v) {
     const void *space = v ? bytes_of(v).space : NULL;
     for (int i = p->count - 1; space && i >= 0; i--)
@@ -101,7 +101,7 @@ static void play_step(player *p, const weft_node *n) {
     for (int i = 0; i < n->n_in; i++) arrive(p, n->in[i]);
     if (n->op == &weft_op_wait) wait_for(p, n->in[0]->node);
     if (node_starts_collective(n)) {
-        launch(p, n); /* the stream orders it behind the others */
+        launch(p, n); /* the stream orders it after the others */
         return;
     }
     for (int i = 0; i < p->count; i++)
@@ -128,8 +128,8 @@ static bool names(const weft_node *n, const void *space) {
     return false;
 }
 
-/* What a session runs of a deferred part before a node: all before a collective or a touch of the in-flight region; else up to the
- * last node that touches a variable which this one touches. */
+/* What a session runs of a deferred part before a node: all of it before a collective or an access to the
+ * in-flight region; otherwise up to the last node that touches a variable which this node touches too. */
 static void run_deferred_for(player *p, const weft_node *n) {
     const weft_node *last = NULL;
     bytes region = {NULL, 0, (int64_t)p->of->plan->in_flight_bytes};

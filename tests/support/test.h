@@ -1,9 +1,8 @@
-/* test.h - a thin layer over CUnit: tests are named as sentences, a suite is a table, a failed check says
+/* test.h - a thin layer over CUnit: test names are sentences, a suite is a table, and a failed check prints
  * what it saw. Each tests/test_*.c is a program of its own:
  *
  *     TEST(addition_is_exact) { CHECK(1 + 1 == 2); }
- *     SUITE("sums", {T(addition_is_exact)})
- */
+ *     SUITE("sums", {T(addition_is_exact)}) */
 #ifndef WEFT_TEST_H
 #define WEFT_TEST_H
 
@@ -25,7 +24,7 @@ typedef struct test_case {
         return test_main(title, cases, (int)(sizeof cases / sizeof *cases), argc, argv);                     \
     }
 
-/* Runs the cases (those whose names contain an argument, when there are any); 0 when every check passed. */
+/* Runs the cases (given arguments, those whose names contain one); 0 when every check passed. */
 int test_main(const char *title, const test_case *cases, int n, int argc, char **argv);
 
 /* Records the outcome of one check and returns it; the message is made only on failure. */
@@ -34,7 +33,7 @@ bool test_check(bool good, const char *file, int line, const char *format, ...)
 
 #define CHECK(condition)           test_check((condition), __FILE__, __LINE__, "%s", #condition)
 #define CHECK_SAYS(condition, ...) test_check((condition), __FILE__, __LINE__, __VA_ARGS__)
-/* Ends the test case: for what the rest cannot do without. */
+/* Ends the test case if the condition is false: for what the rest depends on. */
 #define NEED(condition)                                                                                      \
     do {                                                                                                     \
         if (!CHECK(condition)) return;                                                                       \
@@ -52,21 +51,22 @@ typedef struct test_random {
 uint64_t random_bits(test_random *r);
 double random_in(test_random *r, double low, double high);
 
-/* How much a suite runs, by the environment. Alone: what fits into tools/test.sh. With WEFT_TEST_QUICK (the sanitizer build,
- * whose code is slow): less. With WEFT_TEST_CASES=N and WEFT_TEST_SEED=S (tools/nightly.sh): N random cases from seed S on. */
+/* How much a suite runs, by the environment. Without variables: what fits into tools/test.sh. With
+ * WEFT_TEST_QUICK (the sanitizer build, whose code is slow): less. With WEFT_TEST_CASES=N and
+ * WEFT_TEST_SEED=S (tools/nightly.sh): N random cases from seed S on. */
 bool test_is_quick(void);
 int test_count(int normal, int quick);
 uint64_t test_seed(uint64_t normal);
 
-/* Around each of the cases that a suite draws: it fails when a check in it does, and is skipped where it turns out that there is
- * nothing to check. A suite that counts ends with the line "cases: 12 run, 0 skipped, 0 failed", which tools/nightly.sh reads. */
+/* Call around each random case. The case fails if a check in it does, and is skipped if there turns out to be
+ * nothing to check. A suite that counts ends with the line "cases: 12 run, 0 skipped, 0 failed", which
+ * tools/nightly.sh reads. */
 void test_case_begin(void);
 void test_case_end(bool is_skipped);
-/* Cases that were counted elsewhere (in processes of their own). */
+/* Adds cases that were counted elsewhere, in processes of their own. */
 void test_cases_add(uint64_t run, uint64_t skipped, uint64_t failed);
 
-/* malloc and friends that end the program when memory is out; 64-byte aligned, exactly as long as asked for.
- */
+/* malloc that ends the program when out of memory; 64-byte aligned and exactly as long as asked for. */
 void *test_memory(size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* gpu.h - a GPU for tests of single kernels: a context as a session has it, and operands that travel there and back. The
- * same on the one that the CPU emulates and on a real one. */
+/* gpu.h - a GPU for tests of single kernels: a context as a session has it, and operands that travel there
+ * and back. The same on the one that the CPU emulates and on a real one. */
 #ifndef WEFT_TEST_GPU_H
 #define WEFT_TEST_GPU_H
 
@@ -17,8 +17,8 @@ typedef struct gpu {
 gpu *gpu_open(void);
 void gpu_close(gpu *g);
 
-/* A kernel_runner: copies operands over, runs, copies everything back. Operands that the op does not write must come
- * back as they went. env->cuda says where. */
+/* A kernel_runner: copies operands over, runs, copies everything back. Operands that the op does not write
+ * must come back as they went. env->cuda says where. */
 weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                     const tensor *out, weft_error *error);
 

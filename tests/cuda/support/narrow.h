@@ -1,4 +1,5 @@
-/* narrow.h - the zoo's models, narrow enough for a GPU that the CPU emulates, and training them in a world of threads. */
+/* narrow.h - the zoo's models, narrow enough for a GPU that the CPU emulates, and training them in a world of
+ * threads. */
 #ifndef WEFT_TEST_NARROW_H
 #define WEFT_TEST_NARROW_H
 
