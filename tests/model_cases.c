@@ -1,9 +1,9 @@
 /* model_cases.c - runs models that are given as text (tests/models/README.md) and compares them with the
- * results that stand in them. Reads cases from standard input, one a line; writes a line of JSON for each:
+ * results given there. Reads cases from standard input, one per line, and writes a line of JSON for each:
  *
  *     {"id": 17, "configs": [{"good": true, "worst": 0.02, "compared": 9, "skipped": 0, "text": ""}]}
  *
- * model_cases --limit N: libraries too keep within instruction set N (weft_limit_isa). */
+ * model_cases --limit N: keeps libraries too within instruction set N (weft_limit_isa). */
 #include "support/model_case.h"
 
 #include <stdio.h>

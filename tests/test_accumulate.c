@@ -1,5 +1,5 @@
-/* test_accumulate.c - steps of several micro-batches: counted by weft_run or ended by hand behind
- * weft_run_no_sync, of any length up to the plan's; graphs and sessions that want one gradient buffer at
+/* test_accumulate.c - steps of several micro-batches: counted by weft_run, or ended explicitly after
+ * weft_run_no_sync, of any length up to the plan's; graphs and sessions that need one gradient buffer at
  * once; ranks that do not sync. */
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,5 +1,5 @@
-/* test_agree.c - before the first step: ranks begin with the same values, of the first rank of each process
- * group, or are told which value differs and on which rank. Ranks are threads. */
+/* test_agree.c - before the first step, ranks start with the same values, those of the first rank of each
+ * process group, or get an error that names a differing value and the rank. Ranks are threads. */
 #include "runtime/session/state.h"
 #include "support/test.h"
 #include "support/world.h"

@@ -1,6 +1,6 @@
-/* test_broadcast_buffers.c - with broadcast_buffers each step begins with rank 0's state on all ranks: after
- * a step a rank holds what rank 0 held before it, moved on by this rank's own micro-batches. Ranks are
- * threads here. */
+/* test_broadcast_buffers.c - with broadcast_buffers each step starts with rank 0's state on all ranks: after
+ * a step a rank holds what rank 0 held before it, updated by this rank's own micro-batches. Ranks are
+ * threads. */
 #include "ops/structure/collective.h"
 #include "runtime/plan/program.h"
 #include "support/test.h"

@@ -1,6 +1,6 @@
-/* test_collective_order.c - which sums go late and which gathers early (runtime/passes/collective_order.c):
- * every third, latest layers last, and none where all gradients decide together. That no bit changes is
- * test_worlds*.c's. */
+/* test_collective_order.c - which sums are deferred and which gathers are early
+ * (runtime/passes/collective_order.c): every third, latest layers last, and none where all gradients are
+ * needed together. test_worlds*.c show that no bit changes. */
 #include "runtime/plan/program.h"
 #include "support/test.h"
 #include "weft/weft.h"

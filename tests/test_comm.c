@@ -1,5 +1,5 @@
-/* test_comm.c - communicators: every collective against a plain sum, to the bit, for worlds of 1 to 8
- * threads; the cut does not matter; groups; what is refused. */
+/* test_comm.c - communicators: every collective against a plain sum, bit for bit, for worlds of 1 to 8
+ * threads; the cut does not matter; groups; errors. */
 #include "dist/core/collective.h"
 #include "support/comm_check.h"
 #include "support/comm_world.h"

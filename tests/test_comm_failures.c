@@ -1,5 +1,5 @@
-/* test_comm_failures.c - ranks that differ, stall or give up: all end in an error that names them, not in a
- * hang. */
+/* test_comm_failures.c - ranks that differ, stall or give up: all get an error that names them, and none
+ * hangs. */
 #include "support/comm_world.h"
 #include "support/test.h"
 

@@ -1,5 +1,6 @@
-/* test_compare.c - what ranks must have alike: settings of any kind, the options of their plans, data and how they are dealt.
- * The first that differs is named with both values, in one sentence on all ranks, before anything is done. */
+/* test_compare.c - what ranks must share: settings of any kind, the options of their plans, data and their
+ * distribution. The first that differs is reported with both values, in the same sentence on all ranks,
+ * before anything is done. */
 #include "graph/core/kernel.h"
 #include "support/comm_world.h"
 #include "support/test.h"

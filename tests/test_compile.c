@@ -1,6 +1,6 @@
-/* test_compile.c - the compiler on random graphs: what is compiled computes what the plain evaluator does,
- * the verifier finds no fault in good plans and finds one in broken plans, dumps stop where they are told
- * to. */
+/* test_compile.c - the compiler on random graphs: a compiled graph computes what the plain evaluator does,
+ * the verifier accepts good plans and rejects broken ones, and dumps stop after the pass that is asked
+ * for. */
 #include "graph/core/graph.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/value.h"

@@ -1,5 +1,5 @@
-/* test_data.c - .npy and IDX files as NumPy and the MNIST tools write them, each broken rule with its
- * message, and the loader's batches. */
+/* test_data.c - .npy and IDX files as NumPy and the MNIST tools write them, the message for each broken rule,
+ * and the loader's batches. */
 #include "support/faults.h"
 #include "support/test.h"
 #include "weft/data.h"

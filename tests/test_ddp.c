@@ -1,5 +1,5 @@
-/* test_ddp.c - options of subgraphs: what weft_ddp takes and refuses, and that files and dumps keep it. What
- * they do to a run is in test_worlds_*.c. */
+/* test_ddp.c - options of subgraphs: the values that weft_ddp accepts and rejects, and that files and dumps
+ * keep them. Their effect on a run is tested in test_worlds_*.c. */
 #include "graph/core/ddp.h"
 #include "graph/core/limits.h"
 #include "runtime/verify/verify.h"

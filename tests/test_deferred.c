@@ -1,6 +1,6 @@
-/* test_deferred.c - deferred parts that outlast their runs (runtime/passes/deferred.c): they hide behind the
- * other graph's forward, change no bit and no order of collectives, and are over wherever somebody looks.
- * dcgan28, built narrower; ranks are threads. */
+/* test_deferred.c - deferred parts that outlast their runs (runtime/passes/deferred.c): they overlap with the
+ * other graph's forward, change no bit and no order of collectives, and are finished wherever their results
+ * are read. dcgan28, built narrower; ranks are threads. */
 #include "runtime/session/state.h"
 
 #include "examples/zoo.h"

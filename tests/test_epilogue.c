@@ -1,5 +1,5 @@
-/* test_epilogue.c - the pass that lets products do what follows them, in plans for a GPU: which forms it
- * takes, which it leaves alone, and that the graph computes what it did before. (The kernels: test_cuda_ops,
+/* test_epilogue.c - the pass that fuses what follows a product into it, in plans for a GPU: the forms that it
+ * takes, those that it leaves alone, and that the graph computes the same as before. (Kernels: test_cuda_ops,
  * test_cuda_sessions.) */
 #include "examples/zoo.h"
 #include "runtime/plan/program.h"

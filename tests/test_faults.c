@@ -1,6 +1,6 @@
-/* test_faults.c - memory that runs out at every single allocation, one after the other: from building a model
- * to a training step, each failure is one clean error, nothing leaks, and the work done before stays right.
- * And many sessions at once, in threads of their own. */
+/* test_faults.c - memory runs out at every single allocation in turn, from building a model to a training
+ * step: each failure is one clean error, nothing leaks, and the work done before stays right. And many
+ * sessions at once, in threads of their own. */
 #include "support/example.h"
 #include "support/faults.h"
 #include "support/test.h"

@@ -1,6 +1,5 @@
-/* test_files.c - the one road by which files are written (graph/file/io.h), on a real disk: links, devices
- * and pipes, parts of writers that were killed, folders and files without permission, names that are too
- * long. */
+/* test_files.c - the one way in which files are written (graph/file/io.h), on a real disk: links, devices and
+ * pipes, remains of killed writers, folders and files without permission, names that are too long. */
 #include "graph/file/io.h"
 #include "support/faults.h"
 #include "support/test.h"

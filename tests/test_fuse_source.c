@@ -1,6 +1,6 @@
-/* test_fuse_source.c - pointwise nodes as CUDA C: the text of one, read and agreed; equal patterns, equal
- * texts; what NVRTC says of every op, where it is installed (it needs no GPU); compiled kernels on disk;
- * division by multiplication. */
+/* test_fuse_source.c - pointwise nodes as CUDA C: one reviewed source; equal patterns give equal sources;
+ * NVRTC accepts every op, where it is installed (it needs no GPU); compiled kernels on disk; division by
+ * multiplication. */
 #include "ops/cuda/pointwise/fuse.h"
 #include "ops/cuda/dnn/program_cache.h"
 #include "support/sample.h"

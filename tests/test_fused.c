@@ -1,5 +1,5 @@
-/* test_fused.c - `fused` nodes: random pointwise graphs are fused by the pass, and every kernel of each fused
- * node is compared with its reference, in all layouts, in place too. */
+/* test_fused.c - `fused` nodes: the pass fuses random pointwise graphs, and every kernel of each fused node
+ * is compared with its reference, in all layouts, also in place. */
 #include "support/fused_graphs.h"
 #include "support/kernel_check.h"
 

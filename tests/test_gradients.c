@@ -1,10 +1,9 @@
 /* test_gradients.c - every op's gradient, and its gradient's gradient, against central differences in f64.
  *
  * For a sample with result y (further results are statistics kept for the backward op) and operands x, the
- * loss is sum(y * c) with c random; its gradients are made by weft_gradients and autodiff, as a user's are.
- * Once more on top: loss2 = sum(dloss/dx * c2) and its gradients by x and by c. Graphs run in f64 on the
- * reference kernels.
- */
+ * loss is sum(y * c) with c random; weft_gradients and autodiff make its gradients, as for a user. Then once
+ * more: loss2 = sum(dloss/dx * c2) and its gradients with respect to x and c. Graphs run in f64 on the
+ * reference kernels. */
 #include "ops/kit/op_kit.h"
 #include "support/evaluate.h"
 #include "support/sample.h"

@@ -1,9 +1,9 @@
-/* test_gradients_by.c - weft_gradients by any value: an input, a result in the middle, one that equals
- * another, a gradient.
+/* test_gradients_by.c - weft_gradients with respect to any value: an input, an intermediate result, one that
+ * equals another, a gradient.
  *
- * Small cases with numbers that PyTorch gives in f64, and random graphs full of what a compiler likes to
- * merge (equal nodes, identities, chains of views, folded constants, gradients that are one), whose expected
- * gradients are central differences of support/differences.h. */
+ * Small cases with PyTorch's results in f64, and random graphs full of what a compiler merges (equal nodes,
+ * identities, chains of views, folded constants, gradients that are one), whose expected gradients are the
+ * central differences of support/differences.h. */
 #include "graph/core/graph.h"
 #include "support/differences.h"
 #include "support/test.h"

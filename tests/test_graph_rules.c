@@ -1,5 +1,5 @@
-/* test_graph_rules.c - graphs that went wrong: what a pass leaves, with one change. graph_check names the
- * rule that it breaks: each of G1 to G7 and G9 has a mutant here, G8 in test_gradients_by.c. */
+/* test_graph_rules.c - wrong graphs: the output of a pass with one change. graph_check names the rule that it
+ * breaks: each of G1 to G7 and G9 has a mutant here, G8 in test_gradients_by.c. */
 #include "runtime/plan/program.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,8 +1,7 @@
 /* test_hostile.c - 2,000 seeded mutations of a good file of each format: flipped bits, cuts, insertions,
- * edited numbers, words elsewhere. The answer is a value or a clean error; nothing crashes (run it under the
- * sanitizers too), leaks, or takes memory that the file's length does not back. What still loads is compiled,
- * and its text reads back: a mutant may be valid by luck.
- */
+ * edited numbers, moved words. Loading returns a value or a clean error; nothing crashes (also run under the
+ * sanitizers), leaks, or allocates memory that the file's length does not justify. What still loads is
+ * compiled, and its text reads back, as a mutant may be valid by chance. */
 #include "runtime/store/safetensors.h"
 #include "support/example.h"
 #include "support/faults.h"

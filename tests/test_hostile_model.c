@@ -1,7 +1,7 @@
-/* test_hostile_model.c - models that are well-formed messages with hostile contents: what random bytes rarely
- * reach. Fields of model.bin are set to extreme values, operands rewired, ops exchanged; every op meets
- * extreme attributes and missing operands. Shape inference is the gate: what it lets through must compile, or
- * fail cleanly. */
+/* test_hostile_model.c - models that are well-formed messages with hostile contents, which random bytes
+ * rarely produce. Fields of model.bin are set to extreme values, operands rewired, ops exchanged; every op
+ * gets extreme attributes and missing operands. What shape inference accepts must compile, or fail
+ * cleanly. */
 #include "graph/file/io.h"
 #include "graph/file/model_file.h"
 #include "support/example.h"

@@ -1,4 +1,4 @@
-/* test_launch.c - rank and world as launchers tell them in the environment. */
+/* test_launch.c - rank and world size from the variables that launchers set. */
 #include "support/test.h"
 #include "weft/comm.h"
 

@@ -1,5 +1,5 @@
 /* test_launches.c - plans for a GPU, on any machine: every zoo model in several worlds is cut into launches
- * that the verifier finds right; with one of them changed it finds the rule that is broken. */
+ * that the verifier accepts; after a change to one of them it names the broken rule. */
 #include "examples/zoo.h"
 #include "runtime/plan/launches.h"
 #include "runtime/plan/program.h"

@@ -1,7 +1,7 @@
-/* test_layouts.c - gradients that do not lie row-major reach the parameters that they belong to: views
- * (transposed, broadcast) and channels-last ones, through minimize. Cases of models/cases: a parameter, at
- * most one input, and the parameter after a step of sgd with lr 1, by PyTorch in f64. Plans and calls whose
- * strides went wrong are caught. */
+/* test_layouts.c - gradients that are not row-major reach the right parameters: views (transposed,
+ * broadcast) and channels-last ones, through minimize. Cases of models/cases: a parameter, at most one
+ * input, and the parameter after a step of sgd with lr 1, by PyTorch in f64. Plans and calls with wrong
+ * strides are caught. */
 #include "support/mutants.h"
 #include "support/poison.h"
 #include "support/test.h"

@@ -1,6 +1,5 @@
-/* test_loss_scale.c - f16's dynamic loss scale: a step whose gradients overflow, on whichever rank,
- * changes nothing but the scale, to the bit; good steps in a row let it grow; the numbers are
- * torch.amp.GradScaler's. */
+/* test_loss_scale.c - f16's dynamic loss scale: a step whose gradients overflow, on any rank, changes nothing
+ * but the scale, bit for bit; good steps in a row let it grow; the numbers are torch.amp.GradScaler's. */
 #include "runtime/plan/program.h"
 #include "runtime/store/store.h"
 #include "support/world.h"

@@ -1,14 +1,14 @@
 /* test_minimize.c - gradients where users take them: every sample of every op, each operand made from a
- * parameter on every route (support/routes.h), trained by one step of sgd with a learning rate of 1. What the
- * step takes from the parameter is compared with central differences, in each precision, by reference and by
- * fast and fused kernels, with micro-batches that are added up, in worlds of one and two, with ZeRO 0 to 2.
+ * parameter on every route (support/routes.h), trained by one step of sgd with a learning rate of 1. The
+ * change of the parameter is compared with central differences, in each precision, by reference and by fast
+ * and fused kernels, with accumulated micro-batches, in worlds of one and two, with ZeRO 0 to 2.
  *
- * What rounding may move is told by disturbing each result of the graph in f64, so that in bf16 too a
- * gradient which lacks one term of a sum is told from one that is rounded: the loss without one element of
- * the op's result is such a mutant.
+ * The effect of rounding is measured by disturbing each result of the graph in f64. So even in bf16 a
+ * gradient that lacks one term of a sum is told from a rounded one: the loss without one element of the op's
+ * result is such a mutant.
  *
- * Settings are dealt in turn, so that each op meets each route, and each value of each setting; nightly's run
- * meets all products. WEFT_TEST_TABLE=1 prints what has been run, op by op. */
+ * Settings are assigned in turn, so that each op meets each route, and each value of each setting; the
+ * nightly run has all combinations. WEFT_TEST_TABLE=1 prints what has run, op by op. */
 #include "ops/kit/op_kit.h"
 #include "support/routes.h"
 #include "support/samples.h"

@@ -1,5 +1,5 @@
-/* test_model_file.c - model.bin: what is written reads back, every rule broken once has its message, and any
- * call that fails leaves the old file as it was and nothing behind. */
+/* test_model_file.c - model.bin: what is written reads back, every broken rule has its message, and a call
+ * that fails leaves the old file as it was and nothing else. */
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "runtime/store/safetensors.h"

@@ -1,6 +1,6 @@
 /* test_models.c - whole models against PyTorch: 1,000 random trainings of every op (golden/models.jsonl.gz),
- * and small ones that once came out wrong (models/cases). tests/models/README.md has the format and makes
- * more of them. */
+ * and small ones that were wrong once (models/cases). tests/models/README.md has the format and makes more of
+ * them. */
 #include "graph/core/kernel.h"
 #include "support/model_case.h"
 #include "support/test.h"
@@ -59,7 +59,8 @@ TEST(random_models_agree_with_pytorch) {
     gzclose(file);
     free(line);
     CHECK_SAYS(t.cases >= (test_is_quick() ? 100 : 1000), "%d cases", t.cases);
-    /* What has no bound is reduced precision by the reference kernels: a larger part where other sets are left out. */
+    /* What has no bound is reduced precision by the reference kernels: a larger part where other sets are
+     * left out. */
     CHECK_SAYS(t.skipped * (isa_best() < WEFT_ISA_AVX2 ? 5 : 50) < t.compared, "%d of %d tensors without a bound", t.skipped,
                t.compared + t.skipped);
 }

@@ -1,6 +1,6 @@
-/* test_naive.c - what no sample can say of kernels that have only one way of working: buckets over a bucket's
- * members, sums over the micro-batches of a step; both against plain loops (support/naive.h), whose own
- * conversions are checked first. */
+/* test_naive.c - ops whose kernels no sample can test: buckets over a bucket's members, and sums over the
+ * micro-batches of a step; both against plain loops (support/naive.h), whose own conversions are checked
+ * first. */
 #include "ops/kit/op_kit.h"
 #include "ops/optimizer/update.h"
 #include "support/kernel_check.h"

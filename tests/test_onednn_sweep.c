@@ -1,10 +1,10 @@
-/* test_onednn_sweep.c - the library is an input too: every kernel that calls oneDNN, on small random shapes
- * and on each instruction set that oneDNN can be kept within here, against plain loops (support/naive.h).
+/* test_onednn_sweep.c - the library itself as an input: every kernel that calls oneDNN, on small random
+ * shapes and on each instruction set that oneDNN can be limited to here, against plain loops
+ * (support/naive.h).
  *
- * oneDNN is told its instruction set once a process, so each runs in a process of its own, which may also
- * crash or hang. Buffers end at a page that nobody may touch and lie between words that nobody may change;
- * results and workspaces begin as NaN. A seed is a shape of one sequence, and a case is a shape on one
- * instruction set. */
+ * oneDNN reads its instruction set once per process, so each runs in a process of its own, which may also
+ * crash or hang. Buffers end at an inaccessible page and lie between guard words; results and workspaces
+ * start as NaN. A seed is a shape of one sequence, and a case is a shape on one instruction set. */
 #include "ops/cpu/onednn/onednn.h"
 #include "ops/kit/op_kit.h"
 #include "ops/image/pack.h"

@@ -1,6 +1,6 @@
-/* test_options.c - the table of graphtool's options as ranks see it: each option of --help, given to one rank
- * alone, is the one setting that differs, but for those that are a rank's own. A new option is compared
- * unless its row says otherwise. */
+/* test_options.c - graphtool's options as ranks compare them: each option of --help, given to one rank alone,
+ * is the one setting that differs, unless it is each rank's own. A new option is compared unless its row says
+ * otherwise. */
 #include "support/programs.h"
 #include "support/test.h"
 #include "tools/graphtool/common/options.h"
@@ -30,8 +30,8 @@ static const char *value_for(const char *name, const char *argument) {
     return strcmp(argument, "FILE") == 0 ? "options.file" : "word";
 }
 
-/* With `word`, which stays: options point into it. Others stand beside it, without which some have no
- * effect. */
+/* `word` stays allocated, as options point into it. Some options have an effect only beside others, which are
+ * added here. */
 static bool parse(const command *c, char *word, options *o) {
     static char model[] = "options.model", cuda[] = "--device=cuda", output[] = "--output=out",
                 data[] = "--data=i=f";

@@ -1,6 +1,6 @@
-/* test_order.c - a read is of what was there when it was built, whatever writes follow: random programs of
- * reads and writes of three states (each other's old and new values: a = b, b = a), against an interpreter
- * that takes line by line. */
+/* test_order.c - a read returns the value at the place where it was built, whatever writes follow: random
+ * programs of reads and writes of three states (each other's old and new values: a = b, b = a), against an
+ * interpreter that works line by line. */
 #include "support/test.h"
 #include "weft/weft.h"
 

@@ -1,5 +1,5 @@
-/* test_pictures.c - pictures of graphtool dot: each of the zoo's fits a page that a person reads, collapsing
- * leaves no node out and counts none twice, nodes tell what they are. */
+/* test_pictures.c - pictures of graphtool dot: each zoo model's pictures fit a readable page, collapsing
+ * leaves out no node and counts none twice, and nodes have tooltips. */
 #include "runtime/plan/program.h"
 #include "support/programs.h"
 #include "support/random_model.h"

@@ -1,5 +1,5 @@
-/* test_plan_back.c - the text of every plan reads back to the letter: each model of the zoo in worlds,
- * stages, shards, precisions and ranks, behind the last pass. */
+/* test_plan_back.c - the text of every plan reads back exactly: each model of the zoo in worlds, stages,
+ * shards, precisions and ranks, after the last pass. */
 #include "examples/zoo.h"
 #include "support/test.h"
 

@@ -1,8 +1,8 @@
-/* test_plan_text.c - what each pass makes of a small GAN, held against dumps that a person has read
+/* test_plan_text.c - the result of each pass on a small GAN, compared with reviewed dumps
  * (tests/golden/plan.PASS.txt). Reference kernels and one thread, so that the dumps are the same on every
  * machine.
  *
- * When a pass is meant to change: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text writes them anew; read
+ * When a pass changes on purpose: WEFT_UPDATE_GOLDENS=1 build/release/test_plan_text rewrites them; review
  * the difference before you commit it. */
 #include "graph/core/type.h"
 #include "support/test.h"

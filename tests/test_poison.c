@@ -1,6 +1,5 @@
-/* test_poison.c - nothing is read that nobody wrote: models train to the same bits whatever lies in memory
- * that is not written yet or is dead already (support/poison.h), in worlds of 1 and 2, accumulated, sharded,
- * in each precision. */
+/* test_poison.c - nothing is read before it is written: models train to the same bits whatever unwritten or
+ * dead memory holds (support/poison.h), in worlds of 1 and 2, accumulated, sharded, in each precision. */
 #include "examples/zoo.h"
 #include "graph/core/graph.h"
 #include "graph/core/kernel.h"

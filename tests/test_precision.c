@@ -1,7 +1,7 @@
-/* test_precision.c - bf16 and f16: what a model says of its precision and where that stands; every op runs
- * reduced as its rule says; every model of the zoo compiles and is proved in any world; worlds train to the
- * same bits; weights are cast once per update. (Dumps of it: test_plan_text; trainings beside PyTorch's
- * autocast: test_goldens; f16's scale: test_loss_scale.) */
+/* test_precision.c - bf16 and f16: how a model states its precision and where that is kept; every op runs
+ * reduced as its rule says; every model of the zoo compiles and is verified in any world; worlds train to the
+ * same bits; weights are cast once per update. (Dumps: test_plan_text; trainings beside PyTorch's autocast:
+ * test_goldens; f16's scale: test_loss_scale.) */
 #include "examples/zoo.h"
 #include "graph/core/precision.h"
 #include "ops/optimizer/update.h"

@@ -1,6 +1,6 @@
 /* test_precision_training.c - models of the zoo, narrow, trained for 200 steps in f32 and in bf16 on the same
- * batches end with the same loss, within 2%: the mean over some seeds where one seed says little. (All of
- * them at full width, and beside another seed: bench/precision.py.) */
+ * batches, end with the same loss within 2%; for some models the mean over several seeds counts, as one seed
+ * varies too much. (All of them at full width, and beside another seed: bench/precision.py.) */
 #include "examples/zoo.h"
 #include "support/world.h"
 

@@ -1,5 +1,5 @@
-/* test_random.c - random numbers: Philox against its authors' known answers, the moments of what is made of
- * it, and what the numbers may and may not depend on. */
+/* test_random.c - random numbers: Philox against its authors' known answers, the moments of the distributions
+ * made from it, and what the numbers may and may not depend on. */
 #include "graph/core/kernel.h"
 #include "ops/random/philox.h"
 #include "ops/random/random.h"

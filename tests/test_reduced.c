@@ -1,5 +1,5 @@
-/* test_reduced.c - bf16 and f16 as the kernels read and write them: every number, every way to round, on
- * every instruction set, against the compiler's own _Float16 and plain arithmetic. */
+/* test_reduced.c - bf16 and f16 as kernels read and write them: every number, every rounding, on every
+ * instruction set, against the compiler's own _Float16 and plain arithmetic. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"

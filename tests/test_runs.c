@@ -1,5 +1,5 @@
-/* test_runs.c - runs that fail in the middle and are repeated, what is fetched, and what profile and trace
- * tell: alone and in a world of two ranks, as threads. */
+/* test_runs.c - runs that fail in the middle and are repeated, fetches, and the output of profile and trace:
+ * alone and in a world of two ranks, as threads. */
 #include "support/test.h"
 #include "weft/weft.h"
 

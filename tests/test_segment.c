@@ -1,5 +1,5 @@
-/* test_segment.c - memory that processes share: found by its key alone, refused when it is something else or
- * does not fit, and without a name. What needs limits of its own runs in a child. */
+/* test_segment.c - memory that processes share: found by its key alone; an error when it is something else or
+ * does not fit; without a name. Tests that need limits of their own run in a child process. */
 #define _GNU_SOURCE /* unshare */
 #include "dist/shm/segment.h"
 #include "support/test.h"

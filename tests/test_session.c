@@ -1,4 +1,4 @@
-/* test_session.c - what a run means: order of state, parameters as of the start, batches bound at compile
+/* test_session.c - the meaning of a run: order of state, parameters as of the start, batches bound at compile
  * time, accumulation, the same bits twice, wrong feeds, exact memory. */
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,5 +1,5 @@
-/* test_settings.c - what happens to a setting that is left 0, contradicts another, is out of its range or names nothing:
- * one row each, with the error that names it or the default that it has. Nothing that a caller set may be ignored.
+/* test_settings.c - settings that are left 0, contradict another, are out of range or name nothing: one row
+ * each, with the error that names the setting or its default. Nothing that a caller sets may be ignored.
  *
  * A row runs on a fresh model (struct kit); its error is the model's own, or weft_compile's. */
 #include "graph/core/graph.h"
@@ -48,8 +48,8 @@ static kit kit_new(void) {
     return k;
 }
 
-/* C leaves open which argument is evaluated first. Where it is the left one, a call among the arguments takes the place that
- * was noted for the outer call, which then has none. */
+/* C leaves open which argument is evaluated first. Where it is the left one, a call among the arguments takes
+ * the place that was noted for the outer call, which then has none. */
 static int number_of(int *calls) {
     return ++*calls;
 }
@@ -63,9 +63,9 @@ static bool arguments_go_from_the_left(void) {
     return is_less(number_of(&calls), number_of(&calls));
 }
 
-/* What a call of the builder did wrong is told with its file and line, also where only compiling finds it. None has what is
- * wrong with the compiler's own options, a name that two passes want, and a call whose first operand is NULL: it is by
- * that operand that the line is known. */
+/* An error of a builder call names the call's file and line, also if only compiling finds it. No line is named
+ * for wrong compile options, for a name that two passes want, and for a call whose first operand is NULL, as that
+ * operand leads to the line. */
 static bool has_place(const char *text) {
     if (arguments_go_from_the_left()) return true;
     static const char *const without[] = {"compile: ", "path ", "conv2d: operand 0 is NULL",

@@ -1,5 +1,5 @@
 /* test_shards.c - how ZeRO cuts buckets: every element has one owner, a chunk of a norm is never cut, greedy
- * is what torch's ZeroRedundancyOptimizer deals, and all ranks see the same cut. */
+ * gives what torch's ZeroRedundancyOptimizer gives, and all ranks compute the same cut. */
 #include "runtime/plan/program.h"
 #include "support/test.h"
 #include "weft/weft.h"

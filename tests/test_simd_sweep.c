@@ -1,10 +1,10 @@
 /* test_simd_sweep.c - our own kernels (ops/cpu/simd) on small random shapes, as test_onednn_sweep.c does with
- * oneDNN's: each node runs by every kernel of every instruction set, in each layout, in place, on 1 and 3
- * threads, against the plain loops of support/naive.h, or the reference where these do not know the op
+ * oneDNN's: every kernel of every instruction set runs each node, in each layout, in place, on 1 and 3
+ * threads, against the plain loops of support/naive.h or, for ops that those do not know, the reference
  * (support/kernel_check.h).
  *
- * A form is a sample (op.h) with letters for lengths. Lengths lie around the widths of vectors and of tiles,
- * so that tails, rows that begin anywhere in a vector, and blocks that are left over all come up. */
+ * A form is a sample (op.h) with letters for lengths. Lengths are around the widths of vectors and of tiles,
+ * so that remainders, rows that start anywhere in a vector, and incomplete blocks all occur. */
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/samples.h"

@@ -1,6 +1,6 @@
-/* test_special_values.c - pointwise ops and their gradients of NaN, infinities, zeros of both signs and
+/* test_special_values.c - pointwise ops and their gradients at NaN, infinities, zeros of both signs and
  * extreme numbers, against PyTorch (tests/golden/special.safetensors), by every instruction set: a NaN must
- * come out as one, or no one sees that a training is broken. */
+ * stay one, or a broken training goes unnoticed. */
 #include "graph/core/kernel.h"
 #include "support/golden.h"
 #include "support/test.h"

@@ -1,6 +1,6 @@
-/* test_state.c - the whole state of a training in one file: what many ranks save together is what one rank
- * saves alone, to the byte; it goes on in any other world; and no failure of one rank leaves the others
- * waiting. Ranks are threads. */
+/* test_state.c - the whole state of a training in one file: many ranks together save what one rank saves
+ * alone, byte for byte; training continues from it in any other world; and no failure of one rank leaves the
+ * others waiting. Ranks are threads. */
 #include "support/faults.h"
 #include "support/test.h"
 #include "support/world.h"

@@ -1,15 +1,14 @@
-/* test_steps.c - building, loading, compiling, proving, printing and opening a session take time in
- * proportion to the model. Of n, 2n and 4n the second step up may take 2.2 times the first (2 is linear, n
- * log n 2.1 at these sizes, n^2 is 4). What is fixed and what is linear cancel in that, so a quadratic term
- * shows while it is a twentieth of the whole. Steps, not seconds, so that a busy machine changes nothing.
+/* test_steps.c - building, loading, compiling, verifying, printing and opening a session take time in
+ * proportion to the model. Of n, 2n and 4n the second increase may be 2.2 times the first (2 is linear, n log
+ * n 2.1 at these sizes, n^2 is 4). Fixed and linear parts cancel in that, so a quadratic term shows while it
+ * is a twentieth of the whole. Steps are counted instead of seconds, so a busy machine changes nothing.
  * WEFT_TEST_FIGURES=1 prints all counts.
  *
- * A step is a basic block. This program has the library's own sources (graph, ops, runtime) once more,
+ * A step is a basic block. This program contains the library's own sources (graph, ops, runtime) once more,
  * compiled with -fsanitize-coverage=trace-pc: the compiler puts a call of __sanitizer_cov_trace_pc into every
- * block of every function, so a loop that nobody thought of is counted as all others are. What libc does in
- * one call for many bytes (memset, memmove, strcmp ...) is wrapped by the linker and counts a step for each
- * 32 bytes. Not counted: kernels' libraries (oneDNN is asked once for a node) and what printf spends on a
- * number. */
+ * block of every function, so every loop is counted. What libc does in one call for many bytes (memset,
+ * memmove, strcmp ...) is wrapped by the linker and counts a step for each 32 bytes. Not counted: kernels'
+ * libraries (oneDNN is asked once per node) and what printf spends on a number. */
 #include "examples/zoo.h"
 #include "support/test.h"
 #include "weft/weft.h"

@@ -1,10 +1,10 @@
-/* test_sums.c - what long sums lose: every kernel of the CPU that adds up many floats, on 40,000 to 1,000,000
+/* test_sums.c - the error of long sums: every kernel of the CPU that adds many floats, on 40,000 to 1,000,000
  * of them in each layout, against f64.
  *
- * The bound is theory's (ops/cpu/simd/sums.h): STEPS 2^-24 of the sum of what was added without signs, STEPS
- * being the most additions that follow one another in any of the kernels. Operands drift: adding 0.1 to a
- * large sum rounds the same way for a long time. What was measured is printed. The bits must not depend on
- * threads. */
+ * The bound is that of theory (ops/cpu/simd/sums.h): STEPS 2^-24 of the sum of absolute values, where STEPS
+ * is the greatest number of additions in sequence in any of the kernels. Operands have a bias: adding 0.1 to
+ * a large sum rounds the same way for a long time. The measured errors are printed. The bits must not depend
+ * on threads. */
 #include "ops/kit/op_kit.h"
 #include "support/kernel_check.h"
 #include "support/sample.h"

@@ -1,5 +1,5 @@
 /* test_sync_norm.c - statistics over ranks: with sync_batch_norm, ranks that split a batch train as one rank
- * with the whole of it, running statistics included. Ranks are threads here. */
+ * with the whole batch, running statistics included. Ranks are threads. */
 #include "graph/core/graph.h"
 #include "ops/structure/collective.h"
 #include "ops/structure/sum_ranks.h"

@@ -1,4 +1,4 @@
-/* test_tools.c - graphtool and weft-zoo on the command line: help, wrong use, what they list. */
+/* test_tools.c - graphtool and weft-zoo on the command line: help, wrong use, lists. */
 #include "support/programs.h"
 
 #include <stdio.h>

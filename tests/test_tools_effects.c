@@ -1,6 +1,6 @@
-/* test_tools_effects.c - every option of every command, as --help lists them: what it changes is shown, or a
- * reason is written here why it cannot be. A new option fails until it has its place in this table; where an
- * option would do nothing the command is refused (test_tools_options.c). */
+/* test_tools_effects.c - every option of every command, as --help lists them: its effect is shown, or a
+ * reason is given here why that is impossible. A new option fails until it is in this table; where an option
+ * would have no effect the command fails (test_tools_options.c). */
 #include "support/programs.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* test_tools_files.c - what graphtool and weft-zoo do to files and to a terminal: links and devices stay,
- * inputs are never overwritten, outputs are tried before a training, a log costs no weights, and no byte of a
- * name is obeyed. */
+ * inputs are never overwritten, outputs are tried before a training, a failing log costs no weights, and
+ * names never send control codes to the terminal. */
 #include "support/programs.h"
 
 #include <stdlib.h>
@@ -128,8 +128,8 @@ TEST(a_full_standard_output_is_an_error_of_every_command) {
 
 /* ---- bytes that a terminal obeys ---- */
 
-/* The first byte of a text that no terminal may have, as its place; -1: none. With C1 and what is no
- * UTF-8. */
+/* The position of the first byte that must not reach a terminal, C1 controls and invalid UTF-8 included; -1:
+ * none. */
 static long bad_byte(const char *text) {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
         int more = *p < 0x80                 ? 0

@@ -1,5 +1,5 @@
-/* test_tools_options.c - every option of every command, told by --help: empty, twice, negative, huge, no
- * number, a word that is none; options without effect or against another; what a run needs. */
+/* test_tools_options.c - every option of every command, as --help lists them: empty, twice, negative, huge,
+ * not a number, an unknown word; options without effect or in conflict; what a run needs. */
 #include "support/programs.h"
 #include "weft/weft.h"
 

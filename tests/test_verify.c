@@ -1,5 +1,5 @@
-/* test_verify.c - good plans give no alarm: models, options of subgraphs and of compiling at random, for all
- * ranks of a world, verified one by one and against each other, then played in random orders beside a slow
+/* test_verify.c - good plans raise no alarm: models, options of subgraphs and of compiling at random, for all
+ * ranks of a world, verified one by one and against each other, then simulated in random orders beside a slow
  * stream. */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"

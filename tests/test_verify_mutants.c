@@ -1,7 +1,6 @@
-/* test_verify_mutants.c - plans that went wrong: each is a good one of random_model.c with one change of
- * mutants.h that may let a rank read what is not there yet, sum what does not belong together, or part
- * from the others. Every one must be caught, by a rule that its list names, and every rule must catch
- * something. */
+/* test_verify_mutants.c - wrong plans: each is a good one of random_model.c with one change of mutants.h that
+ * may let a rank read data too early, sum what does not belong together, or act differently from the others.
+ * Every one must be caught, by a rule that its list names, and every rule must catch something. */
 #include "runtime/verify/verify.h"
 #include "support/stream_player.h"
 #include "support/mutants.h"

@@ -1,6 +1,6 @@
 /* test_verify_runs.c - any program after any program, on real sessions: random plans run in random orders
- * beside a communication stream that is instant, or late, or anything between, and that leaves garbage where
- * it works until it is waited for. Whatever its pace, every fetched number and the whole store must be the
+ * beside a communication stream that is immediate, late, or anything between, and that leaves garbage in its
+ * buffers until it is waited for. Whatever its pace, every fetched number and the whole store must have the
  * same bits. */
 #include "runtime/session/state.h"
 #include "support/random_model.h"

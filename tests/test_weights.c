@@ -1,5 +1,5 @@
-/* test_weights.c - safetensors and the weights in them: what is written reads back, every rule broken once
- * has its message, and any call that fails leaves the old file and the store as they were. */
+/* test_weights.c - safetensors and the weights in them: what is written reads back, every broken rule has its
+ * message, and a call that fails leaves the old file and the store as they were. */
 #include "graph/core/limits.h"
 #include "graph/file/model_file.h"
 #include "runtime/store/safetensors.h"

@@ -1,4 +1,4 @@
-/* test_work.c - how much there is to do in a node, and on how many threads it runs: from shapes alone. */
+/* test_work.c - the amount of work in a node, and the number of threads it runs on: from shapes alone. */
 #include "ops/work.h"
 #include "support/sample.h"
 

@@ -1,5 +1,5 @@
-/* test_worlds.c - ranks that differ: in their plans, in what they run, in their luck. Each is told what
- * and by whom, and nobody waits for ever. Ranks are threads. (What ranks that agree end with:
+/* test_worlds.c - ranks that differ: in their plans, in what they run, in failures. Each gets an error that
+ * names the difference and the ranks, and none waits for ever. Ranks are threads. (Ranks that agree:
  * test_worlds_*.c.) */
 #include "support/world.h"
 

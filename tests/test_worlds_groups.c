@@ -1,6 +1,6 @@
-/* test_worlds_groups.c - process groups, what travels, and state at one world: ranks of a group train as a
- * world of their own; bf16 on the wire and sums in any order keep ranks alike; statistics over ranks do not
- * depend on how the rest is sent. Ranks are threads. */
+/* test_worlds_groups.c - process groups, data on the wire, and state in one world: ranks of a group train as
+ * a world of their own; bf16 on the wire and unordered sums keep ranks equal; statistics over ranks do not
+ * depend on how other data are sent. Ranks are threads. */
 #include "examples/zoo.h"
 #include "support/world.h"
 

@@ -1,4 +1,4 @@
-/* test_worlds_memory.c - what ZeRO saves, as the plans of all ranks tell it: nothing is run here. */
+/* test_worlds_memory.c - the memory that ZeRO saves, from the plans of all ranks; nothing runs here. */
 #include "examples/zoo.h"
 #include "support/test.h"
 

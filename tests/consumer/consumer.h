@@ -1,5 +1,5 @@
-/* consumer.h - what each program of tests/consumer does with an installed Weft: fits a line and says what
- * came out. */
+/* consumer.h - what each program of tests/consumer does with an installed Weft: it fits a line and prints the
+ * result. */
 #ifndef CONSUMER_H
 #define CONSUMER_H
 
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names that the library has inside too, and one of a library that it loads late: the program's own, with its
- * own meaning. */
+/* Names that the library also uses internally, and one of a library that it loads late: here they are the
+ * program's own, with its own meaning. */
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,4 +1,4 @@
-/* line.c - a program of a user, in C: finds w of y = 3 x, and saves and loads the model. */
+/* line.c - a user's program in C: finds w of y = 3 x, and saves and loads the model. */
 #include "consumer.h"
 
 static weft_model *build(void) {

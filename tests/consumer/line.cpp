@@ -1,5 +1,5 @@
-/* line.cpp - the same in C++17, with a communicator of its own between two threads: the ranks' values are
- * added. */
+/* line.cpp - the same in C++17, with a communicator of its own between two threads that adds the ranks'
+ * values. */
 #include "consumer.h"
 
 #include <thread>

@@ -1,4 +1,4 @@
-/* own_names.c - functions of a program that are named as some inside of the library are (consumer.h). */
+/* own_names.c - the program's functions whose names the library also uses internally (consumer.h). */
 int mem_free(int x) {
     return x + 7;
 }

@@ -1,4 +1,4 @@
-/* test_cuda_host.cpp - the GPU that the CPU emulates (tests/cuda_host): kernels do what CUDA says, and wrong
+/* test_cuda_host.cpp - the emulated GPU (tests/cuda_host): correct kernels do what CUDA specifies, and wrong
  * ones are caught. Its streams and captures: test_cuda_streams_host.cpp. */
 extern "C" {
 #include "ops/kit/op_kit.h"

@@ -1,5 +1,5 @@
-/* test_cuda_libraries.c - what kernels ask of cuBLASLt and cuDNN: operands that lie anywhere, algorithms that
- * keep the session's rules, tables of measured choices. */
+/* test_cuda_libraries.c - how kernels use cuBLASLt and cuDNN: operands at any address, algorithms that keep
+ * the session's rules, tables of measured choices. */
 #include "cuda/support/gpu.h"
 #include "ops/calibration.h"
 #include "runtime/session/calibrate.h"

@@ -1,6 +1,6 @@
-/* test_cuda_nccl_alone_host.c - worlds over NCCL that no MPI brings together: what goes through the host's
- * memory does as with every communicator, training gives the bits of one GPU, and ranks that do not meet hear
- * of it. Ranks are threads, so where they meet is told for all of them (NCCL_COMM_ID). */
+/* test_cuda_nccl_alone_host.c - worlds over NCCL without MPI: collectives of host memory behave as in every
+ * communicator, training gives the bits of one GPU, and ranks that do not meet get an error. Ranks are
+ * threads, so one address is set for all of them (NCCL_COMM_ID). */
 #include "cuda/support/narrow.h"
 #include "cuda_host/cuda_host.h"
 #include "support/comm_check.h"

@@ -1,6 +1,6 @@
-/* test_cuda_nccl_host.c - a GPU a rank over NCCL, both emulated: training goes to the bits of one GPU, with
- * captured collectives and without; and whatever keeps ranks from meeting ends in one clear error on each of
- * them, in bounded time, with streams that have come to their ends. */
+/* test_cuda_nccl_host.c - one GPU per rank over NCCL, both emulated: training gives the bits of one GPU, with
+ * captured collectives and without. Whatever keeps ranks from meeting ends in one clear error on each of
+ * them, in bounded time, with all streams finished. */
 #include "cuda/support/narrow.h"
 #include "cuda_host/cuda_host.h"
 #include "graph/core/error.h"

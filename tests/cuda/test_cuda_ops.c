@@ -1,7 +1,7 @@
-/* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each that takes a sample gives what
- * the CPU's reference gives, in the layouts that it may meet (a pointwise op, compiled for each, in some of
- * them). On the GPU that the CPU emulates every launch runs twice, its threads in two orders, and must leave
- * the same bits (once under the sanitizers, whose code is slow). */
+/* test_cuda_ops.c - test_ops.c and test_fused.c for the GPU's kernels: each kernel that accepts a sample
+ * gives the result of the CPU's reference, in the layouts that it may get (a pointwise op, which is compiled
+ * for each layout, in some of them). On the emulated GPU every launch runs twice, its threads in two orders,
+ * and must leave the same bits (once under the sanitizers, whose code is slow). */
 #include "cuda/support/gpu.h"
 #include "support/fused_graphs.h"
 

@@ -1,6 +1,6 @@
-/* test_cuda_sessions.c - whole plans on a GPU: training there goes as on the CPU, with the same bits whether
- * launches are captured or not, however streams interleave, and in any world; memory is what the plan says;
- * errors are told. */
+/* test_cuda_sessions.c - whole plans on a GPU: training gives the CPU's results, with the same bits whether
+ * launches are captured or not, however streams interleave, and in any world; memory is as planned; errors
+ * are reported. */
 #include "cuda/support/narrow.h"
 
 #include <math.h>

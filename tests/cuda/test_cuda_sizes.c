@@ -1,7 +1,7 @@
 /* test_cuda_sizes.c - the GPU's kernels of norms, losses, embedding, pooling and attention at sizes that the
- * ops' own samples do not have: where a row goes from a warp to a block and from registers to memory, where
- * sums take a second stage and sorts a second digit, where heads are wider; and what a bad label does. Every
- * launch runs in two orders (one under the sanitizers). */
+ * ops' samples lack: where a row goes from a warp to a block and from registers to memory, where sums need a
+ * second stage and sorts a second digit, where heads are wider; and the effect of a bad label. Every launch
+ * runs in two orders (one under the sanitizers). */
 #include "cuda/support/gpu.h"
 #include "ops/attention/embedding.h"
 #include "ops/norm_loss/norm.h"

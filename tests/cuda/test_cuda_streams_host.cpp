@@ -1,5 +1,5 @@
-/* test_cuda_streams_host.cpp - streams, events, memory and captures of the GPU that the CPU emulates: right
- * programs give the same result under every seed, wrong ones a wrong result under some, or CUDA's error. */
+/* test_cuda_streams_host.cpp - streams, events, memory and captures of the emulated GPU: correct programs
+ * give the same result under every seed; wrong ones give a wrong result under some seed, or CUDA's error. */
 extern "C" {
 #include "support/test.h"
 }

@@ -1,9 +1,8 @@
-/* test_cuda_sums.c - what long sums lose on a GPU: an often used row of an embedding, averages of large
- * images and sums down and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has the
- * theory); and that no thread adds more than that one after the other in sums that are too large to be run
- * here.
+/* test_cuda_sums.c - the error of long sums on a GPU: a frequent row of an embedding, averages of large
+ * images, and sums down and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has
+ * the theory). In sums too large to run here, no thread adds more numbers in sequence than in that one.
  *
- * Operands drift: adding 0.1 to a large sum rounds the same way for a long time. */
+ * Operands have a bias: adding 0.1 to a large sum rounds the same way for a long time. */
 #include "cuda/support/gpu.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/kit/op_kit.h"

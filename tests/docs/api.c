@@ -1,4 +1,4 @@
-/* api.c - runs the pieces of docs/api.md: test_docs.py puts them before these lines. */
+/* api.c - runs the code blocks of docs/api.md; test_docs.py puts them before these lines. */
 
 /* 64 images whose brightness is their label, as .npy files. */
 static int write_npy(const char *path, const char *shape, const unsigned char *data, size_t bytes) {

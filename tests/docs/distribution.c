@@ -1,5 +1,5 @@
-/* distribution.c - runs the pieces of docs/distribution.md: two ranks, as threads, open their sessions and
- * train. */
+/* distribution.c - runs the code blocks of docs/distribution.md: two ranks, as threads, open their sessions
+ * and train. */
 #include <pthread.h>
 
 enum { BATCH = 4, WIDTH = 8, SAMPLES = 24 };

@@ -1,6 +1,6 @@
-/* distribution_lines.c - runs the C lines of the tables in docs/distribution.md: each on two ranks, as
- * threads, that hold all its names stand for. Then both compile the model and the options as the line left
- * them, and train a step with what came of it, on the data that the sampler deals them. */
+/* distribution_lines.c - runs the C lines of the tables in docs/distribution.md, each on two ranks, as
+ * threads, with all names that the lines use. Then both compile the model with the options as the line left
+ * them, and train a step on the data that the sampler gives them. */
 #include "weft/weft.h"
 
 #include <pthread.h>
