@@ -1,17 +1,20 @@
-/* table.c - what depends on the processor: its instruction sets, and ops/cpu/list.h as an array of the kernels for
- * them that ends with NULL; within ALL the best instruction set comes first.
+/* table.c - what depends on the processor: its instruction sets, and ops/cpu/list.h as an array of the kernels
+ * for them that ends with NULL; within ALL the best instruction set comes first.
  *
- * A processor other than x86-64 has one set, "plain": the same sources of ops/cpu/simd, vectorized by the compiler
- * for what every processor of its kind has. It is the lowest of the sets, WEFT_ISA_SSE2. CMakeLists.txt compiles
- * the same list of sets. */
+ * The library has every kernel of ops/cpu/simd for each set and selects one when a plan is compiled, so one
+ * binary runs on every x86-64. Another processor has one set, "plain": the same sources, vectorized by the
+ * compiler for what every processor of its kind has; it takes the place of the lowest set, WEFT_ISA_SSE2.
+ * CMakeLists.txt compiles the same list of sets. */
 #include "graph/core/kernel.h"
 
 #define ONE(name) extern const weft_kernel name;
 #ifdef __x86_64__
 
 #define ALL(name) ONE(name##_avx512) ONE(name##_avx2) ONE(name##_sse2)
+/* In the order of weft_isa; names of dumps and of --isa. */
 static const char *const isa_names[] = {"auto", "reference", "sse2", "avx2", "avx512"};
 
+/* By cpuid. AVX-512 counts only with the four parts that kernels are compiled for. */
 weft_isa isa_best(void) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -42,6 +45,7 @@ const weft_kernel *const cpu_kernels[] = {
     NULL,
 };
 
+/* "?" for a number that is no set. */
 const char *isa_name(weft_isa isa) {
     return (unsigned)isa < sizeof isa_names / sizeof *isa_names ? isa_names[isa] : "?";
 }

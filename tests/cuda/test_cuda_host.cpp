@@ -24,6 +24,7 @@ static int leaks_found() {
 
 /* ---- helpers ---- */
 
+/* An array in the GPU's memory. */
 template <class T> struct on_gpu {
     T *at = nullptr;
     size_t n;
@@ -43,7 +44,7 @@ template <class T> struct on_gpu {
     }
 };
 
-/* Launches and waits. */
+/* Launches the kernel and waits for it. */
 template <class... P, class... A>
 static cudaError_t start(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, A... args) {
     cudaLaunchConfig_t config = {};
@@ -54,17 +55,19 @@ static cudaError_t start(void (*kernel)(P...), dim3 grid, dim3 block, size_t sha
     return result != cudaSuccess ? result : cudaDeviceSynchronize();
 }
 
-/* The trouble that a wrong kernel made; the GPU is well again. */
+/* The message about a wrong kernel; repairs the GPU. */
 static std::string trouble_of(cudaError_t result) {
     CHECK(result == cudaErrorLaunchFailure);
     std::string text = cudaGetErrorString(result);
-    CHECK(cudaMalloc((void **)&result, 4) == cudaErrorLaunchFailure); /* it stays broken */
+    /* it stays broken until then */
+    CHECK(cudaMalloc((void **)&result, 4) == cudaErrorLaunchFailure);
     cuda_host_forget_trouble();
     return text;
 }
 
 /* ---- threads, blocks, warps ---- */
 
+/* Each thread writes its own index at the place that its coordinates say. */
 static __global__ void where(uint3 *out) {
     int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
@@ -102,6 +105,7 @@ TEST(sums_of_a_block_are_right_in_any_order_of_its_threads) {
     cuda_host_run_twice(0);
 }
 
+/* Without the barrier, a thread may read an element that is not written yet. */
 static __global__ void reverse(int *x, bool with_barrier) {
     SHARED_ARRAY(int, copy, [64]);
     copy[threadIdx.x] = x[threadIdx.x];
@@ -109,9 +113,9 @@ static __global__ void reverse(int *x, bool with_barrier) {
     x[threadIdx.x] = copy[63 - threadIdx.x];
 }
 
-/* Stacks of a block's threads are kept for the next launch, which another thread of the host may make.
- * AddressSanitizer took the stack of the first one for the second one's then: what only the second one's
- * stack held was a leak, if reading did not fault. */
+/* The stacks of a block's threads are kept for the next launch, which may come from another thread of the
+ * host. If AddressSanitizer took the first thread's stack for the second's, everything that only the second's
+ * stack refers to would be a leak, or reading it would fault. */
 static void *launch_reverse(void *x) {
     CHECK(start(reverse, 1, 64, 0, (int *)x, true) == cudaSuccess);
     return nullptr;
@@ -138,6 +142,7 @@ TEST(a_missing_barrier_shows) {
     cuda_host_run_twice(0);
 }
 
+/* Four kernels that break one rule each. */
 static __global__ void half_a_barrier() {
     if (threadIdx.x < 40) __syncthreads();
 }
@@ -197,6 +202,7 @@ TEST(shuffles_and_votes_are_as_the_guide_says) {
     }
 }
 
+/* Lane 3 ends before the shuffle that the others do. */
 static __global__ void short_warp(float *out) {
     if (threadIdx.x == 3) return;
     out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, 1.0f, 1);
@@ -319,7 +325,7 @@ TEST(low_types_round_as_the_library_does) {
 
 /* ---- tensor cores ---- */
 
-/* D = A B twice: operands by ldmatrix through cp.async, and register by register. */
+/* D = A B in two ways: operands by cp.async and ldmatrix; and register by register, with 1 added. */
 template <class Low>
 static __global__ void product(const Low *a, const Low *b, float *loaded, float *direct) {
     SHARED_ARRAY(Low, sa, [16][16]);
@@ -376,6 +382,7 @@ TEST(tensor_cores_multiply) {
     product_check<__half>();
 }
 
+/* Reads before and after the waits. */
 static __global__ void impatient(const float *x, float *out) {
     SHARED_ARRAY(float4, copy, [2]);
     copy_async_16(&copy[0], x);
@@ -397,13 +404,13 @@ TEST(copies_into_shared_memory_are_there_when_they_were_waited_for) {
     CHECK(std::isnan(got[0]) && got[1] == 3 && std::isnan(got[2]) && got[3] == 0);
 }
 
-/* ---- what AddressSanitizer sees ---- */
+/* ---- what AddressSanitizer finds ---- */
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whether the sanitizer ends a process that does this. */
+/* Whether the sanitizer ends a process that does this; it runs in a child. */
 template <class F> static bool is_caught(F wrong) {
     int status = 0;
     pid_t child = fork();

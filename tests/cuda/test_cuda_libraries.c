@@ -14,10 +14,12 @@
 #include "cuda_host/cublasLt.h"
 #endif
 
-/* ---- graphs run on either device ---- */
+/* ---- running a graph on either device ---- */
 
+/* Elements of the input, and the most of a result. */
 enum { X = 4 * 7 * 9, MOST_OUT = 4 * 7 * 9 * 9 };
 
+/* What one evaluation gives. */
 typedef struct outcome {
     float y[MOST_OUT];
     size_t bytes;
@@ -43,7 +45,7 @@ static void calibrate(weft_session *s, outcome *o) {
     free(all);
 }
 
-/* Runs graph "g" of m on x; with `tables`, measures a table too. */
+/* Runs graph "g" of m on x; with `tables`, also measures a table. */
 static void evaluate(const weft_model *m, weft_compile_options options, bool tables, outcome *o) {
     weft_error error = {0};
     weft_plan *plan = weft_compile(m, &options, &error);
@@ -67,6 +69,7 @@ static void evaluate(const weft_model *m, weft_compile_options options, bool tab
     weft_plan_free(plan);
 }
 
+/* Within 1e-5 relative: the order of sums differs between CPU and GPU. */
 static void check_close(const char *what, const outcome *want, const outcome *got) {
     CHECK(want->bytes == got->bytes);
     for (size_t i = 0; i < want->bytes / sizeof(float); i++)
@@ -85,13 +88,13 @@ static weft_model *model_of(weft_value *(*build)(weft_value *x)) {
     return m;
 }
 
-/* ---- operands that lie anywhere ---- */
+/* ---- operands at any place and strides ---- */
 
 static weft_value *plain(weft_value *x) {
     return weft_matmul(x, x, false, true);
 }
 
-/* Its first element is on 4 bytes, no more. */
+/* Its first element is aligned to 4 bytes only. */
 static weft_value *from_the_second_column(weft_value *x) {
     weft_value *v = weft_slice(x, 2, 1, 9);
     return weft_matmul(v, v, false, true);
@@ -102,7 +105,7 @@ static weft_value *batches_of_two_axes(weft_value *x) {
     return weft_matmul(v, v, false, true);
 }
 
-/* Rows and columns both skip elements: a copy is made. */
+/* Rows and columns both have strides above 1, so a copy is made. */
 static weft_value *every_axis_strided(weft_value *x) {
     weft_value *v = weft_permute(weft_reshape(x, 4, (int64_t[]){4, 7, 3, 3}), (int64_t[]){3, 0, 1, 2});
     weft_value *w = weft_permute(v, (int64_t[]){3, 2, 1, 0});
@@ -142,12 +145,14 @@ TEST(operands_may_lie_anywhere) {
 
 /* ---- rules ---- */
 
+/* The rules of a session, and how often to run. */
 typedef struct setting {
     bool deterministic, tf32;
     int runs;
 } setting;
 
-/* Result 0 of a node of this signature on numbers with all their bits, `runs` times after one another. */
+/* Runs a node of this signature `runs` times, on numbers that use all bits of their type; y gets result 0 of
+ * each run, `room` floats apart. */
 static void run_node(gpu *g, const char *signature, setting how, float *y, size_t room) {
     weft_error error = {0};
     weft_node *n = node_from_signature(signature, NULL, &error);
@@ -173,6 +178,7 @@ static void run_node(gpu *g, const char *signature, setting how, float *y, size_
     weft_model_free(n->graph->model);
 }
 
+/* Shapes for which the emulated heuristics begin with each of their algorithms. */
 static const char *const products[] = {"matmul(f32[16,64], f32[64,16])", "matmul(f32[16,64], f32[64,20])",
                                        "matmul(f32[16,64], f32[64,24])", "matmul(f32[16,64], f32[64,28])",
                                        "matmul(f32[16,68], f32[68,28])"};
@@ -182,7 +188,7 @@ static const char *const convolutions[] = {
     "conv2d(f32[2,8,7,6]:nhwc, f32[16,8,3,3]) out=16 kernel=3,3 stride=1,1 pad=1,1 dilation=1,1 groups=1"};
 enum { ROOM = 16 * 16 };
 
-/* The largest difference between two settings' results. */
+/* The largest difference between the results of two settings. */
 static double differ(gpu *g, const char *signature, setting a, setting b) {
     float y[2][ROOM];
     double most = 0;
@@ -193,6 +199,7 @@ static double differ(gpu *g, const char *signature, setting a, setting b) {
 }
 
 TEST(bits_repeat_where_they_must) {
+    /* Split sums in place and nondeterministic engines would differ here. */
     gpu *g = gpu_open();
     float y[4][ROOM];
     NEED(g);
@@ -268,7 +275,7 @@ TEST(a_measured_table_is_part_of_the_plan) {
     NEED(write_text(path, plain_run.table));
     evaluate(m, options, false, &with_table);
     check_close("with a table", &plain_run, &with_table);
-    /* what no library has is passed over */
+    /* an algorithm that no library has is ignored */
     NEED(write_text(path,
                     "weft calibration 1\nmatmul(f32[4,7,9], f32[4,7,9]) transpose_b=1 -> id=99999 tile=3\n"));
     evaluate(m, options, false, &with_another);
@@ -313,7 +320,7 @@ TEST(an_epilogue_is_measured_and_may_be_apart_from_its_product) {
         options.calibration = NULL;
     }
     remove(path);
-    /* apart, though the library has it */
+    /* apart, though the library has the epilogue */
     NEED(write_text(
         path, "weft calibration 1\n"
               "linear_act(f32[4,7,9], f32[16,9], f32[16]) act=gelu_tanh -> apart id=60 tile=20 stages=8\n"));

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+/* One rank, in a thread. */
 typedef struct alone {
     int rank, world, device;
     double deadline;
@@ -26,13 +27,14 @@ static void *alone_main(void *context) {
     const weft_comm_options options = {.deadline_seconds = a->deadline};
     if (weft_cuda_select(a->device, &a->error)) return NULL;
     weft_comm *comm = weft_comm_nccl_launch(&launch, &options, &a->error);
-    const char *wrong = comm && a->body ? a->body(comm) : NULL; /* its thread's own */
+    /* the text belongs to its thread */
+    const char *wrong = comm && a->body ? a->body(comm) : NULL;
     snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
     weft_comm_free(comm);
     return NULL;
 }
 
-/* The first `present` of a world. */
+/* Runs the first `present` ranks of a world; share: all on one GPU. */
 static void run_alone(alone *ranks, int present, int world, bool share, double deadline,
                       const char *(*body)(weft_comm *comm)) {
     setenv("NCCL_COMM_ID", "127.0.0.1:29500", 1);
@@ -47,6 +49,7 @@ static void run_alone(alone *ranks, int present, int world, bool share, double d
     unsetenv("NCCL_COMM_ID");
 }
 
+/* Every collective at several lengths, as for the other communicators. */
 static const char *check_collectives(weft_comm *comm) {
     const size_t counts[] = {0, 1, 5, 1000};
     const char *wrong = NULL;
@@ -74,6 +77,7 @@ TEST(collectives_of_the_host_are_those_of_every_communicator) {
 
 static _Thread_local char heard[sizeof(((weft_error *)0)->text)];
 
+/* The ranks enter barriers of different programs. */
 static const char *differ(weft_comm *comm) {
     weft_error error = {0}, again = {0};
     weft_collective c = {.kind = WEFT_BARRIER, .run = 3, .program = comm->rank ? "g_step" : "d_step"};
@@ -84,6 +88,7 @@ static const char *differ(weft_comm *comm) {
     return strstr(heard, want) ? NULL : "another text";
 }
 
+/* Rank 1 never enters the barrier: rank 0 gets an error after the deadline. */
 static const char *stay_away(weft_comm *comm) {
     weft_error error = {0};
     if (comm->rank == 1) {
@@ -113,7 +118,8 @@ TEST(ranks_that_cannot_join_are_told) {
     alone ranks[MOST];
     run_alone(ranks, 2, 2, true, 5, NULL);
     for (int i = 0; i < 2; i++) CHECK_HOLDS(ranks[i].error.text, "NCCL: joining the others");
-    run_alone(ranks, 1, 2, false, 0.3, NULL); /* the thread that waits in NCCL is left behind: last */
+    /* the thread that waits in NCCL is left behind, so this comes last */
+    run_alone(ranks, 1, 2, false, 0.3, NULL);
     CHECK_HOLDS(ranks[0].error.text, "rank 0 of 2: not all ranks have met over NCCL within 0.3 s");
 }
 
@@ -129,6 +135,7 @@ TEST(where_ranks_meet_is_the_launchers_for_the_call_alone) {
 
 /* ---- training ---- */
 
+/* A world_job's begin: replaces the rank's communicator by NCCL's. */
 static void join_alone(world_rank *r) {
     const weft_launch launch = {.rank = r->rank, .world = r->world, .local_rank = r->rank};
     weft_comm_free(r->comm);
@@ -154,6 +161,7 @@ TEST(nccl_alone_trains_to_the_same_bits_as_one_gpu) {
     weft_model_free(m);
 }
 
+/* At step 3 the ranks run different graphs. */
 static void go_apart(world_rank *r) {
     float loss;
     for (int step = 0; step < 4 && !r->error.status; step++)

@@ -10,19 +10,21 @@
 #include <string.h>
 #include <time.h>
 
+/* A world_job's begin: a GPU for each rank, and NCCL in place of the host's communicator. */
 static void join(world_rank *r) {
     weft_comm *nccl = NULL;
     if (!weft_cuda_select(r->rank, &r->error)) nccl = weft_comm_nccl(r->comm, NULL, &r->error);
     if (nccl) r->comm = nccl;
 }
 
-/* ---- when all goes well ---- */
+/* ---- when everything works ---- */
 
 static void train_uncaptured(world_rank *r) {
     weft_session_capture(r->session, false);
     world_train(r);
 }
 
+/* Trains one GPU with as many micro-batches as the world has ranks, then the world, and compares. */
 static void check_nccl(const weft_model *m, weft_compile_options many, void (*run)(world_rank *r),
                        const char *name) {
     weft_compile_options one = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .accumulate = many.world};
@@ -62,7 +64,7 @@ static void join_on_one_gpu(world_rank *r) {
     if (nccl) r->comm = nccl;
 }
 
-/* One that was loaded, and is older than the one that was built with. */
+/* The loaded library is older than the one that Weft was built with. */
 TEST(an_nccl_that_cannot_split_is_told_before_ranks_meet) {
     weft_error error = {0};
     const weft_launch launch = {.world = 1};
@@ -95,7 +97,7 @@ TEST(ranks_that_share_a_gpu_are_told_so) {
     weft_model_free(m);
 }
 
-/* Each graph among groups of its own: run barriers and captured collectives are theirs. */
+/* Each graph has groups of its own, with their own run barriers and captured collectives. */
 TEST(groups_train_over_nccl_as_by_way_of_the_host) {
     char where[300];
     weft_model *m = narrow_two_graphs();
@@ -117,21 +119,22 @@ TEST(groups_train_over_nccl_as_by_way_of_the_host) {
     weft_model_free(m);
 }
 
-/* ---- when it does not ---- */
+/* ---- when something fails ---- */
 
+/* the step from which on everything is captured */
 enum { STEPS = 6, CAPTURED = 4 /* the step from which on all is */ };
 
 /* What rank 1 does differently. */
 typedef struct mishap {
     const char *name;
-    int step;                      /* the strange one */
-    void (*before)(world_rank *r); /* at its begin; NULL: nothing */
-    const char *graph;             /* of that step; NULL: none, it stops there */
-    bool is_uncaptured;            /* all along */
-    const char *on[2];             /* what ranks are told */
+    int step;                      /* the step at which it does */
+    void (*before)(world_rank *r); /* called before that step; NULL: nothing */
+    const char *graph;             /* the graph of that step; NULL: none, rank 1 stops there */
+    bool is_uncaptured;            /* rank 1 captures nothing, from the start */
+    const char *on[2];             /* the errors of the ranks */
 } mishap;
 
-/* Nobody asks for losses but at the end: that is where errors come. */
+/* Losses are read only at the end, so errors come there. A second sync must give the same error. */
 static void live(world_rank *r) {
     const mishap *m = r->job->context;
     float loss;
@@ -215,7 +218,8 @@ static void check_mishap(const weft_model *m, const mishap *one, int world, int 
             .comm = &comm},
         true);
     CHECK_SAYS(time(NULL) - begin < 15, "%s: took %d s", one->name, (int)(time(NULL) - begin));
-    for (int r = 0; r < world; r++) /* of three any two may meet first */
+    /* With three ranks, any two may meet first, so texts vary */
+    for (int r = 0; r < world; r++)
         CHECK_SAYS(ranks[r].error.status && (world > 2 || strstr(ranks[r].error.text, one->on[r])),
                    "%s: rank %d of %d hears: %s", one->name, r, world, ranks[r].error.text);
     CHECK_TEXT(cuda_host_trouble(), "");

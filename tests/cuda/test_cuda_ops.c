@@ -14,7 +14,7 @@
 #include "ops/linalg/epilogue.h"
 
 static gpu *the_gpu;
-static bool *has_run, *was_met; /* by the op's index: a kernel took a sample; there was one */
+static bool *has_run, *was_met; /* by op: a kernel took a sample; there was a sample */
 
 static int index_of(const weft_op *op) {
     for (int i = 0; i < op_count(); i++)
@@ -22,6 +22,7 @@ static int index_of(const weft_op *op) {
     return 0;
 }
 
+/* kernels_check_on with the GPU as runner. */
 static void check(weft_node *n, const char *what, const tensor *data) {
     was_met[index_of(n->op)] = true;
     if (kernels_check_on(n, what, data, &the_gpu->env, gpu_run)) has_run[index_of(n->op)] = true;
@@ -29,7 +30,7 @@ static void check(weft_node *n, const char *what, const tensor *data) {
 
 static bool begin(void) {
 #ifdef WEFT_CUDA_HOST
-    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what is looked at */
+    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what counts */
 #endif
     if (!the_gpu) the_gpu = gpu_open();
     if (!has_run) has_run = test_memory((size_t)op_count());
@@ -67,7 +68,7 @@ static void check_epilogue(weft_node *n, const char *what, const tensor *data) {
     if (is_one) check(n, what, data);
 }
 
-/* A GPU, or a type, for which the library has no algorithm: kernels of our own follow the product. */
+/* As on a GPU, or with a type, for which the library has no algorithm: our own kernels follow the product. */
 TEST(epilogues_that_cublaslt_lacks_are_done_behind_the_product) {
     NEED(begin());
     cublasLt_host_refuse_epilogues(1);
@@ -78,7 +79,8 @@ TEST(epilogues_that_cublaslt_lacks_are_done_behind_the_product) {
 #endif
 
 #ifdef WEFT_CUDA_HOST
-/* ---- layouts that rows do not promise: here alone, as a GPU may break by one ---- */
+/* ---- layouts that rows do not promise: on the emulated GPU only, since such a run may break a real one
+ * ---- */
 
 static kernel_promises promises = {.run = gpu_run};
 
@@ -87,8 +89,8 @@ static void break_there(weft_node *n, const char *what, const tensor *data) {
     kernel_promises_break(&promises, n, data, &the_gpu->env);
 }
 
-/* Without the library's epilogues too: then kernels of our own read what it read. Of samples and rows, which
- * are the same under the sanitizers. */
+/* Without the library's epilogues as well, where our own kernels read what it read. Samples and rows do not
+ * change under the sanitizers, so this is skipped there. */
 TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
     if (test_is_quick()) return;
     NEED(begin());
@@ -103,10 +105,10 @@ TEST(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen) {
 }
 #endif
 
-/* ---- what no kernel takes ---- */
+/* ---- ops without a kernel ---- */
 
-/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, what the communication
- * stream does. */
+/* Ops that a GPU's plan never runs as a kernel: what graphs read, declare and pass on, and the communication
+ * stream's work. */
 static bool needs_no_kernel(const weft_op *op) {
     static const char *const names[] = {"input",    "parameter", "state",        "gradients",
                                         "minimize", "wait",      "stop_gradient"};
@@ -115,7 +117,7 @@ static bool needs_no_kernel(const weft_op *op) {
     return op->flags & OP_COMMUNICATES;
 }
 
-/* Kernels that are still to be written; the list only shrinks. */
+/* Kernels that are not written yet; the list only shrinks. */
 static const char *const missing[] = {NULL};
 
 static bool is_missing(const weft_op *op) {
@@ -124,8 +126,8 @@ static bool is_missing(const weft_op *op) {
     return false;
 }
 
-/* Comes last: what the tests before it ran counts. Ops of which no sample can be built alone have a row at
- * least. */
+/* Must come last: it counts what the tests before it ran. An op without a sample that can be built alone must
+ * have a row at least. */
 TEST(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches) {
     NEED(begin());
     for (int i = 0; i < op_count(); i++) {

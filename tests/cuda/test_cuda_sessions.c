@@ -11,6 +11,7 @@
 #include "cuda_host/cuda_host.h"
 #endif
 
+/* Losses within the model's tolerance: the order of sums differs. */
 static void check_close(const narrow_model *c, const world_rank *want, const world_rank *got) {
     CHECK(want->n_losses == got->n_losses && want->n_losses > 1);
     for (int i = 0; i < want->n_losses && i < got->n_losses; i++)
@@ -33,7 +34,8 @@ TEST(training_goes_as_on_the_cpu) {
     }
 }
 
-/* In bf16 roundings fall apart, and a bias' gradient is a sum of rounded numbers here. */
+/* In bf16 the roundings differ, and a bias' gradient is here a sum of rounded numbers, so the tolerance is
+ * wide. */
 TEST(training_in_bf16_goes_about_as_on_the_cpu) {
     for (int i = 0; i < 2; i++) {
         weft_model *m = narrow_build(&narrow_models[i], &narrow_clipped);
@@ -57,10 +59,11 @@ static world_rank *train_counting(const weft_model *m, int64_t *launches) {
     return r;
 }
 
-/* Each of them is then a kernel of our own behind the product, a bias' gradient two, in each step. */
+/* Each epilogue is then a kernel of our own after the product (a bias' gradient two kernels), in each
+ * step. */
 TEST(training_goes_the_same_way_where_cublaslt_lacks_epilogues) {
-    static const int epilogues[] = {2 + 2 + 2 * 3,
-                                    2 + 2 + 2 * 2 * 4}; /* forward, backward, gradients of a bias */
+    /* forward, backward, gradients of a bias */
+    static const int epilogues[] = {2 + 2 + 2 * 3, 2 + 2 + 2 * 2 * 4};
     for (int i = 0; i < 2; i++) {
         weft_model *m = narrow_build(&narrow_models[i], &narrow_clipped);
         int64_t few, many;
@@ -104,7 +107,7 @@ TEST(captured_launches_give_the_same_bits) {
     }
 }
 
-/* Ranks that share a GPU, by way of the host: the tree over micro-batches is the CPU's. */
+/* Ranks that share a GPU, with collectives through the host: the tree over micro-batches is the CPU's. */
 TEST(worlds_on_gpus_train_to_the_same_bits) {
     static const struct {
         int world, zero;
@@ -138,6 +141,7 @@ static weft_memory planned;
 static size_t in_use;
 static uint64_t beyond;
 
+/* Called within training: the plan's numbers and the GPU's. */
 static void look_at_memory(world_rank *r) {
     planned = weft_plan_memory(r->plan);
     world_train(r);
@@ -184,6 +188,7 @@ TEST(nothing_is_lost_when_memory_is_out) {
 
 /* ---- errors ---- */
 
+/* Everything that a run needs, for one device. */
 typedef struct opened {
     weft_model *model;
     weft_plan *plan;
@@ -207,6 +212,7 @@ static void close_model(opened *o) {
     weft_model_free(o->model);
 }
 
+/* A linear layer of 3 classes with cross entropy. */
 static weft_model *classifier(void) {
     weft_model *m = weft_model_new("classifier");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
@@ -232,7 +238,8 @@ TEST(a_label_that_breaks_the_rule_is_told_when_the_host_waits) {
         CHECK(run_classifier(&o, x, (int64_t[]){0, 1, 3, 0}, &loss) == WEFT_DATA);
         CHECK_HOLDS(o.error.text, "cross_entropy");
         CHECK_HOLDS(o.error.text, "3");
-        CHECK(run_classifier(&o, x, (int64_t[]){0, -7, 2, 0}, NULL) == WEFT_OK); /* nobody has waited yet */
+        /* nobody has waited for the GPU yet */
+        CHECK(run_classifier(&o, x, (int64_t[]){0, -7, 2, 0}, NULL) == WEFT_OK);
         CHECK(weft_sync(o.session, &o.error) == WEFT_DATA);
         CHECK_HOLDS(o.error.text, "-7");
         CHECK(run_classifier(&o, x, (int64_t[]){0, 1, 2, 0}, &loss) == WEFT_OK);
@@ -240,8 +247,8 @@ TEST(a_label_that_breaks_the_rule_is_told_when_the_host_waits) {
     close_model(&o);
 }
 
-/* Two programs whose bad labels are met at the same place of their schedules: what kernels note says which it
- * was. */
+/* Two programs whose bad labels are found at the same position of their schedules: the record says in which
+ * program. */
 static weft_model *two_classifiers(void) {
     weft_model *m = weft_model_new("two");
     const char *const names[] = {"left", "right"};
@@ -287,7 +294,7 @@ TEST(a_check_names_the_first_node_that_makes_nan) {
     close_model(&o);
 }
 
-/* The host may fill its buffer again as soon as weft_run is back. */
+/* The host may fill its buffer again as soon as weft_run returns. */
 TEST(what_is_fed_may_change_as_soon_as_a_run_is_back) {
     opened slow, quick;
     float x[20], loss[2];
@@ -304,7 +311,7 @@ TEST(what_is_fed_may_change_as_soon_as_a_run_is_back) {
     close_model(&quick);
 }
 
-/* What the store says is what the GPU has done, without a word of sync. */
+/* The store gives what the GPU has done so far, without a call of weft_sync. */
 TEST(values_come_back_and_go_there) {
     opened o;
     float x[20] = {1, 2, 3}, loss, before[15], after[15];

@@ -20,7 +20,7 @@ static int taken; /* kernels that took the last node */
 
 static bool begin(void) {
 #ifdef WEFT_CUDA_HOST
-    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what is looked at */
+    cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what counts */
 #endif
     if (!the_gpu) the_gpu = gpu_open();
     return the_gpu != NULL;
@@ -31,6 +31,7 @@ static void check(weft_node *n, const char *what, const tensor *data) {
     CHECK_SAYS(taken > 0, "%s: no kernel took it", what);
 }
 
+/* A sample of an op that is not in the op's own list. */
 typedef struct sized_sample {
     const char *op;
     op_sample sample;
@@ -154,7 +155,8 @@ TEST(attention_takes_many_tiles_and_wide_heads) {
     each_check(list);
 }
 
-/* Its kernel asks the windows only where it knows that the indices come from a pooling. */
+/* The kernel gathers by windows only where it knows that the indices come from a pooling, so this builds both
+ * nodes. */
 static void max_pool_check(weft_dtype dtype, const int64_t shape[4], const weft_pool *window) {
     weft_model *m = weft_model_new("pool");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
@@ -188,7 +190,8 @@ TEST(max_pool_gathers_from_the_windows_that_made_its_indices) {
     max_pool_check(WEFT_F16, (int64_t[]){1, 8, 7, 7}, &(weft_pool){.kernel = {2, 2}, .stride = {3, 2}});
 }
 
-/* One run of the op's first kernel on operands of which number `bad` is all `value`. */
+/* Runs the op's first kernel on operands of which number `bad` begins with `value`; the error must name the
+ * value. */
 static void bad_check(const char *name, const op_sample *spec, int bad, int64_t value) {
     sample s;
     weft_error error = {0};
@@ -221,7 +224,7 @@ static void bad_check(const char *name, const op_sample *spec, int bad, int64_t 
 TEST(a_bad_label_or_id_is_told) {
     NEED(begin());
 #ifdef WEFT_CUDA_HOST
-    cuda_host_run_twice(0); /* the note is there the second time */
+    cuda_host_run_twice(0); /* the record is there the second time */
 #endif
     bad_check("cross_entropy", &(op_sample){"f32[5,4], i64[5]", "ignore_index=-100"}, 1, 4);
     bad_check("cross_entropy", &(op_sample){"f32[5,4], i32[5]", "ignore_index=-100"}, 1, -1);

@@ -15,7 +15,7 @@ static bool works(cudaError_t result) {
     return CHECK_SAYS(result == cudaSuccess, "%s", cudaGetErrorString(result));
 }
 
-/* Two streams, an event, two numbers of the GPU. */
+/* Two streams, an event, and two numbers in the GPU's memory. */
 struct scene {
     cudaStream_t a, b;
     cudaEvent_t event;
@@ -41,6 +41,7 @@ struct scene {
     }
 };
 
+/* Kernels of one thread. */
 static void set(int *x, int value) {
     *x = value;
 }
@@ -48,6 +49,7 @@ static void twice(int *to, const int *from) {
     *to = *from * 2;
 }
 
+/* Launches a kernel of one thread. */
 template <class... P, class... A> static void put(cudaStream_t stream, void (*kernel)(P...), A... args) {
     cudaLaunchConfig_t config = {};
     config.gridDim = config.blockDim = dim3(1);
@@ -55,7 +57,7 @@ template <class... P, class... A> static void put(cudaStream_t stream, void (*ke
     works(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...));
 }
 
-/* How many seeds give the right answer. */
+/* The number of seeds that give the right answer. */
 static int right(int (*answer)(void), int want) {
     int n = 0;
     for (int seed = 1; seed <= SEEDS; seed++) {
@@ -84,7 +86,7 @@ TEST(an_event_orders_streams_and_a_missing_one_shows) {
     CHECK_SAYS(lucky > 0 && lucky < SEEDS, "%d of %d", lucky, SEEDS);
 }
 
-/* A wait is for the record before it, not for one that comes later. */
+/* A wait is for the record before it, not for a later one. */
 static int recorded_again() {
     scene s;
     put(s.a, set, s.x, 1);
@@ -120,7 +122,7 @@ TEST(a_pinned_buffer_is_read_when_the_copy_runs) {
     CHECK(right([] { return reused(true, false); }, 6) > 0);
 }
 
-/* cudaMemcpy waits for blocking streams alone. */
+/* cudaMemcpy waits for blocking streams only. */
 static int copied_early() {
     scene s;
     int value = -1;
@@ -183,7 +185,7 @@ TEST(a_wait_that_cannot_end_is_told) {
     cuda_host_patience(20);
 }
 
-/* Two threads with a GPU each, as ranks: each one's work waits for the other's. */
+/* Two threads with a GPU each, like ranks: the work of each waits for the other's. */
 TEST(work_of_two_threads_can_wait_for_each_other) {
     cuda_host_devices(2);
     int arrived = 0;
@@ -251,7 +253,7 @@ static void begin(const scene &s) {
     works(cudaStreamBeginCapture(s.a, cudaStreamCaptureModeThreadLocal));
 }
 
-/* A fork to the second stream, back, and a second launch: 1 -> 2 -> ... */
+/* A fork to the second stream, a join, and three launches: x[1] doubles from 1. */
 static int captured() {
     scene s;
     cudaGraph_t graph;
@@ -271,9 +273,9 @@ static int captured() {
     CHECK(nodes == 3);
     works(cudaGraphInstantiate(&exec, graph, 0));
     works(cudaGraphDestroy(graph));
-    for (int i = 0; i < 3; i++)
-        works(cudaGraphLaunch(exec, i == 1 ? s.b : s.a)); /* in turns, on any stream */
-    works(cudaGraphExecDestroy(exec));                    /* what runs goes on */
+    for (int i = 0; i < 3; i++) /* one after the other, on any stream */
+        works(cudaGraphLaunch(exec, i == 1 ? s.b : s.a));
+    works(cudaGraphExecDestroy(exec)); /* what runs goes on */
     return s.fetch(1) + 1000 * cuda_host_count().graphs;
 }
 
@@ -296,7 +298,7 @@ TEST(what_is_captured_runs_when_it_is_launched) {
     CHECK(without_rejoin(&answer) == 0 && answer == cudaErrorStreamCaptureUnjoined);
 }
 
-/* What does `call` say while its thread captures, and how does the capture end? */
+/* What `call` returns while its thread captures, and how the capture then ends. */
 template <class F> static void forbidden(F call, cudaError_t says, cudaError_t ends, const char *what) {
     scene s;
     cudaGraph_t graph = nullptr;
@@ -355,7 +357,7 @@ TEST(a_capture_of_one_thread_forbids_others_nothing) {
     works(cudaGraphDestroy(graph));
 }
 
-/* Two graphs on two streams, joined by external events alone; launched three times. */
+/* Two graphs on two streams, joined by external events only; launched three times. */
 static int joined(bool with_wait) {
     scene s;
     cudaGraph_t graphs[2];

@@ -13,16 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* STEPS: the bound, in units of 2^-24 of the sum of magnitudes. */
 enum { STEPS = 600, MOST_IN = 2 };
 
 static gpu *the_gpu;
 
+/* One node with its operands and result. */
 typedef struct trial {
     const char *in_text;
     sample s;
     block in[MOST_IN], out;
 } trial;
 
+/* The layout pass' notes: kernels read strides from the node. */
 static void note(weft_value *v, const tensor *t) {
     v->has_layout = true;
     memcpy(v->stride, t->stride, sizeof v->stride);
@@ -54,6 +57,7 @@ static void trial_free(trial *t) {
     sample_free(&t->s);
 }
 
+/* Mostly 0.1, so that the sum drifts; a small negative number here and there. */
 static void fill(trial *t) {
     const tensor *x = &t->in[0].t;
     int64_t at[WEFT_MAX_NDIM] = {0}, k = 0;
@@ -61,7 +65,7 @@ static void fill(trial *t) {
     while (index_next(&x->type, at));
 }
 
-/* Result element `to` is the sum of all x whose place `of` maps there, over `divisor`. */
+/* Result element of(t, at) is the sum of all x with that place, over `divisor`. */
 typedef int64_t place_of(const trial *t, const int64_t *at);
 
 static double worst_error(const trial *t, place_of *of, double divisor) {
@@ -77,7 +81,8 @@ static double worst_error(const trial *t, place_of *of, double divisor) {
     memset(at, 0, sizeof at);
     do {
         double off = fabs(element_get(y, at) - sum[k] / divisor) / (added[k] / divisor * 0x1p-24);
-        if (added[k] > 0) worst = off <= worst ? worst : off; /* NaN stays */
+        /* NaN stays */
+        if (added[k] > 0) worst = off <= worst ? worst : off;
         k++;
     } while (index_next(&y->type, at));
     free(sum);
@@ -85,6 +90,7 @@ static double worst_error(const trial *t, place_of *of, double divisor) {
     return worst;
 }
 
+/* Runs the GPU's kernel and compares with the exact sums. */
 static void judge(trial *t, place_of *of, double divisor) {
     tensor in[MOST_IN] = {t->in[0].t, t->in[1].t};
     weft_error error = {0};
@@ -166,8 +172,8 @@ TEST(sums_down_and_along_matrices_keep_their_digits) {
     }
 }
 
-/* Column sums of gigabytes by arithmetic: rows of a piece, and pieces of a column, that one thread adds
- * up. */
+/* Column sums of gigabytes, by arithmetic only: rows of a piece, and pieces of a column, that one thread
+ * adds. */
 TEST(no_thread_adds_many_rows_one_after_the_other) {
     for (int64_t columns = 1; columns < INT64_C(1) << 22; columns += columns / 3 + 1)
         for (int64_t rows = 1; rows * columns < INT64_C(1) << 30; rows += rows / 2 + 1)

@@ -1,4 +1,4 @@
-/* gpu.c - see gpu.h. */
+/* gpu.c - see gpu.h: the context, copies of operands on the GPU, and one run of a kernel. */
 #include "cuda/support/gpu.h"
 
 #include "support/test.h"
@@ -12,12 +12,14 @@
 #include "cuda_host/cuda_host.h"
 #endif
 
-enum { MAX_BLOCKS = 64 };
+enum { MAX_BLOCKS = 64 }; /* operands and results of one node */
 
+/* A failed check with the runtime's text; returns whether the call succeeded. */
 static bool works(cudaError_t result, const char *what) {
     return CHECK_SAYS(result == cudaSuccess, "%s: %s", what, cudaGetErrorString(result));
 }
 
+/* What a session's open does for its context (runtime/session/cuda), with one device. */
 static bool context_fill(gpu *g) {
     struct cudaDeviceProp properties;
     cuda_context *c = &g->context;
@@ -36,7 +38,8 @@ static bool context_fill(gpu *g) {
 }
 
 gpu *gpu_open(void) {
-    static const run_state run = {.seed = 11, .step = 3, .micro = 1}; /* as kernel_run's */
+    /* the same as kernel_run's for the CPU */
+    static const run_state run = {.seed = 11, .step = 3, .micro = 1};
     gpu *g = test_memory(sizeof *g);
     if (!context_fill(g) ||
         !works(cudaMemcpy(g->run, &run, sizeof run, cudaMemcpyHostToDevice), "cudaMemcpy")) {
@@ -59,7 +62,7 @@ void gpu_close(gpu *g) {
 
 /* ---- operands ---- */
 
-/* Memory of the host and its twin on the GPU; operands and results in one place share one. */
+/* Memory of the host and its copy on the GPU. Operands and results at one address share a twin. */
 typedef struct twin {
     char *host, *device;
     size_t bytes;
@@ -72,6 +75,7 @@ typedef struct twins {
     tensor in[MAX_BLOCKS], out[MAX_BLOCKS];
 } twins;
 
+/* Bytes from the tensor's first element to the end of its last. */
 static size_t span(const tensor *t) {
     int64_t last = 0;
     for (int i = 0; i < t->type.ndim; i++) last += (t->type.shape[i] - 1) * t->stride[i];
@@ -83,13 +87,14 @@ static twin *twin_of(twins *w, const tensor *t) {
         if (w->each[i].host == t->data) return &w->each[i];
     twin *made = &w->each[w->n++];
     *made = (twin){.host = t->data, .bytes = span(t)};
-    /* what a run leaves unwritten shows as NaN */
+    /* elements that a run does not write stay NaN */
     bool good = works(cudaMalloc((void **)&made->device, made->bytes), "cudaMalloc") &&
                 works(cudaMemset(made->device, 0xff, made->bytes), "cudaMemset");
     return good ? made : NULL;
 }
 
-/* An operand that is not there (no data) needs no memory; false: another one found none. */
+/* *there = t with its data on the GPU. An operand that is absent (no data) needs no memory. Returns false
+ * when the GPU's memory is out. */
 static bool move(twins *w, const tensor *t, bool is_read, bool is_written, tensor *there) {
     *there = *t;
     if (!t->data) return true;
@@ -101,6 +106,7 @@ static bool move(twins *w, const tensor *t, bool is_read, bool is_written, tenso
     return true;
 }
 
+/* Copies operands to the GPU; one that the op updates in place counts as written. */
 static bool send(twins *w, const weft_node *n, const tensor *in, const tensor *out) {
     for (int i = 0; i < n->n_in; i++)
         if (!move(w, &in[i], true, i < 32 && n->op->writes >> i & 1, &w->in[i])) return false;
@@ -115,6 +121,7 @@ static bool send(twins *w, const weft_node *n, const tensor *in, const tensor *o
     return true;
 }
 
+/* Copies everything back, and checks that the kernel did not write its operands. */
 static void fetch(twins *w, const char *name) {
     for (int i = 0; i < w->n; i++) {
         const twin *t = &w->each[i];
@@ -127,6 +134,7 @@ static void fetch(twins *w, const char *name) {
     }
 }
 
+/* Waits for the GPU; a value that broke the kernel's rule is an error, as at the end of a session's run. */
 static weft_status outcome(const kernel_call *c, const weft_kernel *kernel) {
     cuda_failure failure = {0};
     cudaError_t result = cudaStreamSynchronize(c->cuda->stream);
@@ -138,7 +146,7 @@ static weft_status outcome(const kernel_call *c, const weft_kernel *kernel) {
                      kernel->data_rule ? kernel->data_rule : "(the row has no data_rule)");
 }
 
-/* One wrong program breaks a GPU for all that comes; the emulated one can be mended. */
+/* A wrong program breaks a GPU for everything that follows; the emulated one can be repaired. */
 static void mend(void) {
 #ifdef WEFT_CUDA_HOST
     cuda_host_forget_trouble();
@@ -149,7 +157,8 @@ weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *e
                     const tensor *out, weft_error *error) {
     twins w = {0};
     void *state = NULL, *workspace = NULL;
-    const gpu *g = (const gpu *)env->cuda; /* the context is its first member */
+    /* the context is the first member of gpu */
+    const gpu *g = (const gpu *)env->cuda;
     size_t bytes = kernel->workspace ? kernel->workspace(n, env) : 0;
     weft_status status = kernel->open ? kernel->open(n, env, &state, error) : WEFT_OK;
     bool good =
@@ -166,9 +175,9 @@ weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *e
                      .run = g->run,
                      .error = error,
                      .cuda = env->cuda};
+    /* the stream does not wait for the copies, which are not its own */
     if (good && status == WEFT_OK) {
-        works(cudaDeviceSynchronize(),
-              "cudaDeviceSynchronize"); /* the stream does not wait for those copies */
+        works(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
         status = kernel->run(state, &c);
         weft_status end = outcome(&c, kernel);
         status = status == WEFT_OK ? end : status;

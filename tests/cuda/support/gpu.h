@@ -1,5 +1,5 @@
-/* gpu.h - a GPU for tests of single kernels: a context as a session has it, and operands that travel there
- * and back. The same on the one that the CPU emulates and on a real one. */
+/* gpu.h - a GPU for tests of single kernels: a context such as a session has, and operands that are copied
+ * there and back. The same for the emulated GPU and for a real one. */
 #ifndef WEFT_TEST_GPU_H
 #define WEFT_TEST_GPU_H
 
@@ -13,12 +13,12 @@ typedef struct gpu {
     kernel_env env;
 } gpu;
 
-/* NULL when there is no GPU, after noting why as a failed check. Free with gpu_close. */
+/* Returns NULL when there is no GPU, after a failed check with the reason. Free with gpu_close. */
 gpu *gpu_open(void);
 void gpu_close(gpu *g);
 
-/* A kernel_runner: copies operands over, runs, copies everything back. Operands that the op does not write
- * must come back as they went. env->cuda says where. */
+/* A kernel_runner (support/kernel_check.h): copies operands to the GPU, runs the kernel, copies everything
+ * back. Operands that the op does not write must come back unchanged. env->cuda is the context of a gpu. */
 weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                     const tensor *out, weft_error *error);
 

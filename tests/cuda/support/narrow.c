@@ -3,12 +3,14 @@
 
 #include <string.h>
 
+/* The sizes that all four share. */
 #define SIZES .layers = 2, .d = 32, .heads = 2, .ctx = 8, .vocab = 10, .schedule_steps = 15
 const narrow_model narrow_models[NARROW_MODELS] = {{"mlp", {SIZES, .batch = 3, .narrow = 3}, 10},
                                                    {"gpt", {SIZES, .batch = 2}, 20},
                                                    {"convnet", {SIZES, .batch = 2, .narrow = 8}, 100},
                                                    {"dcgan28", {SIZES, .batch = 2, .narrow = 8}, 100}};
 
+/* Weight decay and clipping, so that steps depend on every gradient. */
 const weft_optimizer narrow_clipped = {.type = "adamw", .lr = 2e-3, .weight_decay = 0.05, .clip_norm = 0.3};
 
 weft_model *narrow_build(const narrow_model *c, const weft_optimizer *optimizer) {
