@@ -25,7 +25,7 @@ Cases: mlp dcgan28 dcgan resnet18 gpt (default: all).
   -h, --help         this text
 
 PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
-Every run's JSON is kept in out/bench/CASE.jsonl. Exit status: 0 fine, 1 a run failed, 2 misused.
+Every run's JSON is kept in out/bench/CASE.jsonl. Exit status: 0 success, 1 a run failed, 2 wrong usage.
 Example: bench/compare.sh --rounds 5 --threads 2 mlp gpt
 END
 }

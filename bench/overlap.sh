@@ -30,7 +30,7 @@ Cases: gpt dcgan28 mlp (default: gpt dcgan28).
   -h, --help         this text
 
 PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
-Runs and traces are kept in out/bench/overlap/. Exit status: 0 fine, 1 a run failed, 2 misused.
+Runs and traces are kept in out/bench/overlap/. Exit status: 0 success, 1 a run failed, 2 wrong usage.
 Example: bench/overlap.sh --factors 1 gpt
 END
 }

@@ -24,7 +24,7 @@ Cases: mlp gpt dcgan28 (default: all).
   -h, --help         this text
 
 PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
-Every run's JSON is kept in out/bench/ranks.jsonl. Exit status: 0 fine, 1 a run failed, 2 misused.
+Every run's JSON is kept in out/bench/ranks.jsonl. Exit status: 0 success, 1 a run failed, 2 wrong usage.
 Example: bench/ranks.sh --rounds 5 mlp
 END
 }

@@ -244,13 +244,24 @@ def check_outputs(compiler, folder):
         check_commands(page, compiler, folder)
 
 
+def anchors(page):
+    """What GitHub calls the page's headings."""
+    heads = re.findall(r"^#+ (.*)$", re.sub(r"(?ms)^```.*?^```", "", page.read_text()), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
 def check_links(page):
     is_code = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         is_code ^= line.startswith("```")
-        for target in [] if is_code else re.findall(r"(?:\]\(|src=\")([^)#\s\"]+)", line):
-            if "://" not in target and not (page.parent / target).exists():
-                tell(f"{page.relative_to(ROOT)}:{number}", f"a link to {target}, which is not there")
+        for target, anchor in [] if is_code else re.findall(r"(?:\]\(|src=\")([^)#\s\"]*)(?:#([^)\s\"]+))?", line):
+            to, place = page.parent / target if target else page, f"{page.relative_to(ROOT)}:{number}"
+            if "://" in target:
+                continue
+            if not to.exists():
+                tell(place, f"a link to {target}, which is not there")
+            elif anchor and anchor not in anchors(to):
+                tell(place, f"a link to {target}#{anchor}: {to.name} has no such heading")
 
 
 def check_ops(graphtool):

@@ -25,7 +25,7 @@ sanitizer.log, profile.log.
 
 PyTorch's Python: $WEFT_TORCH_PYTHON, or the first of out/torch, ~/torch and python3 that can import torch.
 A machine without Weft's libraries and without a network: run tools/gpu_carry.sh elsewhere and bring .gpu_carry/.
-Exit status: 0 fine, 1 a part failed or there is no GPU, 2 misused.
+Exit status: 0 success, 1 a part failed or there is no GPU, 2 wrong usage.
 END_OF_TEXT
 }
 

@@ -12,7 +12,7 @@ static const op_attr attrs[] = {POOL_ATTR_WINDOW, {0}};
 static bool infer(op_call *c) {
     if (!pool_check_image(c) || !pool_shape(c, c->attrs, op_in(c, 0), &c->out[0])) return false;
     if (op_in(c, 0)->shape[2] > INT32_MAX / op_in(c, 0)->shape[3])
-        return op_fail(c, WEFT_SHAPE, "%s: places of a plane must fit in 31 bits", TYPE(op_in(c, 0)));
+        return op_fail(c, WEFT_SHAPE, "%s: a plane must have fewer than 2^31 elements", TYPE(op_in(c, 0)));
     c->n_out = 2;
     c->out[1] = c->out[0];
     c->out[1].dtype = WEFT_I32;
@@ -49,7 +49,7 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_max_pool2d = {
     .name = "max_pool2d",
-    .summary = "largest element of a sliding window over x[N,C,H,W], and its place",
+    .summary = "largest element of a sliding window over x[N,C,H,W], and its index",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_GRADIENT_ONCE,

@@ -41,7 +41,7 @@ static weft_status reference(const kernel_call *c) {
     do {
         int64_t place = element_int(&c->in[1], at);
         if (place < 0 || place >= plane)
-            return kernel_fail(c, "max_pool2d_backward: index %lld, the plane has %lld places",
+            return kernel_fail(c, "max_pool2d_backward: index %lld, but the plane has %lld elements",
                                (long long)place, (long long)plane);
         int64_t to[4] = {at[0], at[1], place / width, place % width};
         element_set(dx, to, is_reduced ? gathered(c, at, place) : element_get(dx, to) + element_get(dy, at));

@@ -15,7 +15,8 @@ static const op_attr attrs[] = {
 static bool infer(op_call *c) {
     const pack_attrs *a = c->attrs;
     if (!a->of || !*a->of)
-        return op_fail(c, WEFT_ARGUMENT, "'of' must be the signature of the node that is packed for");
+        return op_fail(c, WEFT_ARGUMENT,
+                       "'of' must be the signature of the node that reads the packed operand");
     c->n_out = 1;
     c->out[0] = type_of(WEFT_U8, 1, &a->bytes);
     return true;

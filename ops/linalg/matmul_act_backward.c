@@ -22,7 +22,8 @@ static bool infer(op_call *c) {
     if (!weft_op_matmul.infer(&product)) return false;
     tensor_type kept = act_kept((epilogue_act)a->act, &product.out[0]);
     if (!type_equal(op_in(c, 2), &kept))
-        return op_fail(c, WEFT_SHAPE, "what was kept is %s: it must be %s", TYPE(op_in(c, 2)), TYPE(&kept));
+        return op_fail(c, WEFT_SHAPE, "the kept operand is %s: it must be %s", TYPE(op_in(c, 2)),
+                       TYPE(&kept));
     c->n_out = 1;
     c->out[0] = product.out[0];
     return true;
@@ -57,7 +58,7 @@ const weft_op weft_op_matmul_act_backward = {
             {"f32[33,20], f32[20,130], u8[33,32]", "act=relu", .out = "f32[33,130]", .below = 256},
             {"bf16[33,64], bf16[64,128], u8[33,16]", "act=relu", .out = "bf16[33,128]", .below = 256},
             {"f32[4,3], f32[3,8], f32[4,7]", "act=gelu_tanh",
-             .error = "what was kept is f32[4,7]: it must be f32[4,8]"},
+             .error = "the kept operand is f32[4,7]: it must be f32[4,8]"},
             {"f32[4,3], f32[3,8], f32[4,8]", "act=relu", .error = "it must be u8[4,16]"},
             {"f32[2,4,3], f32[3,8], f32[2,4,8]", "act=gelu_tanh", .error = "both must have 2 axes"},
             {0}},

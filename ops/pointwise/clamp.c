@@ -38,7 +38,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 
 const weft_op weft_op_clamp = {
     .name = "clamp",
-    .summary = "x, but at least min and at most max",
+    .summary = "x limited to the range from min to max",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

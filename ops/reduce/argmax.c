@@ -55,7 +55,7 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_argmax = {
     .name = "argmax",
-    .summary = "the place of the largest element",
+    .summary = "the index of the largest element",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_NO_GRADIENT,

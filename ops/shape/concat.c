@@ -77,7 +77,7 @@ static weft_value *simplify(weft_node *n) {
 
 const weft_op weft_op_concat = {
     .name = "concat",
-    .summary = "values one after the other along an axis",
+    .summary = "concatenates values along an axis",
     .min_in = 1,
     .max_in = 32, /* bits of reference_strided */
     .attrs_bytes = sizeof(axis_attrs),

@@ -10,7 +10,7 @@ static const op_attr attrs[] = {
 
 /* The error names both shapes and the number of elements. */
 static bool no_fit(op_call *c) {
-    return op_fail(c, WEFT_SHAPE, "%s (%lld elements) does not become %s", TYPE(op_in(c, 0)),
+    return op_fail(c, WEFT_SHAPE, "%s (%lld elements) cannot become %s", TYPE(op_in(c, 0)),
                    (long long)type_elements(op_in(c, 0)), TYPE(&c->out[0]));
 }
 
@@ -117,9 +117,9 @@ const weft_op weft_op_reshape = {
                                    {"f32[2,3,4,5]", "shape=2,60", .out = "f32[2,60]"},
                                    {"i64[1]", .out = "i64[]"},
                                    {"f32[]", "shape=1,1", .out = "f32[1,1]"},
-                                   {"f32[2,3]", "shape=4", .error = "(6 elements) does not become f32[4]"},
-                                   {"f32[2,3]", "shape=-1,4", .error = "does not become"},
-                                   {"f32[2,3]", "shape=0,-1", .error = "does not become"},
+                                   {"f32[2,3]", "shape=4", .error = "(6 elements) cannot become f32[4]"},
+                                   {"f32[2,3]", "shape=-1,4", .error = "cannot become"},
+                                   {"f32[2,3]", "shape=0,-1", .error = "cannot become"},
                                    {"f32[2,3]", "shape=-1,-1", .error = "only one axis may be -1"},
                                    {0}},
 };

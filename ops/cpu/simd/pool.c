@@ -176,7 +176,7 @@ static weft_status max_backward_run(void *state, const kernel_call *c) {
             wrong |= !scatter(c, n, &p);
             plane_done(c, &p);
         }
-    return wrong ? kernel_fail(c, "max_pool2d_backward: an index is outside of the plane") : WEFT_OK;
+    return wrong ? kernel_fail(c, "max_pool2d_backward: an index is outside the plane") : WEFT_OK;
 }
 
 /* ---- averages: sliding and adaptive ---- */

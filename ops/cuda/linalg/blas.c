@@ -109,7 +109,7 @@ static const char *kept_declines(const weft_node *n) {
     enum { KEPT_MULTIPLE = 8 };
     blas_plan plan = blas_plan_of(n);
     bool fits = !blas_reads_kept(&plan) || plan.epilogue.kept_columns % KEPT_MULTIPLE == 0;
-    return fits ? NULL : "what GELU keeps must have a multiple of 8 columns";
+    return fits ? NULL : "the operand that GELU keeps must have a multiple of 8 columns";
 }
 
 static const char *act_declines(const weft_node *n, const kernel_env *env) {
