@@ -31,6 +31,7 @@ static bool has_batch(const weft_model *m) {
     return false;
 }
 
+/* A batch other than the model's can only be bound to axes that are WEFT_BATCH. */
 static weft_status check_batch(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (o->batch < 0 || o->batch > INT32_MAX)
         return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
@@ -80,6 +81,7 @@ static weft_status check_device(const weft_model *m, const weft_compile_options 
     return WEFT_OK;
 }
 
+/* An instruction set above this processor's would crash; one below it is fine. */
 static weft_status check_processor(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     (void)m;
     if (o->threads < 0 || o->threads > 1024)
@@ -93,6 +95,8 @@ static weft_status check_processor(const weft_model *m, const weft_compile_optio
     return WEFT_OK;
 }
 
+/* Also that every path of weft_precision names a graph or a scope of the model: a misspelt one would have no
+ * effect. */
 static weft_status check_precision(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (o->precision != WEFT_F32 && !dtype_is_reduced(o->precision))
         return error_set(error, WEFT_ARGUMENT, "compile: precision %s: it must be f32, bf16 or f16",
@@ -106,6 +110,7 @@ static weft_status check_precision(const weft_model *m, const weft_compile_optio
 
 /* ---- steps and ranks ---- */
 
+/* The bounds keep the numbers of micro-batches (rank * accumulate) far from overflow. */
 static weft_status check_world(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     (void)m;
     if (o->accumulate < 0 || o->accumulate > 1 << 20)

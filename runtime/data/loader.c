@@ -80,6 +80,7 @@ static weft_status column_init(weft_loader *l, int i, const weft_array *array, w
     return c->rows ? WEFT_OK : error_memory(error, "loader");
 }
 
+/* On an error weft_loader_free frees what is there. */
 static weft_status loader_init(weft_loader *l, int n, const weft_array *const *arrays, weft_error *error) {
     l->columns = mem_new_array(&l->env, (size_t)n, sizeof *l->columns);
     if (!l->columns) return error_memory(error, "loader");
@@ -97,6 +98,8 @@ static weft_status loader_init(weft_loader *l, int n, const weft_array *const *a
     return WEFT_OK;
 }
 
+/* NULL after an error. The arrays must outlive the loader; `options` is copied, but not the names that it
+ * points to. */
 weft_loader *weft_loader_new(int n, const weft_array *const *arrays, const weft_loader_options *options,
                              const weft_env *env, weft_error *error) {
     if (error) *error = (weft_error){0};
@@ -202,6 +205,7 @@ static void show(shown_setting *s, const char *name, const char *what, const cha
     va_end(args);
 }
 
+/* Fills OPTIONS settings. */
 static void show_options(const weft_loader *l, shown_setting *s) {
     const weft_loader_options *o = &l->options;
     show(s++, "seed", "", "%llu", (unsigned long long)o->seed);
@@ -212,6 +216,7 @@ static void show_options(const weft_loader *l, shown_setting *s) {
     show(s++, "in_a_row", "", "%d", o->in_a_row);
 }
 
+/* Fills PER_ARRAY settings: type and shape, then a hash of the data. */
 static void show_array(const weft_loader *l, int i, shown_setting *s) {
     char number[24];
     const weft_array *a = l->columns[i].array;

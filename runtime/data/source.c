@@ -92,6 +92,7 @@ static weft_status unpack(source *s, unsigned char *into, size_t bytes, size_t *
 
 /* ---- reading ---- */
 
+/* The error says at which byte the file ended, counted after unpacking. */
 weft_status source_read(source *s, void *into, size_t bytes, weft_error *error) {
     const weft_io *io = io_of(&s->env);
     size_t got = bytes;
@@ -112,6 +113,8 @@ weft_status source_read(source *s, void *into, size_t bytes, weft_error *error) 
     return WEFT_OK;
 }
 
+/* BEST_RATIO is deflate's upper bound: a gzip file within it may still end early, which source_read reports.
+ */
 weft_status source_expect(const source *s, uint64_t bytes, weft_error *error) {
     uint64_t rest = s->file_bytes - s->at;
     if (!s->is_gzip && bytes != rest)

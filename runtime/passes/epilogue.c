@@ -331,6 +331,7 @@ static weft_node *common_place(epilogue *e, weft_node *a, weft_node *b) {
     return late;
 }
 
+/* Makes the gradients of a weight and its bias one node, if both can be made at one place of the list. */
 static void sum_with_weight(epilogue *e, weft_node *sum) {
     weft_node *m = sums_rows(sum) ? weight_gradient(e, sum) : NULL,
               *place = m ? common_place(e, sum, m) : NULL;

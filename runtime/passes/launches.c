@@ -26,6 +26,7 @@ static bool upload(weft_graph *g, weft_node *input) {
     return true;
 }
 
+/* Readers are replaced on the way (mapped). Outputs that are inputs become their copies. */
 bool pass_uploads(program *p) {
     if (p->plan->options.device == WEFT_DEVICE_CPU) return true;
     graph_clear_mapped(p->graph);

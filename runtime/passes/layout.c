@@ -306,6 +306,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
     return out;
 }
 
+/* Replaces operands by packs where the selected kernel asks for them. */
 static bool pack_operands(placer *l, weft_node *n) {
     if (!n->kernel || !n->kernel->packed_bytes) return true;
     for (int i = 0; i < n->n_in; i++) {
@@ -320,6 +321,8 @@ static bool pack_operands(placer *l, weft_node *n) {
 
 /* ---- the pass ---- */
 
+/* Layout, views and kernel of one node; its operands are done. Variables and collectives have no kernel,
+ * except assigns. */
 static bool layout_node(placer *l, weft_node *n) {
     if (n->op == &weft_op_input || n->op->flags & (OP_IS_VARIABLE | OP_COMMUNICATES)) {
         if (!place_operands(l, n, NULL)) return false;
@@ -348,6 +351,8 @@ static bool place_outputs(placer *l) {
     return true;
 }
 
+/* The pass: one walk, in which conversions are inserted before their readers. Missing kernels are reported
+ * together at the end. */
 bool pass_layout(program *p) {
     placer state = {.p = p}, *l = &state;
     for (weft_node *n = p->graph->first; n; n = n->next) {

@@ -48,6 +48,8 @@ static bool make_room(placement *p, run_set *s) {
     return true;
 }
 
+/* Inserts r into a set and merges it with runs that touch it. Moving the tail of the array counts as
+ * look-ups. */
 static bool add_run(placement *p, run_set *s, run r) {
     int at = run_behind(s, r.begin - 1), end = at; /* runs [at, end) touch r and are merged with it */
     for (; end < s->count && s->v[end].begin <= r.end; end++) {

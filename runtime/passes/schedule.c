@@ -256,6 +256,8 @@ static void gather_launches(program *p) {
     if (!is_sharded) move_kind(p->graph, LAUNCH_REFRESH, &place);
 }
 
+/* The pass. `plain` is the list before updates moved up, `list` afterwards; in a world only the second is
+ * used. */
 bool pass_schedule(program *p) {
     weft_graph *g = p->graph;
     arena *a = &g->model->arena;

@@ -107,6 +107,8 @@ static void launches_write(text *t, const program *p) {
     }
 }
 
+/* Variables, options of subgraphs, precisions, then each program's graph and launches. The caller frees it.
+ */
 char *weft_plan_text(const weft_plan *plan) {
     text t = {0};
     if (!plan) return NULL;

@@ -232,6 +232,8 @@ static int overwritten(const weft_session *s, const int *ranks, int n) {
     return -1;
 }
 
+/* votes[] has what each rank has loaded. Only this rank's groups are judged; ranks_settle brings the errors
+ * of the others. */
 static weft_status check_votes(const weft_session *s, weft_error *error) {
     bool differs = false;
     int first = 0, lost = s->plan->n_subgraphs ? -1 : overwritten(s, NULL, s->comm->world);

@@ -259,6 +259,7 @@ void weft_session_close(weft_session *s) {
     mem_free(&env, s, sizeof *s);
 }
 
+/* Device memory in use beyond the session's own plan: libraries, other sessions and other processes. */
 weft_status weft_session_beyond(const weft_session *s, uint64_t *bytes, weft_error *error) {
     uint64_t own = s ? s->plan->memory.total : 0;
     if (!s || !bytes)

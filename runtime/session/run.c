@@ -195,6 +195,7 @@ static const fetched *find_output(const bound_program *r, const char *name) {
     return NULL;
 }
 
+/* Before the run, so that a misspelt output changes nothing. */
 static weft_status check_fetches(const bound_program *r, const weft_fetch *fetches, int n,
                                  weft_error *error) {
     for (int f = 0; f < n; f++) {
@@ -238,6 +239,8 @@ static const bool checks_calls = true;
 static const bool checks_calls = false;
 #endif
 
+/* A derived value whose parameter has not changed is skipped. Times and events are only taken when they are
+ * asked for. */
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;

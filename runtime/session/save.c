@@ -104,6 +104,8 @@ static weft_status begin(saving *v, const char *path, bool training, weft_error 
                              error);
 }
 
+/* Called by every rank of the world. After each stage the ranks settle, so that all return an error if one
+ * fails. */
 weft_status weft_session_save(weft_session *s, const char *path, bool training, weft_error *error) {
     weft_error nobody_asks;
     if (!error) error = &nobody_asks;

@@ -223,6 +223,8 @@ static bool is_in_arena(const weft_session *s, const fetched *o) {
     return o->memory >= s->memory && o->memory < s->memory + s->plan->memory.activations;
 }
 
+/* L18 for the outputs of `next` in the store or the caller's memory, against what r's deferred part still
+ * writes. */
 static weft_status check_outputs(const weft_session *s, const bound_program *r, const bound_program *next,
                                  weft_error *error) {
     int until = deferred_needed_by_outputs(r, next);

@@ -160,6 +160,7 @@ static bool dtype_named(const char *name, weft_dtype *dtype) {
     return false;
 }
 
+/* "[2,3]": at most WEFT_MAX_NDIM axes, which may be 0. */
 static bool shape(parser *p, safetensors_tensor *t) {
     if (!want(p, '[')) return false;
     if (take(p, ']')) return true;
@@ -362,6 +363,7 @@ static weft_status file_check(safetensors *s, uint64_t file_bytes, weft_error *e
     return status;
 }
 
+/* The whole header is checked before a caller sees any of it. */
 weft_status safetensors_open(safetensors *s, const char *path, const weft_env *env, weft_error *error) {
     weft_error local = {0};
     uint64_t bytes = 0;

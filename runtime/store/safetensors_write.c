@@ -110,6 +110,7 @@ weft_status safetensors_begin(safetensors_writer *w, const char *path, const wef
     return status;
 }
 
+/* Pieces of a tensor in order. A failed write does not stop it: see safetensors_data. */
 static weft_status tensor_put(safetensors_writer *w, const safetensors_tensor *t, safetensors_fill fill,
                               void *context) {
     weft_status status = WEFT_OK;

@@ -265,6 +265,7 @@ static bool ends_in(const char *path, const char *end) {
     return n >= k && strcmp(path + n - k, end) == 0;
 }
 
+/* Steps are counted in f64, which is exact up to 2^53; rates and scales are used as f32. */
 const char *store_number_rule(const store_part *e, double value) {
     bool counts = ends_in(e->path, "/step") || ends_in(e->path, "/good_steps");
     if (!is_number(e)) return NULL;
@@ -416,6 +417,7 @@ static bool same_cut(const store_cut *cut, const size_t *shards, int n_ranks) {
     return same;
 }
 
+/* Sessions refuse a store whose optimizer state was divided for another world or another option. */
 weft_status store_check_cuts(const weft_store *s, const weft_plan *plan, weft_error *error) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
         const store_entry *e = v->kind == VARIABLE_BUCKET ? find_entry(s, v->path) : NULL;

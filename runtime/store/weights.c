@@ -72,6 +72,7 @@ static weft_status give(void *context, int index, uint64_t at, void *into, size_
     return store_read(w->store, w->list[index].part, at, into, bytes, error);
 }
 
+/* Sharded state cannot be saved here, since a rank has only its range. */
 weft_status weft_weights_save(const weft_store *store, const char *path, bool training, weft_error *error) {
     weights w;
     if (error) *error = (weft_error){0};
@@ -182,6 +183,7 @@ static weft_status load_one(weft_store *store, const safetensors *file, const sa
     return status;
 }
 
+/* Only after check: from here on an error can only be one of memory, device or file. */
 static weft_status load_all(weft_store *store, const weights *w, const safetensors *file, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; !status && i < file->n; i++) {
@@ -193,6 +195,7 @@ static weft_status load_all(weft_store *store, const weights *w, const safetenso
     return status;
 }
 
+/* The store must be settled. Afterwards sessions see new versions, and make derived values again. */
 weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error) {
     weights w = {0};
     safetensors file;

@@ -48,6 +48,7 @@ static void find_members(const program *p, membership *of) {
             of[s->members[i]->index].times += s->members[i]->bucket == s;
 }
 
+/* L4 for every parameter of the model, in one walk over its variables. */
 static weft_status check_gradients(verify_index *x, weft_error *error) {
     const weft_model *m = x->p->plan->model;
     size_t variables = (size_t)m->n_variables + 1;
@@ -66,6 +67,7 @@ static weft_status check_gradients(verify_index *x, weft_error *error) {
     return status;
 }
 
+/* L4 for one bucket's node and the bucket that it names. */
 static weft_status check_bucket(verify_index *x, weft_error *error, const weft_node *b) {
     const weft_variable *s = b->variable;
     const subgraph *owner = NULL;
@@ -145,6 +147,7 @@ static weft_status check_sum(verify_index *x, weft_error *error, const weft_node
 
 /* ---- L7 ---- */
 
+/* L7 for the bucket or range that n updates and for the optimizer's state, then the gradients. */
 static weft_status check_update(verify_index *x, weft_error *error, const weft_node *n) {
     const weft_variable *over = n->in[0]->variable, *s = verify_updated_by(n);
     int64_t begin, end;
@@ -181,6 +184,7 @@ static bool may_cut(const weft_variable *s, int64_t at, bool flat, int *member) 
     return false;
 }
 
+/* L7: the ranges of the whole process group, whatever this rank's is. */
 static weft_status check_shards(verify_index *x, weft_error *error, const weft_node *n) {
     const weft_variable *s = n->variable;
     const subgraph *g = verify_subgraph_of(x, s->members[0]);

@@ -179,6 +179,7 @@ static bool waits_well(const weft_node *wait) {
     return true;
 }
 
+/* A wait releases its collective before it is itself checked as a node that touches these bytes. */
 static weft_status check_node(collectives *l, const weft_node *n) {
     weft_status status = WEFT_OK;
     if (n->op == &weft_op_wait && !waits_well(n))

@@ -88,6 +88,7 @@ static bool lies_in_region(const program *p, const weft_node *n) {
     return good;
 }
 
+/* Silent nodes have nothing to run and may be anywhere. */
 static weft_status check_deferred(const deferred_index *x, weft_error *error) {
     const program *p = x->p;
     const weft_compile_options *o = &p->plan->options;

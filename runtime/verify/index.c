@@ -119,6 +119,7 @@ const subgraph *verify_subgraph_of(verify_index *x, const weft_variable *paramet
 
 /* ---- the index ---- */
 
+/* One walk over the program. verify_index_close frees it after a failure too. */
 bool verify_index_open(verify_index *x, const program *p) {
     const weft_env *env = &p->plan->env;
     *x = (verify_index){.p = p, .n_ids = p->graph->next_id, .n_variables = p->graph->model->n_variables};

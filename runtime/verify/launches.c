@@ -39,6 +39,7 @@ typedef struct launch_index {
     int *waiter;
 } launch_index;
 
+/* One walk over the launches; `last` has, by stream, the latest launch that has been waited for. */
 static void index_launches(launch_index *x, const program *p) {
     int last[2] = {-1, -1};
     for (int i = 0; i < p->n_launches; i++) {
@@ -95,6 +96,7 @@ static int find_launch(const launch_index *x, const weft_node *n, launch_kind ki
     return x->x.p->launches[found].kind == kind ? found : -1;
 }
 
+/* S1. The counts of nodes find a launch that claims more nodes than there are. */
 static weft_status check_nodes(const launch_index *x, weft_error *error) {
     const program *p = x->x.p;
     int in_launches = 0, nodes = 0;
@@ -111,6 +113,7 @@ static weft_status check_nodes(const launch_index *x, weft_error *error) {
                      p->graph->name, nodes, in_launches);
 }
 
+/* S5, launch by launch. A wait for the launch's own stream would be pointless, so it is an error too. */
 static weft_status check_waits(const program *p, weft_error *error) {
     for (int i = 0; i < p->n_launches; i++) {
         const launch_entry *l = &p->launches[i];
@@ -172,6 +175,7 @@ static weft_status touch_all(touches *t, const weft_node *n, launch_kind kind) {
     return status;
 }
 
+/* S2, in the order of the schedule. */
 static weft_status check_conflicts(const launch_index *x, weft_error *error) {
     const weft_env *env = &x->x.p->plan->env;
     touches t = {.x = x, .error = error, .stream = {{.env = env}, {.env = env}}};
@@ -207,6 +211,7 @@ static const weft_variable *filled_bucket(const weft_value *v) {
     return s && s->kind == VARIABLE_BUCKET && s->shards ? s : NULL;
 }
 
+/* S4: the first wait for a bucket's gather must not come after a launch that touches the bucket. */
 static weft_status check_in_flight(const launch_index *x, weft_error *error) {
     const program *p = x->x.p;
     for (const weft_node *n = p->graph->first; n; n = n->next) {

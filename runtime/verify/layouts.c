@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+/* Fails with the value, its type and its strides. */
 static weft_status wrong(const program *p, weft_error *error, const char *rule, const weft_node *n,
                          const weft_value *v, const char *what) {
     char text[300], strides[200] = "";
@@ -69,6 +70,7 @@ static bool takes_any(const weft_node *n, int i) {
     return works_anywhere(n->op) || has_bit(n->op->reference_strided, i);
 }
 
+/* K1, and K6 for packed operands. */
 static weft_status check_operands(const program *p, const weft_node *n, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < n->n_in && !status; i++) {
@@ -83,6 +85,7 @@ static weft_status check_operands(const program *p, const weft_node *n, weft_err
     return status;
 }
 
+/* K2. Pointwise results and reorders may have either layout, all others the one that the op declares. */
 static weft_status check_results(const program *p, const weft_node *n, weft_error *error) {
     bool is_free = n->kernel && (works_anywhere(n->op) || n->op == &weft_op_reorder);
     for (int k = 0; k < n->n_out; k++) {
@@ -171,6 +174,7 @@ static bool is_known_view(const weft_node *n) {
     return false;
 }
 
+/* K3, for a view without a kernel: it must be of an op that viewed() knows. */
 static weft_status check_view(const program *p, const weft_node *n, weft_error *error) {
     const weft_value *v = &n->out[0];
     if (!is_known_view(n))

@@ -27,6 +27,7 @@ static bool may_read_packed(const weft_node *n, const kernel_env *env) {
     return false;
 }
 
+/* Arrays are the plan's: the note must last as long as the plan can be verified. */
 bool verify_note_operands(program *p) {
     arena *a = &p->graph->model->arena;
     size_t ids = (size_t)p->graph->next_id + 1;
@@ -98,6 +99,8 @@ static bool comes_from(const weft_value *from, const weft_value *was) {
     return from == was || (was->node->op == &weft_op_cast && was->node->in[0] == from);
 }
 
+/* K6. The kernel is asked again about a copy of n whose operand is plain, as it was before the layout pass.
+ */
 weft_status verify_packed_operand(const program *p, const weft_node *n, int i, weft_error *error) {
     enum { ROOM = 16 };
     const weft_value *v = n->in[i], *was = noted(p, n, i);

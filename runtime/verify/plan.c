@@ -133,6 +133,7 @@ static void find_bytes(const weft_plan *plan, double *bytes) {
         if (v->kind == VARIABLE_PARAMETER) bytes[v->subgraph] += (double)type_bytes(&v->type);
 }
 
+/* L20. Bytes of subgraphs are counted again for the usual bucket size. */
 static weft_status check_subgraphs(const weft_plan *plan, weft_error *error) {
     size_t world = (size_t)plan->options.world, count = (size_t)plan->n_subgraphs + 1;
     int *ranks = mem_new_array(&plan->env, world, sizeof *ranks);
@@ -176,6 +177,7 @@ static const weft_value *added_by(const weft_node *n) {
     return n->op == &weft_op_accumulate ? n->in[n->n_in - 1] : NULL;
 }
 
+/* L11 within one program: what is done with each bucket. */
 static weft_status check_sums(const program *p, weft_error *error) {
     size_t ids = (size_t)p->graph->next_id + 1;
     const weft_node **adds = mem_new_array(&p->plan->env, ids, sizeof *adds);
@@ -216,6 +218,7 @@ static weft_status check_step(const program *const *list, int n, int *filled, we
     return WEFT_OK;
 }
 
+/* L11 across the programs of a graph, which are sorted by name to find them together. */
 static weft_status check_steps(const weft_plan *plan, weft_error *error) {
     size_t count = (size_t)plan->n_programs, variables = (size_t)plan->model->n_variables + 1;
     const program **list = mem_new_array(&plan->env, count, sizeof *list);

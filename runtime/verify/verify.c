@@ -157,6 +157,7 @@ static weft_status claim_results(prover *p, const weft_node *n) {
     return WEFT_OK;
 }
 
+/* V3 for the workspace, which then claims its bytes as nobody's value. */
 static weft_status check_workspace(prover *p, const weft_node *n) {
     verify_range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
     if (!n->workspace_bytes) return WEFT_OK;
@@ -197,6 +198,7 @@ static int by_owner(const void *pa, const void *pb) {
                                 : (a->id > b->id) - (a->id < b->id);
 }
 
+/* One list for all variables, sorted, so that each question is a binary search. */
 static bool find_writings(prover *p) {
     const weft_variable *list[33];
     const weft_env *env = &p->p->plan->env;
@@ -224,6 +226,7 @@ static int writings_before(const prover *p, int owner, int id) {
     return low;
 }
 
+/* V4 for a read: as many writes must have been played as were built before the read. */
 static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
     if (!root->variable) return WEFT_OK;
@@ -238,6 +241,7 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
                   now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
 }
 
+/* V4 for a write: an assign runs when all earlier writes of its variable have run, and no later one. */
 static weft_status count_writes(prover *p, const weft_node *n) {
     const weft_variable *list[33];
     int count = written_by(n, list);

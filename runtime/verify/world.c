@@ -99,6 +99,7 @@ static weft_status check_groups(const weft_plan *const *plans, int rank, weft_er
     return WEFT_OK;
 }
 
+/* plans[r] is rank r's plan; n is the size of the world. */
 weft_status verify_world(const weft_plan *const *plans, int n, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int r = 0; r < n && !status; r++) {

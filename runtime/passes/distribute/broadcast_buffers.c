@@ -149,6 +149,8 @@ static void number_anew(weft_graph *g) {
     }
 }
 
+/* The pass. Readers are replaced once for all bundles; then the sends, which were replaced too, get their old
+ * operands back. */
 bool broadcast_buffers(program *p) {
     weft_graph *g = p->graph;
     weft_node *front = NULL;

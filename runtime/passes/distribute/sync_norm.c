@@ -62,6 +62,7 @@ static bool replace(weft_node *n, int64_t group, int ranks) {
     return good;
 }
 
+/* The pass. A batch_norm belongs to the subgraph of its own scope, which contains its weight. */
 bool pass_sync_norm(program *p) {
     if (p->plan->options.world == 1 || p->graph->mode != WEFT_TRAIN) return true;
     graph_clear_mapped(p->graph);

@@ -105,6 +105,8 @@ static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_ent
     return assign_number(g, scale, &n->out[1]) && assign_number(g, good, &n->out[2]);
 }
 
+/* Learning rate, from the schedule and the steps done so far, and the next step count, which updates use for
+ * bias correction. */
 static bool step_begin(program *p, const minimize_attrs *a, const optimizer_entry *o, step_values *out) {
     weft_graph *g = p->graph;
     _Alignas(16) char attrs[256] = {0};
@@ -216,6 +218,7 @@ static bool find_trained(expansion *e) {
     return e->n_buckets > 0;
 }
 
+/* All nodes of one minimize call. Programs that do not end the step only fill and add up buckets. */
 static bool expand_in(expansion *e) {
     program *p = e->p;
     if (!find_trained(e)) return true;
@@ -228,6 +231,7 @@ static bool expand_in(expansion *e) {
     return step_begin(p, e->a, e->o, &e->v) && apply_all(e);
 }
 
+/* Arrays live for one call; freed in any case. */
 static bool expand(program *p, weft_node *n) {
     weft_model *m = p->graph->model;
     const weft_env *env = &m->env;
@@ -253,6 +257,7 @@ static bool expand(program *p, weft_node *n) {
     return good;
 }
 
+/* The pass. Two calls of one graph must not use one optimizer: its step would count twice in a run. */
 bool pass_optimizer(program *p) {
     weft_graph *g = p->graph;
     g->building_update = true;

@@ -154,6 +154,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     return true;
 }
 
+/* The pass. Records are by name, so calls of several graphs share them. */
 bool optimizer_variables(weft_plan *plan) {
     weft_model *m = plan->model;
     size_t variables = (size_t)m->n_variables; /* counts buckets, but not what is made here */

@@ -60,6 +60,7 @@ extern const executor executor_cuda; /* cuda/session.c */
 const device device_cuda = {WEFT_DEVICE_CUDA, "cuda",        cuda_alloc, cuda_free, read, write, clear,
                             in_use,           &executor_cuda};
 
+/* For the calling thread, as cudaSetDevice: before stores and sessions are made. */
 weft_status weft_cuda_select(int index, weft_error *error) {
     int count = 0;
     cudaError_t result = cudaGetDeviceCount(&count);

@@ -166,6 +166,7 @@ weft_status cuda_check_data(weft_session *s, weft_error *error) {
                      node_show(st->node, node), (long long)met.value, st->kernel->data_rule);
 }
 
+/* Copies an output after all earlier work, then reports failures that kernels have recorded. */
 static weft_status fetch(weft_session *s, const bound_program *r, const fetched *from, void *into,
                          weft_error *error) {
     struct cuda_session *c = s->cuda;

@@ -208,6 +208,8 @@ static weft_status meet_others(weft_session *s, const bound_program *r, const cu
     return status || have_run ? status : cuda_await_calls(s, error);
 }
 
+/* Starts all launches and returns; the GPU may still be working. Versions count even after an error, as the
+ * run may have written. */
 weft_status cuda_walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     const program *p = r->p;
     int index = (int)(r - s->programs);

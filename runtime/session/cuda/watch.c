@@ -120,6 +120,7 @@ static weft_status wait_simply(cudaStream_t stream, cudaEvent_t event, const cha
     return WEFT_OK;
 }
 
+/* Polls, because a blocking wait would not see other ranks fail. */
 weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, const char *doing,
                       weft_error *error) {
     if (!cuda_is_enqueued(s)) return wait_simply(stream, event, doing, error);
