@@ -1,4 +1,4 @@
-/* gan.c - a whole GAN: two networks, two training graphs, one store; trains on Fashion-MNIST and saves weights.
+/* gan.c - a whole GAN: two networks, two training graphs, one store. Trains on Fashion-MNIST, saves weights:
  *     weft-gan train-images-idx3-ubyte.gz weights.safetensors [STEPS] */
 #include "weft/weft.h"
 
@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
     weft_model *m = weft_model_new("gan");
     weft_model_batch(m, BATCH);
     build(m);
-    weft_plan *plan = weft_compile(m, NULL, &error); /* tells every mistake of the lines above */
+    weft_plan *plan = weft_compile(m, NULL, &error); /* reports a mistake in any line above */
     weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
     weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
     weft_array *images = session ? weft_array_load(argv[1], NULL, &error) : NULL;

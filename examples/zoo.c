@@ -1,4 +1,6 @@
-/* zoo.c - weft-zoo writes well-known models (zoo_models.c) as model.bin, through the public API alone. */
+/* zoo.c - weft-zoo writes well-known models (zoo_models.c) as model.bin. It uses the public API only: a
+ * program outside of this tree could be the same. Here is the command line; exit status 2 is any error, as
+ * for graphtool. */
 #include "zoo.h"
 
 #include <errno.h>
@@ -23,7 +25,7 @@ static void usage(FILE *to) {
             "Example: weft-zoo dcgan28 -o dcgan28.bin && graphtool dot dcgan28.bin -T svg -o dcgan28.svg\n");
 }
 
-/* A value may hold what a terminal would obey: that stands as \xNN. */
+/* Prints an error and returns the exit status. Bytes that could control a terminal print as \xNN. */
 static int fail(const char *what, const char *value) {
     fprintf(stderr, "weft-zoo: %s%s", what, value ? ": " : "");
     for (const char *p = value ? value : ""; *p; p++)
@@ -32,12 +34,13 @@ static int fail(const char *what, const char *value) {
     return 2;
 }
 
-/* The end: standard output may have failed anywhere. */
+/* The exit status; an earlier failure of standard output counts. */
 static int end(int status) {
     bool failed = fflush(stdout) != 0 || ferror(stdout);
     return failed && !status ? fail("standard output: writing failed", NULL) : status;
 }
 
+/* A whole number from 1 to 1000000, the range of all numeric options. */
 static bool number(const char *text, int64_t *into) {
     char *end;
     errno = 0;
@@ -60,11 +63,12 @@ static int write_model(const zoo_entry *e, const zoo_options *o, const char *pat
     if (!error.status) weft_save(m, path, &error);
     weft_model_free(m);
     if (error.status)
-        fprintf(stderr, "weft-zoo: %s: %s\n", e->name, error.text); /* safe as the library made it */
+        /* the library has made the text safe to print */
+        fprintf(stderr, "weft-zoo: %s: %s\n", e->name, error.text);
     return error.status ? 2 : 0;
 }
 
-/* Sizes are a GPT's, the schedule is convnet's. */
+/* Rejects options that the model does not read. */
 static int check_sizes(const zoo_entry *e, const zoo_options *o) {
     bool has_size = o->layers || o->d || o->heads || o->ctx || o->vocab;
     if (has_size && !e->own)
@@ -108,8 +112,9 @@ static int parse(int argc, char **argv) {
                                           {0}};
     zoo_options o = {0};
     const char *path = NULL;
-    opterr = 0; /* getopt prints words as they are */
+    opterr = 0; /* getopt would print the user's bytes as they are */
     for (int c; (c = getopt_long(argc, argv, ":o:b:lh", table, NULL)) != -1;) {
+        /* Where the option's number goes; NULL: it has none. */
         int64_t *into = c == 'b'        ? &o.batch
                         : c == LAYERS   ? &o.layers
                         : c == D        ? &o.d
@@ -131,6 +136,6 @@ static int parse(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGXFSZ, SIG_IGN); /* a file past its limit is an error of writing */
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond its limit becomes an error of write() */
     return end(parse(argc, argv));
 }

@@ -1,45 +1,47 @@
-/* zoo.h - what the files of weft-zoo share. */
+/* zoo.h - shared by the files of weft-zoo. */
 #ifndef WEFT_EXAMPLES_ZOO_H
 #define WEFT_EXAMPLES_ZOO_H
 
 #include "weft/weft.h"
 
-/* What the command line may change. */
+/* Options of a model: those of the command line, and some that tests set. */
 typedef struct zoo_options {
-    int64_t batch;                        /* 0: the model's own */
-    int64_t layers, d, heads, ctx, vocab; /* of a GPT; 0: the model's own */
-    int64_t schedule_steps;               /* convnet: over how many steps the cosine falls */
-    /* What tests change. */
-    int64_t narrow; /* layers of mlp, convnet, dcgan28 and resnet50 are narrower by this factor */
-    const weft_optimizer *optimizer; /* instead of the model's own; NULL: that */
+    int64_t batch;                        /* 0: the model's default */
+    int64_t layers, d, heads, ctx, vocab; /* GPTs only; 0: the model's default */
+    int64_t schedule_steps;               /* convnet only: steps of the cosine schedule */
+    /* Set by tests: */
+    int64_t narrow; /* divides the widths of mlp, convnet, dcgan28 and resnet50 */
+    const weft_optimizer *optimizer; /* replaces the model's optimizer; NULL: keep it */
 } zoo_options;
 
 #define ZOO_DEFAULTS                                                                                         \
     { .schedule_steps = 2340 }
 
+/* A model: its name, default batch size, builder and a line of --list. */
 typedef struct zoo_entry {
     const char *name;
     int64_t batch;
     void (*build)(weft_model *m, const zoo_options *o);
     const char *what;
-    const zoo_options *own; /* sizes that the command line may change; NULL: none */
+    const zoo_options *own; /* defaults of the sizes that the command line may change; NULL: none */
 } zoo_entry;
 
 enum { ZOO_MODELS = 8 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
+/* SHAPE(2, 3) is two arguments, the number of axes and their lengths. */
 #define SHAPE(...)                                                                                           \
     (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) {                                 \
         __VA_ARGS__                                                                                          \
     }
 
-/* u8 images [B,28,28] as f32 [B,1,28,28]: (pixel / 255 - mean) / deviation. */
+/* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
 weft_value *zoo_pixels(weft_graph *g, double mean, double deviation);
 
-/* The share of rows whose largest logit is the target's. */
+/* The fraction of rows whose largest logit is that of the target, f32[]. */
 weft_value *zoo_accuracy(weft_value *logits, weft_value *target);
 
-/* A classifier: graphs train, val and predict around logits(input). */
+/* A classifier: the parts from which zoo_classify builds the graphs train, val and predict. */
 typedef struct zoo_classifier {
     weft_value *(*input)(weft_graph *g, const zoo_options *o);
     weft_value *(*logits)(weft_value *x, const zoo_options *o);
@@ -48,6 +50,7 @@ typedef struct zoo_classifier {
 } zoo_classifier;
 void zoo_classify(weft_model *m, const zoo_options *o, const zoo_classifier *c);
 
+/* The optimizer and the width after the options of tests. */
 const weft_optimizer *zoo_optimizer(const zoo_options *o, const weft_optimizer *own);
 int64_t zoo_width(const zoo_options *o, int64_t width);
 
@@ -61,7 +64,7 @@ void zoo_resnet50(weft_model *m, const zoo_options *o);
 
 /* examples/zoo_gpt.c */
 extern const zoo_options zoo_gpt_own, zoo_gpt2_own;
-/* *o with the sizes that it leaves 0 from *own. */
+/* A copy of *o in which sizes that are 0 have the values of *own. */
 zoo_options zoo_sized(const zoo_options *o, const zoo_options *own);
 void zoo_gpt(weft_model *m, const zoo_options *o);
 void zoo_gpt2(weft_model *m, const zoo_options *o);

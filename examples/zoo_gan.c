@@ -1,4 +1,5 @@
-/* zoo_gan.c - the GANs of weft-zoo: a generator and a discriminator, each its own subgraph. */
+/* zoo_gan.c - the GANs of weft-zoo: a generator and a discriminator, each a subgraph of its own. Radford et
+ * al., arXiv 1511.06434; sizes and initial values of dcgan are those of PyTorch's example. */
 #include "zoo.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ static weft_value *gan_bn(weft_value *x, const char *name) {
     return weft_batch_norm_with(x, name, &(weft_batch_norm_options){.weight = &gan_norm});
 }
 
-/* Four wide convolutions; up: transposed. */
+/* Convolutions with a 4 x 4 kernel; up4 is the transposed one. */
 static weft_value *up4(weft_value *x, int64_t out, int64_t stride, int64_t pad, bool bias, const char *name) {
     weft_conv c = {
         .out = out, .kernel = 4, .stride = stride, .pad = pad, .no_bias = !bias, .weight = &gan_conv};
@@ -79,7 +80,9 @@ static weft_value *discriminator64(weft_value *x, const zoo_options *o) {
     return x;
 }
 
+/* The parts that distinguish the GANs. */
 typedef struct gan_parts {
+    /* length of the generator's input */
     int64_t z;
     weft_value *(*real)(weft_graph *g); /* images in [-1, 1] */
     weft_value *(*generator)(weft_value *z, const zoo_options *o);
@@ -88,7 +91,7 @@ typedef struct gan_parts {
     const zoo_options *o;
 } gan_parts;
 
-/* Mean over the batch of the discriminator's error when the answer should be `target`, 0 or 1. */
+/* The discriminator's loss, as a mean over the batch, if the right answer is `target`, 0 or 1. */
 static weft_value *bce(weft_value *logits, double target) {
     weft_value *t = weft_constant(weft_value_graph(logits), WEFT_F32, 0, NULL, target);
     return weft_mean(weft_bce_with_logits(logits, t), 0, NULL, false);
@@ -98,6 +101,7 @@ static weft_value *gan_fake(weft_graph *g, const gan_parts *p) {
     return p->generator(weft_random_normal(g, SHAPE(WEFT_BATCH, p->z), 0, 1), p->o);
 }
 
+/* The fakes pass no gradient back: this step trains the discriminator only. */
 static weft_value *gan_d_loss(weft_graph *g, const gan_parts *p) {
     weft_value *real = bce(p->discriminator(p->real(g), p->o), 1);
     return weft_add(real, bce(p->discriminator(weft_stop_gradient(gan_fake(g, p)), p->o), 0));
@@ -110,7 +114,7 @@ static void gan_graphs(weft_model *m, const gan_parts *p) {
     weft_minimize(loss, "discriminator", zoo_optimizer(p->o, &adam));
     weft_output(loss, "d_loss");
 
-    /* The discriminator is used, not trained; its running statistics move, as in PyTorch. */
+    /* The discriminator is not trained here, but its running statistics move, as in PyTorch. */
     weft_graph *g = weft_graph_new(m, "g_step", WEFT_TRAIN);
     loss = bce(p->discriminator(gan_fake(g, p), p->o), 1);
     weft_minimize(loss, "generator", zoo_optimizer(p->o, &adam));

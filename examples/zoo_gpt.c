@@ -1,6 +1,6 @@
-/* zoo_gpt.c - the GPTs of weft-zoo: GPT-2's blocks (Radford et al. 2019; pre-norm, GELU by tanh, learned
- * positions). gpt is small, of characters, with a head of its own; gpt2_124m is GPT-2's smallest, whose head is
- * the token embedding, with its vocabulary of 50,257 padded to a multiple of 128. */
+/* zoo_gpt.c - the GPTs of weft-zoo, with GPT-2's blocks (Radford et al. 2019; pre-norm, tanh GELU, learned
+ * positions). gpt is small, works on characters and has a head of its own. gpt2_124m is the smallest GPT-2;
+ * its head is the token embedding, with the vocabulary of 50,257 padded to a multiple of 128. */
 #include "zoo.h"
 
 #include <math.h>
@@ -19,11 +19,11 @@ zoo_options zoo_sized(const zoo_options *o, const zoo_options *own) {
     return all;
 }
 
-/* One of the two, sized. */
+/* One of the two models, with its sizes. */
 typedef struct gpt_shape {
     zoo_options size;
     bool is_gpt2;       /* the head is the token embedding */
-    weft_init residual; /* of the projections that end in the residual stream */
+    weft_init residual; /* initial values of projections that end in the residual stream */
 } gpt_shape;
 
 static const weft_init gpt_init = {WEFT_INIT_NORMAL, 0, 0.02}, gpt_bias = {WEFT_INIT_ZEROS};
@@ -32,13 +32,14 @@ static weft_value *gpt_linear(weft_value *x, int64_t out, const char *name, cons
     return weft_linear_with(x, out, name, &(weft_linear_options){.weight = weight, .bias = &gpt_bias});
 }
 
-/* Columns `part` of three of qkv[B,T,3d] as heads: [B,H,T,d/H]. */
+/* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
 static weft_value *gpt_heads(weft_value *qkv, int part, const zoo_options *o) {
     weft_value *x = weft_slice(qkv, 2, part * o->d, (part + 1) * o->d);
     return weft_permute(weft_reshape(x, SHAPE(WEFT_BATCH, o->ctx, o->heads, o->d / o->heads)),
                         (int64_t[]){0, 2, 1, 3});
 }
 
+/* x [B,T,d] -> [B,T,d]: x + attention(ln1(x)), then x + mlp(ln2(x)). */
 static weft_value *gpt_block(weft_value *x, const gpt_shape *s, const char *name) {
     const zoo_options *o = &s->size;
     WEFT_SCOPE(x, name) {
@@ -53,7 +54,7 @@ static weft_value *gpt_block(weft_value *x, const gpt_shape *s, const char *name
     return x;
 }
 
-/* tokens [B,T] -> logits [B,T,vocab] */
+/* The whole network: tokens i32[B,T] -> logits [B,T,vocab]. */
 static weft_value *gpt_body(weft_value *tokens, const gpt_shape *s) {
     const zoo_options *o = &s->size;
     weft_value *x = tokens, *position = NULL;
@@ -77,6 +78,7 @@ static weft_value *gpt_body(weft_value *tokens, const gpt_shape *s) {
     return x;
 }
 
+/* Logits as rows [B T, vocab], for the loss. */
 static weft_value *gpt_rows(weft_value *tokens, const gpt_shape *s) {
     return weft_reshape(gpt_body(tokens, s), SHAPE(-1, s->size.vocab));
 }
@@ -104,8 +106,8 @@ static void gpt_graphs(weft_model *m, const gpt_shape *s, const weft_optimizer *
     g = weft_graph_new(m, "predict", WEFT_EVAL);
     logits = gpt_body(gpt_tokens(g, s), s);
     weft_output(logits, "logits");
-    weft_output(weft_argmax(weft_slice(logits, 1, -1, INT64_MAX), -1, false),
-                "next"); /* after the last token */
+    /* the token after the last one of each row */
+    weft_output(weft_argmax(weft_slice(logits, 1, -1, INT64_MAX), -1, false), "next");
 }
 
 void zoo_gpt(weft_model *m, const zoo_options *o) {
@@ -113,8 +115,8 @@ void zoo_gpt(weft_model *m, const zoo_options *o) {
     gpt_graphs(m, &(gpt_shape){zoo_sized(o, &zoo_gpt_own), false, gpt_init}, &adamw);
 }
 
-/* Decay on matrices alone; each of the 2 * layers sums in the residual stream adds variance, which the smaller
- * initial projections undo. */
+/* Weight decay is for matrices only. Each of the 2 * layers additions to the residual stream adds variance,
+ * which the smaller initial projections compensate. */
 void zoo_gpt2(weft_model *m, const zoo_options *o) {
     static const weft_param_group no_decay[] = {{"*/bias", .decay_scale = WEFT_ZERO},
                                                 {"*/ln*/weight", .decay_scale = WEFT_ZERO}};

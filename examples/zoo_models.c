@@ -1,11 +1,11 @@
-/* zoo_models.c - the list of weft-zoo's models, what they share, and the small classifiers (GANs: zoo_gan.c,
- * ResNets: zoo_resnet.c, GPTs: zoo_gpt.c).
+/* zoo_models.c - the list of weft-zoo's models, the parts that they share, and the small classifiers (GANs:
+ * zoo_gan.c, ResNets: zoo_resnet.c, GPTs: zoo_gpt.c).
  *
- * All but convnet are, to the layer, the cases that bench/torch_cpu.py and bench/torch_gpu.py time in PyTorch:
- * sizes, biases, initial values, losses, optimizers. convnet is a Fashion-MNIST classifier. Each model has its
- * training graphs, `val` (eval mode; losses, and `accuracy` where there are labels: means over the batch) and
- * `predict`. Models of Fashion-MNIST take images and labels as the files have them: u8[B,28,28] and u8[B].
- */
+ * All but convnet equal the cases that bench/torch_cpu.py and bench/torch_gpu.py time in PyTorch, layer by
+ * layer: sizes, biases, initial values, losses, optimizers. convnet is a Fashion-MNIST classifier. Each model
+ * has its training graphs, `val` (eval mode; losses, and `accuracy` where there are labels: means over the
+ * batch) and `predict`. Models of Fashion-MNIST take images and labels as they are in the files: u8[B,28,28]
+ * and u8[B]. */
 #include "zoo.h"
 
 /* ---- shared pieces ---- */
@@ -30,6 +30,7 @@ int64_t zoo_width(const zoo_options *o, int64_t width) {
     return o->narrow > 1 && width >= o->narrow ? width / o->narrow : width;
 }
 
+/* The three graphs share parameters, because their layers have the same paths. */
 void zoo_classify(weft_model *m, const zoo_options *o, const zoo_classifier *c) {
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
     weft_value *logits = c->logits(c->input(g, o), o), *target = c->target(g, o);
@@ -102,6 +103,7 @@ static weft_value *convnet_logits(weft_value *x, const zoo_options *o) {
 static void convnet(weft_model *m, const zoo_options *o) {
     weft_schedule cosine = {WEFT_SCHEDULE_COSINE, .warmup_steps = 100, .total_steps = o->schedule_steps,
                             .floor = 0.01};
+    /* A schedule shorter than the warm-up would be an error. */
     if (cosine.warmup_steps >= cosine.total_steps) cosine.warmup_steps = 0;
     zoo_classify(m, o,
                  &(zoo_classifier){fashion_input,

@@ -1,6 +1,6 @@
-/* zoo_resnet.c - the ResNets of weft-zoo (He et al. 2015, arXiv:1512.03385): 18 layers for 32x32 images, 50 for
- * ImageNet. resnet50 has torchvision's names, without a scope around them, so that its state_dict, saved as
- * safetensors, loads as it is. */
+/* zoo_resnet.c - the ResNets of weft-zoo (He et al. 2015, arXiv:1512.03385): 18 layers for 32x32 images, 50
+ * layers for ImageNet. resnet50 has torchvision's parameter names, without a scope around them, so that a
+ * state_dict of torchvision, saved as safetensors, loads without renaming. */
 #include "zoo.h"
 
 #include <math.h>
@@ -19,6 +19,7 @@ static weft_value *conv_bn(weft_value *x, int64_t out, int64_t kernel, int64_t s
     return weft_batch_norm(weft_conv2d(x, &c, conv), bn);
 }
 
+/* relu(bn(conv(relu(bn(conv(x))))) + shortcut); the shortcut is a 1x1 convolution where the shape changes. */
 static weft_value *basic_block(weft_value *x, int64_t out, int64_t stride, const char *name) {
     WEFT_SCOPE(x, name) {
         weft_value *shortcut = x;
@@ -58,7 +59,7 @@ void zoo_resnet18(weft_model *m, const zoo_options *o) {
     zoo_classify(m, o, &(zoo_classifier){image32, resnet18_logits, label_i32, sgd});
 }
 
-/* ---- resnet50: bottlenecks "v1.5", as torchvision, whose stride is the 3x3 convolution's ---- */
+/* ---- resnet50: bottlenecks "v1.5" as in torchvision, with the stride in the 3x3 convolution ---- */
 
 /* torchvision's kaiming_normal_(mode="fan_out", nonlinearity="relu"): deviation sqrt(2 / (out k k)). */
 static weft_value *fan_out_conv_bn(weft_value *x, int64_t out, int64_t kernel, int64_t stride,
@@ -73,6 +74,7 @@ static weft_value *fan_out_conv_bn(weft_value *x, int64_t out, int64_t kernel, i
     return weft_batch_norm(weft_conv2d(x, &c, conv), bn);
 }
 
+/* 1x1, 3x3 and 1x1 convolutions around a narrow middle; the result has 4 * width channels. */
 static weft_value *bottleneck(weft_value *x, int64_t width, int64_t stride, const char *name) {
     WEFT_SCOPE(x, name) {
         weft_value *y = weft_relu(fan_out_conv_bn(x, width, 1, 1, "conv1", "bn1"));
@@ -113,5 +115,5 @@ static weft_value *image224(weft_graph *g, const zoo_options *o) {
 void zoo_resnet50(weft_model *m, const zoo_options *o) {
     weft_optimizer sgd = {.type = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4};
     zoo_classify(m, o, &(zoo_classifier){image224, resnet50_logits, label_i32, sgd});
-    weft_ddp(m, "", NULL); /* one subgraph, though it has six top-level scopes */
+    weft_ddp(m, "", NULL); /* one subgraph, although it has several top-level scopes */
 }

@@ -1,10 +1,12 @@
-/* attention.c - softmax(q k^T scale) v for every batch and head; causal: query i sees keys j <= i.
+/* attention.c - softmax(q k^T scale) v for every batch and head;
+ * torch.nn.functional.scaled_dot_product_attention. Causal: query i reads keys j <= i.
  *     q [B, H, T, D], k and v [B, H, S, D]  ->  y [B, T, H, D], lse [B, H, T]
- * The T x S scores are never stored: lse, the log of each row's sum, is enough to make them again in the
- * backward op (Dao et al., arXiv 2205.14135). y comes out with its head axis moved: that is the order in
- * which the next layer wants it, so the permutes around it (the builder's back to [B, H, T, D], the caller's
- * away from it) are views and no copy is made. q, k, v may be views too: slices of one [B, T, 3 H D] tensor.
- */
+ * The T x S scores are never stored: lse, the log of each row's sum, is enough to compute them again in
+ * attention_backward, which gives the gradients (Dao et al., arXiv 2205.14135).
+ *
+ * y has its head axis after the time axis, the order in which the next layer reads it. So the permutes around
+ * it (the builder's to [B, H, T, D], the caller's back) are views, and nothing is copied. q, k and v may be
+ * views too: slices of one [B, T, 3 H D] tensor. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
@@ -15,6 +17,7 @@ const op_attr attention_attr_table[] = {
     {0},
 };
 
+/* The default is PyTorch's. */
 double attention_scale(const attention_attrs *a, const tensor_type *q) {
     return a->scale != 0 ? a->scale : 1 / sqrt((double)q->shape[3]);
 }
@@ -44,14 +47,14 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0]) return; /* lse is not given to users */
+    if (!dout[0]) return; /* users do not get lse */
     weft_value *in[] = {dout[0], n->in[0], n->in[1], n->in[2], &n->out[0], &n->out[1]};
     weft_node *back = node_new(n->graph, &weft_op_attention_backward, 6, in, n->attrs);
     for (int i = 0; back && i < 3; i++)
         if (wanted[i]) din[i] = weft_transpose(&back->out[i], 1, 2);
 }
 
-/* q[b, h, i] . k[b, h, j] scale */
+/* q[b, h, i] . k[b, h, j] scale, with row = [b, h, i]. */
 static double score(const kernel_call *c, const int64_t *row, int64_t j, double scale) {
     const tensor *q = &c->in[0], *k = &c->in[1];
     double sum = 0;
@@ -61,10 +64,10 @@ static double score(const kernel_call *c, const int64_t *row, int64_t j, double 
     return sum * scale;
 }
 
-/* Sums are kept in double, so many columns of a row at a time: results may be of a reduced type. */
+/* Columns of a result row that are summed together, in double because results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
-/* y of one query, columns from `first`. */
+/* Sets y of one query in the COLUMNS columns from `first`. */
 static void query_columns(const kernel_call *c, const int64_t *row, int64_t keys, double scale, double lse,
                           int64_t first) {
     int64_t columns = c->in[0].type.shape[3] - first;

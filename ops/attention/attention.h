@@ -1,4 +1,4 @@
-/* attention.h - attributes of attention and its backward op, for their kernels. */
+/* attention.h - attributes of attention and its backward op, and helpers for their kernels. */
 #ifndef WEFT_OPS_ATTENTION_ATTENTION_H
 #define WEFT_OPS_ATTENTION_ATTENTION_H
 
@@ -9,17 +9,18 @@ typedef struct attention_attrs {
     double scale; /* 0: 1 / sqrt(D) */
 } attention_attrs;
 
-/* Operands that every kernel takes at any strides: q, k, v; dy, q, k, v. Not y, though kernels on the CPU do: attention
- * gives it row-major. */
+/* The operands, as bits, that every kernel takes at any strides: q, k, v of the forward; dy, q, k, v of the
+ * backward. Not y, although kernels on the CPU take it so: attention makes it row-major. */
 enum { ATTENTION_STRIDED = 7, ATTENTION_BACKWARD_STRIDED = 15 };
 
 extern const op_attr attention_attr_table[];
 
-/* The scale in force for q [B, H, T, D]. */
+/* The scale for q [B, H, T, D]: the attribute or its default. */
 double attention_scale(const attention_attrs *a, const tensor_type *q);
-/* In infer: operands `first`.. are q [B, H, T, D], k and v [B, H, S, D] of one float type. */
+/* Check for infer: the operands from `first` on are q [B, H, T, D], k and v [B, H, S, D] of one float
+ * type. */
 bool attention_want_qkv(op_call *c, int first);
-/* [B, H, T, D] as [B, T, H, D]. */
+/* The type of y [B, T, H, D] for q [B, H, T, D]. */
 tensor_type attention_result(const tensor_type *q);
 
 #endif

@@ -1,13 +1,15 @@
-/* attention_backward.c - gradients of attention from dy [B, T, H, D], q, k, v and its results y and lse. With
+/* attention_backward.c - the gradients of attention from dy [B, T, H, D], q, k, v and its results y and lse.
+ * With
  *     p[i, j] = e^(q_i . k_j scale - lse_i)        dp[i, j] = dy_i . v_j        delta_i = dy_i . y_i
  *     ds[i, j] = p (dp - delta_i) scale
- * it is dq_i = sum_j ds k_j, dk_j = sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv 2205.14135, appendix
- * B). dq is [B, T, H, D], dk and dv [B, S, H, D]: heads inside, as a gradient of [B, T, H D] wants them.
- */
+ * they are dq_i = sum_j ds k_j, dk_j = sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv 2205.14135,
+ * appendix B). dq is [B, T, H, D], dk and dv [B, S, H, D]: heads after time, as in the gradient of a [B, T, H
+ * D] tensor. It has no gradient of its own. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
 
+/* The operands, in order. */
 enum { DY, Q, K, V, Y, LSE };
 
 static bool infer(op_call *c) {
@@ -24,9 +26,10 @@ static bool infer(op_call *c) {
 }
 
 typedef struct head_pair {
-    double p, ds; /* the probability of query i for key j, and the gradient of its score, times scale */
+    double p, ds; /* probability of key j for query i, and the gradient of its score times scale */
 } head_pair;
 
+/* row = [b, h, i]. The reference computes it anew for every use. */
 static head_pair pair_of(const kernel_call *c, const int64_t *row, int64_t j, double scale) {
     int64_t b = row[0], h = row[1], i = row[2];
     double s = 0, dp = 0, delta = 0;
@@ -41,10 +44,10 @@ static head_pair pair_of(const kernel_call *c, const int64_t *row, int64_t j, do
     return (head_pair){p, p * (dp - delta) * scale};
 }
 
-/* Sums are kept in double, so many columns of a row at a time: results may be of a reduced type. */
+/* Columns of a result row that are summed together, in double because results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
-/* dq of one query, columns from `first`. */
+/* Sets dq of one query in the COLUMNS columns from `first`. */
 static void query_backward(const kernel_call *c, const int64_t *row, int64_t first, double scale) {
     int64_t columns = c->in[Q].type.shape[3] - first, keys = c->in[K].type.shape[2];
     double sum[COLUMNS] = {0};
@@ -59,7 +62,7 @@ static void query_backward(const kernel_call *c, const int64_t *row, int64_t fir
         element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, sum[d]);
 }
 
-/* dk and dv of one key, columns from `first`. */
+/* Sets dk and dv of one key in the COLUMNS columns from `first`. */
 static void key_backward(const kernel_call *c, const int64_t *key, int64_t first, double scale) {
     int64_t b = key[0], h = key[1], columns = c->in[Q].type.shape[3] - first;
     double dk[COLUMNS] = {0}, dv[COLUMNS] = {0};

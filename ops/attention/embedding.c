@@ -1,5 +1,6 @@
-/* embedding.c - rows of a table by integer ids: w [rows, d], ids [...] -> [..., d]. An id outside fails the
- * run. */
+/* embedding.c - rows of a table by integer ids; torch.nn.functional.embedding.
+ *     w [rows, d], ids [...] of an integer type  ->  [..., d]
+ * An id outside of [0, rows) fails the run. dw is embedding_backward; ids have no gradient. */
 #include "ops/attention/embedding.h"
 
 static bool infer(op_call *c) {

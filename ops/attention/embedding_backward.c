@@ -1,7 +1,6 @@
-/* embedding_backward.c - gradient of embedding by its table: dy [..., d] added up by ids [...] -> [rows, d],
- * zeros where no id points. Rows of dy are added in their order, so the bits do not depend on threads.
- *     gradient by dy: embedding of the gradient
- */
+/* embedding_backward.c - the gradient of embedding with respect to its table: rows of dy [..., d] added up by
+ * ids [...] into dw [rows, d], zeros where no id points. Rows are added in the order of ids, so the bits do
+ * not depend on threads. Linear in dy; its gradient is embedding. */
 #include "ops/attention/embedding.h"
 
 #include <string.h>
@@ -29,10 +28,10 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = weft_embedding_op(dout[0], n->in[1]);
 }
 
-/* Sums of a reduced type are kept in double until they are whole: many columns of a row at a time. */
+/* Columns of a row that are summed together: in double, and rounded once, for results of a reduced type. */
 enum { COLUMNS = 64 };
 
-/* Row `id`, columns from `first`: the sum over all that id's places. */
+/* Sets row `id` of dw, COLUMNS columns from `first`: the sum over all places of that id. */
 static void row_backward(const kernel_call *c, int64_t id, int64_t first) {
     const tensor *dy = &c->in[0], *ids = &c->in[1], *dw = &c->out[0];
     int64_t columns = dw->type.shape[1] - first, at[WEFT_MAX_NDIM] = {0}, *column = &at[ids->type.ndim];
@@ -46,7 +45,7 @@ static void row_backward(const kernel_call *c, int64_t id, int64_t first) {
     for (int64_t k = 0; k < columns; k++) element_set(dw, (int64_t[]){id, first + k}, sum[k]);
 }
 
-/* Every row that an id points to, when its first id comes. */
+/* Computes the row of each id at the id's first occurrence. Quadratic in the number of ids: a reference. */
 static void reduced_reference(const kernel_call *c) {
     const tensor *ids = &c->in[1], *dw = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0};

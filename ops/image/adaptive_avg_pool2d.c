@@ -1,7 +1,8 @@
-/* adaptive_avg_pool2d.c - means that divide an image into size parts, as
- * torch.nn.functional.adaptive_avg_pool2d. x [N, C, H, W]   ->   [N, C, h, w]; part i covers floor(i H / h)
- * to ceil((i + 1) H / h), and parts may overlap
- */
+/* adaptive_avg_pool2d.c - means over the parts of an image that is divided into h x w;
+ * torch.nn.functional.adaptive_avg_pool2d.
+ *     x [N, C, H, W]   ->   [N, C, h, w]
+ * Part i covers floor(i H / h) <= row < ceil((i + 1) H / h), so parts may overlap. dx is
+ * adaptive_avg_pool2d_backward. */
 #include "ops/image/pool.h"
 
 static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};

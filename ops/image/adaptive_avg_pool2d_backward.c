@@ -1,7 +1,7 @@
-/* adaptive_avg_pool2d_backward.c - adaptive_avg_pool2d's gradient: each dy, divided by the size of its part,
- * goes to every place of it. Linear; its own gradient is adaptive_avg_pool2d. dy [N, C, h, w]   ->   dx [N,
- * C, size]
- */
+/* adaptive_avg_pool2d_backward.c - the gradient of adaptive_avg_pool2d: each element of dy, divided by the
+ * size of its part, is added to all elements of that part.
+ *     dy [N, C, h, w]   ->   dx [N, C, size]
+ * Linear in dy; its own gradient is adaptive_avg_pool2d. */
 #include "ops/image/pool.h"
 
 static const op_attr attrs[] = {POOL_ATTR_SIZE, {0}};

@@ -1,6 +1,7 @@
-/* avg_pool2d.c - the mean of a sliding window, as torch.nn.functional.avg_pool2d: zeros of the padding count.
+/* avg_pool2d.c - the mean of a sliding window; torch.nn.functional.avg_pool2d. The zeros of the padding count
+ * (count_include_pad).
  *     x [N, C, H, W]   ->   [N, C, h, w],   h = floor((H + 2 pad - kernel) / stride) + 1
- */
+ * dx is avg_pool2d_backward. */
 #include "ops/image/pool.h"
 
 static const op_attr attrs[] = {POOL_ATTR_WINDOW, {0}};

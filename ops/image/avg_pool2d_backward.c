@@ -1,6 +1,7 @@
-/* avg_pool2d_backward.c - avg_pool2d's gradient: each dy, divided by the window's size, goes to every place
- * of its window. Linear; its own gradient is avg_pool2d. dy [N, C, h, w]   ->   dx [N, C, size]
- */
+/* avg_pool2d_backward.c - the gradient of avg_pool2d: each element of dy, divided by the window's size, is
+ * added to all elements of its window.
+ *     dy [N, C, h, w]   ->   dx [N, C, size]
+ * Linear in dy; its own gradient is avg_pool2d. */
 #include "ops/image/pool.h"
 
 static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_SIZE, {0}};
@@ -11,6 +12,7 @@ static bool infer(op_call *c) {
     const tensor_type *dy = op_in(c, 0);
     c->n_out = 1;
     c->out[0] = type_of(dy->dtype, 4, (int64_t[]){dy->shape[0], dy->shape[1], a->size.v[0], a->size.v[1]});
+    /* The size of dx is an attribute, since several sizes give the same dy; it must be one that does. */
     tensor_type want;
     if (!pool_shape(c, a, &c->out[0], &want)) return false;
     return type_equal(dy, &want) || op_fail(c, WEFT_SHAPE, "dy %s: it must be %s", TYPE(dy), TYPE(&want));

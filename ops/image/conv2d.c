@@ -1,4 +1,4 @@
-/* conv2d.c - two-dimensional convolution (cross-correlation), as torch.nn.functional.conv2d.
+/* conv2d.c - two-dimensional convolution (cross-correlation); torch.nn.functional.conv2d.
  *     x [N, C, H, W]   w [out, C/groups, kh, kw]   b [out] (may be left out)   ->   y [N, out, h, w]
  *     y[n,o,y,x] = b[o] + sum over c, ky, kx of x[n, c, y stride - pad + ky dilation, ...] w[o, c, ky, kx]
  *     h = floor((H + 2 pad - dilation (kh - 1) - 1) / stride) + 1, zeros outside of x
@@ -39,6 +39,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (n->n_in == 3 && wanted[2]) din[2] = weft_sum(dout[0], 3, (int64_t[]){0, 2, 3}, false);
 }
 
+/* One element of y at index at = [n, o, y, x], without the bias. `first` is the first input channel of o's
+ * group. */
 static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_t *at) {
     const tensor *x = &c->in[0], *w = &c->in[1];
     int64_t channels = w->type.shape[1], first = at[1] / (a->out / a->groups) * channels;

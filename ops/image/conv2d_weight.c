@@ -1,12 +1,14 @@
-/* conv2d_weight.c - the gradient of a convolution's weight; conv2d and conv_transpose2d use it with the roles
- * of operand and result gradient swapped. big [N, C, H, W]   small [N, O, h, w]   ->   dw [O, C/groups, kh,
- * kw] dw[o,c,ky,kx] = sum over n, y, x of small[n,o,y,x] big[n, c, y stride - pad + ky dilation, ...] dbig =
- * conv_transpose2d(small, ddw)   dsmall = conv2d(big, ddw)
+/* conv2d_weight.c - the gradient of a convolution's weight. conv2d uses it with (x, dy), conv_transpose2d
+ * with (dy, x).
+ *     big [N, C, H, W]   small [N, O, h, w]   ->   dw [O, C/groups, kh, kw]
+ *     dw[o,c,ky,kx] = sum over n, y, x of small[n,o,y,x] big[n, c, y stride - pad + ky dilation, ...]
+ *     dbig = conv_transpose2d(small, ddw)   dsmall = conv2d(big, ddw)
  */
 #include "ops/image/conv2d.h"
 
 static const op_attr attrs[] = {CONV_ATTR_ROWS, {0}};
 
+/* Whether some output padding leads from small to big on axis i. */
 static bool infer_axis(op_call *c, const conv_attrs *a, int i) {
     const tensor_type *big = op_in(c, 0), *small = op_in(c, 1);
     return conv_growth_fits(a, i, conv_growth(a, i, big->shape[2 + i], small->shape[2 + i])) ||
@@ -41,7 +43,8 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[1]) din[1] = conv_small_from(a, n->in[0], dout[0], &n->in[1]->type);
 }
 
-/* One element of dw: `channel` of big against channel at[0] of small, shifted by (at[2], at[3]). */
+/* One element of dw: the correlation of `channel` of big with channel at[0] of small, shifted by (at[2],
+ * at[3]). */
 static double correlation(const kernel_call *c, const conv_attrs *a, const int64_t *at, int64_t channel) {
     const tensor *big = &c->in[0], *small = &c->in[1];
     double sum = 0;

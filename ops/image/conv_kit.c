@@ -1,6 +1,5 @@
-/* conv_kit.c - see conv2d.h: checks and sizes that the three convolutions share, and each as a builder for
- * the gradients of the others.
- */
+/* conv_kit.c - see conv2d.h: checks and sizes shared by the three convolutions, and each of them as a builder
+ * for the gradients of the others. */
 #include "ops/image/conv2d.h"
 
 /* ---- attributes ---- */
@@ -77,6 +76,7 @@ bool conv_check_bias(const op_call *c, const conv_attrs *a) {
 
 /* ---- sizes of one axis ---- */
 
+/* Length of the kernel with dilation. */
 static int64_t extent(const conv_attrs *a, int axis) {
     return a->dilation.v[axis] * (a->kernel.v[axis] - 1) + 1;
 }
@@ -98,7 +98,7 @@ bool conv_growth_fits(const conv_attrs *a, int axis, int64_t growth) {
     return growth >= 0 && (growth < a->stride.v[axis] || growth < a->dilation.v[axis]);
 }
 
-/* ---- each from the other two ---- */
+/* ---- each of the three from the other two ---- */
 
 weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *weight,
                           const tensor_type *big) {
@@ -112,8 +112,8 @@ weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *we
     return node_value(small->node->graph, &weft_op_conv_transpose2d, 2, (weft_value *[]){small, weight}, &b);
 }
 
-/* An output padding of a whole stride (it may be as long as the dilation allows) makes big reach so far that
- * conv2d gives places beyond small's end: they are cut off. */
+/* Where dilation exceeds the stride, the output padding may be a whole stride or more. Then conv2d makes more
+ * positions than small has; they are cut off. */
 weft_value *conv_small_from(const conv_attrs *a, weft_value *big, weft_value *weight,
                             const tensor_type *small) {
     if (!big || !weight) return NULL;

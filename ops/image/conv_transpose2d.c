@@ -1,8 +1,10 @@
-/* conv_transpose2d.c - transposed convolution, as torch.nn.functional.conv_transpose2d: conv2d's data
- * gradient. x [N, C, h, w]   w [C, out/groups, kh, kw]   b [out] (may be left out)   ->   y [N, out, H, W]
- *     y[n,o,Y,X] = b[o] + sum of x[n,c,y,x] w[c,o,ky,kx] over c, ky, kx and y with y stride - pad + ky
- * dilation = Y H = (h - 1) stride - 2 pad + dilation (kh - 1) + 1 + output_padding dx = conv2d(dy, w)   dw =
- * conv2d_weight(dy, x)   db = sum of dy over n, Y, X
+/* conv_transpose2d.c - transposed convolution, the data gradient of conv2d;
+ * torch.nn.functional.conv_transpose2d.
+ *     x [N, C, h, w]   w [C, out/groups, kh, kw]   b [out] (may be left out)   ->   y [N, out, H, W]
+ *     y[n,o,Y,X] = b[o] + sum of x[n,c,y,x] w[c,o,ky,kx] over c, ky, kx and y with
+ *                  y stride - pad + ky dilation = Y
+ *     H = (h - 1) stride - 2 pad + dilation (kh - 1) + 1 + output_padding
+ *     dx = conv2d(dy, w)   dw = conv2d_weight(dy, x)   db = sum of dy over n, Y, X
  */
 #include "ops/image/conv2d.h"
 
@@ -49,13 +51,14 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (n->n_in == 3 && wanted[2]) din[2] = weft_sum(dout[0], 3, (int64_t[]){0, 2, 3}, false);
 }
 
-/* y with y stride - pad + k dilation = big, or -1 when there is none. */
+/* The y with y stride - pad + k dilation = big, or -1 when there is none. */
 static int64_t source(const conv_attrs *a, int axis, int64_t big, int64_t k, int64_t length) {
     int64_t steps = big + a->pad.v[axis] - k * a->dilation.v[axis];
     if (steps < 0 || steps % a->stride.v[axis] || steps / a->stride.v[axis] >= length) return -1;
     return steps / a->stride.v[axis];
 }
 
+/* One element of y at index at = [n, o, Y, X], without the bias. */
 static double window_sum(const kernel_call *c, const conv_attrs *a, const int64_t *at) {
     const tensor *x = &c->in[0], *w = &c->in[1];
     int64_t per_group = w->type.shape[1], channels = x->type.shape[1] / a->groups;
@@ -149,7 +152,7 @@ const weft_op weft_op_conv_transpose2d = {
 weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft_value *b, const weft_window *window) {
     conv_attrs a;
     if (!conv_attrs_from(&a, &weft_op_conv_transpose2d, x, w, window)) return NULL;
-    /* A hostile count of groups is left to infer to refuse. */
+    /* If a hostile number of groups overflows, infer rejects it. */
     if (__builtin_mul_overflow(w->type.shape[1], a.groups, &a.out)) a.out = w->type.shape[1];
     return op_value(&weft_op_conv_transpose2d, b ? 3 : 2, (weft_value *[]){x, w, b}, &a);
 }

@@ -1,8 +1,8 @@
-/* max_pool2d.c - the largest element of a sliding window, as torch.nn.functional.max_pool2d.
+/* max_pool2d.c - the largest element of a sliding window; torch.nn.functional.max_pool2d.
  *     x [N, C, H, W]   ->   y [N, C, h, w],   index i32[N, C, h, w]
- *     h = floor((H + 2 pad - kernel) / stride) + 1; padding never wins
+ *     h = floor((H + 2 pad - kernel) / stride) + 1; the padding never wins
  * index = row W + column of the maximum in its plane: the first of equal ones; a NaN wins over all before it.
- */
+ * dx is max_pool2d_backward, which reads the index. */
 #include "ops/image/pool.h"
 
 #include <math.h>
@@ -32,6 +32,7 @@ static weft_status reference(const kernel_call *c) {
     do {
         for (int i = 0; i < 2; i++)
             pool_window(c->attrs, i, at[2 + i], x->type.shape[2 + i], &begin[i], &end[i]);
+        /* The window is cut at the borders, so the padding is never read. */
         double best = -INFINITY;
         int64_t index = begin[0] * x->type.shape[3] + begin[1];
         for (int64_t row = begin[0]; row < end[0]; row++)

@@ -1,6 +1,6 @@
-/* max_pool2d_backward.c - max_pool2d's gradient: each dy is added at the place its maximum came from.
+/* max_pool2d_backward.c - the gradient of max_pool2d: each element of dy is added where its maximum was.
  *     dy [N, C, h, w]   index i32[N, C, h, w]   ->   dx [N, C, size]
- */
+ * It has no gradient of its own (max_pool2d is OP_GRADIENT_ONCE). */
 #include "ops/image/pool.h"
 
 #include <string.h>
@@ -19,7 +19,8 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* What the elements of dy's plane at `at` with index `place` add up to, in double, for dx of a reduced type. */
+/* The sum of the elements of dy with index `place` in the plane of `at`, in double, because a sum in dx of a
+ * reduced type would be rounded after each addition. */
 static double gathered(const kernel_call *c, const int64_t *at, int64_t place) {
     const tensor *dy = &c->in[0];
     int64_t width = dy->type.shape[3], plane = dy->type.shape[2] * width;
@@ -49,8 +50,7 @@ static weft_status reference(const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* Linear in dy, but the gather that would be its gradient is not an op: the generic gradient checks are left
- * out. */
+/* Linear in dy, but its gradient would be a gather by index, which is not an op. */
 const weft_op weft_op_max_pool2d_backward = {
     .name = "max_pool2d_backward",
     .summary = "gradient of max_pool2d",

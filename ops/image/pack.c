@@ -1,8 +1,8 @@
-/* pack.c - operand `operand` of the node whose signature is `of`, in the form which that node's kernel
- * prefers to the plain one. The layout pass makes these; the result is a derived value of a parameter, or
- * lives for a run. w, row-major   ->   u8[bytes] What the bytes are, only a kernel knows: there is no
- * reference, and no gradient (autodiff is long done).
- */
+/* pack.c - converts an operand to the form that a node's kernel prefers: operand `operand` of the node with
+ * signature `of`.
+ *     w, row-major   ->   u8[bytes]
+ * The layout pass makes it. The result of a parameter is a derived variable, others live for a run. Only the
+ * kernel knows what the bytes mean, so there is no reference, and no gradient, since autodiff has run. */
 #include "ops/image/pack.h"
 
 static const op_attr attrs[] = {

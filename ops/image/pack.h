@@ -5,7 +5,8 @@
 #include "ops/kit/op_kit.h"
 
 typedef struct pack_attrs {
-    const char *of; /* node_signature of the target before packing */
+    const char *of; /* node_signature of the node whose operand is packed, before packing */
+    /* number of the operand, and bytes of its packed form */
     int64_t operand;
     int64_t bytes;
 } pack_attrs;

@@ -1,12 +1,13 @@
-/* pool.h - what the pooling ops share: a window that slides over the last two axes of [N, C, H, W]. */
+/* pool.h - shared by the pooling ops: a window that slides over the last two axes of [N, C, H, W], and the
+ * parts of adaptive pooling. */
 #ifndef WEFT_OPS_IMAGE_POOL_H
 #define WEFT_OPS_IMAGE_POOL_H
 
 #include "ops/kit/op_kit.h"
 
 typedef struct pool_attrs {
-    attr_ints kernel, stride, pad; /* height, width; always both, never left to a default */
-    attr_ints size;                /* backward ops: H and W of the input; adaptive: h and w of the result */
+    attr_ints kernel, stride, pad; /* height and width; nodes have both, without defaults */
+    attr_ints size; /* backward ops: H and W of the input; adaptive ops: h and w of the result */
 } pool_attrs;
 
 enum { POOL_MAX = 65536 };
@@ -19,31 +20,33 @@ enum { POOL_MAX = 65536 };
 #define POOL_ATTR_SIZE                                                                                       \
     { "size", ATTR_INTS, offsetof(pool_attrs, size), 1, (int64_t)1 << 40 }
 
+/* Attributes from a builder's argument; a stride of 0 means that of the kernel size. */
 pool_attrs pool_attrs_from(const weft_pool *pool);
-/* The attributes of a backward op: the window, and the size of `input`. */
+/* Attributes of a backward op: the window, and the size of `input`. */
 pool_attrs pool_attrs_back(const pool_attrs *a, const tensor_type *input);
 
-/* In infer: operand 0 is [N, C, H, W]; windows and sizes have two numbers. */
+/* Checks for infer: operand 0 is [N, C, H, W]; pairs have two numbers. */
 bool pool_check_image(const op_call *c);
 bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair);
-/* The result of a sliding window over [N, C, H, W]: floor((H + 2 pad - kernel) / stride) + 1. */
+/* The shape of the result of a sliding window over [N, C, H, W]: floor((H + 2 pad - kernel) / stride) + 1. */
 bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result);
 
-/* Places [*begin, *end) of an axis of `length` that result `i` of `count` looks at: by a sliding window, cut
- * at the borders; or, adaptive, the parts floor(i length / count) to ceil((i + 1) length / count). */
+/* The range [*begin, *end) of an axis of `length` that result i reads: pool_window for a sliding window, cut
+ * at the borders; pool_part for part i of `count`, floor(i length / count) to ceil((i + 1) length /
+ * count). */
 void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t length, int64_t *begin, int64_t *end);
 void pool_part(int64_t i, int64_t count, int64_t length, int64_t *begin, int64_t *end);
 
-/* One result pixel of an average: its window and what its sum is divided by. */
+/* One result element of an average: its window and the divisor of its sum. */
 typedef struct pool_cell {
     int64_t begin[2], end[2];
     double divisor;
 } pool_cell;
-/* Cell (y, x) of `small` over `big`; an adaptive op has no kernel. */
+/* Cell (y, x) of `small` over `big`. Adaptive ops are those without a kernel. */
 pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y,
                        int64_t x);
 
-/* References of the two averages (sliding and adaptive alike) and of their gradients. */
+/* Reference kernels of both averages, and of their gradients. */
 weft_status pool_average(const kernel_call *c);
 weft_status pool_average_backward(const kernel_call *c);
 

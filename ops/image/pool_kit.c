@@ -1,4 +1,5 @@
-/* pool_kit.c - see pool.h. */
+/* pool_kit.c - see pool.h. One reference serves sliding and adaptive averages, since both are means over
+ * cells. */
 #include "ops/image/pool.h"
 
 pool_attrs pool_attrs_from(const weft_pool *pool) {
@@ -39,6 +40,7 @@ bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input,
     *result = *input;
     for (int i = 0; i < 2; i++) {
         int64_t kernel = a->kernel.v[i], pad = a->pad.v[i], length = input->shape[2 + i];
+        /* PyTorch's rule; it ensures that every window holds an element of the input. */
         if (pad > kernel / 2)
             return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld",
                            (long long)pad, (long long)kernel);
@@ -59,14 +61,14 @@ void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t length, int64
     *end = past < length ? past : length;
 }
 
-/* i length stays below count length <= 2^46 elements times 2^46: in 128 bits. */
+/* i * length is below 2^92 (both are at most 2^46), so it is computed in 128 bits. */
 void pool_part(int64_t i, int64_t count, int64_t length, int64_t *begin, int64_t *end) {
     *begin = (int64_t)((__int128)i * length / count);
     *end = (int64_t)(((__int128)(i + 1) * length + count - 1) / count);
 }
 
-/* Zeros of the padding count: a sliding window divides by its whole size (count_include_pad, PyTorch's
- * default); with floor in the size of the result no window reaches beyond the padding. */
+/* A sliding window divides by its whole size, so that zeros of the padding count (count_include_pad,
+ * PyTorch's default). As the size of the result is rounded down, no window reaches beyond the padding. */
 pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y,
                        int64_t x) {
     pool_cell cell;
@@ -98,7 +100,7 @@ weft_status pool_average(const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* Each element of dx gathers from the cells that hold it. */
+/* Each element of dx is the sum over the cells that contain it. */
 weft_status pool_average_backward(const kernel_call *c) {
     const tensor *dy = &c->in[0], *dx = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0};

@@ -1,6 +1,7 @@
 /* linear_act.c - an activation of x w^T + b, in one kernel.
  *     x [..., in]   w [out, in]   b [out] (may be left out)
- *     ->   y = act(z) [..., out] with z = x w^T + b; with `keep` also result 1 for matmul_act_backward (epilogue.h)
+ *     ->   y = act(z) [..., out] with z = x w^T + b; with `keep` result 1 is for matmul_act_backward
+ *          (epilogue.h)
  * The epilogue pass makes it after autodiff, so it has no gradient. */
 #include "ops/linalg/epilogue.h"
 #include "ops/kit/ops.h"

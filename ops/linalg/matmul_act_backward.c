@@ -1,7 +1,7 @@
 /* matmul_act_backward.c - the gradient that a layer passes on through the activation before it, in one
  * kernel.
- *     a [m, k] ([k, m] with transpose_a)   b [k, n] ([n, k])   kept: result 1 of linear_act for z [m, n] (epilogue.h)
- *     ->   (a b) act'(z) [m, n]
+ *     a [m, k] ([k, m] with transpose_a)   b [k, n] ([n, k])   kept: result 1 of linear_act for z [m, n]
+ *     ->   (a b) act'(z) [m, n]   (epilogue.h)
  * The epilogue pass makes it after autodiff, so it has no gradient. */
 #include "ops/linalg/epilogue.h"
 

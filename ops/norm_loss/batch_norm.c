@@ -1,9 +1,10 @@
-/* batch_norm.c - by the batch's own statistics (training), Ioffe and Szegedy, arXiv 1502.03167, algorithm 1:
+/* batch_norm.c - normalization by the statistics of the batch (training); torch.nn.functional.batch_norm with
+ * training=True; Ioffe and Szegedy, arXiv 1502.03167, algorithm 1:
  *     x [N, C] or [N, C, H, W], w [C], b [C]  ->  y = (x - mean) rstd w + b, and for each channel
  *     mean [C], rstd [C] = 1 / sqrt(biased variance + eps), for the backward op, and
- *     var [C], the unbiased variance, for the running statistics (as torch keeps them)
- * In eval graphs the layer is composed of pointwise ops (ops/layers.c) and needs no op of its own.
- */
+ *     var [C], the unbiased variance, for the running statistics (as in PyTorch)
+ * Gradients come from batch_norm_backward. In eval graphs the layer consists of pointwise ops
+ * (ops/layers.c). */
 #include "ops/norm_loss/norm.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0]) return; /* the statistics only feed running ones */
+    if (!dout[0]) return; /* the statistics only go into the running ones */
     weft_value *in[] = {dout[0], n->in[0], n->in[1], &n->out[1], &n->out[2]};
     weft_node *back = node_new(n->graph, &weft_op_batch_norm_backward, 5, in, NULL);
     for (int i = 0; back && i < 3; i++)
@@ -45,6 +46,7 @@ static weft_status reference(const kernel_call *c) {
         double sum = 0, squares = 0;
         do sum += element_get(x, at);
         while (channel_next(&x->type, at));
+        /* A second pass for the variance, which loses no digits. */
         do squares += pow(element_get(x, at) - sum / n, 2);
         while (channel_next(&x->type, at));
         double rstd = 1 / sqrt(squares / n + eps), w = element_get(&c->in[1], &k),

@@ -1,7 +1,7 @@
-/* batch_norm_backward.c - gradients of batch_norm from dy, x, w, and its results mean and rstd. With n values
- * a channel and xhat = (x - mean) rstd: db = sum of dy        dw = sum of dy xhat        dx = w rstd (dy - db
- * / n - xhat dw / n)
- */
+/* batch_norm_backward.c - the gradients of batch_norm from dy, x, w and its results mean and rstd. With n
+ * values in a channel and xhat = (x - mean) rstd:
+ *     db = sum of dy        dw = sum of dy xhat        dx = w rstd (dy - db / n - xhat dw / n)
+ * dy and x [N, C] or [N, C, H, W], the others [C]. It has no gradient of its own. */
 #include "ops/norm_loss/norm.h"
 
 static bool infer(op_call *c) {

@@ -1,6 +1,7 @@
-/* bce_with_logits.c - element by element, x logits and t targets in [0, 1], in the form that does not
- * overflow: max(x, 0) - x t + log(1 + e^-|x|)        dx = dy (sigmoid(x) - t)        dt = -dy x Not reduced:
- * take a mean for torch's default.
+/* bce_with_logits.c - binary cross-entropy of logits x and targets t in [0, 1], element by element, in a form
+ * without overflow; torch.nn.functional.binary_cross_entropy_with_logits with reduction="none". A mean of it
+ * is PyTorch's default.
+ *     y = max(x, 0) - x t + log(1 + e^-|x|)        dx = dy (sigmoid(x) - t)        dt = -dy x
  */
 #include "ops/kit/op_kit.h"
 

@@ -1,8 +1,9 @@
-/* cross_entropy.c - mean of -log softmax(logits)[target] over the rows that are not ignored, as
- * torch.nn.functional.cross_entropy:
- *     logits [N, C], target [N] of an integer type  ->  loss [], lse [N] = log of the sum of e^logits of each
- * row lse is for the backward op. All rows ignored: NaN, as in torch. A target outside [0, C) fails the run.
- */
+/* cross_entropy.c - the mean of -log softmax(logits)[target] over the rows that are not ignored;
+ * torch.nn.functional.cross_entropy.
+ *     logits [N, C], target [N] of an integer type  ->  loss [], lse [N]
+ * lse, the log of the sum of e^logits of each row, is for the backward op, which gives dlogits. If all rows
+ * are ignored the loss is NaN, as in PyTorch. A target outside of [0, C) that is not ignored fails the
+ * run. */
 #include "ops/norm_loss/norm.h"
 
 #include <math.h>
@@ -22,7 +23,7 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0] || !wanted[0]) return; /* lse is not given to users */
+    if (!dout[0] || !wanted[0]) return; /* users do not get lse */
     weft_value *in[] = {dout[0], n->in[0], n->in[1], &n->out[1]};
     din[0] = node_value(n->graph, &weft_op_cross_entropy_backward, 4, in, n->attrs);
 }
@@ -34,6 +35,7 @@ static weft_status reference(const kernel_call *c) {
     if (status) return status;
     double loss = 0;
     for (int64_t i = 0; i < x->type.shape[0]; i++) {
+        /* The row's maximum is subtracted, so that e^x does not overflow. */
         double most = -INFINITY, sum = 0;
         for (int64_t k = 0; k < classes; k++) most = fmax(most, element_get(x, (int64_t[]){i, k}));
         for (int64_t k = 0; k < classes; k++) sum += exp(element_get(x, (int64_t[]){i, k}) - most);

@@ -1,4 +1,5 @@
-/* cross_entropy_backward.c - gradient of cross_entropy by the logits, from the loss's gradient and lse:
+/* cross_entropy_backward.c - the gradient of cross_entropy with respect to the logits, from dloss [] and lse
+ * [N]; `rows` is the number of rows that are not ignored:
  *     dlogits[i, k] = dloss / rows (e^(logits[i, k] - lse[i]) - (k == target[i])), 0 in ignored rows
  */
 #include "ops/norm_loss/norm.h"

@@ -1,7 +1,8 @@
-/* layer_norm.c - over the last axis, as torch.nn.functional.layer_norm (Ba, Kiros, Hinton, arXiv 1607.06450):
+/* layer_norm.c - normalization over the last axis; torch.nn.functional.layer_norm (Ba, Kiros, Hinton, arXiv
+ * 1607.06450):
  *     x [..., d], w [d] and b [d] or neither  ->  y = (x - mean) rstd w + b [..., d], mean [...], rstd [...]
- * with rstd = 1 / sqrt(variance + eps), the variance biased. mean and rstd are for the backward op.
- */
+ * with rstd = 1 / sqrt(biased variance + eps). mean and rstd are for layer_norm_backward, which gives the
+ * gradients. */
 #include "ops/norm_loss/norm.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0]) return; /* mean and rstd are not given to users */
+    if (!dout[0]) return; /* users do not get mean and rstd */
     weft_value *in[] = {dout[0], n->in[0], &n->out[1], &n->out[2], n->n_in == 3 ? n->in[1] : NULL};
     weft_node *back = node_new(n->graph, &weft_op_layer_norm_backward, n->n_in == 3 ? 5 : 4, in, NULL);
     for (int i = 0; back && i < n->n_in; i++)

@@ -1,8 +1,8 @@
-/* layer_norm_backward.c - gradients of layer_norm from dy, x, its results mean and rstd, and w (or none):
+/* layer_norm_backward.c - the gradients of layer_norm from dy, x, its results mean and rstd, and w (or none):
  *     xhat = (x - mean) rstd        g = dy w
  *     dx = rstd (g - mean(g) - xhat mean(g xhat)), means over the last axis
  *     dw = sum over rows of dy xhat        db = sum over rows of dy        (left out without w)
- */
+ * dy and x [..., d], mean and rstd [...], w, dw and db [d]. It has no gradient of its own. */
 #include "ops/norm_loss/norm.h"
 
 static bool infer(op_call *c) {
@@ -23,7 +23,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
-/* One row: dx, and its part of dw and db added to what is there. */
+/* One row: sets dx, and adds the row's part to dw and db. */
 static void row_backward(const kernel_call *c, int64_t *at) {
     const tensor *dy = &c->in[0], *x = &c->in[1];
     int last = x->type.ndim - 1;

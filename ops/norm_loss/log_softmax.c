@@ -1,4 +1,4 @@
-/* log_softmax.c - x - log of the sum of e^x along an axis.
+/* log_softmax.c - x - log of the sum of e^x along an axis, in the shape of x; torch.log_softmax.
  *     dx = dy - e^y (sum of dy along the axis)
  */
 #include "ops/norm_loss/norm.h"
@@ -19,10 +19,11 @@ static weft_status reference(const kernel_call *c) {
     axis_resolve(&axis, x->type.ndim);
     int64_t n = x->type.shape[axis];
     do {
-        if (at[axis]) continue; /* one turn a line */
+        if (at[axis]) continue; /* once for each line along the axis */
         double most = -INFINITY, sum = 0;
         for (at[axis] = 0; at[axis] < n; at[axis]++) most = fmax(most, element_get(x, at));
         for (at[axis] = 0; at[axis] < n; at[axis]++) sum += exp(element_get(x, at) - most);
+        /* The maximum is subtracted first, so that e^x does not overflow. */
         double shift = most + log(sum);
         for (at[axis] = 0; at[axis] < n; at[axis]++) element_set(y, at, element_get(x, at) - shift);
         at[axis] = 0;

@@ -1,4 +1,4 @@
-/* losses.c - losses that are composed of other ops, and what losses of a prediction and a target ask of the two. */
+/* losses.c - losses composed of other ops, and the check of a loss's two operands, prediction and target. */
 #include "ops/kit/op_kit.h"
 
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) {
@@ -17,11 +17,13 @@ bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) 
                       loss, TYPE(&x->type), TYPE(&target->type));
 }
 
+/* torch.nn.functional.mse_loss: the mean over all elements. */
 weft_value *weft_mse(weft_value *x, weft_value *target) {
     if (!loss_fits("mse", x, target)) return NULL;
     return weft_mean(weft_square(weft_sub(x, target)), 0, NULL, false);
 }
 
+/* Without the mean: the caller takes it. */
 weft_value *weft_bce_with_logits(weft_value *x, weft_value *target) {
     if (!loss_fits("bce_with_logits", x, target)) return NULL;
     return op_value(&weft_op_bce_with_logits, 2, (weft_value *[]){x, target}, NULL);

@@ -1,4 +1,4 @@
-/* norm.c - what normalizations and losses share: see norm.h. */
+/* norm.c - helpers shared by normalizations and losses: see norm.h. */
 #include "ops/norm_loss/norm.h"
 
 const op_attr norm_attr_table[] = {
@@ -12,6 +12,7 @@ const op_attr cross_entropy_attr_table[] = {
 };
 
 bool channel_next(const tensor_type *t, int64_t *at) {
+    /* Walks over all other axes as if there were one channel. */
     int64_t channel = at[1];
     tensor_type others = *t;
     others.shape[1] = 1;

@@ -1,4 +1,5 @@
-/* softmax.c - e^(x - max) / sum of e^(x - max) along an axis.
+/* softmax.c - e^(x - max) / sum of e^(x - max) along an axis, in the shape of x; torch.softmax. The maximum
+ * is subtracted so that nothing overflows.
  *     dx = y (dy - sum of dy y along the axis)
  */
 #include "ops/norm_loss/norm.h"
@@ -30,7 +31,7 @@ static weft_status reference(const kernel_call *c) {
     axis_resolve(&axis, x->type.ndim);
     int64_t n = x->type.shape[axis];
     do {
-        if (at[axis]) continue; /* one turn a line */
+        if (at[axis]) continue; /* once for each line along the axis */
         double most = -INFINITY, sum = 0;
         for (at[axis] = 0; at[axis] < n; at[axis]++) most = fmax(most, element_get(x, at));
         for (at[axis] = 0; at[axis] < n; at[axis]++) sum += exp(element_get(x, at) - most);

@@ -1,9 +1,9 @@
-/* dropout.c - x / (1 - p) with probability 1 - p, else 0, as torch.nn.functional.dropout in training.
+/* dropout.c - x / (1 - p) with probability 1 - p, else 0; torch.nn.functional.dropout in training. In eval
+ * graphs it is x.
  *
- * No mask is stored: element i is dropped when its Philox word is below p 2^32, so the gradient is dropout of
- * dy with the same key. Elements are counted row-major; those of 4-axis values channels-last (n, h, w, c),
- * which is how they lie in memory, so that the numbers do not depend on the layout.
- */
+ * No mask is stored: element i is dropped when its Philox word is below p 2^32, so dx is dropout of dy with
+ * the same key. Elements are numbered row-major; those of values with four axes channels-last (n, h, w, c),
+ * in the order of their memory, whatever the layout, so that the numbers do not depend on it. */
 #include "ops/random/random.h"
 
 #include "ops/random/philox.h"
@@ -24,6 +24,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = node_value(n->graph, n->op, 1, dout, n->attrs);
 }
 
+/* The number of an element in the random stream. */
 static uint64_t element_number(const tensor_type *t, const int64_t *at) {
     int64_t stride[WEFT_MAX_NDIM], i = 0;
     stride_channels_last(t, stride);
@@ -37,6 +38,7 @@ static weft_status reference(const kernel_call *c) {
     philox_stream s = philox_stream_of(c->run, a->key);
     uint64_t threshold = dropout_threshold(a->p);
     double factor = a->p < 1 ? 1 / (1 - a->p) : 0;
+    /* Rounded as in the fast kernels, for equal bits. */
     if (x->type.dtype == WEFT_F32) factor = (float)factor;
     int64_t at[WEFT_MAX_NDIM] = {0};
     do {

@@ -1,10 +1,9 @@
-/* philox.h - random numbers as a function of (stream, place): Philox4x32-10 of Salmon, Moraes, Dror, Shaw,
- * "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), and what is made of its words.
+/* philox.h - random numbers as a function of (stream, element): Philox4x32-10 of Salmon, Moraes, Dror, Shaw,
+ * "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), and distributions made from its words.
  *
- * The reference, the vectorized kernels and those for GPUs compile these lines. They hold only IEEE additions, products,
- * roots and integer steps, without branches and (-ffp-contract=off) without fused products, so a number has
- * the same bits with every instruction set, thread count and world.
- */
+ * The reference, the vectorized kernels and those for GPUs compile these lines. They use only IEEE additions,
+ * products, roots and integer steps, without branches and (-ffp-contract=off) without fused multiply-adds, so
+ * a number has the same bits with every instruction set, thread count and world. */
 #ifndef WEFT_OPS_RANDOM_PHILOX_H
 #define WEFT_OPS_RANDOM_PHILOX_H
 
@@ -26,7 +25,7 @@
 #define PHILOX_UNROLL _Pragma("GCC unroll 10")
 #endif
 
-/* Four words from a counter of four words and a key of two, in place. */
+/* Philox4x32-10: four random words from a counter of four words, in place, and a key of two. */
 PHILOX_INLINE void philox4x32_10(uint32_t c[4], uint32_t k0, uint32_t k1) {
     uint32_t c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
     PHILOX_UNROLL for (int round = 0; round < 10; round++) {
@@ -45,27 +44,27 @@ PHILOX_INLINE void philox4x32_10(uint32_t c[4], uint32_t k0, uint32_t k1) {
     c[3] = c3;
 }
 
-/* The numbers of one random node in one run: seed and the node's key make Philox's key; the counter's upper
- * words are the step and the micro-batch, its lower ones count blocks of four elements. */
+/* The random numbers of one node in one run. The seed and the node's key make Philox's key; the upper words
+ * of the counter are the step and the micro-batch, the lower ones count blocks of four elements. */
 typedef struct philox_stream {
     uint32_t key[2], step, micro;
 } philox_stream;
 
-PHILOX_INLINE uint64_t philox_mix(uint64_t x) { /* splitmix64's finalizer */
+PHILOX_INLINE uint64_t philox_mix(uint64_t x) { /* the finalizer of splitmix64 */
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
 PHILOX_INLINE philox_stream philox_stream_of(const run_state *run, uint64_t node_key) {
-    uint64_t high =
-        ((uint64_t)run->step >> 32 << 32) | (uint64_t)run->micro >> 32; /* 0 in any real training */
+    /* The bits of step and micro-batch above 2^32: 0 in any real training. */
+    uint64_t high = ((uint64_t)run->step >> 32 << 32) | (uint64_t)run->micro >> 32;
     uint64_t key = philox_mix(philox_mix(run->seed + 0x9E3779B97F4A7C15u) ^ node_key) ^ philox_mix(high);
     philox_stream s = {{(uint32_t)key, (uint32_t)(key >> 32)}, (uint32_t)run->step, (uint32_t)run->micro};
     return s;
 }
 
-/* Words of elements 4 block .. 4 block + 3. */
+/* The words of elements 4 block to 4 block + 3. */
 PHILOX_INLINE void philox_block(const philox_stream *s, uint64_t block, uint32_t words[4]) {
     words[0] = (uint32_t)block;
     words[1] = (uint32_t)(block >> 32);
@@ -81,12 +80,13 @@ PHILOX_INLINE uint32_t philox_word(const philox_stream *s, uint64_t element) {
     return words[element % 4];
 }
 
-/* Uniform in [0, 1): a multiple of 2^-24. */
+/* Uniform in [0, 1): multiples of 2^-24. */
 PHILOX_INLINE float philox_unit(uint32_t word) {
     return (float)(int32_t)(word >> 8) * 0x1p-24f;
 }
 
-/* low + (high - low) u, kept below high where rounding would reach it (`below`: the float before high). */
+/* low + width u with width = high - low, kept below high where rounding would reach it (`below` is the float
+ * before high). */
 PHILOX_INLINE float philox_uniform(uint32_t word, float low, float width, float below) {
     float v = low + width * philox_unit(word);
     return v < below ? v : below;
@@ -114,8 +114,9 @@ PHILOX_INLINE float philox_log(float u) {
     return x + y + 0.693359375f * fe;
 }
 
-/* Two standard normal numbers from two words: Box and Muller, r = sqrt(-2 ln u1), angle 2 pi u2. u2 is cut
- * into a quarter turn and a rest of at most an eighth (exact: all are multiples of 2^-24). */
+/* Two standard normal numbers from two words by Box and Muller: r = sqrt(-2 ln u1), angle 2 pi u2. u2 is
+ * split into quarter turns and a rest of at most an eighth turn (exact: all are multiples of 2^-24), for
+ * which sine and cosine are polynomials. */
 PHILOX_INLINE void philox_normal_pair(uint32_t a, uint32_t b, float *n0, float *n1) {
     float u1 = (float)(int32_t)((a >> 8) + 1) * 0x1p-24f, u2 = philox_unit(b);
     float r = sqrtf(-2.0f * philox_log(u1));

@@ -1,5 +1,6 @@
-/* random_normal.c - f32 numbers mean + std z, new at each run; z from ops/random/philox.h by Box and Muller:
- * elements 4 b .. 4 b + 3 (row-major) are the two pairs made from the four words of counter b. */
+/* random_normal.c - f32 numbers mean + std z, new at each run; torch.normal. z comes from ops/random/philox.h
+ * by Box and Muller: elements 4 b to 4 b + 3 (row-major) are the two pairs from the four words of counter b.
+ * No operands, no gradient. */
 #include "ops/random/random.h"
 
 #include "ops/random/philox.h"

@@ -1,5 +1,6 @@
-/* random_uniform.c - f32 numbers in [low, high), new at each run: low + (high - low) u, u from ops/random/philox.h.
- * Element i (row-major) takes word i % 4 of counter i / 4. */
+/* random_uniform.c - f32 numbers low + (high - low) u in [low, high), new at each run; torch.rand. u comes
+ * from ops/random/philox.h: element i (row-major) takes word i % 4 of counter i / 4. No operands, no
+ * gradient. */
 #include "ops/random/random.h"
 
 #include "ops/random/philox.h"
@@ -14,6 +15,7 @@ static const op_attr attrs[] = {
 
 static bool infer(op_call *c) {
     const random_attrs *a = c->attrs;
+    /* As f32, where close bounds may be equal. */
     if (!((float)a->a < (float)a->b))
         return op_fail(c, WEFT_ARGUMENT, "low %g must be below high %g", a->a, a->b);
     c->n_out = 1;
