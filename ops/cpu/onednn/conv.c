@@ -50,6 +50,7 @@ void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) 
     const tensor_type *big = transposed ? &n->out[0].type : &n->in[0]->type;
     const tensor_type *small = transposed ? &n->in[0]->type : weight ? &n->in[1]->type : &n->out[0].type;
     weft_dtype dtype = weight ? n->out[0].type.dtype : n->in[0]->type.dtype;
+    /* for a transposed convolution the result is the problem's src */
     *p = (onednn_problem){.kind = transposed ? ONEDNN_CONV_DATA
                                   : weight   ? ONEDNN_CONV_WEIGHT
                                              : ONEDNN_CONV,
@@ -147,7 +148,7 @@ static void conv_close(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
-/* The descriptor is asked for again: where the packed weight begins depends on the scratch. */
+/* Gets the facts again: the packed weight begins after the scratch. */
 static weft_status conv_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     onednn_problem p;
     onednn_facts facts;
@@ -157,6 +158,7 @@ static weft_status conv_open(const weft_node *n, const kernel_env *env, void **s
     conv_state *s = mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, "a convolution");
     s->env = env->env;
+    /* the same place as workspace() counted */
     s->packed_at = size_align(facts.scratch_bytes, MEM_ALIGN);
     onednn_weight weight = is_given_packed(n) ? ONEDNN_GIVEN : ONEDNN_REPACK;
     weft_status status = onednn_new(&p, weight, env->env, &s->primitive, error);

@@ -45,6 +45,7 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
     for (int i = 0; i < 2; i++) {
         m->from[i] = in[i];
         m->copy_at[i] = at;
+        /* a copy is dense, so in[i] gets the strides of dense matrices */
         if (m->copies[i])
             at += size_align((size_t)matrices_make_dense(&in[i], p->n_batch) * width, MEM_ALIGN);
     }
@@ -91,6 +92,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     if (!plan_of(n, env, &m))
         return is_f32 ? "oneDNN has no primitive for these shapes"
                       : "oneDNN has no bf16 primitive for this here";
+    /* f32 runs by the reference if there is nothing better */
     return m.facts.is_reference && !is_f32 ? "oneDNN has only its reference for this in bf16" : NULL;
 }
 

@@ -148,6 +148,7 @@ static bool is_defective(const onednn_problem *p, const_dnnl_primitive_desc_t pd
 static dnnl_status_t primitive_desc(const onednn_problem *p, dnnl_engine_t engine,
                                     dnnl_primitive_desc_t *pd) {
     operation o;
+    /* the iterator, and on success *pd, are ours to destroy; the operation is copied */
     dnnl_primitive_desc_iterator_t each = NULL;
     dnnl_status_t s = operation_init(p, &o);
     if (s != dnnl_success) return s;
@@ -220,6 +221,7 @@ static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_p
                      onednn_facts *facts) {
     const char *name = implementation(pd);
     *facts = (onednn_facts){.scratch_bytes = scratch_bytes(pd), .is_reference = strncmp(name, "ref", 3) == 0};
+    /* buffers that the library hides from us */
     if (strstr(name, "gemm")) facts->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
     if (p->kind == ONEDNN_MATMUL) return true;
     const dnnl_memory_desc_t *packed = packed_desc(p, pd);
@@ -284,6 +286,7 @@ static dnnl_status_t place_new(onednn *o, place *p, const dnnl_memory_desc_t *md
     return dnnl_memory_create(&p->memory, md, o->engine, DNNL_MEMORY_NONE);
 }
 
+/* The memory objects of the primitive. On failure some may exist: onednn_free destroys them. */
 static dnnl_status_t places_new(onednn *o, const onednn_problem *p, const_dnnl_primitive_desc_t pd) {
     tensor_descs d;
     dnnl_status_t s = problem_descs(p, &d);
@@ -336,6 +339,7 @@ weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft
     o->kind = p->kind;
     o->threads = weight == ONEDNN_PACK ? repack_threads(p) : p->threads;
     o->runs_first = p->kind == ONEDNN_CONV_WEIGHT;
+    /* both the descriptor and the machine code depend on the number of threads */
     int before = threads_set(p->threads);
     weft_status status = status_of(build(o, p, weight), error, "building a primitive");
     threads_set(before);
@@ -398,7 +402,7 @@ weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
     if (s == dnnl_success) s = point(&o->scratch, b->scratch);
     if (s == dnnl_success) s = point(&o->repack_scratch, b->scratch);
     if (s == dnnl_success) s = point(&o->plain, b->weight);
-    /* o->repack: the caller's weight is `plain` */
+    /* with repacking, the caller's weight is `plain` and the primitive's own one is `packed` */
     if (s == dnnl_success) s = point(&o->weight, o->repack ? b->packed : b->weight);
     int before = threads_set(o->threads);
     if (s == dnnl_success && o->runs_first) s = run_primitive(o);

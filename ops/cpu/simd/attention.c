@@ -214,6 +214,7 @@ static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
 static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y,
                           float *lse) {
     float sum[BLOCK];
+    /* scale goes to q: T D multiplications rather than T S */
     pack_rows(q, b->first, b->rows, z->d, z->scale, s + l->q);
     gemm_rows(b->tall, up(b->keys, GEMM_NR), z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p,
               z->ld);
@@ -312,6 +313,7 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
     for (int64_t i = 0; i < b->rows; i++) {
         int64_t row = b->first + i;
         row_load(m->y, row, 0, z->d, s + l->room);
+        /* delta = dy . y replaces the sum of p dp over the row */
         float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
         row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
                      delta);

@@ -36,7 +36,7 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return inner == SIZE_MAX ? SIZE_MAX : w.bytes + inner;
 }
 
-/* The bytes in which the inner kernel wants operand i packed; 0: as it is. */
+/* Bytes of operand i packed for the inner kernel; 0: it is read as it is. */
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     f32_shadow w;
     const weft_kernel *inner = f32_shadow_of(n, &w) ? inner_of(&w.node, env) : NULL;

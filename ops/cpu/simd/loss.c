@@ -29,6 +29,7 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)losses_bytes(x) + (size_t)room * sizeof(float);
 }
 
+/* The maximum in vector lanes; NaN does not win, but then the sum of e^x is NaN. */
 static float row_max(const float *x, int64_t n) {
     float most = x[0];
 #pragma omp simd reduction(max : most)
@@ -57,11 +58,13 @@ static weft_status forward_run(void *state, const kernel_call *c) {
     if (status) return status;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < n; i++) {
+        /* targets were checked: t is a class or ignore_index */
         int64_t t = element_int(&c->in[1], &i);
         float *own = rooms + omp_get_thread_num() * row_room(x->type.dtype, classes);
         const float *xi = row_read(x->data, x->type.dtype, i * classes, classes, own);
         lse[i] = row_lse(xi, classes, t == ignored ? -1 : t, &losses[i]);
     }
+    /* one thread, in order: the same bits for any number of threads */
     for (int64_t i = 0; i < n; i++) loss += losses[i];
     *(float *)c->out[0].data = (float)(loss / (double)rows);
     return WEFT_OK;

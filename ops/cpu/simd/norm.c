@@ -182,6 +182,7 @@ static void row_backward(const float *restrict dy, const float *restrict x, floa
         block_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);
     else
         long_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);
+    /* means over the row; slope is the mean of g xhat */
     float mean_g = sum_g / (float)d, slope = sum_gx / (float)d;
     if (w)
         for (int64_t k = 0; k < d; k++) dx[k] = rstd * (dy[k] * w[k] - mean_g - (x[k] - mean) * rstd * slope);
@@ -226,6 +227,7 @@ static weft_status backward_run(void *state, const kernel_call *c) {
     float *parts = c->workspace;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < chunks; i++) {
+        /* a chunk is one task: its sums have one owner */
         float *own = parts + parts_floats(c->node) + omp_get_thread_num() * room;
         float *dw = has_weight ? parts + 2 * i * d : NULL, *db = has_weight ? dw + d : NULL;
         if (has_weight) memset(dw, 0, (size_t)(2 * d) * sizeof *dw);

@@ -174,6 +174,7 @@ static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, in
     int64_t n = end - begin;
     int l = 0;
     memcpy(carry, (const float *)c->in[levels].data + begin, (size_t)n * sizeof *carry);
+    /* carry: the sum of 2^l micro-batches, this one last */
     for (; local >> l & 1; l++) {
         const float *before = (const float *)c->in[levels - 1 - l].data + begin;
         for (int64_t i = 0; i < n; i++) carry[i] = before[i] + carry[i];

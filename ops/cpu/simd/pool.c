@@ -71,6 +71,7 @@ static void max_row(const kernel_call *c, int64_t n, int64_t row) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     image in = image_of(x), out = image_of(y);
     int64_t image_at = n * in.height * in.width * in.channels, rows[2], columns[2], block = forward_block(x);
+    /* windows are cut at the image's edge: padding never wins */
     pool_window(c->attrs, 0, row, in.height, &rows[0], &rows[1]);
     for (int64_t column = 0; column < out.width; column++) {
         int64_t at = ((n * out.height + row) * out.width + column) * out.channels;
@@ -215,6 +216,7 @@ static void long_window_sum(const tensor *x, int64_t at, const pool_cell *cell, 
 
 /* The mean of one window for `width` channels, from element `at` of the image on. */
 static void average_window(const tensor *x, int64_t at, const pool_cell *cell, int64_t width, float *y) {
+    /* a multiplication for each channel in place of a division */
     float factor = (float)(1.0 / cell->divisor);
     if ((cell->end[0] - cell->begin[0]) * (cell->end[1] - cell->begin[1]) <= SUM_ROWS)
         window_sum(x, at, cell->begin, cell->end, width, y);

@@ -57,6 +57,7 @@ static weft_status uniform_run(void *state, const kernel_call *c) {
     float *y = c->out[0].data, low = (float)a->a, high = (float)a->b;
     float width = high - low, below = nextafterf(high, low);
     int64_t n = type_elements(&c->out[0].type);
+    /* a group's counters follow from its number, so threads need no state */
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t g = 0; g < group_count(n); g++) {
         uint32_t word[4][BLOCKS];

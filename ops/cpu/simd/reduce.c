@@ -75,6 +75,7 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
     unsigned mask = sum_axes(a, x->ndim);
     axis sorted[WEFT_MAX_NDIM];
     bool is_reduced[WEFT_MAX_NDIM];
+    /* insertion sort of the axes by falling stride; axes of length 1 have no part in it */
     int count = 0, y_axis = 0;
     for (int i = 0; i < x->ndim; i++) {
         bool reduced = mask >> i & 1;
@@ -91,6 +92,7 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
     }
     *r = (reduction){.kept.count = 1, .reduced.count = 1, .inner = {1, 1, 1}, .factor = 1};
     for (int k = 0; k < count; k++) list_add(is_reduced[k] ? &r->reduced : &r->kept, sorted[k]);
+    /* the innermost axis is taken out of its list: it is the inner loop */
     int64_t summed = r->reduced.count;
     if (count) {
         r->inner_is_reduced = is_reduced[count - 1];
@@ -215,6 +217,7 @@ static void rows_add(float *restrict acc, const float *restrict x, int64_t row, 
 /* Narrow dense rows: as many side by side as fill LANES are treated as one row. */
 static void narrow_rows_add(float *restrict acc, const float *restrict x, int64_t n, int64_t width) {
     float wide[2 * LANES] = {0};
+    /* `side` rows are contiguous, so they are one row of side * width floats */
     int64_t side = LANES / width + 1, whole = n / side;
     rows_add(wide, x, side * width, whole, side * width);
     for (int64_t s = 0; s < side; s++)
@@ -294,6 +297,7 @@ static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, 
         block_sum(r, acc, at, begin, end, width);
         return;
     }
+    /* blocks in f32, their sums in f64 */
     double total[COLUMNS] = {0};
     for (; begin < end; begin += block) {
         block_sum(r, acc, at, begin, end - begin < block ? end : begin + block, width);

@@ -137,6 +137,7 @@ static weft_status run(void *state, const kernel_call *c) {
     int64_t room = 2 * room_of(&l, c->in[0].type.dtype);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t k = 0; k < l.outer * l.strips; k++) {
+        /* strip k: its outer index, and its first line within `inner` */
         int64_t first = k % l.strips * STRIP, at = k / l.strips * l.n * l.inner + first;
         int width = l.inner - first < STRIP ? (int)(l.inner - first) : STRIP;
         const float *x = (const float *)c->in[0].data + at;

@@ -302,6 +302,7 @@ void SIMD(tile_load)(const tile_operand *o, float *tile, int64_t begin, int64_t 
         offset += at[k] * o->stride[k];
     }
     for (int64_t done = 0; done < count;) {
+        /* the longest run along the innermost axis */
         int64_t run = o->shape[inner] - at[inner];
         if (run > count - done) run = count - done;
         run_load(o, tile + done, offset, o->stride[inner], run);

@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
     int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t,
         keys = z.keys_before(past);
     plain_load<S, BLOCK>(tile_q, s.q, s.q.at(z, work.pair), first, z.t, z.d);
+    /* the running softmax: sum[r] covers only the thread's own columns until the end */
     float out[R][S::OWN] = {}, most[R], sum[R] = {}, factor[R];
     UNROLLED(r, R) most[r] = -INFINITY;
     for (int key = 0; key < keys; key += BLOCK) {
@@ -130,6 +131,7 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
             float now = most[r];
             UNROLLED(c, R) {
                 int j = key + column_of_thread() + 16 * c;
+                /* masked scores are -inf: their power is 0 */
                 p[r][c] = j >= z.s || (z.causal && j > row) ? -INFINITY : p[r][c] * z.scale;
                 now = fmaxf(now, p[r][c]);
             }
@@ -186,6 +188,7 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
     plain_load<S, BLOCK>(tile.own_a, s.q, s.q.at(z, work.pair), first, z.t, z.d);
     plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(z, work.pair), first, z.t, z.d);
     __syncthreads();
+    /* delta = dy . y of the thread's rows, also stored for the second kernel */
     float dq[R][S::OWN] = {}, lse[R], delta[R], factor[R];
     UNROLLED(r, R) {
         int row = row_of_thread() + 16 * r;
@@ -295,6 +298,7 @@ weft_status cuda_attention_plain_run(void *, const kernel_call *c) {
     int64_t d = c->in[0].type.shape[3];
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {
         using T = decltype(zero);
+        /* R rows and columns for each thread: 4 where the tiles fit shared memory, else 2 */
         if (d <= 64) return plain_launch<T, plain_shape<64>, 4>(c);
         return d <= 128 ? plain_launch<T, plain_shape<128>, 4>(c) : plain_launch<T, plain_shape<256>, 2>(c);
     });

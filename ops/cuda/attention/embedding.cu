@@ -161,6 +161,7 @@ __global__ void __launch_bounds__(THREADS, 4)
 /* Workspace: first and past of each row, then the sort's buffers. */
 weft_status cuda_embedding_backward_run(void *, const kernel_call *c) {
     int64_t rows = c->out[0].type.shape[0], d = c->out[0].type.shape[1], n = type_elements(&c->in[1].type);
+    /* bits: enough for keys 0 .. rows, where `rows` stands for a bad id */
     int *room = static_cast<int *>(c->workspace), bits = 1;
     buckets b = {room, room + rows, nullptr};
     sort_space sort = sort_space_at(room + 2 * rows, n);

@@ -5,7 +5,7 @@
 #include <cudnn.h>
 #include <string.h>
 
-/* descriptors of a plan; configurations that are looked at; tensors */
+/* descriptors of a plan; configurations that are tried at most; tensors */
 enum { KEPT = 24, PROPOSALS = 64, IDS = 3 };
 
 /* Unique ids of the tensors of a graph: a variant pack binds pointers to them. */
@@ -289,6 +289,7 @@ void dnn_free(dnn *d) {
 static cudnnStatus_t point(dnn *d, const dnn_buffers *b) {
     const int64_t ids[IDS] = {BIG, SMALL, WEIGHT};
     const void *places[IDS] = {b->big, b->small, b->weight};
+    /* the same pointers as in the last run */
     if (d->pack && memcmp(&d->at, b, sizeof *b) == 0) return CUDNN_STATUS_SUCCESS;
     if (d->pack) cudnnBackendDestroyDescriptor(d->pack);
     d->pack = NULL;

@@ -162,6 +162,7 @@ weft_status cuda_program_open(const kernel_env *env, const char *source, cuda_pr
     snprintf(compiler, sizeof compiler, "nvrtc %d.%d %s %s %s", major, minor, t.option, fixed_options[0],
              fixed_options[1]);
     program_key key = program_key_of(source, compiler);
+    /* nodes of one pattern share a program, so the search mostly ends here */
     *program = find(env->cuda->programs, key);
     if (*program) return WEFT_OK;
     cuda_program *p = static_cast<cuda_program *>(mem_new(env->env, sizeof *p));

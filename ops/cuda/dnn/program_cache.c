@@ -79,6 +79,7 @@ void program_keep(const weft_env *env, program_key key, const void *code, size_t
     char path[PATH_ROOM];
     weft_error unused = {0};
     file_writer w;
+    /* the file is written under another name and renamed, so readers see all of it or nothing */
     header h = {.key = key, .code = key_from(XXH3_128bits(code, bytes))};
     memcpy(h.letters, letters, sizeof letters);
     if (!file_path(key, path, true)) return;

@@ -36,6 +36,7 @@ static void find_images(const weft_node *n, conv_plan *p) {
     p->small = p->small_value->type;
     p->big.dtype = p->small.dtype = n->in[0]->type.dtype;
     for (int i = 0; i < 2; i++) {
+        /* the size that follows from `big`, which may be more than the node's */
         int64_t full = conv_small(n->attrs, i, p->big.shape[2 + i]);
         if (full != p->small.shape[2 + i]) p->extends_small = true;
         p->small.shape[2 + i] = full;

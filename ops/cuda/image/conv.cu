@@ -111,6 +111,7 @@ static weft_status run_conv(void *state, const kernel_call *c) {
     const conv_state *s = (const conv_state *)state;
     const conv_plan *p = &s->plan;
     char *workspace = (char *)c->workspace;
+    /* cuDNN writes the node's result itself unless it must be reordered or converted */
     void *made = p->is_weight && (p->turns_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
     dnn_buffers b = {};
     b.workspace = workspace + p->library_at;

@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
                     sum[k] = 0;
                 }
             }
+        /* the divisor counts padding, as PyTorch's default does */
         float divisor = (float)rows.length(at.y) * (float)columns.length(at.x);
         UNROLLED(k, VEC) sum[k] = (float)(total[k] + sum[k]) / divisor;
         store_floats<VEC>(y + i * VEC, sum);

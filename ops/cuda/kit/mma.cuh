@@ -5,7 +5,7 @@
  *
  * Lane `l` of the warp holds, with row = l / 4 and column = l % 4 (each register has two elements, the lower
  * column in the low half):
- * a[0..3]  A[16][16]: rows row, row + 8, twice; columns 2 column, + 1 in a[0], a[1], 8 more in a[2], a[3]
+ * a[0..3]  A[16][16]: rows row, row + 8, twice; columns 2 column, + 1 in a[0], a[1]; 8 more in a[2], a[3]
  * b[0..1]  B[16][8]:  rows (k) 2 column .. + 1, and 8 more; column row
  * d[0..3]  D[16][8]:  row: columns 2 column, 2 column + 1; then row + 8
  */

@@ -140,7 +140,7 @@ weft_status blas_call_new(const weft_node *n, const kernel_env *env, const blas_
     call->workspace_bytes = plan->library_bytes;
     call->in_type = type_of_elements(in);
     call->out_type = type_of_elements(out);
-    /* TF32 only where the user allows it */
+    /* sums are f32 for all types; TF32 only where the user allows it */
     call->compute = env->tf32 && in == WEFT_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     alignments(n, plan, call);
     if (plan->count > INT32_MAX || plan->calls > INT32_MAX)

@@ -39,7 +39,7 @@ static cublasStatus_t preferences(const blas_call *call, const kernel_env *env,
     return s;
 }
 
-enum { MOST = 32 }; /* algorithms that are asked for */
+enum { MOST = 32 }; /* most algorithms of one query */
 
 weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublasLtMatmulAlgo_t *found,
                             int room, int *n, weft_error *error) {

@@ -18,6 +18,7 @@ typedef struct trial {
     const weft_node *node;
     blas_plan plan;
     blas_call call;
+    /* bytes: of one element of the operands, of the result, and of `memory` */
     size_t in_width, out_width, bytes;
     char *memory, *a, *b, *out, *bias, *kept, *workspace;
     cudaEvent_t begin, end;

@@ -109,6 +109,7 @@ static weft_status run_products(void *state, const kernel_call *c) {
     char node[200];
     weft_status status = prepare(c, &s->plan, in);
     if (status != WEFT_OK) return status;
+    /* the descriptors are this session's, so the run may change their pointers */
     cublasStatus_t done = set_places(c, s);
     if (done == CUBLAS_STATUS_SUCCESS)
         done = blas_run(&s->plan, &s->call, c->cuda, in[0], in[1], c->out[0].data,

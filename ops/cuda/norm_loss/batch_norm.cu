@@ -168,6 +168,7 @@ template <class T> static weft_status batch_norm_launch(const kernel_call *c) {
     weft_status status =
         column_sums<T>(c, s, s.rows, s.channels, vectored, static_cast<moments *>(c->workspace));
     if (status) return status;
+    /* the grid of the column sums again: each thread keeps its channels' numbers in registers */
     column_grid grid(s.rows, s.channels, sizeof(T), vectored ? V : 1);
     return launch(c, vectored ? batch_norm_apply<T, V> : batch_norm_apply<T, 1>, grid.blocks,
                   dim3(COLUMN_THREADS), 0, s.x, s.mean, s.rstd, floats_of(&c->in[1]), floats_of(&c->in[2]), y,

@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
         row.each([&](int64_t, float(&v)[SHAPE::VEC]) { s.add(v); });
         s.template merge<SHAPE>(scratch);
         if (row.lane != 0) continue;
+        /* one thread of the row writes its results */
         float log_sum = s.max + logf(s.sum);
         lse[at] = log_sum;
         loss[at] = target.is_counted(at) ? log_sum - to_float(x[at * n + target.of(at)]) : 0.0f;
@@ -87,6 +88,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
         row_of<T, SHAPE> row(x + at * n, n);
         bool is_counted = target.is_counted(at);
         int64_t label = is_counted ? target.of(at) : -1;
+        /* p = e^(x - lse) needs neither maximum nor sum again */
         float shift = lse[at], scale = is_counted ? factor : 0.0f;
         auto put = [&](int64_t i, float(&v)[SHAPE::VEC]) {
             UNROLLED(k, SHAPE::VEC) {

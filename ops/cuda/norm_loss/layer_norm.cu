@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     SHARED_ARRAY(float, scratch, [32]);
     EACH_ROW(SHAPE, at, rows) {
         row_of<T, SHAPE> row(x + at * n, n);
+        /* two passes over registers: sum x^2 - (sum x)^2 would cancel */
         float sum = 0, squares = 0;
         row.each([&](int64_t, float(&v)[VEC]) {
             UNROLLED(k, VEC) sum += v[k];
@@ -25,6 +26,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
             UNROLLED(k, VEC) squares += (v[k] - mean) * (v[k] - mean);
         });
         float rstd = 1.0f / sqrtf(row_sum<SHAPE>(squares, scratch) / (float)n + eps);
+        /* y = (x - mean) rstd w + b, in f32 until it is stored */
         auto put = [&](int64_t i, float(&v)[VEC]) {
             float scale[VEC], shift[VEC];
             UNROLLED(k, VEC) v[k] = (v[k] - mean) * rstd;

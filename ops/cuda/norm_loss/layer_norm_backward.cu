@@ -60,6 +60,7 @@ __device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, in
         UNROLLED(k, VEC) sum_g += g[k];
         UNROLLED(k, VEC) sum_gx += g[k] * v[k];
     });
+    /* both sums over the row, then dx in a second pass over the registers */
     float mean_g = row_sum<SHAPE>(sum_g, scratch) / (float)s.n,
           mean_gx = row_sum<SHAPE>(sum_gx, scratch) / (float)s.n;
     auto put = [&](int, int64_t i, float(&v)[VEC], float(&g)[VEC]) {

@@ -1,6 +1,6 @@
 /* softmax.cu - softmax and log_softmax: along the last axis row by row (rows.cuh); along another axis with
- * neighbouring threads on neighbouring elements. Either way x is looked at twice: maximum and sum together,
- * then the results. */
+ * neighbouring threads on neighbouring elements. Either way there are two passes over x: maximum and sum
+ * together, then the results. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS) softmax_rows(const T *x, T *y,
     SHARED_ARRAY(float, scratch, [32]);
     EACH_ROW(SHAPE, at, rows) {
         row_of<T, SHAPE> row(x + at * n, n);
+        /* maximum and sum in one pass; the result in a second */
         soft_sum s = soft_sum::none();
         row.each([&](int64_t, float(&v)[SHAPE::VEC]) { s.add(v); });
         s.template merge<SHAPE>(scratch);
@@ -50,6 +51,7 @@ __global__ void softmax_lines(const T *x, T *y, int64_t outer, int64_t n, int64_
             float v[1] = {to_float(x[at + i * inner])};
             s.add(v);
         }
+        /* the 8 parts of a line are merged by each of its threads in the same order */
         part[threadIdx.y][threadIdx.x] = s;
         __syncthreads();
         float most = -INFINITY, sum = 0;

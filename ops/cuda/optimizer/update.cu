@@ -99,6 +99,7 @@ template <class R> struct adam_step {
     R decay, keep1, second, keep2, eps; /* second: beta2; keep1, keep2: 1 - beta1, 1 - beta2 */
 
     __device__ numbers prepare() const {
+        /* powers and corrections in f64, once for each block */
         double rate = *lr * lr_scale, t = *step;
         numbers s;
         s.scale = (R)(scale ? *scale : 1.0);

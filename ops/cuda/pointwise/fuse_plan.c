@@ -92,6 +92,7 @@ const char *fuse_plan_of(const weft_node *n, fuse_plan *p) {
     int axes[WEFT_MAX_NDIM], count;
     int64_t first[WEFT_MAX_NDIM], other[WEFT_MAX_NDIM];
     if (n->n_in > FUSED_MAX_IN || n->n_out > FUSED_MAX_BODY) return "too many members";
+    /* all results are written at one offset, so they must have one layout */
     strides_of(&n->out[0], first);
     for (int k = 1; k < n->n_out; k++) {
         strides_of(&n->out[k], other);
@@ -103,6 +104,7 @@ const char *fuse_plan_of(const weft_node *n, fuse_plan *p) {
         if (!n->in[i]) return "an operand is missing";
         p->in[i].dtype = n->in[i]->type.dtype;
     }
+    /* from the outermost axis to the innermost */
     for (int k = 0; k < count; k++) axis_add(n, p, axes[k]);
     p->is_wide = p->elements > INT32_MAX; /* more than 2^31 - 1 elements */
     for (int i = 0; i < n->n_in; i++) p->in[i].way = way_of(p, &p->in[i]);

@@ -226,6 +226,7 @@ static void put_function(writer *w) {
     for (int r = 0; r < w->n->n_out; r++)
         text_add(&w->t, "    pack<%s, N> r%d;\n", element_type(w->n->out[r].type.dtype), r);
     text_add(&w->t, "#pragma unroll\n    for (int e = 0; e < N; e++) {\n");
+    /* body nodes are in topological order */
     for (int k = 0; k < w->n_body; k++) put_step(w, k);
     for (int r = 0; r < w->n->n_out; r++) text_add(&w->t, "        put(r%d.v[e], v%d);\n", r, maker_of(w, r));
     text_add(&w->t, "    }\n");

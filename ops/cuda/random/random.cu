@@ -104,6 +104,7 @@ __global__ void __launch_bounds__(RANDOM_THREADS)
     philox_stream s = philox_stream_of(run, rule.key);
     int64_t step = (int64_t)gridDim.x * RANDOM_THREADS;
     for (int64_t g = (int64_t)blockIdx.x * RANDOM_THREADS + threadIdx.x; g * N < n; g += step) {
+        /* the last elements are read and written one by one */
         bool is_whole = aligned && (g + 1) * N <= n;
         vector_of<T, N> v;
         if (is_whole)

@@ -93,6 +93,7 @@ __global__ void __launch_bounds__(SUM_THREADS)
         vector_of<T, V> v = load<V>(from + list_offset(r.reduced, i, &none));
         UNROLL for (int k = 0; k < V; k++) sum[k] += number(v.v[k]);
     }
+    /* the V sums of a thread, in halves */
     for (int half = V / 2; half > 0; half /= 2)
         for (int k = 0; k < half; k++) sum[k] += sum[k + half];
     A total = lanes_sum(sum[0], lanes, scratch);
@@ -172,6 +173,7 @@ template <class T> static weft_status sum_launch(const kernel_call *c, const red
     const T *x = static_cast<const T *>(c->in[0].data);
     A *pieces = static_cast<A *>(c->workspace);
     sum_result y = {c->out[0].data, c->out[0].type.dtype, r->factor};
+    /* a warp for short pieces, a block for long ones */
     int lanes = lanes_for(r->piece);
     unsigned blocks = blocks_of(r->kept.count * r->pieces, r->along_rows ? lanes : 1);
     weft_status status;

@@ -105,6 +105,7 @@ static void axes_of(copy_job *j, const tensor_type *shape, const int64_t *to, co
 static int64_t unit_of(const copy_job *j, int64_t width) {
     const axis *row = &j->at[j->n - 1];
     if (row->to != 1 || (j->from && row->from != 1)) return width;
+    /* a unit must divide every length, stride and address: look at their common low bits */
     uint64_t all = (uint64_t)(row->length * width) | reinterpret_cast<uintptr_t>(j->to) |
                    reinterpret_cast<uintptr_t>(j->from);
     for (int k = 0; k < j->n - 1; k++)

@@ -94,6 +94,7 @@ extern "C" weft_status cuda_constant_run(void *, const kernel_call *c) {
     const tensor *y = &c->out[0];
     int64_t width = (int64_t)dtype_bytes(y->type.dtype), bytes = (int64_t)type_bytes(&y->type),
             at[WEFT_MAX_NDIM] = {0};
+    /* element_set writes the value in its type; the rest of the pattern repeats it */
     alignas(16) char pattern[16];
     double value = 0;
     if (!constant_value(&c->node->out[0], &value)) return WEFT_INTERNAL;
