@@ -121,7 +121,7 @@ static int fail(weft_comm *c, const char *mode) {
     weft_comm_place(c, "data loader wait");
     if (c->rank == 1 && strcmp(mode, "stopped") == 0) raise(SIGSTOP);
     if (c->rank == 1 && strcmp(mode, "missing") == 0) sleep(30);
-    sleep(1); /* heartbeats tell the places */
+    sleep(1); /* heartbeats carry the places */
     meet(c, 17, mode, &error);
     tell(c, error.text);
     sleep(1); /* so that the others' words get out before the launcher ends them */
@@ -309,7 +309,7 @@ int main(int argc, char **argv) {
     if (!c) {
         printf("%s\n", error.text);
         fflush(stdout);
-        if (env.allocator) sleep(3); /* the launcher ends nobody yet */
+        if (env.allocator) sleep(3); /* before the launcher ends any rank */
         return status == WEFT_OK && error.status == WEFT_UNSUPPORTED ? 77 : 2;
     }
     int code = run_mode(c, mode);

@@ -268,7 +268,7 @@ TEST(graphs_over_different_parameters_may_take_turns_by_micro_batches) {
     weft_model_free(m);
 }
 
-/* The store's buffers are those of all its sessions: who was disturbed is told, and begins anew. */
+/* All sessions of a store share its buffers: a session that was disturbed gets an error and starts again. */
 TEST(a_session_that_lost_its_gradients_to_another_is_told) {
     weft_model *m = build(&(weft_optimizer){.type = "sgd", .lr = 0.1});
     rig r = rig_open(m, (weft_compile_options){.accumulate = 2}, NULL), other = r;

@@ -24,7 +24,7 @@ static weft_model *model(const char *groups) {
     return m;
 }
 
-/* Values that tell whose they are, in all that a user can name. */
+/* Values that identify their rank, in everything that a user can name. */
 static bool is_all(const world_rank *r, const char *path, double number) {
     float values[64];
     int64_t shape[WEFT_MAX_NDIM], n = 1;

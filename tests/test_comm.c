@@ -209,7 +209,7 @@ TEST(groups_do_all_that_worlds_do_and_a_group_of_one_moves_nothing) {
 
 enum { ROUNDS = 400, ALONE = 7, TOLD = 600 };
 
-/* What the root tells its group in this round; false after an error. */
+/* Broadcasts the numbers of this round from the root, and checks them; false after an error. */
 static bool tell(rank_run *r, weft_comm *group, int round, int which) {
     int32_t x[TOLD];
     weft_error error = {0};
@@ -221,8 +221,7 @@ static bool tell(rank_run *r, weft_comm *group, int round, int which) {
     return !*r->text;
 }
 
-/* Rank 0 tells rank 2 something and goes on with rank 1, which takes its slots round and round; rank 2 may
- * still read. */
+/* Rank 0 broadcasts to rank 2 and goes on with rank 1, reusing all its slots; rank 2 may still be reading. */
 static void with_a_slow_reader(rank_run *r) {
     weft_comm *slow = NULL, *fast = NULL;
     weft_error error = {0};

@@ -98,7 +98,7 @@ static void one_stays_away(rank_run *r) {
         pause_ms(1800);
         return; /* frees without entering */
     }
-    pause_ms(700); /* so that a heartbeat has told the place */
+    pause_ms(700); /* time for a heartbeat with the place */
     if (barrier(r, 17, "generator.2", &error) != WEFT_PEER) keep(r, "no error");
     keep(r, error.text);
 }
@@ -134,7 +134,7 @@ TEST(a_rank_that_aborts_gives_all_the_reason) {
     CHECK_HOLDS(ranks[2].text, "the disk is full");
 }
 
-/* Nothing is under way when rank 0 gives up: who asks hears of it without waiting, and the next collective
+/* Nothing is under way when rank 0 gives up: poll reports it without waiting, and the next collective
  * fails. */
 static void one_fails(rank_run *r) {
     weft_error error = {0};

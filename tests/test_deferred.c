@@ -181,7 +181,7 @@ TEST(memory_is_in_flight_only_where_something_is_gained) {
     weft_model_free(gpt);
 }
 
-/* ---- who looks too early, and who goes away ---- */
+/* ---- readers before the end, and sessions that close ---- */
 
 static void look_early(world_rank *r) {
     weft_error error = {0};

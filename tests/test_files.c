@@ -153,7 +153,7 @@ TEST(parts_of_killed_writers_go_and_those_of_living_ones_stay) {
     CHECK(count_files() == 4);
     kill(killed, SIGKILL);
     CHECK(waitpid(killed, &status, 0) == killed);
-    CHECK(count_files() == 4); /* nobody could remove it */
+    CHECK(count_files() == 4); /* it could not be removed */
     puts_well("w.st", "parent");
     CHECK(count_files() == 4); /* the other two, the living one's part, and the file */
     CHECK(write(go_living, "", 1) == 1 && waitpid(living, &status, 0) == living && status == 0);
@@ -208,7 +208,7 @@ static void name_part(char to[60], const char *end) {
     snprintf(to, 60, "w.st.%ld%s.weft-part", (long)getpid(), end);
 }
 
-/* Left by a process of our number, and held as where there are no locks: nobody can tell that it is dead. */
+/* Left by a process with our number, and locked as where there are no locks: its death cannot be detected. */
 TEST(parts_that_cannot_be_removed_are_passed_by) {
     static const char *const ends[] = {"", ".1", ".2"};
     char name[60];
@@ -223,7 +223,7 @@ TEST(parts_that_cannot_be_removed_are_passed_by) {
     holds("w.st", "new");
     CHECK(count_files() == 4);
     for (int i = 0; i < 3; i++) close(held[i]);
-    puts_well("w.st", "newer"); /* now they are nobody's */
+    puts_well("w.st", "newer"); /* now they have no owner */
     CHECK(count_files() == 1);
 }
 
@@ -233,7 +233,7 @@ TEST(what_could_not_be_written_is_told_before) {
     NEED(enter("tries"));
     CHECK(file_try(NULL, "new", &error) == WEFT_OK && file_try(NULL, NULL, &error) == WEFT_ARGUMENT);
     memset(name, 'n', 250);
-    name[250] = 0; /* fits, but with ".PID.weft-part" behind it */
+    name[250] = 0; /* fits, but not with ".PID.weft-part" added */
     CHECK(file_try(NULL, name, &error) == WEFT_IO);
     CHECK_HOLDS(error.text, "cannot be written: File name too long");
     CHECK(file_try(NULL, "no/such", &error) == WEFT_IO);
@@ -243,7 +243,7 @@ TEST(what_could_not_be_written_is_told_before) {
     CHECK(count_files() == 1);
 }
 
-/* As somebody who is not root, who may do all of this. */
+/* As a user other than root, who may do all of this. */
 TEST(permissions_are_kept) {
     weft_error error;
     NEED(enter("permissions"));

@@ -97,7 +97,7 @@ TEST(equal_patterns_have_equal_texts_whatever_their_shapes) {
 /* ---- NVRTC ---- */
 
 #ifdef WEFT_HAS_CUDA
-/* What NVRTC says of it, to be freed. */
+/* NVRTC's log; the caller frees it. */
 static char *compile_log(const char *source, nvrtcResult *result) {
     const char *options[] = {"--gpu-architecture=sm_90", "--std=c++17", "--fmad=false", "--ptxas-options=-v"};
     nvrtcProgram program = NULL;

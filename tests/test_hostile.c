@@ -227,7 +227,7 @@ TEST(model_files_survive_mutation) {
     weft_model_free(m);
     const fake_file *file = fake_get(&f, "x");
     if (file) attack("model.bin", try_model, file->data, file->bytes);
-    unseal_fake(&f, "x"); /* what lies behind the checksum */
+    unseal_fake(&f, "x"); /* what the checksum protects */
     if ((file = fake_get(&f, "x"))) attack("model.bin, version 1", try_model, file->data, file->bytes);
     faults_end(&f);
 }
@@ -240,7 +240,7 @@ TEST(model_texts_survive_mutation) {
     free(string);
 }
 
-/* Layouts, places, fused bodies, segments, shards: what only compiling makes. */
+/* Layouts, places, fused bodies, buckets, shards: what only compiling makes. */
 static void attack_plan(const char *name, const weft_compile_options *options) {
     weft_error error = {0};
     weft_model *m = example_model(NULL);

@@ -220,7 +220,7 @@ static void add_eval(weft_model *m) {
 }
 
 /* Every kind of view, images with packed weights (two of one shape, one of which is packed for two shapes), a
- * parameter that is an image, an output that lies channels-last. */
+ * parameter that is an image, an output that is channels-last. */
 static weft_model *everything(void) {
     weft_model *m = weft_model_new("everything");
     weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);

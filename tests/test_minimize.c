@@ -230,7 +230,7 @@ typedef struct losses {
     int tried[ROUTES], caught[ROUTES];
 } losses;
 
-/* A gradient without one term of the loss, where that is any of it: would it be told from a rounded one? */
+/* Is a gradient without one term of the loss, where that term matters, distinguishable from a rounded one? */
 static void lose_term(const trained *t, const setting *o, const step_taken *step, const expected *by_micro,
                       uint64_t number, losses *all) {
     run_state run = {.seed = SEED};

@@ -54,7 +54,7 @@ static weft_variable *member(weft_model *m, const char *path, const char *shape,
     return v;
 }
 
-/* Members of one, two and four axes, with gaps as buckets have them, and one behind the last. */
+/* Members of one, two and four axes, with gaps as in buckets, and one after the last. */
 TEST(a_bucket_has_each_member_row_major_at_its_offset_and_zeros_between) {
     weft_model *m = weft_model_new("m");
     weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
@@ -104,7 +104,7 @@ static step step_new(int of) {
         in[i] = weft_input(g, name, WEFT_F32, 1, (int64_t[]){LENGTH});
         s.in[i] = block_new(&in[i]->type, LAYOUT_ROWS);
         for (int k = 0; k < LENGTH; k++)
-            ((float *)s.in[i].t.data)[k] = NAN; /* of an earlier step: nobody reads it */
+            ((float *)s.in[i].t.data)[k] = NAN; /* of an earlier step: never read */
     }
     for (int last = 0; last < 2; last++)
         s.adds[last] = node_new(g, &weft_op_accumulate, s.levels + 1, in, &(accumulate_attrs){of, last});

@@ -28,7 +28,7 @@
 
 enum { MOST_TEXTS = 40, MOST_KERNELS = 16, SLOT_BYTES = 64 << 20, PAGE = 4096, FENCE = 64, DEADLINE = 20 };
 
-/* What the processes of one instruction set tell. */
+/* The results of the processes of one instruction set. */
 typedef struct report {
     volatile uint64_t at; /* the case that runs */
     volatile uint64_t run, skipped, failed;
@@ -158,7 +158,7 @@ static void trial_free(trial *t) {
     sample_free(&t->s);
 }
 
-/* Sums are exact in f32; a reduced result is rounded, with a bias added behind it twice. */
+/* Sums are exact in f32; a reduced result is rounded, twice if a bias is added after it. */
 static bool is_right(weft_dtype dtype, double got, double want) {
     double unit = dtype == WEFT_BF16 ? 0x1p-7 : dtype == WEFT_F16 ? 0x1p-10 : 0;
     return fabs(got - want) <= unit * fabs(want); /* false for NaN */
@@ -268,7 +268,7 @@ static void case_run(report *r, const onednn_case *c, uint64_t index, weft_isa i
     if (trial_new(&t, c, index)) {
         int count = kernels_of(t.s.n->op, &env, list, MOST_KERNELS);
         for (int i = 0; i < count; i++) {
-            bool casts = strstr(list[i]->name, "_cast_"); /* the best one stands for those of lower sets */
+            bool casts = strstr(list[i]->name, "_cast_"); /* the best one is used for lower sets too */
             if (strncmp(list[i]->name, "onednn", 6) != 0 || (casts && list[i]->min_isa != isa)) continue;
             bool is_taken = false;
             const char *why = kernel_trial(&t, list[i], &env, &is_taken);
@@ -343,7 +343,7 @@ static void child(const level *l, const job *j, uint64_t from, report *r) {
     _exit(0);
 }
 
-/* Goes on behind a case that ended its process. */
+/* Continues after a case that ended its process. */
 static void level_run(const level *l, const job *j, report *r) {
     for (uint64_t from = j->first; from < j->first + j->n; from = r->at + 1) {
         int how = 0;

@@ -51,7 +51,7 @@ static const char *next_x(const char *at, const char *words, double *x) {
     return found ? found + 1 : NULL;
 }
 
-/* Streams of a graph: compute on the left, communication on the right; graphs stand in one order. */
+/* Streams of a graph: compute on the left, communication on the right; graphs are in one order. */
 static void check_sides(const char *what, const char *svg) {
     const char *compute = svg, *communication = svg;
     double left = 0, right = 0;
@@ -97,7 +97,7 @@ TEST(plans_of_the_zoo_fit_a_page) {
 
 /* ---- what is on it ---- */
 
-/* What repeats stands once, and inside it each layer that there is. */
+/* What repeats is drawn once, with each of its layers inside. */
 TEST(blocks_of_resnets_and_gpts_show_inside) {
     static const struct {
         const char *model, *options, *holds[6];

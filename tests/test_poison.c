@@ -105,7 +105,7 @@ TEST(the_zoo_trains_to_the_same_bits_whatever_memory_holds) {
 
 /* ---- as valgrind sees it ---- */
 
-/* Without poison: test_valgrind.sh runs this, and whatever is not defined is told when it is looked at. */
+/* Without poison: test_valgrind.sh runs this, and valgrind reports the use of undefined memory. */
 TEST(what_a_step_leaves_is_defined) {
     static const zoo_case zoo[] = {
         {"mlp", {.batch = 2, .narrow = 12, .schedule_steps = 15}},

@@ -54,7 +54,7 @@ TEST(what_another_process_has_under_the_same_number_is_not_opened) {
     key.fd = other.fd;
     CHECK(segment_open(&key, why) < 0);
     CHECK_HOLDS(why, "is something else: another PID namespace");
-    key.pid = 0x3fffffff; /* nobody's */
+    key.pid = 0x3fffffff; /* no process's */
     CHECK(segment_open(&key, why) < 0);
     CHECK_HOLDS(why, "No such file");
     close(fd);
@@ -63,7 +63,7 @@ TEST(what_another_process_has_under_the_same_number_is_not_opened) {
 
 enum { NOT_ALLOWED = 77 };
 
-/* Of 64 KiB, and empty; nobody else sees it. */
+/* Of 64 KiB, and empty; no other process sees it. */
 static bool own_dev_shm(void) {
     return !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
            !mount("none", "/dev/shm", "tmpfs", 0, "size=64k");

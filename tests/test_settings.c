@@ -63,9 +63,9 @@ static bool arguments_go_from_the_left(void) {
     return is_less(number_of(&calls), number_of(&calls));
 }
 
-/* An error of a builder call names the call's file and line, also if only compiling finds it. No line is named
- * for wrong compile options, for a name that two passes want, and for a call whose first operand is NULL, as that
- * operand leads to the line. */
+/* An error of a builder call names the call's file and line, also if only compiling finds it. No line is
+ * named for wrong compile options, for a name that two passes want, and for a call whose first operand is
+ * NULL, as that operand leads to the line. */
 static bool has_place(const char *text) {
     if (arguments_go_from_the_left()) return true;
     static const char *const without[] = {"compile: ", "path ", "conv2d: operand 0 is NULL",

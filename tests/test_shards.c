@@ -44,7 +44,7 @@ static void draw_sizes(test_random *r, int64_t *sizes) {
         sizes[i] = 1 + (int64_t)(random_bits(r) % (random_bits(r) % 3 ? 40 : 60000));
 }
 
-/* Borders lie at the start of a member, or whole chunks behind it. */
+/* Borders are at the start of a member, or whole chunks after it. */
 static bool is_chunk_border(const weft_variable *s, int64_t at) {
     if (at == s->type.shape[0]) return true;
     for (int i = s->n_members - 1; i >= 0; i--)

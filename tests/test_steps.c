@@ -237,7 +237,7 @@ static void layers(weft_model *m, int n) {
     train(weft_add(weft_mean(y, 0, NULL, false), weft_mean(x, 0, NULL, false)));
 }
 
-/* Convolutions by weights that stand before them all: each is packed where it is used. */
+/* Convolutions whose weights all come first: each is packed where it is used. */
 static void packs(weft_model *m, int n) {
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
     weft_value *x = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){2, 16, 4, 4});
@@ -255,7 +255,7 @@ static void packs(weft_model *m, int n) {
     weft_output(x, "y");
 }
 
-/* Views first, then those who read each as a copy. */
+/* Views first, then nodes that read each as a copy. */
 static void copies(weft_model *m, int n) {
     weft_value **kept = calloc((size_t)n, sizeof *kept);
     weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
@@ -501,7 +501,7 @@ TEST(twice_the_step_up_takes_twice_the_steps) {
         for (int k = 0; k < WAYS; k++) check_growth(&families[i], &ways[k]);
 }
 
-/* From the size that people train to one that nobody does yet. */
+/* From sizes that are trained today to one that is not yet. */
 TEST(steps_a_layer_stay_the_same_however_many_there_are) {
     for (int k = 0; k < 3; k++) {
         double few = (double)steps_of(&families[0], &ways[k], 6) / 6;

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 512 rows in blocks of sums.h, 64 lanes folded or 64 rows side by side, 18 for the parts, some for what is
- * done after. */
+/* 512 rows in blocks of sums.h, 64 lanes added up or 64 rows side by side, 18 for the parts, some for the
+ * operations after them. */
 enum { STEPS = 600, MOST_OUT = 4, MOST_IN = 6 };
 
 typedef struct node_case {

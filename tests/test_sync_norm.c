@@ -61,7 +61,7 @@ typedef struct rank {
     weft_comm *comm;
     const setup *setup;
     int n_values, n_tensors;
-    int begin[64]; /* of each tensor; what lies under "net" in the store's order */
+    int begin[64]; /* of each tensor; the entries under "net" in the store's order */
     char name[64][40];
     float values[VALUES];
     weft_error error;

@@ -124,7 +124,7 @@ static const char *word_in(const char *words, const char *word) {
     return NULL;
 }
 
-/* What a command leaves behind, after its status; the caller frees it. */
+/* What a command has written, after its status; the caller frees it. */
 static char *leaves(const char *command, const char *option, const char *rest, int *status) {
     for (size_t i = 0; i < 5; i++) {
         char path[60];

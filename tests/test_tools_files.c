@@ -68,7 +68,7 @@ TEST(outputs_are_tried_before_the_training) {
     ends(run("! ls -A | grep -q part"), 0);
 }
 
-/* A reader that leaves after one line; without SIGPIPE each line behind it fails. */
+/* A reader that leaves after one line; without SIGPIPE each further line fails. */
 TEST(a_log_that_fails_costs_no_weights) {
     make_data();
     NEED(make_model("mlp"));

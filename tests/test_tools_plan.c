@@ -131,7 +131,7 @@ TEST(a_summary_tells_buckets_collectives_and_streams) {
     NEED(graph != NULL);
     CHECK_HOLDS(line = line_of(graph, "all_reduce generator.1"), "matmul"); /* its weight's gradient */
     free(line);
-    /* what starts first stands above, with its track from there to the wait */
+    /* what starts first is above, with its track from there to the wait */
     const char *start = strstr(graph, "start all_reduce generator.0");
     const char *next = strstr(graph, "start all_reduce generator.1"),
                *wait = strstr(graph, "wait generator.0");
@@ -162,7 +162,7 @@ TEST(collectives_in_flight_lead_to_their_first_reader) {
     free(text);
 }
 
-/* What a run does not wait for stands behind its end. */
+/* What a run does not wait for is after its end. */
 TEST(deferred_steps_follow_the_end_of_their_run) {
     NEED(make_model("dcgan28"));
     NEED(ends(run("graphtool plan dcgan28.bin --world 2 --batch 4"), 0));

@@ -191,7 +191,7 @@ TEST(losses_that_are_not_numbers_stop_training) {
     CHECK(exists("nan.safetensors"));
 }
 
-/* y = w x, whose mean is trained down without end; its loss is called `objective`, which nobody watches. */
+/* y = w x, whose mean decreases without end; its loss is called `objective`, which is not watched. */
 static void make_unnamed(const char *name) {
     char path[300];
     weft_error error = {0};

@@ -131,8 +131,8 @@ TEST(collectives_stand_in_one_order_whatever_a_rank_updates) {
     weft_model_free(m);
 }
 
-/* Two reads of a state, each fetched as a copy, and two writes. A read that goes by the state itself when a
- * later write is over finds that write's value, and so does a fetch, for which nobody counts writes. */
+/* Two reads of a state, each fetched as a copy, and two writes. A read of the state itself after a later
+ * write returns that write's value, and so does a fetch, for which no pass counts writes. */
 static weft_plan *reads_and_writes(void) {
     weft_error e = {0};
     weft_model *m = weft_model_new("m");

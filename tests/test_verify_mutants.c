@@ -136,7 +136,8 @@ TEST(every_mutant_is_caught_by_a_named_rule) {
                    t.hits[k / MOST_RULES][k % MOST_RULES]);
 }
 
-/* Two writes that nobody reads between: no byte is read too early or too late, the older value would stay. */
+/* Two writes without a read between them: no byte is read too early or too late, but the older value would
+ * stay. */
 TEST(writes_that_change_places_are_caught) {
     weft_error e = {0};
     weft_model *m = weft_model_new("m");

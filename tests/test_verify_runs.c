@@ -11,7 +11,7 @@
 
 enum { RUNS = 24, MOST = 1 << 16 /* bytes of an output or a path */, FETCHES = 3 };
 
-/* What a player leaves behind. */
+/* The final state of a player. */
 typedef struct result {
     uint64_t hash;
     int fetched, waited, refused,
@@ -159,7 +159,7 @@ static weft_session *open_sharded(test_random *r, weft_plan **plan, weft_store *
     return s;
 }
 
-/* Whether some value of the step's lies in a variable that `fits`. */
+/* Is some value of the step in a variable that `fits`? */
 static bool touches(const step *st, const weft_session *s,
                     bool (*fits)(const weft_session *s, const weft_variable *v)) {
     for (int k = 0; k < st->n_touched; k++)

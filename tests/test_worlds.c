@@ -110,7 +110,7 @@ TEST(ranks_that_run_different_graphs_are_told_which) {
     }
 }
 
-/* A label that the loss does not have: the run fails behind its forward. */
+/* A label that the loss does not have: the run fails after its forward. */
 static void fail_alone(world_rank *r) {
     world_job wild = *r->job;
     if (!two_steps(r)) return;
@@ -128,7 +128,7 @@ TEST(an_error_on_one_rank_ends_the_others_too) {
     }
 }
 
-/* One batch more than the other has. The end of the run without a partner is what tells. */
+/* One batch more than the other rank. The end of the run, without a partner, reveals it. */
 static void run_one_more(world_rank *r) {
     if (two_steps(r) && r->rank) world_micro(r, "a", 2, NULL);
 }

@@ -42,8 +42,8 @@ static world_rank *train(const weft_model *m, const weft_compile_options *o, int
     return world_run(&job);
 }
 
-/* ---- groups of two in a world of four; a group begins with its first rank's values, which its seed tells
- * ---- */
+/* ---- groups of two in a world of four; a group starts with the values of its first rank, whose seed
+ * identifies it ---- */
 
 enum { OTHERS = 1000 }; /* the second group's micro-batches begin here */
 

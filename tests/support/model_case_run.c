@@ -171,8 +171,8 @@ static void run_micro(rank *r, const char *graph, size_t step, size_t micro, con
     close_ports(&p);
 }
 
-/* A step of a training graph, each rank with its part of the micro-batches; with fewer than the plan has, all
- * but the last run without sync. A graph that trains nothing runs on one, and rank 0 tells what comes out. */
+/* A step of a training graph, each rank with its part of the micro-batches. With fewer than the plan has, all
+ * but the last run without sync. A graph that trains nothing runs on rank 0 alone. */
 static void run_step(rank *r, size_t step, const json_t *run) {
     const json_t *micros = json_object_get(run, "feeds");
     size_t all = json_array_size(micros), per = all / (size_t)r->world;

@@ -68,7 +68,7 @@ static weft_status run(void *state, const kernel_call *c) {
     return status;
 }
 
-/* ---- who writes first and who reads last ---- */
+/* ---- which step writes a value first, and which reads it last ---- */
 
 typedef struct lives {
     int *first, *last; /* steps, by id of a value that owns memory of the arena */

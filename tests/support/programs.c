@@ -23,8 +23,8 @@ static void need_folder(void) {
     if (made) return;
     made = true;
     if (!mkdtemp(folder)) abort();
-    /* Sanitized builds. Graphviz's leaks are told by the names of libraries: to look up functions and lines,
-     * which takes longer than the rest of a run, is left to who runs the command again. */
+    /* For sanitized builds. Graphviz's leaks are recognized by the names of libraries. Looking up functions
+     * and lines takes longer than the rest of a run, so it is left out; run the command again to see them. */
     setenv("LSAN_OPTIONS", "suppressions=" TEST_DATA "/lsan.supp:print_suppressions=0:symbolize=0", 1);
     atexit(remove_folder);
 }

@@ -228,7 +228,7 @@ static const weft_value *fed_by(const trained *t, const char *name) {
     return NULL;
 }
 
-/* How the gradient is told: of the graph as it is, disturbed, or without one term of its loss. */
+/* How the gradient is computed: from the graph as it is, disturbed, or without one term of its loss. */
 typedef struct telling {
     double by;
     uint64_t seed;

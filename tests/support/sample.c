@@ -29,7 +29,7 @@ int types_parse(const char *list, tensor_type *types, int room) {
 /* What a sample's f32 becomes. */
 typedef struct change {
     weft_dtype to;
-    unsigned operands; /* bit i: operand i; the last one stands for all behind it */
+    unsigned operands; /* bit i: operand i; the last bit is for all operands after it */
     bool attrs, wide;  /* dtype attributes too; the attribute `f32_output` is set */
 } change;
 

@@ -42,7 +42,7 @@ static bool has_wide(const weft_op *op) {
     return false;
 }
 
-/* Results of reduced_out are reduced, but for a wide one. */
+/* Results in reduced_out are reduced, except with f32 output. */
 static void results_check(const sample *s, weft_dtype reduced, bool wide, const char *what) {
     for (int k = 0; k < s->n->n_out; k++)
         if (s->op->reduced_out >> k & 1) {

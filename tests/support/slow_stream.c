@@ -10,7 +10,7 @@ enum { ROOM = 256 };
 typedef struct job {
     weft_collective c;
     int rank, world; /* of the group that it goes over */
-    void *kept;      /* the buffer, while garbage lies there */
+    void *kept;      /* a copy of the buffer, while it holds garbage */
 } job;
 
 typedef struct stream {

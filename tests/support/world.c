@@ -10,7 +10,7 @@
 
 enum { PORTS = 4 };
 
-/* ---- what ranks are fed ---- */
+/* ---- inputs of ranks ---- */
 
 /* Images of u8 have three axes or more, labels one. */
 static int64_t below(const world_job *job, const weft_port *port) {
