@@ -177,7 +177,8 @@ static void put_off(reordering *m, weft_node *sum, weft_node *last_sum) {
     unmark_all(m);
 }
 
-/* From the end: each sum that moves goes before those moved earlier, so the last buckets go first. */
+/* From the end of the list: each sum that moves goes after those moved before it, so the last buckets, which
+ * the next forward reads first, come first. */
 static void sums_late(reordering *m) {
     weft_graph *g = m->g;
     weft_node *last = NULL;

@@ -104,7 +104,7 @@ static void move_readers(epilogue *e, weft_value *from, weft_value *to) {
     *a = (of_value){0};
 }
 
-/* Every reader of `from` reads `to`. */
+/* Makes every reader of `from`, nodes and outputs, read `to`. */
 static void replace(epilogue *e, weft_value *from, weft_value *to) {
     for (int r = of(e, from)->first; r; r = e->readings[r].next) {
         weft_node *n = e->readings[r].node;

@@ -103,7 +103,7 @@ static bool make_view(placer *l, weft_node *n) {
         if (!from) return false;
         n->in[0] = from;
         if (!n->op->view(n, from->stride, to->stride, &offset)) {
-            set_layout(to, false); /* needs a copy after all: its kernel makes one */
+            set_layout(to, false); /* strides cannot express it at all: its kernel makes a copy */
             return true;
         }
     }
@@ -127,7 +127,8 @@ static bool place_operands(placer *l, weft_node *n, const weft_kernel *kernel) {
     return true;
 }
 
-/* Which layout pointwise results take: channels-last when an operand of four axes is. */
+/* Whether pointwise results are channels-last: they are when an operand of four axes is, and is not row-major
+ * too. */
 static bool pointwise_channels_last(const weft_node *n) {
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && n->in[i]->type.ndim == 4 && lies_channels_last(n->in[i]) && !lies_row_major(n->in[i]))

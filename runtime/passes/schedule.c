@@ -16,7 +16,8 @@
 
 #include <string.h>
 
-enum { SPACING = 1 << 24 }; /* between the marks of neighbours in the list, for nodes moved in between */
+/* distance between the marks of neighbours in the list; nodes that move get marks in between */
+enum { SPACING = 1 << 24 };
 
 /* Nodes that ranks must run in one order, though each updates something else, so they cannot move towards
  * what they read: waits, and all collectives but those that sum buckets (a norm's sum reads this rank's

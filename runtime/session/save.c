@@ -28,7 +28,7 @@ static span common(span a, span b) {
     return c;
 }
 
-/* Rank 0's place in the process group of a part, or -1. */
+/* Rank 0's place in the process group of a part, or -1: another group, whose state is not saved. */
 static int place_of_writer(const weft_session *s, const store_part *p) {
     const subgraph *g = subgraph_of(s->plan, p->parameter);
     for (int i = 0; i < g->n_ranks; i++)

@@ -165,7 +165,7 @@ bool collective_outlasts_run(const weft_session *s, const weft_node *n);
 /* Makes the process groups of all subgraphs, together with the other ranks; and frees them. */
 bool groups_open(weft_session *s, weft_error *error);
 void groups_close(weft_session *s);
-/* Starts a collective, or waits for a sum. */
+/* Runs a step without a kernel: starts its collective, or waits for one. */
 weft_status collective_run(weft_session *s, bound_program *r, const step *st, weft_error *error);
 /* After a failure: waits for the collectives that the first `reached` steps started, since they still use the
  * arena. */
@@ -189,8 +189,9 @@ bool deferred_open(weft_session *s, weft_error *error);
  * deferred part is pending. */
 int deferred_needed_by(const bound_program *r, const step *st);
 int deferred_needed_by_outputs(const bound_program *r, const bound_program *next);
-/* Runs the pending deferred part as far as a step needs. deferred_at_end: as far as r's outputs need, then
- * r's own deferred part becomes pending. After an error none is pending; the rest of it is lost. */
+/* Runs the pending deferred part as far as a step needs. deferred_at_end: leaves r's own deferred part
+ * pending, and runs what is pending as far as r's outputs need. After an error none is pending; the rest of
+ * it is lost. */
 weft_status deferred_before(weft_session *s, const step *st, weft_error *error);
 weft_status deferred_at_end(weft_session *s, bound_program *r, weft_error *error);
 /* Runs the pending deferred part to its end, from outside of a run. */

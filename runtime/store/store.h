@@ -74,7 +74,6 @@ weft_status store_check_cuts(const weft_store *store, const weft_plan *plan, wef
 /* Which kinds of values came from files. */
 enum { LOADED_VALUES = 1, LOADED_STATE = 2 };
 unsigned *store_loaded(weft_store *store);
-bool store_has_parameter(const weft_store *store,
-                         const char *path); /* false for state, and for no such path */
+bool store_has_parameter(const weft_store *store, const char *path); /* false also for state */
 
 #endif

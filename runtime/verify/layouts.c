@@ -111,7 +111,7 @@ static void viewed(const weft_node *n, const int64_t *at, int64_t *from) {
     int64_t number = 0;
     for (int i = 0; i < y->ndim; i++) number = number * y->shape[i] + at[i];
     for (int i = x->ndim - 1; i >= 0; i--) {
-        from[i] = number % x->shape[i]; /* reshape: the same place in the order of rows */
+        from[i] = number % x->shape[i]; /* reshape: the same number in row-major order */
         number /= x->shape[i];
     }
     for (int i = 0; i < x->ndim; i++) {

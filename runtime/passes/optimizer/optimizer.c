@@ -25,7 +25,8 @@ typedef struct step_values {
     weft_value *done; /* f16: 0 when this step is skipped */
 } step_values;
 
-/* Sets the fields of `into` that have a namesake in `from`: minimize's beta1 becomes adam_update's. */
+/* Copies the attributes that both ops have by the same name and kind: minimize's beta1 becomes adam_update's.
+ */
 static void copy_namesakes(const weft_op *to, void *into, const weft_op *from, const void *attrs) {
     static const size_t width[] = {[ATTR_INT] = 8, [ATTR_REAL] = 8, [ATTR_BOOL] = sizeof(bool)};
     for (const op_attr *t = to->attrs; t && t->name; t++)
@@ -68,7 +69,8 @@ static weft_value *accumulated(program *p, const weft_variable *s, weft_value *b
                       &(accumulate_attrs){.of = of, .last = p->phase == PHASE_LAST});
 }
 
-/* The gradients of a bucket in one buffer, as this phase wants them; NULL after an error. */
+/* The bucket's gradients in one buffer: in the arena, or in the first phase of a step the store's level 0.
+ * NULL after an error. */
 static weft_value *bucket(program *p, const weft_node *n, weft_variable *s, weft_value *const *gradient) {
     weft_graph *g = p->graph;
     weft_value **list = arena_new_array(&g->model->arena, (size_t)s->n_members, sizeof *list);
@@ -133,7 +135,7 @@ typedef struct expansion {
     bool *is_trained;
     int n_buckets;
     weft_variable **buckets; /* the trained ones, in the order in which the backward finishes them */
-    weft_value **flat;       /* buckets, then their sums */
+    weft_value **flat;       /* the bucket's gradients; once finished, their sum over ranks */
     weft_value **own;        /* the gradients that this rank updates by; NULL: no range */
     step_values v;
 } expansion;
@@ -280,5 +282,5 @@ bool pass_optimizer(program *p) {
         node_remove(n);
     }
     g->building_update = false;
-    return good; /* `clean` sets the edges */
+    return good; /* the pass `clean` orders the new nodes by edges */
 }

@@ -29,13 +29,13 @@ bool reduction_is_needed(const program *p, const weft_variable *s);
 weft_value *reduction_start(program *p, const weft_variable *s, weft_value *flat);
 /* The sum once it is complete, in the bucket's memory; the bucket itself where it is not exchanged. */
 weft_value *reduction_finish(program *p, const weft_variable *s, weft_value *flat);
-/* Of finished gradients those that this rank updates by, as means over all ranks; *own is NULL when it has
- * none. */
+/* *own becomes the part of the finished gradients by which this rank updates, as means over all ranks; NULL:
+ * it has none. */
 bool reduction_own(program *p, const weft_variable *s, weft_value *finished, weft_value **own);
-/* The norm of all gradients, those of buckets[0 .. count): own[] by bucket index. */
+/* The norm of all gradients of buckets[0 .. count); own[] is by index of a bucket. */
 weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count, weft_value *const *own);
-/* Sends updated ranges to all; `after` is what must be done before (the update, or what it would have waited
- * for). */
+/* Sends updated ranges to all ranks. `after` is what must be done before: the update, or on a rank without a
+ * range the wait that the update would have read. */
 bool reduction_return(program *p, const weft_variable *s, weft_value *after, weft_value *scale);
 
 #endif
