@@ -158,6 +158,7 @@ static void copy_dense(const void *data, size_t width, const matrices *from, int
     }
 }
 
+/* Workspace: dense copies of the operands that need one, then oneDNN's scratch. */
 static weft_status matmul_run(void *state, const kernel_call *c) {
     matmul_state *s = state;
     const matmul_plan *m = &s->plan;

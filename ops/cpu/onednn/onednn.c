@@ -237,6 +237,7 @@ static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_p
     return true;
 }
 
+/* Engine and descriptor live only for this call: nothing that a plan must keep. */
 bool onednn_describe(const onednn_problem *p, onednn_facts *facts) {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t pd;
@@ -331,6 +332,7 @@ static dnnl_status_t build(onednn *o, const onednn_problem *p, onednn_weight wei
     return s;
 }
 
+/* A primitive of ONEDNN_PACK only repacks, so it runs with the threads of the repacking. */
 weft_status onednn_new(const onednn_problem *p, onednn_weight weight, const weft_env *env, onednn **made,
                        weft_error *error) {
     onednn *o = mem_new(env, sizeof *o);
@@ -381,6 +383,7 @@ static dnnl_status_t run_repack(onednn *o) {
     return dnnl_primitive_execute(o->repack, o->stream, 3, args);
 }
 
+/* The tensors under the names that oneDNN has for this kind of problem. */
 static dnnl_status_t run_primitive(onednn *o) {
     if (!o->primitive) return dnnl_success;
     bool is_forward = o->kind == ONEDNN_CONV || o->kind == ONEDNN_MATMUL;
@@ -395,6 +398,7 @@ static dnnl_status_t run_primitive(onednn *o) {
     return dnnl_primitive_execute(o->primitive, o->stream, o->bias.memory ? 5 : 4, args);
 }
 
+/* On return all results are written: the stream has been waited for. */
 weft_status onednn_run(onednn *o, const onednn_buffers *b, weft_error *error) {
     dnnl_status_t s = point(&o->src, b->src);
     if (s == dnnl_success) s = point(&o->dst, b->dst);

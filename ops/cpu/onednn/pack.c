@@ -121,6 +121,7 @@ static weft_status pack_open(const weft_node *n, const kernel_env *env, void **s
     return status;
 }
 
+/* in: the weight in its plain order; out: u8[bytes] in the kernel's format. */
 static weft_status pack_run(void *state, const kernel_call *c) {
     pack_state *s = state;
     const tensor *w = &c->in[0];

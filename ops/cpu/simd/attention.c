@@ -254,6 +254,7 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)env->threads * (size_t)layout_of(&z, false).total * sizeof(float);
 }
 
+/* One (batch, head) pair is one task. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
     sizes z = sizes_of(c->node, 0);
@@ -357,6 +358,7 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)env->threads * (size_t)layout_of(&z, true).total * sizeof(float);
 }
 
+/* One (batch, head) pair is one task: its dk and dv have one owner. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
     sizes z = sizes_of(c->node, 1);

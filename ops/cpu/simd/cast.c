@@ -59,6 +59,7 @@ static void cast_close(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
+/* The inner kernel is opened with the f32 node, which the state keeps alive. */
 static weft_status cast_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     cast_state *s = mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, n->op->name);

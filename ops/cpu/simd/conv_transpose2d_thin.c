@@ -199,6 +199,7 @@ static void one_image(const kernel_call *c, const float *w, const float *bias, f
     row_write(y->data, y->type.dtype, n * pixels, pixels, image);
 }
 
+/* x [N, C, h, w], weight [C, out, kh, kw], bias [out] or none -> y [N, out, H, W]; images channels-last. */
 static weft_status run(void *state, const kernel_call *c) {
     (void)state;
     const conv_attrs *a = c->attrs;

@@ -217,6 +217,7 @@ static char *element_at(const tensor *t, int64_t axis, int64_t i) {
     return (char *)t->data + i * t->stride[axis] * (int64_t)dtype_bytes(t->type.dtype);
 }
 
+/* Each operand is copied to its range of the axis. */
 static weft_status concat_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *y = &c->out[0];
@@ -239,6 +240,7 @@ static void zeros(const tensor *y, int64_t axis, int64_t begin, int64_t length, 
     if (length) strided_copy(element_at(y, axis, begin), y->stride, zero, still, &part, threads);
 }
 
+/* Zeros, the operand, zeros: three copies that do not overlap. */
 static weft_status pad_run(void *state, const kernel_call *c) {
     (void)state;
     const pad_attrs *a = c->attrs;

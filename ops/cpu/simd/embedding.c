@@ -115,6 +115,7 @@ static void columns_backward(const kernel_call *c, const places *p, int64_t firs
     }
 }
 
+/* dy [ids, d], ids -> dw [rows, d]; rows without ids are zeros. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
     enum { STRIP = 64 }; /* columns: four cache lines, so that no two threads write to one */

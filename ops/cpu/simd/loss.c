@@ -90,6 +90,8 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(env->threads * room) * sizeof(float);
 }
 
+/* dloss [], x [n, classes], targets [n], lse [n] -> dx [n, classes]; each row is computed from the stored
+ * lse. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
     const tensor *x = &c->in[1], *dx = &c->out[0];

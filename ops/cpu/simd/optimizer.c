@@ -185,6 +185,8 @@ static void accumulate_chunk(const kernel_call *c, int levels, int64_t local, in
     if (out != top) memcpy(out, top, (size_t)n * sizeof *out);
 }
 
+/* Operands: the levels of the tree from the top down, then the new gradient. c->run->local counts the
+ * micro-batches of this rank in the step. */
 static weft_status accumulate_run(void *state, const kernel_call *c) {
     (void)state;
     enum { CHUNK = 1024 };

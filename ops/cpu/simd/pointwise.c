@@ -47,6 +47,7 @@ typedef struct pointwise_state {
     float numbers[]; /* the program's */
 } pointwise_state;
 
+/* The program and the numbers of its formulas are made once for each session. */
 static weft_status pointwise_open(const weft_node *n, const kernel_env *env, void **state,
                                   weft_error *error) {
     size_t bytes = sizeof(pointwise_state) + SIMD(tile_numbers)(n, NULL, NULL) * sizeof(float);
@@ -114,6 +115,7 @@ static void tile_run(const job *j, float *slots, int64_t begin, bool first) {
     }
 }
 
+/* The strides are the call's own: the layout pass may give a node's operands any. */
 static weft_status pointwise_run(void *state, const kernel_call *c) {
     const pointwise_state *s = state;
     job j = {.p = &s->program, .c = c, .elements = type_elements(&c->out[0].type)};

@@ -165,6 +165,7 @@ static bool scatter(const kernel_call *c, int64_t n, const plane *p) {
     return true;
 }
 
+/* dy and indices [N, OH, OW, C] -> dx [N, H, W, C]. */
 static weft_status max_backward_run(void *state, const kernel_call *c) {
     (void)state;
     image to = image_of(&c->out[0]);
@@ -226,6 +227,7 @@ static void average_window(const tensor *x, int64_t at, const pool_cell *cell, i
     for (int64_t j = 0; j < width; j++) y[j] *= factor;
 }
 
+/* Row `row` of image n, channel block by channel block. */
 static void average_row(const kernel_call *c, int64_t n, int64_t row) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     image in = image_of(x), out = image_of(y);
@@ -270,6 +272,7 @@ static void spread(const kernel_call *c, int64_t n, const plane *p) {
     }
 }
 
+/* dy [N, OH, OW, C] -> dx [N, H, W, C]; an image, or a block of its channels, is one task. */
 static weft_status average_backward_run(void *state, const kernel_call *c) {
     (void)state;
     image to = image_of(&c->out[0]);

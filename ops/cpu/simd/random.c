@@ -50,6 +50,7 @@ static void put(const float z[4][BLOCKS], float *y, int length) {
 
 /* ---- uniform ---- */
 
+/* Uniform in [low, high): `below` is the largest float under high, since rounding may reach high itself. */
 static weft_status uniform_run(void *state, const kernel_call *c) {
     (void)state;
     const random_attrs *a = c->attrs;
@@ -84,6 +85,7 @@ static void normal_group(const uint32_t word[4][BLOCKS], float mean, float std, 
         for (int j = 0; j < BLOCKS; j++) z[k][j] = mean + std * z[k][j];
 }
 
+/* Normal with mean a and standard deviation b. */
 static weft_status normal_run(void *state, const kernel_call *c) {
     (void)state;
     const random_attrs *a = c->attrs;
@@ -122,6 +124,8 @@ static void dropout_group(const uint32_t word[4][BLOCKS], uint32_t threshold, fl
     for (int i = 0; i < length; i++) y[i] = made[i] == 0.0f ? 0.0f : x[i] * made[i];
 }
 
+/* Element i is dropped by word i of the stream, so dropout of dy with the same key, which is the gradient,
+ * drops the same elements. */
 static weft_status dropout_run(void *state, const kernel_call *c) {
     (void)state;
     const dropout_attrs *a = c->attrs;

@@ -362,6 +362,7 @@ static size_t sum_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(r.kept.count * r.tiles * r.chunks * COLUMNS) * sizeof(float);
 }
 
+/* Three ways: columns (the inner axis is kept), few long results by chunks, else a result for each task. */
 static weft_status sum_run(void *state, const kernel_call *c) {
     (void)state;
     reduction r;

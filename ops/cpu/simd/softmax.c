@@ -83,6 +83,7 @@ typedef struct lines {
     int64_t outer, strips; /* products of the axes before it; strips in `inner` */
 } lines;
 
+/* x as [outer, n, inner], where n is the axis of the softmax. */
 static lines lines_of(const weft_node *node) {
     const tensor_type *t = &node->in[0]->type;
     int64_t axis = ((const softmax_attrs *)node->attrs)->axis;
@@ -130,6 +131,7 @@ static void reduced_strip_run(const kernel_call *c, const lines *l, bool is_log,
         reduced_store(y->data, y->type.dtype, at + i * l->inner, result + i * width, width);
 }
 
+/* A task is one strip of lines, or one row when the axis is the last. */
 static weft_status run(void *state, const kernel_call *c) {
     (void)state;
     bool is_log = c->node->op == &weft_op_log_softmax, is_f32 = c->in[0].type.dtype == WEFT_F32;

@@ -72,6 +72,7 @@ template <class T> struct backward_operands {
     int tiles;        /* of the kernel that is launched */
 };
 
+/* dy, y and the results are [B, T, H, D]; q, k and v are [B, H, T, D]; any strides. */
 template <class T> static backward_operands<T> backward_operands_of(const kernel_call *c) {
     backward_operands<T> s = {};
     s.z = attention_shape_of(c, BACKWARD_Q);

@@ -200,6 +200,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS, 2) attention_dk_dv(backward_op
 
 /* ---- launches ---- */
 
+/* dq comes first: it writes delta, which the other kernel reads. */
 template <class T, int DP> static weft_status backward_launch(const kernel_call *c) {
     using QS = query_shape<DP>;
     using KS = key_shape<DP>;

@@ -269,6 +269,7 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
 
 /* ---- launches ---- */
 
+/* Shared memory: queries, keys or values, and scores. */
 template <class T, class S, int R> static weft_status plain_launch(const kernel_call *c) {
     constexpr size_t bytes = (size_t)(2 * 16 * R * S::LD + 16 * R * (16 * R + 1)) * sizeof(float);
     forward_operands<T> s = {};
@@ -282,6 +283,7 @@ template <class T, class S, int R> static weft_status plain_launch(const kernel_
     return launch(c, plain_forward<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
 }
 
+/* dq comes first: it writes delta, which the other kernel reads. */
 template <class T, class S, int R> static weft_status plain_backward_launch(const kernel_call *c) {
     backward_operands<T> s = backward_operands_of<T>(c);
     s.tiles = (s.z.t + 16 * R - 1) / (16 * R);

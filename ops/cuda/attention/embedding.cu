@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     }
 }
 
+/* w [rows, d], ids -> y [ids, d]. */
 weft_status cuda_embedding_run(void *, const kernel_call *c) {
     const tensor_type *t = &c->in[0].type;
     int64_t n = type_elements(&c->in[1].type), d = t->shape[1];

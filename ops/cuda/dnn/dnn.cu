@@ -259,6 +259,7 @@ static void plan_select(dnn *d, const dnn_conv *what, const kernel_env *env) {
 
 /* ---- plans ---- */
 
+/* Everything that the library allocates for this plan is freed by dnn_free, after a failure too. */
 weft_status dnn_new(const dnn_conv *what, const kernel_env *env, dnn **made, weft_error *error) {
     dnn *d = (dnn *)mem_new(env->env, sizeof *d);
     if (!d) return error_memory(error, "a convolution");

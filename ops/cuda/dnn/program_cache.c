@@ -75,6 +75,7 @@ bool program_recall(const weft_env *env, program_key key, program_code *c) {
     return is_whole;
 }
 
+/* The cache only saves time, so all its failures are ignored. */
 void program_keep(const weft_env *env, program_key key, const void *code, size_t bytes) {
     char path[PATH_ROOM];
     weft_error unused = {0};

@@ -107,6 +107,7 @@ static weft_status complete(const conv_plan *p, const kernel_call *c, void *made
     return add_bias(c, from, to, bias, c->out[0].type.shape[1], type_elements(&c->out[0].type));
 }
 
+/* Operands are prepared, cuDNN convolves, its result is completed; all on the session's stream. */
 static weft_status run_conv(void *state, const kernel_call *c) {
     const conv_state *s = (const conv_state *)state;
     const conv_plan *p = &s->plan;
@@ -136,6 +137,7 @@ static void close_pack(void *state) {
     if (s) mem_free(s->env, s, sizeof *s);
 }
 
+/* Rebuilds the convolution to learn the weight's shape, and forgets it again. */
 static weft_status open_pack(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     weft_error own = {};
     weft_node *t = conv_pack_target(n, env->env, &own);

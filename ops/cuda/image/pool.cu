@@ -186,6 +186,7 @@ weft_status cuda_adaptive_avg_pool2d_backward_run(void *, const kernel_call *c) 
     return average_backward_run(c);
 }
 
+/* x [N, C, H, W] -> y and i32 indices [N, C, OH, OW], all channels-last. */
 weft_status cuda_max_pool2d_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &x->type, &y->type);
@@ -207,6 +208,7 @@ static const pool_attrs *window_of(const kernel_call *c) {
     return is_same ? static_cast<const pool_attrs *>(from->attrs) : nullptr;
 }
 
+/* dy and indices -> dx. Without a known window the slow kernel checks the indices as well. */
 weft_status cuda_max_pool2d_backward_run(void *, const kernel_call *c) {
     const tensor *dy = &c->in[0], *dx = &c->out[0];
     const pool_attrs *window = window_of(c);

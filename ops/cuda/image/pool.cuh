@@ -49,6 +49,7 @@ struct pool_sizes {
     int64_t large, small; /* pixels of all images */
 };
 
+/* `a` NULL or without a kernel: adaptive. */
 static inline pool_sizes pool_sizes_of(const pool_attrs *a, const tensor_type *large,
                                        const tensor_type *small) {
     pool_sizes p = {large->shape[0], (int)large->shape[1], {}, 0, 0};

@@ -53,6 +53,7 @@ static blas_epilogue epilogue_of(const weft_node *n) {
     return e;
 }
 
+/* Workspace: dense copies, the converted bias, the library's scratch. */
 blas_plan blas_plan_of(const weft_node *n) {
     blas_plan plan = {.p = product_of(n), .epilogue = epilogue_of(n)};
     matrices *in[2] = {&plan.p.a, &plan.p.b};

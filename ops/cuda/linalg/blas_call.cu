@@ -133,6 +133,7 @@ static void alignments(const weft_node *n, const blas_plan *plan, blas_call *cal
     if (kept) call->kept_alignment = operand_alignment(kept);
 }
 
+/* On failure *call is half built: blas_call_free frees what is there. */
 weft_status blas_call_new(const weft_node *n, const kernel_env *env, const blas_plan *plan, blas_call *call,
                           weft_error *error) {
     weft_dtype in = n->in[0]->type.dtype, out = n->out[0].type.dtype;

@@ -41,6 +41,8 @@ static cublasStatus_t preferences(const blas_call *call, const kernel_env *env,
 
 enum { MOST = 32 }; /* most algorithms of one query */
 
+/* One query of the library's heuristic, which answers for alignments, types and workspace without running
+ * anything. */
 weft_status blas_algorithms(const blas_call *call, const kernel_env *env, cublasLtMatmulAlgo_t *found,
                             int room, int *n, weft_error *error) {
     cublasLtMatmulHeuristicResult_t results[MOST];

@@ -144,6 +144,7 @@ static weft_status choose_fastest(trial *t, const kernel_env *env, text *found, 
     return WEFT_OK;
 }
 
+/* Opens the node as a session would, on buffers of the trial's own, and times every algorithm. */
 extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, text *found, weft_error *error) {
     trial t = {};
     t.node = n;

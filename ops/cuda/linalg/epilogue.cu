@@ -70,6 +70,7 @@ static weft_status sum_apart(const kernel_call *c, const blas_plan *plan) {
     });
 }
 
+/* Either the gradient of a bias, or an activation (or its slope) over the result. */
 weft_status blas_epilogue_apart(const kernel_call *c, const blas_plan *plan) {
     const blas_epilogue *e = &plan->epilogue;
     if (e->sums) return sum_apart(c, plan);

@@ -27,6 +27,7 @@ template <class T, class U> __global__ static void convert(const T *from, U *to,
 
 enum { THREADS = 256 };
 
+/* Operand i, with the node's strides, as a dense matrix at `to`. */
 static weft_status copy_operand(const kernel_call *c, const blas_plan *plan, int i, void *to) {
     const matrices *m = &plan->from[i];
     int64_t count = m->rows * m->columns * matrices_count(m, plan->p.n_batch);
@@ -39,6 +40,7 @@ static weft_status copy_operand(const kernel_call *c, const blas_plan *plan, int
                   (uint32_t *)to, *m, plan->p.n_batch, count);
 }
 
+/* The library takes a bias only in the type of the result. */
 static weft_status convert_bias(const kernel_call *c, void *to) {
     int64_t count = c->in[2].type.shape[0];
     dim3 grid((unsigned)((count + THREADS - 1) / THREADS));
@@ -103,6 +105,7 @@ static cublasStatus_t set_places(const kernel_call *c, const blas_state *s) {
     return blas_call_places(plan, &s->call, bias, kept);
 }
 
+/* Nothing here waits or allocates, so the run can be captured. */
 static weft_status run_products(void *state, const kernel_call *c) {
     blas_state *s = (blas_state *)state;
     const void *in[2];

@@ -152,6 +152,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     }
 }
 
+/* x, weight, bias -> y, mean, rstd, var; [rows, C] in memory. */
 template <class T> static weft_status batch_norm_launch(const kernel_call *c) {
     constexpr int V = vector_width<T>;
     const tensor_type *t = &c->in[0].type;
@@ -180,6 +181,7 @@ weft_status cuda_batch_norm_run(void *, const kernel_call *c) {
                       [&](auto zero) { return batch_norm_launch<decltype(zero)>(c); });
 }
 
+/* dy, x, weight, mean, rstd -> dx, dw, db; [rows, C] in memory. */
 template <class T> static weft_status batch_norm_backward_launch(const kernel_call *c) {
     constexpr int V = vector_width<T>;
     const tensor_type *t = &c->in[1].type;

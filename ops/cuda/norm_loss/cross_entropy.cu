@@ -100,6 +100,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     }
 }
 
+/* x [rows, n], targets [rows] -> loss [], lse [rows]. */
 weft_status cuda_cross_entropy_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0];
     int64_t rows = x->type.shape[0], n = x->type.shape[1];
@@ -119,6 +120,7 @@ weft_status cuda_cross_entropy_run(void *, const kernel_call *c) {
     return launch(c, cross_entropy_mean, dim3(1), dim3(MEAN_THREADS), 0, loss, target, rows, mean);
 }
 
+/* dloss [], x [rows, n], targets [rows], lse [rows] -> dx [rows, n]. */
 weft_status cuda_cross_entropy_backward_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[1];
     int64_t rows = x->type.shape[0], n = x->type.shape[1];

@@ -43,6 +43,7 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     }
 }
 
+/* x [rows, n], weight and bias [n] or neither -> y, mean [rows], rstd [rows]. */
 template <class T, class W> static weft_status layer_norm_launch(const kernel_call *c) {
     const tensor_type *t = &c->in[0].type;
     int64_t n = t->shape[t->ndim - 1], rows = type_elements(t) / n;

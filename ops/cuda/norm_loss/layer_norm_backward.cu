@@ -119,6 +119,7 @@ static weft_status layer_norm_short_launch(const kernel_call *c, layer_norm_sour
     return status ? status : column_totals_launch(c, s, s.n, blocks, parts);
 }
 
+/* dy, x [rows, n], mean, rstd [rows], weight [n] or none -> dx, and with a weight dw and db [n]. */
 template <class T, class W> static weft_status layer_norm_backward_launch(const kernel_call *c) {
     const tensor_type *t = &c->in[1].type;
     bool has_weight = c->n_out == 3;

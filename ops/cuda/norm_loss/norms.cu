@@ -39,6 +39,7 @@ struct square_members {
     } at[NORM_ROOM];
 };
 
+/* A block sums the squares of one chunk, or of the part of it that is here. */
 __global__ void __launch_bounds__(NORM_THREADS)
     squares_of_chunks(square_members s, const float *gradients, double *sums) {
     int low = 0, high = s.n - 1;
@@ -73,6 +74,7 @@ static weft_status squares_launch(const kernel_call *c, square_members *s, doubl
     return status;
 }
 
+/* gradients [a range of the bucket] -> sums [chunks of all members], f64. */
 extern "C" weft_status cuda_chunk_squares_run(void *, const kernel_call *c) {
     const chunk_squares_attrs *a = static_cast<const chunk_squares_attrs *>(c->attrs);
     const weft_variable *bucket = c->node->variable;
@@ -118,6 +120,7 @@ __global__ void __launch_bounds__(NORM_THREADS)
     if (is_last) *root = sqrt(sum);
 }
 
+/* Any number of f64 arrays -> the root of the sum of all their elements, f64[]. */
 extern "C" weft_status cuda_root_sum_run(void *, const kernel_call *c) {
     double *total = static_cast<double *>(c->workspace), *root = static_cast<double *>(c->out[0].data);
     weft_status status = WEFT_OK;
@@ -153,6 +156,7 @@ struct loss_scale_results {
     double *factor, *scale, *good, *done;
 };
 
+/* One thread: norm [], scale [], good [] -> factor, scale, good, done, all f64[]. */
 __global__ void loss_scale(const double *norm, const double *scale, const double *good, loss_scale_attrs a,
                            loss_scale_results y) {
     double s = *scale, run = *good + 1;

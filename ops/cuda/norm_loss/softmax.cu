@@ -19,6 +19,7 @@ template <bool IS_LOG> struct soft_result {
     }
 };
 
+/* Rows [rows, n], a warp or a block for each. */
 template <bool IS_LOG, class T, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS) softmax_rows(const T *x, T *y, int64_t rows, int64_t n) {
     SHARED_ARRAY(float, scratch, [32]);

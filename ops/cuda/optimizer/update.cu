@@ -200,6 +200,7 @@ template <class R> struct accumulate_step {
     }
 };
 
+/* Operands: the levels from the top down, then the new gradient. */
 template <class R> static weft_status accumulate_launch(const kernel_call *c) {
     const accumulate_attrs *a = static_cast<const accumulate_attrs *>(c->attrs);
     accumulate_step<R> s = {};

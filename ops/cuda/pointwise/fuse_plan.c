@@ -88,6 +88,7 @@ static int vector_of(const weft_node *n) {
     return 4;
 }
 
+/* From types and layouts alone; addresses are checked by each run. */
 const char *fuse_plan_of(const weft_node *n, fuse_plan *p) {
     int axes[WEFT_MAX_NDIM], count;
     int64_t first[WEFT_MAX_NDIM], other[WEFT_MAX_NDIM];

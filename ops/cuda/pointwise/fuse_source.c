@@ -262,6 +262,7 @@ static void put_kernel(writer *w, const char *name, int vector) {
     text_add(&w->t, "}\n");
 }
 
+/* The index type, the prelude, the function of the node's elements, the two kernels. */
 char *fuse_source(const weft_node *n, const fuse_plan *p) {
     weft_node *self[1] = {(weft_node *)n};
     writer w = {.n = n, .p = p, .body = n->n_body ? n->body : self, .n_body = n->n_body ? n->n_body : 1};

@@ -15,6 +15,7 @@ struct pointwise_state {
     fuse_arguments arguments; /* without the pointers */
 };
 
+/* On failure the state is freed by close. */
 extern "C" weft_status cuda_pointwise_open(const weft_node *n, const kernel_env *env, void **state,
                                            weft_error *error) {
     pointwise_state *s = static_cast<pointwise_state *>(mem_new(env->env, sizeof *s));
@@ -54,6 +55,7 @@ static bool takes_vectors(const fuse_plan *p, const kernel_call *c) {
     return good;
 }
 
+/* Chooses between the two kernels by the addresses of this run. */
 extern "C" weft_status cuda_pointwise_run(void *state, const kernel_call *c) {
     const pointwise_state *s = static_cast<const pointwise_state *>(state);
     fuse_arguments a = s->arguments;

@@ -126,6 +126,7 @@ __global__ void __launch_bounds__(RANDOM_THREADS)
     }
 }
 
+/* 16 bytes of f32, bf16 or f16 to a thread. */
 template <class T> static weft_status dropout_launch(const kernel_call *c) {
     constexpr int N = sizeof(T) == 2 ? 8 : 4;
     const dropout_attrs *a = static_cast<const dropout_attrs *>(c->attrs);

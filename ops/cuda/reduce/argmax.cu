@@ -72,6 +72,7 @@ template <class T> static weft_status run(const kernel_call *c, const argmax_row
     return launch(c, argmax<T, 32>, blocks, dim3(ARGMAX_THREADS), 0, x, *r, y);
 }
 
+/* x at any strides -> i64 positions. */
 extern "C" weft_status cuda_argmax_run(void *, const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     const axis_attrs *a = static_cast<const axis_attrs *>(c->attrs);

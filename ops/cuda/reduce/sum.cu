@@ -168,6 +168,7 @@ template <class T> static bool rows_are_vectored(const reduce_plan *r, const voi
     return good;
 }
 
+/* With several pieces, the workspace holds their sums and a second kernel adds them. */
 template <class T> static weft_status sum_launch(const kernel_call *c, const reduce_plan *r) {
     using A = typename sum_of<T>::type;
     const T *x = static_cast<const T *>(c->in[0].data);

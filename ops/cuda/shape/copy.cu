@@ -155,6 +155,7 @@ template <class T> static weft_status run(const kernel_call *c, copy_job *j) {
     return launch(c, copy_units<T>, dim3(blocks_for(c, j->units, COPY_THREADS)), dim3(COPY_THREADS), 0, *j);
 }
 
+/* Only the width of the elements matters, and grows to that of the widest unit. */
 weft_status strided_copy(const kernel_call *c, void *to, const int64_t *to_stride, const void *from,
                          const int64_t *from_stride, const tensor_type *shape) {
     copy_job j = {};

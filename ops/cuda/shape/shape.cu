@@ -43,6 +43,7 @@ extern "C" weft_status cuda_reorder_run(void *, const kernel_call *c) {
 
 /* ---- several parts ---- */
 
+/* Each operand is copied to its range of the axis. */
 extern "C" weft_status cuda_concat_run(void *, const kernel_call *c) {
     const tensor *y = &c->out[0];
     int64_t axis = static_cast<const axis_attrs *>(c->attrs)->axis, at = 0;
@@ -63,6 +64,7 @@ static weft_status zeros(const kernel_call *c, int64_t axis, int64_t begin, int6
     return length ? strided_copy(c, element_at(y, axis, begin), y->stride, NULL, NULL, &part) : WEFT_OK;
 }
 
+/* Zeros, the operand, zeros: three copies that do not overlap. */
 extern "C" weft_status cuda_pad_run(void *, const kernel_call *c) {
     const pad_attrs *a = static_cast<const pad_attrs *>(c->attrs);
     const tensor *x = &c->in[0], *y = &c->out[0];
@@ -134,6 +136,7 @@ template <class T> __device__ static inline void part_copy(float *to, const floa
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) t[i] = f ? f[i] : T();
 }
 
+/* 16 bytes at a time where the piece allows it. */
 __global__ void copy_parts(bucket_parts p) {
     float *to = p.to + p.part[blockIdx.y].begin;
     const float *from = p.part[blockIdx.y].from;
