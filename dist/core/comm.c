@@ -3,6 +3,7 @@
  * poll, fail) does nothing. */
 #include "dist/core/collective.h"
 
+/* The collective is checked here once, so the tables' functions rely on its arguments. */
 weft_status weft_comm_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket, weft_error *error) {
     if (!comm || !c || !ticket)
         return error_set(error, WEFT_ARGUMENT, "weft_comm_start: an argument is NULL");
@@ -20,6 +21,7 @@ weft_status weft_comm_wait(weft_comm *comm, uint64_t ticket, weft_error *error) 
     return comm->calls->wait(comm, ticket, error);
 }
 
+/* For callers that have nothing to do meanwhile. */
 weft_status weft_comm_run(weft_comm *comm, const weft_collective *c, weft_error *error) {
     uint64_t ticket;
     weft_status status = weft_comm_start(comm, c, &ticket, error);
@@ -59,6 +61,7 @@ void weft_comm_fail(weft_comm *comm, const char *reason) {
     if (comm && comm->calls->fail) comm->calls->fail(comm, reason);
 }
 
+/* Every table has abort and free. */
 void weft_comm_abort(weft_comm *comm, const char *reason) {
     if (comm) comm->calls->abort(comm, reason);
 }

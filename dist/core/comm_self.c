@@ -11,6 +11,7 @@ typedef struct self_comm {
     weft_error failure; /* set by fail and abort; sticky */
 } self_comm;
 
+/* The sticky failure; WEFT_OK while there is none. */
 static weft_status self_failed(const self_comm *s, weft_error *error) {
     if (error && s->failure.status) *error = s->failure;
     return s->failure.status;
@@ -77,6 +78,7 @@ static const weft_comm_calls self_calls = {
     .fail = self_fail,
 };
 
+/* The environment is copied, as groups and free need it later. */
 weft_comm *weft_comm_self(const weft_comm_options *options, weft_error *error) {
     const weft_env *env = options ? options->env : NULL;
     if (comm_options_check(options, error)) return NULL;

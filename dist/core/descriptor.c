@@ -37,6 +37,7 @@ descriptor descriptor_of(const weft_collective *c, int world) {
     return f;
 }
 
+/* The name comes from another process too, so SHOW makes it safe to print. */
 title descriptor_title(const descriptor *f) {
     title t;
     int n = snprintf(t.text, sizeof t.text, "%s #%llu", weft_collective_name((weft_collective_kind)f->kind),

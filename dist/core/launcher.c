@@ -69,6 +69,8 @@ static bool is_batch_script(const row *r, char *const *environment) {
     return strncmp(r->rank, "SLURM_", 6) == 0 && (!step || strcmp(step, "4294967291") == 0);
 }
 
+/* Under "auto" no launcher is an answer: one rank, alone. A launcher that is asked for by name must have set
+ * its variables. */
 weft_status weft_launch_read(const char *launcher, char *const *environment, weft_launch *launch,
                              weft_error *error) {
     bool is_auto = !launcher || strcmp(launcher, "auto") == 0, is_known = is_auto;

@@ -10,6 +10,8 @@ enum {
     DEPTH = 26,  /* partial sums on the stack: enough for 2^25 ranks */
 };
 
+/* The integer comparison finds NaN (exponent all ones, fraction not 0) and sets the quiet bit, so that
+ * rounding cannot make it infinite. */
 void bf16_from_f32(uint16_t *restrict to, const float *restrict from, size_t count) {
 #pragma omp simd
     for (size_t i = 0; i < count; i++) {
@@ -52,6 +54,7 @@ static void add_f64(double *out, const double *a, const double *b, size_t count)
     for (size_t i = 0; i < count; i++) out[i] = a[i] + b[i];
 }
 
+/* By blocks, through f32 buffers on the stack. */
 void bf16_add(uint16_t *into, const uint16_t *from, size_t count) {
     float a[BLOCK], b[BLOCK];
     for (size_t at = 0; at < count; at += BLOCK) {

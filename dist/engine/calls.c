@@ -76,6 +76,7 @@ static weft_status start_op(weft_comm *comm, const weft_collective *c, engine_gr
     return status;
 }
 
+/* An ordinary collective founds no group. */
 static weft_status engine_start(weft_comm *comm, const weft_collective *c, uint64_t *ticket,
                                 weft_error *error) {
     return start_op(comm, c, NULL, ticket, error);
@@ -92,6 +93,7 @@ static weft_status engine_test(weft_comm *comm, uint64_t ticket, bool *is_done, 
     return status;
 }
 
+/* Returns at once if the ticket is finished, even after a failure: its results are complete. */
 static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
     engine *e = engine_of(comm);
     uint64_t since = engine_now(), at = 0;
@@ -111,6 +113,7 @@ static weft_status engine_wait(weft_comm *comm, uint64_t ticket, weft_error *err
     return status;
 }
 
+/* Sent with the next heartbeat. */
 static void engine_place(weft_comm *comm, const char *place) {
     engine *e = engine_of(comm);
     pthread_mutex_lock(&e->lock);
@@ -129,6 +132,7 @@ static weft_status engine_poll(weft_comm *comm, weft_error *error) {
     return status;
 }
 
+/* The thread sends the reason to the other ranks (work_off). */
 static void engine_fail(weft_comm *comm, const char *reason) {
     engine *e = engine_of(comm);
     weft_error error;
@@ -170,6 +174,7 @@ static weft_comm *handle_new(engine *e, engine_group *g, weft_error *error) {
     return &h->comm;
 }
 
+/* Frees a group that is no longer in the engine's list. */
 static void group_free(engine *e, engine_group *g) {
     if (!g) return;
     mem_free(&e->env, g->arrivals, (size_t)g->n * ARRIVALS * sizeof *g->arrivals);
@@ -340,6 +345,7 @@ static engine *engine_new(transport *t, const weft_comm_options *options, weft_e
     return NULL;
 }
 
+/* Waits until the thread has opened the transport, which has its own deadline. */
 weft_comm *engine_comm(transport *t, const weft_comm_options *options, weft_error *error) {
     engine *e = engine_new(t, options, error);
     if (!e) return NULL;

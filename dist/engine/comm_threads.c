@@ -90,6 +90,7 @@ static weft_status threads_send(transport *t, int to, int tag, const void *from,
     return is_free ? WEFT_OK : error_set(error, WEFT_INTERNAL, "two messages to rank %d at once", to);
 }
 
+/* Only notes what is wanted; threads_progress copies it when it comes. */
 static weft_status threads_receive(transport *t, int from, int tag, void *into, size_t bytes,
                                    weft_error *error) {
     want *w = &rank_of(t)->wants[from];
@@ -118,6 +119,7 @@ static weft_status take(thread_rank *r, int from, weft_error *error) {
     return WEFT_OK;
 }
 
+/* Copies what has come, removes own notices that were copied, and looks whether anything is left. */
 static weft_status threads_progress(transport *t, bool *is_done, weft_error *error) {
     thread_rank *r = rank_of(t);
     thread_world *w = r->world;
@@ -157,6 +159,7 @@ static bool threads_control_receive(transport *t, control *message) {
     return has_one;
 }
 
+/* Sleeps until another rank calls this one. */
 static void threads_nap(transport *t, double seconds) {
     thread_rank *r = rank_of(t);
     uint64_t until = engine_now() + (uint64_t)(seconds * 1e9);
@@ -235,6 +238,7 @@ static const transport_calls threads_calls = {
     .free = threads_free,
 };
 
+/* The last field is the window, which windows_init makes. */
 static bool rank_init(thread_world *w, int i, const pthread_condattr_t *monotonic) {
     thread_rank *r = &w->ranks[i];
     r->t = (transport){&threads_calls, i, w->n, i, w->n, 1e-3, NULL};
@@ -263,6 +267,7 @@ static bool windows_init(thread_world *w, size_t data_bytes) {
     return true;
 }
 
+/* All or nothing; NULL: out of memory, or the system has no more locks. */
 static thread_world *world_new(int n, int64_t window_bytes, const weft_env *env) {
     pthread_condattr_t monotonic;
     thread_world *w = mem_new(env, sizeof *w);

@@ -24,6 +24,7 @@ uint64_t engine_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The condition variable uses the monotonic clock, see engine_init. */
 void engine_wait_changed(engine *e, double seconds) {
     uint64_t until = engine_now() + (uint64_t)(seconds * 1e9);
     struct timespec t = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};

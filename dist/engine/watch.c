@@ -10,11 +10,14 @@
 
 #define BEAT_NS 500000000u /* between two heartbeats of a rank in a world of up to 64; in proportion above */
 
+/* Slots are reused every ARRIVALS collectives, so the sequence decides (E3). */
 const arrival *watch_arrival(const stream_op *op, int member) {
     const arrival *a = &op->group->arrivals[member * ARRIVALS + (int)(op->sequence % ARRIVALS)];
     return a->sequence == op->sequence ? a : NULL;
 }
 
+/* Compares all descriptors that are here, on every call: a difference is found even if other members never
+ * enter. */
 weft_status watch_members(engine *e, const stream_op *op, bool *are_all_here, weft_error *error) {
     const engine_group *g = op->group;
     *are_all_here = op->announced == g->n;
@@ -81,6 +84,7 @@ static void tell_past(const engine *e, text *t) {
     }
 }
 
+/* Lists at most TOLD members, the absent ones first. */
 weft_status watch_stalled(engine *e, const stream_op *op, double seconds, weft_error *error) {
     enum { TOLD = 4 };
     text t = {0};
@@ -183,6 +187,7 @@ void watch_tell_failure(engine *e, const char *reason) {
 
 /* ---- reading ---- */
 
+/* The list only grows while the thread runs, so the result stays valid after the unlock. */
 static engine_group *group_find(engine *e, uint32_t id) {
     pthread_mutex_lock(&e->lock);
     engine_group *g = e->groups;

@@ -160,6 +160,7 @@ static int begin(mpi_transport *m, transfer t) {
     return code;
 }
 
+/* Messages of one tag between two ranks keep their order, so the pieces need no numbers. */
 static weft_status mpi_send(transport *t, int to, int tag, const void *from, size_t bytes,
                             weft_error *error) {
     /* const in effect: MPI only reads it */
@@ -204,6 +205,7 @@ static bool mpi_control_send(transport *t, int to, const control *message) {
     return false;
 }
 
+/* Copies the message and opens the receive again. */
 static bool mpi_control_receive(transport *t, control *message) {
     mpi_transport *m = mpi_of(t);
     int done = 0;
@@ -269,6 +271,7 @@ static void mpi_close(transport *t, bool is_failed) {
     if (m->is_ours) MPI_Finalize();
 }
 
+/* After a failure the memory is kept, as MPI may still write into it. */
 static void mpi_free(transport *t) {
     mpi_transport *m = mpi_of(t);
     size_t w = (size_t)m->t.world;

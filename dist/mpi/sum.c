@@ -11,6 +11,7 @@ static void add_bf16(void *from, void *into, int *count, MPI_Datatype *type) {
     bf16_add(into, from, (size_t)*count);
 }
 
+/* Makes the operation for bf16 and the memory of the first group. */
 weft_status mpi_sums_open(mpi_transport *m, weft_error *error) {
     int code = MPI_Op_create(add_bf16, 1, &m->add_bf16);
     if (code) return mpi_fail(error, "MPI_Op_create", code);

@@ -40,6 +40,7 @@ static void close_all(maker *k) {
     }
 }
 
+/* Sets the pieces to NULL, so it may be called twice. */
 static void unmap_all(window *w) {
     for (int i = 0; i < w->n; i++) {
         segment_unmap(w->pieces[i], w->piece_bytes);
@@ -122,6 +123,7 @@ static void maker_init(maker *k, mpi_transport *m, size_t data_bytes) {
     if (!k->w) snprintf(k->why, sizeof k->why, "out of memory for its tables");
 }
 
+/* The window stays if the transport has taken it. */
 static void maker_free(maker *k) {
     const weft_env *env = &k->m->env;
     size_t n = (size_t)k->n;

@@ -25,6 +25,7 @@ weft_status nccl_library_check(const weft_comm *like, weft_error *error) {
 
 /* ---- memory ---- */
 
+/* work and dest are one allocation. Only a world has a lock. */
 bool nccl_init(nccl_comm *n, const weft_comm *like, nccl_comm *world, const weft_env *env,
                weft_error *error) {
     range *ranges = mem_new_array(env, 2 * (size_t)like->world, sizeof *ranges);
@@ -48,6 +49,7 @@ void nccl_release(nccl_comm *n, size_t bytes) {
     mem_free(&env, n, bytes);
 }
 
+/* The list may be walked by an abort on another thread, hence the lock. */
 void nccl_enter_world(nccl_comm *group, ncclComm_t nccl) {
     nccl_comm *world = group->world;
     pthread_mutex_lock(&world->lock);
@@ -84,6 +86,7 @@ weft_status nccl_ask(nccl_comm *world, weft_error *error) {
     return status;
 }
 
+/* Any thread may call it. */
 weft_status nccl_failure(nccl_comm *n, weft_error *error) {
     pthread_mutex_lock(&n->world->lock);
     weft_status status = n->world->failure.status;
@@ -129,6 +132,7 @@ weft_status nccl_give_up(nccl_comm *n, const weft_error *why, weft_error *error)
     return nccl_failure(world, error);
 }
 
+/* If the lock stays held, a call of NCCL hangs, and nothing is ended here. */
 void nccl_end_here(nccl_comm *n, const weft_error *why) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until); /* the clock of pthread_mutex_timedlock */

@@ -39,6 +39,7 @@ static weft_status outgoing(const moving *m, range r, int slot, const void **fro
     return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), length(r)), m->error);
 }
 
+/* One message of an NCCL group; an empty range is not sent, as the receiver knows. */
 static weft_status send_range(const moving *m, const void *from, size_t count, int peer) {
     const nccl_comm *n = m->n;
     weft_error *error = m->error;
@@ -148,6 +149,7 @@ static bool has_own_call(const nccl_comm *n, const weft_collective *c) {
     return c->kind == WEFT_ALL_REDUCE || (c->kind == WEFT_REDUCE_SCATTER && is_even);
 }
 
+/* A reduce_scatter writes its result directly to the own range. */
 static weft_status add_unordered(nccl_comm *n, const weft_collective *c, cudaStream_t stream,
                                  weft_error *error) {
     ncclDataType_t type;
@@ -161,6 +163,7 @@ static weft_status add_unordered(nccl_comm *n, const weft_collective *c, cudaStr
     return WEFT_OK;
 }
 
+/* The lock keeps an abort of another thread from ending the communicator during the calls. */
 weft_status nccl_put(nccl_comm *n, const weft_collective *c, cudaStream_t stream, weft_error *error) {
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&n->world->lock);

@@ -18,6 +18,7 @@ static weft_status enqueue(weft_comm *comm, const weft_collective *c, void *stre
     return status ? nccl_give_up(n, &why, error) : WEFT_OK;
 }
 
+/* Looks at the sticky failure, then at the host, then at NCCL. */
 static weft_status nccl_poll(weft_comm *comm, weft_error *error) {
     nccl_comm *world = ((nccl_comm *)comm)->world;
     weft_error why;
@@ -58,6 +59,7 @@ static void place(weft_comm *comm, const char *where) {
     weft_comm_place(((nccl_comm *)comm)->control, where);
 }
 
+/* Sends the reason to all ranks by the control communicator. */
 static void fail(weft_comm *comm, const char *reason) {
     weft_error why;
     error_set(&why, WEFT_PEER, "%s", reason ? reason : "no reason given");

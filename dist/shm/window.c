@@ -74,6 +74,7 @@ void window_free(window *w) {
     mem_free(&env, w, sizeof *w);
 }
 
+/* The flags are at the start of a piece. */
 window_flags *window_flags_of(const window *w, int place) {
     return (window_flags *)w->pieces[place];
 }
@@ -84,6 +85,7 @@ char *window_slot(const window *w, int place, uint64_t round) {
 
 /* ---- control messages ---- */
 
+/* The ring in `to`'s piece that `from` writes. */
 static message_ring *ring_of(const window *w, int to, int from) {
     return (message_ring *)(w->pieces[to] + sizeof(window_flags)) + from;
 }
@@ -102,6 +104,7 @@ bool window_send(window *w, int place, const control *message) {
     return true;
 }
 
+/* Release and acquire on `in` and `out` order the message's bytes. */
 bool window_receive(window *w, control *message) {
     for (int from = 0; from < w->n; from++) {
         message_ring *r = ring_of(w, w->own, from);

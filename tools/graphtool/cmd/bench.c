@@ -44,6 +44,8 @@ static void spread_time(timing *t, double seconds) {
     for (int64_t i = 0; i < t->steps; i++) t->ms[i] = seconds * 1e3 / (double)t->steps;
 }
 
+/* Losses of the first steps and of the last are fetched; the others only on a CPU, where fetching costs
+ * nothing. */
 static int run_steps(timing *t) {
     int64_t all = t->o->warmup + t->steps;
     double timed_from = clock_seconds();
@@ -91,6 +93,7 @@ static json_t *beyond_plan(const timing *t) {
     return counts ? json_integer((json_int_t)bytes) : json_null();
 }
 
+/* Sorts the times; the median of an even count is the mean of the middle two. */
 static json_t *report(const timing *t, const weft_model *m) {
     struct rusage use;
     json_t *names = json_array();

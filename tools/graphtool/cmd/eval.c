@@ -17,6 +17,7 @@ static int report(const options *o, const weft_model *m, const graph_run *r, con
     return EXIT_FINE;
 }
 
+/* Opens the sweep before the store, so that errors in files come before reading weights. */
 static int evaluate(const weft_model *m, const options *o, const char *graph) {
     sweep s;
     double means[RUN_MAX_PORTS] = {0};

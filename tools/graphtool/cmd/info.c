@@ -24,6 +24,7 @@ typedef struct subgraph {
 
 enum { SUBGRAPHS_SHOWN = 256 }; /* any further ones are counted with the last */
 
+/* Groups variables by the first part of their paths; returns how many groups. */
 static int subgraphs_of(const weft_model *m, subgraph list[SUBGRAPHS_SHOWN]) {
     int n = 0;
     for (const weft_variable *v = m->variables; v; v = v->next) {

@@ -54,6 +54,7 @@ static void operands(char *into, size_t room, const weft_op *op) {
         snprintf(into, room, "%d", op->min_in);
 }
 
+/* One op as an object; keys are stable. */
 static json_t *op_json(const weft_op *op, weft_device device) {
     json_t *attrs = json_array(), *flags = json_array(), *kernels = json_array();
     for (const op_attr *a = op->attrs; a && a->name; a++) {
@@ -113,6 +114,7 @@ static void precision_write(text *t, const weft_op *op) {
     bits_write(t, op->reduced_out);
 }
 
+/* One op as a line of text or a row of Markdown. */
 static void op_row(text *t, const weft_op *op, weft_device device, bool markdown) {
     char count[40];
     operands(count, sizeof count, op);

@@ -83,6 +83,7 @@ static int predict(sweep *s, const options *o, const char *path, int rows, int c
     return status;
 }
 
+/* Without data, a PNG's default batch is the number of its images. */
 static int predict_model(const weft_model *m, const options *o, const char *path) {
     char own[256];
     int rows = 8, columns = 8;

@@ -82,6 +82,7 @@ static int open_validation(training *t, const weft_model *m) {
     return sweep_open(&t->val, m, t->o, "val", &t->o->val_data, NULL);
 }
 
+/* Binds every training graph, and lists their losses and accuracies for the progress. */
 static int bind_graphs(training *t, const weft_model *m) {
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (t->n_graphs == MAX_GRAPHS) return tool_fail("more than %d training graphs", MAX_GRAPHS);
@@ -177,6 +178,7 @@ static int agree(training *t) {
     return status;
 }
 
+/* The loss is checked after it has been logged. */
 static int one_step(training *t, int64_t epoch) {
     int status =
         graph_runs_step(t->graphs, t->n_graphs, t->session, &t->data, t->micro, t->n_values, t->values);
@@ -187,6 +189,7 @@ static int one_step(training *t, int64_t epoch) {
     return check_numbers(t);
 }
 
+/* The validation shares the store, so the training must have finished its updates. */
 static int validate(training *t, int64_t epoch) {
     double means[RUN_MAX_PORTS] = {0};
     const char *names[RUN_MAX_PORTS];
@@ -225,6 +228,7 @@ static int save(training *t) {
     return weft_session_save(t->session, t->o->output, t->o->training, &error) ? tool_error(&error) : -1;
 }
 
+/* Saves, prints the summary, and chooses the exit status. */
 static int finish(training *t) {
     int status = save(t);
     if (status >= 0) return status;

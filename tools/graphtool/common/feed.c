@@ -51,6 +51,7 @@ int batches_load(batches *b, const text_list *files) {
     return -1;
 }
 
+/* Only the cut differs between ranks; weft_loader_agree checks that the data are the same. */
 int batches_cut(batches *b, const weft_loader_options *how, const options *o) {
     weft_error error = {0};
     weft_loader_options mine = *how;
@@ -171,6 +172,7 @@ int graph_run_bind(graph_run *r, const weft_plan *plan, const char *graph, const
     return -1;
 }
 
+/* Outputs of one float go to values unless the caller has given memory. */
 int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
     weft_error error = {0};
     for (int i = 0; i < r->n_in; i++) {
@@ -184,6 +186,7 @@ int graph_run_once(graph_run *r, weft_session *session, const batches *b) {
     return -1;
 }
 
+/* All graphs see the same batches: the loader goes back to `begin` for each. */
 int graph_runs_step(graph_run *runs, int n, weft_session *session, batches *b, int64_t micro, int room,
                     double *values) {
     int64_t begin = b->taken;

@@ -70,6 +70,7 @@ static int write_png(const char *path, const uint8_t *canvas, int64_t width, int
     return status;
 }
 
+/* White between images and where there are none. */
 int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                      int rows, int columns) {
     grid g = {.rows = rows, .columns = columns};
@@ -92,6 +93,7 @@ int image_write_grid(const char *path, weft_dtype dtype, int ndim, const int64_t
 
 /* ---- .npy ---- */
 
+/* The header is a Python literal, padded with blanks and ending with a newline. */
 int image_write_npy(const char *path, weft_dtype dtype, int ndim, const int64_t *shape, const void *data,
                     size_t bytes) {
     static const char *const descr[WEFT_DTYPES] = {

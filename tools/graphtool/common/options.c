@@ -310,6 +310,7 @@ static const option_row *row_of(const command *c, int value) {
     return NULL;
 }
 
+/* Flags and lists may be repeated; any other option may be given once. */
 int options_parse(const command *c, int argc, char **argv, options *o) {
     struct option longs[ROWS + 1];
     char shorts[3 * ROWS + 2];
@@ -419,6 +420,7 @@ static void add_setting(option_settings *all, const char *dashes, const char *na
 
 _Static_assert(ROWS + 1 + sizeof variables / sizeof *variables <= SETTINGS_MOST, "room for all settings");
 
+/* Options in the order of the table, then the model, then variables. */
 void options_settings(const options *o, option_settings *all) {
     *all = (option_settings){0};
     for (int i = 0; i < ROWS; i++)

@@ -25,6 +25,7 @@ void tool_speak_as(int rank) {
     speaker = (struct speaker){.holds = true, .rank = rank};
 }
 
+/* The waits order the ranks: an error's origin prints before ranks that only learned of it. */
 void tool_tell_held(void) {
     if (!*speaker.line) return;
     sleep((unsigned)(speaker.rank > 0) + speaker.is_from_peer);
@@ -41,6 +42,7 @@ static void format_line(char line[LINE_BYTES], const char *format, va_list args)
     show_line(line, LINE_BYTES, text);
 }
 
+/* Only the first error is held: later ones follow from it. */
 int tool_fail(const char *format, ...) {
     char line[LINE_BYTES];
     va_list args;

@@ -87,6 +87,7 @@ static void put_values(json_t *line, const char *prefix, int n, const char *cons
     }
 }
 
+/* Values are means over ranks and micro-batches of one step. */
 void progress_step(progress *p, int64_t epoch, int64_t rows, const double *values) {
     p->step++;
     p->samples += rows;

@@ -15,6 +15,7 @@ static int compile_and_bind(sweep *s, int which, const weft_model *m, const opti
     return graph_run_bind(&s->run[which], s->plan[which], graph, &s->data, batch, fetch);
 }
 
+/* A file with fewer samples than a batch gives one batch of them all. */
 int sweep_open(sweep *s, const weft_model *m, const options *o, const char *graph, const text_list *files,
                const char *fetch) {
     *s = (sweep){.alone = *o, .comm = o->comm};
@@ -55,6 +56,7 @@ int sweep_next(sweep *s, int *which) {
     return graph_run_once(&s->run[*which], s->session[*which], &s->data);
 }
 
+/* sums[n] counts rows; over ranks one world_sum adds everything. */
 int sweep_means(sweep *s, double *means, int64_t *samples) {
     int which, status, n = s->run[0].n_out;
     double sums[RUN_MAX_PORTS + 1] = {0};

@@ -183,9 +183,9 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
 }
 
 /* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that delays the
- * very thread they wait for. Steps on 2 cores of a Zen 5, medians in ms, all in one run in turns (GOMP_SPINCOUNT=N
- * graphtool bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and bf16), alone and
- * beside a busy process:
+ * very thread they wait for. Steps on 2 cores of a Zen 5, medians in ms, all in one run in turns
+ * (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and
+ * bf16), alone and beside a busy process:
  *     spins        alone: gpt, convnet, bf16      beside: gpt, convnet, bf16
  *     0            9.9    13.9    9.2             7.8     13.7    10.2
  *     500          5.5    9.6     7.1             10.4    15.6    12.4

@@ -15,6 +15,7 @@ static int open_batches(workload *w, const weft_model *m) {
     return batches_cut(&w->data, &(weft_loader_options){.batch = batch, .drop_last = true}, o);
 }
 
+/* The store is made before tool_keep_mode removes graphs, as tool_store asks. */
 int workload_open(workload *w, weft_model *m, const options *o) {
     *w = (workload){.o = o};
     weft_error error = {0};
@@ -43,6 +44,7 @@ int workload_sync(workload *w) {
     return weft_sync(w->session, &error) ? tool_error(&error) : -1;
 }
 
+/* An epoch ends early when it has too few batches left for a step. */
 int workload_step(workload *w, bool fetches) {
     int64_t micro = w->o->accumulate ? w->o->accumulate : 1;
     if (w->data.loader && w->data.taken + micro > weft_loader_batches(w->data.loader))

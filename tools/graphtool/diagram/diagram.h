@@ -5,8 +5,8 @@
  *   unit   one drawn node: an item, a closed box, or (as a last resort) a run of either
  *
  * Invariants:
- *   I1  there are at most max_nodes units, whatever the graph: deep boxes close until it fits, then units merge;
- *   I2  the members of a collapse have equal trees, so the k-th item of one represents the k-th of every other;
+ *   I1  there are at most max_nodes units, whatever the graph: boxes close until it fits, then units merge;
+ *   I2  members of a collapse have equal trees, so the k-th item of one represents the k-th of every other;
  *       updates and collectives are the exception: of those in one box, the first represents all of its op;
  *   I3  every item is counted by one unit: the sum of `stands` is n_items. */
 #ifndef WEFT_TOOLS_GRAPHTOOL_DIAGRAM_DIAGRAM_H

@@ -60,6 +60,7 @@ static bool is_pointwise(const weft_node *n) {
     return n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
 }
 
+/* The first rule that fits decides; NULL is an output. */
 static draw_kind kind_of(const weft_node *n) {
     if (!n) return KIND_OUTPUT;
     if (n->op == &weft_op_input) return KIND_INPUT;
@@ -218,6 +219,7 @@ static void several_label(text *t, const diagram *s, int item) {
         text_add(t, "\n%.*s\xe2\x80\xa6", common_length(s, item), n->variable->path);
 }
 
+/* What a drawn node shows, by its kind. */
 static void node_label(text *t, const diagram *s, int item) {
     const diagram_item *i = &s->items[item];
     const weft_node *n = i->node;
@@ -248,6 +250,7 @@ static void node_label(text *t, const diagram *s, int item) {
 
 /* ---- tooltips ---- */
 
+/* The tooltip of a node, an output or a closed box. */
 static void unit_tip(text *t, const diagram *s, const diagram_unit *u) {
     const diagram_item *i = u->box < 0 ? &s->items[u->item] : NULL;
     if (!i) {
@@ -437,6 +440,8 @@ static void note_order(drawing *d, int above, int below, bool up) {
     if (is_outside) draw_below(d, unit_node(d, above), title_node(d, into, false));
 }
 
+/* Backward edges are laid out upwards, with the arrow reversed, so that the backward pass rises beside the
+ * forward. */
 static void draw_edge(drawing *d, const diagram_edge *e) {
     diagram_phase from = unit_phase(d->s, &d->s->units[e->from]), to = unit_phase(d->s, &d->s->units[e->to]);
     if (e->repeats) return; /* each member of a collapse reads the one before it */
@@ -471,6 +476,7 @@ static void hang_titles(drawing *d) {
     }
 }
 
+/* Only the kinds that the picture has. */
 static void draw_legend(drawing *d) {
     enum { PER_ROW = 3 };
     text t = {0};

@@ -155,6 +155,7 @@ static void names_text(text *t, const like *k) {
     if (k->last != k->step) text_add(t, " \xe2\x80\xa6 %s", row_name(k, k->last));
 }
 
+/* What a row of a step shows, by its kind. */
 static void row_label(text *t, const like *k) {
     const stream_row *row = like_row(k, k->step);
     const stream_move *m = row->move < 0 ? NULL : &k->d->l->moves[row->move];
@@ -226,6 +227,7 @@ static void step_tip(text *t, const drawing *d, int step) {
     }
 }
 
+/* Draws a step, or the node for all steps that are left out. */
 static Agnode_t *draw_step(const drawing *d, Agraph_t *in, int step) {
     const stream_row *r = &d->l->rows[d->collapse.steps[step].row];
     Agnode_t *n = step_node(d, in, step);
@@ -262,6 +264,7 @@ static Agedge_t *draw_arrow(Agraph_t *g, Agnode_t *from, Agnode_t *to, const sub
     return e;
 }
 
+/* Puts two nodes at the same height. */
 static void same_rank(Agraph_t *g, Agnode_t *a, Agnode_t *b) {
     char name[100];
     snprintf(name, sizeof name, "same_%.80s", agnameof(a));
@@ -428,6 +431,7 @@ static stream_ends draw_compute(const drawing *d) {
     return (stream_ends){top, last};
 }
 
+/* Draws the moves in order, each beside its row. */
 static void draw_communication(const drawing *d, Agnode_t *compute_top) {
     Agnode_t *top = NULL, *last = NULL;
     for (int i = 0; i < d->l->n_rows; i++) {

@@ -78,6 +78,7 @@ static void table_write(text *t, table *from) {
 
 /* ---- subgraphs ---- */
 
+/* The table of a subgraph's buckets. */
 static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v) {
     table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}};
     text_add(t, "\nsubgraph %s: %d parameters, %lld numbers, %s%s%s\n", v->name, v->n_parameters,
@@ -202,6 +203,7 @@ static void streams_walk(text *t, const streams *l, tracks *k, int left) {
     }
 }
 
+/* The width of the left column is that of the longest row up to LEFT. */
 static void streams_text(text *t, const streams *l) {
     tracks k = {.width = 0};
     int left = shown_width("compute stream");
@@ -266,6 +268,7 @@ static void unused_text(text *t, const weft_plan *plan) {
                  plan->unused[i].graph, plan->unused[i].path);
 }
 
+/* Rows of 0 bytes are left out. */
 static void memory_text(text *t, const weft_plan *plan) {
     weft_memory m = weft_plan_memory(plan);
     const struct {
@@ -306,6 +309,7 @@ static void head_text(text *t, const weft_plan *plan) {
     text_add(t, "fingerprint %016llx\n", (unsigned long long)plan->fingerprint);
 }
 
+/* Errors of memory are collected in t.failed; text_detach then returns NULL. */
 char *plan_summary(const weft_plan *plan) {
     text t = {0};
     bucket_list buckets;
