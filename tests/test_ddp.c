@@ -310,13 +310,13 @@ TEST(each_wrong_line_of_a_dump_has_its_message) {
         {"ddp a ", "ddp b ", "dump:3: ddp: there is no parameter under 'b'"},
         {"ddp a zero=1", "ddp ", "dump:3: a name of 1 to 1000 characters"},
         {"zero=1", "zero=5", "dump:3: ddp a: zero=5: it must be -1 to 2"},
-        {"zero=1", "zero=1,shard=flat", "dump:3: 'the end of the line' is expected where ',shard"},
+        {"zero=1", "zero=1,shard=flat", "dump:3: 'the end of the line' is expected, but there is ',shard"},
         {"zero=1", "stage=1", "dump:3: ddp has no attribute 'stage'"},
         {"zero=1", "process_group=\"0;0\"", "dump:3: ddp a: process_group '0;0': a rank is named twice"},
         {"zero=1", "process_group=\"0\\x0a\"", "dump:3: ddp a: process_group='0\\x0a': printable ASCII"},
         {"zero=1", "process_group=0", "dump:3: ddp: the value of process_group cannot be read"},
         {"zero=1", "zero=1\nddp a", "dump:4: subgraph a is listed twice"},
-        {"graph g train\n", "graph g train\nddp a", "dump:5: options of subgraphs come before graphs"},
+        {"graph g train\n", "graph g train\nddp a", "dump:5: options of subgraphs must come before graphs"},
     };
     round_trip(good);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -53,7 +53,7 @@ TEST(what_another_process_has_under_the_same_number_is_not_opened) {
     NEED(fd >= 0 && second >= 0);
     key.fd = other.fd;
     CHECK(segment_open(&key, why) < 0);
-    CHECK_HOLDS(why, "is something else: another PID namespace");
+    CHECK_HOLDS(why, "is another file: the ranks are in different PID namespaces");
     key.pid = 0x3fffffff; /* no process's */
     CHECK(segment_open(&key, why) < 0);
     CHECK_HOLDS(why, "No such file");

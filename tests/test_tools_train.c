@@ -168,7 +168,8 @@ TEST(wrong_feeds_are_told_before_training) {
     NEED(make_model("mlp"));
     const char *train = "graphtool train mlp.bin -o never.safetensors --batch 10";
     refuses(run("%s --data image=images.idx", train), "input label u8[10] is not fed");
-    refuses(run("%s --data image=images.idx --data lable=labels.idx", train), "what is fed: image, lable");
+    refuses(run("%s --data image=images.idx --data lable=labels.idx", train),
+            "these inputs are fed: image, lable");
     refuses(run("%s " DATA " --data more=labels.idx", train), "more: no graph");
     refuses(run("%s --data image=labels.idx --data label=labels.idx", train), "takes u8[10,28,28]");
     refuses(run("%s " DATA " --data image=images.idx", train), "a file already");

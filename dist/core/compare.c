@@ -71,8 +71,8 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
     const weft_setting *s = &c->settings[setting];
     text_cut(values[0], SHOW(s->value), VALUE_BYTES);
     text_cut(values[1], SHOW(s->value), VALUE_BYTES);
-    weft_status status = share(c, c->root, "what others have", values[0], VALUE_BYTES);
-    if (!status) status = share(c, rank, "what differs", values[1], VALUE_BYTES);
+    weft_status status = share(c, c->root, "the setting of another rank", values[0], VALUE_BYTES);
+    if (!status) status = share(c, rank, "the setting that differs", values[1], VALUE_BYTES);
     if (status) return status;
     return error_set(c->error, WEFT_PEER, "the ranks do not agree: %s %s on rank %d, %s on rank %d", s->name,
                      values[0], c->root, values[1], rank);
@@ -82,12 +82,12 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
 static weft_status compare_with_root(comparing *c) {
     memcpy(c->theirs, c->mine, (size_t)c->n * sizeof *c->theirs);
     weft_status status =
-        share(c, c->root, "what ranks must share", c->theirs, (size_t)c->n * sizeof *c->theirs);
+        share(c, c->root, "the settings of all ranks", c->theirs, (size_t)c->n * sizeof *c->theirs);
     if (status) return status;
     c->votes[c->comm->rank] = vote(c);
     weft_collective votes = {.kind = WEFT_ALL_GATHER,
                              .dtype = WEFT_I32,
-                             .name = "votes on that",
+                             .name = "the result of comparing settings",
                              .buffer = c->votes,
                              .count = (size_t)c->comm->world};
     return weft_comm_run(c->comm, &votes, c->error);

@@ -74,7 +74,7 @@ static weft_status ask_one(nccl_comm *n, weft_error *error) {
     ncclResult_t met = ncclSuccess;
     if (!n->nccl) return WEFT_OK;
     NCCL_TRY(ncclCommGetAsyncError(n->nccl, &met), "asking for errors");
-    if (met != ncclInProgress) NCCL_TRY(met, "what is under way");
+    if (met != ncclInProgress) NCCL_TRY(met, "its running work");
     return WEFT_OK;
 }
 

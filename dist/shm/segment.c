@@ -71,7 +71,7 @@ int segment_open(const segment_key *key, char why[SEGMENT_WHY]) {
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)key->pid, (int)key->fd);
     if (stat(path, &is)) return fail(why, path, errno);
     if (!is_it(key, &is)) {
-        snprintf(why, SEGMENT_WHY, "%s is something else: another PID namespace", path);
+        snprintf(why, SEGMENT_WHY, "%s is another file: the ranks are in different PID namespaces", path);
         return -1;
     }
     int fd = open(path, O_RDWR | O_CLOEXEC);

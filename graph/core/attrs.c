@@ -100,7 +100,7 @@ static const char *field_check(const op_attr *f, const void *attrs, char why[200
     if (f->kind == ATTR_INTS) {
         const attr_ints *v = &CFIELD(attr_ints, attrs, f);
         if (v->n < 0 || v->n > WEFT_MAX_NDIM) {
-            snprintf(why, 200, "%s has %d numbers, 0 to %d are possible", f->name, v->n, WEFT_MAX_NDIM);
+            snprintf(why, 200, "%s has %d numbers, 0 to %d are allowed", f->name, v->n, WEFT_MAX_NDIM);
             return why;
         }
         for (int i = 0; i < v->n; i++)

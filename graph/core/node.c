@@ -96,7 +96,7 @@ static bool call_check(const op_call *c) {
     const weft_op *op = c->op;
     char why[200];
     if (c->n_in < op->min_in || (op->max_in >= 0 && c->n_in > op->max_in))
-        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are possible", c->n_in, op->min_in,
+        return op_fail(c, WEFT_ARGUMENT, "%d operands, %d to %d are allowed", c->n_in, op->min_in,
                        op->max_in);
     for (int i = 0; i < c->n_in; i++)
         if (c->in[i] && c->in[i]->node->graph != c->graph)

@@ -152,7 +152,7 @@ static weft_value *variable_use(weft_graph *g, variable_kind kind, const char *n
         return model_fail(m, g, WEFT_NAME, "%s name '%s': letters, digits, '_', '-', '.' only", what,
                           SHOW(name));
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
-        return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are possible", what, name, ndim,
+        return model_fail(m, g, WEFT_SHAPE, "%s %s: %d axes, 0 to %d are allowed", what, name, ndim,
                           WEFT_MAX_NDIM);
     tensor_type type = type_of(WEFT_F32, ndim, shape);
     if (!type_check(&type))

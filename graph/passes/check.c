@@ -32,7 +32,7 @@ static bool check_body(const checker *c, const weft_node *n) {
             bool found = false;
             for (int k = 0; k < n->n_in; k++) found |= n->body[b]->in[i] == n->in[k];
             for (int k = 0; k < b; k++) found |= n->body[b]->in[i] == &n->body[k]->out[0];
-            if (!found) return broken(c, "G6", n, "a body node reads what is not there");
+            if (!found) return broken(c, "G6", n, "a body node reads a value that is not there");
         }
     for (int k = 0; n->n_body && k < n->n_out; k++) {
         bool found = false;
@@ -51,14 +51,14 @@ static bool check_node(const checker *c, const weft_node *n) {
             return broken(c, "G1", n, "an operand is not made before it");
     }
     if (n->n_in < n->op->min_in || (n->op->max_in >= 0 && n->n_in > n->op->max_in))
-        return broken(c, "G4", n, "the number of operands");
+        return broken(c, "G4", n, "its number of operands is wrong");
     if (attrs_check(n->op, n->attrs, why)) return broken(c, "G4", n, why);
     for (int k = 0; k < n->n_out; k++) {
         const weft_value *v = &n->out[k];
         if (v->node != n || v->index != k) return broken(c, "G3", n, "a result belongs to another node");
         if (v->id < 0 || v->id >= c->g->next_id || c->seen[v->id])
-            return broken(c, "G3", n, "an id is taken");
-        if (!type_check(&v->type)) return broken(c, "G2", n, "a type that cannot be");
+            return broken(c, "G3", n, "an id is out of range or used twice");
+        if (!type_check(&v->type)) return broken(c, "G2", n, "a type that is not valid");
         c->seen[v->id] = true;
     }
     return check_body(c, n);
@@ -157,7 +157,7 @@ static bool names_apart(const names *t) {
     for (const weft_node *n = t->c.g->first; n; n = n->next)
         for (int i = 0; n->id >= t->first_new && i < n->n_in; i++)
             if (n->in[i] && n->in[i]->id >= t->first_new && t->meant[n->in[i]->id])
-                return broken(&t->c, "G8", n, "it reads what stands for a value of the user's");
+                return broken(&t->c, "G8", n, "it reads a value that replaces one of the user's");
     return true;
 }
 

@@ -88,7 +88,7 @@ bool value_read(reader *r, const char *ends, weft_value **v) {
     if (reader_accept(r, "%")) {
         if (!reader_int(r, 0, INT_MAX, &id)) return false;
         if (id < r->n_values) *v = r->values[id];
-        return *v || reader_fail(r, "no earlier line makes %%%lld", (long long)id);
+        return *v || reader_fail(r, "no earlier line defines %%%lld", (long long)id);
     }
     char stop[24] = "\n";
     size_t n = strcspn(r->at, strncat(stop, ends, sizeof stop - 2));
@@ -188,11 +188,12 @@ static weft_node *call_make(reader *r, const call *c) {
                                     : node_new(g, c->op, c->n_in, c->in, c->attrs);
     if (!n) return NULL;
     if (n->n_out != c->n_out)
-        return reader_fail(r, "%s makes %d results, the line has %d", n->op->name, n->n_out, c->n_out), NULL;
+        return reader_fail(r, "%s has %d results, but the line has %d", n->op->name, n->n_out, c->n_out),
+               NULL;
     for (int k = 0; k < n->n_out; k++) {
         weft_value *v = &n->out[k];
         if (!type_equal(&v->type, &c->type[k]))
-            return reader_fail(r, "%s makes %s, the line says %s", n->op->name, TYPE(&v->type),
+            return reader_fail(r, "%s returns %s, but the line has %s", n->op->name, TYPE(&v->type),
                                TYPE(&c->type[k])),
                    NULL;
         v->id = c->id[k];
@@ -241,7 +242,7 @@ static bool body_attach(reader *r, const body *b, weft_node *n) {
     for (int k = 0; k < n->n_out; k++) {
         for (int i = 0; i < b->n; i++)
             if (b->node[i]->out[0].id == n->out[k].id) n->body_out[k] = &b->node[i]->out[0];
-        if (!n->body_out[k]) return reader_fail(r, "fused: no node of the body makes %%%d", n->out[k].id);
+        if (!n->body_out[k]) return reader_fail(r, "fused: no node of the body defines %%%d", n->out[k].id);
         if (!type_equal(&n->body_out[k]->type, &n->out[k].type))
             return reader_fail(r, "fused: %%%d has two types", n->out[k].id);
     }

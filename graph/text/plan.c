@@ -109,13 +109,14 @@ bool graph_resolve(reader *r) {
                 stride_row_major(&v->type, v->stride);
             }
             if (v->mark > 0 && (v->mark > r->n_values || !(v->base = r->values[v->mark - 1])))
-                return reader_fail(r, "graph %s: %%%d lies in a value that no line defines", g->name, v->id);
+                return reader_fail(r, "graph %s: %%%d is in the buffer of a value that no line defines",
+                                   g->name, v->id);
             v->mark = 0;
         }
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++)
             if (n->out[k].mark == 0 && !base_is_sound(&n->out[k], ++round))
-                return reader_fail(r, "graph %s: %%%d lies in itself", g->name, n->out[k].id);
+                return reader_fail(r, "graph %s: %%%d is in the buffer of itself", g->name, n->out[k].id);
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = 0;
     return true;

@@ -44,7 +44,8 @@ bool reader_accept(reader *r, const char *word) {
 bool reader_want(reader *r, const char *word) {
     if (reader_accept(r, word)) return true;
     size_t n = strcspn(r->at, "\n");
-    return reader_fail(r, "'%s' is expected where '%s' is", strcmp(word, "\n") ? word : "the end of the line",
+    return reader_fail(r, "'%s' is expected, but there is '%s'",
+                       strcmp(word, "\n") ? word : "the end of the line",
                        show_name(r->at, n < 30 ? n : 30).text);
 }
 
@@ -134,7 +135,7 @@ static bool member_read(reader *r, weft_variable *v, int64_t *end) {
         p->bucket = v;
         p->offset = at;
     } else if (!p->bucket || p->offset != at) {
-        return reader_fail(r, "%s: its member %s lies elsewhere in the bucket", SHOW(v->path), p->path);
+        return reader_fail(r, "%s: its member %s is at another offset of the bucket", SHOW(v->path), p->path);
     }
     if (v->kind == VARIABLE_OPTIMIZER) v->bucket = p->bucket;
     *end = at + type_elements(&p->type);
@@ -183,8 +184,8 @@ static bool variable_read(reader *r, variable_kind kind) {
     weft_init init = {WEFT_INIT_ZEROS, 0, 0};
     bool by_user = kind == VARIABLE_PARAMETER || kind == VARIABLE_STATE;
     if (r->n_graphs || (by_user && r->by_path))
-        return reader_fail(r,
-                           "variables come before graphs, parameters and state before what is made of them");
+        return reader_fail(
+            r, "variables must come before graphs, and parameters and state before all other variables");
     if (m->n_variables == MODEL_MAX_VARIABLES)
         return reader_fail(r, "more than %d variables", MODEL_MAX_VARIABLES);
     const char *path = reader_name(r, " ");
@@ -216,7 +217,7 @@ static bool ddp_read(reader *r) {
     void *attrs;
     const char *path = reader_name(r, " ");
     if (!path) return false;
-    if (r->n_graphs) return reader_fail(r, "options of subgraphs come before graphs");
+    if (r->n_graphs) return reader_fail(r, "options of subgraphs must come before graphs");
     if (ddp_at(r->m, path)) return reader_fail(r, "subgraph %s is listed twice", SHOW(path));
     if (r->n_ddps++ == MODEL_MAX_SUBGRAPHS)
         return reader_fail(r, "more than %d subgraphs", MODEL_MAX_SUBGRAPHS);
@@ -231,7 +232,7 @@ static bool precision_read(reader *r) {
     const char *path = reader_name(r, " ");
     if (!path || !reader_want(r, " ")) return false;
     size_t length = strcspn(r->at, "\n");
-    if (r->n_graphs) return reader_fail(r, "precisions come before graphs");
+    if (r->n_graphs) return reader_fail(r, "precisions must come before graphs");
     if (strcmp(path, "/") && !path_is_valid(path)) return reader_fail(r, "'%s' cannot be a path", SHOW(path));
     if (!dtype_parse(r->at, length, &dtype))
         return reader_fail(r, "precision %s: no element type", SHOW(path));
@@ -266,7 +267,7 @@ static bool ids_reserve(reader *r) {
     unsigned long most = 0, room = (unsigned long)(end - r->at) + TEXT_ID_SLACK;
     for (const char *p = id_next(r->at, end); p < end; p = id_next(p + 1, end)) {
         if (id_at(p) >= room)
-            return reader_fail(r, "graph %s: %%%lu: numbers below %lu are possible", r->g->name, id_at(p),
+            return reader_fail(r, "graph %s: %%%lu: numbers below %lu are allowed", r->g->name, id_at(p),
                                room);
         if (id_at(p) > most) most = id_at(p);
     }

@@ -192,7 +192,7 @@ weft_value *simplify_neutral(weft_node *n, int i, double neutral) {
 
 bool shape_attr(weft_graph *g, const char *op, attr_ints *into, int ndim, const int64_t *shape) {
     if (ndim < 0 || ndim > WEFT_MAX_NDIM || (ndim && !shape))
-        return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are possible", op, ndim,
+        return model_fail(g->model, g, WEFT_SHAPE, "%s: %d axes, 0 to %d are allowed", op, ndim,
                           WEFT_MAX_NDIM);
     into->n = ndim;
     for (int i = 0; i < ndim; i++) into->v[i] = shape[i];

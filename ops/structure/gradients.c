@@ -37,8 +37,8 @@ weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, w
     for (int i = 0; fits && i < n; i++) in[i + 1] = values[i];
     weft_graph *g = loss ? loss->node->graph : op_graph(&weft_op_gradients, fits ? n + 1 : 1, in);
     if (!fits && g)
-        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are possible, and two arrays",
-                   n, OP_MAX_OUT - 1);
+        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are allowed, and two arrays", n,
+                   OP_MAX_OUT - 1);
     weft_node *node = fits ? node_new(g, &weft_op_gradients, n + 1, in, NULL) : NULL;
     for (int i = 0; node && i < n; i++) gradients[i] = &node->out[i];
     if (node) return WEFT_OK;

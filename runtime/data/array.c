@@ -61,7 +61,7 @@ static bool npy_accept(npy_parser *p, const char *word) {
 
 static bool npy_want(npy_parser *p, const char *word) {
     return npy_accept(p, word) ||
-           npy_fail(p, "'%s' is expected where '%s' is", word,
+           npy_fail(p, "'%s' is expected, but there is '%s'", word,
                     show_name(p->at, p->end - p->at < 20 ? (size_t)(p->end - p->at) : 20).text);
 }
 

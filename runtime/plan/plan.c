@@ -98,8 +98,9 @@ static void launches_write(text *t, const program *p) {
         const launch_entry *l = &p->launches[i];
         text_add(t, "# launch %d of %s: %s, steps %d to %d, %d nodes", i, p->graph->name,
                  launch_name(l->kind), l->first, l->last, l->n_nodes);
-        if (l->waits >= 0) text_add(t, ", behind launch %d", l->waits);
-        for (int k = 0; k < l->n_in_flight; k++) text_add(t, ", when %s has come", l->in_flight[k]->path);
+        if (l->waits >= 0) text_add(t, ", after launch %d", l->waits);
+        for (int k = 0; k < l->n_in_flight; k++)
+            text_add(t, ", after the gather of %s", l->in_flight[k]->path);
         text_add(t, "%s%s\n", l->records ? ", records" : "",
                  !launch_is_captured(l->kind)   ? ", not captured"
                  : l->kind == LAUNCH_COLLECTIVE ? ", captured over NCCL"

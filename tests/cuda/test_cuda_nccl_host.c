@@ -174,7 +174,7 @@ static void give_up(world_rank *r) {
     weft_comm_abort(r->comm, r->error.text);
 }
 
-#define LOST  "NCCL: what is under way: remote process exited"
+#define LOST  "NCCL: its running work: remote process exited"
 #define APART "the first difference is the program: "
 static const mishap mishaps[] = {
     {"a rank that does not come",

@@ -142,7 +142,8 @@ static int source_of(const batches *b, const char *graph, const weft_port *port,
         return -1;
     }
     text given = {0};
-    for (int i = 0; i < b->n; i++) text_add(&given, "%s%s", i ? ", " : "; what is fed: ", SHOW(b->names[i]));
+    for (int i = 0; i < b->n; i++)
+        text_add(&given, "%s%s", i ? ", " : "; these inputs are fed: ", SHOW(b->names[i]));
     char *names = text_detach(&given);
     tool_fail("graph %s: input %s %s is not fed: --data %s=FILE is needed%s", graph, port->name, TYPE(&want),
               port->name, names ? names : "");
