@@ -89,6 +89,7 @@ static __global__ void sums(const float *x, float *out) {
     if (threadIdx.x == blockDim.x - 1) out[2 * blockIdx.x] = sum, out[2 * blockIdx.x + 1] = most;
 }
 
+/* Whole numbers, so that the sums are exact. */
 TEST(sums_of_a_block_are_right_in_any_order_of_its_threads) {
     cuda_host_run_twice(1);
     for (unsigned threads = 32; threads <= 1024; threads *= 2) {
@@ -303,6 +304,8 @@ TEST(an_address_of_the_host_is_no_argument) {
 
 /* ---- numbers ---- */
 
+/* All 65,536 values there and back; then random bits and random numbers against the library's own
+ * conversion. */
 TEST(low_types_round_as_the_library_does) {
     test_random r = {9};
     for (unsigned bits = 0; bits < 65536; bits++) {
@@ -359,6 +362,7 @@ static __global__ void product(const Low *a, const Low *b, float *loaded, float 
     for (int i = 0; i < 4; i++) direct[(row + i / 2 * 8) * 8 + column + i % 2] = d[i];
 }
 
+/* Against products in f64. */
 template <class Low> static void product_check() {
     test_random r = {4};
     std::vector<Low> a(256), b(128);

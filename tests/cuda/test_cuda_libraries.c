@@ -295,6 +295,7 @@ static weft_value *layer(weft_value *x) {
     return weft_gelu_tanh(weft_linear(x, 16, "fc"));
 }
 
+/* With the library's epilogues and, on the emulated GPU, without them. */
 TEST(an_epilogue_is_measured_and_may_be_apart_from_its_product) {
     static outcome cpu, gpu, with_table;
     static const char path[] = "calibration.epilogue.test",

@@ -21,6 +21,7 @@ typedef struct alone {
     pthread_t thread;
 } alone;
 
+/* Joins the world, runs the body, leaves. */
 static void *alone_main(void *context) {
     alone *a = context;
     const weft_launch launch = {.rank = a->rank, .world = a->world, .local_rank = a->rank};

@@ -204,6 +204,7 @@ static const mishap mishaps[] = {
      {"rank 1 was aborted: the disk is full", "the disk is full"}},
 };
 
+/* One mishap in a world of that size: every rank gets its error in time, and nothing is left on the GPUs. */
 static void check_mishap(const weft_model *m, const mishap *one, int world, int zero) {
     const weft_comm_options comm = {.deadline_seconds = 1};
     cuda_host_counts before = cuda_host_count();

@@ -103,6 +103,7 @@ TEST(a_wait_is_for_the_record_that_stood_there) {
     CHECK_SAYS(first > 0 && second > 0 && first + second == SEEDS, "%d, %d", first, second);
 }
 
+/* The host fills its buffer again while the copy may still be to come. */
 static int reused(bool pinned, bool waits) {
     scene s;
     int here, *buffer = &here, result;
@@ -279,6 +280,7 @@ static int captured() {
     return s.fetch(1) + 1000 * cuda_host_count().graphs;
 }
 
+/* The second stream is not joined before the capture ends. */
 static int without_rejoin(int *answer) {
     scene s;
     cudaGraph_t graph;

@@ -35,6 +35,7 @@ static layout_kind layout_of(const weft_value *v, bool is_image) {
     return v->type.ndim == 4 && is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
 
+/* Returns false when the sample cannot be built; free with trial_free in either case. */
 static bool trial_new(trial *t, const char *op, const char *in, const char *attrs) {
     op_sample spec = {.in = in, .attrs = attrs};
     memset(t, 0, sizeof *t);
@@ -68,6 +69,7 @@ static void fill(trial *t) {
 /* Result element of(t, at) is the sum of all x with that place, over `divisor`. */
 typedef int64_t place_of(const trial *t, const int64_t *at);
 
+/* The largest error of a result, in units of 2^-24 of the sum of the magnitudes that were added. */
 static double worst_error(const trial *t, place_of *of, double divisor) {
     const tensor *x = &t->in[0].t, *y = &t->out.t;
     int64_t n = type_elements(&y->type), at[WEFT_MAX_NDIM] = {0}, k = 0;

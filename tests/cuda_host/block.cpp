@@ -156,6 +156,7 @@ void warp_try(int t) {
         if (lanes >> lane & 1) wake(first + lane);
 }
 
+/* Others may wait for this lane at a warp operation: they are tried again without it. */
 void thread_end(int t) {
     thread &me = s.threads[t];
     me.at = ENDED;
@@ -275,6 +276,8 @@ thread *running() {
 
 } // namespace
 
+/* Blocks run one after the other in random order; shared memory is allocated once and filled with NaN for
+ * each. */
 bool grid_run(const std::function<void()> &call, dim3 grid, dim3 block, size_t shared, uint64_t seed) {
     s.call = &call;
     s.random.state = seed;
@@ -315,6 +318,7 @@ void *shared_dynamic() {
     return s.dynamic;
 }
 
+/* The first thread that comes allocates the array. */
 void *shared_array(const void *key, size_t bytes) {
     size_t all = bytes;
     for (const shared_block &b : s.shared) {
@@ -345,6 +349,7 @@ int lane() {
     return s.now % 32;
 }
 
+/* Returns when the operation has been done for this lane; ends the block when the mask is wrong. */
 void warp_meet(const char *what, unsigned mask, const void *in, void *out, together *all) {
     thread *me = running();
     if (!(mask >> lane() & 1)) {

@@ -140,6 +140,7 @@ void cublasLt_host_refuse_epilogues(int on) {
     is_refusing = on;
 }
 
+/* What the documentation requires of bias, auxiliary memory and batches. */
 static cublasStatus_t epilogue_check(const matmul &p) {
     bool is_mask = has(p, HAS_RELU | IS_DRELU);
     if (!is_emulated(p.desc.epilogue)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -221,6 +222,7 @@ static size_t workspace_of(const algorithm &x, const matmul &p) {
                : splits * count * 4;
 }
 
+/* Takes any configuration of a known algorithm whose splits and reduction scheme fit each other. */
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -359,6 +361,8 @@ static bool memory_is_ours(const matmul &p, const void *a, const void *b, const 
            (!has(p, HAS_AUX) || is_device_memory(p.desc.aux, aux_bits / 8));
 }
 
+/* All checks but those of memory are made at the call; the product itself runs later, from copies of the
+ * descriptors. */
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
                               const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                               cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,

@@ -156,6 +156,7 @@ static cudnnStatus_t parts_check(int64_t count, const void *values) {
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* Copies the values; parts are kept as pointers and must be final. */
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor_, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count, const void *values) {
     descriptor *d = static_cast<descriptor *>(descriptor_);
@@ -197,6 +198,7 @@ static cudnnStatus_t plan_finalize(descriptor *d) {
     return plan_check(d->graph, d->engine, &workspace);
 }
 
+/* Everything that is needed is there, and the parts fit each other. */
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor_) {
     descriptor *d = static_cast<descriptor *>(descriptor_);
     if (!is_alive(d)) return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no descriptor");
@@ -261,6 +263,7 @@ static cudnnStatus_t get_engine(const descriptor *d, int64_t room, int64_t *coun
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* Only the four queries that Weft makes. */
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor_,
                                        cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                        int64_t room, int64_t *count, void *values) {

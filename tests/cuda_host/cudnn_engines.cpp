@@ -98,6 +98,7 @@ static const descriptor *result_of(const convolution &c) {
                                                                                     : c.weight;
 }
 
+/* Four axes, channels and groups that fit, and a small image that follows from the large one. */
 cudnnStatus_t cuda_host_dnn::operation_check(const descriptor *d) {
     convolution c = convolution_of(d);
     for (const descriptor *t : {c.big, c.small, c.weight})
@@ -160,6 +161,7 @@ static bool is_aligned(const convolution &c, int64_t alignment) {
     return true;
 }
 
+/* Operands of one type, and a result of the same. */
 static bool types_are_supported(const convolution &c) {
     const descriptor *result = result_of(c);
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
@@ -286,6 +288,7 @@ static cudnnStatus_t find(const descriptor *pack, const descriptor *tensor, void
     return fail(CUDNN_STATUS_BAD_PARAM, "a tensor is not in the pack");
 }
 
+/* Checks addresses and alignment at the call; the convolution runs later. */
 cudnnStatus_t cuda_host_dnn::execute(cudaStream_t stream, const descriptor *graph, int engine,
                                      const descriptor *pack) {
     int64_t bytes;

@@ -64,6 +64,7 @@ static size_t stack_color() {
     return made++ * 5 % 64 * 64;
 }
 
+/* The new stack looks as if `entry` had just been interrupted by cuda_host_switch. */
 void fiber_make(fiber *f, void (*entry)()) {
     if (!f->stack) stack_map(f);
 #if defined(__SANITIZE_ADDRESS__)

@@ -62,6 +62,7 @@ using namespace cuda_host;
 
 extern "C" {
 
+/* The default stream cannot be captured, and a stream takes part in one capture at a time. */
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     guard g(gpu().lock);
     if (cudaError_t no = refused()) return no;
@@ -78,6 +79,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     return cudaSuccess;
 }
 
+/* Ends the capture whatever the result; a graph exists only after success. */
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     guard g(gpu().lock);
     *graph = nullptr;

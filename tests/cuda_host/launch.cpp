@@ -148,6 +148,7 @@ using namespace cuda_host;
 
 extern "C" {
 
+/* Kernels of modules only: `function` is the module's cuda_host::kernel. */
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared,
                              cudaStream_t stream) {
     {

@@ -126,6 +126,7 @@ static cudaError_t take(void **memory, size_t bytes, bool pinned) {
     return cudaSuccess;
 }
 
+/* cudaFree: waits for the device, then frees; pinned and device memory are not mixed up. */
 static cudaError_t give(void *memory, bool pinned) {
     guard g(gpu().lock);
     gpu_state &s = gpu();

@@ -418,6 +418,7 @@ struct group {
 };
 thread_local group open_group;
 
+/* Adds a message to the thread's open group. */
 ncclResult_t put_message(ncclComm_t comm, cudaStream_t stream, message m) {
     group &g = open_group;
     if (!comm || m.peer < 0 || m.peer >= comm->w->size || !cuda_host::is_device_memory(m.data, m.bytes))
@@ -433,6 +434,7 @@ ncclResult_t put_message(ncclComm_t comm, cudaStream_t stream, message m) {
     return ncclSuccess;
 }
 
+/* Checks that both buffers are whole and the GPU's, then enqueues. */
 ncclResult_t put_sum(call::kind kind, const void *from, void *into, size_t count, ncclDataType_t type,
                      ncclComm_t comm, cudaStream_t stream) {
     size_t world = (size_t)comm->w->size, given = kind == call::REDUCE_SCATTER ? count * world : count;

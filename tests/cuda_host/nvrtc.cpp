@@ -174,6 +174,7 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program) {
     return NVRTC_SUCCESS;
 }
 
+/* Compiles in a folder of its own, which is removed afterwards. */
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int n_options, const char *const *options) {
     for (int i = 0; i < n_options; i++)
         if (!is_option(options[i])) return NVRTC_ERROR_INVALID_OPTION;

@@ -97,6 +97,7 @@ void cuda_host_forget_trouble(void) {
     last_error = cudaSuccess;
 }
 
+/* Also starts a new count of the most bytes in use. */
 cuda_host_counts cuda_host_count(void) {
     guard g(gpu().lock);
     gpu_state &s = gpu();

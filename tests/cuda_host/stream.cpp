@@ -60,6 +60,7 @@ static void mark_done(const std::shared_ptr<mark> &m) {
     m->seconds = seconds_now();
 }
 
+/* The GPU's memory is open here. An entry leaves the queue when it is done, a graph after its last node. */
 static void run_candidate(candidate c) {
     entry &e = c.stream->queue.front();
     if (c.node >= 0) {
@@ -93,6 +94,7 @@ void run_some(size_t most) {
     memory_close();
 }
 
+/* Names what is at the head of each stream. */
 static void tell_stuck(const char *what) {
     std::string waiting;
     for (cudaStream_t s : gpu().streams)
@@ -118,6 +120,7 @@ static bool query(const std::function<bool()> &done) {
     return done();
 }
 
+/* While nothing may run, the lock is free for other threads, for `patience` seconds at most. */
 bool run_until(const std::function<bool()> &done, const char *what) {
     double since = seconds_now();
     memory_open();
@@ -172,6 +175,7 @@ static cudaError_t add_to_capture(cudaStream_t s, entry e) {
     return cudaSuccess;
 }
 
+/* While capturing, a node of the graph; else an entry of the queue, of which a little may run at once. */
 cudaError_t stream_add(cudaStream_t s, entry e) {
     if (s->capture) return add_to_capture(s, std::move(e));
     auto mine = gpu().default_streams.find(s->device);
@@ -305,6 +309,7 @@ cudaError_t cudaDeviceSynchronize(void) {
     return drain(current_device(), false);
 }
 
+/* An event that was never recorded is no reason to wait; one from outside a capture breaks it. */
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     guard g(gpu().lock);
     cudaStream_t s;
@@ -349,6 +354,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return cudaSuccess;
 }
 
+/* While capturing, an event only marks the stream's frontier, unless it is external. */
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
     guard g(gpu().lock);
     cudaStream_t s;

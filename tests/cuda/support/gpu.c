@@ -37,6 +37,7 @@ static bool context_fill(gpu *g) {
     return good && works(cudaMalloc((void **)&g->run, sizeof *g->run), "cudaMalloc");
 }
 
+/* One context for the whole suite. */
 gpu *gpu_open(void) {
     /* the same as kernel_run's for the CPU */
     static const run_state run = {.seed = 11, .step = 3, .micro = 1};
@@ -153,6 +154,7 @@ static void mend(void) {
 #endif
 }
 
+/* Every operand gets memory exactly as long as it is, so that a write past its end is found. */
 weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                     const tensor *out, weft_error *error) {
     twins w = {0};

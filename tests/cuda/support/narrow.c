@@ -24,6 +24,7 @@ weft_model *narrow_build(const narrow_model *c, const weft_optimizer *optimizer)
     return m;
 }
 
+/* The first layers differ in width, so the two programs differ. */
 weft_model *narrow_two_graphs(void) {
     weft_model *m = weft_model_new("two");
     const char *const names[] = {"left", "right"};
