@@ -77,6 +77,7 @@ static weft_status check_sum(const weft_collective *c, int world, weft_error *er
     return WEFT_OK;
 }
 
+/* A barrier has no data, so nothing else of it is read. */
 weft_status collective_check(const weft_collective *c, int world, weft_error *error) {
     const char *what = weft_collective_name(c->kind);
     if (*what == '?') return error_set(error, WEFT_ARGUMENT, "%d is not a kind of collective", (int)c->kind);

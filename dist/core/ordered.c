@@ -122,6 +122,8 @@ static void store(const ordered_sum *s, char *into, const void *sum, size_t at, 
         memmove((float *)into + at, sum, n * sizeof(float));
 }
 
+/* Each block runs through the whole tree before the next one: a push per leaf, and a join while the two top
+ * sums are of equal size. */
 void ordered_add(const ordered_sum *s, void *into, size_t count) {
     adder a;
     a.s = s;

@@ -198,6 +198,7 @@ static void threads_close(transport *t, bool is_failed) {
     pthread_mutex_unlock(&r->world->lock);
 }
 
+/* Also frees a world that is only partly made. */
 static void world_free(thread_world *w) {
     size_t n = (size_t)w->n;
     for (size_t i = 0; w->ranks && i < n; i++) {

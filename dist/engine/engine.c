@@ -64,6 +64,7 @@ static void nap(engine *e, const stream_op *op, unsigned heard) {
         e->t->calls->nap(e->t, e->options.nap_seconds);
 }
 
+/* The window is listened to before looking, so that a ring in between ends the nap at once (window.h). */
 weft_status engine_until(engine *e, const stream_op *op,
                          weft_status (*is_ready)(engine *e, const stream_op *op, bool *ready,
                                                  weft_error *error),

@@ -272,6 +272,8 @@ static weft_status is_round_done(engine *e, const stream_op *op, bool *ready, we
     return WEFT_OK;
 }
 
+/* Waits round by round, so that the deadline holds for each round. Afterwards the windows' positions move on,
+ * also after a failure. */
 weft_status shared_collective(engine *e, stream_op *op, weft_error *error) {
     sharer s = sharer_of(e, op);
     window_move *m = &e->moving;

@@ -304,6 +304,7 @@ static const transport_calls mpi_calls = {
     .free = mpi_free,
 };
 
+/* MPI itself is initialized by mpi_open, on the engine's thread. */
 weft_comm *weft_comm_mpi(const weft_launch *launch, const weft_comm_options *options, weft_error *error) {
     const weft_env *env = options ? options->env : NULL;
     if (comm_options_check(options, error)) return NULL;

@@ -142,6 +142,7 @@ void nccl_end_here(nccl_comm *n, const weft_error *why) {
     pthread_mutex_unlock(&n->world->lock);
 }
 
+/* Waits up to CLOSE_SECONDS for the abort, then abandons its thread. */
 bool nccl_has_ended(nccl_comm *n) {
     nccl_ending *e = &n->ending;
     const struct timespec nap = {.tv_nsec = 1000000};

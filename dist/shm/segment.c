@@ -42,6 +42,7 @@ static int make_memfd(void) {
 #endif
 }
 
+/* The key is valid while the descriptor is open; pid is 0 after a failure. */
 int segment_make(segment_key *key, char why[SEGMENT_WHY]) {
     struct stat is;
     int fd = make_memfd();

@@ -41,6 +41,7 @@ bool window_is_enough(int n, size_t data_bytes) {
     return data_bytes / 2 >= slot_bytes(n, data_bytes) && window_piece_bytes(n, data_bytes) > 0;
 }
 
+/* The positions of ranks are the same on all of them, because `ranks` is. */
 window *window_new(const weft_env *env, int world, const int *ranks, int n, int own, size_t data_bytes) {
     window *w = mem_new(env, sizeof *w);
     if (!w) return NULL;

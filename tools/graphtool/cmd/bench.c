@@ -44,8 +44,7 @@ static void spread_time(timing *t, double seconds) {
     for (int64_t i = 0; i < t->steps; i++) t->ms[i] = seconds * 1e3 / (double)t->steps;
 }
 
-/* Losses of the first steps and of the last are fetched; the others only on a CPU, where fetching costs
- * nothing. */
+/* Records the losses of the first steps and of the last. On a GPU no others are fetched, as fetching waits. */
 static int run_steps(timing *t) {
     int64_t all = t->o->warmup + t->steps;
     double timed_from = clock_seconds();
@@ -129,6 +128,7 @@ static int print_report(const timing *t, json_t *all) {
     return EXIT_FINE;
 }
 
+/* The profile goes to stderr, so that --json stays clean. */
 static int measure(timing *t, weft_model *m) {
     int status = workload_open(&t->work, m, t->o);
     if (status < 0 && t->o->profile) weft_session_profile(t->work.session, true);
@@ -143,6 +143,7 @@ static int measure(timing *t, weft_model *m) {
     return all ? print_report(t, all) : tool_fail("out of memory");
 }
 
+/* workload_close is fine after any failure of measure. */
 static int bench_run(const options *o) {
     int status = EXIT_FINE;
     weft_model *m = tool_load(o, &status);

@@ -35,6 +35,7 @@ static int write_table(const options *o, weft_session *s, const weft_model *m) {
     return end;
 }
 
+/* The output is tried first, as calibrating takes minutes. */
 static int calibrate_run(const options *o) {
     int status = EXIT_FINE;
     weft_error error = {0};

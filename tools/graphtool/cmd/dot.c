@@ -224,6 +224,7 @@ static int draw_forward(const weft_model *m, const options *o) {
     return status;
 }
 
+/* Chooses the view: plan, program, graph with the backward pass, or graph as written. */
 static int dot_run(const options *o) {
     int status = EXIT_FINE;
     const char *view = o->view ? o->view : "graph";

@@ -71,6 +71,7 @@ static json_t *trains_json(const weft_graph *g) {
     return list;
 }
 
+/* Keys are stable: "graphs" and "subgraphs" with what the text shows. */
 static int info_json(const weft_model *m, const subgraph *subs, int n_subs, const char *path) {
     json_t *graphs = json_array(), *groups = json_array();
     for (const weft_graph *g = m->graphs; g; g = g->next)
@@ -107,6 +108,7 @@ static void graph_text(text *t, const weft_graph *g) {
     }
 }
 
+/* A file without a checksum is marked as old. */
 static int info_text(const weft_model *m, const subgraph *subs, int n_subs, const char *path) {
     text t = {0};
     text_add(&t, "model %s, batch %" PRId64 "%s\n", m->name, m->batch,

@@ -68,6 +68,7 @@ static int check_grid(const options *o, const sweep *s, const result *r, int64_t
                      s->data.n ? ": feed more, or ask for fewer" : ": omit --batch, or ask for fewer");
 }
 
+/* Collects rows into r.data, then writes them by the file's extension. */
 static int predict(sweep *s, const options *o, const char *path, int rows, int columns) {
     result r = {0};
     int64_t wanted = is_png(path) ? (int64_t)rows * columns : INT64_MAX;

@@ -65,6 +65,8 @@ static int run_steps(tracing *t) {
 
 /* ---- the file: each rank in turn broadcasts its events, and rank 0 writes them ---- */
 
+/* One rank's events: that rank makes the text and broadcasts it, unless it is rank 0, which writes it at
+ * once. */
 static int write_rank(tracing *t, FILE *f, int rank) {
     const options *o = t->o;
     int status;
@@ -97,6 +99,7 @@ static int write_ranks(tracing *t, FILE *f) {
     return status;
 }
 
+/* The whole file is made in memory first, so that it is written completely or not at all. */
 static int write_file(tracing *t) {
     if (world_rank(t->o)) return write_ranks(t, NULL);
     char *data = NULL;
@@ -117,6 +120,7 @@ static double number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
 
+/* The table of collectives for people; sums are over all rows. */
 static void print_rows(const tracing *t, const json_t *rows) {
     size_t i;
     json_t *row;
@@ -140,6 +144,7 @@ static void print_rows(const tracing *t, const json_t *rows) {
     if (json_array_size(rows)) printf("%-40s %10s %12s %9.3f ms %9.3f ms\n", "all", "", "", exposed, hidden);
 }
 
+/* All ranks take part in exposure_rows; only rank 0's output is visible. */
 static int report(const tracing *t) {
     json_t *rows = json_array();
     int status = exposure_rows(t->o, &t->time, &t->plan, t->zero_ns, rows);

@@ -52,6 +52,7 @@ static void put_image(const grid *g, uint8_t *canvas, size_t stride, int64_t k, 
                     pixel(dtype, data, image + c * area + y * (size_t)g->width + x, is_signed);
 }
 
+/* Encodes in memory, so that out_write can replace the file as a whole. */
 static int write_png(const char *path, const uint8_t *canvas, int64_t width, int64_t height, int channels) {
     png_image png = {.version = PNG_IMAGE_VERSION,
                      .width = (png_uint_32)width,

@@ -153,6 +153,7 @@ bool command_has_option(const command *c, const char *name) {
     return strcmp(name, "help") == 0;
 }
 
+/* Options are in the order of the table. */
 void options_help(const command *c) {
     printf("Usage: graphtool %s%s [OPTION]...\n%s.\n", c->name, c->takes_model ? " MODEL" : "", c->summary);
     if (c->details) printf("%s\n", c->details);

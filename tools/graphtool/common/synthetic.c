@@ -89,6 +89,7 @@ static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t see
     return -1;
 }
 
+/* The seed differs from that of initial values. Two graphs with an input of one name share its batches. */
 int batches_synthetic(batches *b, const weft_model *m, const weft_plan *plan, const options *o) {
     uint64_t seed = (uint64_t)o->seed + 1234;
     int row = o->accumulate ? (int)o->accumulate : 1;

@@ -27,6 +27,7 @@ static bool spread(weft_model *m, const text_list *ddp) {
     return true;
 }
 
+/* Options without effect on this model are rejected here, before anything is compiled. */
 weft_model *tool_load(const options *o, int *status) {
     weft_error error = {0};
     int wrong;
@@ -71,6 +72,7 @@ static void words_of(const options *o, weft_compile_options *into) {
     if (into->reduce == WEFT_REDUCE_AUTO && by_host) into->reduce = WEFT_REDUCE_ORDERED;
 }
 
+/* World and rank are those of the communicator if there is one, else those of the command line. */
 int tool_compile_options(const options *o, weft_compile_options *into) {
     *into = (weft_compile_options){.batch = o->batch,
                                    .threads = (int)o->threads,
@@ -99,6 +101,7 @@ static bool has_batch(const weft_model *m) {
     return false;
 }
 
+/* An error names the model's file. */
 weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph, int64_t batch,
                         int *status) {
     weft_compile_options c;
@@ -116,6 +119,7 @@ weft_plan *tool_compile(const weft_model *m, const options *o, const char *graph
     return plan;
 }
 
+/* The plan of one graph is enough, as a store holds the variables of the whole model. */
 weft_store *tool_store(const weft_model *m, const options *o, int *status) {
     weft_error error = {0};
     weft_plan *plan = tool_compile(m, o, m->graphs ? m->graphs->name : NULL, 0, status);
@@ -141,6 +145,7 @@ void tool_watch(weft_session *session, const options *o) {
     weft_session_capture(session, !o->no_capture);
 }
 
+/* Unlinks the other graphs; their memory belongs to the model. */
 int tool_keep_mode(weft_model *m, weft_mode mode) {
     int kept = 0;
     weft_graph **link = &m->graphs;
@@ -164,6 +169,7 @@ static const weft_graph *pick_graph(const weft_model *m, const char *name, const
     return g;
 }
 
+/* Each failure names the way out. */
 const char *tool_graph(const weft_model *m, const options *o, const char *wanted, int *status) {
     const weft_graph *g = pick_graph(m, o->graph, wanted);
     if (g && !graph_trains(g)) {
@@ -184,8 +190,8 @@ const char *tool_graph(const weft_model *m, const options *o, const char *wanted
 
 /* libgomp's threads spin for milliseconds before they sleep. On a machine with other work that delays the
  * very thread they wait for. Steps on 2 cores of a Zen 5, medians in ms, all in one run in turns
- * (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32 and
- * bf16), alone and beside a busy process:
+ * (GOMP_SPINCOUNT=N graphtool bench gpt.bin -t 2, layers 2, d 64, ctx 32, batch 32; convnet, batch 16, f32
+ * and bf16), alone and beside a busy process:
  *     spins        alone: gpt, convnet, bf16      beside: gpt, convnet, bf16
  *     0            9.9    13.9    9.2             7.8     13.7    10.2
  *     500          5.5    9.6     7.1             10.4    15.6    12.4

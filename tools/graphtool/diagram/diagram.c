@@ -42,6 +42,7 @@ void diagram_add_box(diagram *s, int parent, int b) {
     above->last_child = b;
 }
 
+/* Appends a box; boxes are never removed. */
 static int box_new(diagram *s, int parent, const char *name, const char *path) {
     int b = s->n_boxes++;
     s->boxes[b] = (diagram_box){.name = name,

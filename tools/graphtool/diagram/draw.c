@@ -161,6 +161,7 @@ static void attrs_label(text *t, const weft_node *n) {
     }
 }
 
+/* Names and shapes of the weights that a layer reads; biases (one axis) are left out. */
 static void weights_label(text *t, const diagram *s, int item) {
     const weft_node *n = s->items[item].node;
     for (int i = 0; i < n->n_in; i++) {
@@ -382,6 +383,7 @@ static void paint_unit(drawing *d, const diagram_unit *u, Agnode_t *n) {
     if (kind == KIND_OUTPUT) paint_set(n, "peripheries", "2");
 }
 
+/* Draws a node or a closed box, inside the cluster of its box. */
 static void draw_unit(drawing *d, int unit) {
     const diagram_unit *u = &d->s->units[unit];
     char name[32];

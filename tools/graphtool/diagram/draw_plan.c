@@ -28,6 +28,7 @@ static void table_head(text *t, bool has_owners) {
     text_add(t, "</tr>");
 }
 
+/* One bucket: path, size, parameters and, with ZeRO, which rank updates which range. */
 static void table_row(text *t, const drawing *d, const subgraph_view *v, int i) {
     const weft_variable *b = v->buckets[i];
     text_add(t,

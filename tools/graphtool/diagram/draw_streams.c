@@ -48,6 +48,7 @@ static Agnode_t *row_node(const drawing *d, int row) {
     return step_node(d, NULL, d->collapse.step_of[row]);
 }
 
+/* Colours by the kind of the row; a span has that of its most frequent phase. */
 static const char *row_fill(const stream_row *row) {
     switch (row->kind) {
     case ROW_WAIT:
@@ -304,6 +305,7 @@ static uint64_t bytes_of(const like *k) {
     return bytes;
 }
 
+/* Order, op, names and bytes; then how long the collective may take before it is waited for. */
 static void move_label(text *t, const like *k) {
     const stream_move *m = &k->d->l->moves[like_row(k, k->step)->move];
     const stream_move *end = &k->d->l->moves[like_row(k, k->last)->move];
@@ -387,6 +389,7 @@ static Agnode_t *draw_head(const drawing *d, const char *stream, const char *wha
     return n;
 }
 
+/* The cluster of a graph, with its name and the size of its arena. */
 static void draw_frame(drawing *d) {
     const program *p = d->l->p;
     char name[40];
@@ -463,6 +466,7 @@ static void leave_out(drawing *d, int max_rows) {
     }
 }
 
+/* The ends stay NULL when out of memory. */
 stream_ends draw_streams(Agraph_t *g, const stream_list *list, int number, const stream_how *how) {
     drawing d = {.g = g, .all = list, .l = &list->v[number], .number = number};
     stream_ends ends = {0};

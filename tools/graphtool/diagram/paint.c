@@ -43,6 +43,7 @@ void paint_html(Agraph_t *g, void *object, text *t) {
     agstrfree(g, html);
 }
 
+/* Defaults of attributes; labels are declared here because agset, unlike agsafeset, needs that. */
 void paint_defaults(Agraph_t *g, const char *title) {
     static const char *const rows[][3] = {
         {"G", "fontname", "Helvetica"}, {"G", "labelloc", "t"},       {"G", "labeljust", "l"},

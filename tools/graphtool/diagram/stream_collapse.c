@@ -19,6 +19,7 @@ static uint64_t row_kind_of(const stream_row *r) {
     return (uint64_t)r->kind * 1009 + (uint64_t)of + 1;
 }
 
+/* Cuts the rows into steps, each its own representative. */
 static void cut_steps(stream_collapse *f, const streams *l) {
     for (int i = 0; i < l->n_rows; i++) {
         if (!joins_previous(l, i)) {

@@ -96,6 +96,7 @@ static void range_text(text *t, int rank, int64_t begin, int64_t end) {
         text_add(t, "%lld to %lld", (long long)begin, (long long)end - 1);
 }
 
+/* bucket->shards holds the number of elements of each rank of the group, in order. */
 void bucket_owners_text(text *t, const weft_plan *plan, const weft_variable *bucket, const char *gap) {
     enum { FEW = 4 };
     const subgraph *g = &plan->subgraphs[bucket->subgraph];

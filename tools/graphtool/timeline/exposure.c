@@ -64,6 +64,7 @@ static json_t *row(const streams *l, const stream_move *m, const double f[FIGURE
                      exposed, "hidden_ms", hidden > 0 ? hidden : 0);
 }
 
+/* All ranks sum all slots; each then lists the moves of its own plan. */
 int exposure_rows(const options *o, const timeline *t, const stream_list *plan, uint64_t zero_ns,
                   json_t *rows) {
     slots s = {0};

@@ -65,6 +65,7 @@ static const weft_node *ready_behind(const stream_move *m) {
     return n;
 }
 
+/* Reads one collective; moves are noted in the order of the stream. */
 static void note_move(streams *l, const weft_model *m, const weft_node *n) {
     const collective_attrs *a = n->attrs;
     const weft_variable *v = variable_find(m, a->path);
@@ -205,6 +206,7 @@ static void mark_in_flight(const weft_plan *plan, const in_flight *c) {
         }
 }
 
+/* Buckets in flight are marked over all programs first, as one program reads what another leaves. */
 bool stream_list_make(stream_list *l, const weft_plan *plan) {
     *l = (stream_list){.plan = plan};
     arena_init(&l->arena, NULL);
@@ -232,6 +234,7 @@ void stream_node_text(text *t, const weft_node *n) {
     if (*n->scope) text_add(t, ", %s", n->scope);
 }
 
+/* "12 forward, 3 backward"; a phase that has all nodes is named alone. */
 static void span_text(text *t, const stream_row *row) {
     const struct {
         int count;
@@ -247,6 +250,7 @@ static void span_text(text *t, const stream_row *row) {
     }
 }
 
+/* See the row kinds in streams.h. */
 void stream_row_text(text *t, const streams *l, const stream_row *row) {
     const stream_move *move = row->move < 0 ? NULL : &l->moves[row->move];
     switch (row->kind) {

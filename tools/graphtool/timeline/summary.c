@@ -294,6 +294,7 @@ static void memory_text(text *t, const weft_plan *plan) {
     table_write(t, &rows);
 }
 
+/* The first line: model, batch, and the options that differ from the defaults. */
 static void head_text(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
     text_add(t, "%s: batch %lld, ", plan->model->name, (long long)o->batch);

@@ -81,6 +81,7 @@ static void put_node(writer *w, const weft_node_event *e) {
                       e->kernel ? e->kernel : ""));
 }
 
+/* A bar for the collective, and the arrow from `ready` through it to `wait`. */
 static void put_collective(writer *w, const stream_event *c) {
     arrow_end ends[3];
     int n = 0;
@@ -96,6 +97,7 @@ static void put_collective(writer *w, const stream_event *c) {
     put_arrow(w, c, ends, n);
 }
 
+/* Names of rows come first; collectives that began before zero_ns are left out. */
 char *timeline_text(const timeline *t, int rank, uint64_t zero_ns) {
     char *text = NULL, name[40];
     size_t bytes;
