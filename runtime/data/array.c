@@ -59,6 +59,7 @@ static bool npy_accept(npy_parser *p, const char *word) {
     return true;
 }
 
+/* Like npy_accept, but an error if something else follows. */
 static bool npy_want(npy_parser *p, const char *word) {
     return npy_accept(p, word) ||
            npy_fail(p, "'%s' is expected, but there is '%s'", word,
@@ -119,6 +120,7 @@ static bool npy_shape(npy_parser *p, tensor_type *t) {
     return true;
 }
 
+/* By index in the list of keys. */
 static bool npy_value(npy_parser *p, int key, array_header *h) {
     if (key == 0) return npy_descr(p, h);
     if (key == 2) return npy_shape(p, &h->type);
@@ -163,6 +165,7 @@ static weft_status npy_header(source *s, array_header *h, weft_error *error) {
                          b[2], b[3]);
     bool is_wide = b[2] > 1;
     if ((status = source_read(s, b, is_wide ? 4 : 2, error))) return status;
+    /* Little-endian, by the format. */
     uint32_t bytes = is_wide
                          ? (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24
                          : (uint32_t)b[0] | (uint32_t)b[1] << 8;
@@ -222,6 +225,7 @@ static weft_status header_read(source *s, array_header *h, weft_error *error) {
 
 /* ---- data ---- */
 
+/* Reverses the bytes of each of `count` elements, in place. */
 static void swap_bytes(char *data, size_t count, size_t width) {
     for (size_t i = 0; i < count; i++, data += width)
         for (size_t k = 0; k < width / 2; k++) {

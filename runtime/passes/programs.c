@@ -47,6 +47,7 @@ bool programs_make(weft_plan *plan) {
     return true;
 }
 
+/* Any node that draws counts, also in an eval graph. */
 static bool has_random(const weft_graph *g) {
     for (const weft_node *n = g->first; n; n = n->next)
         if (n->op->flags & OP_RANDOM) return true;

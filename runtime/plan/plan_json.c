@@ -34,6 +34,7 @@ static json_t *shard_json(const weft_plan *plan, const weft_variable *s) {
     return json_pack("{s:i, s:I, s:I}", "owners", owners, "begin", (json_int_t)begin, "end", (json_int_t)end);
 }
 
+/* "own" is null for a bucket that every rank updates whole. */
 static json_t *bucket_json(const weft_plan *plan, const weft_variable *s) {
     json_t *members = json_array();
     for (int i = 0; i < s->n_members; i++) json_array_append_new(members, json_string(s->members[i]->path));

@@ -3,6 +3,7 @@
 
 #include "ops/structure/collective.h"
 
+/* A view without a base was made a copy, which is work. */
 bool node_is_silent(const weft_node *n) {
     if (n->op == &weft_op_input) return true;
     if (n->op->flags & OP_IS_VARIABLE) return !(n->op->flags & OP_WRITES);
@@ -18,6 +19,7 @@ const weft_value *value_root(const weft_value *v) {
     return v;
 }
 
+/* Parameters and shards are parts of their bucket's memory. */
 const weft_variable *value_owner(const weft_value *v) {
     const weft_variable *root = value_root(v)->variable;
     if (!root || root->kind == VARIABLE_DERIVED) return NULL;

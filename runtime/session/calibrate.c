@@ -35,6 +35,7 @@ static weft_status calibrate_node(weft_session *s, const weft_node *n, text *tab
     return status;
 }
 
+/* The table's text keeps its own failure (no memory), which is looked at once at the end. */
 weft_status session_calibrate(weft_session *s, const char *comment, text *table, int *n, weft_error *error) {
     *n = 0;
     calibration_head(table, comment);

@@ -10,6 +10,7 @@ void weft_session_check(weft_session *s, bool on) {
     if (s) s->checks = on;
 }
 
+/* For finding faults on a GPU: without capture each launch goes node by node. */
 void weft_session_capture(weft_session *s, bool on) {
     if (s) s->no_capture = !on;
 }
@@ -18,6 +19,7 @@ void weft_session_capture(weft_session *s, bool on) {
 static bool is_looked_at(const tensor *t) {
     int64_t dense[WEFT_MAX_NDIM];
     if (!dtype_is_float(t->type.dtype) || !t->data) return false;
+    /* Row-major or channels-last without gaps: then memory order covers all elements. */
     stride_row_major(&t->type, dense);
     if (stride_same(&t->type, t->stride, dense)) return true;
     stride_channels_last(&t->type, dense);

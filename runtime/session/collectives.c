@@ -68,11 +68,13 @@ bool collective_outlasts_run(const weft_session *s, const weft_node *n) {
     return n->op == &weft_op_all_gather && !s->plan->options.serial;
 }
 
+/* Waits for the collective that `start` started in this run. */
 static weft_status await(weft_session *s, const bound_program *r, const weft_node *start, weft_error *error) {
     const collective_attrs *a = start->attrs;
     return weft_comm_wait(s->groups[a->group], r->tickets[a->order], error);
 }
 
+/* Errors are ignored: one is being returned already. */
 void collectives_drain(weft_session *s, bound_program *r, int reached) {
     for (int i = 0; i < reached; i++) {
         const weft_node *n = r->steps[i].node;

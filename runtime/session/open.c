@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Rounded up, so that derived values after it are aligned. */
 static uint64_t arena_bytes(const weft_plan *plan) {
     return size_align(plan->memory.activations, MEM_ALIGN);
 }
@@ -40,6 +41,7 @@ static bool bind(weft_session *s, bound_program *r, const weft_value *v, tensor 
     const weft_value *root = value_root(v);
     t->type = v->type;
     memcpy(t->stride, v->stride, sizeof t->stride);
+    /* Three kinds of memory: a variable's, the caller's, the arena's. */
     if (root->variable) {
         char *memory = variable_memory(s, root->variable);
         if (!memory)
@@ -60,6 +62,7 @@ static bool bind(weft_session *s, bound_program *r, const weft_value *v, tensor 
     return true;
 }
 
+/* The in-flight region starts at offset 0, so a value's first byte decides. */
 static bool touches_in_flight(const weft_session *s, const weft_value *v) {
     const weft_value *root = value_root(v);
     bool is_arena = !root->variable && root->node->op != &weft_op_input;
@@ -101,9 +104,12 @@ static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_e
                              .in = st->in,
                              .out = st->out,
                              .workspace = n->workspace_bytes ? s->memory + n->workspace_offset : NULL,
+                             /* On the CPU a node with little work uses one thread. */
                              .threads = s->cuda ? s->kernels.threads : node_threads(n, s->kernels.threads),
                              .run = s->cuda ? s->cuda_run : &r->run,
                              .cuda = s->kernels.cuda};
+    /* Packs and casts of parameters: the store counts the parameter's versions, the session which one was
+     * used. */
     const weft_variable *made = n->n_out ? n->out[0].variable : NULL;
     if (made && made->kind == VARIABLE_DERIVED) {
         st->version = store_version(s->store, value_root(n->in[0])->variable);
@@ -148,6 +154,7 @@ static void find_counter(weft_session *s, bound_program *r) {
 
 /* Binds one program: its inputs, its steps that have work, its outputs. */
 static bool prepare(weft_session *s, bound_program *r, const program *p, weft_error *error) {
+    /* Upper bounds for the arrays. */
     size_t nodes = 0, operands = 0, outputs = 0;
     for (weft_node *n = p->graph->first; n; n = n->next) {
         nodes++;
@@ -159,6 +166,7 @@ static bool prepare(weft_session *s, bound_program *r, const program *p, weft_er
     find_counter(s, r);
     r->steps = arena_new_array(&s->arena, nodes + 1, sizeof *r->steps);
     r->inputs = arena_new_array(&s->arena, nodes + 1, sizeof *r->inputs);
+    /* Each operand, result or output may read an input. */
     r->relocations = arena_new_array(&s->arena, operands + outputs + 1, sizeof *r->relocations);
     r->outputs = arena_new_array(&s->arena, outputs + 1, sizeof *r->outputs);
     r->written = arena_new_array(&s->arena, nodes + 1, sizeof *r->written);
@@ -186,6 +194,7 @@ weft_session *weft_session_open(const weft_plan *plan, weft_store *store, weft_e
 /* The order matters: memory, the device (kernels need it), programs, and last the other ranks. */
 weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, weft_comm *comm,
                                    weft_error *error) {
+    /* The plan may have been compiled for other ranks, another device, or only in part. */
     if (plan && plan->options.world != (comm ? comm->world : 1)) {
         error_set(error, WEFT_ORDER, "session: the plan is for a world of %d, the communicator has %d",
                   plan->options.world, comm ? comm->world : 1);
@@ -225,6 +234,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     s->programs = arena_new_array(&s->arena, (size_t)plan->n_programs + 1, sizeof *s->programs);
     bool good = s->memory && s->programs && s->offsets && s->packed && s->in_flight && s->groups;
     if (!good && (!error || !error->status)) error_memory(error, "session");
+    /* From here on kernels may be opened; s->kernels has this session's libraries. */
     good = good && !s->device->executor->open(s, error);
     for (int i = 0; good && i < plan->n_programs; i++)
         good = !plan->programs[i].trains || !store_check_cuts(store, plan, error);
@@ -236,6 +246,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
     good = good && deferred_open(s, error);
+    /* Only on request: it compares addresses of all steps. */
     if (good && plan->options.verify) good = verify_session(s, error) == WEFT_OK;
     if (good && (!comm || comm->world == 1 || (groups_open(s, error) && ranks_agree(s, error)))) return s;
     weft_session_close(s);
@@ -245,6 +256,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
 /* Also after a failed open, so any part may be missing. */
 void weft_session_close(weft_session *s) {
     if (!s) return;
+    /* A gather in flight would write into a store that the caller may free next. */
     if (s->in_flight) weft_sync(s, NULL);
     weft_env env = s->env;
     for (int i = 0; s->programs && i < s->plan->n_programs; i++)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+/* Monotonic, so that events of the threads and ranks of one machine have one time axis. */
 uint64_t clock_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -31,6 +32,7 @@ static weft_node_event event_of(const weft_session *s, const bound_program *r, c
 void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began) {
     const weft_node *n = st->node, *start = n->op == &weft_op_wait ? n->in[0]->node : n;
     weft_node_event e = event_of(s, r, n, began);
+    /* Sums are kept even if only a tracer is on. */
     st->nanoseconds += (double)(e.finished_ns - began);
     st->runs++;
     if (!s->event) return;
@@ -49,6 +51,7 @@ void note_arrival(weft_session *s, const bound_program *r, const step *st, uint6
     s->event(s->event_context, &e);
 }
 
+/* Times add up over runs, also when profiling is switched off and on between them. */
 void weft_session_profile(weft_session *s, bool on) {
     if (s) s->profiles = on;
 }
@@ -60,6 +63,7 @@ void weft_session_trace(weft_session *s, void (*event)(void *context, const weft
     s->event_context = context;
 }
 
+/* For qsort: the largest sum of times first. */
 static int slower_first(const void *pa, const void *pb) {
     const step *a = *(step *const *)pa, *b = *(step *const *)pb;
     return a->nanoseconds < b->nanoseconds ? 1 : a->nanoseconds > b->nanoseconds ? -1 : 0;

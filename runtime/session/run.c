@@ -98,6 +98,7 @@ static weft_status choose(weft_session *s, const char *graph, bool no_sync, chos
     c->add = find_bound(s, graph, PHASE_ADD);
     if ((status = check_sums(s, c, error))) return status;
     int64_t micro = c->head->micro;
+    /* The step ends at the last micro-batch, or at the first weft_run after a weft_run_no_sync. */
     bool is_last = !no_sync && (c->head->ends_next || micro == s->plan->options.accumulate - 1);
     if (micro) c->now = is_last ? find_bound(s, graph, PHASE_LAST) : c->add;
     return WEFT_OK;
@@ -189,6 +190,7 @@ static weft_status feed(bound_program *r, const weft_feed *feeds, int n_feeds, w
     return WEFT_OK;
 }
 
+/* Graphs have few outputs, so a linear search serves. */
 static const fetched *find_output(const bound_program *r, const char *name) {
     for (int i = 0; i < r->n_outputs; i++)
         if (name && strcmp(r->outputs[i].name, name) == 0) return &r->outputs[i];
@@ -244,6 +246,7 @@ static const bool checks_calls = false;
 weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     bool is_timed = s->profiles || s->event;
     if (st->version && *st->version == *st->packed) return WEFT_OK;
+    /* Gathers of earlier runs that this step touches must have arrived; a tracer sees the wait. */
     if (s->n_in_flight) {
         int before = s->n_in_flight;
         uint64_t began = s->event ? clock_ns() : 0;
@@ -318,6 +321,8 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     int64_t micro = c->head->micro, rank = s->comm ? s->comm->rank : 0;
     weft_status status = read_counter(s, c->head, error);
     if (status) return status;
+    /* Kernels draw random numbers by these: the same on any number of ranks, as micro-batches are numbered
+     * over all ranks. */
     r->run.step = r->counter ? (int64_t)c->head->random_step : 0;
     r->run.local = micro;
     r->run.micro = micro + rank * s->plan->options.accumulate;
@@ -342,6 +347,7 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
                          n_fetches, n_feeds && !feeds ? "feeds is" : "fetches is");
     weft_error own = {0};
     chosen c;
+    /* What arrives in the store must be this session's own. */
     if (store_arriving(s->store) != s->n_in_flight + (s->deferred.r ? s->deferred.r->n_owners : 0))
         return store_check_settled(s->store, "run: another session on the store", error);
     weft_status status = choose(s, graph, no_sync, &c, error);

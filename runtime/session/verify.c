@@ -52,6 +52,7 @@ static bool changes(const weft_node *n, int i) {
     return i == n->n_in && n->op->flags & OP_WRITES && n->n_out;
 }
 
+/* Whether a step changes state or parameters within s. */
 static bool step_writes(const step *st, span s) {
     bool writes;
     for (int i = 0; i < st->node->n_in + st->node->n_out; i++)
@@ -113,6 +114,7 @@ static bool step_waits(const step *st, const weft_variable *bucket) {
     return node_starts_collective(st->node);
 }
 
+/* A version is identified by its address in the store. */
 static int by_version(const void *a, const void *b) {
     uintptr_t x = (uintptr_t) * (uint64_t *const *)a, y = (uintptr_t) * (uint64_t *const *)b;
     return (x > y) - (x < y);
@@ -172,6 +174,7 @@ static weft_status check_bound(const weft_session *s, const bound_program *r, co
     return status;
 }
 
+/* L14 and L15 for all programs, by the addresses of the buckets. */
 static weft_status check_buckets(const weft_session *s, weft_error *error) {
     size_t room = (size_t)s->plan->model->n_variables + 1;
     places p = {mem_new_array(&s->env, room, sizeof *p.v), 0};

@@ -13,6 +13,7 @@
 extern const device device_cuda; /* runtime/session/cuda/device.c */
 #endif
 
+/* From the user's allocator, aligned to MEM_ALIGN. */
 static void *cpu_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     void *memory = mem_raw(env, bytes);
     if (!memory) error_set(error, WEFT_MEMORY, "%zu bytes could not be allocated", bytes);
@@ -23,6 +24,7 @@ static void cpu_free(const weft_env *env, void *memory, size_t bytes) {
     mem_free(env, memory, bytes);
 }
 
+/* Host and device are one here, so read and write are the same copy. */
 static weft_status copy(void *to, const void *from, size_t bytes, weft_error *error) {
     (void)error;
     memcpy(to, from, bytes);
@@ -48,6 +50,7 @@ void *device_alloc(const device *d, const weft_env *env, size_t bytes, const cha
 }
 
 #ifndef WEFT_HAS_CUDA
+/* Stubs, so that programs link with any build and learn at run time what it lacks. */
 weft_comm *weft_comm_nccl(weft_comm *control, const weft_comm_options *options, weft_error *error) {
     (void)control, (void)options;
     error_set(error, WEFT_UNSUPPORTED,

@@ -33,6 +33,7 @@ static double spread(const tensor_type *t, weft_init init) {
     }
 }
 
+/* The only filler for f64, which counters and learning rates are. */
 static void fill_constant(void *data, const tensor_type *t, double value) {
     int64_t n = type_elements(t);
     for (int64_t i = 0; i < n; i++) {

@@ -48,10 +48,12 @@ static bool take(parser *p, char c) {
     return true;
 }
 
+/* Like take, but an error if something else follows. */
 static bool want(parser *p, char c) {
     return take(p, c) || parse_fail(p, "'%c' is expected", c);
 }
 
+/* Four hexadecimal digits; *v below 65536. */
 static bool hex4(parser *p, unsigned *v) {
     *v = 0;
     for (int i = 0; i < 4; i++, p->at++) {
@@ -114,6 +116,7 @@ static bool escape(parser *p, char **to) {
 /* A string in the file's arena; decoding never makes it longer. NULL after an error. */
 static char *string(parser *p) {
     if (!want(p, '"')) return NULL;
+    /* An upper bound of the decoded length: the bytes up to the first quote that is not escaped. */
     size_t room = 0;
     while (p->at + room < p->end && p->at[room] != '"') room += p->at[room] == '\\' ? 2 : 1;
     char *decoded = arena_new(&p->s->arena, room + 1), *to = decoded;
@@ -148,6 +151,7 @@ static bool number(parser *p, int64_t *v) {
 
 /* ---- the header ---- */
 
+/* Weft's types only: a file with others (F8, I16, ...) is an error that names the type. */
 static bool dtype_named(const char *name, weft_dtype *dtype) {
     static const char *const names[WEFT_DTYPES] = {
         [WEFT_F32] = "F32", [WEFT_F64] = "F64", [WEFT_BF16] = "BF16", [WEFT_F16] = "F16",
@@ -172,6 +176,7 @@ static bool shape(parser *p, safetensors_tensor *t) {
     return want(p, ']');
 }
 
+/* "[0,24]": the tensor's bytes, from the start of the data. span_check and layout_check judge them. */
 static bool offsets(parser *p, safetensors_tensor *t) {
     int64_t begin, end;
     if (!want(p, '[') || !number(p, &begin) || !want(p, ',') || !number(p, &end) || !want(p, ']'))
@@ -284,6 +289,7 @@ static bool is_utf8(const unsigned char *s, size_t n) {
     return true;
 }
 
+/* Empty tensors come before the one that begins at the same byte. */
 static int by_begin(const void *pa, const void *pb) {
     const safetensors_tensor *a = pa, *b = pb;
     if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
@@ -322,6 +328,7 @@ static weft_status header_read(safetensors *s, char *header, size_t bytes, weft_
     const weft_io *io = io_of(&s->env);
     int code = io->read(io->context, s->file, 8, header, bytes);
     if (code) return io_fail(error, s->path, "cannot be read", code);
+    /* Checked once for the whole header, so that names may be treated as C strings. */
     if (memchr(header, 0, bytes) || !is_utf8((unsigned char *)header, bytes))
         return error_set(error, WEFT_FILE, "%.400s: its header is not UTF-8 text", s->path);
     parser p = {.begin = header, .at = header, .end = header + bytes, .s = s, .error = error};
@@ -391,6 +398,7 @@ void safetensors_close(safetensors *s) {
     s->n = 0;
 }
 
+/* Binary search. */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name) {
     safetensors_tensor key = {.name = name};
     return s->n ? bsearch(&key, s->tensors, (size_t)s->n, sizeof key, by_name) : NULL;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Widths are 8, 4, 2 and 1 bytes, so each tensor begins at a multiple of its own. */
 static int by_width_and_name(const void *pa, const void *pb) {
     const safetensors_tensor *a = *(safetensors_tensor *const *)pa, *b = *(safetensors_tensor *const *)pb;
     size_t wa = dtype_bytes(a->type.dtype), wb = dtype_bytes(b->type.dtype);
@@ -24,6 +25,7 @@ static void string_write(text *t, const char *string) {
     text_add(t, "\"");
 }
 
+/* The separator comes first, as __metadata__ always precedes the first entry. */
 static void entry_write(text *t, const safetensors_tensor *e) {
     static const char *const names[WEFT_DTYPES] = {"F32", "F64", "BF16", "F16", "I64", "I32", "U8", "BOOL"};
     text_add(t, ",");
@@ -50,6 +52,7 @@ static weft_status layout(safetensors_writer *w) {
         safetensors_tensor *t = w->order[i];
         size_t bytes = dtype_bytes(t->type.dtype);
         bool good = bytes > 0;
+        /* Axes may be 0; products are checked. */
         for (int k = 0; k < t->type.ndim; k++)
             good = good && size_mul(&bytes, bytes, (size_t)t->type.shape[k]);
         t->begin = at;
@@ -81,6 +84,7 @@ static weft_status put_in_order(safetensors_writer *w) {
     return w->piece ? WEFT_OK : error_memory(w->error, path);
 }
 
+/* For success and failure. */
 static void release(safetensors_writer *w) {
     free(w->header.data);
     mem_free(w->env, w->piece, w->piece_bytes);
@@ -130,6 +134,7 @@ weft_status safetensors_data(safetensors_writer *w, safetensors_fill fill, void 
     return status ? status : w->path ? w->file.status : WEFT_OK;
 }
 
+/* The file appears under its name only here, and only if everything succeeded. */
 weft_status safetensors_finish(safetensors_writer *w, weft_status status) {
     if (w->path) status = file_finish(&w->file, status);
     release(w);

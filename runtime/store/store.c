@@ -51,6 +51,7 @@ static bool copy_entries(weft_store *s, const weft_plan *plan, const uint64_t *o
     return true;
 }
 
+/* Variables of every plan of the model are found by path, not by index, which may differ. */
 static store_entry *find_entry(const weft_store *s, const char *path) {
     return table_find(&s->by_path, path);
 }
@@ -139,6 +140,7 @@ static bool add_states(weft_store *s, const weft_plan *plan, const uint64_t *off
  */
 static bool publish(weft_store *s, const weft_plan *plan, const uint64_t *offsets) {
     for (const weft_variable *v = plan->model->variables; v; v = v->next) {
+        /* Buckets, shards and gradients have no names for users. */
         bool plain = v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
         bool is_scalar = v->kind == VARIABLE_OPTIMIZER && !v->bucket;
         if ((plain || is_scalar) && !add_whole(s, v, offsets[v->index])) return false;
@@ -226,6 +228,7 @@ static const store_part *find_part(const weft_store *s, const char *path) {
     return s && path ? table_find(&s->named, path) : NULL;
 }
 
+/* This rank holds all elements of the part. */
 static bool is_whole(const store_part *e) {
     return e->begin == 0 && e->end == type_elements(&e->type);
 }
@@ -278,6 +281,7 @@ const char *store_number_rule(const store_part *e, double value) {
     return NULL;
 }
 
+/* A copy in the host's memory, row-major. */
 weft_status weft_store_get(const weft_store *s, const char *path, void *into, size_t bytes,
                            weft_error *error) {
     weft_error own = {0};
@@ -310,6 +314,7 @@ weft_status store_read(const weft_store *s, const store_part *part, size_t at, v
     return s->device->read(into, part->memory + at, bytes, error);
 }
 
+/* The version counts even if the copy fails: part of it may have been written. */
 weft_status store_write(weft_store *s, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error) {
     part->owner->version++;
@@ -329,6 +334,7 @@ const char *weft_store_path(const weft_store *s, int index) {
     return e ? e->path : NULL;
 }
 
+/* The number of axes; -1: no such part. */
 int weft_store_shape(const weft_store *s, const char *path, weft_dtype *dtype, int64_t shape[WEFT_MAX_NDIM]) {
     const store_part *e = find_part(s, path);
     if (!e) return -1;
@@ -362,6 +368,7 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
 
 /* ---- for sessions ---- */
 
+/* The type is compared too, so a store of another model with the same names is found out. */
 void *store_memory(const weft_store *s, const char *path, const tensor_type *type) {
     const store_entry *e = find_entry(s, path);
     return e && type_equal(&e->type, type) ? s->memory + e->offset : NULL;

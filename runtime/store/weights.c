@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Optimizers' values, in the store's paths and in names of files. */
 static bool is_training(const char *path) {
     return strncmp(path, "optimizer.", 10) == 0;
 }
@@ -95,10 +96,12 @@ static void convert(weft_dtype to, void *into, weft_dtype from, const void *data
     for (int64_t i = 0; i < count; i++) element_set(&out, &i, element_get(&in, &i));
 }
 
+/* Integers and booleans are not converted. */
 static bool can_convert(weft_dtype to, weft_dtype from) {
     return to == from || ((to == WEFT_F32 || to == WEFT_F64) && dtype_is_float(from));
 }
 
+/* Binary search; NULL: the store has no such name. */
 static const weight *weight_named(const weights *w, const char *name) {
     weight key = {.name = (char *)name};
     return w->n ? bsearch(&key, w->list, (size_t)w->n, sizeof key, by_name) : NULL;
@@ -170,6 +173,7 @@ static weft_status load_one(weft_store *store, const safetensors *file, const sa
     int64_t count = to->end - to->begin;
     size_t width = dtype_bytes(t->type.dtype), from_bytes = (size_t)count * width;
     size_t to_bytes = (size_t)count * dtype_bytes(to->type.dtype);
+    /* In the file a tensor is whole; the store may hold a range of it. */
     uint64_t at = (uint64_t)to->begin * width;
     if (!count) return WEFT_OK;
     void *data = mem_raw(&file->env, from_bytes);

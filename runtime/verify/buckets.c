@@ -137,6 +137,7 @@ static weft_status check_turn(verify_index *x, weft_error *error, const weft_nod
     return WEFT_OK;
 }
 
+/* L5: what is summed is the bucket itself, by the op that fits its sharding. */
 static weft_status check_sum(verify_index *x, weft_error *error, const weft_node *n) {
     if (x->counts[n->variable->index].buckets == 1 && is_whole_bucket(n->in[0]->node, n->variable) &&
         (n->op == &weft_op_reduce_scatter) == (n->variable->shards != NULL))
@@ -163,6 +164,7 @@ static weft_status check_update(verify_index *x, weft_error *error, const weft_n
     return check_gradient(x, error, n, n->in[1], s);
 }
 
+/* L7 for norms: a rank squares its own range only. */
 static weft_status check_squares(verify_index *x, weft_error *error, const weft_node *n) {
     int64_t begin, end;
     verify_own(x, n->variable, &begin, &end);

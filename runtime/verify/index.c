@@ -24,6 +24,7 @@ const weft_node *verify_wait_of(const verify_index *x, const weft_node *start, i
     return has_id ? x->wait[start->id] : NULL;
 }
 
+/* Only all_gathers may have no wait (L1). */
 bool verify_outlasts_run(const verify_index *x, const weft_node *n) {
     int waits;
     return n->op == &weft_op_all_gather && !verify_wait_of(x, n, &waits);
@@ -31,6 +32,7 @@ bool verify_outlasts_run(const verify_index *x, const weft_node *n) {
 
 /* ---- buckets ---- */
 
+/* Updates are the ops that write their first operand, other than collectives. */
 const weft_variable *verify_updated_by(const weft_node *n) {
     const weft_variable *v = n->op->writes && n->n_in > 1 && n->in[0] ? n->in[0]->variable : NULL;
     if (n->op->flags & OP_COMMUNICATES || !v) return NULL;

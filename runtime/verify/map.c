@@ -29,11 +29,13 @@ static uint32_t node_alloc(verify_map *m, verify_extent e) {
         m->unused = m->nodes[at].left;
     else
         at = ++m->count;
+    /* A multiplicative hash of the count: deterministic, and as good as random for balance. */
     uint64_t random = ++m->added * 0x9e3779b97f4a7c15u;
     m->nodes[at] = (map_node){.e = e, .weight = (uint32_t)((random ^ random >> 29) >> 8)};
     return at;
 }
 
+/* The left child becomes the root of the subtree; order is kept, as in rotate_left. */
 static uint32_t rotate_right(verify_map *m, uint32_t at) {
     uint32_t up = m->nodes[at].left;
     m->nodes[at].left = m->nodes[up].right;

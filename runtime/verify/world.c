@@ -47,6 +47,7 @@ static weft_status check_sequence(const program *first, const program *p, int ra
 
 /* ---- L13 ---- */
 
+/* Same path, type, members and offsets. */
 static bool lies_alike(const weft_variable *v, const weft_variable *w) {
     bool same =
         strcmp(v->path, w->path) == 0 && v->n_members == w->n_members && type_equal(&v->type, &w->type);
@@ -61,6 +62,7 @@ static const weft_variable *next_bucket(const weft_variable *v) {
     return v;
 }
 
+/* Same ranges for all ranks of the group. */
 static bool shares_alike(const subgraph *g, const weft_variable *s, const weft_variable *other) {
     bool same = (s->shards != NULL) == (other->shards != NULL);
     for (int i = 0; same && s->shards && i < g->n_ranks; i++) same = s->shards[i] == other->shards[i];

@@ -30,6 +30,7 @@ static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
     int world = plan->options.world;
     arena *a = &plan->model->arena;
     const char *groups = world > 1 ? s->ddp.process_group : NULL; /* a world of one rank has no groups */
+    /* Many subgraphs usually share one process group, whose ranks may be many. */
     const subgraph *known = table_find(by_group, groups ? groups : "");
     if (known) {
         s->n_ranks = known->n_ranks;
@@ -66,6 +67,7 @@ static bool add(weft_plan *plan, const ddp_entry *said, const char *path, name_t
     if (!table_add(&plan->by_path, &plan->model->arena, path, s))
         return model_fail(plan->model, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     if (!set_group(plan, s, by_group)) return false;
+    /* -1 switches off what the compile options ask for; one rank has nothing to shard. */
     if (s->ddp.zero < 0 || o->world == 1) s->ddp.zero = 0;
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "ops/structure/collective.h"
 
+/* The process group of a collective's subgraph. */
 static weft_comm *group_of(const weft_session *s, const weft_node *n) {
     return s->groups[((const collective_attrs *)n->attrs)->group];
 }
@@ -44,6 +45,7 @@ weft_status cuda_comm_stream_prepare(weft_session *s, weft_error *error) {
     return status;
 }
 
+/* Also after a failed prepare, so any stage may be missing. */
 void cuda_comm_stream_forget(weft_session *s) {
     for (int i = 0; i < s->plan->n_programs; i++)
         for (int k = 0; s->cuda->stages[i] && k < s->plan->programs[i].n_collectives; k++) {
@@ -55,6 +57,7 @@ void cuda_comm_stream_forget(weft_session *s) {
 
 /* ---- starting ---- */
 
+/* The buffers are the step's own, in GPU memory. */
 weft_status cuda_enqueue(weft_session *s, bound_program *r, const step *st, weft_error *error) {
     weft_comm *group = group_of(s, st->node);
     weft_collective collective = session_collective(s, r, st);
@@ -122,6 +125,7 @@ static weft_status await_staged(weft_session *s, bound_program *r, const weft_no
     return status;
 }
 
+/* An event for collectives on a stream; a staged one makes the host wait. */
 weft_status cuda_await(weft_session *s, bound_program *r, const weft_node *start, cudaEvent_t ended,
                        weft_error *error) {
     if (!cuda_is_enqueued(s)) return await_staged(s, r, start, error);

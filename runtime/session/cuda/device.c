@@ -10,6 +10,7 @@ weft_status cuda_fail(weft_error *error, cudaError_t result, const char *doing) 
                      cudaGetErrorString(result));
 }
 
+/* cudaMalloc aligns to at least 256 bytes. 0 bytes become 1, so that NULL always means failure. */
 static void *cuda_alloc(const weft_env *env, size_t bytes, weft_error *error) {
     (void)env;
     void *memory = NULL;
@@ -42,6 +43,7 @@ static weft_status write(void *to, const void *from, size_t bytes, weft_error *e
     return copy(to, from, bytes, cudaMemcpyHostToDevice, error);
 }
 
+/* Waits, since streams of sessions do not wait for the default stream. */
 static weft_status clear(void *to, size_t bytes, weft_error *error) {
     CUDA_TRY(cudaMemset(to, 0, bytes), "clearing");
     CUDA_TRY(cudaDeviceSynchronize(), "clearing");

@@ -8,6 +8,7 @@
 
 /* ---- opening ---- */
 
+/* Non-blocking: these streams do not wait for the default stream, nor it for them. */
 static weft_status open_streams(struct cuda_session *c, weft_error *error) {
     cudaStream_t *const streams[] = {&c->compute, &c->communication, &c->copy};
     for (int i = 0; i < 3; i++)
@@ -26,6 +27,7 @@ static weft_status open_context(weft_session *s, weft_error *error) {
     c->context.multiprocessors = about.multiProcessorCount;
     c->context.capability = about.major * 10 + about.minor;
     c->context.stream = c->compute;
+    /* One handle of each library for a session: all its kernels run on one compute stream. */
     cublasLtHandle_t blas;
     if (cublasLtCreate(&blas) != CUBLAS_STATUS_SUCCESS)
         return error_set(error, WEFT_DEVICE, "the GPU: cuBLASLt could not be opened");
@@ -121,8 +123,11 @@ weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error) {
     struct cuda_session *c = s->cuda;
     cuda_slot *slot = &c->slots[c->next_slot];
     size_t at = 0;
+    /* The slots take turns. */
     if (!r->n_inputs) return WEFT_OK;
     c->next_slot ^= 1;
+    /* The slot's last copy to the GPU has ended (its host memory is free), and the copy stream waits for its
+     * last reader. */
     weft_status status = cuda_wait(s, c->copy, slot->arrived, "waiting for an input buffer", error);
     if (status) return status;
     CUDA_TRY(cudaStreamWaitEvent(c->copy, slot->read, 0), "ordering inputs");
@@ -188,6 +193,7 @@ static weft_status put(weft_session *s, double *to, double value, weft_error *er
     return WEFT_OK;
 }
 
+/* All streams, then run barriers, then failures of kernels, in this order: the first error is the cause. */
 static weft_status settle(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     if (!c) return WEFT_OK; /* a failed open */

@@ -25,6 +25,7 @@ static weft_status prepare_launch(weft_session *s, bound_program *r, const launc
     return WEFT_OK;
 }
 
+/* Events are made here too, so that runs allocate nothing. */
 weft_status cuda_prepare_launches(weft_session *s, weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; i < s->plan->n_programs && !status; i++) {
@@ -59,6 +60,7 @@ static bool is_stale(const step *st) {
     return !st->version || *st->version != *st->packed;
 }
 
+/* Derived values are now those of their parameters' present versions. */
 static void mark_fresh(cuda_launch *l) {
     for (int i = 0; i < l->n_steps; i++)
         if (l->steps[i]->version) *l->steps[i]->packed = *l->steps[i]->version;
@@ -77,6 +79,7 @@ static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is
     return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
 }
 
+/* Derived values that are not stale are skipped. */
 static weft_status run_steps(weft_session *s, bound_program *r, cuda_launch *l, bool is_capturing,
                              weft_error *error) {
     weft_status status = WEFT_OK;
@@ -86,6 +89,7 @@ static weft_status run_steps(weft_session *s, bound_program *r, cuda_launch *l, 
     return status;
 }
 
+/* Uploads, refreshes and kernels share the compute stream. */
 static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
     return kind == LAUNCH_COLLECTIVE ? s->cuda->communication : s->cuda->compute;
 }
@@ -191,6 +195,7 @@ static int steps_before(const bound_program *r, int order) {
     return n;
 }
 
+/* Whether NCCL has connected for all collectives of the program. */
 static bool have_collectives_run(const program *p, const cuda_launch *list) {
     for (int i = 0; i < p->n_launches; i++)
         if (p->launches[i].kind == LAUNCH_COLLECTIVE && !list[i].has_run) return false;
