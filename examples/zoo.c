@@ -85,6 +85,7 @@ static int list(void) {
     return 0;
 }
 
+/* Finds the model and writes it; the default file is NAME.bin. */
 static int named(const char *name, const char *path, zoo_options *o) {
     for (int i = 0; i < ZOO_MODELS; i++) {
         char own[64];

@@ -29,6 +29,7 @@ static weft_value *down4(weft_value *x, int64_t out, int64_t stride, int64_t pad
     return weft_conv2d(x, &c, name);
 }
 
+/* z [B,64] -> images [B,1,28,28] in [-1, 1]. */
 static weft_value *generator28(weft_value *z, const zoo_options *o) {
     int64_t wide = zoo_width(o, 128);
     WEFT_SCOPE(z, "generator") {
@@ -40,6 +41,7 @@ static weft_value *generator28(weft_value *z, const zoo_options *o) {
     return z;
 }
 
+/* Images [B,1,28,28] -> logits [B,1]. */
 static weft_value *discriminator28(weft_value *x, const zoo_options *o) {
     WEFT_SCOPE(x, "discriminator") {
         x = weft_leaky_relu(down4(x, zoo_width(o, 64), 2, 1, true, "conv1"), 0.2);
@@ -49,6 +51,7 @@ static weft_value *discriminator28(weft_value *x, const zoo_options *o) {
     return x;
 }
 
+/* z [B,100] -> images [B,3,64,64] in [-1, 1]. */
 static weft_value *generator64(weft_value *z, const zoo_options *o) {
     (void)o;
     static const int64_t width[] = {512, 256, 128, 64};
@@ -65,6 +68,7 @@ static weft_value *generator64(weft_value *z, const zoo_options *o) {
     return z;
 }
 
+/* Images [B,3,64,64] -> logits [B,1]. */
 static weft_value *discriminator64(weft_value *x, const zoo_options *o) {
     (void)o;
     WEFT_SCOPE(x, "discriminator") {

@@ -86,6 +86,7 @@ static weft_value *conv_bn_relu(weft_value *x, int64_t out, const char *name) {
     return x;
 }
 
+/* [B,1,28,28] -> [B,10]; each pool halves height and width. */
 static weft_value *convnet_logits(weft_value *x, const zoo_options *o) {
     const weft_pool half = {.kernel = {2, 2}};
     WEFT_SCOPE(x, "net") {

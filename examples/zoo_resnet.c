@@ -31,6 +31,7 @@ static weft_value *basic_block(weft_value *x, int64_t out, int64_t stride, const
     return x;
 }
 
+/* [B,3,32,32] -> [B,10]; four stages of two blocks, with 64 to 512 channels. */
 static weft_value *resnet18_logits(weft_value *x, const zoo_options *o) {
     (void)o;
     WEFT_SCOPE(x, "net") {
@@ -90,6 +91,7 @@ static weft_value *bottleneck(weft_value *x, int64_t width, int64_t stride, cons
     return x;
 }
 
+/* [B,3,224,224] -> [B,1000]; four stages of bottlenecks. */
 static weft_value *resnet50_logits(weft_value *x, const zoo_options *o) {
     static const int blocks[] = {3, 4, 6, 3};
     x = weft_relu(fan_out_conv_bn(x, zoo_width(o, 64), 7, 2, "conv1", "bn1"));

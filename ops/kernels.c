@@ -89,6 +89,7 @@ static weft_status wrong_layout(const weft_kernel *kernel, const weft_node *n, c
                      node_show(n, node), what, i, TYPE(&t->type), strides, kernel->name, rules[rule]);
 }
 
+/* For tests and builds with WEFT_CHECKS_CALLS; kernels themselves do not check layouts. */
 weft_status kernel_check_call(const weft_kernel *kernel, const kernel_call *c, weft_error *error) {
     for (int i = 0; i < c->n_in; i++) {
         layout_rule rule = kernel_input_layout(kernel, c->node, i);

@@ -65,6 +65,7 @@ static bool size_fits(weft_value *x, const char *layer, const char *what, int64_
 
 /* ---- linear ---- */
 
+/* Weight [out, in] and bias [out] under scope/name, as torch.nn.Linear. */
 weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
                              const weft_linear_options *options) {
     static const weft_linear_options defaults;
@@ -218,6 +219,7 @@ weft_value *weft_batch_norm(weft_value *x, const char *name) {
     return weft_batch_norm_with(x, name, NULL);
 }
 
+/* Weight [d] of ones and bias [d] of zeros over the last axis, as torch.nn.LayerNorm. */
 weft_value *weft_layer_norm(weft_value *x, const char *name) {
     if (!x || !want(x, x->type.ndim > 0, "layer_norm", "it needs an axis")) return NULL;
     int64_t d = weft_dim(x, -1);

@@ -241,6 +241,7 @@ static void string_write(text *t, const char *string) {
     text_add(t, "\"");
 }
 
+/* One case for each kind. DTYPE and KEY are always printed: 0 is a valid type, and a key of 0 a stream. */
 void attr_write(text *t, const op_attr *f, const void *attrs) {
     switch (f->kind) {
     case ATTR_INT:

@@ -194,6 +194,7 @@ static bool ddp_check(weft_model *m, const char *path, const ddp_attrs *attrs) {
     return !why;
 }
 
+/* Checks first, so that a failed call leaves the options of the path unchanged. */
 bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
     ddp_attrs copy = *attrs;
     path = path_plain(path);
@@ -210,6 +211,7 @@ bool ddp_set(weft_model *m, const char *path, const ddp_attrs *attrs) {
 
 /* ---- the API ---- */
 
+/* The list gives each field of ddp_attrs its expression over `o`. */
 weft_status weft_ddp(weft_model *m, const char *path, const weft_ddp_options *options) {
     static const weft_ddp_options defaults = {0};
     const weft_ddp_options *o = options ? options : &defaults;
@@ -241,6 +243,7 @@ static const char *group_quote(arena *a, const char *options) {
     return arena_printf(a, "%.*s\"%.*s\"%s", (int)(value - options), options, (int)n, value, value + n);
 }
 
+/* Parses NAME=VALUE pairs on top of *attrs; text after the last pair is an error. */
 static bool text_parse(weft_model *m, const char *path, const char *options, ddp_attrs *attrs) {
     static const char between[] = " ,\t\n";
     char why[200];

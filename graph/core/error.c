@@ -27,6 +27,7 @@ const char *weft_version(void) {
 
 weft_status error_set(weft_error *error, weft_status status, const char *format, ...) {
     if (!error) return status;
+    /* formatted apart, because an argument may be error->text itself */
     char text[sizeof error->text];
     va_list args;
     va_start(args, format);
@@ -78,6 +79,7 @@ void show_line(char *into, size_t room, const char *from) {
     into[at] = 0;
 }
 
+/* A struct by value, so that several names can be shown in one message without buffers of the caller's. */
 shown show_name(const char *name, size_t length) {
     enum { LONGEST = 80 };
     shown s = {{0}};

@@ -330,8 +330,8 @@ bool graph_check_names(const weft_graph *source, weft_graph *g, const char *afte
 /* ---- passes on one graph; false after recording the model's error ---- */
 bool pass_simplify(weft_graph *g); /* constants, identities, common subexpressions, dead nodes */
 /* Expands `gradients` nodes and the gradients of `minimize` nodes. `seed` is d loss / d loss of the latter:
- * 1, or 1/k when k micro-batches make a step. Where factor(node, of) is a value f64[] for a `minimize` node, the
- * seed is multiplied by it (the loss scale of f16). */
+ * 1, or 1/k when k micro-batches make a step. Where factor(node, of) is a value f64[] for a `minimize` node,
+ * the seed is multiplied by it (the loss scale of f16). */
 bool pass_autodiff(weft_graph *g, double seed,
                    weft_value *(*factor)(const weft_node *minimize, const void *of), const void *of);
 bool pass_fuse(weft_graph *g); /* pointwise chains become `fused` nodes */

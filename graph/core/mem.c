@@ -159,6 +159,7 @@ void text_bytes(text *t, const char *bytes, size_t length) {
 }
 
 void text_add(text *t, const char *format, ...) {
+    /* Formats twice: once for the length, once into place. */
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);

@@ -23,8 +23,9 @@
 TEXT(pattern)
 TEXT(type)
 TEXT(name)
-/*    name            field of weft_optimizer who reads it   0 means  at most  WEFT_ZERO may be given
- * OWN: optimizers that name it in their `fields`; EVERY: all of them; STEP, COSINE: all, under that schedule */
+/*    name            field of weft_optimizer readers        0 means  at most  WEFT_ZERO may be given
+ * OWN: optimizers that name it in their `fields`; EVERY: all of them; STEP, COSINE: all, under that schedule
+ */
 REAL(lr,              lr,                     EVERY,         1e-3,    FLT_MAX, true)
 REAL(momentum,        momentum,               OWN,           0,       FLT_MAX, true)
 REAL(dampening,       dampening,              OWN,           0,       1,       true)

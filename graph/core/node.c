@@ -78,6 +78,7 @@ bool infer_broadcast(op_call *c) {
     return true;
 }
 
+/* Unlike infer_broadcast for gradient ops, whose operands already have the result's shape. */
 bool infer_alike(op_call *c) {
     if (!op_want_same_dtype(c) || !op_want_float(c, 0)) return false;
     for (int i = 1; i < c->n_in; i++)
@@ -244,6 +245,7 @@ weft_node *node_new_typed(weft_graph *g, const weft_op *op, int n_in, weft_value
     return call_check(&c) ? node_finish(&c) : NULL;
 }
 
+/* Other shapes would be a defect of the pass: readers were inferred from the old ones. */
 bool node_retype(weft_node *n) {
     weft_graph *g = n->graph;
     op_call c = {.op = n->op, .graph = g, .n_in = n->n_in, .in = n->in, .attrs = n->attrs};

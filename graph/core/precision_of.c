@@ -30,6 +30,7 @@ bool precision_set(weft_model *m, const char *path, weft_dtype dtype) {
     if (dtype != WEFT_F32 && !dtype_is_reduced(dtype))
         return model_fail(m, NULL, WEFT_ARGUMENT, "precision %s: %s: it must be f32, bf16 or f16",
                           SHOW_PATH(path), dtype_name(dtype));
+    /* The model owns its entries; const is for other callers. */
     precision_entry *e = (precision_entry *)precision_at(m, path);
     if (!e) {
         e = arena_new(&m->arena, sizeof *e);
@@ -75,6 +76,7 @@ weft_dtype precision_of(const weft_model *m, const char *graph, const char *scop
     size_t best = 0;
     for (const precision_entry *e = m->precisions; e; e = e->next) {
         size_t fits = fit(e->path, graph, scope);
+        /* Of equal fits ("g/a" and "a/b" for scope a/b of graph g) the first entry counts. */
         if (fits <= best) continue;
         best = fits;
         otherwise = e->dtype;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 bool name_is_valid(const char *name) {
+    /* The length is bounded while it is counted, so a huge string costs 200 steps. */
     enum { LONGEST = 200 };
     size_t n = 0;
     for (; name[n]; n++) {

@@ -11,6 +11,7 @@ weft_variable *variable_find(const weft_model *m, const char *path) {
     return table_find(&m->by_path, path);
 }
 
+/* The model's list keeps the order of making, which numbers variables and orders dumps and files. */
 weft_variable *variable_new(weft_model *m, const char *path, variable_kind kind, const tensor_type *type,
                             weft_init init) {
     weft_variable *v = arena_new(&m->arena, sizeof *v);
@@ -234,6 +235,7 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
         weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
         if (copy) copy->is_frozen = v->is_frozen;
     }
+    /* Options name scopes, so they are set after the variables are there. */
     for (const ddp_entry *e = from->ddps; e; e = e->next) ddp_set(m, e->path, &e->attrs);
     for (const precision_entry *e = from->precisions; e; e = e->next) precision_set(m, e->path, e->dtype);
     return m;

@@ -81,6 +81,7 @@ static int open_at(file_writer *w, const file_place *place) {
 }
 
 weft_status file_begin(file_writer *w, const weft_env *env, const char *path, weft_error *error) {
+    /* After an error w->file is NULL: file_append does nothing, file_finish frees and reports the status. */
     file_place place = {.descriptor = -1};
     *w = (file_writer){.env = env, .io = io_of(env), .error = error, .lock = -1};
     if (!path || !*path) return w->status = error_set(error, WEFT_ARGUMENT, "a path is needed");

@@ -48,6 +48,7 @@ static int posix_read(void *context, void *file, uint64_t offset, void *into, si
     for (size_t done = 0; done < bytes;) {
         ssize_t n = pread(descriptor(file), (char *)into + done, bytes - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR) continue;
+        /* 0 bytes: the file has become shorter since it was opened. */
         if (n <= 0) return n < 0 ? errno : ENODATA;
         done += (size_t)n;
     }
@@ -59,6 +60,7 @@ static int posix_write(void *context, void *file, const void *from, size_t bytes
     for (size_t done = 0; done < bytes;) {
         ssize_t n = write(descriptor(file), (const char *)from + done, bytes - done);
         if (n < 0 && errno == EINTR) continue;
+        /* 0 bytes written without an error: treated as a full disk, so that the loop ends. */
         if (n <= 0) return n < 0 ? errno : ENOSPC;
         done += (size_t)n;
     }

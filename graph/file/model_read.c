@@ -191,6 +191,7 @@ static bool subgraphs_load(loader *l, const Weft__Model *file) {
     return true;
 }
 
+/* The checks of path and type are those of weft_precision, with the place in the file in the error. */
 static bool precisions_load(loader *l, const Weft__Model *file) {
     if (file->n_precisions > MODEL_MAX_SUBGRAPHS)
         return load_fail(l, "", "%zu precisions, at most %d", file->n_precisions, MODEL_MAX_SUBGRAPHS);
@@ -293,6 +294,7 @@ static bool output_load(loader *l, const Weft__Output *o, size_t n_calls) {
     return model_ok(l->m) || load_fail(l, place, "output");
 }
 
+/* Calls are numbered by their place in the file; outputs name calls that exist. */
 static bool graph_load(loader *l, const Weft__Graph *graph) {
     char place[160];
     int inputs = 0;
@@ -314,6 +316,7 @@ static bool graph_load(loader *l, const Weft__Graph *graph) {
     return true;
 }
 
+/* Version and seal first: a file of another version may mean something else by every later field. */
 static bool model_load(loader *l, Weft__Model *file, const weft_env *env) {
     if (file->version != 1 && file->version != MODEL_VERSION)
         return load_fail(l, "", "version %u, this Weft (%s) reads versions 1 and %d", file->version,
@@ -402,6 +405,7 @@ static Weft__Model *unpack(loader *l, const char *data, size_t bytes, unpacking 
     return NULL;
 }
 
+/* The unpacked message lives until the model is built; nodes copy what they keep. */
 weft_model *weft_load(const char *path, const weft_env *env, weft_error *error) {
     if (error) *error = (weft_error){0};
     loader l = {.path = path, .error = error};

@@ -102,6 +102,7 @@ static Weft__Call *call_save(const weft_node *n, const uint32_t *number, arena *
     return good ? call : NULL;
 }
 
+/* In the order of the calls. number[] counts from 1, the file's calls from 0. */
 static bool outputs_save(Weft__Graph *graph, const weft_graph *g, const uint32_t *number, arena *a) {
     size_t count = 0;
     for (const graph_output *o = g->outputs; o; o = o->next) count++;
@@ -137,6 +138,7 @@ static Weft__Graph *graph_save(const weft_graph *g, arena *a) {
     return outputs_save(graph, g, number, a) ? graph : NULL;
 }
 
+/* All fields are written; proto3 leaves out those that are zero. */
 static Weft__Variable *variable_save(const weft_variable *v, arena *a) {
     Weft__Variable *to = arena_new(a, sizeof *to);
     if (!to) return NULL;
@@ -188,6 +190,7 @@ static Weft__Model *model_save(const weft_model *m, arena *a) {
     Weft__Model *model = arena_new(a, sizeof *model);
     if (!model) return NULL;
     weft__model__init(model);
+    /* For people; weft_load does not read it. */
     model->producer = arena_printf(a, "weft %s", weft_version());
     model->name = plain(m->name);
     model->batch = m->batch;

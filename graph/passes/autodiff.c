@@ -4,7 +4,8 @@
  * nodes of an earlier one: gradients of gradients need nothing more. For one loss:
  *   1. mark every value that depends on a target (value->mark), stopping at ops without a gradient;
  *   2. walk back from the loss. A node whose results have gradients (value->mapped) hands them to its op,
- *      which builds the gradients of its operands; several contributions to one value are added in the order met.
+ *      which builds the gradients of its operands; several contributions to one value are added in the
+ *      order met.
  * Each gradient that a user names becomes a value of its own, so that a later declaration can name it
  * alone. */
 #include "graph/core/graph.h"
@@ -280,6 +281,7 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
     return kept;
 }
 
+/* Names an existing parameter, as an example of how paths look. */
 static bool no_target(const weft_node *n) {
     const minimize_attrs *a = n->attrs;
     const weft_variable *v = n->graph->model->variables;

@@ -1,4 +1,4 @@
-/* check.c - what holds for a graph after every pass, proved by walking over it once. Rules:
+/* check.c - the rules that hold for a graph after every pass, checked in one walk. Rules:
  *   G1  operands come from nodes before their reader, of the same graph (I1)
  *   G2  every type has passed type_check (I2)
  *   G3  ids are unique; results know their node and place
@@ -26,6 +26,7 @@ static bool broken(const checker *c, const char *rule, const weft_node *n, const
     return false;
 }
 
+/* G6; body nodes have one result each. */
 static bool check_body(const checker *c, const weft_node *n) {
     for (int b = 0; b < n->n_body; b++)
         for (int i = 0; i < n->body[b]->n_in; i++) {
@@ -42,6 +43,7 @@ static bool check_body(const checker *c, const weft_node *n) {
     return true;
 }
 
+/* G1 to G4 and G6. The list is walked in order, so `seen` holds exactly the values that the node may read. */
 static bool check_node(const checker *c, const weft_node *n) {
     char why[200];
     for (int i = 0; i < n->n_in; i++) {
@@ -161,6 +163,8 @@ static bool names_apart(const names *t) {
     return true;
 }
 
+/* Replay gives the copy's nodes the ids of the source's, so ids from the number of the source's results on
+ * are new. */
 bool graph_check_names(const weft_graph *source, weft_graph *g, const char *after) {
     const weft_env *env = &g->model->env;
     size_t ids = (size_t)g->next_id + 1, source_ids = (size_t)source->next_id + 1;

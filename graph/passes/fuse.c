@@ -22,8 +22,8 @@ typedef struct group {
 /* Nodes, and groups in a row. In ResNet-50 with SyncBatchNorm fused nodes are up to 5,000 apart. */
 enum { WINDOW = 8192 };
 
-/* The groups that a node depends on, its own included: a bit for each of WINDOW groups in a row, in words of 64.
- * Bit i means group round * WINDOW + i, with the round that is stored beside the bit's word. */
+/* The groups that a node depends on, its own included: a bit for each of WINDOW groups in a row, in words of
+ * 64. Bit i means group round * WINDOW + i, with the round that is stored beside the bit's word. */
 typedef struct reach_row {
     uint64_t *word;
     int *round;

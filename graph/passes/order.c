@@ -87,6 +87,7 @@ static bool out_of_memory(const weft_graph *g) {
     return model_fail(g->model, (weft_graph *)g, WEFT_MEMORY, "order: out of memory");
 }
 
+/* Arrays are by value id or by variable index, so their sizes are known here. */
 static bool orderer_open(orderer *o, weft_graph *g) {
     const weft_env *env = &g->model->env;
     *o = (orderer){.g = g, .n_ids = g->next_id, .n_variables = g->model->n_variables};

@@ -144,6 +144,7 @@ static void simplify_node(weft_node *n, seen_table *seen) {
     for (int k = 0; same && k < n->n_out; k++) n->out[k].mapped = &same->out[k];
 }
 
+/* Nodes that the sweep inserts come before the present node and are not visited again. */
 bool pass_simplify(weft_graph *g) {
     seen_table seen;
     if (!seen_init(&seen, g)) return false;

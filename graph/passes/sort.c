@@ -47,6 +47,7 @@ static void place(weft_graph *g, weft_node *node, waiting *stack, const weft_nod
     }
 }
 
+/* The list is kept apart, so that it can be restored after a cycle. */
 bool graph_sort_unless(weft_graph *g, const weft_node **circle) {
     size_t count = (size_t)graph_node_count(g), n_listed = 0;
     weft_node **list = arena_new_array(&g->model->arena, count + 1, sizeof *list);

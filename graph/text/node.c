@@ -32,6 +32,7 @@ typedef struct body {
 
 /* ---- values ---- */
 
+/* Types come from untrusted text, so they pass type_check before strides are computed. */
 bool layout_read(reader *r, tensor_type *type, bool *has_layout, int64_t stride[WEFT_MAX_NDIM]) {
     if (!type_parse(&r->at, type) || !type_check(type))
         return reader_fail(r, "a type like f32[2,3], every axis at least 1, is expected at '%s'",
@@ -82,6 +83,7 @@ static weft_value *parameter_value(reader *r, weft_variable *v) {
     return (*known)->node->scope ? *known : NULL;
 }
 
+/* A name that is not "%", a parameter or "-" is an error. */
 bool value_read(reader *r, const char *ends, weft_value **v) {
     int64_t id;
     *v = NULL;
@@ -261,6 +263,7 @@ static bool values_enter(reader *r, weft_node *n) {
     return true;
 }
 
+/* The limits count over the whole text, inputs over one graph. */
 bool node_read(reader *r) {
     call c = {0};
     body b = {.whole = &c};

@@ -49,6 +49,8 @@ bool reader_want(reader *r, const char *word) {
                        show_name(r->at, n < 30 ? n : 30).text);
 }
 
+/* strtoll would skip spaces and line ends, so the first character is checked; an overflow gives a limit of
+ * int64_t, which [least, most] rejects. */
 bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
     char *end;
     bool is_number = *r->at == '-' || (*r->at >= '0' && *r->at <= '9');
@@ -61,6 +63,7 @@ bool reader_int(reader *r, int64_t least, int64_t most, int64_t *v) {
     return true;
 }
 
+/* 1000 characters is the longest path. */
 char *reader_name(reader *r, const char *ends) {
     char stop[24];
     snprintf(stop, sizeof stop, "\n%s", ends);
@@ -382,6 +385,7 @@ weft_model *weft_model_parse(const char *string, const char *where, const weft_e
     weft_model *m = header_read(&string, where, env, error);
     if (!m) return NULL;
     reader r = {.at = string, .line = 1, .where = m->file ? m->file : "", .m = m};
+    /* The header has ended in its batch size; the rest of the line must be empty. */
     if (model_ok(m) && (*r.at == 0 || reader_want(&r, "\n"))) {
         r.line = 2;
         model_read(&r);

@@ -46,6 +46,7 @@ static void result_layouts(weft_node *n) {
     }
 }
 
+/* Operands become inputs of the graph with the layouts in the text. */
 static bool operands_read(reader *r, operands *o) {
     size_t room = 1;
     for (const char *p = r->at; *p && *p != '\n'; p++) room += *p == ',';

@@ -64,6 +64,7 @@ static void members_write(text *t, const weft_variable *v) {
     }
 }
 
+/* "parameter generator/fc/weight f32[6272,64] uniform(-0.125,0.125)", with members or range and `frozen`. */
 void variable_write(text *t, const weft_variable *v) {
     text_add(t, "%s %s %s", variable_kind_name(v->kind), v->path, TYPE(&v->type));
     if (variable_has_init(v->kind)) {
@@ -77,6 +78,7 @@ void variable_write(text *t, const weft_variable *v) {
     text_add(t, v->is_frozen ? " frozen\n" : "\n");
 }
 
+/* Row-major strides are not printed, so a dump without layouts has the same text. */
 void value_type_write(text *t, const weft_value *v) {
     int64_t rows[WEFT_MAX_NDIM], last[WEFT_MAX_NDIM];
     text_add(t, "%s", TYPE(&v->type));

@@ -22,6 +22,7 @@ double attention_scale(const attention_attrs *a, const tensor_type *q) {
     return a->scale != 0 ? a->scale : 1 / sqrt((double)q->shape[3]);
 }
 
+/* D is the same for q, k and v; S may differ from T. */
 bool attention_want_qkv(op_call *c, int first) {
     const tensor_type *q = op_in(c, first), *k = op_in(c, first + 1), *v = op_in(c, first + 2);
     if (!op_want_float(c, first)) return false;

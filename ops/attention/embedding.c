@@ -23,6 +23,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (wanted[0]) din[0] = node_value(n->graph, &weft_op_embedding_backward, 2, in, &a);
 }
 
+/* Checked before any row is written, so that a bad id leaves no partial result. */
 weft_status embedding_ids(const kernel_call *c, const tensor *ids, int64_t rows) {
     int64_t at[WEFT_MAX_NDIM] = {0}, place = 0;
     do {

@@ -6,6 +6,7 @@
 
 bool conv_attrs_from(conv_attrs *a, const weft_op *op, weft_value *x, weft_value *w,
                      const weft_window *window) {
+    /* 0 means: stride 1, no padding, dilation 1, one group. */
     static const weft_window defaults;
     weft_graph *g = op_graph(op, 2, (weft_value *[]){x, w});
     if (!g) return false;
@@ -50,6 +51,7 @@ bool conv_is_packed(const tensor_type *weight) {
     return weight->dtype == WEFT_U8 && weight->ndim == 1;
 }
 
+/* A packed weight was checked before it was packed. */
 bool conv_check_weight(const op_call *c, const conv_attrs *a, int64_t o, int64_t channels) {
     const tensor_type *w = op_in(c, 1), *x = op_in(c, 0);
     if (conv_is_packed(w)) return true;
@@ -105,6 +107,7 @@ weft_value *conv_big_from(const conv_attrs *a, weft_value *small, weft_value *we
     if (!small || !weight) return NULL;
     conv_attrs b = *a;
     b.f32_output = false;
+    /* The output padding restores the exact size of big, which the stride has rounded away. */
     b.out = big->shape[1];
     b.output_padding.n = 2;
     for (int i = 0; i < 2; i++)

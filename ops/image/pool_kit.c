@@ -86,6 +86,7 @@ pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor
 
 /* ---- references ---- */
 
+/* Sums in double, divided once. */
 weft_status pool_average(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0};

@@ -43,6 +43,7 @@ static double f16_to_double(uint16_t bits) {
     return d;
 }
 
+/* Integers go through element_int. */
 double element_get(const tensor *t, const int64_t *at) {
     int64_t p = place(t, at);
     switch (t->type.dtype) {
@@ -59,6 +60,7 @@ double element_get(const tensor *t, const int64_t *at) {
     }
 }
 
+/* Rounds to nearest for float types, truncates for integers. */
 void element_set(const tensor *t, const int64_t *at, double value) {
     int64_t p = place(t, at);
     switch (t->type.dtype) {
@@ -80,6 +82,7 @@ void element_set(const tensor *t, const int64_t *at, double value) {
     }
 }
 
+/* Bool is any nonzero byte. */
 int64_t element_int(const tensor *t, const int64_t *at) {
     int64_t p = place(t, at);
     switch (t->type.dtype) {
@@ -150,6 +153,7 @@ double convert_element(weft_dtype dtype, double value) {
 weft_status reference_pointwise(const kernel_call *c) {
     const tensor *out = &c->out[0];
     int64_t at[WEFT_MAX_NDIM] = {0};
+    /* x[4]: no pointwise op has more than three operands. */
     do {
         double x[4];
         for (int i = 0; i < c->n_in; i++) x[i] = element_broadcast(&c->in[i], &out->type, at);

@@ -81,6 +81,7 @@ static void batch_to_rows(product *p) {
     p->n_batch = 0;
 }
 
+/* Linear layers read a contiguous x as one matrix; matmul operands may be views with any strides. */
 product product_of(const weft_node *n) {
     product p = {0};
     const weft_value *x = n->in[0], *w = n->in[1], *y = &n->out[0];
@@ -109,6 +110,7 @@ bool matrices_are_plain(const matrices *m) {
            (m->row_stride == 1 && m->column_stride >= m->rows);
 }
 
+/* For copies: what the operand's strides are when it is contiguous. */
 int64_t matrices_make_dense(matrices *m, int n_batch) {
     int64_t count = m->rows * m->columns;
     m->row_stride = m->columns;

@@ -1,6 +1,7 @@
 /* losses.c - losses composed of other ops, and the check of a loss's two operands, prediction and target. */
 #include "ops/kit/op_kit.h"
 
+/* Broadcasting [N] against [N, 1] would give N x N losses without an error, a frequent mistake. */
 bool loss_fits(const char *loss, const weft_value *x, const weft_value *target) {
     const weft_value *known = x ? x : target;
     if (!known) return false;

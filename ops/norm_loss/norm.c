@@ -22,6 +22,7 @@ bool channel_next(const tensor_type *t, int64_t *at) {
     return more;
 }
 
+/* Fails on the first bad target and names its row. */
 weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, int64_t classes,
                                   int64_t *rows) {
     int64_t ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;

@@ -26,6 +26,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* Strides are permuted like axes. */
 static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stride, int64_t *offset) {
     const shape_attrs *a = n->attrs;
     *offset = 0;
@@ -101,6 +102,7 @@ weft_value *weft_permute(weft_value *x, const int64_t *axes) {
     return node_value(x->node->graph, &weft_op_permute, 1, &x, &a);
 }
 
+/* torch.transpose: a permute that swaps two axes. */
 weft_value *weft_transpose(weft_value *x, int axis_a, int axis_b) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;

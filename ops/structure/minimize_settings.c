@@ -106,6 +106,7 @@ static bool count_set(weft_graph *g, const setting *s, const weft_optimizer *o, 
     return check_read(g, s, o);
 }
 
+/* The kind of schedule comes first, since it decides which fields are read. */
 static bool settings_read(weft_graph *g, const weft_optimizer *o, minimize_attrs *a) {
     if ((unsigned)o->schedule.kind > WEFT_SCHEDULE_COSINE)
         return model_fail(g->model, g, WEFT_ARGUMENT, "minimize: there is no schedule number %d",

@@ -44,6 +44,7 @@ static bool add(param_groups *g, param_group *p) {
     return true;
 }
 
+/* Groups are numbered from 1 in the order of the text. */
 bool param_groups_open(param_groups *g, const weft_env *env, const char *text) {
     *g = (param_groups){0};
     arena_init(&g->memory, env);
