@@ -280,7 +280,7 @@ static weft_status play_all(prover *p) {
     return status;
 }
 
-/* The checks of one program, cheapest first. Returns the first error. */
+/* The checks of one program: layouts, memory, collectives, buckets, launches. Returns the first error. */
 weft_status verify_program(const program *program, weft_error *error) {
     const weft_env *env = &program->plan->env;
     prover p = {.p = program, .error = error, .map = {.env = env}};
