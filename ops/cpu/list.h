@@ -1,4 +1,4 @@
-/* list.h - the CPU's kernels; of the kernels of one op, the compiler selects the first that does not decline.
+/* list.h - the CPU's kernels. For each op the compiler selects the first kernel that does not decline.
  * ONE(name) is one `const weft_kernel name`. ALL(name) is one kernel for each instruction set, compiled from
  * ops/cpu/simd. The reference kernel of every op follows these without a line here. */
 /* pointwise: one line for each op, from pointwise_list.h */

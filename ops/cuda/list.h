@@ -1,7 +1,7 @@
-/* list.h - the kernels for GPUs; of the kernels of one op, the compiler selects the first that does not
- * decline. RUN(name) is the row cuda_NAME in a .c file of this folder and cuda_NAME_run in a .cu file.
- * OPEN(name) has cuda_NAME_open and cuda_NAME_close too, for what a session builds once (libraries' plans,
- * compiled sources). */
+/* list.h - the kernels for GPUs. For each op the compiler selects the first kernel that does not decline.
+ * RUN(name) is the row cuda_NAME in a .c file of this folder and cuda_NAME_run in a .cu file. OPEN(name) has
+ * cuda_NAME_open and cuda_NAME_close too, for what a session builds once (libraries' plans, compiled
+ * sources). */
 /* pointwise: one line for each op, from ops/pointwise/pointwise_list.h; `pointwise` itself runs fused
  * nodes */
 OPEN(pointwise)

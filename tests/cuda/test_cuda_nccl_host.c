@@ -121,8 +121,8 @@ TEST(groups_train_over_nccl_as_by_way_of_the_host) {
 
 /* ---- when something fails ---- */
 
-/* the step from which on everything is captured */
-enum { STEPS = 6, CAPTURED = 4 /* the step from which on all is */ };
+/* CAPTURED: the step from which on everything is captured. */
+enum { STEPS = 6, CAPTURED = 4 };
 
 /* What rank 1 does differently. */
 typedef struct mishap {

@@ -11,7 +11,7 @@ extern "C" {
 #include <math.h>
 
 /* NORM_ROOM: parameters, or operands, of one launch. */
-enum { NORM_THREADS = 256, NORM_ROOM = 96 /* parameters, or operands, of one launch */ };
+enum { NORM_THREADS = 256, NORM_ROOM = 96 };
 
 /* The sum over a block; every thread gets it. Once in each kernel, since `part` is not guarded for reuse. */
 __device__ static inline double block_total(double x) {

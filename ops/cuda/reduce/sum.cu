@@ -7,10 +7,10 @@ extern "C" {
 #include "ops/cuda/reduce/reduce.h"
 }
 
-/* BLOCK_SUMS: elements from which a block is faster than a warp. */
-enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 /* elements from which on a block is worth more than a warp */ };
-/* Elements that a thread adds one after the other in f32, before f64. */
-enum { APART_BLOCK = 512 /* elements that a thread adds one after the other */ };
+/* BLOCK_SUMS: elements from which a block is faster than a warp. APART_BLOCK: elements that a thread adds one
+ * after the other in f32, before f64. */
+enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 };
+enum { APART_BLOCK = 512 };
 
 /* f64 is summed in f64, everything else in f32. */
 template <class T> struct sum_of { using type = float; };
