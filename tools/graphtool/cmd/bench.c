@@ -44,7 +44,7 @@ static void spread_time(timing *t, double seconds) {
     for (int64_t i = 0; i < t->steps; i++) t->ms[i] = seconds * 1e3 / (double)t->steps;
 }
 
-/* Records the losses of the first steps and of the last. On a GPU no others are fetched, as fetching waits. */
+/* Records the losses of the first steps and the last. On a GPU no others are fetched: fetching waits. */
 static int run_steps(timing *t) {
     int64_t all = t->o->warmup + t->steps;
     double timed_from = clock_seconds();
