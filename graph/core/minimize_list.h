@@ -42,8 +42,9 @@ COUNT(total_steps,    schedule.total_steps,   COSINE)
 REAL(gamma,           schedule.gamma,         STEP,          0.1,     FLT_MAX, true)
 REAL(floor,           schedule.floor,         COSINE,        0,       1,       true)
 TEXT(groups) /* parameter groups: "pattern lr_scale decay_scale;..." */
-REAL(loss_scale,      loss_scale,             EVERY,         0,       0x1p120, false) /* 0: MINIMIZE_LOSS_SCALE */
-COUNT(growth_interval, growth_interval,       EVERY)                                  /* 0: MINIMIZE_GROWTH_INTERVAL */
+/* 0: MINIMIZE_LOSS_SCALE */
+REAL(loss_scale,      loss_scale,             EVERY,         0,       0x1p120, false)
+COUNT(growth_interval, growth_interval,       EVERY) /* 0: MINIMIZE_GROWTH_INTERVAL */
 /* clang-format on */
 
 #undef TEXT

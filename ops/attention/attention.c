@@ -83,6 +83,7 @@ static void query_columns(const kernel_call *c, const int64_t *row, int64_t keys
         element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, y[d]);
 }
 
+/* The scores of a row are computed again for each use (maximum, sum, columns) instead of stored. */
 static weft_status reference(const kernel_call *c) {
     const attention_attrs *a = c->attrs;
     const tensor_type *q = &c->in[0].type;
@@ -111,6 +112,7 @@ const weft_op weft_op_attention = {
     .attrs = attention_attr_table,
     .reference_strided = ATTENTION_STRIDED,
     .precision = PRECISION_REDUCED,
+    /* q, k, v and y are reduced; lse is f32. */
     .reduced_in = 7,
     .reduced_out = 1,
     .infer = infer,

@@ -81,6 +81,7 @@ static void key_backward(const kernel_call *c, const int64_t *key, int64_t first
     }
 }
 
+/* First dq, row by row of queries, then dk and dv, row by row of keys: no result is written twice. */
 static weft_status reference(const kernel_call *c) {
     double scale = attention_scale(c->attrs, &c->in[Q].type);
     int64_t row[3] = {0}, key[3] = {0}, depth = c->in[Q].type.shape[3];
@@ -103,6 +104,7 @@ const weft_op weft_op_attention_backward = {
     .attrs = attention_attr_table,
     .reference_strided = ATTENTION_BACKWARD_STRIDED,
     .precision = PRECISION_REDUCED,
+    /* All operands but lse, which is f32. */
     .reduced_in = 1u << DY | 1u << Q | 1u << K | 1u << V | 1u << Y,
     .reduced_out = 7,
     .infer = infer,

@@ -10,6 +10,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* dy has one axis more than ids: d. */
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
     const tensor_type *dy = op_in(c, 0), *ids = op_in(c, 1);

@@ -16,6 +16,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* The backward op's size is that of x, its parts those of dy. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     (void)wanted;
     pool_attrs a = pool_attrs_back(n->attrs, &n->in[0]->type);

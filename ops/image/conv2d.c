@@ -9,6 +9,7 @@
 static const op_attr attrs[] = {
     {"out", ATTR_INT, offsetof(conv_attrs, out), 1, INT64_MAX}, CONV_ATTR_ROWS, {0}};
 
+/* The output size of conv_small is 0 where the kernel is larger than the padded image. */
 static bool infer(op_call *c) {
     const conv_attrs *a = c->attrs;
     if (!conv_check_pairs(c, a) || !conv_check_image(c, 0, "x")) return false;
@@ -81,6 +82,7 @@ const weft_op weft_op_conv2d = {
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_REDUCED,
+    /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,

@@ -80,6 +80,7 @@ const weft_op weft_op_conv2d_weight = {
     .max_in = 2,
     .attrs_bytes = sizeof(conv_attrs),
     .attrs = attrs,
+    /* Both images are channels-last, the weight gradient is row-major. */
     .image_in = 3,
     .precision = PRECISION_REDUCED,
     .reduced_in = 3,

@@ -15,6 +15,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* Sets the length of one axis of the result. */
 static bool infer_axis(op_call *c, const conv_attrs *a, int i) {
     if (!conv_growth_fits(a, i, a->output_padding.v[i]))
         return op_fail(c, WEFT_SHAPE,
@@ -98,6 +99,7 @@ const weft_op weft_op_conv_transpose2d = {
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_REDUCED,
+    /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,

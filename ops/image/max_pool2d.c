@@ -9,6 +9,7 @@
 
 static const op_attr attrs[] = {POOL_ATTR_WINDOW, {0}};
 
+/* The index is i32, so a plane has fewer than 2^31 elements. */
 static bool infer(op_call *c) {
     if (!pool_check_image(c) || !pool_shape(c, c->attrs, op_in(c, 0), &c->out[0])) return false;
     if (op_in(c, 0)->shape[2] > INT32_MAX / op_in(c, 0)->shape[3])
@@ -57,6 +58,7 @@ const weft_op weft_op_max_pool2d = {
     .attrs_bytes = sizeof(pool_attrs),
     .attrs = attrs,
     .image_in = 1,
+    /* The index has the layout of y. */
     .image_out = 3,
     .precision = PRECISION_FOLLOWS,
     .reduced_in = 1,

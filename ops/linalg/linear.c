@@ -54,6 +54,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     if (n->n_in == 3 && wanted[2]) din[2] = bias_gradient(dout[0]);
 }
 
+/* xi is the index of x for element `at` of y. */
 static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *w = &c->in[1], *y = &c->out[0];
     int last = y->type.ndim - 1;
@@ -79,6 +80,7 @@ const weft_op weft_op_linear = {
     .attrs_bytes = sizeof(linear_attrs),
     .attrs = attrs,
     .precision = PRECISION_REDUCED,
+    /* x and w are reduced; the bias is f32. */
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,

@@ -65,6 +65,7 @@ static double matrix_get(const tensor *t, const int64_t *at, int ndim, int64_t r
     return element_get(t, from);
 }
 
+/* One dot product for each element, in double. */
 static weft_status reference(const kernel_call *c) {
     const matmul_attrs *t = c->attrs;
     const tensor *a = &c->in[0], *b = &c->in[1], *out = &c->out[0];
@@ -90,6 +91,7 @@ const weft_op weft_op_matmul = {
     .attrs = attrs,
     .reference_strided = 3,
     .precision = PRECISION_REDUCED,
+    /* Both operands are reduced; f32_output makes the result f32. */
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,

@@ -20,6 +20,7 @@ static bool infer(op_call *c) {
         if (!shape_equal(op_in(c, i), &channels))
             return op_fail(c, WEFT_SHAPE, "%s is %s: it must be %s, axis 1 of x", i == 1 ? "weight" : "bias",
                            TYPE(op_in(c, i)), TYPE(&channels));
+    /* The unbiased variance divides by n - 1. */
     if (type_elements(x) == x->shape[1])
         return op_fail(c, WEFT_SHAPE, "x is %s: one value a channel has no variance (use a larger batch)",
                        TYPE(x));
@@ -71,6 +72,7 @@ const weft_op weft_op_batch_norm = {
     .image_in = 1,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
+    /* Only x and y are reduced; weight, bias and statistics are f32. */
     .reduced_in = 1,
     .reduced_out = 1,
     .infer = infer,

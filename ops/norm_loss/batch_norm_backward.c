@@ -4,6 +4,7 @@
  * dy and x [N, C] or [N, C, H, W], the others [C]. It has no gradient of its own. */
 #include "ops/norm_loss/norm.h"
 
+/* Operands dy, x, w, mean, rstd; results dx, dw, db. */
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0) || !op_want_beside(c, 2, 1)) return false;
     const tensor_type *dy = op_in(c, 0), *x = op_in(c, 1);
@@ -21,6 +22,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* Two passes for each channel: the sums dw and db, then dx from them. */
 static weft_status reference(const kernel_call *c) {
     const tensor *dy = &c->in[0], *x = &c->in[1];
     int64_t channels = x->type.shape[1];
@@ -52,6 +54,7 @@ const weft_op weft_op_batch_norm_backward = {
     .image_in = 3,
     .image_out = 1,
     .precision = PRECISION_FOLLOWS,
+    /* dy, x and dx are reduced; dw and db are f32. */
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,

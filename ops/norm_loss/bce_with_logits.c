@@ -24,6 +24,8 @@ const weft_op weft_op_bce_with_logits = {
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,
+    /* No precision: runs in f32, as under torch.amp.autocast. Broadcasts for files of older versions;
+     * loss_fits is stricter. */
     .infer = infer_broadcast,
     .gradient = gradient,
     .scalar = scalar,

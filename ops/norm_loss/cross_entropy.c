@@ -58,6 +58,7 @@ const weft_op weft_op_cross_entropy = {
     .attrs_bytes = sizeof(cross_entropy_attrs),
     .attrs = cross_entropy_attr_table,
     .precision = PRECISION_FOLLOWS,
+    /* Only the logits are reduced; loss and lse are f32. */
     .reduced_in = 1,
     .infer = infer,
     .gradient = gradient,

@@ -24,6 +24,7 @@ static weft_status reference(const kernel_call *c) {
     int64_t rows, at[2] = {0}, ignored = ((const cross_entropy_attrs *)c->attrs)->ignore_index;
     weft_status status = cross_entropy_targets(c, target, x->type.shape[1], &rows);
     if (status) return status;
+    /* dloss / rows: the gradient of the mean. */
     double factor = element_get(&c->in[0], NULL) / (double)rows;
     do {
         int64_t t = element_int(target, at);
@@ -41,6 +42,7 @@ const weft_op weft_op_cross_entropy_backward = {
     .attrs_bytes = sizeof(cross_entropy_attrs),
     .attrs = cross_entropy_attr_table,
     .precision = PRECISION_FOLLOWS,
+    /* Operand 1 (logits) and dlogits are reduced; dloss and lse are f32. */
     .reduced_in = 2,
     .reduced_out = 1,
     .infer = infer,

@@ -34,6 +34,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
         if (wanted[i]) din[i] = &back->out[i];
 }
 
+/* Three passes for each row: mean, variance, result. */
 static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0];
     double eps = ((const norm_attrs *)c->attrs)->eps;
@@ -66,6 +67,7 @@ const weft_op weft_op_layer_norm = {
     .attrs_bytes = sizeof(norm_attrs),
     .attrs = norm_attr_table,
     .precision = PRECISION_FOLLOWS,
+    /* Only x and y are reduced; weight, bias and statistics are f32. */
     .reduced_in = 1,
     .reduced_out = 1,
     .infer = infer,

@@ -5,6 +5,7 @@
  * dy and x [..., d], mean and rstd [...], w, dw and db [d]. It has no gradient of its own. */
 #include "ops/norm_loss/norm.h"
 
+/* Operands dy, x, mean, rstd, w; results dx, dw, db. */
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0) || !op_want_beside(c, 4, 1)) return false;
     const tensor_type *dy = op_in(c, 0), *x = op_in(c, 1);
@@ -67,6 +68,7 @@ const weft_op weft_op_layer_norm_backward = {
     .min_in = 4,
     .max_in = 5,
     .precision = PRECISION_FOLLOWS,
+    /* dy, x and dx are reduced; dw and db are f32. */
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,

@@ -38,6 +38,7 @@ const weft_op weft_op_log_softmax = {
     .max_in = 1,
     .attrs_bytes = sizeof(softmax_attrs),
     .attrs = softmax_attr_table,
+    /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = softmax_infer,
     .gradient = gradient,
     .reference = reference,

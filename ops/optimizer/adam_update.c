@@ -32,6 +32,7 @@ static bool infer(op_call *c) {
     return infer_update(c, LR, 1u << SCALE);
 }
 
+/* Each element is computed in double and rounded when it is stored. */
 static weft_status reference(const kernel_call *c) {
     const adam_update_attrs *a = c->attrs;
     const tensor *p = &c->in[P], *m = &c->in[M], *v = &c->in[V];

@@ -19,6 +19,7 @@ static bool infer(op_call *c) {
 
 static weft_status reference(const kernel_call *c) {
     double scale = ((const clip_scale_attrs *)c->attrs)->max_norm / (scalar_operand(c, 0, 0) + 1e-6);
+    /* A NaN is not above 1, so it passes. */
     *(double *)c->out[0].data = scale > 1 ? 1 : scale;
     return WEFT_OK;
 }

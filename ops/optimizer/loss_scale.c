@@ -18,6 +18,7 @@ static const op_attr attrs[] = {
 };
 #undef F
 
+/* Operands norm, scale, good steps; results factor, next scale, next good steps, steps done; all f64[]. */
 static bool infer(op_call *c) {
     const loss_scale_attrs *a = c->attrs;
     if (a->max_norm < 0)
@@ -32,6 +33,7 @@ static weft_status reference(const kernel_call *c) {
     const loss_scale_attrs *a = c->attrs;
     double norm = scalar_operand(c, 0, 0), scale = scalar_operand(c, 1, 1), good = scalar_operand(c, 2, 0);
     bool is_good = isfinite(norm), grows = is_good && good + 1 >= (double)a->growth_interval;
+    /* norm is of scaled gradients, so norm / scale is the true one. */
     double clip = a->max_norm > 0 ? fmin(1, a->max_norm / (norm / scale + 1e-6)) : 1;
     double grown = 2 * scale <= FLT_MAX ? 2 * scale : scale;
     const double out[] = {is_good ? clip / scale : -1,

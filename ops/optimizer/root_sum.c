@@ -13,6 +13,7 @@ static bool infer(op_call *c) {
     return true;
 }
 
+/* One running sum in f64: the order fixes the bits. */
 static weft_status reference(const kernel_call *c) {
     double total = 0;
     for (int i = 0; i < c->n_in; i++)

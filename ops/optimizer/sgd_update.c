@@ -32,6 +32,7 @@ static weft_status reference(const kernel_call *c) {
     const sgd_update_attrs *a = c->attrs;
     const tensor *p = &c->in[P], *g = &c->in[G], *buf = &c->in[BUF];
     double lr = scalar_operand(c, LR, 0) * a->lr_scale, scale = scalar_operand(c, SCALE, 1);
+    /* The first step sets the buffer, so its initial value does not matter. */
     bool first = scalar_operand(c, STEP, 1) <= 1;
     if (update_is_skipped(c, SCALE)) return WEFT_OK;
     for (int64_t i = 0; i < type_elements(&p->type); i++) {

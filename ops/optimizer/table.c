@@ -18,6 +18,7 @@ const optimizer_kind *optimizer_at(int index) {
     return index >= 0 && index < (int)(sizeof table / sizeof *table) ? table[index] : NULL;
 }
 
+/* Linear: there are a few optimizers. */
 const optimizer_kind *optimizer_find(const char *type) {
     int i = 0;
     while (type && table[i] && strcmp(table[i]->type, type)) i++;

@@ -31,6 +31,7 @@ const weft_op weft_op_pow = {
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,
+    /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = infer_broadcast,
     .gradient = gradient,
     .scalar = scalar,

@@ -46,6 +46,7 @@ const weft_op weft_op_softplus = {
     .flags = OP_POINTWISE,
     .attrs_bytes = sizeof(softplus_attrs),
     .attrs = attrs,
+    /* No precision: runs in f32, as under torch.amp.autocast. */
     .infer = infer,
     .gradient = gradient,
     .scalar = scalar,

@@ -58,6 +58,7 @@ const weft_op weft_op_dropout = {
     .attrs = attrs,
     .image_in = 1,
     .image_out = 1,
+    /* Element i of y depends on element i of x alone. */
     .in_place = 1,
     .precision = PRECISION_FOLLOWS,
     .reduced_in = 1,
@@ -79,6 +80,7 @@ const weft_op weft_op_dropout = {
 weft_value *weft_dropout(weft_value *x, double p) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;
+    /* A new value even where dropout does nothing, so that gradients by it mean the same in all modes. */
     if (p == 0 || (g->mode == WEFT_EVAL && p > 0 && p <= 1)) return value_again(x);
     dropout_attrs a = {.p = p, .key = random_key(g)};
     return node_value(g, &weft_op_dropout, 1, &x, &a);

@@ -13,6 +13,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* std 0 gives constants, which is allowed. */
 static bool infer(op_call *c) {
     const random_attrs *a = c->attrs;
     if (a->b < 0) return op_fail(c, WEFT_ARGUMENT, "std %g must not be negative", a->b);
@@ -41,6 +42,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_random_normal = {
     .name = "random_normal",
     .summary = "normally distributed numbers, new at each run",
+    /* two equal nodes have different keys and are never merged */
     .flags = OP_RANDOM | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(random_attrs),
     .attrs = attrs,

@@ -10,6 +10,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* Any element type; the index is i64. */
 static bool infer(op_call *c) {
     const axis_attrs *a = c->attrs;
     const tensor_type *x = op_in(c, 0);

@@ -22,6 +22,7 @@ unsigned sum_axes(const sum_attrs *a, int ndim) {
     return mask;
 }
 
+/* Axes may be negative but not repeated. */
 static bool infer(op_call *c) {
     const sum_attrs *a = c->attrs;
     if (!op_want_float(c, 0)) return false;
@@ -106,6 +107,7 @@ const weft_op weft_op_sum = {
     .attrs = attrs,
     .reference_strided = 1,
     .precision = PRECISION_FOLLOWS,
+    /* f32_output, which the precision pass sets, keeps a reduced sum in f32. */
     .reduced_in = 1,
     .reduced_out = 1,
     .infer = infer,

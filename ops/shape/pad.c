@@ -30,6 +30,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_slice(dout[0], (int)axis, a->before, a->before + n->in[0]->type.shape[axis]);
 }
 
+/* Goes over the result; an index before 0 or past the operand is padding. */
 static weft_status reference(const kernel_call *c) {
     const pad_attrs *a = c->attrs;
     const tensor *x = &c->in[0], *y = &c->out[0];

@@ -8,6 +8,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* Every axis once. */
 static bool infer(op_call *c) {
     const shape_attrs *a = c->attrs;
     const tensor_type *x = op_in(c, 0);

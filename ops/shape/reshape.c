@@ -47,6 +47,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
     din[0] = weft_reshape(dout[0], n->in[0]->type.ndim, n->in[0]->type.shape);
 }
 
+/* Both indices run in row-major order. */
 static weft_status reference(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t from[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};

@@ -11,6 +11,7 @@ static const op_attr attrs[] = {
     {0},
 };
 
+/* Ranges outside the axis and empty ones are false. */
 bool slice_range(const slice_attrs *a, const tensor_type *x, slice_attrs *range) {
     *range = *a;
     if (!axis_resolve(&range->axis, x->ndim)) return false;

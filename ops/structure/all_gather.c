@@ -30,6 +30,7 @@ const weft_op weft_op_all_gather = {
     .summary = "starts to send updated parameters to all ranks",
     .min_in = 1,
     .max_in = 2,
+    /* OP_WRITES: it is ordered after earlier readers of the bucket. */
     .flags = OP_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .attrs_bytes = sizeof(collective_attrs),
     .attrs = attrs,

@@ -33,6 +33,7 @@ const weft_op weft_op_all_reduce = {
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .attrs_bytes = sizeof(collective_attrs),
     .attrs = sum_attr_table,
+    /* the sum overwrites the operand */
     .writes = 1,
     .infer = infer_sum,
     .samples =

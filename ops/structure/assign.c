@@ -28,6 +28,7 @@ const weft_op weft_op_assign = {
     .summary = "writes a state variable",
     .min_in = 1,
     .max_in = 1,
+    /* OP_IS_VARIABLE: the result is the variable's memory. */
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_WRITES | OP_EFFECT | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,

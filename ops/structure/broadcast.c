@@ -11,6 +11,7 @@ const weft_op weft_op_broadcast = {
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .attrs_bytes = sizeof(collective_attrs),
     .attrs = sum_attr_table,
+    /* all ranks but the root receive into the operand */
     .writes = 1,
     .infer = infer_sum,
     .samples =

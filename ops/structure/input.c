@@ -38,6 +38,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_input = {
     .name = "input",
     .summary = "fed at each run",
+    /* OP_EFFECT: an input that nothing reads stays part of the graph's interface. */
     .flags = OP_NO_GRADIENT | OP_EFFECT,
     .attrs_bytes = sizeof(input_attrs),
     .attrs = attrs,

@@ -93,6 +93,7 @@ const weft_op weft_op_minimize = {
     .summary = "trains parameters by an optimizer (expanded by autodiff and optimizer)",
     .min_in = 1,
     .max_in = -1,
+    /* OP_EFFECT: it has no results, so otherwise it would be dead. */
     .flags = OP_EFFECT | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(minimize_attrs),
     .attrs = attrs,

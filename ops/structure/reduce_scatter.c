@@ -19,6 +19,7 @@ const weft_op weft_op_reduce_scatter = {
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
     .attrs_bytes = sizeof(collective_attrs),
     .attrs = sum_attr_table,
+    /* the sum of the own range overwrites the operand */
     .writes = 1,
     .infer = infer,
     .samples =

@@ -30,6 +30,7 @@ const weft_op weft_op_sum_ranks = {
     .summary = "sum over the ranks of a process group",
     .min_in = 1,
     .max_in = 1,
+    /* Only passes make it; model.bin cannot hold it. */
     .flags = OP_COMPILER,
     .attrs_bytes = sizeof(sum_ranks_attrs),
     .attrs = attrs,

@@ -17,6 +17,7 @@ const weft_op weft_op_wait = {
     .min_in = 1,
     .max_in = 2,
     .flags = OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
+    /* Where the buffer is a variable's, the result is the variable's value after the collective. */
     .writes = 1,
     .infer = infer,
     .samples = (const op_sample[]){{"f32[8], u8[64]", .error = "must be a collective's results"}, {0}},
