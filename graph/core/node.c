@@ -321,8 +321,8 @@ void graph_clear_mapped(weft_graph *g) {
 }
 
 void node_replace_mapped(weft_node *n) {
+    /* A replacement may itself have been replaced. */
     for (int i = 0; i < n->n_in; i++)
-        /* A replacement may itself have been replaced. */
         while (n->in[i] && n->in[i]->mapped) n->in[i] = n->in[i]->mapped;
 }
 

@@ -24,8 +24,8 @@ static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
 }
 
 bool model_is_as_built(const weft_model *m) {
+    /* Other kinds of variables are made by the compiler. */
     for (const weft_variable *v = m->variables; v; v = v->next)
-        /* Other kinds of variables are made by the compiler. */
         if (v->kind != VARIABLE_PARAMETER && v->kind != VARIABLE_STATE) return false;
     for (const weft_graph *g = m->graphs; g; g = g->next)
         for (const weft_node *n = g->first; n; n = n->next)

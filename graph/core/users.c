@@ -1,7 +1,7 @@
 /* users.c - see users.h. */
 #include "graph/core/users.h"
 
-/* A counting sort of edges: first[i + 1] becomes the end of node i's part, then each part is filled from its
+/* A counting sort of edges: first[i] becomes the end of node i's part, then each part is filled from its
  * end, which leaves first[i] at its start. Nodes are taken last to first, so that users come out in the order
  * of the list. */
 bool node_users_find(node_users *u, arena *a, weft_node *const *list, int count) {
