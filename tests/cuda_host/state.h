@@ -160,8 +160,7 @@ bool is_pinned(const void *at, size_t bytes);
 void memory_open();
 void memory_close();
 
-/* Streams and their queues. */
-/* the default one for NULL; returns NULL when there is no such stream */
+/* Streams and their queues. stream_of(NULL) is the default stream; NULL: there is no such stream. */
 cudaStream_t stream_of(cudaStream_t stream);
 cudaError_t stream_add(cudaStream_t stream, entry e);
 cudaError_t add_work(cudaStream_t stream, const char *what, std::function<void()> run,

@@ -17,6 +17,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
         columns.window(at.x, x0, x1);
         float sum[VEC] = {};
         double total[VEC] = {};
+        /* added: pixels in `sum`, which goes to `total` when it is full */
         int added = 0;
         for (int row = y0; row < y1; row++)
             for (int column = x0; column < x1; column++) {
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy,
     const pool_axis &rows = p.axis[0], &columns = p.axis[1];
     EACH_PIXEL(at, rows.large, columns.large, p.channels, VEC, p.large) {
         int y0, y1, x0, x1;
+        /* the cells whose window holds this pixel */
         rows.cells(at.y, y0, y1);
         columns.cells(at.x, x0, x1);
         float sum[VEC] = {};
@@ -95,6 +97,7 @@ __global__ void __launch_bounds__(THREADS, 4)
         int y0, y1, x0, x1;
         rows.cells(at.y, y0, y1);
         columns.cells(at.x, x0, x1);
+        /* the index that cells have whose maximum this pixel is */
         int32_t own = at.y * columns.large + at.x;
         float sum[VEC] = {};
         for (int row = y0; row < y1; row++)
@@ -139,6 +142,7 @@ template <class F> static weft_status with_pixels(const kernel_call *c, F f) {
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {
         using T = decltype(zero);
         bool vectored = true;
+        /* every operand and result must allow vectors */
         for (int i = 0; i < c->n_in; i++) vectored &= is_vectored<T>(c->in[i].data, channels);
         for (int k = 0; k < c->n_out; k++) vectored &= is_vectored<T>(c->out[k].data, channels);
         return vectored ? f(zero, std::integral_constant<int, vector_width<T>>())

@@ -18,8 +18,8 @@ extern "C" {
 #include "ops/cuda/cuda.h"
 }
 
-/* Declares `type *name` as the block's dynamic shared memory, aligned to 16 bytes. */
-/* tests/cuda_host defines its own */
+/* Declares `type *name` as the block's dynamic shared memory, aligned to 16 bytes. tests/cuda_host has its
+ * own version. */
 #ifndef SHARED_MEMORY
 #define SHARED_MEMORY(type, name)                                                                            \
     extern __shared__ __align__(16) unsigned char dynamic_shared_memory[];                                   \

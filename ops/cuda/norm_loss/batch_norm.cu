@@ -38,6 +38,7 @@ template <class T> struct batch_norm_source {
         float zero[VEC], sum[VEC], squares[VEC];
         bool is_begun = false;
 
+        /* x0 is not known before the first row */
         __device__ void begin(const batch_norm_source &, int64_t) {
         }
         __device__ void add(const batch_norm_source &s, int64_t row, int64_t column, part (&m)[VEC]) {
@@ -57,6 +58,7 @@ template <class T> struct batch_norm_source {
         __device__ void end(part (&m)[VEC]) {
             UNROLLED(k, VEC) {
                 if (!is_begun) return;
+                /* the sum of squares around the mean, from that around x0 */
                 float off = sum[k] / m[k].count, left = squares[k] - sum[k] * off;
                 m[k].mean = zero[k] + off;
                 /* rounding may make it negative; NaN stays NaN */
@@ -81,6 +83,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
     if (at.column >= channels) return;
     float scale[VEC], center[VEC], shift[VEC];
     UNROLLED(k, VEC) {
+        /* the numbers of the thread's channels, once for all its rows */
         center[k] = mean[at.column + k];
         scale[k] = rstd[at.column + k] * w.at(at.column + k);
         shift[k] = b.at(at.column + k);
@@ -139,6 +142,7 @@ __global__ void __launch_bounds__(COLUMN_THREADS)
         mean[k] = s.mean[channel];
         rstd[k] = s.rstd[channel];
         scale[k] = s.w.at(channel) * rstd[k];
+        /* db and dw are complete: the kernels of the column sums came before on the stream */
         mean_g[k] = s.db[channel] / n;
         mean_gx[k] = s.dw[channel] / n;
     }

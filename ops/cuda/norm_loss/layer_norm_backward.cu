@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(LAYER_NORM_WARPS * 32)
     }
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     UNROLLED(k, STEPS * VEC) {
+        /* column of the lane's k-th number */
         int i = (k / VEC * 32 + lane) * VEC + k % VEC;
         if (i < s.n) shared[warp][i] = sum[k];
     }
@@ -134,6 +135,7 @@ template <class T, class W> static weft_status layer_norm_backward_launch(const 
     s.db = has_weight ? static_cast<float *>(c->out[2].data) : nullptr;
     s.n = t->shape[t->ndim - 1];
     s.rows = type_elements(t) / s.n;
+    /* rows of 16-byte pieces, for all operands and the weight */
     bool vectored = is_vectored<T>(s.dy, s.n) && is_vectored<T>(s.x, s.n) && is_vectored<T>(s.dx, s.n) &&
                     is_vectored<W>(s.w, s.n);
     if (has_weight && s.n <= LAYER_NORM_SHORT) return layer_norm_short_launch(c, s, vectored);

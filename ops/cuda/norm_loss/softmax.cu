@@ -11,6 +11,7 @@ extern "C" {
 template <bool IS_LOG> struct soft_result {
     float shift, factor;
     __device__ soft_result(const soft_sum &s) {
+        /* log: x - (max + log sum), with one subtraction for each element */
         shift = IS_LOG ? s.max + logf(s.sum) : s.max;
         factor = IS_LOG ? 1.0f : 1.0f / s.sum;
     }
@@ -46,6 +47,7 @@ __global__ void softmax_lines(const T *x, T *y, int64_t outer, int64_t n, int64_
     for (int64_t first = (int64_t)blockIdx.x * ACROSS; first < outer * inner;
          first += (int64_t)gridDim.x * ACROSS) {
         int64_t line = first + threadIdx.x, at = line / inner * n * inner + line % inner;
+        /* threads past the last line take part in the barriers with no elements */
         int64_t length = line < outer * inner ? n : 0;
         soft_sum s = soft_sum::none();
         for (int64_t i = threadIdx.y; i < length; i += ALONG) {

@@ -62,6 +62,7 @@ extern "C" weft_status cuda_pointwise_run(void *state, const kernel_call *c) {
     for (int i = 0; i < c->n_in; i++) a.in[i] = c->in[i].data;
     for (int k = 0; k < c->n_out; k++) a.out[k] = c->out[k].data;
     bool by_vectors = takes_vectors(&s->plan, c);
+    /* one thread for each vector or element, up to the grid's limit */
     int64_t threads =
         by_vectors ? (s->plan.elements + s->plan.vector - 1) / s->plan.vector : s->plan.elements;
     void *arguments[] = {&a};
