@@ -1,5 +1,5 @@
-/* table.c - what depends on the processor: its instruction sets, and ops/cpu/list.h as an array of kernels for
- * these sets. The array ends with NULL; within ALL the best set comes first.
+/* table.c - what depends on the processor: its instruction sets, and ops/cpu/list.h as an array of kernels
+ * for these sets. The array ends with NULL; within ALL the best set comes first.
  *
  * The library has every kernel of ops/cpu/simd for each set and selects one when a plan is compiled, so one
  * binary runs on every x86-64. Another processor has one set, "plain": the same sources, vectorized by the
