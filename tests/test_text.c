@@ -219,7 +219,7 @@ TEST(each_broken_rule_has_its_message) {
         {"normal(0.25", "normal(nan", "initializer: a number that is not finite"},
         {"parameter a/b", "parameter a/w", "a/w is listed twice"},
         {"parameter a/b", "parameter a//b", "cannot be a path"},
-        {"members=a/w,a/b@20\nopt", "members=a/w,a/c\nopt", "its member 'a/c' is no parameter"},
+        {"members=a/w,a/b@20\nopt", "members=a/w,a/c\nopt", "its member 'a/c' is not a parameter"},
         {"members=a/w,a/b@20\nopt", "members=a/w,a/b@5\nopt", "a number from 12 to"},
         {"members=a/w,a/b@20\nopt", "members=a/w,a/b@100\nopt", "reach past its end"},
         {"members=a/w,a/b@20\nopt", "members=a/w,a/w\nopt", "a/w is in two buckets"},

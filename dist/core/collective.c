@@ -72,8 +72,7 @@ static weft_status check_sum(const weft_collective *c, int world, weft_error *er
                          "%s: %zu elements among %d ranks need %zu bytes of scratch, got %zu", what, c->count,
                          world, need, c->scratch ? c->scratch_bytes : 0);
     if ((uintptr_t)c->scratch % MEM_ALIGN)
-        return error_set(error, WEFT_ARGUMENT, "%s: scratch must lie at a multiple of %d bytes", what,
-                         MEM_ALIGN);
+        return error_set(error, WEFT_ARGUMENT, "%s: scratch must be aligned to %d bytes", what, MEM_ALIGN);
     return WEFT_OK;
 }
 

@@ -58,7 +58,7 @@ struct nccl_host {
 
 static weft_status cuda_status(cudaError_t result, weft_error *error) {
     if (result == cudaSuccess) return WEFT_OK;
-    return error_set(error, WEFT_DEVICE, "the host's collectives by way of the GPU: %s",
+    return error_set(error, WEFT_DEVICE, "the host's collectives through the GPU: %s",
                      cudaGetErrorString(result));
 }
 
@@ -76,11 +76,10 @@ static weft_status check_stalled(const nccl_host *h, const descriptor *f, uint64
     double seconds = (double)(engine_now() - since_ns) * 1e-9;
     weft_status status = nccl_ask(h->n.world, error);
     if (status || seconds < h->stream->deadline_seconds) return status;
-    return error_set(
-        error, WEFT_PEER,
-        "%s of %s on rank %d: not finished after %.1f s: some of %d ranks have not entered it (NCCL "
-        "does not tell which)",
-        descriptor_title(f).text, h->name, h->n.world->comm.rank, seconds, h->n.comm.world);
+    return error_set(error, WEFT_PEER,
+                     "%s of %s on rank %d: not finished after %.1f s: some of %d ranks have not entered it "
+                     "(NCCL does not report which)",
+                     descriptor_title(f).text, h->name, h->n.world->comm.rank, seconds, h->n.comm.world);
 }
 
 /* Looks at the oldest gather: if it is finished, compares the descriptors of all ranks. */
@@ -149,7 +148,7 @@ static weft_status make_room(host_stream *l, size_t bytes, weft_error *error) {
     size_t room = l->staging_bytes ? l->staging_bytes : STAGING_LEAST;
     if (l->n_stagings && bytes <= l->staging_bytes) return WEFT_OK;
     while (room < bytes)
-        if (!size_mul(&room, room, 2)) return error_memory(error, "a collective by way of the GPU");
+        if (!size_mul(&room, room, 2)) return error_memory(error, "a collective through the GPU");
     CUDA_TRY(cudaMalloc((void **)&l->stagings[l->n_stagings], room));
     l->n_stagings++;
     l->staging_bytes = room;

@@ -45,8 +45,8 @@ static weft_status join_within(joining *j, const weft_env *env, double seconds, 
         pthread_detach(j->thread); /* j stays allocated */
         return error_set(
             error, WEFT_PEER,
-            "rank %d of %d: not all ranks have met over NCCL within %.1f s (it does not tell which "
-            "are missing; rank 0 must be reachable at MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID)",
+            "rank %d of %d: not all ranks have met over NCCL within %.1f s (it does not report which are "
+            "missing; rank 0 must be reachable at MASTER_ADDR and MASTER_PORT, or NCCL_COMM_ID)",
             j->rank, j->world, seconds);
     }
     pthread_join(j->thread, NULL);

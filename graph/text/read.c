@@ -130,7 +130,7 @@ static bool member_read(reader *r, weft_variable *v, int64_t *end) {
     const char *path = reader_name(r, ",@ ");
     weft_variable *p = path ? variable_named(r, path) : NULL;
     if (!p || p->kind != VARIABLE_PARAMETER)
-        return reader_fail(r, "%s: its member '%s' is no parameter", SHOW(v->path), SHOW(path));
+        return reader_fail(r, "%s: its member '%s' is not a parameter", SHOW(v->path), SHOW(path));
     int64_t at = (int64_t)size_align((size_t)*end, TEXT_MEMBER_ALIGN);
     if (reader_accept(r, "@") && !reader_int(r, *end, (int64_t)1 << 46, &at)) return false;
     if (v->kind == VARIABLE_BUCKET) {

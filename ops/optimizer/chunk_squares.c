@@ -30,7 +30,7 @@ static bool infer(op_call *c) {
         return op_fail(c, WEFT_NAME, "there is no bucket '%s'", SHOW(a->path));
     const tensor_type *x = c->n_in ? op_in(c, 0) : NULL;
     if (x && (x->dtype != WEFT_F32 || x->ndim != 1 || a->begin + x->shape[0] > s->type.shape[0]))
-        return op_fail(c, WEFT_SHAPE, "%s from %lld is no range of %s, %s", TYPE(x), (long long)a->begin,
+        return op_fail(c, WEFT_SHAPE, "%s from %lld is not a range of %s, %s", TYPE(x), (long long)a->begin,
                        s->path, TYPE(&s->type));
     int64_t chunks = 0;
     for (int i = 0; i < s->n_members; i++) chunks += norm_chunks(type_elements(&s->members[i]->type));

@@ -259,16 +259,17 @@ static weft_status check_deferred(const weft_session *s, const bound_program *r,
     while (left < r->n_steps && r->steps[left].node->order < r->p->deferred) left++;
     if (left == r->n_steps && left == r->deferred) return WEFT_OK;
     if (left != r->deferred || !starts(r, left))
-        return error_set(error, WEFT_INTERNAL,
-                         "L19: graph %s: its deferred part begins elsewhere, or beside another one",
-                         r->p->graph->name);
+        return error_set(
+            error, WEFT_INTERNAL,
+            "L19: graph %s: its deferred part begins at another node, or while another one is pending",
+            r->p->graph->name);
     for (int k = left; k < r->n_steps; k++) {
         const weft_node *n = r->steps[k].node;
         for (int i = 0; i < n->n_in + n->n_out; i++) {
             const weft_value *v = i < n->n_in ? n->in[i] : &n->out[i - n->n_in];
             if (v && !is_announced(s, r, v))
                 return verify_broken(r->p, error, "L19", n,
-                                     "touches what may be read in the store meanwhile");
+                                     "uses store memory that may be read at the same time");
         }
     }
     for (int i = 0; i < s->plan->n_programs && !status; i++) {

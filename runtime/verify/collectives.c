@@ -75,7 +75,7 @@ static weft_status check_range(const collectives *l, const weft_node *n, verify_
     if (!e) return WEFT_OK;
     return verify_outlasts_run(l->x, e->owner)
                ? verify_broken(l->p, l->error, "L6", n, "touches a bucket after its all_gather")
-               : verify_broken(l->p, l->error, "L3", n, "touches what a collective under way works on");
+               : verify_broken(l->p, l->error, "L3", n, "uses the buffer of a running collective");
 }
 
 static weft_status check_touch(const collectives *l, const weft_node *n) {
@@ -183,7 +183,7 @@ static bool waits_well(const weft_node *wait) {
 static weft_status check_node(collectives *l, const weft_node *n) {
     weft_status status = WEFT_OK;
     if (n->op == &weft_op_wait && !waits_well(n))
-        return verify_broken(l->p, l->error, "L1", n, "waits for what is no collective");
+        return verify_broken(l->p, l->error, "L1", n, "waits for a node that is not a collective");
     if (n->op == &weft_op_wait) release(l, n->in[0]->node);
     if (!node_is_silent(n)) status = check_touch(l, n);
     if (!status && node_starts_collective(n)) status = check_start(l, n);

@@ -60,7 +60,7 @@ static bool is_output(const deferred_index *x, const weft_node *n) {
 /* Why n may not be in a deferred part (L16); NULL: it may. */
 static const char *why_not(const deferred_index *x, const weft_node *n) {
     verify_range r;
-    if (!n->is_update || n->is_backward) return "is no part of the update";
+    if (!n->is_update || n->is_backward) return "is not part of the update";
     if (n->op->flags & OP_RANDOM || n->op == &weft_op_accumulate) return "depends on which run is the last";
     if (is_output(x, n)) return "makes an output when its run is over";
     for (int i = 0; i < n->n_in; i++) {

@@ -145,7 +145,7 @@ static weft_status check_derived(const program *p, const weft_node **first, weft
         if (!v) continue;
         if (!first[v->index]) first[v->index] = n;
         if (!type_equal(&v->type, &n->out[0].type) || !derive_alike(first[v->index], n))
-            return verify_broken(p, error, "K7", n, "another node makes the same derived value otherwise");
+            return verify_broken(p, error, "K7", n, "another node makes the same derived value differently");
     }
     return WEFT_OK;
 }

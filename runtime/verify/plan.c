@@ -57,7 +57,7 @@ static weft_status check_touch(const program *p, weft_error *error, const weft_n
             return verify_broken(p, error, "L9", n, "touches a bucket that no session waits for first");
         const weft_variable *v = n->out[k].variable;
         if (v && v->kind == VARIABLE_DERIVED && (v->bucket || !value_root(n->in[0])->variable))
-            return verify_broken(p, error, "L9", n, "makes a derived value of what has no version");
+            return verify_broken(p, error, "L9", n, "makes a derived value of a value without a version");
     }
     return WEFT_OK;
 }

@@ -48,7 +48,7 @@ static const char *plan_of(const weft_node *n, const kernel_env *env, parts_plan
     conv_problem(n, env, &whole);
     *p = (parts_plan){.count = whole.threads, .part = whole};
     if (p->count == 1) return "one thread";
-    if (whole.src.shape[0] % p->count) return "a batch that is no multiple of the threads";
+    if (whole.src.shape[0] % p->count) return "a batch that is not a multiple of the threads";
     p->part.threads = 1;
     p->part.repack_threads = p->count;
     p->part.src.shape[0] = p->part.dst.shape[0] = whole.src.shape[0] / p->count;
