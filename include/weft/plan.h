@@ -104,9 +104,9 @@ typedef struct weft_memory {
     uint64_t optimizer;   /**< the optimizers' state */
     uint64_t derived;     /**< copies of parameters in other types and layouts */
     uint64_t activations; /**< the arena: activations, gradients of one run, kernels' workspace */
-    /** Part of the arena: kernels' scratch, in the program that needs the largest arena. */
+    /** Part of the arena: scratch of a program's kernels, in the program that needs most. */
     uint64_t workspace;
-    uint64_t communication; /**< part of the arena: scratch of collectives, in the same program */
+    uint64_t communication; /**< part of the arena: scratch of collectives at once, likewise */
     /** On a GPU: two places for inputs, so that a step's data arrive while the last one runs. */
     uint64_t inputs;
     /** Part of the arena: what is in flight across runs, gradients whose sum a later run hides. */

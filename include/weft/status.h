@@ -41,7 +41,7 @@ typedef enum weft_status {
 #undef X
 } weft_status;
 
-/** Why a call failed. The caller owns it; a call that succeeds leaves it as it was. */
+/** Why a call failed. The caller owns it; a call that succeeds leaves it as it was, or clears it. */
 typedef struct weft_error {
     weft_status status; /**< What kind of failure. */
     /** One line: "gan.c:31: in generator/fc: add: f32[128,64] and f32[10] do not broadcast: ..." */
