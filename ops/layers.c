@@ -153,7 +153,7 @@ weft_value *weft_conv_transpose2d(weft_value *x, const weft_conv *c, const char 
 /* ---- normalization ---- */
 
 /* Moves a running statistic: state = (1 - momentum) state + momentum batch. */
-static void move(weft_value *state, weft_value *batch, double momentum) {
+static void move_average(weft_value *state, weft_value *batch, double momentum) {
     weft_value *added = weft_scale(batch, momentum);
     weft_assign(state, weft_add(weft_scale(state, 1 - momentum), added));
 }
@@ -169,8 +169,8 @@ static weft_value *batch_norm_train(weft_value *x, weft_value *w, weft_value *b,
                                     weft_value *var, const norm_attrs *eps, double momentum) {
     weft_node *n = node_new(x->node->graph, &weft_op_batch_norm, 3, (weft_value *[]){x, w, b}, eps);
     if (!n) return NULL;
-    move(mean, &n->out[1], momentum);
-    move(var, &n->out[3], momentum); /* the unbiased variance, as in PyTorch */
+    move_average(mean, &n->out[1], momentum);
+    move_average(var, &n->out[3], momentum); /* the unbiased variance, as in PyTorch */
     return &n->out[0];
 }
 

@@ -121,10 +121,6 @@ static range next_range(const weft_collective *c, int world, int r, size_t *begi
     return own;
 }
 
-static size_t length(range r) {
-    return r.end - r.begin;
-}
-
 /* Elements of the longest range: it determines the number of rounds when every rank's range advances
  * together. */
 static size_t largest_count(const weft_collective *c, int world) {
@@ -195,7 +191,7 @@ static void fill_ranges(const cut *k, size_t round, range *work, range *dest) {
 /* work[r] = equal slice r of the window. */
 static void fill_slices(range window, int world, range *work) {
     for (int r = 0; r < world; r++) {
-        range slice = equal_range(length(window), world, r);
+        range slice = equal_range(range_length(window), world, r);
         work[r] = (range){window.begin + slice.begin, window.begin + slice.end};
     }
 }
@@ -215,7 +211,7 @@ static void fill_window(const cut *k, range window, range *work, range *dest) {
 
 /* A window travels from `root` to all ranks, directly or forwarded in slices. */
 static int fill_from_one(const cut *k, int root, range window, range *work, range *dest) {
-    bool is_relayed = k->can_relay && pays_to_relay(k->c, k->world, length(window));
+    bool is_relayed = k->can_relay && pays_to_relay(k->c, k->world, range_length(window));
     fill_slices(window, k->world, work);
     for (int r = 0; r < k->world; r++) {
         if (!is_relayed) work[r] = r == root ? window : (range){0, 0};

@@ -23,6 +23,9 @@ typedef struct range {
     size_t begin, end; /* elements, half open */
 } range;
 
+static inline size_t range_length(range r) {
+    return r.end - r.begin;
+}
 range range_common(range a, range b); /* The intersection of a and b; begin == end when it is empty. */
 
 bool collective_is_sum(weft_collective_kind kind);

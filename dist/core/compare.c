@@ -36,7 +36,7 @@ static uint64_t hash_setting(const weft_setting *s) {
 }
 
 /* Broadcasts `bytes` bytes from root; `what` names the collective in messages. */
-static weft_status share(comparing *c, int root, const char *what, void *data, size_t bytes) {
+static weft_status share_values(comparing *c, int root, const char *what, void *data, size_t bytes) {
     weft_collective all = {
         .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .root = root, .name = what, .buffer = data, .count = bytes};
     return weft_comm_run(c->comm, &all, c->error);
@@ -71,8 +71,8 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
     const weft_setting *s = &c->settings[setting];
     text_cut(values[0], SHOW(s->value), VALUE_BYTES);
     text_cut(values[1], SHOW(s->value), VALUE_BYTES);
-    weft_status status = share(c, c->root, "the setting of another rank", values[0], VALUE_BYTES);
-    if (!status) status = share(c, rank, "the setting that differs", values[1], VALUE_BYTES);
+    weft_status status = share_values(c, c->root, "the setting of another rank", values[0], VALUE_BYTES);
+    if (!status) status = share_values(c, rank, "the setting that differs", values[1], VALUE_BYTES);
     if (status) return status;
     return error_set(c->error, WEFT_PEER, "the ranks do not agree: %s %s on rank %d, %s on rank %d", s->name,
                      values[0], c->root, values[1], rank);
@@ -82,7 +82,7 @@ static weft_status tell_difference(comparing *c, int setting, int rank) {
 static weft_status compare_with_root(comparing *c) {
     memcpy(c->theirs, c->mine, (size_t)c->n * sizeof *c->theirs);
     weft_status status =
-        share(c, c->root, "the settings of all ranks", c->theirs, (size_t)c->n * sizeof *c->theirs);
+        share_values(c, c->root, "the settings of all ranks", c->theirs, (size_t)c->n * sizeof *c->theirs);
     if (status) return status;
     c->votes[c->comm->rank] = vote(c);
     weft_collective votes = {.kind = WEFT_ALL_GATHER,

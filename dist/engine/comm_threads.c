@@ -101,7 +101,7 @@ static weft_status threads_receive(transport *t, int from, int tag, void *into, 
 
 /* Copies what one sender has posted for this rank. The lock is held on entry and on return, but not while
  * copying. */
-static weft_status take(thread_rank *r, int from, weft_error *error) {
+static weft_status take_message(thread_rank *r, int from, weft_error *error) {
     thread_world *w = r->world;
     want *wanted = &r->wants[from];
     notice *n = notice_of(w, from, r->t.rank);
@@ -127,7 +127,7 @@ static weft_status threads_progress(transport *t, bool *is_done, weft_error *err
     *is_done = true;
     pthread_mutex_lock(&w->lock);
     for (int i = 0; !status && i < w->n; i++) {
-        status = take(r, i, error);
+        status = take_message(r, i, error);
         notice *mine = notice_of(w, t->rank, i);
         if (mine->state == NOTICE_DONE) mine->state = NOTICE_NONE;
         if (r->wants[i].is_open || mine->state != NOTICE_NONE) *is_done = false;

@@ -95,7 +95,7 @@ static weft_status have_met(engine *e, const stream_op *op, bool *ready, weft_er
 }
 
 /* Moves the data. The barrier that founds a group lets the transport make the group instead. */
-static weft_status move(engine *e, stream_op *op, weft_error *error) {
+static weft_status move_data(engine *e, stream_op *op, weft_error *error) {
     engine_group *g = op->founded;
     if (op->way == BY_WINDOW) return shared_collective(e, op, error);
     if (op->way == BY_TRANSPORT) return sum_unordered(e, op, error);
@@ -110,7 +110,7 @@ static weft_status run_op(engine *e, stream_op *op, weft_error *error) {
     if (op->way == BY_WINDOW) shared_begin(e, op);
     weft_status status = engine_until(e, op, have_met, error);
     op->met_ns = engine_now();
-    if (!status) status = move(e, op, error);
+    if (!status) status = move_data(e, op, error);
     if (!status) watch_finished(e, op);
     if (!status && e->options.event) {
         weft_comm_event event = {&op->c,       op->group->name, op->started_ns,

@@ -21,13 +21,13 @@ typedef struct rounds {
 } rounds;
 
 /* Address of an element of the buffer. */
-static char *place(const rounds *m, size_t element) {
+static char *element_at(const rounds *m, size_t element) {
     return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
 }
 
 /* Where an element is sent from: the buffer or, with a wire type, its converted copy number `slot`. */
 static char *sent_from(const rounds *m, size_t element, size_t slot) {
-    return m->has_wire ? m->send + slot * sizeof(uint16_t) : place(m, element);
+    return m->has_wire ? m->send + slot * sizeof(uint16_t) : element_at(m, element);
 }
 
 /* Tags differ between the two phases, and between neighbouring rounds and collectives. They fit MPI's 15
@@ -37,7 +37,7 @@ static int tag_of(const rounds *m, size_t round, int phase) {
 }
 
 /* Sends n elements to member `to`; nothing if n is 0, as the receiver knows. */
-static weft_status put(const rounds *m, int to, int tag, const void *from, size_t n, weft_error *error) {
+static weft_status send_message(const rounds *m, int to, int tag, const void *from, size_t n, weft_error *error) {
     if (!n) return WEFT_OK;
     transport *t = m->e->t;
     return t->calls->send(t, m->g->ranks[to], tag, from, n * m->width, error);
@@ -55,10 +55,6 @@ static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, w
     return e->t->calls->progress(e->t, ready, error);
 }
 
-static size_t length(range r) {
-    return r.end - r.begin;
-}
-
 /* The i-th member after this one, cyclically: so not every rank sends to rank 0 first. */
 static int other(const rounds *m, int i) {
     return (m->g->own + i) % m->g->n;
@@ -70,7 +66,7 @@ static int other(const rounds *m, int i) {
  * adds. */
 static weft_status contribute(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, tag = tag_of(m, round, 0);
-    size_t slot = length(m->work[own]);
+    size_t slot = range_length(m->work[own]);
     weft_status status = WEFT_OK;
     for (int i = 1; !status && i < m->g->n; i++) {
         int from = other(m, m->g->n - i);
@@ -81,15 +77,15 @@ static weft_status contribute(rounds *m, size_t round, weft_error *error) {
         int to = other(m, i);
         range w = m->work[to];
         char *from = sent_from(m, w.begin, sent);
-        if (m->has_wire) bf16_from_f32((uint16_t *)from, (float *)place(m, w.begin), length(w));
-        status = put(m, to, tag, from, length(w), error);
-        sent += length(w);
+        if (m->has_wire) bf16_from_f32((uint16_t *)from, (float *)element_at(m, w.begin), range_length(w));
+        status = send_message(m, to, tag, from, range_length(w), error);
+        sent += range_length(w);
     }
     if (!status) status = engine_until(m->e, m->op, transfers_done, error);
     if (status) return status;
     for (int r = 0; r < m->g->n; r++) m->e->from[r] = m->slots + (size_t)r * slot * m->width;
     ordered_sum sum = {m->c->dtype, m->has_wire ? WEFT_BF16 : m->c->dtype, m->g->n, own, m->e->from};
-    ordered_add(&sum, place(m, m->work[own].begin), slot);
+    ordered_add(&sum, element_at(m, m->work[own].begin), slot);
     return WEFT_OK;
 }
 
@@ -99,10 +95,10 @@ static weft_status contribute(rounds *m, size_t round, weft_error *error) {
 static weft_status deal(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
     weft_status status = WEFT_OK;
-    if (own != root) status = get(m, root, tag, place(m, m->work[own].begin), length(m->work[own]), error);
+    if (own != root) status = get(m, root, tag, element_at(m, m->work[own].begin), range_length(m->work[own]), error);
     for (int i = 1; !status && own == root && i < m->g->n; i++) {
         int to = other(m, i);
-        status = put(m, to, tag, place(m, m->work[to].begin), length(m->work[to]), error);
+        status = send_message(m, to, tag, element_at(m, m->work[to].begin), range_length(m->work[to]), error);
     }
     return status ? status : engine_until(m->e, m->op, transfers_done, error);
 }
@@ -119,8 +115,8 @@ static weft_status receive_results(rounds *m, int tag, weft_error *error) {
         range r = range_common(m->work[from], m->dest[m->g->own]);
         if (m->g->own == m->dealer) r.end = r.begin;
         status =
-            get(m, from, tag, m->has_wire ? m->slots + got * m->width : place(m, r.begin), length(r), error);
-        got += length(r);
+            get(m, from, tag, m->has_wire ? m->slots + got * m->width : element_at(m, r.begin), range_length(r), error);
+        got += range_length(r);
     }
     return status;
 }
@@ -130,8 +126,8 @@ static void results_to_f32(rounds *m) {
     size_t got = 0;
     for (int i = 1; i < m->g->n; i++) {
         range r = range_common(m->work[other(m, m->g->n - i)], m->dest[m->g->own]);
-        f32_from_bf16((float *)place(m, r.begin), (uint16_t *)m->slots + got, length(r));
-        got += length(r);
+        f32_from_bf16((float *)element_at(m, r.begin), (uint16_t *)m->slots + got, range_length(r));
+        got += range_length(r);
     }
 }
 
@@ -145,11 +141,11 @@ static weft_status distribute(rounds *m, size_t round, weft_error *error) {
         int to = other(m, i);
         range r = range_common(own, m->dest[to]);
         if (to == m->dealer) r.end = r.begin;
-        if (!is_narrow && length(r)) {
-            bf16_from_f32((uint16_t *)m->send, (float *)place(m, own.begin), length(own));
+        if (!is_narrow && range_length(r)) {
+            bf16_from_f32((uint16_t *)m->send, (float *)element_at(m, own.begin), range_length(own));
             is_narrow = true;
         }
-        status = put(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), length(r), error);
+        status = send_message(m, to, tag, sent_from(m, r.begin, r.begin - own.begin), range_length(r), error);
     }
     if (!status) status = engine_until(m->e, m->op, transfers_done, error);
     if (!status && m->has_wire) results_to_f32(m);

@@ -86,16 +86,12 @@ static void round_ranges(const sharer *s, size_t round) {
     for (int r = 0; s->m->is_shared_sum && r < s->g->n; r++) s->e->work[r] = s->e->dest[r];
 }
 
-static size_t length(range r) {
-    return r.end - r.begin;
-}
-
 /* Byte offset of work[p] in a slot. The shares of a sum follow each other. In a shared sum each rank's share
  * is the whole; data that are only moved are in the giver's slot alone, from its start. */
 static size_t slot_offset(const sharer *s, int p) {
     size_t at = 0;
     bool is_dealt = collective_is_sum(s->c->kind) && !s->m->is_shared_sum;
-    for (int r = 0; is_dealt && r < p; r++) at += length(s->e->work[r]);
+    for (int r = 0; is_dealt && r < p; r++) at += range_length(s->e->work[r]);
     return at * s->width;
 }
 
@@ -131,11 +127,11 @@ static window_flags *flags_of(const sharer *s, int member) {
 }
 
 /* Copies a range of the buffer into a slot, converted if it is stored as bf16. */
-static void put(const sharer *s, char *into, range r) {
+static void put_range(const sharer *s, char *into, range r) {
     if (s->has_wire)
-        bf16_from_f32((uint16_t *)into, (float *)element(s, r.begin), length(r));
+        bf16_from_f32((uint16_t *)into, (float *)element(s, r.begin), range_length(r));
     else
-        memcpy(into, element(s, r.begin), length(r) * s->width);
+        memcpy(into, element(s, r.begin), range_length(r) * s->width);
 }
 
 /* Publishes that this rank has finished a stage of `rounds` rounds, and wakes the other members. */
@@ -167,7 +163,7 @@ static bool has_room(const sharer *s, size_t round) {
 }
 
 /* Stage 1: contributions to every other rank's share, or the data that some other rank needs. */
-static bool fill(const sharer *s) {
+static bool fill_window(const sharer *s) {
     size_t round = s->m->filled;
     if (round >= s->m->cut.rounds || !has_room(s, round)) return false;
     char *slot = own_slot(s, round);
@@ -176,9 +172,9 @@ static bool fill(const sharer *s) {
     round_ranges(s, round);
     const range *work = s->e->work, *dest = s->e->dest;
     for (int p = 0; p < s->g->n && !is_put; p++) {
-        if (p == own || (!is_sum && !length(range_common(work[own], dest[p])))) continue;
-        put(s, slot + slot_offset(s, p), is_sum ? work[p] : work[own]);
-        is_put = !is_sum || (s->m->is_shared_sum && length(work[p])); /* one copy serves all ranks */
+        if (p == own || (!is_sum && !range_length(range_common(work[own], dest[p])))) continue;
+        put_range(s, slot + slot_offset(s, p), is_sum ? work[p] : work[own]);
+        is_put = !is_sum || (s->m->is_shared_sum && range_length(work[p])); /* one copy serves all ranks */
     }
     tell(s, &window_flags_of(s->w, s->w->own)->filled, ++s->m->filled);
     return true;
@@ -191,24 +187,24 @@ static void add_share(const sharer *s, size_t round) {
     size_t offset = slot_offset(s, s->g->own);
     bool is_needed = false;
     for (int p = 0; p < s->g->n && !s->m->is_shared_sum; p++)
-        is_needed = is_needed || (p != s->g->own && length(range_common(own, e->dest[p])));
+        is_needed = is_needed || (p != s->g->own && range_length(range_common(own, e->dest[p])));
     ordered_sum sum = {s->c->dtype, s->has_wire ? WEFT_BF16 : s->c->dtype, s->g->n, s->g->own, e->from};
-    for (size_t at = 0; at < length(own); at += CHUNK) {
+    for (size_t at = 0; at < range_length(own); at += CHUNK) {
         range piece = {own.begin + at, own.end - own.begin - at < CHUNK ? own.end : own.begin + at + CHUNK};
         for (int p = 0; p < s->g->n; p++)
             if (p != s->g->own) e->from[p] = slot_of(s, p, round) + offset + at * s->width;
-        ordered_add(&sum, element(s, piece.begin), length(piece));
-        if (is_needed) put(s, own_slot(s, round) + offset + at * s->width, piece);
+        ordered_add(&sum, element(s, piece.begin), range_length(piece));
+        if (is_needed) put_range(s, own_slot(s, round) + offset + at * s->width, piece);
     }
 }
 
 /* Stage 2: waits until all members have filled the round. There is nothing to add where data only move. */
-static bool add(const sharer *s) {
+static bool add_contributions(const sharer *s) {
     size_t round = s->m->added;
     if (round >= s->m->filled) return false;
     if (collective_is_sum(s->c->kind)) {
         round_ranges(s, round);
-        bool has_share = length(s->e->work[s->g->own]) > 0;
+        bool has_share = range_length(s->e->work[s->g->own]) > 0;
         for (int p = 0; has_share && p < s->g->n; p++)
             if (p != s->g->own && !has_reached(s, p, &flags_of(s, p)->filled, round)) return false;
         add_share(s, round);
@@ -218,17 +214,17 @@ static bool add(const sharer *s) {
 }
 
 /* Copies a range of rank p's work out of its slot. */
-static void take(const sharer *s, int p, size_t round, range r) {
+static void take_range(const sharer *s, int p, size_t round, range r) {
     const char *from = slot_of(s, p, round) + slot_offset(s, p) + (r.begin - s->e->work[p].begin) * s->width;
     if (s->has_wire)
-        f32_from_bf16((float *)element(s, r.begin), (const uint16_t *)from, length(r));
+        f32_from_bf16((float *)element(s, r.begin), (const uint16_t *)from, range_length(r));
     else
-        memcpy(element(s, r.begin), from, length(r) * s->width);
+        memcpy(element(s, r.begin), from, range_length(r) * s->width);
 }
 
 /* Stage 3: the first pass checks that all ranges needed are there, the second copies them. A shared sum is
  * complete already. */
-static bool finish(const sharer *s) {
+static bool finish_sum(const sharer *s) {
     size_t round = s->m->done;
     bool is_sum = collective_is_sum(s->c->kind);
     if (round >= s->m->added) return false;
@@ -236,9 +232,9 @@ static bool finish(const sharer *s) {
     for (int pass = 0; pass < 2 && !s->m->is_shared_sum; pass++)
         for (int p = 0; p < s->g->n; p++) {
             range r = range_common(s->e->work[p], s->e->dest[s->g->own]);
-            if (p == s->g->own || !length(r)) continue;
+            if (p == s->g->own || !range_length(r)) continue;
             if (pass == 1)
-                take(s, p, round, r);
+                take_range(s, p, round, r);
             else if (!has_reached(s, p, is_sum ? &flags_of(s, p)->added : &flags_of(s, p)->filled, round))
                 return false;
         }
@@ -250,7 +246,7 @@ static bool finish(const sharer *s) {
 
 void shared_contribute(engine *e, const stream_op *op) {
     sharer s = sharer_of(e, op);
-    while (fill(&s)) {
+    while (fill_window(&s)) {
     }
 }
 
@@ -267,7 +263,7 @@ static weft_status is_round_done(engine *e, const stream_op *op, bool *ready, we
     (void)error;
     sharer s = sharer_of(e, op);
     for (int i = 0; i < STAGES_AT_ONCE; i++)
-        if (!finish(&s) && !add(&s) && !fill(&s)) break;
+        if (!finish_sum(&s) && !add_contributions(&s) && !fill_window(&s)) break;
     *ready = e->moving.done >= e->moving.awaited;
     return WEFT_OK;
 }

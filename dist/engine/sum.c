@@ -18,10 +18,6 @@ static weft_status transfers_done(engine *e, const stream_op *op, bool *ready, w
     return e->t->calls->progress(e->t, ready, error);
 }
 
-static size_t length(range r) {
-    return r.end - r.begin;
-}
-
 /* Starts one sum of `count` elements at `at`, and waits for it. e->work holds the ranges of a
  * reduce_scatter. */
 static weft_status run_sum(engine *e, const stream_op *op, weft_dtype dtype, void *at, size_t count,
@@ -46,7 +42,7 @@ static weft_status sum_whole(engine *e, const stream_op *op, weft_error *error) 
     weft_status status = run_sum(e, op, c->dtype, c->buffer, c->count, error);
     range own = e->work[op->group->own];
     if (!status && c->kind == WEFT_REDUCE_SCATTER)
-        memmove((char *)c->buffer + own.begin * width, c->buffer, length(own) * width);
+        memmove((char *)c->buffer + own.begin * width, c->buffer, range_length(own) * width);
     return status;
 }
 
@@ -58,12 +54,12 @@ static weft_status sum_narrow(engine *e, const stream_op *op, const cut *k, size
     size_t count = 0;
     int own = op->group->own;
     cut_round(k, round, e->work, e->dest);
-    for (int r = 0; r < op->group->n; count += length(e->work[r++]))
-        bf16_from_f32(narrow + count, buffer + e->work[r].begin, length(e->work[r]));
+    for (int r = 0; r < op->group->n; count += range_length(e->work[r++]))
+        bf16_from_f32(narrow + count, buffer + e->work[r].begin, range_length(e->work[r]));
     weft_status status = run_sum(e, op, WEFT_BF16, narrow, count, error);
     if (status) return status;
     if (c->kind == WEFT_REDUCE_SCATTER)
-        f32_from_bf16(buffer + e->work[own].begin, narrow, length(e->work[own]));
+        f32_from_bf16(buffer + e->work[own].begin, narrow, range_length(e->work[own]));
     else if (c->kind == WEFT_ALL_REDUCE || own == c->root) /* the pieces are slices of one window */
         f32_from_bf16(buffer + e->work[0].begin, narrow, count);
     return WEFT_OK;

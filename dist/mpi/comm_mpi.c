@@ -108,7 +108,7 @@ static weft_status open_own(mpi_transport *m, weft_error *error) {
 }
 
 /* Joins the world. A rank that failed reports it to the others, which would wait for it otherwise. */
-static weft_status join(mpi_transport *m, weft_error *error) {
+static weft_status join_world(mpi_transport *m, weft_error *error) {
     weft_error own = {0};
     open_own(m, &own);
     weft_status status = mpi_settle(m, m->data, "joining the world", own.status ? own.text : NULL, error);
@@ -124,7 +124,7 @@ static weft_status mpi_open(transport *t, weft_error *error) {
     mpi_transport *m = mpi_of(t);
     weft_status status = init_mpi(m, error);
     if (!status) status = make_comms(m, error);
-    if (!status) status = join(m, error);
+    if (!status) status = join_world(m, error);
     if (!status) status = mpi_window_open(m, error);
     /* Measured for two ranks: short naps pay off over shared memory, but take the cores' time on a
      * network. */
@@ -153,7 +153,7 @@ static int issue(mpi_transport *m, int request) {
 }
 
 /* Adds a transfer to the batch and starts its first pieces. */
-static int begin(mpi_transport *m, transfer t) {
+static int begin_transfer(mpi_transport *m, transfer t) {
     int code = MPI_SUCCESS, first = m->n_transfers * PIECES;
     m->transfers[m->n_transfers++] = t;
     for (int i = 0; i < PIECES && !code; i++) code = issue(m, first + i);
@@ -164,12 +164,12 @@ static int begin(mpi_transport *m, transfer t) {
 static weft_status mpi_send(transport *t, int to, int tag, const void *from, size_t bytes,
                             weft_error *error) {
     /* const in effect: MPI only reads it */
-    int code = begin(mpi_of(t), (transfer){true, to, tag, (char *)from, bytes});
+    int code = begin_transfer(mpi_of(t), (transfer){true, to, tag, (char *)from, bytes});
     return code ? mpi_fail(error, "MPI_Isend", code) : WEFT_OK;
 }
 
 static weft_status mpi_receive(transport *t, int from, int tag, void *into, size_t bytes, weft_error *error) {
-    int code = begin(mpi_of(t), (transfer){false, from, tag, into, bytes});
+    int code = begin_transfer(mpi_of(t), (transfer){false, from, tag, into, bytes});
     return code ? mpi_fail(error, "MPI_Irecv", code) : WEFT_OK;
 }
 

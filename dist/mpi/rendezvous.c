@@ -15,7 +15,7 @@ enum { NAP_NS = 50000 };
 
 /* Waits for the request. The buffers belong to the transport, which stays allocated when the deadline has
  * passed. */
-static weft_status finish(mpi_transport *m, const char *what, int code, MPI_Request *request,
+static weft_status finish_request(mpi_transport *m, const char *what, int code, MPI_Request *request,
                           weft_error *error) {
     uint64_t begin = engine_now();
     for (int is_done = 0; !code && !is_done;) {
@@ -32,14 +32,14 @@ weft_status mpi_gather(mpi_transport *m, const char *what, void *parts, size_t b
     MPI_Request request;
     int code =
         MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, parts, (int)bytes, MPI_BYTE, m->host, &request);
-    return finish(m, what, code, &request, error);
+    return finish_request(m, what, code, &request, error);
 }
 
 weft_status mpi_least(mpi_transport *m, const char *what, int64_t value, weft_error *error) {
     MPI_Request request;
     m->least = value;
     int code = MPI_Iallreduce(MPI_IN_PLACE, &m->least, 1, MPI_INT64_T, MPI_MIN, m->host, &request);
-    return finish(m, what, code, &request, error);
+    return finish_request(m, what, code, &request, error);
 }
 
 /* The least failed rank wins (INT_MAX: none); it then broadcasts its reason. */
@@ -50,11 +50,11 @@ weft_status mpi_settle(mpi_transport *m, MPI_Comm comm, const char *what, const 
     m->first = why && *why ? rank : INT_MAX;
     if (rank == m->first) text_cut(m->why, why, sizeof m->why);
     if (!code) code = MPI_Iallreduce(MPI_IN_PLACE, &m->first, 1, MPI_INT, MPI_MIN, comm, &request);
-    weft_status status = finish(m, what, code, &request, error);
+    weft_status status = finish_request(m, what, code, &request, error);
     if (status || m->first == INT_MAX) {
         m->first = -1;
         return status;
     }
     code = MPI_Ibcast(m->why, sizeof m->why, MPI_CHAR, m->first, comm, &request);
-    return finish(m, what, code, &request, error);
+    return finish_request(m, what, code, &request, error);
 }

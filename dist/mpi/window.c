@@ -84,7 +84,7 @@ static void say_window(const maker *k) {
 }
 
 /* Installs the window, or logs why there is none. Only a failure of MPI is an error. */
-static weft_status share(maker *k, weft_error *error) {
+static weft_status share_segments(maker *k, weft_error *error) {
     char reason[REASON_BYTES];
     mpi_transport *m = k->m;
     weft_status status = try_to_share(k, error);
@@ -152,7 +152,7 @@ weft_status mpi_window_open(mpi_transport *m, weft_error *error) {
     maker_init(&k, m, (size_t)bytes);
     status = mpi_settle(m, m->host, "making a window", k.why, error);
     if (!status && m->first < 0)
-        status = share(&k, error);
+        status = share_segments(&k, error);
     else if (!status)
         say_messages(m, m->why);
     maker_free(&k);

@@ -156,7 +156,7 @@ static weft_status make_room(host_stream *l, size_t bytes, weft_error *error) {
 }
 
 /* Moves the data, after the ranks have been found to agree: to the GPU, the collective, and back. */
-static weft_status move(nccl_host *h, const weft_collective *c, weft_error *error) {
+static weft_status move_data(nccl_host *h, const weft_collective *c, weft_error *error) {
     host_stream *l = h->stream;
     weft_collective there = *c;
     size_t bytes = c->count * dtype_bytes(c->dtype), all;
@@ -194,7 +194,7 @@ static weft_status host_start(weft_comm *comm, const weft_collective *c, uint64_
     status = announce(h, c, &why);
     *ticket = h->stream->issued;
     if (!status && c->kind != WEFT_BARRIER) status = until(h->stream, *ticket, &why);
-    if (!status && c->kind != WEFT_BARRIER) status = move(h, c, &why);
+    if (!status && c->kind != WEFT_BARRIER) status = move_data(h, c, &why);
     return status ? nccl_give_up(&h->n, &why, error) : WEFT_OK;
 }
 

@@ -26,17 +26,13 @@ static char *at(const moving *m, size_t element) {
     return (char *)m->c->buffer + element * dtype_bytes(m->c->dtype);
 }
 
-static size_t length(range r) {
-    return r.end - r.begin;
-}
-
 /* What is sent of a range of the buffer: itself or, with a wire type, its bf16 form in slot `slot` of the
  * scratch. */
 static weft_status outgoing(const moving *m, range r, int slot, const void **from) {
     char *low = m->sent + (size_t)slot * m->slot * m->width;
     *from = m->wire ? low : at(m, r.begin);
-    if (!m->wire || !length(r)) return WEFT_OK;
-    return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), length(r)), m->error);
+    if (!m->wire || !range_length(r)) return WEFT_OK;
+    return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), range_length(r)), m->error);
 }
 
 /* One message of an NCCL group; an empty range is not sent, as the receiver knows. */
@@ -70,15 +66,15 @@ static weft_status add_round(const moving *m) {
     for (int p = 0; p < world && !status; p++) {
         if (p == me) continue;
         const char *from = m->wire ? m->sent + (size_t)p * m->slot * m->width : at(m, n->work[p].begin);
-        status = send_range(m, from, length(n->work[p]), p);
+        status = send_range(m, from, range_length(n->work[p]), p);
         if (!status)
-            status = receive_range(m, m->slots + (size_t)p * m->slot * m->width, length(n->work[me]), p);
+            status = receive_range(m, m->slots + (size_t)p * m->slot * m->width, range_length(n->work[me]), p);
     }
     ncclResult_t result = ncclGroupEnd();
     if (!status && result != ncclSuccess) status = nccl_fail(error, n, result, "exchanging contributions");
     if (status) return status;
     return kernel_status(nccl_sum(m->stream, m->c->dtype, m->wire, at(m, n->work[me].begin), m->slots,
-                                  m->slot, length(n->work[me]), world, me),
+                                  m->slot, range_length(n->work[me]), world, me),
                          error);
 }
 
@@ -97,8 +93,8 @@ static weft_status move_round(const moving *m) {
         range give = range_common(n->work[me], n->dest[p]), take = range_common(n->work[p], n->dest[me]);
         const char *from = (const char *)own + (give.begin - n->work[me].begin) * m->width;
         char *into = m->wire ? m->slots + (size_t)p * m->slot * m->width : at(m, take.begin);
-        status = send_range(m, from, length(give), p);
-        if (!status) status = receive_range(m, into, length(take), p);
+        status = send_range(m, from, range_length(give), p);
+        if (!status) status = receive_range(m, into, range_length(take), p);
     }
     ncclResult_t result = ncclGroupEnd();
     if (!status && result != ncclSuccess) status = nccl_fail(error, n, result, "passing results on");
@@ -106,7 +102,7 @@ static weft_status move_round(const moving *m) {
         range take = range_common(n->work[p], n->dest[me]);
         if (p != me)
             status = kernel_status(nccl_from_bf16(m->stream, (float *)at(m, take.begin),
-                                                  m->slots + (size_t)p * m->slot * m->width, length(take)),
+                                                  m->slots + (size_t)p * m->slot * m->width, range_length(take)),
                                    error);
     }
     return status;

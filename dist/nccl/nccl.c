@@ -55,7 +55,7 @@ static weft_status wait(weft_comm *comm, uint64_t ticket, weft_error *error) {
     return status ? nccl_give_up(n, &why, error) : WEFT_OK;
 }
 
-static void place(weft_comm *comm, const char *where) {
+static void set_place(weft_comm *comm, const char *where) {
     weft_comm_place(((nccl_comm *)comm)->control, where);
 }
 
@@ -96,7 +96,7 @@ static const weft_comm_calls calls = {.start = start,
                                       .test = test,
                                       .wait = wait,
                                       .group = make_group,
-                                      .place = place,
+                                      .place = set_place,
                                       .abort = give_up,
                                       .free = nccl_free,
                                       .enqueue = enqueue,

@@ -14,7 +14,7 @@ static const uint8_t start[SEAL_LENGTH_AT] = {0x0d, 'W', 'E', 'F', 'T', 0x10, MO
 static const uint8_t checksum_tag = 0x59;
 
 /* 64 bits, little-endian on any machine. */
-static void put(uint8_t *to, uint64_t v) {
+static void put_little_endian(uint8_t *to, uint64_t v) {
     for (int i = 0; i < 8; i++) to[i] = (uint8_t)(v >> (8 * i));
 }
 
@@ -26,9 +26,9 @@ static uint64_t get(const uint8_t *from) {
 
 void seal_write(uint8_t seal[SEAL_BYTES], const uint8_t *rest, size_t rest_bytes) {
     memcpy(seal, start, sizeof start);
-    put(seal + SEAL_LENGTH_AT, (uint64_t)rest_bytes + SEAL_BYTES);
+    put_little_endian(seal + SEAL_LENGTH_AT, (uint64_t)rest_bytes + SEAL_BYTES);
     seal[SEAL_CHECKSUM_AT - 1] = checksum_tag;
-    put(seal + SEAL_CHECKSUM_AT, XXH3_64bits(rest, rest_bytes));
+    put_little_endian(seal + SEAL_CHECKSUM_AT, XXH3_64bits(rest, rest_bytes));
 }
 
 seal_state seal_check(const uint8_t *file, size_t bytes, uint64_t *promised) {

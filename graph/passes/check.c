@@ -19,7 +19,7 @@ typedef struct checker {
 } checker;
 
 /* Records which rule is broken, where, and after which pass; always false. */
-static bool broken(const checker *c, const char *rule, const weft_node *n, const char *what) {
+static bool graph_broken(const checker *c, const char *rule, const weft_node *n, const char *what) {
     char node[200];
     model_fail(c->g->model, NULL, WEFT_INTERNAL, "%s: graph %s, after %s: %s: %s", rule, c->g->name, c->after,
                n ? node_show(n, node) : "outputs", what);
@@ -33,12 +33,12 @@ static bool check_body(const checker *c, const weft_node *n) {
             bool found = false;
             for (int k = 0; k < n->n_in; k++) found |= n->body[b]->in[i] == n->in[k];
             for (int k = 0; k < b; k++) found |= n->body[b]->in[i] == &n->body[k]->out[0];
-            if (!found) return broken(c, "G6", n, "a body node reads a value that is not there");
+            if (!found) return graph_broken(c, "G6", n, "a body node reads a value that is not there");
         }
     for (int k = 0; n->n_body && k < n->n_out; k++) {
         bool found = false;
         for (int b = 0; b < n->n_body; b++) found |= n->body_out[k] == &n->body[b]->out[0];
-        if (!found) return broken(c, "G6", n, "no body node makes one of its results");
+        if (!found) return graph_broken(c, "G6", n, "no body node makes one of its results");
     }
     return true;
 }
@@ -48,19 +48,19 @@ static bool check_node(const checker *c, const weft_node *n) {
     char why[200];
     for (int i = 0; i < n->n_in; i++) {
         const weft_value *v = n->in[i];
-        if (!v && i < n->op->min_in) return broken(c, "G4", n, "an operand is missing");
+        if (!v && i < n->op->min_in) return graph_broken(c, "G4", n, "an operand is missing");
         if (v && (v->node->graph != c->g || v->id < 0 || v->id >= c->g->next_id || !c->seen[v->id]))
-            return broken(c, "G1", n, "an operand is not made before it");
+            return graph_broken(c, "G1", n, "an operand is not made before it");
     }
     if (n->n_in < n->op->min_in || (n->op->max_in >= 0 && n->n_in > n->op->max_in))
-        return broken(c, "G4", n, "its number of operands is wrong");
-    if (attrs_check(n->op, n->attrs, why)) return broken(c, "G4", n, why);
+        return graph_broken(c, "G4", n, "its number of operands is wrong");
+    if (attrs_check(n->op, n->attrs, why)) return graph_broken(c, "G4", n, why);
     for (int k = 0; k < n->n_out; k++) {
         const weft_value *v = &n->out[k];
-        if (v->node != n || v->index != k) return broken(c, "G3", n, "a result belongs to another node");
+        if (v->node != n || v->index != k) return graph_broken(c, "G3", n, "a result belongs to another node");
         if (v->id < 0 || v->id >= c->g->next_id || c->seen[v->id])
-            return broken(c, "G3", n, "an id is out of range or used twice");
-        if (!type_check(&v->type)) return broken(c, "G2", n, "a type that is not valid");
+            return graph_broken(c, "G3", n, "an id is out of range or used twice");
+        if (!type_check(&v->type)) return graph_broken(c, "G2", n, "a type that is not valid");
         c->seen[v->id] = true;
     }
     return check_body(c, n);
@@ -76,7 +76,7 @@ static bool check_edges(const checker *c) {
     }
     for (weft_node *n = c->g->first; n; n = n->next)
         for (int i = 0; i < n->n_after; i++)
-            if (n->after[i]->mark) return broken(c, "G7", n, "waits for a node that is not before it in the list");
+            if (n->after[i]->mark) return graph_broken(c, "G7", n, "waits for a node that is not before it in the list");
     return true;
 }
 
@@ -87,7 +87,7 @@ static bool check_nodes(const checker *c) {
     for (const weft_node *n = c->g->first; n; last = n, n = n->next, count++)
         if (!check_node(c, n)) return false;
     if (count == c->g->n_nodes && last == c->g->last) return true;
-    return broken(c, "G9", last, "the list ends here, with more or fewer nodes than are counted");
+    return graph_broken(c, "G9", last, "the list ends here, with more or fewer nodes than are counted");
 }
 
 bool graph_check(weft_graph *g, const char *after) {
@@ -98,7 +98,7 @@ bool graph_check(weft_graph *g, const char *after) {
     if (!c.seen) return model_fail(g->model, g, WEFT_MEMORY, "check: out of memory");
     bool good = check_nodes(&c);
     for (graph_output *o = g->outputs; o && good; o = o->next)
-        if (o->value->id >= g->next_id || !c.seen[o->value->id]) good = broken(&c, "G5", NULL, o->name);
+        if (o->value->id >= g->next_id || !c.seen[o->value->id]) good = graph_broken(&c, "G5", NULL, o->name);
     mem_free(env, c.seen, ids * sizeof(bool));
     return good && check_edges(&c);
 }
@@ -121,13 +121,13 @@ static bool name_read(const names *t, const weft_node *n, const weft_value *then
         t->meant[now->id] = then->id + 1;
     }
     return t->present[then->id] == now ||
-           broken(&t->c, "G8", n, "it reads another value than the user named");
+           graph_broken(&t->c, "G8", n, "it reads another value than the user named");
 }
 
 /* Compares a node with its source and enters its results. */
 static bool names_of_node(const names *t, const weft_node *source, const weft_node *n) {
     if (source->n_in != n->n_in || source->op != n->op || !attrs_equal(n->op, source->attrs, n->attrs))
-        return broken(&t->c, "G8", n, "the user made another node");
+        return graph_broken(&t->c, "G8", n, "the user made another node");
     for (int k = 0; k < n->n_out; k++) {
         t->present[source->out[k].id] = &n->out[k];
         t->meant[n->out[k].id] = source->out[k].id + 1;
@@ -159,7 +159,7 @@ static bool names_apart(const names *t) {
     for (const weft_node *n = t->c.g->first; n; n = n->next)
         for (int i = 0; n->id >= t->first_new && i < n->n_in; i++)
             if (n->in[i] && n->in[i]->id >= t->first_new && t->meant[n->in[i]->id])
-                return broken(&t->c, "G8", n, "it reads a value that replaces one of the user's");
+                return graph_broken(&t->c, "G8", n, "it reads a value that replaces one of the user's");
     return true;
 }
 

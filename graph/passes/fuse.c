@@ -132,7 +132,7 @@ static bool can_join(fuser *f, int index, const weft_node *n) {
     return true;
 }
 
-static void join(fuser *f, int index, weft_node *n) {
+static void join_chain(fuser *f, int index, weft_node *n) {
     group *p = f->groups[index];
     weft_value *more[4];
     int count = new_operands(p, n, more);
@@ -147,7 +147,7 @@ static bool start_group(fuser *f, weft_node *n) {
     p->type = n->out[0].type;
     f->earliest[f->n_groups] = n->mark;
     f->groups[f->n_groups] = p;
-    join(f, f->n_groups++, n);
+    join_chain(f, f->n_groups++, n);
     return true;
 }
 
@@ -210,7 +210,7 @@ static bool place_node(fuser *f, weft_node *n) {
     int into = is_fusable(n) ? group_for(f, n) : -1;
     const weft_node *last = into >= 0 ? f->groups[into]->nodes[f->groups[into]->n_nodes - 1] : NULL;
     if (into >= 0)
-        join(f, into, n);
+        join_chain(f, into, n);
     else if (is_fusable(n) && !start_group(f, n))
         return false;
     for (int i = 0; i < n->n_in; i++)

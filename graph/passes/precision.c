@@ -104,7 +104,7 @@ static bool operands_as(const placing *p, weft_node *n, weft_dtype reduced, bool
 }
 
 /* Decides for one node, converts its operands and infers its results again. */
-static bool place(const placing *p, weft_node *n) {
+static bool place_node(const placing *p, weft_node *n) {
     weft_dtype reduced = precision_of(p->g->model, p->name, n->scope, p->otherwise);
     bool may_run_reduced = dtype_is_reduced(reduced) && n->op->precision != PRECISION_F32 && !n->stays_f32;
     bool runs_reduced = may_run_reduced && can_run_reduced(n, reduced);
@@ -131,7 +131,7 @@ static const weft_node *cast_up_alone(const weft_node *n) {
 }
 
 /* The cast that reads the result becomes one from f32 to f32, which simplify removes. */
-static bool widen(weft_node *n) {
+static bool write_f32_output(weft_node *n) {
     bool *wide = node_f32_output(n);
     if (!wide || !cast_up_alone(n)) return true;
     *wide = true;
@@ -149,12 +149,12 @@ bool pass_precision(weft_graph *g, const char *name, weft_dtype otherwise) {
     for (weft_node *n = g->first; n; n = n->next)
         for (int k = 0; k < n->n_out; k++) n->out[k].mark = n->out[k].type.dtype;
     for (weft_node *n = g->first; n; n = n->next)
-        if (!place(&p, n)) return false;
+        if (!place_node(&p, n)) return false;
     for (graph_output *o = g->outputs; o; o = o->next)
         if (!(o->value = as(&p, o->value, (weft_dtype)o->value->mark))) return false;
     graph_remove_dead(g); /* views that lost their readers to views of a cast */
     graph_count_uses(g);
     for (weft_node *n = g->first; n; n = n->next)
-        if (!widen(n)) return false;
+        if (!write_f32_output(n)) return false;
     return true;
 }

@@ -30,7 +30,7 @@ static void append(weft_graph *g, weft_node *n) {
 }
 
 /* Places a node after all that it waits for, placing that first. *circle: a node of a cycle, or NULL. */
-static void place(weft_graph *g, weft_node *node, waiting *stack, const weft_node **circle) {
+static void place_after_operands(weft_graph *g, weft_node *node, waiting *stack, const weft_node **circle) {
     size_t depth = 0;
     stack[depth++] = (waiting){node, 0};
     while (depth && !*circle) {
@@ -60,7 +60,7 @@ bool graph_sort_unless(weft_graph *g, const weft_node **circle) {
     graph_relink(g, NULL, 0);
     *circle = NULL;
     for (size_t i = 0; i < count && !*circle; i++)
-        if (list[i]->mark == UNSEEN) place(g, list[i], stack, circle);
+        if (list[i]->mark == UNSEEN) place_after_operands(g, list[i], stack, circle);
     if (*circle) graph_relink(g, list, (int)count);
     return true;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Offset of an element, in elements from data. */
-static int64_t place(const tensor *t, const int64_t *at) {
+static int64_t offset_of(const tensor *t, const int64_t *at) {
     int64_t p = 0;
     for (int i = 0; i < t->type.ndim; i++) p += at[i] * t->stride[i];
     return p;
@@ -45,7 +45,7 @@ static double f16_to_double(uint16_t bits) {
 
 /* Integers go through element_int. */
 double element_get(const tensor *t, const int64_t *at) {
-    int64_t p = place(t, at);
+    int64_t p = offset_of(t, at);
     switch (t->type.dtype) {
     case WEFT_F32:
         return ((const float *)t->data)[p];
@@ -62,7 +62,7 @@ double element_get(const tensor *t, const int64_t *at) {
 
 /* Rounds to nearest for float types, truncates for integers. */
 void element_set(const tensor *t, const int64_t *at, double value) {
-    int64_t p = place(t, at);
+    int64_t p = offset_of(t, at);
     switch (t->type.dtype) {
     case WEFT_F32:
         ((float *)t->data)[p] = (float)value;
@@ -84,7 +84,7 @@ void element_set(const tensor *t, const int64_t *at, double value) {
 
 /* Bool is any nonzero byte. */
 int64_t element_int(const tensor *t, const int64_t *at) {
-    int64_t p = place(t, at);
+    int64_t p = offset_of(t, at);
     switch (t->type.dtype) {
     case WEFT_I64:
         return ((const int64_t *)t->data)[p];
@@ -100,7 +100,7 @@ int64_t element_int(const tensor *t, const int64_t *at) {
 }
 
 void element_set_int(const tensor *t, const int64_t *at, int64_t value) {
-    int64_t p = place(t, at);
+    int64_t p = offset_of(t, at);
     switch (t->type.dtype) {
     case WEFT_I64:
         ((int64_t *)t->data)[p] = value;
@@ -121,8 +121,8 @@ void element_set_int(const tensor *t, const int64_t *at, int64_t value) {
 
 void element_copy(const tensor *to, const int64_t *to_at, const tensor *from, const int64_t *from_at) {
     size_t width = dtype_bytes(to->type.dtype);
-    memcpy((char *)to->data + place(to, to_at) * (int64_t)width,
-           (const char *)from->data + place(from, from_at) * (int64_t)width, width);
+    memcpy((char *)to->data + offset_of(to, to_at) * (int64_t)width,
+           (const char *)from->data + offset_of(from, from_at) * (int64_t)width, width);
 }
 
 /* The last axis runs fastest. */

@@ -36,7 +36,7 @@ const char *param_groups_broken(const char *text) {
 }
 
 /* table_add keeps the first group of a pattern, which is the one that counts. */
-static bool add(param_groups *g, param_group *p) {
+static bool add_group(param_groups *g, param_group *p) {
     if (p->is_wild)
         g->wild[g->n_wild++] = p;
     else if (!table_add(&g->by_path, &g->memory, p->pattern, p))
@@ -58,7 +58,7 @@ bool param_groups_open(param_groups *g, const weft_env *env, const char *text) {
         good = n >= 0 && p->pattern && (!p->is_wild || g->n_wild < MINIMIZE_MAX_WILD);
         if (!good) break;
         p->number = ++g->count;
-        good = add(g, p);
+        good = add_group(g, p);
     }
     if (!good) param_groups_close(g);
     return good;

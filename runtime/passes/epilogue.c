@@ -140,7 +140,7 @@ static bool is_offered(const program *p, const weft_op *op) {
 }
 
 /* New nodes go after `place`, with the scope and the stamps of `like`, until end(). */
-static void begin(epilogue *e, weft_node *place, const weft_node *like, build_place *at) {
+static void begin_building(epilogue *e, weft_node *place, const weft_node *like, build_place *at) {
     e->place = place;
     build_begin(at, place->graph, like->scope, place);
     place->graph->building_backward = like->is_backward;
@@ -217,7 +217,7 @@ static bool backward(epilogue *e, weft_node *b, epilogue_act act, weft_value *ke
     build_place at;
     const matmul_attrs *t = m->attrs;
     matmul_act_attrs a = {.product = {t->transpose_a, t->transpose_b}, .act = act};
-    begin(e, b, m, &at);
+    begin_building(e, b, m, &at);
     kept = as_rows(kept);
     weft_node *n =
         kept ? make(e, m, &weft_op_matmul_act_backward, 3, (weft_value *[]){m->in[0], m->in[1], kept}, &a)
@@ -233,7 +233,7 @@ static bool backward(epilogue *e, weft_node *b, epilogue_act act, weft_value *ke
 static weft_node *forward_node(epilogue *e, const weft_node *n, epilogue_act act, bool keep) {
     weft_node *linear = n->in[0]->node;
     build_place at;
-    begin(e, linear, linear, &at);
+    begin_building(e, linear, linear, &at);
     weft_node *made = make(e, linear, &weft_op_linear_act, linear->n_in, linear->in,
                            &(linear_act_attrs){.act = act, .keep = keep});
     return end(e, &at) ? made : NULL;
@@ -337,7 +337,7 @@ static void sum_with_weight(epilogue *e, weft_node *sum) {
               *place = m ? common_place(e, sum, m) : NULL;
     if (!place) return;
     build_place at;
-    begin(e, place, m, &at);
+    begin_building(e, place, m, &at);
     weft_node *n = make(e, m, &weft_op_linear_weight, 2, m->in,
                         &(linear_attrs){.f32_output = m->out[0].type.dtype != m->in[0]->type.dtype});
     if (!end(e, &at) || !n) return;

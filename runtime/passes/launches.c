@@ -71,7 +71,7 @@ typedef struct cutter {
     bool *arrived;  /* by index of a bucket: a launch has waited for its gather already */
 } cutter;
 
-static launch_entry *add(cutter *c, launch_kind kind, int order) {
+static launch_entry *add_launch(cutter *c, launch_kind kind, int order) {
     program *p = c->p;
     p->launches[p->n_launches] = (launch_entry){.kind = kind, .first = order, .last = order, .waits = -1};
     return &p->launches[p->n_launches++];
@@ -99,7 +99,7 @@ static int newcomers(cutter *c, const weft_node *n, const weft_variable **list) 
 
 /* A collective waits for all nodes before it in the schedule, so the compute launch ends there. */
 static void cut_collective(cutter *c, const weft_node *n) {
-    launch_entry *l = add(c, LAUNCH_COLLECTIVE, n->order);
+    launch_entry *l = add_launch(c, LAUNCH_COLLECTIVE, n->order);
     l->n_nodes = 1;
     l->waits = c->compute;
     if (c->compute >= 0) c->p->launches[c->compute].records = true;
@@ -109,7 +109,7 @@ static void cut_collective(cutter *c, const weft_node *n) {
 
 /* A new launch of the compute stream. It waits for c->awaited, which records an event. */
 static launch_entry *open_compute(cutter *c, launch_kind kind, int order) {
-    launch_entry *l = add(c, kind, order);
+    launch_entry *l = add_launch(c, kind, order);
     c->compute = c->p->n_launches - 1;
     c->is_open = true;
     l->waits = c->awaited;

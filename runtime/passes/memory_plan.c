@@ -201,7 +201,7 @@ static void find_first_writes(weft_graph *g, int *first) {
 }
 
 /* Fills list with all buffers, values and workspaces; returns how many. */
-static int collect(program *p, buffer *list, const int *first) {
+static int collect_buffers(program *p, buffer *list, const int *first) {
     int count = 0;
     for (weft_node *n = p->graph->first; n; n = n->next) {
         for (int k = 0; k < n->n_out; k++) {
@@ -283,7 +283,7 @@ bool memory_place_in_flight(program *p) {
         return model_fail(g->model, g, WEFT_MEMORY, "memory: out of memory");
     share_buffers(g, nodes);
     find_first_writes(g, first);
-    l->count = collect(p, l->v, first);
+    l->count = collect_buffers(p, l->v, first);
     mark_in_flight(p, l, is_deferred);
     qsort(l->v, (size_t)l->count, sizeof *l->v, by_size);
     p->buffers = l;

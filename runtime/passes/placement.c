@@ -91,21 +91,21 @@ static place_in_tree child(place_in_tree t, int right) {
 }
 
 /* Enters run r into every node that the lifetime touches: two paths down from the root. */
-static bool add(placement *p, place_in_tree t, stretch life, run r) {
+static bool add_to_tree(placement *p, place_in_tree t, stretch life, run r) {
     if (is_apart(t.own, life)) return true;
     if (!add_run(p, &p->within[t.node], r)) return false;
     if (is_whole(t.own, life)) return add_run(p, &p->over[t.node], r);
-    return add(p, child(t, 0), life, r) && add(p, child(t, 1), life, r);
+    return add_to_tree(p, child(t, 0), life, r) && add_to_tree(p, child(t, 1), life, r);
 }
 
 /* Collects the sets to ask about a lifetime into list[n ..]; returns how many there are. */
-static int collect(const placement *p, place_in_tree t, stretch life, const run_set **list, int n) {
+static int collect_runs(const placement *p, place_in_tree t, stretch life, const run_set **list, int n) {
     if (is_apart(t.own, life)) return n;
     bool whole = is_whole(t.own, life);
     const run_set *s = whole ? &p->within[t.node] : &p->over[t.node];
     if (s->count && n < MOST_SETS) list[n++] = s;
     if (whole) return n;
-    return collect(p, child(t, 1), life, list, collect(p, child(t, 0), life, list, n));
+    return collect_runs(p, child(t, 1), life, list, collect_runs(p, child(t, 0), life, list, n));
 }
 
 static place_in_tree root_of(const placement *p) {
@@ -124,13 +124,13 @@ bool placement_open(placement *p, const weft_env *env, int steps, int buffers) {
 }
 
 bool placement_add(placement *p, int first, int last, int64_t begin, int64_t end) {
-    return add(p, root_of(p), (stretch){first, last}, (run){begin, end});
+    return add_to_tree(p, root_of(p), (stretch){first, last}, (run){begin, end});
 }
 
 /* Goes through the sets in turn, moving `at` up past each run that overlaps, until all agree. */
 int64_t placement_find(placement *p, int first, int last, int64_t bytes, int64_t floor) {
     const run_set *list[MOST_SETS];
-    int n = collect(p, root_of(p), (stretch){first, last}, list, 0), free_of = 0;
+    int n = collect_runs(p, root_of(p), (stretch){first, last}, list, 0), free_of = 0;
     int64_t at = floor;
     for (int i = 0; n && free_of < n && p->probes > 0; i = (i + 1) % n, free_of++, p->probes--) {
         int k = run_behind(list[i], at);

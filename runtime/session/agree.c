@@ -100,7 +100,7 @@ typedef struct sharing {
 
 /* Copies parts from the store to h->piece (or back), from *from on, until the piece is full or the parts end.
  * Advances *from; *used becomes the bytes. */
-static weft_status move(weft_session *s, const weft_comm *group, place *from, bool is_back, sharing *h,
+static weft_status move_values(weft_session *s, const weft_comm *group, place *from, bool is_back, sharing *h,
                         size_t *used) {
     const store_part *p;
     weft_status status = WEFT_OK;
@@ -116,23 +116,23 @@ static weft_status move(weft_session *s, const weft_comm *group, place *from, bo
 }
 
 /* Sends a group's parts piece by piece from its first rank; the others copy each piece into their stores. */
-static bool share(weft_session *s, weft_comm *group, void *context) {
+static bool share_values(weft_session *s, weft_comm *group, void *context) {
     sharing *h = context;
     place begin = {0}, end = {0};
     for (;; begin = end) {
         weft_collective values = {
             .kind = WEFT_BROADCAST, .dtype = WEFT_U8, .name = "store", .buffer = h->piece};
-        if (move(s, group, &end, false, h, &values.count)) return false;
+        if (move_values(s, group, &end, false, h, &values.count)) return false;
         if (!values.count) return true;
         if (weft_comm_run(group, &values, h->error)) return false;
-        if (group->rank && move(s, group, &begin, true, h, &values.count)) return false;
+        if (group->rank && move_values(s, group, &begin, true, h, &values.count)) return false;
     }
 }
 
 static bool make_equal(weft_session *s, weft_error *error) {
     sharing h = {mem_raw(&s->env, PIECE), error};
     if (!h.piece) return !error_memory(error, "session");
-    bool good = for_groups(s, share, &h);
+    bool good = for_groups(s, share_values, &h);
     mem_free(&s->env, h.piece, PIECE);
     return good;
 }

@@ -153,7 +153,7 @@ static void find_counter(weft_session *s, bound_program *r) {
 }
 
 /* Binds one program: its inputs, its steps that have work, its outputs. */
-static bool prepare(weft_session *s, bound_program *r, const program *p, weft_error *error) {
+static bool prepare_program(weft_session *s, bound_program *r, const program *p, weft_error *error) {
     /* Upper bounds for the arrays. */
     size_t nodes = 0, operands = 0, outputs = 0;
     for (weft_node *n = p->graph->first; n; n = n->next) {
@@ -242,7 +242,7 @@ weft_session *weft_session_open_on(const weft_plan *plan, weft_store *store, wef
     int threads = omp_get_max_threads();
     omp_set_num_threads(plan->kernels.threads);
     for (int i = 0; good && i < plan->n_programs; i++)
-        good = prepare(s, &s->programs[i], &plan->programs[i], error);
+        good = prepare_program(s, &s->programs[i], &plan->programs[i], error);
     omp_set_num_threads(threads);
     good = good && !s->device->executor->prepare(s, error);
     good = good && deferred_open(s, error);

@@ -267,7 +267,7 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
 }
 
 /* A step of the run itself: first, as much of the pending deferred part as it needs. */
-static weft_status take(weft_session *s, bound_program *r, step *st, weft_error *error) {
+static weft_status run_step(weft_session *s, bound_program *r, step *st, weft_error *error) {
     weft_status status = s->deferred.r ? deferred_before(s, st, error) : WEFT_OK;
     return status ? status : session_step(s, r, st, error);
 }
@@ -277,7 +277,7 @@ static weft_status take(weft_session *s, bound_program *r, step *st, weft_error 
 static weft_status walk(weft_session *s, bound_program *r, int *reached, weft_error *error) {
     weft_status status = WEFT_OK;
     for (*reached = 0; *reached < r->deferred; ++*reached)
-        if ((status = take(s, r, &r->steps[*reached], error))) break;
+        if ((status = run_step(s, r, &r->steps[*reached], error))) break;
     if (status && r->p->n_collectives) collectives_drain(s, r, *reached);
     for (int i = 0; i < r->n_written; i++) ++*r->written[i];
     return status ? status : deferred_at_end(s, r, error);
@@ -338,7 +338,7 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
 }
 
 /* Everything is checked before the first step runs, so most errors change nothing. */
-static weft_status run(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
+static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
                        const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
     if (n_feeds < 0 || n_fetches < 0 || (n_feeds && !feeds) || (n_fetches && !fetches))
@@ -362,10 +362,10 @@ static weft_status run(weft_session *s, const char *graph, bool no_sync, const w
 
 weft_status weft_run(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
                      const weft_fetch *fetches, int n_fetches, weft_error *error) {
-    return run(s, graph, false, feeds, n_feeds, fetches, n_fetches, error);
+    return run_graph(s, graph, false, feeds, n_feeds, fetches, n_fetches, error);
 }
 
 weft_status weft_run_no_sync(weft_session *s, const char *graph, const weft_feed *feeds, int n_feeds,
                              const weft_fetch *fetches, int n_fetches, weft_error *error) {
-    return run(s, graph, true, feeds, n_feeds, fetches, n_fetches, error);
+    return run_graph(s, graph, true, feeds, n_feeds, fetches, n_fetches, error);
 }

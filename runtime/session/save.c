@@ -89,7 +89,7 @@ static weft_status check_groups(const saving *v, const char *path, weft_error *e
 
 /* Collects the tensors and, on rank 0, opens the file. The other ranks walk through the same list without
  * one. */
-static weft_status begin(saving *v, const char *path, bool training, weft_error *error) {
+static weft_status begin_file(saving *v, const char *path, bool training, weft_error *error) {
     weft_session *s = v->session;
     bool writes = s->comm->rank == 0;
     const char *name = path ? path : "weights";
@@ -115,7 +115,7 @@ weft_status weft_session_save(weft_session *s, const char *path, bool training, 
     if (status) return status;
     if (!s->comm || s->comm->world == 1) return weft_weights_save(s->store, path, training, error);
     saving v = {.session = s};
-    bool has_begun = !(status = begin(&v, path, training, error));
+    bool has_begun = !(status = begin_file(&v, path, training, error));
     bool is_agreed = !(status = ranks_settle(s, training ? "save training" : "save", status, error));
     if (is_agreed) status = safetensors_data(&v.file, give, &v);
     if (has_begun) status = safetensors_finish(&v.file, status);

@@ -15,7 +15,7 @@ static double fan(const tensor_type *t, int axis) {
 
 /* The bound of the uniform or the deviation of the normal distribution. init.a is the gain; 0: 1 for Xavier,
  * sqrt(2) for Kaiming. A vector has fans of 1. */
-static double spread(const tensor_type *t, weft_init init) {
+static double init_spread(const tensor_type *t, weft_init init) {
     double in = t->ndim > 1 ? fan(t, 1) : 1, out = t->ndim > 1 ? fan(t, 0) : 1;
     double xavier = (init.a == 0 ? 1 : init.a) / sqrt(in + out),
            kaiming = (init.a == 0 ? sqrt(2) : init.a) / sqrt(in);
@@ -68,7 +68,7 @@ void init_fill(void *data, const tensor_type *t, const char *path, weft_init ini
     run_state run = {.seed = seed};
     philox_stream s = philox_stream_of(&run, hash_text(path, 0));
     int64_t n = type_elements(t);
-    double width = spread(t, init);
+    double width = init_spread(t, init);
     switch (init.kind) {
     case WEFT_INIT_ZEROS:
         fill_constant(data, t, 0);

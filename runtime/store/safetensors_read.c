@@ -41,7 +41,7 @@ static void skip_space(parser *p) {
 }
 
 /* Skips spaces and accepts c; false, without an error, if something else follows. */
-static bool take(parser *p, char c) {
+static bool accept(parser *p, char c) {
     skip_space(p);
     if (p->at == p->end || *p->at != c) return false;
     p->at++;
@@ -50,7 +50,7 @@ static bool take(parser *p, char c) {
 
 /* Like take, but an error if something else follows. */
 static bool want(parser *p, char c) {
-    return take(p, c) || parse_fail(p, "'%c' is expected", c);
+    return accept(p, c) || parse_fail(p, "'%c' is expected", c);
 }
 
 /* Four hexadecimal digits; *v below 65536. */
@@ -167,12 +167,12 @@ static bool dtype_named(const char *name, weft_dtype *dtype) {
 /* "[2,3]": at most WEFT_MAX_NDIM axes, which may be 0. */
 static bool shape(parser *p, safetensors_tensor *t) {
     if (!want(p, '[')) return false;
-    if (take(p, ']')) return true;
+    if (accept(p, ']')) return true;
     do {
         if (t->type.ndim == WEFT_MAX_NDIM)
             return parse_fail(p, "%s: more than %d axes", SHOW(t->name), WEFT_MAX_NDIM);
         if (!number(p, &t->type.shape[t->type.ndim++])) return false;
-    } while (take(p, ','));
+    } while (accept(p, ','));
     return want(p, ']');
 }
 
@@ -218,7 +218,7 @@ static bool tensor_entry(parser *p, char *name) {
         if (k == 0 && !(type = string(p))) return false;
         if (k == 0 && !dtype_named(type, &t.type.dtype))
             return parse_fail(p, "%s: element type '%s' is not read by Weft", SHOW(name), SHOW(type));
-    } while (take(p, ','));
+    } while (accept(p, ','));
     if (!want(p, '}')) return false;
     if (seen != 7) return parse_fail(p, "%s: dtype, shape and data_offsets are all needed", SHOW(name));
     if (!span_check(p, &t)) return false;
@@ -234,14 +234,14 @@ static int by_text(const void *a, const void *b) {
 static bool metadata(parser *p) {
     size_t room = 1, n = 0;
     if (!want(p, '{')) return false;
-    if (take(p, '}')) return true;
+    if (accept(p, '}')) return true;
     for (const char *c = p->at; c < p->end && *c != '}'; c++) room += *c == ':';
     char **keys = arena_new_array(&p->s->arena, room, sizeof *keys);
     if (!keys) return error_memory(p->error, p->s->path), false;
     do {
         if (n == room) return parse_fail(p, "__metadata__: texts by name are expected");
         if (!(keys[n++] = string(p)) || !want(p, ':') || !string(p)) return false;
-    } while (take(p, ','));
+    } while (accept(p, ','));
     if (!want(p, '}')) return false;
     qsort(keys, n, sizeof *keys, by_text);
     for (size_t i = 1; i < n; i++)
@@ -255,7 +255,7 @@ static bool header_parse(parser *p) {
     bool has_metadata = false;
     if (p->at == p->end || *p->at != '{') return parse_fail(p, "'{' must be the first byte");
     p->at++;
-    if (!take(p, '}')) {
+    if (!accept(p, '}')) {
         do {
             char *name = string(p);
             if (!name || !want(p, ':')) return false;
@@ -266,7 +266,7 @@ static bool header_parse(parser *p) {
             if (has_metadata) return parse_fail(p, "__metadata__ is there twice");
             has_metadata = true;
             if (!metadata(p)) return false;
-        } while (take(p, ','));
+        } while (accept(p, ','));
         if (!want(p, '}')) return false;
     }
     skip_space(p);

@@ -166,7 +166,7 @@ static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *e
 }
 
 /* Zeros first, so that only other initial values are written. Buckets have their members' values. */
-static weft_status fill(weft_store *s, weft_error *error) {
+static weft_status fill_store(weft_store *s, weft_error *error) {
     weft_status status = s->device->clear(s->memory, s->bytes, error);
     for (int i = 0; i < s->n_entries && !status; i++) {
         const store_entry *e = &s->entries[i];
@@ -209,7 +209,7 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
         weft_store_free(s);
         return NULL;
     }
-    if (!fill(s, error)) return s;
+    if (!fill_store(s, error)) return s;
     weft_store_free(s);
     return NULL;
 }

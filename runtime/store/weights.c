@@ -19,7 +19,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const weight *)a)->name, ((const weight *)b)->name);
 }
 
-static bool add(weights *w, const store_part *part) {
+static bool add_tensor(weights *w, const store_part *part) {
     weight *to = &w->list[w->n++];
     *to = (weight){part, arena_copy(&w->arena, part->path)};
     for (char *c = to->name; c && *c; c++)
@@ -39,7 +39,7 @@ weft_status weights_collect(weights *w, const weft_store *store, bool training, 
     if (!w->list || !w->tensors) return error_memory(error, file);
     for (size_t i = 0; i < room; i++) {
         const store_part *part = store_part_at(store, (int)i);
-        if ((training || !is_training(part->path)) && !add(w, part)) return error_memory(error, file);
+        if ((training || !is_training(part->path)) && !add_tensor(w, part)) return error_memory(error, file);
     }
     qsort(w->list, (size_t)w->n, sizeof *w->list, by_name);
     for (int i = 0; i < w->n; i++) {

@@ -202,7 +202,7 @@ static weft_status check_shards(verify_index *x, weft_error *error, const weft_n
                          "the ranks' ranges do not cover its bucket, or cut a parameter");
 }
 
-static weft_status check_node(verify_index *x, weft_error *error, const weft_node *n) {
+static weft_status check_bucket_node(verify_index *x, weft_error *error, const weft_node *n) {
     weft_status status = WEFT_OK;
     if (n->op == &weft_op_bucket && !(status = check_bucket(x, error, n))) status = check_turn(x, error, n);
     if (n->op == &weft_op_reduce_scatter || n->op == &weft_op_all_gather) status = check_shards(x, error, n);
@@ -214,6 +214,6 @@ static weft_status check_node(verify_index *x, weft_error *error, const weft_nod
 
 weft_status verify_buckets(verify_index *x, weft_error *error) {
     weft_status status = check_gradients(x, error);
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_node(x, error, n);
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_bucket_node(x, error, n);
     return status;
 }

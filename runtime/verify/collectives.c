@@ -180,7 +180,7 @@ static bool waits_well(const weft_node *wait) {
 }
 
 /* A wait releases its collective before it is itself checked as a node that touches these bytes. */
-static weft_status check_node(collectives *l, const weft_node *n) {
+static weft_status check_collective_node(collectives *l, const weft_node *n) {
     weft_status status = WEFT_OK;
     if (n->op == &weft_op_wait && !waits_well(n))
         return verify_broken(l->p, l->error, "L1", n, "waits for a node that is not a collective");
@@ -197,7 +197,7 @@ weft_status verify_collectives(verify_index *x, weft_error *error) {
     const weft_env *env = &x->p->plan->env;
     collectives l = {.x = x, .p = x->p, .error = error, .writers = {.env = env}, .busy = {.env = env}};
     weft_status status = WEFT_OK;
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_node(&l, n);
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_collective_node(&l, n);
     if (!status && l.next != x->p->n_collectives)
         status = error_set(error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
                            x->p->graph->name, (long long)l.next, x->p->n_collectives);

@@ -15,7 +15,7 @@
 
 #include <limits.h>
 
-static weft_status broken(const program *p, weft_error *error, const char *rule, int index,
+static weft_status launch_broken(const program *p, weft_error *error, const char *rule, int index,
                           const char *what) {
     const launch_entry *l = &p->launches[index];
     return error_set(error, WEFT_INTERNAL, "%s: graph %s, launch %d (%s, steps %d to %d): %s", rule,
@@ -118,11 +118,11 @@ static weft_status check_waits(const program *p, weft_error *error) {
     for (int i = 0; i < p->n_launches; i++) {
         const launch_entry *l = &p->launches[i];
         if (l->waits < 0) continue;
-        if (l->waits >= i) return broken(p, error, "S5", i, "it waits for one that is started later");
+        if (l->waits >= i) return launch_broken(p, error, "S5", i, "it waits for one that is started later");
         if (!p->launches[l->waits].records)
-            return broken(p, error, "S5", i, "it waits for one that records no event");
+            return launch_broken(p, error, "S5", i, "it waits for one that records no event");
         if (is_on_communication(l) == is_on_communication(&p->launches[l->waits]))
-            return broken(p, error, "S5", i, "it waits for one of its own stream");
+            return launch_broken(p, error, "S5", i, "it waits for one of its own stream");
     }
     return WEFT_OK;
 }

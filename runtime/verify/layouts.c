@@ -208,7 +208,7 @@ static weft_status check_place(const program *p, const weft_node *n, const weft_
 
 /* ---- all of them ---- */
 
-static weft_status check_node(const program *p, const weft_node *n, weft_error *error) {
+static weft_status check_layout_node(const program *p, const weft_node *n, weft_error *error) {
     if (n->op->flags & OP_VIEW && n->out[0].base && !n->kernel) return check_view(p, n, error);
     weft_status status = check_operands(p, n, error);
     if (!status) status = check_results(p, n, error);
@@ -218,7 +218,7 @@ static weft_status check_node(const program *p, const weft_node *n, weft_error *
 
 weft_status verify_layouts(const program *p, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (const weft_node *n = p->graph->first; n && !status; n = n->next) status = check_node(p, n, error);
+    for (const weft_node *n = p->graph->first; n && !status; n = n->next) status = check_layout_node(p, n, error);
     for (const graph_output *o = p->graph->outputs; o && !status; o = o->next)
         if ((status = verify_not_packed(p, o->value->node, o->value, error)))
             break;

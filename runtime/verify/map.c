@@ -63,13 +63,13 @@ static uint32_t insert(verify_map *m, uint32_t at, uint32_t added) {
 }
 
 /* One tree of two, where all of `a` comes before all of `b`. */
-static uint32_t join(verify_map *m, uint32_t a, uint32_t b) {
+static uint32_t join_trees(verify_map *m, uint32_t a, uint32_t b) {
     if (!a || !b) return a ? a : b;
     if (m->nodes[a].weight > m->nodes[b].weight) {
-        m->nodes[a].right = join(m, m->nodes[a].right, b);
+        m->nodes[a].right = join_trees(m, m->nodes[a].right, b);
         return a;
     }
-    m->nodes[b].left = join(m, a, m->nodes[b].left);
+    m->nodes[b].left = join_trees(m, a, m->nodes[b].left);
     return b;
 }
 
@@ -84,14 +84,14 @@ static uint32_t erase(verify_map *m, uint32_t at, verify_range r) {
         n->right = erase(m, n->right, r);
         return at;
     }
-    uint32_t rest = join(m, n->left, n->right);
+    uint32_t rest = join_trees(m, n->left, n->right);
     n->left = m->unused;
     m->unused = at;
     return rest;
 }
 
 /* Adds an extent unless it is empty. */
-static void add(verify_map *m, verify_extent e) {
+static void add_extent(verify_map *m, verify_extent e) {
     uint32_t at = e.range.begin < e.range.end ? node_alloc(m, e) : 0;
     if (at) m->root = insert(m, m->root, at);
 }
@@ -119,14 +119,14 @@ void verify_map_drop(verify_map *m, verify_range r) {
         m->root = erase(m, m->root, before.range);
         before.range.end = r.begin;
         behind.range.begin = r.end;
-        add(m, before);
-        add(m, behind);
+        add_extent(m, before);
+        add_extent(m, behind);
     }
 }
 
 void verify_map_claim(verify_map *m, verify_range r, const void *owner) {
     verify_map_drop(m, r);
-    add(m, (verify_extent){.range = r, .owner = owner, .stamp = ++m->stamp});
+    add_extent(m, (verify_extent){.range = r, .owner = owner, .stamp = ++m->stamp});
 }
 
 void verify_map_free(verify_map *m) {

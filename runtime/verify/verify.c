@@ -93,7 +93,7 @@ static const weft_value *intruder(const prover *p, verify_range r, const weft_va
     return NULL;
 }
 
-static weft_status broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
+static weft_status memory_broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
                           const char *what, const weft_value *other) {
     char node[200], maker[200] = "nobody";
     node_show(n, node);
@@ -112,10 +112,10 @@ static weft_status check_read(prover *p, const weft_node *n, const weft_value *v
     bool none;
     const weft_value *mine = content(v);
     if (!verify_locate(v, &r)) return WEFT_OK;
-    if (r.begin < 0) return broken(p, "V1", n, v, "has no place in memory", NULL);
+    if (r.begin < 0) return memory_broken(p, "V1", n, v, "has no place in memory", NULL);
     const weft_value *other = intruder(p, r, mine, &none);
-    if (other) return broken(p, "V2", n, v, "is overwritten by", other);
-    if (none && !r.space) return broken(p, "V1", n, v, "is read before it is written", NULL);
+    if (other) return memory_broken(p, "V2", n, v, "is overwritten by", other);
+    if (none && !r.space) return memory_broken(p, "V1", n, v, "is read before it is written", NULL);
     return WEFT_OK;
 }
 
@@ -139,18 +139,18 @@ static weft_status claim_results(prover *p, const weft_node *n) {
     verify_range r, w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes};
     for (int k = 0; k < n->n_out; k++) {
         if (!verify_locate(&n->out[k], &r)) continue;
-        if (r.begin < 0) return broken(p, "V1", n, &n->out[k], "has no place in memory", NULL);
+        if (r.begin < 0) return memory_broken(p, "V1", n, &n->out[k], "has no place in memory", NULL);
         if (!r.space && (uint64_t)r.end > p->p->arena_bytes)
-            return broken(p, "V3", n, &n->out[k], "leaves the arena", NULL);
+            return memory_broken(p, "V3", n, &n->out[k], "leaves the arena", NULL);
         if (!r.space && n->workspace_bytes && r.begin < w.end && w.begin < r.end)
-            return broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
+            return memory_broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
         if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
-            return broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place", NULL);
+            return memory_broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place", NULL);
         for (int i = 0; i < k; i++) {
             verify_range other;
             if (verify_locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
                 other.begin < r.end)
-                return broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
+                return memory_broken(p, "V3", n, &n->out[k], "overlaps another result of its node", NULL);
         }
         verify_map_claim(&p->map, r, &n->out[k]);
     }
@@ -162,10 +162,10 @@ static weft_status check_workspace(prover *p, const weft_node *n) {
     verify_range w = {NULL, n->workspace_offset, n->workspace_offset + (int64_t)n->workspace_bytes}, r;
     if (!n->workspace_bytes) return WEFT_OK;
     if (w.begin < 0 || (uint64_t)w.end > p->p->arena_bytes)
-        return broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
+        return memory_broken(p, "V3", n, NULL, "workspace leaves the arena", NULL);
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i] && verify_locate(n->in[i], &r) && !r.space && r.begin < w.end && w.begin < r.end)
-            return broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
+            return memory_broken(p, "V3", n, n->in[i], "overlaps the workspace of its reader", NULL);
     verify_map_claim(&p->map, w, NULL);
     return WEFT_OK;
 }
@@ -237,7 +237,7 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
         /* gradient buffers and results of updates are ordered as operands are */
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes;
     if (now == wanted || is_written) return WEFT_OK;
-    return broken(p, "V4", n, v,
+    return memory_broken(p, "V4", n, v,
                   now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
 }
 
@@ -249,7 +249,7 @@ static weft_status count_writes(prover *p, const weft_node *n) {
         int owner = list[k]->index;
         int64_t earlier = writings_before(p, owner, n->id) - writings_before(p, owner, INT_MIN);
         if (n->op->flags & OP_WRITES && p->versions[owner] != earlier)
-            return broken(p, "V4", n, n->n_out ? &n->out[0] : NULL, "is written out of turn", NULL);
+            return memory_broken(p, "V4", n, n->n_out ? &n->out[0] : NULL, "is written out of turn", NULL);
         p->versions[owner]++;
     }
     return WEFT_OK;
@@ -261,7 +261,7 @@ static weft_status play(prover *p, const weft_node *n) {
     for (int i = 0; i < n->n_in && !status; i++) {
         if (!n->in[i]) continue;
         if (n->in[i]->node->order >= n->order)
-            return broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
+            return memory_broken(p, "V1", n, n->in[i], "is made after its reader", NULL);
         if (node_is_silent(n)) continue;
         if (!(status = check_read(p, n, n->in[i]))) status = check_version(p, n, n->in[i]);
     }

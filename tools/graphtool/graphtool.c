@@ -59,7 +59,7 @@ static void guard_process(void) {
 }
 
 /* Parses, joins the other ranks as the command's row says, and runs it. */
-static int run(const command *c, int argc, char **argv) {
+static int run_command(const command *c, int argc, char **argv) {
     options o;
     int status = options_parse(c, argc - 1, argv + 1, &o);
     if (status < 0) status = paths_check(&o);
@@ -81,6 +81,6 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--version") == 0) return out_end(version());
     if (strcmp(name, "--table") == 0) return out_end(table());
     for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(commands[i]->name, name) == 0) return out_end(run(commands[i], argc, argv));
+        if (strcmp(commands[i]->name, name) == 0) return out_end(run_command(commands[i], argc, argv));
     return tool_fail("no command '%.60s'; see graphtool --help", name);
 }

@@ -64,7 +64,7 @@ static sizes sizes_of(const weft_node *n, int q) {
 }
 
 /* Reserves `floats` and returns their offset. */
-static int64_t take(layout *l, int64_t floats) {
+static int64_t reserve_floats(layout *l, int64_t floats) {
     int64_t at = l->total;
     l->total += up(floats, 16);
     return at;
@@ -73,23 +73,23 @@ static int64_t take(layout *l, int64_t floats) {
 /* The backward op adds what it needs to the forward's layout; its `out` holds dq. */
 static layout layout_of(const sizes *z, bool backward) {
     layout l = {0};
-    l.kt = take(&l, z->sp * z->d);
-    l.q = take(&l, BLOCK * z->d);
-    l.p = take(&l, BLOCK * z->ld);
-    l.out = take(&l, BLOCK * z->dp);
-    l.room = take(&l, z->d);
+    l.kt = reserve_floats(&l, z->sp * z->d);
+    l.q = reserve_floats(&l, BLOCK * z->d);
+    l.p = reserve_floats(&l, BLOCK * z->ld);
+    l.out = reserve_floats(&l, BLOCK * z->dp);
+    l.room = reserve_floats(&l, z->d);
     if (!backward) {
-        l.v = take(&l, z->s * z->dp);
+        l.v = reserve_floats(&l, z->s * z->dp);
         return l;
     }
-    l.vt = take(&l, z->sp * z->d);
-    l.k = take(&l, z->s * z->dp);
-    l.dy = take(&l, BLOCK * z->d);
-    l.qp = take(&l, BLOCK * z->dp);
-    l.dyp = take(&l, BLOCK * z->dp);
-    l.ds = take(&l, BLOCK * z->ld);
-    l.dk = take(&l, z->sm * z->dp);
-    l.dv = take(&l, z->sm * z->dp);
+    l.vt = reserve_floats(&l, z->sp * z->d);
+    l.k = reserve_floats(&l, z->s * z->dp);
+    l.dy = reserve_floats(&l, BLOCK * z->d);
+    l.qp = reserve_floats(&l, BLOCK * z->dp);
+    l.dyp = reserve_floats(&l, BLOCK * z->dp);
+    l.ds = reserve_floats(&l, BLOCK * z->ld);
+    l.dk = reserve_floats(&l, z->sm * z->dp);
+    l.dv = reserve_floats(&l, z->sm * z->dp);
     return l;
 }
 
@@ -278,7 +278,7 @@ const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
 
 /* On entry p holds scores and ds holds dy . v; on exit p = e^(score - lse), the probabilities, and ds = p (ds
  * - delta), both with zeros up to `wide`. delta = dy . y. */
-static void row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse,
+static void attention_row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse,
                          float delta) {
     for (int64_t j = 0; j < n; j++) {
         float e = vm_exp(p[j] - lse);
@@ -316,7 +316,7 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
         row_load(m->y, row, 0, z->d, s + l->room);
         /* delta = dy . y replaces the sum of p dp over the row */
         float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
-        row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
+        attention_row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
                      delta);
     }
     gemm_rows(b->tall, z->dp, b->keys, s + l->ds, z->ld, s + l->k, z->s * GEMM_NR, s + l->out, z->dp);

@@ -172,7 +172,7 @@ static void add_row(const conv_attrs *a, const float *products, int64_t y, int64
 }
 
 /* The image before the products are added: the bias, or zeros. */
-static void fill(float *image, int64_t pixels, const float *bias, int64_t channels) {
+static void fill_bias(float *image, int64_t pixels, const float *bias, int64_t channels) {
     if (!bias) memset(image, 0, (size_t)(pixels * channels) * sizeof *image);
     for (int64_t i = 0; bias && i < pixels; i++)
         memcpy(image + i * channels, bias, (size_t)channels * sizeof *image);
@@ -188,7 +188,7 @@ static void one_image(const kernel_call *c, const float *w, const float *bias, f
     rooms r = rooms_of(c->node);
     int64_t padded = padded_columns(a), step = rows_at_once(in[3]), pixels = out[1] * out[2] * out[3];
     float *image = row_place(y->data, y->type.dtype, n * pixels, own + r.image);
-    fill(image, out[2] * out[3], bias, out[1]);
+    fill_bias(image, out[2] * out[3], bias, out[1]);
     for (int64_t i = 0; i < in[2]; i += step) {
         int64_t rows = i + step < in[2] ? step : in[2] - i, at = (n * in[2] + i) * in[3] * in[1];
         const float *from = row_read(x->data, x->type.dtype, at, rows * in[3] * in[1], own + r.rows);

@@ -174,7 +174,7 @@ static void long_sums(const float *dy, const float *x, const float *w, float *dw
 }
 
 /* dx = rstd (g - mean(g) - xhat mean(g xhat)) for one row; w, dw and db are all NULL, or none is. */
-static void row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
+static void norm_row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
                          const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
                          float mean, float rstd) {
     float sum_g, sum_gx;
@@ -213,7 +213,7 @@ static void rows_backward(const kernel_call *c, int64_t begin, int64_t end, floa
         const float *dyr = row_read(dy->data, of_dy, r * d, d, own);
         const float *xr = row_read(x->data, of_x, r * d, d, room_x);
         float *dxr = row_place(dx->data, of_dx, r * d, room_dx);
-        row_backward(dyr, xr, dxr, w, dw, db, d, mean[r], rstd[r]);
+        norm_row_backward(dyr, xr, dxr, w, dw, db, d, mean[r], rstd[r]);
         row_write(dx->data, of_dx, r * d, d, dxr);
     }
 }

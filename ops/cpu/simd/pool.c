@@ -254,7 +254,7 @@ static weft_status average_run(void *state, const kernel_call *c) {
 }
 
 /* Adds dy / divisor to every pixel of each window, windows in row-major order. */
-static void spread(const kernel_call *c, int64_t n, const plane *p) {
+static void spread_gradient(const kernel_call *c, int64_t n, const plane *p) {
     const tensor *dy = &c->in[0];
     image from = image_of(dy), to = image_of(&c->out[0]);
     int64_t at = n * from.height * from.width * from.channels + p->first;
@@ -281,7 +281,7 @@ static weft_status average_backward_run(void *state, const kernel_call *c) {
     for (int64_t n = 0; n < to.n; n++)
         for (int64_t j = 0; j < to.channels; j += block) {
             plane p = plane_of(c, n, j, block);
-            spread(c, n, &p);
+            spread_gradient(c, n, &p);
             plane_done(c, &p);
         }
     return WEFT_OK;

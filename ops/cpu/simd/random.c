@@ -42,7 +42,7 @@ static void interleave(const float z[4][BLOCKS], float made[GROUP]) {
 }
 
 /* Stores a group; the last one of a tensor may be shorter. */
-static void put(const float z[4][BLOCKS], float *y, int length) {
+static void put_normals(const float z[4][BLOCKS], float *y, int length) {
     float made[GROUP];
     interleave(z, length == GROUP ? y : made);
     if (length < GROUP) memcpy(y, made, sizeof(float) * (size_t)length);
@@ -66,7 +66,7 @@ static weft_status uniform_run(void *state, const kernel_call *c) {
         words_of(&s, (uint64_t)g * BLOCKS, word);
         for (int k = 0; k < 4; k++)
             for (int j = 0; j < BLOCKS; j++) z[k][j] = philox_uniform(word[k][j], low, width, below);
-        put(z, y + g * GROUP, group_length(g, n));
+        put_normals(z, y + g * GROUP, group_length(g, n));
     }
     return WEFT_OK;
 }
@@ -98,7 +98,7 @@ static weft_status normal_run(void *state, const kernel_call *c) {
         float z[4][BLOCKS];
         words_of(&s, (uint64_t)g * BLOCKS, word);
         normal_group(word, mean, std, z);
-        put(z, y + g * GROUP, group_length(g, n));
+        put_normals(z, y + g * GROUP, group_length(g, n));
     }
     return WEFT_OK;
 }

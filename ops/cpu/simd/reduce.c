@@ -166,7 +166,7 @@ static float chunk_sum(const reduction *r, int64_t at, int64_t i) {
     return row_sum(r->x, at, r->inner.in, left < r->chunk ? left : r->chunk);
 }
 
-static void put(const reduction *r, int64_t out, double sum) {
+static void put_result(const reduction *r, int64_t out, double sum) {
     reduced_put(r->y->data, r->y->type.dtype, out, (float)(sum * r->factor));
 }
 
@@ -175,7 +175,7 @@ static void result_sum(const reduction *r, int64_t m) {
     int64_t out, at = list_offset(&r->kept, m, &out);
     double sum = 0;
     for (int64_t i = 0; i < r->chunks; i++) sum += chunk_sum(r, at, i);
-    put(r, out, sum);
+    put_result(r, out, sum);
 }
 
 /* For few results with many chunks: chunks run in parallel, then their sums are added in order. */
@@ -191,7 +191,7 @@ static void results_by_chunks(const reduction *r, int threads) {
         double sum = 0;
         list_offset(&r->kept, m, &out);
         for (int64_t i = 0; i < r->chunks; i++) sum += r->partial[m * r->chunks + i];
-        put(r, out, sum);
+        put_result(r, out, sum);
     }
 }
 

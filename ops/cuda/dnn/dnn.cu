@@ -59,7 +59,7 @@ static void set_numbers(dnn *d, cudnnBackendDescriptor_t of, cudnnBackendAttribu
     set(d, of, name, CUDNN_TYPE_INT64, count, values);
 }
 
-static void finish(dnn *d, cudnnBackendDescriptor_t made) {
+static void finish_descriptor(dnn *d, cudnnBackendDescriptor_t made) {
     if (d->status == CUDNN_STATUS_SUCCESS) d->status = cudnnBackendFinalize(made);
 }
 
@@ -81,7 +81,7 @@ static cudnnBackendDescriptor_t tensor_new(dnn *d, const dnn_tensor *t, int64_t 
     set_numbers(d, made, CUDNN_ATTR_TENSOR_STRIDES, 4, stride);
     set_numbers(d, made, CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id);
     set_numbers(d, made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &alignment);
-    finish(d, made);
+    finish_descriptor(d, made);
     return made;
 }
 
@@ -98,7 +98,7 @@ static cudnnBackendDescriptor_t window_new(dnn *d, const dnn_conv *what) {
     set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, what->pad);
     set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, what->stride);
     set_numbers(d, made, CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, what->dilation);
-    finish(d, made);
+    finish_descriptor(d, made);
     return made;
 }
 
@@ -134,11 +134,11 @@ static cudnnBackendDescriptor_t graph_new(dnn *d, const dnn_conv *what) {
     set_descriptor(d, operation, names->weight, weight);
     set(d, operation, names->alpha, CUDNN_TYPE_FLOAT, 1, &one);
     set(d, operation, names->beta, CUDNN_TYPE_FLOAT, 1, &zero);
-    finish(d, operation);
+    finish_descriptor(d, operation);
     cudnnBackendDescriptor_t graph = begin(d, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     set(d, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &d->handle);
     set_descriptor(d, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, operation);
-    finish(d, graph);
+    finish_descriptor(d, graph);
     return graph;
 }
 
@@ -213,7 +213,7 @@ static int proposals_get(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeu
     cudnnBackendDescriptor_t heuristics = begin(d, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     set_descriptor(d, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     set(d, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    finish(d, heuristics);
+    finish_descriptor(d, heuristics);
     if (d->status == CUDNN_STATUS_SUCCESS)
         d->status = cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                              CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, NULL);

@@ -11,7 +11,7 @@
 enum { DNN_LEAST = 1 << 20, DNN_COPIES = 2, DNN_PARTS = 32 };
 
 /* Reserves bytes of workspace and returns their offset. */
-static size_t place(size_t *at, size_t bytes) {
+static size_t reserve(size_t *at, size_t bytes) {
     size_t here = *at;
     *at += size_align(bytes, OPERAND_ALIGN);
     return here;
@@ -55,12 +55,12 @@ static size_t library_bytes(const conv_plan *p) {
 /* Workspace: the extended image, the reordered weight, f32 copies of operands, cuDNN's scratch. */
 static void place_all(conv_plan *p) {
     size_t at = 0;
-    if (p->extends_small) p->small_at = place(&at, type_bytes(&p->small));
+    if (p->extends_small) p->small_at = reserve(&at, type_bytes(&p->small));
     p->weight_at = at;
-    if (p->turns_weight || p->rounds) place(&at, type_bytes(&p->weight));
+    if (p->turns_weight || p->rounds) reserve(&at, type_bytes(&p->weight));
     const tensor_type *all[3] = {&p->big, &p->small, &p->weight};
     for (int i = 0; i < 3 && p->widens; i++)
-        if (i != conv_result(p)) p->wide_at[i] = place(&at, (size_t)type_elements(all[i]) * sizeof(float));
+        if (i != conv_result(p)) p->wide_at[i] = reserve(&at, (size_t)type_elements(all[i]) * sizeof(float));
     p->library_at = at;
     p->library_bytes = library_bytes(p);
     p->bytes = at + p->library_bytes;

@@ -67,7 +67,7 @@ static weft_status open_conv(const weft_node *n, const kernel_env *env, void **s
 /* ---- runs ---- */
 
 /* Converts the two operands to f32 in the workspace and replaces their pointers. */
-static weft_status widen(const conv_plan *p, const kernel_call *c, void **all[3]) {
+static weft_status operands_to_f32(const conv_plan *p, const kernel_call *c, void **all[3]) {
     const tensor_type *types[3] = {&p->big, &p->small, &p->weight};
     weft_status status = WEFT_OK;
     for (int i = 0; i < 3 && status == WEFT_OK; i++) {
@@ -81,7 +81,7 @@ static weft_status widen(const conv_plan *p, const kernel_call *c, void **all[3]
 }
 
 /* Fills *b with the operands in the form that cuDNN gets them in, in place or in the workspace. */
-static weft_status prepare(const conv_plan *p, const kernel_call *c, dnn_buffers *b) {
+static weft_status prepare_operands(const conv_plan *p, const kernel_call *c, dnn_buffers *b) {
     char *workspace = (char *)c->workspace;
     weft_status status = WEFT_OK;
     if (p->extends_small) {
@@ -94,7 +94,7 @@ static weft_status prepare(const conv_plan *p, const kernel_call *c, dnn_buffers
             turn_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
     }
     void **all[3] = {&b->big, &b->small, &b->weight};
-    return status == WEFT_OK && p->widens ? widen(p, c, all) : status;
+    return status == WEFT_OK && p->widens ? operands_to_f32(p, c, all) : status;
 }
 
 /* From cuDNN's result to the node's: a weight's gradient is reordered and converted, a bias is added in
@@ -119,7 +119,7 @@ static weft_status run_conv(void *state, const kernel_call *c) {
     b.big = p->is_transposed ? made : c->in[0].data;
     b.small = p->is_weight ? c->in[1].data : p->is_transposed ? c->in[0].data : made;
     b.weight = p->is_weight ? made : c->in[1].data;
-    weft_status status = prepare(p, c, &b);
+    weft_status status = prepare_operands(p, c, &b);
     if (status == WEFT_OK) status = dnn_run(s->convolution, c->cuda, &b, c->error);
     return status == WEFT_OK ? complete(p, c, made) : status;
 }

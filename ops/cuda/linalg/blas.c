@@ -11,7 +11,7 @@
 enum { BLAS_LEAST = 1 << 20, BLAS_PARTS = 32 };
 
 /* Reserves bytes of workspace and returns their offset. */
-static size_t place(size_t *at, size_t bytes) {
+static size_t reserve(size_t *at, size_t bytes) {
     size_t here = *at;
     *at += size_align(bytes, OPERAND_ALIGN);
     return here;
@@ -62,12 +62,12 @@ blas_plan blas_plan_of(const weft_node *n) {
         plan.from[i] = *in[i];
         plan.copies[i] = !matrices_are_plain(in[i]);
         plan.copy_at[i] = at;
-        if (plan.copies[i]) place(&at, (size_t)matrices_make_dense(in[i], plan.p.n_batch) * width);
+        if (plan.copies[i]) reserve(&at, (size_t)matrices_make_dense(in[i], plan.p.n_batch) * width);
     }
     weft_dtype result = n->out[0].type.dtype;
     plan.converts_bias = plan.p.bias && n->in[2]->type.dtype != result;
     plan.bias_at = at;
-    if (plan.converts_bias) place(&at, (size_t)plan.p.bias * dtype_bytes(result));
+    if (plan.converts_bias) reserve(&at, (size_t)plan.p.bias * dtype_bytes(result));
     plan.library_at = at;
     plan.library_bytes = library_bytes(&plan.p);
     plan.bytes = at + plan.library_bytes;

@@ -77,7 +77,7 @@ static bool run_epilogue(const trial *t, const kernel_env *env) {
     return blas_epilogue_apart(&c, &t->plan) == WEFT_OK;
 }
 
-static bool run(const trial *t, const kernel_env *env, int times) {
+static bool run_trial(const trial *t, const kernel_env *env, int times) {
     bool good = true;
     for (int i = 0; i < times && good; i++) {
         good = blas_run(&t->plan, &t->call, env->cuda, t->a, t->b, t->out, t->in_width, t->out_width,
@@ -91,10 +91,10 @@ static bool run(const trial *t, const kernel_env *env, int times) {
 static float time_algorithm(const trial *t, const kernel_env *env) {
     cudaStream_t stream = (cudaStream_t)env->cuda->stream;
     float best = -1;
-    if (!run(t, env, WARMUPS)) return -1;
+    if (!run_trial(t, env, WARMUPS)) return -1;
     for (int i = 0; i < ROUNDS; i++) {
         float ms;
-        if (cudaEventRecord(t->begin, stream) != cudaSuccess || !run(t, env, CALLS) ||
+        if (cudaEventRecord(t->begin, stream) != cudaSuccess || !run_trial(t, env, CALLS) ||
             cudaEventRecord(t->end, stream) != cudaSuccess || cudaEventSynchronize(t->end) != cudaSuccess ||
             cudaEventElapsedTime(&ms, t->begin, t->end) != cudaSuccess)
             return -1;

@@ -84,7 +84,7 @@ static weft_status open_products(const weft_node *n, const kernel_env *env, void
 /* ---- runs ---- */
 
 /* in[] = the operands as the library takes them, in place or copied; converts the bias. */
-static weft_status prepare(const kernel_call *c, const blas_plan *plan, const void *in[2]) {
+static weft_status prepare_pointers(const kernel_call *c, const blas_plan *plan, const void *in[2]) {
     char *workspace = (char *)c->workspace;
     weft_status status = WEFT_OK;
     for (int i = 0; i < 2 && status == WEFT_OK; i++) {
@@ -110,7 +110,7 @@ static weft_status run_products(void *state, const kernel_call *c) {
     blas_state *s = (blas_state *)state;
     const void *in[2];
     char node[200];
-    weft_status status = prepare(c, &s->plan, in);
+    weft_status status = prepare_pointers(c, &s->plan, in);
     if (status != WEFT_OK) return status;
     /* the descriptors are this session's, so the run may change their pointers */
     cublasStatus_t done = set_places(c, s);

@@ -116,7 +116,7 @@ static int64_t unit_of(const copy_job *j, int64_t width) {
 }
 
 /* Lengths and strides in units of `by` elements. */
-static void widen(copy_job *j, int64_t by) {
+static void copy_wider(copy_job *j, int64_t by) {
     j->at[j->n - 1].length /= by;
     for (int k = 0; k < j->n - 1; k++) {
         j->at[k].to /= by;
@@ -164,7 +164,7 @@ weft_status strided_copy(const kernel_call *c, void *to, const int64_t *to_strid
     j.from = static_cast<const char *>(from);
     axes_of(&j, shape, to_stride, from_stride);
     int64_t unit = unit_of(&j, width);
-    widen(&j, unit / width);
+    copy_wider(&j, unit / width);
     switch (unit) {
     case 1:
         return run<uint8_t>(c, &j);

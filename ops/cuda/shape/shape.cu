@@ -167,7 +167,7 @@ static void flush(bucket_launch *b) {
     b->longest = 0;
 }
 
-static void add(bucket_launch *b, const void *from, int64_t begin, int64_t length) {
+static void add_member(bucket_launch *b, const void *from, int64_t begin, int64_t length) {
     if (length == 0) return;
     b->parts.part[b->n].from = static_cast<const float *>(from);
     b->parts.part[b->n].begin = begin;
@@ -187,12 +187,12 @@ extern "C" weft_status cuda_bucket_run(void *, const kernel_call *c) {
     for (int i = 0; i < c->n_in; i++) {
         const weft_variable *v = s->members[i];
         int64_t count = type_elements(&v->type);
-        add(&b, NULL, end, v->offset - end);
+        add_member(&b, NULL, end, v->offset - end);
         /* where the planner placed a gradient in the bucket there is nothing to copy */
-        if (c->in[i].data != b.parts.to + v->offset) add(&b, c->in[i].data, v->offset, count);
+        if (c->in[i].data != b.parts.to + v->offset) add_member(&b, c->in[i].data, v->offset, count);
         end = v->offset + count;
     }
-    add(&b, NULL, end, s->type.shape[0] - end);
+    add_member(&b, NULL, end, s->type.shape[0] - end);
     flush(&b);
     return b.status;
 }

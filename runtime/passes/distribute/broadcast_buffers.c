@@ -74,7 +74,7 @@ static bool find_shared(sharing *s) {
 }
 
 /* Takes list[first] and those linked to it into b, up to MOST. */
-static void take(sharing *s, bundle *b, int first) {
+static void take_group(sharing *s, bundle *b, int first) {
     *b = (bundle){.group = s->list[first].group};
     for (int i = first; i && b->count < MOST; i = s->list[i].next) {
         s->list[i].is_taken = true;
@@ -122,7 +122,7 @@ static bool receive(program *p, bundle *b, weft_value *start) {
 }
 
 /* *front is the last of the nodes moved to the front so far: the reads of state, and the sends. */
-static bool share(program *p, bundle *b, weft_node **front) {
+static bool share_buffers(program *p, bundle *b, weft_node **front) {
     weft_graph *g = p->graph;
     for (int i = 0; i < b->count; i++) {
         node_move_after(b->state[i]->node, *front);
@@ -163,8 +163,8 @@ bool broadcast_buffers(program *p) {
     graph_clear_mapped(g);
     for (int i = 1; i <= s.count; i++) {
         if (s.list[i].is_taken) continue;
-        take(&s, &b, i);
-        if (!share(p, &b, &front)) return false;
+        take_group(&s, &b, i);
+        if (!share_buffers(p, &b, &front)) return false;
     }
     graph_replace_mapped(g);
     for (int i = 1; i <= s.count; i++) /* The send itself reads the state as it was, not the assign. */

@@ -103,7 +103,7 @@ static int64_t bytes_of(const trained *t) {
 /* How many of the first `count` parameters, all alike, go into the next bucket: at least one, then as many as
  * `cap` bytes allow. While the bucket holds less than `least` bytes it takes the next, however large: a few
  * numbers are not worth a message. */
-static int fill(const trained *list, int count, int64_t cap, int64_t least) {
+static int bucket_size(const trained *list, int count, int64_t cap, int64_t least) {
     int64_t bytes = bytes_of(&list[0]);
     int n = 1;
     for (; n < count && (bytes < least || bytes + bytes_of(&list[n]) <= cap); n++)
@@ -127,7 +127,7 @@ static bool cut_run(weft_plan *plan, trained *list, int count, int *number) {
     int64_t cap = (int64_t)(plan->subgraphs[list[0].subgraph].ddp.bucket_cap_mb * (1 << 20));
     while (count) {
         bool first = *number == 0;
-        int n = first ? fill(list, count, cap > SMALL ? SMALL : cap, 0) : fill(list, count, cap, cap / 8);
+        int n = first ? bucket_size(list, count, cap > SMALL ? SMALL : cap, 0) : bucket_size(list, count, cap, cap / 8);
         if (n == count && small_end(list, count)) n -= small_end(list, count);
         if (!make_bucket(plan, list, n, (*number)++)) return false;
         list += n;

@@ -68,7 +68,7 @@ static weft_value *squares(program *p, const weft_variable *s, weft_value *own) 
 
 /* parts[n] joined in order, by as many concats as that takes (each has at most MOST operands). Overwrites
  * parts. */
-static weft_value *join(weft_value **parts, int n) {
+static weft_value *join_parts(weft_value **parts, int n) {
     enum { MOST = 32 /* operands of a concat */ };
     while (n > 1) {
         int joined = 0;
@@ -95,7 +95,7 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
         if (!(parts[i] = squares(p, list[i], own[list[i]->index]))) return NULL;
         is_sharded |= list[i]->shards != NULL;
     }
-    weft_value *all = join(parts, n);
+    weft_value *all = join_parts(parts, n);
     if (!all || !is_sharded) return all;
     return collective_wait(
         collective_start(p, &weft_op_all_reduce, all, g, *g->path ? g->path : g->name, false));
@@ -103,7 +103,7 @@ static weft_value *subgraph_squares(program *p, weft_variable *const *list, int 
 
 /* by_parameter[v] becomes parameter v's chunk sums, so that the norm does not depend on how buckets are cut.
  */
-static bool spread(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
+static bool spread_chunks(weft_variable *const *list, int n, weft_value *all, weft_value **by_parameter) {
     int64_t at = 0;
     for (int s = 0; s < n; s++)
         for (int i = 0; i < list[s]->n_members; i++) {
@@ -135,7 +135,7 @@ weft_value *reduction_norm(program *p, weft_variable *const *buckets, int count,
     for (int i = 0, end; i < count; i = end) {
         for (end = i; end < count && list[end]->subgraph == list[i]->subgraph;) end++;
         weft_value *all = subgraph_squares(p, list + i, end - i, own);
-        if (!all || !spread(list + i, end - i, all, parts)) return NULL;
+        if (!all || !spread_chunks(list + i, end - i, all, parts)) return NULL;
     }
     for (size_t i = 0; i < variables; i++)
         if (parts[i]) parts[n++] = parts[i];

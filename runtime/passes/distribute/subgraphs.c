@@ -51,7 +51,7 @@ static bool set_group(weft_plan *plan, subgraph *s, name_table *by_group) {
 }
 
 /* Adds a subgraph with the options of `said`; the compile options replace those that it does not set. */
-static bool add(weft_plan *plan, const ddp_entry *said, const char *path, name_table *by_group) {
+static bool add_subgraph(weft_plan *plan, const ddp_entry *said, const char *path, name_table *by_group) {
     subgraph *s = &plan->subgraphs[plan->n_subgraphs++];
     const weft_compile_options *o = &plan->options;
     *s = (subgraph){.path = path, .name = *path ? path : "model"};
@@ -104,7 +104,7 @@ bool subgraphs_find(weft_plan *plan) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;
         const char *path = scope_of(m, plan->source, v->path, &said);
-        if (!path || (!table_find(&plan->by_path, path) && !add(plan, said, path, &by_group))) return false;
+        if (!path || (!table_find(&plan->by_path, path) && !add_subgraph(plan, said, path, &by_group))) return false;
         const subgraph *own = table_find(&plan->by_path, path);
         v->subgraph = (int)(own - plan->subgraphs);
     }

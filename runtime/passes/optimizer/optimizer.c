@@ -176,13 +176,13 @@ static bool gather(expansion *e, weft_variable *s) {
 }
 
 /* Waits for the bucket's sum and takes this rank's part of it. */
-static bool finish(expansion *e, weft_variable *s) {
+static bool finish_sum(expansion *e, weft_variable *s) {
     e->flat[s->index] = reduction_finish(e->p, s, e->flat[s->index]);
     return e->flat[s->index] && reduction_own(e->p, s, e->flat[s->index], &e->own[s->index]);
 }
 
 static bool apply(expansion *e, weft_variable *s) {
-    if (!e->v.scale && !finish(e, s)) return false; /* a scale needed all of them */
+    if (!e->v.scale && !finish_sum(e, s)) return false; /* a scale needed all of them */
     weft_value *own = e->own[s->index], *done = e->flat[s->index];
     weft_variable *over = s->shards ? s->own : s;
     if (own && !(done = update(e, s, over, own))) return false;
@@ -227,7 +227,7 @@ static bool expand_in(expansion *e) {
     if (!for_buckets(e, gather)) return false;
     if (p->phase == PHASE_FIRST || p->phase == PHASE_ADD) return true;
     if ((e->a->clip_norm > 0 || e->o->loss_scale) &&
-        (!for_buckets(e, finish) ||
+        (!for_buckets(e, finish_sum) ||
          !scale_begin(p, e->a, e->o, reduction_norm(p, e->buckets, e->n_buckets, e->own), &e->v)))
         return false;
     return step_begin(p, e->a, e->o, &e->v) && apply_all(e);

@@ -100,7 +100,7 @@ weft_status cuda_stage_collective(weft_session *s, bound_program *r, const step 
 
 /* Waits for a staged collective, and copies its result back on the compute stream, before the nodes that need
  * it. */
-static weft_status finish(weft_session *s, cuda_stage *stage, weft_error *error) {
+static weft_status finish_stage(weft_session *s, cuda_stage *stage, weft_error *error) {
     if (!stage->ticket) return WEFT_OK;
     const step *st = stage->step;
     weft_status status = weft_comm_wait(group_of(s, st->node), stage->ticket - 1, error);
@@ -119,7 +119,7 @@ static weft_status await_staged(weft_session *s, bound_program *r, const weft_no
     cuda_stage *stages = s->cuda->stages[r - s->programs];
     weft_status status = WEFT_OK;
     for (int i = 0; i < r->p->n_collectives && !status; i++) {
-        if (!stages[i].is_in_flight) status = finish(s, &stages[i], error);
+        if (!stages[i].is_in_flight) status = finish_stage(s, &stages[i], error);
         if (stages[i].step->node == start) break;
     }
     return status;
@@ -141,7 +141,7 @@ static weft_status finish_gathers(weft_session *s, const weft_variable *bucket, 
         for (int k = 0; k < s->plan->programs[i].n_collectives && !status; k++) {
             cuda_stage *stage = &s->cuda->stages[i][k];
             if (stage->is_in_flight && stage->step->node->variable == bucket)
-                status = finish(s, stage, error);
+                status = finish_stage(s, stage, error);
         }
     return status;
 }
@@ -167,5 +167,5 @@ void cuda_drain(weft_session *s, bound_program *r) {
     }
     cuda_stage *stages = s->cuda->stages[r - s->programs];
     for (int i = 0; stages && i < r->p->n_collectives; i++)
-        if (!stages[i].is_in_flight) finish(s, &stages[i], NULL);
+        if (!stages[i].is_in_flight) finish_stage(s, &stages[i], NULL);
 }

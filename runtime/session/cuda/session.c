@@ -82,7 +82,7 @@ static weft_status open_cuda(weft_session *s, weft_error *error) {
     return status ? status : open_slots(s, error);
 }
 
-static weft_status prepare(weft_session *s, weft_error *error) {
+static weft_status prepare_cuda(weft_session *s, weft_error *error) {
     weft_status status = cuda_prepare_launches(s, error);
     if (!status) status = cuda_prepare_watch(s, error);
     return status ? status : cuda_comm_stream_prepare(s, error);
@@ -188,7 +188,7 @@ static weft_status fetch(weft_session *s, const bound_program *r, const fetched 
 }
 
 /* Stays in the order of the stream, so nothing is waited for. */
-static weft_status put(weft_session *s, double *to, double value, weft_error *error) {
+static weft_status put_number(weft_session *s, double *to, double value, weft_error *error) {
     CUDA_TRY(cuda_put_number(s->cuda->compute, to, value), "writing a number");
     return WEFT_OK;
 }
@@ -204,4 +204,4 @@ static weft_status settle(weft_session *s, weft_error *error) {
     return status ? status : cuda_check_data(s, error);
 }
 
-const executor executor_cuda = {open_cuda, prepare, cuda_walk, fetch, put, cuda_arrive, settle, close_cuda};
+const executor executor_cuda = {open_cuda, prepare_cuda, cuda_walk, fetch, put_number, cuda_arrive, settle, close_cuda};

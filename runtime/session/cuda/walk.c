@@ -95,7 +95,7 @@ static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
 }
 
 /* Puts the work of a launch on its stream, to run or to be captured. */
-static weft_status put(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l, bool is_capturing,
+static weft_status put_launch(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l, bool is_capturing,
                        weft_error *error) {
     if (kind != LAUNCH_COLLECTIVE) return run_steps(s, r, l, is_capturing, error);
     weft_status status = cuda_enqueue(s, r, l->steps[0], error);
@@ -109,7 +109,7 @@ static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, 
     cudaStream_t stream = stream_of(s, kind);
     cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
-    weft_status status = put(s, r, kind, l, true, error);
+    weft_status status = put_launch(s, r, kind, l, true, error);
     cudaError_t result = cudaStreamEndCapture(stream, &graph);
     if (!status && result != cudaSuccess) status = cuda_fail(error, result, "ending a capture");
     if (!status && (result = cudaGraphInstantiate(&l->exec, graph, 0)) != cudaSuccess)
@@ -132,7 +132,7 @@ static bool can_capture(const weft_session *s, const launch_entry *l, const cuda
 static weft_status start_launch(weft_session *s, bound_program *r, const launch_entry *l, cuda_launch *c,
                                 weft_error *error) {
     weft_status status = WEFT_OK;
-    if (!can_capture(s, l, c)) return put(s, r, l->kind, c, false, error);
+    if (!can_capture(s, l, c)) return put_launch(s, r, l->kind, c, false, error);
     if (!c->exec) status = capture(s, r, l->kind, c, error);
     if (!status) CUDA_TRY(cudaGraphLaunch(c->exec, stream_of(s, l->kind)), "launching a captured graph");
     return status;

@@ -41,7 +41,7 @@ static const char *first_output(const weft_model *m, const options *o, const cha
 }
 
 /* Appends the results of all batches, up to `wanted` rows; an output without a batch axis is kept once. */
-static int collect(sweep *s, result *r, int64_t wanted) {
+static int collect_results(sweep *s, result *r, int64_t wanted) {
     int which, status;
     while ((status = sweep_next(s, &which)) == -1) {
         const weft_port *p = &s->run[which].out[0];
@@ -74,7 +74,7 @@ static int predict(sweep *s, const options *o, const char *path, int rows, int c
     int64_t wanted = is_png(path) ? (int64_t)rows * columns : INT64_MAX;
     if (!(r.data = malloc(s->run[0].out[0].bytes))) return tool_fail("out of memory");
     for (int i = 0; i < 2; i++) s->run[i].fetches[0].data = r.data;
-    int status = collect(s, &r, wanted);
+    int status = collect_results(s, &r, wanted);
     if (status < 0 && is_png(path)) status = check_grid(o, s, &r, wanted);
     if (status < 0 && is_png(path))
         status = image_write_grid(path, r.port.dtype, r.port.ndim, r.port.shape, r.data, rows, columns);

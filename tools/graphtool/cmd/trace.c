@@ -38,7 +38,7 @@ static int broadcast(const options *o, int root, void *data, size_t bytes) {
 
 /* Sets the common start. Ranks of one machine share a clock; with several machines each takes its time at the
  * end of a broadcast. */
-static int begin(tracing *t) {
+static int begin_trace(tracing *t) {
     const weft_comm *c = t->o->comm;
     t->zero_ns = clock_ns();
     int status = broadcast(t->o, 0, &t->zero_ns, sizeof t->zero_ns);
@@ -49,7 +49,7 @@ static int begin(tracing *t) {
 static int run_steps(tracing *t) {
     int status = -1;
     for (int64_t i = 0; i < t->o->warmup && status < 0; i++) status = workload_step(&t->work, true);
-    if (status < 0) status = begin(t);
+    if (status < 0) status = begin_trace(t);
     weft_session_trace(t->work.session, timeline_on_node, &t->time);
     uint64_t start = clock_ns();
     for (int64_t i = 0; i < t->o->steps && status < 0; i++) status = workload_step(&t->work, true);

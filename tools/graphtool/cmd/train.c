@@ -97,7 +97,7 @@ static int bind_graphs(training *t, const weft_model *m) {
 }
 
 /* Opens files, plans, store and sessions; on failure close_all frees what there is. */
-static int prepare(training *t, weft_model *m) {
+static int prepare_training(training *t, weft_model *m) {
     const options *o = t->o;
     weft_error error = {0};
     int status = check_outputs(o);
@@ -229,7 +229,7 @@ static int save(training *t) {
 }
 
 /* Saves, prints the summary, and chooses the exit status. */
-static int finish(training *t) {
+static int finish_training(training *t) {
     int status = save(t);
     if (status >= 0) return status;
     double seconds = clock_seconds() - t->progress.start;
@@ -263,12 +263,12 @@ static int train_run(const options *o) {
     if (!t) return tool_fail("out of memory");
     if (m) {
         t->o = o;
-        status = prepare(t, m);
+        status = prepare_training(t, m);
         if (status < 0) {
             signal(SIGINT, on_interrupt);
             status = all_steps(t);
             progress_close(&t->progress);
-            if (status < 0) status = finish(t);
+            if (status < 0) status = finish_training(t);
         }
         close_all(t);
         weft_model_free(m); /* last: graph_run points to its names */

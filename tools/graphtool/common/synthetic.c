@@ -39,7 +39,7 @@ static int64_t limit_of(const weft_graph *g, const weft_node *input, bool *from)
 }
 
 /* Integers are in [0, below). */
-static void fill(void *into, weft_dtype dtype, size_t count, int64_t below, uint64_t *state) {
+static void fill_random(void *into, weft_dtype dtype, size_t count, int64_t below, uint64_t *state) {
     for (size_t i = 0; i < count; i++) {
         uint64_t whole = splitmix(state) % (uint64_t)below;
         switch (dtype) {
@@ -84,7 +84,7 @@ static int add_input(batches *b, const weft_port *p, int64_t below, uint64_t see
         return tool_fail("input %s: out of memory for %d batches", p->name, SYNTHETIC_BATCHES);
     if (below <= 0 || (p->dtype == WEFT_U8 && below > 256)) below = p->dtype == WEFT_U8 ? 256 : 2;
     uint64_t state = hash_text(p->name, seed);
-    fill(b->synthetic[i], p->dtype, bytes / dtype_bytes(p->dtype), below, &state);
+    fill_random(b->synthetic[i], p->dtype, bytes / dtype_bytes(p->dtype), below, &state);
     b->row_bytes[i] = p->bytes / (size_t)b->batch;
     return -1;
 }

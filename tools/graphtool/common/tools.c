@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Applies --ddp PATH:FIELDS in order: a later one adds to an earlier one of the same path. */
-static bool spread(weft_model *m, const text_list *ddp) {
+static bool apply_ddp(weft_model *m, const text_list *ddp) {
     for (int i = 0; i < ddp->n; i++) {
         const char *colon = strchr(ddp->v[i], ':');
         char *path = strndup(ddp->v[i], (size_t)(colon - ddp->v[i]));
@@ -34,7 +34,7 @@ weft_model *tool_load(const options *o, int *status) {
     weft_model *m = weft_load(o->model, NULL, &error);
     if (!m) {
         *status = tool_error(&error);
-    } else if (!spread(m, &o->ddp)) {
+    } else if (!apply_ddp(m, &o->ddp)) {
         *status = weft_model_error(m)->status ? tool_error(weft_model_error(m)) : tool_fail("out of memory");
         weft_model_free(m);
         m = NULL;

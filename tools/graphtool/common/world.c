@@ -44,7 +44,7 @@ static joining choose_joining(const options *o) {
 }
 
 /* Makes o->comm. If one exists after a failure, world_close uses it to end the other ranks. */
-static weft_status join(options *o, joining by, const weft_comm_options *how, weft_error *error) {
+static weft_status join_launcher(options *o, joining by, const weft_comm_options *how, weft_error *error) {
     weft_comm *nccl = NULL;
     if (by != BY_NCCL && !(o->comm = weft_comm_mpi(&launch, how, error))) return error->status;
     if (by == BY_MPI) return WEFT_OK;
@@ -111,7 +111,7 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     const char *output = o->output, *log = o->log;
     int status = launch.rank ? be_silent(o) : -1;
     if (status >= 0) return status;
-    if (join(o, choose_joining(o), &with, &error)) {
+    if (join_launcher(o, choose_joining(o), &with, &error)) {
         status = tool_error(&error);
         if (!o->comm) tool_tell_held();
         return status;

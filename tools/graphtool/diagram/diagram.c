@@ -114,7 +114,7 @@ static void item_new(diagram *s, int box, const weft_node *n, const graph_output
 }
 
 /* Makes all items and boxes. */
-static bool collect(diagram *s) {
+static bool collect_items(diagram *s) {
     int nodes = 1, boxes = 2;
     for (const weft_node *n = s->graph->first; n; n = n->next, nodes++)
         for (const char *p = n->scope; p && *p; p++) boxes += *p == '/';
@@ -299,7 +299,7 @@ static const weft_value *drawn_value(const diagram *s, const weft_value *v, int 
 }
 
 /* Makes the edges between units from those between items. */
-static bool join(diagram *s) {
+static bool join_units(diagram *s) {
     size_t room = 1;
     int from;
     for (int i = 0; i < s->n_items; i++) room += s->items[i].node ? (size_t)s->items[i].node->n_in : 1;
@@ -326,13 +326,13 @@ static bool join(diagram *s) {
 bool diagram_build(diagram *s, const weft_graph *g, const diagram_how *how) {
     *s = (diagram){.graph = g, .how = *how};
     arena_init(&s->arena, NULL);
-    if (!collect(s)) return false;
+    if (!collect_items(s)) return false;
     find_bare(s);
     diagram_sign_items(s);
     if (how->collapsing == COLLAPSE_RUNS && !diagram_find_runs(s)) return false;
     diagram_collapse(s);
     if (how->all && how->collapsing > COLLAPSE_EQUAL) find_hosts(s);
-    return close_until_few(s) && join(s);
+    return close_until_few(s) && join_units(s);
 }
 
 void diagram_free(diagram *s) {

@@ -117,7 +117,7 @@ static uint64_t mix_name(const diagram *s, uint64_t h, const char *name) {
 }
 
 /* Extends the box's range of items. */
-static void widen(diagram_box *b, int low, int high) {
+static void widen_range(diagram_box *b, int low, int high) {
     if (low < b->low) b->low = low;
     if (high > b->high) b->high = high;
 }
@@ -131,12 +131,12 @@ static void sign_box(diagram *s, int b) {
     box->high = -1;
     for (int i = box->first_item; i >= 0; i = s->items[i].next, box->items++) {
         box->signature = mix(box->signature, s->items[i].signature);
-        widen(box, i, i);
+        widen_range(box, i, i);
     }
     for (int c = box->first_child; c >= 0; c = s->boxes[c].next) {
         const diagram_box *child = &s->boxes[c];
         box->items += child->items;
-        widen(box, child->low, child->high);
+        widen_range(box, child->low, child->high);
         if (child->represented_by != c) continue;
         if (!child->run) box->signature = mix_name(s, box->signature, child->name);
         box->signature = mix(box->signature, child->signature);
