@@ -37,7 +37,8 @@ static int tag_of(const rounds *m, size_t round, int phase) {
 }
 
 /* Sends n elements to member `to`; nothing if n is 0, as the receiver knows. */
-static weft_status send_message(const rounds *m, int to, int tag, const void *from, size_t n, weft_error *error) {
+static weft_status send_message(const rounds *m, int to, int tag, const void *from, size_t n,
+                                weft_error *error) {
     if (!n) return WEFT_OK;
     transport *t = m->e->t;
     return t->calls->send(t, m->g->ranks[to], tag, from, n * m->width, error);
@@ -95,7 +96,8 @@ static weft_status contribute(rounds *m, size_t round, weft_error *error) {
 static weft_status deal(rounds *m, size_t round, weft_error *error) {
     int own = m->g->own, root = m->dealer, tag = tag_of(m, round, 0);
     weft_status status = WEFT_OK;
-    if (own != root) status = get(m, root, tag, element_at(m, m->work[own].begin), range_length(m->work[own]), error);
+    if (own != root)
+        status = get(m, root, tag, element_at(m, m->work[own].begin), range_length(m->work[own]), error);
     for (int i = 1; !status && own == root && i < m->g->n; i++) {
         int to = other(m, i);
         status = send_message(m, to, tag, element_at(m, m->work[to].begin), range_length(m->work[to]), error);
@@ -114,8 +116,8 @@ static weft_status receive_results(rounds *m, int tag, weft_error *error) {
         int from = other(m, m->g->n - i);
         range r = range_common(m->work[from], m->dest[m->g->own]);
         if (m->g->own == m->dealer) r.end = r.begin;
-        status =
-            get(m, from, tag, m->has_wire ? m->slots + got * m->width : element_at(m, r.begin), range_length(r), error);
+        status = get(m, from, tag, m->has_wire ? m->slots + got * m->width : element_at(m, r.begin),
+                     range_length(r), error);
         got += range_length(r);
     }
     return status;

@@ -16,7 +16,7 @@ enum { NAP_NS = 50000 };
 /* Waits for the request. The buffers belong to the transport, which stays allocated when the deadline has
  * passed. */
 static weft_status finish_request(mpi_transport *m, const char *what, int code, MPI_Request *request,
-                          weft_error *error) {
+                                  weft_error *error) {
     uint64_t begin = engine_now();
     for (int is_done = 0; !code && !is_done;) {
         code = MPI_Test(request, &is_done, MPI_STATUS_IGNORE);

@@ -32,7 +32,8 @@ static weft_status outgoing(const moving *m, range r, int slot, const void **fro
     char *low = m->sent + (size_t)slot * m->slot * m->width;
     *from = m->wire ? low : at(m, r.begin);
     if (!m->wire || !range_length(r)) return WEFT_OK;
-    return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), range_length(r)), m->error);
+    return kernel_status(nccl_to_bf16(m->stream, low, (const float *)at(m, r.begin), range_length(r)),
+                         m->error);
 }
 
 /* One message of an NCCL group; an empty range is not sent, as the receiver knows. */
@@ -68,7 +69,8 @@ static weft_status add_round(const moving *m) {
         const char *from = m->wire ? m->sent + (size_t)p * m->slot * m->width : at(m, n->work[p].begin);
         status = send_range(m, from, range_length(n->work[p]), p);
         if (!status)
-            status = receive_range(m, m->slots + (size_t)p * m->slot * m->width, range_length(n->work[me]), p);
+            status =
+                receive_range(m, m->slots + (size_t)p * m->slot * m->width, range_length(n->work[me]), p);
     }
     ncclResult_t result = ncclGroupEnd();
     if (!status && result != ncclSuccess) status = nccl_fail(error, n, result, "exchanging contributions");
@@ -101,9 +103,10 @@ static weft_status move_round(const moving *m) {
     for (int p = 0; p < world && m->wire && !status; p++) {
         range take = range_common(n->work[p], n->dest[me]);
         if (p != me)
-            status = kernel_status(nccl_from_bf16(m->stream, (float *)at(m, take.begin),
-                                                  m->slots + (size_t)p * m->slot * m->width, range_length(take)),
-                                   error);
+            status =
+                kernel_status(nccl_from_bf16(m->stream, (float *)at(m, take.begin),
+                                             m->slots + (size_t)p * m->slot * m->width, range_length(take)),
+                              error);
     }
     return status;
 }

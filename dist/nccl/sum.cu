@@ -8,7 +8,7 @@ extern "C" {
 #include "dist/nccl/sum.h"
 }
 
-/* THREADS per block; at most BLOCKS, which loop over the rest; DEPTH of the stack: worlds of up to 2^23 ranks */
+/* THREADS per block; at most BLOCKS, which loop over the rest; DEPTH of the stack: up to 2^23 ranks */
 enum { THREADS = 256, BLOCKS = 1024, DEPTH = 24 };
 
 /* Rounds x to bf16, as if it had travelled. */

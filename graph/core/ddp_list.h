@@ -1,8 +1,7 @@
 /* ddp_list.h - the options of a subgraph, in the order of dumps. Each row gives an option's field in
  * ddp_attrs, the expression that weft_ddp copies (`o` is a weft_ddp_options) and the range that is checked;
- * text, dumps, model.bin, JSON and rule L20 follow from it. The last column: whether the option acts in a world
- * of one rank too.
- *  name                    type          kind         from, to, words                                     source                     alone */
+ * text, dumps, model.bin, JSON and rule L20 follow from it. The last column says whether the option acts in a
+ * world of one rank too. Columns: name, type, kind, (from, to, words), source, alone. */
 X(bucket_cap_mb,          double,       ATTR_REAL,   (0, 1 << 20),                                       o->bucket_cap_mb,          true)
 X(zero,                   int64_t,      ATTR_INT,    (-1, 2),                                            o->zero,                   false)
 X(shard,                  int64_t,      ATTR_INT,    (WEFT_SHARD_GREEDY, WEFT_SHARD_FLAT, shard_words),  (int64_t)o->shard,         false)

@@ -57,7 +57,8 @@ static bool check_node(const checker *c, const weft_node *n) {
     if (attrs_check(n->op, n->attrs, why)) return graph_broken(c, "G4", n, why);
     for (int k = 0; k < n->n_out; k++) {
         const weft_value *v = &n->out[k];
-        if (v->node != n || v->index != k) return graph_broken(c, "G3", n, "a result belongs to another node");
+        if (v->node != n || v->index != k)
+            return graph_broken(c, "G3", n, "a result belongs to another node");
         if (v->id < 0 || v->id >= c->g->next_id || c->seen[v->id])
             return graph_broken(c, "G3", n, "an id is out of range or used twice");
         if (!type_check(&v->type)) return graph_broken(c, "G2", n, "a type that is not valid");
@@ -76,7 +77,8 @@ static bool check_edges(const checker *c) {
     }
     for (weft_node *n = c->g->first; n; n = n->next)
         for (int i = 0; i < n->n_after; i++)
-            if (n->after[i]->mark) return graph_broken(c, "G7", n, "waits for a node that is not before it in the list");
+            if (n->after[i]->mark)
+                return graph_broken(c, "G7", n, "waits for a node that is not before it in the list");
     return true;
 }
 

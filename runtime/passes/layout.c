@@ -15,6 +15,7 @@
 #include "ops/kit/ops.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void set_layout(weft_value *v, bool channels_last) {
@@ -236,7 +237,7 @@ static bool derive_cast(placer *l, weft_node *n) {
     weft_value *first = table_find(&l->made, key);
     bool good = first || (derive(n, hash_text(key + prefix, 0)) && note_made(l, &n->out[0], key));
     n->out[0].mapped = first;
-    __builtin_free(key);
+    free(key);
     return good;
 }
 
@@ -303,7 +304,7 @@ static weft_value *packed(placer *l, weft_node *n, int i, size_t bytes) {
         if (*q == '"') *q = '\''; /* the text becomes a quoted attribute */
     pack_attrs a = {.of = key + prefix, .operand = i, .bytes = (int64_t)bytes};
     if (!(out = table_find(&l->made, key)) && (out = new_pack(l, n, from, &a))) out = note_made(l, out, key);
-    __builtin_free(key);
+    free(key);
     return out;
 }
 

@@ -101,7 +101,7 @@ typedef struct sharing {
 /* Copies parts from the store to h->piece (or back), from *from on, until the piece is full or the parts end.
  * Advances *from; *used becomes the bytes. */
 static weft_status move_values(weft_session *s, const weft_comm *group, place *from, bool is_back, sharing *h,
-                        size_t *used) {
+                               size_t *used) {
     const store_part *p;
     weft_status status = WEFT_OK;
     for (*used = 0; !status && *used < PIECE && (p = next_part(s, group, &from->part));) {

@@ -24,7 +24,7 @@ typedef struct chosen {
 
 /* A number that changes whenever one of the graph's gradient buffers does: versions only grow, so their sum
  * does. */
-static uint64_t sums_stand(const bound_program *add) {
+static uint64_t sums_version(const bound_program *add) {
     uint64_t sum = 0;
     for (int i = 0; i < add->n_sums; i++) sum += *add->sums[i];
     return sum;
@@ -59,7 +59,7 @@ static weft_status check_sums(weft_session *s, const chosen *c, weft_error *erro
             "%lld micro-batches of a step that must end first",
             graph, other->p->name, (long long)other->micro);
     }
-    if (c->head->micro == 0 || sums_stand(c->add) == c->head->sums_stand) return WEFT_OK;
+    if (c->head->micro == 0 || sums_version(c->add) == c->head->sums_version) return WEFT_OK;
     forget_step(c->head);
     return error_set(error, WEFT_ORDER,
                      "run: the gradients that graph %s has accumulated are lost, because another session "
@@ -332,14 +332,14 @@ static weft_status run_chosen(weft_session *s, chosen *c, weft_error *error) {
     omp_set_num_threads(threads);
     /* the first program assigns the buffers that the others add to, so it changes them too */
     for (int i = 0; r->p->phase == PHASE_FIRST && i < c->add->n_sums; i++) ++*c->add->sums[i];
-    if (c->add) c->head->sums_stand = sums_stand(c->add);
+    if (c->add) c->head->sums_version = sums_version(c->add);
     if (status) discount(s, c, reached);
     return status;
 }
 
 /* Everything is checked before the first step runs, so most errors change nothing. */
-static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds, int n_feeds,
-                       const weft_fetch *fetches, int n_fetches, weft_error *error) {
+static weft_status run_graph(weft_session *s, const char *graph, bool no_sync, const weft_feed *feeds,
+                             int n_feeds, const weft_fetch *fetches, int n_fetches, weft_error *error) {
     if (!s || !graph) return error_set(error, WEFT_ARGUMENT, "run: a session and a graph's name are needed");
     if (n_feeds < 0 || n_fetches < 0 || (n_feeds && !feeds) || (n_fetches && !fetches))
         return error_set(error, WEFT_ARGUMENT,

@@ -86,7 +86,7 @@ typedef struct bound_program {
     /* Of a graph's first program only, for steps with accumulation: */
     int64_t micro;       /* micro-batches of this step so far */
     bool ends_next;      /* one of them was weft_run_no_sync: the next weft_run ends the step */
-    uint64_t sums_stand; /* sum of the gradient buffers' versions after the last run */
+    uint64_t sums_version; /* sum of the gradient buffers' versions after the last run */
     /* What kernels read about the run: seed, step, micro-batch. */
     run_state run;
 } bound_program;

@@ -124,7 +124,7 @@ static weft_status check_gradient(verify_index *x, weft_error *error, const weft
 }
 
 /* L5: sums, updates and gathers of a bucket happen exactly as often as they must. */
-static weft_status check_turn(verify_index *x, weft_error *error, const weft_node *b) {
+static weft_status check_counts(verify_index *x, weft_error *error, const weft_node *b) {
     const weft_variable *s = b->variable;
     const verify_counts *counts = &x->counts[s->index];
     int64_t begin, end;
@@ -204,7 +204,7 @@ static weft_status check_shards(verify_index *x, weft_error *error, const weft_n
 
 static weft_status check_bucket_node(verify_index *x, weft_error *error, const weft_node *n) {
     weft_status status = WEFT_OK;
-    if (n->op == &weft_op_bucket && !(status = check_bucket(x, error, n))) status = check_turn(x, error, n);
+    if (n->op == &weft_op_bucket && !(status = check_bucket(x, error, n))) status = check_counts(x, error, n);
     if (n->op == &weft_op_reduce_scatter || n->op == &weft_op_all_gather) status = check_shards(x, error, n);
     if (!status && verify_sums_gradients(n)) status = check_sum(x, error, n);
     if (verify_updated_by(n)) status = check_update(x, error, n);
@@ -214,6 +214,7 @@ static weft_status check_bucket_node(verify_index *x, weft_error *error, const w
 
 weft_status verify_buckets(verify_index *x, weft_error *error) {
     weft_status status = check_gradients(x, error);
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_bucket_node(x, error, n);
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next)
+        status = check_bucket_node(x, error, n);
     return status;
 }

@@ -197,7 +197,8 @@ weft_status verify_collectives(verify_index *x, weft_error *error) {
     const weft_env *env = &x->p->plan->env;
     collectives l = {.x = x, .p = x->p, .error = error, .writers = {.env = env}, .busy = {.env = env}};
     weft_status status = WEFT_OK;
-    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next) status = check_collective_node(&l, n);
+    for (const weft_node *n = x->p->graph->first; n && !status; n = n->next)
+        status = check_collective_node(&l, n);
     if (!status && l.next != x->p->n_collectives)
         status = error_set(error, WEFT_INTERNAL, "L2: graph %s has %lld collectives and counts %d",
                            x->p->graph->name, (long long)l.next, x->p->n_collectives);

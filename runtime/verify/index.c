@@ -41,7 +41,7 @@ const weft_variable *verify_updated_by(const weft_node *n) {
 }
 
 /* Counts what node n does to a bucket. */
-static void note_turn(verify_index *x, const weft_node *n) {
+static void count_bucket_use(verify_index *x, const weft_node *n) {
     const weft_variable *updated = verify_updated_by(n);
     if (updated) x->counts[updated->index].updates++;
     if (!n->variable) return;
@@ -133,7 +133,7 @@ bool verify_index_open(verify_index *x, const program *p) {
     if (!x->wait || !x->waits || !x->counts || !x->owner || !sort_paths(x)) return false;
     for (const weft_node *n = p->graph->first; n; n = n->next) {
         if (n->op == &weft_op_wait) note_wait(x, n);
-        note_turn(x, n);
+        count_bucket_use(x, n);
     }
     return true;
 }

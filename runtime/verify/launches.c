@@ -16,7 +16,7 @@
 #include <limits.h>
 
 static weft_status launch_broken(const program *p, weft_error *error, const char *rule, int index,
-                          const char *what) {
+                                 const char *what) {
     const launch_entry *l = &p->launches[index];
     return error_set(error, WEFT_INTERNAL, "%s: graph %s, launch %d (%s, steps %d to %d): %s", rule,
                      p->graph->name, index, launch_name(l->kind), l->first, l->last, what);

@@ -218,7 +218,8 @@ static weft_status check_layout_node(const program *p, const weft_node *n, weft_
 
 weft_status verify_layouts(const program *p, weft_error *error) {
     weft_status status = WEFT_OK;
-    for (const weft_node *n = p->graph->first; n && !status; n = n->next) status = check_layout_node(p, n, error);
+    for (const weft_node *n = p->graph->first; n && !status; n = n->next)
+        status = check_layout_node(p, n, error);
     for (const graph_output *o = p->graph->outputs; o && !status; o = o->next)
         if ((status = verify_not_packed(p, o->value->node, o->value, error)))
             break;

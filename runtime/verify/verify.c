@@ -94,7 +94,7 @@ static const weft_value *intruder(const prover *p, verify_range r, const weft_va
 }
 
 static weft_status memory_broken(prover *p, const char *rule, const weft_node *n, const weft_value *v,
-                          const char *what, const weft_value *other) {
+                                 const char *what, const weft_value *other) {
     char node[200], maker[200] = "nobody";
     node_show(n, node);
     if (other) node_show(other->node, maker);
@@ -145,7 +145,8 @@ static weft_status claim_results(prover *p, const weft_node *n) {
         if (!r.space && n->workspace_bytes && r.begin < w.end && w.begin < r.end)
             return memory_broken(p, "V3", n, &n->out[k], "overlaps its node's workspace", NULL);
         if (!n->out[k].base && !r.space && reads_bytes(n, &n->out[k], r))
-            return memory_broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place", NULL);
+            return memory_broken(p, "V3", n, &n->out[k], "overlaps an operand without being in its place",
+                                 NULL);
         for (int i = 0; i < k; i++) {
             verify_range other;
             if (verify_locate(&n->out[i], &other) && other.space == r.space && r.begin < other.end &&
@@ -238,7 +239,8 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes;
     if (now == wanted || is_written) return WEFT_OK;
     return memory_broken(p, "V4", n, v,
-                  now > wanted ? "is read after a later write" : "is read before an earlier write", NULL);
+                         now > wanted ? "is read after a later write" : "is read before an earlier write",
+                         NULL);
 }
 
 /* V4 for a write: an assign runs when all earlier writes of its variable have run, and no later one. */

@@ -58,7 +58,7 @@ struct call {
 };
 
 /* The calls of all ranks for one sum. */
-struct meeting {
+struct rendezvous {
     std::vector<std::shared_ptr<const call>> calls; /* by rank */
     size_t arrived = 0, left = 0;                   /* left: ranks that have run theirs */
     bool is_done = false;
@@ -77,7 +77,7 @@ struct world {
     std::vector<int> executed; /* sums so far, by rank */
     /* Messages without a partner, by (from, to). */
     std::map<std::pair<int, int>, std::deque<std::shared_ptr<message>>> alone;
-    std::map<int, meeting> meetings;
+    std::map<int, rendezvous> rendezvous_list;
     std::vector<split_of> splits; /* of the split that is going on */
     std::map<int, std::shared_ptr<world>> parts;
     int split_left = 0;
@@ -217,7 +217,7 @@ static void leave(ncclComm_t comm) {
     for (auto &queue : w->alone)
         for (size_t i = queue.second.size(); i-- > 0;)
             if (queue.second[i]->owner == comm->me) queue.second.erase(queue.second.begin() + (long)i);
-    for (auto &m : w->meetings) {
+    for (auto &m : w->rendezvous_list) {
         if (m.second.is_done || m.second.calls.empty() || !m.second.calls[(size_t)comm->rank]) continue;
         m.second.calls[(size_t)comm->rank] = nullptr;
         m.second.arrived--;
@@ -308,7 +308,7 @@ void put_at(char *data, ncclDataType_t type, size_t i, double x) {
 }
 
 /* The sum in one fixed order, which is not the ranks' own: from the last rank to the first. */
-void add(const meeting &m, int world) {
+void add(const rendezvous &m, int world) {
     const call &one = *m.calls[0];
     size_t all = one.what == call::REDUCE_SCATTER ? one.count * (size_t)world : one.count;
     std::vector<double> sum(all);
@@ -321,14 +321,14 @@ void add(const meeting &m, int world) {
 }
 
 /* Whether all ranks made the same call. */
-bool fits(const meeting &m) {
+bool fits(const rendezvous &m) {
     for (const std::shared_ptr<const call> &c : m.calls)
         if (c->what != m.calls[0]->what || c->count != m.calls[0]->count || c->number != m.calls[0]->number)
             return false;
     return true;
 }
 
-void play(const meeting &m, int world) {
+void play(const rendezvous &m, int world) {
     if (!fits(m)) return cuda_host::trouble("NCCL: ranks call different collectives");
     add(m, world);
 }
@@ -351,7 +351,7 @@ ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, const std::shared_pt
     auto ready = [w, rank, what, me] {
         std::lock_guard<std::mutex> hold(lock);
         if (me->is_gone) return true;
-        meeting &m = w->meetings[w->executed[(size_t)rank]];
+        rendezvous &m = w->rendezvous_list[w->executed[(size_t)rank]];
         m.calls.resize((size_t)w->size);
         if (!m.calls[(size_t)rank] && !m.is_done) {
             m.calls[(size_t)rank] = what;
@@ -363,10 +363,10 @@ ncclResult_t put_call(ncclComm_t comm, cudaStream_t stream, const std::shared_pt
         std::lock_guard<std::mutex> hold(lock);
         if (me->is_gone) return;
         int number = w->executed[(size_t)rank]++;
-        meeting &m = w->meetings[number];
+        rendezvous &m = w->rendezvous_list[number];
         if (!m.is_done) play(m, w->size);
         m.is_done = true;
-        if (++m.left == (size_t)w->size) w->meetings.erase(number);
+        if (++m.left == (size_t)w->size) w->rendezvous_list.erase(number);
     };
     return cuda_host::enqueue(stream, "NCCL", run, ready) == cudaSuccess ? ncclSuccess
                                                                          : ncclUnhandledCudaError;

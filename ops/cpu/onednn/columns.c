@@ -25,7 +25,7 @@ static const size_t most_bytes = (size_t)64 << 20; /* of columns, in bytes */
 /* The product, and where its parts are in the workspace: the columns at 0, then D, then oneDNN's scratch. */
 typedef struct columns_plan {
     onednn_problem problem;
-    onednn_facts facts;
+    onednn_description description;
     int64_t window, channels, out; /* kh kw, C, O */
     bool is_plain;                 /* `big` itself is the matrix of columns */
     size_t product_at, scratch_at; /* byte offsets in the workspace */
@@ -63,7 +63,7 @@ static bool plan_of(const weft_node *n, const kernel_env *env, columns_plan *p) 
                                   .dst = matrix(WEFT_F32, p->out, width, width, 1)};
     p->product_at = p->is_plain ? 0 : size_align((size_t)(pixels * width) * sizeof(uint16_t), MEM_ALIGN);
     p->scratch_at = p->product_at + size_align((size_t)(p->out * width) * sizeof(float), MEM_ALIGN);
-    return onednn_describe(&p->problem, &p->facts);
+    return onednn_describe(&p->problem, &p->description);
 }
 
 /* The limits are where the measurements above turn: see the table. */
@@ -79,13 +79,13 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
     if (n->in[0]->type.shape[1] < CHANNELS) return "less than 16 channels";
     const char *why = onednn_exceeds(env);
     if (why) return why;
-    if (!plan_of(n, env, &p) || p.facts.is_reference) return "oneDNN has no bf16 product here";
+    if (!plan_of(n, env, &p) || p.description.is_reference) return "oneDNN has no bf16 product here";
     return p.product_at > most_bytes ? "columns of more than 64 MiB" : NULL;
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     columns_plan p;
-    return plan_of(n, env, &p) ? p.scratch_at + p.facts.scratch_bytes : SIZE_MAX;
+    return plan_of(n, env, &p) ? p.scratch_at + p.description.scratch_bytes : SIZE_MAX;
 }
 
 typedef struct columns_state {
@@ -155,7 +155,7 @@ static weft_status columns_run(void *state, const kernel_call *c) {
     for (int64_t n = 0; n < (p->is_plain ? 0 : small[0]); n++)
         for (int64_t y = 0; y < small[2]; y++) row_columns(c, p, n, y, columns);
     onednn_buffers b = {.src = c->in[1].data, .weight = columns, .dst = product};
-    if (p->facts.scratch_bytes) b.scratch = (char *)c->workspace + p->scratch_at;
+    if (p->description.scratch_bytes) b.scratch = (char *)c->workspace + p->scratch_at;
     weft_status status = onednn_run(s->primitive, &b, c->error);
     if (status) return status;
 #pragma omp parallel for num_threads(c->threads) schedule(static)

@@ -72,18 +72,19 @@ void conv_problem(const weft_node *n, const kernel_env *env, onednn_problem *p) 
     }
 }
 
-static bool describe(const weft_node *n, const kernel_env *env, onednn_facts *facts) {
+static bool describe(const weft_node *n, const kernel_env *env, onednn_description *description) {
     onednn_problem p;
     conv_problem(n, env, &p);
-    return onednn_describe(&p, facts);
+    return onednn_describe(&p, description);
 }
 
-bool conv_pack_describe(const weft_node *n, weft_dtype plain, const kernel_env *env, onednn_facts *facts) {
+bool conv_pack_describe(const weft_node *n, weft_dtype plain, const kernel_env *env,
+                        onednn_description *description) {
     onednn_problem p;
     if (conv_unfit(n)) return false;
     conv_problem(n, env, &p);
     p.plain = plain;
-    return onednn_describe(&p, facts);
+    return onednn_describe(&p, description);
 }
 
 weft_status conv_pack_open(const weft_node *n, weft_dtype plain, const kernel_env *env, onednn **made,
@@ -99,17 +100,17 @@ weft_status conv_pack_open(const weft_node *n, weft_dtype plain, const kernel_en
 /* An f32 node keeps oneDNN's reference if there is nothing better; reduced nodes then run as f32
  * (simd/cast.c). */
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    onednn_facts facts;
+    onednn_description description;
     const char *why = onednn_exceeds(env);
     if (!why) why = conv_unfit(n);
     if (why) return why;
     bool is_f32 = n->in[0]->type.dtype == WEFT_F32;
-    if (!describe(n, env, &facts))
+    if (!describe(n, env, &description))
         return is_f32 ? "oneDNN has no primitive for this window"
                       : "oneDNN has no bf16 primitive for this here";
-    if (facts.is_reference && !is_f32) return "oneDNN has only its reference for this in bf16";
+    if (description.is_reference && !is_f32) return "oneDNN has only its reference for this in bf16";
     if (n->op != &weft_op_conv2d_weight && conv_is_packed(&n->in[1]->type) &&
-        n->in[1]->type.shape[0] != (int64_t)facts.packed_bytes)
+        n->in[1]->type.shape[0] != (int64_t)description.packed_bytes)
         return "the weight was packed for another kernel";
     return NULL;
 }
@@ -121,16 +122,19 @@ static bool is_given_packed(const weft_node *n) {
 
 /* Scratch, then the packed weight, unless a pack node made that. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    onednn_facts facts = {0};
-    if (!describe(n, env, &facts)) return SIZE_MAX;
-    return size_align(facts.scratch_bytes, MEM_ALIGN) + (is_given_packed(n) ? 0 : facts.packed_bytes);
+    onednn_description description = {0};
+    if (!describe(n, env, &description)) return SIZE_MAX;
+    return size_align(description.scratch_bytes, MEM_ALIGN) +
+           (is_given_packed(n) ? 0 : description.packed_bytes);
 }
 
 /* For the compiler: bytes of operand i (the weight) in the format of this kernel; 0: it is not worth
  * packing. */
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
-    onednn_facts facts;
-    return i == 1 && !conv_is_packed(&n->in[1]->type) && describe(n, env, &facts) ? facts.packed_bytes : 0;
+    onednn_description description;
+    return i == 1 && !conv_is_packed(&n->in[1]->type) && describe(n, env, &description)
+               ? description.packed_bytes
+               : 0;
 }
 
 /* ---- runs ---- */
@@ -148,18 +152,18 @@ static void conv_close(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
-/* Gets the facts again: the packed weight begins after the scratch. */
+/* Gets the description again: the packed weight begins after the scratch. */
 static weft_status conv_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     onednn_problem p;
-    onednn_facts facts;
+    onednn_description description;
     conv_problem(n, env, &p);
-    if (!onednn_describe(&p, &facts))
+    if (!onednn_describe(&p, &description))
         return error_set(error, WEFT_UNSUPPORTED, "oneDNN: no primitive for %s", n->op->name);
     conv_state *s = mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, "a convolution");
     s->env = env->env;
     /* the same place as workspace() counted */
-    s->packed_at = size_align(facts.scratch_bytes, MEM_ALIGN);
+    s->packed_at = size_align(description.scratch_bytes, MEM_ALIGN);
     onednn_weight weight = is_given_packed(n) ? ONEDNN_GIVEN : ONEDNN_REPACK;
     weft_status status = onednn_new(&p, weight, env->env, &s->primitive, error);
     if (status == WEFT_OK)

@@ -6,9 +6,10 @@
 
 #include "ops/cpu/onednn/onednn.h"
 
-/* Fills *facts for packing the weight that n reads. Returns false where oneDNN cannot run n or pack its
+/* Fills *description for packing the weight that n reads. Returns false where oneDNN cannot run n or pack its
  * weight on this machine. */
-bool conv_pack_describe(const weft_node *n, weft_dtype plain, const kernel_env *env, onednn_facts *facts);
+bool conv_pack_describe(const weft_node *n, weft_dtype plain, const kernel_env *env,
+                        onednn_description *description);
 /* Makes a primitive that packs `weight` into `packed`; the caller frees it with onednn_free. */
 weft_status conv_pack_open(const weft_node *n, weft_dtype plain, const kernel_env *env, onednn **made,
                            weft_error *error);

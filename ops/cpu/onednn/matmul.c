@@ -14,7 +14,7 @@
 /* How a product runs: which operands are copied, and where in the workspace. */
 typedef struct matmul_plan {
     onednn_problem problem;
-    onednn_facts facts;
+    onednn_description description;
     matrices from[2]; /* the operands with the strides of the node */
     int n_batch;
     bool copies[2];    /* operand i is first copied into contiguous memory */
@@ -58,8 +58,8 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
     if (p->bias)
         m->problem.bias =
             (onednn_tensor){n->in[2]->type.dtype, .ndim = 2, .shape = {1, p->bias}, .stride = {p->bias, 1}};
-    bool fine = onednn_describe(&m->problem, &m->facts);
-    m->bytes = at + m->facts.scratch_bytes;
+    bool fine = onednn_describe(&m->problem, &m->description);
+    m->bytes = at + m->description.scratch_bytes;
     return fine;
 }
 
@@ -68,7 +68,7 @@ static bool plan_with(const product *p, const weft_node *n, const kernel_env *en
 static bool plan_of(const weft_node *n, const kernel_env *env, matmul_plan *m) {
     product p = product_of(n);
     *m = (matmul_plan){.copies = {!matrices_are_plain(&p.a), !matrices_are_plain(&p.b)}};
-    if (plan_with(&p, n, env, m) && !m->facts.is_reference) return true;
+    if (plan_with(&p, n, env, m) && !m->description.is_reference) return true;
     const matrices *in[2] = {&p.a, &p.b};
     for (int i = 0; i < 2; i++) {
         matrices dense = *in[i];
@@ -93,7 +93,7 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
         return is_f32 ? "oneDNN has no primitive for these shapes"
                       : "oneDNN has no bf16 primitive for this here";
     /* f32 runs by the reference if there is nothing better */
-    return m.facts.is_reference && !is_f32 ? "oneDNN has only its reference for this in bf16" : NULL;
+    return m.description.is_reference && !is_f32 ? "oneDNN has only its reference for this in bf16" : NULL;
 }
 
 static size_t workspace(const weft_node *n, const kernel_env *env) {
@@ -173,7 +173,7 @@ static weft_status matmul_run(void *state, const kernel_call *c) {
     onednn_buffers b = {.src = in[0], .weight = in[1], .dst = c->out[0].data};
     if (c->n_in == 3) b.bias = c->in[2].data;
     /* the scratch is last */
-    if (m->facts.scratch_bytes) b.scratch = copies + (m->bytes - m->facts.scratch_bytes);
+    if (m->description.scratch_bytes) b.scratch = copies + (m->bytes - m->description.scratch_bytes);
     return onednn_run(s->primitive, &b, c->error);
 }
 

@@ -203,7 +203,7 @@ static size_t scratch_bytes(const_dnnl_primitive_desc_t pd) {
     return md ? dnnl_memory_desc_get_size(md) : 0;
 }
 
-/* ---- facts ---- */
+/* ---- description ---- */
 
 /* Returns the number of threads before, to be set again. */
 static int threads_set(int threads) {
@@ -218,34 +218,35 @@ enum { HIDDEN_BYTES_A_THREAD = 900 * 1024 };
 
 /* One scratch serves the primitive and the repacking, which follow one another: the larger of both. */
 static bool facts_of(const onednn_problem *p, dnnl_engine_t engine, const_dnnl_primitive_desc_t pd,
-                     onednn_facts *facts) {
+                     onednn_description *description) {
     const char *name = implementation(pd);
-    *facts = (onednn_facts){.scratch_bytes = scratch_bytes(pd), .is_reference = strncmp(name, "ref", 3) == 0};
+    *description = (onednn_description){.scratch_bytes = scratch_bytes(pd),
+                                        .is_reference = strncmp(name, "ref", 3) == 0};
     /* buffers that the library hides from us */
-    if (strstr(name, "gemm")) facts->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
+    if (strstr(name, "gemm")) description->scratch_bytes += (size_t)p->threads * HIDDEN_BYTES_A_THREAD;
     if (p->kind == ONEDNN_MATMUL) return true;
     const dnnl_memory_desc_t *packed = packed_desc(p, pd);
     dnnl_memory_desc_t plain;
     if (!packed || plain_desc(p, &plain) != dnnl_success) return false;
     if (dnnl_memory_desc_equal(packed, &plain)) return true;
-    facts->packed_bytes = dnnl_memory_desc_get_size(packed);
+    description->packed_bytes = dnnl_memory_desc_get_size(packed);
     dnnl_primitive_desc_t repack;
     if (repack_desc(p, packed, engine, &repack) != dnnl_success) return false;
     size_t bytes = scratch_bytes(repack);
-    if (bytes > facts->scratch_bytes) facts->scratch_bytes = bytes;
+    if (bytes > description->scratch_bytes) description->scratch_bytes = bytes;
     dnnl_primitive_desc_destroy(repack);
     return true;
 }
 
 /* Engine and descriptor live only for this call: nothing that a plan must keep. */
-bool onednn_describe(const onednn_problem *p, onednn_facts *facts) {
+bool onednn_describe(const onednn_problem *p, onednn_description *description) {
     dnnl_engine_t engine;
     dnnl_primitive_desc_t pd;
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) return false;
     int before = threads_set(p->threads);
     bool fine = primitive_desc(p, engine, &pd) == dnnl_success;
     if (fine) {
-        fine = facts_of(p, engine, pd, facts);
+        fine = facts_of(p, engine, pd, description);
         dnnl_primitive_desc_destroy(pd);
     }
     threads_set(before);

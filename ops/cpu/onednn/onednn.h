@@ -1,5 +1,5 @@
 /* onednn.h - the only interface to oneDNN: the caller describes a problem (plain shapes and strides) and gets
- * facts about it or a primitive that runs it.
+ * description about it or a primitive that runs it.
  *
  * Only onednn.c knows the library's API (2.6: open memory descriptors, operation descriptors; 3.x has
  * neither). Tensors are f32 or bf16; sums are f32. A convolution always asks for its weight in the format
@@ -36,14 +36,14 @@ typedef struct onednn_problem {
     int64_t stride[2], dilation[2], pad_before[2], pad_after[2];
 } onednn_problem;
 
-typedef struct onednn_facts {
+typedef struct onednn_description {
     size_t scratch_bytes; /* workspace of a run */
     size_t packed_bytes;  /* weight in the primitive's own format; 0: that format is the plain one */
     bool is_reference;    /* the library has only its plain loops for this problem */
-} onednn_facts;
+} onednn_description;
 
-/* Fills *facts. Returns false when the library cannot run this problem, or has no memory left. */
-bool onednn_describe(const onednn_problem *p, onednn_facts *facts);
+/* Fills *description. Returns false when the library cannot run this problem, or has no memory left. */
+bool onednn_describe(const onednn_problem *p, onednn_description *description);
 
 /* How a primitive treats the weight of a convolution whose packed_bytes are not 0. */
 typedef enum onednn_weight {

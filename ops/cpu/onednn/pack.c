@@ -61,13 +61,13 @@ static weft_dtype plain_of(const weft_node *n, const target *t) {
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
-    onednn_facts facts;
+    onednn_description description;
     target t;
     const char *why = onednn_exceeds(env);
     if (why) return why;
     why = target_find(n, env, &t);
-    if (!why && (!conv_pack_describe(t.as, plain_of(n, &t), env, &facts) ||
-                 (int64_t)facts.packed_bytes != ((const pack_attrs *)n->attrs)->bytes))
+    if (!why && (!conv_pack_describe(t.as, plain_of(n, &t), env, &description) ||
+                 (int64_t)description.packed_bytes != ((const pack_attrs *)n->attrs)->bytes))
         why = "oneDNN packs this weight into another number of bytes here";
     target_free(&t);
     return why;
@@ -75,12 +75,12 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
 
 /* oneDNN's scratch, then the weight in f32 if it is cast. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
-    onednn_facts facts = {0};
+    onednn_description description = {0};
     target t;
-    bool fine = !target_find(n, env, &t) && conv_pack_describe(t.as, plain_of(n, &t), env, &facts);
+    bool fine = !target_find(n, env, &t) && conv_pack_describe(t.as, plain_of(n, &t), env, &description);
     size_t wide = t.casts ? (size_t)type_elements(&n->in[0]->type) * sizeof(float) : 0;
     target_free(&t);
-    return fine ? size_align(facts.scratch_bytes, MEM_ALIGN) + wide : SIZE_MAX;
+    return fine ? size_align(description.scratch_bytes, MEM_ALIGN) + wide : SIZE_MAX;
 }
 
 typedef struct pack_state {
@@ -99,10 +99,11 @@ static void pack_close(void *state) {
 
 /* The target is needed only here: the primitive keeps all of it that matters. */
 static weft_status pack_open(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
-    onednn_facts facts = {0};
+    onednn_description description = {0};
     target t;
     const char *why = target_find(n, env, &t);
-    if (!why && !conv_pack_describe(t.as, plain_of(n, &t), env, &facts)) why = "oneDNN cannot pack for this";
+    if (!why && !conv_pack_describe(t.as, plain_of(n, &t), env, &description))
+        why = "oneDNN cannot pack for this";
     pack_state *s = why ? NULL : mem_new(env->env, sizeof *s);
     weft_status status = !s && (!why || why == no_memory) ? error_memory(error, "pack")
                          : why ? error_set(error, WEFT_UNSUPPORTED, "pack: %s", why)
@@ -110,7 +111,7 @@ static weft_status pack_open(const weft_node *n, const kernel_env *env, void **s
     if (s) {
         s->env = env->env;
         s->casts = t.casts;
-        s->wide_at = size_align(facts.scratch_bytes, MEM_ALIGN);
+        s->wide_at = size_align(description.scratch_bytes, MEM_ALIGN);
         status = conv_pack_open(t.as, plain_of(n, &t), env, &s->primitive, error);
     }
     target_free(&t);

@@ -35,15 +35,15 @@ typedef struct parts_plan {
 
 /* Whether oneDNN's own division keeps about one sum for each thread, as this one does. If not, it divides the
  * channels instead, which is faster (the last line of the table). */
-static bool keeps_sums(const onednn_problem *whole, const onednn_facts *part, size_t sum_bytes) {
-    onednn_facts facts;
-    if (!onednn_describe(whole, &facts)) return false;
-    return facts.scratch_bytes >= part->scratch_bytes + (size_t)(whole->threads - 1) * sum_bytes / 2;
+static bool keeps_sums(const onednn_problem *whole, const onednn_description *part, size_t sum_bytes) {
+    onednn_description description;
+    if (!onednn_describe(whole, &description)) return false;
+    return description.scratch_bytes >= part->scratch_bytes + (size_t)(whole->threads - 1) * sum_bytes / 2;
 }
 
 /* Returns NULL and fills *p, or the reason to decline. */
 static const char *plan_of(const weft_node *n, const kernel_env *env, parts_plan *p) {
-    onednn_facts facts;
+    onednn_description description;
     onednn_problem whole;
     conv_problem(n, env, &whole);
     *p = (parts_plan){.count = whole.threads, .part = whole};
@@ -53,13 +53,14 @@ static const char *plan_of(const weft_node *n, const kernel_env *env, parts_plan
     p->part.repack_threads = p->count;
     p->part.src.shape[0] = p->part.dst.shape[0] = whole.src.shape[0] / p->count;
     p->part.weight.dtype = WEFT_F32; /* of the sums; the result's type is p->part.plain */
-    if (!onednn_describe(&p->part, &facts) || facts.is_reference) return "oneDNN has no primitive for a part";
-    p->is_packed = facts.packed_bytes > 0;
-    p->scratch_bytes = size_align(facts.scratch_bytes, MEM_ALIGN);
+    if (!onednn_describe(&p->part, &description) || description.is_reference)
+        return "oneDNN has no primitive for a part";
+    p->is_packed = description.packed_bytes > 0;
+    p->scratch_bytes = size_align(description.scratch_bytes, MEM_ALIGN);
     p->elements =
-        p->is_packed ? (int64_t)(facts.packed_bytes / sizeof(float)) : type_elements(&n->out[0].type);
+        p->is_packed ? (int64_t)(description.packed_bytes / sizeof(float)) : type_elements(&n->out[0].type);
     p->sum_bytes = size_align((size_t)p->elements * sizeof(float), MEM_ALIGN);
-    return keeps_sums(&whole, &facts, p->sum_bytes) ? NULL : "oneDNN keeps fewer sums than threads";
+    return keeps_sums(&whole, &description, p->sum_bytes) ? NULL : "oneDNN keeps fewer sums than threads";
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {

@@ -279,7 +279,7 @@ const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
 /* On entry p holds scores and ds holds dy . v; on exit p = e^(score - lse), the probabilities, and ds = p (ds
  * - delta), both with zeros up to `wide`. delta = dy . y. */
 static void attention_row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse,
-                         float delta) {
+                                   float delta) {
     for (int64_t j = 0; j < n; j++) {
         float e = vm_exp(p[j] - lse);
         p[j] = e;
@@ -316,8 +316,8 @@ static void block_backward(const sizes *z, const layout *l, float *s, const bloc
         row_load(m->y, row, 0, z->d, s + l->room);
         /* delta = dy . y replaces the sum of p dp over the row */
         float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
-        attention_row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide, m->lse[row],
-                     delta);
+        attention_row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide,
+                               m->lse[row], delta);
     }
     gemm_rows(b->tall, z->dp, b->keys, s + l->ds, z->ld, s + l->k, z->s * GEMM_NR, s + l->out, z->dp);
     for (int64_t i = 0; i < b->rows; i++)

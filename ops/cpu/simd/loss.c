@@ -79,7 +79,7 @@ const weft_kernel SIMD(cross_entropy) = {.name = SIMD_NAME,
 
 /* dx = factor (softmax(x) - onehot(t)), with factor = dy / rows that count. */
 static void loss_row_backward(const float *restrict x, float *restrict dx, int64_t n, int64_t t, float lse,
-                         float factor) {
+                              float factor) {
     for (int64_t i = 0; i < n; i++) dx[i] = factor * vm_exp(x[i] - lse);
     dx[t] -= factor;
 }
@@ -112,7 +112,8 @@ static weft_status backward_run(void *state, const kernel_call *c) {
         if (t == ignored)
             memset(dxi, 0, (size_t)classes * sizeof *dxi);
         else
-            loss_row_backward(row_read(x->data, from, i * classes, classes, own), dxi, classes, t, lse[i], factor);
+            loss_row_backward(row_read(x->data, from, i * classes, classes, own), dxi, classes, t, lse[i],
+                              factor);
         row_write(dx->data, to, i * classes, classes, dxi);
     }
     return WEFT_OK;

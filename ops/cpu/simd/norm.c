@@ -175,8 +175,8 @@ static void long_sums(const float *dy, const float *x, const float *w, float *dw
 
 /* dx = rstd (g - mean(g) - xhat mean(g xhat)) for one row; w, dw and db are all NULL, or none is. */
 static void norm_row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
-                         const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
-                         float mean, float rstd) {
+                              const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
+                              float mean, float rstd) {
     float sum_g, sum_gx;
     if (d <= SUM_BLOCK)
         block_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);

@@ -42,7 +42,7 @@ static void max_step(const float *restrict x, int32_t place, float *restrict bes
 
 /* Channels that are handled together: forward of reduced types, backward of f32 with few images, backward of
  * reduced types. */
-enum { FORWARD_BLOCK = 256, BLOCK = 64, LOW_BLOCK = 32 };
+enum { FORWARD_BLOCK = 256, BLOCK = 64, REDUCED_BLOCK = 32 };
 
 static int64_t forward_block(const tensor *x) {
     return x->type.dtype == WEFT_F32 ? x->type.shape[1] : FORWARD_BLOCK;
@@ -106,13 +106,14 @@ typedef struct plane {
 /* Channels of a piece of work: the whole image when there are enough images. */
 static int64_t block_channels(const tensor *dx, int threads) {
     image to = image_of(dx);
-    return dx->type.dtype != WEFT_F32 ? LOW_BLOCK : to.n >= threads ? to.channels : BLOCK;
+    return dx->type.dtype != WEFT_F32 ? REDUCED_BLOCK : to.n >= threads ? to.channels : BLOCK;
 }
 
 /* One plane for each thread, for results that are not f32. */
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     const tensor_type *t = &n->out[0].type;
-    return (size_t)(env->threads * row_room(t->dtype, t->shape[2] * t->shape[3] * LOW_BLOCK)) * sizeof(float);
+    return (size_t)(env->threads * row_room(t->dtype, t->shape[2] * t->shape[3] * REDUCED_BLOCK)) *
+           sizeof(float);
 }
 
 /* A plane of zeros: in the result itself for f32, else in the thread's workspace. */
@@ -126,7 +127,7 @@ static plane plane_of(const kernel_call *c, int64_t n, int64_t first, int64_t bl
         p.data = (float *)dx->data + p.at + first;
     } else {
         p.data =
-            (float *)c->workspace + omp_get_thread_num() * row_room(dx->type.dtype, p.pixels * LOW_BLOCK);
+            (float *)c->workspace + omp_get_thread_num() * row_room(dx->type.dtype, p.pixels * REDUCED_BLOCK);
         p.step = p.width;
     }
     if (p.step == p.width)
@@ -154,7 +155,7 @@ static bool scatter(const kernel_call *c, int64_t n, const plane *p) {
     image from = image_of(dy);
     int64_t pixels = from.height * from.width, at = n * pixels * from.channels + p->first;
     const int32_t *index = (const int32_t *)c->in[1].data + at;
-    float room[LOW_BLOCK];
+    float room[REDUCED_BLOCK];
     for (int64_t i = 0; i < pixels; i++, at += from.channels, index += from.channels) {
         const float *dyi = row_read(dy->data, dy->type.dtype, at, p->width, room);
         for (int64_t j = 0; j < p->width; j++) {
@@ -258,7 +259,7 @@ static void spread_gradient(const kernel_call *c, int64_t n, const plane *p) {
     const tensor *dy = &c->in[0];
     image from = image_of(dy), to = image_of(&c->out[0]);
     int64_t at = n * from.height * from.width * from.channels + p->first;
-    float room[LOW_BLOCK];
+    float room[REDUCED_BLOCK];
     for (int64_t i = 0; i < from.height * from.width; i++, at += from.channels) {
         pool_cell cell =
             pool_cell_at(c->attrs, &c->out[0].type, &c->in[0].type, i / from.width, i % from.width);

@@ -57,7 +57,7 @@ static void place_all(conv_plan *p) {
     size_t at = 0;
     if (p->extends_small) p->small_at = reserve(&at, type_bytes(&p->small));
     p->weight_at = at;
-    if (p->turns_weight || p->rounds) reserve(&at, type_bytes(&p->weight));
+    if (p->reorders_weight || p->rounds) reserve(&at, type_bytes(&p->weight));
     const tensor_type *all[3] = {&p->big, &p->small, &p->weight};
     for (int i = 0; i < 3 && p->widens; i++)
         if (i != conv_result(p)) p->wide_at[i] = reserve(&at, (size_t)type_elements(all[i]) * sizeof(float));
@@ -76,7 +76,7 @@ conv_plan conv_plan_of(const weft_node *n) {
     p.weight =
         type_of(p.big.dtype, 4, (int64_t[]){p.small.shape[1], p.in_channels, a->kernel.v[0], a->kernel.v[1]});
     p.is_packed = !p.is_weight && conv_is_packed(&n->in[1]->type);
-    p.turns_weight = is_turned(&p) && !p.is_packed;
+    p.reorders_weight = is_turned(&p) && !p.is_packed;
     p.rounds = p.is_weight && p.result != p.big.dtype;
     p.widens = !p.is_weight && p.result != p.big.dtype;
     place_all(&p);
@@ -86,7 +86,7 @@ conv_plan conv_plan_of(const weft_node *n) {
 size_t conv_packed_bytes(const weft_node *n, int operand) {
     if (operand != 1 || n->op == &weft_op_conv2d_weight || conv_is_packed(&n->in[1]->type)) return 0;
     conv_plan p = conv_plan_of(n);
-    return p.turns_weight ? type_bytes(&p.weight) : 0;
+    return p.reorders_weight ? type_bytes(&p.weight) : 0;
 }
 
 /* ---- the convolutions' rows ---- */

@@ -32,7 +32,7 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
     what.kind = p->is_weight ? DNN_CONV_WEIGHT : p->is_transposed ? DNN_CONV_DATA : DNN_CONV;
     what.big = {p->big, operand_alignment(p->big_value)};
     what.small = {p->small, p->extends_small ? OPERAND_ALIGN : operand_alignment(p->small_value)};
-    what.weight = {p->weight, p->turns_weight || p->rounds ? OPERAND_ALIGN : operand_alignment(weight)};
+    what.weight = {p->weight, p->reorders_weight || p->rounds ? OPERAND_ALIGN : operand_alignment(weight)};
     what.workspace_bytes = p->library_bytes;
     /* reduced operands lose nothing in TF32 */
     what.may_round = env->tf32 || dtype_is_reduced(p->big.dtype);
@@ -88,10 +88,10 @@ static weft_status prepare_operands(const conv_plan *p, const kernel_call *c, dn
         b->small = workspace + p->small_at;
         status = extend_image(c, &c->in[p->is_weight ? 1 : 0], &p->small, b->small);
     }
-    if (status == WEFT_OK && p->turns_weight && !p->is_weight) {
+    if (status == WEFT_OK && p->reorders_weight && !p->is_weight) {
         b->weight = workspace + p->weight_at;
         status =
-            turn_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
+            reorder_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
     }
     void **all[3] = {&b->big, &b->small, &b->weight};
     return status == WEFT_OK && p->widens ? operands_to_f32(p, c, all) : status;
@@ -101,7 +101,7 @@ static weft_status prepare_operands(const conv_plan *p, const kernel_call *c, dn
  * place. */
 static weft_status complete(const conv_plan *p, const kernel_call *c, void *made) {
     elements from = {made, p->rounds ? p->big.dtype : p->result}, to = {c->out[0].data, p->result};
-    if (p->is_weight) return made != to.at ? turn_weight(c, false, from, to, &p->weight) : WEFT_OK;
+    if (p->is_weight) return made != to.at ? reorder_weight(c, false, from, to, &p->weight) : WEFT_OK;
     if (c->n_in < 3 || !c->in[2].data) return WEFT_OK;
     elements bias = {c->in[2].data, c->in[2].type.dtype};
     return add_bias(c, from, to, bias, c->out[0].type.shape[1], type_elements(&c->out[0].type));
@@ -113,7 +113,7 @@ static weft_status run_conv(void *state, const kernel_call *c) {
     const conv_plan *p = &s->plan;
     char *workspace = (char *)c->workspace;
     /* cuDNN writes the node's result itself unless it must be reordered or converted */
-    void *made = p->is_weight && (p->turns_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
+    void *made = p->is_weight && (p->reorders_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
     dnn_buffers b = {};
     b.workspace = workspace + p->library_at;
     b.big = p->is_transposed ? made : c->in[0].data;
@@ -155,7 +155,7 @@ static weft_status open_pack(const weft_node *n, const kernel_env *env, void **s
 
 static weft_status run_pack(void *state, const kernel_call *c) {
     const pack_state *s = (const pack_state *)state;
-    return turn_weight(c, true, {c->in[0].data, c->in[0].type.dtype}, {c->out[0].data, s->weight.dtype},
+    return reorder_weight(c, true, {c->in[0].data, c->in[0].type.dtype}, {c->out[0].data, s->weight.dtype},
                        &s->weight);
 }
 

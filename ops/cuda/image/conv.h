@@ -25,7 +25,7 @@ typedef struct conv_plan {
      * zeros at its end. */
     bool extends_small;
     bool is_packed;                         /* the weight comes from a `pack` node */
-    bool turns_weight;                      /* the weight is reordered in the workspace */
+    bool reorders_weight;                   /* the weight is reordered in the workspace */
     size_t small_at, weight_at, library_at; /* byte offsets in the workspace */
     size_t wide_at[3];                      /* of big, small and weight as f32, except the result */
     size_t library_bytes;                   /* scratch of cuDNN */

@@ -31,7 +31,7 @@ enum { CONV_THREADS = 256 };
 
 /* A thread has the taps of one (o, c) pair. Neighbouring threads read the same cache lines on the plain side
  * and write neighbouring elements on the other. packs: plain to reordered; else back. */
-static __global__ void turn_weight_kernel(bool packs, elements from, elements to, int64_t pairs,
+static __global__ void reorder_weight_kernel(bool packs, elements from, elements to, int64_t pairs,
                                           int64_t channels, int64_t taps) {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < pairs; i += step) {
@@ -43,10 +43,10 @@ static __global__ void turn_weight_kernel(bool packs, elements from, elements to
     }
 }
 
-static weft_status turn_weight(const kernel_call *c, bool packs, elements from, elements to,
+static weft_status reorder_weight(const kernel_call *c, bool packs, elements from, elements to,
                                const tensor_type *weight) {
     int64_t pairs = weight->shape[0] * weight->shape[1], taps = weight->shape[2] * weight->shape[3];
-    return launch(c, turn_weight_kernel, dim3(blocks_for(c, pairs, CONV_THREADS)), dim3(CONV_THREADS), 0,
+    return launch(c, reorder_weight_kernel, dim3(blocks_for(c, pairs, CONV_THREADS)), dim3(CONV_THREADS), 0,
                   packs, from, to, pairs, weight->shape[1], taps);
 }
 

@@ -50,7 +50,7 @@ template <class T> __global__ void copy_units(copy_job j) {
 /* A block of TILE x TILE_ROWS threads transposes TILE elements of the row by TILE of those across; the extra
  * column of `part` avoids bank conflicts. */
 template <class T>
-__global__ void turn_planes(copy_job j, int64_t row_tiles, int64_t across_tiles, int64_t tiles) {
+__global__ void transpose_planes(copy_job j, int64_t row_tiles, int64_t across_tiles, int64_t tiles) {
     SHARED_ARRAY(T, part, [TILE][TILE + 1]);
     axis row = j.at[j.n - 1], across = j.at[j.n - 2];
     for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
@@ -146,7 +146,7 @@ template <class T> static weft_status run(const kernel_call *c, copy_job *j) {
                 across = (j->at[j->n - 2].length + TILE - 1) / TILE;
         int64_t tiles = rows * across;
         for (int k = 0; k < j->n - 2; k++) tiles *= j->at[k].length;
-        return launch(c, turn_planes<T>, dim3(blocks_for(c, tiles, 1)), dim3(TILE, TILE_ROWS), 0, *j, rows,
+        return launch(c, transpose_planes<T>, dim3(blocks_for(c, tiles, 1)), dim3(TILE, TILE_ROWS), 0, *j, rows,
                       across, tiles);
     }
     j->units = 1;

@@ -127,7 +127,8 @@ static bool cut_run(weft_plan *plan, trained *list, int count, int *number) {
     int64_t cap = (int64_t)(plan->subgraphs[list[0].subgraph].ddp.bucket_cap_mb * (1 << 20));
     while (count) {
         bool first = *number == 0;
-        int n = first ? bucket_size(list, count, cap > SMALL ? SMALL : cap, 0) : bucket_size(list, count, cap, cap / 8);
+        int n = first ? bucket_size(list, count, cap > SMALL ? SMALL : cap, 0)
+                      : bucket_size(list, count, cap, cap / 8);
         if (n == count && small_end(list, count)) n -= small_end(list, count);
         if (!make_bucket(plan, list, n, (*number)++)) return false;
         list += n;

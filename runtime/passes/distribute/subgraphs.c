@@ -104,7 +104,8 @@ bool subgraphs_find(weft_plan *plan) {
         const ddp_entry *said;
         if (v->kind != VARIABLE_PARAMETER) continue;
         const char *path = scope_of(m, plan->source, v->path, &said);
-        if (!path || (!table_find(&plan->by_path, path) && !add_subgraph(plan, said, path, &by_group))) return false;
+        if (!path || (!table_find(&plan->by_path, path) && !add_subgraph(plan, said, path, &by_group)))
+            return false;
         const subgraph *own = table_find(&plan->by_path, path);
         v->subgraph = (int)(own - plan->subgraphs);
     }

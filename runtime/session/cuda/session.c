@@ -204,4 +204,5 @@ static weft_status settle(weft_session *s, weft_error *error) {
     return status ? status : cuda_check_data(s, error);
 }
 
-const executor executor_cuda = {open_cuda, prepare_cuda, cuda_walk, fetch, put_number, cuda_arrive, settle, close_cuda};
+const executor executor_cuda = {open_cuda,  prepare_cuda, cuda_walk, fetch,
+                                put_number, cuda_arrive,  settle,    close_cuda};

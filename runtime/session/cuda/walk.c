@@ -95,8 +95,8 @@ static cudaStream_t stream_of(const weft_session *s, launch_kind kind) {
 }
 
 /* Puts the work of a launch on its stream, to run or to be captured. */
-static weft_status put_launch(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l, bool is_capturing,
-                       weft_error *error) {
+static weft_status put_launch(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
+                              bool is_capturing, weft_error *error) {
     if (kind != LAUNCH_COLLECTIVE) return run_steps(s, r, l, is_capturing, error);
     weft_status status = cuda_enqueue(s, r, l->steps[0], error);
     if (!status) l->has_run = true;

@@ -199,7 +199,7 @@ static void collapse_by_op(diagram *s, int box) {
 }
 
 /* Follows chains of representatives to their ends, and links all items that one represents. */
-static void link_twins(diagram *s) {
+static void link_representatives(diagram *s) {
     for (int i = 0; i < s->n_items; i++) {
         int t = i;
         while (s->items[t].representative != t) t = s->items[t].representative;
@@ -216,7 +216,7 @@ static void link_twins(diagram *s) {
 void diagram_collapse(diagram *s) {
     collapse_box(s, 0);
     for (int b = 0; b < s->n_boxes; b++) collapse_by_op(s, b);
-    link_twins(s);
+    link_representatives(s);
 }
 
 /* Climbs from both ends to siblings below a common parent. */

@@ -27,15 +27,15 @@ static double microseconds(const writer *w, uint64_t ns) {
 }
 
 static void put_row(writer *w, const char *kind, int row, const char *name) {
-    put_event(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", kind, "pid", w->rank, "tid", row,
-                     "args", "name", name));
+    put_event(w, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", kind, "pid", w->rank, "tid",
+                           row, "args", "name", name));
 }
 
 static void put_bar(writer *w, int row, const char *kind, const char *name, uint64_t began, uint64_t finished,
                     json_t *args) {
-    put_event(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "cat", kind, "name", name, "pid",
-                     w->rank, "tid", row, "ts", microseconds(w, began), "dur",
-                     (double)(finished - began) * 1e-3, "args", args));
+    put_event(w, json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:o}", "ph", "X", "cat", kind, "name", name,
+                           "pid", w->rank, "tid", row, "ts", microseconds(w, began), "dur",
+                           (double)(finished - began) * 1e-3, "args", args));
 }
 
 /* Where an arrow touches a bar: at the end of the node that made data ready, at the begin of the collective,
@@ -66,9 +66,9 @@ static void put_arrow(writer *w, const stream_event *c, const arrow_end *ends, i
     uint64_t id = (((uint64_t)w->rank << 20 | (c->run & 0xfffff)) << 12) | (c->order & 0xfff);
     for (int i = 0; i < n && n > 1; i++) {
         const char *phase = i == 0 ? "s" : i == n - 1 ? "f" : "t";
-        put_event(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:f}", "ph", phase, "bp", "e", "cat", "bucket",
-                         "name", c->name, "id", (json_int_t)id, "pid", w->rank, "tid", ends[i].row, "ts",
-                         ends[i].at));
+        put_event(w, json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:f}", "ph", phase, "bp", "e", "cat",
+                               "bucket", "name", c->name, "id", (json_int_t)id, "pid", w->rank, "tid",
+                               ends[i].row, "ts", ends[i].at));
     }
 }
 
