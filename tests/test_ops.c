@@ -104,7 +104,8 @@ static bool takes_a_sample(const weft_op *op, const weft_kernel *kernel, const k
     return taken || !any;
 }
 
-/* Without AVX2 oneDNN has only its reference kernels, and kernels that are made of its fast ones may decline all samples. */
+/* Without AVX2 oneDNN has only its reference kernels,
+ * and kernels that are made of its fast ones may decline all samples. */
 static bool may_decline_all(const weft_kernel *kernel) {
     return isa_best() < WEFT_ISA_AVX2 && strncmp(kernel->name, "onednn", 6) == 0;
 }

@@ -40,7 +40,7 @@ static weft_model *gan(void) {
     weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
     weft_value *real = weft_input(d, "real", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 6});
     weft_value *fake = generator(weft_random_normal(d, 2, (int64_t[]){WEFT_BATCH, 3}, 0, 1));
-    /* Before the real ones: the goldens have this order, and C would leave the order of two arguments open. */
+    /* Before the real ones: goldens have this order, and C leaves the order of two arguments open. */
     weft_value *of_fake = bce(discriminator(weft_stop_gradient(fake)), 0);
     weft_value *loss = weft_add(bce(discriminator(real), 1), of_fake);
     weft_minimize(loss, "discriminator", &adam);
