@@ -64,9 +64,9 @@ nightly_do() { # log, function
 
 # The next seed as a case that is such a function.
 nightly_case() { # function
-    local failed=0
-    nightly_do "$folder/case.$next_seed.txt" "$1" || failed=1
-    nightly_count $((next_seed + 1)) 1 0 $failed
+    local fails=0 # not `failed`, which nightly_count adds to
+    nightly_do "$folder/case.$next_seed.txt" "$1" || fails=1
+    nightly_count $((next_seed + 1)) 1 0 $fails
 }
 
 # A suite in chunks of seeds. The output of a chunk with failures is kept. One that does not tell what it ran, or fewer cases
