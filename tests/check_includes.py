@@ -275,11 +275,11 @@ SYMBOL = re.compile(
 # ---- the order of nodes ----
 
 BUILDER = re.compile(r"\bweft_value \*(\w+)\(")
-CALL = re.compile(r"\b(?!(?:if|for|while|switch|return|sizeof)\b)\w+\(")
+CALL = re.compile(r"\b(?!(?:if|for|while|switch|return|sizeof)\b)\w+\(|(?:=|\]\)) *\{")
 
 
 def arguments_of(text, at):
-    """The arguments of a call whose bracket opens before `at`."""
+    """The arguments of a call, or the values of a list, whose bracket opens before `at`."""
     depth, begin, found = 1, at, []
     for i in range(at, len(text)):
         depth += (text[i] in "([{") - (text[i] in ")]}")
@@ -292,17 +292,17 @@ def arguments_of(text, at):
 
 
 def check_order(names):
-    """C leaves open in which order arguments are evaluated: of one call, only one may build nodes, or plans depend on the compiler."""
+    """C leaves open in which order arguments are evaluated: of one call or list, only one may build nodes, or plans depend on the compiler."""
     headers = [n for n in names if re.fullmatch(r"include/weft/(ops|layers)\.h", n)]
     ours = [n for n in names if layer_of(n) in ("graph", "ops", "dist", "runtime", "examples") and n.endswith(".c")]
     texts = {n: re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), (ROOT / n).read_text(), flags=re.S) for n in headers + ours}
-    common = {name for n in headers for name in BUILDER.findall(texts[n])} | {"node_value", "sum_to"}
+    common = {name for n in headers for name in BUILDER.findall(texts[n])} | {"node_value", "node_new", "op_value", "variable_value", "variable_in_graph", "sum_to"}
     for name in ours:
         build = re.compile(rf"\b({'|'.join(common | set(BUILDER.findall(texts[name])))})\(")
         for call in CALL.finditer(texts[name]):
             if sum(bool(build.search(a)) for a in arguments_of(texts[name], call.end())) > 1:
                 line = texts[name].count("\n", 0, call.start()) + 1
-                tell(f"{name}:{line}", "two arguments of one call build nodes, in an order that C leaves open: name one before")
+                tell(f"{name}:{line}", "two arguments of one call or list build nodes, in an order that C leaves open: name one before")
 
 
 def output_of(*command):

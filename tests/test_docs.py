@@ -198,18 +198,18 @@ def shown_pattern(line, is_alike):
 
 
 def check_shown(place, how, shown, printed):
-    at, may_skip = 0, how == "some"
+    """Follows all ways of reading "...": `places` holds how many printed lines may have been read so far."""
+    printed, places = [line.rstrip() for line in printed], {0}
     for line in shown:
+        if line.strip() == "..." or how == "some":
+            places = set(range(min(places), len(printed) + 1))
         if line.strip() == "...":
-            may_skip = True
             continue
-        pattern = shown_pattern(line, how == "alike")
-        end = len(printed) if may_skip else min(at + 1, len(printed))
-        found = next((i for i in range(at, end) if pattern.fullmatch(printed[i].rstrip())), None)
-        if found is None:
-            there = printed[at] if at < len(printed) else "nothing more"
+        pattern, before = shown_pattern(line, how == "alike"), min(places)
+        places = {at + 1 for at in places if at < len(printed) and pattern.fullmatch(printed[at])}
+        if not places:
+            there = printed[before] if before < len(printed) else "nothing more"
             return tell(place, f"is not what the command prints: {line}\n    but: {there}")
-        at, may_skip = found + 1, how == "some"
 
 
 def check_commands(page, compiler, folder):

@@ -67,8 +67,8 @@ static void has_a_wrong_attribute(weft_graph *g) {
 }
 
 static void output_is_gone(weft_graph *g) {
-    weft_value *gone = arena_new(&g->model->arena, sizeof *gone);
-    if (!CHECK(gone != NULL)) return;
+    static weft_value copy; /* an arena aligns to less than a weft_value */
+    weft_value *gone = &copy;
     *gone = *g->outputs->value;
     gone->id = g->next_id;
     g->outputs->value = gone;

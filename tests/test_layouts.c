@@ -302,7 +302,7 @@ TEST(a_call_with_an_operand_that_lies_otherwise_is_an_error) {
     weft_status status = weft_run(session, "step", &(weft_feed){"x", x, sizeof x}, 1, NULL, 0, &e);
     poison_end(checked);
     CHECK_SAYS(status == WEFT_INTERNAL, "status %d: %s", status, e.text);
-    CHECK_HOLDS(e.text, "lies at strides (");
+    CHECK_HOLDS(e.text, "has strides (");
     weft_session_close(session);
     weft_store_free(s);
     weft_plan_free(p);

@@ -63,7 +63,7 @@ typedef struct weft_collective {
      * memory, which is faster. The bits differ, and are the same on every rank. With one rank or threads the
      * order stays. */
     bool unordered;
-    void *buffer; /**< count elements, the caller's, who does not touch them from start to end */
+    void *buffer; /**< count elements; the caller must not touch them from start to end */
     size_t count; /**< elements, also 0; the same on all ranks */
     /** Elements of each rank's range, `count` in all; kept until the end; NULL: equal ranges. */
     const size_t *counts;
@@ -124,9 +124,9 @@ typedef struct weft_comm_calls {
      * sessions copy to the host and back. */
     weft_status (*enqueue)(weft_comm *comm, const weft_collective *collective, void *stream,
                            weft_error *error);
-    /** Tells whether this communicator has failed or another rank has given up. Never waits. Who waits for a
-     * stream asks from time to time: once a call of a communicator that enqueues has failed, nothing that it
-     * put on a stream waits for other ranks any more. NULL: nothing to ask. */
+    /** Tells whether this communicator has failed or another rank has given up. Never waits. A caller
+     * that waits for a stream must poll: once a call of a communicator that enqueues has failed, nothing that
+     * it put on a stream waits for other ranks any more. NULL: nothing to ask. */
     weft_status (*poll)(weft_comm *comm, weft_error *error);
     /** The collectives of every rank fail with this reason; unlike with abort, the job goes on. NULL: the
      * others find out by their deadlines. */
@@ -208,8 +208,8 @@ typedef struct weft_comm_options {
     double deadline_seconds;
     /** Between two looks for progress; 0: 50 us on one machine, 500 us on several. */
     double nap_seconds;
-    /** Bytes a rank of memory that the ranks of one machine share; collectives among them go through it. 0: 8
-     * MiB (threads: none); negative: none. The same on all ranks; taken once, at the start. */
+    /** Bytes per rank of memory that the ranks of one machine share; collectives among them go through it. 0:
+     * 8 MiB (threads: none); negative: none. The same on all ranks; taken once, at the start. */
     int64_t window_bytes;
     /** Called on the communicator's thread after each collective. NULL: not. */
     void (*event)(void *context, const weft_comm_event *event);

@@ -19,13 +19,13 @@ extern "C" {
 typedef enum weft_shard {
     /** Whole parameters, the largest first, to the rank with the fewest bytes so far. */
     WEFT_SHARD_GREEDY = 0,
-    /** Equal ranges, for optimizers that work element by element; others take WEFT_SHARD_GREEDY. */
+    /** Ranges of a bucket that are as equal as possible. */
     WEFT_SHARD_FLAT = 1,
 } weft_shard;
 
 /** Options of a subgraph; zeroes mean the defaults. */
 typedef struct weft_ddp_options {
-    /** MiB of gradients a bucket, at most 2^20; 0: as in weft_compile_options. */
+    /** MiB of gradients per bucket, at most 2^20; 0: as in weft_compile_options. */
     double bucket_cap_mb;
     /** ZeRO stage 1 or 2; 0: as in weft_compile_options; -1: none, whatever is set there. */
     int zero;

@@ -53,15 +53,15 @@ typedef struct weft_compile_options {
     /** Type in which products, convolutions and attention compute where weft_precision() sets none:
      * WEFT_BF16, WEFT_F16; 0: f32 (docs/precision.md). */
     weft_dtype precision;
-    int accumulate; /**< micro-batches a step, for training graphs; 0 and 1: no accumulation */
+    int accumulate; /**< micro-batches per step, for training graphs; 0 and 1: no accumulation */
 
     /** @name Many ranks
      * ddp.h has the same for one subgraph.
      * @{ */
     int world; /**< ranks that train together, each on its own micro-batches; 0: 1 */
     int rank;  /**< the rank whose part of sharded values this plan's store holds, from 0 */
-    /** MiB of gradients a bucket; 0: a sixteenth of its subgraph, at most 25 (with one rank: 25). Plans that
-     * train on one store must agree on it. */
+    /** MiB of gradients per bucket; 0: a sixteenth of its subgraph, at most 25 (with one rank: 25). Plans
+     * that train on one store must agree on it. */
     double bucket_cap_mb;
     /** ZeRO stage where weft_ddp() sets none: 1 shards the optimizer's state, 2 the gradients too; 0:
      * none. */
@@ -116,7 +116,7 @@ typedef struct weft_memory {
 /** What a plan needs. */
 WEFT_API weft_memory weft_plan_memory(const weft_plan *plan);
 
-/** The plan as text, which graphtool and the tests parse. The caller frees it with free(). NULL when memory
+/** The plan as text, which weft_model_parse() reads. The caller frees it with free(). NULL when memory
  * is out. */
 WEFT_API char *weft_plan_text(const weft_plan *plan);
 /** The plan as JSON with stable keys. The caller frees it with free(). NULL when memory is out. */

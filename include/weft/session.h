@@ -80,7 +80,7 @@ WEFT_API void weft_session_close(weft_session *session);
  * WEFT_UNSUPPORTED in a build without CUDA. */
 WEFT_API weft_status weft_cuda_select(int index, weft_error *error);
 
-/** Ends what is in flight after the last run: ZeRO's broadcasts of updated parameters, and in a world the
+/** Ends what is in flight after the last run: ZeRO's gathers of updated parameters, and in a world the
  * sums and updates that the plan leaves to later runs. Runs of this session end by themselves what they read.
  * Call this before the store is read or another session runs on it, which are WEFT_ORDER errors until then.
  * With ZeRO all ranks call it at the same place among their runs. After a failure nothing is in flight. On a
@@ -162,7 +162,7 @@ WEFT_API void weft_session_capture(weft_session *session, bool on);
  * CPU, where nobody counts. */
 WEFT_API weft_status weft_session_beyond(const weft_session *session, uint64_t *bytes, weft_error *error);
 
-/** Starts or stops measuring how long each node takes, which costs two clock reads a node. Default: off. */
+/** Starts or stops measuring how long each node takes, which costs two clock reads per node. Default: off. */
 WEFT_API void weft_session_profile(weft_session *session, bool on);
 /** What was measured: the mean time of each node, as text, slowest first. The caller frees it with free().
  * NULL when memory is out. */

@@ -298,7 +298,8 @@ static bool is_weight_product(const weft_node *n) {
 static bool note_products(epilogue *e) {
     for (weft_node *n = e->p->graph->last; n; n = n->prev) {
         if (!is_weight_product(n)) continue;
-        const weft_value *roots[] = {below_reshapes(n->in[0]), operand_root(n->in[0])};
+        const weft_value *roots[2] = {below_reshapes(n->in[0])};
+        roots[1] = operand_root(n->in[0]);
         for (int i = 0; i < 2 && (!i || roots[1] != roots[0]); i++) {
             int number = new_reading(e, n);
             if (!number) return false;

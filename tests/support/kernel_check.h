@@ -25,6 +25,9 @@ weft_status kernel_run_at(weft_node *n, const weft_kernel *kernel, const kernel_
 /* kernel_run for a device's memory: tests/cuda. */
 typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const kernel_env *env,
                                   const tensor *in, const tensor *out, weft_error *error);
+/* Whether a device gets some of the trials only, drawn from test_seed(): the emulated GPU compiles a kernel
+ * for each. All at first. */
+void kernels_check_drawn(bool drawn);
 /* Runs every kernel of another backend (env->device) by `run` and compares with the CPU's reference. Returns
  * how many accepted the node. */
 int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,

@@ -37,8 +37,10 @@ static bool compose(weft_node *n, const sum_ranks_attrs *a, int ranks) {
     if (!rstd) return false;
     weft_value *added = along(b, x);
     weft_value *y = weft_add(weft_mul(centered, along(weft_mul(rstd, w), x)), added);
-    weft_value *made[] = {y, weft_stop_gradient(mean), weft_stop_gradient(rstd),
-                          weft_stop_gradient(weft_scale(var, count / (count - 1)))};
+    weft_value *made[4] = {y};
+    made[1] = weft_stop_gradient(mean);
+    made[2] = weft_stop_gradient(rstd);
+    made[3] = weft_stop_gradient(weft_scale(var, count / (count - 1)));
     for (int k = 0; k < 4; k++) {
         if (!made[k]) return false;
         n->out[k].mapped = made[k];

@@ -99,7 +99,9 @@ static bool scale_begin(program *p, const minimize_attrs *a, const optimizer_ent
     if (!norm) return false;
     if (!scale) return (out->scale = clip(g, a, norm)) != NULL;
     int64_t interval = a->growth_interval ? a->growth_interval : MINIMIZE_GROWTH_INTERVAL;
-    weft_value *in[] = {norm, variable_value(g, scale), variable_value(g, good)};
+    weft_value *in[3] = {norm}; /* one node a statement: C leaves the order within a list open */
+    in[1] = variable_value(g, scale);
+    in[2] = variable_value(g, good);
     weft_node *n = node_new(g, &weft_op_loss_scale, 3, in, &(loss_scale_attrs){a->clip_norm, interval});
     if (!n) return false;
     out->scale = &n->out[0];
