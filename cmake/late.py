@@ -50,7 +50,7 @@ __attribute__((visibility("hidden"))) {type} {name}({parameters}) {{
 CHECK = """/* Made by cmake/late.py. */
 %(externs)schar *const all[] = {%(names)s};
 int main(void) {
-    return all[0] != 0 ? 0 : 0;
+    return !all[0];
 }
 """
 
