@@ -33,12 +33,15 @@ done
 cd "$(dirname "$0")/.."
 tools/scripts/setup.sh
 echo "Building"
-cmake --preset release >/dev/null
-cmake --build build/release --target graphtool weft-zoo >/dev/null
+mkdir -p build out
+{ cmake --preset release && cmake --build build/release --target graphtool weft-zoo; } >build/quickstart.txt || {
+    tail -40 build/quickstart.txt >&2
+    echo "quickstart.sh: the build failed; the whole output is in build/quickstart.txt" >&2
+    exit 1
+}
 
 images=/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz
 graphtool=build/release/graphtool
-mkdir -p out
 build/release/weft-zoo dcgan28 -o out/dcgan28.bin
 "$graphtool" dot out/dcgan28.bin --graph d_step -T svg -o out/plan.svg
 echo "Training $epochs epochs (Ctrl-C ends early and keeps the weights)"
