@@ -88,7 +88,7 @@ static void waits_for_what_is_gone(weft_graph *g) {
     weft_node *n = g->first;
     while (n && !n->n_after) n = n->next;
     if (!CHECK(n != NULL)) return;
-    n->after[0] = arena_new(&g->model->arena, sizeof *n);
+    n->after[0] = arena_new(&g->model->nodes, sizeof *n);
 }
 
 static void counts_one_more(weft_graph *g) {
