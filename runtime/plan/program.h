@@ -57,6 +57,7 @@ typedef struct optimizer_slot {
 /* The variables of one optimizer. minimize calls that name the same optimizer share them. */
 typedef struct optimizer_entry {
     const char *name;                       /* weft_optimizer.name */
+    const char *path;                       /* "optimizer.NAME", with which its variables' paths begin */
     weft_variable *step, *lr;               /* f64[] */
     weft_variable *loss_scale, *good_steps; /* f64[]; NULL unless it has gradients in f16 */
     /* [n_variables][OPTIMIZER_SLOTS], by index of a bucket: index + 1 in plan->states; 0: no such slot */

@@ -63,9 +63,9 @@ static inline unsigned blocks_for(const kernel_call *c, int64_t count, int threa
     return (unsigned)(blocks < most ? blocks : most);
 }
 
-/* f32, bf16 and f16 are computed as f32; from_float rounds to the nearest, ties to even. */
 /* ---- elements ---- */
 
+/* f32, bf16 and f16 are computed as f32; from_float rounds to the nearest, ties to even. */
 template <class T> __device__ static inline float to_float(T x) {
     return static_cast<float>(x);
 }

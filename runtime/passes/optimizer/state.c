@@ -56,8 +56,8 @@ make(weft_model *m, variable_kind kind, tensor_type type, weft_init init, const 
 /* A scalar of the optimizer: f64[]. */
 static weft_variable *make_number(weft_plan *plan, const optimizer_entry *o, const char *what, double first) {
     return make(plan->model, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64),
-                (weft_init){first != 0 ? WEFT_INIT_CONSTANT : WEFT_INIT_ZEROS, first, 0}, "optimizer.%s/%s",
-                o->name, what);
+                (weft_init){first != 0 ? WEFT_INIT_CONSTANT : WEFT_INIT_ZEROS, first, 0}, "%s/%s", o->path,
+                what);
 }
 
 /* Makes room for one more in plan->states, whose length doubles when it is a power of two. The arena keeps
@@ -79,14 +79,12 @@ static bool make_slot(weft_plan *plan, const optimizer_entry *o, weft_variable *
     weft_variable *over = s->shards ? s->own : s;
     int *number = slot_number(o, s, slot);
     if (*number) return true;
-    const char *name = arena_printf(&plan->model->arena, "optimizer.%s", o->name);
-    if (!name || !make_room(plan))
-        return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
+    if (!make_room(plan)) return model_fail(plan->model, NULL, WEFT_MEMORY, "optimizer: out of memory");
     optimizer_slot *state = &plan->states[plan->n_states++];
-    *state = (optimizer_slot){.bucket = s, .name = name, .slot = kind->slots[slot]};
+    *state = (optimizer_slot){.bucket = s, .name = o->path, .slot = kind->slots[slot]};
     *number = plan->n_states;
     if (!over) return true;
-    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, over->type, (weft_init){0}, "%s/%s/%s", name,
+    weft_variable *v = make(plan->model, VARIABLE_OPTIMIZER, over->type, (weft_init){0}, "%s/%s/%s", o->path,
                             s->path, kind->slots[slot]);
     if (!v) return false;
     v->bucket = s;
@@ -129,8 +127,9 @@ static optimizer_entry *entry_of(weft_plan *plan, const char *name, size_t varia
     arena *memory = &plan->model->arena;
     o = &plan->optimizers[plan->n_optimizers];
     *o = (optimizer_entry){.name = arena_copy(memory, name),
+                           .path = arena_printf(memory, "optimizer.%s", name),
                            .slots = arena_new_array(memory, variables * OPTIMIZER_SLOTS, sizeof *o->slots)};
-    if (!o->name || !o->slots) return NULL;
+    if (!o->name || !o->path || !o->slots) return NULL;
     plan->n_optimizers++;
     return o;
 }
@@ -143,7 +142,7 @@ static bool make_all(weft_plan *plan, const training *t, optimizer_entry *o) {
     const optimizer_kind *kind = optimizer_find(a->type);
     o->step = make_number(plan, o, "step", 0);
     o->lr = make(m, VARIABLE_OPTIMIZER, type_scalar(WEFT_F64), (weft_init){WEFT_INIT_CONSTANT, a->lr, 0},
-                 "optimizer.%s/lr", o->name);
+                 "%s/lr", o->path);
     if (!o->step || !o->lr || !make_loss_scale(plan, t, o)) return false;
     for (weft_variable *s = m->variables; s; s = s->next) {
         if (s->kind != VARIABLE_BUCKET || !t->trains[s->members[0]->index]) continue;
