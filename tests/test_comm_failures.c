@@ -3,6 +3,7 @@
 #include "support/comm_world.h"
 #include "support/test.h"
 
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -162,6 +163,29 @@ TEST(a_rank_that_fails_is_heard_by_those_who_ask) {
     weft_comm_free(self);
 }
 
+/* Ranks that differ in the second of two collectives and then only poll: each sees its own difference, not that
+ * the other saw one first (the second is announced while the first is active). */
+static void differ_and_poll(rank_run *r) {
+    weft_error error = {0};
+    uint64_t ticket;
+    weft_collective c = {.kind = WEFT_BARRIER, .order = 1, .run = 5, .program = "both"};
+    if (weft_comm_start(r->comm, &c, &ticket, &error)) return keep(r, error.text);
+    c.order = 2;
+    c.program = r->comm->rank ? "g" : "d";
+    if (weft_comm_start(r->comm, &c, &ticket, &error)) return keep(r, error.text);
+    while (!weft_comm_poll(r->comm, &error)) sched_yield();
+    keep(r, error.text);
+}
+
+TEST(a_rank_that_polls_hears_its_own_difference_first) {
+    rank_run ranks[MOST];
+    for (int i = 0; i < 1000; i++) {
+        window_run(2, i % 2 * 4096, 20, 0, differ_and_poll, ranks);
+        CHECK_HOLDS(ranks[0].text, "the first difference is the program: d on rank 0, g on rank 1");
+        CHECK_HOLDS(ranks[1].text, "the first difference is the program: g on rank 1, d on rank 0");
+    }
+}
+
 /* Rank 1 gives up as soon as it has its part, which may fail rank 0 while rank 2 has not yet copied. */
 static void send_and_forget(rank_run *r) {
     char data[1024];
@@ -189,4 +213,5 @@ SUITE("communicators that fail",
       {T(ranks_that_differ_hear_the_first_difference_on_both_sides),
        T(a_rank_that_does_not_come_is_named_with_its_place_when_the_deadline_passes),
        T(a_rank_that_aborts_gives_all_the_reason), T(a_rank_that_fails_is_heard_by_those_who_ask),
+       T(a_rank_that_polls_hears_its_own_difference_first),
        T(a_failure_does_not_hand_out_a_buffer_that_is_gone)})
