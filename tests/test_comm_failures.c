@@ -163,8 +163,8 @@ TEST(a_rank_that_fails_is_heard_by_those_who_ask) {
     weft_comm_free(self);
 }
 
-/* Ranks that differ in the second of two collectives and then only poll: each sees its own difference, not that
- * the other saw one first (the second is announced while the first is active). */
+/* Ranks that differ in the second of two collectives and then only poll: each sees its own difference, not
+ * that the other saw one first (the second is announced while the first is active). */
 static void differ_and_poll(rank_run *r) {
     weft_error error = {0};
     uint64_t ticket;

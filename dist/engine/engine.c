@@ -125,9 +125,9 @@ void engine_fail_locked(engine *e, const weft_error *error) {
     pthread_cond_broadcast(&e->changed);
 }
 
-/* Notes ranks that gave up, for `poll`, while no collective is queued here: a queued one finds out itself, and
- * says the same on every run (its own difference, before the news that another rank saw one). The lock is
- * held. */
+/* Notes ranks that gave up, for `poll`, while no collective is queued here: a queued one finds out itself,
+ * and says the same on every run (its own difference, before the news that another rank saw one). The lock
+ * is held. */
 static void hear_failures(engine *e) {
     if (e->finished != e->issued) return;
     for (int i = 0; i < e->t->world && !e->heard.status; i++)
