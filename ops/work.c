@@ -1,6 +1,7 @@
 /* work.c - see work.h. The counts are those of the direct algorithm, whatever the kernel does. */
 #include "ops/work.h"
 
+#include "graph/core/kernel.h"
 #include "ops/image/conv2d.h"
 #include "ops/linalg/epilogue.h"
 #include "ops/kit/ops.h"
@@ -33,6 +34,12 @@ static double conv_weights(const weft_node *n) {
     return channels * (double)a->kernel.v[0] * (double)a->kernel.v[1];
 }
 
+/* One product of attention: scores [N, heads, T, S] of D multiply-adds, for q [N, heads, T, D], k [.., S,
+ * D]. */
+static double attention_flops(const weft_value *q, const weft_value *k) {
+    return 2 * elements(q) * (double)k->type.shape[2];
+}
+
 double node_flops(const weft_node *n) {
     if (n->op == &weft_op_linear || n->op == &weft_op_linear_act)
         return 2 * elements(&n->out[0]) * (double)n->in[1]->type.shape[1];
@@ -41,12 +48,46 @@ double node_flops(const weft_node *n) {
     if (n->op == &weft_op_conv2d) return conv_flops(&n->out[0], conv_weights(n));
     if (n->op == &weft_op_conv_transpose2d) return conv_flops(n->in[0], conv_weights(n));
     if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));
-    /* Attention: scores [N, heads, T, T] of d multiply-adds; two products forward, five backward. */
-    const tensor_type *q = n->n_in ? &n->in[0]->type : NULL;
-    double scores = q && q->ndim == 4 ? elements(n->in[0]) * (double)q->shape[2] : 0;
-    if (n->op == &weft_op_attention) return 4 * scores;
-    if (n->op == &weft_op_attention_backward) return 10 * scores;
+    if (n->op == &weft_op_attention) return 2 * attention_flops(n->in[0], n->in[1]);
+    if (n->op == &weft_op_attention_backward) return 5 * attention_flops(n->in[1], n->in[2]);
     return 0;
+}
+
+/* ---- launches and bytes ---- */
+
+double value_bytes(const weft_value *v) {
+    double count = 1;
+    for (int i = 0; i < v->type.ndim; i++)
+        if (!v->has_layout || v->stride[i]) count *= (double)v->type.shape[i];
+    return count * (double)dtype_bytes(v->type.dtype);
+}
+
+bool value_is_within(const weft_value *v, const weft_value *into) {
+    for (; v; v = v->base)
+        if (v == into || (v->variable && v->variable == into->variable)) return true;
+    return false;
+}
+
+/* An operand that the node has twice is read once. */
+static bool is_new(const weft_node *n, int i) {
+    for (int k = 0; k < i; k++)
+        if (n->in[k] == n->in[i]) return false;
+    return n->in[i] != NULL;
+}
+
+/* Ops with `writes` change operands in place; their results are those operands. */
+node_work node_work_of(const weft_node *n) {
+    node_work w = {0};
+    if (!n->kernel) return w;
+    w.launches = 1;
+    w.flops = node_flops(n);
+    for (int i = 0; i < n->n_in; i++) {
+        if (is_new(n, i)) w.read += value_bytes(n->in[i]);
+        if (n->in[i] && i < 32 && n->op->writes >> i & 1) w.written += value_bytes(n->in[i]);
+    }
+    for (int k = 0; k < n->n_out && !n->op->writes; k++) w.written += value_bytes(&n->out[k]);
+    if (n->kernel->work) n->kernel->work(n, &w);
+    return w;
 }
 
 /* ---- threads ---- */

@@ -1,5 +1,6 @@
 /* test_work.c - the amount of work in a node, and the number of threads it runs on: from shapes alone. */
 #include "ops/work.h"
+#include "graph/core/kernel.h"
 #include "support/sample.h"
 
 #include <string.h>
@@ -54,4 +55,76 @@ TEST(packed_weights_and_reduced_types_count_the_same) {
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
 }
 
-SUITE("work", {T(little_work_is_not_shared_out), T(packed_weights_and_reduced_types_count_the_same)})
+/* Two products of scores [B, H, T, S] by D forward, five backward; the backward's first operand is dy
+ * [B, T, H, D]. A causal mask changes nothing. */
+TEST(attention_counts_the_products_of_its_formula) {
+    const work_case list[] = {
+        {"attention", "f32[2,3,5,4], f32[2,3,7,4], f32[2,3,7,4]", "", 4 * 2 * 3 * 5 * 7 * 4, false},
+        {"attention", "f32[2,3,5,4], f32[2,3,5,4], f32[2,3,5,4]", "causal=1", 4 * 2 * 3 * 5 * 5 * 4, false},
+        {"attention_backward",
+         "f32[2,5,3,4], f32[2,3,5,4], f32[2,3,7,4], f32[2,3,7,4], f32[2,5,3,4], f32[2,3,5]", "",
+         10 * 2 * 3 * 5 * 7 * 4, false},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) check(&list[i]);
+}
+
+/* ---- what a node reads and writes on a GPU ---- */
+
+typedef struct bytes_case {
+    const char *op, *in, *attrs;
+    int launches;
+    double read, written; /* bytes */
+} bytes_case;
+
+static void check_bytes(const bytes_case *b) {
+    const kernel_env env = {.isa = isa_best(), .threads = 1, .device = WEFT_DEVICE_CUDA};
+    op_sample spec = {.in = b->in, .attrs = b->attrs};
+    sample s;
+    sample_build(&s, op_find(b->op, strlen(b->op)), &spec, false);
+    if (CHECK_SAYS(s.n, "%s(%s): %s", b->op, b->in, s.error_text)) {
+        arena a = {0};
+        s.n->kernel = kernel_select(s.n, &env, &a, NULL);
+        node_work w = node_work_of(s.n);
+        CHECK_SAYS(s.n->kernel && w.launches == b->launches && w.read == b->read && w.written == b->written,
+                   "%s(%s): %d launches read %g bytes and write %g, not %d, %g and %g", b->op, b->in,
+                   w.launches, w.read, w.written, b->launches, b->read, b->written);
+        arena_free(&a);
+    }
+    sample_free(&s);
+}
+
+/* Added up by hand from the kernels: each launch reads its operands once and writes its results once. */
+TEST(bytes_are_those_that_launches_read_and_write) {
+    enum { F32 = 4, BF16 = 2, I32 = 4 };
+    const bytes_case list[] = {
+        {"add", "f32[8,4], f32[4]", "", 1, (32 + 4) * F32, 32 * F32},
+        {"cast", "f32[100]", "dtype=bf16", 1, 100 * F32, 100 * BF16},
+        {"sum", "f32[6,4]", "axes=1", 1, 24 * F32, 6 * F32},
+        {"linear", "bf16[8,16], bf16[4,16], bf16[4]", "", 1, (128 + 64 + 4) * BF16, 32 * BF16},
+        /* the bias is first converted */
+        {"linear", "bf16[8,16], bf16[4,16], f32[4]", "", 2, (128 + 64) * BF16 + 4 * F32, 32 * BF16},
+        /* x is read for its statistics and again for y; parts and totals: 1 chunk of 3 numbers a channel */
+        {"batch_norm", "f32[2,4,1,1], f32[4], f32[4]", "", 3, (8 + 8 + 4 + 4) * F32 + 12 * F32,
+         (8 + 3 * 4) * F32 + 12 * F32},
+        {"layer_norm", "f32[6,32], f32[32], f32[32]", "", 1, (192 + 64) * F32, (192 + 6 + 6) * F32},
+        /* dy, x, mean, rstd, w; dx, dw, db; two blocks of 4 rows leave a part of dw and db each */
+        {"layer_norm_backward", "f32[6,32], f32[6,32], f32[6], f32[6], f32[32]", "", 2,
+         (2 * 192 + 2 * 6 + 32) * F32 + 2 * 64 * F32, (192 + 64) * F32 + 2 * 64 * F32},
+        /* logits and targets; the mean and a logarithm a row */
+        {"cross_entropy", "bf16[6,10], i32[6]", "", 2, 60 * BF16 + 6 * I32, (1 + 6) * F32},
+        /* only the rows that 3 ids name, of 100 */
+        {"embedding", "f32[100,8], i32[3]", "", 1, 24 * F32 + 3 * I32, 24 * F32},
+        /* q, k, v; the result and lse */
+        {"attention", "bf16[2,3,5,8], bf16[2,3,5,8], bf16[2,3,5,8]", "", 1, 3 * 240 * BF16,
+         240 * BF16 + 30 * F32},
+        /* dy, q, k, v twice, y and lse; then delta goes from one kernel to the other */
+        {"attention_backward",
+         "bf16[2,5,3,8], bf16[2,3,5,8], bf16[2,3,5,8], bf16[2,3,5,8], bf16[2,5,3,8], f32[2,3,5]", "", 2,
+         9 * 240 * BF16 + 2 * 30 * F32, 3 * 240 * BF16 + 30 * F32},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_bytes(&list[i]);
+}
+
+SUITE("work",
+      {T(little_work_is_not_shared_out), T(packed_weights_and_reduced_types_count_the_same),
+       T(attention_counts_the_products_of_its_formula), T(bytes_are_those_that_launches_read_and_write)})

@@ -8,6 +8,8 @@
 #include "graph/core/graph.h"
 #include "weft/plan.h"
 
+struct node_work;
+
 /* The layout of a value that a kernel reads or writes. Values that no kernel makes (variables, inputs,
  * collectives) are row-major, and so are packed bytes. */
 typedef enum layout_rule {
@@ -45,6 +47,9 @@ typedef struct weft_kernel {
     /* Bytes of operand i in a packed form that this kernel prefers; 0: it takes the plain form. The compiler
      * then inserts a `pack` node before the node, and the kernel gets u8[bytes]. NULL: never. */
     size_t (*packed_bytes)(const weft_node *n, int i, const kernel_env *env);
+    /* Corrects what a run of the node launches, reads and writes (ops/work.h), which begins as one launch
+     * that reads every operand and writes every result. NULL: that is right. */
+    void (*work)(const weft_node *n, struct node_work *w);
     /* Builds *state, which all runs of the node get (primitives of a library), when a session opens; close
      * frees it. NULL: *state stays NULL. */
     weft_status (*open)(const weft_node *n, const kernel_env *env, void **state, weft_error *error);

@@ -5,6 +5,7 @@
 
 #include "graph/core/kernel.h"
 #include "ops/kit/op_kit.h"
+#include "ops/work.h"
 
 /* The first value that broke its kernel's rule. In the GPU's memory; the host reads it when it next waits for
  * the GPU. */

@@ -42,7 +42,7 @@ typedef struct cuda_host_counts {
     int allocations, pinned, streams, events, graphs; /* that exist now */
     size_t bytes;                                     /* of the GPUs' memory in use */
     size_t most_bytes;                                /* the most since the last cuda_host_count */
-    int64_t launches, copies;                         /* that have run since the program began */
+    int64_t launches, copies, calls; /* kernels, copies, calls of libraries: since the program began */
 } cuda_host_counts;
 cuda_host_counts cuda_host_count(void);
 

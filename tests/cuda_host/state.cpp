@@ -110,6 +110,7 @@ cuda_host_counts cuda_host_count(void) {
     c.most_bytes = s.most_bytes;
     c.launches = s.launches;
     c.copies = s.copies;
+    c.calls = s.calls;
     s.most_bytes = c.bytes;
     return c;
 }

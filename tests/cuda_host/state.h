@@ -136,7 +136,7 @@ struct gpu_state {
     std::unordered_map<const void *, int> dynamic_shared; /* bytes that cudaFuncSetAttribute allowed */
     std::unordered_set<uint64_t> harmless; /* words in arguments that are not addresses of the host */
     std::set<const void *> module_kernels;
-    int64_t launches = 0, copies = 0;
+    int64_t launches = 0, copies = 0, calls = 0;
 
     gpu_state();
 };

@@ -199,7 +199,11 @@ cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()>
     cudaStream_t s = stream_of(stream);
     if (cudaError_t no = refused()) return no;
     if (!s) return answer(cudaErrorInvalidResourceHandle);
-    return add_work(s, what, std::move(run), std::move(ready));
+    auto counted = [run = std::move(run)] {
+        gpu().calls++;
+        run();
+    };
+    return add_work(s, what, counted, std::move(ready));
 }
 
 /* A forked stream joins the capture of the event that it waits for; its next node depends on both. */

@@ -49,6 +49,15 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)type_elements(&n->in[5]->type) * sizeof(float);
 }
 
+/* dq, then dk and dv: each reads dy, q, k and v; the second reads what the first wrote of delta. */
+static void backward_work(const weft_node *n, node_work *w) {
+    double delta = (double)backward_workspace(n, NULL);
+    w->launches = 2;
+    for (int i = 0; i < 4; i++) w->read += value_bytes(n->in[i]);
+    w->read += delta;
+    w->written += delta;
+}
+
 const weft_kernel cuda_attention = {.name = "tensor cores",
                                     .op = &weft_op_attention,
                                     .strided_in = ATTENTION_STRIDED,
@@ -64,10 +73,12 @@ const weft_kernel cuda_attention_backward = {.name = "tensor cores",
                                              .strided_in = ATTENTION_BACKWARD_STRIDED,
                                              .declines = backward_declines,
                                              .workspace = backward_workspace,
+                                             .work = backward_work,
                                              CUDA_RUN(attention_backward)};
 const weft_kernel cuda_attention_plain_backward = {.name = "cuda",
                                                    .op = &weft_op_attention_backward,
                                                    .strided_in = ATTENTION_BACKWARD_STRIDED,
                                                    .declines = plain_backward_declines,
                                                    .workspace = backward_workspace,
+                                                   .work = backward_work,
                                                    CUDA_RUN(attention_plain_backward)};

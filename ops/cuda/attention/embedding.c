@@ -23,13 +23,35 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(2 * n->out[0].type.shape[0] + sort_room(ids_of(n))) * sizeof(int32_t);
 }
 
+/* The rows that the ids name, not the whole table. */
+static void work(const weft_node *n, node_work *w) {
+    w->read = value_bytes(n->in[1]) + w->written;
+}
+
+/* Keys, three kernels for each byte of them, the ends of each row's ids, the sums. Keys and numbers go
+ * from one list to the other for each byte. */
+static void backward_work(const weft_node *n, node_work *w) {
+    int64_t rows = n->out[0].type.shape[0];
+    double list = 2.0 * (double)ids_of(n) * sizeof(int32_t), ends = 2.0 * (double)rows * sizeof(int32_t);
+    int passes = 0;
+    for (int64_t rest = rows; rest; rest >>= 8) passes++;
+    w->launches = 3 + 3 * passes;
+    w->read += list * (passes + 2) + ends;
+    w->written += list * (passes + 1) + ends;
+}
+
 #define IDS "ids are rows of the table"
 
-const weft_kernel cuda_embedding = {
-    .name = "cuda", .op = &weft_op_embedding, .declines = declines, .data_rule = IDS, CUDA_RUN(embedding)};
+const weft_kernel cuda_embedding = {.name = "cuda",
+                                    .op = &weft_op_embedding,
+                                    .declines = declines,
+                                    .work = work,
+                                    .data_rule = IDS,
+                                    CUDA_RUN(embedding)};
 const weft_kernel cuda_embedding_backward = {.name = "cuda",
                                              .op = &weft_op_embedding_backward,
                                              .declines = backward_declines,
                                              .workspace = backward_workspace,
+                                             .work = backward_work,
                                              .data_rule = IDS,
                                              CUDA_RUN(embedding_backward)};

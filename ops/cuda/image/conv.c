@@ -111,6 +111,25 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return conv_plan_of(n).bytes;
 }
 
+/* A copy that is read once and written once, before or after the convolution. */
+static void add_copy(node_work *w, double bytes) {
+    w->launches++;
+    w->read += bytes;
+    w->written += bytes;
+}
+
+/* What comes before and after cuDNN's call (conv.cu): an image that is extended, a weight in another order,
+ * operands as f32, a bias. */
+static void work(const weft_node *n, node_work *w) {
+    conv_plan p = conv_plan_of(n);
+    const tensor_type *all[3] = {&p.big, &p.small, &p.weight};
+    if (p.extends_small) add_copy(w, (double)type_bytes(&p.small));
+    if (p.reorders_weight || (p.is_weight && p.rounds)) add_copy(w, (double)type_bytes(&p.weight));
+    for (int i = 0; i < 3 && p.widens; i++)
+        if (i != conv_result(&p)) add_copy(w, (double)type_elements(all[i]) * sizeof(float));
+    if (!p.is_weight && n->n_in > 2 && n->in[2]) add_copy(w, (double)type_bytes(&n->out[0].type));
+}
+
 static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     (void)env;
     return conv_packed_bytes(n, i);
@@ -121,6 +140,7 @@ const weft_kernel cuda_conv2d = {
     .op = &weft_op_conv2d,
     .declines = declines,
     .workspace = workspace,
+    .work = work,
     .packed_bytes = packed_bytes,
     CUDA_OPEN(conv2d),
 };
@@ -130,6 +150,7 @@ const weft_kernel cuda_conv_transpose2d = {
     .op = &weft_op_conv_transpose2d,
     .declines = declines,
     .workspace = workspace,
+    .work = work,
     .packed_bytes = packed_bytes,
     CUDA_OPEN(conv_transpose2d),
 };
@@ -139,6 +160,7 @@ const weft_kernel cuda_conv2d_weight = {
     .op = &weft_op_conv2d_weight,
     .declines = declines,
     .workspace = workspace,
+    .work = work,
     .rounds_f32_output = true,
     CUDA_OPEN(conv2d_weight),
 };

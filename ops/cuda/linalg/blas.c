@@ -123,6 +123,23 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return blas_plan_of(n).bytes;
 }
 
+static double matrices_bytes(const matrices *m, const blas_plan *plan, size_t width) {
+    return (double)(m->rows * m->columns * matrices_count(m, plan->p.n_batch)) * (double)width;
+}
+
+/* Calls for the batch, dense copies of operands, the conversion of a bias. Each call counts as one launch:
+ * the library may split a sum and add its parts by another kernel. */
+static void work(const weft_node *n, node_work *w) {
+    blas_plan plan = blas_plan_of(n);
+    w->launches = (int)plan.calls + plan.copies[0] + plan.copies[1] + plan.converts_bias;
+    for (int i = 0; i < 2; i++) {
+        double bytes = matrices_bytes(&plan.from[i], &plan, dtype_bytes(n->in[i]->type.dtype));
+        if (!plan.copies[i]) continue;
+        w->read += bytes;
+        w->written += bytes;
+    }
+}
+
 #ifdef WEFT_HAS_CUDA
 #define TUNE blas_tune
 #else
@@ -136,6 +153,7 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
         .strided_in = any_strides,                                                                           \
         .declines = why,                                                                                     \
         .workspace = workspace,                                                                              \
+        .work = work,                                                                                        \
         CUDA_OPEN(of),                                                                                       \
         .tune = TUNE,                                                                                        \
     }

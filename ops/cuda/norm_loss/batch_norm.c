@@ -22,13 +22,30 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return parts(&n->in[1]->type, 2);
 }
 
+/* Parts of the statistics, their totals, then the result: the images (x, or dy and x) are read twice. */
+static void add_passes(node_work *w, double images, double parts) {
+    w->launches = 3;
+    w->read += images + parts;
+    w->written += parts;
+}
+
+static void work(const weft_node *n, node_work *w) {
+    add_passes(w, value_bytes(n->in[0]), (double)workspace(n, NULL));
+}
+
+static void backward_work(const weft_node *n, node_work *w) {
+    add_passes(w, value_bytes(n->in[0]) + value_bytes(n->in[1]), (double)backward_workspace(n, NULL));
+}
+
 const weft_kernel cuda_batch_norm = {.name = "cuda",
                                      .op = &weft_op_batch_norm,
                                      .declines = declines_types,
                                      .workspace = workspace,
+                                     .work = work,
                                      CUDA_RUN(batch_norm)};
 const weft_kernel cuda_batch_norm_backward = {.name = "cuda",
                                               .op = &weft_op_batch_norm_backward,
                                               .declines = declines_types,
                                               .workspace = backward_workspace,
+                                              .work = backward_work,
                                               CUDA_RUN(batch_norm_backward)};

@@ -13,10 +13,24 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(layer_norm_parts(rows, d, dtype_bytes(x->dtype)) * d) * 2 * sizeof(float);
 }
 
+/* dx and the parts of dw and db together, or apart where a row is too long for one warp; then their
+ * totals. */
+static void backward_work(const weft_node *n, node_work *w) {
+    const tensor_type *x = &n->in[1]->type;
+    bool is_long = x->shape[x->ndim - 1] > LAYER_NORM_SHORT;
+    double parts = (double)backward_workspace(n, NULL);
+    if (n->n_out < 3) return;
+    w->launches = is_long ? 3 : 2;
+    if (is_long) w->read += value_bytes(n->in[0]) + value_bytes(n->in[1]);
+    w->read += parts;
+    w->written += parts;
+}
+
 const weft_kernel cuda_layer_norm = {
     .name = "cuda", .op = &weft_op_layer_norm, .declines = declines_types, CUDA_RUN(layer_norm)};
 const weft_kernel cuda_layer_norm_backward = {.name = "cuda",
                                               .op = &weft_op_layer_norm_backward,
                                               .declines = declines_types,
                                               .workspace = backward_workspace,
+                                              .work = backward_work,
                                               CUDA_RUN(layer_norm_backward)};

@@ -2,6 +2,7 @@
  * block for each chunk of NORM_CHUNK elements of a parameter, however the gradients are spread over ranks, so
  * the norm has the same bits for every number of ranks. */
 #include "ops/cuda/kit/kernel.cuh"
+#include "ops/cuda/kit/parts.h"
 
 extern "C" {
 #include "ops/optimizer/update.h"
@@ -10,8 +11,7 @@ extern "C" {
 #include <float.h>
 #include <math.h>
 
-/* NORM_ROOM: parameters, or operands, of one launch. */
-enum { NORM_THREADS = 256, NORM_ROOM = 96 };
+enum { NORM_THREADS = 256 };
 
 /* The sum over a block; every thread gets it. Once in each kernel, since `part` is not guarded for reuse. */
 __device__ static inline double block_total(double x) {
@@ -36,7 +36,7 @@ struct square_members {
         int64_t offset;
         int64_t first, last; /* elements that are here: [first, last) */
         int64_t chunk;       /* number of its first chunk among those of this launch */
-    } at[NORM_ROOM];
+    } at[NORM_PARTS];
 };
 
 /* A block sums the squares of one chunk, or of the part of it that is here. */
@@ -91,7 +91,7 @@ extern "C" weft_status cuda_chunk_squares_run(void *, const kernel_call *c) {
         s.at[s.n].last = is_here ? last : 0;
         s.at[s.n++].chunk = s.chunks;
         s.chunks += norm_chunks(type_elements(&v->type));
-        if (s.n == NORM_ROOM) status = squares_launch(c, &s, &sums);
+        if (s.n == NORM_PARTS) status = squares_launch(c, &s, &sums);
     }
     return status == WEFT_OK && s.n ? squares_launch(c, &s, &sums) : status;
 }
@@ -103,7 +103,7 @@ struct sum_operands {
     struct {
         const double *x;
         int64_t count;
-    } at[NORM_ROOM];
+    } at[NORM_PARTS];
 };
 
 /* One block adds all operands; `total` carries the sum from launch to launch, and the last one writes the
@@ -124,14 +124,14 @@ __global__ void __launch_bounds__(NORM_THREADS)
 extern "C" weft_status cuda_root_sum_run(void *, const kernel_call *c) {
     double *total = static_cast<double *>(c->workspace), *root = static_cast<double *>(c->out[0].data);
     weft_status status = WEFT_OK;
-    for (int begin = 0; begin < c->n_in && status == WEFT_OK; begin += NORM_ROOM) {
+    for (int begin = 0; begin < c->n_in && status == WEFT_OK; begin += NORM_PARTS) {
         sum_operands s = {};
-        for (; s.n < NORM_ROOM && begin + s.n < c->n_in; s.n++) {
+        for (; s.n < NORM_PARTS && begin + s.n < c->n_in; s.n++) {
             s.at[s.n].x = static_cast<const double *>(c->in[begin + s.n].data);
             s.at[s.n].count = type_elements(&c->in[begin + s.n].type);
         }
         status = launch(c, sum_all, dim3(1), dim3(NORM_THREADS), 0, s, total, begin == 0,
-                        begin + NORM_ROOM >= c->n_in, root);
+                        begin + NORM_PARTS >= c->n_in, root);
     }
     return status;
 }

@@ -111,10 +111,20 @@ static size_t workspace(const weft_node *n, const kernel_env *env) {
     return r.pieces > 1 ? (size_t)(r.kept.count * r.pieces) * bytes : 0;
 }
 
+/* Parts, where there are any, are written by one kernel and added by another. */
+static void work(const weft_node *n, node_work *w) {
+    size_t bytes = workspace(n, NULL);
+    if (!bytes) return;
+    w->launches = 2;
+    w->read += (double)bytes;
+    w->written += (double)bytes;
+}
+
 const weft_kernel cuda_sum = {.name = "cuda",
                               .op = &weft_op_sum,
                               .strided_in = 1,
                               .declines = declines,
                               .workspace = workspace,
+                              .work = work,
                               CUDA_RUN(sum)};
 const weft_kernel cuda_argmax = {.name = "cuda", .op = &weft_op_argmax, .strided_in = 1, CUDA_RUN(argmax)};

@@ -1,24 +1,64 @@
 /* copy.c - rows of the ops that only move elements of any type (views that need a copy after all, concat,
  * pad, reorder between layouts, assignment to variables and buckets), and of constant. */
 #include "ops/cuda/cuda.h"
+#include "ops/cuda/kit/parts.h"
+#include "ops/kit/basic_attrs.h"
 #include "ops/kit/ops.h"
 
-#define ROW(title, runs)                                                                                     \
+/* Nothing is copied where the planner placed the result on the operand. */
+static void copy_work(const weft_node *n, node_work *w) {
+    if (value_is_within(&n->out[0], n->in[0]) || value_is_within(n->in[0], &n->out[0])) *w = (node_work){0};
+}
+
+/* A copy for each operand. */
+static void concat_work(const weft_node *n, node_work *w) {
+    w->launches = n->n_in;
+}
+
+/* Zeros before and after the operand, each only where there are some. */
+static void pad_work(const weft_node *n, node_work *w) {
+    const pad_attrs *a = n->attrs;
+    w->launches = 1 + (a->before > 0) + (a->after > 0);
+}
+
+#define ROW(title, runs, works)                                                                              \
     const weft_kernel cuda_##title = {                                                                       \
-        .name = "cuda", .op = &weft_op_##title, .strided_in = ~0u, CUDA_RUN(runs)};
+        .name = "cuda", .op = &weft_op_##title, .strided_in = ~0u, .work = works, CUDA_RUN(runs)};
 /* One run serves all ops that read an operand through the op's view(), another all that keep the operand's
  * shape. */
-ROW(permute, permute)
-ROW(slice, permute)
-ROW(broadcast_to, permute)
-ROW(reorder, reorder)
-ROW(assign, reorder)
-ROW(sum_ranks, reorder)
-ROW(reshape, reshape)
-ROW(concat, concat)
-ROW(pad, pad)
-ROW(constant, constant)
+ROW(permute, permute, NULL)
+ROW(slice, permute, NULL)
+ROW(broadcast_to, permute, NULL)
+ROW(reorder, reorder, copy_work)
+ROW(assign, reorder, copy_work)
+ROW(sum_ranks, reorder, copy_work)
+ROW(reshape, reshape, NULL)
+ROW(concat, concat, concat_work)
+ROW(pad, pad, pad_work)
+ROW(constant, constant, NULL)
 #undef ROW
 
-/* The operands are in the result already where the planner could place them there. */
-const weft_kernel cuda_bucket = {.name = "cuda", .op = &weft_op_bucket, CUDA_RUN(bucket)};
+/* The operands are in the result already where the planner could place them there. What is left, and zeros in
+ * the gaps between them, are the parts of a copy. */
+static void bucket_work(const weft_node *n, node_work *w) {
+    const weft_variable *bucket = n->variable;
+    int64_t end = 0;
+    int parts = 0;
+    *w = (node_work){0};
+    for (int i = 0; i < n->n_in; i++) {
+        const weft_variable *v = bucket->members[i];
+        int64_t count = type_elements(&v->type), gap = v->offset - end;
+        bool is_here = value_is_within(n->in[i], &n->out[0]);
+        parts += (gap > 0) + !is_here;
+        w->written += (double)(gap + (is_here ? 0 : count)) * sizeof(float);
+        if (!is_here) w->read += value_bytes(n->in[i]);
+        end = v->offset + count;
+    }
+    int64_t gap = bucket->type.shape[0] - end;
+    parts += gap > 0;
+    w->written += (double)gap * sizeof(float);
+    w->launches = launches_of(parts, BUCKET_PARTS);
+}
+
+const weft_kernel cuda_bucket = {
+    .name = "cuda", .op = &weft_op_bucket, .work = bucket_work, CUDA_RUN(bucket)};

@@ -1,4 +1,5 @@
 /* shape.cu - the ops that only move elements, as strided copies; constants and buckets, as plain ones. */
+#include "ops/cuda/kit/parts.h"
 #include "ops/cuda/shape/copy.cuh"
 
 extern "C" {
@@ -7,8 +8,7 @@ extern "C" {
 
 #include <string.h>
 
-/* PARTS: pieces of a bucket that one launch copies. */
-enum { FILL_THREADS = 256, PARTS = 128 };
+enum { FILL_THREADS = 256 };
 
 /* Address of index i along `axis`. */
 static char *element_at(const tensor *t, int64_t axis, int64_t i) {
@@ -126,7 +126,7 @@ struct bucket_parts {
     struct {
         const float *from;
         int64_t begin, length;
-    } part[PARTS];
+    } part[BUCKET_PARTS];
 };
 
 template <class T> __device__ static inline void part_copy(float *to, const float *from, int64_t n) {
@@ -173,7 +173,7 @@ static void add_member(bucket_launch *b, const void *from, int64_t begin, int64_
     b->parts.part[b->n].begin = begin;
     b->parts.part[b->n].length = length;
     if (length > b->longest) b->longest = length;
-    if (++b->n == PARTS) flush(b);
+    if (++b->n == BUCKET_PARTS) flush(b);
 }
 
 /* The members of a bucket at their offsets, and zeros in the gaps (padding), so that sums over ranks see no

@@ -154,6 +154,26 @@ static void mend(void) {
 #endif
 }
 
+/* What the emulated GPU has run so far: kernels, copies and calls of libraries; 0 on a real one. */
+static int64_t launches_so_far(void) {
+#ifdef WEFT_CUDA_HOST
+    cuda_host_counts c = cuda_host_count();
+    return c.launches + c.copies + c.calls;
+#else
+    return 0;
+#endif
+}
+
+/* The work that a plan expects of this kernel. */
+static void check_work(weft_node *n, const weft_kernel *kernel, int64_t launched) {
+    const weft_kernel *own = n->kernel;
+    n->kernel = kernel;
+    node_work w = node_work_of(n);
+    n->kernel = own;
+    CHECK_SAYS(launched == w.launches, "%s by %s: %lld launches, not %d", n->op->name, kernel->name,
+               (long long)launched, w.launches);
+}
+
 /* Every operand gets memory exactly as long as it is, so that a write past its end is found. */
 weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *env, const tensor *in,
                     const tensor *out, weft_error *error) {
@@ -180,7 +200,10 @@ weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *e
     /* the stream does not wait for the copies, which are not its own */
     if (good && status == WEFT_OK) {
         works(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+        int64_t before = launches_so_far();
         status = kernel->run(state, &c);
+        cudaStreamSynchronize(g->context.stream);
+        if (g->expects_work && status == WEFT_OK) check_work(n, kernel, launches_so_far() - before);
         weft_status end = outcome(&c, kernel);
         status = status == WEFT_OK ? end : status;
         if (status == WEFT_OK) fetch(&w, n->op->name);

@@ -11,6 +11,7 @@ typedef struct gpu {
     cuda_context context;
     run_state *run; /* in the GPU's memory */
     kernel_env env;
+    bool expects_work; /* gpu_run checks on the emulated GPU that a node launches what node_work_of says */
 } gpu;
 
 /* Returns NULL when there is no GPU, after a failed check with the reason. Free with gpu_close. */
