@@ -26,7 +26,7 @@ build() { # preset, target...
 # What a suite needs built: a C suite itself; scripts what is installed, or all.
 needs() { # suite
     local name=${1#test_}
-    if compgen -G "tests/test_$name.c" >/dev/null || compgen -G "tests/cuda/test_$name.c*" >/dev/null; then
+    if compgen -G "tests/test_$name.c" >/dev/null || compgen -G "tests/cuda/test_${name%_gpu}.c*" >/dev/null; then
         echo "test_$name"
     elif [[ $name == docs || $name == check_* ]]; then
         echo installed weft_internal

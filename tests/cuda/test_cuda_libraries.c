@@ -332,8 +332,8 @@ TEST(an_epilogue_is_measured_and_may_be_apart_from_its_product) {
     weft_model_free(m);
 }
 
-SUITE("cuda libraries",
-      {T(operands_may_lie_anywhere), T(bits_repeat_where_they_must),
-       T(products_are_rounded_only_where_tf32_is_asked_for),
-       T(a_table_is_read_and_what_is_wrong_in_it_is_told), T(a_measured_table_is_part_of_the_plan),
-       T(an_epilogue_is_measured_and_may_be_apart_from_its_product)})
+GPU_SUITE("cuda libraries",
+          {T(operands_may_lie_anywhere), T(bits_repeat_where_they_must),
+           T(products_are_rounded_only_where_tf32_is_asked_for),
+           T(a_table_is_read_and_what_is_wrong_in_it_is_told), T(a_measured_table_is_part_of_the_plan),
+           T(an_epilogue_is_measured_and_may_be_apart_from_its_product)})

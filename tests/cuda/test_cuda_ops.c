@@ -175,12 +175,12 @@ TEST(nothing_is_left_on_the_gpu) {
 #endif
 }
 
-SUITE("cuda ops",
-      {T(every_kernel_agrees_with_the_reference_on_every_sample),
-       T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),
-       T(pointwise_kernels_agree_at_all_sizes_and_broadcasts), T(fused_nodes_agree_with_their_reference),
+GPU_SUITE("cuda ops",
+          {T(every_kernel_agrees_with_the_reference_on_every_sample),
+           T(every_kernel_agrees_with_the_reference_in_bf16_and_f16),
+           T(pointwise_kernels_agree_at_all_sizes_and_broadcasts), T(fused_nodes_agree_with_their_reference),
 #ifdef WEFT_CUDA_HOST
-       T(epilogues_that_cublaslt_lacks_are_done_behind_the_product),
-       T(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen),
+           T(epilogues_that_cublaslt_lacks_are_done_behind_the_product),
+           T(a_row_that_promises_layouts_which_its_kernel_cannot_take_would_be_seen),
 #endif
-       T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches), T(nothing_is_left_on_the_gpu)})
+           T(every_op_that_needs_a_kernel_has_one_that_a_sample_reaches), T(nothing_is_left_on_the_gpu)})

@@ -1,6 +1,7 @@
 /* test_cuda_sessions.c - whole plans on a GPU: training gives the CPU's results, with the same bits whether
  * launches are captured or not, however streams interleave, and in any world; memory is as planned; errors
  * are reported. */
+#include "cuda/support/gpu.h"
 #include "cuda/support/narrow.h"
 
 #include <math.h>
@@ -330,13 +331,13 @@ TEST(values_come_back_and_go_there) {
     close_model(&o);
 }
 
-SUITE("sessions on a GPU",
-      {T(training_goes_as_on_the_cpu), T(training_in_bf16_goes_about_as_on_the_cpu),
-       T(captured_launches_give_the_same_bits), T(worlds_on_gpus_train_to_the_same_bits),
+GPU_SUITE("sessions on a GPU",
+          {T(training_goes_as_on_the_cpu), T(training_in_bf16_goes_about_as_on_the_cpu),
+           T(captured_launches_give_the_same_bits), T(worlds_on_gpus_train_to_the_same_bits),
 #ifdef WEFT_CUDA_HOST
-       T(training_goes_the_same_way_where_cublaslt_lacks_epilogues), T(memory_on_the_gpu_is_the_plans),
-       T(nothing_is_lost_when_memory_is_out),
+           T(training_goes_the_same_way_where_cublaslt_lacks_epilogues), T(memory_on_the_gpu_is_the_plans),
+           T(nothing_is_lost_when_memory_is_out),
 #endif
-       T(a_label_that_breaks_the_rule_is_told_when_the_host_waits),
-       T(a_broken_rule_is_told_of_the_graph_that_met_it), T(a_check_names_the_first_node_that_makes_nan),
-       T(what_is_fed_may_change_as_soon_as_a_run_is_back), T(values_come_back_and_go_there)})
+           T(a_label_that_breaks_the_rule_is_told_when_the_host_waits),
+           T(a_broken_rule_is_told_of_the_graph_that_met_it), T(a_check_names_the_first_node_that_makes_nan),
+           T(what_is_fed_may_change_as_soon_as_a_run_is_back), T(values_come_back_and_go_there)})

@@ -241,9 +241,9 @@ TEST(nothing_is_left_on_the_gpu) {
     the_gpu = NULL;
 }
 
-SUITE("cuda sizes", {T(rows_of_any_length_give_what_the_reference_gives),
-                     T(column_sums_of_any_shape_give_what_the_reference_gives),
-                     T(embedding_sums_ids_in_their_order_however_many_there_are),
-                     T(pooling_takes_many_channels_at_once), T(attention_takes_many_tiles_and_wide_heads),
-                     T(max_pool_gathers_from_the_windows_that_made_its_indices), T(a_bad_label_or_id_is_told),
-                     T(nothing_is_left_on_the_gpu)})
+GPU_SUITE("cuda sizes", {T(rows_of_any_length_give_what_the_reference_gives),
+                         T(column_sums_of_any_shape_give_what_the_reference_gives),
+                         T(embedding_sums_ids_in_their_order_however_many_there_are),
+                         T(pooling_takes_many_channels_at_once), T(attention_takes_many_tiles_and_wide_heads),
+                         T(max_pool_gathers_from_the_windows_that_made_its_indices),
+                         T(a_bad_label_or_id_is_told), T(nothing_is_left_on_the_gpu)})

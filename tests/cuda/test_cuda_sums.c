@@ -190,6 +190,7 @@ TEST(no_thread_adds_many_rows_one_after_the_other) {
             }
 }
 
-SUITE("cuda_sums",
-      {T(an_often_used_row_of_an_embedding_keeps_its_digits), T(averages_of_large_images_keep_their_digits),
-       T(sums_down_and_along_matrices_keep_their_digits), T(no_thread_adds_many_rows_one_after_the_other)})
+GPU_SUITE("cuda_sums",
+          {T(an_often_used_row_of_an_embedding_keeps_its_digits),
+           T(averages_of_large_images_keep_their_digits), T(sums_down_and_along_matrices_keep_their_digits),
+           T(no_thread_adds_many_rows_one_after_the_other)})

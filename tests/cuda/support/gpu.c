@@ -6,6 +6,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef WEFT_CUDA_HOST
@@ -17,6 +18,18 @@ enum { MAX_BLOCKS = 64 }; /* operands and results of one node */
 /* A failed check with the runtime's text; returns whether the call succeeded. */
 static bool works(cudaError_t result, const char *what) {
     return CHECK_SAYS(result == cudaSuccess, "%s: %s", what, cudaGetErrorString(result));
+}
+
+int gpu_missing(void) {
+    enum { FAILED = 1, SKIPPED = 77 };
+    int count = 0;
+    cudaError_t result = cudaGetDeviceCount(&count);
+    if (result == cudaSuccess && count > 0) return 0;
+    bool is_needed = getenv("WEFT_NEEDS_GPU") != NULL;
+    fprintf(stderr, "%s: there is no GPU here: %s\n",
+            is_needed ? "failed, since WEFT_NEEDS_GPU is set" : "skipped",
+            result == cudaSuccess ? "the driver lists none" : cudaGetErrorString(result));
+    return is_needed ? FAILED : SKIPPED;
 }
 
 /* What a session's open does for its context (runtime/session/cuda), with one device. */
