@@ -5,32 +5,73 @@ set -uo pipefail
 : "${python:?}" "${build:?}" "${device:?}" "${out:?}"
 
 # For this device alone, which halves the time; with cuDNN and NCCL of PyTorch's wheels, if no toolkit has them.
+# What is rehearsed on a CPU: the tests on the emulated GPU and, with nvcc, that those for a real one are built.
 build_all() {
-    local preset=gpu options=() wheels
+    local preset=gpu options=() wheels targets=(graphtool weft-zoo)
     if wheels=$("$python" -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null); then
         options+=("-DWEFT_CUDA_ROOT=$wheels")
     fi
     if [[ $device == cuda ]]; then
-        options+=(-DCMAKE_CUDA_ARCHITECTURES=native)
-    elif ! command -v nvcc >/dev/null; then
-        preset=release options=(-DWEFT_CUDA=OFF)
+        options+=(-DCMAKE_CUDA_ARCHITECTURES=native) targets+=(gpu_tests)
+    elif command -v nvcc >/dev/null; then
+        options+=(-DCMAKE_CUDA_ARCHITECTURES=90) targets+=(gpu_tests cuda_tests)
+    else
+        preset=release options=(-DWEFT_CUDA=OFF) targets+=(cuda_tests)
     fi
-    cmake --preset "$preset" -B "$build" "${options[@]}" && cmake --build "$build" --parallel "$(nproc)"
+    cmake --preset "$preset" -B "$build" "${options[@]}" &&
+        cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}"
 }
 
+# run_tests LABEL SECONDS: fails also if there is no such test or all are skipped. All that test_cuda_ops draws from is 2,004
+# programs, of 60 ms each for NVRTC.
+run_tests() {
+    local status=0
+    if (($2 >= 240)); then
+        export WEFT_TEST_ALL=1
+        echo "test_cuda_ops: every layout and size"
+    else
+        echo "test_cuda_ops: layouts and sizes as drawn; all of them take 240 s"
+    fi
+    ctest --test-dir "$build" -L "^$1\$" --no-tests=error --output-on-failure --parallel "$(nproc)" | tee "$build/tests.txt" ||
+        status=${PIPESTATUS[0]}
+    if ! grep -Eq '^ *[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed ' "$build/tests.txt"; then
+        echo "no test with the label $1 has passed: none is registered in $build, all were skipped, or all failed"
+        return 1
+    fi
+    return "$status"
+}
+
+# The measurements stay in the build folder as well: `profile` may be of a later call.
 bench() {
-    "$python" bench/gpu_compare.py measure "$out/bench.jsonl" --build "$build" --seconds "$1" --device "$device"
+    local status=0
+    "$python" bench/gpu_compare.py measure "$out/bench.jsonl" --build "$build" --seconds "$1" --device "$device" || status=$?
+    [[ ! -s $out/bench.jsonl ]] || cp "$out/bench.jsonl" "$build/bench.jsonl"
+    return "$status"
 }
 
-# sanitize_with TOOL: over small models, which together meet every kind of kernel; the status of each is a line.
+# ---- compute-sanitizer
+tools=(memcheck racecheck initcheck) models=(gpt2 convnet dcgan28)
+
+# sanitize_with TOOL: over small models, which together meet every kind of kernel.
 sanitize_with() {
     local name
-    for name in gpt2 dcgan28 convnet; do
-        echo "== $1 $name"
+    for name in "${models[@]}"; do
         compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 20 "$build/graphtool" bench \
             "$folder/$name.bin" --device cuda --dtype bf16 --steps 2 --warmup 1
         echo "== $1 $name: exit status $?"
     done
+}
+
+# A line for each tool and model, also for those that the limit cut.
+sanitizer_told() {
+    local tool name
+    cat "$folder"/*.log
+    for tool in "${tools[@]}"; do
+        for name in "${models[@]}"; do
+            grep -q "^== $tool $name: " "$folder/$tool.log" || echo "== $tool $name: cut by the limit"
+        done
+    done
+    rm -rf "$folder"
 }
 
 # The tools side by side: they wait for the device's answers most of the time.
@@ -38,42 +79,56 @@ sanitize() {
     local tool
     command -v compute-sanitizer >/dev/null || { echo "there is no compute-sanitizer"; return 1; }
     folder=$(mktemp -d)
-    trap 'cat "$folder"/*.log; rm -rf "$folder"' EXIT # when time runs out, too
-    trap 'exit 124' TERM
     "$build/weft-zoo" gpt2_124m --layers 2 --d 64 --heads 2 --ctx 64 --vocab 256 -b 2 -o "$folder/gpt2.bin" || return
-    "$build/weft-zoo" dcgan28 -b 4 -o "$folder/dcgan28.bin" || return
     "$build/weft-zoo" convnet -b 8 -o "$folder/convnet.bin" || return
-    for tool in memcheck racecheck initcheck; do
-        sanitize_with "$tool" >"$folder/$tool.log" 2>&1 &
-    done
+    "$build/weft-zoo" dcgan28 -b 4 -o "$folder/dcgan28.bin" || return
+    trap sanitizer_told EXIT # when time runs out, too
+    trap 'trap "" TERM; exit 124' TERM # timeout sends it twice
+    for tool in "${tools[@]}"; do sanitize_with "$tool" >"$folder/$tool.log" 2>&1 & done
     wait
-    (($(cat "$folder"/*.log | grep -c 'exit status 0$') == 9))
+    (($(cat "$folder"/*.log | grep -c '^== .*: exit status 0$') == ${#tools[@]} * ${#models[@]}))
 }
 
-# Kernels of the case that is furthest from its goal.
+# ---- profile
+# The case that is furthest from its goal, by this call's measurements or an earlier one's.
+worst() {
+    local file
+    for file in "$out/bench.jsonl" "$build/bench.jsonl"; do
+        [[ ! -s $file ]] || { "$python" bench/gpu_compare.py worst "$file" && return; }
+    done
+    echo gpt2_124m
+}
+
+# Time by node first, which is quick and needs no other tool; then ncu, into a file, from which the summary is made also
+# when the limit ends ncu: it is interrupted in time, and keeps what it has.
 profile() {
-    local case run
-    case=$("$python" bench/gpu_compare.py worst "$out/bench.jsonl" 2>/dev/null || echo gpt2_124m)
-    run=("$build/graphtool" bench "$build/bench_$case.bin" --device cuda --dtype bf16 --steps 1 --warmup 1)
+    local seconds=$1 case model run report=$build/profile.ncu-rep
+    case=$(worst)
+    model=$build/bench_$case.bin
+    [[ -e $model ]] || "$build/weft-zoo" "$case" -o "$model" || return
     echo "case: $case"
-    if command -v ncu >/dev/null; then
-        ncu --clock-control none --csv --launch-count 600 \
-            --metrics gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,sm__throughput.avg.pct_of_peak_sustained_elapsed \
-            "${run[@]}" | "$python" bench/ncu_summary.py
-    elif command -v nsys >/dev/null; then
-        nsys profile --stats=true --force-overwrite=true -o build/gpu-profile "${run[@]}"
-    else
-        echo "there is neither ncu nor nsys"
-        return 1
-    fi
+    run=("$build/graphtool" bench "$model" --device "$device")
+    [[ $device == cpu ]] || run+=(--dtype bf16)
+    "${run[@]}" --steps 5 --warmup 3 --profile || return
+    [[ $device != cpu ]] || return 0
+    command -v ncu >/dev/null || { echo "there is no ncu: the profile above is all"; return 1; }
+    rm -f "$report"
+    timeout --signal=INT --kill-after=5 $((seconds - SECONDS > 20 ? seconds - SECONDS - 15 : 5)) \
+        ncu --clock-control none --launch-count 600 --force-overwrite -o "${report%.ncu-rep}" \
+        --metrics gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed,sm__throughput.avg.pct_of_peak_sustained_elapsed \
+        "${run[@]}" --no-capture --steps 1 --warmup 1 >"$build/ncu.log" 2>&1 || echo "ncu ended with $?, after: $(tail -n 1 "$build/ncu.log")"
+    [[ -s $report ]] || { echo "ncu left no report"; return 1; }
+    ncu --import "$report" --csv | "$python" bench/ncu_summary.py
 }
 
 case $1 in
 build) build_all ;;
-tests) ctest --test-dir "$build" -L cuda --no-tests=error --output-on-failure --timeout 60 -j 4 ;;
-calibrate) "$python" bench/gpu_compare.py calibrate --build "$build" --seconds "$2" gpt2_124m mlp ;;
+tests)
+    if [[ $device == cpu ]]; then run_tests cuda "$2"; else WEFT_NEEDS_GPU=1 run_tests gpu "$2"; fi
+    ;;
+calibrate) "$python" bench/gpu_compare.py calibrate --build "$build" --seconds "$2" gpt2_124m resnet50 dcgan mlp ;;
 bench) bench "$2" ;;
 sanitizer) sanitize ;;
-profile) profile ;;
+profile) profile "$2" ;;
 *) echo "gpu_part.sh: no part '$1'" >&2; exit 2 ;;
 esac
