@@ -25,8 +25,9 @@ static void cpu_free(const weft_env *env, void *memory, size_t bytes) {
 }
 
 /* Host and device are one here, so read and write are the same copy. */
-static weft_status copy(void *to, const void *from, size_t bytes, weft_error *error) {
-    (void)error;
+static weft_status copy(const device_work *after, void *to, const void *from, size_t bytes,
+                        weft_error *error) {
+    (void)after, (void)error;
     memcpy(to, from, bytes);
     return WEFT_OK;
 }

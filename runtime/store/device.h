@@ -6,17 +6,27 @@
 #include "graph/core/mem.h"
 #include "weft/plan.h"
 
+/* Where a session's work is queued on a device (CUDA streams). A store lists those of its sessions, so that
+ * who reads or writes it waits for them alone. The CPU works at once and has none. */
+enum { DEVICE_QUEUES = 3 };
+typedef struct device_work {
+    void *queues[DEVICE_QUEUES];
+    struct device_work *next;
+} device_work;
+
 typedef struct device {
     weft_device kind;
     const char *name; /* "cpu", "cuda" */
     /* Memory aligned to MEM_ALIGN, or NULL after setting *error. */
     void *(*alloc)(const weft_env *env, size_t bytes, weft_error *error);
     void (*free)(const weft_env *env, void *memory, size_t bytes); /* memory may be NULL */
-    /* Copies between the host's memory and the device's, in order after all work given to the device before.
-     */
-    weft_status (*read)(void *into, const void *from, size_t bytes, weft_error *error);
-    weft_status (*write)(void *to, const void *from, size_t bytes, weft_error *error);
-    weft_status (*clear)(void *to, size_t bytes, weft_error *error); /* sets all bytes to 0 */
+    /* Copies between the host's memory and the device's, after all work queued in the list `after`. */
+    weft_status (*read)(const device_work *after, void *into, const void *from, size_t bytes,
+                        weft_error *error);
+    weft_status (*write)(const device_work *after, void *to, const void *from, size_t bytes,
+                         weft_error *error);
+    /* Sets all bytes to 0. No queued work may use them. */
+    weft_status (*clear)(void *to, size_t bytes, weft_error *error);
     /* Bytes in use on the device, by all processes; NULL: the device cannot report it. */
     weft_status (*in_use)(uint64_t *bytes, weft_error *error);
     const struct executor *executor; /* runs programs there: session/state.h */

@@ -30,7 +30,8 @@ struct weft_store {
     store_entry *entries;
     name_table by_path; /* store_entry by path */
     store_part *parts;
-    name_table named; /* store_part by path */
+    name_table named;  /* store_part by path */
+    device_work *work; /* of the sessions that are open on it */
 };
 
 /* ---- building ---- */
@@ -160,7 +161,7 @@ static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *e
     void *values = mem_raw(&s->env, bytes);
     if (!values) return error_memory(error, "store");
     init_fill(values, &e->type, e->path, e->init, s->seed);
-    weft_status status = s->device->write(s->memory + e->offset, values, bytes, error);
+    weft_status status = s->device->write(s->work, s->memory + e->offset, values, bytes, error);
     mem_free(&s->env, values, bytes);
     return status;
 }
@@ -311,18 +312,33 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
 
 weft_status store_read(const weft_store *s, const store_part *part, size_t at, void *into, size_t bytes,
                        weft_error *error) {
-    return s->device->read(into, part->memory + at, bytes, error);
+    return s->device->read(s->work, into, part->memory + at, bytes, error);
 }
 
 /* The version counts even if the copy fails: part of it may have been written. */
 weft_status store_write(weft_store *s, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error) {
     part->owner->version++;
-    return s->device->write(part->memory + at, from, bytes, error);
+    return s->device->write(s->work, part->memory + at, from, bytes, error);
 }
 
 const device *store_device(const weft_store *s) {
     return s->device;
+}
+
+void store_add_work(weft_store *s, device_work *work) {
+    work->next = s->work;
+    s->work = work;
+}
+
+void store_remove_work(weft_store *s, const device_work *work) {
+    device_work **at = &s->work;
+    while (*at && *at != work) at = &(*at)->next;
+    if (*at) *at = work->next;
+}
+
+const device_work *store_work(const weft_store *s) {
+    return s->work;
 }
 
 const store_part *store_part_at(const weft_store *s, int index) {
@@ -357,7 +373,7 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
         bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 &&
                      strcmp(e->path + n - 3, "/lr") == 0;
         if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
-        weft_status status = s->device->write(s->memory + e->offset, &lr, sizeof lr, error);
+        weft_status status = s->device->write(s->work, s->memory + e->offset, &lr, sizeof lr, error);
         if (status) return status;
         matched++;
     }

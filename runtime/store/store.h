@@ -54,6 +54,11 @@ weft_status store_read(const weft_store *store, const store_part *part, size_t a
 weft_status store_write(weft_store *store, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error);
 const device *store_device(const weft_store *store);
+/* A session's queues on the device, from its opening to its closing; and those of all sessions. Removing what
+ * was not added does nothing. */
+void store_add_work(weft_store *store, device_work *work);
+void store_remove_work(weft_store *store, const device_work *work);
+const device_work *store_work(const weft_store *store);
 
 /* The memory of a variable; NULL: the store has none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);

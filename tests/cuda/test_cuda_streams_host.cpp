@@ -5,7 +5,10 @@ extern "C" {
 }
 #include "cuda_host/cuda_runtime.h"
 #include "cuda_host/cuda_host.h"
+#include "cuda_host/cublasLt.h"
+#include "cuda_host/cudnn.h"
 
+#include <string.h>
 #include <thread>
 #include <vector>
 
@@ -345,18 +348,113 @@ TEST(what_a_capture_forbids_is_refused) {
               unsupported, invalid, "a copy from pageable memory");
 }
 
-TEST(a_capture_of_one_thread_forbids_others_nothing) {
+/* What `call` returns in another thread while this one captures stream a or, if `blocking`, a stream that waits
+ * for the legacy one; and how the capture ends. */
+struct from_another_thread {
+    cudaError_t said, ended;
+};
+template <class F> static from_another_thread meanwhile(cudaStreamCaptureMode mode, bool blocking, F call) {
     scene s;
-    cudaGraph_t graph;
-    begin(s);
-    std::thread other([] {
-        void *p = nullptr;
-        works(cudaMalloc(&p, 4));
-        works(cudaFree(p));
-    });
+    cudaStream_t plain;
+    cudaGraph_t graph = nullptr;
+    from_another_thread r;
+    works(cudaStreamCreate(&plain));
+    cudaStream_t captured = blocking ? plain : s.a;
+    works(cudaStreamBeginCapture(captured, mode));
+    put(captured, set, s.x, 1);
+    std::thread other([&] { r.said = call(s); });
     other.join();
-    works(cudaStreamEndCapture(s.a, &graph));
-    works(cudaGraphDestroy(graph));
+    r.ended = cudaStreamEndCapture(captured, &graph);
+    if (graph) works(cudaGraphDestroy(graph));
+    cudaGetLastError();
+    works(cudaStreamDestroy(plain));
+    return r;
+}
+
+/* The calls that one session makes while another captures. */
+static const struct {
+    const char *name;
+    cudaError_t (*call)(scene &s);
+    bool waits_for_all, is_legacy; /* else it is only potentially unsafe */
+} calls[] = {
+    {"cudaDeviceSynchronize", [](scene &) { return cudaDeviceSynchronize(); }, true, false},
+    {"cudaMemcpy",
+     [](scene &s) {
+         int here;
+         return cudaMemcpy(&here, s.x, sizeof here, cudaMemcpyDeviceToHost);
+     },
+     false, true},
+    {"cudaMemset", [](scene &s) { return cudaMemset(s.x + 1, 0, sizeof *s.x); }, false, true},
+    {"cudaStreamSynchronize(0)", [](scene &) { return cudaStreamSynchronize(nullptr); }, false, true},
+    {"a kernel on the legacy stream", [](scene &s) { return cudaMemsetAsync(s.x + 1, 0, 4, nullptr); }, false,
+     true},
+    {"cudaMalloc and cudaFree",
+     [](scene &) {
+         void *p = nullptr;
+         cudaError_t made = cudaMalloc(&p, 4);
+         return made ? made : cudaFree(p);
+     },
+     false, false},
+    {"cudaMallocHost and cudaFreeHost",
+     [](scene &) {
+         void *p = nullptr;
+         cudaError_t made = cudaMallocHost(&p, 4);
+         return made ? made : cudaFreeHost(p);
+     },
+     false, false},
+    {"cudaStreamSynchronize", [](scene &s) { return cudaStreamSynchronize(s.b); }, false, false},
+    {"cudaEventQuery", [](scene &s) { return cudaEventQuery(s.event); }, false, false},
+};
+
+/* On the thread's own stream, as runtime/session/cuda/device.c copies. */
+static cudaError_t copy_on_own_stream(scene &s) {
+    int here;
+    cudaError_t result = cudaMemsetAsync(s.x + 1, 0, sizeof here, cudaStreamPerThread);
+    if (!result)
+        result = cudaMemcpyAsync(&here, s.x + 1, sizeof here, cudaMemcpyDeviceToHost, cudaStreamPerThread);
+    return result ? result : cudaStreamSynchronize(cudaStreamPerThread);
+}
+
+TEST(what_another_thread_may_call_depends_on_the_capture) {
+    const cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,
+                                           cudaStreamCaptureModeRelaxed};
+    for (const auto &each : calls)
+        for (cudaStreamCaptureMode mode : modes)
+            for (bool blocking : {false, true}) {
+                from_another_thread r = meanwhile(mode, blocking, each.call);
+                bool is_unsafe = mode == cudaStreamCaptureModeGlobal && !each.waits_for_all;
+                bool is_implicit = blocking && each.is_legacy;
+                cudaError_t says = is_implicit                       ? cudaErrorStreamCaptureImplicit
+                                   : is_unsafe || each.waits_for_all ? cudaErrorStreamCaptureUnsupported
+                                                                     : cudaSuccess;
+                if (each.is_legacy && !strcmp(each.name, "a kernel on the legacy stream") && !blocking)
+                    says = cudaSuccess; /* queueing is no unsafe call */
+                cudaError_t ends = says ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+                CHECK_SAYS(r.said == says && r.ended == ends, "%s, mode %d, %s stream: %d, then %d",
+                           each.name, mode, blocking ? "blocking" : "non-blocking", r.said, r.ended);
+            }
+}
+
+TEST(a_thread_may_copy_on_its_own_stream_while_another_captures) {
+    for (bool blocking : {false, true}) {
+        from_another_thread r = meanwhile(cudaStreamCaptureModeThreadLocal, blocking, copy_on_own_stream);
+        CHECK(r.said == cudaSuccess && r.ended == cudaSuccess);
+    }
+}
+
+/* Freeing a library's handle waits for the device. */
+TEST(a_library_that_closes_breaks_captures) {
+    cublasLtHandle_t blas;
+    cudnnHandle_t dnn;
+    CHECK(cublasLtCreate(&blas) == CUBLAS_STATUS_SUCCESS && cudnnCreate(&dnn) == CUDNN_STATUS_SUCCESS);
+    from_another_thread r = meanwhile(cudaStreamCaptureModeThreadLocal, false, [&](scene &) {
+        return cublasLtDestroy(blas) == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorNotPermitted;
+    });
+    CHECK(r.said != cudaSuccess && r.ended == cudaErrorStreamCaptureInvalidated);
+    r = meanwhile(cudaStreamCaptureModeThreadLocal, false, [&](scene &) {
+        return cudnnDestroy(dnn) == CUDNN_STATUS_SUCCESS ? cudaSuccess : cudaErrorNotPermitted;
+    });
+    CHECK(r.said != cudaSuccess && r.ended == cudaErrorStreamCaptureInvalidated);
 }
 
 /* Two graphs on two streams, joined by external events only; launched three times. */
@@ -409,4 +507,6 @@ SUITE("cuda streams host",
        T(a_wait_that_cannot_end_is_told), T(work_of_two_threads_can_wait_for_each_other),
        T(memory_is_counted_to_the_byte_and_can_run_out), T(copies_say_where_both_ends_are),
        T(what_is_captured_runs_when_it_is_launched), T(what_a_capture_forbids_is_refused),
-       T(a_capture_of_one_thread_forbids_others_nothing), T(external_events_join_graphs), T(nothing_is_left)})
+       T(what_another_thread_may_call_depends_on_the_capture),
+       T(a_thread_may_copy_on_its_own_stream_while_another_captures),
+       T(a_library_that_closes_breaks_captures), T(external_events_join_graphs), T(nothing_is_left)})

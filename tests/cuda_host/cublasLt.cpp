@@ -23,12 +23,15 @@ template <class T> static cublasStatus_t take(T *into, const void *value, size_t
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
     int count;
     if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) return CUBLAS_STATUS_NOT_INITIALIZED;
+    if (cuda_host::library_opens() != cudaSuccess) return CUBLAS_STATUS_INTERNAL_ERROR;
     *handle = new cublasLtContext;
     return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-    return destroy(handle);
+    cublasStatus_t status = destroy(handle);
+    if (status != CUBLAS_STATUS_SUCCESS) return status;
+    return cuda_host::library_closes() == cudaSuccess ? status : CUBLAS_STATUS_INTERNAL_ERROR;
 }
 
 size_t cublasLtGetVersion(void) {

@@ -4,6 +4,7 @@
 #define CUDA_HOST_CUBLASLT_INSIDE_H
 
 #include "cuda_host/cublasLt.h"
+#include "cuda_host/cuda_host.h"
 
 enum { ALIVE = 0x57454654 }; /* "WEFT" in ASCII */
 

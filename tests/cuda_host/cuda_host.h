@@ -81,6 +81,10 @@ template <class... P, void (*K)(P...)> struct kernel_of<K> {
  * messages. */
 cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work,
                     std::function<bool()> ready = nullptr);
+/* For calls that make a library's handle, which allocate memory, and for calls that free one, which also wait
+ * for the device (their documentation says so): CUDA's error where a capture forbids that. */
+cudaError_t library_opens();
+cudaError_t library_closes();
 /* Whether all of [memory, memory + bytes) is the GPU's. Fakes of libraries check their operands with it. */
 bool is_device_memory(const void *memory, size_t bytes);
 /* Records what is wrong with the program and breaks the GPU. Called on the GPU's side. */

@@ -46,6 +46,8 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
     int count;
     if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
         return fail(CUDNN_STATUS_NOT_INITIALIZED, "there is no GPU");
+    if (cuda_host::library_opens() != cudaSuccess)
+        return fail(CUDNN_STATUS_INTERNAL_ERROR, "cudnnCreate within a capture");
     *handle = new cudnnContext;
     return CUDNN_STATUS_SUCCESS;
 }
@@ -54,7 +56,9 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
     if (!is_alive(handle)) return fail(CUDNN_STATUS_BAD_PARAM, "no handle");
     handle->alive = 0;
     delete handle;
-    return CUDNN_STATUS_SUCCESS;
+    return cuda_host::library_closes() == cudaSuccess
+               ? CUDNN_STATUS_SUCCESS
+               : fail(CUDNN_STATUS_INTERNAL_ERROR, "cudnnDestroy within a capture");
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {

@@ -3,15 +3,20 @@
 #include "cuda_host/state.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace cuda_host {
 
 /* of cudaThreadExchangeStreamCaptureMode */
 static thread_local cudaStreamCaptureMode mode_now = cudaStreamCaptureModeGlobal;
 
-/* Which captures forbid a call depends on their mode and on the caller's, as CUDA's table has it. */
+/* The documentation (cudaThreadExchangeStreamCaptureMode) on calls that are potentially unsafe, such as
+ * cudaMalloc. Their rule depends on the modes of the caller's thread and of each capture: a capture in global
+ * mode forbids them to every thread in global mode (as threads are at first) and to its own; one in
+ * thread-local mode to its own thread only; a relaxed capture, or thread, forbids nothing. */
 cudaError_t unsafe_call() {
     if (mode_now == cudaStreamCaptureModeRelaxed) return cudaSuccess;
+    cudaError_t says = cudaSuccess;
     for (const auto &c : gpu().captures) {
         bool mine = c->thread == std::this_thread::get_id();
         bool counts = c->mode == cudaStreamCaptureModeGlobal
@@ -19,9 +24,40 @@ cudaError_t unsafe_call() {
                           : c->mode == cudaStreamCaptureModeThreadLocal && mine;
         if (!counts) continue;
         c->is_broken = true;
-        return answer(cudaErrorStreamCaptureUnsupported);
+        says = cudaErrorStreamCaptureUnsupported;
     }
-    return cudaSuccess;
+    return answer(says);
+}
+
+/* Breaks the captures of the current device that `counts` selects; `says` if there are any. */
+template <class F> static cudaError_t break_captures(F counts, cudaError_t says) {
+    bool any = false;
+    for (const auto &c : gpu().captures)
+        for (cudaStream_t s : c->streams)
+            if (s->device == current_device() && counts(s)) any = c->is_broken = true;
+    return any ? answer(says) : cudaSuccess;
+}
+
+/* The programming guide, on prohibited operations: it is invalid to synchronize a device while any of its
+ * streams is captured; and to use the legacy stream (so also cudaMemcpy) while a stream is captured that was
+ * not made with cudaStreamNonBlocking. No mode changes that: cudaDeviceSynchronize is known to break captures
+ * of other threads in thread-local mode (NVIDIA/TensorRT#2888, ggml-org/llama.cpp#14033). */
+cudaError_t legacy_call() {
+    return break_captures([](cudaStream_t s) { return s->is_blocking; }, cudaErrorStreamCaptureImplicit);
+}
+cudaError_t device_call() {
+    return break_captures([](cudaStream_t) { return true; }, cudaErrorStreamCaptureUnsupported);
+}
+
+cudaError_t library_opens() {
+    guard g(gpu().lock);
+    return unsafe_call();
+}
+cudaError_t library_closes() {
+    guard g(gpu().lock);
+    if (cudaError_t no = unsafe_call()) return no;
+    if (cudaError_t no = device_call()) return no;
+    return gpu().trouble.empty() ? drain(current_device(), false) : cudaSuccess;
 }
 
 /* Whether the origin stream's last node depends on all others: every forked stream has been joined again. */
@@ -79,8 +115,15 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
     return cudaSuccess;
 }
 
+/* Time in which other threads' calls may break a capture: little, and seldom some milliseconds. */
+static void linger() {
+    uint64_t most = cuda_host::random() % 4 ? 100 : 4000;
+    std::this_thread::sleep_for(std::chrono::microseconds(cuda_host::random() % most));
+}
+
 /* Ends the capture whatever the result; a graph exists only after success. */
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    linger();
     guard g(gpu().lock);
     *graph = nullptr;
     cudaStream_t s = stream_of(stream);

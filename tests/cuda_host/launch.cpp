@@ -182,6 +182,7 @@ cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, cudaJi
                                 cudaLibraryOption *, void **, unsigned) {
     guard g(gpu().lock);
     if (cudaError_t no = refused()) return no;
+    if (cudaError_t no = unsafe_call()) return no;
     size_t count = 0;
     int begin = 0;
     const char *text = static_cast<const char *>(code);
@@ -204,6 +205,7 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, co
 
 cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     guard g(gpu().lock);
+    if (cudaError_t no = unsafe_call()) return no;
     if (gpu().trouble.empty()) drain(current_device(), false);
     dlclose(library->handle);
     delete library;

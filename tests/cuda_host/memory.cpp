@@ -172,6 +172,7 @@ static void at_once(const std::function<void()> &run) {
 /* Waits for blocking streams only: work of non-blocking ones may still be to come, as in CUDA. */
 static cudaError_t default_stream_waits() {
     if (cudaError_t no = refused()) return no;
+    if (cudaError_t no = legacy_call()) return no;
     if (cudaError_t no = unsafe_call()) return no;
     return drain(current_device(), true);
 }

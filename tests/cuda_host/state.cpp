@@ -104,7 +104,7 @@ cuda_host_counts cuda_host_count(void) {
     cuda_host_counts c = {};
     for (const auto &m : s.memory) (m.second.is_pinned ? c.pinned : c.allocations)++;
     for (const auto &u : s.used) c.bytes += u.second;
-    c.streams = (int)(s.streams.size() - s.default_streams.size());
+    c.streams = (int)(s.streams.size() - s.default_streams.size() - s.thread_streams.size());
     c.events = (int)s.events.size();
     c.graphs = (int)(s.graphs.size() + s.execs.size());
     c.most_bytes = s.most_bytes;

@@ -126,7 +126,9 @@ struct gpu_state {
     std::map<uintptr_t, allocation> memory; /* by address */
     std::map<int, size_t> used;             /* bytes in use by device */
     size_t most_bytes = 0;
+    /* by device; and by thread and device */
     std::map<int, cudaStream_t> default_streams;
+    std::map<std::pair<std::thread::id, int>, cudaStream_t> thread_streams;
     /* in the order of creation (random choices depend on it), with the default ones */
     std::vector<cudaStream_t> streams;
     std::set<cudaEvent_t> events;
@@ -150,6 +152,10 @@ cudaError_t answer(cudaError_t error);
 cudaError_t refused();
 /* For calls that a capture forbids (one of this thread, or a global one); such a call breaks that capture. */
 cudaError_t unsafe_call();
+/* For calls on the legacy stream, and for calls that wait for the whole device: a capture in any thread and
+ * mode forbids them, the first only if its stream is a blocking one. They break all such captures. */
+cudaError_t legacy_call();
+cudaError_t device_call();
 int current_device();
 
 /* The allocation that holds [at, at + bytes), or NULL. */
@@ -160,7 +166,8 @@ bool is_pinned(const void *at, size_t bytes);
 void memory_open();
 void memory_close();
 
-/* Streams and their queues. stream_of(NULL) is the default stream; NULL: there is no such stream. */
+/* Streams and their queues. stream_of(NULL) is the default stream, stream_of(cudaStreamPerThread) the calling
+ * thread's own; NULL: there is no such stream. */
 cudaStream_t stream_of(cudaStream_t stream);
 cudaError_t stream_add(cudaStream_t stream, entry e);
 cudaError_t add_work(cudaStream_t stream, const char *what, std::function<void()> run,

@@ -11,9 +11,11 @@ static double seconds_now() {
 
 cudaStream_t stream_of(cudaStream_t stream) {
     gpu_state &s = gpu();
-    if (stream && stream != cudaStreamLegacy)
+    bool is_of_thread = stream == cudaStreamPerThread;
+    if (stream && stream != cudaStreamLegacy && !is_of_thread)
         return std::find(s.streams.begin(), s.streams.end(), stream) != s.streams.end() ? stream : nullptr;
-    cudaStream_t &mine = s.default_streams[current_device()];
+    cudaStream_t &mine = is_of_thread ? s.thread_streams[{std::this_thread::get_id(), current_device()}]
+                                      : s.default_streams[current_device()];
     if (!mine) s.streams.push_back(mine = new CUstream_st{current_device(), true, {}, nullptr, {}});
     return mine;
 }
@@ -154,11 +156,7 @@ cudaError_t drain(int device, bool only_blocking) {
 /* Work of the default stream comes after that of all blocking streams, and is complete before more is queued
  * there. */
 static cudaError_t add_to_default(cudaStream_t s, entry e) {
-    for (cudaStream_t other : gpu().streams)
-        if (other->is_blocking && other->capture && other->device == s->device) {
-            other->capture->is_broken = true;
-            return answer(cudaErrorStreamCaptureImplicit);
-        }
+    if (cudaError_t no = legacy_call()) return no;
     if (cudaError_t failed = drain(s->device, true)) return failed;
     s->queue.push_back(std::move(e));
     return drain(s->device, true);
@@ -241,6 +239,17 @@ static cudaError_t stream_make(cudaStream_t *stream, unsigned flags) {
     return cudaSuccess;
 }
 
+/* Waiting for a stream, or asking whether it is idle: never while it is captured, nor (this is stricter than
+ * the documentation, which leaves it open) where a capture forbids unsafe calls. */
+static cudaError_t wait_call(cudaStream_t s) {
+    if (s->capture) s->capture->is_broken = true;
+    if (s->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    auto legacy = gpu().default_streams.find(s->device);
+    if (legacy != gpu().default_streams.end() && legacy->second == s)
+        if (cudaError_t no = legacy_call()) return no;
+    return unsafe_call();
+}
+
 /* The stream of a call with an event; an error when either is unknown. */
 static cudaError_t both(cudaEvent_t event, cudaStream_t stream, cudaStream_t *s) {
     if (cudaError_t no = refused()) return no;
@@ -284,8 +293,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     cudaStream_t s = stream_of(stream);
     if (cudaError_t no = refused()) return no;
     if (!s) return answer(cudaErrorInvalidResourceHandle);
-    if (s->capture) s->capture->is_broken = true;
-    if (s->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    if (cudaError_t no = wait_call(s)) return no;
     bool good = run_until([=] { return s->queue.empty(); }, "cudaStreamSynchronize");
     return good ? cudaSuccess : answer(cudaErrorLaunchFailure);
 }
@@ -295,8 +303,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
     cudaStream_t s = stream_of(stream);
     if (cudaError_t no = refused()) return no;
     if (!s) return answer(cudaErrorInvalidResourceHandle);
-    if (s->capture) s->capture->is_broken = true;
-    if (s->capture) return answer(cudaErrorStreamCaptureUnsupported);
+    if (cudaError_t no = wait_call(s)) return no;
     bool is_idle = query([=] { return s->queue.empty(); });
     if (cudaError_t no = refused()) return no;
     return is_idle ? cudaSuccess : cudaErrorNotReady;
@@ -305,11 +312,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaDeviceSynchronize(void) {
     guard g(gpu().lock);
     if (cudaError_t no = refused()) return no;
-    for (const auto &c : gpu().captures)
-        if (c->origin->device == current_device()) {
-            c->is_broken = true;
-            return answer(cudaErrorStreamCaptureUnsupported);
-        }
+    if (cudaError_t no = device_call()) return no;
     return drain(current_device(), false);
 }
 

@@ -26,7 +26,7 @@ typedef struct trial {
 
 /* Fills the buffers with numbers near 0.01 in bf16 and f32, near 1 in f16: zeros draw less power, so the GPU
  * clocks higher and would be faster than with real data. */
-static cudaError_t memory_alloc(trial *t) {
+static cudaError_t memory_alloc(trial *t, cudaStream_t stream) {
     const product *p = &t->plan.p;
     size_t a = span(&p->a, p->n_batch, t->in_width), b = span(&p->b, p->n_batch, t->in_width),
            out = span(&p->out, p->n_batch, t->out_width);
@@ -43,9 +43,7 @@ static cudaError_t memory_alloc(trial *t) {
     t->bias = t->out + out;
     t->kept = t->bias + bias_bytes;
     t->workspace = t->kept + kept_bytes;
-    result = cudaMemset(t->memory, 0x3c, t->bytes);
-    /* the stream does not wait for the memset */
-    if (result == cudaSuccess) result = cudaDeviceSynchronize();
+    result = cudaMemsetAsync(t->memory, 0x3c, t->bytes, stream);
     if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
     if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
     return result;
@@ -153,7 +151,7 @@ extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, text
     t.out_width = dtype_bytes(n->out[0].type.dtype);
     weft_status status = blas_open(n, env, &t.plan, &t.call, error);
     if (status == WEFT_OK) {
-        cudaError_t result = memory_alloc(&t);
+        cudaError_t result = memory_alloc(&t, (cudaStream_t)env->cuda->stream);
         if (result != cudaSuccess)
             status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
                                "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name,

@@ -27,26 +27,33 @@ static void cuda_free(const weft_env *env, void *memory, size_t bytes) {
     cudaFree(memory);
 }
 
-/* Streams of sessions do not wait for the default stream, so the whole device is waited for. */
-static weft_status copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                        weft_error *error) {
-    CUDA_TRY(cudaDeviceSynchronize(), "waiting for its work");
-    CUDA_TRY(cudaMemcpy(to, from, bytes, kind), "copying");
+/* Waits for the sessions' streams only, and copies on the calling thread's own stream: neither breaks the
+ * capture of a session in another thread, as cudaDeviceSynchronize would, and cudaMemcpy where somebody
+ * captures a blocking stream. */
+static weft_status copy(const device_work *after, void *to, const void *from, size_t bytes,
+                        enum cudaMemcpyKind kind, weft_error *error) {
+    for (; after; after = after->next)
+        for (int i = 0; i < DEVICE_QUEUES; i++)
+            CUDA_TRY(cudaStreamSynchronize((cudaStream_t)after->queues[i]), "waiting for its work");
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, cudaStreamPerThread), "copying");
+    CUDA_TRY(cudaStreamSynchronize(cudaStreamPerThread), "copying");
     return WEFT_OK;
 }
 
-static weft_status read(void *into, const void *from, size_t bytes, weft_error *error) {
-    return copy(into, from, bytes, cudaMemcpyDeviceToHost, error);
+static weft_status read(const device_work *after, void *into, const void *from, size_t bytes,
+                        weft_error *error) {
+    return copy(after, into, from, bytes, cudaMemcpyDeviceToHost, error);
 }
 
-static weft_status write(void *to, const void *from, size_t bytes, weft_error *error) {
-    return copy(to, from, bytes, cudaMemcpyHostToDevice, error);
+static weft_status write(const device_work *after, void *to, const void *from, size_t bytes,
+                         weft_error *error) {
+    return copy(after, to, from, bytes, cudaMemcpyHostToDevice, error);
 }
 
-/* Waits, since streams of sessions do not wait for the default stream. */
+/* Waits, since streams of sessions do not wait for the thread's. */
 static weft_status clear(void *to, size_t bytes, weft_error *error) {
-    CUDA_TRY(cudaMemset(to, 0, bytes), "clearing");
-    CUDA_TRY(cudaDeviceSynchronize(), "clearing");
+    CUDA_TRY(cudaMemsetAsync(to, 0, bytes, cudaStreamPerThread), "clearing");
+    CUDA_TRY(cudaStreamSynchronize(cudaStreamPerThread), "clearing");
     return WEFT_OK;
 }
 

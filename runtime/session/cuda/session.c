@@ -1,5 +1,6 @@
 /* session.c - opens, feeds, fetches and closes a session on a GPU. Three streams: compute, communication, and
- * copies of inputs, none of which waits for CUDA's default stream. */
+ * copies of inputs, none of which waits for CUDA's default stream. Nothing here uses that one or waits for the
+ * whole device: a session in another thread may be capturing (captures.c). */
 #include "runtime/session/cuda/session.h"
 
 #include <cublasLt.h>
@@ -13,6 +14,7 @@ static weft_status open_streams(struct cuda_session *c, weft_error *error) {
     cudaStream_t *const streams[] = {&c->compute, &c->communication, &c->copy};
     for (int i = 0; i < 3; i++)
         CUDA_TRY(cudaStreamCreateWithFlags(streams[i], cudaStreamNonBlocking), "creating a stream");
+    for (int i = 0; i < 3; i++) c->work.queues[i] = *streams[i];
     return WEFT_OK;
 }
 
@@ -21,9 +23,7 @@ static weft_status open_streams(struct cuda_session *c, weft_error *error) {
 static weft_status open_context(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     struct cudaDeviceProp about;
-    int index;
-    CUDA_TRY(cudaGetDevice(&index), "asking for its number");
-    CUDA_TRY(cudaGetDeviceProperties(&about, index), "asking for its properties");
+    CUDA_TRY(cudaGetDeviceProperties(&about, c->device), "asking for its properties");
     c->context.multiprocessors = about.multiProcessorCount;
     c->context.capability = about.major * 10 + about.minor;
     c->context.stream = c->compute;
@@ -54,8 +54,8 @@ static weft_status open_slots(weft_session *s, weft_error *error) {
     size_t bytes = (s->plan->memory.inputs - CUDA_RUN_BYTES) / 2;
     s->cuda_run = (run_state *)at;
     c->context.failure = (cuda_failure *)(at + CUDA_RUN_BYTES / 2);
-    CUDA_TRY(cudaMemset(at, 0, CUDA_RUN_BYTES), "clearing");
-    CUDA_TRY(cudaDeviceSynchronize(), "clearing");
+    CUDA_TRY(cudaMemsetAsync(at, 0, CUDA_RUN_BYTES, c->compute), "clearing");
+    CUDA_TRY(cudaStreamSynchronize(c->compute), "clearing");
     for (int i = 0; i < 2; i++) {
         cuda_slot *slot = &c->slots[i];
         slot->device = at + CUDA_RUN_BYTES + (size_t)i * bytes;
@@ -77,7 +77,9 @@ static weft_status open_cuda(weft_session *s, weft_error *error) {
     c->meets = arena_new_array(&s->arena, programs, sizeof *c->meets);
     c->arrived = arena_new_array(&s->arena, variables, sizeof *c->arrived);
     if (!c->launches || !c->stages || !c->meets || !c->arrived) return error_memory(error, "session");
+    CUDA_TRY(cudaGetDevice(&c->device), "asking for its number");
     weft_status status = open_streams(c, error);
+    if (!status) store_add_work(s->store, &c->work);
     if (!status) status = open_context(s, error);
     return status ? status : open_slots(s, error);
 }
@@ -92,12 +94,24 @@ static void destroy_event(cudaEvent_t event) {
     if (event) cudaEventDestroy(event);
 }
 
-/* Everything may be missing, since a failed open ends here too. Waits for the device before it frees
- * anything. */
+/* Freeing handles waits for the device, and so may unloading programs. */
+static void close_libraries(struct cuda_session *c) {
+    cuda_captures_hold(c);
+    cuda_programs_free(c->context.programs);
+    if (c->context.dnn) cudnnDestroy(c->context.dnn);
+    if (c->context.blas) cublasLtDestroy(c->context.blas);
+    cuda_captures_release(c);
+}
+
+/* Everything may be missing, since a failed open ends here too. Waits for the session's streams before it
+ * frees anything. */
 static void close_cuda(weft_session *s) {
     struct cuda_session *c = s->cuda;
+    cudaStream_t const streams[] = {c ? c->compute : NULL, c ? c->communication : NULL, c ? c->copy : NULL};
     if (!c) return;
-    cudaDeviceSynchronize();
+    for (int i = 0; i < 3; i++)
+        if (streams[i]) cudaStreamSynchronize(streams[i]);
+    store_remove_work(s->store, &c->work);
     if (c->launches) cuda_forget_launches(s);
     if (c->stages) cuda_comm_stream_forget(s);
     for (int i = 0; i < 2; i++) {
@@ -106,10 +120,7 @@ static void close_cuda(weft_session *s) {
         destroy_event(c->slots[i].read);
     }
     for (int i = 0; c->arrived && i < s->plan->model->n_variables; i++) destroy_event(c->arrived[i]);
-    cuda_programs_free(c->context.programs);
-    if (c->context.dnn) cudnnDestroy(c->context.dnn);
-    if (c->context.blas) cublasLtDestroy(c->context.blas);
-    cudaStream_t const streams[] = {c->compute, c->communication, c->copy};
+    close_libraries(c);
     for (int i = 0; i < 3; i++)
         if (streams[i]) cudaStreamDestroy(streams[i]);
     s->cuda = NULL;
@@ -158,10 +169,13 @@ static const step *step_at(const bound_program *r, int order) {
 /* Clears the record, so that the next failure is seen. */
 weft_status cuda_check_data(weft_session *s, weft_error *error) {
     cuda_failure met, *at = s->cuda->context.failure;
+    cudaStream_t stream = s->cuda->compute;
     char node[200];
-    CUDA_TRY(cudaMemcpy(&met, at, sizeof met, cudaMemcpyDeviceToHost), "reading the errors of kernels");
+    CUDA_TRY(cudaMemcpyAsync(&met, at, sizeof met, cudaMemcpyDeviceToHost, stream),
+             "reading the errors of kernels");
+    CUDA_TRY(cudaStreamSynchronize(stream), "reading the errors of kernels");
     if (!met.order) return WEFT_OK;
-    CUDA_TRY(cudaMemset(&at->order, 0, sizeof at->order), "clearing the errors of kernels");
+    CUDA_TRY(cudaMemsetAsync(&at->order, 0, sizeof at->order, stream), "clearing the errors of kernels");
     bool is_known = met.program >= 0 && met.program < s->plan->n_programs;
     const bound_program *of = is_known ? &s->programs[met.program] : NULL;
     const step *st = of ? step_at(of, met.order - 1) : NULL;

@@ -1,6 +1,6 @@
 /* session.h - the GPU side of a session, shared by the files of this folder: device.c is the memory;
  * session.c opens, feeds, fetches and closes; walk.c runs a program's launches, comm_stream.c its
- * collectives; watch.c waits. */
+ * collectives; watch.c waits; captures.c keeps captures apart from what breaks them. */
 #ifndef WEFT_RUNTIME_SESSION_CUDA_SESSION_H
 #define WEFT_RUNTIME_SESSION_CUDA_SESSION_H
 
@@ -45,7 +45,9 @@ typedef struct cuda_call {
 
 struct cuda_session {
     cuda_context context;
+    int device; /* CUDA's number of the GPU */
     cudaStream_t compute, communication, copy;
+    device_work work; /* these streams, as the store knows them */
     cuda_slot slots[2];
     int next_slot;
     cuda_launch **launches; /* by program */
@@ -102,6 +104,14 @@ weft_status cuda_await_calls(weft_session *s, weft_error *error);
  * its error, once the streams have ended. */
 weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, const char *doing,
                       weft_error *error);
+
+/* ---- cuda/captures.c ---- */
+/* Around a capture: several threads may be in one. */
+void cuda_capture_enter(const struct cuda_session *c);
+void cuda_capture_leave(const struct cuda_session *c);
+/* Around calls that wait for the whole GPU: waits until no thread captures there, and lets none begin. */
+void cuda_captures_hold(const struct cuda_session *c);
+void cuda_captures_release(const struct cuda_session *c);
 
 /* ---- cuda/session.c ---- */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error);

@@ -103,15 +103,26 @@ static weft_status put_launch(weft_session *s, bound_program *r, launch_kind kin
     return status;
 }
 
-/* Captures a launch into c->exec. The stream's capture ends also after an error. */
-static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
-                           weft_error *error) {
+/* Puts the work of a launch into *graph. Thread-local: what this thread must not call now, others may (memory,
+ * modules), as they have no part in what is captured. Calls that no mode allows: captures.c. The stream's
+ * capture ends also after an error. */
+static weft_status capture_work(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
+                                cudaGraph_t *graph, weft_error *error) {
     cudaStream_t stream = stream_of(s, kind);
-    cudaGraph_t graph = NULL;
     CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "beginning a capture");
     weft_status status = put_launch(s, r, kind, l, true, error);
-    cudaError_t result = cudaStreamEndCapture(stream, &graph);
-    if (!status && result != cudaSuccess) status = cuda_fail(error, result, "ending a capture");
+    cudaError_t result = cudaStreamEndCapture(stream, graph);
+    return !status && result != cudaSuccess ? cuda_fail(error, result, "ending a capture") : status;
+}
+
+/* Captures a launch into l->exec. */
+static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
+                           weft_error *error) {
+    cudaGraph_t graph = NULL;
+    cudaError_t result;
+    cuda_capture_enter(s->cuda);
+    weft_status status = capture_work(s, r, kind, l, &graph, error);
+    cuda_capture_leave(s->cuda);
     if (!status && (result = cudaGraphInstantiate(&l->exec, graph, 0)) != cudaSuccess)
         status = cuda_fail(error, result, "instantiating a captured graph");
     if (graph) cudaGraphDestroy(graph);
