@@ -236,7 +236,7 @@ def check_commands(page, compiler, folder):
 def check_outputs(compiler, folder):
     """Plans name instruction sets: the documents are of a processor with AVX-512."""
     (folder / "out").mkdir()
-    made = "for m in mlp dcgan28 convnet gpt; do weft-zoo $m -o $m.bin; done; cp dcgan28.bin out/; graphtool plan mlp.bin"
+    made = "for m in mlp dcgan28 convnet gpt gpt2_124m; do weft-zoo $m -o $m.bin; done; cp dcgan28.bin out/; graphtool plan mlp.bin"
     plan = compiler.run("weft-zoo", "bash", "-ec", made, folder=folder) or ""
     if "avx512" not in plan:
         return print("what commands print is not compared: this processor has no AVX-512")
@@ -269,6 +269,15 @@ def check_ops(graphtool):
     made = subprocess.run([graphtool, "ops", "--markdown"], capture_output=True, text=True, check=True).stdout
     if (ROOT / "docs/ops.md").read_text() != made:
         tell("docs/ops.md", "is not what graphtool makes: run tools/dev.sh docs")
+
+
+def check_estimates(graphtool):
+    """docs/cuda.md: a step's launches, bytes and expected time. Whoever changes a plan commits the new numbers."""
+    zoo = str(Path(graphtool).parent / "weft-zoo")
+    done = subprocess.run([ROOT / "tools/scripts/estimates.py", graphtool, zoo, ROOT / "docs/cuda.md", "--check"],
+                          capture_output=True, text=True)
+    if done.returncode:
+        tell("docs/cuda.md", done.stderr.strip())
 
 
 def check_precisions(graphtool):
@@ -422,6 +431,7 @@ def main():
         check_ops(o.graphtool)
         check_options(o.graphtool)
         check_precisions(o.graphtool)
+        check_estimates(o.graphtool)
     print("\n".join(wrong) if wrong else f"{len(pages())} pages, {compiler.count} pieces of code")
     return 1 if wrong else 0
 

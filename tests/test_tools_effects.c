@@ -39,6 +39,7 @@ static const struct effect {
      "--bucket-cap-mb=0.1 --ddp=net:bucket_cap_mb=0.1 --after=autodiff --output=o",
      "mlp.bin --dump", NULL},
     {"plan", "--dump --json", "mlp.bin", NULL},
+    {"plan", "--bytes --estimate=h200", "mlp.bin --device cuda", NULL},
     {"plan", "--zero=1 --serial", "mlp.bin --dump --world 2", NULL},
     {"plan", "--shard=flat --rank=1", "mlp.bin --dump --world 2 --zero 1", NULL},
     {"plan", "--reduce=fast", "mlp.bin --json --world 2 | grep -v fingerprint", NULL},

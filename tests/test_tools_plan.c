@@ -1,6 +1,7 @@
 /* test_tools_plan.c - plans and pictures of graphs: graphtool plan, dot, verify, trace. */
 #include "support/programs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,36 @@ TEST(plans_are_text_json_and_verified) {
     CHECK(json_integer_value(json_object_get(json_object_get(plan, "memory"), "total")) > 0);
     json_decref(plan);
     ends(run("graphtool verify dcgan28.bin --batch 4"), 0);
+}
+
+static double number(const json_t *of, const char *key) {
+    return json_number_value(json_object_get(of, key));
+}
+
+/* A step of three micro-batches is a first run, one that adds, a last one; each graph is the sum of its
+ * ops. */
+TEST(tables_of_work_add_up) {
+    static const char *const keys[] = {"launches", "read_bytes", "written_bytes", "flops", "estimated_ms"};
+    NEED(make_model("mlp"));
+    ends(run("graphtool plan mlp.bin --device cuda --dtype bf16 --accumulate 3 --estimate h100 --json"), 0);
+    json_t *all = json_out("out"), *graphs = json_object_get(all, "graphs"), *graph, *op;
+    size_t g, i;
+    CHECK(json_array_size(graphs) == 3);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        double step = 0;
+        json_array_foreach(graphs, g, graph) {
+            double sum = 0;
+            json_array_foreach(json_object_get(graph, "ops"), i, op) sum += number(op, keys[k]);
+            CHECK(sum > 0 && fabs(sum - number(graph, keys[k])) <= 1e-6 * sum);
+            CHECK(number(graph, "times") == 1);
+            step += sum;
+        }
+        CHECK(fabs(step - number(json_object_get(all, "step"), keys[k])) <= 1e-6 * step);
+    }
+    json_decref(all);
+    ends(run("graphtool plan mlp.bin --threads 1 --bytes"), 0); /* on a CPU too: calls, and their bytes */
+    refuses(run("graphtool plan mlp.bin --estimate h200"), "--estimate has no effect without --device=cuda");
+    refuses(run("graphtool plan mlp.bin --device cuda --estimate a40"), "--estimate=a40: h100 or h200 is needed");
 }
 
 TEST(plans_of_a_world_list_its_collectives) {
@@ -301,8 +332,8 @@ TEST(memory_that_is_out_is_told_with_what_needs_it) {
 SUITE("tools: plans",
       {T(pictures_parse_and_stay_below_max_nodes), T(repeated_scopes_are_drawn_once),
        T(scopes_of_different_weights_are_not_folded), T(drawing_takes_less_than_two_seconds),
-       T(plans_are_text_json_and_verified), T(plans_of_a_world_list_its_collectives),
-       T(a_summary_tells_buckets_collectives_and_streams),
+       T(plans_are_text_json_and_verified), T(tables_of_work_add_up),
+       T(plans_of_a_world_list_its_collectives), T(a_summary_tells_buckets_collectives_and_streams),
        T(collectives_in_flight_lead_to_their_first_reader), T(deferred_steps_follow_the_end_of_their_run),
        T(pictures_of_plans_show_subgraphs_and_streams), T(ddp_options_spread_one_subgraph),
        T(the_plan_of_the_last_of_4096_ranks_takes_seconds), T(a_trace_holds_every_node_of_every_step),

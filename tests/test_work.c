@@ -1,8 +1,10 @@
-/* test_work.c - the amount of work in a node, and the number of threads it runs on: from shapes alone. */
-#include "ops/work.h"
+/* test_work.c - the amount of work in a node, the number of threads it runs on, and how long a GPU takes at
+ * best: from shapes alone. */
+#include "ops/roof.h"
 #include "graph/core/kernel.h"
 #include "support/sample.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct work_case {
@@ -125,6 +127,49 @@ TEST(bytes_are_those_that_launches_read_and_write) {
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_bytes(&list[i]);
 }
 
+/* ---- how long a GPU takes ---- */
+
+/* bf16 [4096, 4096] x [4096, 4096]: 137 GFLOP at 989 TFLOP/s, and 100 MB at 4.8 TB/s. */
+TEST(a_roof_is_the_longer_of_bytes_and_operations) {
+    const kernel_env env = {.isa = isa_best(), .threads = 1, .device = WEFT_DEVICE_CUDA};
+    const roof *h200 = roof_find("h200"), *h100 = roof_of_device("NVIDIA H100 80GB HBM3");
+    NEED(h200 && h100);
+    CHECK(roof_of_device("NVIDIA H200") == h200 && !roof_of_device("NVIDIA H100 PCIe") && !roof_find("a40"));
+    static const struct {
+        const char *op, *in, *attrs;
+        double least; /* us, on an H200 */
+        roof_bound bound;
+    } list[] = {
+        {"matmul", "bf16[4096,4096], bf16[4096,4096]", "", 2.0 * 4096 * 4096 * 4096 / 989e12, BOUND_COMPUTE},
+        {"matmul", "f32[4096,4096], f32[4096,4096]", "", 2.0 * 4096 * 4096 * 4096 / 67e12, BOUND_COMPUTE},
+        {"matmul", "bf16[8192,1], bf16[1,8192]", "", 2.0 * (2 * 8192 + 8192.0 * 8192) / 4.8e12, BOUND_MEMORY},
+        {"add", "f32[4096,4096], f32[4096,4096]", "", 12.0 * 4096 * 4096 / 4.8e12, BOUND_MEMORY},
+        {"add", "f32[8], f32[8]", "", 96 / 4.8e12, BOUND_LAUNCH},
+        {"attention", "bf16[8,16,4096,64], bf16[8,16,4096,64], bf16[8,16,4096,64]", "causal=1",
+         2.0 * 8 * 16 * 4096 * 4096 * 64 / 989e12, BOUND_COMPUTE},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        op_sample spec = {.in = list[i].in, .attrs = list[i].attrs};
+        sample s;
+        arena a = {0};
+        sample_build(&s, op_find(list[i].op, strlen(list[i].op)), &spec, false);
+        NEED(s.n);
+        s.n->kernel = kernel_select(s.n, &env, &a, NULL);
+        node_work w = node_work_of(s.n);
+        roof_bound bound;
+        double least = roof_least(h200, s.n, &w, false),
+               expected = roof_estimate(h200, s.n, &w, false, &bound);
+        CHECK_SAYS(fabs(least / list[i].least - 1) < 1e-9, "%s: %g us at least, not %g", list[i].op,
+                   least * 1e6, list[i].least * 1e6);
+        CHECK_SAYS(expected > least && bound == list[i].bound, "%s: %g us expected, bound by %s", list[i].op,
+                   expected * 1e6, roof_bound_name(bound));
+        CHECK(roof_least(h100, s.n, &w, false) >= least);
+        arena_free(&a);
+        sample_free(&s);
+    }
+}
+
 SUITE("work",
       {T(little_work_is_not_shared_out), T(packed_weights_and_reduced_types_count_the_same),
-       T(attention_counts_the_products_of_its_formula), T(bytes_are_those_that_launches_read_and_write)})
+       T(attention_counts_the_products_of_its_formula), T(bytes_are_those_that_launches_read_and_write),
+       T(a_roof_is_the_longer_of_bytes_and_operations)})

@@ -64,9 +64,10 @@ format)
     ;;
 docs)
     tests/check_rows.py --write
-    build release graphtool >/dev/null
+    build release graphtool weft-zoo >/dev/null
     build/release/graphtool ops --markdown -o docs/ops.md
     tools/scripts/manual.py build/release/graphtool docs/graphtool.md
+    tools/scripts/estimates.py build/release/graphtool build/release/weft-zoo docs/cuda.md
     ;;
 pictures)
     build release graphtool weft-zoo >/dev/null

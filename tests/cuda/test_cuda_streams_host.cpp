@@ -348,8 +348,8 @@ TEST(what_a_capture_forbids_is_refused) {
               unsupported, invalid, "a copy from pageable memory");
 }
 
-/* What `call` returns in another thread while this one captures stream a or, if `blocking`, a stream that waits
- * for the legacy one; and how the capture ends. */
+/* What `call` returns in another thread while this one captures stream a or, if `blocking`, a stream that
+ * waits for the legacy one; and how the capture ends. */
 struct from_another_thread {
     cudaError_t said, ended;
 };

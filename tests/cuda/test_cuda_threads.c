@@ -1,6 +1,6 @@
-/* test_cuda_threads.c - sessions of one GPU in several threads: each opens, captures, runs, is read and closes
- * at times of its own, and trains to the bits of a session that is alone. While one captures, the others may
- * not call what CUDA forbids then (runtime/session/cuda/captures.c). */
+/* test_cuda_threads.c - sessions of one GPU in several threads: each opens, captures, runs, is read and
+ * closes at times of its own, and trains to the bits of a session that is alone. While one captures, the
+ * others may not call what CUDA forbids then (runtime/session/cuda/captures.c). */
 #include "cuda/support/narrow.h"
 
 #include <pthread.h>

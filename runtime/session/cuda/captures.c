@@ -1,9 +1,9 @@
-/* captures.c - keeps captures apart from calls that wait for the whole device, which break every capture on
- * it, in any thread and whatever its mode. Weft itself waits for streams of its own only, and captures in
- * thread-local mode, in which other threads may allocate, free and load. What is left are libraries: freeing a
- * handle of cuDNN or cuBLAS waits for the device (cudnnDestroy's documentation). Sessions that close wait here
- * until no other captures. So this is a lock of the process, as the rule is CUDA's for the process; there is
- * one for each GPU, since closing a session on one must not wait for a rank on another. */
+/* captures.c - keeps captures apart from calls that wait for the whole device, which break every capture
+ * on it, in any thread and whatever its mode. Weft itself waits for streams of its own only, and captures
+ * in thread-local mode, in which other threads may allocate, free and load. What is left are libraries:
+ * freeing a handle of cuDNN or cuBLAS waits for the device (cudnnDestroy's documentation). Sessions that
+ * close wait here until no other captures. So this is a lock of the process, as the rule is CUDA's for the
+ * process; there is one for each GPU, since closing a session on one must not wait for a rank on another. */
 #include "runtime/session/cuda/session.h"
 
 #include <pthread.h>

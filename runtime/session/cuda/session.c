@@ -1,6 +1,6 @@
-/* session.c - opens, feeds, fetches and closes a session on a GPU. Three streams: compute, communication, and
- * copies of inputs, none of which waits for CUDA's default stream. Nothing here uses that one or waits for the
- * whole device: a session in another thread may be capturing (captures.c). */
+/* session.c - opens, feeds, fetches and closes a session on a GPU. Three streams: compute, communication,
+ * and copies of inputs, none of which waits for CUDA's default stream. Nothing here uses that one or waits
+ * for the whole device: a session in another thread may be capturing (captures.c). */
 #include "runtime/session/cuda/session.h"
 
 #include <cublasLt.h>

@@ -103,9 +103,9 @@ static weft_status put_launch(weft_session *s, bound_program *r, launch_kind kin
     return status;
 }
 
-/* Puts the work of a launch into *graph. Thread-local: what this thread must not call now, others may (memory,
- * modules), as they have no part in what is captured. Calls that no mode allows: captures.c. The stream's
- * capture ends also after an error. */
+/* Puts the work of a launch into *graph. Thread-local: what this thread must not call now, others may
+ * (memory, modules), as they have no part in what is captured. Calls that no mode allows: captures.c. The
+ * stream's capture ends also after an error. */
 static weft_status capture_work(weft_session *s, bound_program *r, launch_kind kind, cuda_launch *l,
                                 cudaGraph_t *graph, weft_error *error) {
     cudaStream_t stream = stream_of(s, kind);

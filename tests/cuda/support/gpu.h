@@ -1,5 +1,6 @@
 /* gpu.h - a GPU for tests of single kernels: a context such as a session has, and operands that are copied
- * there and back. The same for the emulated GPU and for a real one; GPU_SUITE is for suites that run on both. */
+ * there and back. The same for the emulated GPU and for a real one; GPU_SUITE is for suites that run on
+ * both. */
 #ifndef WEFT_TEST_GPU_H
 #define WEFT_TEST_GPU_H
 
@@ -15,8 +16,8 @@
         return missing ? missing : test_main(title, cases, (int)(sizeof cases / sizeof *cases), argc, argv); \
     }
 
-/* 0 if there is a GPU (the emulated one always is); else the exit status, with the reason on stderr: 77, which
- * ctest shows as skipped, or 1 where WEFT_NEEDS_GPU is set, as tools/gpu.sh does. */
+/* 0 if there is a GPU (the emulated one always is); else the exit status, with the reason on stderr: 77,
+ * which ctest shows as skipped, or 1 where WEFT_NEEDS_GPU is set, as tools/gpu.sh does. */
 int gpu_missing(void);
 
 typedef struct gpu {

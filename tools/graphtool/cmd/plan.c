@@ -1,10 +1,19 @@
-/* plan.c - graphtool plan: the compiled model as a summary (summary.h), as text that reads back, or as
- * JSON. */
+/* plan.c - graphtool plan: the compiled model as a summary (summary.h), as text that reads back, as JSON,
+ * or as a table of its work (work_table.h). */
 #include "tools/graphtool/timeline/summary.h"
+#include "tools/graphtool/timeline/work_table.h"
 #include "tools/graphtool/common/tools.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* The summary needs streams, which a plan that was stopped early has not. */
+static char *written(const weft_plan *plan, const options *o) {
+    const roof *gpu = o->estimate ? roof_find(o->estimate) : NULL;
+    if (o->bytes || gpu) return work_table_text(plan, gpu);
+    if (o->json) return weft_plan_json(plan);
+    return o->dump || o->after ? weft_plan_text(plan) : plan_summary(plan);
+}
 
 static int plan_run(const options *o) {
     int status = EXIT_FINE;
@@ -13,14 +22,13 @@ static int plan_run(const options *o) {
     weft_plan *plan = tool_compile(m, o, o->graph, 0, &status);
     weft_model_free(m);
     if (!plan) return status;
-    /* the summary needs streams, which a plan that was stopped early has not */
-    char *all = o->json               ? weft_plan_json(plan)
-                : o->dump || o->after ? weft_plan_text(plan)
-                                      : plan_summary(plan);
-    if (!all)
-        status = tool_fail("out of memory");
-    else
-        status = out_write(o->output, all, strlen(all));
+    if (o->json && (o->bytes || o->estimate)) {
+        status = out_json(o->output, work_table_json(plan, o->estimate ? roof_find(o->estimate) : NULL));
+        weft_plan_free(plan);
+        return status;
+    }
+    char *all = written(plan, o);
+    status = all ? out_write(o->output, all, strlen(all)) : tool_fail("out of memory");
     free(all);
     weft_plan_free(plan);
     return status;
@@ -30,8 +38,10 @@ const command command_plan = {
     .name = "plan",
     .summary = "Compiles a model and prints the plan: buckets, collectives, streams, memory",
     .takes_model = true,
-    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph after dump json output",
-    .details = "--dump and --after print it node by node instead, with kernels and memory offsets.",
+    .options = OPTIONS_COMPILE OPTIONS_SPREAD OPTIONS_IMAGINE "graph after dump bytes estimate json output",
+    .details =
+        "--dump and --after print it node by node instead, with kernels and memory offsets; --bytes and "
+        "--estimate print a table by op.",
     .example = "graphtool plan dcgan28.bin --world 4096 --rank 4095 --zero 2",
     .run = plan_run,
 };

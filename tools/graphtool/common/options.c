@@ -53,6 +53,7 @@ const char *const option_dtypes[] = {"f32", "bf16", "f16", NULL};
 const char *const option_ways[] = {"auto", "mpi", "nccl", NULL};
 const char *const option_views[] = {"graph", "program", "plan", NULL};
 const char *const option_types[] = {"dot", "svg", "png", NULL};
+const char *const option_roofs[] = {"h100", "h200", NULL};
 static const char *const launchers[] = {"auto", "mpi", "slurm", "env", NULL};
 
 #define F(field) offsetof(options, field)
@@ -129,6 +130,9 @@ static const option_row rows[] = {
      "stop after this pass of the compiler, and print the plan as text"},
     {"dump", 0, NULL, OPTION_FLAG, F(dump), 0, 0,
      "print the whole plan node by node, as text that can be read back"},
+    {"bytes", 0, NULL, OPTION_FLAG, F(bytes), 0, 0, "print what a step launches, reads and writes, by op"},
+    {"estimate", 0, "GPU", OPTION_WORD, F(estimate), 0, 0,
+     "the same with the time that a GPU is expected to take: h100 or h200", option_roofs},
     {"view", 0, "VIEW", OPTION_WORD, F(view), 0, 0,
      "graph, as written; program, as it runs; plan, buckets and streams (graph)", option_views},
     {"all", 'a', NULL, OPTION_FLAG, F(all), 0, 0, "with --view=graph: the backward pass and the updates too"},

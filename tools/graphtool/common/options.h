@@ -24,14 +24,14 @@ typedef struct text_list {
 typedef struct options {
     const char *model; /* the one positional argument; NULL for commands without one */
     const char *graph, *output, *format, *view, *isa, *after, *log, *weights, *port, *grid, *launcher;
-    const char *shard, *reduce, *dtype, *device, *way, *calibration;
+    const char *shard, *reduce, *dtype, *device, *way, *calibration, *estimate;
     const struct command *command; /* the subcommand */
     int64_t batch, threads, accumulate, world, rank, zero, depth, max_nodes, epochs, steps, warmup, seed;
     double lr, bucket_cap_mb, timeout;
     text_list data, val_data, ddp;
     struct weft_comm *comm; /* the ranks that work together, set by world_open; NULL: this process is alone */
     bool json, markdown, all, dump, serial, keep_going, profile, training, deterministic, tf32, check,
-        no_capture;
+        no_capture, bytes;
     bool random_weights;
     uint64_t given; /* bit per row of the table, see option_is_given */
 } options;
@@ -68,10 +68,11 @@ bool command_has_option(const command *c, const char *option);
 
 /* The allowed words of an option, ending with NULL; the first is the default. */
 extern const char *const option_devices[],
-    *const option_isas[], *const option_shards[], *const option_reduces[], *const option_dtypes[],
-                                                                               *const option_ways[],
-                                                                                   *const option_views[],
-                                                                                       *const option_types[];
+    *const option_isas[], *const option_shards[], *const option_reduces[],
+                                                      *const option_dtypes[],
+                                                          *const option_ways[], *const option_views[],
+                                                                                    *const option_types[],
+                                                                                        *const option_roofs[];
 /* The index of a word in such a list; 0 for NULL. */
 int option_choice(const char *word, const char *const *words);
 

@@ -33,7 +33,10 @@ static const struct rule {
 } rules[] = {
     {"ops", "markdown", NO_OTHER, "json"},
     {"plan", "dump", NO_OTHER, "json"},
-    {"plan", "dump", NO_OTHER, "after"}, /* --after implies a dump */
+    {"plan", "bytes", NO_OTHER, "estimate"}, /* which has them too */
+    {"plan", "bytes estimate dump", NO_OTHER, "after"}, /* it implies a dump */
+    {"plan", "bytes estimate", NO_OTHER, "dump"},
+    {NULL, "estimate", CUDA, NULL},
     {"train", "optimizer-state", OTHER, "output"},
     {"train", "epochs", OTHER, "data"},
     {"eval predict", "random-weights", NO_OTHER, "weights"},

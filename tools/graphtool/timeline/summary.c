@@ -5,6 +5,7 @@
 
 #include "tools/graphtool/timeline/buckets.h"
 #include "tools/graphtool/timeline/streams.h"
+#include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
 #include "runtime/plan/value.h"
 
@@ -14,68 +15,6 @@
 /* TRACKS: collectives drawn at once. LEFT: greatest width of the compute stream, in columns. */
 enum { TRACKS = 10, LEFT = 64 };
 
-/* ---- tables: a cell is as wide as the widest of its column ---- */
-
-enum { COLUMNS = 6 };
-
-typedef struct table {
-    text cells; /* one after another, each ending with 0 */
-    int n, columns;
-    int width[COLUMNS];
-    bool is_right[COLUMNS]; /* numbers are right-aligned */
-} table;
-
-/* Columns on a terminal: the bytes that begin a UTF-8 character. */
-static int shown_width(const char *s) {
-    int n = 0;
-    for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
-    return n;
-}
-
-/* Adds a cell with the text of `t`, and empties `t`. */
-static void cell(table *into, text *t) {
-    const char *s = t->data ? t->data : "";
-    int column = into->n++ % into->columns, width = shown_width(s);
-    if (width > into->width[column]) into->width[column] = width;
-    text_bytes(&into->cells, s, strlen(s) + 1);
-    into->cells.failed |= t->failed;
-    free(t->data);
-    *t = (text){0};
-}
-
-static void cell_word(table *into, const char *word) {
-    text t = {0};
-    text_add(&t, "%s", word);
-    cell(into, &t);
-}
-
-static void pad(text *t, int columns) {
-    while (columns-- > 0) text_add(t, " ");
-}
-
-/* Ends a line, without blanks at its end. */
-static void end_line(text *t) {
-    while (t->length && t->data[t->length - 1] == ' ') t->data[--t->length] = 0;
-    text_add(t, "\n");
-}
-
-/* Writes the table and frees it. */
-static void table_write(text *t, table *from) {
-    const char *s = from->cells.data;
-    for (int i = 0; i < from->n && !from->cells.failed; i++, s += strlen(s) + 1) {
-        int column = i % from->columns, room = from->width[column] - shown_width(s);
-        bool is_last = column == from->columns - 1;
-        text_add(t, "  ");
-        if (from->is_right[column]) pad(t, room);
-        text_add(t, "%s", s);
-        if (!from->is_right[column] && !is_last) pad(t, room);
-        if (is_last) end_line(t);
-    }
-    t->failed |= from->cells.failed;
-    free(from->cells.data);
-    *from = (table){0};
-}
-
 /* ---- subgraphs ---- */
 
 /* The table of a subgraph's buckets. */
@@ -83,22 +22,22 @@ static void subgraph_text(text *t, const weft_plan *plan, const subgraph_view *v
     table rows = {.columns = 5, .is_right = {[1] = true, [2] = true}};
     text_add(t, "\nsubgraph %s: %d parameters, %lld numbers, %s%s%s\n", v->name, v->n_parameters,
              (long long)v->numbers, show_bytes(v->bytes).text, *v->options ? "; " : "", v->options);
-    cell_word(&rows, "bucket");
-    cell_word(&rows, "size");
-    cell_word(&rows, "parameters");
-    cell_word(&rows, "from ... to");
-    cell_word(&rows, v->is_sharded ? "updated by (numbers)" : "");
+    table_word(&rows, "bucket");
+    table_word(&rows, "size");
+    table_word(&rows, "parameters");
+    table_word(&rows, "from ... to");
+    table_word(&rows, v->is_sharded ? "updated by (numbers)" : "");
     for (int i = 0; i < v->n_buckets; i++) {
         const weft_variable *b = v->buckets[i];
         text names = {0}, owners = {0}, count = {0};
-        cell_word(&rows, b->path);
-        cell_word(&rows, show_bytes(type_bytes(&b->type)).text);
+        table_word(&rows, b->path);
+        table_word(&rows, show_bytes(type_bytes(&b->type)).text);
         text_add(&count, "%d", b->n_members);
-        cell(&rows, &count);
+        table_cell(&rows, &count);
         bucket_members_text(&names, v, b);
-        cell(&rows, &names);
+        table_cell(&rows, &names);
         bucket_owners_text(&owners, plan, b, ", ");
-        cell(&rows, &owners);
+        table_cell(&rows, &owners);
     }
     table_write(t, &rows);
 }
@@ -129,23 +68,23 @@ static void moves_text(text *t, const stream_list *all, const streams *l) {
     table rows = {.columns = 6, .is_right = {[0] = true, [2] = true, [5] = true}};
     static const char *const heads[] = {"order",       "collective", "size",
                                         "ready after", "awaited by", "nodes between"};
-    for (int i = 0; i < 6; i++) cell_word(&rows, heads[i]);
+    for (int i = 0; i < 6; i++) table_word(&rows, heads[i]);
     for (int i = 0; i < l->n_moves; i++) {
         const stream_move *m = &l->moves[i];
         text word = {0};
         text_add(&word, "%lld", (long long)m->order);
-        cell(&rows, &word);
+        table_cell(&rows, &word);
         text_add(&word, "%s %s", m->start->op->name, m->name);
-        cell(&rows, &word);
-        cell_word(&rows, show_bytes(m->bytes).text);
+        table_cell(&rows, &word);
+        table_word(&rows, show_bytes(m->bytes).text);
         stream_node_text(&word, m->ready);
-        cell(&rows, &word);
+        table_cell(&rows, &word);
         if (m->reader) stream_node_text(&word, m->reader);
         if (m->reader && m->is_in_flight) text_add(&word, ", in a later run");
         if (!m->wait) next_reader_text(&word, all, m);
-        cell(&rows, &word);
+        table_cell(&rows, &word);
         text_add(&word, m->is_in_flight ? "%d+" : "%d", m->between);
-        cell(&rows, &word);
+        table_cell(&rows, &word);
     }
     table_write(t, &rows);
 }
@@ -170,7 +109,7 @@ static void tracks_text(text *t, const tracks *k, int move, char mark) {
         if (k->move[i] >= 0) last = i;
     for (int i = 0; i <= last; i++)
         text_add(t, "%c ", k->move[i] < 0 ? ' ' : k->move[i] == move ? mark : '|');
-    pad(t, 2 * (k->width - 1 - last));
+    text_pad(t, 2 * (k->width - 1 - last));
 }
 
 /* Prints the rows. With t NULL it only counts the tracks, in the same walk. */
@@ -186,7 +125,7 @@ static void streams_walk(text *t, const streams *l, tracks *k, int left) {
             text words = {0};
             stream_row_text(&words, l, row);
             text_add(t, "  %s", words.data ? words.data : "");
-            pad(t, left - shown_width(words.data ? words.data : ""));
+            text_pad(t, left - text_columns(words.data ? words.data : ""));
             text_add(t, "  ");
             tracks_text(t, k, row->move, starts ? 'o' : 'x');
             if (starts)
@@ -194,7 +133,7 @@ static void streams_walk(text *t, const streams *l, tracks *k, int left) {
                          l->moves[row->move].start->op->name, l->moves[row->move].name,
                          show_bytes(l->moves[row->move].bytes).text);
             if (waits && row->move >= 0) text_add(t, " %lld done", (long long)l->moves[row->move].order);
-            end_line(t);
+            text_end_line(t);
             t->failed |= words.failed;
             free(words.data);
         }
@@ -206,25 +145,25 @@ static void streams_walk(text *t, const streams *l, tracks *k, int left) {
 /* The width of the left column is that of the longest row up to LEFT. */
 static void streams_text(text *t, const streams *l) {
     tracks k = {.width = 0};
-    int left = shown_width("compute stream");
+    int left = text_columns("compute stream");
     for (int i = 0; i < l->n_rows; i++) {
         text words = {0};
         stream_row_text(&words, l, &l->rows[i]);
-        int width = shown_width(words.data ? words.data : "");
+        int width = text_columns(words.data ? words.data : "");
         if (width > left && width <= LEFT) left = width;
         free(words.data);
     }
     streams_walk(NULL, l, &k, left);
     text_add(t, "\n  compute stream");
-    pad(t, left - shown_width("compute stream"));
+    text_pad(t, left - text_columns("compute stream"));
     if (l->n_moves) text_add(t, "  communication stream");
-    end_line(t);
+    text_end_line(t);
     streams_walk(t, l, &k, left);
     int in_flight = 0;
     for (int i = 0; i < TRACKS; i++) in_flight += k.move[i] >= 0;
     if (!in_flight) return;
     text_add(t, "  ");
-    pad(t, left + 2);
+    text_pad(t, left + 2);
     for (int i = 0; i < k.width; i++) text_add(t, "%c ", k.move[i] >= 0 ? 'v' : ' ');
     text_add(t, " into the next run\n");
 }
@@ -288,14 +227,13 @@ static void memory_text(text *t, const weft_plan *plan) {
     text_add(t, "\nmemory of %s\n", plan->options.world > 1 ? "this rank" : "the process");
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (!kinds[i].bytes) continue;
-        cell_word(&rows, kinds[i].what);
-        cell_word(&rows, show_bytes(kinds[i].bytes).text);
+        table_word(&rows, kinds[i].what);
+        table_word(&rows, show_bytes(kinds[i].bytes).text);
     }
     table_write(t, &rows);
 }
 
-/* The first line: model, batch, and the options that differ from the defaults. */
-static void head_text(text *t, const weft_plan *plan) {
+void plan_head(text *t, const weft_plan *plan) {
     const weft_compile_options *o = &plan->options;
     text_add(t, "%s: batch %lld, ", plan->model->name, (long long)o->batch);
     if (o->world > 1) text_add(t, "rank %d of %d, ", o->rank, o->world);
@@ -317,7 +255,7 @@ char *plan_summary(const weft_plan *plan) {
     stream_list all;
     bool good = bucket_list_make(&buckets, plan);
     good &= stream_list_make(&all, plan);
-    head_text(&t, plan);
+    plan_head(&t, plan);
     for (int i = 0; i < buckets.n && good; i++) subgraph_text(&t, plan, &buckets.v[i]);
     for (int i = 0; i < all.n && good; i++) graph_text(&t, &all, &all.v[i]);
     unused_text(&t, plan);

@@ -1,0 +1,223 @@
+/* work_table.c - see work_table.h. Nodes of one op and one kernel are one row. A step is every program that
+ * trains, as often as it runs for the micro-batches of a step; collectives are not in it. */
+#include "tools/graphtool/timeline/work_table.h"
+
+#include "tools/graphtool/common/output.h"
+#include "tools/graphtool/common/table.h"
+#include "tools/graphtool/common/tools.h"
+#include "tools/graphtool/timeline/summary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- counting ---- */
+
+/* The work of several nodes; seconds are an estimate, and 0 without a GPU to make it for. */
+typedef struct work_sum {
+    int nodes, launches;
+    double read, written, flops;
+    double seconds, bound[BOUNDS]; /* bound: the seconds that go to each */
+} work_sum;
+
+typedef struct work_row {
+    const weft_op *op;
+    const char *kernel;
+    work_sum sum;
+} work_row;
+
+/* The rows of one program, the longest first (without times, those of the most bytes). */
+typedef struct work_rows {
+    const program *p;
+    int n, times; /* times: runs of the program in a step */
+    work_row *v;
+    work_sum all;
+} work_rows;
+
+static void sum_add(work_sum *to, const work_sum *from, int times) {
+    to->nodes += times * from->nodes;
+    to->launches += times * from->launches;
+    to->read += times * from->read;
+    to->written += times * from->written;
+    to->flops += times * from->flops;
+    to->seconds += times * from->seconds;
+    for (int b = 0; b < BOUNDS; b++) to->bound[b] += times * from->bound[b];
+}
+
+static work_sum sum_of(const program *p, const weft_node *n, const roof *gpu) {
+    node_work w = node_work_of(n);
+    work_sum sum = {1, w.launches, w.read, w.written, w.flops, 0, {0}};
+    roof_bound bound;
+    if (!gpu) return sum;
+    sum.seconds = roof_estimate(gpu, n, &w, p->plan->options.tf32, &bound);
+    sum.bound[bound] = sum.seconds;
+    return sum;
+}
+
+/* The row of this op and kernel, new at the end if need be; there is room for one for each node. */
+static work_row *row_of(work_rows *rows, const weft_node *n) {
+    for (int i = 0; i < rows->n; i++)
+        if (rows->v[i].op == n->op && strcmp(rows->v[i].kernel, n->kernel->name) == 0) return &rows->v[i];
+    rows->v[rows->n] = (work_row){.op = n->op, .kernel = n->kernel->name};
+    return &rows->v[rows->n++];
+}
+
+static int larger_first(const void *pa, const void *pb) {
+    const work_sum *a = &((const work_row *)pa)->sum, *b = &((const work_row *)pb)->sum;
+    double x = a->seconds + 1e-30 * (a->read + a->written), y = b->seconds + 1e-30 * (b->read + b->written);
+    return (x < y) - (x > y);
+}
+
+/* How often a program runs in a step of k micro-batches: whole if k is 1, else first, k - 2 times add,
+ * last. */
+static int times_in_step(const program *p) {
+    int k = p->plan->options.accumulate > 1 ? p->plan->options.accumulate : 1;
+    if (p->phase == PHASE_WHOLE) return k == 1 || !p->trains;
+    return p->phase == PHASE_ADD ? k - 2 : k > 1;
+}
+
+/* false: out of memory. Free rows->v. */
+static bool count_program(work_rows *rows, const program *p, const roof *gpu) {
+    *rows = (work_rows){.p = p, .times = times_in_step(p)};
+    rows->v = calloc((size_t)graph_node_count(p->graph) + 1, sizeof *rows->v);
+    for (const weft_node *n = p->graph->first; n && rows->v; n = n->next) {
+        if (!n->kernel || node_work_of(n).launches == 0) continue;
+        work_sum sum = sum_of(p, n, gpu);
+        sum_add(&row_of(rows, n)->sum, &sum, 1);
+        sum_add(&rows->all, &sum, 1);
+    }
+    if (rows->v) qsort(rows->v, (size_t)rows->n, sizeof *rows->v, larger_first);
+    return rows->v != NULL;
+}
+
+/* Whether the program is shown: it trains, or none does. */
+static bool is_shown(const weft_plan *plan, const program *p) {
+    for (int i = 0; i < plan->n_programs; i++)
+        if (plan->programs[i].trains) return p->trains;
+    return true;
+}
+
+static roof_bound most(const work_sum *s) {
+    roof_bound best = BOUND_LAUNCH;
+    for (int b = 0; b < BOUNDS; b++)
+        if (s->bound[b] > s->bound[best]) best = (roof_bound)b;
+    return best;
+}
+
+/* ---- text ---- */
+
+enum { MEGA = 1000000 };
+
+static void sum_text(text *t, const work_sum *s) {
+    text_add(t, "%d launches, %.1f MB read, %.1f MB written, %.1f GFLOP", s->launches, s->read / MEGA,
+             s->written / MEGA, s->flops * 1e-9);
+    if (s->seconds > 0) text_add(t, ", %.3f ms", s->seconds * 1e3);
+}
+
+static void row_cells(table *to, const work_row *row, const work_sum *all) {
+    const work_sum *s = &row->sum;
+    table_word(to, row->op->name);
+    table_word(to, row->kernel);
+    table_print(to, "%d", s->nodes);
+    table_print(to, "%d", s->launches);
+    table_print(to, "%.1f", s->read / MEGA);
+    table_print(to, "%.1f", s->written / MEGA);
+    table_print(to, "%.1f", s->flops * 1e-9);
+    if (to->columns == 7) return;
+    table_print(to, "%.3f", s->seconds * 1e3);
+    table_print(to, "%.1f%%", 100 * s->seconds / all->seconds);
+    table_word(to, roof_bound_name(most(s)));
+}
+
+static void program_text(text *t, const work_rows *rows, const roof *gpu) {
+    static const char *const heads[] = {"op",         "kernel", "nodes", "launches", "read MB",
+                                        "written MB", "GFLOP",  "ms",    "share",    "bound"};
+    table cells = {.columns = gpu ? 10 : 7};
+    for (int i = 2; i < 9; i++) cells.is_right[i] = true;
+    text_add(t, "\ngraph %s", rows->p->name);
+    if (rows->times != 1) text_add(t, ", %d times a step", rows->times);
+    text_add(t, ": ");
+    sum_text(t, &rows->all);
+    text_add(t, "\n");
+    for (int i = 0; i < cells.columns; i++) table_word(&cells, heads[i]);
+    for (int i = 0; i < rows->n; i++) row_cells(&cells, &rows->v[i], &rows->all);
+    table_write(t, &cells);
+}
+
+/* The utilization is of the peak for bf16, as is usual, whatever the plan's type. */
+static void step_text(text *t, const weft_plan *plan, const work_sum *s, const roof *gpu) {
+    text_add(t, "\na step: ");
+    sum_text(t, s);
+    if (gpu)
+        text_add(
+            t, ", %.0f samples/s, %.1f%% of %.0f TFLOP/s",
+            (double)(plan->options.batch * (plan->options.accumulate > 1 ? plan->options.accumulate : 1)) /
+                s->seconds,
+            100 * s->flops / s->seconds / gpu->tensor, gpu->tensor * 1e-12);
+    text_add(t, "\n");
+}
+
+char *work_table_text(const weft_plan *plan, const roof *gpu) {
+    text t = {0};
+    work_sum step = {0};
+    plan_head(&t, plan);
+    if (gpu) text_add(&t, "times are an estimate for %s, not a measurement (docs/cuda.md)\n", gpu->name);
+    for (int i = 0; i < plan->n_programs; i++) {
+        work_rows rows;
+        if (!is_shown(plan, &plan->programs[i])) continue;
+        t.failed |= !count_program(&rows, &plan->programs[i], gpu);
+        if (rows.v) program_text(&t, &rows, gpu);
+        sum_add(&step, &rows.all, rows.times);
+        free(rows.v);
+    }
+    step_text(&t, plan, &step, gpu);
+    return text_detach(&t);
+}
+
+/* ---- JSON ---- */
+
+/* Adds the sum's keys to `to`. */
+static void sum_json(json_t *to, const work_sum *s, bool has_times) {
+    json_object_set_new(to, "launches", json_integer(s->launches));
+    json_object_set_new(to, "read_bytes", json_integer((json_int_t)s->read));
+    json_object_set_new(to, "written_bytes", json_integer((json_int_t)s->written));
+    json_object_set_new(to, "flops", json_integer((json_int_t)s->flops));
+    if (!has_times) return;
+    json_object_set_new(to, "estimated_ms", json_number(s->seconds * 1e3));
+    json_object_set_new(to, "bound", json_string(roof_bound_name(most(s))));
+}
+
+static json_t *program_json(const work_rows *rows, bool has_times) {
+    json_t *ops = json_array();
+    for (int i = 0; i < rows->n; i++) {
+        const work_row *row = &rows->v[i];
+        json_t *one =
+            json_pack("{s:s, s:s, s:i}", "op", row->op->name, "kernel", row->kernel, "nodes", row->sum.nodes);
+        sum_json(one, &row->sum, has_times);
+        json_array_append_new(ops, one);
+    }
+    json_t *all = json_pack("{s:s, s:i, s:o}", "name", rows->p->name, "times", rows->times, "ops", ops);
+    sum_json(all, &rows->all, has_times);
+    return all;
+}
+
+json_t *work_table_json(const weft_plan *plan, const roof *gpu) {
+    json_t *graphs = json_array(), *step = json_object();
+    work_sum sum = {0};
+    bool good = true;
+    for (int i = 0; i < plan->n_programs; i++) {
+        work_rows rows;
+        if (!is_shown(plan, &plan->programs[i])) continue;
+        good &= count_program(&rows, &plan->programs[i], gpu);
+        if (rows.v) json_array_append_new(graphs, program_json(&rows, gpu));
+        sum_add(&sum, &rows.all, rows.times);
+        free(rows.v);
+    }
+    sum_json(step, &sum, gpu);
+    json_t *all = json_pack("{s:s, s:I, s:s, s:s, s:s?, s:o, s:o}", "model", plan->model->name, "batch",
+                            (json_int_t)plan->options.batch, "device", device_name(plan->options.device),
+                            "dtype", dtype_name(plan->options.precision), "estimate", gpu ? gpu->name : NULL,
+                            "graphs", graphs, "step", step);
+    if (good) return all;
+    json_decref(all);
+    return NULL;
+}
