@@ -121,6 +121,11 @@ tests_told() {
         head -n 60
 }
 
+# The first lines of the profile by node, and of ncu's summary.
+profile_told() {
+    awk 'NR <= 40 || / launches of .* kernels$/ {left = 25} NR <= 40 || left-- > 0 {print substr($0, 1, 160)}' "$out/profile.log"
+}
+
 report() {
     local name
     echo "# Weft on a GPU"
@@ -131,7 +136,7 @@ report() {
     echo "$about"
     [[ ! -s $out/tests.log ]] || tests_told
     [[ ! -s $out/sanitizer.log ]] || sed -nE '/^== [a-z]+ [a-z0-9]+: /s/^== /- Sanitizer: /p' "$out/sanitizer.log"
-    [[ ! -s $out/profile.log ]] || { printf '\n```\n'; head -n 80 "$out/profile.log"; printf '```\n'; }
+    [[ ! -s $out/profile.log ]] || { printf '\n```\n'; profile_told; printf '```\n'; }
 }
 
 # Whole at every moment: a machine that is taken away, or a call that is killed, leaves what is known so far.

@@ -5,21 +5,14 @@ set -uo pipefail
 : "${python:?}" "${build:?}" "${device:?}" "${out:?}"
 
 # For this device alone, which halves the time; with cuDNN and NCCL of PyTorch's wheels, if no toolkit has them.
-# What is rehearsed on a CPU: the tests on the emulated GPU and, with nvcc, that those for a real one are built.
+# A rehearsal builds the tests on the emulated GPU instead.
 build_all() {
-    local preset=gpu options=() wheels targets=(graphtool weft-zoo)
+    local options=(--preset gpu -DCMAKE_CUDA_ARCHITECTURES=native) tests=gpu_tests wheels
     if wheels=$("$python" -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null); then
         options+=("-DWEFT_CUDA_ROOT=$wheels")
     fi
-    if [[ $device == cuda ]]; then
-        options+=(-DCMAKE_CUDA_ARCHITECTURES=native) targets+=(gpu_tests)
-    elif command -v nvcc >/dev/null; then
-        options+=(-DCMAKE_CUDA_ARCHITECTURES=90) targets+=(gpu_tests cuda_tests)
-    else
-        preset=release options=(-DWEFT_CUDA=OFF) targets+=(cuda_tests)
-    fi
-    cmake --preset "$preset" -B "$build" "${options[@]}" &&
-        cmake --build "$build" --parallel "$(nproc)" --target "${targets[@]}"
+    [[ $device == cuda ]] || options=(--preset release -DWEFT_CUDA=OFF) tests=cuda_tests
+    cmake "${options[@]}" -B "$build" && cmake --build "$build" --parallel "$(nproc)" --target graphtool weft-zoo "$tests"
 }
 
 # run_tests LABEL SECONDS: fails also if there is no such test or all are skipped. All that test_cuda_ops draws from is 2,004

@@ -69,11 +69,19 @@ static void evaluate(const weft_model *m, weft_compile_options options, bool tab
     weft_plan_free(plan);
 }
 
-/* Within 1e-5 relative: the order of sums differs between CPU and GPU. */
-static void check_close(const char *what, const outcome *want, const outcome *got) {
+/* SUMS: the order of sums differs between CPU and GPU. GELU: NVIDIA's own fused gelu may use tanh.approx.f32,
+ * whose relative error is 2^-11 (PTX ISA). */
+#ifdef WEFT_CUDA_HOST
+static const float SUMS = 1e-5f, GELU = 1e-5f;
+#else
+static const float SUMS = 1e-5f, GELU = 1e-3f;
+#endif
+
+/* Within this relative bound. */
+static void check_close(const char *what, float bound, const outcome *want, const outcome *got) {
     CHECK(want->bytes == got->bytes);
     for (size_t i = 0; i < want->bytes / sizeof(float); i++)
-        if (!(fabsf(want->y[i] - got->y[i]) <= 1e-5f * (1 + fabsf(want->y[i])))) {
+        if (!(fabsf(want->y[i] - got->y[i]) <= bound * (1 + fabsf(want->y[i])))) {
             CHECK_SAYS(false, "%s: element %zu is %g on the CPU, %g on the GPU", what, i, (double)want->y[i],
                        (double)got->y[i]);
             return;
@@ -138,7 +146,7 @@ TEST(operands_may_lie_anywhere) {
         weft_model *m = model_of(cases[i].build);
         evaluate(m, (weft_compile_options){0}, false, &cpu);
         evaluate(m, (weft_compile_options){.device = WEFT_DEVICE_CUDA, .verify = true}, false, &gpu);
-        check_close(cases[i].name, &cpu, &gpu);
+        check_close(cases[i].name, SUMS, &cpu, &gpu);
         weft_model_free(m);
     }
 }
@@ -212,6 +220,8 @@ TEST(bits_repeat_where_they_must) {
     gpu_close(g);
 }
 
+/* Sums of 64 to 81 products of up to 4, in any order: 1e-4 is some ten times their rounding, and a tenth of
+ * what TF32 does. */
 TEST(products_are_rounded_only_where_tf32_is_asked_for) {
     gpu *g = gpu_open();
     NEED(g);
@@ -221,11 +231,16 @@ TEST(products_are_rounded_only_where_tf32_is_asked_for) {
     for (int i = 0; i < 8; i++) {
         const char *signature = i < 5 ? products[i] : convolutions[i - 5];
         double difference = differ(g, signature, exact, again), with_tf32 = differ(g, signature, exact, tf32);
-        CHECK_SAYS(difference < 2e-5, "%s: %g apart without TF32", signature, difference);
+        CHECK_SAYS(difference < 1e-4, "%s: %g apart without TF32", signature, difference);
         CHECK_SAYS(with_tf32 < 0.05, "%s: %g apart with TF32", signature, with_tf32);
         rounded = fmax(rounded, with_tf32);
     }
-    CHECK(rounded > 1e-4);
+#ifdef WEFT_CUDA_HOST
+    CHECK(rounded > 1e-3);
+#else
+    /* the option allows rounding; a library need not use it for products as small as these */
+    printf("\n      TF32 changes a result by %g at most", rounded);
+#endif
     gpu_close(g);
 }
 
@@ -274,7 +289,7 @@ TEST(a_measured_table_is_part_of_the_plan) {
     options.calibration = path;
     NEED(write_text(path, plain_run.table));
     evaluate(m, options, false, &with_table);
-    check_close("with a table", &plain_run, &with_table);
+    check_close("with a table", SUMS, &plain_run, &with_table);
     /* an algorithm that no library has is ignored */
     NEED(write_text(path,
                     "weft calibration 1\nmatmul(f32[4,7,9], f32[4,7,9]) transpose_b=1 -> id=99999 tile=3\n"));
@@ -310,13 +325,13 @@ TEST(an_epilogue_is_measured_and_may_be_apart_from_its_product) {
     for (int refused = 0; refused >= 0; refused--) {
 #endif
         evaluate(m, options, true, &gpu);
-        check_close("measured", &cpu, &gpu);
+        check_close("measured", GELU, &cpu, &gpu);
         CHECK_HOLDS(gpu.table, key);
         CHECK(!refused || strstr(gpu.table, " -> apart id="));
         NEED(write_text(path, gpu.table));
         options.calibration = path;
         evaluate(m, options, false, &with_table);
-        check_close("with a table", &cpu, &with_table);
+        check_close("with a table", GELU, &cpu, &with_table);
         CHECK(gpu.fingerprint != with_table.fingerprint);
         options.calibration = NULL;
     }
@@ -327,7 +342,7 @@ TEST(an_epilogue_is_measured_and_may_be_apart_from_its_product) {
               "linear_act(f32[4,7,9], f32[16,9], f32[16]) act=gelu_tanh -> apart id=60 tile=20 stages=8\n"));
     options.calibration = path;
     evaluate(m, options, false, &with_table);
-    check_close("apart", &cpu, &with_table);
+    check_close("apart", GELU, &cpu, &with_table);
     remove(path);
     weft_model_free(m);
 }

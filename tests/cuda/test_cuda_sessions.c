@@ -198,9 +198,11 @@ typedef struct opened {
     weft_error error;
 } opened;
 
+/* Deterministic, since tests compare bits of sessions: a real library may add in any order otherwise. */
 static void open_model(opened *o, weft_model *m) {
+    weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .threads = 1, .deterministic = true};
     *o = (opened){.model = m};
-    o->plan = weft_compile(m, &(weft_compile_options){.device = WEFT_DEVICE_CUDA, .threads = 1}, &o->error);
+    o->plan = weft_compile(m, &options, &o->error);
     o->store = o->plan ? weft_store_new(o->plan, 1, &o->error) : NULL;
     o->session = o->store ? weft_session_open(o->plan, o->store, &o->error) : NULL;
     CHECK_SAYS(o->session != NULL, "%s", o->error.text);

@@ -28,6 +28,8 @@ typedef weft_status kernel_runner(weft_node *n, const weft_kernel *kernel, const
 /* Whether a device gets some of the trials only, drawn from test_seed(): the emulated GPU compiles a kernel
  * for each. All at first. */
 void kernels_check_drawn(bool drawn);
+/* Whether a device's cuBLASLt and cuDNN are NVIDIA's own, whose rounding differs more. Off at first. */
+void kernels_check_real_libraries(bool real);
 /* Runs every kernel of another backend (env->device) by `run` and compares with the CPU's reference. Returns
  * how many accepted the node. */
 int kernels_check_on(weft_node *n, const char *what, const tensor *data, const kernel_env *env,

@@ -198,7 +198,10 @@ weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *e
     weft_status status = kernel->open ? kernel->open(n, env, &state, error) : WEFT_OK;
     bool good =
         send(&w, n, in, out) && works(cudaMemset(g->context.failure, 0, sizeof(cuda_failure)), "cudaMemset");
-    if (good && bytes) good = works(cudaMalloc(&workspace, bytes), "cudaMalloc");
+    /* NaN, as all fresh memory is on the emulated GPU: what a kernel reads there it has written */
+    if (good && bytes)
+        good = works(cudaMalloc(&workspace, bytes), "cudaMalloc") &&
+               works(cudaMemset(workspace, 0xff, bytes), "cudaMemset");
     kernel_call c = {.node = n,
                      .attrs = n->attrs,
                      .n_in = n->n_in,
