@@ -1,6 +1,7 @@
 /* test_cuda_threads.c - sessions of one GPU in several threads: each opens, captures, runs, is read and
  * closes at times of its own, and trains to the bits of a session that is alone. While one captures, the
  * others may not call what CUDA forbids then (runtime/session/cuda/captures.c). */
+#include "cuda/support/gpu.h"
 #include "cuda/support/narrow.h"
 
 #include <pthread.h>
@@ -108,4 +109,4 @@ TEST(sessions_in_threads_train_as_one_that_is_alone) {
 #endif
 }
 
-SUITE("sessions in threads", {T(sessions_in_threads_train_as_one_that_is_alone)})
+GPU_SUITE("sessions in threads", {T(sessions_in_threads_train_as_one_that_is_alone)})

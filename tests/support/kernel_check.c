@@ -245,9 +245,9 @@ void kernels_check_real_libraries(bool real) {
     libraries_are_real = real;
 }
 
-/* The least bound for a node that NVIDIA's libraries compute in their own way, 0 for others. A fused gelu may
- * use tanh.approx.f32, whose relative error is 2^-11 (PTX ISA), which the slope multiplies by z; a convolution
- * of f32 may be Winograd's, whose transforms lose a digit. Either is right, and the emulated GPU does neither. */
+/* The least bound for a node that NVIDIA's libraries compute in their own way, 0 for others. A fused gelu
+ * may use tanh.approx.f32, whose relative error is 2^-11 (PTX ISA) and grows by z in the slope; a convolution
+ * of f32 may be Winograd's, whose transforms lose a digit. Both are right; the emulated GPU does neither. */
 static double library_bound(const weft_node *n) {
     if (!libraries_are_real) return 0;
     if (n->op == &weft_op_linear_act)
