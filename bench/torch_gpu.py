@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """torch_gpu.py - the PyTorch-on-GPU ruler: times one full training step, its best forms side by side.
 
-    python torch_gpu.py [CASE...] [--modes eager,compile,graphs] [--dtype bf16|f32] [--batch B]
+    python torch_gpu.py [CASE...] [--modes compile,graphs] [--dtype bf16|f32] [--batch B]
                         [--steps K] [--warmup W] [--device cuda|cpu] [--small]
 
 Prints one JSON line for each (case, mode). WHAT A STEP IS stands in torch_cpu.py, whose networks these are:
@@ -13,8 +13,8 @@ forward, loss, backward, update, on synthetic batches that lie on the device; a 
   dcgan      64x64, both steps, Adam 2e-4 betas 0.5/0.999; batch 128
   mlp        784-1024-1024-10, Adam 1e-3; batch 256
 
-eager; compile: torch.compile of forward and loss (the backward comes with it); graphs: the same with
-mode="reduce-overhead", which replays CUDA graphs. Optimizers are fused=True, images channels_last, bf16 is
+compile: torch.compile of forward and loss (the backward comes with it); graphs: the same with mode="reduce-overhead",
+which replays CUDA graphs; autotune: with mode="max-autotune-no-cudagraphs", minutes to compile; eager. Optimizers are fused=True, images channels_last, bf16 is
 torch.autocast with f32 weights and state; TF32 stays off in f32. Each (case, mode) is a process of its own
 when there are several, so that one's memory and caches do not meet another's.
 
@@ -113,13 +113,19 @@ class Run:
     def randint(self, high, *shape):
         return torch.randint(high, shape, generator=self.gen, device=self.device)
 
-    def network(self, net):
+    def network(self, net, scope="net"):
+        """scope: the network's name among those of its case (torch_losses.py)."""
         self.params += sum(p.numel() for p in net.parameters())
         return net.to(self.device, memory_format=torch.channels_last)
 
+    def batches(self, make):
+        """What make() gives, for each of the batches that are used in turn."""
+        return [make() for _ in range(NB)]
+
     def loss(self, function):
         """The function under autocast, compiled as the mode says."""
-        options = {"graphs": {"mode": "reduce-overhead"}, "compile": {}}.get(self.mode)
+        options = {"graphs": {"mode": "reduce-overhead"}, "compile": {},
+                   "autotune": {"mode": "max-autotune-no-cudagraphs"}}.get(self.mode)
         inner = function if options is None else torch.compile(function, **options)
 
         def call(*tensors):
@@ -148,9 +154,9 @@ def classifier(net):
 def case_mlp(r):
     net = r.network(make_mlp())
     opt = torch.optim.Adam(net.parameters(), lr=1e-3, fused=True)
-    data = [(r.randn(r.batch, 784), r.randint(10, r.batch)) for _ in range(NB)]
+    data = r.batches(lambda: (r.randn(r.batch, 784), r.randint(10, r.batch)))
     step = train_step(r.loss(classifier(net)), opt)
-    return lambda i: step(*data[i % NB])
+    return lambda i: step(*data[i % len(data)])
 
 
 def gpt2_groups(net):
@@ -165,27 +171,30 @@ def case_gpt2(r):
     net = r.network(GPT2(**size))
     vocab, ctx = net.wte.num_embeddings, net.wpe.num_embeddings
     opt = torch.optim.AdamW(gpt2_groups(net), lr=6e-4, betas=(0.9, 0.95), fused=True)
-    text = [r.randint(vocab, r.batch, ctx + 1) for _ in range(NB)]
-    data = [(t[:, :-1].contiguous(), t[:, 1:].flatten()) for t in text]
+
+    def text():
+        t = r.randint(vocab, r.batch, ctx + 1)
+        return t[:, :-1].contiguous(), t[:, 1:].flatten()
+
+    data = r.batches(text)
     step = train_step(r.loss(classifier(net)), opt, clip=list(net.parameters()))
-    return lambda i: step(*data[i % NB])
+    return lambda i: step(*data[i % len(data)])
 
 
 def case_resnet50(r):
     net, side = r.network(ResNet50()), 64 if r.small else 224
     opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)
-    data = [(r.randn(r.batch, 3, side, side), r.randint(1000, r.batch)) for _ in range(NB)]
+    data = r.batches(lambda: (r.randn(r.batch, 3, side, side), r.randint(1000, r.batch)))
     step = train_step(r.loss(classifier(net)), opt)
-    return lambda i: step(*data[i % NB])
+    return lambda i: step(*data[i % len(data)])
 
 
 def case_dcgan(r):
     """D on real and no_grad fake, then G through a frozen D, as in torch_cpu.py."""
-    g_net, d_net = (r.network(n) for n in make_dcgan())
+    g_net, d_net = (r.network(n, scope) for n, scope in zip(make_dcgan(), ("generator", "discriminator")))
     g_opt, d_opt = (torch.optim.Adam(n.parameters(), lr=2e-4, betas=(0.5, 0.999), fused=True)
                     for n in (g_net, d_net))
-    real = [r.randn(r.batch, 3, 64, 64).clamp_(-1, 1) for _ in range(NB)]
-    noise = [(r.randn(r.batch, 100), r.randn(r.batch, 100)) for _ in range(NB)]
+    data = r.batches(lambda: (r.randn(r.batch, 3, 64, 64).clamp_(-1, 1), r.randn(r.batch, 100), r.randn(r.batch, 100)))
     ones, zeros = (torch.full((r.batch, 1), v, device=r.device) for v in (1.0, 0.0))
     bce = F.binary_cross_entropy_with_logits
 
@@ -198,17 +207,18 @@ def case_dcgan(r):
     g_step = train_step(r.loss(lambda z: bce(d_net(g_net(z)), ones)), g_opt)
 
     def step(i):
+        real, z_d, z_g = data[i % len(data)]
         d_net.requires_grad_(True)
-        d = d_step(real[i % NB], noise[i % NB][0]).clone()    # a graph's output: the next replay may take its place
+        d = d_step(real, z_d).clone()            # a graph's output: the next replay may take its place
         d_net.requires_grad_(False)
-        return torch.stack((d, g_step(noise[i % NB][1])))
+        return torch.stack((d, g_step(z_g)))
     return step
 
 
 CASES = {"gpt2_124m": case_gpt2, "resnet50": case_resnet50, "dcgan": case_dcgan, "mlp": case_mlp}
 BATCH = {"gpt2_124m": 32, "resnet50": 256, "dcgan": 128, "mlp": 256}
 SMALL = {"gpt2_124m": 2, "resnet50": 2, "dcgan": 2, "mlp": 8}
-MODES = ("eager", "compile", "graphs")
+MODES = ("eager", "compile", "graphs", "autotune")
 
 
 def flops_of(case, batch):
@@ -271,6 +281,7 @@ def numbers(loss):
 def measure(args, case, mode):
     torch.manual_seed(SEED)
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False      # f32 means f32; it is on by default, unlike that of matrix products
     r = Run(args, case, mode)
     begin = time.perf_counter()
     step = CASES[case](r)
@@ -309,7 +320,7 @@ def in_processes(args, pairs):
 def parse_args(argv=None):
     p = argparse.ArgumentParser(description="Time one training step of PyTorch on a GPU.")
     p.add_argument("cases", nargs="*", help=f"of {', '.join(CASES)} (all)")
-    p.add_argument("--modes", default=",".join(MODES), help="of eager, compile, graphs (all)")
+    p.add_argument("--modes", default="compile,graphs", help=f"of {', '.join(MODES)} (compile,graphs)")
     p.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     p.add_argument("--batch", type=int, default=0, help="0: the case's own")

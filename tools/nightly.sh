@@ -25,6 +25,7 @@ kills        release  comm_ranks          500     10       ranks that share memo
 models       release  model_cases         200000  4000     random trainings of every op against PyTorch, with a table of op, layout and route
 aarch64      release  graphtool           3       1        compiled for arm64 and run by qemu: the consumer, a training beside this processor's, the suites
 gpu_ops      release  test_cuda_ops       2         1        the emulated GPU's kernels in each layout and at all sizes; then others than tools/test.sh draws
+losses       release  weft-zoo            20      1         losses of the four models of bench/gpu_compare.py beside PyTorch's from the same weights; what is made wrong is found
 install      release  weft-zoo            3         1        as part of another project all is built; Debian packages are used unpacked, and in a clean Debian
 guides       release  weft-zoo            6         1        docs/adding-*.md, each followed to the letter in a copy: its edits, its commands; which files it touches
 models_s1    release  model_cases         2000    2000     random models find a defect that was, and nothing without it

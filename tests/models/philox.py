@@ -2,7 +2,6 @@
 Salmon, Moraes, Dror, Shaw (SC 2011), keyed by seed, graph, scope path and the number of the call in its graph."""
 
 import numpy as np
-import xxhash
 
 MASK = (1 << 64) - 1
 
@@ -14,6 +13,7 @@ def mix(x):
 
 
 def node_key(graph, scope, ordinal):
+    import xxhash  # not needed by those who have the key from a plan
     seed = xxhash.xxh3_64_intdigest(graph.encode(), 0)
     return xxhash.xxh3_64_intdigest(scope.encode(), (seed + ordinal) & MASK)
 

@@ -1,0 +1,279 @@
+"""gpu_losses.py - gpu_compare.py losses: do Weft and PyTorch, from the same weights on the same batches, have the same
+losses? Weft on the CPU and on the device, PyTorch on the device (torch_losses.py), in f32 and in bf16.
+
+A case runs at a batch that 16 cores compute within seconds; gpt2_124m has all its parameters and its context of 1024 but
+in a rehearsal (--device cpu; --full gives it them there too). Dropout there is none; the latents of dcgan are those that
+Weft's graphs draw, computed from the definition of its random numbers (tests/models/philox.py).
+
+LIMITS. f32 against f32, of any device and engine: both are right to rounding, and rounding grows with each update, since
+it goes into the weights. bf16 against the same engine's f32: how far bf16 may move a loss. PyTorch's own bf16 is judged
+by nobody and stands beside it, as what the format costs.
+"""
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import gpu_runs
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STEPS = 5
+BATCH = {"gpt2_124m": 1, "resnet50": 4, "dcgan": 16, "mlp": 256}
+SMALL = {"gpt2_124m": ["--layers=2", "--d=64", "--heads=2", "--ctx=32", "--vocab=128"]}
+SHARE = {"gpt2_124m": 4, "resnet50": 3, "dcgan": 2, "mlp": 1}
+LATENTS = 100            # of dcgan
+
+# By step, the loss before each update (dcgan: both losses of a step in one number).
+LIMITS = {
+    "f32": {"gpt2_124m": (1,) * 5, "resnet50": (1,) * 5, "dcgan": (1,) * 5, "mlp": (1,) * 5},
+    "bf16": {"gpt2_124m": (1,) * 5, "resnet50": (1,) * 5, "dcgan": (1,) * 5, "mlp": (1,) * 5},
+}
+
+
+# ------------------------------------------------------------------------------ comparing
+def difference(a, b):
+    """Relative; infinite where either is no number."""
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return math.inf
+    return abs(a - b) / max(abs(a), abs(b)) if a != b else 0.0
+
+
+def worst_of(ours, theirs, limits):
+    """(times its limit, step, value, the other value) of the value that comes nearest to its limit, or is furthest
+    beyond. ours, theirs: for each step the losses of its graphs."""
+    if [len(v) for v in ours] != [len(v) for v in theirs] or len(ours) != len(limits):
+        return math.inf, 0, math.nan, math.nan
+    found = [(difference(a, b) / limit, step, a, b)
+             for step, (these, those, limit) in enumerate(zip(ours, theirs, limits)) for a, b in zip(these, those)]
+    return max(found, key=lambda f: f[0])
+
+
+def pairs_of(device):
+    """(one, the other, which limits; None: shown alone): each (engine, mode)."""
+    exact, half = ("weft", f"f32 {device}"), ("weft", f"bf16 {device}")
+    torch, torch_half = ("pytorch", f"f32 {device}"), ("pytorch", f"bf16 {device}")
+    pairs = [(exact, torch, "f32"), (half, exact, "bf16"), (torch_half, torch, None), (half, torch_half, None)]
+    if device == "cpu":
+        return pairs
+    again, half_again = (("weft", f"{dtype} {device} deterministic") for dtype in ("f32", "bf16"))
+    cpu = ("weft", "f32 cpu")
+    return [(cpu, torch, "f32"), (exact, cpu, "f32"), *pairs, (again, cpu, "f32"), (half_again, cpu, "bf16")]
+
+
+def comparisons(runs):
+    """(case, one, other, which, worst) of all pairs that both have figures."""
+    found = []
+    for case in runs.cases():
+        lines = {run[1:]: line for run, line in runs.good.items() if run[0] == case}
+        device = "cuda" if any(r[0] == case and "cuda" in r[2] for r in runs.planned) else "cpu"
+        for one, other, which in pairs_of(device):
+            if one in lines and other in lines:
+                limits = LIMITS[which or "bf16"][case]
+                found.append((case, one, other, which, worst_of(lines[one]["losses"], lines[other]["losses"], limits)))
+    return found
+
+
+def is_wrong(comparison):
+    _, _, _, which, (times, *_) = comparison
+    return which is not None and times > 1
+
+
+# ------------------------------------------------------------------------------ reading
+def run_name(run):
+    return {"weft": "Weft", "pytorch": "PyTorch"}[run[0]] + " " + run[1]
+
+
+def loss_cells(line):
+    return [", ".join(f"{v:.6g}" for v in step) for step in line["losses"]]
+
+
+def print_losses(runs):
+    steps = max((len(line["losses"]) for line in runs.good.values()), default=0)
+    print("| case | run | " + " | ".join(f"step {i + 1}" for i in range(steps)) + " |")
+    print("|---|---|" + "---:|" * steps)
+    for run in runs.planned:
+        cells = loss_cells(runs.good[run]) if run in runs.good else ["-"] * steps
+        print("| " + " | ".join([run[0], run_name(run[1:]), *cells]) + " |")
+
+
+def comparison_row(comparison):
+    case, one, other, which, (times, step, a, b) = comparison
+    limit = f"{LIMITS[which][case][step]:.0e}" if which else "-"
+    verdict = "-" if not which else "too far" if times > 1 else "agree"
+    return (f"| {case} | {run_name(one)} | {run_name(other)} | {difference(a, b):.1e} | {step + 1} | {a:.6g} | {b:.6g} "
+            f"| {limit} | {verdict} |")
+
+
+def print_table(runs):
+    print_losses(runs)
+    print("\n| case | run | against | difference | at step | loss | the other | limit | |")
+    print("|---|---|---|---:|---:|---:|---:|---:|---|")
+    for comparison in comparisons(runs):
+        print(comparison_row(comparison))
+    print()
+    if runs.cases() and not any("cuda" in mode for _, _, mode in runs.planned):
+        print("- a rehearsal on the CPU: the GPU was not measured")
+    gpu_runs.print_unsaid(runs)
+
+
+# ------------------------------------------------------------------------------ running
+def plan_of(cases, device):
+    """[run]: of each kind all cases, the most telling first; PyTorch's are one process beside Weft's."""
+    modes = [f"f32 {device}", f"bf16 {device}"]
+    if device != "cpu":
+        modes += ["f32 cpu", f"f32 {device} deterministic", f"bf16 {device} deterministic"]
+    weft = [(case, "weft", mode) for mode in modes for case in cases]
+    return weft, [(case, "pytorch", f"{dtype} {device}") for case in cases for dtype in ("f32", "bf16")]
+
+
+def folder_of(args, case=""):
+    return os.path.join(args.build, "losses", case)
+
+
+def is_small(args):
+    return args.device == "cpu" and not args.full
+
+
+def batch_of(args, case):
+    return 2 if case == "gpt2_124m" and is_small(args) else BATCH[case]
+
+
+def torch_command(args, what, *options):
+    words = [sys.executable, os.path.join(HERE, "torch_losses.py"), what, folder_of(args)]
+    words += [f"{case}:{batch_of(args, case)}" for case in args.cases] + ["--steps", str(STEPS), *options]
+    return words + ["--small"] * is_small(args)
+
+
+def output_of(command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def latents_key(args, graph):
+    """Of the one call that draws a graph's latents, as its plan says it."""
+    plan = output_of([os.path.join(args.build, "graphtool"), "plan", os.path.join(folder_of(args, "dcgan"), "model.bin"),
+                      "--graph", graph, "--dump"])
+    keys = set(re.findall(r" = random_normal\(\) .*\bkey=0x([0-9a-f]+)", plan))
+    if len(keys) != 1:
+        sys.exit(f"gpu_compare.py: {graph} of dcgan draws numbers in {len(keys)} places, not in one")
+    return int(keys.pop(), 16)
+
+
+def write_latents(args):
+    """What Weft draws, for each step, as PyTorch reads it."""
+    import numpy as np
+    sys.path.insert(0, os.path.join(HERE, "..", "tests", "models"))
+    import philox
+    rows = batch_of(args, "dcgan")
+    for graph, name in (("d_step", "z_d"), ("g_step", "z_g")):
+        key, n = latents_key(args, graph), rows * LATENTS
+        z = [philox.normal(philox.words(args.seed, key, step, 0, n), 0, 1)[:n] for step in range(STEPS)]
+        np.save(os.path.join(folder_of(args, "dcgan"), f"{name}.npy"),
+                np.concatenate(z).astype(np.float32).reshape(STEPS * rows, LATENTS))
+
+
+def write_files(args):
+    for case in args.cases:
+        os.makedirs(folder_of(args, case), exist_ok=True)
+        small = SMALL.get(case, []) if is_small(args) else []
+        output_of([os.path.join(args.build, "weft-zoo"), case, "-b", str(batch_of(args, case)), "-o",
+                   os.path.join(folder_of(args, case), "model.bin"), *small])
+    if "dcgan" in args.cases:
+        write_latents(args)
+    output_of(torch_command(args, "write", "--seed", str(args.seed)))
+
+
+INPUTS = {"mlp": ("image", "label"), "gpt2_124m": ("tokens", "target"), "resnet50": ("image", "label"), "dcgan": ("image",)}
+
+
+def weft_command(args, run):
+    case, _, mode = run
+    dtype, device, *deterministic = mode.split()
+    def path(name):
+        return os.path.join(folder_of(args, case), name)
+    words = [os.path.join(args.build, "graphtool"), "bench", path("model.bin"), "--json", "--weights",
+             path("weights.safetensors"), "--steps", str(STEPS), "--warmup", "0", "--dtype", dtype, "--device", device]
+    words += [f"--data={name}={path(name + '.npy')}" for name in INPUTS[case]]
+    return words + ["--seed", str(args.seed)] + (["--deterministic"] if deterministic else [])
+
+
+def steps_of(line):
+    """bench's {name: losses} as [losses of a step], names in order."""
+    return [list(step) for step in zip(*(values for _, values in sorted(line["losses"].items())))]
+
+
+def run_weft(args, log, runs):
+    budget = gpu_runs.Budget(args.end.left(), [SHARE[case] for case, _, _ in runs])
+    for i, run in enumerate(runs):
+        log.begin(run)
+        line = gpu_runs.run_one(weft_command(args, run), budget.limit(i), needs="losses")
+        if "error" not in line:
+            line = {"losses": steps_of(line)}
+        log.end(run, line)
+        print(f"{run[0]:10} {run_name(run[1:])}", line.get("error", ""), flush=True)
+
+
+class TorchRuns:
+    """PyTorch's process, whose lines are read while Weft runs."""
+
+    def __init__(self, args, log, runs):
+        self.runs, self.log, self.done = runs, log, 0
+        options = ["--device", args.device] + (["--spoil", args.spoil] if args.spoil else [])
+        self.process = gpu_runs.start(torch_command(args, "run", *options), stdout=subprocess.PIPE)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        self.log.begin(self.runs[0])
+        for text in self.process.stdout:
+            line = json.loads(text)
+            self.log.end(self.runs[self.done], {k: line[k] for k in ("losses", "error") if k in line})
+            self.done += 1
+            if self.done < len(self.runs):
+                self.log.begin(self.runs[self.done])
+
+    def finish(self, seconds):
+        """Those that are not done have an error."""
+        self.reader.join(max(0, seconds))
+        was_cut = self.reader.is_alive()
+        gpu_runs.stop(self.process)
+        self.reader.join()
+        for run in self.runs[self.done:]:
+            self.log.end(run, {"error": "cut: no time was left" if was_cut else
+                               f"its process ended: exit status {self.process.returncode}"})
+
+
+def losses(args):
+    args.end = gpu_runs.Budget(args.seconds, [])
+    weft, torch = plan_of(args.cases, args.device)
+    log = gpu_runs.Log(args.file)
+    log.plan(weft + torch, "losses")
+    write_files(args)
+    beside = TorchRuns(args, log, torch)
+    try:
+        run_weft(args, log, weft)
+        beside.finish(args.end.left())
+    finally:
+        gpu_runs.stop(beside.process)
+    runs = gpu_runs.read(args.file)
+    print_table(runs)
+    return report(runs)
+
+
+def report(runs):
+    """0 when all ran and all agree; what does not is told with case, step and values."""
+    wrong = [c for c in comparisons(runs) if is_wrong(c)]
+    for case, one, other, which, (_, step, a, b) in wrong:
+        print(f"gpu_compare.py: {case}: losses differ at step {step + 1}: {run_name(one)} has {a:.7g}, "
+              f"{run_name(other)} {b:.7g}: {difference(a, b):.1e}, at most {LIMITS[which][case][step]:.0e} is rounding",
+              file=sys.stderr)
+    return int(bool(wrong or runs.unsaid()))
+
+
+def add_options(p):
+    p.add_argument("--seed", type=int, default=1, help="losses: of weights, batches and latents")
+    p.add_argument("--full", action="store_true", help="losses: gpt2_124m as large as on a GPU in a rehearsal too")
+    p.add_argument("--spoil", choices=("weight", "rate"),
+                   help="losses: PyTorch begins or learns a little otherwise, so that it must fail (torch_losses.py)")

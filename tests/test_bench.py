@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""test_bench.py - what bench/gpu_compare.py decides and tells, without a GPU and without PyTorch: the order of runs, their
+limits, the table of runs that were cut, when losses agree. Programs are played by shell scripts."""
+import contextlib
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import unittest
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+sys.path.insert(0, str(BENCH))
+import gpu_compare  # noqa: E402
+import gpu_losses  # noqa: E402
+import gpu_runs  # noqa: E402
+
+ALL = list(gpu_compare.CASES)
+
+
+def printed(function, *args):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        status = function(*args)
+    return status, out.getvalue()
+
+
+def program(folder, name, body):
+    path = Path(folder) / name
+    path.write_text("#!/bin/sh\n" + body)
+    path.chmod(0o755)
+
+
+def until(what):
+    for _ in range(400):
+        if what():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come about")
+
+
+class Order(unittest.TestCase):
+    def stages(self, cases=ALL, device="cuda", tables=ALL):
+        return [run for run, _ in gpu_compare.plan_of(cases, device, tables)]
+
+    def test_all_of_weft_comes_first_then_the_likely_rival_of_each_case(self):
+        runs = self.stages()
+        first = [r[1] for r in runs].index("pytorch")
+        self.assertEqual(runs[:4], [(c, "weft", "bf16") for c in ALL])
+        self.assertTrue(all(r[1] == "weft" for r in runs[:first]) and all(r[1] == "pytorch" for r in runs[first:]))
+        self.assertEqual(runs[first:first + 4], [("gpt2_124m", "pytorch", "compile"), ("resnet50", "pytorch", "compile"),
+                                                 ("dcgan", "pytorch", "graphs"), ("mlp", "pytorch", "graphs")])
+        self.assertEqual(len(runs), len(set(runs)))
+        self.assertNotIn("eager", [r[2] for r in runs])
+        self.assertEqual({c: sum(r[:2] == (c, "pytorch") for r in runs) for c in ALL},
+                         {"gpt2_124m": 3, "resnet50": 3, "dcgan": 2, "mlp": 2})
+
+    def test_the_run_without_calibration_is_where_there_is_one(self):
+        runs = self.stages(tables=["dcgan"])
+        self.assertEqual([r for r in runs if r[2] == "plain"], [("dcgan", "weft", "plain")])
+
+    def test_a_rehearsal_runs_what_needs_no_compiler(self):
+        self.assertEqual(self.stages(["mlp", "dcgan"], "cpu", []), [
+            ("dcgan", "weft", "bf16"), ("mlp", "weft", "bf16"), ("dcgan", "pytorch", "eager"), ("mlp", "pytorch", "eager")])
+
+    def test_every_run_has_a_share_and_losses_have_runs_of_every_case(self):
+        self.assertTrue(all(share > 0 for _, share in gpu_compare.plan_of(ALL, "cuda", ALL)))
+        for device in ("cpu", "cuda"):
+            weft, torch = gpu_losses.plan_of(ALL, device)
+            planned = {run[1:] for run in weft + torch}
+            for one, other, _ in gpu_losses.pairs_of(device):
+                self.assertTrue({one, other} <= planned, (one, other))
+
+
+class Limits(unittest.TestCase):
+    def spend(self, seconds, shares, takes):
+        """What each run may take, when it takes the given seconds or all that it may."""
+        clock = [100.0]
+        budget, limits = gpu_runs.Budget(seconds, shares, lambda: clock[0]), []
+        for i, own in enumerate(takes):
+            limits.append(round(budget.limit(i), 6))
+            clock[0] += min(own, limits[-1])
+        return limits
+
+    def test_a_slow_run_cannot_take_what_others_need(self):
+        self.assertEqual(self.spend(100, [1, 1, 2], [1e9] * 3), [25, 25, 50])
+
+    def test_what_a_run_leaves_is_for_the_next_one(self):
+        self.assertEqual(self.spend(100, [1, 1, 2], [5, 1e9, 1]), [25, 45, 50])
+
+    def test_each_run_of_a_measurement_has_time_in_the_budget_of_gpu_part(self):
+        shares = [share for _, share in gpu_compare.plan_of(ALL, "cuda", ALL)]
+        limits = self.spend(247, shares, [1e9] * len(shares))
+        self.assertTrue(all(limit >= gpu_runs.LEAST_SECONDS for limit in limits[:-2]), limits)
+
+    def test_a_process_over_its_limit_ends_with_its_children(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mark = Path(folder) / "child"
+            begin = time.monotonic()
+            line = gpu_runs.run_one(["sh", "-c", f"sleep 77 & echo $! >{mark}; wait"], 2)
+            self.assertLess(time.monotonic() - begin, 20)
+            self.assertEqual(line, {"error": "cut after its limit of 2 s"})
+            status = Path(f"/proc/{mark.read_text().strip()}/status")
+            until(lambda: not status.exists() or "\nState:\tZ" in status.read_text())
+
+    def test_what_fails_or_prints_nothing_is_an_error(self):
+        self.assertEqual(gpu_runs.run_one(["sh", "-c", "echo '{}'"], 20), {"error": "no JSON was printed"})
+        self.assertEqual(gpu_runs.run_one(["sh", "-c", "exit 3"], 20)["error"], "exit status 3: nothing")
+        self.assertEqual(gpu_runs.run_one(["sh", "-c", "exit 3"], 1), {"error": "no time was left"})
+        self.assertEqual(gpu_runs.run_one(["sh", "-c", "echo '{\"median_ms\": 2}'"], 20), {"median_ms": 2})
+
+
+def good(case, engine, mode, ms, **more):
+    return {"case": case, "engine": engine, "mode": mode, "median_ms": ms, "batch": 8, "rate": 10.0, "unit": "images/s", **more}
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.path = folder.name, os.path.join(folder.name, "runs.jsonl")
+
+    def lines(self, *lines):
+        Path(self.path).write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+        return gpu_runs.read(self.path)
+
+    def table(self):
+        return printed(gpu_compare.table, types.SimpleNamespace(file=self.path))[1]
+
+    def test_every_planned_run_without_a_figure_is_named_with_the_reason(self):
+        plan = [("mlp", "weft", "bf16"), ("dcgan", "weft", "bf16"), ("mlp", "pytorch", "graphs"), ("mlp", "pytorch", "compile")]
+        self.lines({"plan": plan}, {"begun": plan[0]}, good(*plan[0], 0.5), {"begun": plan[1]},
+                   {"case": "dcgan", "engine": "weft", "mode": "bf16", "error": "cut after its limit of 9 s"},
+                   {"begun": plan[2]}, '{"case": "mlp", "engine": "py')
+        told = self.table()
+        self.assertIn("| mlp | 8 | 0.500 |", told)
+        self.assertIn("- dcgan, weft bf16: cut after its limit of 9 s\n", told)
+        self.assertIn("- mlp, pytorch graphs: it was running when everything was ended\n", told)
+        self.assertIn("- mlp, pytorch compile: not begun: everything was ended before\n", told)
+        self.assertEqual(told.count("\n- "), 3)
+
+    def test_the_faster_of_several_counts_and_the_best_form_is_compared(self):
+        self.lines(good("mlp", "weft", "bf16", 0.5), good("mlp", "weft", "bf16", 0.7), good("mlp", "weft", "plain", 0.4),
+                   good("mlp", "weft", "deterministic", 0.1), good("mlp", "pytorch", "graphs", 1.0),
+                   good("mlp", "pytorch", "compile", 1.2))
+        self.assertIn("| mlp | 8 | 0.400 | 0.400 | 0.100 | 1.200 | 1.000 | 2.50 | 3.00 |", self.table())
+
+    def test_the_case_furthest_from_its_goal_is_profiled(self):
+        worst = types.SimpleNamespace(file=self.path)
+        self.lines(good("mlp", "weft", "bf16", 1), good("mlp", "pytorch", "graphs", 2), good("dcgan", "weft", "bf16", 1),
+                   good("dcgan", "pytorch", "graphs", 1.4))
+        self.assertEqual(printed(gpu_compare.worst, worst), (0, "mlp\n"))
+        self.lines({"plan": [("mlp", "weft", "bf16")]})
+        self.assertEqual(printed(gpu_compare.worst, worst), (0, "gpt2_124m\n"))
+
+    def start(self, *words):
+        return subprocess.Popen([sys.executable, BENCH / "gpu_compare.py", *words, "--build", self.folder],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def test_a_measurement_that_is_killed_tells_what_it_had(self):
+        program(self.folder, "weft-zoo", "exit 0\n")
+        program(self.folder, "graphtool", f"""case $2 in *mlp*) echo $$ >{self.folder}/pid; exec sleep 77 ;; esac
+echo '{{"median_ms": 3.5}}'\n""")
+        process = self.start("measure", self.path, "dcgan", "mlp", "--device", "cpu", "--seconds", "60")
+        until(Path(self.folder, "pid").exists)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        told = self.table()
+        self.assertIn("| dcgan | 2 | 3.500 |", told)
+        self.assertIn("- mlp, weft bf16: it was running when", told)
+        self.assertIn("- dcgan, pytorch eager: not begun", told)
+        status = Path(f"/proc/{Path(self.folder, 'pid').read_text().strip()}/status")
+        until(lambda: not status.exists() or "\nState:\tZ" in status.read_text())
+
+    def test_a_calibration_that_is_cut_says_how_far_it_came(self):
+        program(self.folder, "weft-zoo", "exit 0\n")
+        program(self.folder, "graphtool", """while [ "$1" != -o ]; do shift; done
+printf 'weft calibration 1\\n# a comment\\na -> 1\\nb -> 2\\n' >"$2"
+case $2 in *dcgan*) exec sleep 77 ;; esac\n""")
+        process = self.start("calibrate", "dcgan", "mlp", "--seconds", "6")
+        told = process.communicate(timeout=30)[0]
+        self.assertEqual(process.returncode, 0, told)
+        self.assertRegex(told, r"dcgan: 2 nodes measured, cut after [34] s\n")
+        self.assertIn("mlp: 2 nodes measured, all of them\n", told)
+        program(self.folder, "graphtool", "exit 1\n")
+        process = self.start("calibrate", "mlp", "--seconds", "6")
+        self.assertIn("mlp: 0 nodes measured, failed: exit status 1\n", process.communicate(timeout=30)[0])
+        self.assertEqual(process.returncode, 1)
+
+
+class Losses(unittest.TestCase):
+    """Made-up losses of a rehearsal, which agree, and what one change does to them."""
+    CASE = "mlp"
+
+    def runs(self, changed=None, **given):
+        losses = {("weft", "f32 cpu"): 2.0, ("weft", "bf16 cpu"): 2.0, ("pytorch", "f32 cpu"): 2.0, ("pytorch", "bf16 cpu"): 2.0}
+        plan = [(self.CASE, *run) for run in losses]
+        lines = [{"plan": plan, "what": "losses"}]
+        for run, loss in losses.items():
+            steps = [[loss] for _ in range(gpu_losses.STEPS)]
+            if run == changed:
+                steps[given["step"]] = given["values"]
+            lines.append({"case": self.CASE, "engine": run[0], "mode": run[1], "losses": steps})
+        return gpu_runs.Runs(lines)
+
+    def wrong(self, run, step, *values):
+        """(exit status, what is told on standard error) with these values in one step of one run."""
+        return printed(gpu_losses.report, self.runs(run, step=step, values=list(values)))
+
+    def test_equal_losses_agree(self):
+        self.assertEqual(printed(gpu_losses.report, self.runs()), (0, ""))
+
+    def test_each_step_has_its_limit(self):
+        for which, run in (("f32", ("pytorch", "f32 cpu")), ("bf16", ("weft", "bf16 cpu"))):
+            for step, limit in enumerate(gpu_losses.LIMITS[which][self.CASE]):
+                self.assertEqual(self.wrong(run, step, 2 * (1 + 0.9 * limit))[0], 0, (which, step))
+                status, told = self.wrong(run, step, 2 * (1 + 1.2 * limit))
+                self.assertEqual(status, 1, (which, step))
+                self.assertIn(f"mlp: losses differ at step {step + 1}: ", told)
+
+    def test_what_is_no_number_never_agrees(self):
+        for value in (math.nan, math.inf, -math.inf):
+            for run in (("weft", "f32 cpu"), ("weft", "bf16 cpu"), ("pytorch", "f32 cpu")):
+                self.assertEqual(self.wrong(run, 3, value)[0], 1, (value, run))
+        self.assertEqual(gpu_losses.difference(math.nan, math.nan), math.inf)
+        self.assertEqual(gpu_losses.difference(0.0, 0.0), 0)
+        self.assertEqual(gpu_losses.difference(0.0, 1e-9), 1)
+
+    def test_another_number_of_losses_never_agrees(self):
+        self.assertEqual(self.wrong(("weft", "f32 cpu"), 2)[0], 1)
+        self.assertEqual(self.wrong(("weft", "f32 cpu"), 2, 2.0, 2.0)[0], 1)
+        self.assertEqual(gpu_losses.worst_of([[2.0]], [[2.0]], (1, 1))[0], math.inf)
+
+    def test_the_bf16_of_pytorch_is_judged_by_nobody(self):
+        self.assertEqual(self.wrong(("pytorch", "bf16 cpu"), 4, 3.0), (0, ""))
+
+    def test_a_run_without_losses_is_no_success(self):
+        runs = self.runs()
+        runs.good.pop((self.CASE, "pytorch", "f32 cpu"))
+        self.assertEqual(gpu_losses.report(runs), 1)
+        self.assertIn("- mlp, pytorch f32 cpu: not begun", printed(gpu_losses.print_table, runs)[1])
+
+    def test_limits_stand_for_every_case_and_step(self):
+        for limits in gpu_losses.LIMITS.values():
+            self.assertEqual(sorted(limits), sorted(ALL))
+            for row in limits.values():
+                self.assertEqual(len(row), gpu_losses.STEPS)
+                self.assertTrue(all(0 < limit < 1 for limit in row))
+                self.assertEqual(list(row), sorted(row))
+
+    def test_losses_of_bench_are_steps_of_all_graphs(self):
+        self.assertEqual(gpu_losses.steps_of({"losses": {"g_loss": [3, 4], "d_loss": [1, 2]}}), [[1, 3], [2, 4]])
+
+
+if __name__ == "__main__":
+    unittest.main()
