@@ -10,6 +10,7 @@ whenever, the file tells of each run what became of it.
 Each run has a share of the budget. What a run does not use is there for the next one; a slow one cannot take what
 others need.
 """
+import atexit
 import json
 import os
 import signal
@@ -66,14 +67,14 @@ class DeviceMemory:
         return max(self.seen) - self.seen[0] if self.seen else None
 
 
-def end_at_sigterm():
-    """A limit from outside ends this process as an exception does: its children end too."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+live = set()             # processes that are running, for whatever ends this one
 
 
 def start(command, **pipes):
     """In a group of its own, so that `stop` ends the compilers that PyTorch starts as well."""
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, start_new_session=True, **pipes)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, text=True, start_new_session=True, **pipes)
+    live.add(process)
+    return process
 
 
 def stop(process):
@@ -82,9 +83,18 @@ def stop(process):
     except ProcessLookupError:
         pass
     process.wait()
-    for pipe in (process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
+    live.discard(process)
+
+
+@atexit.register
+def stop_all():
+    for process in list(live):
+        stop(process)
+
+
+def end_at_sigterm():
+    """A limit from outside ends this process as sys.exit does."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def last_json(text):
@@ -102,13 +112,13 @@ def run_one(command, seconds, watch=False, needs="median_ms"):
     if seconds < LEAST_SECONDS:
         return {"error": "no time was left"}
     with DeviceMemory(watch) as used:
-        process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            printed, told = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return {"error": f"cut after its limit of {seconds:.0f} s"}
-        finally:
-            stop(process)
+        with start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            try:
+                printed, told = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                return {"error": f"cut after its limit of {seconds:.0f} s"}
+            finally:
+                stop(process)
     sys.stderr.write(told)
     line = last_json(printed)
     if process.returncode:

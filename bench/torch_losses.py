@@ -8,7 +8,7 @@ FOLDER/CASE gets weights.safetensors with Weft's names, and one .npy for each in
 dcgan, which Weft draws itself. Networks, optimizers and steps are those of torch_gpu.py, eager. TWO batches are used in
 turn: from the third step on a loss tells whether the updates before it were right. run prints a line of JSON for each case
 and dtype, with the loss before each update. --spoil changes what PyTorch begins with or how it learns, so that a
-comparison with it must fail: weight makes one row of one matrix larger by 2%, rate the learning rate by 2%.
+comparison with it must fail: weight makes the last matrix larger by 2%, rate the learning rate.
 """
 import argparse
 import json
@@ -131,9 +131,8 @@ class FileRun(torch_gpu.Run):
     def network(self, net, scope="net"):
         names = {name: weft_name(self.case, scope, name) for name in net.state_dict()}
         found = {name: self.weights[weft] for name, weft in names.items() if weft}
-        if self.spoil == "weight":               # of the last matrix: the others' gradients change with it
-            last = [t for t in found.values() if t.dim() >= 2][-1]
-            last[0] *= SPOILED
+        if self.spoil == "weight":
+            [t for t in found.values() if t.dim() >= 2][-1].mul_(SPOILED)
         rest = set(net.load_state_dict(found, strict=False).missing_keys) - {n for n, weft in names.items() if not weft}
         assert not rest, f"{self.case}: {rest} were not in the file"
         return super().network(net.to(self.dtype), scope)

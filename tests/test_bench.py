@@ -72,8 +72,9 @@ class Order(unittest.TestCase):
     def test_every_run_has_a_share_and_losses_have_runs_of_every_case(self):
         self.assertTrue(all(share > 0 for _, share in gpu_compare.plan_of(ALL, "cuda", ALL)))
         for device in ("cpu", "cuda"):
-            weft, torch = gpu_losses.plan_of(ALL, device)
-            planned = {run[1:] for run in weft + torch}
+            lists = gpu_losses.plan_of(ALL, device)
+            planned = {run[1:] for runs in lists for run in runs}
+            self.assertEqual(len(planned) * len(ALL), len({run for runs in lists for run in runs}))
             for one, other, _ in gpu_losses.pairs_of(device):
                 self.assertTrue({one, other} <= planned, (one, other))
 

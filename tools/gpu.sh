@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# gpu.sh - everything that needs a GPU, in calls of at most nine minutes: build, CUDA's tests, calibration, benchmarks
-# beside PyTorch, a profile of the slowest case, compute-sanitizer. Results are in $OUT, else in out/gpu; read
-# summary.md first. docs/gpu-first-run.md says which calls to make, and what to look at.
+# gpu.sh - everything that needs a GPU, in calls of at most nine minutes: build, CUDA's tests, losses
+# beside PyTorch's, calibration, benchmarks, a profile of the slowest case, compute-sanitizer. Results are in $OUT, else
+# in out/gpu; read summary.md first. docs/gpu-first-run.md says which calls to make, and what to look at.
 #
 # Each part has its own limit (`parts` below), and one that fails or is cut does not stop the next. summary.md has
 # a row for every chosen part from the start, is replaced as a whole, and names what was cut. While the compiler
@@ -15,11 +15,12 @@ source tools/gpu_env.sh
 # choices and budgets each part gets the same share, and what a part leaves goes to the next ones.
 parts='
 # part     seconds default
-build          150 yes
-tests          100 yes
-calibrate       50 yes
-bench          160 yes
-profile         60 yes
+build          140 yes
+tests           95 yes
+losses          60 yes
+calibrate       40 yes
+bench          140 yes
+profile         45 yes
 sanitizer      300 no
 '
 least=10 # a part that would get fewer seconds is left out
@@ -27,12 +28,12 @@ least=10 # a part that would get fewer seconds is left out
 usage() {
     cat <<'END_OF_TEXT'
 Usage: tools/gpu.sh [OPTION]...
-Builds with CUDA in build/gpu, runs the tests of a real GPU, calibrates, measures beside PyTorch and profiles.
-Writes at most eight files to $OUT (out/gpu): summary.md, build.log, tests.log, calibrate.log, bench.jsonl, bench.log,
-profile.log, sanitizer.log.
+Builds with CUDA in build/gpu, runs the tests of a real GPU, compares losses with PyTorch's, calibrates, measures
+beside PyTorch and profiles. Writes to $OUT (out/gpu), eight files at most but for --only with all parts: summary.md,
+build.log, tests.log, losses.log, calibrate.log, bench.jsonl, bench.log, profile.log, sanitizer.log.
 
       --budget=S     seconds in all (520)
-      --only=PARTS   of build,tests,calibrate,bench,profile,sanitizer (all but sanitizer, which needs a call of
+      --only=PARTS   of build,tests,losses,calibrate,bench,profile,sanitizer (all but sanitizer, which needs a call of
                      its own: --only=sanitizer)
       --build=DIR    another build folder (build/gpu)
       --rehearse     without a GPU: the CPU in place of the device, small models, tests on the emulated GPU; no
@@ -84,7 +85,7 @@ fi
 
 out=${OUT:-out/gpu} failed=0 running='' warm=''
 mkdir -p "$out" build || die 1 "$out cannot be made"
-rm -f "$out"/{summary.md,summary.part,build.log,tests.log,calibrate.log,bench.jsonl,bench.log,sanitizer.log,profile.log}
+rm -f "$out"/{summary.md,summary.part,build.log,tests.log,losses.log,calibrate.log,bench.jsonl,bench.log,sanitizer.log,profile.log}
 
 find_python() {
     local candidate look='import sys; from importlib.util import find_spec' # importing it takes seconds
@@ -130,6 +131,7 @@ report() {
     local name
     echo "# Weft on a GPU"
     [[ ! -s $out/bench.jsonl ]] || "$python" bench/gpu_compare.py table "$out/bench.jsonl"
+    [[ ! -s $out/losses.log || ! -s $build/losses.jsonl ]] || { echo; "$python" bench/gpu_compare.py table "$build/losses.jsonl"; }
     printf '\n| part | result | seconds |\n|---|---|---:|\n'
     for name in "${chosen[@]}"; do echo "| $name | ${result[$name]} | ${took[$name]-} |"; done
     echo
@@ -213,7 +215,7 @@ trap stop TERM INT HUP
 for name in "${chosen[@]}"; do
     case $name in
     build) [[ $device == cpu || $torch == none ]] || begin_warm ;;
-    tests) ;;
+    tests | losses) ;;
     *) end_warm ;; # from here on times count: nothing else may run
     esac
     part "$name"

@@ -34,6 +34,11 @@ run_tests() {
     return "$status"
 }
 
+# Weft's losses on the CPU and on the device beside PyTorch's; what was found stays in the build folder.
+losses() {
+    "$python" bench/gpu_compare.py losses "$build/losses.jsonl" --build "$build" --seconds "$1" --device "$device"
+}
+
 # The measurements stay in the build folder as well: `profile` may be of a later call.
 bench() {
     local status=0
@@ -119,6 +124,7 @@ build) build_all ;;
 tests)
     if [[ $device == cpu ]]; then run_tests cuda "$2"; else WEFT_NEEDS_GPU=1 run_tests gpu "$2"; fi
     ;;
+losses) losses "$2" ;;
 calibrate) "$python" bench/gpu_compare.py calibrate --build "$build" --seconds "$2" gpt2_124m resnet50 dcgan mlp ;;
 bench) bench "$2" ;;
 sanitizer) sanitize ;;
