@@ -6,8 +6,8 @@
  *     matmul(bf16[8,64], bf16[80,64]) transpose_b=1 -> id=66 tile=20 stages=36
  *
  * `graphtool calibrate` writes tables, kernels look up their node when a session opens, and the fingerprint
- * of a plan covers the whole text. A choice is a hint: one that the present library does not accept is
- * ignored. */
+ * of a plan covers the whole text. A choice is a hint: where the present library no longer has it, or it does
+ * not fit the session's rules, the library's own first choice is taken. */
 #ifndef WEFT_OPS_CALIBRATION_H
 #define WEFT_OPS_CALIBRATION_H
 
@@ -15,6 +15,14 @@
 #include "graph/core/kernel.h"
 
 typedef struct calibration calibration;
+
+/* What measuring the ways of one node found (weft_kernel.tune). */
+typedef struct tuned {
+    text choice;       /* the fastest way, in the form of tables */
+    double ms;         /* of one call of it */
+    int ways, dropped; /* ways that ran; of these, those that were timed by one call only */
+    text skipped;      /* ways that the session's rules exclude: "2 nondeterministic"; empty: none */
+} tuned;
 
 /* Reads the file at `path` into memory of `a`; NULL after setting *error. */
 const calibration *calibration_load(const char *path, arena *a, weft_error *error);

@@ -30,6 +30,8 @@ typedef struct kernel_env {
     const struct cuda_context *cuda;       /* the session's GPU (ops/cuda/cuda.h); NULL while compiling */
 } kernel_env;
 
+struct tuned; /* ops/calibration.h */
+
 /* One implementation of an op. Function pointers may be NULL where their comment says so. */
 typedef struct weft_kernel {
     const char *name;    /* "onednn", "simd", "reference" */
@@ -57,9 +59,9 @@ typedef struct weft_kernel {
                        /* NULL: this build lacks the backend, and can compile plans but not run them. */
                        const kernel_call *c);
     void (*close)(void *state);
-    /* CUDA: measures the algorithms that a library has for the node, in memory that it allocates, and appends
-     * the fastest to `found` as text for calibration tables. NULL: there is only one. */
-    weft_status (*tune)(const weft_node *n, const kernel_env *env, text *found, weft_error *error);
+    /* CUDA: measures the algorithms that a library has for the node, in memory that it allocates, and puts
+     * the fastest into *found (ops/calibration.h), which the caller has cleared. NULL: there is only one. */
+    weft_status (*tune)(const weft_node *n, const kernel_env *env, struct tuned *found, weft_error *error);
     /* CUDA: the rule that a value broke when the kernel reports bad data ("labels are below the number of
      * classes"). NULL: it never does. */
     const char *data_rule;

@@ -1,49 +1,84 @@
 /* calibrate.c - times the ways of each tunable kernel of a plan; see calibrate.h. */
 #include "runtime/session/calibrate.h"
 
-#include "ops/calibration.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the table has a line for this key: nodes with one signature share a line. */
-static bool is_known(const text *table, const char *key) {
-    size_t length = strlen(key);
-    for (const char *at = table->data; at; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, key, length) == 0 && strncmp(at + length, " -> ", 4) == 0) return true;
-    }
+/* ---- which nodes ---- */
+
+static bool is_listed(const calibrating *c, const char *key) {
+    for (int i = 0; i < c->n_nodes; i++)
+        if (strcmp(c->nodes[i].key, key) == 0) return true;
     return false;
 }
 
-/* Measures one node unless its key is known. Errors of the measurement itself end the whole table. */
-static weft_status calibrate_node(weft_session *s, const weft_node *n, text *table, int *count,
-                                  weft_error *error) {
-    char *key = calibration_key(n, &s->kernels), *choice = NULL;
-    text found = {0};
-    weft_status status = WEFT_OK;
+/* Lists the node unless one with the same key is: they share a line. */
+static weft_status list_node(calibrating *c, const weft_node *n, weft_error *error) {
+    char *key = calibration_key(n, &c->session->kernels);
     if (!key) return error_memory(error, "calibrate");
-    if (!is_known(table, key)) {
-        status = n->kernel->tune(n, &s->kernels, &found, error);
-        choice = text_detach(&found);
-        if (!choice && status == WEFT_OK) status = error_memory(error, "calibrate");
-        if (status == WEFT_OK) calibration_write(table, key, choice);
-        *count += status == WEFT_OK;
+    if (is_listed(c, key)) {
+        free(key);
+        return WEFT_OK;
     }
-    free(choice);
-    free(key);
+    c->nodes[c->n_nodes++] = (calibrated){n, key};
+    return WEFT_OK;
+}
+
+/* Room for all nodes that may be listed. */
+static weft_status reserve_list(calibrating *c, weft_error *error) {
+    const weft_plan *plan = c->session->plan;
+    size_t most = 1;
+    for (int i = 0; i < plan->n_programs; i++)
+        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
+            most += n->kernel && n->kernel->tune;
+    c->nodes = arena_new_array(&c->session->arena, most, sizeof *c->nodes);
+    return c->nodes ? WEFT_OK : error_memory(error, "calibrate");
+}
+
+/* Graphs that train first: where time runs out, their nodes are worth more. */
+static weft_status list_nodes(calibrating *c, weft_error *error) {
+    const weft_plan *plan = c->session->plan;
+    weft_status status = WEFT_OK;
+    for (int trains = 1; trains >= 0; trains--)
+        for (int i = 0; i < plan->n_programs; i++) {
+            if (plan->programs[i].trains != (trains != 0)) continue;
+            for (const weft_node *n = plan->programs[i].graph->first; n && !status; n = n->next)
+                if (n->kernel && n->kernel->tune) status = list_node(c, n, error);
+        }
     return status;
 }
 
-/* The table's text keeps its own failure (no memory), which is looked at once at the end. */
-weft_status session_calibrate(weft_session *s, const char *comment, text *table, int *n, weft_error *error) {
-    *n = 0;
-    calibration_head(table, comment);
-    for (int i = 0; i < s->plan->n_programs; i++)
-        for (const weft_node *node = s->plan->programs[i].graph->first; node; node = node->next) {
-            if (!node->kernel || !node->kernel->tune) continue;
-            weft_status status = calibrate_node(s, node, table, n, error);
-            if (status != WEFT_OK) return status;
-        }
-    return table->failed ? error_memory(error, "calibrate") : WEFT_OK;
+/* ---- the table ---- */
+
+static void forget_last(calibrating *c) {
+    free(text_detach(&c->last.choice));
+    free(text_detach(&c->last.skipped));
+    c->last = (tuned){0};
+}
+
+weft_status calibrate_begin(calibrating *c, weft_session *s, const char *comment, weft_error *error) {
+    *c = (calibrating){.session = s};
+    calibration_head(&c->table, comment);
+    if (c->table.failed) return error_memory(error, "calibrate");
+    weft_status status = reserve_list(c, error);
+    return status ? status : list_nodes(c, error);
+}
+
+/* An error of the measurement itself leaves the table as it was. */
+weft_status calibrate_next(calibrating *c, weft_error *error) {
+    const calibrated *next = &c->nodes[c->n_done];
+    forget_last(c);
+    weft_status status = next->node->kernel->tune(next->node, &c->session->kernels, &c->last, error);
+    if (status) return status;
+    if (!c->last.choice.failed) calibration_write(&c->table, next->key, c->last.choice.data);
+    if (c->last.choice.failed || c->table.failed) return error_memory(error, "calibrate");
+    c->n_done++;
+    return WEFT_OK;
+}
+
+void calibrate_end(calibrating *c) {
+    forget_last(c);
+    for (int i = 0; i < c->n_nodes; i++) free(c->nodes[i].key);
+    free(text_detach(&c->table));
+    *c = (calibrating){0};
 }

@@ -1,11 +1,32 @@
-/* calibrate.h - measures a table of kernel choices (ops/calibration.h) on the GPU of a session. */
+/* calibrate.h - measures a table of kernel choices (ops/calibration.h) on the GPU of a session, node by node:
+ * it takes minutes, and whoever stops it has a table of what is measured so far. */
 #ifndef WEFT_RUNTIME_SESSION_CALIBRATE_H
 #define WEFT_RUNTIME_SESSION_CALIBRATE_H
 
+#include "ops/calibration.h"
 #include "runtime/session/state.h"
 
-/* Writes the whole table, begun with `comment`: a line for every node of the plan whose kernel has several
- * ways, equal nodes once. *n becomes the number of lines. Uses GPU memory of its own, node by node. */
-weft_status session_calibrate(weft_session *s, const char *comment, text *table, int *n, weft_error *error);
+/* A node to measure, and the key of its line. */
+typedef struct calibrated {
+    const weft_node *node;
+    char *key;
+} calibrated;
+
+/* Between begin and end. */
+typedef struct calibrating {
+    weft_session *session;
+    /* A node for every line: nodes whose kernel has several ways, those of training graphs first, equal nodes
+     * once. */
+    calibrated *nodes;
+    int n_nodes, n_done;
+    text table; /* a whole table of the first n_done nodes */
+    tuned last; /* what was found for node n_done - 1 */
+} calibrating;
+
+/* The table begins with `comment`. Call calibrate_end also after a failure. */
+weft_status calibrate_begin(calibrating *c, weft_session *s, const char *comment, weft_error *error);
+/* Measures the next node, with GPU memory of its own. Not to be called once n_done is n_nodes. */
+weft_status calibrate_next(calibrating *c, weft_error *error);
+void calibrate_end(calibrating *c);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #ifdef WEFT_CUDA_HOST
 #include "cuda_host/cublasLt.h"
+#include "cuda_host/cudnn.h"
 #endif
 
 /* ---- running a graph on either device ---- */
@@ -37,12 +38,13 @@ static weft_session *open_on(const weft_plan *plan, weft_store **store) {
 
 static void calibrate(weft_session *s, outcome *o) {
     weft_error error = {0};
-    text table = {0};
-    int lines;
-    CHECK_SAYS(session_calibrate(s, "a test", &table, &lines, &error) == WEFT_OK, "%s", error.text);
-    char *all = text_detach(&table);
-    snprintf(o->table, sizeof o->table, "%s", all);
-    free(all);
+    calibrating c;
+    weft_status status = calibrate_begin(&c, s, "a test", &error);
+    while (!status && c.n_done < c.n_nodes) status = calibrate_next(&c, &error);
+    CHECK_SAYS(status == WEFT_OK, "%s", error.text);
+    snprintf(o->table, sizeof o->table, "%s", c.table.data);
+    CHECK(strlen(o->table) == c.table.length);
+    calibrate_end(&c);
 }
 
 /* Runs graph "g" of m on x; with `tables`, also measures a table. */
@@ -304,6 +306,186 @@ TEST(a_measured_table_is_part_of_the_plan) {
     weft_model_free(m);
 }
 
+/* ---- convolutions, and tables of runs that were cut ---- */
+
+/* A graph that only evaluates, with a product; then one that trains two convolutions: forwards, the gradient
+ * of an image, gradients of weights. */
+static weft_model *convolutions_and_a_product(void) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *eval = weft_graph_new(m, "eval", WEFT_EVAL), *g = weft_graph_new(m, "train", WEFT_TRAIN);
+    weft_output(weft_linear(weft_input(eval, "x", WEFT_F32, 2, (int64_t[]){32, 16}), 24, "fc"), "y");
+    weft_value *y = weft_input(g, "x", WEFT_F32, 4, (int64_t[]){2, 8, 6, 6});
+    WEFT_SCOPE(y, "net") {
+        y = weft_relu(weft_conv2d(y, &(weft_conv){.out = 16, .kernel = 3, .pad = 1}, "one"));
+        y = weft_conv2d(y, &(weft_conv){.out = 8, .kernel = 3, .pad = 1}, "two");
+    }
+    weft_value *loss = weft_mean(weft_mul(y, y), 0, NULL, false);
+    weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.1});
+    weft_output(loss, "loss");
+    CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
+    return m;
+}
+
+static weft_plan *plan_with(const weft_model *m, const char *table) {
+    weft_error error = {0};
+    weft_compile_options options = {.device = WEFT_DEVICE_CUDA, .deterministic = true, .calibration = table};
+    weft_plan *plan = weft_compile(m, &options, &error);
+    CHECK_SAYS(plan, "%s", error.text);
+    return plan;
+}
+
+/* The loss after two steps. */
+static float train_with(const weft_model *m, const char *table) {
+    weft_error error = {0};
+    weft_plan *plan = plan_with(m, table);
+    weft_store *store = NULL;
+    weft_session *s = plan ? open_on(plan, &store) : NULL;
+    float x[2 * 8 * 36], loss = NAN;
+    test_random r = {4};
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)random_in(&r, -1, 1);
+    for (int i = 0; i < 2 && s; i++)
+        CHECK_SAYS(weft_run(s, "train", (weft_feed[]){{"x", x, sizeof x}}, 1,
+                            (weft_fetch[]){{"loss", &loss, sizeof loss}}, 1, &error) == WEFT_OK,
+                   "%s", error.text);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    return loss;
+}
+
+/* Checks what was found for the node just measured. */
+static void check_last(const calibrating *c) {
+    const calibrated *n = &c->nodes[c->n_done - 1];
+    bool is_product = strncmp(n->key, "linear(", 7) == 0;
+    CHECK_SAYS(c->last.ways > 0 && c->last.ms > 0, "%s", n->key);
+    CHECK_SAYS(strncmp(c->last.choice.data, is_product ? "id=" : "engine=", is_product ? 3 : 7) == 0,
+               "%s: %s", n->key, c->last.choice.data);
+#ifdef WEFT_CUDA_HOST
+    /* the fastest that keeps the rules, though another is proposed first; slow ones are dropped */
+    CHECK_SAYS(strncmp(c->last.choice.data, is_product ? "id=61 " : "engine=5 k2=2", is_product ? 6 : 14) ==
+                   0,
+               "%s: %s", n->key, c->last.choice.data);
+    CHECK_SAYS(c->last.dropped >= 1 && c->last.dropped < c->last.ways, "%s: %d of %d dropped", n->key,
+               c->last.dropped, c->last.ways);
+    if (!is_product)
+        CHECK_TEXT(c->last.skipped.data, "6 tensor_core, 3 reduced_precision_reduction, 3 nondeterministic");
+#endif
+}
+
+/* The table of each moment is whole, and has a line for each node so far. */
+static void check_table(const calibrating *c) {
+    arena a;
+    weft_env env = {0};
+    weft_error error = {0};
+    arena_init(&a, &env);
+    const calibration *read = calibration_read(c->table.data, "table", &a, &error);
+    CHECK_SAYS(read, "%s", error.text);
+    kernel_env with = c->session->kernels;
+    with.calibration = read;
+    for (int i = 0; i < c->n_nodes; i++)
+        CHECK_SAYS((calibration_find(c->nodes[i].node, &with) != NULL) == (i < c->n_done), "node %d of %d", i,
+                   c->n_done);
+    arena_free(&a);
+}
+
+/* Measures all nodes into the file. */
+static void measure(const weft_model *m, const char *path) {
+    weft_error error = {0};
+    weft_plan *plan = plan_with(m, NULL);
+    weft_store *store = NULL;
+    weft_session *s = plan ? open_on(plan, &store) : NULL;
+    calibrating c = {0};
+    int kinds[4] = {0};
+    static const char *const names[] = {"conv2d(", "conv_transpose2d(", "conv2d_weight(", "linear("};
+    NEED(s && CHECK_SAYS(!calibrate_begin(&c, s, "a test", &error), "%s", error.text));
+    check_table(&c);
+    while (c.n_done < c.n_nodes && CHECK_SAYS(!calibrate_next(&c, &error), "%s", error.text)) {
+        check_last(&c);
+        check_table(&c);
+        for (int k = 0; k < 4; k++)
+            kinds[k] += strncmp(c.nodes[c.n_done - 1].key, names[k], strlen(names[k])) == 0;
+        /* the graph that trains comes first */
+        CHECK(kinds[3] == (c.n_done == c.n_nodes));
+    }
+    CHECK(kinds[0] == 2 && kinds[1] == 1 && kinds[2] == 2 && kinds[3] == 1);
+    CHECK(write_text(path, c.table.data));
+    calibrate_end(&c);
+    weft_session_close(s);
+    weft_store_free(store);
+    weft_plan_free(plan);
+}
+
+#ifdef WEFT_CUDA_HOST
+/* All convolutions since the last call ran on this engine with this tile. */
+static void check_engine(int engine, int tile) {
+    int all, these = cudnn_host_runs(engine, tile, &all);
+    CHECK_SAYS(these == all && all == 2 * 5, "%d of %d convolutions on engine %d, tile %d", these, all,
+               engine, tile);
+}
+#else
+#define check_engine(engine, tile)  ((void)0)
+#define cudnn_host_runs(a, b, c)    ((void)(c))
+#define cudnn_host_withdraw(engine) ((void)0)
+#endif
+
+TEST(convolutions_are_measured_and_a_plan_opens_the_fastest) {
+    static const char path[] = "calibration.convolutions.test";
+    enum { PLAIN = 5, ANY = 6 }; /* engines of the emulated cuDNN */
+    weft_model *m = convolutions_and_a_product();
+    int all;
+    measure(m, path);
+    cudnn_host_runs(PLAIN, 1, &all);
+    float usual = train_with(m, NULL);
+    check_engine(PLAIN, 1);
+    float fastest = train_with(m, path);
+    check_engine(PLAIN, 2);
+    CHECK_SAYS(fabsf(usual - fastest) <= 1e-5f * usual, "%g, %g", (double)usual, (double)fastest);
+    /* a library that has the engine no more: its own first choice */
+    cudnn_host_withdraw(PLAIN);
+    float other = train_with(m, path);
+    check_engine(ANY, 1);
+    CHECK_SAYS(fabsf(usual - other) <= 1e-5f * usual, "%g, %g", (double)usual, (double)other);
+    cudnn_host_withdraw(-1);
+    remove(path);
+    weft_model_free(m);
+}
+
+#ifdef WEFT_CUDA_HOST
+/* Lines that the library or the session's rules do not accept: the library's own first choice. */
+TEST(a_line_that_no_engine_has_is_ignored) {
+    static const char path[] = "calibration.wrong.test";
+    static const char *const lines[] = {"engine=5 k2=7",
+                                        "engine=5 k9=1",
+                                        "engine=5 k2=2 more",
+                                        "engine=",
+                                        "id=3",
+                                        "engine=4 k2=1" /* needs too much workspace */,
+                                        "engine=3 k2=1" /* sums in the result's precision */,
+                                        "engine=2 k2=1" /* not deterministic */};
+    weft_model *m = convolutions_and_a_product();
+    float usual = train_with(m, NULL);
+    weft_plan *plan = plan_with(m, NULL);
+    char *name = NULL;
+    for (int i = 0; plan && i < plan->n_programs; i++)
+        for (const weft_node *n = plan->programs[i].graph->first; n; n = n->next)
+            if (!name && n->op == &weft_op_conv2d) name = calibration_key(n, &plan->kernels);
+    NEED(name);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char table[1000];
+        snprintf(table, sizeof table, "weft calibration 1\n%s -> %s\n", name, lines[i]);
+        CHECK(write_text(path, table));
+        float with = train_with(m, path);
+        CHECK_SAYS(memcmp(&with, &usual, sizeof with) == 0, "%s: %g, %g", lines[i], (double)with,
+                   (double)usual);
+    }
+    remove(path);
+    free(name);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+#endif
+
 /* ---- epilogues ---- */
 
 static weft_value *layer(weft_value *x) {
@@ -351,4 +533,8 @@ GPU_SUITE("cuda libraries",
           {T(operands_may_lie_anywhere), T(bits_repeat_where_they_must),
            T(products_are_rounded_only_where_tf32_is_asked_for),
            T(a_table_is_read_and_what_is_wrong_in_it_is_told), T(a_measured_table_is_part_of_the_plan),
+           T(convolutions_are_measured_and_a_plan_opens_the_fastest),
+#ifdef WEFT_CUDA_HOST
+           T(a_line_that_no_engine_has_is_ignored),
+#endif
            T(an_epilogue_is_measured_and_may_be_apart_from_its_product)})

@@ -24,13 +24,16 @@ struct algorithm {
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "");
 
-/* alignment: of addresses and strides, in bytes. */
+/* alignment: of addresses and strides, in bytes; ms: of a call, by the clock of events. */
 static const struct {
     uint32_t tile, stages, splits, reduction, alignment;
+    double ms;
 } algorithms[] = {
-    {20, 8, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 16},    {24, 12, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 16},
-    {20, 8, 3, CUBLASLT_REDUCTION_SCHEME_INPLACE, 16}, {20, 8, 4, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 16},
-    {1, 0, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1},
+    {20, 8, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 16, 1.0},
+    {24, 12, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 16, 0.8},
+    {20, 8, 3, CUBLASLT_REDUCTION_SCHEME_INPLACE, 16, 0.9},
+    {20, 8, 4, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 16, 2.0},
+    {1, 0, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 1, 4.0},
 };
 enum { FIRST_ID = 60, ALGORITHMS = sizeof algorithms / sizeof *algorithms };
 
@@ -384,6 +387,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
             trouble("cublasLtMatmul: an operand or the workspace is not the GPU's memory");
             return;
         }
+        cuda_host::spend(algorithms[x.id - FIRST_ID].ms * 1e-3);
         for (int64_t i = 0; i < p.d.count; i++) compute_one(p, x, scale, a, b, keep, c, d, i);
         scribble(workspace, used, workspace_bytes);
     });

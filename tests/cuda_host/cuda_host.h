@@ -87,6 +87,8 @@ cudaError_t library_opens();
 cudaError_t library_closes();
 /* Whether all of [memory, memory + bytes) is the GPU's. Fakes of libraries check their operands with it. */
 bool is_device_memory(const void *memory, size_t bytes);
+/* The work that runs takes so long, by the clock of events. Called on the GPU's side. */
+void spend(double seconds);
 /* Records what is wrong with the program and breaks the GPU. Called on the GPU's side. */
 void trouble(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The next number of the seeded sequence. */

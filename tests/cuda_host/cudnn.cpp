@@ -106,6 +106,13 @@ static const struct rule {
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER, X, DY, DW),
     {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, false},
     {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, PART, 1, true},
+    {CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, PART, 1, true},
+    {CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, true},
+    {CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, true},
+    {CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, true},
+    {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE, PART, 1, true},
+    {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, PART, CUDNN_KNOB_TYPE_COUNTS,
+     false},
     {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, PART, 1, true},
     {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, true},
     {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, true},
@@ -123,6 +130,7 @@ static size_t width_of(int type) {
     case CUDNN_TYPE_DATA_TYPE:
     case CUDNN_TYPE_CONVOLUTION_MODE:
     case CUDNN_TYPE_HEUR_MODE:
+    case CUDNN_TYPE_KNOB_TYPE:
         return 4;
     default:
         return 8;
@@ -190,6 +198,32 @@ static cudnnStatus_t pack_check(const descriptor *d) {
                                      : fail(CUDNN_STATUS_BAD_PARAM, "ids without places");
 }
 
+/* An engine by its number. */
+static cudnnStatus_t engine_finalize(descriptor *d) {
+    int64_t index = *d->get<int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+    if (!has_engine(index)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "there is no engine %d", (int)index);
+    d->graph = d->part(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+    d->engine = (int)index;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* A configuration made by hand: an engine and settings of its knob. */
+static cudnnStatus_t config_finalize(descriptor *d) {
+    const descriptor *engine = d->part(CUDNN_ATTR_ENGINECFG_ENGINE);
+    d->graph = engine->graph;
+    d->engine = engine->engine;
+    auto knobs = d->has.find(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+    for (int64_t i = 0; knobs != d->has.end() && i < knobs->second.count; i++) {
+        const descriptor *knob = d->get<const descriptor *>(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES)[i];
+        int64_t value = *knob->get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);
+        if (*knob->get<int>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE) != CUDNN_KNOB_TYPE_TILE_SIZE || value < 0 ||
+            value >= TILES)
+            return fail(CUDNN_STATUS_NOT_SUPPORTED, "the engine has no such knob or setting");
+        d->tile = (int)value;
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
 /* A plan takes graph and engine from its configuration; making it checks whether the engine accepts the
  * graph. */
 static cudnnStatus_t plan_finalize(descriptor *d) {
@@ -199,6 +233,7 @@ static cudnnStatus_t plan_finalize(descriptor *d) {
         return fail(CUDNN_STATUS_BAD_PARAM, "a plan without a handle");
     d->graph = config->graph;
     d->engine = config->engine;
+    d->tile = config->tile;
     return plan_check(d->graph, d->engine, &workspace);
 }
 
@@ -222,6 +257,12 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor_) {
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
         s = operation_check(d);
         break;
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+        s = engine_finalize(d);
+        break;
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+        s = config_finalize(d);
+        break;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
         s = plan_finalize(d);
         break;
@@ -240,7 +281,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor_) {
 /* The caller gives configurations to be filled in, as with the real library. */
 static cudnnStatus_t get_results(const descriptor *d, int64_t room, int64_t *count, void *values) {
     const descriptor *graph = d->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-    std::vector<int> engines = proposals(graph, *d->get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));
+    std::vector<proposal> engines =
+        proposals(graph, *d->get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));
     *count = (int64_t)engines.size();
     if (!values) return CUDNN_STATUS_SUCCESS;
     *count = room < *count ? room : *count;
@@ -250,7 +292,8 @@ static cudnnStatus_t get_results(const descriptor *d, int64_t room, int64_t *cou
             return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE,
                         "room for results must be engine configurations");
         config->graph = graph;
-        config->engine = engines[(size_t)i];
+        config->engine = engines[(size_t)i].engine;
+        config->tile = engines[(size_t)i].tile;
         config->is_final = true;
     }
     return CUDNN_STATUS_SUCCESS;
@@ -267,7 +310,18 @@ static cudnnStatus_t get_engine(const descriptor *d, int64_t room, int64_t *coun
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Only the four queries that Weft makes. */
+/* Fills in the setting of the one knob, and of no other of the caller's descriptors. */
+static cudnnStatus_t get_knobs(const descriptor *d, int64_t room, int64_t *count, void *values) {
+    descriptor *knob = room >= 1 && values ? *static_cast<descriptor **>(values) : nullptr;
+    if (!is_alive(knob) || knob->type != CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
+        return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "room for knobs must be choices of knobs");
+    knob->tile = d->tile;
+    knob->is_final = true;
+    *count = 1;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* Only the queries that Weft makes. */
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor_,
                                        cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                        int64_t room, int64_t *count, void *values) {
@@ -280,6 +334,20 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
         return get_results(d, room, count, values);
     if (name == CUDNN_ATTR_ENGINECFG_ENGINE && d->type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR && wants_parts)
         return get_engine(d, room, count, values);
+    if (name == CUDNN_ATTR_ENGINECFG_KNOB_CHOICES && d->type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR &&
+        wants_parts)
+        return get_knobs(d, room, count, values);
+    if (room == 1 && name == CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE && type == CUDNN_TYPE_KNOB_TYPE) {
+        *count = 1;
+        *static_cast<int *>(values) = CUDNN_KNOB_TYPE_TILE_SIZE;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (room == 1 && type == CUDNN_TYPE_INT64 &&
+        (name == CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE || name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX)) {
+        *count = 1;
+        *static_cast<int64_t *>(values) = name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX ? d->engine : d->tile;
+        return CUDNN_STATUS_SUCCESS;
+    }
     if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->type == CUDNN_BACKEND_ENGINE_DESCRIPTOR &&
         type == CUDNN_TYPE_NUMERICAL_NOTE) {
         std::vector<cudnnBackendNumericalNote_t> notes = notes_of(d->engine);
@@ -305,5 +373,5 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
         pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         return fail(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "no plan or no pack that is final");
-    return execute(handle->stream, plan->graph, plan->engine, pack);
+    return execute(handle->stream, plan, pack);
 }

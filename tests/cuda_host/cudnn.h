@@ -45,6 +45,7 @@ typedef enum {
     CUDNN_DATA_BFLOAT16 = 9,
 } cudnnDataType_t;
 typedef enum { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 } cudnnConvolutionMode_t;
+typedef enum { CUDNN_KNOB_TYPE_TILE_SIZE = 2, CUDNN_KNOB_TYPE_COUNTS = 44 } cudnnBackendKnobType_t;
 typedef enum { CUDNN_HEUR_MODE_FALLBACK = 2, CUDNN_HEUR_MODE_A = 3 } cudnnBackendHeurMode_t;
 typedef enum {
     CUDNN_NUMERICAL_NOTE_TENSOR_CORE = 0,
@@ -65,6 +66,7 @@ typedef enum {
     CUDNN_TYPE_VOID_PTR = 6,
     CUDNN_TYPE_CONVOLUTION_MODE = 7,
     CUDNN_TYPE_HEUR_MODE = 8,
+    CUDNN_TYPE_KNOB_TYPE = 9,
     CUDNN_TYPE_NUMERICAL_NOTE = 11,
     CUDNN_TYPE_BACKEND_DESCRIPTOR = 15,
 } cudnnBackendAttributeType_t;
@@ -75,6 +77,7 @@ typedef enum {
     CUDNN_BACKEND_ENGINECFG_DESCRIPTOR = 3,
     CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR = 4,
     CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR = 5,
+    CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR = 7,
     CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR = 10,
     CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR = 11,
     CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR = 12,
@@ -95,9 +98,12 @@ typedef enum {
     CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH = 201,
     CUDNN_ATTR_ENGINEHEUR_RESULTS = 202,
     CUDNN_ATTR_ENGINECFG_ENGINE = 300,
+    CUDNN_ATTR_ENGINECFG_KNOB_CHOICES = 302,
     CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400,
     CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401,
     CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402,
+    CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE = 600,
+    CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE = 601,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA = 701,
     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC = 702,
@@ -126,6 +132,8 @@ typedef enum {
     CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS = 1000,
     CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS = 1001,
     CUDNN_ATTR_VARIANT_PACK_WORKSPACE = 1003,
+    CUDNN_ATTR_ENGINE_OPERATION_GRAPH = 1300,
+    CUDNN_ATTR_ENGINE_GLOBAL_INDEX = 1301,
     CUDNN_ATTR_ENGINE_NUMERICAL_NOTE = 1303,
 } cudnnBackendAttributeName_t;
 
@@ -141,6 +149,11 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack);
+
+/* For tests. How many plans have run since the last call: in all, and of engine `engine` with tile `tile`. */
+int cudnn_host_runs(int engine, int tile, int *all);
+/* The library has this engine no more; negative: it has all again. */
+void cudnn_host_withdraw(int engine);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,10 @@
 /* cudnn_engines.cpp - the rules of the emulated cuDNN's tensors and operations, its engines, and running
  * plans.
  *
- * There are seven engines, so that rules and fallbacks matter: fast ones need 16-byte alignment; two round
- * f32 to TF32, one sums in another order each time, one sums in the result's precision, one needs more
- * workspace than anybody gives. Only the last one accepts everything, and only the fallback mode proposes it.
- * A result has its operands' type, as in cuDNN 9.19. */
+ * There are seven engines, with a knob of three settings, so that rules, times and fallbacks matter: fast
+ * ones need 16-byte alignment; two round f32 to TF32, one sums in another order each time, one sums in the
+ * result's precision, one needs more workspace than anybody gives. Only the last one accepts everything, and
+ * only the fallback mode proposes it. A result has its operands' type, as in cuDNN 9.19. */
 #include "cuda_host/cudnn_inside.h"
 
 #include <algorithm>
@@ -145,14 +145,45 @@ static convolution convolution_in(const descriptor *graph) {
     return convolution_of(graph->part(CUDNN_ATTR_OPERATIONGRAPH_OPS));
 }
 
-/* The order depends on the shape, so that the first one is not always the same. */
-std::vector<int> cuda_host_dnn::proposals(const descriptor *graph, cudnnBackendHeurMode_t mode) {
-    if (mode == CUDNN_HEUR_MODE_FALLBACK) return {ANY};
+/* ms of a call with the usual tile, by engine; what that becomes with each tile. The best is not what the
+ * heuristics propose first. */
+static const double engine_ms[ENGINES] = {1.0, 0.9, 2.0, 0.5, 1.0, 3.0, 9.0},
+                    tile_factor[TILES] = {4, 1, 0.6};
+
+static int withdrawn = -1, runs[ENGINES][TILES]; /* guarded by the emulator's lock */
+
+void cudnn_host_withdraw(int engine) {
+    withdrawn = engine;
+}
+
+int cudnn_host_runs(int engine, int tile, int *all) {
+    int count = runs[engine][tile];
+    *all = 0;
+    for (auto &of_engine : runs)
+        for (int &n : of_engine) {
+            *all += n;
+            n = 0;
+        }
+    return count;
+}
+
+bool cuda_host_dnn::has_engine(int64_t engine) {
+    return engine >= 0 && engine < ENGINES && engine != withdrawn;
+}
+
+/* The order depends on the shape, so that the first one is not always the same. All engines with the usual
+ * tile, then with the others. */
+std::vector<proposal> cuda_host_dnn::proposals(const descriptor *graph, cudnnBackendHeurMode_t mode) {
+    if (mode == CUDNN_HEUR_MODE_FALLBACK) return {{ANY, USUAL_TILE}};
     convolution c = convolution_in(graph);
     std::vector<int> engines = {TENSOR_CORE, NARROW, UNSTEADY, SHORT_SUMS, GREEDY, PLAIN};
     int64_t turn = (shape_of(c.big)[1] + shape_of(c.small)[2]) % (int64_t)engines.size();
     std::rotate(engines.begin(), engines.begin() + turn, engines.end());
-    return engines;
+    std::vector<proposal> list;
+    for (int tile : {(int)USUAL_TILE, 2, 0})
+        for (int engine : engines)
+            if (has_engine(engine)) list.push_back({engine, tile});
+    return list;
 }
 
 static bool is_aligned(const convolution &c, int64_t alignment) {
@@ -289,8 +320,9 @@ static cudnnStatus_t find(const descriptor *pack, const descriptor *tensor, void
 }
 
 /* Checks addresses and alignment at the call; the convolution runs later. */
-cudnnStatus_t cuda_host_dnn::execute(cudaStream_t stream, const descriptor *graph, int engine,
-                                     const descriptor *pack) {
+cudnnStatus_t cuda_host_dnn::execute(cudaStream_t stream, const descriptor *plan, const descriptor *pack) {
+    const descriptor *graph = plan->graph;
+    int engine = plan->engine, tile = plan->tile;
     int64_t bytes;
     void *at[3], *workspace = *pack->get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     cudnnStatus_t s = plan_check(graph, engine, &bytes);
@@ -315,6 +347,8 @@ cudnnStatus_t cuda_host_dnn::execute(cudaStream_t stream, const descriptor *grap
             trouble("cudnnBackendExecute: an operand or the workspace is not the GPU's memory");
             return;
         }
+        spend(engine_ms[engine] * tile_factor[tile] * 1e-3);
+        runs[engine][tile]++;
         image big = image_load(mine.big, big_at, engine, result == mine.big),
               small = image_load(mine.small, small_at, engine, result == mine.small),
               weight = image_load(mine.weight, weight_at, engine, result == mine.weight);

@@ -12,6 +12,9 @@ namespace cuda_host_dnn {
 
 enum { ALIVE = 0x646e6e }; /* the mark of an object that is not destroyed */
 
+/* Engines have one knob, the size of tiles, from 0 to TILES - 1. */
+enum { TILES = 3, USUAL_TILE = 1 };
+
 /* The value of an attribute: `count` elements. */
 struct attribute {
     int64_t count;
@@ -23,9 +26,9 @@ struct descriptor {
     cudnnBackendDescriptorType_t type;
     bool is_final = false;
     std::map<int, attribute> has; /* attributes by name */
-    /* Engines and configurations, which heuristics fill in: their graph, and the engine's number. */
+    /* Engines, configurations and plans: their graph, the engine's number, and its one knob, the tile. */
     const descriptor *graph = nullptr;
-    int engine = 0;
+    int engine = 0, tile = USUAL_TILE;
 
     /* The elements of an attribute that is set. */
     template <class T> const T *get(int name) const {
@@ -52,12 +55,16 @@ bool is_alive(const descriptor *d);
 cudnnStatus_t tensor_check(const descriptor *d);
 cudnnStatus_t window_check(const descriptor *d);
 cudnnStatus_t operation_check(const descriptor *d);
-/* Engines in the order that the mode proposes. */
-std::vector<int> proposals(const descriptor *graph, cudnnBackendHeurMode_t mode);
+/* Engines and tiles in the order that the mode proposes. */
+struct proposal {
+    int engine, tile;
+};
+std::vector<proposal> proposals(const descriptor *graph, cudnnBackendHeurMode_t mode);
+bool has_engine(int64_t engine);
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine);
 /* Whether the engine accepts the graph after all, and the bytes of workspace that it needs. */
 cudnnStatus_t plan_check(const descriptor *graph, int engine, int64_t *workspace);
-cudnnStatus_t execute(cudaStream_t stream, const descriptor *graph, int engine, const descriptor *pack);
+cudnnStatus_t execute(cudaStream_t stream, const descriptor *plan, const descriptor *pack);
 
 } // namespace cuda_host_dnn
 

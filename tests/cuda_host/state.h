@@ -118,6 +118,7 @@ struct gpu_state {
     bool run_twice = false;
     int devices = 1, fail_allocation = 0;
     size_t memory_bytes = (size_t)8 << 30;
+    double clock = 0;                /* the seconds that events record: see spend() */
     double patience = 20, moved = 0; /* seconds; the time when something was queued, or ran for a query */
     std::string trouble;
     int on_gpu = 0; /* depth of work that runs */

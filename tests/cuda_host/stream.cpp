@@ -59,11 +59,18 @@ static std::vector<candidate> candidates() {
 static void mark_done(const std::shared_ptr<mark> &m) {
     if (!m) return;
     m->is_done = true;
-    m->seconds = seconds_now();
+    m->seconds = gpu().clock;
+}
+
+/* Events record an invented time, so that what is chosen by it is the same in every run: a microsecond for
+ * each piece of work, and what fakes of libraries add. */
+void spend(double seconds) {
+    gpu().clock += seconds;
 }
 
 /* The GPU's memory is open here. An entry leaves the queue when it is done, a graph after its last node. */
 static void run_candidate(candidate c) {
+    spend(1e-6);
     entry &e = c.stream->queue.front();
     if (c.node >= 0) {
         graph_run &run = *e.graph;

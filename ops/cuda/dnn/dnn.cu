@@ -3,10 +3,11 @@
 #include "ops/cuda/dnn/dnn.cuh"
 
 #include <cudnn.h>
+#include <stdio.h>
 #include <string.h>
 
-/* descriptors of a plan; configurations that are tried at most; tensors */
-enum { KEPT = 24, PROPOSALS = 64, IDS = 3 };
+/* descriptors of a plan; configurations that are tried at most; tensors; knobs of an engine */
+enum { KEPT = 24 + CUDNN_KNOB_TYPE_COUNTS, PROPOSALS = 64, IDS = 3, KNOBS = CUDNN_KNOB_TYPE_COUNTS };
 
 /* Unique ids of the tensors of a graph: a variant pack binds pointers to them. */
 enum { BIG = 1, SMALL, WEIGHT };
@@ -166,20 +167,30 @@ static bool is_forbidden(cudnnBackendNumericalNote_t note, const kernel_env *env
     }
 }
 
-/* All notes of the configuration's engine are allowed. */
-static bool keeps_rules(cudnnBackendDescriptor_t config, const kernel_env *env, const dnn_conv *what) {
+/* The notes that may exclude an engine, as progress reports name them. */
+static const char *const note_names[CUDNN_NUMERICAL_NOTE_TYPE_COUNT] = {
+    "tensor_core", "down_convert_inputs", "reduced_precision_reduction", "fft", "nondeterministic"};
+
+/* What became of a configuration. */
+enum { ALLOWED = -1, UNKNOWN = -2 };
+
+/* The first note of the configuration's engine that breaks a rule; ALLOWED, or UNKNOWN where the library does
+ * not tell its notes. */
+static int broken_rule(cudnnBackendDescriptor_t config, const kernel_env *env, const dnn_conv *what) {
     cudnnBackendDescriptor_t engine;
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t count = 0;
+    int broken = ALLOWED;
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
-        return false;
-    bool keeps =
-        get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == CUDNN_STATUS_SUCCESS &&
+        return UNKNOWN;
+    if (get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) != CUDNN_STATUS_SUCCESS ||
         cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) == CUDNN_STATUS_SUCCESS;
-    for (int64_t i = 0; i < count && keeps; i++) keeps = !is_forbidden(notes[i], env, what);
+                                 CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) != CUDNN_STATUS_SUCCESS)
+        broken = UNKNOWN;
+    for (int64_t i = 0; i < count && broken == ALLOWED; i++)
+        if (is_forbidden(notes[i], env, what)) broken = (int)notes[i];
     cudnnBackendDestroyDescriptor(engine);
-    return keeps;
+    return broken;
 }
 
 /* Makes d->plan of this configuration. Returns false when the library cannot, or when the plan needs more
@@ -235,7 +246,7 @@ static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_
     cudnnBackendDescriptor_t configs[PROPOSALS];
     int count = proposals_get(d, graph, mode, configs);
     for (int i = 0; i < count; i++) {
-        bool is_chosen = !d->plan && keeps_rules(configs[i], env, what) &&
+        bool is_chosen = !d->plan && broken_rule(configs[i], env, what) == ALLOWED &&
                          try_proposal(d, configs[i], what->workspace_bytes);
         if (is_chosen)
             d->kept[d->n_kept++] = configs[i];
@@ -246,9 +257,7 @@ static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_
 
 /* Mode A gives the library's best estimates; if none is allowed, the fallback mode lists engines that run
  * anything. */
-static void plan_select(dnn *d, const dnn_conv *what, const kernel_env *env) {
-    cudnnBackendDescriptor_t graph = graph_new(d, what);
-    if (d->status != CUDNN_STATUS_SUCCESS) return;
+static void plan_select(dnn *d, cudnnBackendDescriptor_t graph, const dnn_conv *what, const kernel_env *env) {
     choose(d, graph, CUDNN_HEUR_MODE_A, env, what);
     if (!d->plan) {
         d->status = CUDNN_STATUS_SUCCESS;
@@ -257,20 +266,171 @@ static void plan_select(dnn *d, const dnn_conv *what, const kernel_env *env) {
     if (!d->plan && d->status == CUDNN_STATUS_SUCCESS) d->status = CUDNN_STATUS_NOT_SUPPORTED;
 }
 
+/* ---- engines as text ---- */
+
+/* Appends " k5=1" for each knob of the configuration. */
+static bool knobs_write(cudnnBackendDescriptor_t config, text *to) {
+    cudnnBackendDescriptor_t knobs[KNOBS];
+    int64_t made = 0, count = 0, one;
+    while (made < KNOBS && cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[made]) ==
+                               CUDNN_STATUS_SUCCESS)
+        made++;
+    bool good = made == KNOBS && cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &count,
+                                                          knobs) == CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; i < count && good; i++) {
+        cudnnBackendKnobType_t type;
+        int64_t value;
+        good = cudnnBackendGetAttribute(knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                                        &one, &type) == CUDNN_STATUS_SUCCESS &&
+               cudnnBackendGetAttribute(knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1,
+                                        &one, &value) == CUDNN_STATUS_SUCCESS;
+        if (good) text_add(to, " k%d=%lld", (int)type, (long long)value);
+    }
+    for (int64_t i = 0; i < made; i++) cudnnBackendDestroyDescriptor(knobs[i]);
+    return good;
+}
+
+/* Appends the configuration and a newline. */
+static bool config_write(cudnnBackendDescriptor_t config, text *to) {
+    cudnnBackendDescriptor_t engine;
+    int64_t index, one;
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
+        return false;
+    bool good = get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == CUDNN_STATUS_SUCCESS &&
+                cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one,
+                                         &index) == CUDNN_STATUS_SUCCESS;
+    cudnnBackendDestroyDescriptor(engine);
+    if (!good) return false;
+    text_add(to, "engine=%lld", (long long)index);
+    good = knobs_write(config, to);
+    text_add(to, "\n");
+    return good;
+}
+
+/* One knob's setting, from " k5=1" at *at, which moves past it; NULL: something else is there. */
+static cudnnBackendDescriptor_t knob_read(dnn *d, const char **at) {
+    int number, used = 0;
+    long long value;
+    if (sscanf(*at, " k%d=%lld%n", &number, &value, &used) < 2 || used == 0) return NULL;
+    *at += used;
+    cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)number;
+    int64_t setting = value;
+    cudnnBackendDescriptor_t made = begin(d, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    set(d, made, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+    set_numbers(d, made, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 1, &setting);
+    finish_descriptor(d, made);
+    return made;
+}
+
+/* The configuration that the text describes; d->status tells whether the library has it. */
+static cudnnBackendDescriptor_t config_read(dnn *d, cudnnBackendDescriptor_t graph, const char *named) {
+    cudnnBackendDescriptor_t knobs[KNOBS];
+    long long number;
+    int used = 0, count = 0;
+    if (sscanf(named, "engine=%lld%n", &number, &used) < 1 || used == 0)
+        d->status = CUDNN_STATUS_NOT_SUPPORTED;
+    const char *at = named + used;
+    const int64_t index = number;
+    cudnnBackendDescriptor_t engine = begin(d, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    set_descriptor(d, engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+    set_numbers(d, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, 1, &index);
+    finish_descriptor(d, engine);
+    while (d->status == CUDNN_STATUS_SUCCESS && count < KNOBS && (knobs[count] = knob_read(d, &at))) count++;
+    if (d->status == CUDNN_STATUS_SUCCESS && *at) d->status = CUDNN_STATUS_NOT_SUPPORTED;
+    cudnnBackendDescriptor_t config = begin(d, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    set_descriptor(d, config, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+    if (count) set(d, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, knobs);
+    finish_descriptor(d, config);
+    return config;
+}
+
+/* Makes the plan of a table's engine, if the library has it and it keeps our rules: tables come from other
+ * versions and other GPUs, and from sessions with other rules. */
+static void plan_named(dnn *d, cudnnBackendDescriptor_t graph, const char *named, const dnn_conv *what,
+                       const kernel_env *env) {
+    cudnnBackendDescriptor_t config = config_read(d, graph, named);
+    if (d->status != CUDNN_STATUS_SUCCESS) return;
+    if (broken_rule(config, env, what) != ALLOWED || !try_proposal(d, config, what->workspace_bytes))
+        d->status = CUDNN_STATUS_NOT_SUPPORTED;
+}
+
 /* ---- plans ---- */
 
-/* Everything that the library allocates for this plan is freed by dnn_free, after a failure too. */
-weft_status dnn_new(const dnn_conv *what, const kernel_env *env, dnn **made, weft_error *error) {
+/* With the graph of its operation; NULL when memory is out. */
+static dnn *dnn_begin(const dnn_conv *what, const kernel_env *env, cudnnBackendDescriptor_t *graph) {
     dnn *d = (dnn *)mem_new(env->env, sizeof *d);
-    if (!d) return error_memory(error, "a convolution");
+    if (!d) return NULL;
     d->env = env->env;
     d->handle = (cudnnHandle_t)env->cuda->dnn;
-    plan_select(d, what, env);
+    *graph = graph_new(d, what);
+    return d;
+}
+
+/* Everything that the library allocates for this plan is freed by dnn_free, after a failure too. */
+static weft_status dnn_end(dnn *d, dnn **made, weft_error *error) {
     if (d->status == CUDNN_STATUS_SUCCESS) {
         *made = d;
         return WEFT_OK;
     }
     weft_status status = status_of(d->status, "planning a convolution", error);
+    dnn_free(d);
+    return status;
+}
+
+weft_status dnn_new_exactly(const dnn_conv *what, const kernel_env *env, const char *named, dnn **made,
+                            weft_error *error) {
+    cudnnBackendDescriptor_t graph;
+    dnn *d = dnn_begin(what, env, &graph);
+    if (!d) return error_memory(error, "a convolution");
+    if (d->status == CUDNN_STATUS_SUCCESS) plan_named(d, graph, named, what, env);
+    return dnn_end(d, made, error);
+}
+
+weft_status dnn_new(const dnn_conv *what, const kernel_env *env, const char *named, dnn **made,
+                    weft_error *error) {
+    cudnnBackendDescriptor_t graph;
+    weft_error why = {};
+    if (named && dnn_new_exactly(what, env, named, made, &why) == WEFT_OK) return WEFT_OK;
+    dnn *d = dnn_begin(what, env, &graph);
+    if (!d) return error_memory(error, "a convolution");
+    if (d->status == CUDNN_STATUS_SUCCESS) plan_select(d, graph, what, env);
+    return dnn_end(d, made, error);
+}
+
+/* Writes the allowed configurations of a mode, and counts the others by their notes. */
+static int list_mode(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
+                     const dnn_conv *what, const kernel_env *env, text *list,
+                     int skipped[CUDNN_NUMERICAL_NOTE_TYPE_COUNT]) {
+    cudnnBackendDescriptor_t configs[PROPOSALS];
+    int count = proposals_get(d, graph, mode, configs), listed = 0;
+    for (int i = 0; i < count; i++) {
+        int broken = broken_rule(configs[i], env, what);
+        if (broken >= 0 && broken < CUDNN_NUMERICAL_NOTE_TYPE_COUNT) skipped[broken]++;
+        if (broken == ALLOWED) listed += config_write(configs[i], list);
+        cudnnBackendDestroyDescriptor(configs[i]);
+    }
+    return listed;
+}
+
+weft_status dnn_engines(const dnn_conv *what, const kernel_env *env, text *list, text *skipped,
+                        weft_error *error) {
+    cudnnBackendDescriptor_t graph;
+    int by_note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT] = {};
+    dnn *d = dnn_begin(what, env, &graph);
+    if (!d) return error_memory(error, "a convolution");
+    int listed = list_mode(d, graph, CUDNN_HEUR_MODE_A, what, env, list, by_note);
+    if (!listed) {
+        d->status = CUDNN_STATUS_SUCCESS;
+        list_mode(d, graph, CUDNN_HEUR_MODE_FALLBACK, what, env, list, by_note);
+    }
+    const char *before = "";
+    for (int i = 0; i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
+        if (by_note[i]) {
+            text_add(skipped, "%s%d %s", before, by_note[i], note_names[i] ? note_names[i] : "other");
+            before = ", ";
+        }
+    weft_status status = status_of(d->status, "listing the engines of a convolution", error);
     dnn_free(d);
     return status;
 }

@@ -135,6 +135,12 @@ static size_t packed_bytes(const weft_node *n, int i, const kernel_env *env) {
     return conv_packed_bytes(n, i);
 }
 
+#ifdef WEFT_HAS_CUDA
+#define TUNE conv_tune
+#else
+#define TUNE NULL
+#endif
+
 const weft_kernel cuda_conv2d = {
     .name = "cudnn",
     .op = &weft_op_conv2d,
@@ -143,6 +149,7 @@ const weft_kernel cuda_conv2d = {
     .work = work,
     .packed_bytes = packed_bytes,
     CUDA_OPEN(conv2d),
+    .tune = TUNE,
 };
 
 const weft_kernel cuda_conv_transpose2d = {
@@ -153,6 +160,7 @@ const weft_kernel cuda_conv_transpose2d = {
     .work = work,
     .packed_bytes = packed_bytes,
     CUDA_OPEN(conv_transpose2d),
+    .tune = TUNE,
 };
 
 const weft_kernel cuda_conv2d_weight = {
@@ -163,6 +171,7 @@ const weft_kernel cuda_conv2d_weight = {
     .work = work,
     .rounds_f32_output = true,
     CUDA_OPEN(conv2d_weight),
+    .tune = TUNE,
 };
 
 /* ---- pack ---- */

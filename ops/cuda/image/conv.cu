@@ -24,7 +24,8 @@ static void close_conv(void *state) {
     mem_free(s->env, s, sizeof *s);
 }
 
-/* The convolution as cuDNN gets it: types, alignments and the window. */
+/* The convolution as cuDNN gets it: types, alignments and the window. Where the result is f32 and the
+ * operands are not, it gets all three tensors as f32. */
 static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv_plan *p) {
     const conv_attrs *a = (const conv_attrs *)n->attrs;
     const weft_value *weight = p->is_weight ? &n->out[0] : n->in[1];
@@ -41,27 +42,34 @@ static dnn_conv problem_of(const weft_node *n, const kernel_env *env, const conv
         what.stride[i] = a->stride.v[i];
         what.dilation[i] = a->dilation.v[i];
     }
+    dnn_tensor *all[3] = {&what.big, &what.small, &what.weight};
+    for (int i = 0; i < 3 && p->widens; i++) {
+        all[i]->type.dtype = WEFT_F32;
+        if (i != conv_result(p)) all[i]->alignment = OPERAND_ALIGN;
+    }
     return what;
 }
 
-/* Where the result is f32 and the operands are not, cuDNN gets all three tensors as f32. */
 static weft_status open_conv(const weft_node *n, const kernel_env *env, void **state, weft_error *error) {
     conv_state *s = (conv_state *)mem_new(env->env, sizeof *s);
     if (!s) return error_memory(error, "a convolution");
     s->env = env->env;
     s->plan = conv_plan_of(n);
     dnn_conv what = problem_of(n, env, &s->plan);
-    dnn_tensor *all[3] = {&what.big, &what.small, &what.weight};
-    for (int i = 0; i < 3 && s->plan.widens; i++) {
-        all[i]->type.dtype = WEFT_F32;
-        if (i != conv_result(&s->plan)) all[i]->alignment = OPERAND_ALIGN;
-    }
-    weft_status status = dnn_new(&what, env, &s->convolution, error);
+    weft_status status = dnn_new(&what, env, calibration_find(n, env), &s->convolution, error);
     if (status == WEFT_OK)
         *state = s;
     else
         close_conv(s);
     return status;
+}
+
+/* Only the convolution itself is timed: what surrounds it is the same for all engines. */
+extern "C" weft_status conv_tune(const weft_node *n, const kernel_env *env, struct tuned *found,
+                                 weft_error *error) {
+    conv_plan plan = conv_plan_of(n);
+    dnn_conv what = problem_of(n, env, &plan);
+    return dnn_tune(&what, env, found, error);
 }
 
 /* ---- runs ---- */
@@ -90,8 +98,8 @@ static weft_status prepare_operands(const conv_plan *p, const kernel_call *c, dn
     }
     if (status == WEFT_OK && p->reorders_weight && !p->is_weight) {
         b->weight = workspace + p->weight_at;
-        status =
-            reorder_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype}, &p->weight);
+        status = reorder_weight(c, true, {c->in[1].data, p->weight.dtype}, {b->weight, p->weight.dtype},
+                                &p->weight);
     }
     void **all[3] = {&b->big, &b->small, &b->weight};
     return status == WEFT_OK && p->widens ? operands_to_f32(p, c, all) : status;
@@ -113,7 +121,8 @@ static weft_status run_conv(void *state, const kernel_call *c) {
     const conv_plan *p = &s->plan;
     char *workspace = (char *)c->workspace;
     /* cuDNN writes the node's result itself unless it must be reordered or converted */
-    void *made = p->is_weight && (p->reorders_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
+    void *made =
+        p->is_weight && (p->reorders_weight || p->rounds) ? workspace + p->weight_at : c->out[0].data;
     dnn_buffers b = {};
     b.workspace = workspace + p->library_at;
     b.big = p->is_transposed ? made : c->in[0].data;
@@ -156,7 +165,7 @@ static weft_status open_pack(const weft_node *n, const kernel_env *env, void **s
 static weft_status run_pack(void *state, const kernel_call *c) {
     const pack_state *s = (const pack_state *)state;
     return reorder_weight(c, true, {c->in[0].data, c->in[0].type.dtype}, {c->out[0].data, s->weight.dtype},
-                       &s->weight);
+                          &s->weight);
 }
 
 /* Each op's three functions, by one implementation. */

@@ -36,6 +36,9 @@ conv_plan conv_plan_of(const weft_node *n);
 /* Which of big, small, weight (0, 1, 2) is the result. */
 int conv_result(const conv_plan *p);
 
+/* The rows' `tune` (conv.cu): times cuDNN's engines. */
+weft_status conv_tune(const weft_node *n, const kernel_env *env, struct tuned *found, weft_error *error);
+
 /* Bytes of operand `operand` of n when packed; 0: it is used as it is. */
 size_t conv_packed_bytes(const weft_node *n, int operand);
 

@@ -53,7 +53,7 @@ static inline bool blas_reads_kept(const blas_plan *plan) {
     return plan->epilogue.act && (plan->epilogue.is_backward || plan->epilogue.keeps);
 }
 
-/* The rows' `tune` (blas_tune.cu): appends the fastest algorithm to `found`. */
-weft_status blas_tune(const weft_node *n, const kernel_env *env, text *found, weft_error *error);
+/* The rows' `tune` (blas_tune.cu). */
+weft_status blas_tune(const weft_node *n, const kernel_env *env, struct tuned *found, weft_error *error);
 
 #endif

@@ -1,10 +1,14 @@
 /* blas_tune.cu - times cuBLASLt's algorithms for a product, on memory of its own, for `graphtool
  * calibrate`. */
 #include "ops/cuda/linalg/blas_call.cuh"
+#include "ops/cuda/kit/timing.cuh"
 
-/* Algorithms to try; calls before timing; rounds, of which the best counts; calls of a round; alignment of
- * the buffers in bytes. */
-enum { ALGORITHMS = 32, WARMUPS = 2, ROUNDS = 5, CALLS = 10, PLACE = 256 };
+extern "C" {
+#include "ops/calibration.h"
+}
+
+/* Algorithms to try; alignment of the buffers in bytes. */
+enum { ALGORITHMS = 32, PLACE = 256 };
 
 /* Bytes from the first element of the matrices to the end of the last. */
 static size_t span(const matrices *m, int n_batch, size_t width) {
@@ -21,7 +25,7 @@ typedef struct trial {
     /* bytes: of one element of the operands, of the result, and of `memory` */
     size_t in_width, out_width, bytes;
     char *memory, *a, *b, *out, *bias, *kept, *workspace;
-    cudaEvent_t begin, end;
+    timing clock;
 } trial;
 
 /* Fills the buffers with numbers near 0.01 in bf16 and f32, near 1 in f16: zeros draw less power, so the GPU
@@ -44,14 +48,11 @@ static cudaError_t memory_alloc(trial *t, cudaStream_t stream) {
     t->kept = t->bias + bias_bytes;
     t->workspace = t->kept + kept_bytes;
     result = cudaMemsetAsync(t->memory, 0x3c, t->bytes, stream);
-    if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->begin, cudaEventDefault);
-    if (result == cudaSuccess) result = cudaEventCreateWithFlags(&t->end, cudaEventDefault);
-    return result;
+    return result == cudaSuccess ? timing_open(&t->clock, stream) : result;
 }
 
 static void trial_close(trial *t) {
-    if (t->begin) cudaEventDestroy(t->begin);
-    if (t->end) cudaEventDestroy(t->end);
+    timing_close(&t->clock);
     if (t->memory) cudaFree(t->memory);
     blas_call_free(&t->call);
 }
@@ -75,36 +76,15 @@ static bool run_epilogue(const trial *t, const kernel_env *env) {
     return blas_epilogue_apart(&c, &t->plan) == WEFT_OK;
 }
 
-static bool run_trial(const trial *t, const kernel_env *env, int times) {
-    bool good = true;
-    for (int i = 0; i < times && good; i++) {
-        good = blas_run(&t->plan, &t->call, env->cuda, t->a, t->b, t->out, t->in_width, t->out_width,
-                        t->workspace) == CUBLAS_STATUS_SUCCESS;
-        if (good && t->plan.epilogue.is_apart) good = run_epilogue(t, env);
-    }
-    return good;
-}
-
-/* The best of ROUNDS, in ms for CALLS calls; negative: the algorithm does not run. */
-static float time_algorithm(const trial *t, const kernel_env *env) {
-    cudaStream_t stream = (cudaStream_t)env->cuda->stream;
-    float best = -1;
-    if (!run_trial(t, env, WARMUPS)) return -1;
-    for (int i = 0; i < ROUNDS; i++) {
-        float ms;
-        if (cudaEventRecord(t->begin, stream) != cudaSuccess || !run_trial(t, env, CALLS) ||
-            cudaEventRecord(t->end, stream) != cudaSuccess || cudaEventSynchronize(t->end) != cudaSuccess ||
-            cudaEventElapsedTime(&ms, t->begin, t->end) != cudaSuccess)
-            return -1;
-        if (best < 0 || ms < best) best = ms;
-    }
-    return best;
+static bool run_trial(const trial *t, const kernel_env *env) {
+    bool good = blas_run(&t->plan, &t->call, env->cuda, t->a, t->b, t->out, t->in_width, t->out_width,
+                         t->workspace) == CUBLAS_STATUS_SUCCESS;
+    return good && t->plan.epilogue.is_apart ? run_epilogue(t, env) : good;
 }
 
 typedef struct winner {
     cublasLtMatmulAlgo_t algorithm;
     bool is_apart;
-    float ms; /* negative: none has run yet */
 } winner;
 
 /* Keeps the best of all algorithms in *best. */
@@ -116,18 +96,16 @@ static weft_status time_all(trial *t, const kernel_env *env, winner *best, weft_
     if (status == WEFT_OK) status = blas_algorithms(&t->call, env, algorithms, ALGORITHMS, &count, error);
     for (int i = 0; i < count && status == WEFT_OK; i++) {
         t->call.algorithm = algorithms[i];
-        float ms = time_algorithm(t, env);
-        if (ms >= 0 && (best->ms < 0 || ms < best->ms))
-            *best = {algorithms[i], t->plan.epilogue.is_apart, ms};
+        if (timing_way(&t->clock, [&] { return run_trial(t, env); }))
+            *best = {algorithms[i], t->plan.epilogue.is_apart};
     }
     return status;
 }
 
 /* Times the product with the epilogue fused and with it apart: not every fused epilogue is faster than the
  * kernel it saves. */
-static weft_status choose_fastest(trial *t, const kernel_env *env, text *found, weft_error *error) {
+static weft_status choose_fastest(trial *t, const kernel_env *env, tuned *found, weft_error *error) {
     winner best = {};
-    best.ms = -1;
     weft_status status = time_all(t, env, &best, error);
     if (status == WEFT_OK && blas_has_epilogue(&t->plan) && !t->plan.epilogue.is_apart) {
         blas_call_free(&t->call);
@@ -136,14 +114,18 @@ static weft_status choose_fastest(trial *t, const kernel_env *env, text *found, 
         if (status == WEFT_OK) status = time_all(t, env, &best, error);
     }
     if (status != WEFT_OK) return status;
-    if (best.is_apart) text_add(found, BLAS_APART);
-    if (best.ms < 0 || !blas_algorithm_write(found, &best.algorithm))
+    found->ms = t->clock.best;
+    found->ways = t->clock.ways;
+    found->dropped = t->clock.dropped;
+    if (best.is_apart) text_add(&found->choice, BLAS_APART);
+    if (t->clock.best < 0 || !blas_algorithm_write(&found->choice, &best.algorithm))
         return error_set(error, WEFT_DEVICE, "cuBLASLt: none of its algorithms runs");
     return WEFT_OK;
 }
 
 /* Opens the node as a session would, on buffers of the trial's own, and times every algorithm. */
-extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, text *found, weft_error *error) {
+extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, struct tuned *found,
+                                 weft_error *error) {
     trial t = {};
     t.node = n;
     t.plan = blas_plan_of(n);

@@ -6,11 +6,9 @@
 #include "runtime/session/calibrate.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* Fills `table` and counts its *n nodes; the comment names the model and the GPU. */
-static weft_status measure(weft_session *s, const weft_model *m, text *table, int *n, weft_error *error) {
+/* Names the model and the GPU in the table's first lines. */
+static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, weft_error *error) {
     char comment[300];
     const cuda_context *gpu = s->kernels.cuda;
     if (!gpu)
@@ -19,19 +17,38 @@ static weft_status measure(weft_session *s, const weft_model *m, text *table, in
     snprintf(comment, sizeof comment, "%.100s, batch %lld: compute capability %d.%d, %d multiprocessors",
              weft_model_name(m), (long long)s->plan->options.batch, gpu->capability / 10,
              gpu->capability % 10, gpu->multiprocessors);
-    return session_calibrate(s, comment, table, n, error);
+    return calibrate_begin(c, s, comment, error);
+}
+
+/* A line of progress for the node that was measured last. */
+static void tell(const calibrating *c) {
+    const tuned *t = &c->last;
+    const char *skipped = t->skipped.data;
+    fprintf(stderr, "node %d of %d: %s: %.4g ms; %d ways, %d dropped after one call%s%s\n", c->n_done,
+            c->n_nodes, c->nodes[c->n_done - 1].key, t->ms, t->ways, t->dropped,
+            skipped ? "; excluded: " : "", skipped ? skipped : "");
+}
+
+/* Measures all nodes. With -o the file is replaced after each, so that a run that is killed leaves a table of
+ * what it has measured. */
+static int measure(const options *o, calibrating *c) {
+    weft_error error = {0};
+    int end = o->output ? out_write(o->output, c->table.data, c->table.length) : EXIT_FINE;
+    while (c->n_done < c->n_nodes && end == EXIT_FINE) {
+        if (calibrate_next(c, &error)) return tool_error(&error);
+        tell(c);
+        if (o->output) end = out_write(o->output, c->table.data, c->table.length);
+    }
+    return o->output || end != EXIT_FINE ? end : out_write(NULL, c->table.data, c->table.length);
 }
 
 static int write_table(const options *o, weft_session *s, const weft_model *m) {
     weft_error error = {0};
-    text table = {0};
-    int n = 0;
-    weft_status status = measure(s, m, &table, &n, &error);
-    char *all = text_detach(&table);
-    if (!all && status == WEFT_OK) status = error_memory(&error, "calibrate");
-    int end = status == WEFT_OK ? out_write(o->output, all, strlen(all)) : tool_error(&error);
-    if (status == WEFT_OK && end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), n);
-    free(all);
+    calibrating c = {0};
+    weft_status status = begin(&c, s, m, &error);
+    int end = status == WEFT_OK ? measure(o, &c) : tool_error(&error);
+    if (end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), c.n_done);
+    calibrate_end(&c);
     return end;
 }
 
