@@ -75,6 +75,15 @@ static bool is_new(const weft_node *n, int i) {
     return n->in[i] != NULL;
 }
 
+/* The gradients that the planner placed in their bucket are not copied. */
+static void leave_out_placed(const weft_node *n, node_work *w) {
+    for (int i = 0; i < n->n_in; i++) {
+        if (!value_is_within(n->in[i], &n->out[0])) continue;
+        w->read -= value_bytes(n->in[i]);
+        w->written -= value_bytes(n->in[i]);
+    }
+}
+
 /* Ops with `writes` change operands in place; their results are those operands. */
 node_work node_work_of(const weft_node *n) {
     node_work w = {0};
@@ -86,6 +95,7 @@ node_work node_work_of(const weft_node *n) {
         if (n->in[i] && i < 32 && n->op->writes >> i & 1) w.written += value_bytes(n->in[i]);
     }
     for (int k = 0; k < n->n_out && !n->op->writes; k++) w.written += value_bytes(&n->out[k]);
+    if (n->op == &weft_op_bucket) leave_out_placed(n, &w);
     if (n->kernel->work) n->kernel->work(n, &w);
     return w;
 }

@@ -2,6 +2,7 @@
 #include "support/programs.h"
 #include "weft/weft.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +228,27 @@ TEST(weights_that_are_no_numbers_are_not_kept) {
     ends(run("! cmp -s u.st good"), 0);
 }
 
+/* Milliseconds of the ops are those of their graph. */
+TEST(a_profile_by_op_adds_up) {
+    NEED(make_model("mlp"));
+    ends(run("graphtool bench mlp.bin --threads 1 --batch 64 --steps 4 --warmup 1 --profile --json"), 0);
+    json_t *out = json_out("out"), *graph = json_array_get(json_object_get(out, "profile"), 0), *op;
+    double sum = 0, all = json_number_value(json_object_get(graph, "ms"));
+    size_t i;
+    CHECK(json_array_size(json_object_get(out, "profile")) == 1);
+    json_array_foreach(json_object_get(graph, "ops"), i, op) {
+        sum += json_number_value(json_object_get(op, "ms"));
+        CHECK(json_integer_value(json_object_get(op, "launches")) > 0);
+        CHECK(json_is_null(json_object_get(op, "least_ms"))); /* of a CPU no peak is known */
+    }
+    CHECK(i > 8 && sum > 0 && fabs(sum - all) < 1e-6 * all);
+    json_decref(out);
+    char *err = read_all("err");
+    CHECK_HOLDS(err, "graph train, by op:");
+    CHECK_HOLDS(err, "GFLOP/s");
+    free(err);
+}
+
 TEST(bench_prints_the_keys_of_the_design) {
     static const char *const keys[] = {"model",      "graphs",        "device",     "dtype",
                                        "world",      "threads",       "steps",      "median_ms",
@@ -265,5 +287,5 @@ SUITE("tools: training",
        T(graphs_that_train_are_not_evaluated), T(gans_train_both_graphs_and_sample),
        T(predictions_cover_all_data), T(an_interrupt_keeps_the_weights),
        T(wrong_feeds_are_told_before_training), T(losses_that_are_not_numbers_stop_training),
-       T(weights_that_are_no_numbers_are_not_kept), T(bench_prints_the_keys_of_the_design),
-       T(big_models_train)})
+       T(weights_that_are_no_numbers_are_not_kept), T(a_profile_by_op_adds_up),
+       T(bench_prints_the_keys_of_the_design), T(big_models_train)})

@@ -5,7 +5,7 @@
 
 #include "graph/core/kernel.h"
 #include "ops/kit/op_kit.h"
-#include "ops/work.h"
+#include "ops/roof.h"
 
 /* The first value that broke its kernel's rule. In the GPU's memory; the host reads it when it next waits for
  * the GPU. */
@@ -21,6 +21,7 @@ typedef struct cuda_context {
     void *stream;     /* cudaStream_t of the compute stream: all kernels are launched on it */
     void *blas, *dnn; /* cublasLtHandle_t, cudnnHandle_t, set to that stream */
     int multiprocessors;
+    const roof *roof;               /* its peaks (ops/roof.h); NULL: not in the table */
     int capability;                 /* 10 major + minor: 90 is compute capability 9.0 */
     cuda_failure *failure;          /* in the GPU's memory */
     struct cuda_programs *programs; /* compiled pointwise kernels; NULL: each node compiles its own */

@@ -17,7 +17,7 @@ uint64_t clock_ns(void) {
 
 /* The fields that all events of a node have. */
 static weft_node_event event_of(const weft_session *s, const bound_program *r, const weft_node *n,
-                                uint64_t began) {
+                                uint64_t began, uint64_t finished) {
     return (weft_node_event){.graph = r->p->name,
                              .op = n->op->name,
                              .scope = n->scope,
@@ -25,13 +25,13 @@ static weft_node_event event_of(const weft_session *s, const bound_program *r, c
                              .run = r->p->n_collectives ? s->run : 0,
                              .order = -1,
                              .began_ns = began,
-                             .finished_ns = clock_ns()};
+                             .finished_ns = finished};
 }
 
 /* A wait's event has the number of the collective that it waits for. */
-void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began) {
+void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began, uint64_t finished) {
     const weft_node *n = st->node, *start = n->op == &weft_op_wait ? n->in[0]->node : n;
-    weft_node_event e = event_of(s, r, n, began);
+    weft_node_event e = event_of(s, r, n, began, finished);
     /* Sums are kept even if only a tracer is on. */
     st->nanoseconds += (double)(e.finished_ns - began);
     st->runs++;
@@ -45,7 +45,7 @@ void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began
 }
 
 void note_arrival(weft_session *s, const bound_program *r, const step *st, uint64_t began) {
-    weft_node_event e = event_of(s, r, st->node, began);
+    weft_node_event e = event_of(s, r, st->node, began, clock_ns());
     e.op = weft_op_wait.name;
     e.is_wait = true;
     s->event(s->event_context, &e);

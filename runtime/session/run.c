@@ -262,7 +262,7 @@ weft_status session_step(weft_session *s, bound_program *r, step *st, weft_error
     if (!status)
         status = st->kernel ? st->kernel->run(st->state, &st->call) : collective_run(s, r, st, error);
     if (!status && s->checks) status = session_check_results(s, r, st, error);
-    if (is_timed) note_time(s, r, st, began);
+    if (is_timed) note_time(s, r, st, began, clock_ns());
     if (st->version && !status) *st->packed = *st->version;
     return status;
 }

@@ -84,8 +84,8 @@ typedef struct bound_program {
     double random_step;
     uint64_t *counter_version, random_version;
     /* Of a graph's first program only, for steps with accumulation: */
-    int64_t micro;       /* micro-batches of this step so far */
-    bool ends_next;      /* one of them was weft_run_no_sync: the next weft_run ends the step */
+    int64_t micro;         /* micro-batches of this step so far */
+    bool ends_next;        /* one of them was weft_run_no_sync: the next weft_run ends the step */
     uint64_t sums_version; /* sum of the gradient buffers' versions after the last run */
     /* What kernels read about the run: seed, step, micro-batch. */
     run_state run;
@@ -211,8 +211,8 @@ weft_comm *part_group(const weft_session *s, const store_part *p);
 
 /* ---- session/profile.c ---- */
 uint64_t clock_ns(void);
-/* A step that began at `began` has ended: adds its time, and calls the tracer. */
-void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began);
+/* A step ran from `began` to `finished`: adds its time, and calls the tracer. */
+void note_time(weft_session *s, const bound_program *r, step *st, uint64_t began, uint64_t finished);
 /* Before a step, from `began` on, the session waited for gathers in flight: calls the tracer. */
 void note_arrival(weft_session *s, const bound_program *r, const step *st, uint64_t began);
 

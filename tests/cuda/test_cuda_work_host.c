@@ -72,4 +72,26 @@ TEST(every_node_launches_what_its_plan_counts) {
     }
 }
 
-SUITE("work on a GPU", {T(every_node_launches_what_its_plan_counts)})
+/* ---- times ---- */
+
+static void profile(world_rank *r) {
+    world_micro(r, "train", 0, NULL);
+    weft_session_profile(r->session, true);
+    for (int i = 1; i < 4; i++) world_micro(r, "train", i, NULL);
+    for (int i = 0; i < r->session->programs[0].n_steps; i++) {
+        const step *st = &r->session->programs[0].steps[i];
+        CHECK_SAYS(st->runs == 3 && st->nanoseconds >= 0 && st->nanoseconds < 60e9, "%s: %g ns in %lld runs",
+                   st->node->op->name, st->nanoseconds, (long long)st->runs);
+    }
+}
+
+TEST(a_profile_times_each_node_by_events_of_its_stream) {
+    weft_model *m = narrow_build(&narrow_models[1], &narrow_clipped);
+    cuda_host_counts before = cuda_host_count();
+    world_free(narrow_train(m, (weft_compile_options){.device = WEFT_DEVICE_CUDA}, profile));
+    CHECK(cuda_host_count().events == before.events);
+    weft_model_free(m);
+}
+
+SUITE("work on a GPU",
+      {T(every_node_launches_what_its_plan_counts), T(a_profile_times_each_node_by_events_of_its_stream)})

@@ -38,25 +38,17 @@ ROW(pad, pad, pad_work)
 ROW(constant, constant, NULL)
 #undef ROW
 
-/* The operands are in the result already where the planner could place them there. What is left, and zeros in
- * the gaps between them, are the parts of a copy. */
+/* One launch copies several operands, and writes zeros into several gaps between them; those that the planner
+ * placed in the result are there already. */
 static void bucket_work(const weft_node *n, node_work *w) {
-    const weft_variable *bucket = n->variable;
     int64_t end = 0;
     int parts = 0;
-    *w = (node_work){0};
     for (int i = 0; i < n->n_in; i++) {
-        const weft_variable *v = bucket->members[i];
-        int64_t count = type_elements(&v->type), gap = v->offset - end;
-        bool is_here = value_is_within(n->in[i], &n->out[0]);
-        parts += (gap > 0) + !is_here;
-        w->written += (double)(gap + (is_here ? 0 : count)) * sizeof(float);
-        if (!is_here) w->read += value_bytes(n->in[i]);
-        end = v->offset + count;
+        const weft_variable *v = n->variable->members[i];
+        parts += (v->offset > end) + !value_is_within(n->in[i], &n->out[0]);
+        end = v->offset + type_elements(&v->type);
     }
-    int64_t gap = bucket->type.shape[0] - end;
-    parts += gap > 0;
-    w->written += (double)gap * sizeof(float);
+    parts += n->variable->type.shape[0] > end;
     w->launches = launches_of(parts, BUCKET_PARTS);
 }
 

@@ -25,6 +25,7 @@ static weft_status open_context(weft_session *s, weft_error *error) {
     struct cudaDeviceProp about;
     CUDA_TRY(cudaGetDeviceProperties(&about, c->device), "asking for its properties");
     c->context.multiprocessors = about.multiProcessorCount;
+    c->context.roof = roof_of_device(about.name);
     c->context.capability = about.major * 10 + about.minor;
     c->context.stream = c->compute;
     /* One handle of each library for a session: all its kernels run on one compute stream. */
@@ -119,6 +120,8 @@ static void close_cuda(weft_session *s) {
         destroy_event(c->slots[i].arrived);
         destroy_event(c->slots[i].read);
     }
+    destroy_event(c->step_began);
+    destroy_event(c->step_ended);
     for (int i = 0; c->arrived && i < s->plan->model->n_variables; i++) destroy_event(c->arrived[i]);
     close_libraries(c);
     for (int i = 0; i < 3; i++)

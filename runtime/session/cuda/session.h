@@ -60,6 +60,7 @@ struct cuda_session {
     /* whether the present run captures collectives: equal on all ranks, whatever one of them profiles */
     bool captures_collectives;
     cudaEvent_t *arrived; /* by index of a bucket: the event of its gather in flight, made on first use */
+    cudaEvent_t step_began, step_ended; /* of the step that is timed; NULL: none has been */
     size_t pinned_bytes;
 };
 

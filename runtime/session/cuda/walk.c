@@ -66,16 +66,36 @@ static void mark_fresh(cuda_launch *l) {
         if (l->steps[i]->version) *l->steps[i]->packed = *l->steps[i]->version;
 }
 
+/* Notes the time of a step that has ended: that between its events on the stream, without what the host and
+ * the wait cost. */
+static weft_status note_elapsed(weft_session *s, bound_program *r, step *st, uint64_t began,
+                                weft_error *error) {
+    float ms;
+    CUDA_TRY(cudaEventElapsedTime(&ms, s->cuda->step_began, s->cuda->step_ended), "timing a node");
+    note_time(s, r, st, began, began + (uint64_t)((double)ms * 1e6));
+    return WEFT_OK;
+}
+
+/* Records an event that can be timed, which is made on first use. */
+static weft_status record_time(weft_session *s, cudaEvent_t *event, weft_error *error) {
+    if (!*event) CUDA_TRY(cudaEventCreateWithFlags(event, cudaEventDefault), "creating an event");
+    CUDA_TRY(cudaEventRecord(*event, s->cuda->compute), "timing a node");
+    return WEFT_OK;
+}
+
 /* Where nodes are watched, each is waited for, so that times and values are its own. */
 static weft_status run_step(weft_session *s, bound_program *r, step *st, bool is_capturing,
                             weft_error *error) {
     bool is_timed = (s->profiles || s->event) && !is_capturing;
     uint64_t began = is_timed ? clock_ns() : 0;
+    weft_status status = is_timed ? record_time(s, &s->cuda->step_began, error) : WEFT_OK;
     st->call.error = error;
-    weft_status status = st->kernel->run(st->state, &st->call);
+    if (!status) status = st->kernel->run(st->state, &st->call);
     if (status || is_capturing || !is_watched(s)) return status;
-    if ((status = cuda_wait(s, s->cuda->compute, NULL, st->node->op->name, error))) return status;
-    if (is_timed) note_time(s, r, st, began);
+    if (is_timed) status = record_time(s, &s->cuda->step_ended, error);
+    if (!status) status = cuda_wait(s, s->cuda->compute, NULL, st->node->op->name, error);
+    if (!status && is_timed) status = note_elapsed(s, r, st, began, error);
+    if (status) return status;
     return s->checks ? session_check_results(s, r, st, error) : WEFT_OK;
 }
 

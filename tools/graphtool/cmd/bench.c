@@ -2,6 +2,7 @@
  * step runs every training graph once. */
 #include "tools/graphtool/common/workload.h"
 #include "tools/graphtool/common/world.h"
+#include "tools/graphtool/timeline/profile_table.h"
 
 #include "graph/core/graph.h"
 #include "runtime/plan/program.h"
@@ -44,6 +45,11 @@ static void spread_time(timing *t, double seconds) {
     for (int64_t i = 0; i < t->steps; i++) t->ms[i] = seconds * 1e3 / (double)t->steps;
 }
 
+/* Steps of the warm-up load and choose kernels; they are not in the profile. */
+static void profile_from_here(const timing *t) {
+    if (t->o->profile) weft_session_profile(t->work.session, true);
+}
+
 /* Records the losses of the first steps and the last. On a GPU no others are fetched: fetching waits. */
 static int run_steps(timing *t) {
     int64_t all = t->o->warmup + t->steps;
@@ -59,6 +65,7 @@ static int run_steps(timing *t) {
         if (is_told) status = note_losses(t);
         if (i == t->o->warmup - 1 && status < 0) {
             status = workload_sync(&t->work);
+            profile_from_here(t);
             timed_from = clock_seconds();
         }
         if (status >= 0) return status;
@@ -128,18 +135,26 @@ static int print_report(const timing *t, json_t *all) {
     return EXIT_FINE;
 }
 
-/* The profile goes to stderr, so that --json stays clean. */
+/* By op, then node by node, to stderr, so that --json stays clean. */
+static bool print_profile(const weft_session *s) {
+    char *ops = profile_table_text(s, profile_roof(s)), *nodes = weft_session_profile_text(s);
+    bool good = ops && nodes;
+    if (good) fprintf(stderr, "%s%s", ops, nodes);
+    free(ops);
+    free(nodes);
+    return good;
+}
+
 static int measure(timing *t, weft_model *m) {
     int status = workload_open(&t->work, m, t->o);
-    if (status < 0 && t->o->profile) weft_session_profile(t->work.session, true);
+    if (status < 0 && !t->o->warmup) profile_from_here(t);
     if (status < 0) status = run_steps(t);
     if (status >= 0) return status;
-    if (t->o->profile) {
-        char *profile = weft_session_profile_text(t->work.session);
-        fputs(profile ? profile : "", stderr);
-        free(profile);
-    }
+    if (t->o->profile && !print_profile(t->work.session)) return tool_fail("out of memory");
     json_t *all = report(t, m);
+    if (all && t->o->profile)
+        json_object_set_new(all, "profile",
+                            profile_table_json(t->work.session, profile_roof(t->work.session)));
     return all ? print_report(t, all) : tool_fail("out of memory");
 }
 

@@ -124,7 +124,7 @@ static const option_row rows[] = {
      "communication with --device cuda: nccl; mpi, through the host; auto, nccl with MPI, or alone under "
      "torchrun (auto)",
      option_ways},
-    {"profile", 0, NULL, OPTION_FLAG, F(profile), 0, 0, "print the time of each node to stderr",
+    {"profile", 0, NULL, OPTION_FLAG, F(profile), 0, 0, "print the time by op and by node to stderr",
      .sharing = OWN},
     {"after", 0, "PASS", OPTION_TEXT, F(after), 0, 0,
      "stop after this pass of the compiler, and print the plan as text"},

@@ -6,101 +6,15 @@
 #include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
 #include "tools/graphtool/timeline/summary.h"
+#include "tools/graphtool/timeline/work_rows.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-/* ---- counting ---- */
-
-/* The work of several nodes; seconds are an estimate, and 0 without a GPU to make it for. */
-typedef struct work_sum {
-    int nodes, launches;
-    double read, written, flops;
-    double seconds, bound[BOUNDS]; /* bound: the seconds that go to each */
-} work_sum;
-
-typedef struct work_row {
-    const weft_op *op;
-    const char *kernel;
-    work_sum sum;
-} work_row;
-
-/* The rows of one program, the longest first (without times, those of the most bytes). */
-typedef struct work_rows {
-    const program *p;
-    int n, times; /* times: runs of the program in a step */
-    work_row *v;
-    work_sum all;
-} work_rows;
-
-static void sum_add(work_sum *to, const work_sum *from, int times) {
-    to->nodes += times * from->nodes;
-    to->launches += times * from->launches;
-    to->read += times * from->read;
-    to->written += times * from->written;
-    to->flops += times * from->flops;
-    to->seconds += times * from->seconds;
-    for (int b = 0; b < BOUNDS; b++) to->bound[b] += times * from->bound[b];
-}
-
-static work_sum sum_of(const program *p, const weft_node *n, const roof *gpu) {
-    node_work w = node_work_of(n);
-    work_sum sum = {1, w.launches, w.read, w.written, w.flops, 0, {0}};
-    roof_bound bound;
-    if (!gpu) return sum;
-    sum.seconds = roof_estimate(gpu, n, &w, p->plan->options.tf32, &bound);
-    sum.bound[bound] = sum.seconds;
-    return sum;
-}
-
-/* The row of this op and kernel, new at the end if need be; there is room for one for each node. */
-static work_row *row_of(work_rows *rows, const weft_node *n) {
-    for (int i = 0; i < rows->n; i++)
-        if (rows->v[i].op == n->op && strcmp(rows->v[i].kernel, n->kernel->name) == 0) return &rows->v[i];
-    rows->v[rows->n] = (work_row){.op = n->op, .kernel = n->kernel->name};
-    return &rows->v[rows->n++];
-}
-
-static int larger_first(const void *pa, const void *pb) {
-    const work_sum *a = &((const work_row *)pa)->sum, *b = &((const work_row *)pb)->sum;
-    double x = a->seconds + 1e-30 * (a->read + a->written), y = b->seconds + 1e-30 * (b->read + b->written);
-    return (x < y) - (x > y);
-}
-
-/* How often a program runs in a step of k micro-batches: whole if k is 1, else first, k - 2 times add,
- * last. */
-static int times_in_step(const program *p) {
-    int k = p->plan->options.accumulate > 1 ? p->plan->options.accumulate : 1;
-    if (p->phase == PHASE_WHOLE) return k == 1 || !p->trains;
-    return p->phase == PHASE_ADD ? k - 2 : k > 1;
-}
-
-/* false: out of memory. Free rows->v. */
-static bool count_program(work_rows *rows, const program *p, const roof *gpu) {
-    *rows = (work_rows){.p = p, .times = times_in_step(p)};
-    rows->v = calloc((size_t)graph_node_count(p->graph) + 1, sizeof *rows->v);
-    for (const weft_node *n = p->graph->first; n && rows->v; n = n->next) {
-        if (!n->kernel || node_work_of(n).launches == 0) continue;
-        work_sum sum = sum_of(p, n, gpu);
-        sum_add(&row_of(rows, n)->sum, &sum, 1);
-        sum_add(&rows->all, &sum, 1);
-    }
-    if (rows->v) qsort(rows->v, (size_t)rows->n, sizeof *rows->v, larger_first);
-    return rows->v != NULL;
-}
 
 /* Whether the program is shown: it trains, or none does. */
 static bool is_shown(const weft_plan *plan, const program *p) {
     for (int i = 0; i < plan->n_programs; i++)
         if (plan->programs[i].trains) return p->trains;
     return true;
-}
-
-static roof_bound most(const work_sum *s) {
-    roof_bound best = BOUND_LAUNCH;
-    for (int b = 0; b < BOUNDS; b++)
-        if (s->bound[b] > s->bound[best]) best = (roof_bound)b;
-    return best;
 }
 
 /* ---- text ---- */
@@ -125,7 +39,7 @@ static void row_cells(table *to, const work_row *row, const work_sum *all) {
     if (to->columns == 7) return;
     table_print(to, "%.3f", s->seconds * 1e3);
     table_print(to, "%.1f%%", 100 * s->seconds / all->seconds);
-    table_word(to, roof_bound_name(most(s)));
+    table_word(to, roof_bound_name(work_bound(s)));
 }
 
 static void program_text(text *t, const work_rows *rows, const roof *gpu) {
@@ -164,9 +78,9 @@ char *work_table_text(const weft_plan *plan, const roof *gpu) {
     for (int i = 0; i < plan->n_programs; i++) {
         work_rows rows;
         if (!is_shown(plan, &plan->programs[i])) continue;
-        t.failed |= !count_program(&rows, &plan->programs[i], gpu);
+        t.failed |= !work_rows_count(&rows, &plan->programs[i], gpu, NULL);
         if (rows.v) program_text(&t, &rows, gpu);
-        sum_add(&step, &rows.all, rows.times);
+        work_sum_add(&step, &rows.all, rows.times);
         free(rows.v);
     }
     step_text(&t, plan, &step, gpu);
@@ -177,13 +91,10 @@ char *work_table_text(const weft_plan *plan, const roof *gpu) {
 
 /* Adds the sum's keys to `to`. */
 static void sum_json(json_t *to, const work_sum *s, bool has_times) {
-    json_object_set_new(to, "launches", json_integer(s->launches));
-    json_object_set_new(to, "read_bytes", json_integer((json_int_t)s->read));
-    json_object_set_new(to, "written_bytes", json_integer((json_int_t)s->written));
-    json_object_set_new(to, "flops", json_integer((json_int_t)s->flops));
+    work_sum_json(to, s);
     if (!has_times) return;
     json_object_set_new(to, "estimated_ms", json_number(s->seconds * 1e3));
-    json_object_set_new(to, "bound", json_string(roof_bound_name(most(s))));
+    json_object_set_new(to, "bound", json_string(roof_bound_name(work_bound(s))));
 }
 
 static json_t *program_json(const work_rows *rows, bool has_times) {
@@ -207,9 +118,9 @@ json_t *work_table_json(const weft_plan *plan, const roof *gpu) {
     for (int i = 0; i < plan->n_programs; i++) {
         work_rows rows;
         if (!is_shown(plan, &plan->programs[i])) continue;
-        good &= count_program(&rows, &plan->programs[i], gpu);
+        good &= work_rows_count(&rows, &plan->programs[i], gpu, NULL);
         if (rows.v) json_array_append_new(graphs, program_json(&rows, gpu));
-        sum_add(&sum, &rows.all, rows.times);
+        work_sum_add(&sum, &rows.all, rows.times);
         free(rows.v);
     }
     sum_json(step, &sum, gpu);

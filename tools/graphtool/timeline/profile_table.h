@@ -1,0 +1,18 @@
+/* profile_table.h - where the time of a session's runs went, by op: milliseconds, operations and bytes per
+ * second, and on a GPU of ops/roof.c the share of what its peaks allow. `graphtool bench --profile`. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_PROFILE_TABLE_H
+#define WEFT_TOOLS_GRAPHTOOL_TIMELINE_PROFILE_TABLE_H
+
+#include "ops/roof.h"
+#include "weft/session.h"
+
+#include <jansson.h>
+
+/* The programs that have run while weft_session_profile was on; `gpu` NULL: without the share of its
+ * peaks. The caller frees it; NULL: out of memory. */
+char *profile_table_text(const weft_session *s, const roof *gpu);
+json_t *profile_table_json(const weft_session *s, const roof *gpu);
+/* The row of the session's GPU; NULL: it runs on a CPU, or on a GPU that the table lacks. */
+const roof *profile_roof(const weft_session *s);
+
+#endif

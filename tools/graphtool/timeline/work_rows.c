@@ -1,0 +1,78 @@
+/* work_rows.c - see work_rows.h. */
+#include "tools/graphtool/timeline/work_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void work_sum_add(work_sum *to, const work_sum *from, int times) {
+    to->nodes += times * from->nodes;
+    to->launches += times * from->launches;
+    to->read += times * from->read;
+    to->written += times * from->written;
+    to->flops += times * from->flops;
+    to->seconds += times * from->seconds;
+    to->least += times * from->least;
+    for (int b = 0; b < BOUNDS; b++) to->bound[b] += times * from->bound[b];
+}
+
+static work_sum sum_of(const program *p, const weft_node *n, const roof *gpu, const double *measured) {
+    node_work w = node_work_of(n);
+    work_sum sum = {
+        .nodes = 1, .launches = w.launches, .read = w.read, .written = w.written, .flops = w.flops};
+    if (measured) sum.seconds = measured[n->order];
+    if (!gpu) return sum;
+    roof_bound bound;
+    double estimated = roof_estimate(gpu, n, &w, p->plan->options.tf32, &bound);
+    sum.least = roof_least(gpu, n, &w, p->plan->options.tf32);
+    if (!measured) sum.seconds = sum.bound[bound] = estimated;
+    return sum;
+}
+
+/* The row of this op and kernel, new at the end if need be; there is room for one for each node. */
+static work_row *row_of(work_rows *rows, const weft_node *n) {
+    for (int i = 0; i < rows->n; i++)
+        if (rows->v[i].op == n->op && strcmp(rows->v[i].kernel, n->kernel->name) == 0) return &rows->v[i];
+    rows->v[rows->n] = (work_row){.op = n->op, .kernel = n->kernel->name};
+    return &rows->v[rows->n++];
+}
+
+static int larger_first(const void *pa, const void *pb) {
+    const work_sum *a = &((const work_row *)pa)->sum, *b = &((const work_row *)pb)->sum;
+    double x = a->seconds + 1e-30 * (a->read + a->written), y = b->seconds + 1e-30 * (b->read + b->written);
+    return (x < y) - (x > y);
+}
+
+/* How often a program runs in a step of k micro-batches: whole if k is 1, else first, k - 2 times add,
+ * last. */
+static int times_in_step(const program *p) {
+    int k = p->plan->options.accumulate > 1 ? p->plan->options.accumulate : 1;
+    if (p->phase == PHASE_WHOLE) return k == 1 || !p->trains;
+    return p->phase == PHASE_ADD ? k - 2 : k > 1;
+}
+
+bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const double *measured) {
+    *rows = (work_rows){.p = p, .times = times_in_step(p)};
+    rows->v = calloc((size_t)graph_node_count(p->graph) + 1, sizeof *rows->v);
+    for (const weft_node *n = p->graph->first; n && rows->v; n = n->next) {
+        if (!n->kernel || node_work_of(n).launches == 0) continue;
+        work_sum sum = sum_of(p, n, gpu, measured);
+        work_sum_add(&row_of(rows, n)->sum, &sum, 1);
+        work_sum_add(&rows->all, &sum, 1);
+    }
+    if (rows->v) qsort(rows->v, (size_t)rows->n, sizeof *rows->v, larger_first);
+    return rows->v != NULL;
+}
+
+roof_bound work_bound(const work_sum *s) {
+    roof_bound best = BOUND_LAUNCH;
+    for (int b = 0; b < BOUNDS; b++)
+        if (s->bound[b] > s->bound[best]) best = (roof_bound)b;
+    return best;
+}
+
+void work_sum_json(json_t *to, const work_sum *s) {
+    json_object_set_new(to, "launches", json_integer(s->launches));
+    json_object_set_new(to, "read_bytes", json_integer((json_int_t)s->read));
+    json_object_set_new(to, "written_bytes", json_integer((json_int_t)s->written));
+    json_object_set_new(to, "flops", json_integer((json_int_t)s->flops));
+}

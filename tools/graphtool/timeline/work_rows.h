@@ -1,0 +1,44 @@
+/* work_rows.h - the work of a program by op and kernel (ops/work.h), with the seconds that a GPU is
+ * expected to take for it (ops/roof.h), or those that were measured. */
+#ifndef WEFT_TOOLS_GRAPHTOOL_TIMELINE_WORK_ROWS_H
+#define WEFT_TOOLS_GRAPHTOOL_TIMELINE_WORK_ROWS_H
+
+#include "ops/roof.h"
+#include "runtime/plan/program.h"
+
+#include <jansson.h>
+
+/* The work of several nodes. */
+typedef struct work_sum {
+    int nodes, launches;
+    double read, written, flops;
+    double seconds;       /* measured, or estimated; 0: neither */
+    double least;         /* what the GPU's peaks allow (roof_least); 0: the GPU is not known */
+    double bound[BOUNDS]; /* estimated seconds by what bounds their nodes */
+} work_sum;
+
+typedef struct work_row {
+    const weft_op *op;
+    const char *kernel;
+    work_sum sum;
+} work_row;
+
+/* The rows of one program: the longest first, without times those of the most bytes. */
+typedef struct work_rows {
+    const program *p;
+    int n, times; /* times: runs of the program in a step of all micro-batches */
+    work_row *v;
+    work_sum all;
+} work_rows;
+
+/* Counts the nodes of a program that launch something, collectives not. gpu NULL: without bounds. `measured`:
+ * seconds of a run by the node's order; NULL: they are estimated for `gpu`. false: out of memory. Free
+ * rows->v. */
+bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const double *measured);
+void work_sum_add(work_sum *to, const work_sum *from, int times);
+/* What most of the estimated seconds are bound by. */
+roof_bound work_bound(const work_sum *s);
+/* Adds launches, bytes and operations to an object, under the keys of docs/graphtool.md. */
+void work_sum_json(json_t *to, const work_sum *s);
+
+#endif
