@@ -2,6 +2,7 @@
  * ops/linalg/epilogue.h. */
 #include "ops/cuda/linalg/blas.h"
 
+#include "ops/cuda/kit/columns.h"
 #include "ops/cuda/kit/operand.h"
 
 /* ---- the plan ---- */
@@ -127,6 +128,17 @@ static double matrices_bytes(const matrices *m, const blas_plan *plan, size_t wi
     return (double)(m->rows * m->columns * matrices_count(m, plan->p.n_batch)) * (double)width;
 }
 
+/* The gradient of a bias, which is apart unless a table says otherwise (blas_open): dy is read again, and its
+ * column sums are made in parts. */
+static void add_sums(const weft_node *n, node_work *w) {
+    const tensor_type *dy = &n->in[0]->type;
+    double parts = (double)(columns_chunks(dy->shape[0], dy->shape[1], dtype_bytes(dy->dtype)) * dy->shape[1]) *
+                   sizeof(float);
+    w->launches += 2;
+    w->read += value_bytes(n->in[0]) + parts;
+    w->written += parts;
+}
+
 /* Calls for the batch, dense copies of operands, the conversion of a bias. Each call counts as one launch:
  * the library may split a sum and add its parts by another kernel. */
 static void work(const weft_node *n, node_work *w) {
@@ -138,6 +150,7 @@ static void work(const weft_node *n, node_work *w) {
         w->read += bytes;
         w->written += bytes;
     }
+    if (plan.epilogue.sums) add_sums(n, w);
 }
 
 #ifdef WEFT_HAS_CUDA

@@ -155,7 +155,9 @@ static weft_status open_once(const weft_node *n, const kernel_env *env, const bl
 }
 
 /* Tries the fused epilogue first; if the library has no algorithm for it, the plain product with the epilogue
- * apart. Out of memory is no reason to try again. */
+ * apart. The gradient of a bias is apart unless a table says otherwise: sums fused to a product have been
+ * reported to slow it down by more than a pass over dy takes (NVIDIA/CUDALibrarySamples#90). Out of memory is
+ * no reason to try again. */
 weft_status blas_open(const weft_node *n, const kernel_env *env, blas_plan *plan, blas_call *call,
                       weft_error *error) {
     weft_error first = {};
@@ -165,6 +167,7 @@ weft_status blas_open(const weft_node *n, const kernel_env *env, blas_plan *plan
         e->is_apart = true;
         named += strlen(BLAS_APART);
     }
+    if (!named && e->sums) e->is_apart = true;
     weft_status status = open_once(n, env, plan, named, call, &first);
     if (status == WEFT_OK) return status;
     if (status == WEFT_MEMORY || e->is_apart || !blas_has_epilogue(plan))

@@ -106,14 +106,17 @@ static weft_status time_all(trial *t, const kernel_env *env, winner *best, weft_
  * kernel it saves. */
 static weft_status choose_fastest(trial *t, const kernel_env *env, tuned *found, weft_error *error) {
     winner best = {};
-    weft_status status = time_all(t, env, &best, error);
-    if (status == WEFT_OK && blas_has_epilogue(&t->plan) && !t->plan.epilogue.is_apart) {
+    bool has_epilogue = blas_has_epilogue(&t->plan);
+    for (int apart = 0; apart <= has_epilogue; apart++) {
+        weft_error why = {};
         blas_call_free(&t->call);
-        t->plan.epilogue.is_apart = true;
-        status = blas_call_new(t->node, env, &t->plan, &t->call, error);
-        if (status == WEFT_OK) status = time_all(t, env, &best, error);
+        t->plan.epilogue.is_apart = apart != 0;
+        weft_status status = blas_call_new(t->node, env, &t->plan, &t->call, &why);
+        if (status == WEFT_OK) status = time_all(t, env, &best, &why);
+        /* a library without the epilogue still has the product */
+        bool may_go_on = has_epilogue && !apart && status != WEFT_MEMORY;
+        if (status != WEFT_OK && !may_go_on) return error_set(error, status, "%s", why.text);
     }
-    if (status != WEFT_OK) return status;
     found->ms = t->clock.best;
     found->ways = t->clock.ways;
     found->dropped = t->clock.dropped;
@@ -123,7 +126,7 @@ static weft_status choose_fastest(trial *t, const kernel_env *env, tuned *found,
     return WEFT_OK;
 }
 
-/* Opens the node as a session would, on buffers of the trial's own, and times every algorithm. */
+/* On buffers of the trial's own. */
 extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, struct tuned *found,
                                  weft_error *error) {
     trial t = {};
@@ -131,14 +134,11 @@ extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, stru
     t.plan = blas_plan_of(n);
     t.in_width = dtype_bytes(n->in[0]->type.dtype);
     t.out_width = dtype_bytes(n->out[0].type.dtype);
-    weft_status status = blas_open(n, env, &t.plan, &t.call, error);
-    if (status == WEFT_OK) {
-        cudaError_t result = memory_alloc(&t, (cudaStream_t)env->cuda->stream);
-        if (result != cudaSuccess)
-            status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
-                               "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name,
-                               cudaGetErrorString(result));
-    }
+    weft_status status = WEFT_OK;
+    cudaError_t result = memory_alloc(&t, (cudaStream_t)env->cuda->stream);
+    if (result != cudaSuccess)
+        status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
+                           "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));
     if (status == WEFT_OK) status = choose_fastest(&t, env, found, error);
     trial_close(&t);
     return status;
