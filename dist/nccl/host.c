@@ -338,13 +338,20 @@ static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft
     nccl_host *world = (nccl_host *)comm, *h = NULL;
     weft_comm like = *comm;
     ncclComm_t part = NULL;
+    weft_error why;
     bool is_in = false;
-    weft_status status = agree_on_group(comm, ranks, count, error);
+    weft_status status = nccl_failure(&world->n, error);
     if (status) return status;
     like.world = count;
     for (int i = 0; i < count; i++)
         if (ranks[i] == comm->rank) is_in = true, like.rank = i;
-    if (is_in && !(h = host_new(&like, world, ranks, &world->n.env, error))) return WEFT_MEMORY;
+    /* Before ranks meet: the split has no deadline, so a rank without memory must tell the others first. */
+    if (is_in && !(h = host_new(&like, world, ranks, &world->n.env, &why)))
+        return nccl_give_up(&world->n, &why, error);
+    if ((status = agree_on_group(comm, ranks, count, error))) {
+        if (h) host_free(&h->n.comm);
+        return status;
+    }
     ncclResult_t result =
         ncclCommSplit(world->n.nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, like.rank, &part, NULL);
     uint32_t id = ++world->stream->n_groups;
@@ -355,7 +362,6 @@ static weft_status host_group(weft_comm *comm, const int *ranks, int count, weft
         return WEFT_OK;
     }
     if (h) host_free(&h->n.comm);
-    weft_error why;
     nccl_fail(&why, &world->n, result, "making a group");
     return nccl_give_up(&world->n, &why, error);
 }

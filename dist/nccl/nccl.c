@@ -103,18 +103,22 @@ static const weft_comm_calls calls = {.start = start,
                                       .poll = nccl_poll,
                                       .fail = fail};
 
-/* A communicator around a control communicator, which it owns only on success; NULL with *error. */
-static nccl_comm *wrap(weft_comm *control, nccl_comm *world, const weft_env *env, weft_error *error) {
+/* The memory of a communicator like `like`; NULL with *error. It is taken before ranks meet: calls of NCCL in
+ * which all take part have no deadline, so a rank that has failed must tell the others before these calls. */
+static nccl_comm *comm_new(const weft_comm *like, nccl_comm *world, const weft_env *env, weft_error *error) {
     nccl_comm *n = mem_new(env, sizeof *n);
     if (!n) error_memory(error, "a communicator");
-    if (!n || !nccl_init(n, control, world, env, error)) {
-        mem_free(env, n, sizeof *n);
-        return NULL;
-    }
+    if (n && nccl_init(n, like, world, env, error)) return n;
+    mem_free(env, n, sizeof *n);
+    return NULL;
+}
+
+/* Puts it on top of its control communicator, which it owns from now on. */
+static void put_on(nccl_comm *n, weft_comm *control) {
+    n->comm = *control;
     n->comm.calls = &calls;
     n->comm.kind = "nccl";
     n->control = control;
-    return n;
 }
 
 /* Makes a group: NCCL's is split from its world, with ranks in the order of the list. Every rank of the world
@@ -122,26 +126,29 @@ static nccl_comm *wrap(weft_comm *control, nccl_comm *world, const weft_env *env
 static weft_status make_group(weft_comm *comm, const int *ranks, int count, weft_comm **group,
                               weft_error *error) {
     nccl_comm *n = (nccl_comm *)comm, *g = NULL;
-    weft_comm *control;
+    weft_comm *control, like = *comm;
     ncclComm_t part = NULL;
-    int place_in = 0, is_in = 0;
+    weft_error why;
+    bool is_in = false;
     weft_status status = nccl_failure(n, error);
-    if (!status) status = weft_comm_group(n->control, ranks, count, &control, error);
     if (status) return status;
+    like.world = count;
     for (int i = 0; i < count; i++)
-        if (ranks[i] == comm->rank) is_in = 1, place_in = i;
-    if (control && !(g = wrap(control, n->world, &n->env, error))) {
-        weft_comm_free(control);
-        return WEFT_MEMORY;
+        if (ranks[i] == comm->rank) is_in = true, like.rank = i;
+    if (is_in && !(g = comm_new(&like, n->world, &n->env, &why))) return nccl_give_up(n, &why, error);
+    if ((status = weft_comm_group(n->control, ranks, count, &control, error))) {
+        if (g) nccl_release(g, sizeof *g);
+        return status;
     }
-    ncclResult_t result = ncclCommSplit(n->nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, place_in, &part, NULL);
+    ncclResult_t result =
+        ncclCommSplit(n->nccl, is_in ? 0 : NCCL_SPLIT_NOCOLOR, is_in ? like.rank : 0, &part, NULL);
+    if (g) put_on(g, control);
     if (g) nccl_enter_world(g, part);
     if (result == ncclSuccess) {
         *group = g ? &g->comm : NULL;
         return WEFT_OK;
     }
     if (g) nccl_free(&g->comm);
-    weft_error why;
     nccl_fail(&why, n, result, "making a group");
     return nccl_give_up(n, &why, error);
 }
@@ -151,33 +158,49 @@ static weft_status device_status(cudaError_t result, weft_error *error) {
     return error_set(error, WEFT_DEVICE, "the GPU of this rank: %s", cudaGetErrorString(result));
 }
 
-/* Two ranks on one GPU would wait for each other for ever, so this fails and names them. GPUs are compared by
- * UUID. */
-static weft_status check_gpus(weft_comm *control, const weft_env *env, weft_error *error) {
-    enum { NAME = 96 };
+enum { GPU_NAME = 96 }; /* bytes that name a GPU among the ranks */
+
+/* Writes the GPU's UUID, which two ranks share only if they share the GPU. */
+static weft_status name_gpu(char name[GPU_NAME], weft_error *error) {
     int index = 0;
-    size_t bytes = (size_t)control->world * NAME;
-    char *names = mem_new(env, bytes);
-    if (!names) return error_memory(error, "a communicator");
-    char *own = names + (size_t)control->rank * NAME;
     struct cudaDeviceProp about;
     weft_status status = device_status(cudaGetDevice(&index), error);
     if (!status) status = device_status(cudaGetDeviceProperties(&about, index), error);
-    if (!status) {
-        memcpy(own, about.uuid.bytes, sizeof about.uuid.bytes); /* equal on two ranks: the same GPU */
-        weft_collective c = {
-            .kind = WEFT_ALL_GATHER, .dtype = WEFT_U8, .buffer = names, .count = bytes, .name = "gpus"};
-        status = weft_comm_run(control, &c, error);
-    }
+    if (!status) memcpy(name, about.uuid.bytes, sizeof about.uuid.bytes);
+    return status;
+}
+
+/* Two ranks on one GPU would wait for each other for ever, so this fails and names them. `names` has room for
+ * all ranks, and this rank's is in it. */
+static weft_status compare_gpus(weft_comm *control, char *names, weft_error *error) {
+    const char *own = names + (size_t)control->rank * GPU_NAME;
+    weft_collective c = {.kind = WEFT_ALL_GATHER,
+                         .dtype = WEFT_U8,
+                         .buffer = names,
+                         .count = (size_t)control->world * GPU_NAME,
+                         .name = "gpus"};
+    weft_status status = weft_comm_run(control, &c, error);
     for (int r = 0; r < control->world && !status; r++)
-        if (r != control->rank && memcmp(own, names + (size_t)r * NAME, NAME) == 0)
+        if (r != control->rank && memcmp(own, names + (size_t)r * GPU_NAME, GPU_NAME) == 0)
             status = error_set(
                 error, WEFT_DEVICE,
                 "ranks %d and %d share a GPU, and NCCL wants one each: start fewer ranks, or train over MPI "
                 "alone (--comm mpi), which goes through the host",
                 r < control->rank ? r : control->rank, r < control->rank ? control->rank : r);
-    mem_free(env, names, bytes);
     return status;
+}
+
+/* What a rank can fail in alone: library, memory, GPU. The other ranks are already waiting in compare_gpus,
+ * or will, and hear the reason there. *names becomes room for all ranks, which the caller frees. */
+static nccl_comm *prepare(weft_comm *control, bool is_nccl, const weft_env *env, char **names,
+                          weft_error *error) {
+    weft_status status = is_nccl ? WEFT_OK : nccl_library_check(control, error);
+    *names = status ? NULL : mem_new(env, (size_t)control->world * GPU_NAME);
+    if (!status && !*names) status = error_memory(error, "a communicator");
+    if (!status) status = name_gpu(*names + (size_t)control->rank * GPU_NAME, error);
+    nccl_comm *n = status ? NULL : comm_new(control, NULL, env, error);
+    if (!n) weft_comm_fail(control, error->text);
+    return n;
 }
 
 /* Joins the ranks of the control communicator: rank 0 makes NCCL's id and broadcasts it. *status is for a
@@ -200,15 +223,18 @@ static ncclResult_t join(nccl_comm *n, weft_status *status, weft_error *error) {
 /* The communicator on top of `control`. is_nccl: control is that of host.c, which has an NCCL communicator to
  * split from. */
 static weft_comm *nccl_on(weft_comm *control, bool is_nccl, const weft_env *env, weft_error *error) {
-    weft_status status = is_nccl ? WEFT_OK : nccl_library_check(control, error);
-    if (status) weft_comm_fail(control, error->text); /* the other ranks are already waiting */
-    if (!status) status = check_gpus(control, env, error);
-    nccl_comm *n = status ? NULL : wrap(control, NULL, env, error);
-    if (!n) return NULL;
-    ncclResult_t result = is_nccl ? nccl_host_split(control, &n->nccl) : join(n, &status, error);
+    weft_error own;
+    char *names;
+    if (!error) error = &own;
+    nccl_comm *n = prepare(control, is_nccl, env, &names, error);
+    weft_status status = n ? compare_gpus(control, names, error) : WEFT_DEVICE;
+    ncclResult_t result = ncclSuccess;
+    mem_free(env, names, (size_t)control->world * GPU_NAME);
+    if (n) put_on(n, control);
+    if (!status) result = is_nccl ? nccl_host_split(control, &n->nccl) : join(n, &status, error);
     if (!status && result == ncclSuccess) return &n->comm;
     if (!status) nccl_fail(error, n, result, "joining the others");
-    nccl_release(n, sizeof *n);
+    if (n) nccl_release(n, sizeof *n);
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "cuda_host/cuda_host.h"
 #include "support/comm_check.h"
 #include "support/comm_world.h"
+#include "support/faults.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,20 +19,26 @@ typedef struct alone {
     const char *(*body)(weft_comm *comm); /* NULL, or what went wrong */
     char wrong[300];
     weft_error error;
+    faults memory; /* the communicator's */
     pthread_t thread;
 } alone;
+
+static _Thread_local faults *memory; /* of the thread's rank */
 
 /* Joins the world, runs the body, leaves. */
 static void *alone_main(void *context) {
     alone *a = context;
     const weft_launch launch = {.rank = a->rank, .world = a->world, .local_rank = a->rank};
-    const weft_comm_options options = {.deadline_seconds = a->deadline};
+    const weft_comm_options options = {.env = &a->memory.env, .deadline_seconds = a->deadline};
+    faults_init(&a->memory);
+    memory = &a->memory;
     if (weft_cuda_select(a->device, &a->error)) return NULL;
     weft_comm *comm = weft_comm_nccl_launch(&launch, &options, &a->error);
     /* the text belongs to its thread */
     const char *wrong = comm && a->body ? a->body(comm) : NULL;
     snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
     weft_comm_free(comm);
+    faults_end(&a->memory);
     return NULL;
 }
 
@@ -115,6 +122,43 @@ TEST(ranks_that_differ_or_stay_away_are_told) {
     CHECK_TEXT(cuda_host_trouble(), "");
 }
 
+/* ---- a rank without memory ---- */
+
+static int failing; /* n; one world at a time */
+
+/* Makes a group of all ranks; in it rank 1's n-th allocation fails. */
+static const char *make_group(weft_comm *comm) {
+    weft_error error = {0};
+    weft_comm *group = NULL;
+    if (comm->rank == 1) faults_arm(memory, failing, 0, false);
+    weft_status status = weft_comm_group(comm, (int[]){1, 0}, 2, &group, &error);
+    bool fails = comm->rank == 1 && faults_hit(memory);
+    if (comm->rank == 1) faults_arm(memory, 0, 0, false);
+    weft_comm_free(group);
+    if (fails && (!status || !strstr(error.text, "out of memory"))) return "another error";
+    return status ? "refused" : "made";
+}
+
+/* Without another communicator the reason stays with the rank; the others wait for it until the deadline. */
+TEST(a_rank_without_memory_leaves_nobody_waiting) {
+    alone ranks[MOST];
+    bool is_made = false;
+    cuda_host_nccl_lenient(1);
+    for (failing = 1; failing < 20 && !is_made; failing++) {
+        time_t begin = time(NULL);
+        run_alone(ranks, 2, 2, false, 1, make_group);
+        is_made = strcmp(ranks[0].wrong, "made") == 0;
+        for (int i = 0; i < 2; i++)
+            CHECK_SAYS(strcmp(ranks[i].wrong, is_made ? "made" : "refused") == 0 && !ranks[i].memory.live,
+                       "allocation %d, rank %d: %s %s; %zu bytes left", failing, i, ranks[i].wrong,
+                       ranks[i].error.text, ranks[i].memory.live);
+        CHECK(time(NULL) - begin < 5);
+    }
+    CHECK_SAYS(is_made && failing > 3, "%d allocations", failing);
+    cuda_host_nccl_lenient(0);
+    CHECK_TEXT(cuda_host_trouble(), "");
+}
+
 TEST(ranks_that_cannot_join_are_told) {
     alone ranks[MOST];
     run_alone(ranks, 2, 2, true, 5, NULL);
@@ -192,4 +236,5 @@ TEST(ranks_in_different_programs_hear_it_without_mpi) {
 SUITE("NCCL without MPI",
       {T(collectives_of_the_host_are_those_of_every_communicator), T(ranks_that_differ_or_stay_away_are_told),
        T(nccl_alone_trains_to_the_same_bits_as_one_gpu), T(ranks_in_different_programs_hear_it_without_mpi),
-       T(where_ranks_meet_is_the_launchers_for_the_call_alone), T(ranks_that_cannot_join_are_told)})
+       T(where_ranks_meet_is_the_launchers_for_the_call_alone),
+       T(a_rank_without_memory_leaves_nobody_waiting), T(ranks_that_cannot_join_are_told)})

@@ -4,6 +4,7 @@
 #include "cuda/support/narrow.h"
 #include "cuda_host/cuda_host.h"
 #include "graph/core/error.h"
+#include "support/faults.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -244,6 +245,79 @@ TEST(ranks_that_do_not_meet_all_hear_why) {
     weft_model_free(m);
 }
 
+/* ---- a rank that fails alone while communicators are made ---- */
+
+/* Memory of each rank that may fail. */
+enum { RANKS = 3, ALLOCATIONS = 12 };
+typedef struct maker {
+    faults memory[RANKS];
+    bool in_group; /* it is the group whose memory fails */
+    bool hit;      /* it did */
+} maker;
+
+/* A world of NCCL, then a group of ranks 0 and 1; rank 1's n-th allocation fails in one of them. */
+static void make_comms(world_rank *r) {
+    maker *m = (maker *)(uintptr_t)r->job->context;
+    faults *f = &m->memory[r->rank];
+    const weft_comm_options options = {.env = &f->env};
+    weft_comm *nccl = NULL, *group = NULL;
+    if (!m->in_group && r->rank == 1) faults_arm(f, r->job->steps, 0, false);
+    if (!weft_cuda_select(r->rank, &r->error)) nccl = weft_comm_nccl(r->comm, &options, &r->error);
+    if (nccl) r->comm = nccl;
+    if (m->in_group && r->rank == 1) faults_arm(f, r->job->steps, 0, false);
+    if (nccl) weft_comm_group(nccl, (int[]){0, 1}, 2, &group, &r->error);
+    if (r->rank == 1) m->hit = faults_hit(f);
+    weft_comm_free(group);
+}
+
+static void stop(world_rank *r) {
+    (void)r;
+}
+
+/* Rank 1's n-th allocation fails. Returns false once it makes fewer. */
+static bool fails_at(const weft_model *m, bool in_group, int n) {
+    maker k = {.in_group = in_group};
+    const weft_comm_options comm = {.deadline_seconds = 5};
+    cuda_host_counts before = cuda_host_count();
+    time_t begin = time(NULL);
+    for (int r = 0; r < RANKS; r++) faults_init(&k.memory[r]);
+    world_rank *ranks = world_run_any(&(world_job){.model = m,
+                                                   .steps = n,
+                                                   .options = {.device = WEFT_DEVICE_CUDA, .world = RANKS},
+                                                   .begin = make_comms,
+                                                   .run = stop,
+                                                   .context = &k,
+                                                   .comm = &comm},
+                                      true);
+    for (int r = 0; r < RANKS && k.hit; r++)
+        CHECK_SAYS(ranks[r].error.status && strstr(ranks[r].error.text, "out of memory"),
+                   "%s %d: rank %d hears: %s", in_group ? "group" : "world", n, r, ranks[r].error.text);
+    CHECK_SAYS(time(NULL) - begin < 4, "%s %d: took %d s", in_group ? "group" : "world", n,
+               (int)(time(NULL) - begin));
+    CHECK_TEXT(cuda_host_trouble(), "");
+    for (int r = 0; r < RANKS; r++) {
+        CHECK_SAYS(k.memory[r].live == 0, "rank %d leaves %zu bytes", r, k.memory[r].live);
+        faults_end(&k.memory[r]);
+    }
+    CHECK(cuda_host_count().streams == before.streams && cuda_host_count().bytes == before.bytes);
+    world_free(ranks);
+    return k.hit;
+}
+
+TEST(a_rank_without_memory_is_heard_by_all) {
+    weft_model *m = narrow_two_graphs();
+    cuda_host_devices(RANKS);
+    cuda_host_nccl_lenient(1);
+    for (int in_group = 0; in_group < 2; in_group++) {
+        int n = 1;
+        while (n < ALLOCATIONS && fails_at(m, in_group, n)) n++;
+        CHECK_SAYS(n > 2 && n < ALLOCATIONS, "%d allocations", n);
+    }
+    cuda_host_nccl_lenient(0);
+    cuda_host_devices(1);
+    weft_model_free(m);
+}
+
 SUITE("NCCL", {T(nccl_trains_to_the_same_bits_as_one_gpu), T(groups_train_over_nccl_as_by_way_of_the_host),
                T(an_nccl_that_cannot_split_is_told_before_ranks_meet), T(ranks_that_share_a_gpu_are_told_so),
-               T(ranks_that_do_not_meet_all_hear_why)})
+               T(ranks_that_do_not_meet_all_hear_why), T(a_rank_without_memory_is_heard_by_all)})

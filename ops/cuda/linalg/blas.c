@@ -132,8 +132,9 @@ static double matrices_bytes(const matrices *m, const blas_plan *plan, size_t wi
  * column sums are made in parts. */
 static void add_sums(const weft_node *n, node_work *w) {
     const tensor_type *dy = &n->in[0]->type;
-    double parts = (double)(columns_chunks(dy->shape[0], dy->shape[1], dtype_bytes(dy->dtype)) * dy->shape[1]) *
-                   sizeof(float);
+    double parts =
+        (double)(columns_chunks(dy->shape[0], dy->shape[1], dtype_bytes(dy->dtype)) * dy->shape[1]) *
+        sizeof(float);
     w->launches += 2;
     w->read += value_bytes(n->in[0]) + parts;
     w->written += parts;

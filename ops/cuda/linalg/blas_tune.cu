@@ -137,8 +137,9 @@ extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, stru
     weft_status status = WEFT_OK;
     cudaError_t result = memory_alloc(&t, (cudaStream_t)env->cuda->stream);
     if (result != cudaSuccess)
-        status = error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
-                           "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));
+        status =
+            error_set(error, result == cudaErrorMemoryAllocation ? WEFT_MEMORY : WEFT_DEVICE,
+                      "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));
     if (status == WEFT_OK) status = choose_fastest(&t, env, found, error);
     trial_close(&t);
     return status;
