@@ -1,6 +1,7 @@
 /* test_cuda_sums.c - the error of long sums on a GPU: a frequent row of an embedding, averages of large
  * images, and sums down and along matrices, within the bound of tests/test_sums.c (ops/cpu/simd/sums.h has
- * the theory). In sums too large to run here, no thread adds more numbers in sequence than in that one.
+ * the theory); softmax and losses over many classes. In sums too large to run here, no thread adds more
+ * numbers in sequence than in that one.
  *
  * Operands have a bias: adding 0.1 to a large sum rounds the same way for a long time. */
 #include "cuda/support/gpu.h"
@@ -174,6 +175,104 @@ TEST(sums_down_and_along_matrices_keep_their_digits) {
     }
 }
 
+/* ---- e^x summed over the classes of a large vocabulary ---- */
+
+enum { CLASSES = 50304, ROWS = 3 };
+
+/* Logits between -8 and 8, the second row's 300 higher and the third's 3,000: only differences count. */
+static float logit(int row, int64_t i) {
+    static const float base[ROWS] = {0, 300, 3000};
+    test_random r = {(uint64_t)row * CLASSES + (uint64_t)i};
+    return base[row] + (float)random_in(&r, -8, 8);
+}
+
+static int64_t label(int row) {
+    return 17 + 1000 * row;
+}
+
+/* The exact log of the sum of e^x, without the largest logit, which is *most. */
+static double log_sum(int row, double *most) {
+    double sum = 0;
+    *most = -INFINITY;
+    for (int64_t i = 0; i < CLASSES; i++) *most = fmax(*most, (double)logit(row, i));
+    for (int64_t i = 0; i < CLASSES; i++) sum += exp((double)logit(row, i) - *most);
+    return log(sum);
+}
+
+/* Runs the node of this signature on the logits (operand `at`), labels after it, and `rest` as further
+ * operand; outs[0] and outs[1] are its results. */
+static bool run_soft(const char *signature, int at, const float *lse, block outs[2]) {
+    weft_error error = {0};
+    weft_node *n = node_from_signature(signature, NULL, &error);
+    if (!CHECK_SAYS(n, "%s", error.text)) return false;
+    block in[4];
+    tensor ins[4], results[2];
+    for (int i = 0; i < n->n_in; i++) {
+        in[i] = block_new(&n->in[i]->type, LAYOUT_ROWS);
+        ins[i] = in[i].t;
+    }
+    for (int i = 0; i < n->n_out; i++) {
+        outs[i] = block_new(&n->out[i].type, LAYOUT_ROWS);
+        results[i] = outs[i].t;
+    }
+    for (int row = 0; row < ROWS; row++)
+        for (int64_t i = 0; i < CLASSES; i++)
+            element_set(&ins[at], (int64_t[]){row, i}, (double)logit(row, i));
+    for (int64_t row = 0; row < ROWS && n->n_in > 1; row++)
+        element_set_int(&ins[at + 1], &row, label((int)row));
+    for (int64_t row = 0; row < ROWS && lse; row++) element_set(&ins[at + 2], &row, (double)lse[row]);
+    if (at) element_set(&ins[0], NULL, 1);
+    const weft_kernel *kernel = kernel_select(n, &the_gpu->env, &n->graph->model->arena, NULL);
+    weft_status status = kernel ? gpu_run(n, kernel, &the_gpu->env, ins, results, &error) : WEFT_UNSUPPORTED;
+    for (int i = 0; i < n->n_in; i++) block_free(&in[i]);
+    weft_model_free(n->graph->model);
+    return CHECK_SAYS(status == WEFT_OK, "%s: %s", signature, error.text);
+}
+
+/* Tells and checks the worst of some errors, in units of 2^-24 of the exact value. */
+static void check_worst(const char *what, double worst, double most) {
+    printf("\n      %s: %.2f of %g", what, worst, most);
+    CHECK_SAYS(worst <= most, "%s: off by %g 2^-24 of the exact value", what, worst);
+}
+
+static double off(double got, double want) {
+    return fabs(got - want) / (fabs(want) * 0x1p-24);
+}
+
+TEST(losses_and_softmax_of_long_rows_keep_their_digits) {
+    static const char *const shape = "(f32[3,50304]) axis=1";
+    char signature[100];
+    block outs[2];
+    double most[ROWS], rest[ROWS], worst[2] = {0}, loss = 0;
+    float lse[ROWS];
+    NEED(begin());
+    for (int row = 0; row < ROWS; row++) rest[row] = log_sum(row, &most[row]);
+    for (int is_log = 0; is_log < 2; is_log++) {
+        snprintf(signature, sizeof signature, "%s%s", is_log ? "log_softmax" : "softmax", shape);
+        NEED(run_soft(signature, 0, NULL, outs));
+        for (int row = 0; row < ROWS; row++)
+            for (int64_t i = 0; i < CLASSES; i++) {
+                double want = (double)logit(row, i) - most[row] - rest[row];
+                double got = element_get(&outs[0].t, (int64_t[]){row, i});
+                worst[is_log] = fmax(worst[is_log], off(got, is_log ? want : exp(want)));
+            }
+        block_free(&outs[0]);
+    }
+    check_worst("softmax", worst[0], 20); /* x - max, up to 16, is rounded before e^x */
+    check_worst("log_softmax", worst[1], 6);
+    NEED(run_soft("cross_entropy(f32[3,50304], i32[3]) ignore_index=-100", 0, NULL, outs));
+    worst[0] = 0;
+    for (int64_t row = 0; row < ROWS; row++) {
+        lse[row] = (float)element_get(&outs[1].t, &row);
+        worst[0] = fmax(worst[0], off((double)lse[row], most[row] + rest[row]));
+        loss += (most[row] - (double)logit((int)row, label((int)row)) + rest[row]) / ROWS;
+    }
+    check_worst("cross_entropy's log of the sum", worst[0], 4);
+    check_worst("cross_entropy", off(element_get(&outs[0].t, NULL), loss), 4);
+    block_free(&outs[0]);
+    block_free(&outs[1]);
+}
+
 /* Column sums of gigabytes, by arithmetic only: rows of a piece, and pieces of a column, that one thread
  * adds. */
 TEST(no_thread_adds_many_rows_one_after_the_other) {
@@ -190,7 +289,8 @@ TEST(no_thread_adds_many_rows_one_after_the_other) {
             }
 }
 
-GPU_SUITE("cuda_sums",
-          {T(an_often_used_row_of_an_embedding_keeps_its_digits),
-           T(averages_of_large_images_keep_their_digits), T(sums_down_and_along_matrices_keep_their_digits),
-           T(no_thread_adds_many_rows_one_after_the_other)})
+GPU_SUITE("cuda_sums", {T(an_often_used_row_of_an_embedding_keeps_its_digits),
+                        T(averages_of_large_images_keep_their_digits),
+                        T(losses_and_softmax_of_long_rows_keep_their_digits),
+                        T(sums_down_and_along_matrices_keep_their_digits),
+                        T(no_thread_adds_many_rows_one_after_the_other)})

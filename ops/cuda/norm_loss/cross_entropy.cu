@@ -43,10 +43,11 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
         row.each([&](int64_t, float(&v)[SHAPE::VEC]) { s.add(v); });
         s.template merge<SHAPE>(scratch);
         if (row.lane != 0) continue;
-        /* one thread of the row writes its results */
-        float log_sum = s.max + logf(s.sum);
-        lse[at] = log_sum;
-        loss[at] = target.is_counted(at) ? log_sum - to_float(x[at * n + target.of(at)]) : 0.0f;
+        /* one thread of the row writes its results; both terms of the loss are positive, so that their sum
+         * keeps their digits, which max + log sum may round away */
+        float log_sum = logf(s.sum);
+        lse[at] = s.max + log_sum;
+        loss[at] = target.is_counted(at) ? (s.max - to_float(x[at * n + target.of(at)])) + log_sum : 0.0f;
     }
 }
 

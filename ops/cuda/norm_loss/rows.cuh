@@ -114,15 +114,19 @@ struct soft_sum {
     __device__ static float exp_of(float difference) {
         return exp2f(difference * 1.4426950408889634f);
     }
+    /* The N exponentials are added in pairs first: a thread's chain of sums is N times shorter. */
     template <int N> __device__ void add(const float (&v)[N]) {
-        float most = v[0];
+        float most = v[0], e[N];
         UNROLL for (int k = 1; k < N; k++) most = fmaxf(most, v[k]);
         if (most > max) {
             sum *= exp_of(max - most);
             max = most;
         }
         if (max == -INFINITY) return add_nothing(v);
-        UNROLLED(k, N) sum += exp_of(v[k] - max);
+        UNROLLED(k, N) e[k] = exp_of(v[k] - max);
+        UNROLL for (int step = 1; step < N; step *= 2) UNROLL for (int k = 0; k + step < N; k += 2 * step)
+            e[k] += e[k + step];
+        sum += e[0];
     }
     /* Everything so far is -inf: e^-inf adds 0, but a NaN must stay one. */
     template <int N> __device__ void add_nothing(const float (&v)[N]) {

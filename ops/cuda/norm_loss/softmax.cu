@@ -9,14 +9,14 @@ extern "C" {
 
 /* The result for x, given its row's maximum and sum. */
 template <bool IS_LOG> struct soft_result {
-    float shift, factor;
+    float max, rest;
     __device__ soft_result(const soft_sum &s) {
-        /* log: x - (max + log sum), with one subtraction for each element */
-        shift = IS_LOG ? s.max + logf(s.sum) : s.max;
-        factor = IS_LOG ? 1.0f : 1.0f / s.sum;
+        max = s.max;
+        rest = IS_LOG ? logf(s.sum) : 1.0f / s.sum;
     }
+    /* log: (x - max) - log sum, since max + log sum would round away what x - max keeps */
     __device__ float of(float x) const {
-        return IS_LOG ? x - shift : expf(x - shift) * factor;
+        return IS_LOG ? (x - max) - rest : expf(x - max) * rest;
     }
 };
 
