@@ -103,7 +103,6 @@ ALLOWED_CALLS = {
 }
 # (object, symbol) in .data or .bss that may, with the reason.
 ALLOWED_DATA = {
-    ("captures.c.o", "locks"): "CUDA's rule about captures is one of the process, so its lock is too; nothing else is in it",
     ("late.c.o", "late_slots"): "where functions of CUDA's libraries are, once they are loaded; each is written once, atomically",
     ("captures.c.o", "locks"): "CUDA's rule that a library's wait breaks all captures is for the process, so the lock is too",
 }
