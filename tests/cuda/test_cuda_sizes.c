@@ -124,6 +124,14 @@ TEST(attention_takes_many_tiles_and_wide_heads) {
         {"attention", {"bf16[2,1,40,64], bf16[2,1,40,64], bf16[2,1,40,64]", "scale=-0.1"}},
         {"attention", {"bf16[1,1,136,72], bf16[1,1,20,72], bf16[1,1,20,72]", "causal=1"}},
         {"attention", {"bf16[1,1,20,128], bf16[1,1,70,128], bf16[1,1,70,128]", NULL}},
+        /* heads that are no multiple of 8 are never copied by 16 bytes */
+        {"attention", {"bf16[1,2,70,20], bf16[1,2,70,20], bf16[1,2,70,20]", "causal=1"}},
+        {"attention", {"f16[1,1,10,67], f16[1,1,70,67], f16[1,1,70,67]", NULL}},
+        /* tiles of 64 keys and 128 queries, filled, one over and one under; masks of the last one */
+        {"attention", {"bf16[1,2,128,64], bf16[1,2,128,64], bf16[1,2,128,64]", "causal=1"}},
+        {"attention", {"bf16[1,1,129,8], bf16[1,1,65,8], bf16[1,1,65,8]", NULL}},
+        {"attention", {"f16[1,1,127,24], f16[1,1,63,24], f16[1,1,63,24]", NULL}},
+        {"attention", {"f16[1,1,5,128], f16[1,1,193,128], f16[1,1,193,128]", NULL}},
         {"attention", {"f32[1,1,20,130], f32[1,1,37,130], f32[1,1,37,130]", "causal=1"}},
         {"attention", {"f32[66,1,3,4], f32[66,1,5,4], f32[66,1,5,4]", NULL}}, /* more pairs than a group */
         {"attention_backward",
@@ -144,6 +152,17 @@ TEST(attention_takes_many_tiles_and_wide_heads) {
         {"attention_backward",
          {"f16[1,19,1,72], f16[1,1,19,72], f16[1,1,90,72], f16[1,1,90,72], f16[1,19,1,72], f32[1,1,19]", NULL,
           .low = -1, .high = 1}},
+        {"attention_backward",
+         {"f16[1,70,2,20], f16[1,2,70,20], f16[1,2,70,20], f16[1,2,70,20], f16[1,70,2,20], f32[1,2,70]",
+          "causal=1", .low = -1, .high = 1}},
+        {"attention_backward", /* tiles of 128 queries, 32 keys, and the other way round: one over, one under */
+         {"bf16[1,129,1,16], bf16[1,1,129,16], bf16[1,1,33,16], bf16[1,1,33,16], bf16[1,129,1,16], "
+          "f32[1,1,129]",
+          NULL, .low = -1, .high = 1}},
+        {"attention_backward",
+         {"f16[1,31,1,32], f16[1,1,31,32], f16[1,1,129,32], f16[1,1,129,32], f16[1,31,1,32], "
+          "f32[1,1,31]",
+          NULL, .low = -1, .high = 1}},
         {"attention_backward",
          {"f32[1,70,1,100], f32[1,1,70,100], f32[1,1,70,100], f32[1,1,70,100], f32[1,70,1,100], f32[1,1,70]",
           "causal=1", .low = -1, .high = 1}},

@@ -401,6 +401,8 @@ unsigned ballot(const char *what, unsigned mask, int predicate) {
 
 void copy_later(void *to, const void *from, int bytes, int valid) {
     thread *me = running();
+    if (((uintptr_t)to | (uintptr_t)from) % (size_t)bytes)
+        trouble("an asynchronous copy of %d bytes from or to an address that is no multiple of them", bytes);
     /* a read before the wait gets NaN */
     memset(to, 0xff, (size_t)bytes);
     me->copies.push_back({to, from, bytes, valid, me->group});

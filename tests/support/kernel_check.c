@@ -55,6 +55,7 @@ static layout_kind operand_layout(const weft_node *n, const weft_kernel *kernel,
     bool is_image = rule == LIES_CHANNELS_LAST && n->in[i]->type.ndim == 4;
     if (rule == LIES_ANYHOW) return wish;
     if (wish == LAYOUT_STRAY) return is_image ? LAYOUT_STRAY_IMAGE : wish;
+    if (wish == LAYOUT_SHIFTED && !is_image) return wish;
     return is_image ? LAYOUT_CHANNELS_LAST : LAYOUT_ROWS;
 }
 
@@ -73,7 +74,7 @@ static uint64_t hash_strides(uint64_t hash, const tensor_type *type, layout_kind
     int64_t stride[WEFT_MAX_NDIM] = {0};
     layout_strides(type, layout, stride);
     for (int i = 0; i < type->ndim; i++) hash = hash_more(hash, (uint64_t)stride[i]);
-    return hash;
+    return hash_more(hash, layout == LAYOUT_SHIFTED);
 }
 
 /* Whether an earlier trial had the same strides and shared the same memory; from now on one had. */
@@ -92,6 +93,14 @@ static bool has_lain(lain *l, const weft_node *n, const weft_kernel *kernel, con
 static void note_layout(weft_value *v, const tensor *t) {
     v->has_layout = true;
     memcpy(v->stride, t->stride, sizeof v->stride);
+}
+
+/* As the memory pass notes a slice: kernels ask where in its buffer an operand begins. */
+static void note_place(weft_value *v, const block *b) {
+    static weft_value whole;
+    bool is_shifted = b->t.data != b->room;
+    v->base = is_shifted ? &whole : NULL;
+    v->base_offset = is_shifted;
 }
 
 static void note_plain(weft_value *v, layout_kind layout) {
@@ -189,6 +198,7 @@ static const char *kernel_try(weft_node *n, const weft_kernel *kernel, const ker
             memset(b->in[i].room, 0, b->in[i].bytes);
         block_copy(&b->in[i], &data[i]);
         note_layout(n->in[i], &b->in[i].t);
+        note_place(n->in[i], &b->in[i]);
         in[i] = b->in[i].t;
     }
     for (int k = 0; k < n->n_out; k++) {
@@ -385,6 +395,9 @@ static int layouts_of(const weft_node *n, layout_kind *list) {
     list[count++] = LAYOUT_ROWS;
     if (has_strays(n)) list[count++] = LAYOUT_STRAY;
     list[count++] = LAYOUT_ODD;
+    list[count++] = LAYOUT_RAGGED;
+    list[count++] = LAYOUT_SPACED;
+    list[count++] = LAYOUT_SHIFTED;
     if (has_images(n)) list[count++] = LAYOUT_CHANNELS_LAST;
     return count;
 }
@@ -404,7 +417,7 @@ static bool kernel_trials(weft_node *n, const char *what, const weft_kernel *ker
     lain before = {0};
     trial t = {repeats, .only = -1, .aliased = -1, .run = run, .before = &before};
     if (!is_plain(repeats)) return layout_trials(n, what, kernel, env, t, data, want);
-    layout_kind layouts[4];
+    layout_kind layouts[7];
     int count = layouts_of(n, layouts), one = one_layout(count, n, run);
     bool taken = false;
     for (int k = 0; k < count; k++) {

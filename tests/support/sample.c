@@ -116,6 +116,17 @@ static void stride_odd(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
     }
 }
 
+/* Row-major with gaps: every step but the innermost is odd, or else a multiple of 8, as kernels that read
+ * vectors want it. */
+static void stride_gaps(const tensor_type *t, bool is_odd, int64_t stride[WEFT_MAX_NDIM]) {
+    int64_t step = 1;
+    for (int i = t->ndim - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= t->shape[i];
+        step += is_odd ? 1 + step % 2 : 16 - step % 8;
+    }
+}
+
 /* Strides that no kernel may count with. */
 static void stride_stray(const tensor_type *t, int64_t stride[WEFT_MAX_NDIM]) {
     for (int i = 0; i < t->ndim; i++)
@@ -135,6 +146,8 @@ void layout_strides(const tensor_type *type, layout_kind layout, int64_t stride[
         stride_channels_last(type, stride);
     else if (layout == LAYOUT_ODD)
         stride_odd(type, stride);
+    else if (layout == LAYOUT_RAGGED || layout == LAYOUT_SPACED)
+        stride_gaps(type, layout == LAYOUT_RAGGED, stride);
     else if (layout == LAYOUT_REPEATS_EVEN || layout == LAYOUT_REPEATS_ODD)
         stride_repeats(type, layout == LAYOUT_REPEATS_ODD, stride);
     else
@@ -148,8 +161,10 @@ block block_new(const tensor_type *type, layout_kind layout) {
     layout_strides(type, layout, b.t.stride);
     int64_t last = 0;
     for (int i = 0; i < type->ndim; i++) last += (type->shape[i] - 1) * b.t.stride[i];
-    b.bytes = (size_t)(last + 1) * dtype_bytes(type->dtype);
-    b.t.data = b.room = memset(test_memory(b.bytes), POISON, b.bytes);
+    size_t shift = layout == LAYOUT_SHIFTED ? dtype_bytes(type->dtype) : 0;
+    b.bytes = (size_t)(last + 1) * dtype_bytes(type->dtype) + shift;
+    b.room = memset(test_memory(b.bytes), POISON, b.bytes);
+    b.t.data = (char *)b.room + shift;
     return b;
 }
 

@@ -47,6 +47,9 @@ typedef enum layout_kind {
     LAYOUT_STRAY,         /* row-major, but axes of length 1 have arbitrary strides */
     LAYOUT_STRAY_IMAGE,   /* channels-last, likewise */
     LAYOUT_ODD,           /* axes in another order, with gaps and arbitrary strides, as a view may have */
+    LAYOUT_RAGGED,        /* rows are contiguous, all steps between them odd: most begin unaligned */
+    LAYOUT_SPACED,        /* rows are contiguous, all steps between them longer, by multiples of 8 */
+    LAYOUT_SHIFTED,       /* row-major from the second element of its memory on, as a slice may be */
     LAYOUT_REPEATS_EVEN,  /* broadcast along axes 0, 2, ...: strides of 0 */
     LAYOUT_REPEATS_ODD,   /* along axes 1, 3, ... */
 } layout_kind;

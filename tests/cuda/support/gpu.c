@@ -13,7 +13,8 @@
 #include "cuda_host/cuda_host.h"
 #endif
 
-enum { MAX_BLOCKS = 64 }; /* operands and results of one node */
+/* MAX_BLOCKS: operands and results of one node. ALIGNMENT: test_memory's. */
+enum { MAX_BLOCKS = 64, ALIGNMENT = 64 };
 
 /* A failed check with the runtime's text; returns whether the call succeeded. */
 static bool works(cudaError_t result, const char *what) {
@@ -78,7 +79,7 @@ void gpu_close(gpu *g) {
 
 /* Memory of the host and its copy on the GPU. Operands and results at one address share a twin. */
 typedef struct twin {
-    char *host, *device;
+    char *host, *device, *allocated;
     size_t bytes;
     bool is_read, is_written;
 } twin;
@@ -101,9 +102,12 @@ static twin *twin_of(twins *w, const tensor *t) {
         if (w->each[i].host == t->data) return &w->each[i];
     twin *made = &w->each[w->n++];
     *made = (twin){.host = t->data, .bytes = span(t)};
+    /* as far from an aligned address as on the host: kernels choose by that */
+    size_t shift = (uintptr_t)t->data % ALIGNMENT;
     /* elements that a run does not write stay NaN */
-    bool good = works(cudaMalloc((void **)&made->device, made->bytes), "cudaMalloc") &&
-                works(cudaMemset(made->device, 0xff, made->bytes), "cudaMemset");
+    bool good = works(cudaMalloc((void **)&made->allocated, shift + made->bytes), "cudaMalloc") &&
+                works(cudaMemset(made->allocated, 0xff, shift + made->bytes), "cudaMemset");
+    made->device = good ? made->allocated + shift : NULL;
     return good ? made : NULL;
 }
 
@@ -177,8 +181,11 @@ static int64_t launches_so_far(void) {
 #endif
 }
 
-/* The work that a plan expects of this kernel. */
+/* The work that a plan expects of this kernel. Not of slices, which may begin where a library lacks an
+ * epilogue: then a launch follows the product. */
 static void check_work(weft_node *n, const weft_kernel *kernel, int64_t launched) {
+    for (int i = 0; i < n->n_in; i++)
+        if (n->in[i] && n->in[i]->base) return;
     const weft_kernel *own = n->kernel;
     n->kernel = kernel;
     node_work w = node_work_of(n);
@@ -227,6 +234,6 @@ weft_status gpu_run(weft_node *n, const weft_kernel *kernel, const kernel_env *e
     if (kernel->close) kernel->close(state);
     mend();
     works(cudaFree(workspace), "cudaFree");
-    for (int i = 0; i < w.n; i++) works(cudaFree(w.each[i].device), "cudaFree");
+    for (int i = 0; i < w.n; i++) works(cudaFree(w.each[i].allocated), "cudaFree");
     return good ? status : error_set(error, WEFT_DEVICE, "the GPU's memory");
 }
