@@ -10,6 +10,7 @@
 #include "support/samples.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef WEFT_CUDA_HOST
 #include "cuda_host/cuda_host.h"
@@ -22,6 +23,7 @@ static bool begin(void) {
 #ifdef WEFT_CUDA_HOST
     cuda_host_run_twice(!test_is_quick()); /* under the sanitizers memory is what counts */
 #endif
+    kernels_check_drawn(!getenv("WEFT_TEST_ALL")); /* one operand alone in each layout, not all in turn */
     if (!the_gpu) the_gpu = gpu_open();
     return the_gpu != NULL;
 }
