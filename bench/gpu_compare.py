@@ -16,8 +16,11 @@ included, the same measure for both. cpu rehearses with small sizes.
 """
 import argparse
 import os
+import re
 import subprocess
 import sys
+import threading
+import time
 
 import gpu_losses
 import gpu_runs
@@ -71,7 +74,7 @@ def weft_command(args, case, *options):
     command = [os.path.join(args.build, "graphtool"), "bench", model_of(args, case), "--json", *options]
     if args.device == "cuda":
         return command + [*GPU_OPTIONS, "--steps", "30", "--warmup", "10"]
-    return command + ["--steps", "3", "--warmup", "1"]
+    return command + ["--dtype", "bf16", "--steps", "3", "--warmup", "1"]
 
 
 def torch_command(args, case, mode):
@@ -114,36 +117,49 @@ def nodes_of(path):
         return sum(" -> " in line for line in f)
 
 
+def calibrate_command(args, case):
+    """Of the training graph alone, where there is one; dcgan has two, which come before the others."""
+    graph = [] if case == "dcgan" else ["--graph", "train"]
+    return [os.path.join(args.build, "graphtool"), "calibrate", model_of(args, case), *GPU_OPTIONS, *graph,
+            "-o", table_of(args, case)]
+
+
 def calibrate(args):
-    """What is cut leaves the nodes that were measured so far, and those of training come first."""
+    """A case that is cut keeps the nodes that were measured so far."""
     cases = [c for c in CASES if c in args.cases]
     budget = gpu_runs.Budget(args.seconds, [STAGES[0][1][CASES.index(c)] for c in cases])
     missing = 0
     for i, case in enumerate(cases):
-        table = table_of(args, case)
-        if os.path.exists(table):
-            os.remove(table)
+        if os.path.exists(table_of(args, case)):
+            os.remove(table_of(args, case))
         write_model(args, case)
-        command = [os.path.join(args.build, "graphtool"), "calibrate", model_of(args, case), *GPU_OPTIONS, "-o", table]
-        ended = calibrate_one(command, budget.limit(i))
-        n = nodes_of(table)
+        nodes, ended = calibrate_one(calibrate_command(args, case), budget.limit(i))
+        n = nodes_of(table_of(args, case)) or 0
         missing += not n
-        print(f"{case}: {n or 0} nodes measured, {ended}", flush=True)
+        print(f"{case}: {n} of {nodes or 'unknown'} nodes measured, {ended}", flush=True)
     return int(missing > 0)
 
 
 def calibrate_one(command, seconds):
-    """How it ended."""
+    """(how many nodes there are, how it ended). graphtool tells "node 3 of 40: ..." after each."""
     if seconds < gpu_runs.LEAST_SECONDS:
-        return "not begun: no time was left"
-    process = gpu_runs.start(command)
-    try:
-        status = process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return f"cut after {seconds:.0f} s"
-    finally:
+        return None, "not begun: no time was left"
+    nodes = None
+    with gpu_runs.start(command, stderr=subprocess.PIPE) as process:
+        clock = threading.Timer(seconds, gpu_runs.kill, [process])
+        clock.start()
+        begin = time.monotonic()
+        for line in process.stderr:
+            sys.stderr.write(line)
+            told = re.match(r"node \d+ of (\d+): ", line)
+            nodes = int(told[1]) if told else nodes
+        process.wait()
+        clock.cancel()
         gpu_runs.stop(process)
-    return "all of them" if status == 0 else f"failed: exit status {status}"
+    if process.returncode == 0:
+        return nodes, "all of them"
+    took = time.monotonic() - begin
+    return nodes, f"cut after {took:.0f} s" if took >= seconds else f"failed: exit status {process.returncode}"
 
 
 def measure(args):

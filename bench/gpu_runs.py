@@ -77,11 +77,15 @@ def start(command, **pipes):
     return process
 
 
-def stop(process):
+def kill(process):
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+
+
+def stop(process):
+    kill(process)
     process.wait()
     live.discard(process)
 
