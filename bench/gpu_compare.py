@@ -37,9 +37,9 @@ GPU_OPTIONS = ("--device", "cuda", "--dtype", "bf16")
 RIVAL = {"gpt2_124m": "compile", "resnet50": "compile", "dcgan": "graphs", "mlp": "graphs"}
 OTHER = {"compile": "graphs", "graphs": "compile"}
 
-# What runs, stage after stage, and the shares of the budget (seconds, of some 250): all of Weft first, since without it
-# nothing is known; then what it is compared with. PyTorch's include compiling, most of it from the cache that tools/gpu.sh
-# has filled; autotune (gpt2_124m and resnet50) fills no cache and is what can be missed.
+# What runs, stage after stage, and the shares of the budget (seconds, of some 250): all of Weft first, since without
+# it nothing is known; then what it is compared with. PyTorch's include compiling, most of it from the cache that
+# tools/gpu.sh has filled; autotune (gpt2_124m and resnet50) is in no cache and is what can be missed.
 STAGES = (
     # stage            gpt2_124m resnet50 dcgan mlp
     ("weft",           (14,      14,      8,    6)),
@@ -66,8 +66,8 @@ def model_of(args, case):
 
 def write_model(args, case):
     small = [] if args.device == "cuda" else gpu_losses.SMALL.get(case, [])
-    subprocess.run([os.path.join(args.build, "weft-zoo"), case, "-b", str(batch_of(args, case)), "-o", model_of(args, case),
-                    *small], check=True)
+    subprocess.run([os.path.join(args.build, "weft-zoo"), case, "-b", str(batch_of(args, case)),
+                    "-o", model_of(args, case), *small], check=True)
 
 
 def weft_command(args, case, *options):
@@ -268,12 +268,13 @@ def worst(args):
 def parse_args(argv=None):
     p = argparse.ArgumentParser(description="Weft beside PyTorch on one GPU.")
     p.add_argument("what", choices=("calibrate", "losses", "measure", "table", "worst"))
-    p.add_argument("names", nargs="*", metavar="name", help=f"the file, but for calibrate; cases of {', '.join(CASES)} (all)")
+    p.add_argument("names", nargs="*", metavar="name",
+                   help=f"the file, but for calibrate; cases of {', '.join(CASES)} (all)")
     p.add_argument("--build", default="build/gpu")
     p.add_argument("--seconds", type=float, default=240)
     p.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     gpu_losses.add_options(p)
-    args = p.parse_args(argv)
+    args = p.parse_intermixed_args(argv)         # cases may follow options
     if args.what != "calibrate" and not args.names:
         p.error(f"{args.what}: a file is needed")
     args.cases = args.names if args.what == "calibrate" else args.names[1:]

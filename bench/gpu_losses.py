@@ -1,23 +1,23 @@
 """gpu_losses.py - gpu_compare.py losses: do Weft and PyTorch, from the same weights on the same batches, have the same
 losses? Weft on the CPU and on the device, PyTorch on the device (torch_losses.py), in f32 and in bf16.
 
-A case runs at a batch that 16 cores compute within seconds; gpt2_124m has all its parameters and its context of 1024 but
-in a rehearsal (--device cpu; --full gives it them there too). Dropout there is none; the latents of dcgan are those that
-Weft's graphs draw, computed from the definition of its random numbers (tests/models/philox.py).
+A case runs at a batch that 16 cores compute within seconds; gpt2_124m has all its parameters and its context of
+1024 but in a rehearsal (--device cpu; --full gives it them there too). There is no dropout; the latents of dcgan are
+those that Weft's graphs draw, computed from the definition of its random numbers (tests/models/philox.py).
 
-LIMITS are eight to ten times what was seen: the largest difference between any two of Weft in f32, PyTorch in f32 and
-PyTorch in f64 (torch_losses.py run --dtypes f64), and of each engine's bf16 from its f32, over eight seeds on a CPU, by step:
+LIMITS are some ten times what was seen on a CPU, over eight seeds, by step: the largest difference between any two of
+Weft in f32, PyTorch in f32 and PyTorch in f64 (torch_losses.py run --dtypes f64), and of each engine's bf16 from its f32:
 
     f32   gpt2_124m 1e-7  1e-7  1e-7  1e-7  1e-7        bf16   gpt2_124m 2e-5  4e-5  3e-5  4e-5  3e-5
           resnet50  7e-8  5e-7  8e-6  2e-5  2e-5               resnet50  2e-4  3e-4  1e-3  6e-4  4e-4
           dcgan     2e-5  2e-4  2e-4  4e-4  8e-4               dcgan     4e-3  4e-3  7e-3  5e-3  7e-3
           mlp       1e-7  8e-7  8e-6  6e-5  9e-5               mlp       1e-5  5e-4  6e-4  6e-4  2e-3
 
-Rounding alone grows with each update, since it goes into the weights; faster where it moves numbers over the kink of a ReLU
-(not in gpt2_124m). The first loss of a step has seen no update, so its limit is the sharpest, but for dcgan, whose second loss
-has seen the first update. f32's first limits leave a GPU more, whose sums have another order: 2e-6 is 2^-19, a rounding in each
-of 32 sums of one number. bf16 is held against the same engine's f32; PyTorch's own bf16 is judged by nobody and stands beside it,
-as what the format costs.
+Rounding grows with each update, since it goes into the weights, and faster where it moves numbers over the kink of a
+ReLU (gpt2_124m has none). The first loss has seen no update, so its limit is the sharpest; dcgan's second one has seen
+the discriminator's. f32's first limits leave more to a GPU, whose sums have another order: 2e-6 is 2^-19, 32 roundings.
+bf16 is held against the same engine's f32. PyTorch's bf16 is judged by nobody: it stands beside Weft's as what the
+format costs.
 """
 import json
 import math
@@ -137,8 +137,8 @@ def print_table(runs):
 
 # ------------------------------------------------------------------------------ running
 def plan_of(cases, device):
-    """Three lists of runs, side by side: Weft on the device, the most telling first; Weft on the CPU beside a GPU; PyTorch's,
-    which are one process. Nothing is timed here."""
+    """Three lists of runs, which run side by side, as nothing is timed: Weft on the device, the most telling first; Weft on
+    the CPU beside a GPU; PyTorch's, which are one process."""
     more = ["f32 cuda deterministic", "bf16 cuda deterministic"] if device == "cuda" else []
     weft = [(case, "weft", mode) for mode in (f"f32 {device}", f"bf16 {device}", *more) for case in cases]
     on_cpu = [(case, "weft", "f32 cpu") for case in cases] if device == "cuda" else []
@@ -201,7 +201,8 @@ def write_files(args):
     output_of(torch_command(args, "write", "--seed", str(args.seed)))
 
 
-INPUTS = {"mlp": ("image", "label"), "gpt2_124m": ("tokens", "target"), "resnet50": ("image", "label"), "dcgan": ("image",)}
+INPUTS = {"mlp": ("image", "label"), "gpt2_124m": ("tokens", "target"), "resnet50": ("image", "label"),
+          "dcgan": ("image",)}
 
 
 def weft_command(args, run):

@@ -1,9 +1,9 @@
 """gpu_runs.py - runs as processes within a budget of seconds, and the file that remembers them. gpu_compare.py and
 gpu_losses.py are made of this.
 
-A run is named by (case, engine, mode). The file holds lines of JSON: first {"plan": [every run that is meant to be]},
-"what" is told of them, then {"begun": a run} and what it gave, with `error` where it gave nothing. So whatever ends the whole thing, and
-whenever, the file tells of each run what became of it.
+A run is named by (case, engine, mode). The file holds lines of JSON: first {"plan": [every run that is meant to be]}
+and "what" they give, times or losses; then, of each run, {"begun": the run} and what it gave, with `error` where it
+gave nothing. So whatever ends the whole thing, and whenever, the file tells what became of each run.
 
     limit of a run = what is left of the budget - what is reserved for the runs after it
 
@@ -178,8 +178,9 @@ class Runs:
             self.good[run] = line
 
     def why(self, run):
-        ended = "it was running when everything was ended" if run in self.begun else "not begun: everything was ended before"
-        return self.errors.get(run, ended)
+        if run in self.errors:
+            return self.errors[run]
+        return "it was running when everything was ended" if run in self.begun else "not begun: everything was ended before"
 
     def unsaid(self):
         return [(run, self.why(run)) for run in self.planned if run not in self.good]

@@ -13,8 +13,9 @@ forward, loss, backward, update, on synthetic batches that lie on the device; a 
   dcgan      64x64, both steps, Adam 2e-4 betas 0.5/0.999; batch 128
   mlp        784-1024-1024-10, Adam 1e-3; batch 256
 
-compile: torch.compile of forward and loss (the backward comes with it); graphs: the same with mode="reduce-overhead",
-which replays CUDA graphs; autotune: with mode="max-autotune-no-cudagraphs", minutes to compile; eager. Optimizers are fused=True, images channels_last, bf16 is
+compile: torch.compile of forward and loss (the backward comes with it); graphs: the same with
+mode="reduce-overhead", which replays CUDA graphs; autotune: with mode="max-autotune-no-cudagraphs", which takes
+minutes to compile; eager. Optimizers are fused=True, images channels_last, bf16 is
 torch.autocast with f32 weights and state; TF32 stays off in f32. Each (case, mode) is a process of its own
 when there are several, so that one's memory and caches do not meet another's.
 

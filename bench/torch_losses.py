@@ -2,12 +2,13 @@
 """torch_losses.py - the start of a training as files that Weft and PyTorch both read, and PyTorch's losses from there.
 
     python torch_losses.py write FOLDER CASE:BATCH... [--steps K] [--seed S] [--small]
-    python torch_losses.py run FOLDER CASE:BATCH... [--steps K] [--device cuda|cpu] [--dtypes f32,bf16] [--small] [--spoil HOW]
+    python torch_losses.py run FOLDER CASE:BATCH... [--steps K] [--device cuda|cpu] [--dtypes f32,bf16] [--small]
+                                                    [--spoil weight|rate]
 
 FOLDER/CASE gets weights.safetensors with Weft's names, and one .npy for each input; gpu_losses.py adds the latents of
 dcgan, which Weft draws itself. Networks, optimizers and steps are those of torch_gpu.py, eager. TWO batches are used in
-turn: from the third step on a loss tells whether the updates before it were right. run prints a line of JSON for each case
-and dtype, with the loss before each update. --spoil changes what PyTorch begins with or how it learns, so that a
+turn: from the third step on a loss tells whether the updates before it were right. run prints a line of JSON for each
+case and dtype, with the loss before each update. --spoil changes what PyTorch begins with or how it learns, so that a
 comparison with it must fail: weight makes the last matrix larger by 2%, rate the learning rate.
 """
 import argparse
@@ -93,9 +94,10 @@ def off_default(net):
     return net
 
 
-# Rates that stand in the file, as base rates that Weft reads with the weights. resnet50's own is for a batch of 256, and goes
-# with the batch (Goyal et al. 2017, arXiv 1706.02677, section 2.1): with four images it would end in chaos. So does dcgan's
-# at once: rounding moves some numbers over the kink of a ReLU, and Adam makes whole steps of small gradients.
+# Rates that stand in the file, as base rates that Weft reads with the weights. resnet50's own is for a batch of 256,
+# and goes with the batch (Goyal et al. 2017, arXiv 1706.02677, section 2.1): with four images it would end in chaos.
+# dcgan's own does at once: rounding moves some numbers over the kink of a ReLU, and Adam's steps are as long for small
+# gradients as for large ones.
 def rates(case, batch):
     if case == "resnet50":
         return {"optimizer.sgd:all.lr": 0.1 * batch / 256}
@@ -122,7 +124,8 @@ class FileRun(torch_gpu.Run):
     """A case of torch_gpu.py that begins with the files of a folder."""
 
     def __init__(self, args, case, batch, dtype):
-        super().__init__(argparse.Namespace(device=args.device, dtype=dtype, small=args.small, batch=batch), case, "eager")
+        how = argparse.Namespace(device=args.device, dtype=dtype, small=args.small, batch=batch)
+        super().__init__(how, case, "eager")
         self.case, self.folder, self.steps, self.spoil = case, os.path.join(args.folder, case), args.steps, args.spoil
         self.dtype = torch.float64 if dtype == "f64" else torch.float32
         self.weights = read_safetensors(os.path.join(self.folder, "weights.safetensors"))

@@ -6,6 +6,8 @@ import io
 import json
 import math
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -43,6 +45,20 @@ def until(what):
             return
         time.sleep(0.05)
     raise AssertionError("it did not come about")
+
+
+class Commands(unittest.TestCase):
+    def test_the_lines_of_gpu_part_are_understood(self):
+        lines = re.findall(r"bench/gpu_compare\.py (.*?)(?: \|\||;;|$)", (BENCH.parent / "tools/gpu_part.sh").read_text(), re.M)
+        self.assertEqual(sorted(line.split()[0] for line in lines), ["calibrate", "losses", "measure", "worst"])
+        for line in lines:
+            line = re.sub(r'"\$\w+"', "9", line.split("&&")[0].replace('"$device"', "cpu"))
+            args = gpu_compare.parse_args(shlex.split(line.rstrip(" ;")))
+            self.assertEqual(args.cases, ALL, line)
+
+    def test_cases_may_stand_before_and_after_options(self):
+        args = gpu_compare.parse_args(["measure", "file", "mlp", "--seconds", "7", "dcgan"])
+        self.assertEqual((args.file, args.cases, args.seconds), ("file", ["mlp", "dcgan"], 7))
 
 
 class Order(unittest.TestCase):
