@@ -33,7 +33,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS = 5
 BATCH = {"gpt2_124m": 1, "resnet50": 4, "dcgan": 16, "mlp": 256}
 SMALL = {"gpt2_124m": ["--layers=2", "--d=64", "--heads=2", "--ctx=32", "--vocab=128"]}
-SHARE = {"gpt2_124m": 4, "resnet50": 3, "dcgan": 2, "mlp": 1}
+SHARE = {"gpt2_124m": 6, "resnet50": 4, "dcgan": 3, "mlp": 2}
 LATENTS = 100            # of dcgan
 
 # By step, of the losses before its updates (dcgan: of both).
