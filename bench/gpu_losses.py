@@ -19,7 +19,6 @@ the discriminator's. f32's first limits leave more to a GPU, whose sums have ano
 bf16 is held against the same engine's f32. PyTorch's bf16 is judged by nobody: it stands beside Weft's as what the
 format costs.
 """
-import json
 import math
 import os
 import re
@@ -245,7 +244,9 @@ class TorchRuns:
     def read(self):
         self.log.begin(self.runs[0])
         for text in self.process.stdout:
-            line = json.loads(text)
+            line = gpu_runs.last_json(text)
+            if not {"losses", "error"} & set(line) or self.done == len(self.runs):
+                continue                         # something else was printed
             self.log.end(self.runs[self.done], {k: line[k] for k in ("losses", "error") if k in line})
             self.done += 1
             if self.done < len(self.runs):
@@ -255,8 +256,11 @@ class TorchRuns:
         """Those that are not done have an error."""
         self.reader.join(max(0, seconds))
         was_cut = self.reader.is_alive()
+        if not was_cut:
+            self.process.wait()
         gpu_runs.stop(self.process)
         self.reader.join()
+        self.process.stdout.close()
         for run in self.runs[self.done:]:
             self.log.end(run, {"error": "cut: no time was left" if was_cut else
                                f"its process ended: exit status {self.process.returncode}"})

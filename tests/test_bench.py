@@ -16,6 +16,7 @@ import time
 import types
 import unittest
 from pathlib import Path
+from unittest import mock
 
 BENCH = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH))
@@ -274,6 +275,49 @@ class Losses(unittest.TestCase):
 
     def test_losses_of_bench_are_steps_of_all_graphs(self):
         self.assertEqual(gpu_losses.steps_of({"losses": {"g_loss": [3, 4], "d_loss": [1, 2]}}), [[1, 3], [2, 4]])
+
+
+class LossesOfAGpu(unittest.TestCase):
+    """The whole step on a device that programs play, PyTorch's process too."""
+
+    def losses(self, graphtool, torch):
+        """(exit status, what is told, the runs)"""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "losses.jsonl")
+        program(folder.name, "weft-zoo", "exit 0\n")
+        program(folder.name, "graphtool", graphtool)
+        args = gpu_compare.parse_args(["losses", path, "--build", folder.name, "--seconds", "60", "gpt2_124m", "mlp"])
+        Path(path).write_text("what an earlier call left\n")
+        with mock.patch.object(gpu_losses, "torch_command", lambda _, what, *__: ["sh", "-c", torch if what == "run" else ""]):
+            status, told = printed(gpu_losses.losses, args)
+        return status, told, gpu_runs.read(path)
+
+    STEPS = "[2, 2, 2, 2, 2]"
+    TORCH = """for run in 1 2 3 4; do echo '{"losses": [[2], [2], [2], [2], [2]]}'; done"""
+
+    def test_all_runs_are_made_and_agree(self):
+        status, told, runs = self.losses(f"""echo '{{"losses": {{"loss": {self.STEPS}}}}}'\n""", self.TORCH)
+        self.assertEqual(status, 0, told)
+        self.assertEqual(len(runs.good), 2 * 7)
+        self.assertEqual(told.count("| agree |"), 2 * 6)
+        self.assertNotIn("rehearsal", told)
+
+    def test_one_that_is_wrong_is_told_with_case_and_step(self):
+        status, told, _ = self.losses(f"""steps='{self.STEPS}'
+case "$*" in *gpt2*bf16*cuda*--deterministic*) steps='[2, 2, 2.1, 2, 2]' ;; esac
+echo "{{\\"losses\\": {{\\"loss\\": $steps}}}}"\n""", self.TORCH)
+        self.assertEqual(status, 1)
+        self.assertEqual(told.count("losses differ"), 1)
+        self.assertIn("gpt2_124m: losses differ at step 3: Weft bf16 cuda deterministic has 2.1, Weft f32 cpu 2:", told)
+
+    def test_a_process_that_ends_early_leaves_runs_that_are_named(self):
+        status, told, _ = self.losses(f"""case "$*" in *mlp*cpu*) exit 1 ;; esac
+echo '{{"losses": {{"loss": {self.STEPS}}}}}'\n""", """echo '{"losses": [[2], [2], [2], [2], [2]]}'; exit 3""")
+        self.assertEqual(status, 1)
+        self.assertIn("- mlp, weft f32 cpu: exit status 1: nothing\n", told)
+        self.assertIn("- gpt2_124m, pytorch bf16 cuda: its process ended: exit status 3\n", told)
+        self.assertIn("- mlp, pytorch bf16 cuda: its process ended: exit status 3\n", told)
 
 
 if __name__ == "__main__":
