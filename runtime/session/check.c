@@ -56,8 +56,8 @@ weft_status session_check_results(weft_session *s, const bound_program *r, const
         size_t width = dtype_bytes(t->type.dtype);
         for (int64_t at = 0; at < elements && !status; at += PIECE) {
             int64_t count = elements - at < PIECE ? elements - at : PIECE;
-            status = s->device->read(store_work(s->store), piece, (const char *)t->data + (size_t)at * width,
-                                     (size_t)count * width, error);
+            status = store_fetch(s->store, piece, (const char *)t->data + (size_t)at * width,
+                                 (size_t)count * width, error);
             if (!status) status = check_piece(r, st->node, t, at, count, piece, error);
         }
     }

@@ -111,8 +111,8 @@ static bool ends_step(const bound_program *r) {
 /* Reads the random counter again if it was loaded, or another session changed it. */
 static weft_status read_counter(weft_session *s, bound_program *head, weft_error *error) {
     if (!head->counter || *head->counter_version == head->random_version) return WEFT_OK;
-    weft_status status = s->device->read(store_work(s->store), &head->random_step, head->counter,
-                                         sizeof head->random_step, error);
+    weft_status status =
+        store_fetch(s->store, &head->random_step, head->counter, sizeof head->random_step, error);
     if (!status) head->random_version = *head->counter_version;
     return status;
 }

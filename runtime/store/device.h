@@ -11,6 +11,7 @@
 enum { DEVICE_QUEUES = 3 };
 typedef struct device_work {
     void *queues[DEVICE_QUEUES];
+    int index; /* of the GPU, by CUDA's count */
     struct device_work *next;
 } device_work;
 

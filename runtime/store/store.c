@@ -13,6 +13,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,8 +31,10 @@ struct weft_store {
     store_entry *entries;
     name_table by_path; /* store_entry by path */
     store_part *parts;
-    name_table named;  /* store_part by path */
-    device_work *work; /* of the sessions that are open on it */
+    name_table named; /* store_part by path */
+    bool has_lock;
+    pthread_mutex_t lock; /* of `work` */
+    device_work *work;    /* of the sessions that are open on it */
 };
 
 /* ---- building ---- */
@@ -161,7 +164,7 @@ static weft_status fill_entry(weft_store *s, const store_entry *e, weft_error *e
     void *values = mem_raw(&s->env, bytes);
     if (!values) return error_memory(error, "store");
     init_fill(values, &e->type, e->path, e->init, s->seed);
-    weft_status status = s->device->write(s->work, s->memory + e->offset, values, bytes, error);
+    weft_status status = s->device->write(NULL, s->memory + e->offset, values, bytes, error);
     mem_free(&s->env, values, bytes);
     return status;
 }
@@ -196,12 +199,13 @@ weft_store *weft_store_new(const weft_plan *plan, uint64_t seed, weft_error *err
     s->device = d;
     s->seed = seed;
     arena_init(&s->arena, &s->env);
+    s->has_lock = pthread_mutex_init(&s->lock, NULL) == 0;
     uint64_t *offsets = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *offsets);
     s->entries = arena_new_array(&s->arena, (size_t)m->n_variables + 1, sizeof *s->entries);
     s->parts = arena_new_array(&s->arena, count_parts(plan) + 1, sizeof *s->parts);
     if (offsets) s->bytes = store_layout(plan, offsets, kinds);
     s->memory = offsets ? device_alloc(d, &s->env, s->bytes, "store", weft_model_name(m), error) : NULL;
-    bool good = s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
+    bool good = s->has_lock && s->memory && s->entries && s->parts && copy_entries(s, plan, offsets);
     if (good) find_owners(s, plan);
     if (!good || !note_cuts(s, plan) || !publish(s, plan, offsets)) {
         if (!error || !error->status)
@@ -220,7 +224,45 @@ void weft_store_free(weft_store *s) {
     weft_env env = s->env;
     s->device->free(&env, s->memory, s->bytes);
     arena_free(&s->arena);
+    if (s->has_lock) pthread_mutex_destroy(&s->lock);
     mem_free(&env, s, sizeof *s);
+}
+
+/* ---- its sessions' work ---- */
+
+/* The list is locked also while a copy waits for the queues in it, which must not be destroyed then. */
+static pthread_mutex_t *lock_of(const weft_store *s) {
+    return (pthread_mutex_t *)(uintptr_t)&s->lock;
+}
+
+void store_add_work(weft_store *s, device_work *work) {
+    pthread_mutex_lock(lock_of(s));
+    work->next = s->work;
+    s->work = work;
+    pthread_mutex_unlock(lock_of(s));
+}
+
+void store_remove_work(weft_store *s, const device_work *work) {
+    pthread_mutex_lock(lock_of(s));
+    device_work **at = &s->work;
+    while (*at && *at != work) at = &(*at)->next;
+    if (*at) *at = work->next;
+    pthread_mutex_unlock(lock_of(s));
+}
+
+weft_status store_fetch(const weft_store *s, void *into, const void *from, size_t bytes, weft_error *error) {
+    pthread_mutex_lock(lock_of(s));
+    weft_status status = s->device->read(s->work, into, from, bytes, error);
+    pthread_mutex_unlock(lock_of(s));
+    return status;
+}
+
+/* The other way. */
+static weft_status put(weft_store *s, void *to, const void *from, size_t bytes, weft_error *error) {
+    pthread_mutex_lock(lock_of(s));
+    weft_status status = s->device->write(s->work, to, from, bytes, error);
+    pthread_mutex_unlock(lock_of(s));
+    return status;
 }
 
 /* ---- by path ---- */
@@ -312,33 +354,18 @@ weft_status weft_store_set(weft_store *s, const char *path, const void *from, si
 
 weft_status store_read(const weft_store *s, const store_part *part, size_t at, void *into, size_t bytes,
                        weft_error *error) {
-    return s->device->read(s->work, into, part->memory + at, bytes, error);
+    return store_fetch(s, into, part->memory + at, bytes, error);
 }
 
 /* The version counts even if the copy fails: part of it may have been written. */
 weft_status store_write(weft_store *s, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error) {
     part->owner->version++;
-    return s->device->write(s->work, part->memory + at, from, bytes, error);
+    return put(s, part->memory + at, from, bytes, error);
 }
 
 const device *store_device(const weft_store *s) {
     return s->device;
-}
-
-void store_add_work(weft_store *s, device_work *work) {
-    work->next = s->work;
-    s->work = work;
-}
-
-void store_remove_work(weft_store *s, const device_work *work) {
-    device_work **at = &s->work;
-    while (*at && *at != work) at = &(*at)->next;
-    if (*at) *at = work->next;
-}
-
-const device_work *store_work(const weft_store *s) {
-    return s->work;
 }
 
 const store_part *store_part_at(const weft_store *s, int index) {
@@ -373,7 +400,7 @@ weft_status weft_store_set_lr(weft_store *s, const char *optimizer, double lr, w
         bool is_lr = e->kind == VARIABLE_OPTIMIZER && e->type.ndim == 0 && n > 3 &&
                      strcmp(e->path + n - 3, "/lr") == 0;
         if (!is_lr || (optimizer && strcmp(e->path, wanted))) continue;
-        weft_status status = s->device->write(s->work, s->memory + e->offset, &lr, sizeof lr, error);
+        weft_status status = put(s, s->memory + e->offset, &lr, sizeof lr, error);
         if (status) return status;
         matched++;
     }

@@ -54,11 +54,13 @@ weft_status store_read(const weft_store *store, const store_part *part, size_t a
 weft_status store_write(weft_store *store, const store_part *part, size_t at, const void *from, size_t bytes,
                         weft_error *error);
 const device *store_device(const weft_store *store);
-/* A session's queues on the device, from its opening to its closing; and those of all sessions. Removing what
- * was not added does nothing. */
+/* A session's queues on the device, from its opening to its closing. Removing what was not added does
+ * nothing. Sessions on one store may be in several threads, as long as none of them writes. */
 void store_add_work(weft_store *store, device_work *work);
 void store_remove_work(weft_store *store, const device_work *work);
-const device_work *store_work(const weft_store *store);
+/* Copies from the store's device, after the work of all its sessions: memory of the store or of a session. */
+weft_status store_fetch(const weft_store *store, void *into, const void *from, size_t bytes,
+                        weft_error *error);
 
 /* The memory of a variable; NULL: the store has none of this path and type. */
 void *store_memory(const weft_store *store, const char *path, const tensor_type *type);

@@ -109,4 +109,75 @@ TEST(sessions_in_threads_train_as_one_that_is_alone) {
 #endif
 }
 
-GPU_SUITE("sessions in threads", {T(sessions_in_threads_train_as_one_that_is_alone)})
+/* ---- one store ---- */
+
+/* A thread that evaluates: what it must get, and what it got. */
+typedef struct reader {
+    const weft_plan *plan;
+    weft_store *store;
+    test_random random;
+    float want[4 * 3], weight[5 * 3];
+    int rounds, wrong;
+    weft_error error;
+} reader;
+
+static weft_model *evaluator(void) {
+    weft_model *m = weft_model_new("evaluator");
+    weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){4, 5});
+    weft_output(weft_relu(weft_linear(x, 3, "fc")), "y");
+    return m;
+}
+
+/* Opens a session, runs it until its launches are replayed, and closes it; reads the store between. */
+static void evaluate(reader *r, float y[4 * 3], float weight[5 * 3]) {
+    const float x[20] = {1, -2, 3, [9] = 4, [15] = -1};
+    weft_session *s = weft_session_open(r->plan, r->store, &r->error);
+    for (int i = 0; i < 4 && s && !r->error.status; i++) {
+        weft_run(s, "eval", (weft_feed[]){{"x", x, sizeof x}}, 1,
+                 (weft_fetch[]){{"y", y, sizeof(float) * 4 * 3}}, 1, &r->error);
+        if (i % 2) nap(&r->random);
+        if (!r->error.status) weft_store_get(r->store, "fc/weight", weight, sizeof(float) * 5 * 3, &r->error);
+    }
+    weft_session_close(s);
+}
+
+static void *evaluate_again_and_again(void *argument) {
+    reader *r = argument;
+    float y[4 * 3], weight[5 * 3];
+    for (int i = 0; i < r->rounds && !r->error.status; i++) {
+        evaluate(r, y, weight);
+        r->wrong += memcmp(y, r->want, sizeof y) || memcmp(weight, r->weight, sizeof weight);
+    }
+    return NULL;
+}
+
+/* Sessions that do not write may run on one store at the same time, and the store may be read meanwhile. */
+TEST(sessions_on_one_store_evaluate_in_threads) {
+    weft_model *m = evaluator();
+    weft_error error = {0};
+    weft_plan *plan =
+        weft_compile(m, &(weft_compile_options){.device = WEFT_DEVICE_CUDA, .threads = 1}, &error);
+    weft_store *store = plan ? weft_store_new(plan, 3, &error) : NULL;
+    NEED(CHECK_SAYS(store, "%s", error.text));
+    reader alone = {plan, store, {1}, .rounds = test_count(20, 6)}, each[THREADS];
+    pthread_t threads[THREADS];
+    evaluate(&alone, alone.want, alone.weight);
+    CHECK_SAYS(!alone.error.status, "%s", alone.error.text);
+    for (int i = 0; i < THREADS; i++) {
+        each[i] = alone;
+        each[i].random.state = test_seed(1) * THREADS + (uint64_t)i;
+        if (pthread_create(&threads[i], NULL, evaluate_again_and_again, &each[i])) abort();
+    }
+    for (int i = 0; i < THREADS; i++) {
+        if (pthread_join(threads[i], NULL)) abort();
+        CHECK_SAYS(!each[i].error.status && !each[i].wrong, "thread %d: %d rounds wrong; %s", i,
+                   each[i].wrong, each[i].error.text);
+    }
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+GPU_SUITE("sessions in threads",
+          {T(sessions_in_threads_train_as_one_that_is_alone), T(sessions_on_one_store_evaluate_in_threads)})

@@ -2,8 +2,10 @@
  * on it, in any thread and whatever its mode. Weft itself waits for streams of its own only, and captures
  * in thread-local mode, in which other threads may allocate, free and load. What is left are libraries:
  * freeing a handle of cuDNN or cuBLAS waits for the device (cudnnDestroy's documentation). Sessions that
- * close wait here until no other captures. So this is a lock of the process, as the rule is CUDA's for the
- * process; there is one for each GPU, since closing a session on one must not wait for a rank on another. */
+ * close wait here until no other captures; so do reads of a store, which wait for streams of sessions that
+ * may be in other threads, as waiting for a stream breaks its capture. So this is a lock of the process, as
+ * the rule is CUDA's for the process; there is one for each GPU, since closing a session on one must not wait
+ * for a rank on another. */
 #include "runtime/session/cuda/session.h"
 
 #include <pthread.h>
@@ -13,22 +15,22 @@
 /* GPUs beyond the list share its locks. */
 static pthread_rwlock_t locks[] = {EIGHT, EIGHT};
 
-static pthread_rwlock_t *lock_of(const struct cuda_session *c) {
-    return &locks[(size_t)c->device % (sizeof locks / sizeof *locks)];
+static pthread_rwlock_t *lock_of(int device) {
+    return &locks[(size_t)device % (sizeof locks / sizeof *locks)];
 }
 
-void cuda_capture_enter(const struct cuda_session *c) {
-    pthread_rwlock_rdlock(lock_of(c));
+void cuda_capture_enter(int device) {
+    pthread_rwlock_rdlock(lock_of(device));
 }
 
-void cuda_capture_leave(const struct cuda_session *c) {
-    pthread_rwlock_unlock(lock_of(c));
+void cuda_capture_leave(int device) {
+    pthread_rwlock_unlock(lock_of(device));
 }
 
-void cuda_captures_hold(const struct cuda_session *c) {
-    pthread_rwlock_wrlock(lock_of(c));
+void cuda_captures_hold(int device) {
+    pthread_rwlock_wrlock(lock_of(device));
 }
 
-void cuda_captures_release(const struct cuda_session *c) {
-    pthread_rwlock_unlock(lock_of(c));
+void cuda_captures_release(int device) {
+    pthread_rwlock_unlock(lock_of(device));
 }

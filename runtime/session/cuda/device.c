@@ -27,14 +27,22 @@ static void cuda_free(const weft_env *env, void *memory, size_t bytes) {
     cudaFree(memory);
 }
 
+/* A session that captures in another thread is waited for first. */
+static cudaError_t wait_for(const device_work *work) {
+    cudaError_t result = cudaSuccess;
+    cuda_captures_hold(work->index);
+    for (int i = 0; i < DEVICE_QUEUES && result == cudaSuccess; i++)
+        result = cudaStreamSynchronize((cudaStream_t)work->queues[i]);
+    cuda_captures_release(work->index);
+    return result;
+}
+
 /* Waits for the sessions' streams only, and copies on the calling thread's own stream: neither breaks the
  * capture of a session in another thread, as cudaDeviceSynchronize would, and cudaMemcpy where somebody
  * captures a blocking stream. */
 static weft_status copy(const device_work *after, void *to, const void *from, size_t bytes,
                         enum cudaMemcpyKind kind, weft_error *error) {
-    for (; after; after = after->next)
-        for (int i = 0; i < DEVICE_QUEUES; i++)
-            CUDA_TRY(cudaStreamSynchronize((cudaStream_t)after->queues[i]), "waiting for its work");
+    for (; after; after = after->next) CUDA_TRY(wait_for(after), "waiting for its work");
     CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, cudaStreamPerThread), "copying");
     CUDA_TRY(cudaStreamSynchronize(cudaStreamPerThread), "copying");
     return WEFT_OK;

@@ -23,7 +23,7 @@ static weft_status open_streams(struct cuda_session *c, weft_error *error) {
 static weft_status open_context(weft_session *s, weft_error *error) {
     struct cuda_session *c = s->cuda;
     struct cudaDeviceProp about;
-    CUDA_TRY(cudaGetDeviceProperties(&about, c->device), "asking for its properties");
+    CUDA_TRY(cudaGetDeviceProperties(&about, c->work.index), "asking for its properties");
     c->context.multiprocessors = about.multiProcessorCount;
     c->context.roof = roof_of_device(about.name);
     c->context.capability = about.major * 10 + about.minor;
@@ -78,7 +78,7 @@ static weft_status open_cuda(weft_session *s, weft_error *error) {
     c->meets = arena_new_array(&s->arena, programs, sizeof *c->meets);
     c->arrived = arena_new_array(&s->arena, variables, sizeof *c->arrived);
     if (!c->launches || !c->stages || !c->meets || !c->arrived) return error_memory(error, "session");
-    CUDA_TRY(cudaGetDevice(&c->device), "asking for its number");
+    CUDA_TRY(cudaGetDevice(&c->work.index), "asking for its number");
     weft_status status = open_streams(c, error);
     if (!status) store_add_work(s->store, &c->work);
     if (!status) status = open_context(s, error);
@@ -97,11 +97,11 @@ static void destroy_event(cudaEvent_t event) {
 
 /* Freeing handles waits for the device, and so may unloading programs. */
 static void close_libraries(struct cuda_session *c) {
-    cuda_captures_hold(c);
+    cuda_captures_hold(c->work.index);
     cuda_programs_free(c->context.programs);
     if (c->context.dnn) cudnnDestroy(c->context.dnn);
     if (c->context.blas) cublasLtDestroy(c->context.blas);
-    cuda_captures_release(c);
+    cuda_captures_release(c->work.index);
 }
 
 /* Everything may be missing, since a failed open ends here too. Waits for the session's streams before it

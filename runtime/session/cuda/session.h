@@ -45,9 +45,8 @@ typedef struct cuda_call {
 
 struct cuda_session {
     cuda_context context;
-    int device; /* CUDA's number of the GPU */
     cudaStream_t compute, communication, copy;
-    device_work work; /* these streams, as the store knows them */
+    device_work work; /* these streams and the GPU's number, as the store knows them */
     cuda_slot slots[2];
     int next_slot;
     cuda_launch **launches; /* by program */
@@ -107,12 +106,13 @@ weft_status cuda_wait(weft_session *s, cudaStream_t stream, cudaEvent_t event, c
                       weft_error *error);
 
 /* ---- cuda/captures.c ---- */
-/* Around a capture: several threads may be in one. */
-void cuda_capture_enter(const struct cuda_session *c);
-void cuda_capture_leave(const struct cuda_session *c);
-/* Around calls that wait for the whole GPU: waits until no thread captures there, and lets none begin. */
-void cuda_captures_hold(const struct cuda_session *c);
-void cuda_captures_release(const struct cuda_session *c);
+/* Around a capture on the GPU of this number: several threads may be in one. */
+void cuda_capture_enter(int device);
+void cuda_capture_leave(int device);
+/* Around calls that wait for the whole GPU, or for a stream of a session in another thread: waits until no
+ * thread captures there, and lets none begin. */
+void cuda_captures_hold(int device);
+void cuda_captures_release(int device);
 
 /* ---- cuda/session.c ---- */
 weft_status cuda_feed(weft_session *s, bound_program *r, weft_error *error);

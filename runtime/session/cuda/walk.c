@@ -140,9 +140,9 @@ static weft_status capture(weft_session *s, bound_program *r, launch_kind kind, 
                            weft_error *error) {
     cudaGraph_t graph = NULL;
     cudaError_t result;
-    cuda_capture_enter(s->cuda);
+    cuda_capture_enter(s->cuda->work.index);
     weft_status status = capture_work(s, r, kind, l, &graph, error);
-    cuda_capture_leave(s->cuda);
+    cuda_capture_leave(s->cuda->work.index);
     if (!status && (result = cudaGraphInstantiate(&l->exec, graph, 0)) != cudaSuccess)
         status = cuda_fail(error, result, "instantiating a captured graph");
     if (graph) cudaGraphDestroy(graph);
