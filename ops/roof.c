@@ -65,9 +65,12 @@ static double longer(double a, double b) {
     return a > b ? a : b;
 }
 
+/* Launches follow one another: those beside the operations take the time of their bytes, too. */
 double roof_least(const roof *r, const weft_node *n, const node_work *w, bool tf32) {
-    double bytes = (w->read + w->written) / r->memory;
-    return w->flops > 0 ? longer(bytes, needed_flops(n, w) / peak_of(r, n, tf32)) : bytes;
+    double bytes = w->read + w->written;
+    if (w->flops == 0) return bytes / r->memory;
+    return longer((bytes - w->apart) / r->memory, needed_flops(n, w) / peak_of(r, n, tf32)) +
+           w->apart / r->memory;
 }
 
 /* ---- the estimate ---- */
@@ -99,8 +102,9 @@ static double compute_seconds(const roof *r, const weft_node *n, const node_work
 
 double roof_estimate(const roof *r, const weft_node *n, const node_work *w, bool tf32, roof_bound *bound) {
     double launches = w->launches * (LAUNCH + SHORTEST);
-    double memory = (w->read + w->written) / (r->memory * REACHED_BYTES);
-    double compute = compute_seconds(r, n, w, tf32), work = longer(memory, compute);
+    double rate = r->memory * REACHED_BYTES, apart = w->flops > 0 ? w->apart / rate : 0;
+    double memory = (w->read + w->written) / rate - apart;
+    double compute = compute_seconds(r, n, w, tf32), work = longer(memory, compute) + apart;
     double gaps = w->launches * LAUNCH, shortest = launches - gaps;
     *bound = work < launches ? BOUND_LAUNCH : memory > compute ? BOUND_MEMORY : BOUND_COMPUTE;
     return gaps + longer(work, shortest);

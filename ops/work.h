@@ -9,6 +9,7 @@
 typedef struct node_work {
     int launches;         /* kernels, library calls and copies; 0: it runs nothing */
     double read, written; /* bytes of the device's memory, as if no launch found another's data in a cache */
+    double apart;         /* of these bytes, those of launches beside the one that has the operations */
     double flops;         /* node_flops */
 } node_work;
 

@@ -145,6 +145,9 @@ TEST(a_roof_is_the_longer_of_bytes_and_operations) {
         {"matmul", "bf16[8192,1], bf16[1,8192]", "", 2.0 * (2 * 8192 + 8192.0 * 8192) / 4.8e12, BOUND_MEMORY},
         {"add", "f32[4096,4096], f32[4096,4096]", "", 12.0 * 4096 * 4096 / 4.8e12, BOUND_MEMORY},
         {"add", "f32[8], f32[8]", "", 96 / 4.8e12, BOUND_LAUNCH},
+        /* the bias' gradient reads dy once more, and 64 parts of its sums (columns.h) */
+        {"linear_weight", "bf16[4096,4096], bf16[4096,4096]", "",
+         2.0 * 4096 * 4096 * 4096 / 989e12 + (2 * 4096 * 4096 + 2 * 64 * 4096 * 4) / 4.8e12, BOUND_COMPUTE},
         {"attention", "bf16[8,16,4096,64], bf16[8,16,4096,64], bf16[8,16,4096,64]", "causal=1",
          2.0 * 8 * 16 * 4096 * 4096 * 64 / 989e12, BOUND_COMPUTE},
     };

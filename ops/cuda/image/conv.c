@@ -116,6 +116,7 @@ static void add_copy(node_work *w, double bytes) {
     w->launches++;
     w->read += bytes;
     w->written += bytes;
+    w->apart += 2 * bytes;
 }
 
 /* What comes before and after cuDNN's call (conv.cu): an image that is extended, a weight in another order,

@@ -138,6 +138,7 @@ static void add_sums(const weft_node *n, node_work *w) {
     w->launches += 2;
     w->read += value_bytes(n->in[0]) + parts;
     w->written += parts;
+    w->apart += value_bytes(n->in[0]) + 2 * parts;
 }
 
 /* Calls for the batch, dense copies of operands, the conversion of a bias. Each call counts as one launch:
@@ -150,6 +151,7 @@ static void work(const weft_node *n, node_work *w) {
         if (!plan.copies[i]) continue;
         w->read += bytes;
         w->written += bytes;
+        w->apart += 2 * bytes;
     }
     if (plan.epilogue.sums) add_sums(n, w);
 }
