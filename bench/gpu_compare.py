@@ -15,6 +15,7 @@ device was short of during a run, by nvidia-smi every 100 ms, less what it was s
 included, the same measure for both. cpu rehearses with small sizes.
 """
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -162,6 +163,24 @@ def calibrate_one(command, seconds):
     return nodes, f"cut after {took:.0f} s" if took >= seconds else f"failed: exit status {process.returncode}"
 
 
+# Names of `graphtool plan --estimate`, by what nvidia-smi calls the GPU (ops/roof.c has their peaks).
+ROOFS = {"H100 80GB HBM3": "h100", "H200": "h200"}
+
+
+def roof_of(device_name):
+    return next((roof for part, roof in ROOFS.items() if part in device_name), None)
+
+
+def estimate_of(args, case, roof):
+    """{"ms", "bound"} that the plan alone gives for a step; {} where the GPU is not known."""
+    command = [os.path.join(args.build, "graphtool"), "plan", model_of(args, case), *GPU_OPTIONS, "--json", "--estimate", roof or ""]
+    done = subprocess.run(command, capture_output=True, text=True) if roof else None
+    if not done or done.returncode:
+        return {}
+    step = json.loads(done.stdout)["step"]
+    return {"ms": step["estimated_ms"], "bound": step["bound"]}
+
+
 def measure(args):
     tables = [c for c in args.cases if nodes_of(table_of(args, c))]
     plan = plan_of(args.cases, args.device, tables)
@@ -170,11 +189,14 @@ def measure(args):
     budget = gpu_runs.Budget(args.seconds, [share for _, share in plan])
     for case in args.cases:
         write_model(args, case)
+    roof = roof_of(gpu_runs.device_name()) if args.device == "cuda" else None
+    estimates = {case: estimate_of(args, case, roof) for case in args.cases}
     for i, (run, _) in enumerate(plan):
         log.begin(run)
         line = gpu_runs.run_one(command_of(args, run, tables), budget.limit(i), watch=args.device == "cuda")
         line.update(batch=batch_of(args, run[0]), device=args.device)
         if run[1] == "weft" and run[2] != "plain":
+            line["estimate"] = estimates[run[0]]
             line["table_nodes"] = nodes_of(table_of(args, run[0])) if run[0] in tables else 0
         log.end(run, line)
         print(f"{run[0]:10} {run[1]:8} {run[2]:13}", line.get("error") or f"{line['median_ms']:.3f} ms", flush=True)
@@ -225,12 +247,15 @@ def torch_modes(runs):
 
 def row(case, lines, modes):
     weft, torch = best_weft(lines) or {}, best_torch(lines) or {}
+    estimate = lines.get(("weft", "bf16"), {}).get("estimate", {})
+
     def ms(engine, mode):
         return shown(lines.get((engine, mode), {}).get("median_ms"), "{:.3f}")
     rate = torch["rate"] * ratio(lines) if weft and torch else None
     plan = weft["plan_bytes"] / 2**20 if "plan_bytes" in weft else None
     cells = [case, str(weft.get("batch", "-")), shown(weft.get("median_ms"), "{:.3f}"), ms("weft", "plain"),
              ms("weft", "deterministic"), *(ms("pytorch", mode) for mode in modes),
+             shown(estimate.get("ms"), "{:.3f}"), estimate.get("bound") or "-",
              shown(ratio(lines)), f"{GOAL[case]:.2f}",
              f"{shown(rate, '{:.0f}')} {torch.get('unit', '')}".strip(),
              shown(mfu(lines), "{:.1%}"), shown(torch.get("mfu"), "{:.1%}"),
@@ -241,7 +266,7 @@ def row(case, lines, modes):
 def print_table(runs):
     modes = torch_modes(runs)
     heads = ["case", "batch", "Weft ms", "without calibration", "deterministic", *(f"PyTorch {m}" for m in modes),
-             "times the best", "goal", "Weft's rate", "MFU", "PyTorch's", "plan MiB", "device MiB", "PyTorch's"]
+             "estimate ms", "bound by", "times the best", "goal", "Weft's rate", "MFU", "PyTorch's", "plan MiB", "device MiB", "PyTorch's"]
     print("| " + " | ".join(heads) + " |")
     print("|---|" + "---:|" * (len(heads) - 1))
     for case in runs.cases():

@@ -39,6 +39,15 @@ class Budget:
 
 
 # ------------------------------------------------------------------------------ processes
+def device_name():
+    """What nvidia-smi calls GPU 0; "" where there is none."""
+    try:
+        return subprocess.run(["nvidia-smi", "-i", "0", "--query-gpu=name", "--format=csv,noheader"], capture_output=True,
+                              text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
 class DeviceMemory:
     """MiB in use on GPU 0, watched from __enter__ to __exit__; most() is the peak above the first reading."""
     QUERY = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]

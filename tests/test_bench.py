@@ -167,7 +167,21 @@ class Tables(unittest.TestCase):
         self.lines(good("mlp", "weft", "bf16", 0.5), good("mlp", "weft", "bf16", 0.7), good("mlp", "weft", "plain", 0.4),
                    good("mlp", "weft", "deterministic", 0.1), good("mlp", "pytorch", "graphs", 1.0),
                    good("mlp", "pytorch", "compile", 1.2))
-        self.assertIn("| mlp | 8 | 0.400 | 0.400 | 0.100 | 1.200 | 1.000 | 2.50 | 3.00 |", self.table())
+        self.assertIn("| mlp | 8 | 0.400 | 0.400 | 0.100 | 1.200 | 1.000 | - | - | 2.50 | 3.00 |", self.table())
+
+    def test_the_estimate_stands_beside_the_measurement(self):
+        line = {**good("mlp", "weft", "bf16", 0.5), "estimate": {"ms": 0.123, "bound": "launches"}}
+        self.lines(line, good("mlp", "pytorch", "graphs", 1.0))
+        self.assertIn("| 1.000 | 0.123 | launches | 2.00 |", self.table())
+        self.assertEqual(gpu_compare.roof_of("NVIDIA H100 80GB HBM3"), "h100")
+        self.assertEqual(gpu_compare.roof_of("NVIDIA H200"), "h200")
+        self.assertIsNone(gpu_compare.roof_of("NVIDIA H100 PCIe"))
+        args = types.SimpleNamespace(build=self.folder)
+        self.assertEqual(gpu_compare.estimate_of(args, "mlp", None), {})
+        program(self.folder, "graphtool", """case "$*" in *"--estimate h200") ;; *) exit 2 ;; esac
+echo '{"step": {"estimated_ms": 0.5, "bound": "memory"}}'\n""")
+        self.assertEqual(gpu_compare.estimate_of(args, "mlp", "h200"), {"ms": 0.5, "bound": "memory"})
+        self.assertEqual(gpu_compare.estimate_of(args, "mlp", "h300"), {})
 
     def test_the_case_furthest_from_its_goal_is_profiled(self):
         worst = types.SimpleNamespace(file=self.path)
