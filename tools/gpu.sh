@@ -117,7 +117,7 @@ machine() {
 
 # The counts, and of each suite that fails the cases with their first message: later ones follow from it on a GPU.
 tests_told() {
-    echo "- Tests: $(awk -f tools/scripts/counts.awk "$out/tests.log")"
+    echo "- Tests: $(awk -f tools/scripts/counts.awk "$out/tests.log"); $(grep -m 1 '^test_cuda_ops: ' "$out/tests.log")"
     awk '/^  Test: .*FAILED/ {print "  -", $2; told = 1; next} told {print "    " substr($0, 1, 200); told = 0}' "$out/tests.log" |
         head -n 60
 }

@@ -56,6 +56,7 @@ TEST(rows_of_any_length_give_what_the_reference_gives) {
         {"log_softmax", {"f16[2,8192]", "axis=1"}},
         {"softmax", {"f32[2,8204]", "axis=1"}},
         {"log_softmax", {"f32[2,9001]", "axis=1"}},
+        {"softmax", {"f32[3,2,1500]", "axis=1"}}, /* more lines than the emulated GPU has blocks for */
         {"cross_entropy", {"bf16[40,1032], i64[40]", "ignore_index=3", .below = 1032}},
         {"cross_entropy", {"f32[3,9003], i32[3]", "ignore_index=-100", .below = 9003}},
         {"cross_entropy", {"bf16[3,12296], i32[3]", "ignore_index=-100", .below = 12296}},
@@ -101,6 +102,7 @@ TEST(embedding_sums_ids_in_their_order_however_many_there_are) {
         {"embedding_backward",
          {"f32[4500,3], i32[4500]", "rows=70000", .below = 70000}}, /* three digits, three tiles */
         {"embedding_backward", {"f32[2500,4], u8[2500]", "rows=256", .below = 256}},
+        {"embedding_backward", {"f32[8300,1], i32[8300]", "rows=9", .below = 9}}, /* counts of five tiles */
         {0}};
     NEED(begin());
     each_check(list);
