@@ -42,6 +42,7 @@ TEST(every_function_is_within_a_few_ulp_of_libm) {
     compare("tanh", vm_tanh, tanh, -10, 10, 2);
     compare("sigmoid", vm_sigmoid, sigmoid, -87, 87, 3);
     compare("erf", vm_erf, erf, -5, 5, 2);
+    compare("expm1", vm_expm1, expm1, -20, 0, 4);
 }
 
 TEST(limits_and_nan_are_right) {

@@ -34,8 +34,38 @@ WEFT_API weft_value *weft_leaky_relu(weft_value *x, double slope);
 WEFT_API weft_value *weft_clamp(weft_value *x, double min, double max);
 /** log(1 + exp(beta x)) / beta; x where beta x > threshold. PyTorch's defaults are 1 and 20. */
 WEFT_API weft_value *weft_softplus(weft_value *x, double beta, double threshold);
-WEFT_API weft_value *weft_gelu(weft_value *x);                  /**< x * Phi(x), by erf */
-WEFT_API weft_value *weft_gelu_tanh(weft_value *x);             /**< The tanh approximation of weft_gelu(). */
+WEFT_API weft_value *weft_gelu(weft_value *x);      /**< x * Phi(x), by erf */
+WEFT_API weft_value *weft_gelu_tanh(weft_value *x); /**< The tanh approximation of weft_gelu(). */
+WEFT_API weft_value *weft_silu(weft_value *x);      /**< x * sigmoid(x), also called swish */
+WEFT_API weft_value *weft_mish(weft_value *x);      /**< x * tanh(log(1 + exp(x))) */
+/** x where x > 0, else alpha * (exp(x) - 1). PyTorch's default is 1. */
+WEFT_API weft_value *weft_elu(weft_value *x, double alpha);
+/** 1.0507 * elu(x, 1.6733), the numbers that keep mean 0 and variance 1. */
+WEFT_API weft_value *weft_selu(weft_value *x);
+/** x where x > 0, else weight * x; weight [1], or [C] along axis 1 of x. It is trained like any parameter. */
+WEFT_API weft_value *weft_prelu(weft_value *x, weft_value *weight);
+WEFT_API weft_value *weft_hardswish(weft_value *x);   /**< x * min(max(x + 3, 0), 6) / 6 */
+WEFT_API weft_value *weft_hardsigmoid(weft_value *x); /**< min(max(x + 3, 0), 6) / 6 */
+/** x, but at least min and at most max. PyTorch's defaults are -1 and 1. */
+WEFT_API weft_value *weft_hardtanh(weft_value *x, double min, double max);
+WEFT_API weft_value *weft_relu6(weft_value *x);       /**< min(max(x, 0), 6) */
+WEFT_API weft_value *weft_softsign(weft_value *x);    /**< x / (1 + |x|) */
+WEFT_API weft_value *weft_logsigmoid(weft_value *x);  /**< log(sigmoid(x)) */
+WEFT_API weft_value *weft_erf(weft_value *x);         /**< The error function. */
+WEFT_API weft_value *weft_sin(weft_value *x);         /**< The sine of x in radians. */
+WEFT_API weft_value *weft_cos(weft_value *x);         /**< The cosine of x in radians. */
+WEFT_API weft_value *weft_tan(weft_value *x);         /**< The tangent of x in radians. */
+WEFT_API weft_value *weft_asin(weft_value *x);        /**< The inverse sine, in [-pi/2, pi/2]. */
+WEFT_API weft_value *weft_acos(weft_value *x);        /**< The inverse cosine, in [0, pi]. */
+WEFT_API weft_value *weft_atan(weft_value *x);        /**< The inverse tangent, in (-pi/2, pi/2). */
+WEFT_API weft_value *weft_floor(weft_value *x);       /**< The largest integer not above x. */
+WEFT_API weft_value *weft_ceil(weft_value *x);        /**< The smallest integer not below x. */
+WEFT_API weft_value *weft_round(weft_value *x);       /**< The nearest integer, halves to the even one. */
+WEFT_API weft_value *weft_trunc(weft_value *x);       /**< x without its fraction. */
+WEFT_API weft_value *weft_sign(weft_value *x);        /**< 1, 0 or -1; 0 for NaN */
+WEFT_API weft_value *weft_isnan(weft_value *x);       /**< Whether x is NaN, as bool; any type. */
+WEFT_API weft_value *weft_isinf(weft_value *x);       /**< Whether x is infinite, as bool; any type. */
+WEFT_API weft_value *weft_logical_not(weft_value *x); /**< Whether x is 0, as bool; any type. */
 WEFT_API weft_value *weft_scale(weft_value *x, double factor);  /**< factor * x */
 WEFT_API weft_value *weft_offset(weft_value *x, double amount); /**< x + amount */
 /** x as another type, from any type to any. Floating point to integer truncates. */
@@ -56,6 +86,18 @@ WEFT_API weft_value *weft_maximum(weft_value *a, weft_value *b); /**< The larger
 WEFT_API weft_value *weft_minimum(weft_value *a, weft_value *b); /**< The smaller of a and b. */
 WEFT_API weft_value *weft_equal(weft_value *a, weft_value *b);   /**< a == b as bool; operands of any type. */
 WEFT_API weft_value *weft_greater(weft_value *a, weft_value *b); /**< a > b as bool; operands of any type. */
+/** Comparisons as bool; operands of any one type. A comparison with NaN is false, but not_equal true. */
+WEFT_API weft_value *weft_not_equal(weft_value *a, weft_value *b);
+WEFT_API weft_value *weft_greater_equal(weft_value *a, weft_value *b); /**< a >= b */
+WEFT_API weft_value *weft_less(weft_value *a, weft_value *b);          /**< a < b */
+WEFT_API weft_value *weft_less_equal(weft_value *a, weft_value *b);    /**< a <= b */
+/** Logic as bool, of operands of any one type: an element that is not 0 is true. */
+WEFT_API weft_value *weft_logical_and(weft_value *a, weft_value *b);
+WEFT_API weft_value *weft_logical_or(weft_value *a, weft_value *b);  /**< a or b, or both */
+WEFT_API weft_value *weft_logical_xor(weft_value *a, weft_value *b); /**< a or b, not both */
+/** What is left of a / b: fmod with the sign of a (as in C), remainder with that of b (as % in Python). */
+WEFT_API weft_value *weft_fmod(weft_value *a, weft_value *b);
+WEFT_API weft_value *weft_remainder(weft_value *a, weft_value *b); /**< See weft_fmod(). */
 /** condition ? a : b, element by element. The condition is bool; all three broadcast. */
 WEFT_API weft_value *weft_where(weft_value *condition, weft_value *a, weft_value *b);
 /** @} */

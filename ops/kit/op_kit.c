@@ -184,6 +184,13 @@ bool infer_compare(op_call *c) {
     return true;
 }
 
+bool infer_test(op_call *c) {
+    c->out[0] = *op_in(c, 0);
+    c->out[0].dtype = WEFT_BOOL;
+    c->n_out = 1;
+    return true;
+}
+
 weft_value *simplify_same_type(weft_node *n) {
     return type_equal(&n->in[0]->type, &n->out[0].type) ? n->in[0] : NULL;
 }
@@ -241,4 +248,11 @@ bool formula_number(const weft_node *n, int i, double *value) {
     if (!f || !f->name) return false;
     *value = *(const double *)((const char *)n->attrs + f->offset);
     return true;
+}
+
+weft_value *zeros_like(weft_value *like) {
+    weft_graph *g = like->node->graph;
+    weft_value *never = weft_constant(g, WEFT_BOOL, 0, NULL, 0);
+    weft_value *zero = weft_constant(g, like->type.dtype, 0, NULL, 0);
+    return weft_where(never, like, zero);
 }

@@ -35,6 +35,9 @@ weft_status reference_view(const kernel_call *c);
 /* infer of comparisons: two operands of one type, any; the result is their broadcast, of bool. */
 bool infer_compare(op_call *c);
 
+/* infer of tests of one operand, of any type: the result is bool. */
+bool infer_test(op_call *c);
+
 /* ---- algebra, for `simplify` ---- */
 /* Operand 0 if the result has its type, else NULL: reshape, broadcast_to, slice and cast to the type that x
  * has. */
@@ -58,6 +61,8 @@ bool loss_fits(const char *loss, const weft_value *x, const weft_value *target);
 /* ---- for gradients ---- */
 /* Sums `gradient`, that of a broadcast result, to the shape of operand `like`. */
 weft_value *sum_to(weft_value *gradient, const weft_value *like);
+/* Zeros of the value's type and shape, also where it is infinite or NaN. */
+weft_value *zeros_like(weft_value *like);
 /* The gradients of maximum or minimum, as in PyTorch: the operand that was not chosen gets 0, equal ones get
  * half each. Comparisons with NaN are false, so both operands get all of dout. */
 void extremum_gradient(weft_node *n, weft_value *dout, const bool *wanted, weft_value **din, bool is_maximum);

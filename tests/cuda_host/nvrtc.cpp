@@ -51,6 +51,10 @@ float fabsf(float); float sqrtf(float); float expf(float); float logf(float); fl
 float erff(float); float powf(float, float);
 double fabs(double); double sqrt(double); double exp(double); double log(double); double log1p(double); double tanh(double);
 double erf(double); double pow(double, double);
+float sinf(float); float cosf(float); float tanf(float); float asinf(float); float acosf(float); float atanf(float);
+double sin(double); double cos(double); double tan(double); double asin(double); double acos(double); double atan(double);
+float floorf(float); float rintf(float); float truncf(float); float fmodf(float, float); float expm1f(float);
+double floor(double); double rint(double); double trunc(double); double fmod(double, double); double expm1(double);
 }
 static inline float __uint_as_float(unsigned x) { return __builtin_bit_cast(float, x); }
 static inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }

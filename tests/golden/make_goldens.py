@@ -507,18 +507,29 @@ def make_ops(folder):
 
 
 # ------------------------------------------------------------------------------------- special values
-SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 100.0, -100.0, 3e38, -3e38]
+SPECIAL = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 100.0, -100.0, 3e38, -3e38, 3.0, -3.0,
+           2.5, -1.5, 6.0]
 UNARY = {
     "neg": torch.neg, "abs": torch.abs, "square": torch.square, "sqrt": torch.sqrt, "rsqrt": torch.rsqrt,
     "reciprocal": torch.reciprocal, "exp": torch.exp, "log": torch.log, "tanh": torch.tanh,
     "sigmoid": torch.sigmoid, "relu": F.relu, "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
     "clamp": lambda x: torch.clamp(x, -1, 0.5), "softplus": lambda x: F.softplus(x, 2, 20),
+    "silu": F.silu, "mish": F.mish, "elu": lambda x: F.elu(x, 1.5), "selu": F.selu, "hardswish": F.hardswish,
+    "hardsigmoid": F.hardsigmoid, "softsign": F.softsign, "logsigmoid": F.logsigmoid, "erf": torch.erf, "sin": torch.sin,
+    "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "floor": torch.floor,
+    "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "sign": torch.sign,
+    "isnan": lambda x: torch.isnan(x).byte(), "isinf": lambda x: torch.isinf(x).byte(),
+    "logical_not": lambda x: torch.logical_not(x).byte(),
     "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
 }
 BINARY = {
     "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div, "pow": torch.pow,
     "maximum": torch.maximum, "minimum": torch.minimum,
     "equal": lambda a, b: (a == b).byte(), "greater": lambda a, b: (a > b).byte(),
+    "not_equal": lambda a, b: (a != b).byte(), "greater_equal": lambda a, b: (a >= b).byte(),
+    "less": lambda a, b: (a < b).byte(), "less_equal": lambda a, b: (a <= b).byte(),
+    "logical_and": lambda a, b: torch.logical_and(a, b).byte(), "logical_or": lambda a, b: torch.logical_or(a, b).byte(),
+    "logical_xor": lambda a, b: torch.logical_xor(a, b).byte(), "fmod": torch.fmod, "remainder": torch.remainder,
 }
 
 
@@ -526,7 +537,7 @@ def make_special(folder):
     """Write special.safetensors: pointwise functions and their gradients of NaN, infinities and extreme numbers."""
     x, tensors = torch.tensor(SPECIAL), {}
     a, b = (t.flatten() for t in torch.meshgrid(x, x, indexing="ij"))
-    for name, function, inputs in [(n, f, [x.repeat(5)]) for n, f in UNARY.items()] + [
+    for name, function, inputs in [(n, f, [x.repeat(8)]) for n, f in UNARY.items()] + [
             (n, f, [a, b]) for n, f in BINARY.items()]:
         inputs = [i.clone().requires_grad_() for i in inputs]
         out = function(*inputs)

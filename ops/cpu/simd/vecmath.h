@@ -42,9 +42,60 @@ static inline float vm_sqrt(float x) {
     return __builtin_sqrtf(x);
 }
 
-/* The only one that is a call: pow runs element by element in libm. */
+/* These run element by element in libm: powers, remainders, angles. */
 static inline float vm_pow(float x, float y) {
     return powf(x, y);
+}
+
+static inline float vm_fmod(float x, float y) {
+    return fmodf(x, y);
+}
+
+/* The remainder with the sign of y. */
+static inline float vm_remainder(float x, float y) {
+    float left = fmodf(x, y);
+    return left != 0.0f && (left < 0.0f) != (y < 0.0f) ? left + y : left;
+}
+
+static inline float vm_sin(float x) {
+    return sinf(x);
+}
+
+static inline float vm_cos(float x) {
+    return cosf(x);
+}
+
+static inline float vm_tan(float x) {
+    return tanf(x);
+}
+
+static inline float vm_asin(float x) {
+    return asinf(x);
+}
+
+static inline float vm_acos(float x) {
+    return acosf(x);
+}
+
+static inline float vm_atan(float x) {
+    return atanf(x);
+}
+
+/* One instruction each from SSE4.1 on. */
+static inline float vm_floor(float x) {
+    return __builtin_floorf(x);
+}
+
+static inline float vm_round(float x) {
+    return __builtin_rintf(x);
+}
+
+static inline float vm_trunc(float x) {
+    return __builtin_truncf(x);
+}
+
+static inline int vm_is_infinite(float x) {
+    return vm_abs(x) == VM_INF;
 }
 
 static inline float vm_copysign(float x, float sign) {
@@ -130,8 +181,20 @@ static inline float vm_tanh(float x) {
     return t < 0.625f ? inner : outer;
 }
 
+/* e^x - 1 for x <= 0, by tanh, which keeps the digits near 0: 2 t / (1 - t) with t = tanh(x / 2). */
+static inline float vm_expm1(float x) {
+    float t = vm_tanh(0.5f * x);
+    return 2.0f * t / (1.0f - t);
+}
+
 static inline float vm_sigmoid(float x) {
     return 1.0f / (1.0f + vm_exp(-x));
+}
+
+/* tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2); from x = 20 on it is 1. */
+static inline float vm_mish_gate(float x) {
+    float e = vm_exp(x > 20.0f ? 20.0f : x), n = e * (e + 2.0f);
+    return n / (n + 2.0f);
 }
 
 /* x| > 475/512: 1 - e^q(|x|); below, an odd polynomial. */

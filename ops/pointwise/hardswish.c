@@ -1,0 +1,37 @@
+/* hardswish.c - x max(0, min(6, x + 3)) / 6; torch.nn.functional.hardswish. Howard et al., arXiv
+ * 1905.02244. */
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0] * fmin(fmax(x[0] + 3, 0), 6) / 6;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    din[0] = node_value(n->graph, &weft_op_hardswish_backward, 2, (weft_value *[]){dout[0], n->in[0]}, NULL);
+}
+
+const weft_op weft_op_hardswish = {
+    .name = "hardswish",
+    .summary = "x max(0, min(6, x + 3)) / 6",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE,
+    .precision = PRECISION_FOLLOWS,
+    .reduced_in = 1,
+    .reduced_out = 1,
+    .infer = infer_same,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"},
+                                   {"f32[2,5,4,3]"},
+                                   {"i32[3]", .error = "must be floating point"},
+                                   {0}},
+};
+
+weft_value *weft_hardswish(weft_value *x) {
+    return op_value(&weft_op_hardswish, 1, &x, NULL);
+}

@@ -1,0 +1,43 @@
+/* mish_backward.c - the gradient of mish, dy (w + x s (1 - w^2)) with w = tanh(softplus(x)) and s =
+ * sigmoid(x), the derivative of softplus. Linear in dy; its derivative by x is dy (1 - w^2) s (2 + x (1 -
+ * s - 2 w s)). */
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    double w = tanh(fmax(x[1], 0) + log1p(exp(-fabs(x[1])))), s = 1 / (1 + exp(-x[1]));
+    return x[0] * (w + x[1] * s * (1 - w * w));
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    weft_value *dy = n->in[0], *x = n->in[1];
+    if (wanted[0]) din[0] = node_value(n->graph, n->op, 2, (weft_value *[]){dout[0], x}, n->attrs);
+    if (!wanted[1]) return;
+    weft_value *w = weft_tanh(weft_softplus(x, 1, 20)), *s = weft_sigmoid(x);
+    weft_value *flat = weft_offset(weft_neg(weft_square(w)), 1), *rest = weft_offset(weft_neg(s), 1);
+    weft_value *twice = weft_scale(weft_mul(w, s), -2);
+    weft_value *bend = weft_mul(x, weft_add(rest, twice));
+    weft_value *outer = weft_mul(flat, s);
+    weft_value *slope = weft_mul(outer, weft_offset(bend, 2));
+    din[1] = weft_mul(weft_mul(dout[0], dy), slope);
+}
+
+const weft_op weft_op_mish_backward = {
+    .name = "mish_backward",
+    .summary = "dy (w + x s (1 - w^2)), w = tanh(log(1 + e^x)), s = sigmoid(x)",
+    .min_in = 2,
+    .max_in = 2,
+    .flags = OP_POINTWISE,
+    .precision = PRECISION_FOLLOWS,
+    .reduced_in = 3,
+    .reduced_out = 1,
+    .infer = infer_alike,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3], f32[2,3]", .out = "f32[2,3]"},
+                                   {"f32[2,5,4,3], f32[2,5,4,3]"},
+                                   {"f32[2,3], f32[3]", .error = "must have one shape"},
+                                   {0}},
+};

@@ -1,0 +1,30 @@
+/* not_equal.c - a != b as bool, with broadcasting; torch.ne. Operands of any one type; true where one is
+ * NaN. No gradient. */
+#include "ops/kit/op_kit.h"
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0] != x[1];
+}
+
+const weft_op weft_op_not_equal = {
+    .name = "not_equal",
+    .summary = "a != b, bool",
+    .min_in = 2,
+    .max_in = 2,
+    .flags = OP_POINTWISE | OP_COMMUTES | OP_NO_GRADIENT,
+    .precision = PRECISION_FOLLOWS,
+    .reduced_in = 3,
+    .infer = infer_compare,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3], f32[3]", .out = "bool[2,3]"},
+                                   {"i64[2,1], i64[5]", .out = "bool[2,5]"},
+                                   {"u8[4], u8[4]"},
+                                   {"f32[4], f32[3]", .error = "do not broadcast"},
+                                   {"f32[2], i64[2]", .error = "cast one"},
+                                   {0}},
+};
+
+weft_value *weft_not_equal(weft_value *a, weft_value *b) {
+    return op_value(&weft_op_not_equal, 2, (weft_value *[]){a, b}, NULL);
+}

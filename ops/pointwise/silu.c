@@ -1,0 +1,37 @@
+/* silu.c - x sigmoid(x), also called swish; torch.nn.functional.silu. Hendrycks and Gimpel, arXiv
+ * 1606.08415. */
+#include "ops/kit/op_kit.h"
+
+#include <math.h>
+
+static double scalar(const double *x, const void *attrs) {
+    (void)attrs;
+    return x[0] / (1 + exp(-x[0]));
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    din[0] = node_value(n->graph, &weft_op_silu_backward, 2, (weft_value *[]){dout[0], n->in[0]}, NULL);
+}
+
+const weft_op weft_op_silu = {
+    .name = "silu",
+    .summary = "x sigmoid(x)",
+    .min_in = 1,
+    .max_in = 1,
+    .flags = OP_POINTWISE,
+    .precision = PRECISION_FOLLOWS,
+    .reduced_in = 1,
+    .reduced_out = 1,
+    .infer = infer_same,
+    .gradient = gradient,
+    .scalar = scalar,
+    .samples = (const op_sample[]){{"f32[2,3]", .out = "f32[2,3]"},
+                                   {"f32[2,5,4,3]"},
+                                   {"i32[3]", .error = "must be floating point"},
+                                   {0}},
+};
+
+weft_value *weft_silu(weft_value *x) {
+    return op_value(&weft_op_silu, 1, &x, NULL);
+}
