@@ -58,6 +58,9 @@ OP(bce, weft_bce_with_logits(in[0], in[1]))
 OP(bce_mean, weft_mean(weft_bce_with_logits(in[0], in[1]), 0, NULL, false))
 OP(mse, weft_mse(in[0], in[1]))
 OP(matmul, weft_matmul(in[0], in[1], false, false))
+OP(prelu, weft_prelu(in[0], in[1]))
+OP(hardtanh, weft_hardtanh(in[0], -0.5, 0.75))
+OP(relu6, weft_relu6(weft_scale(in[0], 4)))
 
 typedef struct golden_case {
     const char *name;
@@ -103,6 +106,10 @@ static const golden_case cases[] = {
     {"matmul_batch", matmul},
     {"matmul_broadcast", matmul},
     {"matmul_shared", matmul},
+    {"prelu", prelu},
+    {"prelu_one", prelu},
+    {"hardtanh", hardtanh},
+    {"relu6", relu6},
 };
 
 /* ---- running a case ---- */

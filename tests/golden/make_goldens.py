@@ -449,6 +449,10 @@ def op_cases():
         "matmul_batch": plain(torch.matmul, [2, 3, 4], [2, 4, 5]),
         "matmul_broadcast": plain(torch.matmul, [2, 1, 3, 4], [5, 4, 6]),
         "matmul_shared": plain(torch.matmul, [2, 3, 4], [4, 5]),
+        "prelu": plain(F.prelu, [2, 3, 4], [3]),
+        "prelu_one": plain(F.prelu, [2, 3, 4], [1]),
+        "hardtanh": plain(F.hardtanh, [4, 5], min_val=-0.5, max_val=0.75),
+        "relu6": ([[4, 5]], lambda x: F.relu6(4 * x), {}),
     }
 
 
