@@ -5,26 +5,12 @@
  * Initial values: torch.nn.Linear and the convolutions use kaiming_uniform with a = sqrt 5, which is uniform
  * within 1 / sqrt(fan_in), and the same bound for the bias (torch.nn.init; reset_parameters of each
  * module). */
+#include "ops/kit/place.h"
 #include "ops/norm_loss/norm.h"
 #include "weft/layers.h"
 
 #include <float.h>
 #include <math.h>
-
-/* The caller's source line. node_new clears it, so a layer that makes several nodes sets it before each. */
-typedef struct place {
-    const char *file;
-    int line;
-} place;
-
-static place place_of(const weft_value *x) {
-    const weft_model *m = x->node->graph->model;
-    return (place){m->file, m->line};
-}
-
-static weft_value *at(weft_value *x, place p) {
-    return weft_at(x, p.file, p.line);
-}
 
 /* Uniform within 1 / sqrt(fan_in). */
 static weft_init within(double fan_in) {
@@ -79,8 +65,8 @@ weft_value *weft_linear_with(weft_value *x, int64_t out, const char *name,
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 2, (int64_t[]){out, in}, o->weight, bound);
-        weft_value *b = o->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &out, o->bias, bound);
-        if (w && (b || o->no_bias)) y = weft_linear_op(at(x, p), w, b);
+        weft_value *b = o->no_bias ? NULL : parameter_or_else(placed(x, p), "bias", 1, &out, o->bias, bound);
+        if (w && (b || o->no_bias)) y = weft_linear_op(placed(x, p), w, b);
     }
     return y;
 }
@@ -115,8 +101,9 @@ conv_layer(weft_value *x, const weft_conv *c, const char *name, int64_t rows, in
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 4, shape, c->weight, bound);
-        weft_value *b = c->no_bias ? NULL : parameter_or_else(at(x, p), "bias", 1, &c->out, c->bias, bound);
-        if (w && (b || c->no_bias)) y = op(at(x, p), w, b, &window);
+        weft_value *b =
+            c->no_bias ? NULL : parameter_or_else(placed(x, p), "bias", 1, &c->out, c->bias, bound);
+        if (w && (b || c->no_bias)) y = op(placed(x, p), w, b, &window);
     }
     return y;
 }
@@ -201,11 +188,11 @@ weft_value *weft_batch_norm_with(weft_value *x, const char *name, const weft_bat
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 1, &channels, o->weight, ones);
-        weft_value *b = parameter_or_else(at(x, p), "bias", 1, &channels, NULL, zeros);
-        weft_value *mean = weft_state(at(x, p), "running_mean", 1, &channels, zeros);
-        weft_value *var = weft_state(at(x, p), "running_var", 1, &channels, ones);
-        /* at() sets the source line again after the four variables. */
-        if (!mean || !var || !at(x, p))
+        weft_value *b = parameter_or_else(placed(x, p), "bias", 1, &channels, NULL, zeros);
+        weft_value *mean = weft_state(placed(x, p), "running_mean", 1, &channels, zeros);
+        weft_value *var = weft_state(placed(x, p), "running_var", 1, &channels, ones);
+        /* placed() sets the source line again after the four variables. */
+        if (!mean || !var || !placed(x, p))
             y = NULL;
         else if (x->node->graph->mode == WEFT_TRAIN)
             y = batch_norm_train(x, w, b, mean, var, &eps, momentum);
@@ -227,8 +214,9 @@ weft_value *weft_layer_norm(weft_value *x, const char *name) {
     place p = place_of(x);
     WEFT_SCOPE(x, name) {
         weft_value *w = parameter_or_else(x, "weight", 1, &d, NULL, (weft_init){WEFT_INIT_ONES, 0, 0});
-        weft_value *b = parameter_or_else(at(x, p), "bias", 1, &d, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
-        if (w && b) y = weft_layer_norm_op(at(x, p), w, b, 0);
+        weft_value *b =
+            parameter_or_else(placed(x, p), "bias", 1, &d, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
+        if (w && b) y = weft_layer_norm_op(placed(x, p), w, b, 0);
     }
     return y;
 }
@@ -244,7 +232,7 @@ weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char 
     place p = place_of(ids);
     WEFT_SCOPE(ids, name) {
         weft_value *w = parameter_or_else(ids, "weight", 2, (int64_t[]){rows, d}, weight, normal);
-        y = weft_embedding_op(w, at(ids, p));
+        y = weft_embedding_op(w, placed(ids, p));
     }
     return y;
 }

@@ -140,7 +140,7 @@ def here_lines():
     """A builder notes its caller's line by a macro of its own name, if its first argument says in which model."""
     for header in ("ops.h", "layers.h"):
         text = re.sub(r"/\*.*?\*/", "", read(f"include/weft/{header}"), flags=re.S)
-        for name, arguments in re.findall(r"weft_value \*(weft_\w+)\(([^;]*)\);", text):
+        for name, arguments in re.findall(r"(?:weft_value \*|int )(weft_\w+)\(([^;]*)\);", text):
             first = re.match(r"(\w+) \*(\w+)(,|$)", arguments)
             if not first or first[1] not in TARGETS:
                 continue

@@ -123,7 +123,14 @@ WEFT_API weft_value *weft_flatten(weft_value *x, int first_axis);
 WEFT_API weft_value *weft_permute(weft_value *x, const int64_t *axes);
 /** Swaps two axes. */
 WEFT_API weft_value *weft_transpose(weft_value *x, int axis_a, int axis_b);
-/** Repeats x along axes of length 1 and along new axes in front of it. */
+/** A new axis of length 1, which becomes number `axis` of the result: x[2, 3] at 1 -> [2, 1, 3], at -1 ->
+ * [2, 3, 1] */
+WEFT_API weft_value *weft_unsqueeze(weft_value *x, int axis);
+/** Without `axis`, which must have length 1 (PyTorch leaves other axes as they are): x[2, 1, 3] at 1 -> [2,
+ * 3] */
+WEFT_API weft_value *weft_squeeze(weft_value *x, int axis);
+/** Repeats x along axes of length 1 and along new axes in front of it. An axis of x that is -1 in `shape`
+ * keeps its length. */
 WEFT_API weft_value *weft_broadcast_to(weft_value *x, int ndim, const int64_t *shape);
 /** Puts n values of one type one after the other along `axis`; their other axes are equal. */
 WEFT_API weft_value *weft_concat(int n, weft_value *const *values, int axis);
@@ -132,6 +139,31 @@ WEFT_API weft_value *weft_concat(int n, weft_value *const *values, int axis);
 WEFT_API weft_value *weft_slice(weft_value *x, int axis, int64_t begin, int64_t end);
 /** Adds `before` and `after` zeros around the elements of `axis`. */
 WEFT_API weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after);
+/** torch.nn.functional.pad(x, pads, value=value): pairs {before, after} for the last axis, the one before
+ * it, and so on: x[N, C, H, W] and the two pairs {1, 2, 3, 4} -> [N, C, 3 + H + 4, 1 + W + 2]. Negative
+ * numbers cut elements off. The type of x must be able to hold the value. */
+WEFT_API weft_value *weft_constant_pad(weft_value *x, int n_axes, const int64_t *pads, double value);
+/** n values of one type and shape along a new axis, which is number `axis` of the result: two [3, 4] at 1
+ * -> [3, 2, 4] */
+WEFT_API weft_value *weft_stack(int n, weft_value *const *values, int axis);
+/** Repeats the whole of x along its last n axes, as torch.tile and torch.Tensor.repeat: x[2, 3] by {2, 1}
+ * -> [4, 3]. With more repeats than axes x gets axes of length 1 in front. Repeats are 1 or more. */
+WEFT_API weft_value *weft_tile(weft_value *x, int n, const int64_t *repeats);
+/** Repeats each element along `axis`: x[2] = a b -> [2 repeats] = a a b b */
+WEFT_API weft_value *weft_repeat_interleave(weft_value *x, int64_t repeats, int axis);
+/** Moves elements `shift` places towards the end of `axis`, to the front for a negative shift; what leaves
+ * at one side enters at the other. */
+WEFT_API weft_value *weft_roll(weft_value *x, int64_t shift, int axis);
+/** Cuts `axis` into n parts of these sizes, and puts them into `parts`. One size may be -1: it takes what
+ * the others leave. x[2, 7] at axis 1 by {3, -1} -> [2, 3], [2, 4]. Returns n, or 0 after an error. */
+WEFT_API int weft_split(weft_value *x, int n, const int64_t *sizes, int axis, weft_value **parts);
+/** Cuts `axis` into n equal parts; if n does not divide its length, into parts of the next larger size, the
+ * last of which is smaller, and which may be fewer than n: x[6] by 4 -> [2], [2], [2]. Returns how many
+ * `parts` there are, or 0 after an error. A batch on axis 0 stays a batch if n divides it. */
+WEFT_API int weft_chunk(weft_value *x, int n, int axis, weft_value **parts);
+/** The n values x[..., i, ...] of `axis`, which must be n long, without that axis: x[2, 3] at axis 0 ->
+ * [3], [3]. Returns n, or 0 after an error. */
+WEFT_API int weft_unbind(weft_value *x, int n, int axis, weft_value **parts);
 /** @} */
 
 /** @name Constants and random numbers

@@ -38,9 +38,10 @@ typedef struct slice_attrs {
 /* Resolves axis, begin and end for an operand of this type; false when they do not fit. */
 bool slice_range(const slice_attrs *a, const tensor_type *x, slice_attrs *range);
 
-/* Zeros before and after the operand on one axis. */
+/* Elements of one value before and after the operand on one axis. */
 typedef struct pad_attrs {
     int64_t axis, before, after;
+    double value;
 } pad_attrs;
 
 #endif

@@ -13,11 +13,12 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
         if (wanted[i]) din[i] = sum_to(dout[0], n->in[i]);
 }
 
-/* The sum of two pads of one axis whose contents are adjacent is a pad of their concatenation. Gradients of
- * slices (q, k and v of one projection) add up to such sums. NULL: a and b are not such pads. */
+/* The sum of two pads with zeros of one axis whose contents are adjacent is a pad of their concatenation.
+ * Gradients of slices (q, k and v of one projection) add up to such sums. NULL: a and b are not such pads. */
 static weft_value *join_pads(weft_value *a, weft_value *b) {
     const pad_attrs *pa = a->node->attrs, *pb = b->node->attrs;
     if (a->node->op != &weft_op_pad || b->node->op != &weft_op_pad) return NULL;
+    if (pa->value != 0 || pb->value != 0) return NULL;
     weft_value *xa = a->node->in[0], *xb = b->node->in[0];
     int64_t axis = pa->axis, other = pb->axis;
     if (!axis_resolve(&axis, a->type.ndim) || !axis_resolve(&other, b->type.ndim) || axis != other)

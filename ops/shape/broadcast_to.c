@@ -1,10 +1,11 @@
-/* broadcast_to.c - x repeated to a shape that it broadcasts to; torch.broadcast_to. A view in which repeated
- * axes have stride 0. dx is dy summed over these axes. */
+/* broadcast_to.c - x repeated to a shape that it broadcasts to; torch.broadcast_to. An axis may be -1: it
+ * keeps its length, whatever the batch. A view in which repeated axes have stride 0. dx is dy summed over
+ * these axes. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
 
 static const op_attr attrs[] = {
-    {"shape", ATTR_INTS, offsetof(shape_attrs, shape), 1, INT64_MAX},
+    {"shape", ATTR_INTS, offsetof(shape_attrs, shape), -1, INT64_MAX},
     {0},
 };
 
@@ -14,6 +15,14 @@ static bool infer(op_call *c) {
     const tensor_type *x = op_in(c, 0);
     tensor_type want = type_of(x->dtype, a->shape.n, a->shape.v);
     shape_bind(c, &want);
+    for (int i = 0; i < want.ndim; i++) {
+        int own = i - (want.ndim - x->ndim);
+        if (want.shape[i] != -1) continue;
+        if (own < 0)
+            return op_fail(c, WEFT_SHAPE, "axis %d is -1, but %s has no such axis to keep the length of", i,
+                           TYPE(x));
+        want.shape[i] = x->shape[own];
+    }
     if (!shape_broadcast(x, &want, &c->out[0]) || !shape_equal(&c->out[0], &want))
         return op_fail(c, WEFT_SHAPE, "%s does not broadcast to %s", TYPE(x), TYPE(&want));
     c->n_out = 1;
@@ -53,6 +62,9 @@ const weft_op weft_op_broadcast_to = {
     .view = view,
     .samples = (const op_sample[]){{"f32[3,1]", "shape=2,3,4", .out = "f32[2,3,4]"},
                                    {"f32[]", "shape=5", .out = "f32[5]"},
+                                   {"f32[2,1,3]", "shape=-1,5,-1", .out = "f32[2,5,3]"},
+                                   {"f32[3]", "shape=-1,3", .error = "axis 0 is -1, but f32[3] has no such"},
+                                   {"f32[1]", "shape=0", .error = "every axis must be at least 1"},
                                    {"i64[4]", "shape=3,4", .out = "i64[3,4]"},
                                    {"f32[3]", "shape=2,4", .error = "f32[3] does not broadcast to f32[2,4]"},
                                    {"f32[2,3]", "shape=3", .error = "does not broadcast"},

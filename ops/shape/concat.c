@@ -103,3 +103,21 @@ const weft_op weft_op_concat = {
 weft_value *weft_concat(int n, weft_value *const *values, int axis) {
     return values ? op_value(&weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
 }
+
+/* torch.stack: each value with a new axis, one after the other along it. */
+weft_value *weft_stack(int n, weft_value *const *values, int axis) {
+    enum { MOST = 32 }; /* max_in of concat, which reports more */
+    weft_value *with_axis[MOST];
+    if (!values) return NULL;
+    if (n < 1 || n > MOST) return weft_concat(n, values, axis);
+    for (int i = 0; i < n; i++) {
+        if (values[0] && values[i] && !type_equal(&values[0]->type, &values[i]->type)) {
+            weft_graph *g = values[0]->node->graph;
+            return model_fail(g->model, g, WEFT_SHAPE,
+                              "stack: %s and %s differ: all values have one type and shape",
+                              TYPE(&values[0]->type), TYPE(&values[i]->type));
+        }
+        with_axis[i] = weft_unsqueeze(values[i], axis);
+    }
+    return weft_concat(n, with_axis, axis);
+}

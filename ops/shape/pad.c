@@ -1,12 +1,14 @@
-/* pad.c - zeros before and after x along one axis; torch.nn.functional.pad with mode "constant". The axis
- * becomes before + length + after long. dx is the slice of dy without the padding. */
+/* pad.c - one value, 0 if not said, before and after x along one axis; torch.nn.functional.pad with mode
+ * "constant". The axis becomes before + length + after long. dx is the slice of dy without the padding. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
 
 static const op_attr attrs[] = {
     {"axis", ATTR_INT, offsetof(pad_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
     {"before", ATTR_INT, offsetof(pad_attrs, before), 0, (int64_t)1 << 46},
     {"after", ATTR_INT, offsetof(pad_attrs, after), 0, (int64_t)1 << 46},
+    {"value", ATTR_REAL, offsetof(pad_attrs, value), 0, 0},
     {0},
 };
 
@@ -16,6 +18,8 @@ static bool infer(op_call *c) {
     int64_t axis = a->axis;
     if (!axis_resolve(&axis, x->ndim))
         return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(x), (long long)axis);
+    if (!constant_fits(x->dtype, a->value))
+        return op_fail(c, WEFT_ARGUMENT, "%s cannot hold the value %g", TYPE(x), a->value);
     c->n_out = 1;
     c->out[0] = *x;
     c->out[0].shape[axis] += a->before + a->after; /* each at most 2^46: cannot overflow */
@@ -40,7 +44,7 @@ static weft_status reference(const kernel_call *c) {
         int64_t from[WEFT_MAX_NDIM];
         for (int i = 0; i < x->type.ndim; i++) from[i] = to[i] - (i == axis ? a->before : 0);
         if (from[axis] < 0 || from[axis] >= x->type.shape[axis])
-            element_set(y, to, 0);
+            element_set(y, to, a->value);
         else
             element_copy(y, to, x, from);
     } while (index_next(&y->type, to));
@@ -49,7 +53,7 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_pad = {
     .name = "pad",
-    .summary = "zeros before and after along one axis",
+    .summary = "zeros, or another value, before and after along one axis",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(pad_attrs),
@@ -64,11 +68,38 @@ const weft_op weft_op_pad = {
     .samples = (const op_sample[]){{"f32[2,3]", "axis=1 before=1 after=2", .out = "f32[2,6]"},
                                    {"f32[2,3,4]", "axis=-2 after=1", .out = "f32[2,4,4]"},
                                    {"i64[3]", "before=2", .out = "i64[5]"},
+                                   {"f32[2,3,4]", "axis=1 before=2 after=1 value=-1.5", .out = "f32[2,6,4]"},
+                                   {"i32[3,5]", "axis=1 after=3 value=7"},
+                                   {"u8[3,5]", "before=1 value=255"},
+                                   {"u8[3,5]", "before=1 value=256", .error = "cannot hold the value 256"},
                                    {"f32[2,3]", "axis=2 before=1", .error = "has no axis 2"},
                                    {"f32[2,3]", "before=-1", .error = "before=-1"},
                                    {0}},
 };
 
 weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t after) {
-    return op_value(&weft_op_pad, 1, &x, &(pad_attrs){axis, before, after});
+    return op_value(&weft_op_pad, 1, &x, &(pad_attrs){axis, before, after, 0});
+}
+
+/* One axis: a negative number of elements is cut off. */
+static weft_value *pad_or_cut(weft_value *x, pad_attrs a, place p) {
+    int64_t cut_before = a.before < 0 ? -a.before : 0, cut_after = a.after < 0 ? a.after : INT64_MAX;
+    if (cut_before || a.after < 0) x = weft_slice(placed(x, p), (int)a.axis, cut_before, cut_after);
+    a.before = a.before < 0 ? 0 : a.before;
+    a.after = a.after < 0 ? 0 : a.after;
+    if (!x || (a.before == 0 && a.after == 0)) return x;
+    return op_value(&weft_op_pad, 1, (weft_value *[]){placed(x, p)}, &a);
+}
+
+weft_value *weft_constant_pad(weft_value *x, int n_axes, const int64_t *pads, double value) {
+    if (!x) return NULL;
+    weft_graph *g = x->node->graph;
+    int ndim = x->type.ndim;
+    place p = place_of(x);
+    if (n_axes < 0 || n_axes > ndim || (n_axes && !pads))
+        return model_fail(g->model, g, WEFT_SHAPE, "constant_pad: %d pairs for %s: at most one for each axis",
+                          n_axes, TYPE(&x->type));
+    for (int i = 0; x && i < n_axes; i++)
+        x = pad_or_cut(x, (pad_attrs){ndim - 1 - i, pads[2 * i], pads[2 * i + 1], value}, p);
+    return x;
 }

@@ -145,3 +145,32 @@ weft_value *weft_flatten(weft_value *x, int first_axis) {
     for (int i = (int)first; i < x->type.ndim; i++) shape[first] *= x->type.shape[i];
     return weft_reshape(x, (int)first + 1, shape);
 }
+
+/* The axes before and after the new one; axis 0 of x is -1 for the same reason as in weft_flatten. */
+weft_value *weft_unsqueeze(weft_value *x, int axis) {
+    if (!x) return NULL;
+    weft_graph *g = x->node->graph;
+    int64_t at = axis, shape[WEFT_MAX_NDIM + 1];
+    if (x->type.ndim == WEFT_MAX_NDIM || !axis_resolve(&at, x->type.ndim + 1))
+        return model_fail(g->model, g, WEFT_SHAPE,
+                          "unsqueeze: %s with a new axis %d: -%d to %d are possible%s", TYPE(&x->type), axis,
+                          x->type.ndim + 1, x->type.ndim,
+                          x->type.ndim == WEFT_MAX_NDIM ? ", but it has as many axes as there can be" : "");
+    for (int i = 0; i <= x->type.ndim; i++) {
+        int own = i < at ? i : i - 1;
+        shape[i] = i == at ? 1 : own == 0 ? -1 : x->type.shape[own];
+    }
+    return weft_reshape(x, x->type.ndim + 1, shape);
+}
+
+weft_value *weft_squeeze(weft_value *x, int axis) {
+    if (!x) return NULL;
+    weft_graph *g = x->node->graph;
+    int64_t at = axis, shape[WEFT_MAX_NDIM];
+    if (!axis_resolve(&at, x->type.ndim) || x->type.shape[at] != 1)
+        return model_fail(g->model, g, WEFT_SHAPE, "squeeze: %s has no axis %d of length 1", TYPE(&x->type),
+                          axis);
+    for (int i = 0; i < x->type.ndim; i++)
+        if (i != at) shape[i < at ? i : i - 1] = i == 0 ? -1 : x->type.shape[i];
+    return weft_reshape(x, x->type.ndim - 1, shape);
+}

@@ -129,7 +129,7 @@ static void pad(const weft_node *n, const naive *in, const naive *out) {
         naive_place(&out->type, i, at);
         at[axis] -= a->before;
         bool inside = at[axis] >= 0 && at[axis] < in->type.shape[axis];
-        out->v[i] = inside ? in->v[naive_number(&in->type, at)] : 0;
+        out->v[i] = inside ? in->v[naive_number(&in->type, at)] : a->value;
     }
 }
 

@@ -7,7 +7,7 @@
  * plane that is transposed block by block. Threads divide rows and planes. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/cpu/simd/simd.h"
-#include "ops/kit/ops.h"
+#include "ops/kit/op_kit.h"
 
 #include <string.h>
 
@@ -231,16 +231,18 @@ static weft_status concat_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* Writes zeros at [begin, begin + length) along the axis: a copy of one zero with strides 0. */
-static void zeros(const tensor *y, int64_t axis, int64_t begin, int64_t length, int threads) {
-    static const uint64_t zero[1] = {0};
+/* Writes `value` at [begin, begin + length) along the axis: a copy of one element with strides 0. */
+static void padding(const tensor *y, int64_t axis, int64_t begin, int64_t length, double value, int threads) {
     static const int64_t still[WEFT_MAX_NDIM] = {0};
+    uint64_t room = 0; /* for an element of any type */
+    tensor element = {&room, type_scalar(y->type.dtype), {0}};
+    element_set(&element, still, value);
     tensor_type part = y->type;
     part.shape[axis] = length;
-    if (length) strided_copy(element_at(y, axis, begin), y->stride, zero, still, &part, threads);
+    if (length) strided_copy(element_at(y, axis, begin), y->stride, &room, still, &part, threads);
 }
 
-/* Zeros, the operand, zeros: three copies that do not overlap. */
+/* Padding, the operand, padding: three copies that do not overlap. */
 static weft_status pad_run(void *state, const kernel_call *c) {
     (void)state;
     const pad_attrs *a = c->attrs;
@@ -248,9 +250,9 @@ static weft_status pad_run(void *state, const kernel_call *c) {
     int64_t axis = a->axis;
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
     int64_t end = a->before + x->type.shape[axis];
-    zeros(y, axis, 0, a->before, c->threads);
+    padding(y, axis, 0, a->before, a->value, c->threads);
     strided_copy(element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type, c->threads);
-    zeros(y, axis, end, a->after, c->threads);
+    padding(y, axis, end, a->after, a->value, c->threads);
     return WEFT_OK;
 }
 

@@ -8,6 +8,8 @@ extern "C" {
 #include "ops/cuda/kit/divide.h"
 }
 
+#include <string.h>
+
 /* Elements of a tile's side; rows of threads; threads of a block of copy_units; least length of both axes of
  * a plane. */
 enum { TILE = 32, TILE_ROWS = 8, COPY_THREADS = 256, WORTH_TURNING = 8 };
@@ -21,6 +23,7 @@ struct copy_job {
     char *to;
     const char *from;
     int n;
+    pattern fill;  /* where from is NULL */
     int64_t units; /* of the whole copy: elements, or vectors of them */
     axis at[WEFT_MAX_NDIM];
     divisor by[WEFT_MAX_NDIM]; /* division by the lengths */
@@ -28,10 +31,12 @@ struct copy_job {
 
 /* ---- on the GPU ---- */
 
-/* One unit to a thread; from NULL writes zeros. */
+/* One unit to a thread; from NULL writes the pattern. */
 template <class T> __global__ void copy_units(copy_job j) {
     T *to = reinterpret_cast<T *>(j.to);
     const T *from = reinterpret_cast<const T *>(j.from);
+    T fill;
+    memcpy(&fill, j.fill.bits, sizeof fill);
     int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < j.units; i += step) {
         int64_t rest = i, there = 0, here = 0;
@@ -43,7 +48,7 @@ template <class T> __global__ void copy_units(copy_job j) {
         }
         there += rest * j.at[0].to;
         here += rest * j.at[0].from;
-        to[there] = j.from ? from[here] : T();
+        to[there] = j.from ? from[here] : fill;
     }
 }
 
@@ -100,8 +105,8 @@ static void axes_of(copy_job *j, const tensor_type *shape, const int64_t *to, co
     if (j->n == 0) j->at[j->n++] = axis{1, 1, 1};
 }
 
-/* Bytes of the widest unit of which rows, strides and addresses are multiples. Zeros have no source that must
- * fit. */
+/* Bytes of the widest unit of which rows, strides and addresses are multiples. A fill has no source that
+ * must fit. */
 static int64_t unit_of(const copy_job *j, int64_t width) {
     const axis *row = &j->at[j->n - 1];
     if (row->to != 1 || (j->from && row->from != 1)) return width;
@@ -155,13 +160,25 @@ template <class T> static weft_status run(const kernel_call *c, copy_job *j) {
     return launch(c, copy_units<T>, dim3(blocks_for(c, j->units, COPY_THREADS)), dim3(COPY_THREADS), 0, *j);
 }
 
+/* element_set writes the value in its type; the rest of the pattern repeats it. */
+pattern pattern_of(weft_dtype dtype, double value) {
+    pattern p;
+    int64_t at[WEFT_MAX_NDIM] = {0}, width = (int64_t)dtype_bytes(dtype);
+    char *bytes = reinterpret_cast<char *>(p.bits);
+    tensor element = {bytes, type_scalar(dtype), {0}};
+    element_set(&element, at, value);
+    for (int64_t k = width; k < 16; k += width) memcpy(bytes + k, bytes, (size_t)width);
+    return p;
+}
+
 /* Only the width of the elements matters, and grows to that of the widest unit. */
 weft_status strided_copy(const kernel_call *c, void *to, const int64_t *to_stride, const void *from,
-                         const int64_t *from_stride, const tensor_type *shape) {
+                         const int64_t *from_stride, const tensor_type *shape, const pattern *fill) {
     copy_job j = {};
     int64_t width = (int64_t)dtype_bytes(shape->dtype);
     j.to = static_cast<char *>(to);
     j.from = static_cast<const char *>(from);
+    if (fill) j.fill = *fill;
     axes_of(&j, shape, to_stride, from_stride);
     int64_t unit = unit_of(&j, width);
     copy_wider(&j, unit / width);

@@ -56,24 +56,25 @@ extern "C" weft_status cuda_concat_run(void *, const kernel_call *c) {
     return status;
 }
 
-/* Zeros at [begin, begin + length) along the axis. */
-static weft_status zeros(const kernel_call *c, int64_t axis, int64_t begin, int64_t length) {
+/* The pad's value at [begin, begin + length) along the axis. */
+static weft_status padding(const kernel_call *c, int64_t axis, int64_t begin, int64_t length) {
     const tensor *y = &c->out[0];
+    pattern fill = pattern_of(y->type.dtype, static_cast<const pad_attrs *>(c->attrs)->value);
     tensor_type part = y->type;
     part.shape[axis] = length;
-    return length ? strided_copy(c, element_at(y, axis, begin), y->stride, NULL, NULL, &part) : WEFT_OK;
+    return length ? strided_copy(c, element_at(y, axis, begin), y->stride, NULL, NULL, &part, &fill) : WEFT_OK;
 }
 
-/* Zeros, the operand, zeros: three copies that do not overlap. */
+/* Padding, the operand, padding: three copies that do not overlap. */
 extern "C" weft_status cuda_pad_run(void *, const kernel_call *c) {
     const pad_attrs *a = static_cast<const pad_attrs *>(c->attrs);
     const tensor *x = &c->in[0], *y = &c->out[0];
     int64_t axis = a->axis;
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
-    weft_status status = zeros(c, axis, 0, a->before);
+    weft_status status = padding(c, axis, 0, a->before);
     if (status == WEFT_OK)
         status = strided_copy(c, element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type);
-    return status ? status : zeros(c, axis, a->before + x->type.shape[axis], a->after);
+    return status ? status : padding(c, axis, a->before + x->type.shape[axis], a->after);
 }
 
 /* ---- constant ---- */
@@ -94,26 +95,21 @@ template <class T> static weft_status fill_launch(const kernel_call *c, const vo
 /* The value fills 16 bytes as a pattern; a result of whole 16 bytes is written by those. */
 extern "C" weft_status cuda_constant_run(void *, const kernel_call *c) {
     const tensor *y = &c->out[0];
-    int64_t width = (int64_t)dtype_bytes(y->type.dtype), bytes = (int64_t)type_bytes(&y->type),
-            at[WEFT_MAX_NDIM] = {0};
-    /* element_set writes the value in its type; the rest of the pattern repeats it */
-    alignas(16) char pattern[16];
+    int64_t width = (int64_t)dtype_bytes(y->type.dtype), bytes = (int64_t)type_bytes(&y->type);
     double value = 0;
     if (!constant_value(&c->node->out[0], &value)) return WEFT_INTERNAL;
-    tensor element = {pattern, type_scalar(y->type.dtype), {0}};
-    element_set(&element, at, value);
-    for (int64_t k = width; k < 16; k += width) memcpy(pattern + k, pattern, (size_t)width);
+    pattern fill = pattern_of(y->type.dtype, value);
     if (bytes % 16 == 0 && reinterpret_cast<uintptr_t>(y->data) % 16 == 0)
-        return fill_launch<uint4>(c, pattern, bytes);
+        return fill_launch<uint4>(c, fill.bits, bytes);
     switch (width) {
     case 1:
-        return fill_launch<uint8_t>(c, pattern, bytes);
+        return fill_launch<uint8_t>(c, fill.bits, bytes);
     case 2:
-        return fill_launch<uint16_t>(c, pattern, bytes);
+        return fill_launch<uint16_t>(c, fill.bits, bytes);
     case 4:
-        return fill_launch<uint32_t>(c, pattern, bytes);
+        return fill_launch<uint32_t>(c, fill.bits, bytes);
     default:
-        return fill_launch<uint64_t>(c, pattern, bytes);
+        return fill_launch<uint64_t>(c, fill.bits, bytes);
     }
 }
 

@@ -1,0 +1,294 @@
+/* test_shapes.c - builders of shapes and indices against PyTorch: each row is a call of Weft and the same in
+ * PyTorch, whose numbers and gradients stand in golden/shapes.h (golden/make_shapes.py writes it from the
+ * rows). All numbers are small integers, so they are equal. Rows also replay at another batch. */
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the rows: x is f32[2,3,4] of 1, 2, 3, ...; g its graph ---- */
+
+#define AXES(...)                                                                                            \
+    (int64_t[]) {                                                                                            \
+        __VA_ARGS__                                                                                          \
+    }
+
+static weft_value *part(int count, weft_value **parts, int i) {
+    return i < count ? parts[i] : NULL;
+}
+
+static weft_value *split(weft_value *x, int n, const int64_t *sizes, int axis, int i) {
+    weft_value *parts[8];
+    return part(weft_split(x, n, sizes, axis, parts), parts, i);
+}
+
+static weft_value *chunk(weft_value *x, int n, int axis, int i) {
+    weft_value *parts[8];
+    return part(weft_chunk(x, n, axis, parts), parts, i);
+}
+
+static weft_value *unbind(weft_value *x, int n, int axis, int i) {
+    weft_value *parts[8];
+    return part(weft_unbind(x, n, axis, parts), parts, i);
+}
+
+static weft_value *stack(weft_value *x, int axis) {
+    weft_value *twice = weft_scale(x, 2);
+    return weft_stack(2, (weft_value *[]){x, twice}, axis);
+}
+
+/* 1: right at any batch (axis 0); 0: at the one that it was built for. Then Weft's call, and PyTorch's. */
+/* clang-format off */
+#define ROWS(X)                                                                                              \
+    X(1, weft_unsqueeze(x, 0),                               "x.unsqueeze(0)")                               \
+    X(1, weft_unsqueeze(x, 2),                               "x.unsqueeze(2)")                               \
+    X(1, weft_unsqueeze(x, -1),                              "x.unsqueeze(-1)")                              \
+    X(1, weft_squeeze(weft_slice(x, 1, 1, 2), 1),            "x[:, 1:2].squeeze(1)")                         \
+    X(1, weft_squeeze(weft_slice(x, 2, 3, 4), -1),           "x[:, :, 3:4].squeeze(-1)")                     \
+    X(0, weft_squeeze(weft_slice(x, 0, 1, 2), 0),            "x[1:2].squeeze(0)")                            \
+    X(1, weft_broadcast_to(weft_slice(x, 1, 1, 2), 4, AXES(2, -1, 3, -1)), "x[:, 1:2].expand(2, -1, 3, -1)") \
+    X(1, stack(x, 0),                                        "torch.stack([x, 2 * x])")                      \
+    X(1, stack(x, 1),                                        "torch.stack([x, 2 * x], 1)")                   \
+    X(1, stack(x, -1),                                       "torch.stack([x, 2 * x], -1)")                  \
+    X(1, split(x, 2, AXES(1, 3), 2, 1),                      "x.split([1, 3], 2)[1]")                        \
+    X(1, split(x, 3, AXES(1, -1, 1), -1, 1),                 "x.split([1, 2, 1], -1)[1]")                    \
+    X(1, split(x, 3, AXES(1, -1, 2), -1, 2),                 "x.split([1, 1, 2], -1)[2]")                    \
+    X(0, split(x, 2, AXES(1, 1), 0, 0),                      "x.split(1)[0]")                                \
+    X(1, chunk(x, 2, 2, 1),                                  "x.chunk(2, 2)[1]")                             \
+    X(1, chunk(x, 2, 1, 0),                                  "x.chunk(2, 1)[0]")                             \
+    X(1, chunk(x, 2, 1, 1),                                  "x.chunk(2, 1)[1]")                             \
+    X(1, chunk(x, 3, 2, 1),                                  "x.chunk(3, 2)[1]")                             \
+    X(1, chunk(x, 2, 0, 1),                                  "x.chunk(2, 0)[1]")                             \
+    X(1, unbind(x, 3, 1, 2),                                 "x.unbind(1)[2]")                               \
+    X(0, unbind(x, 2, 0, 1),                                 "x.unbind()[1]")                                \
+    X(1, weft_tile(x, 1, AXES(2)),                           "x.tile(2)")                                    \
+    X(1, weft_tile(x, 3, AXES(3, 1, 2)),                     "x.tile(3, 1, 2)")                              \
+    X(1, weft_tile(x, 4, AXES(2, 1, 2, 1)),                  "x.repeat(2, 1, 2, 1)")                         \
+    X(1, weft_tile(weft_sum(x, 0, NULL, false), 2, AXES(2, 3)), "x.sum().tile(2, 3)")                        \
+    X(1, weft_repeat_interleave(x, 2, 0),                    "x.repeat_interleave(2, 0)")                    \
+    X(1, weft_repeat_interleave(x, 3, 1),                    "x.repeat_interleave(3, 1)")                    \
+    X(1, weft_repeat_interleave(x, 2, -1),                   "x.repeat_interleave(2, -1)")                   \
+    X(1, weft_roll(x, 1, 2),                                 "x.roll(1, 2)")                                 \
+    X(1, weft_roll(x, -5, 2),                                "x.roll(-5, 2)")                                \
+    X(1, weft_roll(x, 1, 0),                                 "x.roll(1, 0)")                                 \
+    X(1, weft_roll(x, -3, -2),                               "x.roll(-3, -2)")                               \
+    X(1, weft_constant_pad(x, 1, AXES(1, 2), 0),             "F.pad(x, (1, 2))")                             \
+    X(1, weft_constant_pad(x, 2, AXES(0, 1, 2, 0), 5),       "F.pad(x, (0, 1, 2, 0), value=5)")              \
+    X(1, weft_constant_pad(x, 3, AXES(1, -1, -1, 0, 1, 1), -2), "F.pad(x, (1, -1, -1, 0, 1, 1), value=-2)")  \
+    X(1, weft_constant_pad(x, 2, AXES(-1, -2, 0, -1), 3),    "F.pad(x, (-1, -2, 0, -1), value=3)")
+/* clang-format on */
+
+static weft_value *build(int row, weft_graph *g, weft_value *x) {
+    int i = 0;
+    (void)g;
+#define X(any_batch, call, torch)                                                                            \
+    if (row == i++) return call;
+    ROWS(X)
+#undef X
+    return NULL;
+}
+
+static const struct {
+    bool any_batch;
+    const char *torch;
+} rows[] = {
+#define X(any_batch, call, torch) {any_batch, torch},
+    ROWS(X)
+#undef X
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+/* What PyTorch answers: type, numbers, and after | the gradient of x, where there is one. */
+static const struct {
+    const char *torch, *numbers;
+} golden[] = {
+#include "golden/shapes.h"
+};
+
+/* ---- running a row ---- */
+
+/* Outputs y and, for a float y, the gradient of the sum of y^2 by x. */
+static weft_model *model_of(int row, int64_t default_batch) {
+    weft_model *m = weft_model_new("shapes");
+    weft_model_batch(m, default_batch);
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 3, 4)), *dx = NULL;
+    weft_value *y = build(row, g, x);
+    weft_output(y, "y");
+    if (y && weft_value_dtype(y) == WEFT_F32) {
+        weft_gradients(weft_sum(weft_square(y), 0, NULL, false), 1, &x, &dx);
+        weft_output(dx, "dx");
+    }
+    return m;
+}
+
+typedef struct text {
+    char at[8000];
+    size_t length;
+} text;
+
+#define ADD(t, ...)                                                                                          \
+    (t)->length += (size_t)snprintf((t)->at + (t)->length, sizeof(t)->at - (t)->length, __VA_ARGS__)
+
+static double number(const weft_port *port, const void *data, size_t i) {
+    switch (port->dtype) {
+    case WEFT_F32:
+        return ((const float *)data)[i];
+    case WEFT_F64:
+        return ((const double *)data)[i];
+    case WEFT_I64:
+        return (double)((const int64_t *)data)[i];
+    case WEFT_I32:
+        return ((const int32_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+/* "f32[2,3]: 1 2 3 4 5 6" */
+static void add_tensor(text *t, const weft_port *port, const void *data) {
+    static const char *const names[] = {
+        [WEFT_F32] = "f32", [WEFT_F64] = "f64", [WEFT_I64] = "i64", [WEFT_I32] = "i32", [WEFT_BOOL] = "bool"};
+    size_t n = 1;
+    ADD(t, "%s[", names[port->dtype]);
+    for (int i = 0; i < port->ndim; i++) {
+        ADD(t, "%s%d", i ? "," : "", (int)port->shape[i]);
+        n *= (size_t)port->shape[i];
+    }
+    ADD(t, "]:");
+    for (size_t i = 0; i < n; i++) ADD(t, " %.6g", number(port, data, i));
+}
+
+/* The outputs of the model at this batch (0: its default), as text. */
+static text run_model(weft_model *m, int64_t batch, weft_isa isa) {
+    enum { MOST = 4 * 3 * 4 };
+    float x[MOST];
+    weft_error e = {0};
+    text t = {"", 0};
+    weft_port port, in;
+    weft_fetch fetches[2];
+    int n = 0;
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i + 1);
+    weft_plan *plan = weft_compile(
+        m, &(weft_compile_options){.isa = isa, .batch = batch, .threads = 2, .verify = true}, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
+    while (session && weft_plan_output(plan, "g", n, &port)) {
+        fetches[n] = (weft_fetch){port.name, test_memory(port.bytes), port.bytes};
+        n++;
+    }
+    bool has_x = session && weft_plan_input(plan, "g", 0, &in);
+    weft_feed feed = {"x", x, has_x ? in.bytes : 0};
+    if (CHECK_SAYS(session && weft_run(session, "g", &feed, has_x, fetches, n, &e) == WEFT_OK, "%s", e.text))
+        for (int i = 0; i < n; i++) {
+            weft_plan_output(plan, "g", i, &port);
+            if (i) ADD(&t, " | ");
+            add_tensor(&t, &port, fetches[i].data);
+        }
+    for (int i = 0; i < n; i++) free(fetches[i].data);
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    return t;
+}
+
+TEST(builders_give_the_numbers_and_gradients_of_pytorch) {
+    static const weft_isa isas[] = {WEFT_ISA_REFERENCE, WEFT_ISA_AUTO};
+    NEED(sizeof golden / sizeof *golden == N_ROWS);
+    for (int i = 0; i < N_ROWS; i++) {
+        CHECK_TEXT(golden[i].torch, rows[i].torch); /* else: make_shapes.py was not run */
+        for (int k = 0; k < 2; k++) {
+            weft_model *m = model_of(i, 2);
+            CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s: %s", rows[i].torch,
+                       weft_model_error(m)->text);
+            text got = run_model(m, 0, isas[k]);
+            CHECK_SAYS(strcmp(got.at, golden[i].numbers) == 0, "%s: got %s, wanted %s", rows[i].torch, got.at,
+                       golden[i].numbers);
+            weft_model_free(m);
+        }
+    }
+}
+
+/* What was built at batch 2 and compiled for 4 is what was built at 4. */
+TEST(builders_replay_at_another_batch) {
+    for (int i = 0; i < N_ROWS; i++) {
+        if (!rows[i].any_batch) continue;
+        weft_model *two = model_of(i, 2), *four = model_of(i, 4);
+        text replayed = run_model(two, 4, WEFT_ISA_AUTO), direct = run_model(four, 0, WEFT_ISA_AUTO);
+        CHECK_SAYS(strcmp(replayed.at, direct.at) == 0, "%s: replayed %s, directly %s", rows[i].torch,
+                   replayed.at, direct.at);
+        weft_model_free(two);
+        weft_model_free(four);
+    }
+}
+
+/* ---- errors: the sentence, with this file, a line and the scope ---- */
+
+/* clang-format off */
+#define ERRORS(X)                                                                                            \
+    X(weft_unsqueeze(x, 4),                        "unsqueeze: f32[2,3,4] with a new axis 4: -4 to 3 are")   \
+    X(weft_squeeze(x, 1),                          "squeeze: f32[2,3,4] has no axis 1 of length 1")          \
+    X(weft_squeeze(x, 3),                          "squeeze: f32[2,3,4] has no axis 3 of length 1")          \
+    X(weft_broadcast_to(x, 4, AXES(-1, 2, 3, 4)),  "axis 0 is -1, but f32[2,3,4] has no such axis")          \
+    X(split(x, 2, AXES(1, 2), 2, 0),               "split: 2 sizes along axis 2 of f32[2,3,4]: each must be at least 1, their sum 4") \
+    X(split(x, 2, AXES(4, -1), 2, 0),              "split: 2 sizes along axis 2")                            \
+    X(split(x, 2, AXES(0, 4), 2, 0),               "split: 2 sizes along axis 2")                            \
+    X(split(x, 2, AXES(-1, -1), 2, 0),             "split: 2 sizes along axis 2")                            \
+    X(split(x, 2, AXES(1, 3), 3, 0),               "split: f32[2,3,4] has no axis 3")                        \
+    X(chunk(x, 0, 1, 0),                           "chunk: 0 parts: there must be at least 1")               \
+    X(weft_chunk(x, 2, 1, NULL) ? x : NULL,        "chunk: parts is NULL")                                   \
+    X(unbind(x, 2, 1, 0),                          "unbind: axis 1 of f32[2,3,4] is 3 long, not 2")          \
+    X(weft_tile(x, 2, AXES(2, 0)),                 "tile: 0 repeats: they must be 1 to")                     \
+    X(weft_tile(x, 9, AXES(1, 1, 1, 1, 1, 1, 1, 1, 1)), "tile: 9 repeats, 0 to 8 are allowed")               \
+    X(weft_repeat_interleave(x, 2, 3),             "repeat_interleave: f32[2,3,4] has no axis 3")            \
+    X(weft_repeat_interleave(x, -2, 0),            "repeat_interleave: -2 repeats")                          \
+    X(weft_roll(x, 1, -4),                         "roll: f32[2,3,4] has no axis -4")                        \
+    X(weft_roll(x, 4, 0),                          "roll: a shift of 4 moves nothing along axis 0")          \
+    X(weft_constant_pad(x, 4, AXES(1, 1, 1, 1, 1, 1, 1, 1), 0), "constant_pad: 4 pairs for f32[2,3,4]")      \
+    X(weft_constant_pad(x, 1, AXES(-4, 0), 0),     "has no elements 4 to")                                   \
+    X(weft_constant_pad(x, 1, AXES(1, 0), 1e300),  "pad: f32[2,3,4] cannot hold the value 1e+300")
+/* clang-format on */
+
+static weft_value *build_wrong(int row, weft_graph *g, weft_value *x) {
+    int i = 0;
+    (void)g;
+#define X(call, error)                                                                                       \
+    if (row == i++) return call;
+    ERRORS(X)
+#undef X
+    return NULL;
+}
+
+TEST(errors_name_file_line_scope_and_rule) {
+    static const char *const errors[] = {
+#define X(call, error) error,
+        ERRORS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        weft_model *m = weft_model_new("m");
+        weft_model_batch(m, 2);
+        weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+        weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(WEFT_BATCH, 3, 4)), *y = x;
+        WEFT_SCOPE(x, "net") y = build_wrong((int)i, g, x);
+        CHECK_SAYS(y == NULL, "%s: there is a value", errors[i]);
+        CHECK_HOLDS(weft_model_error(m)->text, errors[i]);
+        CHECK_HOLDS(weft_model_error(m)->text, "test_shapes.c:");
+        CHECK_HOLDS(weft_model_error(m)->text, "in net: ");
+        weft_model_free(m);
+    }
+}
+
+TEST(values_that_do_not_stack_are_told) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, 1, AXES(3)), *y = weft_input(g, "y", WEFT_F32, 1, AXES(4));
+    CHECK(weft_stack(2, (weft_value *[]){x, y}, 0) == NULL);
+    CHECK_HOLDS(weft_model_error(m)->text, "stack: f32[3] and f32[4] differ");
+    weft_model_free(m);
+}
+
+SUITE("shapes", {T(builders_give_the_numbers_and_gradients_of_pytorch), T(builders_replay_at_another_batch),
+                 T(errors_name_file_line_scope_and_rule), T(values_that_do_not_stack_are_told)})
