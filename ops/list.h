@@ -94,6 +94,7 @@ X(broadcast_to)
 X(concat)
 X(slice)
 X(pad)
+X(arange)
 X(reorder)
 /* linear algebra */
 X(matmul)

@@ -74,6 +74,18 @@ static weft_value *stack(weft_value *x, int axis) {
     X(1, weft_roll(x, -5, 2),                                "x.roll(-5, 2)")                                \
     X(1, weft_roll(x, 1, 0),                                 "x.roll(1, 0)")                                 \
     X(1, weft_roll(x, -3, -2),                               "x.roll(-3, -2)")                               \
+    X(1, weft_tril(x, 0),                                    "x.tril()")                                     \
+    X(1, weft_tril(x, -1),                                   "x.tril(-1)")                                   \
+    X(1, weft_triu(x, 0),                                    "x.triu()")                                     \
+    X(1, weft_triu(x, 2),                                    "x.triu(2)")                                    \
+    X(1, weft_arange(g, WEFT_I64, 0, 5, 1),                  "torch.arange(5)")                              \
+    X(1, weft_arange(g, WEFT_I64, 9, 0, -4),                 "torch.arange(9, 0, -4)")                       \
+    X(1, weft_arange(g, WEFT_F32, -1, 1, 0.3),               "torch.arange(-1, 1, 0.3)")                     \
+    X(1, weft_linspace(g, WEFT_F32, 0, 1, 7),                "torch.linspace(0, 1, 7)")                      \
+    X(1, weft_linspace(g, WEFT_F32, 3, -2, 1),               "torch.linspace(3, -2, 1)")                     \
+    X(1, weft_eye(g, WEFT_F32, 2, 3),                        "torch.eye(2, 3)")                              \
+    X(1, weft_one_hot(weft_arange(g, WEFT_I64, 0, 3, 1), 4, WEFT_I64), "F.one_hot(torch.arange(3), 4)")      \
+    X(1, weft_one_hot(weft_cast(weft_slice(x, 2, 0, 1), WEFT_I32), 50, WEFT_F32), "F.one_hot(x[:, :, :1].long(), 50).float()") \
     X(1, weft_constant_pad(x, 1, AXES(1, 2), 0),             "F.pad(x, (1, 2))")                             \
     X(1, weft_constant_pad(x, 2, AXES(0, 1, 2, 0), 5),       "F.pad(x, (0, 1, 2, 0), value=5)")              \
     X(1, weft_constant_pad(x, 3, AXES(1, -1, -1, 0, 1, 1), -2), "F.pad(x, (1, -1, -1, 0, 1, 1), value=-2)")  \
@@ -244,6 +256,14 @@ TEST(builders_replay_at_another_batch) {
     X(weft_tile(x, 9, AXES(1, 1, 1, 1, 1, 1, 1, 1, 1)), "tile: 9 repeats, 0 to 8 are allowed")               \
     X(weft_repeat_interleave(x, 2, 3),             "repeat_interleave: f32[2,3,4] has no axis 3")            \
     X(weft_repeat_interleave(x, -2, 0),            "repeat_interleave: -2 repeats")                          \
+    X(weft_arange(g, WEFT_I64, 3, 3, 1),           "arange: from 3 to 3 by steps of 1: there must be a")     \
+    X(weft_arange(g, WEFT_F32, 0, 3, 0),           "arange: from 0 to 3 by steps of 0")                      \
+    X(weft_arange(g, WEFT_I64, 0, 3, 0.5),         "arange: i64 cannot hold the numbers 0 to 2.5")           \
+    X(weft_linspace(g, WEFT_F32, 0, 3, 0),         "linspace: 0 numbers")                                    \
+    X(weft_eye(g, WEFT_F32, 0, 3),                 "eye: 0 rows and 3 columns")                              \
+    X(weft_tril(weft_flatten(x, 0), 0),            "tril: f32[24] has no rows and columns")                  \
+    X(weft_one_hot(x, 3, WEFT_F32),                "one_hot: ids are f32[2,3,4]: they must be integer")      \
+    X(weft_one_hot(weft_cast(x, WEFT_U8), 300, WEFT_F32), "one_hot: 300 classes for ids of type u8")         \
     X(weft_roll(x, 1, -4),                         "roll: f32[2,3,4] has no axis -4")                        \
     X(weft_roll(x, 4, 0),                          "roll: a shift of 4 moves nothing along axis 0")          \
     X(weft_constant_pad(x, 4, AXES(1, 1, 1, 1, 1, 1, 1, 1), 0), "constant_pad: 4 pairs for f32[2,3,4]")      \

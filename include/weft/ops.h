@@ -143,6 +143,13 @@ WEFT_API weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t a
  * it, and so on: x[N, C, H, W] and the two pairs {1, 2, 3, 4} -> [N, C, 3 + H + 4, 1 + W + 2]. Negative
  * numbers cut elements off. The type of x must be able to hold the value. */
 WEFT_API weft_value *weft_constant_pad(weft_value *x, int n_axes, const int64_t *pads, double value);
+/** x with zeros above the diagonal of its last two axes; `diagonal` 1 keeps one more, -1 one less. */
+WEFT_API weft_value *weft_tril(weft_value *x, int64_t diagonal);
+/** x with zeros below the diagonal of its last two axes; `diagonal` 1 keeps one less, -1 one more. */
+WEFT_API weft_value *weft_triu(weft_value *x, int64_t diagonal);
+/** Integer ids [...] -> [..., classes] of `dtype`: 1 where the class is the id, else 0. An id outside 0 to
+ * classes - 1 gives zeros (PyTorch: an error). */
+WEFT_API weft_value *weft_one_hot(weft_value *ids, int64_t classes, weft_dtype dtype);
 /** n values of one type and shape along a new axis, which is number `axis` of the result: two [3, 4] at 1
  * -> [3, 2, 4] */
 WEFT_API weft_value *weft_stack(int n, weft_value *const *values, int axis);
@@ -172,6 +179,13 @@ WEFT_API int weft_unbind(weft_value *x, int n, int axis, weft_value **parts);
  * in f16). The shape may have WEFT_BATCH. */
 WEFT_API weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
                                    double value);
+/** begin, begin + step, ... before `end`: [ceil((end - begin) / step)] numbers. The type must hold the
+ * first and the last, and as an integer the step. */
+WEFT_API weft_value *weft_arange(weft_graph *graph, weft_dtype dtype, double begin, double end, double step);
+/** n numbers at equal distances from `begin` to `end`: [n]; `begin` alone if n is 1. */
+WEFT_API weft_value *weft_linspace(weft_graph *graph, weft_dtype dtype, double begin, double end, int64_t n);
+/** Ones where row and column have one number, else zeros: [rows, columns] */
+WEFT_API weft_value *weft_eye(weft_graph *graph, weft_dtype dtype, int64_t rows, int64_t columns);
 /** f32 numbers, uniform in [low, high), new at each run: they depend on the seed, the scope path, the number
  * of the call within it, and the graph's step. */
 WEFT_API weft_value *weft_random_uniform(weft_graph *graph, int ndim, const int64_t *shape, double low,

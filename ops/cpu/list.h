@@ -39,6 +39,7 @@ ALL(copy_reshape)
 ALL(copy_reorder)
 ALL(copy_concat)
 ALL(copy_pad)
+ALL(arange)
 /* random */
 ALL(random_uniform)
 ALL(random_normal)

@@ -27,6 +27,7 @@ RUN(reorder)
 RUN(concat)
 RUN(pad)
 RUN(constant)
+RUN(arange)
 /* variables and buckets */
 RUN(assign)
 RUN(bucket)
