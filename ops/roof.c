@@ -11,12 +11,17 @@
 
 static const roof roofs[] = {
     {.name = "h100",
-     .device = "H100 80GB HBM3",
+     .device = "NVIDIA H100 80GB HBM3",
      .memory = 3.35e12,
      .tensor = 989e12,
      .tf32 = 494e12,
      .f32 = 67e12},
-    {.name = "h200", .device = "H200", .memory = 4.8e12, .tensor = 989e12, .tf32 = 494e12, .f32 = 67e12},
+    {.name = "h200",
+     .device = "NVIDIA H200",
+     .memory = 4.8e12,
+     .tensor = 989e12,
+     .tf32 = 494e12,
+     .f32 = 67e12},
 };
 enum { ROOFS = sizeof roofs / sizeof *roofs };
 
@@ -32,7 +37,7 @@ const roof *roof_find(const char *name) {
 
 const roof *roof_of_device(const char *device) {
     for (int i = 0; i < ROOFS; i++)
-        if (strstr(device, roofs[i].device)) return &roofs[i];
+        if (strcmp(device, roofs[i].device) == 0) return &roofs[i];
     return NULL;
 }
 
@@ -43,16 +48,29 @@ const char *roof_bound_name(roof_bound bound) {
 
 /* ---- the roof ---- */
 
-/* Operations per second of a product whose operands have this node's type. */
-static double peak_of(const roof *r, const weft_node *n, bool tf32) {
-    bool is_backward = n->op == &weft_op_attention_backward;
-    const weft_value *operand = n->in[is_backward];
-    if (dtype_is_reduced(operand->type.dtype)) return r->tensor;
-    return tf32 ? r->tf32 : r->f32;
-}
-
 static bool is_attention(const weft_node *n) {
     return n->op == &weft_op_attention || n->op == &weft_op_attention_backward;
+}
+
+/* Attention of f32 or with large heads: by the plain kernel, without tensor cores. */
+static bool is_plain(const weft_node *n) {
+    return is_attention(n) && (!n->kernel || strcmp(n->kernel->name, "tensor cores") != 0);
+}
+
+/* A convolution of reduced operands with an f32 result, which cuDNN gets as f32 that may be rounded to
+ * TF32. */
+static bool is_widened(const weft_node *n) {
+    bool is_conv = n->op == &weft_op_conv2d || n->op == &weft_op_conv_transpose2d;
+    return is_conv && n->out[0].type.dtype != n->in[0]->type.dtype;
+}
+
+/* Operations per second of a product whose operands have this node's type. */
+static double peak_of(const roof *r, const weft_node *n, bool tf32) {
+    const weft_value *operand = n->in[n->op == &weft_op_attention_backward];
+    if (is_plain(n)) return r->f32;
+    if (is_widened(n)) return r->tf32;
+    if (dtype_is_reduced(operand->type.dtype)) return r->tensor;
+    return tf32 ? r->tf32 : r->f32;
 }
 
 /* Operations that have to be done: half the scores are behind a causal mask. */
@@ -101,11 +119,10 @@ static double compute_seconds(const roof *r, const weft_node *n, const node_work
 }
 
 double roof_estimate(const roof *r, const weft_node *n, const node_work *w, bool tf32, roof_bound *bound) {
-    double launches = w->launches * (LAUNCH + SHORTEST);
     double rate = r->memory * REACHED_BYTES, apart = w->flops > 0 ? w->apart / rate : 0;
     double memory = (w->read + w->written) / rate - apart;
     double compute = compute_seconds(r, n, w, tf32), work = longer(memory, compute) + apart;
-    double gaps = w->launches * LAUNCH, shortest = launches - gaps;
-    *bound = work < launches ? BOUND_LAUNCH : memory > compute ? BOUND_MEMORY : BOUND_COMPUTE;
+    double gaps = w->launches * LAUNCH, shortest = w->launches * SHORTEST;
+    *bound = work < shortest ? BOUND_LAUNCH : memory > compute ? BOUND_MEMORY : BOUND_COMPUTE;
     return gaps + longer(work, shortest);
 }

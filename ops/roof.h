@@ -9,7 +9,7 @@
 /* Peaks of a GPU, from its data sheet. */
 typedef struct roof {
     const char *name;   /* "h200" */
-    const char *device; /* part of the name that CUDA gives: "H200" */
+    const char *device; /* the name that CUDA gives: "NVIDIA H200" */
     double memory;      /* bytes per second */
     /* operations per second: products of bf16 and f16, of f32 rounded to TF32, and of f32 */
     double tensor, tf32, f32;
@@ -29,9 +29,9 @@ const roof *roof_of_device(const char *device);
  * and for its operations. 0 for a node without work. */
 double roof_least(const roof *r, const weft_node *n, const node_work *w, bool tf32);
 
-/* The seconds that the node is expected to take, with the fractions of the peaks that such kernels are known
- * to reach, and the cost of launches. *bound is what the most of it goes to. An estimate, never a
- * measurement. */
+/* The seconds that the node is expected to take, with the fractions of the peaks that such kernels are
+ * known to reach: at least 2 us for each launch, and 1 us between two. *bound tells whether these 2 us,
+ * the bytes or the operations take the longest. An estimate, never a measurement. */
 double roof_estimate(const roof *r, const weft_node *n, const node_work *w, bool tf32, roof_bound *bound);
 
 #endif

@@ -114,6 +114,16 @@ TEST(bytes_are_those_that_launches_read_and_write) {
          (2 * 192 + 2 * 6 + 32) * F32 + 2 * 64 * F32, (192 + 64) * F32 + 2 * 64 * F32},
         /* logits and targets; the mean and a logarithm a row */
         {"cross_entropy", "bf16[6,10], i32[6]", "", 2, 60 * BF16 + 6 * I32, (1 + 6) * F32},
+        {"batch_norm_backward", "f32[2,4,1,1], f32[2,4,1,1], f32[4], f32[4], f32[4]", "", 3,
+         (2 * 16 + 3 * 4) * F32 + 8 * F32, (8 + 8) * F32 + 8 * F32},
+        /* rows too long for one warp: dy and x again for dw and db; one part of 1,025 pairs */
+        {"layer_norm_backward", "f32[2,1025], f32[2,1025], f32[2], f32[2], f32[1025]", "", 3,
+         (4 * 2050 + 4 + 1025) * F32 + 2050 * F32, (2050 + 2050) * F32 + 2050 * F32},
+        {"pad", "f32[4,8]", "axis=0 before=1 after=2", 3, 32 * F32, 56 * F32},
+        {"pad", "f32[4,8]", "axis=0 before=0 after=2", 2, 32 * F32, 48 * F32},
+        {"slice", "f32[100,8]", "axis=0 begin=3 end=4", 1, 8 * F32, 8 * F32},
+        /* 8,192 numbers in two pieces */
+        {"sum", "f32[8192]", "axes=0", 2, 8192 * F32 + 2 * F32, F32 + 2 * F32},
         /* only the rows that 3 ids name, of 100 */
         {"embedding", "f32[100,8], i32[3]", "", 1, 24 * F32 + 3 * I32, 24 * F32},
         /* q, k, v; the result and lse */
@@ -134,7 +144,7 @@ TEST(a_roof_is_the_longer_of_bytes_and_operations) {
     const kernel_env env = {.isa = isa_best(), .threads = 1, .device = WEFT_DEVICE_CUDA};
     const roof *h200 = roof_find("h200"), *h100 = roof_of_device("NVIDIA H100 80GB HBM3");
     NEED(h200 && h100);
-    CHECK(roof_of_device("NVIDIA H200") == h200 && !roof_of_device("NVIDIA H100 PCIe") && !roof_find("a40"));
+    CHECK(roof_of_device("NVIDIA H200") == h200 && !roof_of_device("NVIDIA GH200") && !roof_find("a40"));
     static const struct {
         const char *op, *in, *attrs;
         double least; /* us, on an H200 */
@@ -148,6 +158,9 @@ TEST(a_roof_is_the_longer_of_bytes_and_operations) {
         /* the bias' gradient reads dy once more, and 64 parts of its sums (columns.h) */
         {"linear_weight", "bf16[4096,4096], bf16[4096,4096]", "",
          2.0 * 4096 * 4096 * 4096 / 989e12 + (2 * 4096 * 4096 + 2 * 64 * 4096 * 4) / 4.8e12, BOUND_COMPUTE},
+        /* heads of 256: the plain kernel, without tensor cores */
+        {"attention", "bf16[2,4,1024,256], bf16[2,4,1024,256], bf16[2,4,1024,256]", "",
+         4.0 * 2 * 4 * 1024 * 1024 * 256 / 67e12, BOUND_COMPUTE},
         {"attention", "bf16[8,16,4096,64], bf16[8,16,4096,64], bf16[8,16,4096,64]", "causal=1",
          2.0 * 8 * 16 * 4096 * 4096 * 64 / 989e12, BOUND_COMPUTE},
     };

@@ -3,7 +3,7 @@
 #include "cuda/support/narrow.h"
 #include "cuda_host/cuda_host.h"
 #include "ops/work.h"
-#include "runtime/plan/program.h"
+#include "runtime/plan/refresh.h"
 #include "runtime/session/state.h"
 
 #include <string.h>
@@ -20,6 +20,7 @@ static int64_t launches_so_far(void) {
 typedef struct watch {
     const weft_session *session;
     int64_t seen;
+    const program *steady; /* the program that runs, once nothing is new to the session; NULL before */
     bool begins;
     int nodes;
 } watch;
@@ -43,20 +44,35 @@ static void count_node(void *context, const weft_node_event *e) {
     CHECK_SAYS(good, "%s: %s %%%d by %s: %lld launches, the plan says %d", e->graph, e->op, e->id, e->kernel,
                (long long)(now - w->seen), work.launches);
     CHECK(work.launches == 0 || work.written > 0);
+    CHECK_SAYS(!w->steady || program_runs_node(w->steady, n), "%s: %s %%%d runs, the plan does not count it",
+               e->graph, e->op, e->id);
     w->seen = now;
     w->begins = false;
     w->nodes++;
 }
 
-/* Two steps of every training graph: in the second nothing is new to the session. */
+/* Nodes with a kernel that a run of the program executes in a steady training. */
+static int nodes_in_run(const program *p) {
+    int count = 0;
+    for (const weft_node *n = p->graph->first; n; n = n->next) count += n->kernel && program_runs_node(p, n);
+    return count;
+}
+
+/* Three steps of all training graphs in turn, as a trainer runs them: from the second on nothing is new to
+ * the session, and just the nodes run that the plan counts. Then the other graphs. */
 static void train_watched(world_rank *r) {
     watch w = {.session = r->session};
     weft_session_trace(r->session, count_node, &w);
-    for (int i = 0; i < 2 * r->plan->n_programs && !r->error.status; i++) {
-        const program *p = &r->plan->programs[i / 2];
+    for (int i = 0; i < 4 * r->plan->n_programs && !r->error.status; i++) {
+        const program *p = &r->plan->programs[i % r->plan->n_programs];
+        int step = i / r->plan->n_programs, before = w.nodes;
+        if (p->trains != (step < 3)) continue;
+        w.steady = step == 1 || step == 2 ? p : NULL;
         w.seen = launches_so_far();
         w.begins = true;
-        if (p->phase == PHASE_WHOLE) world_micro(r, p->name, i % 2, NULL);
+        world_micro(r, p->name, step, NULL);
+        CHECK_SAYS(!w.steady || w.nodes - before == nodes_in_run(p), "%s: %d nodes ran, the plan counts %d",
+                   p->name, w.nodes - before, nodes_in_run(p));
     }
     CHECK(w.nodes > 20);
 }

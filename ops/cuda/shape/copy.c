@@ -10,6 +10,12 @@ static void copy_work(const weft_node *n, node_work *w) {
     if (value_is_within(&n->out[0], n->in[0]) || value_is_within(n->in[0], &n->out[0])) *w = (node_work){0};
 }
 
+/* A slice reads no more than it keeps. */
+static void slice_work(const weft_node *n, node_work *w) {
+    (void)n;
+    w->read = w->written;
+}
+
 /* A copy for each operand. */
 static void concat_work(const weft_node *n, node_work *w) {
     w->launches = n->n_in;
@@ -27,7 +33,7 @@ static void pad_work(const weft_node *n, node_work *w) {
 /* One run serves all ops that read an operand through the op's view(), another all that keep the operand's
  * shape. */
 ROW(permute, permute, NULL)
-ROW(slice, permute, NULL)
+ROW(slice, permute, slice_work)
 ROW(broadcast_to, permute, NULL)
 ROW(reorder, reorder, copy_work)
 ROW(assign, reorder, copy_work)

@@ -12,7 +12,7 @@
 
 #define ONE   PTHREAD_RWLOCK_INITIALIZER
 #define EIGHT ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE
-/* GPUs beyond the list share its locks. */
+/* GPU 16 shares the lock of GPU 0, and so on: there closing may wait for a capture elsewhere, no longer. */
 static pthread_rwlock_t locks[] = {EIGHT, EIGHT};
 
 static pthread_rwlock_t *lock_of(int device) {

@@ -24,21 +24,24 @@ static int64_t runs_of(const bound_program *r) {
     return runs;
 }
 
-/* Seconds of a mean run, by the node's order; the caller frees them. NULL: out of memory. */
-static double *seconds_of(const bound_program *r) {
+/* By the node's order; the caller frees them. NULL: out of memory. */
+static node_time *times_of(const bound_program *r) {
     const weft_node *last = r->p->graph->last;
-    double *seconds = calloc((size_t)(last ? last->order : 0) + 1, sizeof *seconds);
-    for (int i = 0; seconds && i < r->n_steps; i++)
-        seconds[r->steps[i].node->order] = r->steps[i].nanoseconds * 1e-9 / (double)runs_of(r);
-    return seconds;
+    node_time *times = calloc((size_t)(last ? last->order : 0) + 1, sizeof *times);
+    double runs = (double)runs_of(r);
+    for (int i = 0; times && i < r->n_steps; i++) {
+        const step *st = &r->steps[i];
+        times[st->node->order] = (node_time){st->nanoseconds * 1e-9 / runs, (double)st->runs / runs};
+    }
+    return times;
 }
 
 /* Fills rows of a program that has run; free rows->v. false: out of memory. */
 static bool count(work_rows *rows, const bound_program *r, const roof *gpu) {
-    double *seconds = seconds_of(r);
+    node_time *times = times_of(r);
     *rows = (work_rows){0};
-    bool good = seconds && work_rows_count(rows, r->p, gpu, seconds);
-    free(seconds);
+    bool good = times && work_rows_count(rows, r->p, gpu, times);
+    free(times);
     return good;
 }
 
@@ -74,7 +77,7 @@ static void program_text(text *t, const work_rows *rows, const roof *gpu) {
                                         "share", "GFLOP/s", "GB/s",  "least ms", "of peak"};
     table cells = {.columns = gpu ? ROOF_COLUMNS : PLAIN_COLUMNS};
     for (int i = 2; i < cells.columns; i++) cells.is_right[i] = true;
-    text_add(t, "graph %s, by op:\n", rows->p->name);
+    text_add(t, "graph %s, by op:\n", rows->p->graph->name);
     for (int i = 0; i < cells.columns; i++) table_word(&cells, heads[i]);
     for (int i = 0; i < rows->n; i++)
         cells_of(&cells, rows->v[i].op->name, rows->v[i].kernel, &rows->v[i].sum, rows->all.seconds);

@@ -240,7 +240,8 @@ void plan_head(text *t, const weft_plan *plan) {
     if (o->accumulate > 1) text_add(t, "%d micro-batches a step, ", o->accumulate);
     if (o->world > 1 && o->reduce == WEFT_REDUCE_FAST) text_add(t, "fast sums (bits depend on the world), ");
     if (o->world > 1 && o->serial) text_add(t, "nothing overlaps, ");
-    if (o->precision) text_add(t, "%s, ", dtype_name(o->precision));
+    if (o->precision || o->device == WEFT_DEVICE_CUDA)
+        text_add(t, "%s, ", o->precision ? dtype_name(o->precision) : "f32");
     if (o->device == WEFT_DEVICE_CUDA)
         text_add(t, "for a GPU%s%s, ", o->deterministic ? ", deterministic" : "", o->tf32 ? ", TF32" : "");
     else

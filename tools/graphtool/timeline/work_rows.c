@@ -1,6 +1,8 @@
 /* work_rows.c - see work_rows.h. */
 #include "tools/graphtool/timeline/work_rows.h"
 
+#include "runtime/plan/refresh.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,16 +17,25 @@ void work_sum_add(work_sum *to, const work_sum *from, int times) {
     for (int b = 0; b < BOUNDS; b++) to->bound[b] += times * from->bound[b];
 }
 
-static work_sum sum_of(const program *p, const weft_node *n, const roof *gpu, const double *measured) {
+/* Of a measured node, the work of a mean run: a derived value is made only in some of them. */
+static work_sum sum_of(const program *p, const weft_node *n, const roof *gpu, const node_time *measured) {
     node_work w = node_work_of(n);
     work_sum sum = {
         .nodes = 1, .launches = w.launches, .read = w.read, .written = w.written, .flops = w.flops};
-    if (measured) sum.seconds = measured[n->order];
+    if (measured) {
+        double share = measured[n->order].share;
+        sum.seconds = measured[n->order].seconds;
+        sum.read *= share;
+        sum.written *= share;
+        sum.flops *= share;
+        if (gpu) sum.least = share * roof_least(gpu, n, &w, p->plan->options.tf32);
+        return sum;
+    }
     if (!gpu) return sum;
     roof_bound bound;
-    double estimated = roof_estimate(gpu, n, &w, p->plan->options.tf32, &bound);
     sum.least = roof_least(gpu, n, &w, p->plan->options.tf32);
-    if (!measured) sum.seconds = sum.bound[bound] = estimated;
+    sum.seconds = roof_estimate(gpu, n, &w, p->plan->options.tf32, &bound);
+    sum.bound[bound] = sum.seconds;
     return sum;
 }
 
@@ -42,19 +53,17 @@ static int larger_first(const void *pa, const void *pb) {
     return (x < y) - (x > y);
 }
 
-/* How often a program runs in a step of k micro-batches: whole if k is 1, else first, k - 2 times add,
- * last. */
-static int times_in_step(const program *p) {
-    int k = p->plan->options.accumulate > 1 ? p->plan->options.accumulate : 1;
-    if (p->phase == PHASE_WHOLE) return k == 1 || !p->trains;
-    return p->phase == PHASE_ADD ? k - 2 : k > 1;
+/* Whether the node is counted: it launches something, and runs in a step (of a measured program: ran). */
+static bool is_counted(const program *p, const weft_node *n, const node_time *measured) {
+    if (!n->kernel || node_work_of(n).launches == 0) return false;
+    return measured ? measured[n->order].share > 0 : program_runs_node(p, n);
 }
 
-bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const double *measured) {
-    *rows = (work_rows){.p = p, .times = times_in_step(p)};
+bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const node_time *measured) {
+    *rows = (work_rows){.p = p, .times = program_runs_in_step(p)};
     rows->v = calloc((size_t)graph_node_count(p->graph) + 1, sizeof *rows->v);
     for (const weft_node *n = p->graph->first; n && rows->v; n = n->next) {
-        if (!n->kernel || node_work_of(n).launches == 0) continue;
+        if (!is_counted(p, n, measured)) continue;
         work_sum sum = sum_of(p, n, gpu, measured);
         work_sum_add(&row_of(rows, n)->sum, &sum, 1);
         work_sum_add(&rows->all, &sum, 1);

@@ -31,10 +31,15 @@ typedef struct work_rows {
     work_sum all;
 } work_rows;
 
-/* Counts the nodes of a program that launch something, collectives not. gpu NULL: without bounds. `measured`:
- * seconds of a run by the node's order; NULL: they are estimated for `gpu`. false: out of memory. Free
- * rows->v. */
-bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const double *measured);
+/* A node's part of the timed runs: its seconds in a mean run, and the share of the runs that executed it. */
+typedef struct node_time {
+    double seconds, share;
+} node_time;
+
+/* Counts the nodes of a program that launch something in a run, collectives not. gpu NULL: without bounds.
+ * `measured`: by the node's order; NULL: a run of a steady training (runtime/plan/refresh.h), with seconds
+ * that are estimated for `gpu`. false: out of memory. Free rows->v. */
+bool work_rows_count(work_rows *rows, const program *p, const roof *gpu, const node_time *measured);
 void work_sum_add(work_sum *to, const work_sum *from, int times);
 /* What most of the estimated seconds are bound by. */
 roof_bound work_bound(const work_sum *s);

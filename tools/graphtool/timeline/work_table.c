@@ -5,16 +5,21 @@
 #include "tools/graphtool/common/output.h"
 #include "tools/graphtool/common/table.h"
 #include "tools/graphtool/common/tools.h"
+#include "runtime/plan/refresh.h"
 #include "tools/graphtool/timeline/summary.h"
 #include "tools/graphtool/timeline/work_rows.h"
 
 #include <stdlib.h>
 
-/* Whether the program is shown: it trains, or none does. */
-static bool is_shown(const weft_plan *plan, const program *p) {
+static bool has_training(const weft_plan *plan) {
     for (int i = 0; i < plan->n_programs; i++)
-        if (plan->programs[i].trains) return p->trains;
-    return true;
+        if (plan->programs[i].trains) return true;
+    return false;
+}
+
+/* Whether the program is shown: it runs in a training step, or nothing trains. */
+static bool is_shown(const weft_plan *plan, const program *p) {
+    return has_training(plan) ? p->trains && program_runs_in_step(p) > 0 : true;
 }
 
 /* ---- text ---- */
@@ -47,7 +52,7 @@ static void program_text(text *t, const work_rows *rows, const roof *gpu) {
                                         "written MB", "GFLOP",  "ms",    "share",    "bound"};
     table cells = {.columns = gpu ? 10 : 7};
     for (int i = 2; i < 9; i++) cells.is_right[i] = true;
-    text_add(t, "\ngraph %s", rows->p->name);
+    text_add(t, "\ngraph %s", rows->p->graph->name);
     if (rows->times != 1) text_add(t, ", %d times a step", rows->times);
     text_add(t, ": ");
     sum_text(t, &rows->all);
@@ -57,9 +62,11 @@ static void program_text(text *t, const work_rows *rows, const roof *gpu) {
     table_write(t, &cells);
 }
 
-/* The utilization is of the peak for bf16, as is usual, whatever the plan's type. */
+/* The utilization is of the peak for bf16, as is usual, whatever the plan's type. Graphs that do not train
+ * are not added up: nobody runs them in a row. */
 static void step_text(text *t, const weft_plan *plan, const work_sum *s, const roof *gpu) {
-    text_add(t, "\na step: ");
+    if (!has_training(plan)) return;
+    text_add(t, "\na step%s: ", plan->options.world > 1 ? " of this rank, without collectives" : "");
     sum_text(t, s);
     if (gpu)
         text_add(
@@ -106,7 +113,8 @@ static json_t *program_json(const work_rows *rows, bool has_times) {
         sum_json(one, &row->sum, has_times);
         json_array_append_new(ops, one);
     }
-    json_t *all = json_pack("{s:s, s:i, s:o}", "name", rows->p->name, "times", rows->times, "ops", ops);
+    json_t *all =
+        json_pack("{s:s, s:i, s:o}", "name", rows->p->graph->name, "times", rows->times, "ops", ops);
     sum_json(all, &rows->all, has_times);
     return all;
 }
