@@ -7,12 +7,13 @@
     python gpu_compare.py table FILE.jsonl         # Markdown
     python gpu_compare.py worst FILE.jsonl         # the case that is furthest from its goal
 
-calibrate has graphtool time algorithms for each case; measure uses the tables that it left in DIR, also where it was
-cut. losses (gpu_losses.py) tells whether both engines compute the same. measure: each run is a process and gives one
-line of FILE, in the order of STAGES; one that fails, is cut by its limit or has no time left gives a line with
-`error`. table names every planned run that has no figure, and why (gpu_runs.py). device_mib is the most that the
-device was short of during a run, by nvidia-smi every 100 ms, less what it was short of before: context and libraries
-included, the same measure for both. cpu rehearses with small sizes.
+calibrate has graphtool time algorithms for each case, and ends with 1 unless all nodes were measured; measure uses
+the tables that it left in DIR, also where it was cut, and table tells how many nodes they have. losses
+(gpu_losses.py) tells whether both engines compute the same. measure: each run is a process and gives one line of
+FILE, in the order of STAGES; one that fails, is cut by its limit or has no time left gives a line with `error`. table
+names every planned run that has no figure, and why (gpu_runs.py). device_mib is the most that the device was short of
+during a run, by nvidia-smi every 100 ms, less what it was short of before: context and libraries included, the same
+measure for both. cpu rehearses with small sizes.
 """
 import argparse
 import json
@@ -118,6 +119,19 @@ def nodes_of(path):
         return sum(" -> " in line for line in f)
 
 
+def total_file(args, case):
+    """Beside the table, which cannot tell how many nodes it should have: graphtool's number of them."""
+    return table_of(args, case) + ".total"
+
+
+def total_of(args, case):
+    """How many nodes a whole table has; None where graphtool never told."""
+    if not os.path.exists(total_file(args, case)):
+        return None
+    with open(total_file(args, case)) as f:
+        return int(f.read().strip() or 0) or None
+
+
 def calibrate_command(args, case):
     """Of the training graph alone, where there is one; dcgan has two, which come before the others."""
     graph = [] if case == "dcgan" else ["--graph", "train"]
@@ -126,25 +140,30 @@ def calibrate_command(args, case):
 
 
 def calibrate(args):
-    """A case that is cut keeps the nodes that were measured so far."""
+    """A case that is cut keeps the nodes that were measured so far. Status 1 unless all nodes of all cases were."""
     cases = [c for c in CASES if c in args.cases]
     budget = gpu_runs.Budget(args.seconds, [STAGES[0][1][CASES.index(c)] for c in cases])
-    missing = 0
+    incomplete = 0
     for i, case in enumerate(cases):
-        if os.path.exists(table_of(args, case)):
-            os.remove(table_of(args, case))
+        for path in (table_of(args, case), total_file(args, case)):
+            if os.path.exists(path):
+                os.remove(path)
         write_model(args, case)
-        nodes, ended = calibrate_one(calibrate_command(args, case), budget.limit(i))
-        n = nodes_of(table_of(args, case)) or 0
-        missing += not n
+        ended = calibrate_one(calibrate_command(args, case), budget.limit(i), total_file(args, case))
+        n, nodes = nodes_of(table_of(args, case)) or 0, total_of(args, case)
+        incomplete += n != nodes or ended != DONE
         print(f"{case}: {n} of {nodes or 'unknown'} nodes measured, {ended}", flush=True)
-    return int(missing > 0)
+    return int(incomplete > 0)
 
 
-def calibrate_one(command, seconds):
-    """(how many nodes there are, how it ended). graphtool tells "node 3 of 40: ..." after each."""
+DONE = "all of them"
+
+
+def calibrate_one(command, seconds, total):
+    """How it ended. graphtool tells "node 3 of 40: ..." after each; the 40 is written to the file `total` at once, so
+    that it is there whatever ends this."""
     if seconds < gpu_runs.LEAST_SECONDS:
-        return None, "not begun: no time was left"
+        return "not begun: no time was left"
     nodes = None
     with gpu_runs.start(command, stderr=subprocess.PIPE) as process:
         clock = threading.Timer(seconds, gpu_runs.kill, [process])
@@ -153,22 +172,22 @@ def calibrate_one(command, seconds):
         for line in process.stderr:
             sys.stderr.write(line)
             told = re.match(r"node \d+ of (\d+): ", line)
-            nodes = int(told[1]) if told else nodes
+            if told and told[1] != nodes:
+                nodes = told[1]
+                with open(total, "w") as f:
+                    f.write(nodes + "\n")
         process.wait()
         clock.cancel()
         gpu_runs.stop(process)
     if process.returncode == 0:
-        return nodes, "all of them"
+        return DONE
     took = time.monotonic() - begin
-    return nodes, f"cut after {took:.0f} s" if took >= seconds else f"failed: exit status {process.returncode}"
+    return f"cut after {took:.0f} s" if took >= seconds else f"failed: exit status {process.returncode}"
 
 
-# Names of `graphtool plan --estimate`, by what nvidia-smi calls the GPU (ops/roof.c has their peaks).
-ROOFS = {"H100 80GB HBM3": "h100", "H200": "h200"}
-
-
-def roof_of(device_name):
-    return next((roof for part, roof in ROOFS.items() if part in device_name), None)
+# Names of `graphtool plan --estimate`, by what nvidia-smi calls the GPU (ops/roof.c has their peaks). Whole names: a
+# GH200, an H200 NVL or a slice of an H100 has other peaks.
+ROOFS = {"NVIDIA H100 80GB HBM3": "h100", "NVIDIA H200": "h200"}
 
 
 def estimate_of(args, case, roof):
@@ -189,7 +208,7 @@ def measure(args):
     budget = gpu_runs.Budget(args.seconds, [share for _, share in plan])
     for case in args.cases:
         write_model(args, case)
-    roof = roof_of(gpu_runs.device_name()) if args.device == "cuda" else None
+    roof = ROOFS.get(gpu_runs.asked("name")) if args.device == "cuda" else None
     estimates = {case: estimate_of(args, case, roof) for case in args.cases}
     for i, (run, _) in enumerate(plan):
         log.begin(run)
@@ -198,6 +217,7 @@ def measure(args):
         if run[1] == "weft" and run[2] != "plain":
             line["estimate"] = estimates[run[0]]
             line["table_nodes"] = nodes_of(table_of(args, run[0])) if run[0] in tables else 0
+            line["all_nodes"] = total_of(args, run[0])
         log.end(run, line)
         print(f"{run[0]:10} {run[1]:8} {run[2]:13}", line.get("error") or f"{line['median_ms']:.3f} ms", flush=True)
         failed += "error" in line
@@ -224,7 +244,7 @@ def best_torch(lines):
 
 
 def ratio(lines):
-    """How many times as fast as PyTorch's best form; None without both."""
+    """Weft at its best: how many times as fast as PyTorch's best form; None without both."""
     weft, torch = best_weft(lines), best_torch(lines)
     return torch["median_ms"] / weft["median_ms"] if torch and weft else None
 
@@ -253,7 +273,7 @@ def row(case, lines, modes):
         return shown(lines.get((engine, mode), {}).get("median_ms"), "{:.3f}")
     rate = torch["rate"] * ratio(lines) if weft and torch else None
     plan = weft["plan_bytes"] / 2**20 if "plan_bytes" in weft else None
-    cells = [case, str(weft.get("batch", "-")), shown(weft.get("median_ms"), "{:.3f}"), ms("weft", "plain"),
+    cells = [case, str(weft.get("batch", "-")), ms("weft", "bf16"), ms("weft", "plain"),
              ms("weft", "deterministic"), *(ms("pytorch", mode) for mode in modes),
              shown(estimate.get("ms"), "{:.3f}"), estimate.get("bound") or "-",
              shown(ratio(lines)), f"{GOAL[case]:.2f}",
@@ -261,6 +281,17 @@ def row(case, lines, modes):
              shown(mfu(lines), "{:.1%}"), shown(torch.get("mfu"), "{:.1%}"),
              shown(plan, "{:.0f}"), shown(weft.get("device_mib"), "{:.0f}"), shown(torch.get("device_mib"), "{:.0f}")]
     return "| " + " | ".join(cells) + " |"
+
+
+def print_calibrated(runs):
+    """How much of each case calibrate has reached, and where the run without a table is the one that is compared."""
+    for case in runs.cases():
+        lines = of_case(runs, case)
+        used = next((r for r in lines.values() if "table_nodes" in r and r.get("device") == "cuda"), None)
+        if used:
+            print(f"- {case}: {used['table_nodes']} of {used.get('all_nodes') or 'unknown'} nodes calibrated")
+        if ("weft", "plain") in lines and best_weft(lines) is lines["weft", "plain"]:
+            print(f"- {case}: Weft's best run is the one without calibration: times the best, rate, MFU and MiB are its")
 
 
 def print_table(runs):
@@ -272,6 +303,7 @@ def print_table(runs):
     for case in runs.cases():
         print(row(case, of_case(runs, case), modes))
     print()
+    print_calibrated(runs)
     gpu_runs.print_unsaid(runs)
 
 

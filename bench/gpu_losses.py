@@ -216,8 +216,9 @@ def weft_command(args, run):
 
 
 def steps_of(line):
-    """bench's {name: losses} as [losses of a step], names in order."""
-    return [list(step) for step in zip(*(values for _, values in sorted(line["losses"].items())))]
+    """bench's {name: losses} as [losses of a step], names in order; nan for null, its word for what is no number."""
+    series = [[math.nan if v is None else v for v in values] for _, values in sorted(line["losses"].items())]
+    return [list(step) for step in zip(*series)]
 
 
 def run_weft(args, log, runs):

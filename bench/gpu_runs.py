@@ -39,38 +39,45 @@ class Budget:
 
 
 # ------------------------------------------------------------------------------ processes
-def device_name():
-    """What nvidia-smi calls GPU 0; "" where there is none."""
+def query_of(field):
+    return ["nvidia-smi", "-i", "0", f"--query-gpu={field}", "--format=csv,noheader,nounits"]
+
+
+def asked(field):
+    """What nvidia-smi says of GPU 0, which may be "[N/A]"; "" where there is none."""
     try:
-        return subprocess.run(["nvidia-smi", "-i", "0", "--query-gpu=name", "--format=csv,noheader"], capture_output=True,
-                              text=True, timeout=20).stdout.strip()
+        return subprocess.run(query_of(field), capture_output=True, text=True, timeout=20).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
 
 class DeviceMemory:
-    """MiB in use on GPU 0, watched from __enter__ to __exit__; most() is the peak above the first reading."""
-    QUERY = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    """MiB in use on GPU 0, watched from __enter__ to __exit__; most() is the peak above the first reading, None where
+    nvidia-smi does not know: a run is worth more than its memory."""
 
     def __init__(self, is_on):
         self.is_on, self.seen, self.watcher = is_on, [], None
 
     def __enter__(self):
-        if self.is_on:
-            self.seen.append(int(subprocess.check_output(self.QUERY, text=True)))
-            self.watcher = subprocess.Popen([*self.QUERY, "-lms", "100"], stdout=subprocess.PIPE, text=True)
-            threading.Thread(target=self.read, daemon=True).start()
+        before = asked("memory.used") if self.is_on else ""
+        if before.isdigit():
+            self.seen.append(int(before))
+            self.watcher = subprocess.Popen([*query_of("memory.used"), "-lms", "100"], stdout=subprocess.PIPE, text=True)
+            self.reader = threading.Thread(target=self.read, daemon=True)
+            self.reader.start()
         return self
 
     def read(self):
-        for line in self.watcher.stdout:
-            if line.strip().isdigit():
-                self.seen.append(int(line))
+        with self.watcher.stdout as lines:
+            for line in lines:
+                if line.strip().isdigit():
+                    self.seen.append(int(line))
 
     def __exit__(self, *_):
         if self.watcher:
             self.watcher.terminate()
             self.watcher.wait()
+            self.reader.join(5)
 
     def most(self):
         return max(self.seen) - self.seen[0] if self.seen else None

@@ -62,6 +62,16 @@ class Commands(unittest.TestCase):
         self.assertEqual((args.file, args.cases, args.seconds), ("file", ["mlp", "dcgan"], 7))
 
 
+class FirstRun(unittest.TestCase):
+    def test_estimates_stand_in_one_table(self):
+        """docs/cuda.md has it, and a test holds it against the plans; another page's numbers would go stale unseen."""
+        docs = BENCH.parent / "docs"
+        text = (docs / "gpu-first-run.md").read_text()
+        self.assertIn("(cuda.md#what-a-step-costs)", text)
+        self.assertIn("\n## What a step costs\n", (docs / "cuda.md").read_text())
+        self.assertEqual(re.findall(r"[\d.,]+ (?:ms|us|tokens/s|images/s)\b|[\d.]+%", text), [])
+
+
 class Order(unittest.TestCase):
     def stages(self, cases=ALL, device="cuda", tables=ALL):
         return [run for run, _ in gpu_compare.plan_of(cases, device, tables)]
@@ -134,6 +144,24 @@ class Limits(unittest.TestCase):
         self.assertEqual(gpu_runs.run_one(["sh", "-c", "echo '{\"median_ms\": 2}'"], 20), {"median_ms": 2})
 
 
+class Memory(unittest.TestCase):
+    """What nvidia-smi answers, and what a run has of it."""
+
+    def run_with(self, answer):
+        with tempfile.TemporaryDirectory() as folder:
+            program(folder, "nvidia-smi", answer)
+            with mock.patch.dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}"):
+                return gpu_runs.run_one(["sh", "-c", "sleep 0.5; echo '{\"median_ms\": 2}'"], 20, watch=True)
+
+    def test_the_peak_above_the_first_reading(self):
+        line = self.run_with("case $* in *-lms*) echo 130; echo '[N/A]'; echo 120; exec sleep 77 ;; esac\necho 100\n")
+        self.assertEqual(line, {"median_ms": 2, "device_mib": 30})
+
+    def test_a_run_is_measured_also_where_its_memory_is_not_known(self):
+        for answer in ("echo '[N/A]'\n", "echo 'NVIDIA-SMI has failed'; exit 9\n", "exit 1\n"):
+            self.assertEqual(self.run_with(answer), {"median_ms": 2, "device_mib": None}, answer)
+
+
 def good(case, engine, mode, ms, **more):
     return {"case": case, "engine": engine, "mode": mode, "median_ms": ms, "batch": 8, "rate": 10.0, "unit": "images/s", **more}
 
@@ -167,21 +195,60 @@ class Tables(unittest.TestCase):
         self.lines(good("mlp", "weft", "bf16", 0.5), good("mlp", "weft", "bf16", 0.7), good("mlp", "weft", "plain", 0.4),
                    good("mlp", "weft", "deterministic", 0.1), good("mlp", "pytorch", "graphs", 1.0),
                    good("mlp", "pytorch", "compile", 1.2))
-        self.assertIn("| mlp | 8 | 0.400 | 0.400 | 0.100 | 1.200 | 1.000 | - | - | 2.50 | 3.00 |", self.table())
+        told = self.table()
+        self.assertIn("| mlp | 8 | 0.500 | 0.400 | 0.100 | 1.200 | 1.000 | - | - | 2.50 | 3.00 |", told)
+        self.assertIn("\n- mlp: Weft's best run is the one without calibration: ", told)
+
+    def test_calibrations_are_told_with_their_extent(self):
+        def calibrated(case, **more):
+            return good(case, "weft", "bf16", 0.5, device="cuda", **more)
+        self.lines(calibrated("mlp", table_nodes=1, all_nodes=40), good("mlp", "weft", "plain", 0.6, device="cuda"),
+                   calibrated("dcgan", table_nodes=0, all_nodes=None))
+        told = self.table()
+        self.assertIn("\n- mlp: 1 of 40 nodes calibrated\n", told)
+        self.assertIn("\n- dcgan: 0 of unknown nodes calibrated\n", told)
+        self.assertNotIn("without calibration:", told)
+
+    def test_a_measurement_has_the_extent_of_its_table(self):
+        args = gpu_compare.parse_args(["measure", self.path, "mlp", "--build", self.folder])
+        Path(gpu_compare.table_of(args, "mlp")).write_text("weft calibration 1\na -> 1\n")
+        Path(gpu_compare.total_file(args, "mlp")).write_text("40\n")
+        program(self.folder, "weft-zoo", "exit 0\n")
+        program(self.folder, "nvidia-smi", "echo '[N/A]'\n")
+        program(self.folder, "graphtool", """echo '{"median_ms": 2}'\n""")
+        with mock.patch.dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"), \
+                mock.patch.object(gpu_compare, "torch_command", lambda *_: ["false"]):
+            printed(gpu_compare.measure, args)
+        self.assertIn("\n- mlp: 1 of 40 nodes calibrated\n", self.table())
+        Path(gpu_compare.total_file(args, "mlp")).write_text("")
+        self.assertIsNone(gpu_compare.total_of(args, "mlp"))
 
     def test_the_estimate_stands_beside_the_measurement(self):
         line = {**good("mlp", "weft", "bf16", 0.5), "estimate": {"ms": 0.123, "bound": "launches"}}
         self.lines(line, good("mlp", "pytorch", "graphs", 1.0))
         self.assertIn("| 1.000 | 0.123 | launches | 2.00 |", self.table())
-        self.assertEqual(gpu_compare.roof_of("NVIDIA H100 80GB HBM3"), "h100")
-        self.assertEqual(gpu_compare.roof_of("NVIDIA H200"), "h200")
-        self.assertIsNone(gpu_compare.roof_of("NVIDIA H100 PCIe"))
         args = types.SimpleNamespace(build=self.folder)
         self.assertEqual(gpu_compare.estimate_of(args, "mlp", None), {})
         program(self.folder, "graphtool", """case "$*" in *"--estimate h200") ;; *) exit 2 ;; esac
 echo '{"step": {"estimated_ms": 0.5, "bound": "memory"}}'\n""")
         self.assertEqual(gpu_compare.estimate_of(args, "mlp", "h200"), {"ms": 0.5, "bound": "memory"})
         self.assertEqual(gpu_compare.estimate_of(args, "mlp", "h300"), {})
+
+    def test_a_gpu_is_known_by_its_whole_name(self):
+        self.assertEqual(gpu_compare.ROOFS, {"NVIDIA H100 80GB HBM3": "h100", "NVIDIA H200": "h200"})
+        for other, want in (("NVIDIA H200", "h200"), ("NVIDIA GH200 480GB", ""), ("NVIDIA H200 NVL", ""), ("NVIDIA H100 PCIe", ""),
+                            ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "")):
+            program(self.folder, "nvidia-smi", f"case $* in *=name*) echo '{other}' ;; *) echo 7 ;; esac\n")
+            program(self.folder, "weft-zoo", "exit 0\n")
+            program(self.folder, "graphtool", """while [ $# -gt 1 ] && [ "$1" != --estimate ]; do shift; done
+echo "{\\"median_ms\\": 2, \\"step\\": {\\"estimated_ms\\": 1, \\"bound\\": \\"$2\\"}}"\n""")
+            args = gpu_compare.parse_args(["measure", self.path, "mlp", "--build", self.folder])
+            Path(self.path).write_text("")
+            with mock.patch.dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}"), \
+                    mock.patch.object(gpu_compare, "torch_command", lambda *_: ["false"]):
+                printed(gpu_compare.measure, args)
+            line = gpu_runs.read(self.path).good["mlp", "weft", "bf16"]
+            self.assertEqual(line["estimate"].get("bound", ""), want, other)
 
     def test_the_case_furthest_from_its_goal_is_profiled(self):
         worst = types.SimpleNamespace(file=self.path)
@@ -218,9 +285,18 @@ case $2 in *dcgan*) echo 'node 2 of 5: b: 0.1 ms' >&2; exec sleep 77 ;; esac
 echo 'node 2 of 2: b: 0.1 ms' >&2\n""")
         process = self.start("calibrate", "dcgan", "mlp", "--seconds", "10")
         told = process.communicate(timeout=30)[0]
-        self.assertEqual(process.returncode, 0, told)
+        self.assertEqual(process.returncode, 1, told)
         self.assertRegex(told, r"dcgan: 2 of 5 nodes measured, cut after \d+ s\n")
         self.assertIn("mlp: 2 of 2 nodes measured, all of them\n", told)
+        self.assertEqual([gpu_compare.total_of(types.SimpleNamespace(build=self.folder), c) for c in ("dcgan", "mlp")], [5, 2])
+        process = self.start("calibrate", "mlp", "--seconds", "20")
+        self.assertIn("mlp: 2 of 2 nodes measured, all of them\n", process.communicate(timeout=30)[0])
+        self.assertEqual(process.returncode, 0)
+        program(self.folder, "graphtool", """while [ "$1" != -o ]; do shift; done
+echo 'a -> 1' >"$2"; echo 'node 1 of 40: a: 0.1 ms' >&2; exit 1\n""")
+        process = self.start("calibrate", "mlp", "--seconds", "20")
+        self.assertIn("mlp: 1 of 40 nodes measured, failed: exit status 1\n", process.communicate(timeout=30)[0])
+        self.assertEqual(process.returncode, 1)
         program(self.folder, "graphtool", "exit 1\n")
         process = self.start("calibrate", "mlp", "--seconds", "20")
         self.assertIn("mlp: 0 of unknown nodes measured, failed: exit status 1\n", process.communicate(timeout=30)[0])
@@ -289,6 +365,9 @@ class Losses(unittest.TestCase):
 
     def test_losses_of_bench_are_steps_of_all_graphs(self):
         self.assertEqual(gpu_losses.steps_of({"losses": {"g_loss": [3, 4], "d_loss": [1, 2]}}), [[1, 3], [2, 4]])
+        (first,), (second,) = gpu_losses.steps_of({"losses": {"loss": [3, None]}})
+        self.assertEqual(first, 3)
+        self.assertTrue(math.isnan(second))
 
 
 class LossesOfAGpu(unittest.TestCase):
@@ -324,6 +403,14 @@ echo "{{\\"losses\\": {{\\"loss\\": $steps}}}}"\n""", self.TORCH)
         self.assertEqual(status, 1)
         self.assertEqual(told.count("losses differ"), 1)
         self.assertIn("gpt2_124m: losses differ at step 3: Weft bf16 cuda deterministic has 2.1, Weft f32 cpu 2:", told)
+
+    def test_a_loss_that_is_null_is_told_with_case_and_step(self):
+        status, told, _ = self.losses(f"""steps='{self.STEPS}'
+case "$*" in *mlp*f32*cuda*--deterministic*) steps='[2, 2, null, null, null]' ;; esac
+echo "{{\\"losses\\": {{\\"loss\\": $steps}}}}"\n""", self.TORCH)
+        self.assertEqual(status, 1)
+        self.assertIn("| mlp | Weft f32 cuda deterministic | 2 | 2 | nan | nan | nan |", told)
+        self.assertIn("mlp: losses differ at step 3: Weft f32 cuda deterministic has nan, Weft f32 cpu 2: inf", told)
 
     def test_a_process_that_ends_early_leaves_runs_that_are_named(self):
         status, told, _ = self.losses(f"""case "$*" in *mlp*cpu*) exit 1 ;; esac

@@ -73,12 +73,37 @@ done
 trap 'echo "as far as it got" >"$report"; kill $!; exit 2' INT
 sleep 100 & wait
 END
-stand_in "$folder/bin/compute-sanitizer" <<<'[[ $2 == memcheck ]] || sleep 100 & wait'
+# Takes long but for memcheck; with $finds, a tool, that one reports something and none takes long.
+stand_in "$folder/bin/compute-sanitizer" <<'END'
+if [[ ${finds-} == "$2" ]]; then exit 9; fi
+[[ -n ${finds-} || $2 == memcheck ]] || sleep 100 & wait
+END
 gpu tools --only=profile --budget=20 &
 profiled=$!
 cp -r "$folder/tools" "$folder/sanitized"
 gpu sanitized --only=sanitizer --budget=15 &
 sanitized=$!
+
+# ---- what memcheck and racecheck find decides, what initcheck finds is told
+for tool in memcheck racecheck initcheck; do
+    cp -r "$folder/tools" "$folder/$tool"
+    finds=$tool gpu $tool --only=sanitizer; ends $tool $? "$([[ $tool == initcheck ]]; echo $?)"
+    tells $tool summary.md "Sanitizer: $tool gpt2: exit status 9" "Sanitizer: $tool dcgan28: exit status 9"
+done
+tells racecheck summary.md "| sanitizer | failed (1) |" "Sanitizer: memcheck gpt2: exit status 0"
+tells initcheck summary.md "| sanitizer | passed |" "Sanitizer: racecheck convnet: exit status 0"
+
+# ---- a calibration that failed after some nodes is no success
+mkdir "$folder/calibrated"
+cp "$folder/tools/weft-zoo" "$folder/calibrated"
+stand_in "$folder/calibrated/graphtool" <<'END'
+printf 'a -> 1\n' >"${@: -1}"
+echo "node 1 of 40: a: 1 ms" >&2
+exit 1
+END
+gpu calibrated --only=calibrate; ends calibrated $? 1
+tells calibrated summary.md "| calibrate | failed (1) |"
+tells calibrated calibrate.log "mlp: 1 of 40 nodes measured, failed: exit status 1"
 
 # ---- no test, only skipped ones, one that passes
 tests_of none

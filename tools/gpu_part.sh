@@ -48,7 +48,8 @@ bench() {
 }
 
 # ---- compute-sanitizer
-tools=(memcheck racecheck initcheck) models=(gpt2 convnet dcgan28)
+# What initcheck finds is told and decides nothing: a library may read padding that it left unwritten.
+deciding=(memcheck racecheck) tools=("${deciding[@]}" initcheck) models=(gpt2 convnet dcgan28)
 
 # sanitize_with TOOL: over small models, which together meet every kind of kernel.
 sanitize_with() {
@@ -84,7 +85,9 @@ sanitize() {
     trap 'trap "" TERM; exit 124' TERM # timeout sends it twice
     for tool in "${tools[@]}"; do sanitize_with "$tool" >"$folder/$tool.log" 2>&1 & done
     wait
-    (($(cat "$folder"/*.log | grep -c '^== .*: exit status 0$') == ${#tools[@]} * ${#models[@]}))
+    for tool in "${deciding[@]}"; do
+        (($(grep -c "^== $tool .*: exit status 0\$" "$folder/$tool.log") == ${#models[@]})) || return 1
+    done
 }
 
 # ---- profile
