@@ -4,6 +4,7 @@
 
 #include <cudnn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* descriptors of a plan; configurations that are tried at most; tensors; knobs of an engine */
@@ -240,32 +241,6 @@ static int proposals_get(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeu
     return (int)(d->status == CUDNN_STATUS_SUCCESS ? count : 0);
 }
 
-/* Takes the first configuration that keeps the rules and has a plan; destroys the others. */
-static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, const kernel_env *env,
-                   const dnn_conv *what) {
-    cudnnBackendDescriptor_t configs[PROPOSALS];
-    int count = proposals_get(d, graph, mode, configs);
-    for (int i = 0; i < count; i++) {
-        bool is_chosen = !d->plan && broken_rule(configs[i], env, what) == ALLOWED &&
-                         try_proposal(d, configs[i], what->workspace_bytes);
-        if (is_chosen)
-            d->kept[d->n_kept++] = configs[i];
-        else
-            cudnnBackendDestroyDescriptor(configs[i]);
-    }
-}
-
-/* Mode A gives the library's best estimates; if none is allowed, the fallback mode lists engines that run
- * anything. */
-static void plan_select(dnn *d, cudnnBackendDescriptor_t graph, const dnn_conv *what, const kernel_env *env) {
-    choose(d, graph, CUDNN_HEUR_MODE_A, env, what);
-    if (!d->plan) {
-        d->status = CUDNN_STATUS_SUCCESS;
-        choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, env, what);
-    }
-    if (!d->plan && d->status == CUDNN_STATUS_SUCCESS) d->status = CUDNN_STATUS_NOT_SUPPORTED;
-}
-
 /* ---- engines as text ---- */
 
 /* Appends " k5=1" for each knob of the configuration. */
@@ -279,8 +254,8 @@ static bool knobs_write(cudnnBackendDescriptor_t config, text *to) {
                                                           CUDNN_TYPE_BACKEND_DESCRIPTOR, made, &count,
                                                           knobs) == CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; i < count && good; i++) {
-        cudnnBackendKnobType_t type;
-        int64_t value;
+        cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)0;
+        int64_t value = 0;
         good = cudnnBackendGetAttribute(knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
                                         &one, &type) == CUDNN_STATUS_SUCCESS &&
                cudnnBackendGetAttribute(knobs[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1,
@@ -291,27 +266,29 @@ static bool knobs_write(cudnnBackendDescriptor_t config, text *to) {
     return good;
 }
 
-/* Appends the configuration and a newline. */
-static bool config_write(cudnnBackendDescriptor_t config, text *to) {
+/* Appends the configuration and a newline; nothing where the library does not tell all of it, as a line
+ * without its knobs names another configuration. */
+static void config_write(cudnnBackendDescriptor_t config, text *to) {
     cudnnBackendDescriptor_t engine;
-    int64_t index, one;
+    int64_t index = 0, one;
+    text line = {};
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS)
-        return false;
+        return;
     bool good = get_descriptor(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine) == CUDNN_STATUS_SUCCESS &&
                 cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &one,
                                          &index) == CUDNN_STATUS_SUCCESS;
     cudnnBackendDestroyDescriptor(engine);
-    if (!good) return false;
-    text_add(to, "engine=%lld", (long long)index);
-    good = knobs_write(config, to);
-    text_add(to, "\n");
-    return good;
+    text_add(&line, "engine=%lld", (long long)index);
+    good = good && knobs_write(config, &line);
+    if (line.failed) to->failed = true;
+    if (good && !line.failed) text_add(to, "%s\n", line.data);
+    free(line.data);
 }
 
 /* One knob's setting, from " k5=1" at *at, which moves past it; NULL: something else is there. */
 static cudnnBackendDescriptor_t knob_read(dnn *d, const char **at) {
-    int number, used = 0;
-    long long value;
+    int number = 0, used = 0;
+    long long value = 0;
     if (sscanf(*at, " k%d=%lld%n", &number, &value, &used) < 2 || used == 0) return NULL;
     *at += used;
     cudnnBackendKnobType_t type = (cudnnBackendKnobType_t)number;
@@ -323,13 +300,15 @@ static cudnnBackendDescriptor_t knob_read(dnn *d, const char **at) {
     return made;
 }
 
-/* The configuration that the text describes; d->status tells whether the library has it. */
+/* The configuration that the text describes; d->status tells whether it describes one that the library has. */
 static cudnnBackendDescriptor_t config_read(dnn *d, cudnnBackendDescriptor_t graph, const char *named) {
     cudnnBackendDescriptor_t knobs[KNOBS];
-    long long number;
+    long long number = 0;
     int used = 0, count = 0;
-    if (sscanf(named, "engine=%lld%n", &number, &used) < 1 || used == 0)
+    if (sscanf(named, "engine=%lld%n", &number, &used) < 1 || used == 0) {
         d->status = CUDNN_STATUS_NOT_SUPPORTED;
+        return NULL;
+    }
     const char *at = named + used;
     const int64_t index = number;
     cudnnBackendDescriptor_t engine = begin(d, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -353,6 +332,45 @@ static void plan_named(dnn *d, cudnnBackendDescriptor_t graph, const char *named
     if (d->status != CUDNN_STATUS_SUCCESS) return;
     if (broken_rule(config, env, what) != ALLOWED || !try_proposal(d, config, what->workspace_bytes))
         d->status = CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+/* ---- the choice ---- */
+
+/* What dnn_engines collects while an engine is chosen. */
+typedef struct listing {
+    text *names;
+    int skipped[CUDNN_NUMERICAL_NOTE_TYPE_COUNT]; /* configurations that a rule excludes, by note */
+} listing;
+
+/* Takes the first configuration that keeps the rules and has a plan; destroys the others. `all`, unless NULL,
+ * gets it and the allowed ones after it, which are not opened here. */
+static void choose(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, const kernel_env *env,
+                   const dnn_conv *what, listing *all) {
+    cudnnBackendDescriptor_t configs[PROPOSALS];
+    int count = proposals_get(d, graph, mode, configs);
+    for (int i = 0; i < count; i++) {
+        int broken = broken_rule(configs[i], env, what);
+        if (all && broken >= 0 && broken < CUDNN_NUMERICAL_NOTE_TYPE_COUNT) all->skipped[broken]++;
+        bool is_chosen = !d->plan && broken == ALLOWED && try_proposal(d, configs[i], what->workspace_bytes);
+        if (all && d->plan && broken == ALLOWED) config_write(configs[i], all->names);
+        if (is_chosen)
+            d->kept[d->n_kept++] = configs[i];
+        else
+            cudnnBackendDestroyDescriptor(configs[i]);
+    }
+}
+
+/* Mode A gives the library's best estimates; if none of them opens, the fallback mode lists engines that run
+ * anything. Sessions and `graphtool calibrate` both decide here, so a convolution that a session runs has
+ * engines to time. */
+static void plan_select(dnn *d, cudnnBackendDescriptor_t graph, const dnn_conv *what, const kernel_env *env,
+                        listing *all) {
+    choose(d, graph, CUDNN_HEUR_MODE_A, env, what, all);
+    if (!d->plan) {
+        d->status = CUDNN_STATUS_SUCCESS;
+        choose(d, graph, CUDNN_HEUR_MODE_FALLBACK, env, what, all);
+    }
+    if (!d->plan && d->status == CUDNN_STATUS_SUCCESS) d->status = CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 /* ---- plans ---- */
@@ -394,42 +412,28 @@ weft_status dnn_new(const dnn_conv *what, const kernel_env *env, const char *nam
     if (named && dnn_new_exactly(what, env, named, made, &why) == WEFT_OK) return WEFT_OK;
     dnn *d = dnn_begin(what, env, &graph);
     if (!d) return error_memory(error, "a convolution");
-    if (d->status == CUDNN_STATUS_SUCCESS) plan_select(d, graph, what, env);
+    if (d->status == CUDNN_STATUS_SUCCESS) plan_select(d, graph, what, env, NULL);
     return dnn_end(d, made, error);
 }
 
-/* Writes the allowed configurations of a mode, and counts the others by their notes. */
-static int list_mode(dnn *d, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode,
-                     const dnn_conv *what, const kernel_env *env, text *list,
-                     int skipped[CUDNN_NUMERICAL_NOTE_TYPE_COUNT]) {
-    cudnnBackendDescriptor_t configs[PROPOSALS];
-    int count = proposals_get(d, graph, mode, configs), listed = 0;
-    for (int i = 0; i < count; i++) {
-        int broken = broken_rule(configs[i], env, what);
-        if (broken >= 0 && broken < CUDNN_NUMERICAL_NOTE_TYPE_COUNT) skipped[broken]++;
-        if (broken == ALLOWED) listed += config_write(configs[i], list);
-        cudnnBackendDestroyDescriptor(configs[i]);
-    }
-    return listed;
+/* Writes how many configurations are excluded, by the names of their notes. */
+static void skipped_write(const listing *all, text *to) {
+    const char *before = "";
+    for (int i = 0; i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
+        if (all->skipped[i]) {
+            text_add(to, "%s%d %s", before, all->skipped[i], note_names[i] ? note_names[i] : "other");
+            before = ", ";
+        }
 }
 
 weft_status dnn_engines(const dnn_conv *what, const kernel_env *env, text *list, text *skipped,
                         weft_error *error) {
     cudnnBackendDescriptor_t graph;
-    int by_note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT] = {};
+    listing all = {list, {}};
     dnn *d = dnn_begin(what, env, &graph);
     if (!d) return error_memory(error, "a convolution");
-    int listed = list_mode(d, graph, CUDNN_HEUR_MODE_A, what, env, list, by_note);
-    if (!listed) {
-        d->status = CUDNN_STATUS_SUCCESS;
-        list_mode(d, graph, CUDNN_HEUR_MODE_FALLBACK, what, env, list, by_note);
-    }
-    const char *before = "";
-    for (int i = 0; i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++)
-        if (by_note[i]) {
-            text_add(skipped, "%s%d %s", before, by_note[i], note_names[i] ? note_names[i] : "other");
-            before = ", ";
-        }
+    if (d->status == CUDNN_STATUS_SUCCESS) plan_select(d, graph, what, env, &all);
+    skipped_write(&all, skipped);
     weft_status status = status_of(d->status, "listing the engines of a convolution", error);
     dnn_free(d);
     return status;

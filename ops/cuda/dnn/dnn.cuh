@@ -44,9 +44,9 @@ weft_status dnn_new_exactly(const dnn_conv *what, const kernel_env *env, const c
                             weft_error *error);
 void dnn_free(dnn *d);
 
-/* Appends the engines that the library proposes and our rules allow to `list`, the best estimate first, a
- * line each, as tables have them: "engine=38 k5=1", the engine's number, then its knobs by type. `skipped`:
- * how many the rules exclude, by the note that does. */
+/* Appends to `list` the engine that dnn_new takes without a table, then the others that the library proposes
+ * after it and our rules allow, which may not open. A line each, as tables have them: "engine=38 k5=1", the
+ * engine's number, then its knobs by type. `skipped`: how many the rules exclude, by the note that does. */
 weft_status dnn_engines(const dnn_conv *what, const kernel_env *env, text *list, text *skipped,
                         weft_error *error);
 /* Times them on memory of its own (dnn_tune.cu). */
