@@ -156,7 +156,7 @@ def calibrate(args):
     return int(incomplete > 0)
 
 
-DONE = "all of them"
+DONE = "to the end"
 
 
 def calibrate_one(command, seconds, total):

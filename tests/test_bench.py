@@ -289,10 +289,10 @@ echo 'node 2 of 2: b: 0.1 ms' >&2\n""")
         told = process.communicate(timeout=30)[0]
         self.assertEqual(process.returncode, 1, told)
         self.assertRegex(told, r"dcgan: 2 of 5 nodes measured, cut after \d+ s\n")
-        self.assertIn("mlp: 2 of 2 nodes measured, all of them\n", told)
+        self.assertIn("mlp: 2 of 2 nodes measured, to the end\n", told)
         self.assertEqual([gpu_compare.total_of(types.SimpleNamespace(build=self.folder), c) for c in ("dcgan", "mlp")], [5, 2])
         process = self.start("calibrate", "mlp", "--seconds", "20")
-        self.assertIn("mlp: 2 of 2 nodes measured, all of them\n", process.communicate(timeout=30)[0])
+        self.assertIn("mlp: 2 of 2 nodes measured, to the end\n", process.communicate(timeout=30)[0])
         self.assertEqual(process.returncode, 0)
         program(self.folder, "graphtool", """while [ "$1" != -o ]; do shift; done
 echo 'a -> 1' >"$2"; echo 'node 1 of 40: a: 0.1 ms' >&2; exit 1\n""")

@@ -54,6 +54,7 @@ static void forget_last(calibrating *c) {
     free(text_detach(&c->last.choice));
     free(text_detach(&c->last.skipped));
     c->last = (tuned){0};
+    c->why = (weft_error){0};
 }
 
 weft_status calibrate_begin(calibrating *c, weft_session *s, const char *comment, weft_error *error) {
@@ -68,12 +69,20 @@ weft_status calibrate_begin(calibrating *c, weft_session *s, const char *comment
 weft_status calibrate_next(calibrating *c, weft_error *error) {
     const calibrated *next = &c->nodes[c->n_done];
     forget_last(c);
-    weft_status status = next->node->kernel->tune(next->node, &c->session->kernels, &c->last, error);
-    if (status) return status;
-    if (!c->last.choice.failed) calibration_write(&c->table, next->key, c->last.choice.data);
+    weft_status status = next->node->kernel->tune(next->node, &c->session->kernels, &c->last, &c->why);
+    if (status == WEFT_MEMORY || status == WEFT_DEVICE) return error_set(error, status, "%s", c->why.text);
+    if (!status && !c->last.choice.failed) calibration_write(&c->table, next->key, c->last.choice.data);
     if (c->last.choice.failed || c->table.failed) return error_memory(error, "calibrate");
+    c->n_skipped += status != WEFT_OK;
     c->n_done++;
     return WEFT_OK;
+}
+
+weft_status calibrate_check(const calibrating *c, weft_error *error) {
+    if (!c->n_done || c->n_skipped < c->n_done) return WEFT_OK;
+    return error_set(error, WEFT_UNSUPPORTED,
+                     "calibrate: none of %d nodes could be measured; the last one: %s", c->n_done,
+                     c->why.text);
 }
 
 void calibrate_end(calibrating *c) {

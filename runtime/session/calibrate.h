@@ -18,15 +18,20 @@ typedef struct calibrating {
     /* A node for every line: nodes whose kernel has several ways, those of training graphs first, equal nodes
      * once. */
     calibrated *nodes;
-    int n_nodes, n_done;
-    text table; /* a whole table of the first n_done nodes */
-    tuned last; /* what was found for node n_done - 1 */
+    int n_nodes, n_done, n_skipped; /* n_skipped: of the first n_done, those that have no line */
+    text table;                     /* a whole table of the first n_done nodes */
+    tuned last;                     /* what was found for node n_done - 1 */
+    weft_error why;                 /* why that node was skipped; WEFT_OK: it was measured */
 } calibrating;
 
 /* The table begins with `comment`. Call calibrate_end also after a failure. */
 weft_status calibrate_begin(calibrating *c, weft_session *s, const char *comment, weft_error *error);
-/* Measures the next node, with GPU memory of its own. Not to be called once n_done is n_nodes. */
+/* Measures the next node, with GPU memory of its own. A node that no way can run is skipped; an error is out
+ * of memory, or a device that failed, as the nodes after it would fail too. Not to be called once n_done is
+ * n_nodes. */
 weft_status calibrate_next(calibrating *c, weft_error *error);
+/* WEFT_UNSUPPORTED if all nodes so far were skipped and there is one. */
+weft_status calibrate_check(const calibrating *c, weft_error *error);
 void calibrate_end(calibrating *c);
 
 #endif

@@ -27,6 +27,8 @@ void cuda_host_fail_allocation(int n);
  * cudaErrorLaunchFailure, until cuda_host_forget_trouble. */
 const char *cuda_host_trouble(void);
 void cuda_host_forget_trouble(void);
+/* Breaks the GPU as a wrong program does. */
+void cuda_host_break(void);
 /* Seconds after which a wait for which nothing can run is an error (20 at first). */
 void cuda_host_patience(double seconds);
 

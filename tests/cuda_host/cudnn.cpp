@@ -315,6 +315,7 @@ static cudnnStatus_t get_knobs(const descriptor *d, int64_t room, int64_t *count
     descriptor *knob = room >= 1 && values ? *static_cast<descriptor **>(values) : nullptr;
     if (!is_alive(knob) || knob->type != CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR)
         return fail(CUDNN_STATUS_BAD_PARAM_DESCRIPTOR_TYPE, "room for knobs must be choices of knobs");
+    if (!tells_knobs(d->engine)) return fail(CUDNN_STATUS_NOT_SUPPORTED, "knobs of engine %d", d->engine);
     knob->tile = d->tile;
     knob->is_final = true;
     *count = 1;

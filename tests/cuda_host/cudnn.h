@@ -152,8 +152,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 
 /* For tests. How many plans have run since the last call: in all, and of engine `engine` with tile `tile`. */
 int cudnn_host_runs(int engine, int tile, int *all);
-/* The library has this engine no more; negative: it has all again. */
+/* The library has this engine no more, besides those withdrawn before; negative: it has all again. */
 void cudnn_host_withdraw(int engine);
+/* Likewise the knobs of the engine's configurations cannot be asked for. */
+void cudnn_host_hide_knobs(int engine);
 
 #ifdef __cplusplus
 }

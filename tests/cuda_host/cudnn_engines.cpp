@@ -150,10 +150,24 @@ static convolution convolution_in(const descriptor *graph) {
 static const double engine_ms[ENGINES] = {1.0, 0.9, 2.0, 0.5, 1.0, 3.0, 9.0},
                     tile_factor[TILES] = {4, 1, 0.6};
 
-static int withdrawn = -1, runs[ENGINES][TILES]; /* guarded by the emulator's lock */
+/* Guarded by the emulator's lock. Sets of engines, a bit each: */
+static unsigned withdrawn, secretive;
+static int runs[ENGINES][TILES];
+
+static unsigned with_engine(unsigned set, int engine) {
+    return engine < 0 ? 0 : set | 1u << engine;
+}
 
 void cudnn_host_withdraw(int engine) {
-    withdrawn = engine;
+    withdrawn = with_engine(withdrawn, engine);
+}
+
+void cudnn_host_hide_knobs(int engine) {
+    secretive = with_engine(secretive, engine);
+}
+
+bool cuda_host_dnn::tells_knobs(int engine) {
+    return !(secretive >> engine & 1);
 }
 
 int cudnn_host_runs(int engine, int tile, int *all) {
@@ -168,13 +182,14 @@ int cudnn_host_runs(int engine, int tile, int *all) {
 }
 
 bool cuda_host_dnn::has_engine(int64_t engine) {
-    return engine >= 0 && engine < ENGINES && engine != withdrawn;
+    return engine >= 0 && engine < ENGINES && !(withdrawn >> engine & 1);
 }
 
 /* The order depends on the shape, so that the first one is not always the same. All engines with the usual
  * tile, then with the others. */
 std::vector<proposal> cuda_host_dnn::proposals(const descriptor *graph, cudnnBackendHeurMode_t mode) {
-    if (mode == CUDNN_HEUR_MODE_FALLBACK) return {{ANY, USUAL_TILE}};
+    if (mode == CUDNN_HEUR_MODE_FALLBACK)
+        return has_engine(ANY) ? std::vector<proposal>{{ANY, USUAL_TILE}} : std::vector<proposal>{};
     convolution c = convolution_in(graph);
     std::vector<int> engines = {TENSOR_CORE, NARROW, UNSTEADY, SHORT_SUMS, GREEDY, PLAIN};
     int64_t turn = (shape_of(c.big)[1] + shape_of(c.small)[2]) % (int64_t)engines.size();

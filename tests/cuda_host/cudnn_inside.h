@@ -61,6 +61,7 @@ struct proposal {
 };
 std::vector<proposal> proposals(const descriptor *graph, cudnnBackendHeurMode_t mode);
 bool has_engine(int64_t engine);
+bool tells_knobs(int engine);
 std::vector<cudnnBackendNumericalNote_t> notes_of(int engine);
 /* Whether the engine accepts the graph after all, and the bytes of workspace that it needs. */
 cudnnStatus_t plan_check(const descriptor *graph, int engine, int64_t *workspace);

@@ -90,6 +90,9 @@ const char *cuda_host_trouble(void) {
     guard g(gpu().lock);
     return gpu().trouble.c_str();
 }
+void cuda_host_break(void) {
+    trouble("the test broke the GPU");
+}
 void cuda_host_forget_trouble(void) {
     guard g(gpu().lock);
     gpu().trouble.clear();

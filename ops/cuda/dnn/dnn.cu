@@ -300,7 +300,7 @@ static cudnnBackendDescriptor_t knob_read(dnn *d, const char **at) {
     return made;
 }
 
-/* The configuration that the text describes; d->status tells whether it describes one that the library has. */
+/* The configuration that the text describes; d->status tells whether there is one that the library has. */
 static cudnnBackendDescriptor_t config_read(dnn *d, cudnnBackendDescriptor_t graph, const char *named) {
     cudnnBackendDescriptor_t knobs[KNOBS];
     long long number = 0;

@@ -34,13 +34,12 @@ static weft_status trial_open(const dnn_conv *what, cudaStream_t stream, trial *
     return WEFT_OK;
 }
 
-/* Times the engine of this text; one that cannot be opened, or that fails, is not a way. */
+/* Times the engine of this text; one that cannot be opened, or that fails, is not a way: *why tells. */
 static bool is_fastest(const dnn_conv *what, const kernel_env *env, const char *name, const trial *t,
-                       timing *clock) {
+                       timing *clock, weft_error *why) {
     dnn *d;
-    weft_error why = {};
-    if (dnn_new_exactly(what, env, name, &d, &why) != WEFT_OK) return false;
-    bool is_best = timing_way(clock, [&] { return dnn_run(d, env->cuda, &t->at, &why) == WEFT_OK; });
+    if (dnn_new_exactly(what, env, name, &d, why) != WEFT_OK) return false;
+    bool is_best = timing_way(clock, [&] { return dnn_run(d, env->cuda, &t->at, why) == WEFT_OK; });
     cudaStreamSynchronize(clock->stream); /* the plan must outlive its runs */
     dnn_free(d);
     return is_best;
@@ -50,13 +49,17 @@ static bool is_fastest(const dnn_conv *what, const kernel_env *env, const char *
 static weft_status time_all(const dnn_conv *what, const kernel_env *env, char *names, const trial *t,
                             timing *clock, tuned *found, weft_error *error) {
     const char *best = NULL;
+    weft_error why = {};
     char *rest = NULL, *line = strtok_r(names, "\n", &rest);
     for (int n = 0; line && n < ENGINES; line = strtok_r(NULL, "\n", &rest), n++)
-        if (is_fastest(what, env, line, t, clock)) best = line;
+        if (is_fastest(what, env, line, t, clock, &why)) best = line;
     found->ms = clock->best;
     found->ways = clock->ways;
     found->dropped = clock->dropped;
-    if (!best) return error_set(error, WEFT_DEVICE, "cuDNN: none of its engines runs a convolution");
+    if (!best)
+        return error_set(error, why.status == WEFT_MEMORY ? WEFT_MEMORY : WEFT_UNSUPPORTED,
+                         "cuDNN: none of its engines runs a convolution%s%.600s", *why.text ? ": " : "",
+                         why.text);
     text_add(&found->choice, "%s", best);
     return WEFT_OK;
 }
@@ -76,5 +79,5 @@ weft_status dnn_tune(const dnn_conv *what, const kernel_env *env, tuned *found, 
     timing_close(&clock);
     if (t.memory) cudaFree(t.memory);
     free(names);
-    return status;
+    return timing_status(status, stream, error);
 }

@@ -7,6 +7,10 @@
 
 #include <cuda_runtime_api.h>
 
+extern "C" {
+#include "graph/core/error.h"
+}
+
 constexpr double DROP_ABOVE = 1.3;
 /* A single call below this many ms is timed badly, and costs little: it is never dropped. */
 constexpr double TIMED_BADLY = 0.05;
@@ -67,6 +71,17 @@ template <class F> static bool timing_way(timing *t, F run) {
     bool is_best = t->best < 0 || best < t->best;
     if (is_best) t->best = best;
     return is_best;
+}
+
+/* What measuring a node came to. Only memory that is out and a lost device are WEFT_MEMORY and WEFT_DEVICE:
+ * they fail the nodes after it too. Everything else that a library reports is WEFT_UNSUPPORTED. */
+static inline weft_status timing_status(weft_status status, cudaStream_t stream, weft_error *error) {
+    if (status == WEFT_OK || status == WEFT_MEMORY) return status;
+    cudaError_t device = cudaStreamSynchronize(stream);
+    if (device != cudaSuccess)
+        return error_set(error, WEFT_DEVICE, "calibrate: the GPU failed: %s", cudaGetErrorString(device));
+    if (error) error->status = WEFT_UNSUPPORTED;
+    return WEFT_UNSUPPORTED;
 }
 
 #endif

@@ -122,7 +122,7 @@ static weft_status choose_fastest(trial *t, const kernel_env *env, tuned *found,
     found->dropped = t->clock.dropped;
     if (best.is_apart) text_add(&found->choice, BLAS_APART);
     if (t->clock.best < 0 || !blas_algorithm_write(&found->choice, &best.algorithm))
-        return error_set(error, WEFT_DEVICE, "cuBLASLt: none of its algorithms runs");
+        return error_set(error, WEFT_UNSUPPORTED, "cuBLASLt: none of its algorithms runs");
     return WEFT_OK;
 }
 
@@ -142,5 +142,5 @@ extern "C" weft_status blas_tune(const weft_node *n, const kernel_env *env, stru
                       "calibrate: %zu bytes for %s: %s", t.bytes, n->op->name, cudaGetErrorString(result));
     if (status == WEFT_OK) status = choose_fastest(&t, env, found, error);
     trial_close(&t);
-    return status;
+    return timing_status(status, (cudaStream_t)env->cuda->stream, error);
 }

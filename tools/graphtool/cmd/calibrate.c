@@ -20,10 +20,15 @@ static weft_status begin(calibrating *c, weft_session *s, const weft_model *m, w
     return calibrate_begin(c, s, comment, error);
 }
 
-/* A line of progress for the node that was measured last. */
+/* A line of progress for the last node. */
 static void tell(const calibrating *c) {
     const tuned *t = &c->last;
     const char *skipped = t->skipped.data;
+    if (c->why.status) {
+        fprintf(stderr, "node %d of %d: %s: skipped: %s\n", c->n_done, c->n_nodes,
+                c->nodes[c->n_done - 1].key, c->why.text);
+        return;
+    }
     fprintf(stderr, "node %d of %d: %s: %.4g ms; %d ways, %d dropped after one call%s%s\n", c->n_done,
             c->n_nodes, c->nodes[c->n_done - 1].key, t->ms, t->ways, t->dropped,
             skipped ? "; excluded: " : "", skipped ? skipped : "");
@@ -39,6 +44,7 @@ static int measure(const options *o, calibrating *c) {
         tell(c);
         if (o->output) end = out_write(o->output, c->table.data, c->table.length);
     }
+    if (end == EXIT_FINE && calibrate_check(c, &error)) return tool_error(&error);
     return o->output || end != EXIT_FINE ? end : out_write(NULL, c->table.data, c->table.length);
 }
 
@@ -47,7 +53,7 @@ static int write_table(const options *o, weft_session *s, const weft_model *m) {
     calibrating c = {0};
     weft_status status = begin(&c, s, m, &error);
     int end = status == WEFT_OK ? measure(o, &c) : tool_error(&error);
-    if (end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), c.n_done);
+    if (end == EXIT_FINE && o->output) printf("%s: %d nodes\n", SHOW_PATH(o->output), c.n_done - c.n_skipped);
     calibrate_end(&c);
     return end;
 }
