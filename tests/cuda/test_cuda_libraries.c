@@ -406,8 +406,8 @@ static void measure(const weft_model *m, const char *path, const char *engine) {
     NEED(s && CHECK_SAYS(!calibrate_begin(&c, s, "a test", &error), "%s", error.text));
     check_table(&c);
     while (c.n_done < c.n_nodes && CHECK_SAYS(!calibrate_next(&c, &error), "%s", error.text)) {
-        check_last(&c, engine);
-        check_table(&c);
+        if (CHECK_SAYS(!c.why.status, "%s", c.why.text)) check_last(&c, engine);
+        if (!c.n_skipped) check_table(&c);
         for (int k = 0; k < 4; k++)
             kinds[k] += strncmp(c.nodes[c.n_done - 1].key, names[k], strlen(names[k])) == 0;
         /* the graph that trains comes first */
