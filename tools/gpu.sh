@@ -87,8 +87,7 @@ out=${OUT:-out/gpu} failed=0 running='' warm=''
 mkdir -p "$out" build || die 1 "$out cannot be made"
 # Logs of parts that this call does not run stay; summary.md is of this call.
 rm -f "$out"/summary.{md,part}
-for name in ${only//,/ }; do rm -f "$out/$name.log"; done
-[[ ,$only, != *,bench,* ]] || rm -f "$out/bench.jsonl"
+for name in "${chosen[@]}"; do rm -f "$out/$name".{log,jsonl}; done
 
 find_python() {
     local candidate look='import sys; from importlib.util import find_spec' # importing it takes seconds
