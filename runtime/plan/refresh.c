@@ -16,15 +16,11 @@ static const weft_variable *counted(const weft_variable *v) {
     return v && v->bucket ? v->bucket : v;
 }
 
-/* The variable that a node changes, as in a session's open; NULL: none. */
-static const weft_variable *written_by(const weft_node *n) {
-    if (n->op->flags & OP_WRITES) return n->variable;
-    return n->op->writes ? n->in[0]->variable : NULL;
-}
-
 static bool program_writes(const program *p, const weft_variable *v) {
-    for (const weft_node *n = p->graph->first; n; n = n->next)
-        if (written_by(n) && counted(written_by(n)) == v) return true;
+    for (const weft_node *n = p->graph->first; n; n = n->next) {
+        const weft_variable *written = node_written(n);
+        if (written && counted(written) == v) return true;
+    }
     return false;
 }
 

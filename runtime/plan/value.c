@@ -14,6 +14,11 @@ bool node_starts_collective(const weft_node *n) {
     return n->op->flags & OP_COMMUNICATES && n->op != &weft_op_wait;
 }
 
+const weft_variable *node_written(const weft_node *n) {
+    if (n->op->flags & OP_WRITES) return n->variable;
+    return n->op->writes ? n->in[0]->variable : NULL;
+}
+
 const weft_value *value_root(const weft_value *v) {
     while (v->base) v = v->base;
     return v;

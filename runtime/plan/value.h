@@ -9,6 +9,9 @@
 bool node_is_silent(const weft_node *n);
 /* The node starts a collective on the communication stream. A wait does not. */
 bool node_starts_collective(const weft_node *n);
+/* The variable that a run of the node changes: updates change a bucket in place (op->writes), assigns their
+ * variable. NULL: none. */
+const weft_variable *node_written(const weft_node *n);
 /* The value whose memory holds `v`: follows `base` to the end. */
 const weft_value *value_root(const weft_value *v);
 /* The variable of the store whose memory holds `v`; for a parameter in a bucket, the bucket. NULL: the memory

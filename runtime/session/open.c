@@ -115,10 +115,7 @@ static bool prepare_step(weft_session *s, bound_program *r, weft_node *n, weft_e
         st->version = store_version(s->store, value_root(n->in[0])->variable);
         st->packed = &s->packed[made->index];
     }
-    /* Updates change a bucket in place (op->writes), assigns change their variable. */
-    const weft_variable *written = n->op->flags & OP_WRITES ? n->variable
-                                   : n->op->writes          ? n->in[0]->variable
-                                                            : NULL;
+    const weft_variable *written = node_written(n);
     if (written) r->written[r->n_written++] = store_version(s->store, written);
     if (written && written->kind == VARIABLE_GRADIENT) r->sums[r->n_sums++] = r->written[r->n_written - 1];
     r->n_steps++; /* closing the session closes it from here on */
