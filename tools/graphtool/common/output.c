@@ -25,10 +25,16 @@ void tool_speak_as(int rank) {
     speaker = (struct speaker){.holds = true, .rank = rank};
 }
 
-/* The waits order the ranks: an error's origin prints before ranks that only learned of it. */
-void tool_tell_held(void) {
+/* The waits order the ranks: rank 0 prints before the others, an error's origin before ranks that only
+ * learned of it. The rank that prints ends the job while the others wait; on a busy machine that takes
+ * seconds. */
+void tool_tell_held(weft_comm *comm) {
+    enum { JOB_ENDS_SECONDS = 10 };
     if (!*speaker.line) return;
-    sleep((unsigned)(speaker.rank > 0) + speaker.is_from_peer);
+    sleep(speaker.rank > 0);
+    bool has_ended = !speaker.is_from_peer && comm && weft_comm_poll(comm, NULL);
+    if (has_ended || (speaker.is_from_peer && speaker.rank)) sleep(JOB_ENDS_SECONDS);
+    if (speaker.is_from_peer && !speaker.rank) sleep(1);
     char rank[32] = "";
     if (speaker.rank) snprintf(rank, sizeof rank, "rank %d: ", speaker.rank);
     fprintf(stderr, "graphtool: %s%s\n", rank, speaker.line);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "weft/status.h"
+#include "weft/comm.h"
 
 /* Prints "graphtool: <message>" on stderr, one line; returns EXIT_MISUSED. */
 int tool_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -19,10 +19,9 @@ int tool_error(const weft_error *error);
 int tool_error_in(const char *file, const weft_error *error);
 
 /* For one rank of several: from here on the first error is held, and tool_tell_held prints it with the rank.
- * It waits 1 s if the rank is not 0, and 1 s more if another rank caused the error, so that the rank which
- * ends the job is the one that prints. */
+ * Ranks that are not the first to print wait for the job's end before they do: only one error is shown. */
 void tool_speak_as(int rank);
-void tool_tell_held(void);
+void tool_tell_held(weft_comm *comm); /* comm may be NULL */
 
 /* Writes `data` to path as graph/file/io.h writes files (NULL: standard output). Returns EXIT_FINE, or the
  * status after printing the error. */

@@ -113,7 +113,7 @@ int world_open(options *o, world_use use, const weft_comm_options *how) {
     if (status >= 0) return status;
     if (join_launcher(o, choose_joining(o), &with, &error)) {
         status = tool_error(&error);
-        if (!o->comm) tool_tell_held();
+        if (!o->comm) tool_tell_held(NULL);
         return status;
     }
     status = compare_ranks(o);
@@ -129,7 +129,7 @@ int world_close(options *o, int status) {
     if (o->comm && (status == EXIT_FINE || status == EXIT_INTERRUPTED)) {
         weft_comm_free(o->comm);
     } else if (o->comm) {
-        tool_tell_held();
+        tool_tell_held(o->comm);
         fflush(stdout);
         weft_comm_abort(o->comm, "graphtool ended with an error");
     }
