@@ -151,6 +151,7 @@ typedef enum op_precision {
 struct weft_op {
     const char *name;
     const char *summary; /* one line for docs/ops.md: "max(x, 0)" */
+    const char *torch;   /* PyTorch's function: "torch.nn.functional.relu"; NULL: it has none */
     int min_in, max_in;  /* operands; max_in -1: any number */
     unsigned flags;
     size_t attrs_bytes;

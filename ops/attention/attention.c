@@ -105,6 +105,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_attention = {
     .name = "attention",
     .summary = "softmax(q k^T scale) v per head; the result is [B, T, H, D]",
+    .torch = "torch.nn.functional.scaled_dot_product_attention",
     .min_in = 3,
     .max_in = 3,
     .flags = OP_GRADIENT_ONCE,

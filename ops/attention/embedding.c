@@ -49,6 +49,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_embedding = {
     .name = "embedding",
     .summary = "rows of a table by integer ids",
+    .torch = "torch.nn.functional.embedding",
     /* No precision: runs in f32, the type of its table, which torch.amp.autocast would keep too. */
     .min_in = 2,
     .max_in = 2,

@@ -26,6 +26,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_adaptive_avg_pool2d = {
     .name = "adaptive_avg_pool2d",
     .summary = "means over h x w parts of x[N,C,H,W]",
+    .torch = "torch.nn.functional.adaptive_avg_pool2d",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(pool_attrs),

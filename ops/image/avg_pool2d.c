@@ -20,6 +20,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_avg_pool2d = {
     .name = "avg_pool2d",
     .summary = "mean of a sliding window over x[N,C,H,W]",
+    .torch = "torch.nn.functional.avg_pool2d",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(pool_attrs),

@@ -75,6 +75,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_conv2d = {
     .name = "conv2d",
     .summary = "two-dimensional convolution of images x[N,C,H,W] with w[out,C/groups,kh,kw], + b",
+    .torch = "torch.nn.functional.conv2d",
     .min_in = 2,
     .max_in = 3,
     .attrs_bytes = sizeof(conv_attrs),

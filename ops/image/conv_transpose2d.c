@@ -92,6 +92,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_conv_transpose2d = {
     .name = "conv_transpose2d",
     .summary = "transposed convolution of x[N,C,h,w] with w[C,out/groups,kh,kw], + b",
+    .torch = "torch.nn.functional.conv_transpose2d",
     .min_in = 2,
     .max_in = 3,
     .attrs_bytes = sizeof(conv_attrs),

@@ -52,6 +52,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_max_pool2d = {
     .name = "max_pool2d",
     .summary = "largest element of a sliding window over x[N,C,H,W], and its index",
+    .torch = "torch.nn.functional.max_pool2d",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_GRADIENT_ONCE,

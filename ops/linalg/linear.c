@@ -75,6 +75,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_linear = {
     .name = "linear",
     .summary = "x w^T + b over the last axis",
+    .torch = "torch.nn.functional.linear",
     .min_in = 2,
     .max_in = 3,
     .attrs_bytes = sizeof(linear_attrs),

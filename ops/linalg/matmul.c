@@ -85,6 +85,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_matmul = {
     .name = "matmul",
     .summary = "a b over the last two axes; the others broadcast",
+    .torch = "torch.matmul",
     .min_in = 2,
     .max_in = 2,
     .attrs_bytes = sizeof(matmul_attrs),

@@ -64,6 +64,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_batch_norm = {
     .name = "batch_norm",
     .summary = "(x - mean) / sqrt(var + eps) w + b by the batch's statistics",
+    .torch = "torch.nn.functional.batch_norm",
     .min_in = 3,
     .max_in = 3,
     .flags = OP_GRADIENT_ONCE,

@@ -21,6 +21,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_bce_with_logits = {
     .name = "bce_with_logits",
     .summary = "max(x, 0) - x t + log(1 + e^-|x|)",
+    .torch = "torch.nn.functional.binary_cross_entropy_with_logits",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

@@ -52,6 +52,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_cross_entropy = {
     .name = "cross_entropy",
     .summary = "mean of -log softmax(logits)[target] over rows",
+    .torch = "torch.nn.functional.cross_entropy",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_GRADIENT_ONCE,

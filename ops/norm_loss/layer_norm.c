@@ -61,6 +61,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_layer_norm = {
     .name = "layer_norm",
     .summary = "(x - mean) / sqrt(var + eps) w + b over the last axis",
+    .torch = "torch.nn.functional.layer_norm",
     .min_in = 1,
     .max_in = 3,
     .flags = OP_GRADIENT_ONCE,

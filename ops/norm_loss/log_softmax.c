@@ -34,6 +34,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_log_softmax = {
     .name = "log_softmax",
     .summary = "x - log of the sum of e^x along an axis",
+    .torch = "torch.nn.functional.log_softmax",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(softmax_attrs),

@@ -44,6 +44,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_softmax = {
     .name = "softmax",
     .summary = "e^x / sum of e^x along an axis",
+    .torch = "torch.nn.functional.softmax",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(softmax_attrs),

@@ -20,6 +20,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_abs = {
     .name = "abs",
     .summary = "|x|",
+    .torch = "torch.abs",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

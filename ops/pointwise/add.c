@@ -43,6 +43,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_add = {
     .name = "add",
     .summary = "a + b",
+    .torch = "torch.add",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES,

@@ -43,6 +43,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_cast = {
     .name = "cast",
     .summary = "x as another element type",
+    .torch = "torch.Tensor.to",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -39,6 +39,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_clamp = {
     .name = "clamp",
     .summary = "x limited to the range from min to max",
+    .torch = "torch.clamp",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

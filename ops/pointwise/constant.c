@@ -35,6 +35,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_constant = {
     .name = "constant",
     .summary = "a tensor filled with one value",
+    .torch = "torch.full",
     .flags = OP_NO_GRADIENT,
     .attrs_bytes = sizeof(constant_attrs),
     .attrs = attrs,

@@ -15,6 +15,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_div = {
     .name = "div",
     .summary = "a / b",
+    .torch = "torch.div",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

@@ -23,6 +23,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_elu = {
     .name = "elu",
     .summary = "x if x > 0, else alpha * (e^x - 1)",
+    .torch = "torch.nn.functional.elu",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -20,6 +20,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_fmod = {
     .name = "fmod",
     .summary = "remainder of a / b, with the sign of a",
+    .torch = "torch.fmod",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

@@ -18,6 +18,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_gelu = {
     .name = "gelu",
     .summary = "x Phi(x), by erf",
+    .torch = "torch.nn.functional.gelu",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -18,6 +18,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_gelu_tanh = {
     .name = "gelu_tanh",
     .summary = "GELU, tanh approximation",
+    .torch = "torch.nn.functional.gelu(approximate='tanh')",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

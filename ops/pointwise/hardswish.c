@@ -17,6 +17,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_hardswish = {
     .name = "hardswish",
     .summary = "x max(0, min(6, x + 3)) / 6",
+    .torch = "torch.nn.functional.hardswish",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

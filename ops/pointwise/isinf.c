@@ -11,6 +11,7 @@ static double scalar(const double *x, const void *attrs) {
 const weft_op weft_op_isinf = {
     .name = "isinf",
     .summary = "whether x is infinite, bool",
+    .torch = "torch.isinf",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,

@@ -11,6 +11,7 @@ static double scalar(const double *x, const void *attrs) {
 const weft_op weft_op_isnan = {
     .name = "isnan",
     .summary = "whether x is NaN, bool",
+    .torch = "torch.isnan",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,

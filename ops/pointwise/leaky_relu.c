@@ -22,6 +22,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_leaky_relu = {
     .name = "leaky_relu",
     .summary = "x if x > 0, else slope * x",
+    .torch = "torch.nn.functional.leaky_relu",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

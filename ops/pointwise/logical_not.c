@@ -9,6 +9,7 @@ static double scalar(const double *x, const void *attrs) {
 const weft_op weft_op_logical_not = {
     .name = "logical_not",
     .summary = "x is 0, bool",
+    .torch = "torch.logical_not",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,

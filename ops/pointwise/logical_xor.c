@@ -10,6 +10,7 @@ static double scalar(const double *x, const void *attrs) {
 const weft_op weft_op_logical_xor = {
     .name = "logical_xor",
     .summary = "just one of a and b is not 0, bool",
+    .torch = "torch.logical_xor",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES | OP_NO_GRADIENT,

@@ -14,6 +14,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_maximum = {
     .name = "maximum",
     .summary = "the larger of a and b",
+    .torch = "torch.maximum",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES,

@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_mish = {
     .name = "mish",
     .summary = "x tanh(log(1 + e^x))",
+    .torch = "torch.nn.functional.mish",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -26,6 +26,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_mul = {
     .name = "mul",
     .summary = "a * b",
+    .torch = "torch.mul",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES,

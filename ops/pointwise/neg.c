@@ -15,6 +15,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_neg = {
     .name = "neg",
     .summary = "-x",
+    .torch = "torch.neg",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

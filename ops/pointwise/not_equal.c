@@ -10,6 +10,7 @@ static double scalar(const double *x, const void *attrs) {
 const weft_op weft_op_not_equal = {
     .name = "not_equal",
     .summary = "a != b, bool",
+    .torch = "torch.not_equal",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE | OP_COMMUTES | OP_NO_GRADIENT,

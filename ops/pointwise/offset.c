@@ -27,6 +27,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_offset = {
     .name = "offset",
     .summary = "x + amount",
+    .torch = "torch.add",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

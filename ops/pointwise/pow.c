@@ -28,6 +28,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_pow = {
     .name = "pow",
     .summary = "a^b",
+    .torch = "torch.pow",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

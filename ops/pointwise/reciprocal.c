@@ -14,6 +14,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_reciprocal = {
     .name = "reciprocal",
     .summary = "1 / x",
+    .torch = "torch.reciprocal",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -21,6 +21,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_remainder = {
     .name = "remainder",
     .summary = "remainder of a / b, with the sign of b",
+    .torch = "torch.remainder",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_round = {
     .name = "round",
     .summary = "nearest integer, halves to the even one",
+    .torch = "torch.round",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

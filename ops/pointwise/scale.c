@@ -26,6 +26,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_scale = {
     .name = "scale",
     .summary = "factor * x",
+    .torch = "torch.mul",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

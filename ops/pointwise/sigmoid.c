@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_sigmoid = {
     .name = "sigmoid",
     .summary = "1 / (1 + e^-x)",
+    .torch = "torch.sigmoid",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

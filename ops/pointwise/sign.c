@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_sign = {
     .name = "sign",
     .summary = "1 where x > 0, -1 where x < 0, else 0",
+    .torch = "torch.sign",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

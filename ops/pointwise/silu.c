@@ -17,6 +17,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_silu = {
     .name = "silu",
     .summary = "x sigmoid(x)",
+    .torch = "torch.nn.functional.silu",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

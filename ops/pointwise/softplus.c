@@ -41,6 +41,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_softplus = {
     .name = "softplus",
     .summary = "log(1 + exp(beta * x)) / beta, and x where beta * x > threshold",
+    .torch = "torch.nn.functional.softplus",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -14,6 +14,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_square = {
     .name = "square",
     .summary = "x^2",
+    .torch = "torch.square",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

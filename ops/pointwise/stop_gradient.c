@@ -20,6 +20,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_stop_gradient = {
     .name = "stop_gradient",
     .summary = "x, through which no gradient flows",
+    .torch = "torch.Tensor.detach",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE | OP_NO_GRADIENT,

@@ -14,6 +14,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_sub = {
     .name = "sub",
     .summary = "a - b",
+    .torch = "torch.sub",
     .min_in = 2,
     .max_in = 2,
     .flags = OP_POINTWISE,

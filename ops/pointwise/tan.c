@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_tan = {
     .name = "tan",
     .summary = "tangent",
+    .torch = "torch.tan",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

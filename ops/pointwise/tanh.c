@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_tanh = {
     .name = "tanh",
     .summary = "hyperbolic tangent",
+    .torch = "torch.tanh",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

@@ -16,6 +16,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_trunc = {
     .name = "trunc",
     .summary = "x without its fraction",
+    .torch = "torch.trunc",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_POINTWISE,

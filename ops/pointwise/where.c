@@ -30,6 +30,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_where = {
     .name = "where",
     .summary = "condition ? a : b",
+    .torch = "torch.where",
     .min_in = 3,
     .max_in = 3,
     .flags = OP_POINTWISE,

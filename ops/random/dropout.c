@@ -51,6 +51,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_dropout = {
     .name = "dropout",
     .summary = "zeroes elements with probability p, scales the others by 1/(1-p)",
+    .torch = "torch.nn.functional.dropout",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_RANDOM,

@@ -42,6 +42,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_random_normal = {
     .name = "random_normal",
     .summary = "normally distributed numbers, new at each run",
+    .torch = "torch.randn",
     /* two equal nodes have different keys and are never merged */
     .flags = OP_RANDOM | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(random_attrs),

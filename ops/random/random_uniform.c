@@ -37,6 +37,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_random_uniform = {
     .name = "random_uniform",
     .summary = "numbers in [low, high), new at each run",
+    .torch = "torch.rand",
     .flags = OP_RANDOM | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(random_attrs),
     .attrs = attrs,

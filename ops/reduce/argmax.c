@@ -57,6 +57,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_argmax = {
     .name = "argmax",
     .summary = "the index of the largest element",
+    .torch = "torch.argmax",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_NO_GRADIENT,

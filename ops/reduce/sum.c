@@ -101,6 +101,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_sum = {
     .name = "sum",
     .summary = "sum or mean over axes",
+    .torch = "torch.sum",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(sum_attrs),

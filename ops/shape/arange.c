@@ -41,6 +41,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_arange = {
     .name = "arange",
     .summary = "begin + i * step for i = 0, 1, ...",
+    .torch = "torch.arange",
     .flags = OP_NO_GRADIENT,
     .attrs_bytes = sizeof(arange_attrs),
     .attrs = attrs,

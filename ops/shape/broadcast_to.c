@@ -46,6 +46,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_broadcast_to = {
     .name = "broadcast_to",
     .summary = "x repeated to a shape",
+    .torch = "torch.broadcast_to",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VIEW,

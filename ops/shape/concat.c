@@ -78,6 +78,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_concat = {
     .name = "concat",
     .summary = "concatenates values along an axis",
+    .torch = "torch.cat",
     .min_in = 1,
     .max_in = 32, /* bits of reference_strided */
     .attrs_bytes = sizeof(axis_attrs),

@@ -54,6 +54,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_pad = {
     .name = "pad",
     .summary = "zeros, or another value, before and after along one axis",
+    .torch = "torch.nn.functional.pad",
     .min_in = 1,
     .max_in = 1,
     .attrs_bytes = sizeof(pad_attrs),

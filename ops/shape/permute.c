@@ -70,6 +70,7 @@ static weft_value *simplify(weft_node *n) {
 const weft_op weft_op_permute = {
     .name = "permute",
     .summary = "axes in another order",
+    .torch = "torch.permute",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VIEW,

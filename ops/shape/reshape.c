@@ -99,6 +99,7 @@ static bool view(const weft_node *n, const int64_t *in_stride, int64_t *out_stri
 const weft_op weft_op_reshape = {
     .name = "reshape",
     .summary = "the same elements under another shape",
+    .torch = "torch.reshape",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VIEW,

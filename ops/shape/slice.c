@@ -56,6 +56,7 @@ static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, 
 const weft_op weft_op_slice = {
     .name = "slice",
     .summary = "a range of one axis",
+    .torch = "torch.narrow",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VIEW,

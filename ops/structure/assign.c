@@ -26,6 +26,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_assign = {
     .name = "assign",
     .summary = "writes a state variable",
+    .torch = "torch.Tensor.copy_",
     .min_in = 1,
     .max_in = 1,
     /* OP_IS_VARIABLE: the result is the variable's memory. */

@@ -22,6 +22,7 @@ static bool infer(op_call *c) {
 const weft_op weft_op_gradients = {
     .name = "gradients",
     .summary = "gradients of a scalar by values (expanded by autodiff)",
+    .torch = "torch.autograd.grad",
     .min_in = 2,
     .max_in = OP_MAX_OUT,
     .flags = OP_NO_GRADIENT,

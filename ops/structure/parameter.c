@@ -20,6 +20,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_parameter = {
     .name = "parameter",
     .summary = "a parameter, as of the start of the run",
+    .torch = "torch.nn.Parameter",
     /* OP_NO_GRADIENT: the walk of autodiff ends here, with the gradient at the result. */
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),

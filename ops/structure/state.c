@@ -20,6 +20,7 @@ static weft_status reference(const kernel_call *c) {
 const weft_op weft_op_state = {
     .name = "state",
     .summary = "a state variable, as the last earlier assign left it",
+    .torch = "torch.nn.Module.register_buffer",
     .flags = OP_VARIABLE | OP_IS_VARIABLE | OP_NO_GRADIENT,
     .attrs_bytes = sizeof(variable_attrs),
     .attrs = variable_attr_table,

@@ -11,8 +11,8 @@ static const struct flag_name {
     const char *name;
 } flag_names[] = {
     {OP_POINTWISE, "pointwise"}, {OP_COMMUTES, "commutes"},         {OP_RANDOM, "random"},
-    {OP_EFFECT, "effect"},       {OP_NO_GRADIENT, "no gradient"},   {OP_GRADIENT_ONCE, "gradient once"},
-    {OP_VIEW, "view"},           {OP_VARIABLE, "names a variable"}, {OP_WRITES, "writes"},
+    {OP_EFFECT, "effect"},       {OP_VIEW, "view"},                 {OP_VARIABLE, "names a variable"},
+    {OP_WRITES, "writes"},
 };
 static const char *const precision_names[] = {
     [PRECISION_F32] = "f32", [PRECISION_REDUCED] = "reduced", [PRECISION_FOLLOWS] = "follows"};
@@ -44,38 +44,63 @@ static bool needs_kernel(const weft_op *op) {
     return !(op->flags & OP_COMMUNICATES);
 }
 
-/* "2", "1 to 3", "2 or more" */
-static void operands(char *into, size_t room, const weft_op *op) {
-    if (op->max_in < 0)
-        snprintf(into, room, "%d or more", op->min_in);
-    else if (op->max_in != op->min_in)
-        snprintf(into, room, "%d to %d", op->min_in, op->max_in);
-    else
-        snprintf(into, room, "%d", op->min_in);
+/* Can autodiff pass the op, and can it pass the nodes which that adds? */
+static bool has_gradient(const weft_op *op) {
+    return op->gradient && !(op->flags & OP_NO_GRADIENT);
+}
+static bool has_second_gradient(const weft_op *op) {
+    return has_gradient(op) && !(op->flags & OP_GRADIENT_ONCE);
 }
 
-/* One op as an object; keys are stable. */
-static json_t *op_json(const weft_op *op, weft_device device) {
-    json_t *attrs = json_array(), *flags = json_array(), *kernels = json_array();
+static json_t *kernels_json(const weft_op *op, weft_device device) {
+    const char *names[KERNELS_SHOWN];
+    json_t *list = json_array();
+    for (int i = 0, n = kernel_names(op, device, names); i < n; i++)
+        json_array_append_new(list, json_string(names[i]));
+    return list;
+}
+
+static json_t *attributes_json(const weft_op *op) {
+    json_t *list = json_array();
     for (const op_attr *a = op->attrs; a && a->name; a++) {
         json_t *row = json_pack("{s:s, s:s}", "name", a->name, "kind", kind_names[a->kind]);
         if (a->min || a->max) {
             json_object_set_new(row, "min", json_integer(a->min));
             json_object_set_new(row, "max", json_integer(a->max));
         }
-        json_array_append_new(attrs, row);
+        json_array_append_new(list, row);
     }
-    for (int i = 0; i < FLAGS; i++)
-        if (op->flags & flag_names[i].flag) json_array_append_new(flags, json_string(flag_names[i].name));
-    const char *names[KERNELS_SHOWN];
-    for (int i = 0, n = kernel_names(op, device, names); i < n; i++)
-        json_array_append_new(kernels, json_string(names[i]));
-    return json_pack("{s:s, s:s, s:I, s:I, s:s, s:i, s:i, s:b, s:o, s:o, s:o}", "name", op->name, "precision",
-                     precision_names[op->precision], "reduced_in", (json_int_t)op->reduced_in, "reduced_out",
-                     (json_int_t)op->reduced_out, "summary", op->summary ? op->summary : "", "min_in",
-                     op->min_in, "max_in", op->max_in, "gradient", op->gradient != NULL, "attributes", attrs,
-                     "flags", flags, "kernels", kernels);
+    return list;
 }
+
+static json_t *flags_json(const weft_op *op) {
+    json_t *list = json_array();
+    for (int i = 0; i < FLAGS; i++)
+        if (op->flags & flag_names[i].flag) json_array_append_new(list, json_string(flag_names[i].name));
+    return list;
+}
+
+/* One op as an object; keys are stable. */
+static json_t *op_json(const weft_op *op) {
+    json_t *o = json_object();
+    json_object_set_new(o, "name", json_string(op->name));
+    json_object_set_new(o, "summary", json_string(op->summary ? op->summary : ""));
+    json_object_set_new(o, "torch", op->torch ? json_string(op->torch) : json_null());
+    json_object_set_new(o, "min_in", json_integer(op->min_in));
+    json_object_set_new(o, "max_in", json_integer(op->max_in));
+    json_object_set_new(o, "attributes", attributes_json(op));
+    json_object_set_new(o, "flags", flags_json(op));
+    json_object_set_new(o, "gradient", json_boolean(has_gradient(op)));
+    json_object_set_new(o, "second_gradient", json_boolean(has_second_gradient(op)));
+    json_object_set_new(o, "precision", json_string(precision_names[op->precision]));
+    json_object_set_new(o, "reduced_in", json_integer(op->reduced_in));
+    json_object_set_new(o, "reduced_out", json_integer(op->reduced_out));
+    json_object_set_new(o, "kernels", kernels_json(op, WEFT_DEVICE_CPU));
+    json_object_set_new(o, "cuda_kernels", kernels_json(op, WEFT_DEVICE_CUDA));
+    return o;
+}
+
+/* ---- one writer for each column ---- */
 
 /* Appends an item to a list: "stride, pad", "pointwise, view", "simd, reference" */
 static void joined(text *t, const char *item, bool *first) {
@@ -83,12 +108,37 @@ static void joined(text *t, const char *item, bool *first) {
     *first = false;
 }
 
-/* Escapes '|', which would end the cell of a Markdown table. */
-static void summary_write(text *t, const char *summary, bool markdown) {
-    for (const char *c = summary ? summary : ""; *c; c++) {
-        if (markdown && *c == '|') text_add(t, "\\");
-        text_add(t, "%c", *c);
-    }
+static void write_torch(text *t, const weft_op *op) {
+    static const char *const prefix = "torch.nn.functional.";
+    if (op->torch && strncmp(op->torch, prefix, strlen(prefix)) == 0)
+        text_add(t, "F.%s", op->torch + strlen(prefix));
+    else if (op->torch)
+        text_add(t, "%s", op->torch);
+}
+
+/* "2", "1 to 3", "2 or more" */
+static void write_operands(text *t, const weft_op *op) {
+    if (op->max_in < 0)
+        text_add(t, "%d or more", op->min_in);
+    else if (op->max_in != op->min_in)
+        text_add(t, "%d to %d", op->min_in, op->max_in);
+    else
+        text_add(t, "%d", op->min_in);
+}
+
+static void write_attributes(text *t, const weft_op *op) {
+    bool first = true;
+    for (const op_attr *a = op->attrs; a && a->name; a++) joined(t, a->name, &first);
+}
+
+static void write_flags(text *t, const weft_op *op) {
+    bool first = true;
+    for (int i = 0; i < FLAGS; i++)
+        if (op->flags & flag_names[i].flag) joined(t, flag_names[i].name, &first);
+}
+
+static void write_gradient(text *t, const weft_op *op) {
+    text_add(t, "%s", has_second_gradient(op) ? "yes, second" : has_gradient(op) ? "yes" : "");
 }
 
 /* The set bits: "1, 2", or "all". */
@@ -104,7 +154,7 @@ static void bits_write(text *t, unsigned bits) {
 
 /* The op's behaviour in a bf16 or f16 graph, with its reduced operands and results (graph/core/op.h):
  * "reduced 0, 1 -> 0". */
-static void precision_write(text *t, const weft_op *op) {
+static void write_precision(text *t, const weft_op *op) {
     text_add(t, "%s", precision_names[op->precision]);
     if (op->precision == PRECISION_F32) return;
     text_add(t, " ");
@@ -114,53 +164,87 @@ static void precision_write(text *t, const weft_op *op) {
     bits_write(t, op->reduced_out);
 }
 
-/* One op as a line of text or a row of Markdown. */
-static void op_row(text *t, const weft_op *op, weft_device device, bool markdown) {
-    char count[40];
-    operands(count, sizeof count, op);
-    const char *bar = markdown ? " | " : "  ";
-    text_add(t, markdown ? "| `%s` | %s" : "%-24s  %-9s", op->name, count);
-    bool first = true;
-    text_add(t, "%s", bar);
-    for (const op_attr *a = op->attrs; a && a->name; a++) joined(t, a->name, &first);
-    text_add(t, first ? "-%s" : "%s", bar);
-    first = true;
-    for (int i = 0; i < FLAGS; i++)
-        if (op->flags & flag_names[i].flag) joined(t, flag_names[i].name, &first);
-    text_add(t, first ? "-%s" : "%s", bar);
-    precision_write(t, op);
-    text_add(t, "%s", bar);
+static void kernels_write(text *t, const weft_op *op, weft_device device) {
     const char *names[KERNELS_SHOWN];
-    first = true;
+    bool first = true;
     for (int i = 0, n = kernel_names(op, device, names); i < n; i++) joined(t, names[i], &first);
-    text_add(t, first ? "-%s" : "%s", bar);
-    summary_write(t, op->summary, markdown);
+}
+
+static void write_cpu(text *t, const weft_op *op) {
+    kernels_write(t, op, WEFT_DEVICE_CPU);
+}
+
+static void write_cuda(text *t, const weft_op *op) {
+    kernels_write(t, op, WEFT_DEVICE_CUDA);
+}
+
+static void write_summary(text *t, const weft_op *op) {
+    text_add(t, "%s", op->summary ? op->summary : "");
+}
+
+static const struct column {
+    const char *title;
+    int width; /* at least, in text */
+    void (*write)(text *t, const weft_op *op);
+} columns[] = {
+    {"PyTorch", 24, write_torch},
+    {"operands", 9, write_operands},
+    {"attributes", 0, write_attributes},
+    {"flags", 0, write_flags},
+    {"gradient", 11, write_gradient},
+    {"[precision](precision.md)", 0, write_precision},
+    {"CPU kernels", 0, write_cpu},
+    {"GPU kernels", 0, write_cuda},
+    {"what it computes", 0, write_summary},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Adds a cell; "-" if it is empty. Escapes '|', which would end the cell of a Markdown table. */
+static void cell_write(text *t, const struct column *c, const weft_op *op, bool markdown) {
+    text cell = {0};
+    c->write(&cell, op);
+    char *made = text_detach(&cell);
+    const char *all = made && *made ? made : "-";
+    text_add(t, markdown ? " | " : "  ");
+    for (const char *at = all; markdown && *at; at++) text_add(t, *at == '|' ? "\\|" : "%c", *at);
+    if (!markdown) text_add(t, "%-*s", c->width, all);
+    free(made);
+}
+
+/* One op as a line of text or a row of Markdown. */
+static void op_row(text *t, const weft_op *op, bool markdown) {
+    text_add(t, markdown ? "| `%s`" : "%-24s", op->name);
+    for (int i = 0; i < COLUMNS; i++) cell_write(t, &columns[i], op, markdown);
     text_add(t, markdown ? " |\n" : "\n");
 }
 
-/* Lists the ops that a backend without reference kernels cannot run. */
-static void lacking_write(text *t, weft_device device) {
+static void head_write(text *t) {
+    text_add(t, "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the file of each op, "
+                "`ops/*/<name>.c`. `F` is `torch.nn.functional`;\nwhat is made of several ops (`weft_mean`, "
+                "losses, layers) has no row here.\n\n| op");
+    for (int i = 0; i < COLUMNS; i++) text_add(t, " | %s", columns[i].title);
+    text_add(t, " |\n|---");
+    for (int i = 0; i < COLUMNS; i++) text_add(t, "|---");
+    text_add(t, "|\n");
+}
+
+/* Lists the ops that GPUs cannot run: they have no reference kernels. */
+static void lacking_write(text *t) {
     const char *names[KERNELS_SHOWN];
     bool first = true;
     for (int i = 0; i < op_count(); i++) {
-        if (!needs_kernel(op_at(i)) || kernel_names(op_at(i), device, names)) continue;
-        if (first) text_add(t, "no kernel: ");
+        if (!needs_kernel(op_at(i)) || kernel_names(op_at(i), WEFT_DEVICE_CUDA, names)) continue;
+        if (first) text_add(t, "no kernel for GPUs: ");
         joined(t, op_at(i)->name, &first);
     }
     if (!first) text_add(t, "\n");
 }
 
-static int ops_text(const options *o, weft_device device) {
+static int ops_text(const options *o) {
     text t = {0};
-    if (o->markdown)
-        text_add(
-            &t,
-            "# Ops\nMade by `graphtool ops --markdown`; the formulas are in the file of each op, "
-            "`ops/*/<name>.c`.\n\n"
-            "| op | operands | attributes | flags | [precision](precision.md) | kernels | what it computes "
-            "|\n|---|---|---|---|---|---|---|\n");
-    for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), device, o->markdown);
-    lacking_write(&t, device);
+    if (o->markdown) head_write(&t);
+    for (int i = 0; i < op_count(); i++) op_row(&t, op_at(i), o->markdown);
+    lacking_write(&t);
     char *all = text_detach(&t);
     if (!all) return tool_fail("out of memory");
     int status = out_write(o->output, all, strlen(all));
@@ -169,18 +253,17 @@ static int ops_text(const options *o, weft_device device) {
 }
 
 static int ops_run(const options *o) {
-    weft_device device = tool_device(o);
-    if (!o->json) return ops_text(o, device);
+    if (!o->json) return ops_text(o);
     json_t *list = json_array();
-    for (int i = 0; i < op_count(); i++) json_array_append_new(list, op_json(op_at(i), device));
+    for (int i = 0; i < op_count(); i++) json_array_append_new(list, op_json(op_at(i)));
     return out_json(o->output, json_pack("{s:o}", "ops", list));
 }
 
 const command command_ops = {
     .name = "ops",
-    .summary = "Lists every op with its operands, attributes and kernels",
+    .summary = "Lists every op with its PyTorch function, operands, attributes, gradients and kernels",
     .takes_model = false,
-    .options = "device markdown json output",
+    .options = "markdown json output",
     .example = "graphtool ops --json",
     .run = ops_run,
 };
