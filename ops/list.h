@@ -86,6 +86,8 @@ X(where)
 X(constant)
 /* reductions */
 X(sum)
+X(amax)
+X(amin)
 X(argmax)
 /* shape */
 X(reshape)

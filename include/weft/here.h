@@ -97,6 +97,8 @@
 #define weft_where(condition, ...) weft_where(WEFT_HERE_VALUE(condition), __VA_ARGS__)
 #define weft_sum(x, ...) weft_sum(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_mean(x, ...) weft_mean(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_amax(x, ...) weft_amax(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_amin(x, ...) weft_amin(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_argmax(x, ...) weft_argmax(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_reshape(x, ...) weft_reshape(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_flatten(x, ...) weft_flatten(WEFT_HERE_VALUE(x), __VA_ARGS__)

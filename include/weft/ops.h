@@ -108,6 +108,10 @@ WEFT_API weft_value *weft_where(weft_value *condition, weft_value *a, weft_value
  * @{ */
 WEFT_API weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep);  /**< The sum. */
 WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep); /**< The mean. */
+/** The largest element, of any type; NaN if one is NaN. Equal ones share the gradient evenly. */
+WEFT_API weft_value *weft_amax(weft_value *x, int n_axes, const int64_t *axes, bool keep);
+/** The smallest element; otherwise as weft_amax(). */
+WEFT_API weft_value *weft_amin(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 /** Index of the largest element along one axis, as i64; the first of equal ones. */
 WEFT_API weft_value *weft_argmax(weft_value *x, int axis, bool keep);
 /** @} */

@@ -30,6 +30,8 @@ ALL(adaptive_avg_pool2d)
 ALL(adaptive_avg_pool2d_backward)
 /* reductions */
 ALL(reduce_sum)
+ALL(reduce_amax)
+ALL(reduce_amin)
 ALL(reduce_argmax)
 /* shape */
 ALL(copy_permute)

@@ -34,6 +34,8 @@ RUN(bucket)
 RUN(sum_ranks)
 /* reductions */
 RUN(sum)
+RUN(amax)
+RUN(amin)
 RUN(argmax)
 /* random */
 RUN(random_uniform)

@@ -1,21 +1,20 @@
-/* reduce.c - sum (and mean) over any axes, and argmax; of f32, and of bf16 and f16 by way of floats in small
- * buffers.
+/* reduce.c - reductions over any axes (sum and mean, amax, amin), and argmax; of f32, and of bf16, f16,
+ * u8 and bool by way of floats in small buffers. What follows says sum; the other kinds go the same way
+ * (fold.h).
  *
  * The axes of the operand, in the order of its memory, are kept or reduced. If the innermost is reduced,
  * results are sums along rows; if it is kept, rows are added to each other. Either way the work is cut into
  * chunks by shape alone, a chunk is summed in a fixed order, and the chunks of a result are added in order:
  * the bits do not depend on the number of threads. A chunk in turn is summed in blocks (sums.h), so long sums
  * lose no more than short ones. */
-#include "ops/kit/basic_attrs.h"
+#include "ops/cpu/simd/fold.h"
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
-#include "ops/kit/ops.h"
 
 #include <string.h>
 
 enum {
-    LANES = 64,            /* partial sums along a row */
     ROW_CHUNK = 16 * 1024, /* elements of a row that are summed together */
     MAX_CHUNKS = 64,       /* most chunks, of rows that are added to each other */
     MIN_ROWS = 64,         /* least rows of such a chunk */
@@ -36,6 +35,7 @@ typedef struct axis_list {
 
 typedef struct reduction {
     const tensor *x, *y;
+    const fold *fold;
     float *partial;          /* workspace: sums of chunks */
     axis_list kept, reduced; /* without `inner` */
     axis inner;              /* the innermost axis of the operand's memory */
@@ -91,6 +91,7 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
         is_reduced[k] = reduced;
     }
     *r = (reduction){.kept.count = 1, .reduced.count = 1, .inner = {1, 1, 1}, .factor = 1};
+    r->fold = &folds[reduce_kind_of(n->op)];
     for (int k = 0; k < count; k++) list_add(is_reduced[k] ? &r->reduced : &r->kept, sorted[k]);
     /* the innermost axis is taken out of its list: it is the inner loop */
     int64_t summed = r->reduced.count;
@@ -115,47 +116,57 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
 
 /* ---- along rows ---- */
 
-/* Sums of a contiguous row: partial sums side by side, combined in halves at the end. Short rows use
- * fewer. */
-#define ROW_SUM(name, lanes)                                                                                 \
-    static float name(const float *restrict x, int64_t n) {                                                  \
-        float lane[lanes] = {0}, rest = 0;                                                                   \
-        int64_t i = 0;                                                                                       \
-        for (; i + lanes <= n; i += lanes)                                                                   \
-            for (int j = 0; j < lanes; j++) lane[j] += x[i + j];                                             \
-        for (; i < n; i++) rest += x[i];                                                                     \
-        for (int half = lanes / 2; half; half /= 2)                                                          \
-            for (int j = 0; j < half; j++) lane[j] += lane[j + half];                                        \
-        return lane[0] + rest;                                                                               \
-    }
-ROW_SUM(long_row_sum, LANES)
-ROW_SUM(short_row_sum, 8)
+/* Whether elements are 8 bits: u8 and bool. */
+static bool is_bytes(const tensor *x) {
+    return dtype_bytes(x->type.dtype) == 1;
+}
 
-/* At most a chunk, so at most ROW_CHUNK / LANES = 256 additions follow one another. */
-static float dense_row_sum(const float *x, int64_t n) {
-    return n < 4 * LANES ? short_row_sum(x, n) : long_row_sum(x, n);
+/* Contiguous elements from `at` on, as floats. */
+static void read_row(const tensor *x, int64_t at, int64_t n, float *restrict to) {
+    const uint8_t *bytes = (const uint8_t *)x->data + at;
+    if (is_bytes(x))
+        for (int64_t i = 0; i < n; i++) to[i] = bytes[i];
+    else
+        reduced_load(to, x->data, x->type.dtype, at, n);
+}
+
+static void put(const tensor *y, int64_t at, float value) {
+    if (is_bytes(y))
+        ((uint8_t *)y->data)[at] = (uint8_t)value;
+    else
+        reduced_put(y->data, y->type.dtype, at, value);
 }
 
 /* Elements at, at + stride, ... of x, as floats. */
 static void gather(const tensor *x, int64_t at, int64_t stride, int64_t n, float *to) {
     if (stride == 1)
-        reduced_load(to, x->data, x->type.dtype, at, n);
+        read_row(x, at, n, to);
+    else if (is_bytes(x))
+        for (int64_t i = 0; i < n; i++) to[i] = ((const uint8_t *)x->data)[at + i * stride];
     else if (x->type.dtype == WEFT_F32)
         for (int64_t i = 0; i < n; i++) to[i] = ((const float *)x->data)[at + i * stride];
     else
         for (int64_t i = 0; i < n; i++) to[i] = reduced_get(x->data, x->type.dtype, at + i * stride);
 }
 
-/* n elements at a stride, ROOM at a time. */
-static float row_sum(const tensor *x, int64_t at, int64_t stride, int64_t n) {
-    float room[ROOM], sum = 0;
-    if (x->type.dtype == WEFT_F32 && stride == 1) return dense_row_sum((const float *)x->data + at, n);
+/* One number more in a result. */
+static void sum_to_total(const reduction *r, double *sum, float part) {
+    r->fold->totals(sum, &part, 1);
+}
+
+/* n elements of the inner axis, ROOM at a time. */
+static float row_sum(const reduction *r, int64_t at, int64_t n) {
+    const tensor *x = r->x;
+    int64_t stride = r->inner.in;
+    float room[ROOM];
+    double sum = r->fold->none;
+    if (x->type.dtype == WEFT_F32 && stride == 1) return r->fold->row((const float *)x->data + at, n);
     for (int64_t i = 0; i < n; i += ROOM) {
         int64_t length = n - i < ROOM ? n - i : ROOM;
         gather(x, at + i * stride, stride, length, room);
-        sum += dense_row_sum(room, length);
+        sum_to_total(r, &sum, r->fold->row(room, length));
     }
-    return sum;
+    return (float)sum;
 }
 
 /* Sum of chunk i of the result whose elements begin at `at`. */
@@ -163,18 +174,18 @@ static float chunk_sum(const reduction *r, int64_t at, int64_t i) {
     int64_t pieces = r->chunks / r->reduced.count, none;
     int64_t begin = i % pieces * r->chunk, left = r->inner.length - begin;
     at += list_offset(&r->reduced, i / pieces, &none) + begin * r->inner.in;
-    return row_sum(r->x, at, r->inner.in, left < r->chunk ? left : r->chunk);
+    return row_sum(r, at, left < r->chunk ? left : r->chunk);
 }
 
 static void put_result(const reduction *r, int64_t out, double sum) {
-    reduced_put(r->y->data, r->y->type.dtype, out, (float)(sum * r->factor));
+    put(r->y, out, (float)(sum * r->factor));
 }
 
 /* Result m alone, its chunks in order, in f64. */
 static void result_sum(const reduction *r, int64_t m) {
     int64_t out, at = list_offset(&r->kept, m, &out);
-    double sum = 0;
-    for (int64_t i = 0; i < r->chunks; i++) sum += chunk_sum(r, at, i);
+    double sum = r->fold->none;
+    for (int64_t i = 0; i < r->chunks; i++) sum_to_total(r, &sum, chunk_sum(r, at, i));
     put_result(r, out, sum);
 }
 
@@ -188,9 +199,9 @@ static void results_by_chunks(const reduction *r, int threads) {
     }
     for (int64_t m = 0; m < r->kept.count; m++) {
         int64_t out;
-        double sum = 0;
+        double sum = r->fold->none;
         list_offset(&r->kept, m, &out);
-        for (int64_t i = 0; i < r->chunks; i++) sum += r->partial[m * r->chunks + i];
+        for (int64_t i = 0; i < r->chunks; i++) sum_to_total(r, &sum, r->partial[m * r->chunks + i]);
         put_result(r, out, sum);
     }
 }
@@ -201,68 +212,49 @@ static bool by_chunks(const reduction *r) {
 
 /* ---- rows added to each other ---- */
 
-/* acc[j] += rows [0, n) of x, `row` floats apart, 4 at a time: fewer passes over acc, and fewer roundings in
- * a chain. */
-static void rows_add(float *restrict acc, const float *restrict x, int64_t row, int64_t n, int64_t width) {
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const float *restrict a = x + i * row, *restrict b = a + row, *restrict c = b + row,
-                              *restrict d = c + row;
-        for (int64_t j = 0; j < width; j++) acc[j] += (a[j] + b[j]) + (c[j] + d[j]);
-    }
-    for (; i < n; i++)
-        for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j];
+static void fill(float *to, float value, int64_t n) {
+    for (int64_t i = 0; i < n; i++) to[i] = value;
 }
 
 /* Narrow dense rows: as many side by side as fill LANES are treated as one row. */
-static void narrow_rows_add(float *restrict acc, const float *restrict x, int64_t n, int64_t width) {
-    float wide[2 * LANES] = {0};
+static void narrow_rows_add(const fold *f, float *restrict acc, const float *restrict x, int64_t n,
+                            int64_t width) {
+    float wide[2 * LANES];
     /* `side` rows are contiguous, so they are one row of side * width floats */
     int64_t side = LANES / width + 1, whole = n / side;
-    rows_add(wide, x, side * width, whole, side * width);
-    for (int64_t s = 0; s < side; s++)
-        for (int64_t j = 0; j < width; j++) acc[j] += wide[s * width + j];
-    rows_add(acc, x + whole * side * width, width, n - whole * side, width);
+    fill(wide, f->none, side * width);
+    f->rows(wide, x, side * width, whole, side * width);
+    for (int64_t s = 0; s < side; s++) f->rows(acc, wide + s * width, width, 1, width);
+    f->rows(acc, x + whole * side * width, width, n - whole * side, width);
 }
 
-/* rows_add for columns that are `step` apart. */
-static void strided_rows_add(float *acc, const float *x, int64_t row, int64_t n, int64_t step,
-                             int64_t width) {
-    int64_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        const float *a = x + i * row, *b = a + row, *c = b + row, *d = c + row;
-        for (int64_t j = 0; j < width; j++)
-            acc[j] += (a[j * step] + b[j * step]) + (c[j * step] + d[j * step]);
-    }
-    for (; i < n; i++)
-        for (int64_t j = 0; j < width; j++) acc[j] += x[i * row + j * step];
-}
-
-/* acc[j] += n rows of x from element `at` on, `row` elements apart, columns `step` apart. */
-static void any_rows_add(const tensor *x, float *acc, int64_t at, int64_t row, int64_t n, int64_t step,
-                         int64_t width) {
+/* acc[j] += n rows of x from element `at` on, `row` elements apart. */
+static void any_rows_add(const reduction *r, float *acc, int64_t at, int64_t row, int64_t n, int64_t width) {
+    const tensor *x = r->x;
+    const fold *f = r->fold;
+    int64_t step = r->inner.in;
     float room[ROOM];
     const float *from = (const float *)x->data + at;
     bool is_dense = step == 1 && row == width, is_narrow = width < LANES;
     if (x->type.dtype == WEFT_F32) {
         if (step != 1)
-            strided_rows_add(acc, from, row, n, step, width);
+            f->strided_rows(acc, from, row, n, step, width);
         else if (is_dense && is_narrow)
-            narrow_rows_add(acc, from, n, width);
+            narrow_rows_add(f, acc, from, n, width);
         else
-            rows_add(acc, from, row, n, width);
+            f->rows(acc, from, row, n, width);
         return;
     }
     for (int64_t i = 0, most = ROOM / width; i < n; i += most) {
         int64_t rows = n - i < most ? n - i : most;
         if (is_dense)
-            reduced_load(room, x->data, x->type.dtype, at + i * row, rows * width);
+            read_row(x, at + i * row, rows * width, room);
         else
             for (int64_t k = 0; k < rows; k++) gather(x, at + (i + k) * row, step, width, room + k * width);
         if (is_narrow)
-            narrow_rows_add(acc, room, rows, width);
+            narrow_rows_add(f, acc, room, rows, width);
         else
-            rows_add(acc, room, width, rows, width);
+            f->rows(acc, room, width, rows, width);
     }
 }
 
@@ -280,12 +272,12 @@ static int64_t block_rows(const reduction *r) {
  * `at`. */
 static void block_sum(const reduction *r, float *acc, int64_t at, int64_t begin, int64_t end, int64_t width) {
     const axis one = {1, 0, 0}, *run = r->reduced.n ? &r->reduced.at[r->reduced.n - 1] : &one;
-    memset(acc, 0, (size_t)width * sizeof *acc);
+    fill(acc, r->fold->none, width);
     while (begin < end) {
         int64_t none, rows = run->length - begin % run->length;
         int64_t from = at + list_offset(&r->reduced, begin, &none);
         if (rows > end - begin) rows = end - begin;
-        any_rows_add(r->x, acc, from, run->in, rows, r->inner.in, width);
+        any_rows_add(r, acc, from, run->in, rows, width);
         begin += rows;
     }
 }
@@ -298,10 +290,11 @@ static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, 
         return;
     }
     /* blocks in f32, their sums in f64 */
-    double total[COLUMNS] = {0};
+    double total[COLUMNS];
+    for (int64_t j = 0; j < width; j++) total[j] = r->fold->none;
     for (; begin < end; begin += block) {
         block_sum(r, acc, at, begin, end - begin < block ? end : begin + block, width);
-        for (int64_t j = 0; j < width; j++) total[j] += acc[j];
+        r->fold->totals(total, acc, width);
     }
     for (int64_t j = 0; j < width; j++) acc[j] = (float)total[j];
 }
@@ -310,8 +303,7 @@ static void rows_sum(const reduction *r, float *acc, int64_t at, int64_t begin, 
 static void put_columns(const reduction *r, const float *acc, int64_t m, int64_t first, int64_t width) {
     int64_t out;
     list_offset(&r->kept, m, &out);
-    for (int64_t j = 0; j < width; j++)
-        reduced_put(r->y->data, r->y->type.dtype, out + (first + j) * r->inner.out, acc[j] * r->factor);
+    for (int64_t j = 0; j < width; j++) put(r->y, out + (first + j) * r->inner.out, acc[j] * r->factor);
 }
 
 static int64_t tile_width(const reduction *r, int64_t tile) {
@@ -338,9 +330,10 @@ static void columns_sum(const reduction *r, int threads) {
     if (r->chunks == 1) return;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
     for (int64_t t = 0; t < tasks; t++) {
-        float acc[COLUMNS] = {0};
+        float acc[COLUMNS];
         int64_t width = tile_width(r, t % r->tiles);
-        rows_add(acc, r->partial + t * r->chunks * COLUMNS, COLUMNS, r->chunks, width);
+        fill(acc, r->fold->none, width);
+        r->fold->rows(acc, r->partial + t * r->chunks * COLUMNS, COLUMNS, r->chunks, width);
         put_columns(r, acc, t / r->tiles, t % r->tiles * COLUMNS, width);
     }
 }
@@ -350,6 +343,10 @@ static void columns_sum(const reduction *r, int threads) {
 static const char *sum_declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     return dtype_is_row(n->in[0]->type.dtype) ? NULL : "an operand that is not f32, bf16 or f16";
+}
+
+static const char *extremum_declines(const weft_node *n, const kernel_env *env) {
+    return dtype_bytes(n->in[0]->type.dtype) == 1 ? NULL : sum_declines(n, env);
 }
 
 /* by_chunks: one float for each chunk; columns: COLUMNS floats for each task; else none. */
@@ -465,13 +462,17 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-const weft_kernel SIMD(reduce_sum) = {.name = SIMD_NAME,
-                                      .op = &weft_op_sum,
-                                      .min_isa = SIMD_LEVEL,
-                                      .strided_in = 1,
-                                      .declines = sum_declines,
-                                      .workspace = sum_workspace,
-                                      .run = sum_run};
+#define REDUCE_KERNEL(name_, declines_)                                                                      \
+    const weft_kernel SIMD(reduce_##name_) = {.name = SIMD_NAME,                                             \
+                                              .op = &weft_op_##name_,                                        \
+                                              .min_isa = SIMD_LEVEL,                                         \
+                                              .strided_in = 1,                                               \
+                                              .declines = declines_,                                         \
+                                              .workspace = sum_workspace,                                    \
+                                              .run = sum_run}
+REDUCE_KERNEL(sum, sum_declines);
+REDUCE_KERNEL(amax, extremum_declines);
+REDUCE_KERNEL(amin, extremum_declines);
 const weft_kernel SIMD(reduce_argmax) = {.name = SIMD_NAME,
                                          .op = &weft_op_argmax,
                                          .min_isa = SIMD_LEVEL,

@@ -1,10 +1,8 @@
-/* reduce.c - see reduce.h: the division of the work; rows of sum and argmax. */
+/* reduce.c - see reduce.h: the division of the work; rows of the reductions and argmax. */
 #include "ops/cuda/reduce/reduce.h"
 
-#include "ops/kit/basic_attrs.h"
 #include "ops/cuda/kit/columns.h"
 #include "ops/cuda/cuda.h"
-#include "ops/kit/ops.h"
 
 #include <string.h>
 
@@ -76,7 +74,7 @@ void reduce_plan_of(reduce_plan *r, const weft_node *n) {
         sorted[k] = next;
         is_reduced[k] = reduced;
     }
-    *r = (reduce_plan){.kept.count = 1, .reduced.count = 1, .factor = 1};
+    *r = (reduce_plan){.kind = reduce_kind_of(n->op), .kept.count = 1, .reduced.count = 1, .factor = 1};
     for (int k = 0; k < count; k++) list_add(is_reduced[k] ? &r->reduced : &r->kept, sorted[k]);
     list_end(&r->kept);
     list_end(&r->reduced);
@@ -86,7 +84,8 @@ void reduce_plan_of(reduce_plan *r, const weft_node *n) {
 }
 
 bool reduce_is_columns(const reduce_plan *r) {
-    return !r->along_rows && r->kept.n == 1 && r->reduced.n == 1 && r->kept.at[0].in == 1;
+    return r->kind == REDUCE_SUM && !r->along_rows && r->kept.n == 1 && r->reduced.n == 1 &&
+           r->kept.at[0].in == 1;
 }
 
 /* ---- rows ---- */
@@ -97,12 +96,13 @@ static const char *declines(const weft_node *n, const kernel_env *env) {
                                                                                 : "an f64 result of less";
 }
 
-/* Parts of the column sums, or one number for each piece; none when results are done in one go. */
+/* Parts of the column sums, or one number for each piece, f64 where the kernel folds in f64; none when
+ * results are done in one go. */
 static size_t workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     reduce_plan r;
     weft_dtype dtype = n->in[0]->type.dtype;
-    size_t bytes = dtype == WEFT_F64 ? sizeof(double) : sizeof(float);
+    size_t bytes = dtype_bytes(dtype) >= 4 && dtype != WEFT_F32 ? sizeof(double) : sizeof(float);
     reduce_plan_of(&r, n);
     if (reduce_is_columns(&r) && dtype != WEFT_F64) {
         int64_t columns = r.kept.count, rows = r.reduced.count;
@@ -120,11 +120,15 @@ static void work(const weft_node *n, node_work *w) {
     w->written += (double)bytes;
 }
 
-const weft_kernel cuda_sum = {.name = "cuda",
-                              .op = &weft_op_sum,
-                              .strided_in = 1,
-                              .declines = declines,
-                              .workspace = workspace,
-                              .work = work,
-                              CUDA_RUN(sum)};
+#define REDUCE_KERNEL(name_)                                                                                 \
+    const weft_kernel cuda_##name_ = {.name = "cuda",                                                        \
+                                      .op = &weft_op_##name_,                                                \
+                                      .strided_in = 1,                                                       \
+                                      .declines = declines,                                                  \
+                                      .workspace = workspace,                                                \
+                                      .work = work,                                                          \
+                                      CUDA_RUN(sum)}
+REDUCE_KERNEL(sum);
+REDUCE_KERNEL(amax);
+REDUCE_KERNEL(amin);
 const weft_kernel cuda_argmax = {.name = "cuda", .op = &weft_op_argmax, .strided_in = 1, CUDA_RUN(argmax)};

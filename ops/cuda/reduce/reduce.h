@@ -1,11 +1,12 @@
-/* reduce.h - sums over any axes of an operand at any strides: how the work is divided, in plain C, since
- * plans compute the workspace from it. The division depends only on the shape and the strides, so that every
- * GPU gives the same bits. */
+/* reduce.h - reductions over any axes of an operand at any strides: how the work is divided, in plain C,
+ * since plans compute the workspace from it. The division depends only on the shape and the strides, so
+ * that every GPU gives the same bits. */
 #ifndef WEFT_OPS_CUDA_REDUCE_REDUCE_H
 #define WEFT_OPS_CUDA_REDUCE_REDUCE_H
 
 #include "graph/core/graph.h"
 #include "ops/cuda/kit/divide.h"
+#include "ops/reduce/reduce.h"
 
 typedef struct reduce_axis {
     int64_t length, in, out; /* strides in elements; out is 0 for reduced axes */
@@ -20,6 +21,7 @@ typedef struct reduce_list {
 } reduce_list;
 
 typedef struct reduce_plan {
+    reduce_kind kind;
     reduce_list kept, reduced;
     bool along_rows; /* the innermost axis is reduced */
     int64_t pieces;  /* of each result; when there are several, a second kernel adds them */
@@ -30,7 +32,8 @@ typedef struct reduce_plan {
 /* From the node's types and layouts alone. */
 void reduce_plan_of(reduce_plan *r, const weft_node *n);
 
-/* Whether this is [rows, columns] with contiguous rows, summed down its columns: columns.cuh does that. */
+/* Whether this is a sum of [rows, columns] with contiguous rows down its columns: columns.cuh does
+ * that. */
 bool reduce_is_columns(const reduce_plan *r);
 
 #endif

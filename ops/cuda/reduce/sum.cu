@@ -1,6 +1,7 @@
-/* sum.cu - sums and means: see reduce.h. Three ways: down the columns of a matrix (columns.cuh); along rows,
- * with a warp or a block for each piece of a result; else with a thread for each piece, neighbouring threads
- * having neighbouring results. Blocks add the pieces in a fixed tree, so the bits repeat. */
+/* sum.cu - sums and means, amax, amin: see reduce.h. Three ways: sums down the columns of a matrix
+ * (columns.cuh); along rows, with a warp or a block for each piece of a result; else with a thread for
+ * each piece, neighbouring threads having neighbouring results. Blocks add the pieces in a fixed tree,
+ * so the bits repeat. */
 #include "ops/cuda/kit/columns.cuh"
 
 extern "C" {
@@ -12,15 +13,50 @@ extern "C" {
 enum { SUM_THREADS = 256, BLOCK_SUMS = 2048 };
 enum { APART_BLOCK = 512 };
 
-/* f64 is summed in f64, everything else in f32. */
+/* f64 is folded in f64, as are the integers of 32 and 64 bits (in the reference too); everything else in
+ * f32. */
 template <class T> struct sum_of { using type = float; };
 template <> struct sum_of<double> { using type = double; };
+template <> struct sum_of<int64_t> { using type = double; };
+template <> struct sum_of<int32_t> { using type = double; };
 template <class T> __device__ static inline typename sum_of<T>::type number(T x) {
     return to_float(x);
 }
 template <> __device__ inline double number(double x) {
     return x;
 }
+template <> __device__ inline double number(int64_t x) {
+    return (double)x;
+}
+template <> __device__ inline double number(int32_t x) {
+    return x;
+}
+template <> __device__ inline float number(uint8_t x) {
+    return x;
+}
+
+/* How two numbers become one. A sum is a type of its own; the other kinds share one, which tells them apart
+ * at run time: few instructions beside a load, and far fewer kernels to compile. (fold_sum's member is
+ * unused, but an empty struct among the arguments of a launch may share a byte with the next one.) */
+struct fold_sum {
+    reduce_kind kind;
+    template <class A> __device__ A none() const {
+        return 0;
+    }
+    template <class A> __device__ A join(A a, A b) const {
+        return a + b;
+    }
+};
+struct fold_kind {
+    reduce_kind kind;
+    template <class A> __device__ A none() const {
+        return kind == REDUCE_MAX ? -(A)INFINITY : (A)INFINITY;
+    }
+    /* A NaN on either side stays. */
+    template <class A> __device__ A join(A a, A b) const {
+        return a != a || (kind == REDUCE_MAX ? a > b : a < b) ? a : b;
+    }
+};
 
 /* Stores results, times the factor of a mean, in the result's type. */
 struct sum_result {
@@ -30,6 +66,10 @@ struct sum_result {
     __device__ void put(int64_t at, double sum) const {
         if (dtype == WEFT_F64)
             static_cast<double *>(data)[at] = sum * factor;
+        else if (dtype == WEFT_I64)
+            static_cast<int64_t *>(data)[at] = (int64_t)sum;
+        else if (dtype == WEFT_I32)
+            static_cast<int32_t *>(data)[at] = (int32_t)sum;
         else
             put(at, (float)sum);
     }
@@ -39,6 +79,8 @@ struct sum_result {
             static_cast<__nv_bfloat16 *>(data)[at] = from_float<__nv_bfloat16>(x);
         else if (dtype == WEFT_F16)
             static_cast<__half *>(data)[at] = from_float<__half>(x);
+        else if (dtype == WEFT_U8 || dtype == WEFT_BOOL)
+            static_cast<uint8_t *>(data)[at] = (uint8_t)x;
         else
             static_cast<float *>(data)[at] = x;
     }
@@ -64,21 +106,21 @@ __device__ static inline int64_t list_offset(const reduce_list &l, int64_t i, in
 /* ---- along rows ---- */
 
 /* The sum over `lanes` threads, a warp (32) or the whole block; `scratch` is 8 numbers of shared memory. */
-template <class A> __device__ static inline A lanes_sum(A x, int lanes, A *scratch) {
-    for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+template <class FOLD, class A> __device__ static inline A lanes_sum(FOLD fold, A x, int lanes, A *scratch) {
+    for (int step = 16; step > 0; step /= 2) x = fold.join(x, __shfl_xor_sync(0xffffffffu, x, step));
     if (lanes == 32) return x;
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = x;
     __syncthreads();
-    A sum = 0;
-    for (int w = 0; w < SUM_THREADS / 32; w++) sum += scratch[w];
+    A sum = scratch[0];
+    for (int w = 1; w < SUM_THREADS / 32; w++) sum = fold.join(sum, scratch[w]);
     return sum;
 }
 
 /* `lanes` threads for each piece, V elements at a time. With one piece for each result, this writes the
  * results. */
-template <class T, int V>
+template <class T, int V, class FOLD>
 __global__ void __launch_bounds__(SUM_THREADS)
-    sum_rows(const T *x, reduce_plan r, int lanes, typename sum_of<T>::type *pieces, sum_result y) {
+    sum_rows(const T *x, FOLD fold, reduce_plan r, int lanes, typename sum_of<T>::type *pieces, sum_result y) {
     using A = typename sum_of<T>::type;
     SHARED_ARRAY(A, scratch, [SUM_THREADS / 32]);
     int64_t task = ((int64_t)blockIdx.x * SUM_THREADS + threadIdx.x) / lanes, none, there;
@@ -88,15 +130,16 @@ __global__ void __launch_bounds__(SUM_THREADS)
     int64_t m = task / r.pieces, begin = task % r.pieces * r.piece, end = begin + r.piece;
     if (end > r.reduced.count) end = r.reduced.count;
     const T *from = x + list_offset(r.kept, m, &there);
-    A sum[V] = {};
+    A sum[V];
+    UNROLL for (int k = 0; k < V; k++) sum[k] = fold.template none<A>();
     for (int64_t i = begin + (int64_t)(threadIdx.x % lanes) * V; i < end; i += (int64_t)lanes * V) {
         vector_of<T, V> v = load<V>(from + list_offset(r.reduced, i, &none));
-        UNROLL for (int k = 0; k < V; k++) sum[k] += number(v.v[k]);
+        UNROLL for (int k = 0; k < V; k++) sum[k] = fold.join(sum[k], number(v.v[k]));
     }
     /* the V sums of a thread, in halves */
     for (int half = V / 2; half > 0; half /= 2)
-        for (int k = 0; k < half; k++) sum[k] += sum[k + half];
-    A total = lanes_sum(sum[0], lanes, scratch);
+        for (int k = 0; k < half; k++) sum[k] = fold.join(sum[k], sum[k + half]);
+    A total = lanes_sum(fold, sum[0], lanes, scratch);
     if (threadIdx.x % lanes) return;
     if (r.pieces > 1)
         pieces[task] = total;
@@ -105,15 +148,15 @@ __global__ void __launch_bounds__(SUM_THREADS)
 }
 
 /* Adds the pieces of each result, which are contiguous. */
-template <class A>
+template <class A, class FOLD>
 __global__ void __launch_bounds__(SUM_THREADS)
-    sum_pieces(const A *pieces, reduce_list kept, int64_t n, int lanes, sum_result y) {
+    sum_pieces(const A *pieces, FOLD fold, reduce_list kept, int64_t n, int lanes, sum_result y) {
     SHARED_ARRAY(A, scratch, [SUM_THREADS / 32]);
     int64_t m = ((int64_t)blockIdx.x * SUM_THREADS + threadIdx.x) / lanes, there;
     if (m >= kept.count) return;
-    A sum = 0;
-    for (int64_t i = threadIdx.x % lanes; i < n; i += lanes) sum += pieces[m * n + i];
-    sum = lanes_sum(sum, lanes, scratch);
+    A sum = fold.template none<A>();
+    for (int64_t i = threadIdx.x % lanes; i < n; i += lanes) sum = fold.join(sum, pieces[m * n + i]);
+    sum = lanes_sum(fold, sum, lanes, scratch);
     if (threadIdx.x % lanes) return;
     list_offset(kept, m, &there);
     y.put(there, sum);
@@ -122,9 +165,9 @@ __global__ void __launch_bounds__(SUM_THREADS)
 /* ---- anything else: a thread for each piece ---- */
 
 /* Task = piece * results + result, so that neighbouring threads read neighbouring elements. */
-template <class T>
+template <class T, class FOLD>
 __global__ void __launch_bounds__(SUM_THREADS)
-    sum_apart(const T *x, reduce_plan r, typename sum_of<T>::type *pieces, sum_result y) {
+    sum_apart(const T *x, FOLD fold, reduce_plan r, typename sum_of<T>::type *pieces, sum_result y) {
     using A = typename sum_of<T>::type;
     int64_t tasks = r.kept.count * r.pieces, step = (int64_t)gridDim.x * SUM_THREADS;
     for (int64_t task = (int64_t)blockIdx.x * SUM_THREADS + threadIdx.x; task < tasks; task += step) {
@@ -133,13 +176,14 @@ __global__ void __launch_bounds__(SUM_THREADS)
         if (end > r.reduced.count) end = r.reduced.count;
         const T *from = x + list_offset(r.kept, m, &there);
         /* with many results a piece may have millions of elements: it is summed in blocks */
-        double total = 0;
+        double total = fold.template none<double>();
         for (; begin < end; begin += APART_BLOCK) {
             int64_t block_end = end - begin < APART_BLOCK ? end : begin + APART_BLOCK;
-            A sum = 0;
+            A sum = fold.template none<A>();
 #pragma unroll 4
-            for (int64_t i = begin; i < block_end; i++) sum += number(from[list_offset(r.reduced, i, &none)]);
-            total += sum;
+            for (int64_t i = begin; i < block_end; i++)
+                sum = fold.join(sum, number(from[list_offset(r.reduced, i, &none)]));
+            total = fold.join(total, (double)sum);
         }
         if (r.pieces > 1)
             pieces[m * r.pieces + piece] = (A)total;
@@ -168,26 +212,30 @@ template <class T> static bool rows_are_vectored(const reduce_plan *r, const voi
     return good;
 }
 
+/* Elements that a thread reads at once; pieces are whole multiples of 8 elements. */
+template <class T> constexpr int row_width = vector_width<T> < 8 ? vector_width<T> : 8;
+
 /* With several pieces, the workspace holds their sums and a second kernel adds them. */
-template <class T> static weft_status sum_launch(const kernel_call *c, const reduce_plan *r) {
+template <class T, class FOLD>
+static weft_status sum_launch(const kernel_call *c, FOLD fold, const reduce_plan *r) {
     using A = typename sum_of<T>::type;
     const T *x = static_cast<const T *>(c->in[0].data);
     A *pieces = static_cast<A *>(c->workspace);
     sum_result y = {c->out[0].data, c->out[0].type.dtype, r->factor};
     /* a warp for short pieces, a block for long ones */
     int lanes = lanes_for(r->piece);
-    unsigned blocks = blocks_of(r->kept.count * r->pieces, r->along_rows ? lanes : 1);
+    dim3 blocks(blocks_of(r->kept.count * r->pieces, r->along_rows ? lanes : 1)), threads(SUM_THREADS);
     weft_status status;
     if (!r->along_rows)
-        status = launch(c, sum_apart<T>, dim3(blocks), dim3(SUM_THREADS), 0, x, *r, pieces, y);
+        status = launch(c, sum_apart<T, FOLD>, blocks, threads, 0, x, fold, *r, pieces, y);
     else if (rows_are_vectored<T>(r, x))
-        status = launch(c, sum_rows<T, vector_width<T>>, dim3(blocks), dim3(SUM_THREADS), 0, x, *r, lanes,
-                        pieces, y);
+        status =
+            launch(c, sum_rows<T, row_width<T>, FOLD>, blocks, threads, 0, x, fold, *r, lanes, pieces, y);
     else
-        status = launch(c, sum_rows<T, 1>, dim3(blocks), dim3(SUM_THREADS), 0, x, *r, lanes, pieces, y);
+        status = launch(c, sum_rows<T, 1, FOLD>, blocks, threads, 0, x, fold, *r, lanes, pieces, y);
     if (status != WEFT_OK || r->pieces == 1) return status;
     lanes = lanes_for(r->pieces);
-    return launch(c, sum_pieces<A>, dim3(blocks_of(r->kept.count, lanes)), dim3(SUM_THREADS), 0, pieces,
+    return launch(c, sum_pieces<A, FOLD>, dim3(blocks_of(r->kept.count, lanes)), threads, 0, pieces, fold,
                   r->kept, r->pieces, lanes, y);
 }
 
@@ -200,12 +248,32 @@ template <class T> static weft_status columns_launch(const kernel_call *c, const
                           static_cast<column_sum *>(c->workspace));
 }
 
+/* amax and amin: of any type. */
+static weft_status kind_launch(const kernel_call *c, const reduce_plan *r) {
+    fold_kind fold = {r->kind};
+    switch (c->in[0].type.dtype) {
+    case WEFT_F64:
+        return sum_launch<double>(c, fold, r);
+    case WEFT_I64:
+        return sum_launch<int64_t>(c, fold, r);
+    case WEFT_I32:
+        return sum_launch<int32_t>(c, fold, r);
+    case WEFT_U8:
+    case WEFT_BOOL:
+        return sum_launch<uint8_t>(c, fold, r);
+    default:
+        return with_float(c, c->in[0].type.dtype,
+                          [&](auto zero) { return sum_launch<decltype(zero)>(c, fold, r); });
+    }
+}
+
 extern "C" weft_status cuda_sum_run(void *, const kernel_call *c) {
     reduce_plan r;
     reduce_plan_of(&r, c->node);
-    if (c->in[0].type.dtype == WEFT_F64) return sum_launch<double>(c, &r);
+    if (r.kind != REDUCE_SUM) return kind_launch(c, &r);
+    if (c->in[0].type.dtype == WEFT_F64) return sum_launch<double>(c, fold_sum{REDUCE_SUM}, &r);
     return with_float(c, c->in[0].type.dtype, [&](auto zero) {
         using T = decltype(zero);
-        return reduce_is_columns(&r) ? columns_launch<T>(c, &r) : sum_launch<T>(c, &r);
+        return reduce_is_columns(&r) ? columns_launch<T>(c, &r) : sum_launch<T>(c, fold_sum{REDUCE_SUM}, &r);
     });
 }

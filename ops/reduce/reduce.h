@@ -1,0 +1,34 @@
+/* reduce.h - what the reductions over axes share: sum (and mean), amax, amin and prod have one infer, one
+ * reference and the same kernels; they differ in how two numbers become one, their kind. */
+#ifndef WEFT_OPS_REDUCE_REDUCE_H
+#define WEFT_OPS_REDUCE_REDUCE_H
+
+#include "ops/kit/basic_attrs.h"
+#include "ops/kit/op_kit.h"
+
+typedef enum reduce_kind { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD } reduce_kind;
+
+/* Of sum, amax, amin and prod. */
+reduce_kind reduce_kind_of(const weft_op *op);
+
+/* The rows of an attribute table that all have; their struct is sum_attrs. */
+#define REDUCE_ATTRS                                                                                         \
+    {"axes", ATTR_INTS, offsetof(sum_attrs, axes), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1}, {                     \
+        "keep", ATTR_BOOL, offsetof(sum_attrs, keep), 0, 0                                                   \
+    }
+
+/* Fills result 0, of type `dtype`. Axes may be negative but not repeated. */
+bool reduce_infer(op_call *c, weft_dtype dtype);
+/* Folds the elements of each result in row-major order, as double. */
+weft_status reduce_reference(const kernel_call *c);
+
+/* v, the result of node n or its gradient, with length 1 at the reduced axes: it broadcasts with n->in[0]. */
+weft_value *reduce_kept(const weft_node *n, weft_value *v);
+/* The gradient of amax and amin: shared evenly among the elements that are equal to the result. */
+void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
+
+/* The builder: NULL for axes means all; an empty list is an error, because it would mean none. */
+weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int64_t *axes, bool keep,
+                         bool mean);
+
+#endif

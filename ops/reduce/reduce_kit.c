@@ -1,0 +1,121 @@
+/* reduce_kit.c - see reduce.h. */
+#include "ops/reduce/reduce.h"
+
+#include <math.h>
+
+unsigned sum_axes(const sum_attrs *a, int ndim) {
+    unsigned mask = a->axes.n ? 0 : (1u << ndim) - 1;
+    for (int i = 0; i < a->axes.n; i++) {
+        int64_t axis = a->axes.v[i];
+        if (axis_resolve(&axis, ndim)) mask |= 1u << axis;
+    }
+    return mask;
+}
+
+reduce_kind reduce_kind_of(const weft_op *op) {
+    return op == &weft_op_amax ? REDUCE_MAX : op == &weft_op_amin ? REDUCE_MIN : REDUCE_SUM;
+}
+
+bool reduce_infer(op_call *c, weft_dtype dtype) {
+    const sum_attrs *a = c->attrs;
+    const tensor_type *x = op_in(c, 0);
+    tensor_type *out = &c->out[0];
+    /* Bit i: axis i was named. */
+    unsigned seen = 0;
+    for (int i = 0; i < a->axes.n; i++) {
+        int64_t axis = a->axes.v[i];
+        if (!axis_resolve(&axis, x->ndim))
+            return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(x), (long long)axis);
+        if (seen >> axis & 1) return op_fail(c, WEFT_ARGUMENT, "axis %lld is named twice", (long long)axis);
+        seen |= 1u << axis;
+    }
+    unsigned mask = sum_axes(a, x->ndim);
+    *out = type_scalar(dtype);
+    for (int i = 0; i < x->ndim; i++)
+        if (!(mask >> i & 1))
+            out->shape[out->ndim++] = x->shape[i];
+        else if (a->keep)
+            out->shape[out->ndim++] = 1;
+    c->n_out = 1;
+    return true;
+}
+
+static double first(reduce_kind kind) {
+    return kind == REDUCE_MAX ? -INFINITY : kind == REDUCE_MIN ? INFINITY : kind == REDUCE_PROD ? 1 : 0;
+}
+
+/* A NaN, once met, stays: it is neither above nor below. */
+static double join(reduce_kind kind, double a, double b) {
+    switch (kind) {
+    case REDUCE_MAX:
+        return a != a || a > b ? a : b;
+    case REDUCE_MIN:
+        return a != a || a < b ? a : b;
+    case REDUCE_PROD:
+        return a * b;
+    default:
+        return a + b;
+    }
+}
+
+weft_status reduce_reference(const kernel_call *c) {
+    const sum_attrs *a = c->attrs;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    reduce_kind kind = reduce_kind_of(c->node->op);
+    tensor_type inner = type_scalar(x->type.dtype); /* shape of the reduced axes alone */
+    tensor_type kept = x->type;                     /* that of x with length 1 at the reduced axes */
+    unsigned mask = sum_axes(a, x->type.ndim);
+    int inner_axis[WEFT_MAX_NDIM];
+    for (int i = 0; i < x->type.ndim; i++)
+        if (mask >> i & 1) {
+            inner_axis[inner.ndim] = i;
+            inner.shape[inner.ndim++] = x->type.shape[i];
+            kept.shape[i] = 1;
+        }
+    int64_t at[WEFT_MAX_NDIM] = {0}, to[WEFT_MAX_NDIM] = {0};
+    do {
+        int64_t in[WEFT_MAX_NDIM] = {0};
+        double result = first(kind);
+        do {
+            int64_t from[WEFT_MAX_NDIM];
+            for (int i = 0; i < x->type.ndim; i++) from[i] = at[i];
+            for (int i = 0; i < inner.ndim; i++) from[inner_axis[i]] = in[i];
+            result = join(kind, result, element_get(x, from));
+        } while (index_next(&inner, in));
+        element_set(y, to, a->mean ? result / (double)type_elements(&inner) : result);
+        index_next(&y->type, to);
+    } while (index_next(&kept, at));
+    return WEFT_OK;
+}
+
+weft_value *reduce_kept(const weft_node *n, weft_value *v) {
+    tensor_type kept = n->in[0]->type;
+    unsigned mask = sum_axes(n->attrs, kept.ndim);
+    for (int i = 0; i < kept.ndim; i++)
+        if (mask >> i & 1) kept.shape[i] = 1;
+    kept.dtype = v ? v->type.dtype : kept.dtype;
+    return v && !shape_equal(&v->type, &kept) ? weft_reshape(v, kept.ndim, kept.shape) : v;
+}
+
+/* dx is dy / (number of equal ones) where x is equal to y, as in PyTorch; where y is NaN nothing is equal,
+ * and dx is dy 0 / 0, NaN. */
+void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    const sum_attrs *a = n->attrs;
+    weft_value *x = n->in[0], *y = reduce_kept(n, &n->out[0]), *dy = reduce_kept(n, dout[0]);
+    weft_value *chosen = weft_cast(weft_equal(x, y), x->type.dtype);
+    (void)wanted;
+    weft_value *number = weft_sum(chosen, a->axes.n, a->axes.n ? a->axes.v : NULL, true);
+    din[0] = weft_mul(chosen, weft_div(dy, number));
+}
+
+weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int64_t *axes, bool keep,
+                         bool mean) {
+    sum_attrs a = {.keep = keep, .mean = mean};
+    if (!x || !shape_attr(x->node->graph, op->name, &a.axes, n_axes, axes)) return NULL;
+    weft_graph *g = x->node->graph;
+    if (n_axes == 0 && axes)
+        return model_fail(g->model, g, WEFT_ARGUMENT,
+                          "%s: 0 axes of a list: for all axes pass NULL (none would leave x as it is)",
+                          op->name);
+    return node_value(g, op, 1, &x, &a);
+}
