@@ -33,6 +33,8 @@ static const form forms[] = {
     {"sum", "f32[$a,$b,$c]", "axes=$x", 0.25, 2},
     {"sum", "f32[$a,$b,$c]", "axes=0,2 keep=1", 0.25, 2},
     {"sum", "f32[$a,$b,$m,$n]", "axes=0,2,3 mean=1", 0.25, 2},
+    {"amax", "f32[$a,$b,$c]", "axes=$x"},
+    {"amin", "f32[$a,$b,$m,$n]", "axes=0,2,3 keep=1"},
     {"argmax", "f32[$a,$b,$c]", "axis=$x"},
     {"softmax", "f32[$a,$b,$c]", "axis=$x"},
     {"log_softmax", "f32[$a,$b]", "axis=1"},

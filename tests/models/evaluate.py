@@ -72,6 +72,7 @@ COMPUTE = {
     "equal": lambda x, i, r: x[0] == x[1], "greater": lambda x, i, r: x[0] > x[1],
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
     "sum": lambda x, i, r: reduced(torch.sum, x[0], i), "mean": lambda x, i, r: reduced(torch.mean, x[0], i),
+    "amax": lambda x, i, r: reduced(torch.amax, x[0], i), "amin": lambda x, i, r: reduced(torch.amin, x[0], i),
     "argmax": lambda x, i, r: x[0].argmax(dim=i[0], keepdim=bool(i[1])),
     "reshape": lambda x, i, r: x[0].reshape(i), "flatten": lambda x, i, r: x[0].flatten(i[0]),
     "permute": lambda x, i, r: x[0].permute(i), "transpose": lambda x, i, r: x[0].transpose(i[0], i[1]),

@@ -370,7 +370,7 @@ TABLE = {op.name: op for op in [
     Op("maximum", binary("maximum", mag=max), "a b"), Op("minimum", binary("minimum", mag=max), "a b"),
     Op("equal", compare("equal"), "a b", blind="a b"), Op("greater", compare("greater"), "a b", blind="a b"),
     Op("where", where, "c a b", blind="c"),
-    Op("sum", reduce("sum")), Op("mean", reduce("mean")), Op("argmax", argmax, blind="x"),
+    *(Op(n, reduce(n)) for n in "sum mean amax amin".split()), Op("argmax", argmax, blind="x"),
     Op("reshape", reshape), Op("flatten", flatten), Op("permute", permute), Op("transpose", transpose),
     Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),
