@@ -23,20 +23,12 @@ static weft_status check_model(const weft_model *m, const weft_compile_options *
     return WEFT_OK;
 }
 
-/* Whether any axis of the model is WEFT_BATCH. */
-static bool has_batch(const weft_model *m) {
-    for (const weft_graph *g = m->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next)
-            if (attrs_name_batch(n->op, n->attrs)) return true;
-    return false;
-}
-
 /* A batch other than the model's can only be bound to axes that are WEFT_BATCH. */
 static weft_status check_batch(const weft_model *m, const weft_compile_options *o, weft_error *error) {
     if (o->batch < 0 || o->batch > INT32_MAX)
         return error_set(error, WEFT_ARGUMENT, "compile: batch %lld: it must be 1 to 2^31-1",
                          (long long)o->batch);
-    if (o->batch && o->batch != m->batch && !has_batch(m))
+    if (o->batch && o->batch != m->batch && !model_names_batch(m))
         return error_set(
             error, WEFT_ARGUMENT,
             "compile: batch %lld: no axis of the model is WEFT_BATCH, so its shapes fix the batch size",

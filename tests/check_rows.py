@@ -142,6 +142,8 @@ def here_lines():
         text = re.sub(r"/\*.*?\*/", "", read(f"include/weft/{header}"), flags=re.S)
         for name, arguments in re.findall(r"(?:weft_value \*|int )(weft_\w+)\(([^;]*)\);", text):
             first = re.match(r"(\w+) \*(\w+)(,|$)", arguments)
+            if "weft_value *const *" in arguments:  # values in a list: a call may hold commas in braces
+                yield f"#define {name}(...) {name}_at(__FILE__, __LINE__, __VA_ARGS__)"
             if not first or first[1] not in TARGETS:
                 continue
             rest = (", ...", ", __VA_ARGS__") if first[3] else ("", "")
@@ -151,6 +153,10 @@ def here_lines():
 def check_here(write):
     lines, before = read("include/weft/here.h").splitlines(), None
     for line in here_lines():
+        if "_at(__FILE__" in line:
+            if line not in lines:
+                tell("include/weft/here.h", f"lacks the line, and the function {line.split()[2].split('(')[0]}\n{line}")
+            continue
         if line not in lines and write and before:
             lines.insert(lines.index(before) + 1, line)
         elif line not in lines:

@@ -319,7 +319,7 @@ TEST(a_trace_holds_every_node_of_every_step) {
 /* 14 `gradients`, each of the one before: they would make 2^14 times what they say. */
 TEST(gradients_of_gradients_have_a_budget_that_is_told_with_the_file) {
     refuses(run("graphtool plan %s", TEST_DATA "/attack/nested_gradients_796B.bin"),
-            "nested_gradients_796B.bin: graph g: its gradients take more than");
+            "nested_gradients_796B.bin: gradients: graph g: its gradients take more than");
 }
 
 /* Wherever it runs out: while the file is unpacked, while it is compiled, when its store is made. */

@@ -41,9 +41,9 @@ struct weft_variable {
     tensor_type type;
     weft_init init;
     bool is_frozen;
-    int index;              /* place in the model's list, from 0 */
-    weft_variable *bucket;  /* the bucket that it is part of, or whose state it is; NULL: none */
-    int64_t offset;         /* of its first element in the bucket, in elements */
+    int index;             /* place in the model's list, from 0 */
+    weft_variable *bucket; /* the bucket that it is part of, or whose state it is; NULL: none */
+    int64_t offset;        /* of its first element in the bucket, in elements */
     /* Buckets, and optimizer and gradient variables over a whole bucket: */
     int n_members;
     weft_variable **members; /* parameters, in order of their offsets */
@@ -105,9 +105,9 @@ struct weft_node {
     bool stays_f32;
 
     weft_value **body_out;
-    weft_node *fused;     /* the fused node whose body holds this one, or NULL */
-    const char *scope;    /* path, "" at the top; interned, so equal paths are equal pointers */
-    const char *declined; /* why faster kernels declined, NULL: none did; set by the layout pass */
+    weft_node *fused;         /* the fused node whose body holds this one, or NULL */
+    const char *scope;        /* path, "" at the top; interned, so equal paths are equal pointers */
+    const char *declined;     /* why faster kernels declined, NULL: none did; set by the layout pass */
     size_t workspace_bytes;   /* scratch of its kernel; set by the memory pass */
     int64_t workspace_offset; /* bytes in the arena */
     const char *file;         /* source line of the builder call; NULL: unknown */
@@ -154,16 +154,17 @@ struct weft_model {
     arena arena; /* strings, attributes and lists; last, since in C++ this field's name hides the type */
     const char *name;
     int64_t batch;    /* the size that WEFT_BATCH stands for */
+    bool is_bound;    /* a copy of the compiler's: no other batch will be bound */
     bool is_unsealed; /* read from a model.bin of version 1, which has no checksum */
     weft_graph *graphs, **graphs_end;
     weft_variable *variables, **variables_end;
     int n_variables;
-    name_table scopes;   /* every interned path */
-    name_table by_path;  /* variables */
-    name_table by_name;  /* graphs */
+    name_table scopes;  /* every interned path */
+    name_table by_path; /* variables */
+    name_table by_name; /* graphs */
     /* the graph for which variable->newest (its last parameter, state or assign node) holds */
     weft_graph *indexed;
-    struct ddp_entry *ddps, **ddps_end;                   /* options of weft_ddp: graph/core/ddp.h */
+    struct ddp_entry *ddps, **ddps_end; /* options of weft_ddp: graph/core/ddp.h */
     /* settings of weft_precision: graph/core/precision.h */
     struct precision_entry *precisions, **precisions_end;
     weft_error error; /* the first error, which later calls keep; WEFT_OK: none */
@@ -304,6 +305,11 @@ weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *
 /* Whether all nodes and variables come from builders, so that the model can be replayed and saved; false for
  * a model read from a plan's dump, which holds nodes made by passes. */
 bool model_is_as_built(const weft_model *m);
+/* Whether any axis of the model is WEFT_BATCH (graph/core/replay.c). */
+bool model_names_batch(const weft_model *m);
+/* Whether the model is being built with a batch of 1 that the compiler may replace: a rule that only a batch
+ * of 1 breaks is then left to the compiler. */
+bool model_awaits_batch(const weft_model *m);
 /* A model with the same variables, subgraph options and precision settings, but no graphs. The caller frees
  * it. NULL when memory is out. */
 weft_model *model_clone_variables(const weft_model *from, int64_t batch);

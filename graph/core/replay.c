@@ -3,6 +3,8 @@
  * is only read, so that several threads may compile from it. */
 #include "graph/core/graph.h"
 
+#include <string.h>
+
 /* Repeats one call with its scope and source line. map[id] is the copy of the source's value with that id. */
 static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
     arena *a = &g->model->arena;
@@ -23,6 +25,17 @@ static bool replay_node(const weft_node *n, weft_graph *g, weft_value **map) {
     return true;
 }
 
+bool model_names_batch(const weft_model *m) {
+    for (const weft_graph *g = m->graphs; g; g = g->next)
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (attrs_name_batch(n->op, n->attrs)) return true;
+    return false;
+}
+
+bool model_awaits_batch(const weft_model *m) {
+    return !m->is_bound && m->batch == 1 && model_names_batch(m);
+}
+
 bool model_is_as_built(const weft_model *m) {
     /* Other kinds of variables are made by the compiler. */
     for (const weft_variable *v = m->variables; v; v = v->next)
@@ -33,12 +46,25 @@ bool model_is_as_built(const weft_model *m) {
     return true;
 }
 
+/* Adds to the error of a call that fits at the batch of building, and not at this one, how a program writes
+ * lengths that follow the batch. */
+static void *batch_misfit(const weft_model *from, weft_model *model) {
+    char what[sizeof model->error.text];
+    if (model->error.status != WEFT_SHAPE || model->batch == from->batch) return NULL;
+    memcpy(what, model->error.text, sizeof what);
+    error_set(&model->error, WEFT_SHAPE,
+              "%s; it fits the batch of %lld that the model was built with, but not %lld: in shapes write -1 "
+              "or WEFT_BATCH for what follows the batch, not a number from weft_dim",
+              what, (long long)from->batch, (long long)model->batch);
+    return NULL;
+}
+
 weft_graph *graph_replay(const weft_graph *from, weft_model *model, const char *name) {
     weft_graph *g = weft_graph_new(model, name, from->mode);
     weft_value **map = arena_new_array(&model->arena, (size_t)from->next_id + 1, sizeof *map);
     if (!map) return model_fail(model, g, WEFT_MEMORY, "replay: out of memory");
     for (const weft_node *n = from->first; g && n; n = n->next)
-        if (!replay_node(n, g, map)) return NULL;
+        if (!replay_node(n, g, map)) return batch_misfit(from->model, model);
     for (const graph_output *o = from->outputs; g && o; o = o->next) weft_output(map[o->value->id], o->name);
     return model_ok(model) ? g : NULL;
 }

@@ -231,6 +231,7 @@ weft_model *model_clone_variables(const weft_model *from, int64_t batch) {
     weft_model *m = weft_model_new_in(from->name, &from->env);
     if (!m) return NULL;
     m->batch = batch;
+    m->is_bound = true;
     for (const weft_variable *v = from->variables; v; v = v->next) {
         weft_variable *copy = variable_new(m, v->path, v->kind, &v->type, v->init);
         if (copy) copy->is_frozen = v->is_frozen;

@@ -27,10 +27,11 @@ typedef struct derivation {
     int64_t number;     /* number of the present declaration, from 1 */
     weft_node **needed; /* the nodes that its loss depends on, sorted from last to first */
     size_t count, room;
-    int64_t oldest; /* place of the first target: no earlier node depends on one */
-    int64_t steps;  /* nodes visited so far, for all declarations */
-    int first_id;   /* ids from here on were made by autodiff */
-    int calls;      /* calls that the user made */
+    int64_t oldest;         /* place of the first target: no earlier node depends on one */
+    const weft_node *asked; /* the present declaration, for errors */
+    int64_t steps;          /* nodes visited so far, for all declarations */
+    int first_id;           /* ids from here on were made by autodiff */
+    int calls;              /* calls that the user made */
 } derivation;
 
 /* ---- the nodes of a loss ---- */
@@ -61,14 +62,15 @@ static bool find_needed(derivation *d, weft_node *loss) {
             if (d->needed[i]->in[k] && !need(d, d->needed[i]->in[k]->node)) return false;
     if (d->count) qsort(d->needed, d->count, sizeof *d->needed, last_first);
     if ((d->steps += (int64_t)d->count) <= GRADIENT_STEPS) return true;
-    return model_fail(d->g->model, NULL, WEFT_UNSUPPORTED,
-                      "graph %s: the gradients of its losses pass through more than %d nodes, counted for "
-                      "each call of weft_gradients: take all gradients of one loss in one call",
-                      d->g->name, GRADIENT_STEPS);
+    return node_fail(d->g->model, d->asked, WEFT_UNSUPPORTED,
+                     "%s: graph %s: the gradients of its losses pass through more than %d nodes, counted for "
+                     "each call of weft_gradients: take all gradients of one loss in one call",
+                     d->asked->op->name, d->g->name, GRADIENT_STEPS);
 }
 
 /* Starts the next declaration; mark_target then notes its targets. */
-static void begin_declaration(derivation *d) {
+static void begin_declaration(derivation *d, const weft_node *n) {
+    d->asked = n;
     d->number++;
     d->oldest = INT64_MAX;
 }
@@ -120,26 +122,28 @@ static void add_gradient(weft_value *v, weft_value *gradient) {
 static bool within_budget(const derivation *d) {
     int64_t most = GRADIENT_VALUES + (int64_t)GRADIENT_VALUES_A_CALL * d->calls;
     if (d->g->next_id - d->first_id <= most) return true;
-    return model_fail(d->g->model, NULL, WEFT_UNSUPPORTED,
-                      "graph %s: its gradients take more than %lld values for %d calls: gradients of "
-                      "gradients grow with each nested weft_gradients: nest fewer",
-                      d->g->name, (long long)most, d->calls);
+    return node_fail(d->g->model, d->asked, WEFT_UNSUPPORTED,
+                     "%s: graph %s: its gradients take more than %lld values for %d calls: gradients of "
+                     "gradients grow with each nested weft_gradients: nest fewer",
+                     d->asked->op->name, d->g->name, (long long)most, d->calls);
 }
 
 /* Reports an op without a gradient. "batch_norm_backward" is the gradient op of batch_norm, and those of
  * pools and losses end likewise: they cannot be differentiated again. */
-static bool no_gradient(const weft_node *n) {
+static bool no_gradient(const derivation *d, const weft_node *n) {
     static const char end[] = "_backward";
     int length = (int)strlen(n->op->name) - (int)strlen(end);
+    shown_place by = show_place(d->asked->file, d->asked->line);
+    const char *asked = *by.text ? " (asked for at " : "", *close = *by.text ? ")" : "";
     if (length <= 0 || strcmp(n->op->name + length, end))
         return node_fail(n->graph->model, n, WEFT_UNSUPPORTED,
                          "%s: this op has no gradient, so it cannot be between a parameter and the loss: "
-                         "stop the gradient before it (weft_stop_gradient)",
-                         n->op->name);
+                         "stop the gradient before it (weft_stop_gradient)%s%s%s",
+                         n->op->name, asked, by.text, close);
     return node_fail(n->graph->model, n, WEFT_UNSUPPORTED,
                      "%.*s: its gradient cannot be differentiated again: build it from smaller ops "
-                     "(weft_mean, weft_sub, ...), or stop the second gradient (weft_stop_gradient)",
-                     length, n->op->name);
+                     "(weft_mean, weft_sub, ...), or stop the second gradient (weft_stop_gradient)%s%s%s",
+                     length, n->op->name, asked, by.text, close);
 }
 
 /* Step 2 for one node: builds the gradients of its operands in its scope and with its source line. */
@@ -158,7 +162,7 @@ static bool node_backward(const derivation *d, weft_node *n) {
     if (!wanted || !din) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     for (int i = 0; i < n->n_in; i++) any_wanted |= wanted[i] = is_marked(d, n->in[i]);
     if (!any_wanted) return true;
-    if (!n->op->gradient) return no_gradient(n);
+    if (!n->op->gradient) return no_gradient(d, n);
     scope_entry here = {.path = n->scope}, *above = g->scope;
     g->scope = &here;
     g->model->file = n->file;
@@ -227,7 +231,7 @@ static weft_value *gradient_of(const derivation *d, weft_value *v, const weft_no
 
 /* Readers of n's results come after n, and find in `mapped` the value to read instead. */
 static bool expand_gradients(derivation *d, weft_node *n) {
-    begin_declaration(d);
+    begin_declaration(d, n);
     for (int i = 1; i < n->n_in; i++) mark_target(d, n->in[i]);
     if (!backward(d, n->in[0], n, (loss_seed){.value = 1})) return false;
     for (int i = 1; i < n->n_in; i++)
@@ -286,11 +290,15 @@ static bool no_target(const weft_node *n) {
     const minimize_attrs *a = n->attrs;
     const weft_variable *v = n->graph->model->variables;
     while (v && v->kind != VARIABLE_PARAMETER) v = v->next;
+    if (!v)
+        return node_fail(n->graph->model, n, WEFT_NAME,
+                         "minimize: graph %s: no trainable parameter matches '%s', since the model has none: "
+                         "layers (weft_linear) and weft_parameter make them",
+                         n->graph->name, a->pattern);
     return node_fail(n->graph->model, n, WEFT_NAME,
                      "minimize: graph %s: no trainable parameter matches '%s': a pattern is a path or "
                      "contains '*', and parameters have names like (%s%s)",
-                     n->graph->name, a->pattern, v ? v->path : "there is none",
-                     v && v->is_frozen ? ", frozen" : "");
+                     n->graph->name, a->pattern, v->path, v->is_frozen ? ", frozen" : "");
 }
 
 /* Gives the node its operands: the loss, the parameters p[i] and their gradients d loss / d p[i]. */
@@ -301,7 +309,7 @@ static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     int count = minimize_targets(n, targets);
     if (count == 0) return no_target(n);
-    begin_declaration(d);
+    begin_declaration(d, n);
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     in[0] = n->in[0];

@@ -16,6 +16,27 @@
 #define WEFT_HERE_GRAPH(g) weft_graph_at(g, __FILE__, __LINE__)
 #define WEFT_HERE_MODEL(m) weft_model_at(m, __FILE__, __LINE__)
 
+/** Notes the place by the first of n values that is not NULL, for builders that take a list. */
+static inline void weft_list_at(int n, weft_value *const *values, const char *file, int line) {
+    int first = 0;
+    while (values && first < n && !values[first]) first++;
+    if (values && first < n) weft_at(values[first], file, line);
+}
+/** weft_concat() from a place. */
+static inline weft_value *weft_concat_at(const char *file, int line, int n, weft_value *const *values,
+                                         int axis) {
+    weft_list_at(n, values, file, line);
+    return weft_concat(n, values, axis);
+}
+/** weft_stack() from a place. */
+static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_value *const *values,
+                                        int axis) {
+    weft_list_at(n, values, file, line);
+    return weft_stack(n, values, axis);
+}
+#define weft_concat(...) weft_concat_at(__FILE__, __LINE__, __VA_ARGS__)
+#define weft_stack(...) weft_stack_at(__FILE__, __LINE__, __VA_ARGS__)
+
 #define weft_model_batch(model, ...) weft_model_batch(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_graph_new(model, ...) weft_graph_new(WEFT_HERE_MODEL(model), __VA_ARGS__)
 #define weft_precision(model, ...) weft_precision(WEFT_HERE_MODEL(model), __VA_ARGS__)

@@ -218,7 +218,9 @@ WEFT_API weft_model *weft_model_at(weft_model *model, const char *file, int line
  * All accept NULL and then answer 0, NULL or WEFT_EVAL. The model owns the texts.
  * @{ */
 WEFT_API int weft_ndim(const weft_value *value); /**< Number of axes. */
-/** Length of an axis, which may be negative (-1: the last). 0 when it is out of range. */
+/** Length of an axis, which may be negative (-1: the last). 0 when it is out of range. Of an axis that
+ * follows the batch it is the length while building (weft_model_batch()), which fixes a shape that it is
+ * written into: write -1 (weft_reshape(), weft_broadcast_to()) or WEFT_BATCH there. */
 WEFT_API int64_t weft_dim(const weft_value *value, int axis);
 WEFT_API weft_dtype weft_value_dtype(const weft_value *value);  /**< Element type. */
 WEFT_API weft_graph *weft_value_graph(const weft_value *value); /**< The graph that holds the value. */

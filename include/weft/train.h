@@ -14,8 +14,8 @@ extern "C" {
  * error.) */
 #define WEFT_ZERO (-1e-300)
 
-/** Builds the gradients of the scalar `loss` by each of `values`, and writes them to gradients[n]; n is 1 to
- * 63. They are made of ops, so further losses may use them (gradient penalties). A value on which the loss
+/** Builds the gradients of the scalar `loss` by each of `values`, and writes them to gradients[n]. They
+ * are made of ops, so further losses may use them (gradient penalties). A value on which the loss
  * does not depend gets zeros. Of y = weft_scale(x, 1) only the paths through y count, and two equal calls
  * make two values: a gradient is by the value that was given, not by one that equals it. */
 WEFT_API weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values,

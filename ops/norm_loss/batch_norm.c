@@ -20,9 +20,12 @@ static bool infer(op_call *c) {
         if (!shape_equal(op_in(c, i), &channels))
             return op_fail(c, WEFT_SHAPE, "%s is %s: it must be %s, axis 1 of x", i == 1 ? "weight" : "bias",
                            TYPE(op_in(c, i)), TYPE(&channels));
-    /* The unbiased variance divides by n - 1. */
-    if (type_elements(x) == x->shape[1])
-        return op_fail(c, WEFT_SHAPE, "x is %s: one value a channel has no variance (use a larger batch)",
+    /* The unbiased variance divides by n - 1. While a model is built its batch may be 1, and another one be
+     * bound later. */
+    if (type_elements(x) == x->shape[1] && !model_awaits_batch(c->graph->model))
+        return op_fail(c, WEFT_SHAPE,
+                       "x is %s: one value a channel has no variance: use a larger batch (batch of "
+                       "weft_compile_options)",
                        TYPE(x));
     c->n_out = 4;
     c->out[0] = *x;

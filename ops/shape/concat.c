@@ -2,6 +2,9 @@
  * operand i is its range of dy. */
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
+
+enum { MOST = 32 /* operands of a node: the bits of reference_strided */ };
 
 static const op_attr attrs[] = {
     {"axis", ATTR_INT, offsetof(axis_attrs, axis), -WEFT_MAX_NDIM, WEFT_MAX_NDIM - 1},
@@ -23,8 +26,8 @@ static bool infer(op_call *c) {
         if (own) rest.shape[axis] = first->shape[axis];
         if (!own || !shape_equal(&rest, first) || !size_add(&length, length, (size_t)own) ||
             length > INT64_MAX)
-            return op_fail(c, WEFT_SHAPE, "%s and %s differ outside axis %lld", TYPE(first),
-                           TYPE(op_in(c, i)), (long long)axis);
+            return op_fail(c, WEFT_SHAPE, "%s and %s differ outside axis %lld, the only one that may differ",
+                           TYPE(first), TYPE(op_in(c, i)), (long long)axis);
         c->out[0].shape[axis] = (int64_t)length;
     }
     c->n_out = 1;
@@ -57,9 +60,8 @@ static weft_status reference(const kernel_call *c) {
 }
 
 /* concat(concat(a, b), c) along one axis is concat(a, b, c); chains of joined pads (add.c) build such nests.
- * At most 32 operands. */
+ * */
 static weft_value *simplify(weft_node *n) {
-    enum { MOST = 32 };
     weft_node *first = n->in[0]->node;
     weft_value *all[MOST];
     int count = 0;
@@ -80,7 +82,7 @@ const weft_op weft_op_concat = {
     .summary = "concatenates values along an axis",
     .torch = "torch.cat",
     .min_in = 1,
-    .max_in = 32, /* bits of reference_strided */
+    .max_in = MOST,
     .attrs_bytes = sizeof(axis_attrs),
     .attrs = attrs,
     .reference_strided = ~0u,
@@ -101,24 +103,41 @@ const weft_op weft_op_concat = {
                                    {0}},
 };
 
+/* More operands than a node may have are joined in groups of neighbours, and these likewise. */
+static weft_value *concat_groups(weft_graph *g, int n, weft_value *const *values, int axis, place p) {
+    int groups = (n + MOST - 1) / MOST;
+    weft_value **joined = arena_new_array(&g->model->arena, (size_t)groups, sizeof(weft_value *));
+    if (!joined) return model_fail(g->model, g, WEFT_MEMORY, "concat: out of memory");
+    for (int i = 0; i < groups; i++) {
+        int first = i * MOST, count = n - first < MOST ? n - first : MOST;
+        joined[i] = op_value(&weft_op_concat, count, values + first, &(axis_attrs){.axis = axis});
+        if (!placed(joined[i], p)) return NULL;
+    }
+    return weft_concat(groups, joined, axis);
+}
+
 weft_value *weft_concat(int n, weft_value *const *values, int axis) {
-    return values ? op_value(&weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
+    weft_graph *g = values ? op_graph(&weft_op_concat, n, values) : NULL;
+    if (!g || n <= MOST)
+        return g ? node_value(g, &weft_op_concat, n, values, &(axis_attrs){.axis = axis}) : NULL;
+    for (int i = 0; i < n; i++)
+        if (!values[i]) return model_fail(g->model, g, WEFT_ARGUMENT, "concat: operand %d is missing", i);
+    return concat_groups(g, n, values, axis, place_of(values[0]));
 }
 
 /* torch.stack: each value with a new axis, one after the other along it. */
 weft_value *weft_stack(int n, weft_value *const *values, int axis) {
-    enum { MOST = 32 }; /* max_in of concat, which reports more */
-    weft_value *with_axis[MOST];
-    if (!values) return NULL;
-    if (n < 1 || n > MOST) return weft_concat(n, values, axis);
-    for (int i = 0; i < n; i++) {
-        if (values[0] && values[i] && !type_equal(&values[0]->type, &values[i]->type)) {
-            weft_graph *g = values[0]->node->graph;
+    weft_graph *g = values ? op_graph(&weft_op_concat, n, values) : NULL;
+    if (!g) return NULL;
+    weft_value **with_axis = arena_new_array(&g->model->arena, (size_t)n, sizeof *with_axis);
+    if (!with_axis) return model_fail(g->model, g, WEFT_MEMORY, "stack: out of memory");
+    for (int i = 0; i < n; i++)
+        if (values[i] && !type_equal(&values[0]->type, &values[i]->type))
             return model_fail(g->model, g, WEFT_SHAPE,
                               "stack: %s and %s differ: all values have one type and shape",
                               TYPE(&values[0]->type), TYPE(&values[i]->type));
-        }
-        with_axis[i] = weft_unsqueeze(values[i], axis);
-    }
+    place p = place_of(values[0]);
+    for (int i = 0; i < n; i++) with_axis[i] = weft_unsqueeze(placed(values[i], p), axis);
+    weft_graph_at(g, p.file, p.line);
     return weft_concat(n, with_axis, axis);
 }

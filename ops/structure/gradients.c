@@ -3,6 +3,7 @@
  * replaces it by the nodes that compute the gradients. It has no gradient of its own, since later
  * declarations differentiate through those nodes. */
 #include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
 
 /* The loss is one float number of any ndim. */
 static bool infer(op_call *c) {
@@ -30,18 +31,36 @@ const weft_op weft_op_gradients = {
     .samples = (const op_sample[]){{"f32[2], f32[2]", .error = "it must be one floating-point number"}, {0}},
 };
 
-weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, weft_value **gradients) {
-    /* gradients[] is NULL on every error, so that a caller's later builders do nothing. */
+/* One node for at most OP_MAX_OUT - 1 values. */
+static bool take(weft_value *loss, int n, weft_value *const *values, weft_value **gradients) {
     weft_value *in[OP_MAX_OUT] = {loss};
-    bool fits = n >= 1 && n < OP_MAX_OUT && values && gradients;
-    for (int i = 0; gradients && i < n; i++) gradients[i] = NULL;
-    for (int i = 0; fits && i < n; i++) in[i + 1] = values[i];
-    weft_graph *g = loss ? loss->node->graph : op_graph(&weft_op_gradients, fits ? n + 1 : 1, in);
-    if (!fits && g)
-        model_fail(g->model, g, WEFT_ARGUMENT, "gradients: %d values, 1 to %d are allowed, and two arrays", n,
-                   OP_MAX_OUT - 1);
-    weft_node *node = fits ? node_new(g, &weft_op_gradients, n + 1, in, NULL) : NULL;
+    for (int i = 0; i < n; i++) in[i + 1] = values[i];
+    weft_node *node = node_new(loss->node->graph, &weft_op_gradients, n + 1, in, NULL);
     for (int i = 0; node && i < n; i++) gradients[i] = &node->out[i];
-    if (node) return WEFT_OK;
-    return g ? g->model->error.status : WEFT_ARGUMENT;
+    return node != NULL;
+}
+
+/* More values than a node may have are given to several, whose equal nodes simplify merges. gradients[] is
+ * NULL on every error, so that a caller's later builders do nothing. */
+weft_status weft_gradients(weft_value *loss, int n, weft_value *const *values, weft_value **gradients) {
+    enum { MOST = OP_MAX_OUT - 1 };
+    bool fits = n >= 1 && values && gradients;
+    for (int i = 0; gradients && i < n; i++) gradients[i] = NULL;
+    weft_graph *g = loss ? loss->node->graph : fits ? op_graph(&weft_op_gradients, 1, values) : NULL;
+    if (!g) return WEFT_ARGUMENT;
+    weft_model *m = g->model;
+    if (!loss)
+        model_fail(m, g, WEFT_ARGUMENT,
+                   "gradients: operand 0 is NULL, and no call before this one failed: was it ever set?");
+    if (!fits)
+        model_fail(m, g, WEFT_ARGUMENT,
+                   "gradients: %d values%s: it needs one or more, and two arrays of them", n,
+                   values && gradients ? "" : " and a NULL");
+    place p = loss ? place_of(loss) : (place){0};
+    for (int i = 0, count; model_ok(m) && i < n; i += count) {
+        count = n - i < MOST ? n - i : MOST;
+        if (take(placed(loss, p), count, values + i, gradients + i)) continue;
+        for (int k = 0; k < n; k++) gradients[k] = NULL;
+    }
+    return m->error.status;
 }

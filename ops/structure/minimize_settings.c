@@ -216,7 +216,7 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
     text groups = {0};
     char name[400];
     if (!o || !o->type) {
-        model_fail(m, g, WEFT_ARGUMENT, "minimize: an optimizer with a type is needed");
+        model_fail(m, g, WEFT_ARGUMENT, "minimize: an optimizer with a type is needed: &(weft_optimizer){.type = \"adam\"}");
         return m->error.status;
     }
     if (!pattern) pattern = "";

@@ -198,12 +198,15 @@ static bool check_clip(weft_plan *plan, const training *t) {
 bool trainings_find(weft_plan *plan) {
     const weft_model *source = plan->source;
     weft_model *m = plan->model;
+    const weft_node *last = NULL;
     size_t calls = 0;
     for (const weft_graph *g = source->graphs; g; g = g->next)
-        for (const weft_node *n = g->first; n; n = n->next) calls += n->op == &weft_op_minimize;
+        for (const weft_node *n = g->first; n; n = n->next)
+            if (n->op == &weft_op_minimize && ++calls) last = n;
     if (calls > MODEL_MAX_TRAININGS)
-        return model_fail(m, NULL, WEFT_UNSUPPORTED, "compile: %zu minimize calls, at most %d", calls,
-                          MODEL_MAX_TRAININGS);
+        return node_fail(m, last, WEFT_UNSUPPORTED,
+                         "minimize: %zu calls in the model, at most %d: train more parameters by one call",
+                         calls, MODEL_MAX_TRAININGS);
     plan->trainings = arena_new_array(&m->arena, calls + 1, sizeof *plan->trainings);
     if (!plan->trainings) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
     for (const weft_graph *g = source->graphs; g; g = g->next)

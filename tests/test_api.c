@@ -1,0 +1,229 @@
+/* test_api.c - what has trapped people who wrote models of their own: refusals without a line, the batch
+ * fixed by weft_dim, lists with a longest length. Each refusal has file, line, scope and a way out. */
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a model to go wrong in ---- */
+
+static weft_model *m;
+static weft_graph *g;
+static weft_value *x; /* f32[batch,3] */
+
+static void begin(void) {
+    m = weft_model_new("m");
+    g = weft_graph_new(m, "train", WEFT_TRAIN);
+    x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 3});
+}
+
+static weft_value *mean(weft_value *v) {
+    return weft_mean(v, 0, NULL, false);
+}
+
+static weft_value *fc(void) {
+    return weft_linear(x, 3, "fc");
+}
+
+static const weft_optimizer sgd = {.type = "sgd", .lr = 0.5};
+
+/* Compiles at `batch` and frees the model; the error has all parts between '|' (NULL: none). */
+static void finish(int64_t batch, const char *parts) {
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.batch = batch}, &error);
+    CHECK_SAYS(!plan == !!parts, "%s", plan ? "no error" : error.text);
+    char copy[600];
+    snprintf(copy, sizeof copy, "%s", parts ? parts : "");
+    for (char *at = copy, *part; parts && (part = strsep(&at, "|"));) CHECK_HOLDS(error.text, part);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+/* ---- refusals ---- */
+
+static void concat_misfit(void) {
+    WEFT_SCOPE(x, "net") weft_concat(2, (weft_value *[]){x, weft_slice(x, 1, 0, 2)}, 0);
+}
+
+static void stack_misfit(void) {
+    WEFT_SCOPE(x, "net") weft_stack(2, (weft_value *[]){x, weft_slice(x, 1, 0, 2)}, 0);
+}
+
+static void no_parameters(void) {
+    WEFT_SCOPE(x, "net") weft_minimize(mean(x), "", &sgd);
+}
+
+static void no_match(void) {
+    weft_value *loss = mean(fc());
+    WEFT_SCOPE(x, "net") weft_minimize(loss, "nothing", &sgd);
+}
+
+static void not_reached(void) {
+    weft_value *loss = mean(fc());
+    weft_linear(x, 2, "other");
+    WEFT_SCOPE(x, "net") weft_minimize(loss, "", &sgd);
+}
+
+static void no_optimizer(void) {
+    WEFT_SCOPE(x, "net") weft_minimize(mean(fc()), "", NULL);
+}
+
+static void twice_trained(void) {
+    weft_value *loss = mean(fc());
+    weft_minimize(loss, "fc", &sgd);
+    WEFT_SCOPE(x, "net") weft_minimize(loss, "", &sgd);
+}
+
+static void gradient_of_gradient(void) {
+    weft_value *slope, *y = NULL;
+    WEFT_SCOPE(x, "net") y = weft_batch_norm(fc(), "bn");
+    weft_gradients(mean(weft_square(y)), 1, &x, &slope);
+    weft_minimize(mean(weft_square(slope)), "net", &sgd);
+}
+
+static void many_nested(void) {
+    weft_value *y = x;
+    WEFT_SCOPE(x, "net")
+    for (int i = 0; i < 40; i++) {
+        weft_value *slope;
+        weft_gradients(mean(weft_mul(weft_tanh(y), weft_sigmoid(y))), 1, &x, &slope);
+        y = slope;
+    }
+    weft_output(y, "y");
+}
+
+static void missing_value(void) {
+    weft_value *slope;
+    WEFT_SCOPE(x, "net") weft_gradients(mean(x), 1, (weft_value *[]){NULL}, &slope);
+}
+
+static void many_minimize(void) {
+    weft_value *loss = mean(fc());
+    WEFT_SCOPE(x, "net")
+    for (int i = 0; i < 257; i++) weft_minimize(loss, "", &sgd);
+}
+
+static const struct {
+    void (*build)(void);
+    const char *parts;
+} refusals[] = {
+    {concat_misfit, "in net: concat: |outside axis 0, the only one that may differ"},
+    {stack_misfit, "in net: stack: |all values have one type and shape"},
+    {no_parameters, "in net: minimize: |layers (weft_linear) and weft_parameter make them"},
+    {no_match, "in net: minimize: |a pattern is a path or contains '*'"},
+    {not_reached, "in net: minimize: |narrow the pattern, freeze it, or set find_unused_parameters"},
+    {no_optimizer, "in net: minimize: |&(weft_optimizer){.type = "},
+    {twice_trained, "in net: minimize: |add their losses, or train it in two graphs"},
+    {gradient_of_gradient, "in net/bn: batch_norm: |build it from smaller ops|(asked for at test_api.c:"},
+    {many_nested, "in net: gradients: |nest fewer"},
+    {missing_value, "in net: gradients: operand 1 is NULL|was it ever set?"},
+    {many_minimize, "in net: minimize: 257 calls|train more parameters by one call"},
+};
+
+TEST(refusals_name_file_line_scope_and_a_way_out) {
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        char parts[300];
+        snprintf(parts, sizeof parts, "test_api.c:|%s", refusals[i].parts);
+        begin();
+        refusals[i].build();
+        finish(4, parts);
+    }
+}
+
+/* ---- the batch ---- */
+
+/* At the batch that the model is built with it is no error: nothing tells a batch of 1 from a shape of 1. */
+TEST(a_shape_that_fixes_the_batch_is_told_how_to_follow_it) {
+    static const char way[] =
+        "test_api.c:|the batch of 1 that the model was built with|not 4|-1 or WEFT_BATCH";
+    begin();
+    weft_output(weft_reshape(x, 2, (int64_t[]){3, weft_dim(x, 0)}), "y");
+    finish(4, way);
+    begin();
+    weft_output(weft_broadcast_to(x, 3, (int64_t[]){2, weft_dim(x, 0), 3}), "y");
+    finish(4, way);
+    begin();
+    weft_output(weft_reshape(x, 2, (int64_t[]){3, weft_dim(x, 0)}), "y");
+    finish(1, NULL);
+    begin();
+    weft_output(weft_reshape(x, 2, (int64_t[]){3, -1}), "y");
+    weft_output(weft_reshape(x, 2, (int64_t[]){3, WEFT_BATCH}), "z");
+    finish(4, NULL);
+}
+
+TEST(batch_norm_needs_a_batch_when_it_is_compiled) {
+    static const char small[] =
+        "test_api.c:|in bn: batch_norm: |one value a channel has no variance|larger batch";
+    for (int64_t batch = 1; batch <= 4; batch += 3) {
+        begin();
+        weft_minimize(mean(weft_square(weft_batch_norm(fc(), "bn"))), "", &sgd);
+        finish(batch, batch == 1 ? small : NULL);
+    }
+    begin(); /* no batch that could be bound */
+    weft_batch_norm(weft_constant(weft_graph_new(m, "fixed", WEFT_TRAIN), WEFT_F32, 2, (int64_t[]){2, 3}, 0),
+                    "a");
+    CHECK(!weft_model_error(m)->status);
+    weft_model_free(m);
+    m = weft_model_new("m");
+    g = weft_graph_new(m, "fixed", WEFT_TRAIN);
+    weft_batch_norm(weft_input(g, "x", WEFT_F32, 2, (int64_t[]){1, 3}), "bn");
+    finish(0, small);
+}
+
+/* ---- lists of any length ---- */
+
+/* Runs graph "train" once, without an update, on x = 1, 2, 3 and gives its output "y" of n floats. */
+static void run(float *y, int n) {
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, NULL, &error);
+    weft_store *store = plan ? weft_store_new(plan, 1, &error) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &error) : NULL;
+    float in[3] = {1, 2, 3};
+    if (session)
+        weft_run(session, "train", &(weft_feed){"x", in, sizeof in}, 1,
+                 &(weft_fetch){"y", y, (size_t)n * sizeof *y}, 1, &error);
+    CHECK_SAYS(!error.status, "%s", error.text);
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+TEST(concat_and_stack_take_any_number_of_values) {
+    enum { MANY = 1100 }; /* more than 32 groups of 32 */
+    static weft_value *part[MANY];
+    static float y[3 * MANY];
+    for (int stacks = 0; stacks < 2; stacks++) {
+        begin();
+        for (int i = 0; i < MANY; i++) part[i] = weft_scale(x, i);
+        weft_output(stacks ? weft_stack(MANY, part, 1) : weft_concat(MANY, part, 1), "y");
+        run(y, 3 * MANY);
+        for (int i = 0; i < 3 * MANY; i++)
+            if (!CHECK_SAYS(y[i] == (float)(i / 3 * (i % 3 + 1)), "%d: %g", i, y[i])) break;
+    }
+    begin();
+    for (int i = 0; i < MANY; i++) part[i] = i == 700 ? NULL : x;
+    weft_concat(MANY, part, 0);
+    finish(4, "test_api.c:|concat: operand 700 is missing");
+}
+
+TEST(gradients_are_taken_by_any_number_of_values) {
+    enum { MANY = 150 };
+    weft_value *part[MANY], *slope[MANY];
+    static float y[3 * MANY];
+    begin();
+    weft_value *sum = weft_scale(x, 0);
+    for (int i = 0; i < MANY; i++) sum = weft_add(sum, weft_square(part[i] = weft_scale(x, i)));
+    CHECK(!weft_gradients(weft_sum(sum, 0, NULL, false), MANY, part, slope));
+    weft_output(weft_concat(MANY, slope, 1), "y");
+    run(y, 3 * MANY);
+    for (int i = 0; i < 3 * MANY; i++)
+        if (!CHECK_SAYS(y[i] == (float)(2 * (i / 3) * (i % 3 + 1)), "%d: %g", i, y[i])) break;
+}
+
+SUITE("api", {T(refusals_name_file_line_scope_and_a_way_out),
+              T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
+              T(batch_norm_needs_a_batch_when_it_is_compiled), T(concat_and_stack_take_any_number_of_values),
+              T(gradients_are_taken_by_any_number_of_values)})
