@@ -28,7 +28,6 @@ static bool infer(op_call *c) {
 const weft_op weft_op_all_gather = {
     .name = "all_gather",
     .summary = "starts to send updated parameters to all ranks",
-    .torch = "torch.distributed.all_gather_into_tensor",
     .min_in = 1,
     .max_in = 2,
     /* OP_WRITES: it is ordered after earlier readers of the bucket. */

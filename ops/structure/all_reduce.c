@@ -28,7 +28,6 @@ bool infer_sum(op_call *c) {
 const weft_op weft_op_all_reduce = {
     .name = "all_reduce",
     .summary = "starts the sum of a bucket over all ranks",
-    .torch = "torch.distributed.all_reduce",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,

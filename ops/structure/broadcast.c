@@ -6,7 +6,6 @@
 const weft_op weft_op_broadcast = {
     .name = "broadcast",
     .summary = "starts to send a buffer from one rank to all",
-    .torch = "torch.distributed.broadcast",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,

@@ -14,7 +14,6 @@ static bool infer(op_call *c) {
 const weft_op weft_op_reduce_scatter = {
     .name = "reduce_scatter",
     .summary = "starts the sum of a bucket, each rank getting its own range",
-    .torch = "torch.distributed.reduce_scatter_tensor",
     .min_in = 1,
     .max_in = 1,
     .flags = OP_VARIABLE | OP_EFFECT | OP_NO_GRADIENT | OP_COMPILER | OP_COMMUNICATES,
