@@ -302,13 +302,6 @@ static void reach(kit *k, weft_value *p) {
     weft_minimize(weft_add(k->loss, loss_of(p)), "", &OPTIMIZER(ADAM, .name = "o"));
 }
 
-/* A loss of batch_norm's gradient. */
-static void gradient_of_norm(kit *k) {
-    weft_value *y = weft_batch_norm(k->x, "n"), *gradient = NULL;
-    weft_gradients(loss_of(y), 1, &k->x, &gradient);
-    weft_minimize(weft_add(k->loss, loss_of(gradient)), "n", &OPTIMIZER(ADAM));
-}
-
 static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
 
 /* clang-format off */
@@ -448,7 +441,6 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(precision_type,    weft_precision(k->m, NULL, WEFT_I32),      "it must be f32, bf16 or f16")                     \
     X(two_graphs_mixed,  weft_add(k->x, input_of(weft_graph_new(k->m, "h", WEFT_EVAL))),                               \
                          "add: operand 1 belongs to graph h, an operand before it to graph train: all operands of an op")   \
-    X(second_gradient,   gradient_of_norm(k),                       "in n: batch_norm: its gradient cannot be differentiated again")         \
     /* training */                                                                                                     \
     X(minimize_nothing,  TRAIN("nett", ADAM),                       "no trainable parameter matches 'nett'")           \
     X(minimize_no_optimizer, weft_minimize(k->loss, "net", NULL),   "an optimizer with a type is needed")              \

@@ -34,11 +34,15 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0]) return; /* the statistics only go into the running ones */
     weft_value *in[] = {dout[0], n->in[0], n->in[1], &n->out[1], &n->out[2]};
-    weft_node *back = node_new(n->graph, &weft_op_batch_norm_backward, 5, in, NULL);
+    weft_node *back = dout[0] ? node_new(n->graph, &weft_op_batch_norm_backward, 5, in, NULL) : NULL;
     for (int i = 0; back && i < 3; i++)
         if (wanted[i]) din[i] = &back->out[i];
+    /* mean and rstd have gradients where batch_norm_backward is differentiated; the unbiased variance only
+     * goes into the running one. */
+    norm_parts of = {.x = in[1], .mean = in[3], .rstd = in[4]};
+    norm_axes axes = batch_norm_axes(of.x);
+    if (wanted[0]) din[0] = norm_statistics_gradient(&of, &axes, din[0], dout[1], dout[2]);
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -70,7 +74,6 @@ const weft_op weft_op_batch_norm = {
     .torch = "torch.nn.functional.batch_norm",
     .min_in = 3,
     .max_in = 3,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(norm_attrs),
     .attrs = norm_attr_table,
     .image_in = 1,

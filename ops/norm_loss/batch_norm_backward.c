@@ -1,7 +1,8 @@
 /* batch_norm_backward.c - the gradients of batch_norm from dy, x, w and its results mean and rstd. With n
  * values in a channel and xhat = (x - mean) rstd:
  *     db = sum of dy        dw = sum of dy xhat        dx = w rstd (dy - db / n - xhat dw / n)
- * dy and x [N, C] or [N, C, H, W], the others [C]. It has no gradient of its own. */
+ * dy and x [N, C] or [N, C, H, W], the others [C]. Its gradient:
+ * norm_gradient.c. */
 #include "ops/norm_loss/norm.h"
 
 /* Operands dy, x, w, mean, rstd; results dx, dw, db. */
@@ -20,6 +21,16 @@ static bool infer(op_call *c) {
     c->out[0] = *x;
     c->out[1] = c->out[2] = channels;
     return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    norm_parts of = {.dy = n->in[0], .x = n->in[1], .w = n->in[2], .mean = n->in[3], .rstd = n->in[4]};
+    norm_parts by = {0};
+    norm_axes axes = batch_norm_axes(of.x);
+    norm_backward_gradient(&of, &axes, dout, &by);
+    weft_value *const found[] = {by.dy, by.x, by.w, by.mean, by.rstd};
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i]) din[i] = found[i];
 }
 
 /* Two passes for each channel: the sums dw and db, then dx from them. */
@@ -58,15 +69,13 @@ const weft_op weft_op_batch_norm_backward = {
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,
+    .gradient = gradient,
     .reference = reference,
-    /* rstd (above 0 in truth) may be any number here. No gradient of its own: batch_norm says
-       OP_GRADIENT_ONCE. */
+    /* rstd (above 0 in truth) may be any number here */
     .samples =
         (const op_sample[]){
-            {"f32[4,3], f32[4,3], f32[3], f32[3], f32[3]", .out = "f32[4,3], f32[3], f32[3]",
-             .no_gradient = true},
-            {"f32[2,3,2,2], f32[2,3,2,2], f32[3], f32[3], f32[3]", .out = "f32[2,3,2,2], f32[3], f32[3]",
-             .no_gradient = true},
+            {"f32[4,3], f32[4,3], f32[3], f32[3], f32[3]", .out = "f32[4,3], f32[3], f32[3]"},
+            {"f32[2,3,2,2], f32[2,3,2,2], f32[3], f32[3], f32[3]", .out = "f32[2,3,2,2], f32[3], f32[3]"},
             {"f32[9,37,11,13], f32[9,37,11,13], f32[37], f32[37], f32[37]", .no_gradient = true},
             {"f32[67,403], f32[67,403], f32[403], f32[403], f32[403]", .no_gradient = true},
             {"f32[4,3], f32[4,2], f32[3], f32[3], f32[3]", .error = "both must be one"},

@@ -23,9 +23,13 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0] || !wanted[0]) return; /* users do not get lse */
     weft_value *in[] = {dout[0], n->in[0], n->in[1], &n->out[1]};
-    din[0] = node_value(n->graph, &weft_op_cross_entropy_backward, 4, in, n->attrs);
+    if (!wanted[0]) return;
+    if (dout[0]) din[0] = node_value(n->graph, &weft_op_cross_entropy_backward, 4, in, n->attrs);
+    if (!dout[1]) return;
+    /* lse has a gradient where cross_entropy_backward is differentiated: softmax times dlse */
+    weft_value *more = weft_mul(cross_entropy_softmax(in[1], in[3]), weft_unsqueeze(dout[1], 1));
+    din[0] = din[0] ? weft_add(din[0], weft_cast(more, in[1]->type.dtype)) : more;
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -55,7 +59,6 @@ const weft_op weft_op_cross_entropy = {
     .torch = "torch.nn.functional.cross_entropy",
     .min_in = 2,
     .max_in = 2,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(cross_entropy_attrs),
     .attrs = cross_entropy_attr_table,
     .precision = PRECISION_FOLLOWS,

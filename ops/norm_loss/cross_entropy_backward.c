@@ -1,7 +1,8 @@
 /* cross_entropy_backward.c - the gradient of cross_entropy with respect to the logits, from dloss [] and lse
  * [N]; `rows` is the number of rows that are not ignored:
  *     dlogits[i, k] = dloss / rows (e^(logits[i, k] - lse[i]) - (k == target[i])), 0 in ignored rows
- */
+ * With a gradient a by dlogits, p = e^(logits - lse) and f = dloss / rows, 0 in ignored rows, it has
+ *     by logits: f a p        by lse: -sum over k of f a p        by dloss: sum of a dlogits, at dloss 1 */
 #include "ops/norm_loss/norm.h"
 
 #include <math.h>
@@ -17,6 +18,32 @@ static bool infer(op_call *c) {
     c->n_out = 1;
     c->out[0] = *x;
     return true;
+}
+
+/* dloss / rows as [N, 1], 0 in ignored rows. */
+static weft_value *row_factors(weft_node *n, weft_value *dloss) {
+    weft_value *target = n->in[2];
+    weft_dtype dtype = target->type.dtype;
+    double ignored = (double)((const cross_entropy_attrs *)n->attrs)->ignore_index;
+    if (!constant_fits(dtype, ignored)) /* no target can be ignored */
+        return weft_scale(dloss, 1 / (double)target->type.shape[0]);
+    weft_value *never = weft_constant(n->graph, dtype, 0, NULL, ignored);
+    weft_value *counts = weft_cast(weft_not_equal(target, never), dloss->type.dtype);
+    weft_value *rows = weft_sum(counts, 0, NULL, false);
+    return weft_unsqueeze(weft_mul(counts, weft_div(dloss, rows)), 1);
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    weft_value *dloss = n->in[0], *x = n->in[1], *lse = n->in[3];
+    weft_value *p = cross_entropy_softmax(x, lse), *a = weft_cast(dout[0], lse->type.dtype);
+    weft_value *fap = weft_mul(row_factors(n, dloss), weft_mul(a, p));
+    if (wanted[1]) din[1] = fap;
+    if (wanted[3]) din[3] = weft_neg(weft_sum(fap, 1, (int64_t[]){1}, false));
+    if (!wanted[0]) return;
+    weft_value *one = weft_constant(n->graph, dloss->type.dtype, 0, NULL, 1);
+    weft_value *in[] = {one, x, n->in[2], lse};
+    weft_value *slope = node_value(n->graph, &weft_op_cross_entropy_backward, 4, in, n->attrs);
+    din[0] = weft_sum(weft_mul(a, weft_cast(slope, lse->type.dtype)), 0, NULL, false);
 }
 
 static weft_status reference(const kernel_call *c) {
@@ -46,13 +73,14 @@ const weft_op weft_op_cross_entropy_backward = {
     .reduced_in = 2,
     .reduced_out = 1,
     .infer = infer,
+    .gradient = gradient,
     .reference = reference,
-    /* No gradient of its own: cross_entropy says OP_GRADIENT_ONCE. */
-    .samples = (const op_sample[]){{"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=-100", .out = "f32[5,4]",
-                                    .no_gradient = true},
-                                   {"f32[], f32[5,4], i32[5], f32[5]", "ignore_index=2", .no_gradient = true},
-                                   {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100",
-                                    .below = 1003, .no_gradient = true},
-                                   {"f32[], f32[5,4], i64[5], f32[4]", .error = "do not belong together"},
-                                   {0}},
+    .samples =
+        (const op_sample[]){{"f32[], f32[5,4], i64[5], f32[5]", "ignore_index=-100", .out = "f32[5,4]"},
+                            {"f32[], f32[5,4], i32[5], f32[5]", "ignore_index=2"},
+                            {"f32[], f32[5,4], u8[5], f32[5]", "ignore_index=-100"},
+                            {"f32[], f32[300,1003], i32[300], f32[300]", "ignore_index=-100", .below = 1003,
+                             .no_gradient = true},
+                            {"f32[], f32[5,4], i64[5], f32[4]", .error = "do not belong together"},
+                            {0}},
 };

@@ -27,11 +27,15 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    if (!dout[0]) return; /* users do not get mean and rstd */
     weft_value *in[] = {dout[0], n->in[0], &n->out[1], &n->out[2], n->n_in == 3 ? n->in[1] : NULL};
-    weft_node *back = node_new(n->graph, &weft_op_layer_norm_backward, n->n_in == 3 ? 5 : 4, in, NULL);
+    weft_node *back =
+        dout[0] ? node_new(n->graph, &weft_op_layer_norm_backward, n->n_in == 3 ? 5 : 4, in, NULL) : NULL;
     for (int i = 0; back && i < n->n_in; i++)
         if (wanted[i]) din[i] = &back->out[i];
+    /* mean and rstd have gradients where layer_norm_backward is differentiated. */
+    norm_parts of = {.x = in[1], .mean = in[2], .rstd = in[3]};
+    norm_axes last = {1, {in[1]->type.ndim - 1}};
+    if (wanted[0]) din[0] = norm_statistics_gradient(&of, &last, din[0], dout[1], dout[2]);
 }
 
 /* Three passes for each row: mean, variance, result. */
@@ -64,7 +68,6 @@ const weft_op weft_op_layer_norm = {
     .torch = "torch.nn.functional.layer_norm",
     .min_in = 1,
     .max_in = 3,
-    .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(norm_attrs),
     .attrs = norm_attr_table,
     .precision = PRECISION_FOLLOWS,

@@ -2,7 +2,7 @@
  *     xhat = (x - mean) rstd        g = dy w
  *     dx = rstd (g - mean(g) - xhat mean(g xhat)), means over the last axis
  *     dw = sum over rows of dy xhat        db = sum over rows of dy        (left out without w)
- * dy and x [..., d], mean and rstd [...], w, dw and db [d]. It has no gradient of its own. */
+ * dy and x [..., d], mean and rstd [...], w, dw and db [d]. Its gradient: norm_gradient.c. */
 #include "ops/norm_loss/norm.h"
 
 /* Operands dy, x, mean, rstd, w; results dx, dw, db. */
@@ -22,6 +22,22 @@ static bool infer(op_call *c) {
     c->out[0] = *x;
     c->out[1] = c->out[2] = d;
     return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    norm_parts of = {.dy = n->in[0],
+                     .x = n->in[1],
+                     .mean = n->in[2],
+                     .rstd = n->in[3],
+                     .w = n->n_out == 3 ? n->in[4] : NULL,
+                     .weight_is_row = true};
+    norm_parts by = {0};
+    weft_value *const ends[3] = {dout[0], of.w ? dout[1] : NULL, of.w ? dout[2] : NULL};
+    norm_axes last = {1, {of.x->type.ndim - 1}};
+    norm_backward_gradient(&of, &last, ends, &by);
+    weft_value *const found[] = {by.dy, by.x, by.mean, by.rstd, by.w};
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i]) din[i] = found[i];
 }
 
 /* One row: sets dx, and adds the row's part to dw and db. */
@@ -72,16 +88,16 @@ const weft_op weft_op_layer_norm_backward = {
     .reduced_in = 3,
     .reduced_out = 1,
     .infer = infer,
+    .gradient = gradient,
     .reference = reference,
-    /* rstd (above 0 in truth) may be any number here. No gradient of its own: layer_norm says
-       OP_GRADIENT_ONCE. */
+    /* rstd (above 0 in truth) may be any number here */
     .samples =
-        (const op_sample[]){{"f32[2,3,6], f32[2,3,6], f32[2,3], f32[2,3], f32[6]",
-                             .out = "f32[2,3,6], f32[6], f32[6]", .no_gradient = true},
-                            {"f32[4,5], f32[4,5], f32[4], f32[4]", .out = "f32[4,5]", .no_gradient = true},
-                            {"f32[150,387], f32[150,387], f32[150], f32[150], f32[387]", .no_gradient = true},
-                            {"f32[70,64], f32[70,64], f32[70], f32[70]", .no_gradient = true},
-                            {"f32[4,5], f32[4,6], f32[4], f32[4]", .error = "do not belong together"},
-                            {"f32[4,5], f32[4,5], f32[4], f32[4], f32[4]", .error = "it must be f32[5]"},
-                            {0}},
+        (const op_sample[]){
+            {"f32[2,3,6], f32[2,3,6], f32[2,3], f32[2,3], f32[6]", .out = "f32[2,3,6], f32[6], f32[6]"},
+            {"f32[4,5], f32[4,5], f32[4], f32[4]", .out = "f32[4,5]"},
+            {"f32[150,387], f32[150,387], f32[150], f32[150], f32[387]", .no_gradient = true},
+            {"f32[70,64], f32[70,64], f32[70], f32[70]", .no_gradient = true},
+            {"f32[4,5], f32[4,6], f32[4], f32[4]", .error = "do not belong together"},
+            {"f32[4,5], f32[4,5], f32[4], f32[4], f32[4]", .error = "it must be f32[5]"},
+            {0}},
 };

@@ -11,6 +11,12 @@ const op_attr cross_entropy_attr_table[] = {
     {0},
 };
 
+norm_axes batch_norm_axes(const weft_value *x) {
+    norm_axes axes = {1, {0}};
+    for (int i = 2; i < x->type.ndim; i++) axes.v[axes.n++] = i;
+    return axes;
+}
+
 bool channel_next(const tensor_type *t, int64_t *at) {
     /* Walks over all other axes as if there were one channel. */
     int64_t channel = at[1];
@@ -20,6 +26,14 @@ bool channel_next(const tensor_type *t, int64_t *at) {
     bool more = index_next(&others, at);
     at[1] = channel;
     return more;
+}
+
+/* In f32 or f64, whatever the logits are. */
+weft_value *cross_entropy_softmax(weft_value *logits, weft_value *lse) {
+    logits->node->graph->building_f32 = true;
+    if (logits->type.dtype != lse->type.dtype) logits = weft_cast(logits, lse->type.dtype);
+    weft_value *shift = weft_unsqueeze(lse, 1);
+    return weft_exp(weft_sub(logits, shift));
 }
 
 /* Fails on the first bad target and names its row. */

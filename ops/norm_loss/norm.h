@@ -21,8 +21,33 @@ typedef struct cross_entropy_attrs { /* cross_entropy and its backward */
 extern const op_attr softmax_attr_table[], norm_attr_table[], cross_entropy_attr_table[];
 bool softmax_infer(op_call *c); /* also that of log_softmax */
 
+/* The axes of x over which a norm takes its means. */
+typedef struct norm_axes {
+    int n;
+    int64_t v[WEFT_MAX_NDIM];
+} norm_axes;
+
+/* All axes but the channels', axis 1. */
+norm_axes batch_norm_axes(const weft_value *x);
+
+/* The operands of a norm's backward op, or their gradients, where NULL is none. */
+typedef struct norm_parts {
+    weft_value *dy, *x, *w, *mean, *rstd;
+    bool weight_is_row; /* w has a number for each element of a row; else for each statistic */
+} norm_parts;
+
+/* norm_gradient.c: the gradient of a norm's backward op, whose results dx, dw, db have the gradients
+ * dout[0 .. 3). */
+void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_value *const *dout,
+                            norm_parts *into);
+/* dx (NULL: zero) plus the gradient of x that comes from those of the norm's mean and rstd (NULL: none). */
+weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
+                                     weft_value *dmean, weft_value *drstd);
+
 /* Moves `at` to the next index in the same channel (axis 1); false after the last. */
 bool channel_next(const tensor_type *t, int64_t *at);
+/* For gradients: e^(logits - lse), [N, C]. */
+weft_value *cross_entropy_softmax(weft_value *logits, weft_value *lse);
 /* Checks that every target is in [0, classes) or ignored, and sets *rows to the number of rows that are not
  * ignored. */
 weft_status cross_entropy_targets(const kernel_call *c, const tensor *target, int64_t classes, int64_t *rows);

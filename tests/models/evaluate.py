@@ -57,6 +57,12 @@ def matrix(x, flag):
 
 
 # How torch computes each op: operands, integers, reals.
+def normalize(x, axes, eps):
+    """Not F.layer_norm and F.batch_norm: the third derivatives of one are wrong (in 2.15), those of the other missing."""
+    centered = x - x.mean(axes, keepdim=True)
+    return centered * torch.rsqrt(centered.square().mean(axes, keepdim=True) + eps)
+
+
 COMPUTE = {
     "neg": lambda x, i, r: -x[0], "abs": lambda x, i, r: x[0].abs(), "square": lambda x, i, r: x[0].square(),
     "sqrt": lambda x, i, r: x[0].sqrt(), "rsqrt": lambda x, i, r: x[0].rsqrt(),
@@ -87,7 +93,8 @@ COMPUTE = {
     "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], **pool(i)),
     "adaptive_avg_pool2d": lambda x, i, r: F.adaptive_avg_pool2d(x[0], i),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
-    "layer_norm": lambda x, i, r: F.layer_norm(x[0], x[0].shape[-1:], x[1], x[2], r[0] or 1e-5),
+    "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (
+        0 if x[2] is None else x[2]),
     "cross_entropy": lambda x, i, r: F.cross_entropy(x[0], x[1]),
     "bce_with_logits": lambda x, i, r: x[0].clamp(min=0) - x[0] * x[1] + torch.log1p(torch.exp(-x[0].abs())),
     "mse": lambda x, i, r: (x[0] - x[1]).square().mean(),
@@ -208,6 +215,9 @@ class Evaluation:
         eps, momentum = node["r"][0] or 1e-5, node["r"][1] or 0.1
         m, v = self.variables[mean].clone(), self.variables[var].clone()
         y = F.batch_norm(x, m, v, w, b, graph["train"], momentum, eps)
+        if graph["train"] and not self.in_steps:
+            shape = [1, -1] + [1] * (x.dim() - 2)
+            y = normalize(x, [k for k in range(x.dim()) if k != 1], eps) * w.reshape(shape) + b.reshape(shape)
         if self.in_steps:
             y = self.batch_norm_in_steps(graph, x, w, b, eps, (self.variables[mean], self.variables[var]))
         if graph["train"]:

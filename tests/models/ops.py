@@ -380,8 +380,8 @@ TABLE = {op.name: op for op in [
     Op("max_pool2d", pool("max_pool2d"), once=True), Op("avg_pool2d", pool("avg_pool2d")),
     Op("adaptive_avg_pool2d", adaptive),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
-    Op("layer_norm", layer_norm, "x w b", flat="w b", once=True), Op("batch_norm", batch_norm, once=True),
-    Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x", once=True),
+    Op("layer_norm", layer_norm, "x w b", flat="w b"), Op("batch_norm", batch_norm),
+    Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),
     Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}
 POINTWISE = set("neg abs square sqrt rsqrt reciprocal exp log tanh sigmoid relu leaky_relu clamp softplus gelu gelu_tanh scale offset "

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""make_norm_loss.py - PyTorch's answers for tests/test_norm_loss.c: evaluates the second text of each of its rows in f64.
+
+    python tests/golden/make_norm_loss.py       (writes tests/golden/norm_loss.h)
+
+The operands are those of the test (`operand` here and there). A line is the row's text and sections "NAME numbers": y; the
+gradients of the sum of y^2 by the operands x, t, w, b that it depends on; and those of the sum of the squares of all these
+gradients, as x2, t2, w2, b2.
+"""
+import re
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F  # noqa: F401, rows use it
+from torch.autograd import grad
+
+HERE = Path(__file__).resolve().parent
+
+
+def operand(salt, *shape):
+    n = torch.Size(shape).numel()
+    return torch.tensor([((i * 37 + salt * 29 + 11) % 101) / 50 - 1 for i in range(n)], dtype=torch.float64).reshape(shape)
+
+
+def batch_norm(x, w, b):
+    return F.batch_norm(x, None, None, w, b, True, 0.1, 1e-5)
+
+
+def composed(x, w, b, axis):
+    """batch_norm (axis 0) and layer_norm (-1) of smaller functions: F.batch_norm has no third derivatives, and those of
+    F.layer_norm are wrong (2.15 takes its mean and rstd as constants there)."""
+    centered = x - x.mean(axis, keepdim=True)
+    return centered * (centered.square().mean(axis, keepdim=True) + 1e-5).rsqrt() * w + b
+
+
+def penalty(critic, x):
+    """(|d critic / dx| - 1)^2 of each image, a third derivative's start."""
+    g = grad(critic(x).sum(), x, create_graph=True)[0]
+    return (g.flatten(1).norm(dim=1) - 1) ** 2
+
+
+def through(norm, x, t, w, b):
+    """A critic: a layer, a norm, tanh."""
+    return torch.tanh(norm(x @ t.transpose(1, 2), w, b))
+
+
+def gradients(values, by):
+    """Of the sum of all squares; None where it does not depend on an operand."""
+    loss = sum((v * v).sum() for v in values if v is not None)
+    if not torch.is_tensor(loss) or not loss.requires_grad:
+        return [None] * len(by)
+    return grad(loss, by, create_graph=True, allow_unused=True)
+
+
+def show(name, t):
+    return name + " " + " ".join(f"{v:.12g}" for v in t.detach().flatten().tolist())
+
+
+def answer(expression):
+    x, t, w, b = by = [operand(1, 2, 4, 3), operand(2, 2, 4, 3), operand(3, 4), operand(4, 4)]
+    ids = torch.tensor([(5 * i + i // 4) % 4 for i in range(6)]).reshape(2, 3)
+    for v in by:
+        v.requires_grad_()
+    y = eval(expression, dict(globals(), x=x, t=t, w=w, b=b, ids=ids))
+    first = gradients([y], by)
+    second = gradients(first, by)
+    parts = [show("y", y)] + [show(n, g) for n, g in zip("xtwb", first) if g is not None]
+    return "|".join(parts + [show(n + "2", g) for n, g in zip("xtwb", second) if g is not None])
+
+
+rows = re.findall(r"^    X\([01], .*?, *\"(.*)\"\) *\\?$", (HERE.parent / "test_norm_loss.c").read_text(), re.M)
+lines = ["/* made by make_norm_loss.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
+(HERE / "norm_loss.h").write_text("\n".join(lines) + "\n")
