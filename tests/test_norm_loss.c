@@ -1,7 +1,7 @@
-/* test_norm_loss.c - norms and losses against PyTorch: each row is a call of Weft and the same in PyTorch, whose
- * numbers, gradients and gradients of gradients in f64 stand in golden/norm_loss.h (golden/make_norm_loss.py
- * writes it from the rows). Each runs in f64 by the reference kernels and in f32 by the best ones, and replays at
- * another batch. */
+/* test_norm_loss.c - norms and losses against PyTorch: each row is a call of Weft and the same in PyTorch,
+ * whose numbers, gradients and gradients of gradients in f64 stand in golden/norm_loss.h
+ * (golden/make_norm_loss.py writes it from the rows). Each runs in f64 by the reference kernels and in f32 by
+ * the best ones, and replays at another batch. */
 #include "ops/norm_loss/norm.h"
 #include "support/test.h"
 #include "weft/weft.h"

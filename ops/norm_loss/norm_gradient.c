@@ -1,12 +1,12 @@
-/* norm_gradient.c - the gradient of layer_norm_backward and batch_norm_backward, which differ only in the axes of
- * their means. With xhat = (x - mean) rstd and g = dy w, the op computes
+/* norm_gradient.c - the gradient of layer_norm_backward and batch_norm_backward, which differ only in the
+ * axes of their means. With xhat = (x - mean) rstd and g = dy w, the op computes
  *     dx = rstd (g - mean(g) - xhat mean(g xhat))        dw = sum of dy xhat        db = sum of dy
  * For a loss whose gradients by dx, dw and db are a, p and q, let u = a - mean(a) - xhat mean(a xhat) and
  * v = p dy - rstd (a mean(g xhat) + g mean(a xhat)). Its gradients are
  *     by dy: w rstd u + p xhat + q        by w: sum of dy rstd u        by x: rstd v
  *     by mean: -sum of rstd v             by rstd: sum of g u + v (x - mean)
- * mean and rstd count as operands here; how they depend on x is norm_statistics_gradient. All is computed in f32
- * or f64, and of public builders, so third gradients come by themselves. */
+ * mean and rstd count as operands here; how they depend on x is norm_statistics_gradient. All is computed in
+ * f32 or f64, and of public builders, so third gradients come by themselves. */
 #include "ops/norm_loss/norm.h"
 
 /* In sums and products NULL is zero: where nothing flows, nothing is built. */
