@@ -36,7 +36,7 @@ static weft_value *row_factors(weft_node *n, weft_value *dloss) {
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     weft_value *dloss = n->in[0], *x = n->in[1], *lse = n->in[3];
     weft_value *p = cross_entropy_softmax(x, lse), *a = weft_cast(dout[0], lse->type.dtype);
-    weft_value *fap = weft_mul(row_factors(n, dloss), weft_mul(a, p));
+    weft_value *factors = row_factors(n, dloss), *ap = weft_mul(a, p), *fap = weft_mul(factors, ap);
     if (wanted[1]) din[1] = fap;
     if (wanted[3]) din[3] = weft_neg(weft_sum(fap, 1, (int64_t[]){1}, false));
     if (!wanted[0]) return;

@@ -67,17 +67,21 @@ void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_va
     weft_value *a = wide(dout[0]), *p = shaped(wide(dout[1]), &weight), *q = shaped(wide(dout[2]), &weight);
     weft_value *centered = centered_of(of, &kept), *xhat = weft_mul(centered, rstd);
     weft_value *g = w ? weft_mul(dy, w) : dy;
-    weft_value *slope = a ? mean_over(weft_mul(a, xhat), axes) : NULL; /* mean(a xhat) */
-    weft_value *u = minus(minus(a, of->mean ? mean_over(a, axes) : NULL), times(xhat, slope));
-    weft_value *ru = times(rstd, u);
-    weft_value *bent = a ? plus(times(a, mean_over(weft_mul(g, xhat), axes)), times(g, slope)) : NULL;
-    weft_value *v = minus(times(p, dy), times(rstd, bent)), *by_x = times(rstd, v);
+    /* slope = mean(a xhat), steep = mean(g xhat) */
+    weft_value *slope = mean_over(times(a, xhat), axes), *steep = mean_over(times(g, xhat), axes);
+    weft_value *moved = times(xhat, slope), *level = of->mean ? mean_over(a, axes) : NULL;
+    weft_value *u = minus(minus(a, level), moved), *ru = times(rstd, u);
+    weft_value *a_steep = times(a, steep), *g_slope = times(g, slope);
+    weft_value *bent = times(rstd, plus(a_steep, g_slope)), *straight = times(p, dy);
+    weft_value *v = minus(straight, bent), *by_x = times(rstd, v);
 
-    into->dy = as_operand(plus(plus(w ? times(ru, w) : ru, times(p, xhat)), q), of->dy);
+    weft_value *by_dy = w ? times(ru, w) : ru, *p_xhat = times(p, xhat);
+    into->dy = as_operand(plus(plus(by_dy, p_xhat), q), of->dy);
     into->x = as_operand(by_x, of->x);
     into->w = w && ru ? shaped(sum_to(weft_mul(dy, ru), w), &of->w->type) : NULL;
     if (of->mean && by_x) into->mean = shaped(weft_neg(sum_over(by_x, axes)), &of->mean->type);
-    into->rstd = shaped(sum_over(plus(times(g, u), times(v, centered)), axes), &of->rstd->type);
+    weft_value *gu = times(g, u), *vx = times(v, centered);
+    into->rstd = shaped(sum_over(plus(gu, vx), axes), &of->rstd->type);
 }
 
 /* mean = sum of x / n; rstd = (mean of (x - mean)^2 + eps)^(-1/2), so drstd / dx = -rstd^3 (x - mean) / n. */
@@ -87,8 +91,9 @@ weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes
     of->x->node->graph->building_f32 = true;
     tensor_type kept = kept_type(of->x, axes);
     double n = (double)type_elements(&of->x->type) / (double)type_elements(&kept);
-    weft_value *rstd = shaped(wide(of->rstd), &kept), *cube = weft_mul(rstd, weft_mul(rstd, rstd));
-    weft_value *bent = times(times(shaped(wide(drstd), &kept), cube), centered_of(of, &kept));
-    weft_value *sum = minus(shaped(wide(dmean), &kept), bent);
+    weft_value *rstd = shaped(wide(of->rstd), &kept), *cube = weft_mul(rstd, weft_square(rstd));
+    weft_value *each = times(shaped(wide(drstd), &kept), cube), *centered = centered_of(of, &kept);
+    weft_value *bent = times(each, centered), *level = shaped(wide(dmean), &kept);
+    weft_value *sum = minus(level, bent);
     return plus(dx, as_operand(sum ? weft_scale(sum, 1 / n) : NULL, of->x));
 }
