@@ -367,6 +367,13 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(pool_half,         POOL(.kernel = {2, 0}),                    "kernel[1]=0: it must be 1 to")                       \
     X(pool_pad,          POOL(.kernel = {2, 2}, .pad = {2, 2}),     "pad 2: it must be at most half")                  \
     X(pool_stride,       POOL(.kernel = {2, 2}, .stride = {-1, 1}), "stride[0]=-1")                                       \
+    X(pool_dilation,     POOL(.kernel = {2, 2}, .dilation = {1, -1}), "dilation[1]=-1")                                \
+    X(pool_dilation_far, POOL(.kernel = {2, 2}, .dilation = {900, 1}), "smaller than the kernel 901 with dilation")    \
+    X(pool_ceil_mode,    POOL(.kernel = {2, 2}, .ceil_mode = true), NULL)                                              \
+    X(pool_exclude_pad,  POOL(.kernel = {2, 2}, .exclude_pad = true), "exclude_pad and divisor are for averages")      \
+    X(pool_divisor,      POOL(.kernel = {2, 2}, .divisor = 3),      "exclude_pad and divisor are for averages")        \
+    X(mean_dilation,     weft_avg_pool2d(k->image, &(weft_pool){.kernel = {2, 2}, .dilation = {1, 2}}),                \
+                         "avg_pool2d: dilation is for maxima")                                                         \
     X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size[0]=0")                                          \
     X(linear_no_out,     weft_linear(k->x, 0, "l"),                 "linear: out=0: it must be at least 1")            \
     X(linear_weight,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \

@@ -237,14 +237,22 @@ WEFT_API weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft
 typedef struct weft_pool {
     int64_t kernel[2]; /**< at least 1: there is no default */
     int64_t stride[2]; /**< 0: the kernel's size */
-    int64_t pad[2];    /**< on each side; at most half of the kernel */
+    int64_t pad[2];    /**< on each side; at most half of the kernel (with dilation) */
+    /** Elements between two elements of the kernel, for maxima; 0: 1. Averages refuse any other. */
+    int64_t dilation[2];
+    bool ceil_mode;   /**< a last window that reaches beyond the padding counts too, if it begins before it */
+    bool exclude_pad; /**< averages do not count the padding: count_include_pad=False in PyTorch */
+    int64_t divisor;  /**< what averages divide by: divisor_override in PyTorch; 0: the elements counted */
 } weft_pool;
 /** The largest element of each window: x[N, C, H, W] -> [N, C, H', W'] */
 WEFT_API weft_value *weft_max_pool2d(weft_value *x, const weft_pool *pool);
-/** The mean of each window: x[N, C, H, W] -> [N, C, H', W']. Zeros of the padding are counted. */
+/** The mean of each window: x[N, C, H, W] -> [N, C, H', W']. Zeros of the padding are counted, unless
+ * exclude_pad is set. */
 WEFT_API weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool);
 /** Means over windows that cut the image into height times width: x[N, C, H, W] -> [N, C, height, width] */
 WEFT_API weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t width);
+/** The largest elements of such windows. */
+WEFT_API weft_value *weft_adaptive_max_pool2d(weft_value *x, int64_t height, int64_t width);
 /** @} */
 
 /** @name Normalization and losses

@@ -64,6 +64,7 @@ RUN(embedding_backward)
 /* pools */
 RUN(max_pool2d)
 RUN(max_pool2d_backward)
+RUN(adaptive_max_pool2d)
 RUN(avg_pool2d)
 RUN(avg_pool2d_backward)
 RUN(adaptive_avg_pool2d)

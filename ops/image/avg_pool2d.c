@@ -1,10 +1,10 @@
-/* avg_pool2d.c - the mean of a sliding window; torch.nn.functional.avg_pool2d. The zeros of the padding count
- * (count_include_pad).
- *     x [N, C, H, W]   ->   [N, C, h, w],   h = floor((H + 2 pad - kernel) / stride) + 1
- * dx is avg_pool2d_backward. */
+/* avg_pool2d.c - the mean of a sliding window; torch.nn.functional.avg_pool2d.
+ *     x [N, C, H, W]   ->   [N, C, h, w],   h: pool_shape (pool.h)
+ * The zeros of the padding count, unless exclude_pad (count_include_pad=False) says otherwise or `divisor`
+ * (divisor_override) takes the place of the number of elements. dx is avg_pool2d_backward. */
 #include "ops/image/pool.h"
 
-static const op_attr attrs[] = {POOL_ATTR_WINDOW, {0}};
+static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
 
 static bool infer(op_call *c) {
     c->n_out = 1;
@@ -39,6 +39,14 @@ const weft_op weft_op_avg_pool2d = {
             {"f32[2,3,7,5]", "kernel=3,3 stride=2,2 pad=1,1", .out = "f32[2,3,4,3]"},
             {"f32[1,2,7,6]", "kernel=3,2 stride=2,1 pad=0,1", .out = "f32[1,2,3,7]"},
             {"f32[2,17,6,6]", "kernel=6,6 stride=6,6 pad=0,0", .out = "f32[2,17,1,1]"},
+            {"f32[2,3,6,8]", "kernel=3,2 stride=2,3 pad=1,0 ceil_mode=1", .out = "f32[2,3,4,3]"},
+            {"f32[1,2,6,5]", "kernel=3,2 stride=2,2 pad=1,1 exclude_pad=1", .out = "f32[1,2,3,3]"},
+            {"f32[1,2,6,7]", "kernel=3,4 stride=4,3 pad=1,2 ceil_mode=1 exclude_pad=1",
+             .out = "f32[1,2,2,3]"},
+            {"f32[1,2,6,4]", "kernel=3,3 stride=2,2 pad=1,1 ceil_mode=1 exclude_pad=1",
+             .out = "f32[1,2,4,3]"},
+            {"f32[1,17,5,4]", "kernel=3,3 stride=2,2 pad=1,1 ceil_mode=1 divisor=5", .out = "f32[1,17,3,3]"},
+            {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=0,0 divisor=-1", .error = "divisor=-1"},
             {"f32[2,3,4,6]", "kernel=2,2 stride=2,2 pad=2,0", .error = "at most half of the kernel 2"},
             {"f32[2,3,4,6]", "kernel=5,2 stride=2,2 pad=0,0",
              .error = "axis 2 with pad 0 on both sides is smaller"},
@@ -49,6 +57,7 @@ const weft_op weft_op_avg_pool2d = {
 };
 
 weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool) {
-    pool_attrs a = pool_attrs_from(pool);
+    pool_attrs a;
+    if (!pool_attrs_from(&a, &weft_op_avg_pool2d, x, pool)) return NULL;
     return op_value(&weft_op_avg_pool2d, 1, &x, &a);
 }

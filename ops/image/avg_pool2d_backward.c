@@ -1,10 +1,10 @@
-/* avg_pool2d_backward.c - the gradient of avg_pool2d: each element of dy, divided by the window's size, is
+/* avg_pool2d_backward.c - the gradient of avg_pool2d: each element of dy, divided by its window's divisor, is
  * added to all elements of its window.
  *     dy [N, C, h, w]   ->   dx [N, C, size]
  * Linear in dy; its own gradient is avg_pool2d. */
 #include "ops/image/pool.h"
 
-static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_SIZE, {0}};
+static const op_attr attrs[] = {POOL_ATTR_WINDOW, POOL_ATTR_SIZE, POOL_ATTR_CEIL, POOL_ATTR_DIVISOR, {0}};
 
 static bool infer(op_call *c) {
     const pool_attrs *a = c->attrs;
@@ -44,6 +44,13 @@ const weft_op weft_op_avg_pool2d_backward = {
         (const op_sample[]){
             {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .out = "f32[2,3,7,5]"},
             {"f32[1,20,2,3]", "kernel=2,2 stride=2,2 pad=0,0 size=5,6", .out = "f32[1,20,5,6]"},
+            {"f32[2,3,4,3]", "kernel=3,2 stride=2,3 pad=1,0 ceil_mode=1 size=6,8", .out = "f32[2,3,6,8]"},
+            {"f32[1,2,4,3]", "kernel=3,3 stride=2,2 pad=1,1 ceil_mode=1 exclude_pad=1 size=6,4",
+             .out = "f32[1,2,6,4]"},
+            {"f32[1,2,2,3]", "kernel=3,4 stride=4,3 pad=1,2 ceil_mode=1 exclude_pad=1 size=6,7",
+             .out = "f32[1,2,6,7]"},
+            {"f32[1,17,3,3]", "kernel=3,3 stride=2,2 pad=1,1 ceil_mode=1 divisor=5 size=5,4",
+             .out = "f32[1,17,5,4]"},
             {"f32[2,3,4,4]", "kernel=3,3 stride=2,2 pad=1,1 size=7,5", .error = "it must be f32[2,3,4,3]"},
             {"f32[2,3,4,3]", "kernel=3,3 stride=2,2 pad=1,1 size=7", .error = "size has 1 numbers"},
             {0}},

@@ -1,23 +1,58 @@
 /* pool_kit.c - see pool.h. One reference serves sliding and adaptive averages, since both are means over
- * cells. */
+ * cells, and one both maxima. */
 #include "ops/image/pool.h"
 
-pool_attrs pool_attrs_from(const weft_pool *pool) {
+#include <math.h>
+
+/* A dilation of 1 stands in no node, so that equal poolings have equal attributes. */
+bool pool_attrs_from(pool_attrs *a, const weft_op *op, weft_value *x, const weft_pool *pool) {
     static const weft_pool none;
     const weft_pool *p = pool ? pool : &none;
-    pool_attrs a = {.kernel.n = 2, .stride.n = 2, .pad.n = 2};
+    int64_t dilation[2];
+    *a = (pool_attrs){.kernel.n = 2,
+                      .stride.n = 2,
+                      .pad.n = 2,
+                      .ceil_mode = p->ceil_mode,
+                      .exclude_pad = p->exclude_pad,
+                      .divisor = p->divisor};
     for (int i = 0; i < 2; i++) {
-        a.kernel.v[i] = p->kernel[i];
-        a.stride.v[i] = p->stride[i] ? p->stride[i] : p->kernel[i];
-        a.pad.v[i] = p->pad[i];
+        a->kernel.v[i] = p->kernel[i];
+        a->stride.v[i] = p->stride[i] ? p->stride[i] : p->kernel[i];
+        a->pad.v[i] = p->pad[i];
+        dilation[i] = p->dilation[i] ? p->dilation[i] : 1;
     }
-    return a;
+    bool is_dilated = dilation[0] != 1 || dilation[1] != 1, is_maximum = op == &weft_op_max_pool2d;
+    if (is_dilated) a->dilation = (attr_ints){.n = 2, .v = {dilation[0], dilation[1]}};
+    if (!x || (is_maximum ? !a->exclude_pad && !a->divisor : !is_dilated)) return true;
+    weft_graph *g = x->node->graph;
+    return model_fail(g->model, g, WEFT_ARGUMENT, "%s: %s", op->name,
+                      is_maximum ? "exclude_pad and divisor are for averages" : "dilation is for maxima");
 }
 
 pool_attrs pool_attrs_back(const pool_attrs *a, const tensor_type *input) {
     pool_attrs b = *a;
     b.size = (attr_ints){.n = 2, .v = {input->shape[2], input->shape[3]}};
     return b;
+}
+
+/* ---- windows ---- */
+
+/* i * length is below 2^92 (both are at most 2^46), so it is computed in 128 bits. */
+static void pool_part(int64_t i, int64_t count, int64_t length, int64_t *begin, int64_t *end) {
+    *begin = (int64_t)((__int128)i * length / count);
+    *end = (int64_t)(((__int128)(i + 1) * length + count - 1) / count);
+}
+
+void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t count, int64_t length, int64_t *begin,
+                 int64_t *end) {
+    if (a->kernel.n == 0) {
+        pool_part(i, count, length, begin, end);
+        return;
+    }
+    int64_t step = pool_step(a, axis), first = i * a->stride.v[axis] - a->pad.v[axis];
+    int64_t past = first + step * (a->kernel.v[axis] - 1) + 1;
+    *begin = first >= 0 ? first : first + (step - 1 - first) / step * step;
+    *end = past < length ? past : length;
 }
 
 /* ---- checks ---- */
@@ -33,54 +68,73 @@ bool pool_check_pair(const op_call *c, const char *name, const attr_ints *pair) 
            op_fail(c, WEFT_ARGUMENT, "%s has %d numbers: it must have 2, height and width", name, pair->n);
 }
 
-bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result) {
-    if (!pool_check_pair(c, "kernel", &a->kernel) || !pool_check_pair(c, "stride", &a->stride) ||
-        !pool_check_pair(c, "pad", &a->pad))
-        return false;
-    *result = *input;
-    for (int i = 0; i < 2; i++) {
-        int64_t kernel = a->kernel.v[i], pad = a->pad.v[i], length = input->shape[2 + i];
-        /* PyTorch's rule; it ensures that every window holds an element of the input. */
-        if (pad > kernel / 2)
-            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld",
-                           (long long)pad, (long long)kernel);
-        if (length + 2 * pad < kernel)
-            return op_fail(c, WEFT_SHAPE,
-                           "%s: axis %d with pad %lld on both sides is smaller than the kernel %lld",
-                           TYPE(input), 2 + i, (long long)pad, (long long)kernel);
-        result->shape[2 + i] = (length + 2 * pad - kernel) / a->stride.v[i] + 1;
+/* Windows along an axis of `length`; below 1 where it is too short. */
+static int64_t count_windows(const pool_attrs *a, int axis, int64_t length) {
+    int64_t stride = a->stride.v[axis], pad = a->pad.v[axis];
+    int64_t room = length + 2 * pad - pool_step(a, axis) * (a->kernel.v[axis] - 1) - 1;
+    if (a->ceil_mode) room += stride - 1;
+    if (room < 0) return 0;
+    int64_t count = room / stride + 1;
+    /* the last window must begin inside the input or the padding before it */
+    return a->ceil_mode && (count - 1) * stride >= length + pad ? count - 1 : count;
+}
+
+/* Whether each window holds an element of the input. Only one that begins before it may hold none, where its
+ * elements are further apart than the input is long. PyTorch reads outside of the plane there. */
+static bool windows_hold(const pool_attrs *a, int axis, int64_t count, int64_t length) {
+    int64_t begin, end;
+    for (int64_t i = 0; a->dilation.n && i < count && i * a->stride.v[axis] < a->pad.v[axis]; i++) {
+        pool_window(a, axis, i, count, length, &begin, &end);
+        if (begin >= end) return false;
     }
     return true;
 }
 
-/* ---- windows ---- */
-
-void pool_window(const pool_attrs *a, int axis, int64_t i, int64_t length, int64_t *begin, int64_t *end) {
-    int64_t first = i * a->stride.v[axis] - a->pad.v[axis], past = first + a->kernel.v[axis];
-    *begin = first > 0 ? first : 0;
-    *end = past < length ? past : length;
+bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input, tensor_type *result) {
+    if (!pool_check_pair(c, "kernel", &a->kernel) || !pool_check_pair(c, "stride", &a->stride) ||
+        !pool_check_pair(c, "pad", &a->pad) ||
+        (a->dilation.n && !pool_check_pair(c, "dilation", &a->dilation)))
+        return false;
+    *result = *input;
+    for (int i = 0; i < 2; i++) {
+        int64_t reach = pool_step(a, i) * (a->kernel.v[i] - 1) + 1, pad = a->pad.v[i];
+        const char *dilated = a->dilation.n ? " with dilation" : "";
+        /* PyTorch's rule; without dilation it ensures that every window holds an element of the input. */
+        if (pad > reach / 2)
+            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld%s",
+                           (long long)pad, (long long)reach, dilated);
+        result->shape[2 + i] = count_windows(a, i, input->shape[2 + i]);
+        if (result->shape[2 + i] < 1)
+            return op_fail(c, WEFT_SHAPE,
+                           "%s: axis %d with pad %lld on both sides is smaller than the kernel %lld%s",
+                           TYPE(input), 2 + i, (long long)pad, (long long)reach, dilated);
+        if (!windows_hold(a, i, result->shape[2 + i], input->shape[2 + i]))
+            return op_fail(c, WEFT_SHAPE, "%s: along axis %d a window of kernel %lld%s lies in the padding",
+                           TYPE(input), 2 + i, (long long)reach, dilated);
+    }
+    return true;
 }
 
-/* i * length is below 2^92 (both are at most 2^46), so it is computed in 128 bits. */
-void pool_part(int64_t i, int64_t count, int64_t length, int64_t *begin, int64_t *end) {
-    *begin = (int64_t)((__int128)i * length / count);
-    *end = (int64_t)(((__int128)(i + 1) * length + count - 1) / count);
+/* ---- cells of averages ---- */
+
+/* Elements of window i that an average counts along an axis: the zeros of the padding too (count_include_pad,
+ * PyTorch's default), but not what a last window of ceil_mode has behind it. */
+static int64_t counted(const pool_attrs *a, int axis, int64_t i, int64_t length, int64_t held) {
+    if (a->kernel.n == 0 || a->exclude_pad) return held;
+    int64_t rest = length + 2 * a->pad.v[axis] - i * a->stride.v[axis];
+    return rest < a->kernel.v[axis] ? rest : a->kernel.v[axis];
 }
 
-/* A sliding window divides by its whole size, so that zeros of the padding count (count_include_pad,
- * PyTorch's default). As the size of the result is rounded down, no window reaches beyond the padding. */
 pool_cell pool_cell_at(const pool_attrs *a, const tensor_type *big, const tensor_type *small, int64_t y,
                        int64_t x) {
-    pool_cell cell;
+    pool_cell cell = {.divisor = 1};
     int64_t at[2] = {y, x};
-    bool is_adaptive = a->kernel.n == 0;
-    for (int i = 0; i < 2; i++)
-        if (is_adaptive)
-            pool_part(at[i], small->shape[2 + i], big->shape[2 + i], &cell.begin[i], &cell.end[i]);
-        else
-            pool_window(a, i, at[i], big->shape[2 + i], &cell.begin[i], &cell.end[i]);
-    cell.divisor = is_adaptive ? (double)((cell.end[0] - cell.begin[0]) * (cell.end[1] - cell.begin[1]))
-                               : (double)(a->kernel.v[0] * a->kernel.v[1]);
+    for (int i = 0; i < 2; i++) {
+        int64_t length = big->shape[2 + i];
+        pool_window(a, i, at[i], small->shape[2 + i], length, &cell.begin[i], &cell.end[i]);
+        cell.divisor *= (double)counted(a, i, at[i], length, cell.end[i] - cell.begin[i]);
+    }
+    if (a->divisor) cell.divisor = (double)a->divisor;
     return cell;
 }
 
@@ -117,4 +171,47 @@ weft_status pool_average_backward(const kernel_call *c) {
         element_set(dx, at, sum);
     } while (index_next(&dx->type, at));
     return WEFT_OK;
+}
+
+weft_status pool_maximum(const kernel_call *c) {
+    const pool_attrs *a = c->attrs;
+    const tensor *x = &c->in[0], *y = &c->out[0];
+    int64_t at[WEFT_MAX_NDIM] = {0}, begin[2], end[2];
+    do {
+        for (int i = 0; i < 2; i++)
+            pool_window(a, i, at[2 + i], y->type.shape[2 + i], x->type.shape[2 + i], &begin[i], &end[i]);
+        /* The window is cut at the borders, so the padding is never read. */
+        double best = -INFINITY;
+        int64_t index = begin[0] * x->type.shape[3] + begin[1];
+        for (int64_t row = begin[0]; row < end[0]; row += pool_step(a, 0))
+            for (int64_t column = begin[1]; column < end[1]; column += pool_step(a, 1)) {
+                double v = element_get(x, (int64_t[]){at[0], at[1], row, column});
+                if (!(v > best) && !isnan(v)) continue;
+                best = v;
+                index = row * x->type.shape[3] + column;
+            }
+        element_set(y, at, best);
+        element_set_int(&c->out[1], at, index);
+    } while (index_next(&y->type, at));
+    return WEFT_OK;
+}
+
+/* ---- maxima ---- */
+
+/* The index is i32, so a plane has fewer than 2^31 elements. */
+bool pool_infer_maximum(op_call *c) {
+    const tensor_type *x = op_in(c, 0);
+    if (x->shape[2] > INT32_MAX / x->shape[3])
+        return op_fail(c, WEFT_SHAPE, "%s: a plane must have fewer than 2^31 elements", TYPE(x));
+    c->n_out = 2;
+    c->out[1] = c->out[0];
+    c->out[1].dtype = WEFT_I32;
+    return true;
+}
+
+void pool_maximum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    (void)wanted;
+    if (!dout[0]) return;
+    pool_attrs a = {.size = {.n = 2, .v = {n->in[0]->type.shape[2], n->in[0]->type.shape[3]}}};
+    din[0] = node_value(n->graph, &weft_op_max_pool2d_backward, 2, (weft_value *[]){dout[0], &n->out[1]}, &a);
 }

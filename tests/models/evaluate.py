@@ -20,8 +20,13 @@ def window(i):
     return dict(stride=(i[0], i[1]), padding=(i[2], i[3]), dilation=(i[4], i[5]), groups=i[6])
 
 
-def pool(i):
-    return dict(kernel_size=(i[0], i[1]), stride=(i[2], i[3]), padding=(i[4], i[5]))
+def pool(i, name):
+    """Older cases have six numbers."""
+    d0, d1, ceil, exclude, divisor = i[6:] or (1, 1, 0, 0, 0)
+    both = dict(kernel_size=(i[0], i[1]), stride=(i[2], i[3]), padding=(i[4], i[5]), ceil_mode=bool(ceil))
+    if name == "max":
+        return dict(both, dilation=(d0, d1))
+    return dict(both, count_include_pad=not exclude, divisor_override=divisor or None)
 
 
 def reduced(f, x, i):
@@ -89,9 +94,10 @@ COMPUTE = {
     "attention": lambda x, i, r: attention(*x, i, r),
     "conv2d": lambda x, i, r: F.conv2d(x[0], x[1], x[2], **window(i)),
     "conv_transpose2d": lambda x, i, r: F.conv_transpose2d(x[0], x[1], x[2], output_padding=(i[7], i[8]), **window(i)),
-    "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], **pool(i)),
-    "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], **pool(i)),
+    "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], **pool(i, "max")),
+    "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], **pool(i, "avg")),
     "adaptive_avg_pool2d": lambda x, i, r: F.adaptive_avg_pool2d(x[0], i),
+    "adaptive_max_pool2d": lambda x, i, r: F.adaptive_max_pool2d(x[0], i),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (
         0 if x[2] is None else x[2]),

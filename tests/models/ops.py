@@ -289,25 +289,40 @@ def conv(name):
     return draw
 
 
+def pool_window(g, size, dilates, ceil):
+    """Kernel, stride, pad, dilation of one axis and the number of windows: padding at most half of the kernel, no window
+    without an element of the input."""
+    while True:
+        kernel, stride, dilation = g.pick([1, 2, 3, 3]), g.pick([1, 1, 2, 3]), g.pick([1, 1, 2]) if dilates else 1
+        reach = dilation * (kernel - 1) + 1
+        pad = g.below(reach // 2 + 1)
+        count = (size + 2 * pad - reach + (stride - 1) * ceil) // stride + 1
+        count -= ceil and (count - 1) * stride >= size + pad
+        elements = lambda i: [at for at in range(i * stride - pad, i * stride - pad + reach, dilation) if 0 <= at < size]
+        if count > 0 and all(elements(i) for i in range(count)):
+            return kernel, stride, pad, dilation, count
+
+
 def pool(name):
     def draw(g, at):
         n, c, h, w = g.size(3), g.size(5), g.size(8), g.size(8)
-        while True:
-            a, b = window(g, h), window(g, w)
-            fits = a and b and all(2 * o[2] <= o[0] and s + 2 * o[2] >= o[0] for o, s in ((a, h), (b, w)))
-            if fits:
-                break
+        is_max, ceil = name == "max_pool2d", g.pick([0, 0, 1])
+        a, b = pool_window(g, h, is_max, ceil), pool_window(g, w, is_max, ceil)
+        averages = [0, 0] if is_max else [g.pick([0, 1]), g.pick([0, 0, 3])]
+        i = [k for pair in zip(a[:4], b[:4]) for k in pair] + [ceil] + averages
         x = at(0, (n, c, h, w))
-        shape = (n, c, (h + 2 * a[2] - a[0]) // a[1] + 1, (w + 2 * b[2] - b[0]) // b[1] + 1)
-        return g.node(name, [x], i=[a[0], b[0], a[1], b[1], a[2], b[2]], shape=shape, image=True, mag=x.mag)
+        mag = 3 * x.mag if averages[1] else x.mag
+        return g.node(name, [x], i=i, shape=(n, c, a[4], b[4]), image=True, mag=mag)
     return draw
 
 
-def adaptive(g, at):
-    n, c, h, w = g.size(3), g.size(5), g.size(8), g.size(8)
-    x = at(0, (n, c, h, w))
-    size = [1 + g.below(h), 1 + g.below(w)]
-    return g.node("adaptive_avg_pool2d", [x], i=size, shape=(n, c, *size), image=True, mag=x.mag)
+def adaptive(name):
+    def draw(g, at):
+        n, c, h, w = g.size(3), g.size(5), g.size(8), g.size(8)
+        x = at(0, (n, c, h, w))
+        size = [1 + g.below(h), 1 + g.below(w)]
+        return g.node(name, [x], i=size, shape=(n, c, *size), image=True, mag=x.mag)
+    return draw
 
 
 def softmax(name):
@@ -378,7 +393,8 @@ TABLE = {op.name: op for op in [
     Op("attention", attention, "q k v", once=True),
     Op("conv2d", conv("conv2d"), "x w b", flat="b"), Op("conv_transpose2d", conv("conv_transpose2d"), "x w b", flat="b"),
     Op("max_pool2d", pool("max_pool2d"), once=True), Op("avg_pool2d", pool("avg_pool2d")),
-    Op("adaptive_avg_pool2d", adaptive),
+    Op("adaptive_avg_pool2d", adaptive("adaptive_avg_pool2d")),
+    Op("adaptive_max_pool2d", adaptive("adaptive_max_pool2d"), once=True),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
     Op("layer_norm", layer_norm, "x w b", flat="w b"), Op("batch_norm", batch_norm),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),

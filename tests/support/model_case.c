@@ -179,7 +179,13 @@ static weft_value *build(call *c) {
     const int64_t *i = c->i;
     weft_value **in = c->in, *out;
     weft_window window = window_of(i);
-    weft_pool pool = {.kernel = {i[0], i[1]}, .stride = {i[2], i[3]}, .pad = {i[4], i[5]}};
+    weft_pool pool = {.kernel = {i[0], i[1]},
+                      .stride = {i[2], i[3]},
+                      .pad = {i[4], i[5]},
+                      .dilation = {i[6], i[7]},
+                      .ceil_mode = i[8],
+                      .exclude_pad = i[9],
+                      .divisor = i[10]};
     if (pointwise(c, &out)) return out;
     if (!strcmp(c->op, "where")) return weft_where(in[0], in[1], in[2]);
     if (!strcmp(c->op, "matmul")) return weft_matmul(in[0], in[1], i[0], i[1]);
@@ -190,6 +196,7 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "max_pool2d")) return weft_max_pool2d(in[0], &pool);
     if (!strcmp(c->op, "avg_pool2d")) return weft_avg_pool2d(in[0], &pool);
     if (!strcmp(c->op, "adaptive_avg_pool2d")) return weft_adaptive_avg_pool2d(in[0], i[0], i[1]);
+    if (!strcmp(c->op, "adaptive_max_pool2d")) return weft_adaptive_max_pool2d(in[0], i[0], i[1]);
     if (!strcmp(c->op, "softmax")) return weft_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "log_softmax")) return weft_log_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "layer_norm")) return weft_layer_norm_op(in[0], in[1], in[2], c->r[0]);

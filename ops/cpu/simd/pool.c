@@ -48,17 +48,17 @@ static int64_t forward_block(const tensor *x) {
     return x->type.dtype == WEFT_F32 ? x->type.shape[1] : FORWARD_BLOCK;
 }
 
-/* One window: rows [y[0], y[1]), columns [k[0], k[1]), channels [0, width) from element `at` of the image on.
+/* One window: rows y[0], y[0] + step, ... below y[1], columns k[0] to k[1] likewise, channels [0, width) from element `at` of the image on.
  * index gets the pixel of the maximum within the image. */
-static void max_window(const tensor *x, int64_t at, const int64_t y[2], const int64_t k[2], int64_t width,
-                       float *best, int32_t *index) {
+static void max_window(const tensor *x, const pool_attrs *a, int64_t at, const int64_t y[2],
+                       const int64_t k[2], int64_t width, float *best, int32_t *index) {
     image in = image_of(x);
     float room[FORWARD_BLOCK];
     int32_t first = (int32_t)(y[0] * in.width + k[0]);
     reduced_load(best, x->data, x->type.dtype, at + first * in.channels, width);
     for (int64_t j = 0; j < width; j++) index[j] = first;
-    for (int64_t i = y[0]; i < y[1]; i++)
-        for (int64_t column = k[0]; column < k[1]; column++) {
+    for (int64_t i = y[0]; i < y[1]; i += pool_step(a, 0))
+        for (int64_t column = k[0]; column < k[1]; column += pool_step(a, 1)) {
             int32_t place = (int32_t)(i * in.width + column);
             if (place == first) continue;
             const float *from = row_read(x->data, x->type.dtype, at + place * in.channels, width, room);
@@ -72,14 +72,15 @@ static void max_row(const kernel_call *c, int64_t n, int64_t row) {
     image in = image_of(x), out = image_of(y);
     int64_t image_at = n * in.height * in.width * in.channels, rows[2], columns[2], block = forward_block(x);
     /* windows are cut at the image's edge: padding never wins */
-    pool_window(c->attrs, 0, row, in.height, &rows[0], &rows[1]);
+    pool_window(c->attrs, 0, row, out.height, in.height, &rows[0], &rows[1]);
     for (int64_t column = 0; column < out.width; column++) {
         int64_t at = ((n * out.height + row) * out.width + column) * out.channels;
-        pool_window(c->attrs, 1, column, in.width, &columns[0], &columns[1]);
+        pool_window(c->attrs, 1, column, out.width, in.width, &columns[0], &columns[1]);
         for (int64_t j = 0; j < in.channels; j += block) {
             int64_t width = in.channels - j < block ? in.channels - j : block;
             float room[FORWARD_BLOCK], *best = row_place(y->data, y->type.dtype, at + j, room);
-            max_window(x, image_at + j, rows, columns, width, best, (int32_t *)c->out[1].data + at + j);
+            max_window(x, c->attrs, image_at + j, rows, columns, width, best,
+                       (int32_t *)c->out[1].data + at + j);
             row_write(y->data, y->type.dtype, at + j, width, best);
         }
     }
@@ -298,6 +299,7 @@ static weft_status average_backward_run(void *state, const kernel_call *c) {
                                   .run = does,                                                               \
                                   __VA_ARGS__}
 POOL_KERNEL(max_pool2d, max_run);
+POOL_KERNEL(adaptive_max_pool2d, max_run);
 POOL_KERNEL(max_pool2d_backward, max_backward_run, .workspace = backward_workspace);
 POOL_KERNEL(avg_pool2d, average_run);
 POOL_KERNEL(avg_pool2d_backward, average_backward_run, .workspace = backward_workspace);

@@ -7,7 +7,7 @@
  * their precision. */
 enum { THREADS = 256, PIXELS = 512 };
 
-/* y: one thread for each pixel of y and VEC channels; the divisor counts padding, as kernel * kernel. */
+/* y: one thread for each pixel of y and VEC channels. */
 template <class T, int VEC>
 __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, pool_sizes p) {
     const pool_axis &rows = p.axis[0], &columns = p.axis[1];
@@ -31,8 +31,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool(const T *x, T *y, poo
                     sum[k] = 0;
                 }
             }
-        /* the divisor counts padding, as PyTorch's default does */
-        float divisor = (float)rows.length(at.y) * (float)columns.length(at.x);
+        float divisor = p.divisor_of(at.y, at.x);
         UNROLLED(k, VEC) sum[k] = (float)(total[k] + sum[k]) / divisor;
         store_floats<VEC>(y + i * VEC, sum);
     }
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(THREADS, 4) average_pool_backward(const T *dy,
         float sum[VEC] = {};
         for (int row = y0; row < y1; row++)
             for (int column = x0; column < x1; column++) {
-                float v[VEC], divisor = (float)rows.length(row) * (float)columns.length(column);
+                float v[VEC], divisor = p.divisor_of(row, column);
                 load_floats<VEC>(dy + pixel_place(at, p, rows.small, columns.small, row, column), v);
                 UNROLLED(k, VEC) sum[k] += v[k] / divisor;
             }
@@ -73,8 +72,8 @@ __global__ void __launch_bounds__(THREADS, 4) max_pool(const T *x, T *y, int32_t
             best[k] = -INFINITY;
             place.v[k] = y0 * columns.large + x0;
         }
-        for (int row = y0; row < y1; row++)
-            for (int column = x0; column < x1; column++) {
+        for (int row = y0; row < y1; row += rows.step)
+            for (int column = x0; column < x1; column += columns.step) {
                 float v[VEC];
                 load_floats<VEC>(x + pixel_place(at, p, rows.large, columns.large, row, column), v);
                 UNROLLED(k, VEC) {
@@ -191,7 +190,7 @@ weft_status cuda_adaptive_avg_pool2d_backward_run(void *, const kernel_call *c) 
 }
 
 /* x [N, C, H, W] -> y and i32 indices [N, C, OH, OW], all channels-last. */
-weft_status cuda_max_pool2d_run(void *, const kernel_call *c) {
+static weft_status max_run(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &x->type, &y->type);
     return with_pixels(c, [&](auto zero, auto vec) {
@@ -202,11 +201,20 @@ weft_status cuda_max_pool2d_run(void *, const kernel_call *c) {
     });
 }
 
+weft_status cuda_max_pool2d_run(void *, const kernel_call *c) {
+    return max_run(c);
+}
+
+weft_status cuda_adaptive_max_pool2d_run(void *, const kernel_call *c) {
+    return max_run(c);
+}
+
 /* The attributes of the pooling that made the indices; NULL when another op made them. */
 static const pool_attrs *window_of(const kernel_call *c) {
     const weft_value *index = c->node->in[1];
     const weft_node *from = index->node;
-    if (from->op != &weft_op_max_pool2d || index->index != 1) return nullptr;
+    bool is_pool = from->op == &weft_op_max_pool2d || from->op == &weft_op_adaptive_max_pool2d;
+    if (!is_pool || index->index != 1) return nullptr;
     bool is_same = from->in[0]->type.shape[2] == c->out[0].type.shape[2] &&
                    from->in[0]->type.shape[3] == c->out[0].type.shape[3];
     return is_same ? static_cast<const pool_attrs *>(from->attrs) : nullptr;

@@ -14,25 +14,30 @@ struct pool_axis {
     int large, small;
     /* kernel 0: adaptive, cells are floor(i large / small) to ceil((i + 1) large / small) */
     int kernel, stride, pad;
+    int step; /* from one element of a window to the next */
+    bool exclude_pad;
 
-    /* Positions [begin, end) of the large image in cell i. */
+    __device__ int reach() const {
+        return step * (kernel - 1) + 1;
+    }
+    /* Positions begin, begin + step, ... below end of the large image in cell i. */
     __device__ void window(int i, int &begin, int &end) const {
         if (kernel == 0) return part(i, large, small, begin, end);
         begin = i * stride - pad;
-        end = begin + kernel < large ? begin + kernel : large;
-        if (begin < 0) begin = 0;
+        end = begin + reach() < large ? begin + reach() : large;
+        if (begin < 0) begin += (step - 1 - begin) / step * step;
     }
-    /* Cells [begin, end) that hold position i. */
+    /* Cells [begin, end) that hold position i, or, where step is above 1, have it between their elements. */
     __device__ void cells(int i, int &begin, int &end) const {
         if (kernel == 0) return part(i, small, large, begin, end);
-        int from = i + pad - kernel + 1, last = (i + pad) / stride;
+        int from = i + pad - reach() + 1, last = (i + pad) / stride;
         begin = from > 0 ? (from + stride - 1) / stride : 0;
         end = last + 1 < small ? last + 1 : small;
     }
-    /* The factor of this axis in the divisor of cell i. */
+    /* The factor of this axis in the divisor of cell i: padding counts, but not what is behind it. */
     __device__ int length(int i) const {
-        int begin, end;
-        if (kernel) return kernel;
+        int begin, end, rest = large + 2 * pad - i * stride;
+        if (kernel && !exclude_pad) return rest < kernel ? rest : kernel;
         window(i, begin, end);
         return end - begin;
     }
@@ -47,17 +52,23 @@ struct pool_sizes {
     int channels;
     pool_axis axis[2];
     int64_t large, small; /* pixels of all images */
+    float divisor;        /* of averages, for all cells; 0: the number of their elements */
+
+    __device__ float divisor_of(int y, int x) const {
+        return divisor != 0 ? divisor : (float)axis[0].length(y) * (float)axis[1].length(x);
+    }
 };
 
 /* `a` NULL or without a kernel: adaptive. */
 static inline pool_sizes pool_sizes_of(const pool_attrs *a, const tensor_type *large,
                                        const tensor_type *small) {
-    pool_sizes p = {large->shape[0], (int)large->shape[1], {}, 0, 0};
+    pool_sizes p = {large->shape[0], (int)large->shape[1], {}, 0, 0, a ? (float)a->divisor : 0};
     for (int i = 0; i < 2; i++) {
         bool slides = a && a->kernel.n == 2;
-        p.axis[i] =
-            pool_axis{(int)large->shape[2 + i], (int)small->shape[2 + i], slides ? (int)a->kernel.v[i] : 0,
-                      slides ? (int)a->stride.v[i] : 1, slides ? (int)a->pad.v[i] : 0};
+        p.axis[i] = pool_axis{(int)large->shape[2 + i],         (int)small->shape[2 + i],
+                              slides ? (int)a->kernel.v[i] : 0, slides ? (int)a->stride.v[i] : 1,
+                              slides ? (int)a->pad.v[i] : 0,    slides ? (int)pool_step(a, i) : 1,
+                              slides && a->exclude_pad};
     }
     p.large = p.n * large->shape[2] * large->shape[3];
     p.small = p.n * small->shape[2] * small->shape[3];
