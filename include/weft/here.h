@@ -156,6 +156,7 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
 #define weft_max_pool2d(x, ...) weft_max_pool2d(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_avg_pool2d(x, ...) weft_avg_pool2d(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_adaptive_avg_pool2d(x, ...) weft_adaptive_avg_pool2d(WEFT_HERE_VALUE(x), __VA_ARGS__)
+#define weft_adaptive_max_pool2d(x, ...) weft_adaptive_max_pool2d(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_softmax(x, ...) weft_softmax(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_log_softmax(x, ...) weft_log_softmax(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_layer_norm_op(x, ...) weft_layer_norm_op(WEFT_HERE_VALUE(x), __VA_ARGS__)

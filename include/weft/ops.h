@@ -237,7 +237,7 @@ WEFT_API weft_value *weft_conv_transpose2d_op(weft_value *x, weft_value *w, weft
 typedef struct weft_pool {
     int64_t kernel[2]; /**< at least 1: there is no default */
     int64_t stride[2]; /**< 0: the kernel's size */
-    int64_t pad[2];    /**< on each side; at most half of the kernel (with dilation) */
+    int64_t pad[2];    /**< on each side; at most half of the kernel */
     /** Elements between two elements of the kernel, for maxima; 0: 1. Averages refuse any other. */
     int64_t dilation[2];
     bool ceil_mode;   /**< a last window that reaches beyond the padding counts too, if it begins before it */

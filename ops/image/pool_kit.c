@@ -100,9 +100,9 @@ bool pool_shape(const op_call *c, const pool_attrs *a, const tensor_type *input,
         int64_t reach = pool_step(a, i) * (a->kernel.v[i] - 1) + 1, pad = a->pad.v[i];
         const char *dilated = a->dilation.n ? " with dilation" : "";
         /* PyTorch's rule; without dilation it ensures that every window holds an element of the input. */
-        if (pad > reach / 2)
-            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld%s",
-                           (long long)pad, (long long)reach, dilated);
+        if (pad > a->kernel.v[i] / 2)
+            return op_fail(c, WEFT_SHAPE, "pad %lld: it must be at most half of the kernel %lld",
+                           (long long)pad, (long long)a->kernel.v[i]);
         result->shape[2 + i] = count_windows(a, i, input->shape[2 + i]);
         if (result->shape[2 + i] < 1)
             return op_fail(c, WEFT_SHAPE,

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""make_shapes.py - PyTorch's answers for tests/test_shapes.c: evaluates the second text of each of its rows.
+"""make_shapes.py - PyTorch's answers for tests/test_shapes.c and tests/test_images.c: evaluates the second text of each of
+their rows.
 
-    python tests/golden/make_shapes.py       (writes tests/golden/shapes.h)
+    python tests/golden/make_shapes.py       (writes tests/golden/shapes.h and images.h)
 
-x is 1, 2, 3, ... as f32[2,3,4]. A line is the row's text and "f32[2,3]: 1 2 ... | f32[2,3,4]: ...": the result and, where it is
-f32, the gradient of the sum of its squares by x.
+A line is the row's text and "f32[2,3]: 1 2 ... | f32[2,3,4]: ...": the result and, where it is f32, the gradient of the sum of
+its squares by x. In shapes.h x is 1, 2, 3, ... as f32[2,3,4]. In images.h x is f32[2,2,4,5] of numbers between -5 and 6, the
+weights that rows name w are made by weights(), and the gradient of the sum of the squares of the first gradient follows.
 """
 import re
 from pathlib import Path
@@ -16,21 +18,39 @@ HERE = Path(__file__).resolve().parent
 NAMES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
 
 
-def show(t):
+def numbers(t, digits):
     shape = ",".join(map(str, t.shape))
-    return f"{NAMES[t.dtype]}[{shape}]: " + " ".join(f"{v:.6g}" for v in t.detach().double().flatten().tolist())
+    list = " ".join(f"{v:.{digits}g}" for v in t.detach().double().flatten().tolist())
+    return f"{NAMES[t.dtype].replace('f64', 'f32') if digits > 6 else NAMES[t.dtype]}[{shape}]: {list}"
 
 
-def answer(expression):
+def gradient(y, x, again):
+    loss = (y * y).sum()
+    if not loss.requires_grad:
+        return torch.zeros_like(x)
+    return torch.autograd.grad(loss, x, create_graph=again, allow_unused=True, materialize_grads=True)[0]
+
+
+def shape_answer(expression):
     x = torch.arange(1.0, 25).reshape(2, 3, 4).requires_grad_()
     y = eval(expression)
-    if y.dtype != torch.float32:
-        return show(y)
-    loss = (y * y).sum()
-    grad = torch.autograd.grad(loss, x)[0] if loss.requires_grad else torch.zeros_like(x)
-    return show(y) + " | " + show(grad)
+    return numbers(y, 6) + (" | " + numbers(gradient(y, x, False), 6) if y.dtype == torch.float32 else "")
 
 
-rows = re.findall(r"^    X\([01], .*?, +\"(.*)\"\) *\\?$", (HERE.parent / "test_shapes.c").read_text(), re.M)
-lines = ["/* made by make_shapes.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
-(HERE / "shapes.h").write_text("\n".join(lines) + "\n")
+def weights(*shape):
+    return (torch.arange(torch.Size(shape).numel(), dtype=torch.float64) * 11 % 17 / 8 - 1).reshape(shape)
+
+
+def image_answer(expression):
+    """In f64, written as f32 is."""
+    x = (torch.arange(80.0, dtype=torch.float64) * 37 % 163 / 16 - 4.5).reshape(2, 2, 4, 5).requires_grad_()
+    y = eval(expression, globals(), {"x": x, "w": weights})
+    dx = gradient(y, x, True)
+    return " | ".join(numbers(t, 7) for t in (y, dx, gradient(dx, x, False)))
+
+
+for name, answer in {"shapes": shape_answer, "images": image_answer}.items():
+    source = (HERE.parent / f"test_{name}.c").read_text()
+    rows = re.findall(r"^    X\([012], .*?,[\s\\]+\"([^\n]*)\"\) *\\?$", source, re.M | re.S)
+    lines = ["/* made by make_shapes.py */"] + [f'{{"{row}", "{answer(row)}"}},' for row in rows]
+    (HERE / f"{name}.h").write_text("\n".join(lines) + "\n")

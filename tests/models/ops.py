@@ -295,7 +295,7 @@ def pool_window(g, size, dilates, ceil):
     while True:
         kernel, stride, dilation = g.pick([1, 2, 3, 3]), g.pick([1, 1, 2, 3]), g.pick([1, 1, 2]) if dilates else 1
         reach = dilation * (kernel - 1) + 1
-        pad = g.below(reach // 2 + 1)
+        pad = g.below(kernel // 2 + 1)
         count = (size + 2 * pad - reach + (stride - 1) * ceil) // stride + 1
         count -= ceil and (count - 1) * stride >= size + pad
         elements = lambda i: [at for at in range(i * stride - pad, i * stride - pad + reach, dilation) if 0 <= at < size]

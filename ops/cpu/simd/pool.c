@@ -48,8 +48,8 @@ static int64_t forward_block(const tensor *x) {
     return x->type.dtype == WEFT_F32 ? x->type.shape[1] : FORWARD_BLOCK;
 }
 
-/* One window: rows y[0], y[0] + step, ... below y[1], columns k[0] to k[1] likewise, channels [0, width) from element `at` of the image on.
- * index gets the pixel of the maximum within the image. */
+/* One window: rows y[0], y[0] + step, ... below y[1], columns k[0] to k[1] likewise, channels [0, width) from
+ * element `at` of the image on. index gets the pixel of the maximum within the image. */
 static void max_window(const tensor *x, const pool_attrs *a, int64_t at, const int64_t y[2],
                        const int64_t k[2], int64_t width, float *best, int32_t *index) {
     image in = image_of(x);

@@ -1,0 +1,216 @@
+/* test_images.c - pooling and other builders of images against PyTorch: each row is a call of Weft and the
+ * same in PyTorch, whose numbers, gradients and second gradients stand in golden/images.h
+ * (golden/make_shapes.py writes it from the rows). Rows also replay at another batch. */
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the rows: x is f32[2,2,4,5], batch first; g its graph ---- */
+
+#define SHAPE(...)                                                                                           \
+    sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) {                                        \
+        __VA_ARGS__                                                                                          \
+    }
+#define AS(...)    weft_reshape(x, SHAPE(-1, __VA_ARGS__))
+#define MAX2D(...) weft_max_pool2d(x, &(weft_pool){__VA_ARGS__})
+#define AVG2D(...) weft_avg_pool2d(x, &(weft_pool){__VA_ARGS__})
+#define K(...)     .kernel = {__VA_ARGS__}
+#define S(...)     .stride = {__VA_ARGS__}
+#define P(...)     .pad = {__VA_ARGS__}
+#define D(...)     .dilation = {__VA_ARGS__}
+
+/* How often PyTorch's and Weft's result can be differentiated, Weft's call, and PyTorch's. */
+/* clang-format off */
+#define ROWS(X)                                                                                              \
+    X(1, MAX2D(K(3, 2), S(2, 3), P(1, 0), .ceil_mode = true),                                                \
+      "F.max_pool2d(x, (3, 2), (2, 3), (1, 0), ceil_mode=True)")                                             \
+    X(1, MAX2D(K(3, 3), S(2, 2), .ceil_mode = true),   "F.max_pool2d(x, 3, 2, ceil_mode=True)")              \
+    X(1, MAX2D(K(6, 2), S(3, 2), P(0, 1), .ceil_mode = true),                                                \
+      "F.max_pool2d(x, (6, 2), (3, 2), (0, 1), ceil_mode=True)")                                             \
+    X(1, MAX2D(K(2, 2), S(1, 1), D(2, 3)),             "F.max_pool2d(x, 2, 1, dilation=(2, 3))")             \
+    X(1, MAX2D(K(3, 2), S(2, 1), P(1, 1), D(2, 2)),                                                          \
+      "F.max_pool2d(x, (3, 2), (2, 1), 1, dilation=2)")                                                 \
+    X(1, MAX2D(K(2, 3), S(2, 2), P(1, 1), D(3, 2), .ceil_mode = true),                                       \
+      "F.max_pool2d(x, (2, 3), 2, 1, dilation=(3, 2), ceil_mode=True)")                                 \
+    X(1, weft_adaptive_max_pool2d(x, 3, 2),            "F.adaptive_max_pool2d(x, (3, 2))")                   \
+    X(1, weft_adaptive_max_pool2d(x, 6, 1),            "F.adaptive_max_pool2d(x, (6, 1))")                   \
+    X(2, weft_adaptive_avg_pool2d(x, 3, 7),            "F.adaptive_avg_pool2d(x, (3, 7))")                   \
+    X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1)),             "F.avg_pool2d(x, 3, 2, 1)")                           \
+    X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1), .exclude_pad = true),                                              \
+      "F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)")                                                   \
+    X(2, AVG2D(K(3, 2), S(2, 3), P(1, 0), .ceil_mode = true),                                                \
+      "F.avg_pool2d(x, (3, 2), (2, 3), (1, 0), ceil_mode=True)")                                             \
+    X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1), .ceil_mode = true),                                                \
+      "F.avg_pool2d(x, 3, 2, 1, ceil_mode=True)")                                                            \
+    X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1), .ceil_mode = true, .exclude_pad = true),                           \
+      "F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)")                                   \
+    X(2, AVG2D(K(3, 4), S(3, 3), P(1, 2), .ceil_mode = true, .divisor = 5),                                  \
+      "F.avg_pool2d(x, (3, 4), 3, (1, 2), ceil_mode=True, divisor_override=5)")
+/* clang-format on */
+
+static weft_value *build(int row, weft_graph *g, weft_value *x) {
+    int i = 0;
+    (void)g;
+#define X(order, call, torch)                                                                                \
+    if (row == i++) return call;
+    ROWS(X)
+#undef X
+    return NULL;
+}
+
+static const struct {
+    int order;
+    const char *torch;
+} rows[] = {
+#define X(order, call, torch) {order, torch},
+    ROWS(X)
+#undef X
+};
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+/* What PyTorch answers: the result, after | the gradient of the sum of its squares by x, after another | the
+ * gradient of the sum of that one's squares. */
+static const struct {
+    const char *torch, *numbers;
+} golden[] = {
+#include "golden/images.h"
+};
+
+/* ---- running a row ---- */
+
+/* Outputs y, dx and ddx, as far as the row can be differentiated. */
+static weft_model *model_of(int row, int64_t default_batch) {
+    static const char *const names[] = {"y", "dx", "ddx"};
+    weft_model *m = weft_model_new("images");
+    weft_model_batch(m, default_batch);
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_input(g, "x", WEFT_F32, SHAPE(WEFT_BATCH, 2, 4, 5)), *y = build(row, g, x);
+    for (int i = 0; y && i <= rows[row].order; i++) {
+        weft_output(y, names[i]);
+        if (i < rows[row].order) weft_gradients(weft_sum(weft_square(y), 0, NULL, false), 1, &x, &y);
+    }
+    return m;
+}
+
+enum { MOST = 2000 };
+
+/* The outputs one after another, and their types: "f32[2,2,2,2] f32[2,2,4,5]". */
+typedef struct answer {
+    int n;
+    float v[MOST];
+    char types[200];
+    bool is_wrong;
+} answer;
+
+static void add_output(answer *a, const weft_port *port, const float *data) {
+    size_t n = port->bytes / sizeof(float), at = strlen(a->types);
+    at += (size_t)snprintf(a->types + at, sizeof a->types - at, "%sf32[", at ? " " : "");
+    for (int i = 0; i < port->ndim; i++)
+        at +=
+            (size_t)snprintf(a->types + at, sizeof a->types - at, "%s%d", i ? "," : "", (int)port->shape[i]);
+    snprintf(a->types + at, sizeof a->types - at, "]");
+    for (size_t i = 0; i < n && a->n < MOST; i++) a->v[a->n++] = data[i];
+}
+
+/* The outputs of the model at this batch (0: its default). */
+static void run_model(weft_model *m, int64_t batch, weft_isa isa, answer *a) {
+    enum { X_MOST = 4 * 2 * 4 * 5 };
+    float x[X_MOST];
+    weft_error e = {0};
+    weft_port port, in;
+    weft_fetch fetches[3];
+    int n = 0;
+    a->n = 0;
+    a->types[0] = '\0';
+    for (int i = 0; i < X_MOST; i++) x[i] = (float)(i * 37 % 163) / 16 - 4.5f;
+    weft_plan *plan = weft_compile(
+        m, &(weft_compile_options){.isa = isa, .batch = batch, .threads = 2, .verify = true}, &e);
+    weft_store *store = plan ? weft_store_new(plan, 1, &e) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, &e) : NULL;
+    while (session && weft_plan_output(plan, "g", n, &port)) {
+        fetches[n] = (weft_fetch){port.name, test_memory(port.bytes), port.bytes};
+        n++;
+    }
+    weft_feed feed = {"x", x, session && weft_plan_input(plan, "g", 0, &in) ? in.bytes : 0};
+    a->is_wrong = !session || weft_run(session, "g", &feed, 1, fetches, n, &e) != WEFT_OK;
+    CHECK_SAYS(!a->is_wrong, "%s", e.text);
+    for (int i = 0; i < n; i++) {
+        weft_plan_output(plan, "g", i, &port);
+        if (!a->is_wrong) add_output(a, &port, fetches[i].data);
+        free(fetches[i].data);
+    }
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+}
+
+/* Reads the first `outputs` of a golden line. */
+static void read_golden(const char *line, int outputs, answer *a) {
+    a->n = 0;
+    a->types[0] = '\0';
+    for (int i = 0; i < outputs; i++) {
+        const char *colon = strchr(line, ':');
+        size_t used = strlen(a->types);
+        if (!colon) return;
+        snprintf(a->types + used, sizeof a->types - used, "%s%.*s", i ? " " : "", (int)(colon - line), line);
+        char *end = (char *)colon + 1;
+        while (*end == ' ' && end[1] != '|' && a->n < MOST) a->v[a->n++] = strtof(end, &end);
+        line = end + strlen(" | ");
+        if (!*end) return;
+    }
+}
+
+/* Apart by less than 1e-5 of the largest of all. */
+static void compare(const answer *got, const answer *want, const char *what) {
+    double most = 1, worst = 0;
+    int at = 0;
+    if (!CHECK_SAYS(strcmp(got->types, want->types) == 0 && got->n == want->n, "%s: %s, not %s", what,
+                    got->types, want->types))
+        return;
+    for (int i = 0; i < want->n; i++) most = fmax(most, fabs(want->v[i]));
+    for (int i = 0; i < want->n; i++)
+        if (!(fabs(got->v[i] - want->v[i]) <= worst)) {
+            worst = fabs(got->v[i] - want->v[i]);
+            at = i;
+        }
+    CHECK_SAYS(worst <= 1e-5 * most, "%s: number %d is %.7g, not %.7g", what, at, got->v[at], want->v[at]);
+}
+
+TEST(builders_give_the_numbers_and_both_gradients_of_pytorch) {
+    static const weft_isa isas[] = {WEFT_ISA_REFERENCE, WEFT_ISA_AUTO};
+    static answer got, want;
+    NEED(sizeof golden / sizeof *golden == N_ROWS);
+    for (int i = 0; i < N_ROWS; i++) {
+        CHECK_TEXT(golden[i].torch, rows[i].torch); /* else: make_shapes.py was not run */
+        read_golden(golden[i].numbers, 1 + rows[i].order, &want);
+        for (int k = 0; k < 2; k++) {
+            weft_model *m = model_of(i, 2);
+            if (CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s: %s", rows[i].torch,
+                           weft_model_error(m)->text)) {
+                run_model(m, 0, isas[k], &got);
+                if (!got.is_wrong) compare(&got, &want, rows[i].torch);
+            }
+            weft_model_free(m);
+        }
+    }
+}
+
+/* What was built at batch 2 and compiled for 4 is what was built at 4. */
+TEST(builders_replay_at_another_batch) {
+    static answer replayed, direct;
+    for (int i = 0; i < N_ROWS; i++) {
+        weft_model *two = model_of(i, 2), *four = model_of(i, 4);
+        run_model(two, 4, WEFT_ISA_AUTO, &replayed);
+        run_model(four, 0, WEFT_ISA_AUTO, &direct);
+        if (!replayed.is_wrong && !direct.is_wrong) compare(&replayed, &direct, rows[i].torch);
+        weft_model_free(two);
+        weft_model_free(four);
+    }
+}
+
+SUITE("images",
+      {T(builders_give_the_numbers_and_both_gradients_of_pytorch), T(builders_replay_at_another_batch)})
