@@ -1,6 +1,6 @@
-/* test_golden_ops.c - single ops and their gradients against PyTorch (tests/golden/ops.safetensors), compiled
- * and run like any model, by the reference kernels and by the best ones. tests/golden/README.md has the
- * attributes of each case. */
+/* test_golden_ops.c - single ops and their gradients against PyTorch (tests/golden/ops.safetensors and
+ * attention.safetensors), compiled and run like any model, by the reference kernels and by the best ones.
+ * tests/golden/README.md has the attributes of each case. */
 #include "support/golden.h"
 #include "support/test.h"
 #include "weft/weft.h"
@@ -112,6 +112,37 @@ static const golden_case cases[] = {
     {"relu6", relu6},
 };
 
+/* attention.safetensors: in3 is a mask; one of bool is of integers there. */
+#define ATTENTION(...) weft_attention_with(in[0], in[1], in[2], &(weft_attention_options){__VA_ARGS__})
+
+OP(with_bools, ATTENTION(.mask = weft_cast(in[3], WEFT_BOOL)))
+OP(with_numbers, ATTENTION(.mask = in[3]))
+OP(with_scaled_mask, ATTENTION(.mask = in[3], .scale = 0.5))
+OP(with_causal_mask, ATTENTION(.mask = weft_cast(in[3], WEFT_BOOL), .causal = true))
+OP(with_window, ATTENTION(.window = 3))
+OP(with_short_window, ATTENTION(.window = 2))
+
+static const golden_case attention_cases[] = {
+    {"bool", with_bools},
+    {"bool_keys", with_bools},
+    {"bool_batch", with_bools},
+    {"bool_head", with_bools},
+    {"bool_few", with_bools},
+    {"numbers", with_numbers},
+    {"numbers_keys", with_numbers},
+    {"numbers_batch", with_numbers},
+    {"numbers_head", with_numbers},
+    {"numbers_all", with_scaled_mask},
+    {"numbers_infinite", with_numbers},
+    {"numbers_lowest", with_numbers},
+    {"numbers_low", with_numbers},
+    {"causal_bool", with_causal_mask},
+    {"shared", attention},
+    {"shared_one", attention_causal},
+    {"window", with_window},
+    {"window_past", with_short_window},
+};
+
 /* ---- running a case ---- */
 
 enum { MOST = 5 };
@@ -190,10 +221,10 @@ static void add_outputs(const golden *file, const char *of, weft_graph *g, port_
     }
 }
 
-TEST(ops_and_their_gradients_agree_with_pytorch) {
-    golden file = golden_read(TEST_DATA "/golden/ops.safetensors");
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const char *of = cases[k].name;
+static void check_cases(const char *path, const golden_case *list, size_t n_cases) {
+    golden file = golden_read(path);
+    for (size_t k = 0; k < n_cases; k++) {
+        const char *of = list[k].name;
         weft_model *m = weft_model_new(of);
         weft_graph *g = weft_graph_new(m, "g", WEFT_TRAIN);
         weft_value *in[MOST] = {0};
@@ -201,13 +232,22 @@ TEST(ops_and_their_gradients_agree_with_pytorch) {
         int n = 0;
         for (char name[] = "in0"; n < MOST && golden_find(&file, of, name); name[2]++, n++)
             in[n] = feed(g, &ports, name, golden_find(&file, of, name));
-        add_outputs(&file, of, g, &ports, in, n, cases[k].build(in));
+        add_outputs(&file, of, g, &ports, in, n, list[k].build(in));
         CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s", weft_model_error(m)->text);
         run_case(m, &file, of, &ports, WEFT_ISA_REFERENCE, NULL, NULL);
         run_case(m, &file, of, &ports, WEFT_ISA_AUTO, NULL, NULL);
         weft_model_free(m);
     }
     golden_free(&file);
+}
+
+TEST(ops_and_their_gradients_agree_with_pytorch) {
+    check_cases(TEST_DATA "/golden/ops.safetensors", cases, sizeof cases / sizeof *cases);
+}
+
+TEST(attention_with_masks_and_shared_keys_agrees_with_pytorch) {
+    check_cases(TEST_DATA "/golden/attention.safetensors", attention_cases,
+                sizeof attention_cases / sizeof *attention_cases);
 }
 
 /* The layer, since running statistics and the eval form are its work. */
@@ -238,5 +278,6 @@ TEST(batch_norm_agrees_with_pytorch_in_both_modes) {
     golden_free(&file);
 }
 
-SUITE("golden ops",
-      {T(ops_and_their_gradients_agree_with_pytorch), T(batch_norm_agrees_with_pytorch_in_both_modes)})
+SUITE("golden ops", {T(ops_and_their_gradients_agree_with_pytorch),
+                     T(attention_with_masks_and_shared_keys_agrees_with_pytorch),
+                     T(batch_norm_agrees_with_pytorch_in_both_modes)})

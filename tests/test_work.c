@@ -133,6 +133,14 @@ TEST(bytes_are_those_that_launches_read_and_write) {
         {"attention_backward",
          "bf16[2,5,3,8], bf16[2,3,5,8], bf16[2,3,5,8], bf16[2,3,5,8], bf16[2,5,3,8], f32[2,3,5]", "", 2,
          9 * 240 * BF16 + 2 * 30 * F32, 3 * 240 * BF16 + 30 * F32},
+        /* a mask is read where it is and not repeated; the backward reads it twice, with 1 head of k and v */
+        {"attention", "bf16[2,3,5,8], bf16[2,3,5,8], bf16[2,3,5,8], bool[5,5]", "", 1, 3 * 240 * BF16 + 25,
+         240 * BF16 + 30 * F32},
+        {"attention_backward",
+         "bf16[2,5,3,8], bf16[2,3,5,8], bf16[2,1,5,8], bf16[2,1,5,8], bf16[2,5,3,8], f32[2,3,5], f32[5,5], "
+         "f32[2,3,5]",
+         "mask_gradient=1", 2, (5 * 240 + 4 * 80) * BF16 + (2 * 25 + 3 * 30) * F32,
+         (240 + 2 * 80) * BF16 + (30 + 150) * F32},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) check_bytes(&list[i]);
 }

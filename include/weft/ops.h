@@ -214,6 +214,19 @@ WEFT_API weft_value *weft_embedding_op(weft_value *w, weft_value *ids);
 /** q, k, v [B, H, T, D] -> softmax(q k^T * scale) v. Scale 0 means 1/sqrt(D); any other is taken as it is.
  * With `causal` row i sees keys j <= i only. */
 WEFT_API weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale);
+/** How weft_attention_with() computes; NULL or zeroes: as weft_attention() without `causal`. */
+typedef struct weft_attention_options {
+    bool causal;  /**< row i sees keys j <= i only, also where there are more keys than rows */
+    double scale; /**< of the scores q k^T; 0: 1/sqrt(D) */
+    /** NULL, or what broadcasts to the scores [B, H, T, S]: bool, true where a row sees a key; or numbers of
+     * f32 or q's type, added to the scores. Besides `causal` and `window`. A row that sees no key gives 0. */
+    weft_value *mask;
+    int64_t window; /**< row i sees keys i - window < j <= i only, which implies `causal`; 0: no window */
+} weft_attention_options;
+/** torch.nn.functional.scaled_dot_product_attention: q [B, H, T, D], k and v [B, H / n, S, D] -> [B, H, T,
+ * D]. Each head of k and v is shared by n heads of q that follow one another (PyTorch: enable_gqa). */
+WEFT_API weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
+                                         const weft_attention_options *options);
 /** @} */
 
 /** @name Images

@@ -1,8 +1,15 @@
-/* attention.c - softmax(q k^T scale) v for every batch and head;
- * torch.nn.functional.scaled_dot_product_attention. Causal: query i reads keys j <= i.
- *     q [B, H, T, D], k and v [B, H, S, D]  ->  y [B, T, H, D], lse [B, H, T]
- * The T x S scores are never stored: lse, the log of each row's sum, is enough to compute them again in
+/* attention.c - softmax(q k^T scale + mask) v for every batch and head;
+ * torch.nn.functional.scaled_dot_product_attention. Causal: query i reads keys j <= i, with a window only
+ * those with j > i - window.
+ *     q [B, H, T, D], k and v [B, H / n, S, D], mask that broadcasts to [B, H, T, S] or none
+ *     ->  y [B, T, H, D], lse [B, H, T], with a mask of numbers also shift [B, H, T]
+ * n heads of q that follow one another share a head of k and v, which is never copied for them. The T x S
+ * scores are never stored: lse, the log of each row's sum, is enough to compute them again in
  * attention_backward, which gives the gradients (Dao et al., arXiv 2205.14135).
+ *
+ * A mask of bool says which keys a row sees; one of numbers is added to the scores, and -inf hides a key. A
+ * row that sees no key has y = 0 and lse = 0. A mask of numbers may move a whole row by -1e4 or -3e38, beside
+ * which the log of a sum is lost: there lse is of the scores less `shift`, the row's largest one.
  *
  * y has its head axis after the time axis, the order in which the next layer reads it. So the permutes around
  * it (the builder's to [B, H, T, D], the caller's back) are views, and nothing is copied. q, k and v may be
@@ -11,73 +18,154 @@
 
 #include <math.h>
 
-const op_attr attention_attr_table[] = {
+static const op_attr attrs[] = {
     {"causal", ATTR_BOOL, offsetof(attention_attrs, causal), 0, 0},
     {"scale", ATTR_REAL, offsetof(attention_attrs, scale), 0, 0},
+    {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
     {0},
 };
 
-/* The default is PyTorch's. */
-double attention_scale(const attention_attrs *a, const tensor_type *q) {
-    return a->scale != 0 ? a->scale : 1 / sqrt((double)q->shape[3]);
-}
+/* ---- types ---- */
 
 /* D is the same for q, k and v; S may differ from T. */
 bool attention_want_qkv(op_call *c, int first) {
     const tensor_type *q = op_in(c, first), *k = op_in(c, first + 1), *v = op_in(c, first + 2);
+    const attention_attrs *a = c->attrs;
     if (!op_want_float(c, first)) return false;
     if (k->dtype != q->dtype || v->dtype != q->dtype)
         return op_fail(c, WEFT_TYPE, "q %s, k %s, v %s: cast them to one type", TYPE(q), TYPE(k), TYPE(v));
     if (q->ndim != 4 || k->ndim != 4 || !shape_equal(k, v) || q->shape[0] != k->shape[0] ||
-        q->shape[1] != k->shape[1] || q->shape[3] != k->shape[3])
+        q->shape[3] != k->shape[3])
         return op_fail(c, WEFT_SHAPE, "q %s, k %s, v %s: q must be [B, H, T, D], k and v [B, H, S, D]",
                        TYPE(q), TYPE(k), TYPE(v));
+    if (k->shape[1] == 0 || q->shape[1] % k->shape[1])
+        return op_fail(c, WEFT_SHAPE,
+                       "q %s, k and v %s: the heads of k and v, axis 1, must divide those of q", TYPE(q),
+                       TYPE(k));
+    if (a->window && !a->causal)
+        return op_fail(c, WEFT_ARGUMENT, "window=%lld without causal=1", (long long)a->window);
     return true;
+}
+
+bool attention_want_mask(op_call *c, int first, int i) {
+    if (i >= c->n_in) return true;
+    const tensor_type *mask = op_in(c, i), *q = op_in(c, first);
+    tensor_type scores = attention_scores(q, op_in(c, first + 1)), all;
+    if (mask->dtype != WEFT_BOOL && mask->dtype != q->dtype && mask->dtype != dtype_accumulator(q->dtype))
+        return op_fail(c, WEFT_TYPE,
+                       "mask %s: it must be bool (true: the key is seen), or f32 or the type of q "
+                       "(added to the scores)",
+                       TYPE(mask));
+    scores.dtype = mask->dtype;
+    if (!shape_broadcast(mask, &scores, &all) || !shape_equal(&all, &scores))
+        return op_fail(c, WEFT_SHAPE, "mask %s: it must broadcast to the scores [B, H, T, S], %s", TYPE(mask),
+                       TYPE(&scores));
+    return true;
+}
+
+bool attention_adds(weft_value *const *in, int n_in, int i) {
+    return i < n_in && in[i] && in[i]->type.dtype != WEFT_BOOL;
 }
 
 tensor_type attention_result(const tensor_type *q) {
     return type_of(q->dtype, 4, (int64_t[]){q->shape[0], q->shape[2], q->shape[1], q->shape[3]});
 }
 
+tensor_type attention_scores(const tensor_type *q, const tensor_type *k) {
+    return type_of(dtype_accumulator(q->dtype), 4,
+                   (int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]});
+}
+
 static bool infer(op_call *c) {
-    if (!attention_want_qkv(c, 0)) return false;
-    c->n_out = 2;
+    if (!attention_want_qkv(c, 0) || !attention_want_mask(c, 0, ATTENTION_MASK)) return false;
     c->out[0] = attention_result(op_in(c, 0));
-    c->out[1] = type_of(dtype_accumulator(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
+    c->out[1] = c->out[2] = type_of(dtype_accumulator(op_in(c, 0)->dtype), 3, op_in(c, 0)->shape);
+    c->n_out = attention_adds(c->in, c->n_in, ATTENTION_MASK) ? 3 : 2;
     return true;
 }
 
+/* ---- gradient ---- */
+
+/* That of a mask of numbers is that of the scores, [B, H, T, S] in f32, summed to the mask's shape. */
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     if (!dout[0]) return; /* users do not get lse */
-    weft_value *in[] = {dout[0], n->in[0], n->in[1], n->in[2], &n->out[0], &n->out[1]};
-    weft_node *back = node_new(n->graph, &weft_op_attention_backward, 6, in, n->attrs);
+    attention_attrs a = *(const attention_attrs *)n->attrs;
+    weft_value *in[] = {dout[0], n->in[0], n->in[1], n->in[2], &n->out[0], &n->out[1], NULL, &n->out[2]};
+    bool adds = attention_adds(n->in, n->n_in, ATTENTION_MASK);
+    a.mask_gradient = adds && wanted[ATTENTION_MASK];
+    if (n->n_in > ATTENTION_MASK) in[BACKWARD_MASK] = n->in[ATTENTION_MASK];
+    weft_node *back = node_new(n->graph, &weft_op_attention_backward, n->n_in + 3 + adds, in, &a);
     for (int i = 0; back && i < 3; i++)
         if (wanted[i]) din[i] = weft_transpose(&back->out[i], 1, 2);
+    if (!back || !a.mask_gradient) return;
+    weft_value *mask = n->in[ATTENTION_MASK];
+    din[ATTENTION_MASK] = weft_cast(sum_to(&back->out[3], mask), mask->type.dtype);
 }
 
-/* q[b, h, i] . k[b, h, j] scale, with row = [b, h, i]. */
-static double score(const kernel_call *c, const int64_t *row, int64_t j, double scale) {
-    const tensor *q = &c->in[0], *k = &c->in[1];
-    double sum = 0;
-    for (int64_t d = 0; d < q->type.shape[3]; d++)
-        sum += element_get(q, (int64_t[]){row[0], row[1], row[2], d}) *
-               element_get(k, (int64_t[]){row[0], row[1], j, d});
-    return sum * scale;
+/* ---- what kernels share ---- */
+
+/* The default is PyTorch's. */
+double attention_scale(const attention_attrs *a, const tensor_type *q) {
+    return a->scale != 0 ? a->scale : 1 / sqrt((double)q->shape[3]);
 }
+
+key_range attention_keys(const attention_attrs *a, int64_t i, int64_t s) {
+    key_range r = {0, a->causal && i + 1 < s ? i + 1 : s};
+    if (a->window && a->window <= i) r.begin = i + 1 - a->window;
+    if (r.begin > r.end) r.begin = r.end;
+    return r;
+}
+
+void attention_mask_strides(const tensor *mask, int64_t stride[4]) {
+    for (int i = 0; i < 4; i++) {
+        int axis = mask->type.ndim - 4 + i;
+        stride[i] = axis < 0 || mask->type.shape[axis] == 1 ? 0 : mask->stride[axis];
+    }
+}
+
+score_view score_view_of(const kernel_call *c, int q, int mask) {
+    score_view s = {.q = &c->in[q], .k = &c->in[q + 1], .attrs = c->attrs};
+    if (mask < c->n_in) s.mask = &c->in[mask];
+    s.scale = attention_scale(s.attrs, &s.q->type);
+    s.group = s.q->type.shape[1] / s.k->type.shape[1];
+    return s;
+}
+
+/* The mask's element for row = [b, h, i] and key j. */
+static double mask_at(const tensor *mask, const int64_t *row, int64_t j) {
+    const int64_t place[] = {row[0], row[1], row[2], j};
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    for (int i = 0; i < mask->type.ndim; i++)
+        at[i] = mask->type.shape[i] == 1 ? 0 : place[4 - mask->type.ndim + i];
+    return mask->type.dtype == WEFT_BOOL ? (double)element_int(mask, at) : element_get(mask, at);
+}
+
+double score_at(const score_view *s, const int64_t *row, int64_t j) {
+    key_range seen = attention_keys(s->attrs, row[2], s->k->type.shape[2]);
+    double mask = s->mask ? mask_at(s->mask, row, j) : 0, sum = 0;
+    bool is_bool = s->mask && s->mask->type.dtype == WEFT_BOOL;
+    if (j < seen.begin || j >= seen.end || (is_bool && !mask)) return -INFINITY;
+    for (int64_t d = 0; d < s->q->type.shape[3]; d++)
+        sum += element_get(s->q, (int64_t[]){row[0], row[1], row[2], d}) *
+               element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, d});
+    return sum * s->scale + (is_bool ? 0 : mask);
+}
+
+/* ---- reference ---- */
 
 /* Columns of a result row that are summed together, in double because results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
 /* Sets y of one query in the COLUMNS columns from `first`. */
-static void query_columns(const kernel_call *c, const int64_t *row, int64_t keys, double scale, double lse,
-                          int64_t first) {
+static void query_columns(const kernel_call *c, const score_view *s, const int64_t *row, double shift,
+                          double lse, int64_t first) {
     int64_t columns = c->in[0].type.shape[3] - first;
     double y[COLUMNS] = {0};
     if (columns > COLUMNS) columns = COLUMNS;
-    for (int64_t j = 0; j < keys; j++) {
-        double p = exp(score(c, row, j, scale) - lse);
-        for (int64_t d = 0; d < columns; d++)
-            y[d] += p * element_get(&c->in[2], (int64_t[]){row[0], row[1], j, first + d});
+    for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
+        double p = exp(score_at(s, row, j) - shift - lse);
+        for (int64_t d = 0; d < columns && p != 0; d++)
+            y[d] += p * element_get(&c->in[2], (int64_t[]){row[0], row[1] / s->group, j, first + d});
     }
     for (int64_t d = 0; d < columns; d++)
         element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, y[d]);
@@ -85,35 +173,33 @@ static void query_columns(const kernel_call *c, const int64_t *row, int64_t keys
 
 /* The scores of a row are computed again for each use (maximum, sum, columns) instead of stored. */
 static weft_status reference(const kernel_call *c) {
-    const attention_attrs *a = c->attrs;
-    const tensor_type *q = &c->in[0].type;
-    double scale = attention_scale(a, q);
-    int64_t row[3] = {0};
+    score_view s = score_view_of(c, ATTENTION_Q, ATTENTION_MASK);
+    int64_t row[3] = {0}, keys = s.k->type.shape[2];
     do {
-        int64_t keys = c->in[1].type.shape[2];
-        if (a->causal && row[2] + 1 < keys) keys = row[2] + 1;
         double most = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < keys; j++) most = fmax(most, score(c, row, j, scale));
-        for (int64_t j = 0; j < keys; j++) sum += exp(score(c, row, j, scale) - most);
-        double lse = most + log(sum);
-        element_set(&c->out[1], row, lse);
-        for (int64_t d = 0; d < q->shape[3]; d += COLUMNS) query_columns(c, row, keys, scale, lse, d);
+        for (int64_t j = 0; j < keys; j++) most = fmax(most, score_at(&s, row, j));
+        if (most == -INFINITY) most = 0; /* no key is seen: every power is 0 */
+        for (int64_t j = 0; j < keys; j++) sum += exp(score_at(&s, row, j) - most);
+        double lse = sum == 0 ? 0 : log(sum);
+        element_set(&c->out[1], row, c->n_out == 3 ? lse : most + lse);
+        if (c->n_out == 3) element_set(&c->out[2], row, most);
+        for (int64_t d = 0; d < s.q->type.shape[3]; d += COLUMNS) query_columns(c, &s, row, most, lse, d);
     } while (index_next(&c->out[1].type, row));
     return WEFT_OK;
 }
 
 const weft_op weft_op_attention = {
     .name = "attention",
-    .summary = "softmax(q k^T scale) v per head; the result is [B, T, H, D]",
+    .summary = "softmax(q k^T scale + mask) v per head; the result is [B, T, H, D]",
     .torch = "torch.nn.functional.scaled_dot_product_attention",
     .min_in = 3,
-    .max_in = 3,
+    .max_in = 4,
     .flags = OP_GRADIENT_ONCE,
     .attrs_bytes = sizeof(attention_attrs),
-    .attrs = attention_attr_table,
+    .attrs = attrs,
     .reference_strided = ATTENTION_STRIDED,
     .precision = PRECISION_REDUCED,
-    /* q, k, v and y are reduced; lse is f32. */
+    /* q, k, v and y are reduced; lse and shift are f32, a mask may be. */
     .reduced_in = 7,
     .reduced_out = 1,
     .infer = infer,
@@ -127,13 +213,48 @@ const weft_op weft_op_attention = {
             /* more than one block of queries, odd sizes: fast kernels */
             {"f32[1,3,107,40], f32[1,3,107,40], f32[1,3,107,40]", "causal=1", .no_gradient = true},
             {"f32[1,1,61,33], f32[1,1,70,33], f32[1,1,70,33]", NULL, .no_gradient = true},
+            /* masks: each kind, each way to broadcast; with few keys some rows see none */
+            {"f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], bool[3,5]", NULL, .out = "f32[2,3,2,4], f32[2,2,3]"},
+            {"f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[3,5]", NULL,
+             .out = "f32[2,3,2,4], f32[2,2,3], f32[2,2,3]"},
+            {"f32[2,2,4,3], f32[2,2,4,3], f32[2,2,4,3], bool[2,1,1,4]", "causal=1"},
+            {"f32[2,2,4,3], f32[2,2,4,3], f32[2,2,4,3], f32[2,1,4,4]", "causal=1 scale=-0.5"},
+            {"f32[2,2,3,3], f32[2,2,2,3], f32[2,2,2,3], bool[2,2,3,2]", NULL},
+            {"f32[2,2,3,3], f32[2,2,2,3], f32[2,2,2,3], f32[2,3,1]", NULL},
+            {"f32[2,3,61,20], f32[2,3,70,20], f32[2,3,70,20], bool[2,1,61,70]", NULL, .no_gradient = true},
+            {"f32[2,3,61,20], f32[2,3,70,20], f32[2,3,70,20], f32[1,3,61,70]", "causal=1",
+             .no_gradient = true},
+            /* heads that share keys and values */
+            {"f32[2,4,3,4], f32[2,2,5,4], f32[2,2,5,4]", NULL, .out = "f32[2,3,4,4], f32[2,4,3]"},
+            {"f32[1,6,57,8], f32[1,2,57,8], f32[1,2,57,8], bool[57,57]", "causal=1", .no_gradient = true},
+            /* windows, also past the last key */
+            {"f32[1,2,6,3], f32[1,2,6,3], f32[1,2,6,3]", "causal=1 window=2"},
+            {"f32[1,1,7,3], f32[1,1,3,3], f32[1,1,3,3]", "causal=1 window=3"},
+            {"f32[1,2,230,5], f32[1,1,230,5], f32[1,1,230,5]", "causal=1 window=50", .no_gradient = true},
+            {"f32[1,1,300,4], f32[1,1,60,4], f32[1,1,60,4], bool[60]", "causal=1 window=100",
+             .no_gradient = true},
             {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,6,8]", NULL, .error = "k and v [B, H, S, D]"},
-            {"f32[2,2,5,8], f32[2,3,5,8], f32[2,3,5,8]", NULL, .error = "k and v [B, H, S, D]"},
+            {"f32[2,2,5,8], f32[2,3,5,8], f32[2,3,5,8]", NULL, .error = "must divide those of q"},
             {"i32[2,2,5,8], i32[2,2,5,8], i32[2,2,5,8]", NULL, .error = "floating point"},
+            {"f32[2,2,3,8], f32[2,2,5,8], f32[2,2,5,8], f32[5,3]", NULL,
+             .error = "must broadcast to the scores [B, H, T, S], f32[2,2,3,5]"},
+            {"f32[2,2,3,8], f32[2,2,5,8], f32[2,2,5,8], bool[2,2,2,3,5]", NULL,
+             .error = "must broadcast to the scores"},
+            {"f32[2,2,3,8], f32[2,2,5,8], f32[2,2,5,8], i32[3,5]", NULL, .error = "it must be bool"},
+            {"f16[2,2,3,8], f16[2,2,5,8], f16[2,2,5,8], bf16[3,5]", NULL, .error = "or f32 or the type of q"},
+            {"f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8]", "window=2", .error = "without causal=1"},
             {0}},
 };
 
 weft_value *weft_attention(weft_value *q, weft_value *k, weft_value *v, bool causal, double scale) {
-    attention_attrs a = {.causal = causal, .scale = scale};
-    return weft_transpose(op_value(&weft_op_attention, 3, (weft_value *[]){q, k, v}, &a), 1, 2);
+    return weft_attention_with(q, k, v, &(weft_attention_options){.causal = causal, .scale = scale});
+}
+
+/* A mask that is NULL because of an earlier error is no danger: after that error no node is made. */
+weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_value *v,
+                                const weft_attention_options *options) {
+    weft_attention_options o = options ? *options : (weft_attention_options){0};
+    attention_attrs a = {.causal = o.causal || o.window, .scale = o.scale, .window = o.window};
+    int n = o.mask ? 4 : 3;
+    return weft_transpose(op_value(&weft_op_attention, n, (weft_value *[]){q, k, v, o.mask}, &a), 1, 2);
 }

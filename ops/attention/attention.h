@@ -6,21 +6,57 @@
 
 typedef struct attention_attrs {
     bool causal;
-    double scale; /* 0: 1 / sqrt(D) */
+    double scale;       /* 0: 1 / sqrt(D) */
+    int64_t window;     /* causal: row i sees only the keys j > i - window; 0: all */
+    bool mask_gradient; /* attention_backward: result 3 is the gradient of the scores */
 } attention_attrs;
 
-/* The operands, as bits, that every kernel takes at any strides: q, k, v of the forward; dy, q, k, v of the
- * backward. Not y, although kernels on the CPU take it so: attention makes it row-major. */
-enum { ATTENTION_STRIDED = 7, ATTENTION_BACKWARD_STRIDED = 15 };
+/* The operands, as bits, that every kernel takes at any strides: q, k, v, mask of the forward; dy, q, k, v,
+ * mask of the backward. Not y, although kernels on the CPU take it so: attention makes it row-major. */
+enum { ATTENTION_STRIDED = 15, ATTENTION_BACKWARD_STRIDED = 15 | 1 << 6 };
 
-extern const op_attr attention_attr_table[];
+/* The operands of attention and of attention_backward; `shift` is there where the mask is one of numbers. */
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_MASK };
+enum {
+    BACKWARD_DY,
+    BACKWARD_Q,
+    BACKWARD_K,
+    BACKWARD_V,
+    BACKWARD_Y,
+    BACKWARD_LSE,
+    BACKWARD_MASK,
+    BACKWARD_SHIFT
+};
 
 /* The scale for q [B, H, T, D]: the attribute or its default. */
 double attention_scale(const attention_attrs *a, const tensor_type *q);
-/* Check for infer: the operands from `first` on are q [B, H, T, D], k and v [B, H, S, D] of one float
- * type. */
+/* The keys [begin, end) of s that query i sees, whatever the mask. */
+typedef struct key_range {
+    int64_t begin, end;
+} key_range;
+key_range attention_keys(const attention_attrs *a, int64_t i, int64_t s);
+
+/* Checks for infer: the operands from `first` on are q [B, H, T, D], k and v [B, H / n, S, D] of one float
+ * type; and operand i, if it is there, is a mask for them. */
 bool attention_want_qkv(op_call *c, int first);
-/* The type of y [B, T, H, D] for q [B, H, T, D]. */
+bool attention_want_mask(op_call *c, int first, int i);
+/* Whether operand i is there and is a mask of numbers, which are added to the scores. */
+bool attention_adds(weft_value *const *in, int n_in, int i);
+/* The type of y [B, T, H, D] for q [B, H, T, D]; of scores [B, H, T, S]. */
 tensor_type attention_result(const tensor_type *q);
+tensor_type attention_scores(const tensor_type *q, const tensor_type *k);
+/* Strides of a mask's four axes of scores: 0 where it broadcasts. */
+void attention_mask_strides(const tensor *mask, int64_t stride[4]);
+
+/* The scores of a call, for reference kernels; q: the operand that holds the queries. */
+typedef struct score_view {
+    const tensor *q, *k, *mask; /* mask NULL: none */
+    const attention_attrs *attrs;
+    double scale;
+    int64_t group, mask_stride[4]; /* group: heads of q for one of k */
+} score_view;
+score_view score_view_of(const kernel_call *c, int q, int mask);
+/* The score of query row = [b, h, i] and key j: q . k scale + mask; -inf where the row does not see it. */
+double score_at(const score_view *s, const int64_t *row, int64_t j);
 
 #endif

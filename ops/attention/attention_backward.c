@@ -1,97 +1,120 @@
-/* attention_backward.c - the gradients of attention from dy [B, T, H, D], q, k, v and its results y and lse.
- * With
- *     p[i, j] = e^(q_i . k_j scale - lse_i)        dp[i, j] = dy_i . v_j        delta_i = dy_i . y_i
- *     ds[i, j] = p (dp - delta_i) scale
- * they are dq_i = sum_j ds k_j, dk_j = sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv 2205.14135,
- * appendix B). dq is [B, T, H, D], dk and dv [B, S, H, D]: heads after time, as in the gradient of a [B, T, H
- * D] tensor. It has no gradient of its own. */
+/* attention_backward.c - the gradients of attention from dy [B, T, H, D], q, k, v, its results y, lse (and
+ * shift, 0 without a mask of numbers), and its mask. With the scores s[i, j] = q_i . k_j scale + mask[i, j]
+ *     p[i, j] = e^(s[i, j] - shift_i - lse_i)      dp[i, j] = dy_i . v_j        delta_i = dy_i . y_i
+ *     ds[i, j] = p (dp - delta_i)
+ * they are dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i, dv_j = sum_i p dy_i (Dao et al., arXiv
+ * 2205.14135, appendix B); keys that heads share get the sum over these. dq is [B, T, H, D], dk and dv [B, S,
+ * H / n, D]: heads after time, as in the gradient of a [B, T, H D] tensor. Only with mask_gradient ds [B, H,
+ * T, S] is a result too, in f32: the mask's gradient before it is summed to the mask's shape. It has no
+ * gradient of its own. */
 #include "ops/attention/attention.h"
 
 #include <math.h>
 
-/* The operands, in order. */
-enum { DY, Q, K, V, Y, LSE };
+static const op_attr attrs[] = {
+    {"causal", ATTR_BOOL, offsetof(attention_attrs, causal), 0, 0},
+    {"scale", ATTR_REAL, offsetof(attention_attrs, scale), 0, 0},
+    {"window", ATTR_INT, offsetof(attention_attrs, window), 0, INT64_MAX},
+    {"mask_gradient", ATTR_BOOL, offsetof(attention_attrs, mask_gradient), 0, 0},
+    {0},
+};
 
+/* A mask of numbers comes with its shift, another without. */
 static bool infer(op_call *c) {
-    if (!attention_want_qkv(c, Q)) return false;
-    const tensor_type *q = op_in(c, Q);
+    if (!attention_want_qkv(c, BACKWARD_Q) || !attention_want_mask(c, BACKWARD_Q, BACKWARD_MASK))
+        return false;
+    const tensor_type *q = op_in(c, BACKWARD_Q);
     tensor_type y = attention_result(q), lse = type_of(dtype_accumulator(q->dtype), 3, q->shape);
-    if (!type_equal(op_in(c, DY), &y) || !type_equal(op_in(c, Y), &y) || !type_equal(op_in(c, LSE), &lse))
-        return op_fail(c, WEFT_SHAPE, "dy %s, y %s, lse %s do not belong to q %s", TYPE(op_in(c, DY)),
-                       TYPE(op_in(c, Y)), TYPE(op_in(c, LSE)), TYPE(q));
-    c->n_out = 3;
+    bool adds = attention_adds(c->in, c->n_in, BACKWARD_MASK);
+    if (!type_equal(op_in(c, BACKWARD_DY), &y) || !type_equal(op_in(c, BACKWARD_Y), &y) ||
+        !type_equal(op_in(c, BACKWARD_LSE), &lse))
+        return op_fail(c, WEFT_SHAPE, "dy %s, y %s, lse %s do not belong to q %s",
+                       TYPE(op_in(c, BACKWARD_DY)), TYPE(op_in(c, BACKWARD_Y)), TYPE(op_in(c, BACKWARD_LSE)),
+                       TYPE(q));
+    if ((c->n_in > BACKWARD_SHIFT) != adds || (adds && !type_equal(op_in(c, BACKWARD_SHIFT), &lse)))
+        return op_fail(c, WEFT_SHAPE, "a mask of numbers, and no other, comes with its shift, %s",
+                       TYPE(&lse));
+    if (((const attention_attrs *)c->attrs)->mask_gradient && !adds)
+        return op_fail(c, WEFT_ARGUMENT, "mask_gradient=1 without a mask of numbers");
+    c->n_out = ((const attention_attrs *)c->attrs)->mask_gradient ? 4 : 3;
     c->out[0] = y;
-    c->out[1] = c->out[2] = attention_result(op_in(c, K));
+    c->out[1] = c->out[2] = attention_result(op_in(c, BACKWARD_K));
+    c->out[3] = attention_scores(q, op_in(c, BACKWARD_K));
     return true;
 }
 
+/* ---- reference ---- */
+
 typedef struct head_pair {
-    double p, ds; /* probability of key j for query i, and the gradient of its score times scale */
+    double p, ds; /* probability of key j for query i, and the gradient of its score */
 } head_pair;
 
 /* row = [b, h, i]. The reference computes it anew for every use. */
-static head_pair pair_of(const kernel_call *c, const int64_t *row, int64_t j, double scale) {
+static head_pair pair_of(const kernel_call *c, const score_view *s, const int64_t *row, int64_t j) {
     int64_t b = row[0], h = row[1], i = row[2];
-    double s = 0, dp = 0, delta = 0;
-    for (int64_t d = 0; d < c->in[Q].type.shape[3]; d++) {
-        double dy = element_get(&c->in[DY], (int64_t[]){b, i, h, d});
-        s +=
-            element_get(&c->in[Q], (int64_t[]){b, h, i, d}) * element_get(&c->in[K], (int64_t[]){b, h, j, d});
-        dp += dy * element_get(&c->in[V], (int64_t[]){b, h, j, d});
-        delta += dy * element_get(&c->in[Y], (int64_t[]){b, i, h, d});
+    double score = score_at(s, row, j), dp = 0, delta = 0;
+    if (score == -INFINITY) return (head_pair){0, 0};
+    for (int64_t d = 0; d < s->q->type.shape[3]; d++) {
+        double dy = element_get(&c->in[BACKWARD_DY], (int64_t[]){b, i, h, d});
+        dp += dy * element_get(&c->in[BACKWARD_V], (int64_t[]){b, h / s->group, j, d});
+        delta += dy * element_get(&c->in[BACKWARD_Y], (int64_t[]){b, i, h, d});
     }
-    double p = exp(s * scale - element_get(&c->in[LSE], row));
-    return (head_pair){p, p * (dp - delta) * scale};
+    double shift = s->mask && c->n_in > BACKWARD_SHIFT ? element_get(&c->in[BACKWARD_SHIFT], row) : 0;
+    double p = exp(score - shift - element_get(&c->in[BACKWARD_LSE], row));
+    return (head_pair){p, p * (dp - delta)};
 }
 
 /* Columns of a result row that are summed together, in double because results may be of a reduced type. */
 enum { COLUMNS = 64 };
 
 /* Sets dq of one query in the COLUMNS columns from `first`. */
-static void query_backward(const kernel_call *c, const int64_t *row, int64_t first, double scale) {
-    int64_t columns = c->in[Q].type.shape[3] - first, keys = c->in[K].type.shape[2];
+static void query_backward(const kernel_call *c, const score_view *s, const int64_t *row, int64_t first) {
+    int64_t columns = s->q->type.shape[3] - first;
     double sum[COLUMNS] = {0};
     if (columns > COLUMNS) columns = COLUMNS;
-    if (((const attention_attrs *)c->attrs)->causal && row[2] + 1 < keys) keys = row[2] + 1;
-    for (int64_t j = 0; j < keys; j++) {
-        head_pair pair = pair_of(c, row, j, scale);
-        for (int64_t d = 0; d < columns; d++)
-            sum[d] += pair.ds * element_get(&c->in[K], (int64_t[]){row[0], row[1], j, first + d});
+    for (int64_t j = 0; j < s->k->type.shape[2]; j++) {
+        double ds = pair_of(c, s, row, j).ds;
+        for (int64_t d = 0; d < columns && ds != 0; d++)
+            sum[d] += ds * element_get(s->k, (int64_t[]){row[0], row[1] / s->group, j, first + d});
     }
     for (int64_t d = 0; d < columns; d++)
-        element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, sum[d]);
+        element_set(&c->out[0], (int64_t[]){row[0], row[2], row[1], first + d}, sum[d] * s->scale);
 }
 
-/* Sets dk and dv of one key in the COLUMNS columns from `first`. */
-static void key_backward(const kernel_call *c, const int64_t *key, int64_t first, double scale) {
-    int64_t b = key[0], h = key[1], columns = c->in[Q].type.shape[3] - first;
+/* Sets dk and dv of key [b, head, j] in the COLUMNS columns from `first`. */
+static void key_backward(const kernel_call *c, const score_view *s, const int64_t *key, int64_t first) {
+    int64_t columns = s->q->type.shape[3] - first, rows = s->q->type.shape[2];
     double dk[COLUMNS] = {0}, dv[COLUMNS] = {0};
     if (columns > COLUMNS) columns = COLUMNS;
-    for (int64_t i = ((const attention_attrs *)c->attrs)->causal ? key[2] : 0; i < c->in[Q].type.shape[2];
-         i++) {
-        head_pair pair = pair_of(c, (int64_t[]){b, h, i}, key[2], scale);
-        for (int64_t d = 0; d < columns; d++) {
-            dk[d] += pair.ds * element_get(&c->in[Q], (int64_t[]){b, h, i, first + d});
-            dv[d] += pair.p * element_get(&c->in[DY], (int64_t[]){b, i, h, first + d});
+    for (int64_t n = 0; n < s->group * rows; n++) {
+        int64_t row[3] = {key[0], key[1] * s->group + n / rows, n % rows};
+        head_pair pair = pair_of(c, s, row, key[2]);
+        for (int64_t d = 0; d < columns && pair.p != 0; d++) {
+            dk[d] += pair.ds * element_get(s->q, (int64_t[]){row[0], row[1], row[2], first + d});
+            dv[d] +=
+                pair.p * element_get(&c->in[BACKWARD_DY], (int64_t[]){row[0], row[2], row[1], first + d});
         }
     }
     for (int64_t d = 0; d < columns; d++) {
-        element_set(&c->out[1], (int64_t[]){b, key[2], h, first + d}, dk[d]);
-        element_set(&c->out[2], (int64_t[]){b, key[2], h, first + d}, dv[d]);
+        element_set(&c->out[1], (int64_t[]){key[0], key[2], key[1], first + d}, dk[d] * s->scale);
+        element_set(&c->out[2], (int64_t[]){key[0], key[2], key[1], first + d}, dv[d]);
     }
 }
 
 /* First dq, row by row of queries, then dk and dv, row by row of keys: no result is written twice. */
 static weft_status reference(const kernel_call *c) {
-    double scale = attention_scale(c->attrs, &c->in[Q].type);
-    int64_t row[3] = {0}, key[3] = {0}, depth = c->in[Q].type.shape[3];
-    tensor_type keys = type_of(WEFT_F32, 3, c->in[K].type.shape);
+    score_view s = score_view_of(c, BACKWARD_Q, BACKWARD_MASK);
+    int64_t row[3] = {0}, key[3] = {0}, at[4] = {0}, depth = s.q->type.shape[3];
+    tensor_type keys = type_of(WEFT_F32, 3, s.k->type.shape);
     do
-        for (int64_t first = 0; first < depth; first += COLUMNS) query_backward(c, row, first, scale);
-    while (index_next(&c->in[LSE].type, row));
+        for (int64_t first = 0; first < depth; first += COLUMNS) query_backward(c, &s, row, first);
+    while (index_next(&c->in[BACKWARD_LSE].type, row));
     do
-        for (int64_t first = 0; first < depth; first += COLUMNS) key_backward(c, key, first, scale);
+        for (int64_t first = 0; first < depth; first += COLUMNS) key_backward(c, &s, key, first);
     while (index_next(&keys, key));
+    if (c->n_out < 4) return WEFT_OK;
+    do element_set(&c->out[3], at, pair_of(c, &s, at, at[3]).ds);
+    while (index_next(&c->out[3].type, at));
     return WEFT_OK;
 }
 
@@ -99,13 +122,14 @@ const weft_op weft_op_attention_backward = {
     .name = "attention_backward",
     .summary = "gradients of attention",
     .min_in = 6,
-    .max_in = 6,
+    .max_in = 8,
     .attrs_bytes = sizeof(attention_attrs),
-    .attrs = attention_attr_table,
+    .attrs = attrs,
     .reference_strided = ATTENTION_BACKWARD_STRIDED,
     .precision = PRECISION_REDUCED,
-    /* All operands but lse, which is f32. */
-    .reduced_in = 1u << DY | 1u << Q | 1u << K | 1u << V | 1u << Y,
+    /* All operands but lse and shift, which are f32, and the mask, which may be. */
+    .reduced_in =
+        1u << BACKWARD_DY | 1u << BACKWARD_Q | 1u << BACKWARD_K | 1u << BACKWARD_V | 1u << BACKWARD_Y,
     .reduced_out = 7,
     .infer = infer,
     .reference = reference,
@@ -123,7 +147,36 @@ const weft_op weft_op_attention_backward = {
             {"f32[1,61,1,33], f32[1,1,61,33], f32[1,1,70,33], f32[1,1,70,33], f32[1,61,1,33], "
              "f32[1,1,61]",
              NULL, .low = -1, .high = 1, .no_gradient = true},
+            /* masks */
+            {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], "
+             "bool[2,1,3,5]",
+             NULL, .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,4]", .low = -1, .high = 1,
+             .no_gradient = true},
+            {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], f32[3,5], "
+             "f32[2,2,3]",
+             "mask_gradient=1", .out = "f32[2,3,2,4], f32[2,5,2,4], f32[2,5,2,4], f32[2,2,3,5]",
+             .no_gradient = true},
+            {"f32[1,61,2,33], f32[1,2,61,33], f32[1,2,70,33], f32[1,2,70,33], f32[1,61,2,33], f32[1,2,61], "
+             "f32[1,2,1,70], f32[1,2,61]",
+             "causal=1 mask_gradient=1", .low = -1, .high = 1, .no_gradient = true},
+            {"f32[2,61,2,8], f32[2,2,61,8], f32[2,2,70,8], f32[2,2,70,8], f32[2,61,2,8], f32[2,2,61], "
+             "bool[2,1,1,70]",
+             NULL, .low = 0.25, .high = 1, .no_gradient = true},
+            /* heads that share keys and values; windows, also past the last key */
+            {"f32[2,3,4,4], f32[2,4,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,4,4], f32[2,4,3]", NULL,
+             .out = "f32[2,3,4,4], f32[2,5,2,4], f32[2,5,2,4]", .no_gradient = true},
+            {"f32[1,57,6,8], f32[1,6,57,8], f32[1,2,60,8], f32[1,2,60,8], f32[1,57,6,8], f32[1,6,57], "
+             "f32[57,60], f32[1,6,57]",
+             "causal=1 window=20 mask_gradient=1", .low = -1, .high = 1, .no_gradient = true},
+            {"f32[1,230,2,5], f32[1,2,230,5], f32[1,1,230,5], f32[1,1,230,5], f32[1,230,2,5], f32[1,2,230]",
+             "causal=1 window=50", .low = -1, .high = 1, .no_gradient = true},
+            {"f32[1,300,1,4], f32[1,1,300,4], f32[1,1,60,4], f32[1,1,60,4], f32[1,300,1,4], f32[1,1,300]",
+             "causal=1 window=100", .low = -1, .high = 1, .no_gradient = true},
             {"f32[2,5,2,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,2,5,8], f32[2,5,2,8], f32[2,2,6]", NULL,
              .error = "do not belong to q"},
+            {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], f32[3,5]",
+             NULL, .error = "comes with its shift"},
+            {"f32[2,3,2,4], f32[2,2,3,4], f32[2,2,5,4], f32[2,2,5,4], f32[2,3,2,4], f32[2,2,3], bool[3,5]",
+             "mask_gradient=1", .error = "without a mask of numbers"},
             {0}},
 };

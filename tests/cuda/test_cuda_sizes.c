@@ -178,6 +178,52 @@ TEST(attention_takes_many_tiles_and_wide_heads) {
     each_check(list);
 }
 
+/* Tiles at the edges of masks and windows, and heads that share keys, in every kernel. */
+TEST(attention_takes_masks_windows_and_shared_keys) {
+    static const sized_sample list[] = {
+        {"attention", {"bf16[1,2,130,64], bf16[1,1,130,64], bf16[1,1,130,64], bool[130,130]", "causal=1"}},
+        {"attention", {"f16[2,3,60,24], f16[2,3,65,24], f16[2,3,65,24], f16[2,1,60,65]", "scale=0.3"}},
+        {"attention", {"bf16[1,1,70,72], bf16[1,1,70,72], bf16[1,1,70,72], f32[1,70]", NULL}},
+        {"attention", {"bf16[2,4,33,16], bf16[2,1,70,16], bf16[2,1,70,16]", NULL}},
+        /* windows: a tile that no query of a warp sees, begins inside of tiles, queries past all keys */
+        {"attention", {"bf16[1,1,300,16], bf16[1,1,300,16], bf16[1,1,300,16]", "causal=1 window=65"}},
+        {"attention", {"f16[1,2,257,64], f16[1,1,257,64], f16[1,1,257,64]", "causal=1 window=1"}},
+        {"attention", {"bf16[1,1,400,8], bf16[1,1,40,8], bf16[1,1,40,8]", "causal=1 window=128"}},
+        {"attention",
+         {"bf16[1,1,150,80], bf16[1,1,150,80], bf16[1,1,150,80], f32[150,150]", "causal=1 window=70"}},
+        {"attention",
+         {"f32[1,2,140,20], f32[1,1,140,20], f32[1,1,140,20], bool[1,2,1,140]", "causal=1 window=66"}},
+        {"attention_backward",
+         {"bf16[1,130,2,64], bf16[1,2,130,64], bf16[1,1,130,64], bf16[1,1,130,64], bf16[1,130,2,64], "
+          "f32[1,2,130], bool[130,130]",
+          "causal=1", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"f16[2,60,3,24], f16[2,3,60,24], f16[2,3,65,24], f16[2,3,65,24], f16[2,60,3,24], f32[2,3,60], "
+          "f16[2,1,60,65], f32[2,3,60]",
+          "scale=0.3 mask_gradient=1", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"bf16[1,70,1,72], bf16[1,1,70,72], bf16[1,1,70,72], bf16[1,1,70,72], bf16[1,70,1,72], f32[1,1,70], "
+          "f32[1,70], f32[1,1,70]",
+          "mask_gradient=1 causal=1 window=9", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"bf16[2,33,4,16], bf16[2,4,33,16], bf16[2,1,70,16], bf16[2,1,70,16], bf16[2,33,4,16], f32[2,4,33]",
+          NULL, .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"bf16[1,300,1,16], bf16[1,1,300,16], bf16[1,1,300,16], bf16[1,1,300,16], bf16[1,300,1,16], "
+          "f32[1,1,300]",
+          "causal=1 window=65", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"f16[1,400,1,8], f16[1,1,400,8], f16[1,1,40,8], f16[1,1,40,8], f16[1,400,1,8], f32[1,1,400]",
+          "causal=1 window=128", .low = 0.25, .high = 1}},
+        {"attention_backward",
+         {"f32[1,140,2,20], f32[1,2,140,20], f32[1,1,140,20], f32[1,1,140,20], f32[1,140,2,20], "
+          "f32[1,2,140], bool[1,2,1,140]",
+          "causal=1 window=66", .low = 0.25, .high = 1}},
+        {0}};
+    NEED(begin());
+    each_check(list);
+}
+
 /* The kernel gathers by windows only where it knows that the indices come from a pooling, so this builds both
  * nodes. */
 static void max_pool_check(weft_dtype dtype, const int64_t shape[4], const weft_pool *window) {
@@ -268,5 +314,6 @@ GPU_SUITE("cuda sizes", {T(rows_of_any_length_give_what_the_reference_gives),
                          T(column_sums_of_any_shape_give_what_the_reference_gives),
                          T(embedding_sums_ids_in_their_order_however_many_there_are),
                          T(pooling_takes_many_channels_at_once), T(attention_takes_many_tiles_and_wide_heads),
+                         T(attention_takes_masks_windows_and_shared_keys),
                          T(max_pool_gathers_from_the_windows_that_made_its_indices),
                          T(a_bad_label_or_id_is_told), T(nothing_is_left_on_the_gpu)})

@@ -456,6 +456,55 @@ def op_cases():
     }
 
 
+def attention_cases():
+    """op_cases for attention.safetensors: in0 .. in2 are q, k, v, in3 a mask; a mask of indices is bool.
+    'hidden X' is a mask of numbers some of which are X."""
+    sdpa = F.scaled_dot_product_attention
+    q, cross = [2, 4, 5, 8], [2, 4, 7, 8]
+
+    def masked(*shape, kind="", window=None, **kw):
+        def function(q, k, v, mask):
+            return sdpa(q, k, v, attn_mask=mask.bool() if kind else mask, **kw)
+        return ([q, cross, cross, (kind, list(shape)) if kind else list(shape)], function,
+                dict(mask="bool" if kind else "numbers", **kw))
+
+    def hidden(low, *shape):
+        return [q, cross, cross, (f"hidden {low}", list(shape))], sdpa, dict(mask=f"numbers, some {low}")
+
+    def seen(t, s, window):
+        i, j = torch.arange(t)[:, None], torch.arange(s)[None]
+        return (j <= i) & (j > i - window)
+
+    def with_seen(window, *specs, **kw):
+        def function(q, k, v):
+            return sdpa(q, k, v, attn_mask=seen(q.shape[2], k.shape[2], window), **kw)
+        return list(specs), function, dict(window=window, **kw)
+
+    def causal_masked(q, k, v, mask):
+        return sdpa(q, k, v, attn_mask=mask.bool() & seen(q.shape[2], k.shape[2], 100))
+    shared = [2, 2, 7, 8]
+    return {
+        "bool": masked(5, 7, kind="below 2"),
+        "bool_keys": masked(2, 1, 1, 7, kind="below 2"),
+        "bool_batch": masked(2, 1, 5, 7, kind="below 2"),
+        "bool_head": masked(1, 4, 5, 7, kind="below 2"),
+        "bool_few": masked(2, 4, 5, 7, kind="below 2, one row in three is 0"),
+        "numbers": masked(5, 7),
+        "numbers_keys": masked(2, 1, 1, 7),
+        "numbers_batch": masked(2, 1, 5, 7),
+        "numbers_head": masked(1, 4, 5, 7),
+        "numbers_all": masked(2, 4, 5, 7, scale=0.5),
+        "numbers_infinite": hidden("-inf", 2, 1, 5, 7),
+        "numbers_lowest": hidden("-3e38", 2, 1, 5, 7),
+        "numbers_low": hidden("-1e4", 1, 4, 5, 7),
+        "causal_bool": ([q, cross, cross, ("below 2", [2, 1, 1, 7])], causal_masked, dict(is_causal=True)),
+        "shared": plain(sdpa, q, shared, shared, enable_gqa=True),
+        "shared_one": plain(sdpa, q, [2, 1, 7, 8], [2, 1, 7, 8], enable_gqa=True, is_causal=True),
+        "window": with_seen(3, [2, 4, 9, 8], [2, 4, 9, 8], [2, 4, 9, 8]),
+        "window_past": with_seen(2, [2, 4, 9, 8], [2, 2, 5, 8], [2, 2, 5, 8], enable_gqa=True),
+    }
+
+
 def make_input(spec, gen):
     """One input in f32 (or an index) and whether it has a gradient."""
     how, shape = spec if isinstance(spec, tuple) else ("", spec)
@@ -463,12 +512,18 @@ def make_input(spec, gen):
         x = torch.randint(int(how.split()[1].rstrip(",")), shape, generator=gen, dtype=INDEX)
         if "-100" in how:
             x[::3] = -100
+        if "row in three" in how:
+            x.view(-1, shape[-1])[::3] = 0
         return x, False
     x = torch.randn(shape, generator=gen)
     if "positive" in how:
         x = x.abs() + 0.5
     elif "probability" in how:
         x = torch.rand(shape, generator=gen).where(x > 0, (x > -0.5).float())    # soft, 0 and 1
+    elif "hidden" in how:               # each third number of a mask, and two rows unless that rounds the scores away
+        low = float(how.split()[1])
+        x.view(-1)[::3] = low
+        x.view(-1, shape[-1])[1::4] = low if low < -1e30 else 0
     elif len(shape) > 1:
         x *= 1.5                        # both tails of the activations
     return x, "fixed" not in how
@@ -488,9 +543,17 @@ def run_op(function, inputs, wants, cotangent, dtype):
 
 
 def make_ops(folder):
-    """Write ops.safetensors and print how far PyTorch's own f32 is from it."""
+    return make_cases(folder, "ops", op_cases())
+
+
+def make_attention(folder):
+    return make_cases(folder, "attention", attention_cases())
+
+
+def make_cases(folder, file, cases):
+    """Write a file of single ops and print how far PyTorch's own f32 is from it."""
     tensors, about, worst = {}, {}, (0.0, "")
-    for seed, (name, (specs, function, attributes)) in enumerate(op_cases().items()):
+    for seed, (name, (specs, function, attributes)) in enumerate(cases.items()):
         gen = torch.Generator().manual_seed(100 + seed)
         inputs, wants = zip(*(make_input(s, gen) for s in specs))
         shape = run_op(function, inputs, wants, None, torch.float64)[0].shape
@@ -505,8 +568,8 @@ def make_ops(folder):
         tensors |= {f"{name}.in{i}": x.detach() for i, x in enumerate(inputs)}
         tensors |= {f"{name}.weight": weight} | {k: v.float() for k, v in named[0].items()}
         about[name] = ", ".join(f"{k}={v}" for k, v in attributes.items())
-    size = save(tensors, about, folder, "ops")
-    print(f"{'ops':18} {size:8} f32 is at most {worst[0]:.1e} off ({worst[1]}), {len(about)} cases")
+    size = save(tensors, about, folder, file)
+    print(f"{file:18} {size:8} f32 is at most {worst[0]:.1e} off ({worst[1]}), {len(about)} cases")
     return worst[0] < LOSS_FLOOR
 
 
@@ -562,7 +625,7 @@ def save(tensors, about, folder, name):
     return os.path.getsize(path)
 
 
-OTHERS = {"ops": make_ops, "autocast": make_autocast, "special": make_special}
+OTHERS = {"ops": make_ops, "attention": make_attention, "autocast": make_autocast, "special": make_special}
 
 
 def main():

@@ -2,8 +2,9 @@
  *
  * A thread takes one (batch, head) pair at a time: it packs keys and values once into panels (whatever their
  * strides), and runs queries in blocks of BLOCK rows whose scores stay in the cache; causal blocks stop at
- * their last key. Pairs are independent and each runs in a fixed order, so the bits do not depend on the
- * number of threads.
+ * their last key, and with a window begin at their first. The backward op takes the heads that share keys
+ * together. Pairs are independent and each runs in a fixed order, so the bits do not depend on the number of
+ * threads.
  *
  * Measured, 2 threads of a Xeon with AVX-512, q k v as views of one [8, 256, 3 * 6 * 64] tensor, causal, best
  * of 60 on a machine that other builds shared: 2.9 ms forward, 6.0 backward; PyTorch 2.15's
@@ -17,7 +18,10 @@
 
 #include <omp.h>
 
-enum { BLOCK = 48 }; /* queries of a block: a multiple of every GEMM_MR */
+/* BLOCK: queries of a block, a multiple of every GEMM_MR. KEY_STEP: where the keys of a block may begin, a
+ * multiple of GEMM_NR and of GEMM_MR. */
+enum { BLOCK = 48, KEY_STEP = 3 * GEMM_NR };
+_Static_assert(BLOCK % GEMM_MR == 0 && KEY_STEP % GEMM_MR == 0, "");
 
 /* The matrix of one head within a tensor: rows of d numbers. */
 typedef struct view {
@@ -27,11 +31,12 @@ typedef struct view {
 } view;
 
 typedef struct sizes {
-    int64_t t, s, d; /* queries, keys, head size */
+    int64_t t, s, d;      /* queries, keys, head size */
+    int64_t heads, group; /* of q; and how many of them share one of k and v */
     /* s rounded up to panels (GEMM_NR) and to tile rows (GEMM_MR); d rounded up to panels */
     int64_t sp, sm, dp;
     int64_t ld; /* floats from one row of scores to the next */
-    bool causal;
+    const attention_attrs *attrs;
     float scale;
 } sizes;
 
@@ -41,7 +46,7 @@ typedef struct layout {
     /* Of a block of queries: q and dy as rows and as panels (qp, dyp), scores p, their gradients ds, the
      * result. */
     int64_t q, dy, qp, dyp, p, ds, out;
-    int64_t room;          /* one row as floats */
+    int64_t room;          /* one row as floats: of a head, or of a mask */
     int64_t dk, dv, total; /* gradients of all keys and values; total: of the scratch */
 } layout;
 
@@ -54,7 +59,8 @@ static int64_t up(int64_t n, int64_t step) {
 static sizes sizes_of(const weft_node *n, int q) {
     const attention_attrs *a = n->attrs;
     const tensor_type *qt = &n->in[q]->type, *kt = &n->in[q + 1]->type;
-    sizes z = {.t = qt->shape[2], .s = kt->shape[2], .d = qt->shape[3], .causal = a->causal};
+    sizes z = {.t = qt->shape[2], .s = kt->shape[2], .d = qt->shape[3], .heads = qt->shape[1], .attrs = a};
+    z.group = z.heads / kt->shape[1];
     z.sp = up(z.s, GEMM_NR);
     z.sm = up(z.s, GEMM_MR);
     z.dp = up(z.d, GEMM_NR);
@@ -77,7 +83,7 @@ static layout layout_of(const sizes *z, bool backward) {
     l.q = reserve_floats(&l, BLOCK * z->d);
     l.p = reserve_floats(&l, BLOCK * z->ld);
     l.out = reserve_floats(&l, BLOCK * z->dp);
-    l.room = reserve_floats(&l, z->d);
+    l.room = reserve_floats(&l, z->d > z->s ? z->d : z->s);
     if (!backward) {
         l.v = reserve_floats(&l, z->s * z->dp);
         return l;
@@ -173,96 +179,182 @@ static void put_row(float *restrict from, float factor, int64_t d, view y, int64
     reduced_store(y.data, y.dtype, at, from, d);
 }
 
+/* ---- masks ---- */
+
+/* The mask of one head: element (i, j) is number first + i row + j column of its data. data NULL: none. */
+typedef struct head_mask {
+    const void *data;
+    weft_dtype dtype;
+    int64_t first, row, column;
+} head_mask;
+
+/* mask: its operand, which may be missing. */
+static head_mask mask_of(const kernel_call *c, int mask, int64_t b, int64_t h) {
+    int64_t stride[4];
+    if (mask >= c->n_in) return (head_mask){0};
+    attention_mask_strides(&c->in[mask], stride);
+    return (head_mask){c->in[mask].data, c->in[mask].type.dtype, b * stride[0] + h * stride[1], stride[2],
+                       stride[3]};
+}
+
+static void mask_bools(const bool *seen, int64_t step, int64_t n, float *x) {
+    if (step == 1)
+        for (int64_t j = 0; j < n; j++) x[j] = seen[j] ? x[j] : -VM_INF;
+    else
+        for (int64_t j = 0; j < n; j++) x[j] = seen[j * step] ? x[j] : -VM_INF;
+}
+
+/* Applies row i to the scores x of the keys [begin, end). `room` is for a row as floats. */
+static void mask_row(const head_mask *m, int64_t i, key_range keys, float *restrict x, float *restrict room) {
+    int64_t at = m->first + i * m->row + keys.begin * m->column, n = keys.end - keys.begin;
+    x += keys.begin;
+    if (m->dtype == WEFT_BOOL) {
+        mask_bools((const bool *)m->data + at, m->column, n, x);
+        return;
+    }
+    if (m->column == 1)
+        reduced_load(room, m->data, m->dtype, at, n);
+    else
+        for (int64_t j = 0; j < n; j++) room[j] = reduced_get(m->data, m->dtype, at + j * m->column);
+    for (int64_t j = 0; j < n; j++) x[j] += room[j];
+}
+
 /* ---- a block of queries ---- */
 
 typedef struct block {
     int64_t first, rows, tall; /* tall: rows rounded up to whole tiles */
-    /* keys: those that the last query sees; wide: columns of scores that must be zero past a row's own
-     * keys */
-    int64_t keys, wide;
+    /* [from, keys): the keys that its queries see; wide: columns of scores from `from` on that must be zero
+     * outside of a row's own keys */
+    int64_t from, keys, wide;
 } block;
 
 static block block_at(const sizes *z, int64_t first) {
     block b = {.first = first, .rows = z->t - first < BLOCK ? z->t - first : BLOCK};
     b.tall = up(b.rows, GEMM_MR);
-    b.keys = z->causal && first + b.rows < z->s ? first + b.rows : z->s;
-    int64_t panels = up(b.keys, GEMM_NR), tiles = up(b.keys, GEMM_MR);
+    b.keys = attention_keys(z->attrs, first + b.rows - 1, z->s).end;
+    b.from = attention_keys(z->attrs, first, z->s).begin;
+    if (b.from == b.keys) b.from--; /* queries past all windows: one key, which they do not see */
+    b.from = b.from / KEY_STEP * KEY_STEP;
+    int64_t panels = up(b.keys - b.from, GEMM_NR), tiles = up(b.keys - b.from, GEMM_MR);
     b.wide = panels > tiles ? panels : tiles;
     return b;
 }
 
-/* Keys that query i sees. */
-static int64_t keys_of_row(const sizes *z, int64_t i) {
-    return z->causal && i + 1 < z->s ? i + 1 : z->s;
+/* Scores of the block's queries, rows a [tall, d], with its keys in panels, into rows x of z->ld. */
+static void block_scores(const sizes *z, const block *b, const float *a, const float *keys, float *x) {
+    gemm_rows(b->tall, up(b->keys - b->from, GEMM_NR), z->d, a, z->d, keys + b->from * z->d, z->d * GEMM_NR,
+              x + b->from, z->ld);
+}
+
+/* out [tall, dp] = the rows x of z->ld times keys or values in panels. */
+static void block_product(const sizes *z, const block *b, const float *x, const float *values, float *out) {
+    gemm_rows(b->tall, z->dp, b->keys - b->from, x + b->from, z->ld, values + b->from * GEMM_NR,
+              z->s * GEMM_NR, out, z->dp);
+}
+
+/* Zeros in a row outside of its own keys. */
+static void row_clear(const block *b, key_range keys, float *x) {
+    for (int64_t j = b->from; j < keys.begin; j++) x[j] = 0;
+    for (int64_t j = keys.end; j < b->from + b->wide; j++) x[j] = 0;
 }
 
 /* ---- forward ---- */
 
-/* x = e^(x - max) in place, zeros up to `wide`. Returns the sum, and the maximum in *max. */
-static float exp_row(float *x, int64_t n, int64_t wide, float *max) {
-    float most = x[0];
+/* x = e^(x - max) in place. Returns the sum, and the maximum in *max: 0 if every x is -inf, as in a row that
+ * sees no key, whose sum is 0. */
+static float exp_row(float *x, int64_t n, float *max) {
+    float most = -VM_INF;
 #pragma omp simd reduction(max : most)
     for (int64_t j = 0; j < n; j++) most = x[j] > most ? x[j] : most;
-    float sum = (float)exp_sum(x, x, n, most);
-    for (int64_t j = n; j < wide; j++) x[j] = 0;
-    *max = most;
-    return sum;
+    *max = most == -VM_INF ? 0 : most;
+    return (float)exp_sum(x, x, n, *max);
 }
 
-/* Scores = scale q k^T, softmax without its division, y = scores v; the division is by row, at the end. lse
- * is what the backward op needs to compute the scores again. */
-static void block_forward(const sizes *z, const layout *l, float *s, const block *b, view q, view y,
-                          float *lse) {
-    float sum[BLOCK];
+/* The matrices of one (batch, head) pair; dy and dq are of the backward op. shift: NULL without a mask of
+ * numbers; scores: where the gradients of the scores go, or NULL. */
+typedef struct head {
+    view q, y, dy, dq;
+    head_mask mask;
+    float *lse, *shift, *scores;
+} head;
+
+/* Scores = scale q k^T + mask, softmax without its division, y = scores v; the division is by row, at the
+ * end. lse (and shift) is what the backward op needs to compute the scores again. */
+static void block_forward(const sizes *z, const layout *l, float *s, const block *b, const head *m) {
+    float factor[BLOCK];
     /* scale goes to q: T D multiplications rather than T S */
-    pack_rows(q, b->first, b->rows, z->d, z->scale, s + l->q);
-    gemm_rows(b->tall, up(b->keys, GEMM_NR), z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p,
-              z->ld);
+    pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
+    block_scores(z, b, s + l->q, s + l->kt, s + l->p);
     for (int64_t i = 0; i < b->rows; i++) {
-        float max;
-        sum[i] = exp_row(s + l->p + i * z->ld, keys_of_row(z, b->first + i), b->wide, &max);
-        lse[b->first + i] = max + vm_log(sum[i]);
+        float max, *p = s + l->p + i * z->ld;
+        int64_t row = b->first + i;
+        key_range keys = attention_keys(z->attrs, row, z->s);
+        if (m->mask.data) mask_row(&m->mask, row, keys, p, s + l->room);
+        float sum = exp_row(p + keys.begin, keys.end - keys.begin, &max);
+        row_clear(b, keys, p);
+        factor[i] = sum == 0 ? 0 : 1.0f / sum;
+        m->lse[row] = (m->shift ? 0 : max) + (sum == 0 ? 0 : vm_log(sum));
+        if (m->shift) m->shift[row] = max;
     }
-    gemm_rows(b->tall, z->dp, b->keys, s + l->p, z->ld, s + l->v, z->s * GEMM_NR, s + l->out, z->dp);
+    block_product(z, b, s + l->p, s + l->v, s + l->out);
     for (int64_t i = 0; i < b->rows; i++)
-        put_row(s + l->out + i * z->dp, 1.0f / sum[i], z->d, y, b->first + i);
+        put_row(s + l->out + i * z->dp, factor[i], z->d, m->y, b->first + i);
 }
 
-/* in: q, k, v [B, H, T, D] at any strides; out: y [B, T, H, D], lse [B, H, T]. */
+/* in: q, k, v [B, H, T, D] at any strides, whose k and v are packed; out: y [B, T, H, D], lse [B, H, T]. */
 static void head_forward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
                          int64_t h) {
-    view q = head_of(&c->in[0], b, h, 1, 2), y = head_of(&c->out[0], b, h, 2, 1);
-    float *lse = (float *)c->out[1].data + (b * c->in[0].type.shape[1] + h) * z->t;
-    pack_transposed(head_of(&c->in[1], b, h, 1, 2), z, s + l->kt, s + l->room);
-    pack_panels(head_of(&c->in[2], b, h, 1, 2), z->s, z->s, z, s + l->v);
+    int64_t lse = (b * z->heads + h) * z->t;
+    head m = {.q = head_of(&c->in[ATTENTION_Q], b, h, 1, 2),
+              .y = head_of(&c->out[0], b, h, 2, 1),
+              .mask = mask_of(c, ATTENTION_MASK, b, h),
+              .lse = (float *)c->out[1].data + lse,
+              .shift = c->n_out == 3 ? (float *)c->out[2].data + lse : NULL};
     for (int64_t i = 0; i < z->t; i += BLOCK) {
         block at = block_at(z, i);
-        block_forward(z, l, s, &at, q, y, lse);
+        block_forward(z, l, s, &at, &m);
     }
+}
+
+/* Keys and values of head h of k and v. */
+static void keys_pack(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b, int64_t h) {
+    pack_transposed(head_of(&c->in[ATTENTION_K], b, h, 1, 2), z, s + l->kt, s + l->room);
+    pack_panels(head_of(&c->in[ATTENTION_V], b, h, 1, 2), z->s, z->s, z, s + l->v);
 }
 
 static const char *declines(const weft_node *n, const kernel_env *env) {
     (void)env;
     for (int i = 0; i < n->n_in; i++)
-        if (!dtype_is_row(n->in[i]->type.dtype)) return "not f32, bf16 or f16";
+        if (!dtype_is_row(n->in[i]->type.dtype) && n->in[i]->type.dtype != WEFT_BOOL)
+            return "not f32, bf16 or f16";
     return NULL;
 }
 
 /* A scratch for each thread. */
 static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
-    sizes z = sizes_of(n, 0);
+    sizes z = sizes_of(n, ATTENTION_Q);
     return (size_t)env->threads * (size_t)layout_of(&z, false).total * sizeof(float);
 }
 
-/* One (batch, head) pair is one task. */
+/* One (batch, head) pair is one task. Of tasks that follow one another and share keys, a thread packs these
+ * once. */
 static weft_status forward_run(void *state, const kernel_call *c) {
     (void)state;
-    sizes z = sizes_of(c->node, 0);
+    sizes z = sizes_of(c->node, ATTENTION_Q);
     layout l = layout_of(&z, false);
-    int64_t heads = c->in[0].type.shape[1], pairs = c->in[0].type.shape[0] * heads;
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t i = 0; i < pairs; i++)
-        head_forward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads, i % heads);
+    int64_t pairs = c->in[0].type.shape[0] * z.heads;
+#pragma omp parallel num_threads(c->threads)
+    {
+        float *s = (float *)c->workspace + omp_get_thread_num() * l.total;
+        int64_t packed = -1;
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < pairs; i++) {
+            int64_t b = i / z.heads, h = i % z.heads;
+            if (i / z.group != packed) keys_pack(c, &z, &l, s, b, h / z.group);
+            packed = i / z.group;
+            head_forward(c, &z, &l, s, b, h);
+        }
+    }
     return WEFT_OK;
 }
 
@@ -274,18 +366,17 @@ const weft_kernel SIMD(attention) = {.name = SIMD_NAME,
                                      .workspace = forward_workspace,
                                      .run = forward_run};
 
-/* ---- backward: operands dy, q, k, v, y, lse ---- */
+/* ---- backward: operands dy, q, k, v, y, lse, mask, shift ---- */
 
-/* On entry p holds scores and ds holds dy . v; on exit p = e^(score - lse), the probabilities, and ds = p (ds
- * - delta), both with zeros up to `wide`. delta = dy . y. */
-static void attention_row_backward(float *restrict p, float *restrict ds, int64_t n, int64_t wide, float lse,
+/* On entry p holds scores and ds holds dy . v; on exit p = e^(score - most), the probabilities, and ds = p
+ * (ds - delta). */
+static void attention_row_backward(float *restrict p, float *restrict ds, int64_t n, float shift, float lse,
                                    float delta) {
     for (int64_t j = 0; j < n; j++) {
-        float e = vm_exp(p[j] - lse);
+        float e = vm_exp(p[j] - shift - lse);
         p[j] = e;
         ds[j] = e * (ds[j] - delta);
     }
-    for (int64_t j = n; j < wide; j++) p[j] = ds[j] = 0;
 }
 
 static float dot(const float *a, const float *b, int64_t n) {
@@ -295,58 +386,80 @@ static float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
-/* The matrices of one (batch, head) pair. */
-typedef struct head {
-    view dy, q, y, dq;
-    const float *lse;
-} head;
+/* Row i of the gradients of the scores, which are zero outside of its own keys. */
+static void put_scores(const sizes *z, const float *ds, key_range keys, float *to) {
+    for (int64_t j = 0; j < keys.begin; j++) to[j] = 0;
+    for (int64_t j = keys.begin; j < keys.end; j++) to[j] = ds[j];
+    for (int64_t j = keys.end; j < z->s; j++) to[j] = 0;
+}
+
+/* Query i of the block: its probabilities and the gradients of its scores. */
+static void query_backward(const sizes *z, const layout *l, float *s, const block *b, const head *m,
+                           int64_t i) {
+    int64_t row = b->first + i;
+    float *p = s + l->p + i * z->ld, *ds = s + l->ds + i * z->ld;
+    key_range keys = attention_keys(z->attrs, row, z->s);
+    if (m->mask.data) mask_row(&m->mask, row, keys, p, s + l->room);
+    row_load(m->y, row, 0, z->d, s + l->room);
+    /* delta = dy . y replaces the sum of p dp over the row */
+    float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
+    attention_row_backward(p + keys.begin, ds + keys.begin, keys.end - keys.begin,
+                           m->shift ? m->shift[row] : 0, m->lse[row], delta);
+    row_clear(b, keys, p);
+    row_clear(b, keys, ds);
+    if (m->scores) put_scores(z, ds, keys, m->scores + row * z->s);
+}
 
 /* For one block: recomputes the scores, then their gradients, then dq; adds to dk and dv. q is packed times
  * scale: dk needs that factor exactly once, and dq, which has no q in it, gets it when it is stored. */
 static void block_backward(const sizes *z, const layout *l, float *s, const block *b, const head *m) {
-    int64_t n = up(b->keys, GEMM_NR), tiles = up(b->keys, GEMM_MR);
+    int64_t tiles = up(b->keys - b->from, GEMM_MR);
     pack_rows(m->q, b->first, b->rows, z->d, z->scale, s + l->q);
     pack_rows(m->dy, b->first, b->rows, z->d, 1, s + l->dy);
     pack_panels(f32_view(s + l->q, z->d), b->rows, BLOCK, z, s + l->qp);
     pack_panels(f32_view(s + l->dy, z->d), b->rows, BLOCK, z, s + l->dyp);
-    gemm_rows(b->tall, n, z->d, s + l->q, z->d, s + l->kt, z->d * GEMM_NR, s + l->p, z->ld);
-    gemm_rows(b->tall, n, z->d, s + l->dy, z->d, s + l->vt, z->d * GEMM_NR, s + l->ds, z->ld);
-    for (int64_t i = 0; i < b->rows; i++) {
-        int64_t row = b->first + i;
-        row_load(m->y, row, 0, z->d, s + l->room);
-        /* delta = dy . y replaces the sum of p dp over the row */
-        float delta = dot(s + l->dy + i * z->d, s + l->room, z->d);
-        attention_row_backward(s + l->p + i * z->ld, s + l->ds + i * z->ld, keys_of_row(z, row), b->wide,
-                               m->lse[row], delta);
-    }
-    gemm_rows(b->tall, z->dp, b->keys, s + l->ds, z->ld, s + l->k, z->s * GEMM_NR, s + l->out, z->dp);
+    block_scores(z, b, s + l->q, s + l->kt, s + l->p);
+    block_scores(z, b, s + l->dy, s + l->vt, s + l->ds);
+    for (int64_t i = 0; i < b->rows; i++) query_backward(z, l, s, b, m, i);
+    block_product(z, b, s + l->ds, s + l->k, s + l->out);
     for (int64_t i = 0; i < b->rows; i++)
         put_row(s + l->out + i * z->dp, z->scale, z->d, m->dq, b->first + i);
-    gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds, z->ld, s + l->qp, BLOCK * GEMM_NR, s + l->dk,
-                        z->dp);
-    gemm_transposed_add(tiles, z->dp, b->rows, s + l->p, z->ld, s + l->dyp, BLOCK * GEMM_NR, s + l->dv,
-                        z->dp);
+    gemm_transposed_add(tiles, z->dp, b->rows, s + l->ds + b->from, z->ld, s + l->qp, BLOCK * GEMM_NR,
+                        s + l->dk + b->from * z->dp, z->dp);
+    gemm_transposed_add(tiles, z->dp, b->rows, s + l->p + b->from, z->ld, s + l->dyp, BLOCK * GEMM_NR,
+                        s + l->dv + b->from * z->dp, z->dp);
 }
 
-/* dk and dv are sums over blocks in the order of the queries. */
+/* One head of q; its keys and values are packed. */
 static void head_backward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
                           int64_t h) {
-    head m = {.dy = head_of(&c->in[0], b, h, 2, 1),
-              .q = head_of(&c->in[1], b, h, 1, 2),
-              .y = head_of(&c->in[4], b, h, 2, 1),
+    int64_t lse = (b * z->heads + h) * z->t;
+    bool is_shifted = c->n_in > BACKWARD_SHIFT, wants_scores = c->n_out == 4;
+    head m = {.dy = head_of(&c->in[BACKWARD_DY], b, h, 2, 1),
+              .q = head_of(&c->in[BACKWARD_Q], b, h, 1, 2),
+              .y = head_of(&c->in[BACKWARD_Y], b, h, 2, 1),
               .dq = head_of(&c->out[0], b, h, 2, 1),
-              .lse = (const float *)c->in[5].data + (b * c->in[1].type.shape[1] + h) * z->t};
-    view k = head_of(&c->in[2], b, h, 1, 2), v = head_of(&c->in[3], b, h, 1, 2);
+              .mask = mask_of(c, BACKWARD_MASK, b, h),
+              .lse = (float *)c->in[BACKWARD_LSE].data + lse,
+              .shift = is_shifted ? (float *)c->in[BACKWARD_SHIFT].data + lse : NULL,
+              .scores = wants_scores ? (float *)c->out[3].data + lse * z->s : NULL};
+    for (int64_t i = 0; i < z->t; i += BLOCK) {
+        block at = block_at(z, i);
+        block_backward(z, l, s, &at, &m);
+    }
+}
+
+/* Head h of k and v. dk and dv are sums over its heads of q, and over blocks in the order of the queries. */
+static void group_backward(const kernel_call *c, const sizes *z, const layout *l, float *s, int64_t b,
+                           int64_t h) {
+    view k = head_of(&c->in[BACKWARD_K], b, h, 1, 2), v = head_of(&c->in[BACKWARD_V], b, h, 1, 2);
     view dk = head_of(&c->out[1], b, h, 2, 1), dv = head_of(&c->out[2], b, h, 2, 1);
     pack_transposed(k, z, s + l->kt, s + l->room);
     pack_transposed(v, z, s + l->vt, s + l->room);
     pack_panels(k, z->s, z->s, z, s + l->k);
     memset(s + l->dk, 0, (size_t)(z->sm * z->dp) * sizeof *s);
     memset(s + l->dv, 0, (size_t)(z->sm * z->dp) * sizeof *s);
-    for (int64_t i = 0; i < z->t; i += BLOCK) {
-        block at = block_at(z, i);
-        block_backward(z, l, s, &at, &m);
-    }
+    for (int64_t i = 0; i < z->group; i++) head_backward(c, z, l, s, b, h * z->group + i);
     for (int64_t j = 0; j < z->s; j++) {
         put_row(s + l->dk + j * z->dp, 1, z->d, dk, j);
         put_row(s + l->dv + j * z->dp, 1, z->d, dv, j);
@@ -354,20 +467,20 @@ static void head_backward(const kernel_call *c, const sizes *z, const layout *l,
 }
 
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
-    sizes z = sizes_of(n, 1);
+    sizes z = sizes_of(n, BACKWARD_Q);
     return (size_t)env->threads * (size_t)layout_of(&z, true).total * sizeof(float);
 }
 
-/* One (batch, head) pair is one task: its dk and dv have one owner. */
+/* One (batch, head of k) pair is one task: its dk and dv have one owner. */
 static weft_status backward_run(void *state, const kernel_call *c) {
     (void)state;
-    sizes z = sizes_of(c->node, 1);
+    sizes z = sizes_of(c->node, BACKWARD_Q);
     layout l = layout_of(&z, true);
-    int64_t heads = c->in[1].type.shape[1], pairs = c->in[1].type.shape[0] * heads;
+    int64_t heads = z.heads / z.group, pairs = c->in[BACKWARD_Q].type.shape[0] * heads;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < pairs; i++)
-        head_backward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads,
-                      i % heads);
+        group_backward(c, &z, &l, (float *)c->workspace + omp_get_thread_num() * l.total, i / heads,
+                       i % heads);
     return WEFT_OK;
 }
 

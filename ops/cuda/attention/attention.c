@@ -49,11 +49,12 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)type_elements(&n->in[5]->type) * sizeof(float);
 }
 
-/* dq, then dk and dv: each reads dy, q, k and v; the second reads what the first wrote of delta. */
+/* dq, then dk and dv: each reads all but y; the second reads what the first wrote of delta. */
 static void backward_work(const weft_node *n, node_work *w) {
     double delta = (double)backward_workspace(n, NULL);
     w->launches = 2;
     for (int i = 0; i < 4; i++) w->read += value_bytes(n->in[i]);
+    if (n->n_in > BACKWARD_MASK) w->read += value_bytes(n->in[BACKWARD_MASK]);
     w->read += delta;
     w->written += delta;
 }

@@ -3,7 +3,8 @@
  * values are double-buffered: the next tile is copied while this one is computed.
  *
  * Each warp has 16 MT rows of queries. q, k, v may be views of one packed tensor: tiles are loaded by
- * strides. Every row has one order of sums, so the bits repeat. */
+ * strides. Every row has one order of sums, so the bits repeat. MASKED kernels take a mask too: their scores
+ * are scaled before it is applied, the others scale within the power of two. */
 #include "ops/cuda/attention/attention.cuh"
 
 /* Heads padded to DP = 64: 4 warps with 32 rows each; DP = 128: 8 warps with 16, since the results of a row
@@ -21,21 +22,24 @@ struct running_softmax {
     float most[2], sum[2];
 
     /* Scores become powers 2^(scale_log2 (x - most)). `factor` is what the results so far must be multiplied
-     * by, because the maximum grew. */
-    template <int N> __device__ void step(float (&score)[N][4], float scale_log2, float (&factor)[2]) {
+     * by, because the maximum grew. As long as a row has seen no key, all powers are 0. A mask may move a
+     * row by -3e38: then `most` is subtracted first, without overflow or rounding. */
+    template <bool MASKED, int N>
+    __device__ void step(float (&score)[N][4], float scale_log2, float (&factor)[2]) {
         UNROLLED(half, 2) {
             float now = most[half];
             UNROLLED(n, N) now = fmaxf(now, fmaxf(score[n][2 * half], score[n][2 * half + 1]));
             /* the four lanes of a row agree on its maximum */
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
-            factor[half] = fast_exp2((most[half] - now) * scale_log2);
+            float base = now == -INFINITY ? 0.0f : now;
+            factor[half] = fast_exp2((most[half] - base) * scale_log2);
             most[half] = now;
             sum[half] *= factor[half];
             UNROLLED(n, N)
                 UNROLLED(k, 2) {
                     float &x = score[n][2 * half + k];
-                    x = fast_exp2(fmaf(x, scale_log2, -now * scale_log2));
+                    x = fast_exp2(MASKED ? (x - base) * scale_log2 : fmaf(x, scale_log2, -base * scale_log2));
                     sum[half] += x;
                 }
         }
@@ -47,60 +51,76 @@ struct running_softmax {
     }
 };
 
-/* Sets scores to -inf where the key does not exist or is after its query (causal). Element (n, i) is query
- * row + 8 (i / 2), key + 8 n + i % 2. */
+/* Sets scores to -inf where the key does not exist or its query does not see it. Element (n, i) is query row
+ * + 8 (i / 2), key + 8 n + i % 2. */
 template <int N>
-__device__ static inline void mask_scores(float (&score)[N][4], const attention_shape &z, int row, int key) {
+__device__ static inline void hide_scores(float (&score)[N][4], const attention_shape &z, int row, int key) {
     UNROLLED(n, N)
         UNROLLED(i, 4) {
             int j = key + 8 * n + i % 2;
-            if (j >= z.s || (z.causal && j > row + i / 2 * 8)) score[n][i] = -INFINITY;
+            if (j >= z.s || !z.sees(row + i / 2 * 8, j)) score[n][i] = -INFINITY;
         }
 }
 
-/* One block: a tile of queries of one (batch, head) pair. y = softmax(scale q k^T) v and lse = log of the row
- * sums. */
-template <class T, class SHAPE>
-__global__ void __launch_bounds__(SHAPE::THREADS)
-    attention_forward(attention_shape z, heads_of<const T> q, heads_of<const T> k, heads_of<const T> v,
-                      heads_of<T> y, float *lse, int tiles) {
+/* The same after scaling and masking them. */
+template <class T, int N>
+__device__ static inline void mask_scores(float (&score)[N][4], const forward_operands<T> &s,
+                                          const attention_work &work, int row, int key) {
+    UNROLLED(n, N)
+        UNROLLED(i, 4) {
+            int q = row + i / 2 * 8, j = key + 8 * n + i % 2;
+            bool is_seen = q < s.z.t && j < s.z.s && s.z.sees(q, j);
+            score[n][i] =
+                is_seen ? s.mask.apply(score[n][i] * s.z.scale, work.batch, work.head, q, j) : -INFINITY;
+        }
+}
+
+/* One block: a tile of queries of one (batch, head) pair. y = softmax(scale q k^T + mask) v and lse = log of
+ * the row sums. */
+template <class T, class SHAPE, bool MASKED>
+__global__ void __launch_bounds__(SHAPE::THREADS) attention_forward(forward_operands<T> s) {
     constexpr int DP = SHAPE::DP, MT = SHAPE::MT, QUERIES = SHAPE::QUERIES, KEYS = SHAPE::KEYS, N = KEYS / 8;
     SHARED_MEMORY(T, shared);
     T *tile_q = shared, *tile_k = tile_q + QUERIES * DP, *tile_v = tile_k + 2 * KEYS * DP;
-    attention_work work(z, tiles, z.causal);
+    const attention_shape &z = s.z;
+    attention_work work(z.batches, z.heads, s.tiles, z.causal);
     int first = work.tile * QUERIES, past = first + QUERIES < z.t ? first + QUERIES : z.t;
-    int blocks = (z.keys_before(past) + KEYS - 1) / KEYS;
+    int begin = z.keys_begin(first, past, KEYS), blocks = z.keys_end(past, KEYS);
     /* the warp's first row of the tile */
     int lane = (int)threadIdx.x % 32, own = (int)threadIdx.x / 32 * 16 * MT;
-    const T *head_k = k.at(z, work.pair), *head_v = v.at(z, work.pair);
+    const T *head_k = s.k.at(work.batch, work.head / z.group);
+    const T *head_v = s.v.at(work.batch, work.head / z.group);
+    const float scale_log2 = MASKED ? 1.4426950408889634f : z.scale_log2;
     auto fetch = [&](int block) {
         int half = block % 2 * KEYS * DP;
-        tile_load<DP, KEYS, SHAPE::THREADS>(tile_k + half, k, head_k, block * KEYS, z.s, z.d);
-        tile_load<DP, KEYS, SHAPE::THREADS>(tile_v + half, v, head_v, block * KEYS, z.s, z.d);
+        tile_load<DP, KEYS, SHAPE::THREADS>(tile_k + half, s.k, head_k, block * KEYS, z.s, z.d);
+        tile_load<DP, KEYS, SHAPE::THREADS>(tile_v + half, s.v, head_v, block * KEYS, z.s, z.d);
         copy_async_commit();
     };
-    tile_load<DP, QUERIES, SHAPE::THREADS>(tile_q, q, q.at(z, work.pair), first, z.t, z.d);
-    fetch(0);
+    tile_load<DP, QUERIES, SHAPE::THREADS>(tile_q, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
+    fetch(begin);
     float out[MT][DP / 8][4] = {};
     running_softmax soft[MT];
     UNROLLED(m, MT) soft[m] = running_softmax{{-INFINITY, -INFINITY}, {0, 0}};
-    for (int block = 0; block < blocks; block++) {
+    for (int block = begin; block < blocks; block++) {
         copy_async_wait<0>();
         /* this block of keys has arrived, and no warp reads the one before it any more */
         __syncthreads();
         if (block + 1 < blocks) fetch(block + 1);
-        int key = block * KEYS;
-        /* all its keys are after all rows of this warp */
-        if (z.causal && key > first + own + 16 * MT - 1) continue;
+        int key = block * KEYS, row = first + own;
+        if (z.sees_none(row, row + 16 * MT, key, key + KEYS)) continue;
         const T *keys = tile_k + block % 2 * KEYS * DP, *values = tile_v + block % 2 * KEYS * DP;
         float p[MT][N][4];
         tile_product_rows<DP, KEYS, MT>(p, tile_q, own, keys);
-        /* whole: no score of this tile is masked, for the warp's first row and hence for all */
-        bool is_whole = key + KEYS <= z.s && !(z.causal && key + KEYS - 1 > first + own);
+        /* whole: no score of this warp is hidden */
+        bool is_whole = key + KEYS <= z.s && z.sees_all(row, row + 16 * MT, key, key + KEYS);
         UNROLLED(m, MT) {
             float factor[2];
-            if (!is_whole) mask_scores(p[m], z, first + own + 16 * m + lane / 4, key + lane % 4 * 2);
-            soft[m].step(p[m], z.scale_log2, factor);
+            if (MASKED)
+                mask_scores(p[m], s, work, row + 16 * m + lane / 4, key + lane % 4 * 2);
+            else if (!is_whole)
+                hide_scores(p[m], z, row + 16 * m + lane / 4, key + lane % 4 * 2);
+            soft[m].template step<MASKED>(p[m], scale_log2, factor);
             UNROLLED(n, DP / 8)
                 UNROLLED(i, 4) out[m][n][i] *= factor[i / 2];
         }
@@ -109,27 +129,28 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
     UNROLLED(m, MT) {
         float factor[2];
         UNROLLED(half, 2) {
-            float total = soft[m].total(half);
+            float total = soft[m].total(half), most = total == 0 ? 0.0f : soft[m].most[half];
             int row = first + own + 16 * m + 8 * half + lane / 4;
-            factor[half] = 1.0f / total;
-            if (lane % 4 == 0 && row < z.t)
-                lse[work.pair * z.t + row] = soft[m].most[half] * z.scale + logf(total);
+            int64_t at = (work.batch * z.heads + work.head) * z.t + row;
+            factor[half] = total == 0 ? 0.0f : 1.0f / total;
+            if (lane % 4 || row >= z.t) continue;
+            most *= MASKED ? 1.0f : z.scale;
+            s.lse[at] = (MASKED && s.shift ? 0.0f : most) + (total == 0 ? 0.0f : logf(total));
+            if (MASKED && s.shift) s.shift[at] = most;
         }
-        tile_store<DP>(tile_q, own + 16 * m, out[m], factor, y, y.at(z, work.pair), first + own + 16 * m, z.t,
-                       z.d);
+        tile_store<DP>(tile_q, own + 16 * m, out[m], factor, s.y, s.y.at(work.batch, work.head),
+                       first + own + 16 * m, z.t, z.d);
     }
 }
 
-/* One block for each tile of queries of each pair; in: q, k, v [B, H, T, D], out: y [B, T, H, D], lse [B, H,
- * T]. */
+/* One block for each tile of queries of each head. */
 template <class T, int DP> static weft_status forward_launch(const kernel_call *c) {
     using S = forward_shape<DP>;
-    attention_shape z = attention_shape_of(c, 0);
-    int tiles = (z.t + S::QUERIES - 1) / S::QUERIES;
-    return launch(c, attention_forward<T, S>, dim3((unsigned)(z.pairs * tiles)), dim3(S::THREADS),
-                  S::ELEMENTS * sizeof(T), z, heads_from<const T>(&c->in[0], 1, 2),
-                  heads_from<const T>(&c->in[1], 1, 2), heads_from<const T>(&c->in[2], 1, 2),
-                  heads_from<T>(&c->out[0], 2, 1), static_cast<float *>(c->out[1].data), tiles);
+    forward_operands<T> s = forward_operands_of<T>(c);
+    s.tiles = (s.z.t + S::QUERIES - 1) / S::QUERIES;
+    return launch(c, s.mask.data ? attention_forward<T, S, true> : attention_forward<T, S, false>,
+                  attention_blocks(s.z.batches, s.z.heads, s.tiles), dim3(S::THREADS),
+                  S::ELEMENTS * sizeof(T), s);
 }
 
 weft_status cuda_attention_run(void *, const kernel_call *c) {

@@ -15,25 +15,61 @@ extern "C" {
 }
 
 struct attention_shape {
-    int64_t pairs;      /* batches times heads */
-    int heads, t, s, d; /* queries t, keys s, head size d */
-    bool causal;
+    int64_t batches;
+    int heads, group;        /* of q; and how many of them share one of k and v */
+    int t, s, d;             /* queries t, keys s, head size d */
+    bool causal, all;        /* all: every tile is walked over, whether a query sees its keys or not */
+    int window;              /* 0: none */
     float scale, scale_log2; /* of the scores; and times log2 e, so that 2^x serves for e^x */
 
-    /* The keys that queries before `past` see. */
-    __device__ int keys_before(int past) const {
-        return causal && past < s ? past : s;
+    /* The tiles of `step` keys [begin, end) which queries from `first` to before `past` see: at least one. */
+    __device__ int keys_end(int past, int step) const {
+        return ((causal && past < s && !all ? past : s) + step - 1) / step;
+    }
+    __device__ int keys_begin(int first, int past, int step) const {
+        int begin = window && first >= window && !all ? (first + 1 - window) / step : 0;
+        int last = keys_end(past, step) - 1;
+        return begin < last ? begin : last;
+    }
+    /* The tiles of `step` queries which see keys from `first` to before `past`; there may be none. */
+    __device__ int queries_begin(int first, int step) const {
+        return causal ? first / step : 0;
+    }
+    __device__ int queries_end(int past, int step) const {
+        int64_t end = window && (int64_t)past - 1 + window < t ? past - 1 + window : t;
+        return (int)((end + step - 1) / step);
+    }
+    /* Whether query i sees key j, both of which exist, whatever the mask. */
+    __device__ bool sees(int i, int j) const {
+        return !(causal && j > i) && !(window && j <= i - window);
+    }
+    /* Whether queries [i, i_past) see all keys [j, j_past), or none. */
+    __device__ bool sees_all(int i, int i_past, int j, int j_past) const {
+        return !(causal && j_past - 1 > i) && !(window && j <= i_past - 1 - window);
+    }
+    __device__ bool sees_none(int i, int i_past, int j, int j_past) const {
+        return !all && ((causal && j > i_past - 1) || (window && j_past - 1 <= i - window));
     }
 };
 
-/* q: the operand that holds the queries; keys follow it. */
+/* q: the operand that holds the queries; keys follow it. A window as long as the queries is none. */
 static inline attention_shape attention_shape_of(const kernel_call *c, int q) {
-    const tensor_type *qt = &c->in[q].type, *kt = &c->in[q + 1].type;
+    const int64_t *qs = c->in[q].type.shape, *ks = c->in[q + 1].type.shape;
     const attention_attrs *a = static_cast<const attention_attrs *>(c->attrs);
-    double scale = attention_scale(a, qt);
-    return attention_shape{
-        qt->shape[0] * qt->shape[1], (int)qt->shape[1], (int)qt->shape[2], (int)kt->shape[2],
-        (int)qt->shape[3],           a->causal,         (float)scale,      (float)(scale * M_LOG2E)};
+    double scale = attention_scale(a, &c->in[q].type);
+    attention_shape z = {};
+    z.batches = qs[0];
+    z.heads = (int)qs[1];
+    z.group = (int)(qs[1] / ks[1]);
+    z.t = (int)qs[2];
+    z.s = (int)ks[2];
+    z.d = (int)qs[3];
+    z.causal = a->causal;
+    z.all = a->mask_gradient;
+    z.window = a->window < qs[2] ? (int)a->window : 0;
+    z.scale = (float)scale;
+    z.scale_log2 = (float)(scale * M_LOG2E);
+    return z;
 }
 
 /* ---- heads ---- */
@@ -44,9 +80,9 @@ template <class T> struct heads_of {
     int64_t batch, head, row, column;
     bool is_fast; /* columns contiguous, rows and base aligned to 16 bytes: copied 16 bytes at a time */
 
-    /* The first element of head pair % heads of batch pair / heads. */
-    __device__ T *at(const attention_shape &z, int64_t pair) const {
-        return data + pair / z.heads * batch + pair % z.heads * head;
+    /* The first element of head h of batch b. */
+    __device__ T *at(int64_t b, int h) const {
+        return data + b * batch + h * head;
     }
 };
 
@@ -58,18 +94,65 @@ template <class T> static heads_of<T> heads_from(const tensor *t, int heads, int
     return heads_of<T>{static_cast<T *>(t->data), stride[0], stride[heads], stride[rows], stride[3], is_fast};
 }
 
-/* ---- operands of the backward kernels ---- */
+/* ---- masks ---- */
 
-/* Operands of attention_backward. */
-enum { BACKWARD_DY, BACKWARD_Q, BACKWARD_K, BACKWARD_V, BACKWARD_Y, BACKWARD_LSE };
+/* The mask of all heads; its element type is a branch, the same in all threads. */
+struct attention_mask {
+    const void *data; /* NULL: none */
+    weft_dtype dtype;
+    int64_t batch, head, row, column; /* strides in elements, 0 where it broadcasts */
+
+    /* A score, already scaled, that the mask is applied to; query i and key j exist. */
+    __device__ float apply(float score, int64_t b, int h, int i, int j) const {
+        int64_t at = b * batch + h * head + i * row + j * column;
+        if (!data) return score;
+        if (dtype == WEFT_BOOL) return static_cast<const bool *>(data)[at] ? score : -INFINITY;
+        return score + floats{data, dtype}.at(at);
+    }
+};
+
+/* Operand i of a call, which may be missing. */
+static inline attention_mask attention_mask_of(const kernel_call *c, int i) {
+    int64_t stride[4];
+    if (i >= c->n_in) return attention_mask{};
+    attention_mask_strides(&c->in[i], stride);
+    return attention_mask{c->in[i].data, c->in[i].type.dtype, stride[0], stride[1], stride[2], stride[3]};
+}
+
+/* ---- operands of the kernels ---- */
+
+template <class T> struct forward_operands {
+    attention_shape z;
+    heads_of<const T> q, k, v;
+    heads_of<T> y;
+    attention_mask mask;
+    float *lse, *shift; /* [B, H, T]; shift NULL: without a mask of numbers */
+    int tiles;          /* of queries */
+};
+
+/* q, k and v are [B, H, T, D], y is [B, T, H, D]; any strides. */
+template <class T> static forward_operands<T> forward_operands_of(const kernel_call *c) {
+    forward_operands<T> s = {};
+    s.z = attention_shape_of(c, ATTENTION_Q);
+    s.q = heads_from<const T>(&c->in[ATTENTION_Q], 1, 2);
+    s.k = heads_from<const T>(&c->in[ATTENTION_K], 1, 2);
+    s.v = heads_from<const T>(&c->in[ATTENTION_V], 1, 2);
+    s.y = heads_from<T>(&c->out[0], 2, 1);
+    s.mask = attention_mask_of(c, ATTENTION_MASK);
+    s.lse = static_cast<float *>(c->out[1].data);
+    s.shift = c->n_out == 3 ? static_cast<float *>(c->out[2].data) : NULL;
+    return s;
+}
 
 template <class T> struct backward_operands {
     attention_shape z;
     heads_of<const T> dy, q, k, v, y;
     heads_of<T> dq, dk, dv;
-    const float *lse; /* [pairs, t] */
-    float *delta;     /* [pairs, t], in the workspace */
-    int tiles;        /* of the kernel that is launched */
+    attention_mask mask;
+    const float *lse, *shift; /* [B, H, T]; shift NULL: without a mask of numbers */
+    float *delta;             /* [B, H, T], in the workspace */
+    float *scores;            /* [B, H, T, S]: their gradients; NULL: not wanted */
+    int tiles;                /* of the kernel that is launched */
 };
 
 /* dy, y and the results are [B, T, H, D]; q, k and v are [B, H, T, D]; any strides. */
@@ -84,7 +167,10 @@ template <class T> static backward_operands<T> backward_operands_of(const kernel
     s.dq = heads_from<T>(&c->out[0], 2, 1);
     s.dk = heads_from<T>(&c->out[1], 2, 1);
     s.dv = heads_from<T>(&c->out[2], 2, 1);
+    s.mask = attention_mask_of(c, BACKWARD_MASK);
     s.lse = static_cast<const float *>(c->in[BACKWARD_LSE].data);
+    s.shift = c->n_in > BACKWARD_SHIFT ? static_cast<const float *>(c->in[BACKWARD_SHIFT].data) : NULL;
+    s.scores = c->n_out == 4 ? static_cast<float *>(c->out[3].data) : NULL;
     s.delta = static_cast<float *>(c->workspace);
     return s;
 }
@@ -253,21 +339,28 @@ __device__ static inline void tile_store(T *tile, int row, const float (&x)[DP /
 
 /* ---- work ---- */
 
-/* The tile and the (batch, head) pair of a block. The tiles of GROUP pairs follow one another, so that their
- * keys and values stay in the L2 cache; within a group the longest ones come first, which shortens the tail
- * of the launch. */
+/* The tile, batch and head of a block. The tiles of GROUP heads follow one another, so that their keys and
+ * values stay in the L2 cache; within a group the longest ones come first, which shortens the tail of the
+ * launch. */
 struct attention_work {
-    int tile;
-    int64_t pair;
+    int tile, head;
+    int64_t batch;
 
-    __device__ attention_work(const attention_shape &z, int tiles, bool last_is_longest) {
+    __device__ attention_work(int64_t batches, int heads, int tiles, bool last_is_longest) {
         constexpr int GROUP = 64;
         int64_t id = blockIdx.x, first = id / ((int64_t)tiles * GROUP) * GROUP, in = id - first * tiles;
-        int64_t pairs = z.pairs - first < GROUP ? z.pairs - first : GROUP;
+        int64_t left = batches * heads - first, pairs = left < GROUP ? left : GROUP,
+                pair = first + in % pairs;
         tile = (int)(in / pairs);
         if (last_is_longest) tile = tiles - 1 - tile;
-        pair = first + in % pairs;
+        batch = pair / heads;
+        head = (int)(pair % heads);
     }
 };
+
+/* Blocks of a launch over all tiles of all heads. */
+static inline dim3 attention_blocks(int64_t batches, int heads, int tiles) {
+    return dim3((unsigned)(batches * heads * tiles));
+}
 
 #endif

@@ -13,14 +13,6 @@ template <int DP_> struct plain_shape {
     static constexpr int OWN = DP / 16;
 };
 
-template <class T> struct forward_operands {
-    attention_shape z;
-    heads_of<const T> q, k, v;
-    heads_of<T> out;
-    float *lse; /* [pairs, t] */
-    int tiles;
-};
-
 /* Position of a thread among 16 x 16. */
 __device__ static inline int row_of_thread() {
     return (int)threadIdx.x / 16;
@@ -113,17 +105,19 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
     SHARED_MEMORY(float, tile_q);
     float *tile_kv = tile_q + BLOCK * S::LD, *tile_p = tile_kv + BLOCK * S::LD;
     const attention_shape &z = s.z;
-    attention_work work(z, s.tiles, z.causal);
-    int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t,
-        keys = z.keys_before(past);
-    plain_load<S, BLOCK>(tile_q, s.q, s.q.at(z, work.pair), first, z.t, z.d);
+    attention_work work(z.batches, z.heads, s.tiles, z.causal);
+    int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t;
+    int kv = work.head / z.group;
+    int64_t lse_place = (work.batch * z.heads + work.head) * z.t + first;
+    plain_load<S, BLOCK>(tile_q, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
     /* the running softmax: sum[r] covers only the thread's own columns until the end */
     float out[R][S::OWN] = {}, most[R], sum[R] = {}, factor[R];
     UNROLLED(r, R) most[r] = -INFINITY;
-    for (int key = 0; key < keys; key += BLOCK) {
+    for (int block = z.keys_begin(first, past, BLOCK); block < z.keys_end(past, BLOCK); block++) {
+        int key = block * BLOCK;
         float p[R][R];
         __syncthreads();
-        plain_load<S, BLOCK>(tile_kv, s.k, s.k.at(z, work.pair), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile_kv, s.k, s.k.at(work.batch, kv), key, z.s, z.d);
         __syncthreads();
         plain_scores<S, R>(p, tile_q, tile_kv);
         UNROLLED(r, R) {
@@ -131,16 +125,20 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
             float now = most[r];
             UNROLLED(c, R) {
                 int j = key + column_of_thread() + 16 * c;
-                /* masked scores are -inf: their power is 0 */
-                p[r][c] = j >= z.s || (z.causal && j > row) ? -INFINITY : p[r][c] * z.scale;
+                /* hidden scores are -inf: their power is 0 */
+                bool is_seen = row < z.t && j < z.s && z.sees(row, j);
+                p[r][c] =
+                    is_seen ? s.mask.apply(p[r][c] * z.scale, work.batch, work.head, row, j) : -INFINITY;
                 now = fmaxf(now, p[r][c]);
             }
             now = row_most(now);
-            factor[r] = expf(most[r] - now);
+            /* as long as a row has seen no key, all powers are 0 */
+            float base = now == -INFINITY ? 0.0f : now;
+            factor[r] = expf(most[r] - base);
             most[r] = now;
             sum[r] *= factor[r];
             UNROLLED(c, R) {
-                p[r][c] = expf(p[r][c] - now);
+                p[r][c] = expf(p[r][c] - base);
                 sum[r] += p[r][c];
             }
             UNROLLED(i, S::OWN) out[r][i] *= factor[r];
@@ -148,17 +146,21 @@ __global__ void __launch_bounds__(THREADS) plain_forward(forward_operands<T> s) 
         /* all threads have read the keys */
         __syncthreads();
         plain_put<R>(tile_p, p);
-        plain_load<S, BLOCK>(tile_kv, s.v, s.v.at(z, work.pair), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile_kv, s.v, s.v.at(work.batch, kv), key, z.s, z.d);
         __syncthreads();
         plain_add<S, R>(out, tile_p, tile_kv);
     }
     UNROLLED(r, R) {
         float total = row_total(sum[r]);
         int row = first + row_of_thread() + 16 * r;
-        factor[r] = 1.0f / total;
-        if (column_of_thread() == 0 && row < z.t) s.lse[work.pair * z.t + row] = most[r] + logf(total);
+        factor[r] = total == 0 ? 0.0f : 1.0f / total;
+        if (column_of_thread() != 0 || row >= z.t) continue;
+        int64_t at = lse_place + row - first;
+        float shift = total == 0 ? 0.0f : most[r];
+        s.lse[at] = (s.shift ? 0.0f : shift) + (total == 0 ? 0.0f : logf(total));
+        if (s.shift) s.shift[at] = shift;
     }
-    plain_store<S, R>(out, factor, s.out, s.out.at(z, work.pair), first, z.t, z.d);
+    plain_store<S, R>(out, factor, s.y, s.y.at(work.batch, work.head), first, z.t, z.d);
 }
 
 /* ---- backward ---- */
@@ -174,6 +176,14 @@ template <class S, int R> struct plain_tiles {
     }
 };
 
+/* The probability of a score q . k of head h that query i sees. */
+template <class T>
+__device__ static inline float plain_probability(float score, const backward_operands<T> &s, int64_t b, int h,
+                                                 int i, int j, float lse) {
+    float shift = s.shift ? s.shift[(b * s.z.heads + h) * s.z.t + i] : 0.0f;
+    return expf(s.mask.apply(score * s.z.scale, b, h, i, j) - shift - lse);
+}
+
 /* q and dy stay; k and v change. */
 template <class T, class S, int R>
 __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
@@ -181,12 +191,13 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
     SHARED_MEMORY(float, shared);
     plain_tiles<S, R> tile(shared);
     const attention_shape &z = s.z;
-    attention_work work(z, s.tiles, z.causal);
-    int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t,
-        keys = z.keys_before(past);
-    const T *y = s.y.at(z, work.pair);
-    plain_load<S, BLOCK>(tile.own_a, s.q, s.q.at(z, work.pair), first, z.t, z.d);
-    plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(z, work.pair), first, z.t, z.d);
+    attention_work work(z.batches, z.heads, s.tiles, z.causal);
+    int first = work.tile * BLOCK, past = first + BLOCK < z.t ? first + BLOCK : z.t;
+    int kv = work.head / z.group;
+    int64_t lse_place = (work.batch * z.heads + work.head) * z.t + first;
+    const T *y = s.y.at(work.batch, work.head);
+    plain_load<S, BLOCK>(tile.own_a, s.q, s.q.at(work.batch, work.head), first, z.t, z.d);
+    plain_load<S, BLOCK>(tile.own_b, s.dy, s.dy.at(work.batch, work.head), first, z.t, z.d);
     __syncthreads();
     /* delta = dy . y of the thread's rows, also stored for the second kernel */
     float dq[R][S::OWN] = {}, lse[R], delta[R], factor[R];
@@ -197,59 +208,70 @@ __global__ void __launch_bounds__(THREADS) plain_dq(backward_operands<T> s) {
         for (int k = column_of_thread(); k < z.d && is_there; k += 16)
             sum += tile.own_b[row * S::LD + k] * to_float(y[(first + row) * s.y.row + k]);
         delta[r] = row_total(sum);
-        lse[r] = is_there ? s.lse[work.pair * z.t + first + row] : 0.0f;
+        lse[r] = is_there ? s.lse[lse_place + row] : 0.0f;
         factor[r] = z.scale;
-        if (column_of_thread() == 0 && is_there) s.delta[work.pair * z.t + first + row] = delta[r];
+        if (column_of_thread() == 0 && is_there) s.delta[lse_place + row] = delta[r];
     }
-    for (int key = 0; key < keys; key += BLOCK) {
+    for (int block = z.keys_begin(first, past, BLOCK); block < z.keys_end(past, BLOCK); block++) {
+        int key = block * BLOCK;
         float p[R][R], dp[R][R];
         __syncthreads();
-        plain_load<S, BLOCK>(tile.other_a, s.k, s.k.at(z, work.pair), key, z.s, z.d);
-        plain_load<S, BLOCK>(tile.other_b, s.v, s.v.at(z, work.pair), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile.other_a, s.k, s.k.at(work.batch, kv), key, z.s, z.d);
+        plain_load<S, BLOCK>(tile.other_b, s.v, s.v.at(work.batch, kv), key, z.s, z.d);
         __syncthreads();
         plain_scores<S, R>(p, tile.own_a, tile.other_a);
         plain_scores<S, R>(dp, tile.own_b, tile.other_b);
         UNROLLED(r, R)
             UNROLLED(c, R) {
                 int row = first + row_of_thread() + 16 * r, j = key + column_of_thread() + 16 * c;
-                bool is_seen = j < z.s && !(z.causal && j > row);
-                p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse[r]) * (dp[r][c] - delta[r]) : 0.0f;
+                bool is_there = row < z.t && j < z.s;
+                p[r][c] = is_there && z.sees(row, j)
+                              ? plain_probability(p[r][c], s, work.batch, work.head, row, j, lse[r]) *
+                                    (dp[r][c] - delta[r])
+                              : 0.0f;
+                if (s.scores && is_there) s.scores[(lse_place + row - first) * z.s + j] = p[r][c];
             }
         plain_put<R>(tile.ds, p);
         __syncthreads();
         plain_add<S, R>(dq, tile.ds, tile.other_a);
     }
-    plain_store<S, R>(dq, factor, s.dq, s.dq.at(z, work.pair), first, z.t, z.d);
+    plain_store<S, R>(dq, factor, s.dq, s.dq.at(work.batch, work.head), first, z.t, z.d);
 }
 
-/* k and v stay; q and dy change. Scores are transposed: rows are keys, columns are queries. */
+/* k and v stay; q and dy change, of one head that shares k and v after the other. Scores are transposed: rows
+ * are keys, columns are queries. */
 template <class T, class S, int R>
 __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
     constexpr int BLOCK = 16 * R;
     SHARED_MEMORY(float, shared);
     plain_tiles<S, R> tile(shared);
     const attention_shape &z = s.z;
-    attention_work work(z, s.tiles, false);
+    attention_work work(z.batches, z.heads / z.group, s.tiles, false);
     int first = work.tile * BLOCK;
-    plain_load<S, BLOCK>(tile.own_a, s.k, s.k.at(z, work.pair), first, z.s, z.d);
-    plain_load<S, BLOCK>(tile.own_b, s.v, s.v.at(z, work.pair), first, z.s, z.d);
+    int begin = z.queries_begin(first, BLOCK), blocks = z.queries_end(first + BLOCK, BLOCK) - begin;
+    plain_load<S, BLOCK>(tile.own_a, s.k, s.k.at(work.batch, work.head), first, z.s, z.d);
+    plain_load<S, BLOCK>(tile.own_b, s.v, s.v.at(work.batch, work.head), first, z.s, z.d);
     float dk[R][S::OWN] = {}, dv[R][S::OWN] = {}, one[R], factor[R];
-    for (int query = z.causal ? first : 0; query < z.t; query += BLOCK) {
+    for (int step = 0; blocks > 0 && step < blocks * z.group; step++) {
+        int query = (begin + step % blocks) * BLOCK, h = work.head * z.group + step / blocks;
+        int64_t lse_place = (work.batch * z.heads + h) * z.t;
         float p[R][R], dp[R][R];
         __syncthreads();
-        plain_load<S, BLOCK>(tile.other_a, s.q, s.q.at(z, work.pair), query, z.t, z.d);
-        plain_load<S, BLOCK>(tile.other_b, s.dy, s.dy.at(z, work.pair), query, z.t, z.d);
+        plain_load<S, BLOCK>(tile.other_a, s.q, s.q.at(work.batch, h), query, z.t, z.d);
+        plain_load<S, BLOCK>(tile.other_b, s.dy, s.dy.at(work.batch, h), query, z.t, z.d);
         __syncthreads();
         plain_scores<S, R>(p, tile.own_a, tile.other_a);
         plain_scores<S, R>(dp, tile.own_b, tile.other_b);
         UNROLLED(c, R) {
             int i = query + column_of_thread() + 16 * c;
             bool is_there = i < z.t;
-            float lse = is_there ? s.lse[work.pair * z.t + i] : 0.0f;
-            float delta = is_there ? s.delta[work.pair * z.t + i] : 0.0f;
+            float lse = is_there ? s.lse[lse_place + i] : 0.0f;
+            float delta = is_there ? s.delta[lse_place + i] : 0.0f;
             UNROLLED(r, R) {
-                bool is_seen = is_there && !(z.causal && first + row_of_thread() + 16 * r > i);
-                p[r][c] = is_seen ? expf(p[r][c] * z.scale - lse) : 0.0f;
+                int j = first + row_of_thread() + 16 * r;
+                p[r][c] = is_there && j < z.s && z.sees(i, j)
+                              ? plain_probability(p[r][c], s, work.batch, h, i, j, lse)
+                              : 0.0f;
                 dp[r][c] = p[r][c] * (dp[r][c] - delta);
             }
         }
@@ -263,8 +285,8 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
         one[r] = 1.0f;
         factor[r] = z.scale;
     }
-    plain_store<S, R>(dk, factor, s.dk, s.dk.at(z, work.pair), first, z.s, z.d);
-    plain_store<S, R>(dv, one, s.dv, s.dv.at(z, work.pair), first, z.s, z.d);
+    plain_store<S, R>(dk, factor, s.dk, s.dk.at(work.batch, work.head), first, z.s, z.d);
+    plain_store<S, R>(dv, one, s.dv, s.dv.at(work.batch, work.head), first, z.s, z.d);
 }
 
 /* ---- launches ---- */
@@ -272,15 +294,10 @@ __global__ void __launch_bounds__(THREADS) plain_dk_dv(backward_operands<T> s) {
 /* Shared memory: queries, keys or values, and scores. */
 template <class T, class S, int R> static weft_status plain_launch(const kernel_call *c) {
     constexpr size_t bytes = (size_t)(2 * 16 * R * S::LD + 16 * R * (16 * R + 1)) * sizeof(float);
-    forward_operands<T> s = {};
-    s.z = attention_shape_of(c, 0);
-    s.q = heads_from<const T>(&c->in[0], 1, 2);
-    s.k = heads_from<const T>(&c->in[1], 1, 2);
-    s.v = heads_from<const T>(&c->in[2], 1, 2);
-    s.out = heads_from<T>(&c->out[0], 2, 1);
-    s.lse = static_cast<float *>(c->out[1].data);
+    forward_operands<T> s = forward_operands_of<T>(c);
     s.tiles = (s.z.t + 16 * R - 1) / (16 * R);
-    return launch(c, plain_forward<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
+    return launch(c, plain_forward<T, S, R>, attention_blocks(s.z.batches, s.z.heads, s.tiles), dim3(THREADS),
+                  bytes, s);
 }
 
 /* dq comes first: it writes delta, which the other kernel reads. */
@@ -288,11 +305,12 @@ template <class T, class S, int R> static weft_status plain_backward_launch(cons
     backward_operands<T> s = backward_operands_of<T>(c);
     s.tiles = (s.z.t + 16 * R - 1) / (16 * R);
     size_t bytes = plain_tiles<S, R>::BYTES;
-    weft_status status =
-        launch(c, plain_dq<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
+    weft_status status = launch(c, plain_dq<T, S, R>, attention_blocks(s.z.batches, s.z.heads, s.tiles),
+                                dim3(THREADS), bytes, s);
     if (status) return status;
     s.tiles = (s.z.s + 16 * R - 1) / (16 * R);
-    return launch(c, plain_dk_dv<T, S, R>, dim3((unsigned)(s.z.pairs * s.tiles)), dim3(THREADS), bytes, s);
+    return launch(c, plain_dk_dv<T, S, R>, attention_blocks(s.z.batches, s.z.heads / s.z.group, s.tiles),
+                  dim3(THREADS), bytes, s);
 }
 
 /* R is the largest for which the tiles fit shared memory. */
