@@ -26,7 +26,7 @@ typedef struct zoo_entry {
     const zoo_options *own; /* defaults of the sizes that the command line may change; NULL: none */
 } zoo_entry;
 
-enum { ZOO_MODELS = 8 };
+enum { ZOO_MODELS = 12 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* SHAPE(2, 3) is two arguments, the number of axes and their lengths. */
@@ -37,6 +37,10 @@ extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
 weft_value *zoo_pixels(weft_graph *g, double mean, double deviation);
+
+/* Inputs of ImageNet's classifiers: "image" f32[B,3,224,224], "label" i32[B]. */
+weft_value *zoo_image224(weft_graph *g, const zoo_options *o);
+weft_value *zoo_label(weft_graph *g, const zoo_options *o);
 
 /* The fraction of rows whose largest logit is that of the target, f32[]. */
 weft_value *zoo_accuracy(weft_value *logits, weft_value *target);
@@ -61,6 +65,12 @@ void zoo_dcgan(weft_model *m, const zoo_options *o);
 /* examples/zoo_resnet.c */
 void zoo_resnet18(weft_model *m, const zoo_options *o);
 void zoo_resnet50(weft_model *m, const zoo_options *o);
+
+/* each in the file of its name */
+void zoo_vae(weft_model *m, const zoo_options *o);
+void zoo_wgan_gp(weft_model *m, const zoo_options *o); /* zoo_wgan.c: graphs d_step, g_step, val, predict */
+void zoo_mobilenet_v2(weft_model *m, const zoo_options *o);
+void zoo_vit_tiny(weft_model *m, const zoo_options *o);
 
 /* examples/zoo_gpt.c */
 extern const zoo_options zoo_gpt_own, zoo_gpt2_own;

@@ -1,5 +1,5 @@
-/* zoo_models.c - the list of weft-zoo's models, the parts that they share, and the small classifiers (GANs:
- * zoo_gan.c, ResNets: zoo_resnet.c, GPTs: zoo_gpt.c).
+/* zoo_models.c - the list of weft-zoo's models, the parts that they share, and the small classifiers (the
+ * others: zoo_NAME.c).
  *
  * All but convnet equal the cases that bench/torch_cpu.py and bench/torch_gpu.py time in PyTorch, layer by
  * layer: sizes, biases, initial values, losses, optimizers. convnet is a Fashion-MNIST classifier. Each model
@@ -20,6 +20,16 @@ weft_value *zoo_accuracy(weft_value *logits, weft_value *target) {
     weft_value *wanted = weft_cast(target, WEFT_I64);
     weft_value *right = weft_equal(weft_argmax(logits, -1, false), wanted);
     return weft_mean(weft_cast(right, WEFT_F32), 0, NULL, false);
+}
+
+weft_value *zoo_image224(weft_graph *g, const zoo_options *o) {
+    (void)o;
+    return weft_input(g, "image", WEFT_F32, SHAPE(WEFT_BATCH, 3, 224, 224));
+}
+
+weft_value *zoo_label(weft_graph *g, const zoo_options *o) {
+    (void)o;
+    return weft_input(g, "label", WEFT_I32, SHAPE(WEFT_BATCH));
 }
 
 const weft_optimizer *zoo_optimizer(const zoo_options *o, const weft_optimizer *own) {
@@ -126,4 +136,8 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"gpt2_124m", 8, zoo_gpt2, "GPT-2 of 124 million parameters, 1024 tokens of 50304, AdamW, clipping",
      &zoo_gpt2_own},
     {"resnet50", 32, zoo_resnet50, "ResNet-50 for ImageNet, named as torchvision's, SGD with momentum"},
+    {"vae", 128, zoo_vae, "variational autoencoder of 28x28 gray images, 784-400-20, Adam"},
+    {"wgan_gp", 64, zoo_wgan_gp, "WGAN of 28x28 gray images with a gradient penalty: d_step and g_step"},
+    {"mobilenet_v2", 32, zoo_mobilenet_v2, "MobileNetV2 for ImageNet, named as torchvision's, SGD"},
+    {"vit_tiny", 32, zoo_vit_tiny, "ViT-Ti/16 for ImageNet, named as timm's, AdamW"},
 };

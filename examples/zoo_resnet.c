@@ -6,11 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static weft_value *label_i32(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "label", WEFT_I32, SHAPE(WEFT_BATCH));
-}
-
 /* ---- resnet18 for 32x32 images: 3x3 stem without pooling ---- */
 
 static weft_value *conv_bn(weft_value *x, int64_t out, int64_t kernel, int64_t stride, const char *conv,
@@ -57,7 +52,7 @@ static weft_value *image32(weft_graph *g, const zoo_options *o) {
 
 void zoo_resnet18(weft_model *m, const zoo_options *o) {
     weft_optimizer sgd = {.type = "sgd", .lr = 0.01, .momentum = 0.9, .weight_decay = 5e-4};
-    zoo_classify(m, o, &(zoo_classifier){image32, resnet18_logits, label_i32, sgd});
+    zoo_classify(m, o, &(zoo_classifier){image32, resnet18_logits, zoo_label, sgd});
 }
 
 /* ---- resnet50: bottlenecks "v1.5" as in torchvision, with the stride in the 3x3 convolution ---- */
@@ -109,13 +104,8 @@ static weft_value *resnet50_logits(weft_value *x, const zoo_options *o) {
     return weft_linear(weft_flatten(weft_adaptive_avg_pool2d(x, 1, 1), 1), 1000, "fc");
 }
 
-static weft_value *image224(weft_graph *g, const zoo_options *o) {
-    (void)o;
-    return weft_input(g, "image", WEFT_F32, SHAPE(WEFT_BATCH, 3, 224, 224));
-}
-
 void zoo_resnet50(weft_model *m, const zoo_options *o) {
     weft_optimizer sgd = {.type = "sgd", .lr = 0.1, .momentum = 0.9, .weight_decay = 1e-4};
-    zoo_classify(m, o, &(zoo_classifier){image224, resnet50_logits, label_i32, sgd});
+    zoo_classify(m, o, &(zoo_classifier){zoo_image224, resnet50_logits, zoo_label, sgd});
     weft_ddp(m, "", NULL); /* one subgraph, although it has several top-level scopes */
 }

@@ -1,0 +1,175 @@
+"""twins.py - the zoo's models in PyTorch, at the sizes of zoo_curve.c. A twin has the parameter names of Weft's model,
+and one method for each training graph, which takes a data.Step and gives the graph's outputs; the first is the loss,
+and `optimizers` has who trains what."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+PLAIN = dict(foreach=False)
+
+
+def children(**modules):
+    m = nn.Module()
+    for name, child in modules.items():
+        m.add_module(name, child)
+    return m
+
+
+def pixels(step, batch, mean=0.0, deviation=1.0):
+    image = step.integers("image", 256, batch, 28, 28).float()
+    return (image / 255 - mean) / deviation
+
+
+class VAE(nn.Module):
+    """https://github.com/pytorch/examples: vae, with the mean over the images."""
+
+    def __init__(self):
+        super().__init__()
+        wide = 400 // 4
+        self.encoder = children(fc1=nn.Linear(784, wide), mu=nn.Linear(wide, 20), logvar=nn.Linear(wide, 20))
+        self.decoder = children(fc1=nn.Linear(20, wide), fc2=nn.Linear(wide, 784))
+
+    def optimizers(self):
+        return {"train": torch.optim.Adam(self.parameters(), 1e-3, **PLAIN)}
+
+    def train_graph(self, step):
+        x = pixels(step, 16).flatten(1)
+        h = F.relu(self.encoder.fc1(x))
+        mu, logvar = self.encoder.mu(h), self.encoder.logvar(h)
+        z = mu + torch.exp(0.5 * logvar) * step.normal(16, 20)
+        logits = self.decoder.fc2(F.relu(self.decoder.fc1(z)))
+        bce = F.binary_cross_entropy_with_logits(logits, x, reduction="sum") / 16
+        kl = -0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp()) / 16
+        return {"loss": bce + kl, "reconstruction_loss": bce, "kl_loss": kl}
+
+
+class WganGp(nn.Module):
+    """Gulrajani et al., algorithm 1, with one step of the critic each."""
+
+    def __init__(self):
+        super().__init__()
+        wide, narrow = 128 // 8, 64 // 8
+        self.generator = children(fc=nn.Linear(128, 49 * wide), bn1=nn.BatchNorm2d(wide),
+                                  up1=nn.ConvTranspose2d(wide, wide // 2, 4, 2, 1), bn2=nn.BatchNorm2d(wide // 2),
+                                  up2=nn.ConvTranspose2d(wide // 2, 1, 4, 2, 1))
+        self.critic = children(conv1=nn.Conv2d(1, narrow, 4, 2, 1), conv2=nn.Conv2d(narrow, wide, 4, 2, 1),
+                               norm2=nn.LayerNorm(49 * wide), fc=nn.Linear(49 * wide, 1))
+
+    def optimizers(self):
+        adam = dict(lr=1e-4, betas=(0.0, 0.9), **PLAIN)
+        return {"d_step": torch.optim.Adam(self.critic.parameters(), **adam),
+                "g_step": torch.optim.Adam(self.generator.parameters(), **adam)}
+
+    def images(self, step):
+        g = self.generator
+        z = F.relu(g.bn1(g.fc(step.normal(8, 128)).reshape(8, -1, 7, 7)))
+        return torch.tanh(g.up2(F.relu(g.bn2(g.up1(z)))))
+
+    def score(self, x):
+        c = self.critic
+        x = F.leaky_relu(c.conv1(x), 0.2)
+        x = c.conv2(x)
+        x = F.leaky_relu(c.norm2(x.flatten(1)).reshape(x.shape), 0.2)
+        return c.fc(x.flatten(1))
+
+    def d_step_graph(self, step):
+        real, fake = pixels(step, 8, 0.5, 0.5).unsqueeze(1), self.images(step).detach()
+        x = (fake + step.random(8, 1, 1, 1) * (real - fake)).requires_grad_()
+        slope, = torch.autograd.grad(self.score(x).sum(), x, create_graph=True)
+        penalty = ((slope.flatten(1).square().sum(1).sqrt() - 1) ** 2).mean()
+        return {"d_loss": self.score(fake).mean() - self.score(real).mean() + 10 * penalty, "penalty_loss": penalty}
+
+    def g_step_graph(self, step):
+        return {"g_loss": -self.score(self.images(step)).mean()}
+
+
+def conv_bn(out, kernel, stride, groups, into):
+    return [nn.Conv2d(into, out, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(out)]
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, into, expand, out, stride):
+        super().__init__()
+        middle, layers = into * expand, []
+        if expand > 1:
+            layers.append(nn.Sequential(*conv_bn(middle, 1, 1, 1, into), nn.ReLU6()))
+        layers.append(nn.Sequential(*conv_bn(middle, 3, stride, middle, middle), nn.ReLU6()))
+        self.conv = nn.Sequential(*layers, *conv_bn(out, 1, 1, 1, middle))
+        self.is_residual = stride == 1 and into == out
+
+    def forward(self, x):
+        return x + self.conv(x) if self.is_residual else self.conv(x)
+
+
+class ImageNet(nn.Module):
+    """A classifier of images [batch, 3, 224, 224] in 1,000 classes."""
+
+    def train_graph(self, step):
+        x, target = step.floats("image", self.batch, 3, 224, 224), step.integers("label", 1000, self.batch)
+        return {"loss": F.cross_entropy(self.logits(x, step), target)}
+
+
+class MobileNetV2(ImageNet):
+    """Names and order as torchvision's."""
+    batch = 8
+
+    def __init__(self):
+        super().__init__()
+        narrow = lambda n: n // 8 if n >= 8 else n
+        into = narrow(32)
+        features = [nn.Sequential(*conv_bn(into, 3, 2, 1, 3), nn.ReLU6())]
+        for t, c, n, s in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                           (6, 320, 1, 1)):
+            for i in range(n):
+                features.append(InvertedResidual(into, t, narrow(c), s if i == 0 else 1))
+                into = narrow(c)
+        features.append(nn.Sequential(*conv_bn(narrow(1280), 1, 1, 1, into), nn.ReLU6()))
+        self.features = nn.Sequential(*features)
+        self.classifier = nn.Sequential(nn.Identity(), nn.Linear(narrow(1280), 1000))
+
+    def optimizers(self):
+        return {"train": torch.optim.SGD(self.parameters(), 1e-5, momentum=0.9, **PLAIN)}
+
+    def logits(self, x, step):
+        return self.classifier(step.dropout(self.features(x).mean((2, 3)), 0.2))
+
+
+class ViTBlock(nn.Module):
+    def __init__(self, d, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(d, eps=1e-6), nn.LayerNorm(d, eps=1e-6)
+        self.attn = children(qkv=nn.Linear(d, 3 * d), proj=nn.Linear(d, d))
+        self.mlp = children(fc1=nn.Linear(d, 4 * d), fc2=nn.Linear(4 * d, d))
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q, k, v = self.attn.qkv(self.norm1(x)).reshape(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, t, d)
+        x = x + self.attn.proj(y)
+        return x + self.mlp.fc2(F.gelu(self.mlp.fc1(self.norm2(x))))
+
+
+class ViTTiny(ImageNet):
+    """Names as timm's vit_tiny_patch16_224."""
+    batch = 2
+
+    def __init__(self):
+        super().__init__()
+        d = 192 // 4
+        self.cls_token, self.pos_embed = nn.Parameter(torch.zeros(1, 1, d)), nn.Parameter(torch.zeros(1, 197, d))
+        self.patch_embed = children(proj=nn.Conv2d(3, d, 16, 16))
+        self.blocks = nn.Sequential(*(ViTBlock(d, 3) for _ in range(12)))
+        self.norm, self.head = nn.LayerNorm(d, eps=1e-6), nn.Linear(d, 1000)
+
+    def optimizers(self):
+        return {"train": torch.optim.AdamW(self.parameters(), 5e-4, weight_decay=0.05, **PLAIN)}
+
+    def logits(self, x, step):
+        x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny}

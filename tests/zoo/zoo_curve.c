@@ -1,0 +1,155 @@
+/* zoo_curve.c - trains a model of the zoo for 20 steps on numbers from a hash and prints its losses, one
+ * line "STEP GRAPH OUTPUT VALUE" each, for tests/test_zoo.py.
+ *
+ * zoo_curve MODEL [FOLDER] where to write, for PyTorch, the first weights as MODEL.safetensors and the
+ * model's text, which has the keys of its random numbers, as MODEL.txt
+ *
+ * Sizes and optimizers are those of `curves`: small, so that a step takes milliseconds, and steps so short
+ * that rounding, which differs between engines, stays below the bound that the losses are compared with. */
+#include "examples/zoo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 20, SEED = 7, PORTS = 16 };
+
+static const weft_optimizer slow_sgd = {.type = "sgd", .lr = 1e-5, .momentum = 0.9};
+
+/* limit: integers are below it (u8: 256) */
+static const struct curve {
+    const char *name;
+    int64_t batch, limit;
+    zoo_options size;
+} curves[] = {
+    {"vae", 16, 0, {.narrow = 4}},
+    {"wgan_gp", 8, 0, {.narrow = 8}},
+    {"mobilenet_v2", 8, 1000, {.narrow = 8, .optimizer = &slow_sgd}},
+    {"vit_tiny", 2, 1000, {.narrow = 4}},
+};
+
+typedef struct run {
+    const struct curve *curve;
+    weft_model *model;
+    weft_plan *plan;
+    weft_store *store;
+    weft_session *session;
+} run;
+
+static int fail(const weft_error *error) {
+    fprintf(stderr, "zoo_curve: %s\n", error->text);
+    return 1;
+}
+
+/* ---- data ---- */
+
+/* Steele, Lea, Flood 2014: splitmix64. */
+static uint64_t mix(uint64_t x) {
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+
+/* Element i of an input in a step, uniform in [0, 1). */
+static double drawn(const char *name, int step, int64_t i) {
+    uint64_t key = 0;
+    for (const char *c = name; *c; c++) key = key * 31 + (unsigned char)*c;
+    return (double)(mix(mix(key + (uint64_t)step) + (uint64_t)i) >> 40) * 0x1p-24;
+}
+
+static void set(void *data, const weft_port *p, int64_t i, double u, int64_t limit) {
+    if (p->dtype == WEFT_F32) ((float *)data)[i] = (float)(2 * u - 1);
+    if (p->dtype == WEFT_U8) ((uint8_t *)data)[i] = (uint8_t)(256 * u);
+    if (p->dtype == WEFT_BOOL) ((uint8_t *)data)[i] = u < 0.8;
+    if (p->dtype == WEFT_I32) ((int32_t *)data)[i] = (int32_t)((double)limit * u);
+}
+
+static void *filled(const run *r, const weft_port *p, int step) {
+    int64_t n = 1;
+    for (int i = 0; i < p->ndim; i++) n *= p->shape[i];
+    void *data = calloc(1, p->bytes);
+    for (int64_t i = 0; data && i < n; i++) set(data, p, i, drawn(p->name, step, i), r->curve->limit);
+    return data;
+}
+
+/* ---- steps ---- */
+
+/* Runs one training graph and prints its outputs, which are single numbers. */
+static int run_graph(const run *r, const char *graph, int step) {
+    weft_error error = {0};
+    weft_port port;
+    weft_feed feeds[PORTS];
+    weft_fetch fetches[PORTS];
+    float values[PORTS];
+    int inputs = 0, outputs = 0;
+    for (; weft_plan_input(r->plan, graph, inputs, &port); inputs++)
+        feeds[inputs] = (weft_feed){port.name, filled(r, &port, step), port.bytes};
+    for (; weft_plan_output(r->plan, graph, outputs, &port); outputs++)
+        fetches[outputs] = (weft_fetch){port.name, &values[outputs], sizeof(float)};
+    weft_status status = weft_run(r->session, graph, feeds, inputs, fetches, outputs, &error);
+    for (int i = 0; i < inputs; i++) free((void *)feeds[i].data);
+    for (int i = 0; !status && i < outputs; i++)
+        printf("%d %s %s %.9g\n", step, graph, fetches[i].name, (double)values[i]);
+    return status ? fail(&error) : 0;
+}
+
+/* A step runs every training graph, in the model's order. */
+static int run_steps(const run *r) {
+    for (int step = 0; step < STEPS; step++)
+        for (int i = 0; i < weft_graph_count(r->model); i++) {
+            const char *graph = weft_graph_name(r->model, i);
+            bool is_training = strcmp(graph, "val") != 0 && strcmp(graph, "predict") != 0;
+            if (is_training && run_graph(r, graph, step)) return 1;
+        }
+    return 0;
+}
+
+/* What PyTorch needs to train the same. */
+static int write_start(const run *r, const char *folder) {
+    weft_error error = {0};
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, r->curve->name);
+    if (weft_weights_save(r->store, path, false, &error)) return fail(&error);
+    snprintf(path, sizeof path, "%s/%s.txt", folder, r->curve->name);
+    char *text = weft_model_text(r->model);
+    FILE *f = text ? fopen(path, "w") : NULL;
+    bool is_written = f && fputs(text, f) >= 0;
+    if (f && fclose(f)) is_written = false;
+    free(text);
+    if (!is_written) fprintf(stderr, "zoo_curve: %s cannot be written\n", path);
+    return !is_written;
+}
+
+static int train(run *r, const char *folder) {
+    weft_error error = {0};
+    const zoo_entry *entry = NULL;
+    for (int i = 0; i < ZOO_MODELS; i++)
+        if (strcmp(zoo_models[i].name, r->curve->name) == 0) entry = &zoo_models[i];
+    r->model = weft_model_new(r->curve->name);
+    weft_model_batch(r->model, r->curve->batch);
+    entry->build(r->model, &r->curve->size);
+    const weft_compile_options how = {.threads = 2};
+    if (!(r->plan = weft_compile(r->model, &how, &error))) return fail(&error);
+    if (!(r->store = weft_store_new(r->plan, SEED, &error))) return fail(&error);
+    if (folder && write_start(r, folder)) return 1;
+    if (!(r->session = weft_session_open(r->plan, r->store, &error))) return fail(&error);
+    return run_steps(r);
+}
+
+int main(int argc, char **argv) {
+    enum { CURVES = sizeof curves / sizeof *curves };
+    run r = {0};
+    for (int i = 0; argc > 1 && i < CURVES; i++)
+        if (strcmp(curves[i].name, argv[1]) == 0) r.curve = &curves[i];
+    if (!r.curve) {
+        for (int i = 0; i < CURVES; i++) printf("%s\n", curves[i].name); /* the list, for the script */
+        return argc > 1;
+    }
+    int status = train(&r, argc > 2 ? argv[2] : NULL);
+    weft_session_close(r.session);
+    weft_store_free(r.store);
+    weft_plan_free(r.plan);
+    weft_model_free(r.model);
+    return status;
+}
