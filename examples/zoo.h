@@ -26,7 +26,7 @@ typedef struct zoo_entry {
     const zoo_options *own; /* defaults of the sizes that the command line may change; NULL: none */
 } zoo_entry;
 
-enum { ZOO_MODELS = 12 };
+enum { ZOO_MODELS = 13 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
 /* SHAPE(2, 3) is two arguments, the number of axes and their lengths. */
@@ -71,6 +71,7 @@ void zoo_vae(weft_model *m, const zoo_options *o);
 void zoo_wgan_gp(weft_model *m, const zoo_options *o); /* zoo_wgan.c: graphs d_step, g_step, val, predict */
 void zoo_mobilenet_v2(weft_model *m, const zoo_options *o);
 void zoo_vit_tiny(weft_model *m, const zoo_options *o);
+void zoo_bert_tiny(weft_model *m, const zoo_options *o);
 
 /* examples/zoo_gpt.c */
 extern const zoo_options zoo_gpt_own, zoo_gpt2_own;

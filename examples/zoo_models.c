@@ -140,4 +140,5 @@ const zoo_entry zoo_models[ZOO_MODELS] = {
     {"wgan_gp", 64, zoo_wgan_gp, "WGAN of 28x28 gray images with a gradient penalty: d_step and g_step"},
     {"mobilenet_v2", 32, zoo_mobilenet_v2, "MobileNetV2 for ImageNet, named as torchvision's, SGD"},
     {"vit_tiny", 32, zoo_vit_tiny, "ViT-Ti/16 for ImageNet, named as timm's, AdamW"},
+    {"bert_tiny", 32, zoo_bert_tiny, "BERT-tiny on masked words, named as Hugging Face's, AdamW"},
 };

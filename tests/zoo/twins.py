@@ -172,4 +172,56 @@ class ViTTiny(ImageNet):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
-TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny}
+class BertLayer(nn.Module):
+    def __init__(self, d, norm):
+        super().__init__()
+        self.attention = children(output=children(dense=nn.Linear(d, d), LayerNorm=norm()))
+        self.attention.add_module("self", children(query=nn.Linear(d, d), key=nn.Linear(d, d), value=nn.Linear(d, d)))
+        self.intermediate = children(dense=nn.Linear(d, 4 * d))
+        self.output = children(dense=nn.Linear(4 * d, d), LayerNorm=norm())
+
+    def forward(self, x, mask, step):
+        b, t, d = x.shape
+        own, out = getattr(self.attention, "self"), self.attention.output
+        q, k, v = (f(x).reshape(b, t, 2, -1).transpose(1, 2) for f in (own.query, own.key, own.value))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).reshape(b, t, d)
+        x = out.LayerNorm(step.dropout(out.dense(y), 0.1) + x)
+        y = self.output.dense(F.gelu(self.intermediate.dense(x)))
+        return self.output.LayerNorm(step.dropout(y, 0.1) + x)
+
+
+class BertTiny(nn.Module):
+    """Names as transformers' BertForMaskedLM; the attention's weights are not dropped out."""
+
+    def __init__(self):
+        super().__init__()
+        d, words = 128 // 2, 30522
+        norm = lambda: nn.LayerNorm(d, eps=1e-12)
+        self.bert = children(
+            embeddings=children(word_embeddings=nn.Embedding(words, d), position_embeddings=nn.Embedding(512, d),
+                                token_type_embeddings=nn.Embedding(2, d), LayerNorm=norm()),
+            encoder=children(layer=nn.ModuleList(BertLayer(d, norm) for _ in range(2))))
+        self.cls = children(predictions=children(transform=children(dense=nn.Linear(d, d), LayerNorm=norm())))
+        self.cls.predictions.bias = nn.Parameter(torch.zeros(words))
+
+    def optimizers(self):
+        plain = [p for n, p in self.named_parameters() if n.endswith("bias") or "LayerNorm" in n]
+        decay = [p for n, p in self.named_parameters() if not (n.endswith("bias") or "LayerNorm" in n)]
+        return {"train": torch.optim.AdamW([{"params": decay}, {"params": plain, "weight_decay": 0.0}], 1e-4,
+                                           weight_decay=0.01, **PLAIN)}
+
+    def train_graph(self, step):
+        tokens, target = step.integers("tokens", 30522, 2, 128), step.integers("target", 30522, 2, 128)
+        mask, e = step.booleans("mask", 2, 128).reshape(2, 1, 1, 128), self.bert.embeddings
+        x = e.word_embeddings(tokens) + e.token_type_embeddings.weight[:1] + e.position_embeddings.weight[:128]
+        x = step.dropout(e.LayerNorm(x), 0.1)
+        for layer in self.bert.encoder.layer:
+            x = layer(x, mask, step)
+        p = self.cls.predictions
+        x = p.transform.LayerNorm(F.gelu(p.transform.dense(x)))
+        logits = F.linear(x, e.word_embeddings.weight, p.bias)
+        return {"loss": F.cross_entropy(logits.flatten(0, 1), target.flatten())}
+
+
+TWINS = {"vae": VAE, "wgan_gp": WganGp, "mobilenet_v2": MobileNetV2, "vit_tiny": ViTTiny,
+         "bert_tiny": BertTiny}

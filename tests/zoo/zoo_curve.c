@@ -26,6 +26,7 @@ static const struct curve {
     {"wgan_gp", 8, 0, {.narrow = 8}},
     {"mobilenet_v2", 8, 1000, {.narrow = 8, .optimizer = &slow_sgd}},
     {"vit_tiny", 2, 1000, {.narrow = 4}},
+    {"bert_tiny", 2, 30522, {.narrow = 2}},
 };
 
 typedef struct run {
