@@ -9,7 +9,7 @@ enum { BATCH = 128, Z = 64 };
 
 static weft_value *generator(weft_value *z) {
     WEFT_SCOPE(z, "generator") { /* a top-level scope: a subgraph, trained on its own */
-        z = weft_reshape(weft_linear(z, 7 * 7 * 64, "fc"), 4, (int64_t[]){-1, 64, 7, 7});
+        z = weft_reshape(weft_linear(z, 7 * 7 * 64, "fc"), WEFT_SHAPE(-1, 64, 7, 7));
         z = weft_relu(weft_batch_norm(z, "bn"));
         z = weft_tanh(weft_conv_transpose2d(z, &(weft_conv){.out = 1, .kernel = 4, .stride = 4}, "up"));
     }
@@ -30,14 +30,14 @@ static weft_value *bce(weft_value *logits, double target) {
 }
 
 static weft_value *fake(weft_graph *g) {
-    return generator(weft_random_normal(g, 2, (int64_t[]){WEFT_BATCH, Z}, 0, 1));
+    return generator(weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, Z), 0, 1));
 }
 
 static void build(weft_model *m) {
     weft_optimizer adam = {.type = "adam", .lr = 2e-4, .beta1 = 0.5};
     weft_graph *d = weft_graph_new(m, "d_step", WEFT_TRAIN);
-    weft_value *image = weft_input(d, "image", WEFT_U8, 3, (int64_t[]){WEFT_BATCH, 28, 28});
-    weft_value *real = weft_reshape(weft_cast(image, WEFT_F32), 4, (int64_t[]){-1, 1, 28, 28});
+    weft_value *image = weft_input(d, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 28, 28));
+    weft_value *real = weft_reshape(weft_cast(image, WEFT_F32), WEFT_SHAPE(-1, 1, 28, 28));
     real = weft_offset(weft_scale(real, 1 / 127.5), -1);
     weft_value *loss = bce(discriminator(real), 1);
     loss = weft_add(loss, bce(discriminator(weft_stop_gradient(fake(d))), 0));

@@ -29,12 +29,6 @@ typedef struct zoo_entry {
 enum { ZOO_MODELS = 13 };
 extern const zoo_entry zoo_models[ZOO_MODELS];
 
-/* SHAPE(2, 3) is two arguments, the number of axes and their lengths. */
-#define SHAPE(...)                                                                                           \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) {                                 \
-        __VA_ARGS__                                                                                          \
-    }
-
 /* Input "image" u8[B,28,28] as f32[B,1,28,28]: (pixel / 255 - mean) / deviation. */
 weft_value *zoo_pixels(weft_graph *g, double mean, double deviation);
 

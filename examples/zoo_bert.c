@@ -20,8 +20,8 @@ static weft_value *bert_norm(weft_value *x) {
     int64_t d = weft_dim(x, -1);
     weft_value *y = x;
     WEFT_SCOPE(x, "LayerNorm") {
-        weft_value *weight = weft_parameter(x, "weight", SHAPE(d), ones);
-        y = weft_layer_norm_op(x, weight, weft_parameter(x, "bias", SHAPE(d), bert_zeros), 1e-12);
+        weft_value *weight = weft_parameter(x, "weight", WEFT_SHAPE(d), ones);
+        y = weft_layer_norm_op(x, weight, weft_parameter(x, "bias", WEFT_SHAPE(d), bert_zeros), 1e-12);
     }
     return y;
 }
@@ -29,7 +29,7 @@ static weft_value *bert_norm(weft_value *x) {
 /* [B,T,d] -> [B,H,T,d/H] */
 static weft_value *bert_heads(weft_value *x, const char *name) {
     int64_t d = weft_dim(x, -1);
-    x = weft_reshape(bert_linear(x, d, name), SHAPE(WEFT_BATCH, TOKENS, HEADS, d / HEADS));
+    x = weft_reshape(bert_linear(x, d, name), WEFT_SHAPE(WEFT_BATCH, TOKENS, HEADS, d / HEADS));
     return weft_permute(x, (int64_t[]){0, 2, 1, 3});
 }
 
@@ -51,7 +51,7 @@ static weft_value *bert_attention(weft_value *x, weft_value *mask) {
             y = weft_attention_with(q, k, v, &(weft_attention_options){.mask = mask});
         }
         y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}),
-                         SHAPE(WEFT_BATCH, TOKENS, weft_dim(x, -1)));
+                         WEFT_SHAPE(WEFT_BATCH, TOKENS, weft_dim(x, -1)));
         y = bert_output(y, x, "output");
     }
     return y;
@@ -74,7 +74,7 @@ static weft_value *bert_layer(weft_value *x, weft_value *mask, int number) {
 static weft_value *bert_table(weft_value *near, const char *name, int64_t rows, int64_t d) {
     weft_value *table = NULL;
     WEFT_SCOPE(near, name) {
-        table = weft_parameter(near, "weight", SHAPE(rows, d), bert_init);
+        table = weft_parameter(near, "weight", WEFT_SHAPE(rows, d), bert_init);
     }
     return table;
 }
@@ -94,7 +94,7 @@ static weft_value *bert_embeddings(weft_value *tokens, int64_t d) {
 static weft_value *bert_predictions(weft_value *x) {
     weft_value *bias = NULL;
     WEFT_SCOPE(x, "cls") WEFT_GRAPH_SCOPE(weft_value_graph(x), "predictions") {
-        bias = weft_parameter(x, "bias", SHAPE(VOCAB), bert_zeros);
+        bias = weft_parameter(x, "bias", WEFT_SHAPE(VOCAB), bert_zeros);
         WEFT_GRAPH_SCOPE(weft_value_graph(x), "transform") {
             x = bert_norm(weft_gelu(bert_linear(x, weft_dim(x, -1), "dense")));
         }
@@ -107,9 +107,9 @@ static weft_value *bert_predictions(weft_value *x) {
 
 /* Inputs tokens i32[B,T] and mask bool[B,T] -> logits [B,T,vocab]. */
 static weft_value *bert_logits(weft_graph *g, const zoo_options *o) {
-    weft_value *x = weft_input(g, "tokens", WEFT_I32, SHAPE(WEFT_BATCH, TOKENS));
-    weft_value *mask = weft_input(g, "mask", WEFT_BOOL, SHAPE(WEFT_BATCH, TOKENS));
-    mask = weft_reshape(mask, SHAPE(WEFT_BATCH, 1, 1, TOKENS));
+    weft_value *x = weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TOKENS));
+    weft_value *mask = weft_input(g, "mask", WEFT_BOOL, WEFT_SHAPE(WEFT_BATCH, TOKENS));
+    mask = weft_reshape(mask, WEFT_SHAPE(WEFT_BATCH, 1, 1, TOKENS));
     WEFT_SCOPE(x, "bert") {
         x = bert_embeddings(x, zoo_width(o, 128));
         WEFT_SCOPE(x, "encoder") WEFT_GRAPH_SCOPE(weft_value_graph(x), "layer") {
@@ -121,9 +121,9 @@ static weft_value *bert_logits(weft_graph *g, const zoo_options *o) {
 
 /* The mean over the words to be guessed. */
 static weft_value *bert_loss(weft_graph *g, const zoo_options *o) {
-    weft_value *target = weft_input(g, "target", WEFT_I32, SHAPE(WEFT_BATCH, TOKENS));
-    weft_value *rows = weft_reshape(bert_logits(g, o), SHAPE(-1, VOCAB));
-    weft_value *loss = weft_cross_entropy(rows, weft_reshape(target, SHAPE(-1)));
+    weft_value *target = weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, TOKENS));
+    weft_value *rows = weft_reshape(bert_logits(g, o), WEFT_SHAPE(-1, VOCAB));
+    weft_value *loss = weft_cross_entropy(rows, weft_reshape(target, WEFT_SHAPE(-1)));
     weft_output(loss, "loss");
     return loss;
 }

@@ -33,7 +33,7 @@ static weft_value *down4(weft_value *x, int64_t out, int64_t stride, int64_t pad
 static weft_value *generator28(weft_value *z, const zoo_options *o) {
     int64_t wide = zoo_width(o, 128);
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), SHAPE(WEFT_BATCH, wide, 7, 7));
+        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), WEFT_SHAPE(WEFT_BATCH, wide, 7, 7));
         z = weft_relu(gan_bn(z, "bn1"));
         z = weft_relu(gan_bn(up4(z, wide / 2, 2, 1, false, "up1"), "bn2"));
         z = weft_tanh(up4(z, 1, 2, 1, true, "up2"));
@@ -56,7 +56,7 @@ static weft_value *generator64(weft_value *z, const zoo_options *o) {
     (void)o;
     static const int64_t width[] = {512, 256, 128, 64};
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(z, SHAPE(WEFT_BATCH, 100, 1, 1));
+        z = weft_reshape(z, WEFT_SHAPE(WEFT_BATCH, 100, 1, 1));
         for (int i = 0; i < 4; i++) {
             char up[16], bn[16];
             snprintf(up, sizeof up, "up%d", i + 1);
@@ -102,7 +102,7 @@ static weft_value *bce(weft_value *logits, double target) {
 }
 
 static weft_value *gan_fake(weft_graph *g, const gan_parts *p) {
-    return p->generator(weft_random_normal(g, SHAPE(WEFT_BATCH, p->z), 0, 1), p->o);
+    return p->generator(weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, p->z), 0, 1), p->o);
 }
 
 /* The fakes pass no gradient back: this step trains the discriminator only. */
@@ -130,7 +130,7 @@ static void gan_graphs(weft_model *m, const gan_parts *p) {
 
     weft_value *samples = to_pixels(gan_fake(weft_graph_new(m, "predict", WEFT_EVAL), p));
     if (p->gray)
-        samples = weft_reshape(samples, SHAPE(WEFT_BATCH, weft_dim(samples, 2), weft_dim(samples, 3)));
+        samples = weft_reshape(samples, WEFT_SHAPE(WEFT_BATCH, weft_dim(samples, 2), weft_dim(samples, 3)));
     weft_output(samples, "samples");
 }
 
@@ -139,7 +139,7 @@ static weft_value *real28(weft_graph *g) {
 }
 
 static weft_value *real64(weft_graph *g) {
-    return weft_input(g, "image", WEFT_F32, SHAPE(WEFT_BATCH, 3, 64, 64));
+    return weft_input(g, "image", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 3, 64, 64));
 }
 
 void zoo_dcgan28(weft_model *m, const zoo_options *o) {

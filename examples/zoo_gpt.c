@@ -35,7 +35,7 @@ static weft_value *gpt_linear(weft_value *x, int64_t out, const char *name, cons
 /* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
 static weft_value *gpt_heads(weft_value *qkv, int part, const zoo_options *o) {
     weft_value *x = weft_slice(qkv, 2, part * o->d, (part + 1) * o->d);
-    return weft_permute(weft_reshape(x, SHAPE(WEFT_BATCH, o->ctx, o->heads, o->d / o->heads)),
+    return weft_permute(weft_reshape(x, WEFT_SHAPE(WEFT_BATCH, o->ctx, o->heads, o->d / o->heads)),
                         (int64_t[]){0, 2, 1, 3});
 }
 
@@ -46,7 +46,7 @@ static weft_value *gpt_block(weft_value *x, const gpt_shape *s, const char *name
         weft_value *qkv = gpt_linear(weft_layer_norm(x, "ln1"), 3 * o->d, "qkv", &gpt_init);
         weft_value *v = gpt_heads(qkv, 2, o), *k = gpt_heads(qkv, 1, o), *q = gpt_heads(qkv, 0, o);
         weft_value *y = weft_attention(q, k, v, true, 0);
-        y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), SHAPE(WEFT_BATCH, o->ctx, o->d));
+        y = weft_reshape(weft_permute(y, (int64_t[]){0, 2, 1, 3}), WEFT_SHAPE(WEFT_BATCH, o->ctx, o->d));
         x = weft_add(x, gpt_linear(y, o->d, "proj", &s->residual));
         y = weft_gelu_tanh(gpt_linear(weft_layer_norm(x, "ln2"), 4 * o->d, "fc", &gpt_init));
         x = weft_add(x, gpt_linear(y, o->d, "out", &s->residual));
@@ -61,7 +61,7 @@ static weft_value *gpt_body(weft_value *tokens, const gpt_shape *s) {
     WEFT_SCOPE(tokens, "gpt") {
         x = weft_embedding(tokens, o->vocab, o->d, "wte", &gpt_init);
         WEFT_SCOPE(x, "wpe") {
-            position = weft_parameter(x, "weight", SHAPE(o->ctx, o->d), gpt_init);
+            position = weft_parameter(x, "weight", WEFT_SHAPE(o->ctx, o->d), gpt_init);
         }
         x = weft_add(x, position);
         WEFT_SCOPE(x, "blocks") {
@@ -80,15 +80,15 @@ static weft_value *gpt_body(weft_value *tokens, const gpt_shape *s) {
 
 /* Logits as rows [B T, vocab], for the loss. */
 static weft_value *gpt_rows(weft_value *tokens, const gpt_shape *s) {
-    return weft_reshape(gpt_body(tokens, s), SHAPE(-1, s->size.vocab));
+    return weft_reshape(gpt_body(tokens, s), WEFT_SHAPE(-1, s->size.vocab));
 }
 
 static weft_value *gpt_tokens(weft_graph *g, const gpt_shape *s) {
-    return weft_input(g, "tokens", WEFT_I32, SHAPE(WEFT_BATCH, s->size.ctx));
+    return weft_input(g, "tokens", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, s->size.ctx));
 }
 
 static weft_value *gpt_target(weft_graph *g, const gpt_shape *s) {
-    return weft_reshape(weft_input(g, "target", WEFT_I32, SHAPE(WEFT_BATCH, s->size.ctx)), SHAPE(-1));
+    return weft_reshape(weft_input(g, "target", WEFT_I32, WEFT_SHAPE(WEFT_BATCH, s->size.ctx)), WEFT_SHAPE(-1));
 }
 
 static void gpt_graphs(weft_model *m, const gpt_shape *s, const weft_optimizer *own) {

@@ -11,8 +11,8 @@
 /* ---- shared pieces ---- */
 
 weft_value *zoo_pixels(weft_graph *g, double mean, double deviation) {
-    weft_value *image = weft_input(g, "image", WEFT_U8, SHAPE(WEFT_BATCH, 28, 28));
-    weft_value *x = weft_reshape(weft_cast(image, WEFT_F32), SHAPE(WEFT_BATCH, 1, 28, 28));
+    weft_value *image = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 28, 28));
+    weft_value *x = weft_reshape(weft_cast(image, WEFT_F32), WEFT_SHAPE(WEFT_BATCH, 1, 28, 28));
     return weft_offset(weft_scale(x, 1 / (255 * deviation)), -mean / deviation);
 }
 
@@ -24,12 +24,12 @@ weft_value *zoo_accuracy(weft_value *logits, weft_value *target) {
 
 weft_value *zoo_image224(weft_graph *g, const zoo_options *o) {
     (void)o;
-    return weft_input(g, "image", WEFT_F32, SHAPE(WEFT_BATCH, 3, 224, 224));
+    return weft_input(g, "image", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 3, 224, 224));
 }
 
 weft_value *zoo_label(weft_graph *g, const zoo_options *o) {
     (void)o;
-    return weft_input(g, "label", WEFT_I32, SHAPE(WEFT_BATCH));
+    return weft_input(g, "label", WEFT_I32, WEFT_SHAPE(WEFT_BATCH));
 }
 
 const weft_optimizer *zoo_optimizer(const zoo_options *o, const weft_optimizer *own) {
@@ -67,7 +67,7 @@ static weft_value *fashion_input(weft_graph *g, const zoo_options *o) {
 
 static weft_value *label_u8(weft_graph *g, const zoo_options *o) {
     (void)o;
-    return weft_input(g, "label", WEFT_U8, SHAPE(WEFT_BATCH));
+    return weft_input(g, "label", WEFT_U8, WEFT_SHAPE(WEFT_BATCH));
 }
 
 /* ---- mlp: 784-1024-1024-10 ---- */

@@ -8,7 +8,7 @@ enum { PIXELS = 28 * 28, LATENT = 20 };
 
 /* Pixels [B, 784] from 0 to 1. */
 static weft_value *vae_pixels(weft_graph *g) {
-    weft_value *image = weft_input(g, "image", WEFT_U8, SHAPE(WEFT_BATCH, 28, 28));
+    weft_value *image = weft_input(g, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 28, 28));
     return weft_flatten(weft_scale(weft_cast(image, WEFT_F32), 1.0 / 255), 1);
 }
 
@@ -31,7 +31,7 @@ static void vae_encode(weft_value *x, const zoo_options *o, weft_value **mu, wef
 }
 
 static weft_value *normal_latents(weft_graph *g) {
-    return weft_random_normal(g, SHAPE(WEFT_BATCH, LATENT), 0, 1);
+    return weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, LATENT), 0, 1);
 }
 
 /* The mean over the images of what a row [n] sums up to. */
@@ -62,5 +62,5 @@ void zoo_vae(weft_model *m, const zoo_options *o) {
 
     weft_value *drawn = vae_decode(normal_latents(weft_graph_new(m, "predict", WEFT_EVAL)), o);
     weft_value *pixels = weft_cast(weft_offset(weft_scale(weft_sigmoid(drawn), 255), 0.5), WEFT_U8);
-    weft_output(weft_reshape(pixels, SHAPE(WEFT_BATCH, 28, 28)), "samples");
+    weft_output(weft_reshape(pixels, WEFT_SHAPE(WEFT_BATCH, 28, 28)), "samples");
 }

@@ -19,8 +19,8 @@ static weft_value *vit_norm(weft_value *x, const char *name) {
     int64_t d = weft_dim(x, -1);
     weft_value *y = x;
     WEFT_SCOPE(x, name) {
-        weft_value *weight = weft_parameter(x, "weight", SHAPE(d), ones);
-        y = weft_layer_norm_op(x, weight, weft_parameter(x, "bias", SHAPE(d), vit_zeros), 1e-6);
+        weft_value *weight = weft_parameter(x, "weight", WEFT_SHAPE(d), ones);
+        y = weft_layer_norm_op(x, weight, weft_parameter(x, "bias", WEFT_SHAPE(d), vit_zeros), 1e-6);
     }
     return y;
 }
@@ -28,7 +28,7 @@ static weft_value *vit_norm(weft_value *x, const char *name) {
 /* Third `part` of the columns of qkv [B,T,3d], as heads [B,H,T,d/H]. */
 static weft_value *vit_heads(weft_value *qkv, int part, int64_t d) {
     weft_value *x = weft_slice(qkv, 2, part * d, (part + 1) * d);
-    x = weft_reshape(x, SHAPE(WEFT_BATCH, TOKENS, HEADS, d / HEADS));
+    x = weft_reshape(x, WEFT_SHAPE(WEFT_BATCH, TOKENS, HEADS, d / HEADS));
     return weft_permute(x, (int64_t[]){0, 2, 1, 3});
 }
 
@@ -38,7 +38,7 @@ static weft_value *vit_attention(weft_value *x, int64_t d) {
         weft_value *qkv = vit_linear(x, 3 * d, "qkv");
         weft_value *v = vit_heads(qkv, 2, d), *k = vit_heads(qkv, 1, d), *q = vit_heads(qkv, 0, d);
         y = weft_permute(weft_attention(q, k, v, false, 0), (int64_t[]){0, 2, 1, 3});
-        y = vit_linear(weft_reshape(y, SHAPE(WEFT_BATCH, TOKENS, d)), d, "proj");
+        y = vit_linear(weft_reshape(y, WEFT_SHAPE(WEFT_BATCH, TOKENS, d)), d, "proj");
     }
     return y;
 }
@@ -53,13 +53,13 @@ static weft_value *vit_mlp(weft_value *x, int64_t d) {
 /* Images -> tokens [B,197,d]: one a patch, and one in front that the class is read from. */
 static weft_value *vit_tokens(weft_value *x, int64_t d) {
     const weft_conv patches = {.out = d, .kernel = PATCH, .stride = PATCH};
-    weft_value *first = weft_parameter(x, "cls_token", SHAPE(1, 1, d), vit_init);
-    weft_value *position = weft_parameter(x, "pos_embed", SHAPE(1, TOKENS, d), vit_init);
+    weft_value *first = weft_parameter(x, "cls_token", WEFT_SHAPE(1, 1, d), vit_init);
+    weft_value *position = weft_parameter(x, "pos_embed", WEFT_SHAPE(1, TOKENS, d), vit_init);
     WEFT_SCOPE(x, "patch_embed") {
         x = weft_conv2d(x, &patches, "proj");
     }
     x = weft_transpose(weft_flatten(x, 2), 1, 2);
-    first = weft_broadcast_to(first, SHAPE(WEFT_BATCH, 1, d));
+    first = weft_broadcast_to(first, WEFT_SHAPE(WEFT_BATCH, 1, d));
     return weft_add(weft_concat(2, (weft_value *[]){first, x}, 1), position);
 }
 

@@ -12,7 +12,7 @@ static weft_value *wgan_generator(weft_value *z, const zoo_options *o) {
     const weft_conv up1 = {.out = wide / 2, .kernel = 4, .stride = 2, .pad = 1};
     const weft_conv up2 = {.out = 1, .kernel = 4, .stride = 2, .pad = 1};
     WEFT_SCOPE(z, "generator") {
-        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), SHAPE(WEFT_BATCH, wide, 7, 7));
+        z = weft_reshape(weft_linear(z, 7 * 7 * wide, "fc"), WEFT_SHAPE(WEFT_BATCH, wide, 7, 7));
         z = weft_relu(weft_batch_norm(z, "bn1"));
         z = weft_relu(weft_batch_norm(weft_conv_transpose2d(z, &up1, "up1"), "bn2"));
         z = weft_tanh(weft_conv_transpose2d(z, &up2, "up2"));
@@ -23,7 +23,7 @@ static weft_value *wgan_generator(weft_value *z, const zoo_options *o) {
 /* Normalizes each image over all its channels and pixels: torch.nn.LayerNorm([C, H, W]), flat. */
 static weft_value *image_norm(weft_value *x, const char *name) {
     int64_t c = weft_dim(x, 1), h = weft_dim(x, 2), w = weft_dim(x, 3);
-    return weft_reshape(weft_layer_norm(weft_flatten(x, 1), name), SHAPE(WEFT_BATCH, c, h, w));
+    return weft_reshape(weft_layer_norm(weft_flatten(x, 1), name), WEFT_SHAPE(WEFT_BATCH, c, h, w));
 }
 
 /* Images [B,1,28,28] -> scores [B,1]. */
@@ -39,7 +39,7 @@ static weft_value *wgan_critic(weft_value *x, const zoo_options *o) {
 }
 
 static weft_value *wgan_fake(weft_graph *g, const zoo_options *o) {
-    return wgan_generator(weft_random_normal(g, SHAPE(WEFT_BATCH, LATENT), 0, 1), o);
+    return wgan_generator(weft_random_normal(g, WEFT_SHAPE(WEFT_BATCH, LATENT), 0, 1), o);
 }
 
 static weft_value *mean_of(weft_value *x) {
@@ -62,7 +62,7 @@ static weft_value *gradient_penalty(weft_value *x, const zoo_options *o) {
 
 /* a t + b (1 - t) with one random t an image. */
 static weft_value *between(weft_value *a, weft_value *b) {
-    weft_value *t = weft_random_uniform(weft_value_graph(a), SHAPE(WEFT_BATCH, 1, 1, 1), 0, 1);
+    weft_value *t = weft_random_uniform(weft_value_graph(a), WEFT_SHAPE(WEFT_BATCH, 1, 1, 1), 0, 1);
     return weft_add(b, weft_mul(t, weft_sub(a, b)));
 }
 
@@ -87,5 +87,5 @@ void zoo_wgan_gp(weft_model *m, const zoo_options *o) {
 
     weft_value *drawn = wgan_fake(weft_graph_new(m, "predict", WEFT_EVAL), o);
     drawn = weft_cast(weft_offset(weft_scale(drawn, 127.5), 128), WEFT_U8);
-    weft_output(weft_reshape(drawn, SHAPE(WEFT_BATCH, 28, 28)), "samples");
+    weft_output(weft_reshape(drawn, WEFT_SHAPE(WEFT_BATCH, 28, 28)), "samples");
 }

@@ -16,9 +16,10 @@ static weft_value *x; /* f32[batch,3] */
 static void begin(void) {
     m = weft_model_new("m");
     g = weft_graph_new(m, "train", WEFT_TRAIN);
-    x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){WEFT_BATCH, 3});
+    x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(WEFT_BATCH, 3));
 }
 
+#pragma GCC diagnostic error "-Wshadow" /* a scope within another shadows nothing */
 static weft_value *mean(weft_value *v) {
     return weft_mean(v, 0, NULL, false);
 }
@@ -132,6 +133,20 @@ TEST(refusals_name_file_line_scope_and_a_way_out) {
     }
 }
 
+/* ---- shapes and scopes ---- */
+
+TEST(a_shape_is_written_once_also_in_a_scope_within_another) {
+    int calls = 0;
+    begin();
+    WEFT_SCOPE(x, "a") WEFT_SCOPE(x, "b") x = weft_reshape(x, WEFT_SHAPE(-1, ++calls, 3));
+    CHECK(calls == 1);
+    CHECK(weft_ndim(x) == 3 && weft_dim(x, 2) == 3);
+    weft_value *sum = weft_sum(x, WEFT_AXES(-1, 1), false);
+    CHECK(weft_ndim(sum) == 1);
+    weft_output(sum, "y");
+    finish(4, NULL);
+}
+
 /* ---- the batch ---- */
 
 /* At the batch that the model is built with it is no error: nothing tells a batch of 1 from a shape of 1. */
@@ -139,17 +154,17 @@ TEST(a_shape_that_fixes_the_batch_is_told_how_to_follow_it) {
     static const char way[] =
         "test_api.c:|the batch of 1 that the model was built with|not 4|-1 or WEFT_BATCH";
     begin();
-    weft_output(weft_reshape(x, 2, (int64_t[]){3, weft_dim(x, 0)}), "y");
+    weft_output(weft_reshape(x, WEFT_SHAPE(3, weft_dim(x, 0))), "y");
     finish(4, way);
     begin();
-    weft_output(weft_broadcast_to(x, 3, (int64_t[]){2, weft_dim(x, 0), 3}), "y");
+    weft_output(weft_broadcast_to(x, WEFT_SHAPE(2, weft_dim(x, 0), 3)), "y");
     finish(4, way);
     begin();
-    weft_output(weft_reshape(x, 2, (int64_t[]){3, weft_dim(x, 0)}), "y");
+    weft_output(weft_reshape(x, WEFT_SHAPE(3, weft_dim(x, 0))), "y");
     finish(1, NULL);
     begin();
-    weft_output(weft_reshape(x, 2, (int64_t[]){3, -1}), "y");
-    weft_output(weft_reshape(x, 2, (int64_t[]){3, WEFT_BATCH}), "z");
+    weft_output(weft_reshape(x, WEFT_SHAPE(3, -1)), "y");
+    weft_output(weft_reshape(x, WEFT_SHAPE(3, WEFT_BATCH)), "z");
     finish(4, NULL);
 }
 
@@ -162,13 +177,13 @@ TEST(batch_norm_needs_a_batch_when_it_is_compiled) {
         finish(batch, batch == 1 ? small : NULL);
     }
     begin(); /* no batch that could be bound */
-    weft_batch_norm(weft_constant(weft_graph_new(m, "fixed", WEFT_TRAIN), WEFT_F32, 2, (int64_t[]){2, 3}, 0),
+    weft_batch_norm(weft_constant(weft_graph_new(m, "fixed", WEFT_TRAIN), WEFT_F32, WEFT_SHAPE(2, 3), 0),
                     "a");
     CHECK(!weft_model_error(m)->status);
     weft_model_free(m);
     m = weft_model_new("m");
     g = weft_graph_new(m, "fixed", WEFT_TRAIN);
-    weft_batch_norm(weft_input(g, "x", WEFT_F32, 2, (int64_t[]){1, 3}), "bn");
+    weft_batch_norm(weft_input(g, "x", WEFT_F32, WEFT_SHAPE(1, 3)), "bn");
     finish(0, small);
 }
 
@@ -224,6 +239,7 @@ TEST(gradients_are_taken_by_any_number_of_values) {
 }
 
 SUITE("api", {T(refusals_name_file_line_scope_and_a_way_out),
+              T(a_shape_is_written_once_also_in_a_scope_within_another),
               T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
               T(batch_norm_needs_a_batch_when_it_is_compiled), T(concat_and_stack_take_any_number_of_values),
               T(gradients_are_taken_by_any_number_of_values)})

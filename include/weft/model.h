@@ -18,6 +18,10 @@
 #include "weft/env.h"
 
 #ifdef __cplusplus
+extern "C++" { /* these headers may be included within extern "C" */
+#include <initializer_list>
+}
+typedef int64_t weft_numbers[]; /**< Of a length that WEFT_SHAPE counts. */
 extern "C" {
 #endif
 
@@ -53,6 +57,26 @@ typedef enum weft_mode {
 
 /** An axis of this length is the batch: the model's default while building, bound again by weft_compile(). */
 #define WEFT_BATCH INT64_MIN
+
+/** @name Shapes
+ * @{ */
+#ifdef __cplusplus
+#define WEFT_SHAPE(...)                                                                                      \
+    static_cast<int>(sizeof(weft_numbers{__VA_ARGS__}) / sizeof(int64_t)),                                   \
+        std::initializer_list<int64_t>{__VA_ARGS__}.begin()
+#else
+/** A shape, or a list of axes, as the two arguments that builders take: how many numbers, and the numbers.
+ *
+ *     weft_reshape(x, WEFT_SHAPE(-1, 64, 7, 7))
+ *
+ * A scalar's shape is 0, NULL. */
+#define WEFT_SHAPE(...)                                                                                      \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) {                                 \
+        __VA_ARGS__                                                                                          \
+    }
+#endif
+#define WEFT_AXES(...) WEFT_SHAPE(__VA_ARGS__) /**< The same for axes: weft_sum(x, WEFT_AXES(-1), true) */
+/** @} */
 
 /** @name Models and graphs
  * @{ */
@@ -103,19 +127,24 @@ struct weft_scope_holder {
         weft_scope_end(&graph);
     }
 };
-#define WEFT_SCOPE_OF(entered)                                                                               \
-    for (weft_scope_holder weft_scope_(entered); weft_scope_.graph; weft_scope_end(&weft_scope_.graph))
+#define WEFT_SCOPE_NAMED(entered, n)                                                                         \
+    for (weft_scope_holder weft_scope_##n(entered); weft_scope_##n.graph;                                    \
+         weft_scope_end(&weft_scope_##n.graph))
 #else
 #ifdef __GNUC__
 #define WEFT_SCOPE_CLEANUP __attribute__((cleanup(weft_scope_end)))
 #else
 #define WEFT_SCOPE_CLEANUP /**< Ends a scope however its body is left, where GNU C's cleanup is. */
 #endif
-/** Runs the body once within a scope that `entered` has entered; WEFT_SCOPE and WEFT_GRAPH_SCOPE are made of
- * it. */
-#define WEFT_SCOPE_OF(entered)                                                                               \
-    for (weft_graph *weft_scope_ WEFT_SCOPE_CLEANUP = (entered); weft_scope_; weft_scope_end(&weft_scope_))
+/** Runs the body once within a scope that `entered` has entered, with a variable of number n. */
+#define WEFT_SCOPE_NAMED(entered, n)                                                                         \
+    for (weft_graph *weft_scope_##n WEFT_SCOPE_CLEANUP = (entered); weft_scope_##n;                          \
+         weft_scope_end(&weft_scope_##n))
 #endif
+#define WEFT_SCOPE_NUMBERED(entered, n) WEFT_SCOPE_NAMED(entered, n) /**< Expands the number. */
+/** What WEFT_SCOPE and WEFT_GRAPH_SCOPE are made of. Each use has a variable of its own, so that a scope
+ * within another shadows nothing. */
+#define WEFT_SCOPE_OF(entered) WEFT_SCOPE_NUMBERED(entered, __COUNTER__)
 /** Runs the body once within scope `name` of the graph of `value`.
  *
  *     WEFT_SCOPE(z, "generator") {
@@ -157,7 +186,7 @@ WEFT_API weft_status weft_precision(weft_model *model, const char *path, weft_dt
 /** Makes an input that each run must feed. Its type is f32, f64, an integer or bool; each axis is at least 1,
  * or WEFT_BATCH.
  *
- *     weft_value *image = weft_input(d, "image", WEFT_U8, 4, (int64_t[]){WEFT_BATCH, 1, 28, 28}); */
+ *     weft_value *image = weft_input(d, "image", WEFT_U8, WEFT_SHAPE(WEFT_BATCH, 1, 28, 28)); */
 WEFT_API weft_value *weft_input(weft_graph *graph, const char *name, weft_dtype dtype, int ndim,
                                 const int64_t *shape);
 

@@ -4,8 +4,11 @@
 static weft_model *build(void) {
     weft_model *m = weft_model_new("line");
     weft_graph *g = weft_graph_new(m, "train", WEFT_TRAIN);
-    weft_value *x = weft_input(g, "x", WEFT_F32, 2, (int64_t[]){8, 1});
-    weft_value *loss = weft_mse(weft_linear(x, 1, "fit"), weft_scale(x, 3));
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(8, 1)), *y = NULL;
+    WEFT_SCOPE(x, "fit") {
+        WEFT_SCOPE(x, "a") y = weft_linear(x, 1, "line");
+    }
+    weft_value *loss = weft_mse(y, weft_scale(x, 3));
     weft_minimize(loss, "fit", &(weft_optimizer){.type = "sgd", .lr = 0.5});
     weft_output(loss, "loss");
     return m;
@@ -23,9 +26,9 @@ int main(int n, char **arguments) {
     float x[8], loss = 1, w = 0;
     for (int i = 0; i < 8; i++) x[i] = (float)i / 4 - 1;
     for (int step = 0; session && !error.status && step < 100; step++)
-        weft_run(session, "train", &(weft_feed){"x", x, sizeof x}, 1, &(weft_fetch){"loss", &loss, sizeof loss},
-                 1, &error);
-    if (!error.status) weft_store_get(store, "fit/weight", &w, sizeof w, &error);
+        weft_run(session, "train", &(weft_feed){"x", x, sizeof x}, 1,
+                 &(weft_fetch){"loss", &loss, sizeof loss}, 1, &error);
+    if (!error.status) weft_store_get(store, "fit/a/line/weight", &w, sizeof w, &error);
     printf("weft %s: w = %.3f %s\n", weft_version(), w, error.text);
     weft_session_close(session);
     weft_store_free(store);

@@ -33,11 +33,14 @@ int main() {
 
     weft_model *m = weft_model_new("line");
     weft_graph *g = weft_graph_new(m, "eval", WEFT_EVAL);
-    const int64_t shape[] = {4};
-    weft_output(weft_relu(weft_input(g, "x", WEFT_F32, 1, shape)), "y");
+    weft_value *x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4));
+    WEFT_SCOPE(x, "outer") {
+        WEFT_SCOPE(x, "inner") x = weft_relu(x);
+    }
+    weft_output(x, "y");
     weft_plan *plan = weft_compile(m, nullptr, &error);
     printf("1 + 2 = %g and %g; plan of %llu bytes %s\n", first, other,
-                static_cast<unsigned long long>(plan ? weft_plan_memory(plan).total : 0), error.text);
+           static_cast<unsigned long long>(plan ? weft_plan_memory(plan).total : 0), error.text);
     weft_plan_free(plan);
     weft_model_free(m);
     return error.status || first != 3 || other != 3 || !own_names() || !one_version();

@@ -1,4 +1,5 @@
 /* scopes.cpp - scopes as C++ leaves them: by destructors, also after an exception. */
+#pragma GCC diagnostic error "-Wshadow" /* a scope within another */
 #include "support/scopes.h"
 
 weft_value *scopes_return_cpp(weft_value *x) {

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #undef __GNUC__
+#pragma GCC diagnostic error "-Wshadow" /* a scope within another */
 #include "support/scopes.h"
 
 weft_value *scopes_return_plain(weft_value *x) {
