@@ -39,6 +39,7 @@ ELSEWHERE = {
     "weft_fetch": "by position: the RUN rows",
     "weft_error": "written by the library",
     "weft_port": "written by the library",
+    "weft_parameter_info": "written by the library",
     "weft_memory": "written by the library",
     "weft_node_event": "written by the library",
 }

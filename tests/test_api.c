@@ -77,13 +77,6 @@ static void twice_trained(void) {
     WEFT_SCOPE(x, "net") weft_minimize(loss, "", &sgd);
 }
 
-static void gradient_of_gradient(void) {
-    weft_value *slope, *y = NULL;
-    WEFT_SCOPE(x, "net") y = weft_batch_norm(fc(), "bn");
-    weft_gradients(mean(weft_square(y)), 1, &x, &slope);
-    weft_minimize(mean(weft_square(slope)), "net", &sgd);
-}
-
 static void many_nested(void) {
     weft_value *y = x;
     WEFT_SCOPE(x, "net")
@@ -117,7 +110,6 @@ static const struct {
     {not_reached, "in net: minimize: |narrow the pattern, freeze it, or set find_unused_parameters"},
     {no_optimizer, "in net: minimize: |&(weft_optimizer){.type = "},
     {twice_trained, "in net: minimize: |add their losses, or train it in two graphs"},
-    {gradient_of_gradient, "in net/bn: batch_norm: |build it from smaller ops|(asked for at test_api.c:"},
     {many_nested, "in net: gradients: |nest fewer"},
     {missing_value, "in net: gradients: operand 1 is NULL|was it ever set?"},
     {many_minimize, "in net: minimize: 257 calls|train more parameters by one call"},

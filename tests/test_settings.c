@@ -185,7 +185,13 @@ TEST(every_field_of_an_optimizer_has_a_default_or_an_error) {
         /* groups */
         {"groups=\"*bias 1 1\"", NULL, {ADAM, GROUPS({"*bias"})}},
         {"groups=\"*bias 0 2;*weight 0.5 0\"", NULL,
-         {ADAM, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
+         {ADAM, .weight_decay = 0.1, GROUPS({"*bias", WEFT_ZERO, 2}, {"*weight", 0.5, WEFT_ZERO})}},
+        {"groups=\"*bias,*b/weight 2 1\"", NULL, {ADAM, GROUPS({"*bias,*b/weight", 2})}},
+        {NULL, "parameter group 0: no parameter of 'net' matches '*weights'", {ADAM, GROUPS({"*bias,*weights"})}},
+        {NULL, "parameter group 0: decay_scale is set, but weight_decay is 0",
+         {ADAM, GROUPS({"*bias", .decay_scale = 2})}},
+        {NULL, "parameter group 0: decay_scale is set, but weight_decay is 0",
+         {.type = "adamw", .weight_decay = WEFT_ZERO, GROUPS({"*bias", .decay_scale = WEFT_ZERO})}},
         {NULL, "parameter group 0: no parameter of 'net' matches '*biass'", {ADAM, GROUPS({"*biass"})}},
         {NULL, "parameter group 1, '*a/bias', is never used: all it matches is in an earlier group, as group 0, '*bias'",
          {ADAM, GROUPS({"*bias"}, {"*a/bias"})}},
@@ -824,7 +830,8 @@ TEST(every_option_of_a_loader_has_a_default_or_an_error) {
 TEST(models_of_files_keep_what_they_meant) {
     kit k = kit_new();
     weft_error e = {0};
-    weft_minimize(k.loss, "net", &OPTIMIZER(ADAM, GROUPS({"*bias", .decay_scale = WEFT_ZERO})));
+    weft_minimize(k.loss, "net",
+                  &OPTIMIZER(ADAM, .weight_decay = 0.1, GROUPS({"*bias", .decay_scale = WEFT_ZERO})));
     char *dump = weft_model_text(k.m), *at = dump ? strstr(dump, "*bias 1 0") : NULL;
     CHECK(at != NULL);
     if (at) memcpy(at, "*bios 0 0", 9); /* a group of nothing, with scales that are 0 */

@@ -33,6 +33,7 @@ static weft_model *small_model(const weft_env *env) {
                                             .name = "a",
                                             .lr = 1e-2,
                                             .clip_norm = 0.5,
+                                            .weight_decay = 0.1,
                                             .n_groups = 1,
                                             .groups = biases});
             weft_minimize(

@@ -262,8 +262,12 @@ const char *scope_intern(weft_model *m, const char *path); /* equal paths give e
 bool name_is_valid(const char *name);                      /* 1-200 letters, digits, '_', '-', '.' */
 bool path_is_valid(const char *path);                      /* valid names with '/' between */
 /* '*' matches any characters. A pattern without '*' matches the path itself and all paths below it; NULL or
- * "" matches all. */
+ * "" matches all. Several patterns have ',' between them. */
 bool path_matches(const char *pattern, const char *path);
+/* Copies the next of several patterns, and moves *at, which begins as 0, past it; false at the end. One that
+ * is empty beside others becomes ",", which matches nothing. */
+enum { PATTERN_ROOM = 1100 /* longer than any path */ };
+bool pattern_next(const char *patterns, size_t *at, char one[PATTERN_ROOM]);
 /* WEFT_ORDER where a scope was entered and not left: later parameters would get unintended paths. */
 weft_status scopes_check(const weft_model *m, weft_error *error);
 /* Key of the random stream for the next random call in the present scope; counts the calls. */

@@ -37,13 +37,13 @@ bool path_is_valid(const char *path) {
 
 /* Matches '*' against any characters. On a mismatch only the last '*' takes one more character, so the worst
  * case is O(pattern x string), without recursion. */
-static bool glob(const char *pattern, const char *string) {
+static bool glob(const char *pattern, const char *end, const char *string) {
     const char *star = NULL, *retry = NULL;
     while (*string) {
-        if (*pattern == '*') {
+        if (pattern < end && *pattern == '*') {
             star = pattern++;
             retry = string;
-        } else if (*pattern == *string) {
+        } else if (pattern < end && *pattern == *string) {
             pattern++;
             string++;
         } else if (star) {
@@ -53,16 +53,37 @@ static bool glob(const char *pattern, const char *string) {
             return false;
         }
     }
-    while (*pattern == '*') pattern++;
-    return !*pattern;
+    while (pattern < end && *pattern == '*') pattern++;
+    return pattern == end;
 }
 
-/* Without '*' the pattern is a scope or a whole path: "net/fc" matches "net/fc/weight" but not "net/fc2". */
+/* One pattern of n bytes. Without '*' it is a scope or a whole path: "net/fc" matches "net/fc/weight" but not
+ * "net/fc2". */
+static bool one_matches(const char *pattern, size_t n, const char *path) {
+    if (memchr(pattern, '*', n)) return glob(pattern, pattern + n, path);
+    return n && strncmp(pattern, path, n) == 0 && (path[n] == 0 || path[n] == '/');
+}
+
 bool path_matches(const char *pattern, const char *path) {
     if (!pattern || !*pattern) return true;
-    if (strchr(pattern, '*')) return glob(pattern, path);
-    size_t n = strlen(pattern);
-    return strncmp(pattern, path, n) == 0 && (path[n] == 0 || path[n] == '/');
+    for (;; pattern++) {
+        size_t n = strcspn(pattern, ",");
+        if (one_matches(pattern, n, path)) return true;
+        pattern += n;
+        if (!*pattern) return false;
+    }
+}
+
+bool pattern_next(const char *patterns, size_t *at, char one[PATTERN_ROOM]) {
+    size_t length = strlen(patterns);
+    if (*at > length) return false;
+    size_t n = strcspn(patterns + *at, ",");
+    if (n == 0 && length)
+        snprintf(one, PATTERN_ROOM, ",");
+    else
+        snprintf(one, PATTERN_ROOM, "%.*s", (int)(n < PATTERN_ROOM ? n : PATTERN_ROOM), patterns + *at);
+    *at += n + 1;
+    return true;
 }
 
 /* Never frees a path; a model has few. */

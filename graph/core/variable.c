@@ -195,35 +195,72 @@ weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64
 
 weft_value *parameter_or_else(weft_value *near, const char *name, int ndim, const int64_t *shape,
                               const weft_init *said, weft_init otherwise) {
-    return near ? variable_use(near->node->graph, VARIABLE_PARAMETER, name, ndim, shape, said ? *said : otherwise, !said)
+    return near ? variable_use(near->node->graph, VARIABLE_PARAMETER, name, ndim, shape,
+                               said ? *said : otherwise, !said)
                 : NULL;
 }
 
-/* The state's path is the node's attribute, so the write does not keep the read value as an operand. */
+/* Parameters and state are what a program may name; the compiler's variables are not. */
+static bool is_named(const weft_variable *v) {
+    return v->kind == VARIABLE_PARAMETER || v->kind == VARIABLE_STATE;
+}
+
+bool weft_model_parameter(const weft_model *m, const char *pattern, int index, weft_parameter_info *info) {
+    const weft_variable *v = m && info && index >= 0 ? m->variables : NULL;
+    for (; v; v = v->next)
+        if (is_named(v) && path_matches(pattern, v->path) && index-- == 0) break;
+    if (!v) return false;
+    *info = (weft_parameter_info){
+        v->path, v->kind == VARIABLE_STATE, v->is_frozen, v->type.dtype, v->type.ndim, {0}};
+    memcpy(info->shape, v->type.shape, (size_t)v->type.ndim * sizeof *info->shape);
+    return true;
+}
+
+weft_value *weft_value_of(weft_graph *g, const char *path) {
+    if (!g || !model_ok(g->model)) return NULL;
+    weft_variable *v = path ? variable_find(g->model, path) : NULL;
+    if (v && is_named(v)) return variable_value(g, v);
+    v = g->model->variables;
+    return model_fail(g->model, g, WEFT_NAME,
+                      "value_of: there is no parameter or state '%s': make it first; a path is whole, as %s",
+                      SHOW(path), v ? v->path : "net/fc/weight");
+}
+
+/* The path is the node's attribute, so the write does not keep the read value as an operand. */
 void weft_assign(weft_value *state, weft_value *value) {
     const weft_value *known = state ? state : value;
     if (!known) return;
     weft_graph *g = known->node->graph;
     weft_variable *v = state ? state->node->variable : NULL;
-    if (!v || v->kind != VARIABLE_STATE)
-        model_fail(g->model, g, WEFT_ARGUMENT, "assign: the first value must come from weft_state");
+    if (!v || !is_named(v))
+        model_fail(g->model, g, WEFT_ARGUMENT,
+                   "assign: the first value must come from weft_state, weft_parameter or weft_value_of");
     else
         node_new(g, &weft_op_assign, 1, &value, &(variable_attrs){v->path});
 }
 
-/* A pattern that matches nothing is more likely misspelt than meant. */
-weft_status weft_freeze(weft_model *m, const char *pattern) {
-    if (!m) return WEFT_ARGUMENT;
+/* How many parameters it has frozen. */
+static int freeze_one(weft_model *m, const char *pattern) {
     int matched = 0;
     for (weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path)) {
             v->is_frozen = true;
             matched++;
         }
-    if (!matched)
-        model_fail(m, NULL, WEFT_NAME,
-                   "freeze: no parameter matches '%s': create it first; a pattern is a path or contains '*'",
-                   SHOW(pattern));
+    return matched;
+}
+
+/* A pattern that matches nothing is more likely misspelt than meant. */
+weft_status weft_freeze(weft_model *m, const char *pattern) {
+    if (!m) return WEFT_ARGUMENT;
+    size_t at = 0;
+    char one[PATTERN_ROOM];
+    while (pattern_next(pattern ? pattern : "", &at, one))
+        if (!freeze_one(m, one))
+            model_fail(
+                m, NULL, WEFT_NAME,
+                "freeze: no parameter matches '%s': create it first; a pattern is a path or contains '*'",
+                show_name(one, strlen(one)).text);
     return m->error.status;
 }
 

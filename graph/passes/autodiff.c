@@ -286,19 +286,30 @@ static int used_targets(weft_node *n, weft_variable **targets, int count) {
 }
 
 /* Names an existing parameter, as an example of how paths look. */
-static bool no_target(const weft_node *n) {
-    const minimize_attrs *a = n->attrs;
+static bool no_target(const weft_node *n, const char *pattern) {
     const weft_variable *v = n->graph->model->variables;
     while (v && v->kind != VARIABLE_PARAMETER) v = v->next;
     if (!v)
         return node_fail(n->graph->model, n, WEFT_NAME,
                          "minimize: graph %s: no trainable parameter matches '%s', since the model has none: "
                          "layers (weft_linear) and weft_parameter make them",
-                         n->graph->name, a->pattern);
+                         n->graph->name, pattern);
     return node_fail(n->graph->model, n, WEFT_NAME,
                      "minimize: graph %s: no trainable parameter matches '%s': a pattern is a path or "
                      "contains '*', and parameters have names like (%s%s)",
-                     n->graph->name, a->pattern, v->path, v->is_frozen ? ", frozen" : "");
+                     n->graph->name, pattern, v->path, v->is_frozen ? ", frozen" : "");
+}
+
+/* Each of the patterns must match a target. */
+static bool check_patterns(const weft_node *n, weft_variable *const *targets, int count) {
+    const minimize_attrs *a = n->attrs;
+    char one[PATTERN_ROOM];
+    for (size_t at = 0; pattern_next(a->pattern ? a->pattern : "", &at, one);) {
+        int k = 0;
+        while (k < count && !path_matches(one, targets[k]->path)) k++;
+        if (k == count) return no_target(n, one);
+    }
+    return true;
 }
 
 /* Gives the node its operands: the loss, the parameters p[i] and their gradients d loss / d p[i]. */
@@ -308,7 +319,7 @@ static bool expand_minimize(derivation *d, weft_node *n, loss_seed seed) {
     weft_variable **targets = arena_new_array(a, (size_t)g->model->n_variables + 1, sizeof *targets);
     if (!targets) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");
     int count = minimize_targets(n, targets);
-    if (count == 0) return no_target(n);
+    if (!check_patterns(n, targets, count)) return false;
     begin_declaration(d, n);
     weft_value **in = arena_new_array(a, 1 + 2 * (size_t)count, sizeof *in);
     if (!in) return model_fail(g->model, g, WEFT_MEMORY, "autodiff: out of memory");

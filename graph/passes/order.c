@@ -172,11 +172,16 @@ static bool find_readers(orderer *o) {
     return find_outputs(o);
 }
 
-/* Whether `root` is a value that its variable had before `writer` writes it. A parameter's value is always
- * the old one; that of state is older if its node was built earlier (ids increase). */
+/* Whether `root` is a parameter as of the start of the run, so older than any write. */
+static bool is_first(const weft_value *root) {
+    return root->variable->kind == VARIABLE_PARAMETER && root->node->op != &weft_op_assign;
+}
+
+/* Whether `root` is a value that its variable had before `writer` writes it. Those of state, and of a
+ * parameter that was assigned, are older if their node was built earlier (ids increase). */
 static bool is_old(const weft_value *root, const weft_node *writer) {
     if (!root->variable || root->node == writer || !writes(writer, root->variable)) return false;
-    return root->variable->kind == VARIABLE_PARAMETER || root->node->id < writer->id;
+    return is_first(root) || root->node->id < writer->id;
 }
 
 /* The owners of all that a writer writes, each once: at most 32 operands and its own variable. */
@@ -332,7 +337,7 @@ static bool add_late(orderer *o, late_list *l, late_pair pair) {
 static bool find_late(orderer *o, const write_entry *list, size_t count, late_list *late) {
     for (int r = o->first[list->owner]; r; r = o->readers[r].next) {
         const reader *e = &o->readers[r];
-        bool is_parameter = e->variable->kind == VARIABLE_PARAMETER;
+        bool is_parameter = is_first(e->root);
         if (e->node->op->writes) continue; /* an update in place reads what is there */
         for (size_t i = writes_before(list, count, e->place); i--;) {
             if (!is_parameter && list[i].newest <= e->root->node->id) break;
@@ -419,10 +424,10 @@ static bool covers(const weft_node *n, const weft_variable *v) {
     return false;
 }
 
-/* The id of the version that a reader sees; -1 for a parameter, older than any writer. Writers with a larger
- * id must wait. */
+/* The id of the version that a reader sees; -1 for a parameter as of the start, older than any writer.
+ * Writers with a larger id must wait. */
 static int version_of(const reader *r) {
-    return r->variable->kind == VARIABLE_PARAMETER ? -1 : r->root->node->id;
+    return is_first(r->root) ? -1 : r->root->node->id;
 }
 
 /* A reader, to be sorted by the version that it sees. */

@@ -50,6 +50,7 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
 #define weft_parameter(near, ...) weft_parameter(WEFT_HERE_VALUE(near), __VA_ARGS__)
 #define weft_parameter_in(graph, ...) weft_parameter_in(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_state(near, ...) weft_state(WEFT_HERE_VALUE(near), __VA_ARGS__)
+#define weft_value_of(graph, ...) weft_value_of(WEFT_HERE_GRAPH(graph), __VA_ARGS__)
 #define weft_assign(state, ...) weft_assign(WEFT_HERE_VALUE(state), __VA_ARGS__)
 #define weft_neg(x) weft_neg(WEFT_HERE_VALUE(x))
 #define weft_abs(x) weft_abs(WEFT_HERE_VALUE(x))

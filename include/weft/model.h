@@ -229,8 +229,30 @@ WEFT_API weft_value *weft_parameter_in(weft_graph *graph, const char *name, int 
  * read sees the last write before it. */
 WEFT_API weft_value *weft_state(weft_value *near, const char *name, int ndim, const int64_t *shape,
                                 weft_init init);
-/** Writes `value` into `state` (from weft_state()) when the graph runs. */
+/** Writes `value` into `state` when the graph runs: state (from weft_state()), or a parameter, in a graph of
+ * its own that calls no weft_minimize() and runs between the steps of those that do: clipped weights,
+ * teachers that follow a student. Both have one shape. On several ranks each writes its own copy, so all run
+ * the graph. */
 WEFT_API void weft_assign(weft_value *state, weft_value *value);
+
+/** A parameter or state of a model. */
+typedef struct weft_parameter_info {
+    const char *path;             /**< as in "generator/fc/weight"; the model owns it */
+    bool is_state;                /**< of weft_state() */
+    bool is_frozen;               /**< a parameter that weft_freeze() has excluded */
+    weft_dtype dtype;             /**< type of an element */
+    int ndim;                     /**< number of axes */
+    int64_t shape[WEFT_MAX_NDIM]; /**< their lengths */
+} weft_parameter_info;
+/** Writes parameter or state 0, 1, ... of those whose path matches `pattern` (as of weft_minimize()) to
+ * `*info`, in the order in which they were made; false past the end.
+ *
+ *     weft_parameter_info p;
+ *     for (int i = 0; weft_model_parameter(model, "student", i, &p); i++) printf("%s\n", p.path); */
+WEFT_API bool weft_model_parameter(const weft_model *model, const char *pattern, int index,
+                                   weft_parameter_info *info);
+/** The parameter or state that was made under `path`, in any graph and scope: the value at this place. */
+WEFT_API weft_value *weft_value_of(weft_graph *graph, const char *path);
 /** @} */
 
 /** @name The caller's place

@@ -42,7 +42,7 @@ typedef struct weft_schedule {
 /** A parameter group: parameters whose path matches get other multipliers. The first match counts. A group
  * that is the first match of no parameter under the pattern of weft_minimize() is an error. */
 typedef struct weft_param_group {
-    const char *pattern; /**< '*' matches any characters: "*bias" */
+    const char *pattern; /**< as of weft_minimize(): "*bias,*norm*" */
     double lr_scale; /**< multiplies lr; 0: 1, as without a group; WEFT_ZERO: these parameters do not move */
     double decay_scale; /**< multiplies weight_decay; 0: 1; WEFT_ZERO: these parameters do not decay */
 } weft_param_group;
@@ -79,8 +79,9 @@ typedef struct weft_optimizer {
 } weft_optimizer;
 
 /** Adds to the graph the gradients of the scalar `loss` by every trainable parameter under `pattern`, and
- * their update by the optimizer. `pattern` is a scope path, in which '*' matches any characters; NULL or ""
- * is the whole model.
+ * their update by the optimizer. `pattern` is a scope path, in which '*' matches any characters; several
+ * have ',' between them ("encoder,head*weight"), and each must match a parameter; NULL or "" is the whole
+ * model.
  *
  * All calls in one graph read parameters as they are when a run starts, and take effect together at its end.
  * It is an error, which names the parameter, when the loss does not reach a matching parameter, or when two
@@ -88,8 +89,8 @@ typedef struct weft_optimizer {
  * optimizer or both with one.) `*optimizer` is copied. */
 WEFT_API weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_optimizer *optimizer);
 
-/** Parameters whose path matches are trained by no weft_minimize(), before or after this call. WEFT_NAME when
- * none matches. */
+/** Parameters whose path matches are trained by no weft_minimize(), before or after this call. Patterns are
+ * as those of weft_minimize(). WEFT_NAME when one matches nothing. */
 WEFT_API weft_status weft_freeze(weft_model *model, const char *pattern);
 
 #ifdef __cplusplus

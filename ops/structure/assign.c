@@ -1,13 +1,13 @@
-/* assign.c - writes a value into a state variable in place; the result is the state after the write. Shapes:
- * value and state have one type. No gradient reaches the value. Like Tensor.copy_ of PyTorch's buffers, but a
- * node that graph_order_edges orders after earlier readers. */
+/* assign.c - writes a value into a state variable or a parameter in place; the result is the variable after
+ * the write. Shapes: value and variable have one type. No gradient reaches the value. Like Tensor.copy_ under
+ * no_grad, but a node that graph_order_edges orders after earlier readers. Parameters are not assigned where
+ * they are trained (runtime/passes/optimizer/trainings.c). */
 #include "ops/kit/op_kit.h"
 
 static bool infer(op_call *c) {
     const variable_attrs *a = c->attrs;
     weft_variable *v = a->path ? variable_find(c->graph->model, a->path) : NULL;
-    if (!v || v->kind == VARIABLE_PARAMETER)
-        return op_fail(c, WEFT_NAME, "there is no state '%s'", SHOW(a->path));
+    if (!v) return op_fail(c, WEFT_NAME, "there is no state or parameter '%s'", SHOW(a->path));
     if (!type_equal(&v->type, op_in(c, 0)))
         return op_fail(c, WEFT_SHAPE, "%s is %s, the value %s", v->path, TYPE(&v->type), TYPE(op_in(c, 0)));
     c->n_out = 1;
@@ -25,7 +25,7 @@ static weft_status reference(const kernel_call *c) {
 
 const weft_op weft_op_assign = {
     .name = "assign",
-    .summary = "writes a state variable",
+    .summary = "writes a state variable or a parameter",
     .torch = "torch.Tensor.copy_",
     .min_in = 1,
     .max_in = 1,
@@ -35,5 +35,6 @@ const weft_op weft_op_assign = {
     .attrs = variable_attr_table,
     .infer = infer,
     .reference = reference,
-    .samples = (const op_sample[]){{"f32[3]", "path=\"no/such\"", .error = "there is no state"}, {0}},
+    .samples =
+        (const op_sample[]){{"f32[3]", "path=\"no/such\"", .error = "there is no state or parameter"}, {0}},
 };

@@ -132,7 +132,7 @@ static bool group_check(weft_graph *g, const weft_param_group *p, int i) {
 }
 
 /* Appends "pattern lr_scale decay_scale", with ';' before all but the first. */
-static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i) {
+static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i, double weight_decay) {
     char what[80];
     double lr_scale, decay_scale;
     snprintf(what, sizeof what, "parameter group %d: lr_scale", i);
@@ -140,6 +140,12 @@ static bool group_write(text *t, weft_graph *g, const weft_param_group *p, int i
         return false;
     snprintf(what, sizeof what, "parameter group %d: decay_scale", i);
     if (!number_read(g, what, p->decay_scale, 1, FLT_MAX, true, &decay_scale)) return false;
+    if (p->decay_scale != 0 && weight_decay == 0)
+        return model_fail(
+            g->model, g, WEFT_ARGUMENT,
+            "minimize: parameter group %d: decay_scale is set, but weight_decay is 0, so there is "
+            "nothing to multiply: set weight_decay, or leave decay_scale 0",
+            i);
     text_add(t, "%s%s ", i ? ";" : "", p->pattern);
     real_write(t, lr_scale);
     text_add(t, " ");
@@ -152,22 +158,31 @@ static bool is_candidate(const weft_variable *v, const char *pattern) {
     return v->kind == VARIABLE_PARAMETER && path_matches(pattern, v->path);
 }
 
-/* Reports why no parameter is in group i: its pattern matches none, or earlier groups take all that it
- * matches. */
+/* Reports that earlier groups take all that group i matches, which is something. */
 static bool group_unused(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
     const weft_variable *v = g->model->variables;
     int hidden_by = 0;
-    while (v && !(is_candidate(v, pattern) && path_matches(o->groups[i].pattern, v->path))) v = v->next;
-    if (!v)
-        return model_fail(g->model, g, WEFT_NAME,
-                          "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
-                          *pattern ? SHOW(pattern) : "(all)", SHOW(o->groups[i].pattern));
+    while (!(is_candidate(v, pattern) && path_matches(o->groups[i].pattern, v->path))) v = v->next;
     while (!path_matches(o->groups[hidden_by].pattern, v->path)) hidden_by++;
     return model_fail(
         g->model, g, WEFT_ARGUMENT,
         "minimize: parameter group %d, '%s', is never used: all it matches is in an earlier group, as "
         "group %d, '%s'; put the narrower pattern first",
         i, SHOW(o->groups[i].pattern), hidden_by, SHOW(o->groups[hidden_by].pattern));
+}
+
+/* Reports one of a group's several patterns that matches nothing. */
+static bool patterns_match(weft_graph *g, const weft_optimizer *o, const char *pattern, int i) {
+    char one[PATTERN_ROOM];
+    for (size_t at = 0; pattern_next(o->groups[i].pattern, &at, one);) {
+        const weft_variable *v = g->model->variables;
+        while (v && !(is_candidate(v, pattern) && path_matches(one, v->path))) v = v->next;
+        if (!v)
+            return model_fail(g->model, g, WEFT_NAME,
+                              "minimize: parameter group %d: no parameter of '%s' matches '%s'", i,
+                              *pattern ? SHOW(pattern) : "(all)", show_name(one, strlen(one)).text);
+    }
+    return true;
 }
 
 /* Every group must be the first that matches some parameter. */
@@ -184,22 +199,25 @@ static bool groups_are_used(weft_graph *g, const weft_optimizer *o, const char *
         mem_free(env, is_used, room * sizeof *is_used);
         return model_fail(g->model, g, WEFT_MEMORY, "minimize: out of memory");
     }
+    bool good = true;
+    for (int i = 0; good && i < o->n_groups; i++) good = patterns_match(g, o, pattern, i);
     for (const weft_variable *v = g->model->variables; v; v = v->next)
         if (is_candidate(v, pattern)) is_used[param_groups_find(&groups, v->path, &lr, &decay)] = true;
     int first = 0; /* the first unused group */
     while (first < o->n_groups && is_used[first + 1]) first++;
     param_groups_close(&groups);
     mem_free(env, is_used, room * sizeof *is_used);
-    return first == o->n_groups || group_unused(g, o, pattern, first);
+    return good && (first == o->n_groups || group_unused(g, o, pattern, first));
 }
 
-static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern) {
+static bool groups_write(text *t, weft_graph *g, const weft_optimizer *o, const char *pattern,
+                         double weight_decay) {
     if (o->n_groups < 0 || (o->n_groups > 0) != (o->groups != NULL))
         return model_fail(g->model, g, WEFT_ARGUMENT,
                           "minimize: n_groups=%d and groups %s: both or neither are needed", o->n_groups,
                           o->groups ? "are given" : "are NULL");
     for (int i = 0; i < o->n_groups; i++)
-        if (!group_write(t, g, &o->groups[i], i)) return false;
+        if (!group_write(t, g, &o->groups[i], i, weight_decay)) return false;
     if (!o->n_groups) return true;
     /* The text of all groups, which param_groups reads again as a file's would be. */
     char *written = t->failed ? NULL : t->data;
@@ -216,12 +234,15 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
     text groups = {0};
     char name[400];
     if (!o || !o->type) {
-        model_fail(m, g, WEFT_ARGUMENT, "minimize: an optimizer with a type is needed: &(weft_optimizer){.type = \"adam\"}");
+        model_fail(m, g, WEFT_ARGUMENT,
+                   "minimize: an optimizer with a type is needed: &(weft_optimizer){.type = \"adam\"}");
         return m->error.status;
     }
     if (!pattern) pattern = "";
-    /* The default name: calls with one type and pattern share their optimizer. */
+    /* The default name: calls with one type and pattern share their optimizer. No name may have a ',' or
+     * a space; a pattern with a space matches nothing, which is told when it is compiled. */
     snprintf(name, sizeof name, "%.40s:%.200s", o->type, *pattern ? pattern : "all");
+    for (char *comma = name; (comma = strpbrk(comma, ", "));) *comma = '+';
     minimize_attrs a = {
         .pattern = pattern,
         .type = o->type,
@@ -231,7 +252,8 @@ weft_status weft_minimize(weft_value *loss, const char *pattern, const weft_opti
 #include "graph/core/minimize_list.h"
     };
     /* a type that is none is left to the op's own check */
-    if (!optimizer_find(o->type) || (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern))) {
+    if (!optimizer_find(o->type) ||
+        (settings_read(g, o, &a) && groups_write(&groups, g, o, pattern, a.weight_decay))) {
         a.groups = text_detach(&groups);
         node_new(g, &weft_op_minimize, 1, &loss, &a);
     }

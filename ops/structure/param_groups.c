@@ -19,8 +19,8 @@ static int parse_group(const char **at, param_group *p) {
     size_t n = strcspn(s, " ;");
     *p = (param_group){.lr_scale = 1, .decay_scale = 1};
     if (n >= MINIMIZE_MAX_PATTERN) return -1;
-    /* An empty pattern matches everything, as '*' does. */
-    p->is_wild = n == 0 || memchr(s, '*', n) != NULL;
+    /* An empty pattern matches everything, as '*' does; several patterns are not one path. */
+    p->is_wild = n == 0 || memchr(s, '*', n) || memchr(s, ',', n);
     s += n + (s[n] == ' ');
     if (!real_parse(&s, &p->lr_scale) || *s++ != ' ' || !real_parse(&s, &p->decay_scale)) return -1;
     *at = s + (*s == ';');

@@ -209,13 +209,18 @@ static bool place_and_select(placer *l, weft_node *n) {
 
 /* ---- packed operands ---- */
 
+/* Whether v is a parameter, or a view of it, as of the start of the run: not what an assign has written. */
+static bool is_of_parameter(const weft_value *v) {
+    return value_root(v)->node->op == &weft_op_parameter;
+}
+
 /* What is made of a parameter, or of a view of it, is a derived value: it outlasts the run and is made again
  * when the parameter has changed. All programs that make the same (equal hash) share the variable. */
 static bool derive(weft_node *n, uint64_t hash) {
     weft_model *m = n->graph->model;
     const weft_variable *from = value_root(n->in[0])->variable;
     char path[1400];
-    if (!from || from->kind != VARIABLE_PARAMETER) return true;
+    if (!is_of_parameter(n->in[0])) return true;
     snprintf(path, sizeof path, "derived.%s/%016llx", from->path, (unsigned long long)hash);
     weft_variable *v = variable_shared(m, path, VARIABLE_DERIVED, &n->out[0].type, (weft_init){0});
     n->out[0].variable = v;
@@ -227,7 +232,7 @@ static bool derive(weft_node *n, uint64_t hash) {
 static bool derive_cast(placer *l, weft_node *n) {
     const weft_variable *from = value_root(n->in[0])->variable;
     text t = {0};
-    if (!from || from->kind != VARIABLE_PARAMETER) return true; /* its operand is a copy, not the parameter */
+    if (!is_of_parameter(n->in[0])) return true; /* its operand is a copy, not the parameter */
     text_add(&t, "cast of %s ", from->path);
     size_t prefix = t.length;
     node_signature(&t, n);

@@ -4,7 +4,8 @@
  *   K6  packed bytes are read unchanged, by a kernel that packs that operand: they are made for this node's
  *       signature, are as many as its kernel asks for, and come from the operand that it had before the
  *       layout pass, or from the parameter that this operand was a cast of
- *   K7  a derived value is made from one place in its parameter, in one way, by all programs of a plan
+ *   K7  a derived value is made from one place in its parameter, as of the start of the run, in one way, by
+ *       all programs of a plan
  */
 #include "runtime/verify/verify.h"
 #include "runtime/plan/value.h"
@@ -144,6 +145,9 @@ static weft_status check_derived(const program *p, const weft_node **first, weft
         const weft_variable *v = derived_by(n);
         if (!v) continue;
         if (!first[v->index]) first[v->index] = n;
+        if (value_root(n->in[0])->node->op != &weft_op_parameter)
+            return verify_broken(p, error, "K7", n,
+                                 "is derived of what is no parameter as of the run's start");
         if (!type_equal(&v->type, &n->out[0].type) || !derive_alike(first[v->index], n))
             return verify_broken(p, error, "K7", n, "another node makes the same derived value differently");
     }

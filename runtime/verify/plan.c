@@ -5,8 +5,8 @@
  *   L8   a gather in flight works on its whole bucket, in the store and without scratch: never in the arena,
  *        which the next program may overwrite
  *   L9   a node that touches a bucket which any program of the plan may have left in flight has it as an
- *        operand, for which sessions wait, or is on the communication stream itself; derived values have
- *        memory of their own
+ *        operand or assigns to it, for which sessions wait, or is on the communication stream itself; derived
+ *        values have memory of their own
  *   L11  the programs of a step fill the same buckets: the first assigns the bucket's gradients in the store,
  *        the others add to all levels of these
  *   L20  a subgraph has the options that weft_ddp gave it, and the ranks of its process group
@@ -45,6 +45,7 @@ static const weft_variable *bucket_at(const weft_value *v) {
 static bool is_waited_for(const weft_node *n, const weft_variable *s) {
     for (int i = 0; i < n->n_in; i++)
         if (bucket_at(n->in[i]) == s) return true;
+    if (n->op == &weft_op_assign && bucket_at(&n->out[0]) == s) return true;
     return node_starts_collective(n);
 }
 

@@ -11,7 +11,8 @@
  *   V3  results and workspace of a node overlap neither each other nor its operands (except results that are
  *       declared to be in an operand's place), and stay in the arena
  *   V4  a variable is read in the version that the building order gives: parameters before any update, state
- *       after exactly the assigns built before it; assigns run in the order in which they were built
+ *       and assigned parameters after exactly the assigns built before; assigns run in the order in which
+ *       they were built, and none where updates are
  *   V5  at the end, outputs hold their values
  */
 #include "runtime/verify/map.h"
@@ -34,7 +35,8 @@ typedef struct prover {
     verify_map map;    /* an extent's owner is a value; NULL: a workspace */
     writing *writings; /* sorted by owner, then id */
     int n_writings, room;
-    int64_t *versions; /* by index of a variable: how many writes have been played */
+    int64_t *versions;  /* by index of a variable: how many writes have been played */
+    bool assigns_parts; /* there is an assign to a parameter in a bucket */
     /* Outputs are being checked: failures are V5's. */
     bool is_at_end;
 } prover;
@@ -174,18 +176,19 @@ static weft_status check_workspace(prover *p, const weft_node *n) {
 /* ---- V4: how many writes of a variable were played before a read, against how many were built before it
  * ---- */
 
-static const weft_variable *owner_of(const weft_variable *v) {
-    return variable_is_part(v) ? v->bucket : v;
+/* Parts of a bucket are updated together, but assigned one by one: then each is counted alone. */
+static const weft_variable *owner_of(const prover *p, const weft_variable *v) {
+    return variable_is_part(v) && !p->assigns_parts ? v->bucket : v;
 }
 
 /* The variables that a node writes, each once; list has room for 33 (OP_WRITES and 32 operands). Returns how
  * many. */
-static int written_by(const weft_node *n, const weft_variable **list) {
+static int written_by(const prover *p, const weft_node *n, const weft_variable **list) {
     int count = 0;
-    if (n->op->flags & OP_WRITES && n->variable) list[count++] = owner_of(n->variable);
+    if (n->op->flags & OP_WRITES && n->variable) list[count++] = owner_of(p, n->variable);
     for (int i = 0; n->op->writes && i < n->n_in && i < 32; i++) {
         const weft_variable *owner =
-            n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable ? owner_of(n->in[i]->variable) : NULL;
+            n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable ? owner_of(p, n->in[i]->variable) : NULL;
         bool again = !owner;
         for (int k = 0; k < count; k++) again |= list[k] == owner;
         if (!again) list[count++] = owner;
@@ -199,15 +202,33 @@ static int by_owner(const void *pa, const void *pb) {
                                 : (a->id > b->id) - (a->id < b->id);
 }
 
+static bool assigns_part(const weft_node *n) {
+    return n->op->flags & OP_WRITES && n->variable && variable_is_part(n->variable);
+}
+
+/* V4: whether the program assigns to parts of buckets. It may not update any in place then. */
+static weft_status find_assigns(prover *p) {
+    const weft_node *assign = NULL, *update = NULL;
+    for (const weft_node *n = p->p->graph->first; n; n = n->next) {
+        if (assigns_part(n)) assign = n;
+        for (int i = 0; i < n->n_in && i < 32; i++)
+            if (n->op->writes >> i & 1 && n->in[i] && n->in[i]->variable) update = n;
+    }
+    p->assigns_parts = assign != NULL;
+    if (!assign || !update) return WEFT_OK;
+    return memory_broken(p, "V4", assign, &assign->out[0], "is assigned in a program with the update",
+                         &update->out[0]);
+}
+
 /* One list for all variables, sorted, so that each question is a binary search. */
 static bool find_writings(prover *p) {
     const weft_variable *list[33];
     const weft_env *env = &p->p->plan->env;
-    for (const weft_node *n = p->p->graph->first; n; n = n->next) p->room += written_by(n, list);
+    for (const weft_node *n = p->p->graph->first; n; n = n->next) p->room += written_by(p, n, list);
     p->writings = mem_new_array(env, (size_t)p->room, sizeof *p->writings);
     if (!p->writings) return false;
     for (const weft_node *n = p->p->graph->first; n; n = n->next) {
-        int count = written_by(n, list);
+        int count = written_by(p, n, list);
         for (int k = 0; k < count; k++) p->writings[p->n_writings++] = (writing){list[k]->index, n->id};
     }
     qsort(p->writings, (size_t)p->n_writings, sizeof *p->writings, by_owner);
@@ -231,9 +252,11 @@ static int writings_before(const prover *p, int owner, int id) {
 static weft_status check_version(prover *p, const weft_node *n, const weft_value *v) {
     const weft_value *root = value_root(v);
     if (!root->variable) return WEFT_OK;
-    int owner = owner_of(root->variable)->index;
+    int owner = owner_of(p, root->variable)->index;
     int64_t now = p->versions[owner];
-    int64_t wanted = writings_before(p, owner, root->node->id + 1) - writings_before(p, owner, INT_MIN);
+    bool is_first = root->node->op == &weft_op_parameter;
+    int64_t wanted =
+        is_first ? 0 : writings_before(p, owner, root->node->id + 1) - writings_before(p, owner, INT_MIN);
     bool is_written =
         /* gradient buffers and results of updates are ordered as operands are */
         root->variable->kind == VARIABLE_GRADIENT || root->node->op->writes;
@@ -246,7 +269,7 @@ static weft_status check_version(prover *p, const weft_node *n, const weft_value
 /* V4 for a write: an assign runs when all earlier writes of its variable have run, and no later one. */
 static weft_status count_writes(prover *p, const weft_node *n) {
     const weft_variable *list[33];
-    int count = written_by(n, list);
+    int count = written_by(p, n, list);
     for (int k = 0; k < count; k++) {
         int owner = list[k]->index;
         int64_t earlier = writings_before(p, owner, n->id) - writings_before(p, owner, INT_MIN);
@@ -290,8 +313,9 @@ weft_status verify_program(const program *program, weft_error *error) {
     size_t variables = (size_t)program->graph->model->n_variables + 1;
     bool is_indexed = verify_index_open(&x, program);
     p.versions = mem_new_array(env, variables, sizeof *p.versions);
-    bool is_ready = is_indexed && p.versions && find_writings(&p);
-    weft_status status = is_ready ? verify_layouts(program, error) : error_memory(error, "verify");
+    weft_status status = find_assigns(&p);
+    bool is_ready = is_indexed && p.versions && (status || find_writings(&p));
+    if (!status) status = is_ready ? verify_layouts(program, error) : error_memory(error, "verify");
     if (!status) status = play_all(&p);
     if (!status) status = verify_collectives(&x, error);
     if (!status) status = verify_buckets(&x, error);

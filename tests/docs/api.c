@@ -74,6 +74,19 @@ static int run_spread(void) {
     return wrong;
 }
 
+/* Graphs that assign compile beside the one that made their parameters. */
+static int run_followers(void) {
+    weft_model *m = weft_model_new("m");
+    weft_value *x = weft_input(weft_graph_new(m, "step", WEFT_TRAIN), "x", WEFT_F32, WEFT_SHAPE(4, 3));
+    weft_value *y = weft_add(weft_linear(x, 2, "encoder"), weft_linear(x, 2, "critic"));
+    weft_output(weft_mse(y, weft_linear(x, 2, "teacher")), "loss");
+    add_teacher(m);
+    add_clip(m);
+    int wrong = print_plan(m, 0);
+    weft_model_free(m);
+    return wrong;
+}
+
 int main(void) {
-    return run_classifier() || run_spread() || run_layers() || run_budget();
+    return run_followers() || run_classifier() || run_spread() || run_layers() || run_budget();
 }

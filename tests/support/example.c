@@ -44,7 +44,7 @@ static void discriminator_step(weft_model *m) {
                           .lr = 2e-4,
                           .beta1 = 0.5,
                           .n_groups = 1,
-                          .groups = &(weft_param_group){"*bias", 2, WEFT_ZERO},
+                          .groups = &(weft_param_group){"*bias", 2},
                           .schedule = {WEFT_SCHEDULE_COSINE, .warmup_steps = 3, .total_steps = 50}});
     weft_output(loss, "d_loss");
 }

@@ -281,8 +281,10 @@ static weft_optimizer optimizer_of(const json_t *m, weft_param_group *groups) {
                                      .floor = real(m, "floor")},
                         .n_groups = (int)json_array_size(list),
                         .groups = json_array_size(list) ? groups : NULL};
-    json_array_foreach(list, k, entry) groups[k] =
-        (weft_param_group){text(entry, "pattern"), real(entry, "lr_scale"), real(entry, "decay_scale")};
+    /* a scale of no decay is an error; adamw decays by default */
+    bool decays = o.weight_decay > 0 || (o.weight_decay == 0 && strcmp(o.type, "adamw") == 0);
+    json_array_foreach(list, k, entry) groups[k] = (weft_param_group){
+        text(entry, "pattern"), real(entry, "lr_scale"), decays ? real(entry, "decay_scale") : 0};
     return o;
 }
 

@@ -75,7 +75,7 @@ static weft_value *loss_of(weft_value *y) {
 /* The same settings wherever a model names this optimizer: one that is named twice with two is an error. */
 static void minimize(uint64_t seed, weft_value *loss, const char *pattern, const char *name) {
     static const char *const types[] = {"sgd", "adam", "adamw"};
-    static const weft_param_group groups[] = {{"*bias", 2, WEFT_ZERO}};
+    static const weft_param_group groups[] = {{"*bias", 2}};
     test_random own = {seed}, *r = &own;
     for (const char *c = name; *c; c++) own.state = random_bits(r) + (unsigned char)*c;
     weft_optimizer o = {.type = types[random_below(r, 3)], .name = name, .lr = 0.01};

@@ -74,6 +74,21 @@ static bool find_targets(weft_plan *plan, training *t) {
     return true;
 }
 
+/* Updates take effect at the end of a run, assigns where they were built, so one of them would be lost. */
+static bool check_assigns(weft_plan *plan, const training *t) {
+    for (const weft_node *n = t->graph->first; n; n = n->next) {
+        if (n->op != &weft_op_assign || n->variable->kind != VARIABLE_PARAMETER) continue;
+        shown_place first = show_place(t->minimize->file, t->minimize->line);
+        return node_fail(
+            plan->model, n, WEFT_ORDER,
+            "assign: graph %s trains%s%s%s, so it cannot assign to parameter %s: assign in a graph of "
+            "its own, which runs between the steps",
+            t->graph->name, *first.text ? " (minimize at " : "", first.text, *first.text ? ")" : "",
+            n->variable->path);
+    }
+    return true;
+}
+
 /* The updates of one run take effect together at its end, so two updates of one parameter would undo each
  * other. */
 static bool check_once(weft_plan *plan, const training *t) {
@@ -215,8 +230,8 @@ bool trainings_find(weft_plan *plan) {
             training *t = &plan->trainings[plan->n_trainings++];
             *t = (training){.graph = g, .minimize = n, .name = arena_copy(&m->arena, g->name)};
             if (!t->name) return model_fail(m, NULL, WEFT_MEMORY, "trainings: out of memory");
-            if (!find_targets(plan, t) || !check_once(plan, t) || !check_same(plan, t) ||
-                !check_scale(plan, t) || !check_clip(plan, t))
+            if (!check_assigns(plan, t) || !find_targets(plan, t) || !check_once(plan, t) ||
+                !check_same(plan, t) || !check_scale(plan, t) || !check_clip(plan, t))
                 return false;
         }
     return true;
