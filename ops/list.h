@@ -98,6 +98,10 @@ X(slice)
 X(pad)
 X(arange)
 X(reorder)
+/* elements by index */
+X(gather)
+X(scatter)
+X(scatter_add)
 /* linear algebra */
 X(matmul)
 X(linear)

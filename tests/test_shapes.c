@@ -39,6 +39,19 @@ static weft_value *stack(weft_value *x, int axis) {
     return weft_stack(2, (weft_value *[]){x, twice}, axis);
 }
 
+/* 0, 7, 14, ... modulo m, i64 of this shape. */
+static weft_value *ids(weft_graph *g, int ndim, const int64_t *shape, int64_t m) {
+    int64_t n = 1;
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    weft_value *modulus = weft_constant(g, WEFT_F32, 0, NULL, (double)m);
+    weft_value *all = weft_remainder(weft_arange(g, WEFT_F32, 0, (double)n * 7, 7), modulus);
+    return weft_reshape(weft_cast(all, WEFT_I64), ndim, shape);
+}
+
+static weft_value *one_number(weft_value *x, double value) {
+    return weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, value);
+}
+
 /* 1: right at any batch (axis 0); 0: at the one that it was built for. Then Weft's call, and PyTorch's. */
 /* clang-format off */
 #define ROWS(X)                                                                                              \
@@ -86,6 +99,19 @@ static weft_value *stack(weft_value *x, int axis) {
     X(1, weft_eye(g, WEFT_F32, 2, 3),                        "torch.eye(2, 3)")                              \
     X(1, weft_one_hot(weft_arange(g, WEFT_I64, 0, 3, 1), 4, WEFT_I64), "F.one_hot(torch.arange(3), 4)")      \
     X(1, weft_one_hot(weft_cast(weft_slice(x, 2, 0, 1), WEFT_I32), 50, WEFT_F32), "F.one_hot(x[:, :, :1].long(), 50).float()") \
+    X(0, weft_gather(x, 1, ids(g, 3, AXES(2, 5, 4), 3)),     "x.gather(1, ids((2, 5, 4), 3))")               \
+    X(1, weft_gather(x, -1, ids(g, 3, AXES(1, 2, 6), 4)),    "x[:1].gather(2, ids((1, 2, 6), 4))")           \
+    X(0, weft_gather(x, 0, ids(g, 3, AXES(1, 3, 2), 2)),     "x.gather(0, ids((1, 3, 2), 2))")               \
+    X(1, weft_take_along_axis(x, ids(g, 3, AXES(1, 5, 1), 3), 1), "torch.take_along_dim(x, ids((1, 5, 1), 3), 1)") \
+    X(1, weft_take_along_axis(weft_slice(x, 2, 0, 1), ids(g, 3, AXES(1, 2, 5), 3), 1), "torch.take_along_dim(x[:, :, :1], ids((1, 2, 5), 3), 1)") \
+    X(1, weft_index_select(x, 1, ids(g, 1, AXES(4), 3)),     "x.index_select(1, ids((4,), 3))")              \
+    X(1, weft_index_select(x, -1, ids(g, 1, AXES(7), 4)),    "x.index_select(2, ids((7,), 4))")              \
+    X(0, weft_index_select(x, 0, ids(g, 0, NULL, 2)),        "x.index_select(0, ids((), 2))")                \
+    X(0, weft_scatter(x, 2, ids(g, 3, AXES(2, 3, 3), 4), weft_scale(x, 2)), "x.scatter(2, ids((2, 3, 3), 4), 2 * x[:, :, :3])") \
+    X(0, weft_scatter(x, 1, ids(g, 3, AXES(2, 2, 1), 3), one_number(x, -5)), "x.scatter(1, ids((2, 2, 1), 3), -5)")     \
+    X(0, weft_scatter_add(x, 2, ids(g, 3, AXES(2, 3, 3), 2), x), "x.scatter_add(2, ids((2, 3, 3), 2), x[:, :, :3])") \
+    X(0, weft_scatter_add(x, 1, ids(g, 3, AXES(2, 7, 3), 3), one_number(x, 2)), "x.scatter_add(1, ids((2, 7, 3), 3), torch.full((2, 7, 3), 2.0))") \
+    X(1, weft_index_add(x, 1, ids(g, 1, AXES(3), 2), weft_square(x)), "x.index_add(1, ids((3,), 2), x * x)")       \
     X(1, weft_constant_pad(x, 1, AXES(1, 2), 0),             "F.pad(x, (1, 2))")                             \
     X(1, weft_constant_pad(x, 2, AXES(0, 1, 2, 0), 5),       "F.pad(x, (0, 1, 2, 0), value=5)")              \
     X(1, weft_constant_pad(x, 3, AXES(1, -1, -1, 0, 1, 1), -2), "F.pad(x, (1, -1, -1, 0, 1, 1), value=-2)")  \
@@ -266,6 +292,14 @@ TEST(builders_replay_at_another_batch) {
     X(weft_one_hot(weft_cast(x, WEFT_U8), 300, WEFT_F32), "one_hot: 300 classes for ids of type u8")         \
     X(weft_roll(x, 1, -4),                         "roll: f32[2,3,4] has no axis -4")                        \
     X(weft_roll(x, 4, 0),                          "roll: a shift of 4 moves nothing along axis 0")          \
+    X(weft_gather(x, 1, x),                        "gather: ids are f32[2,3,4]: they must be integer")       \
+    X(weft_gather(x, 3, ids(g, 3, AXES(1, 1, 1), 1)), "gather: f32[2,3,4] has no axis 3")                    \
+    X(weft_take_along_axis(x, ids(g, 1, AXES(3), 1), 0), "gather: f32[2,3,4] and ids i64[3]: they have as many axes") \
+    X(weft_index_select(x, 5, ids(g, 1, AXES(3), 1)), "index_select: f32[2,3,4] has no axis 5")              \
+    X(weft_index_select(x, 0, ids(g, 2, AXES(3, 1), 1)), "index_select: ids are i64[3,1]: they must have one axis") \
+    X(weft_index_add(x, 0, ids(g, 2, AXES(3, 1), 1), x), "index_add: ids are i64[3,1]: they must have one axis") \
+    X(weft_scatter(x, 1, ids(g, 3, AXES(2, 4, 4), 1), x), "scatter: src is f32[2,3,4]: it must be one number or") \
+    X(weft_scatter_add(x, 1, ids(g, 3, AXES(2, 2, 5), 1), x), "scatter_add: f32[2,3,4] and ids i64[2,2,5]") \
     X(weft_constant_pad(x, 4, AXES(1, 1, 1, 1, 1, 1, 1, 1), 0), "constant_pad: 4 pairs for f32[2,3,4]")      \
     X(weft_constant_pad(x, 1, AXES(-4, 0), 0),     "has no elements 4 to")                                   \
     X(weft_constant_pad(x, 1, AXES(1, 0), 1e300),  "pad: f32[2,3,4] cannot hold the value 1e+300")

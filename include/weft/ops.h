@@ -177,6 +177,26 @@ WEFT_API int weft_chunk(weft_value *x, int n, int axis, weft_value **parts);
 WEFT_API int weft_unbind(weft_value *x, int n, int axis, weft_value **parts);
 /** @} */
 
+/** @name Elements by index
+ * ids are integers; one outside 0 to length - 1 of the axis fails the run (WEFT_DATA).
+ * @{ */
+/** y[i, j, k] = x[i, ids[i, j, k], k] for axis 1. ids have as many axes as x, outside `axis` at most as long;
+ * the result has their shape. */
+WEFT_API weft_value *weft_gather(weft_value *x, int axis, weft_value *ids);
+/** The same with x and ids broadcast to each other outside `axis`, as torch.take_along_dim. */
+WEFT_API weft_value *weft_take_along_axis(weft_value *x, weft_value *ids, int axis);
+/** The parts of x at places ids[n] of `axis`: x[2, 5, 3] at axis 1 -> [2, n, 3] */
+WEFT_API weft_value *weft_index_select(weft_value *x, int axis, weft_value *ids);
+/** x, but with y[i, ids[i, j, k], k] = src[i, j, k] for axis 1. ids have as many axes as x, outside `axis` at
+ * most as long; those of src are as long or longer, or src is one number, [], for all. Where ids name a place
+ * several times, the last is kept. */
+WEFT_API weft_value *weft_scatter(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** As weft_scatter(), but adds to x, in the order of the axis. */
+WEFT_API weft_value *weft_scatter_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** Adds parts of src[2, n, 3] to x[2, 5, 3] at places ids[n] of `axis`, here 1. */
+WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, weft_value *src);
+/** @} */
+
 /** @name Constants and random numbers
  * @{ */
 /** A tensor whose elements are all `value`, which the type must be able to hold (no 0.5 as an integer, no 1e6

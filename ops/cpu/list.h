@@ -43,6 +43,10 @@ ALL(copy_reorder)
 ALL(copy_concat)
 ALL(copy_pad)
 ALL(arange)
+/* elements by index */
+ALL(gather)
+ALL(scatter)
+ALL(scatter_add)
 /* random */
 ALL(random_uniform)
 ALL(random_normal)

@@ -28,6 +28,10 @@ RUN(concat)
 RUN(pad)
 RUN(constant)
 RUN(arange)
+/* elements by index */
+RUN(gather)
+RUN(scatter)
+RUN(scatter_add)
 /* variables and buckets */
 RUN(assign)
 RUN(bucket)

@@ -18,6 +18,10 @@ HERE = Path(__file__).resolve().parent
 NAMES = {torch.float32: "f32", torch.float64: "f64", torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
 
 
+def ids(shape, m):
+    return (7 * torch.arange(torch.Size(shape).numel()) % m).reshape(shape)
+
+
 def numbers(t, digits):
     shape = ",".join(map(str, t.shape))
     list = " ".join(f"{v:.{digits}g}" for v in t.detach().double().flatten().tolist())

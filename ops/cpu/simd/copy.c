@@ -6,7 +6,7 @@
  * row (memcpy, fill or gather) or, where the source runs along another axis than the target, the two are a
  * plane that is transposed block by block. Threads divide rows and planes. */
 #include "ops/kit/basic_attrs.h"
-#include "ops/cpu/simd/simd.h"
+#include "ops/cpu/simd/copy.h"
 #include "ops/kit/op_kit.h"
 
 #include <string.h>
@@ -155,9 +155,8 @@ static int axes_of(axis *list, const tensor_type *shape, const int64_t *to, cons
     return merged;
 }
 
-/* The copy of `shape`, divided among at most `threads`: small copies use fewer. */
-static void strided_copy(void *to, const int64_t *to_stride, const void *from, const int64_t *from_stride,
-                         const tensor_type *shape, int threads) {
+void SIMD(strided_copy)(void *to, const int64_t *to_stride, const void *from, const int64_t *from_stride,
+                        const tensor_type *shape, int threads) {
     copy_job j = {
         .to = to, .from = from, .width = dtype_bytes(shape->dtype), .row = {1, 1, 1}, .across = {1, 0, 0}};
     int n = axes_of(j.outer, shape, to_stride, from_stride);
@@ -191,7 +190,7 @@ static weft_status view_run(void *state, const kernel_call *c) {
     if (!c->node->op->view(c->node, x->stride, stride, &offset))
         return error_set(c->error, WEFT_INTERNAL, "%s: no view of the operand", c->node->op->name);
     const char *from = (const char *)x->data + offset * (int64_t)dtype_bytes(x->type.dtype);
-    strided_copy(y->data, y->stride, from, stride, &y->type, c->threads);
+    SIMD(strided_copy)(y->data, y->stride, from, stride, &y->type, c->threads);
     return WEFT_OK;
 }
 
@@ -201,14 +200,14 @@ static weft_status reshape_run(void *state, const kernel_call *c) {
     (void)state;
     int64_t rows[WEFT_MAX_NDIM];
     stride_row_major(&c->in[0].type, rows);
-    strided_copy(c->out[0].data, rows, c->in[0].data, c->in[0].stride, &c->in[0].type, c->threads);
+    SIMD(strided_copy)(c->out[0].data, rows, c->in[0].data, c->in[0].stride, &c->in[0].type, c->threads);
     return WEFT_OK;
 }
 
 static weft_status reorder_run(void *state, const kernel_call *c) {
     (void)state;
-    strided_copy(c->out[0].data, c->out[0].stride, c->in[0].data, c->in[0].stride, &c->out[0].type,
-                 c->threads);
+    SIMD(strided_copy)
+    (c->out[0].data, c->out[0].stride, c->in[0].data, c->in[0].stride, &c->out[0].type, c->threads);
     return WEFT_OK;
 }
 
@@ -225,7 +224,7 @@ static weft_status concat_run(void *state, const kernel_call *c) {
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
     for (int i = 0; i < c->n_in; i++) {
         const tensor *x = &c->in[i];
-        strided_copy(element_at(y, axis, at), y->stride, x->data, x->stride, &x->type, c->threads);
+        SIMD(strided_copy)(element_at(y, axis, at), y->stride, x->data, x->stride, &x->type, c->threads);
         at += x->type.shape[axis];
     }
     return WEFT_OK;
@@ -239,7 +238,7 @@ static void padding(const tensor *y, int64_t axis, int64_t begin, int64_t length
     element_set(&element, still, value);
     tensor_type part = y->type;
     part.shape[axis] = length;
-    if (length) strided_copy(element_at(y, axis, begin), y->stride, &room, still, &part, threads);
+    if (length) SIMD(strided_copy)(element_at(y, axis, begin), y->stride, &room, still, &part, threads);
 }
 
 /* Padding, the operand, padding: three copies that do not overlap. */
@@ -251,7 +250,7 @@ static weft_status pad_run(void *state, const kernel_call *c) {
     if (!axis_resolve(&axis, y->type.ndim)) return WEFT_INTERNAL;
     int64_t end = a->before + x->type.shape[axis];
     padding(y, axis, 0, a->before, a->value, c->threads);
-    strided_copy(element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type, c->threads);
+    SIMD(strided_copy)(element_at(y, axis, a->before), y->stride, x->data, x->stride, &x->type, c->threads);
     padding(y, axis, end, a->after, a->value, c->threads);
     return WEFT_OK;
 }

@@ -1,0 +1,118 @@
+/* test_index.c - elements by index (ops/index): ids outside the axis fail the run, sums do not depend on the
+ * number of threads. Numbers and gradients beside PyTorch's: test_shapes.c. */
+#include "support/test.h"
+#include "weft/weft.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHAPE(...)                                                                                           \
+    (int64_t[]) {                                                                                            \
+        __VA_ARGS__                                                                                          \
+    }
+
+enum { ROWS = 2000, COLUMNS = 37, PLACES = 5 };
+
+/* ---- runs ---- */
+
+/* Runs graph "g" of the model with ids fed; y, which the caller frees, is NULL after an error. */
+static float *run_model(weft_model *m, const int64_t *ids, size_t bytes, weft_isa isa, int threads,
+                        weft_error *e) {
+    weft_port port;
+    float *y = NULL;
+    weft_compile_options options = {.isa = isa, .threads = threads, .verify = true};
+    weft_plan *plan = weft_compile(m, &options, e);
+    weft_store *store = plan ? weft_store_new(plan, 1, e) : NULL;
+    weft_session *session = store ? weft_session_open(plan, store, e) : NULL;
+    if (session && CHECK(weft_plan_output(plan, "g", 0, &port))) {
+        weft_feed feed = {"ids", ids, bytes};
+        y = test_memory(port.bytes);
+        weft_fetch fetch = {port.name, y, port.bytes};
+        if (weft_run(session, "g", &feed, 1, &fetch, 1, e) != WEFT_OK) {
+            free(y);
+            y = NULL;
+        }
+    }
+    weft_session_close(session);
+    weft_store_free(store);
+    weft_plan_free(plan);
+    return y;
+}
+
+/* ---- ids outside the axis ---- */
+
+/* Each builder over x[4, 3] with ids[2, 3] along axis 0. */
+static weft_value *build(int way, weft_value *x, weft_value *ids) {
+    weft_value *one = weft_constant(weft_value_graph(x), WEFT_F32, 0, NULL, 1);
+    switch (way) {
+    case 0:
+        return weft_gather(x, 0, ids);
+    case 1:
+        return weft_take_along_axis(x, ids, 0);
+    case 2:
+        return weft_scatter(x, 0, ids, one);
+    case 3:
+        return weft_scatter_add(x, 0, ids, one);
+    default:
+        return weft_index_select(x, 0, weft_reshape(ids, 1, SHAPE(-1)));
+    }
+}
+
+TEST(an_id_outside_the_axis_fails_the_run) {
+    static const weft_isa isas[] = {WEFT_ISA_REFERENCE, WEFT_ISA_AUTO};
+    for (int k = 0; k < 2 * 5 * 3; k++) {
+        static const int64_t wrong[] = {4, -1, INT64_MIN};
+        int64_t bad = wrong[k / 10], ids[6] = {0, 3, 2, 1, bad, 0};
+        weft_error e = {0};
+        weft_model *m = weft_model_new("m");
+        weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+        weft_value *x = weft_constant(g, WEFT_F32, 2, SHAPE(4, 3), 1.5);
+        weft_value *in = weft_input(g, "ids", WEFT_I64, 2, SHAPE(2, 3));
+        weft_output(build(k % 5, x, in), "y");
+        float *y = run_model(m, ids, sizeof ids, isas[k / 5 % 2], 2, &e);
+        CHECK(!y && e.status == WEFT_DATA);
+        CHECK_HOLDS(e.text, "(number 4) is outside the axis, 0 to 3");
+        free(y);
+        ids[4] = 2;
+        y = run_model(m, ids, sizeof ids, isas[k / 5 % 2], 2, &e);
+        CHECK_SAYS(y != NULL, "%s", e.text);
+        free(y);
+        weft_model_free(m);
+    }
+}
+
+/* ---- bits ---- */
+
+/* y[PLACES, COLUMNS]: ROWS rows of random numbers added up by id. */
+static weft_model *sums(bool broadcast) {
+    weft_model *m = weft_model_new("m");
+    weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+    weft_value *x = weft_constant(g, WEFT_F32, 2, SHAPE(PLACES, COLUMNS), 0.1);
+    weft_value *src = weft_random_normal(g, 2, SHAPE(ROWS, COLUMNS), 0, 1);
+    weft_value *ids = weft_input(g, "ids", WEFT_I64, 1, SHAPE(ROWS));
+    weft_value *all = weft_broadcast_to(weft_reshape(ids, 2, SHAPE(-1, 1)), 2, SHAPE(ROWS, COLUMNS));
+    weft_output(broadcast ? weft_index_add(x, 0, ids, src) : weft_scatter_add(x, 0, all, src), "y");
+    return m;
+}
+
+/* index_add is scatter_add with the ids of a row written out: the same sums in the same order. */
+TEST(sums_have_the_same_bits_for_any_number_of_threads) {
+    int64_t ids[ROWS];
+    float *first = NULL;
+    for (int i = 0; i < ROWS; i++) ids[i] = i * 7 % 23 % PLACES;
+    for (int k = 0; k < 2 * 4; k++) {
+        weft_error e = {0};
+        weft_model *m = sums(k % 2);
+        float *y = run_model(m, ids, sizeof ids, WEFT_ISA_AUTO, 1 + k / 2, &e);
+        NEED(y);
+        if (first) CHECK(memcmp(first, y, PLACES * COLUMNS * sizeof *y) == 0);
+        if (first)
+            free(y);
+        else
+            first = y;
+        weft_model_free(m);
+    }
+    free(first);
+}
+
+SUITE("index", {T(an_id_outside_the_axis_fails_the_run), T(sums_have_the_same_bits_for_any_number_of_threads)})
