@@ -89,6 +89,7 @@ X(sum)
 X(amax)
 X(amin)
 X(argmax)
+X(argmin)
 /* shape */
 X(reshape)
 X(permute)

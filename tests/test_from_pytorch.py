@@ -77,6 +77,7 @@ def ask_torch():
     goldens = {}
     for number, expression, _ in rows():
         met = []
+        torch.manual_seed(0)
         try:
             got = eval(expression, dict(names))
         except Exception as error:

@@ -15,22 +15,59 @@
         __VA_ARGS__                                                                                          \
     }
 
-/* The operand x by name (golden/make_reductions.py has its numbers), Weft's call, and PyTorch's. */
+/* How many gradients are compared: where PyTorch's second gradient of a norm of zeros is NaN, ours is 0. The
+ * operand x by name (golden/make_reductions.py has its numbers), Weft's call, and PyTorch's. */
 /* clang-format off */
 #define ROWS(X)                                                                                              \
-    X(plain,   weft_amax(x, 1, AXES(1), false),                     "x.amax(1)")                             \
-    X(plain,   weft_amax(x, 0, NULL, false),                        "x.amax()")                              \
-    X(plain,   weft_amin(x, 2, AXES(-1, 0), true),                  "x.amin((-1, 0), keepdim=True)")         \
-    X(ties,    weft_amax(x, 1, AXES(2), false),                     "x.amax(2)")                             \
-    X(ties,    weft_amin(x, 2, AXES(0, 2), false),                  "x.amin((0, 2))")                        \
-    X(special, weft_amax(x, 1, AXES(2), true),                      "x.amax(2, keepdim=True)")               \
-    X(special, weft_amin(x, 1, AXES(2), false),                     "x.amin(2)")
+    X(2, plain,    weft_amax(x, 1, AXES(1), false),                     "x.amax(1)")                         \
+    X(2, plain,    weft_amax(x, 0, NULL, false),                        "x.amax()")                          \
+    X(2, plain,    weft_amin(x, 2, AXES(-1, 0), true),                  "x.amin((-1, 0), keepdim=True)")     \
+    X(2, ties,     weft_amax(x, 1, AXES(2), false),                     "x.amax(2)")                         \
+    X(2, ties,     weft_amin(x, 2, AXES(0, 2), false),                  "x.amin((0, 2))")                    \
+    X(2, special,  weft_amax(x, 1, AXES(2), true),                      "x.amax(2, keepdim=True)")           \
+    X(2, special,  weft_amin(x, 1, AXES(2), false),                     "x.amin(2)")                         \
+    X(2, ties,     weft_argmin(x, 2, false),                            "x.argmin(2)")                       \
+    X(2, special,  weft_argmin(x, -1, true),                            "x.argmin(-1, keepdim=True)")        \
+    X(2, special,  weft_argmax(x, 2, false),                            "x.argmax(2)")                       \
+    X(2, ties,     weft_argmin(weft_cast(x, WEFT_I64), 1, false),       "x.long().argmin(1)")                \
+    X(2, zeros,    weft_any(x, 1, AXES(2), false),                      "x.any(2)")                          \
+    X(2, special,  weft_any(x, 0, NULL, false),                         "x.any()")                           \
+    X(2, zeros,    weft_all(x, 1, AXES(0), true),                       "x.all(0, keepdim=True)")            \
+    X(2, special,  weft_all(weft_cast(weft_clamp(x, -1, 5), WEFT_BOOL), 2, AXES(1, 2), false), "x.bool().all(2).all(1)") \
+    X(2, plain,    weft_var(x, 1, 1, AXES(1), false),                   "x.var(1)")                          \
+    X(2, plain,    weft_var(x, 0, 2, AXES(0, 2), true),                 "x.var((0, 2), correction=0, keepdim=True)") \
+    X(2, plain,    weft_var(x, 1, 0, NULL, false),                      "x.var()")                           \
+    X(2, ties,     weft_var(x, 1.5, 1, AXES(0), false),                 "x.var(0, correction=1.5)")          \
+    X(0, ties,     weft_var(x, 5, 1, AXES(2), false),                   "x.var(2, correction=5)")            \
+    X(2, special,  weft_var(x, 1, 1, AXES(2), false),                   "x.var(2)")                          \
+    X(2, plain,    weft_std(x, 1, 1, AXES(-1), false),                  "x.std(-1)")                         \
+    X(2, plain,    weft_std(x, 0, 1, AXES(0), true),                    "x.std(0, correction=0, keepdim=True)") \
+    X(2, ties,     weft_std(x, 1, 1, AXES(2), false),                   "x.std(2)")                          \
+    X(2, plain,    weft_logsumexp(x, 1, AXES(1), false),                "x.logsumexp(1)")                    \
+    X(2, plain,    weft_logsumexp(x, 2, AXES(0, -1), true),             "x.logsumexp((0, -1), keepdim=True)") \
+    X(1, plain,    weft_logsumexp(weft_scale(x, 300), 2, AXES(0, 1), false), "(300 * x).logsumexp((0, 1))")   \
+    X(2, plain,    weft_logsumexp(x, 0, NULL, false),                   "x.logsumexp((0, 1, 2))")            \
+    X(2, infinite, weft_logsumexp(x, 1, AXES(2), false),                "x.logsumexp(2)")                    \
+    X(2, special,  weft_logsumexp(x, 1, AXES(2), false),                "x.logsumexp(2)")                    \
+    X(2, plain,    weft_vector_norm(x, 2, 1, AXES(1), false),           "torch.linalg.vector_norm(x, 2, 1)") \
+    X(1, zeros,    weft_vector_norm(x, 2, 1, AXES(2), true),            "torch.linalg.vector_norm(x, 2, 2, keepdim=True)") \
+    X(2, plain,    weft_vector_norm(x, 1, 2, AXES(0, 1), false),        "torch.linalg.vector_norm(x, 1, (0, 1))") \
+    X(2, zeros,    weft_vector_norm(x, 1, 1, AXES(2), false),           "torch.linalg.vector_norm(x, 1, 2)") \
+    X(2, ties,     weft_vector_norm(x, INFINITY, 1, AXES(2), false),    "torch.linalg.vector_norm(x, inf, 2)") \
+    X(2, ties,     weft_vector_norm(x, -INFINITY, 1, AXES(1), false),   "torch.linalg.vector_norm(x, -inf, 1)") \
+    X(2, zeros,    weft_vector_norm(x, 0, 1, AXES(2), false),           "torch.linalg.vector_norm(x, 0, 2)") \
+    X(2, plain,    weft_vector_norm(x, 3, 0, NULL, false),              "torch.linalg.vector_norm(x, 3)")    \
+    X(2, zeros,    weft_vector_norm(x, 3, 1, AXES(2), false),           "torch.linalg.vector_norm(x, 3, 2)") \
+    X(1, zeros,    weft_vector_norm(x, 1.5, 1, AXES(2), false),         "torch.linalg.vector_norm(x, 1.5, 2)") \
+    X(1, zeros,    weft_vector_norm(x, 0.5, 1, AXES(2), false),         "torch.linalg.vector_norm(x, 0.5, 2)") \
+    X(2, plain,    weft_vector_norm(x, -2, 1, AXES(2), false),          "torch.linalg.vector_norm(x, -2, 2)") \
+    X(1, zeros,    weft_vector_norm(x, -1, 1, AXES(2), false),          "torch.linalg.vector_norm(x, -1, 2)")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {
     int i = 0;
     (void)g;
-#define X(operand, call, torch)                                                                              \
+#define X(order, operand, call, torch)                                                                              \
     if (row == i++) return call;
     ROWS(X)
 #undef X
@@ -40,7 +77,7 @@ static weft_value *build(int row, weft_graph *g, weft_value *x) {
 static const struct {
     const char *operand, *torch;
 } rows[] = {
-#define X(operand, call, torch) {#operand, torch},
+#define X(order, operand, call, torch) {#operand, torch},
     ROWS(X)
 #undef X
 };
@@ -163,4 +200,50 @@ TEST(results_and_their_gradients_are_pytorchs_at_any_batch) {
     }
 }
 
-SUITE("reductions", {T(results_and_their_gradients_are_pytorchs_at_any_batch)})
+/* ---- errors: the sentence, with this file, a line and the scope ---- */
+
+/* clang-format off */
+#define ERRORS(X)                                                                                            \
+    X(weft_amax(x, 1, AXES(3), false),                "amax: f32[2,3,4] has no axis 3")                      \
+    X(weft_amin(x, 2, AXES(1, -2), false),            "amin: axis 1 is named twice")                         \
+    X(weft_argmin(x, 3, false),                       "argmin: f32[2,3,4] has no axis 3")                    \
+    X(weft_any(x, 1, AXES(-4), false),                "any: f32[2,3,4] has no axis -4")                      \
+    X(weft_all(x, 0, AXES(0), false),                 "all: 0 axes of a list: for all axes pass NULL")       \
+    X(weft_var(x, 1, 9, AXES(0), false),              "var: 9 axes, 0 to 8 are allowed")                     \
+    X(weft_var(x, NAN, 0, NULL, false),               "var: correction=nan: it must be a finite number")     \
+    X(weft_std(weft_cast(x, WEFT_I64), 1, 0, NULL, false), "std: x is i64[2,3,4]: it must be floating point") \
+    X(weft_logsumexp(x, 2, AXES(0, 0), false),        "logsumexp: axis 0 is named twice")                    \
+    X(weft_vector_norm(x, NAN, 0, NULL, false),       "vector_norm: p is NaN: it must be a number")          \
+    X(weft_vector_norm(x, 2, 1, AXES(5), true),       "vector_norm: f32[2,3,4] has no axis 5")
+/* clang-format on */
+
+static weft_value *build_wrong(int row, weft_value *x) {
+    int i = 0;
+#define X(call, error)                                                                                       \
+    if (row == i++) return call;
+    ERRORS(X)
+#undef X
+    return NULL;
+}
+
+TEST(errors_name_file_line_scope_and_rule) {
+    static const char *const errors[] = {
+#define X(call, error) error,
+        ERRORS(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        weft_model *m = weft_model_new("m");
+        weft_graph *g = weft_graph_new(m, "g", WEFT_EVAL);
+        weft_value *x = weft_input(g, "x", WEFT_F32, 3, AXES(2, 3, 4)), *y = x;
+        WEFT_SCOPE(x, "net") y = build_wrong((int)i, x);
+        CHECK_SAYS(y == NULL, "%s: there is a value", errors[i]);
+        CHECK_HOLDS(weft_model_error(m)->text, errors[i]);
+        CHECK_HOLDS(weft_model_error(m)->text, "test_reductions.c:");
+        CHECK_HOLDS(weft_model_error(m)->text, "in net: ");
+        weft_model_free(m);
+    }
+}
+
+SUITE("reductions",
+      {T(results_and_their_gradients_are_pytorchs_at_any_batch), T(errors_name_file_line_scope_and_rule)})

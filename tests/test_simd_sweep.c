@@ -36,6 +36,7 @@ static const form forms[] = {
     {"amax", "f32[$a,$b,$c]", "axes=$x"},
     {"amin", "f32[$a,$b,$m,$n]", "axes=0,2,3 keep=1"},
     {"argmax", "f32[$a,$b,$c]", "axis=$x"},
+    {"argmin", "f32[$a,$b,$c]", "axis=$x"},
     {"softmax", "f32[$a,$b,$c]", "axis=$x"},
     {"log_softmax", "f32[$a,$b]", "axis=1"},
     {"layer_norm", "f32[$a,$e], f32[$e], f32[$e]", "eps=1e-3"},

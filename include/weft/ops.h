@@ -112,8 +112,24 @@ WEFT_API weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, b
 WEFT_API weft_value *weft_amax(weft_value *x, int n_axes, const int64_t *axes, bool keep);
 /** The smallest element; otherwise as weft_amax(). */
 WEFT_API weft_value *weft_amin(weft_value *x, int n_axes, const int64_t *axes, bool keep);
-/** Index of the largest element along one axis, as i64; the first of equal ones. */
+/** Whether any element is not 0 (NaN is not), as bool; x of any type. */
+WEFT_API weft_value *weft_any(weft_value *x, int n_axes, const int64_t *axes, bool keep);
+/** Whether no element is 0, as bool; x of any type. */
+WEFT_API weft_value *weft_all(weft_value *x, int n_axes, const int64_t *axes, bool keep);
+/** Index of the largest element along one axis, as i64; the first of equal ones, NaN above all numbers. */
 WEFT_API weft_value *weft_argmax(weft_value *x, int axis, bool keep);
+/** Index of the smallest element along one axis, as i64; the first of equal ones, NaN below all numbers. */
+WEFT_API weft_value *weft_argmin(weft_value *x, int axis, bool keep);
+/** The variance: the sum of (x - mean)^2 over n - correction, of n elements. PyTorch's default is 1 (what
+ * is estimated from a sample); 0 gives the mean of the squares. */
+WEFT_API weft_value *weft_var(weft_value *x, double correction, int n_axes, const int64_t *axes, bool keep);
+/** The square root of weft_var(), the standard deviation; where it is 0, so is its gradient. */
+WEFT_API weft_value *weft_std(weft_value *x, double correction, int n_axes, const int64_t *axes, bool keep);
+/** log of the sum of e^x; nothing overflows, and of -inf alone it is -inf. */
+WEFT_API weft_value *weft_logsumexp(weft_value *x, int n_axes, const int64_t *axes, bool keep);
+/** (sum of |x|^p)^(1/p); PyTorch's default for p is 2. INFINITY takes the largest |x|, -INFINITY the
+ * smallest, 0 counts the elements that are not 0. Where the norm is 0, so is its gradient. */
+WEFT_API weft_value *weft_vector_norm(weft_value *x, double p, int n_axes, const int64_t *axes, bool keep);
 /** @} */
 
 /** @name Shape

@@ -34,6 +34,7 @@ ALL(reduce_sum)
 ALL(reduce_amax)
 ALL(reduce_amin)
 ALL(reduce_argmax)
+ALL(reduce_argmin)
 /* shape */
 ALL(copy_permute)
 ALL(copy_slice)

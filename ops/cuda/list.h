@@ -41,6 +41,7 @@ RUN(sum)
 RUN(amax)
 RUN(amin)
 RUN(argmax)
+RUN(argmin)
 /* random */
 RUN(random_uniform)
 RUN(random_normal)

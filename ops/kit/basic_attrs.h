@@ -19,9 +19,12 @@ typedef struct sum_attrs {
     bool keep;      /* keep reduced axes, with length 1 */
     bool mean;      /* divide by the number of summed elements */
     bool f32_output; /* a sum of bf16 or f16 has an f32 result */
+    double correction; /* a mean divides by that number less this, as a variance does */
 } sum_attrs;
 /* The reduced axes as bits (bit i: axis i). */
 unsigned sum_axes(const sum_attrs *a, int ndim);
+/* What a result of `count` summed elements is divided by: 1 without `mean`, never below 0. */
+double sum_divisor(const sum_attrs *a, int64_t count);
 
 typedef struct axis_attrs {
     int64_t axis; /* negative: counts from the last */

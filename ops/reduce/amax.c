@@ -51,5 +51,5 @@ const weft_op weft_op_amax = {
 };
 
 weft_value *weft_amax(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
-    return reduce_value(&weft_op_amax, x, n_axes, axes, keep, false);
+    return reduce_value(&weft_op_amax, x, n_axes, axes, (sum_attrs){.keep = keep});
 }

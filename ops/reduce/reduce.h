@@ -5,6 +5,7 @@
 
 #include "ops/kit/basic_attrs.h"
 #include "ops/kit/op_kit.h"
+#include "ops/kit/place.h"
 
 typedef enum reduce_kind { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD } reduce_kind;
 
@@ -27,8 +28,17 @@ weft_value *reduce_kept(const weft_node *n, weft_value *v);
 /* The gradient of amax and amin: shared evenly among the elements that are equal to the result. */
 void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din);
 
-/* The builder: NULL for axes means all; an empty list is an error, because it would mean none. */
-weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int64_t *axes, bool keep,
-                         bool mean);
+/* The builder: NULL for axes means all; an empty list is an error, because it would mean none. The caller
+ * sets what is not the axes in `a`. */
+weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int64_t *axes, sum_attrs a);
+
+/* ---- for builders that make several ops ---- */
+/* Whether x has these axes, each once, and is floating point if it must be; else records the error under the
+ * builder's name. */
+bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_axes, const int64_t *axes);
+/* v to the power `exponent`, with the gradient 0 where v is 0 (for an exponent above 0). */
+weft_value *reduce_root(weft_value *v, double exponent, place p);
+/* y, which has the reduced axes with length 1, without them. */
+weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes, place p);
 
 #endif

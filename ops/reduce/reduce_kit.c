@@ -2,6 +2,7 @@
 #include "ops/reduce/reduce.h"
 
 #include <math.h>
+#include <stdio.h>
 
 unsigned sum_axes(const sum_attrs *a, int ndim) {
     unsigned mask = a->axes.n ? 0 : (1u << ndim) - 1;
@@ -12,23 +13,34 @@ unsigned sum_axes(const sum_attrs *a, int ndim) {
     return mask;
 }
 
+double sum_divisor(const sum_attrs *a, int64_t count) {
+    return a->mean ? fmax(0, (double)count - a->correction) : 1;
+}
+
 reduce_kind reduce_kind_of(const weft_op *op) {
     return op == &weft_op_amax ? REDUCE_MAX : op == &weft_op_amin ? REDUCE_MIN : REDUCE_SUM;
+}
+
+/* Whether x has these axes, each once; else `why`. */
+static bool axes_fit(const tensor_type *x, const attr_ints *axes, char why[300]) {
+    unsigned seen = 0; /* bit i: axis i was named */
+    for (int i = 0; i < axes->n; i++) {
+        int64_t axis = axes->v[i];
+        bool exists = axis_resolve(&axis, x->ndim), twice = exists && seen >> axis & 1;
+        if (!exists) snprintf(why, 300, "%s has no axis %lld", TYPE(x), (long long)axis);
+        if (twice) snprintf(why, 300, "axis %lld is named twice", (long long)axis);
+        if (!exists || twice) return false;
+        seen |= 1u << axis;
+    }
+    return true;
 }
 
 bool reduce_infer(op_call *c, weft_dtype dtype) {
     const sum_attrs *a = c->attrs;
     const tensor_type *x = op_in(c, 0);
     tensor_type *out = &c->out[0];
-    /* Bit i: axis i was named. */
-    unsigned seen = 0;
-    for (int i = 0; i < a->axes.n; i++) {
-        int64_t axis = a->axes.v[i];
-        if (!axis_resolve(&axis, x->ndim))
-            return op_fail(c, WEFT_SHAPE, "%s has no axis %lld", TYPE(x), (long long)axis);
-        if (seen >> axis & 1) return op_fail(c, WEFT_ARGUMENT, "axis %lld is named twice", (long long)axis);
-        seen |= 1u << axis;
-    }
+    char why[300];
+    if (!axes_fit(x, &a->axes, why)) return op_fail(c, WEFT_SHAPE, "%s", why);
     unsigned mask = sum_axes(a, x->ndim);
     *out = type_scalar(dtype);
     for (int i = 0; i < x->ndim; i++)
@@ -82,7 +94,7 @@ weft_status reduce_reference(const kernel_call *c) {
             for (int i = 0; i < inner.ndim; i++) from[inner_axis[i]] = in[i];
             result = join(kind, result, element_get(x, from));
         } while (index_next(&inner, in));
-        element_set(y, to, a->mean ? result / (double)type_elements(&inner) : result);
+        element_set(y, to, result / sum_divisor(a, type_elements(&inner)));
         index_next(&y->type, to);
     } while (index_next(&kept, at));
     return WEFT_OK;
@@ -108,14 +120,49 @@ void reduce_extremum_gradient(weft_node *n, weft_value *const *dout, const bool 
     din[0] = weft_mul(chosen, weft_div(dy, number));
 }
 
-weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int64_t *axes, bool keep,
-                         bool mean) {
-    sum_attrs a = {.keep = keep, .mean = mean};
-    if (!x || !shape_attr(x->node->graph, op->name, &a.axes, n_axes, axes)) return NULL;
-    weft_graph *g = x->node->graph;
+/* Puts the caller's axes into an attribute; false after recording the error. */
+static bool axes_attr(weft_graph *g, const char *name, attr_ints *into, int n_axes, const int64_t *axes) {
     if (n_axes == 0 && axes)
         return model_fail(g->model, g, WEFT_ARGUMENT,
-                          "%s: 0 axes of a list: for all axes pass NULL (none would leave x as it is)",
-                          op->name);
-    return node_value(g, op, 1, &x, &a);
+                          "%s: 0 axes of a list: for all axes pass NULL (none would leave x as it is)", name);
+    return shape_attr(g, name, into, n_axes, axes);
+}
+
+weft_value *reduce_value(const weft_op *op, weft_value *x, int n_axes, const int64_t *axes, sum_attrs a) {
+    if (!x || !axes_attr(x->node->graph, op->name, &a.axes, n_axes, axes)) return NULL;
+    return node_value(x->node->graph, op, 1, &x, &a);
+}
+
+/* ---- builders of several ops ---- */
+
+bool reduce_fits(const char *name, const weft_value *x, bool wants_float, int n_axes, const int64_t *axes) {
+    attr_ints list = {0};
+    char why[300];
+    if (!x || !axes_attr(x->node->graph, name, &list, n_axes, axes)) return false;
+    weft_graph *g = x->node->graph;
+    if (wants_float && !dtype_is_float(x->type.dtype))
+        return model_fail(g->model, g, WEFT_TYPE, "%s: x is %s: it must be floating point: use weft_cast",
+                          name, TYPE(&x->type));
+    return axes_fit(&x->type, &list, why) || model_fail(g->model, g, WEFT_SHAPE, "%s: %s", name, why);
+}
+
+weft_value *reduce_root(weft_value *v, double exponent, place p) {
+    weft_graph *g = v->node->graph;
+    weft_dtype dtype = v->type.dtype;
+    weft_value *zero = weft_constant(g, dtype, 0, NULL, 0), *one = weft_constant(g, dtype, 0, NULL, 1);
+    weft_value *power = exponent == 0.5 ? NULL : weft_constant(g, dtype, 0, NULL, exponent);
+    if (exponent < 0) return weft_pow(placed(v, p), power);
+    weft_value *is_zero = weft_equal(placed(v, p), zero);
+    weft_value *safe = weft_where(placed(is_zero, p), one, v);
+    weft_value *root = power ? weft_pow(placed(safe, p), power) : weft_sqrt(placed(safe, p));
+    return weft_where(placed(is_zero, p), zero, root);
+}
+
+weft_value *reduce_squeeze(weft_value *y, int n_axes, const int64_t *axes, place p) {
+    sum_attrs a = {0};
+    if (!y || !axes_attr(y->node->graph, "squeeze", &a.axes, n_axes, axes)) return NULL;
+    unsigned mask = sum_axes(&a, y->type.ndim);
+    for (int i = y->type.ndim - 1; i >= 0; i--)
+        if (mask >> i & 1) y = weft_squeeze(placed(y, p), i);
+    return y;
 }

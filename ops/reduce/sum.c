@@ -8,22 +8,29 @@ static const op_attr attrs[] = {
     REDUCE_ATTRS,
     {"mean", ATTR_BOOL, offsetof(sum_attrs, mean), 0, 0},
     {"f32_output", ATTR_BOOL, offsetof(sum_attrs, f32_output), 0, 0},
+    {"correction", ATTR_REAL, offsetof(sum_attrs, correction), 0, 0},
     {0},
 };
 
 static bool infer(op_call *c) {
     if (!op_want_float(c, 0)) return false;
+    const sum_attrs *a = c->attrs;
     weft_dtype dtype = op_in(c, 0)->dtype;
-    return reduce_infer(c, ((const sum_attrs *)c->attrs)->f32_output ? dtype_accumulator(dtype) : dtype);
+    if (a->correction != 0 && !a->mean)
+        return op_fail(c, WEFT_ARGUMENT, "correction=%g without mean=1: it changes a divisor", a->correction);
+    return reduce_infer(c, a->f32_output ? dtype_accumulator(dtype) : dtype);
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
     (void)wanted;
+    const sum_attrs *a = n->attrs;
     const tensor_type *x = &n->in[0]->type;
     weft_value *dy = dout[0];
-    /* 1 / number of elements in each mean */
-    if (((const sum_attrs *)n->attrs)->mean)
-        dy = weft_scale(dy, (double)type_elements(&n->out[0].type) / (double)type_elements(x));
+    double divisor = sum_divisor(a, type_elements(x) / type_elements(&n->out[0].type));
+    if (divisor == 0)
+        dy = weft_div(dy, weft_constant(n->graph, dy->type.dtype, 0, NULL, 0)); /* infinite or NaN */
+    else if (a->mean)
+        dy = weft_scale(dy, 1 / divisor);
     din[0] = weft_broadcast_to(reduce_kept(n, dy), x->ndim, x->shape);
 }
 
@@ -53,6 +60,8 @@ const weft_op weft_op_sum = {
                                    {"f32[3,5,4,7]", "axes=0,2,3", .out = "f32[5]"},
                                    {"f32[3,5,4,7]", "axes=2,3 mean=1", .out = "f32[3,5]"},
                                    {"f32[]", .out = "f32[]"},
+                                   {"f32[3,5,4,7]", "axes=0,2 mean=1 correction=1", .out = "f32[5,7]"},
+                                   {"f32[6,33]", "axes=1 mean=1 correction=0.5", .out = "f32[6]"},
                                    /* many chunks, narrow rows, rows of more than a tile */
                                    {"f32[40001]", "mean=1"},
                                    {"f32[9000,3]", "axes=0"},
@@ -61,14 +70,15 @@ const weft_op weft_op_sum = {
                                    {"f32[2,19,11,13]", "axes=0,2,3"},
                                    {"f32[2,3]", "axes=2", .error = "has no axis 2"},
                                    {"f32[2,3]", "axes=1,-1", .error = "axis 1 is named twice"},
+                                   {"f32[2,3]", "correction=1", .error = "correction=1 without mean=1"},
                                    {"i64[2,3]", .error = "must be floating point"},
                                    {0}},
 };
 
 weft_value *weft_sum(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
-    return reduce_value(&weft_op_sum, x, n_axes, axes, keep, false);
+    return reduce_value(&weft_op_sum, x, n_axes, axes, (sum_attrs){.keep = keep});
 }
 
 weft_value *weft_mean(weft_value *x, int n_axes, const int64_t *axes, bool keep) {
-    return reduce_value(&weft_op_sum, x, n_axes, axes, keep, true);
+    return reduce_value(&weft_op_sum, x, n_axes, axes, (sum_attrs){.keep = keep, .mean = true});
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""make_reductions.py - PyTorch's answers for tests/test_reductions.c: evaluates the third text of each of its rows, in f64.
+"""make_reductions.py - PyTorch's answers for tests/test_reductions.c: evaluates the text at the end of each of its rows, in f64.
 
     python tests/golden/make_reductions.py       (writes tests/golden/reductions.h)
 
 A line is the row's text, the operand x, f32[2,3,4], and "f32[2,3] 1 2 ...|...": the result y; the gradient of the sum of y^2
-by x; the gradient of the sum of that one's squares. Where PyTorch has no gradient, the rest is left out.
+by x; the gradient of the sum of that one's squares. The row says how many
+gradients there are; a result that is no float has none.
 """
 import re
 from pathlib import Path
@@ -28,17 +29,17 @@ def show(t):
     return f"{NAMES[t.dtype]}[{shape}] " + " ".join(f"{v:.9g}" for v in t.detach().double().flatten().tolist())
 
 
-def answer(operand, expression):
+def answer(order, operand, expression):
     x = torch.tensor(OPERANDS[operand], dtype=torch.float32).double().reshape(2, 3, 4).requires_grad_()
     values = [eval(expression)]
-    while len(values) < 3 and values[-1].requires_grad:
-        values += torch.autograd.grad(values[-1].square().sum(), x, create_graph=True)
+    while len(values) <= order and values[-1].requires_grad:
+        values += torch.autograd.grad(values[-1].square().sum(), x, create_graph=True, materialize_grads=True)
     return "|".join(map(show, values))
 
 
-rows = re.findall(r"^    X\((\w+), .*?, +\"(.*)\"\) *\\?$", (HERE.parent / "test_reductions.c").read_text(), re.M)
+rows = re.findall(r"^    X\((\d), (\w+), .*?, +\"(.*)\"\) *\\?$", (HERE.parent / "test_reductions.c").read_text(), re.M)
 lines = ["/* made by make_reductions.py */"]
-for operand, row in rows:
+for order, operand, row in rows:
     x = " ".join(f"{v:g}" for v in OPERANDS[operand])
-    lines.append(f'{{"{row}", "{x}", "{answer(operand, row)}"}},')
+    lines.append(f'{{"{row}", "{x}", "{answer(int(order), operand, row)}"}},')
 (HERE / "reductions.h").write_text("\n".join(lines) + "\n")

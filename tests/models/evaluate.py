@@ -31,7 +31,7 @@ def pool(i, name):
 
 def reduced(f, x, i):
     axes = i[1:] or list(range(x.dim()))
-    return f(x, dim=axes, keepdim=bool(i[0])) if axes else x * 1
+    return f(x, dim=axes, keepdim=bool(i[0])) if axes else f(x.reshape(1), dim=[0])
 
 
 def sliced(x, i):
@@ -84,6 +84,10 @@ COMPUTE = {
     "where": lambda x, i, r: torch.where(x[0], x[1], x[2]),
     "sum": lambda x, i, r: reduced(torch.sum, x[0], i), "mean": lambda x, i, r: reduced(torch.mean, x[0], i),
     "amax": lambda x, i, r: reduced(torch.amax, x[0], i), "amin": lambda x, i, r: reduced(torch.amin, x[0], i),
+    "var": lambda x, i, r: reduced(lambda x, **how: torch.var(x, correction=r[0], **how), x[0], i),
+    "logsumexp": lambda x, i, r: reduced(torch.logsumexp, x[0], i),
+    "vector_norm": lambda x, i, r: reduced(lambda x, **how: torch.linalg.vector_norm(x, r[0], **how), x[0], i),
+    "argmin": lambda x, i, r: x[0].argmin(dim=i[0], keepdim=bool(i[1])),
     "argmax": lambda x, i, r: x[0].argmax(dim=i[0], keepdim=bool(i[1])),
     "reshape": lambda x, i, r: x[0].reshape(i), "flatten": lambda x, i, r: x[0].flatten(i[0]),
     "permute": lambda x, i, r: x[0].permute(i), "transpose": lambda x, i, r: x[0].transpose(i[0], i[1]),

@@ -108,25 +108,38 @@ def dropout(g, at):
     return g.node("dropout", [x], r=[p], shape=x.shape, mag=2 * x.mag)
 
 
-def reduce(name):
+def reduce(name, r=lambda g, parts: [], positive=False, mag=lambda m, parts: m):
+    """r: the reals of the call, given how many elements become one."""
     def draw(g, at):
-        x = at(0, g.shape(at.ndim(0, 0, 4)))
+        x = at(0, g.shape(at.ndim(0, 0, 4)), positive=positive)
         axes = sorted(g.sample(range(len(x.shape)), g.below(len(x.shape) + 1)))
         keep = g.chance(0.4)
         gone = axes or range(len(x.shape))
         shape = tuple(1 if k in gone else d for k, d in enumerate(x.shape) if keep or k not in gone)
         named = [a - len(x.shape) if g.chance(0.3) else a for a in axes]
         parts = g.elements(x.shape) // max(1, g.elements(shape))
-        return g.node(name, [x], i=[int(keep)] + named, shape=shape, mag=x.mag * (parts if name == "sum" else 1))
+        return g.node(name, [x], i=[int(keep)] + named, r=r(g, parts), shape=shape, mag=mag(x.mag, parts))
     return draw
 
 
-def argmax(g, at):
-    x = at(0, g.shape(at.ndim(0, 1, 4)))
-    axis, keep = g.below(len(x.shape)), g.chance(0.3)
-    shape = tuple(1 if k == axis else d for k, d in enumerate(x.shape) if keep or k != axis)
-    y = g.node("argmax", [x], i=[axis - len(x.shape) if g.chance(0.3) else axis, int(keep)], shape=shape, dtype=I64)
-    return g.node("cast", [y], i=[F32], shape=shape, mag=x.shape[axis])
+def correction(g, parts):
+    """var's: below the number of elements."""
+    return [g.pick([0, 1, 0.5]) if parts > 1 else 0]
+
+
+def order(g, parts):
+    """vector_norm's p."""
+    return [g.pick([2, 2, 1, 3, 1.5])]
+
+
+def arg(name):
+    def draw(g, at):
+        x = at(0, g.shape(at.ndim(0, 1, 4)))
+        axis, keep = g.below(len(x.shape)), g.chance(0.3)
+        shape = tuple(1 if k == axis else d for k, d in enumerate(x.shape) if keep or k != axis)
+        y = g.node(name, [x], i=[axis - len(x.shape) if g.chance(0.3) else axis, int(keep)], shape=shape, dtype=I64)
+        return g.node("cast", [y], i=[F32], shape=shape, mag=x.shape[axis])
+    return draw
 
 
 def reshape(g, at):
@@ -385,7 +398,10 @@ TABLE = {op.name: op for op in [
     Op("maximum", binary("maximum", mag=max), "a b"), Op("minimum", binary("minimum", mag=max), "a b"),
     Op("equal", compare("equal"), "a b", blind="a b"), Op("greater", compare("greater"), "a b", blind="a b"),
     Op("where", where, "c a b", blind="c"),
-    *(Op(n, reduce(n)) for n in "sum mean amax amin".split()), Op("argmax", argmax, blind="x"),
+    *(Op(n, reduce(n)) for n in "mean amax amin".split()), Op("sum", reduce("sum", mag=lambda m, n: m * n)),
+    Op("argmax", arg("argmax"), blind="x"), Op("argmin", arg("argmin"), blind="x"),
+    Op("var", reduce("var", correction, mag=lambda m, n: 2 * m * m)), Op("logsumexp", reduce("logsumexp", mag=lambda m, n: m + 7)),
+    Op("vector_norm", reduce("vector_norm", order, positive=True, mag=lambda m, n: m * n)),
     Op("reshape", reshape), Op("flatten", flatten), Op("permute", permute), Op("transpose", transpose),
     Op("broadcast_to", broadcast_to), Op("concat", concat, "first rest"), Op("slice", slice_), Op("pad", pad),
     Op("matmul", matmul, "a b"), Op("linear", linear, "x w b", flat="b", plane="w"),

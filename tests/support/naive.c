@@ -164,7 +164,7 @@ static void sum(const weft_node *n, const naive *in, const naive *out) {
         out->v[naive_number(&out->type, to)] += in->v[i];
     }
     for (int64_t i = 0; a->mean && i < naive_count(&out->type); i++)
-        out->v[i] /= (double)total / (double)naive_count(&out->type);
+        out->v[i] /= fmax((double)total / (double)naive_count(&out->type) - a->correction, 0);
 }
 
 /* ---- the list ---- */

@@ -1,5 +1,5 @@
-/* reduce.c - reductions over any axes (sum and mean, amax, amin), and argmax; of f32, and of bf16, f16,
- * u8 and bool by way of floats in small buffers. What follows says sum; the other kinds go the same way
+/* reduce.c - reductions over any axes (sum and mean, amax, amin), argmax and argmin; of f32, and of bf16,
+ * f16, u8 and bool by way of floats in small buffers. What follows says sum; the other kinds go the same way
  * (fold.h).
  *
  * The axes of the operand, in the order of its memory, are kept or reduced. If the innermost is reduced,
@@ -11,6 +11,7 @@
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
 #include "ops/cpu/simd/sums.h"
+#include "ops/reduce/arg.h"
 
 #include <string.h>
 
@@ -42,7 +43,7 @@ typedef struct reduction {
     bool inner_is_reduced;
     int64_t chunks, chunk; /* chunks of a result; their length in rows, or in elements of the inner axis */
     int64_t tiles;         /* of COLUMNS, when the inner axis is kept */
-    float factor;          /* 1 / (summed elements) for a mean */
+    float factor;          /* 1 / divisor of a mean */
 } reduction;
 
 /* Appends an axis, merged with the last where both strides continue. */
@@ -101,7 +102,7 @@ static void reduction_plan(reduction *r, const weft_node *n, const tensor_type *
         r->inner = l->at[--l->n];
         l->count /= r->inner.length;
     }
-    if (a->mean) r->factor = 1.0f / (float)summed;
+    r->factor = 1.0f / (float)sum_divisor(a, summed);
     if (r->inner_is_reduced) {
         r->chunk = ROW_CHUNK;
         r->chunks = r->reduced.count * ((r->inner.length + ROW_CHUNK - 1) / ROW_CHUNK);
@@ -381,20 +382,22 @@ static weft_status sum_run(void *state, const kernel_call *c) {
     return WEFT_OK;
 }
 
-/* The largest number, and whether there is a NaN, in LANES lanes. */
-static float row_max(const float *restrict x, int64_t n, bool *has_nan) {
-    float most[LANES], best = x[0];
+/* ---- argmax, and argmin as argmax of -x: `sign` is 1 or -1 ---- */
+
+/* The largest of sign * x, and whether there is a NaN, in LANES lanes. */
+static float row_max(const float *restrict x, int64_t n, float sign, bool *has_nan) {
+    float most[LANES], best = sign * x[0];
     int32_t nans[LANES] = {0};
     int64_t i = 0;
-    for (int j = 0; j < LANES; j++) most[j] = x[0];
+    for (int j = 0; j < LANES; j++) most[j] = best;
     for (; i + LANES <= n; i += LANES)
         for (int j = 0; j < LANES; j++) {
-            float v = x[i + j];
+            float v = sign * x[i + j];
             most[j] = v > most[j] ? v : most[j];
             nans[j] |= v != v;
         }
     for (; i < n; i++) {
-        best = x[i] > best ? x[i] : best;
+        best = sign * x[i] > best ? sign * x[i] : best;
         nans[0] |= x[i] != x[i];
     }
     for (int j = 0; j < LANES; j++) {
@@ -404,22 +407,22 @@ static float row_max(const float *restrict x, int64_t n, bool *has_nan) {
     return best;
 }
 
-/* The first position of a NaN, or else of the largest number; *most is the number there. */
-static int64_t dense_argmax(const float *x, int64_t n, float *most) {
+/* The first position of a NaN, or else of the largest number; *most is the number there, times the sign. */
+static int64_t dense_argmax(const float *x, int64_t n, float sign, float *most) {
     bool has_nan = false;
     int64_t i = 0;
-    *most = row_max(x, n, &has_nan);
+    *most = row_max(x, n, sign, &has_nan);
     if (has_nan)
         while (x[i] == x[i]) i++;
     else
-        while (x[i] != *most) i++;
-    *most = x[i];
+        while (sign * x[i] != *most) i++;
+    *most = sign * x[i];
     return i;
 }
 
-/* Piece by piece: the first NaN ends the search; a later piece wins only with a larger number, so ties go to
- * the first. */
-static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n) {
+/* Piece by piece: the first NaN ends the search; a later piece wins only with a larger number, so ties go
+ * to the first. */
+static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n, float sign) {
     bool is_plain = x->type.dtype == WEFT_F32 && stride == 1;
     int64_t best = -1, piece = is_plain ? n : ROOM;
     float room[ROOM], most = 0;
@@ -431,7 +434,7 @@ static int64_t row_argmax(const tensor *x, int64_t at, int64_t stride, int64_t n
             gather(x, at + i * stride, stride, length, room);
             from = room;
         }
-        int64_t k = dense_argmax(from, length, &here);
+        int64_t k = dense_argmax(from, length, sign, &here);
         if (best < 0 || here > most || here != here) {
             best = i + k;
             most = here;
@@ -454,10 +457,11 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
         if (i != along || keeps) k++;
     }
     int64_t length = x->type.shape[along], step = x->stride[along];
+    float sign = (float)arg_sign(c->node->op);
 #pragma omp parallel for num_threads(c->threads) schedule(static) if (rows.count * length > WORTH_A_THREAD)
     for (int64_t i = 0; i < rows.count; i++) {
         int64_t out, in = list_offset(&rows, i, &out);
-        ((int64_t *)y->data)[out] = row_argmax(x, in, step, length);
+        ((int64_t *)y->data)[out] = row_argmax(x, in, step, length, sign);
     }
     return WEFT_OK;
 }
@@ -473,9 +477,13 @@ static weft_status argmax_run(void *state, const kernel_call *c) {
 REDUCE_KERNEL(sum, sum_declines);
 REDUCE_KERNEL(amax, extremum_declines);
 REDUCE_KERNEL(amin, extremum_declines);
-const weft_kernel SIMD(reduce_argmax) = {.name = SIMD_NAME,
-                                         .op = &weft_op_argmax,
-                                         .min_isa = SIMD_LEVEL,
-                                         .strided_in = 1,
-                                         .declines = sum_declines,
-                                         .run = argmax_run};
+
+#define ARG_KERNEL(name_)                                                                                    \
+    const weft_kernel SIMD(reduce_##name_) = {.name = SIMD_NAME,                                             \
+                                              .op = &weft_op_##name_,                                        \
+                                              .min_isa = SIMD_LEVEL,                                         \
+                                              .strided_in = 1,                                               \
+                                              .declines = sum_declines,                                      \
+                                              .run = argmax_run}
+ARG_KERNEL(argmax);
+ARG_KERNEL(argmin);

@@ -1,16 +1,18 @@
-/* argmax.cu - the position of the largest element along an axis; the first of equal ones, and NaN above
- * everything. A warp has each row that is contiguous, else a thread has each row. */
+/* argmax.cu - the position of the largest element along an axis, or, for argmin, of the largest of -x; the
+ * first of equal ones, and NaN above everything. A warp has each row that is contiguous, else a thread has
+ * each row. */
 #include "ops/cuda/kit/divide.h"
 #include "ops/cuda/kit/vectors.cuh"
 
 extern "C" {
-#include "ops/kit/basic_attrs.h"
+#include "ops/reduce/arg.h"
 }
 
 enum { ARGMAX_THREADS = 256 };
 
 /* The rows that are searched: their strides in the operand and in the result, in elements. */
 struct argmax_rows {
+    int sign;                    /* arg_sign() */
     int n;                       /* axes other than the searched one, outermost first */
     int64_t count, length, step; /* rows, elements of a row, elements from one to the next */
     int64_t in[WEFT_MAX_NDIM], out[WEFT_MAX_NDIM];
@@ -54,9 +56,9 @@ __global__ void __launch_bounds__(ARGMAX_THREADS) argmax(const T *x, argmax_rows
     best_of<A> best = {0, -1};
     for (int64_t i = threadIdx.x % LANES; i < r.length; i += LANES) {
         if constexpr (sizeof(T) == 2)
-            best.meet(to_float(x[in + i * r.step]), i);
+            best.meet(r.sign * to_float(x[in + i * r.step]), i);
         else
-            best.meet(static_cast<A>(x[in + i * r.step]), i);
+            best.meet(r.sign * static_cast<A>(x[in + i * r.step]), i);
     }
     for (int step = LANES / 2; step > 0; step /= 2)
         best.meet(__shfl_xor_sync(0xffffffffu, best.value, step),
@@ -79,6 +81,7 @@ extern "C" weft_status cuda_argmax_run(void *, const kernel_call *c) {
     int64_t along = a->axis;
     if (!axis_resolve(&along, x->type.ndim)) return WEFT_INTERNAL;
     argmax_rows r = {};
+    r.sign = arg_sign(c->node->op);
     r.count = type_elements(&y->type);
     r.length = x->type.shape[along];
     r.step = x->stride[along];

@@ -79,7 +79,7 @@ void reduce_plan_of(reduce_plan *r, const weft_node *n) {
     list_end(&r->kept);
     list_end(&r->reduced);
     r->along_rows = count == 0 || is_reduced[count - 1];
-    if (a->mean) r->factor = 1.0f / (float)r->reduced.count;
+    r->factor = 1.0f / (float)sum_divisor(a, r->reduced.count);
     cut_pieces(r);
 }
 
@@ -132,3 +132,4 @@ REDUCE_KERNEL(sum);
 REDUCE_KERNEL(amax);
 REDUCE_KERNEL(amin);
 const weft_kernel cuda_argmax = {.name = "cuda", .op = &weft_op_argmax, .strided_in = 1, CUDA_RUN(argmax)};
+const weft_kernel cuda_argmin = {.name = "cuda", .op = &weft_op_argmin, .strided_in = 1, CUDA_RUN(argmax)};

@@ -26,7 +26,7 @@ typedef struct reduce_plan {
     bool along_rows; /* the innermost axis is reduced */
     int64_t pieces;  /* of each result; when there are several, a second kernel adds them */
     int64_t piece;   /* reduced elements of a piece */
-    float factor;    /* 1 / (reduced elements) for a mean */
+    float factor;    /* 1 / divisor of a mean */
 } reduce_plan;
 
 /* From the node's types and layouts alone. */
