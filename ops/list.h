@@ -120,6 +120,8 @@ X(avg_pool2d)
 X(avg_pool2d_backward)
 X(adaptive_avg_pool2d)
 X(adaptive_avg_pool2d_backward)
+X(interpolate)
+X(interpolate_backward)
 X(pack)
 /* random */
 X(random_uniform)

@@ -22,6 +22,7 @@ ROWS = {
     "weft_batch_norm_options": ["NORM("],
     "weft_window": ["WINDOW("],
     "weft_pool": ["POOL("],
+    "weft_interpolation": ["RESIZE("],
 }
 # Field by field elsewhere, or nothing that a caller sets.
 ELSEWHERE = {

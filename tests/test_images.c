@@ -15,13 +15,20 @@
     sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]) {                                        \
         __VA_ARGS__                                                                                          \
     }
-#define AS(...)    weft_reshape(x, SHAPE(-1, __VA_ARGS__))
-#define MAX2D(...) weft_max_pool2d(x, &(weft_pool){__VA_ARGS__})
-#define AVG2D(...) weft_avg_pool2d(x, &(weft_pool){__VA_ARGS__})
-#define K(...)     .kernel = {__VA_ARGS__}
-#define S(...)     .stride = {__VA_ARGS__}
-#define P(...)     .pad = {__VA_ARGS__}
-#define D(...)     .dilation = {__VA_ARGS__}
+#define AS(...)     weft_reshape(x, SHAPE(-1, __VA_ARGS__))
+#define MAX2D(...)  weft_max_pool2d(x, &(weft_pool){__VA_ARGS__})
+#define AVG2D(...)  weft_avg_pool2d(x, &(weft_pool){__VA_ARGS__})
+#define RESIZE(...) weft_interpolate(x, &(weft_interpolation){__VA_ARGS__})
+#define SIZE(...)   .size = {__VA_ARGS__}
+#define SCALE(...)  .scale = {__VA_ARGS__}
+#define AXES(...)                                                                                            \
+    (int64_t[]) {                                                                                            \
+        __VA_ARGS__                                                                                          \
+    }
+#define K(...) .kernel = {__VA_ARGS__}
+#define S(...) .stride = {__VA_ARGS__}
+#define P(...) .pad = {__VA_ARGS__}
+#define D(...) .dilation = {__VA_ARGS__}
 
 /* How often PyTorch's and Weft's result can be differentiated, Weft's call, and PyTorch's. */
 /* clang-format off */
@@ -49,7 +56,30 @@
     X(2, AVG2D(K(3, 3), S(2, 2), P(1, 1), .ceil_mode = true, .exclude_pad = true),                           \
       "F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False)")                                   \
     X(2, AVG2D(K(3, 4), S(3, 3), P(1, 2), .ceil_mode = true, .divisor = 5),                                  \
-      "F.avg_pool2d(x, (3, 4), 3, (1, 2), ceil_mode=True, divisor_override=5)")
+      "F.avg_pool2d(x, (3, 4), 3, (1, 2), ceil_mode=True, divisor_override=5)") \
+    X(2, RESIZE(SIZE(8, 10)),                              "F.interpolate(x, (8, 10))")                      \
+    X(2, RESIZE(SIZE(3, 7)),                               "F.interpolate(x, (3, 7))")                       \
+    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_NEAREST_EXACT),   "F.interpolate(x, (3, 7), mode='nearest-exact')") \
+    X(2, RESIZE(SCALE(2.5, 0.6)),                           "F.interpolate(x, scale_factor=(2.5, 0.6))")     \
+    X(2, RESIZE(SIZE(8, 10), .mode = WEFT_BILINEAR),       "F.interpolate(x, (8, 10), mode='bilinear')")     \
+    X(2, RESIZE(SIZE(3, 7), .mode = WEFT_BILINEAR),        "F.interpolate(x, (3, 7), mode='bilinear')")      \
+    X(2, RESIZE(SIZE(1, 9), .mode = WEFT_BILINEAR, .align_corners = true),                                   \
+      "F.interpolate(x, (1, 9), mode='bilinear', align_corners=True)")                                       \
+    X(2, RESIZE(SIZE(7, 3), .mode = WEFT_BILINEAR, .align_corners = true),                                   \
+      "F.interpolate(x, (7, 3), mode='bilinear', align_corners=True)")                                       \
+    X(2, RESIZE(SCALE(1.7, 0.7), .mode = WEFT_BILINEAR),                                                     \
+      "F.interpolate(x, scale_factor=(1.7, 0.7), mode='bilinear')")                                          \
+    X(2, weft_interpolate(AS(8, 5), &(weft_interpolation){.size = {7}, .mode = WEFT_BILINEAR}),              \
+      "F.interpolate(x.reshape(-1, 8, 5), 7, mode='linear')")                                                \
+    X(2, weft_interpolate(AS(8, 5), &(weft_interpolation){.scale = {1.5}}),                                  \
+      "F.interpolate(x.reshape(-1, 8, 5), scale_factor=1.5)")                                                \
+    X(2, weft_pixel_shuffle(AS(8, 1, 5), 2),           "F.pixel_shuffle(x.reshape(-1, 8, 1, 5), 2)")         \
+    X(2, weft_pixel_shuffle(AS(2, 4, 5, 1), 2),        "F.pixel_shuffle(x.reshape(-1, 2, 4, 5, 1), 2)")      \
+    X(2, weft_pixel_unshuffle(AS(1, 4, 10), 2),        "F.pixel_unshuffle(x.reshape(-1, 1, 4, 10), 2)")      \
+    X(2, weft_reflect_pad(x, 2, AXES(2, 1, 3, 0)),     "F.pad(x, (2, 1, 3, 0), 'reflect')")                  \
+    X(2, weft_reflect_pad(x, 1, AXES(0, 4)),           "F.pad(x, (0, 4, 0, 0), 'reflect')")                  \
+    X(2, weft_replicate_pad(x, 2, AXES(2, 1, 3, 0)),   "F.pad(x, (2, 1, 3, 0), 'replicate')")                \
+    X(2, weft_circular_pad(x, 2, AXES(2, 5, 1, 0)),    "F.pad(x, (2, 5, 1, 0), 'circular')")
 /* clang-format on */
 
 static weft_value *build(int row, weft_graph *g, weft_value *x) {

@@ -290,6 +290,7 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
 #define UP(...)             weft_conv_transpose2d(k->image, &(weft_conv){__VA_ARGS__}, "c")
 #define WINDOW(...)         weft_conv2d_op(k->image, weight(k, 4), NULL, &(weft_window){__VA_ARGS__})
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
+#define RESIZE(...)         weft_interpolate(k->image, &(weft_interpolation){__VA_ARGS__})
 #define NORM(...)           weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
 #define INIT(...)           weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
 #define DDP(...)            weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
@@ -380,6 +381,13 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(pool_divisor,      POOL(.kernel = {2, 2}, .divisor = 3),      "exclude_pad and divisor are for averages")        \
     X(mean_dilation,     weft_avg_pool2d(k->image, &(weft_pool){.kernel = {2, 2}, .dilation = {1, 2}}),                \
                          "avg_pool2d: dilation is for maxima")                                                         \
+    X(resize_size,       RESIZE(.size = {0, 4}),                    "size[0]=0: it must be 1 to")                      \
+    X(resize_nothing,    weft_interpolate(k->image, NULL),          "a size or scales: exactly one of them")           \
+    X(resize_scale,      RESIZE(.scale = {2, -1}),                  "scale_h=2 scale_w=-1: both must be above 0")      \
+    X(resize_scale_nan,  RESIZE(.scale = {2, NAN}),                 "scale_w is not a finite number")                  \
+    X(resize_both,       RESIZE(.size = {8, 8}, .scale = {2, 2}),   "a size or scales: exactly one of them")           \
+    X(resize_mode,       RESIZE(.size = {8, 8}, .mode = (weft_interpolation_mode)7), "mode=7")                         \
+    X(resize_corners,    RESIZE(.size = {8, 8}, .align_corners = true), "align_corners is for bilinear")               \
     X(adaptive_zero,     weft_adaptive_avg_pool2d(k->image, 0, 1),  "size[0]=0")                                          \
     X(linear_no_out,     weft_linear(k->x, 0, "l"),                 "linear: out=0: it must be at least 1")            \
     X(linear_weight,       weft_linear_with(k->x, 2, "l", &(weft_linear_options){.weight = &ones}), NULL)              \

@@ -163,6 +163,13 @@ WEFT_API weft_value *weft_pad(weft_value *x, int axis, int64_t before, int64_t a
  * it, and so on: x[N, C, H, W] and the two pairs {1, 2, 3, 4} -> [N, C, 3 + H + 4, 1 + W + 2]. Negative
  * numbers cut elements off. The type of x must be able to hold the value. */
 WEFT_API weft_value *weft_constant_pad(weft_value *x, int n_axes, const int64_t *pads, double value);
+/** As weft_constant_pad(), with x itself mirrored at its border, which is not repeated: mode="reflect". No
+ * number is negative. */
+WEFT_API weft_value *weft_reflect_pad(weft_value *x, int n_axes, const int64_t *pads);
+/** The same with the element at the border: mode="replicate". */
+WEFT_API weft_value *weft_replicate_pad(weft_value *x, int n_axes, const int64_t *pads);
+/** The same with what is at the other end: mode="circular". */
+WEFT_API weft_value *weft_circular_pad(weft_value *x, int n_axes, const int64_t *pads);
 /** x with zeros above the diagonal of its last two axes; `diagonal` 1 keeps one more, -1 one less. */
 WEFT_API weft_value *weft_tril(weft_value *x, int64_t diagonal);
 /** x with zeros below the diagonal of its last two axes; `diagonal` 1 keeps one less, -1 one more. */
@@ -302,6 +309,26 @@ WEFT_API weft_value *weft_avg_pool2d(weft_value *x, const weft_pool *pool);
 WEFT_API weft_value *weft_adaptive_avg_pool2d(weft_value *x, int64_t height, int64_t width);
 /** The largest elements of such windows. */
 WEFT_API weft_value *weft_adaptive_max_pool2d(weft_value *x, int64_t height, int64_t width);
+
+/** What weft_interpolate() puts between elements. */
+typedef enum weft_interpolation_mode {
+    WEFT_NEAREST,       /**< the element at or before, PyTorch's default: mode="nearest" */
+    WEFT_NEAREST_EXACT, /**< the element whose middle is nearest, as Pillow: mode="nearest-exact" */
+    WEFT_BILINEAR,      /**< a weighted mean of the neighbours: mode="bilinear", and "linear" for lines */
+} weft_interpolation_mode;
+/** The size of weft_interpolate()'s result. Pairs are height, width; for a line the first is the length. */
+typedef struct weft_interpolation {
+    int64_t size[2]; /**< of the result; 0: by scale */
+    double scale[2]; /**< size of the result: floor(size of x * scale); 0: by size */
+    weft_interpolation_mode mode;
+    bool align_corners; /**< bilinear: the middles of the corners coincide; else the corners do */
+} weft_interpolation;
+/** An image x[N, C, H, W] or line x[N, C, L] in another size: torch.nn.functional.interpolate. */
+WEFT_API weft_value *weft_interpolate(weft_value *x, const weft_interpolation *options);
+/** x[..., C * factor^2, H, W] -> [..., C, H * factor, W * factor]: torch.pixel_shuffle. */
+WEFT_API weft_value *weft_pixel_shuffle(weft_value *x, int64_t factor);
+/** Its inverse. */
+WEFT_API weft_value *weft_pixel_unshuffle(weft_value *x, int64_t factor);
 /** @} */
 
 /** @name Normalization and losses

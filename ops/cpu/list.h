@@ -29,6 +29,8 @@ ALL(avg_pool2d)
 ALL(avg_pool2d_backward)
 ALL(adaptive_avg_pool2d)
 ALL(adaptive_avg_pool2d_backward)
+ALL(interpolate)
+ALL(interpolate_backward)
 /* reductions */
 ALL(reduce_sum)
 ALL(reduce_amax)

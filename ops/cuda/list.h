@@ -66,7 +66,7 @@ RUN(cross_entropy)
 RUN(cross_entropy_backward)
 RUN(embedding)
 RUN(embedding_backward)
-/* pools */
+/* pools, images in another size */
 RUN(max_pool2d)
 RUN(max_pool2d_backward)
 RUN(adaptive_max_pool2d)
@@ -74,6 +74,8 @@ RUN(avg_pool2d)
 RUN(avg_pool2d_backward)
 RUN(adaptive_avg_pool2d)
 RUN(adaptive_avg_pool2d_backward)
+RUN(interpolate)
+RUN(interpolate_backward)
 /* attention */
 RUN(attention)
 RUN(attention_plain)

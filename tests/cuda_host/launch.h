@@ -19,7 +19,8 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     const void *at[sizeof...(P) + 1] = {};
     const size_t bytes[sizeof...(P) + 1] = {sizeof(P)..., 0};
     int n = 0;
-    /* padding between members holds garbage that may look like an address of the host */
+    /* Padding between members holds garbage that may look like an address of the host. In an array of
+       structures that have padding GCC 12 clears members too: arguments of kernels have no such array. */
     std::apply([&](auto &...each) { (__builtin_clear_padding(&each), ...); }, copy);
     std::apply([&](const auto &...each) { ((at[n++] = &each), ...); }, copy);
     return cuda_host::launch(

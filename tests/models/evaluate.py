@@ -61,6 +61,12 @@ def matrix(x, flag):
     return x.transpose(-1, -2) if flag else x
 
 
+def interpolate(x, i, r):
+    kw = dict(size=tuple(i[:2]) if i[0] else None, scale_factor=None if i[0] else tuple(r))
+    mode = ["nearest", "nearest-exact", "bilinear"][i[2]]
+    return F.interpolate(x, mode=mode, align_corners=bool(i[3]) if i[2] == 2 else None, **kw)
+
+
 # How torch computes each op: operands, integers, reals.
 def normalize(x, axes, eps):
     """Not F.layer_norm and F.batch_norm: the third derivatives of one are wrong (in 2.15), those of the other missing."""
@@ -101,6 +107,12 @@ COMPUTE = {
     "max_pool2d": lambda x, i, r: F.max_pool2d(x[0], **pool(i, "max")),
     "avg_pool2d": lambda x, i, r: F.avg_pool2d(x[0], **pool(i, "avg")),
     "adaptive_avg_pool2d": lambda x, i, r: F.adaptive_avg_pool2d(x[0], i),
+    "interpolate": lambda x, i, r: interpolate(x[0], i, r),
+    "pixel_shuffle": lambda x, i, r: F.pixel_shuffle(x[0], i[0]),
+    "pixel_unshuffle": lambda x, i, r: F.pixel_unshuffle(x[0], i[0]),
+    "reflect_pad": lambda x, i, r: F.pad(x[0], i, mode="reflect"),
+    "replicate_pad": lambda x, i, r: F.pad(x[0], i, mode="replicate"),
+    "circular_pad": lambda x, i, r: F.pad(x[0], i, mode="circular"),
     "adaptive_max_pool2d": lambda x, i, r: F.adaptive_max_pool2d(x[0], i),
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (

@@ -5,6 +5,8 @@ A draw is a function of a Draft (draft.py) and an Aim: which operand shall have 
 coverage needs: how many operands, which of them no gradient passes, which never have several axes.
 """
 
+import math
+
 F32, F64, BF16, F16, I64, I32, U8, BOOL = range(8)
 FLOATS = (F32, F64)
 
@@ -338,6 +340,39 @@ def adaptive(name):
     return draw
 
 
+def interpolate(g, at):
+    n, c, h, w = g.size(3), g.size(5), g.size(6), g.size(6)
+    x, mode = at(0, (n, c, h, w)), g.below(3)
+    if g.chance(0.3):  # scales that no rounding makes a size of another
+        scale = [g.pick([0.75, 1.5, 2, 2.5]) if d > 1 else 2 for d in (h, w)]
+        size, i = [math.floor(d * s) for d, s in zip((h, w), scale)], [0, 0]
+    else:
+        scale, size = [0, 0], [1 + g.below(9), 1 + g.below(9)]
+        i = size
+    i = i + [mode, int(mode == 2 and g.chance(0.5))]
+    return g.node("interpolate", [x], i=i, r=scale, shape=(n, c, *size), image=True, mag=x.mag)
+
+
+def shuffle(name):
+    def draw(g, at):
+        n, c, h, w, f = g.size(3), g.size(3), g.size(4), g.size(4), g.pick([1, 2, 2, 3])
+        small, large = (n, c * f * f, h, w), (n, c, h * f, w * f)
+        before, after = (small, large) if name == "pixel_shuffle" else (large, small)
+        x = at(0, before)
+        return g.node(name, [x], i=[f], shape=after, mag=x.mag)
+    return draw
+
+
+def pad_mode(name):
+    def draw(g, at):
+        shape = (g.size(3), g.size(5), 1 + g.size(4), 1 + g.size(5))
+        i = [g.below({"reflect_pad": d, "circular_pad": d + 1}.get(name, 4)) for d in (shape[3], shape[2]) for _ in "ba"]
+        x = at(0, shape)
+        after = shape[:2] + (shape[2] + i[2] + i[3], shape[3] + i[0] + i[1])
+        return g.node(name, [x], i=i, shape=after, mag=x.mag)
+    return draw
+
+
 def softmax(name):
     def draw(g, at):
         x = at(0, g.shape(at.ndim(0, 1, 4)))
@@ -411,6 +446,9 @@ TABLE = {op.name: op for op in [
     Op("max_pool2d", pool("max_pool2d"), once=True), Op("avg_pool2d", pool("avg_pool2d")),
     Op("adaptive_avg_pool2d", adaptive("adaptive_avg_pool2d")),
     Op("adaptive_max_pool2d", adaptive("adaptive_max_pool2d"), once=True),
+    Op("interpolate", interpolate),
+    Op("pixel_shuffle", shuffle("pixel_shuffle")), Op("pixel_unshuffle", shuffle("pixel_unshuffle")),
+    *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
     Op("layer_norm", layer_norm, "x w b", flat="w b"), Op("batch_norm", batch_norm),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),

@@ -201,6 +201,16 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "avg_pool2d")) return weft_avg_pool2d(in[0], &pool);
     if (!strcmp(c->op, "adaptive_avg_pool2d")) return weft_adaptive_avg_pool2d(in[0], i[0], i[1]);
     if (!strcmp(c->op, "adaptive_max_pool2d")) return weft_adaptive_max_pool2d(in[0], i[0], i[1]);
+    if (!strcmp(c->op, "interpolate"))
+        return weft_interpolate(in[0], &(weft_interpolation){.size = {i[0], i[1]},
+                                                             .scale = {c->r[0], c->r[1]},
+                                                             .mode = (weft_interpolation_mode)i[2],
+                                                             .align_corners = i[3]});
+    if (!strcmp(c->op, "pixel_shuffle")) return weft_pixel_shuffle(in[0], i[0]);
+    if (!strcmp(c->op, "pixel_unshuffle")) return weft_pixel_unshuffle(in[0], i[0]);
+    if (!strcmp(c->op, "reflect_pad")) return weft_reflect_pad(in[0], c->n_i / 2, i);
+    if (!strcmp(c->op, "replicate_pad")) return weft_replicate_pad(in[0], c->n_i / 2, i);
+    if (!strcmp(c->op, "circular_pad")) return weft_circular_pad(in[0], c->n_i / 2, i);
     if (!strcmp(c->op, "softmax")) return weft_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "log_softmax")) return weft_log_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "layer_norm")) return weft_layer_norm_op(in[0], in[1], in[2], c->r[0]);

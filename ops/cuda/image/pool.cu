@@ -134,32 +134,13 @@ __global__ void __launch_bounds__(THREADS, 4)
 
 /* ---- launches ---- */
 
-/* Calls f(T(), VEC as a constant); VEC is the channels that fit 16 bytes where every tensor allows that, else
- * 1. */
-template <class F> static weft_status with_pixels(const kernel_call *c, F f) {
-    int64_t channels = c->in[0].type.shape[1];
-    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
-        using T = decltype(zero);
-        bool vectored = true;
-        /* every operand and result must allow vectors */
-        for (int i = 0; i < c->n_in; i++) vectored &= is_vectored<T>(c->in[i].data, channels);
-        for (int k = 0; k < c->n_out; k++) vectored &= is_vectored<T>(c->out[k].data, channels);
-        return vectored ? f(zero, std::integral_constant<int, vector_width<T>>())
-                        : f(zero, std::integral_constant<int, 1>());
-    });
-}
-
-static dim3 pixel_grid(const kernel_call *c, const tensor_type *of, int vec) {
-    return dim3(blocks_for(c, type_elements(of) / vec, THREADS));
-}
-
 static weft_status average_run(const kernel_call *c) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &x->type, &y->type);
     return with_pixels(c, [&](auto zero, auto vec) {
         using T = decltype(zero);
-        return launch(c, average_pool<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec), dim3(THREADS),
-                      0, static_cast<const T *>(x->data), static_cast<T *>(y->data), p);
+        return launch(c, average_pool<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec, THREADS),
+                      dim3(THREADS), 0, static_cast<const T *>(x->data), static_cast<T *>(y->data), p);
     });
 }
 
@@ -168,8 +149,9 @@ static weft_status average_backward_run(const kernel_call *c) {
     pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &dx->type, &dy->type);
     return with_pixels(c, [&](auto zero, auto vec) {
         using T = decltype(zero);
-        return launch(c, average_pool_backward<T, decltype(vec)::value>, pixel_grid(c, &dx->type, vec),
-                      dim3(THREADS), 0, static_cast<const T *>(dy->data), static_cast<T *>(dx->data), p);
+        return launch(c, average_pool_backward<T, decltype(vec)::value>,
+                      pixel_grid(c, &dx->type, vec, THREADS), dim3(THREADS), 0,
+                      static_cast<const T *>(dy->data), static_cast<T *>(dx->data), p);
     });
 }
 
@@ -195,8 +177,8 @@ static weft_status max_run(const kernel_call *c) {
     pool_sizes p = pool_sizes_of(static_cast<const pool_attrs *>(c->attrs), &x->type, &y->type);
     return with_pixels(c, [&](auto zero, auto vec) {
         using T = decltype(zero);
-        return launch(c, max_pool<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec), dim3(THREADS), 0,
-                      static_cast<const T *>(x->data), static_cast<T *>(y->data),
+        return launch(c, max_pool<T, decltype(vec)::value>, pixel_grid(c, &y->type, vec, THREADS),
+                      dim3(THREADS), 0, static_cast<const T *>(x->data), static_cast<T *>(y->data),
                       static_cast<int32_t *>(c->out[1].data), p);
     });
 }
@@ -231,9 +213,9 @@ weft_status cuda_max_pool2d_backward_run(void *, const kernel_call *c) {
         const T *from = static_cast<const T *>(dy->data);
         T *to = static_cast<T *>(dx->data);
         if (window)
-            return launch(c, max_pool_backward<T, decltype(vec)::value>, pixel_grid(c, &dx->type, vec),
-                          dim3(THREADS), 0, from, index, to, p);
-        return launch(c, max_pool_backward_any<T>, pixel_grid(c, &dx->type, 1), dim3(THREADS), 0, from, index,
-                      to, p, c->cuda->failure, c->node->order);
+            return launch(c, max_pool_backward<T, decltype(vec)::value>,
+                          pixel_grid(c, &dx->type, vec, THREADS), dim3(THREADS), 0, from, index, to, p);
+        return launch(c, max_pool_backward_any<T>, pixel_grid(c, &dx->type, 1, THREADS), dim3(THREADS), 0,
+                      from, index, to, p, c->cuda->failure, c->node->order);
     });
 }

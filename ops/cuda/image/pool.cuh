@@ -1,5 +1,6 @@
 /* pool.cuh - channels-last images for the pooling kernels: a thread has one pixel and some neighbouring
- * channels; which cells of the small image hold a pixel of the large one, and which pixels a cell holds. */
+ * channels; which cells of the small image hold a pixel of the large one, and which pixels a cell holds.
+ * interpolate.cu has its images and threads too. */
 #ifndef WEFT_OPS_CUDA_IMAGE_POOL_CUH
 #define WEFT_OPS_CUDA_IMAGE_POOL_CUH
 
@@ -15,7 +16,7 @@ struct pool_axis {
     /* kernel 0: adaptive, cells are floor(i large / small) to ceil((i + 1) large / small) */
     int kernel, stride, pad;
     int step; /* from one element of a window to the next */
-    bool exclude_pad;
+    int exclude_pad;
 
     __device__ int reach() const {
         return step * (kernel - 1) + 1;
@@ -107,6 +108,27 @@ struct pixel {
 __device__ static inline int64_t pixel_place(const pixel &at, const pool_sizes &p, int height, int width,
                                              int y, int x) {
     return ((at.n * height + y) * width + x) * p.channels + at.channel;
+}
+
+/* ---- launches ---- */
+
+/* Calls f(T(), VEC as a constant); VEC is the channels that fit 16 bytes where every tensor allows that, else
+ * 1. */
+template <class F> static weft_status with_pixels(const kernel_call *c, F f) {
+    int64_t channels = c->in[0].type.shape[1];
+    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        bool vectored = true;
+        /* every operand and result must allow vectors */
+        for (int i = 0; i < c->n_in; i++) vectored &= is_vectored<T>(c->in[i].data, channels);
+        for (int k = 0; k < c->n_out; k++) vectored &= is_vectored<T>(c->out[k].data, channels);
+        return vectored ? f(zero, std::integral_constant<int, vector_width<T>>())
+                        : f(zero, std::integral_constant<int, 1>());
+    });
+}
+
+static inline dim3 pixel_grid(const kernel_call *c, const tensor_type *of, int vec, int threads) {
+    return dim3(blocks_for(c, type_elements(of) / vec, threads));
 }
 
 #endif
