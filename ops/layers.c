@@ -206,19 +206,98 @@ weft_value *weft_batch_norm(weft_value *x, const char *name) {
     return weft_batch_norm_with(x, name, NULL);
 }
 
-/* Weight [d] of ones and bias [d] of zeros over the last axis, as torch.nn.LayerNorm. */
-weft_value *weft_layer_norm(weft_value *x, const char *name) {
-    if (!x || !want(x, x->type.ndim > 0, "layer_norm", "it needs an axis")) return NULL;
-    int64_t d = weft_dim(x, -1);
-    weft_value *y = NULL;
+/* Weight of ones and bias of zeros; *w and *b stay NULL where the options say so. */
+static bool norm_parameters(weft_value *x, const weft_norm_options *o, int ndim, const int64_t *shape,
+                            bool has_bias, weft_value **w, weft_value **b) {
+    const weft_init zeros = {WEFT_INIT_ZEROS, 0, 0}, ones = {WEFT_INIT_ONES, 0, 0};
+    *w = *b = NULL;
+    if (o->no_weight) return true;
     place p = place_of(x);
-    WEFT_SCOPE(x, name) {
-        weft_value *w = parameter_or_else(x, "weight", 1, &d, NULL, (weft_init){WEFT_INIT_ONES, 0, 0});
-        weft_value *b =
-            parameter_or_else(placed(x, p), "bias", 1, &d, NULL, (weft_init){WEFT_INIT_ZEROS, 0, 0});
-        if (w && b) y = weft_layer_norm_op(placed(x, p), w, b, 0);
+    *w = parameter_or_else(x, "weight", ndim, shape, o->weight, ones);
+    if (*w && has_bias && !o->no_bias) *b = parameter_or_else(placed(x, p), "bias", ndim, shape, NULL, zeros);
+    return placed(x, p) && *w && (*b || !has_bias || o->no_bias);
+}
+
+static const weft_norm_options *norm_options(const weft_norm_options *options) {
+    static const weft_norm_options defaults;
+    return options ? options : &defaults;
+}
+
+/* layer_norm or rms_norm with parameters of the lengths of the last axes. */
+static weft_value *row_norm(weft_value *x, const char *name, const weft_norm_options *o, const char *layer,
+                            bool has_bias,
+                            weft_value *(*op)(weft_value *, int, weft_value *, weft_value *, double)) {
+    if (!x || !want(x, x->type.ndim > 0, layer, "it needs an axis")) return NULL;
+    weft_graph *g = x->node->graph;
+    int axes = o->axes ? o->axes : 1, lead = x->type.ndim - axes;
+    weft_value *w, *b, *y = NULL;
+    if (axes < 1 || lead < 0)
+        return model_fail(g->model, g, WEFT_ARGUMENT, "%s: axes=%d of %s: it must be 1 to %d (0 means 1)",
+                          layer, axes, TYPE(&x->type), x->type.ndim);
+    WEFT_SCOPE(x, name) if (norm_parameters(x, o, axes, x->type.shape + lead, has_bias, &w, &b)) {
+        y = op(x, axes, w, b, o->eps);
     }
     return y;
+}
+
+/* As torch.nn.LayerNorm. */
+weft_value *weft_layer_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+    return row_norm(x, name, norm_options(options), "layer_norm", true, layer_norm_over);
+}
+
+weft_value *weft_layer_norm(weft_value *x, const char *name) {
+    return weft_layer_norm_with(x, name, NULL);
+}
+
+/* As torch.nn.RMSNorm. */
+weft_value *weft_rms_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+    return row_norm(x, name, norm_options(options), "rms_norm", false, rms_norm_over);
+}
+
+weft_value *weft_rms_norm(weft_value *x, const char *name) {
+    return weft_rms_norm_with(x, name, NULL);
+}
+
+static bool no_axes(weft_value *x, const char *layer, const weft_norm_options *o) {
+    weft_graph *g = x->node->graph;
+    return !o->axes ||
+           model_fail(g->model, g, WEFT_ARGUMENT,
+                      "%s: axes=%d: only layer_norm and rms_norm have this option", layer, o->axes);
+}
+
+/* As torch.nn.GroupNorm. */
+weft_value *weft_group_norm_with(weft_value *x, int64_t groups, const char *name,
+                                 const weft_norm_options *options) {
+    const weft_norm_options *o = norm_options(options);
+    weft_value *w, *b, *y = NULL;
+    if (!x || !want(x, x->type.ndim > 1, "group_norm", "it must be [N, C, ...]") ||
+        !no_axes(x, "group_norm", o))
+        return NULL;
+    WEFT_SCOPE(x, name) if (norm_parameters(x, o, 1, &x->type.shape[1], true, &w, &b)) {
+        y = weft_group_norm_op(x, groups, w, b, o->eps);
+    }
+    return y;
+}
+
+weft_value *weft_group_norm(weft_value *x, int64_t groups, const char *name) {
+    return weft_group_norm_with(x, groups, name, NULL);
+}
+
+/* As torch.nn.InstanceNorm1d to 3d with affine=True. */
+weft_value *weft_instance_norm_with(weft_value *x, const char *name, const weft_norm_options *options) {
+    const weft_norm_options *o = norm_options(options);
+    weft_value *w, *b, *y = NULL;
+    if (!x || !want(x, x->type.ndim > 2, "instance_norm", "it must be [N, C, ...]") ||
+        !no_axes(x, "instance_norm", o))
+        return NULL;
+    WEFT_SCOPE(x, name) if (norm_parameters(x, o, 1, &x->type.shape[1], true, &w, &b)) {
+        y = weft_instance_norm_op(x, w, b, o->eps);
+    }
+    return y;
+}
+
+weft_value *weft_instance_norm(weft_value *x, const char *name) {
+    return weft_instance_norm_with(x, name, NULL);
 }
 
 /* ---- embedding ---- */

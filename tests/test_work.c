@@ -112,6 +112,10 @@ TEST(bytes_are_those_that_launches_read_and_write) {
         /* dy, x, mean, rstd, w; dx, dw, db; two blocks of 4 rows leave a part of dw and db each */
         {"layer_norm_backward", "f32[6,32], f32[6,32], f32[6], f32[6], f32[32]", "", 2,
          (2 * 192 + 2 * 6 + 32) * F32 + 2 * 64 * F32, (192 + 64) * F32 + 2 * 64 * F32},
+        {"rms_norm", "f32[6,32], f32[32]", "", 1, (192 + 32) * F32, (192 + 6) * F32},
+        /* the parts are pairs, as layer_norm's */
+        {"rms_norm_backward", "f32[6,32], f32[6,32], f32[6], f32[32]", "", 2,
+         (2 * 192 + 6 + 32) * F32 + 2 * 64 * F32, (192 + 32) * F32 + 2 * 64 * F32},
         /* logits and targets; the mean and a logarithm a row */
         {"cross_entropy", "bf16[6,10], i32[6]", "", 2, 60 * BF16 + 6 * I32, (1 + 6) * F32},
         {"batch_norm_backward", "f32[2,4,1,1], f32[2,4,1,1], f32[4], f32[4], f32[4]", "", 3,

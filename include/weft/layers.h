@@ -61,8 +61,34 @@ WEFT_API weft_value *weft_batch_norm(weft_value *x, const char *name);
 WEFT_API weft_value *weft_batch_norm_with(weft_value *x, const char *name,
                                           const weft_batch_norm_options *options);
 
+/** Options of the norms below; NULL or zeroes: torch's defaults. */
+typedef struct weft_norm_options {
+    double eps;              /**< of the op: 0: 1e-5, in rms_norm 2^-23; WEFT_ZERO (train.h): a true 0 */
+    int axes;                /**< of layer_norm and rms_norm: how many last axes are normalized; 0: 1 */
+    bool no_weight;          /**< leave out weight and bias (elementwise_affine or affine = False) */
+    bool no_bias;            /**< leave out the bias */
+    const weft_init *weight; /**< NULL: ones */
+} weft_norm_options;
 /** Normalizes over the last axis, of length d, with parameters weight[d] and bias[d]; eps 1e-5. */
 WEFT_API weft_value *weft_layer_norm(weft_value *x, const char *name);
+/** weft_layer_norm() with options. */
+WEFT_API weft_value *weft_layer_norm_with(weft_value *x, const char *name, const weft_norm_options *options);
+/** Divides by the root of the mean square over the last axis, of length d, with parameter weight[d]. The
+ * models of the Llama family set options.eps. */
+WEFT_API weft_value *weft_rms_norm(weft_value *x, const char *name);
+/** weft_rms_norm() with options. */
+WEFT_API weft_value *weft_rms_norm_with(weft_value *x, const char *name, const weft_norm_options *options);
+/** Normalizes x[N, C, ...] over groups of C / groups channels, with parameters weight[C] and bias[C]. */
+WEFT_API weft_value *weft_group_norm(weft_value *x, int64_t groups, const char *name);
+/** weft_group_norm() with options. */
+WEFT_API weft_value *weft_group_norm_with(weft_value *x, int64_t groups, const char *name,
+                                          const weft_norm_options *options);
+/** Normalizes each channel of each x[n, C, ...] by its own elements, with parameters weight[C] and bias[C].
+ * torch.nn's has these only with affine=True; without them call weft_instance_norm_op(). */
+WEFT_API weft_value *weft_instance_norm(weft_value *x, const char *name);
+/** weft_instance_norm() with options. */
+WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
+                                             const weft_norm_options *options);
 
 /** ids[...] -> [..., d], with parameter weight[rows, d]. A NULL initializer is normal(0, 1), as
  * torch.nn.Embedding. */

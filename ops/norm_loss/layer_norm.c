@@ -1,6 +1,6 @@
 /* layer_norm.c - normalization over the last axis; torch.nn.functional.layer_norm (Ba, Kiros, Hinton, arXiv
  * 1607.06450):
- *     x [..., d], w [d] and b [d] or neither  ->  y = (x - mean) rstd w + b [..., d], mean [...], rstd [...]
+ *     x [..., d], w [d] and b [d], w alone, or neither  ->  y = (x - mean) rstd w + b [..., d], mean [...], rstd [...]
  * with rstd = 1 / sqrt(biased variance + eps). mean and rstd are for layer_norm_backward, which gives the
  * gradients. */
 #include "ops/norm_loss/norm.h"
@@ -13,9 +13,9 @@ static bool infer(op_call *c) {
     if (((const norm_attrs *)c->attrs)->eps < 0) return op_fail(c, WEFT_ARGUMENT, "eps must not be negative");
     if (x->ndim < 1) return op_fail(c, WEFT_SHAPE, "x is %s: it needs an axis", TYPE(x));
     int64_t d = x->shape[x->ndim - 1];
-    if (c->n_in == 2) return op_fail(c, WEFT_ARGUMENT, "weight and bias: both or neither");
     for (int i = 1; i < c->n_in; i++) {
-        if (!c->in[i]) return op_fail(c, WEFT_ARGUMENT, "weight and bias: both or neither");
+        if (!c->in[i])
+            return op_fail(c, WEFT_ARGUMENT, "a bias without a weight: there may be a weight alone");
         if (op_in(c, i)->ndim != 1 || op_in(c, i)->shape[0] != d)
             return op_fail(c, WEFT_SHAPE, "%s is %s: it must be [%lld], the last axis of x",
                            i == 1 ? "weight" : "bias", TYPE(op_in(c, i)), (long long)d);
@@ -27,9 +27,9 @@ static bool infer(op_call *c) {
 }
 
 static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
-    weft_value *in[] = {dout[0], n->in[0], &n->out[1], &n->out[2], n->n_in == 3 ? n->in[1] : NULL};
+    weft_value *in[] = {dout[0], n->in[0], &n->out[1], &n->out[2], n->n_in > 1 ? n->in[1] : NULL};
     weft_node *back =
-        dout[0] ? node_new(n->graph, &weft_op_layer_norm_backward, n->n_in == 3 ? 5 : 4, in, NULL) : NULL;
+        dout[0] ? node_new(n->graph, &weft_op_layer_norm_backward, n->n_in > 1 ? 5 : 4, in, NULL) : NULL;
     for (int i = 0; back && i < n->n_in; i++)
         if (wanted[i]) din[i] = &back->out[i];
     /* mean and rstd have gradients where layer_norm_backward is differentiated. */
@@ -52,7 +52,8 @@ static weft_status reference(const kernel_call *c) {
         double rstd = 1 / sqrt(squares / (double)d + eps);
         for (at[last] = 0; at[last] < d; at[last]++) {
             double y = (element_get(x, at) - mean) * rstd;
-            if (c->n_in == 3) y = y * element_get(&c->in[1], &at[last]) + element_get(&c->in[2], &at[last]);
+            if (c->n_in > 1) y *= element_get(&c->in[1], &at[last]);
+            if (c->n_in > 2) y += element_get(&c->in[2], &at[last]);
             element_set(&c->out[0], at, y);
         }
         element_set(&c->out[1], at, mean);
@@ -83,12 +84,21 @@ const weft_op weft_op_layer_norm = {
                                    {"f32[70,387], f32[387], f32[387]", "eps=1e-5", .no_gradient = true},
                                    {"f32[70,64]", "eps=1e-5", .no_gradient = true}, /* large: fast kernels */
                                    {"f32[4,6], f32[5], f32[5]", "eps=1e-5", .error = "it must be [6]"},
-                                   {"f32[4,6], f32[6]", "eps=1e-5", .error = "both or neither"},
+                                   {"f32[4,6], f32[6]", "eps=1e-5", .out = "f32[4,6], f32[4], f32[4]"},
+                                   {"f32[70,387], f32[387]", "eps=1e-5", .no_gradient = true},
+                                   {"f32[4,6], -, f32[6]", "eps=1e-5", .error = "a bias without a weight"},
                                    {"f32[]", "eps=1e-5", .error = "it needs an axis"},
                                    {0}},
 };
 
-weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps) {
+weft_value *layer_norm_over(weft_value *x, int axes, weft_value *w, weft_value *b, double eps) {
     norm_attrs a = {eps == 0 ? 1e-5 : eps == WEFT_ZERO ? 0 : eps};
-    return op_value(&weft_op_layer_norm, w || b ? 3 : 1, (weft_value *[]){x, w, b}, &a);
+    norm_rows rows;
+    if (!norm_rows_of(&rows, "layer_norm", x, axes, w, b)) return NULL;
+    weft_value *in[] = {rows.x, rows.w, rows.b};
+    return norm_rows_back(&rows, op_value(&weft_op_layer_norm, b ? 3 : w ? 2 : 1, in, &a));
+}
+
+weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps) {
+    return layer_norm_over(x, 0, w, b, eps);
 }

@@ -9,7 +9,7 @@ typedef struct softmax_attrs { /* softmax and log_softmax */
     int64_t axis;
 } softmax_attrs;
 
-typedef struct norm_attrs { /* layer_norm, batch_norm */
+typedef struct norm_attrs { /* layer_norm, rms_norm, batch_norm */
     double eps;
 } norm_attrs;
 
@@ -43,6 +43,20 @@ void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_va
 /* dx (NULL: zero) plus the gradient of x that comes from those of the norm's mean and rstd (NULL: none). */
 weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
                                      weft_value *dmean, weft_value *drstd);
+
+/* norm_rows.c: x as rows of one axis, and its weight and bias, for a norm over its last axes: so many, or, where
+ * they are 0, as many as the weight has. */
+typedef struct norm_rows {
+    weft_value *x, *w, *b;
+    int ndim; /* of `shape`, in which the result comes back; 0: as it is */
+    int64_t shape[WEFT_MAX_NDIM];
+} norm_rows;
+/* False after recording the error. */
+bool norm_rows_of(norm_rows *rows, const char *norm, weft_value *x, int axes, weft_value *w, weft_value *b);
+weft_value *norm_rows_back(const norm_rows *rows, weft_value *y);
+/* weft_layer_norm_op and weft_rms_norm_op (which takes no bias) over so many axes, also without a weight. */
+weft_value *layer_norm_over(weft_value *x, int axes, weft_value *w, weft_value *b, double eps);
+weft_value *rms_norm_over(weft_value *x, int axes, weft_value *w, weft_value *b, double eps);
 
 /* Moves `at` to the next index in the same channel (axis 1); false after the last. */
 bool channel_next(const tensor_type *t, int64_t *at);

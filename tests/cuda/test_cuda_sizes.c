@@ -69,6 +69,10 @@ TEST(rows_of_any_length_give_what_the_reference_gives) {
         {"layer_norm", {"f32[3,1028], f32[1028], f32[1028]", "eps=1e-5"}},
         {"layer_norm", {"f32[2,1301], f32[1301], f32[1301]", "eps=1e-5"}},
         {"layer_norm", {"bf16[2,8200], f32[8200], f32[8200]", "eps=1e-5"}},
+        {"layer_norm", {"bf16[9,768], bf16[768]", "eps=1e-5"}},
+        {"rms_norm", {"bf16[9,768], f32[768]", "eps=1e-5"}},
+        {"rms_norm", {"f32[2,1301], f32[1301]", "eps=1e-5"}},
+        {"rms_norm", {"f16[2,8200]", "eps=1e-5"}},
         {0}};
     NEED(begin());
     each_check(list);
@@ -83,6 +87,9 @@ TEST(column_sums_of_any_shape_give_what_the_reference_gives) {
         {"layer_norm_backward", {"f32[67,1028], f32[67,1028], f32[67], f32[67], f32[1028]"}},
         {"layer_norm_backward", {"bf16[5,1501], bf16[5,1501], f32[5], f32[5], f32[1501]"}},
         {"layer_norm_backward", {"bf16[3,8200], bf16[3,8200], f32[3], f32[3]"}},
+        {"rms_norm_backward", {"bf16[37,768], bf16[37,768], f32[37], f32[768]"}},
+        {"rms_norm_backward", {"f32[67,1028], f32[67,1028], f32[67], f32[1028]"}},
+        {"rms_norm_backward", {"bf16[3,8200], bf16[3,8200], f32[3]"}},
         {"batch_norm", {"bf16[3,64,9,9], f32[64], f32[64]", "eps=1e-5", .low = 3, .high = 5}},
         {"batch_norm", {"f32[2,264,3,5], f32[264], f32[264]", "eps=1e-5", .low = 9, .high = 11}},
         {"batch_norm", {"f16[300,8], f16[8], f32[8]", "eps=1e-5"}},

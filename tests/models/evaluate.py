@@ -74,6 +74,12 @@ def normalize(x, axes, eps):
     return centered * torch.rsqrt(centered.square().mean(axes, keepdim=True) + eps)
 
 
+def channel_norm(x, groups, eps):
+    y = normalize(x[0].reshape(x[0].shape[0], groups, -1), [-1], eps).reshape(x[0].shape)
+    shape = [1, -1] + [1] * (y.dim() - 2)
+    return y if x[1] is None else y * x[1].reshape(shape) + x[2].reshape(shape)
+
+
 COMPUTE = {
     "neg": lambda x, i, r: -x[0], "abs": lambda x, i, r: x[0].abs(), "square": lambda x, i, r: x[0].square(),
     "sqrt": lambda x, i, r: x[0].sqrt(), "rsqrt": lambda x, i, r: x[0].rsqrt(),
@@ -117,6 +123,9 @@ COMPUTE = {
     "softmax": lambda x, i, r: x[0].softmax(i[0]), "log_softmax": lambda x, i, r: x[0].log_softmax(i[0]),
     "layer_norm": lambda x, i, r: normalize(x[0], [-1], r[0] or 1e-5) * (1 if x[1] is None else x[1]) + (
         0 if x[2] is None else x[2]),
+    "rms_norm": lambda x, i, r: x[0] * torch.rsqrt(x[0].square().mean(-1, keepdim=True) + r[0]) * (1 if x[1] is None else x[1]),
+    "group_norm": lambda x, i, r: channel_norm(x, i[0], r[0]),
+    "instance_norm": lambda x, i, r: channel_norm(x, x[0].shape[1], r[0]),
     "cross_entropy": lambda x, i, r: F.cross_entropy(x[0], x[1]),
     "bce_with_logits": lambda x, i, r: x[0].clamp(min=0) - x[0] * x[1] + torch.log1p(torch.exp(-x[0].abs())),
     "mse": lambda x, i, r: (x[0] - x[1]).square().mean(),

@@ -390,6 +390,26 @@ def layer_norm(g, at):
     return g.node("layer_norm", [x, w, b], r=[g.pick([0, 1e-3, 0.1])], shape=x.shape, mag=3 * (w.mag if affine else 1))
 
 
+def rms_norm(g, at):
+    """A row near 0 would be divided by rounding: a wide eps."""
+    x = at(0, g.shape(at.ndim(0, 1, 4)))
+    w = at(1, x.shape[-1:]) if at.k > 0 or g.chance(0.7) else None
+    return g.node("rms_norm", [x, w], r=[g.pick([1e-3, 0.1])], shape=x.shape, mag=3 * (w.mag if w else 1))
+
+
+def channel_norm(name):
+    """group_norm and instance_norm."""
+    def draw(g, at):
+        groups, image = 1 + g.below(3), at.layout == "channels_last" or g.chance(0.6)
+        x = at(0, (g.size(3), groups * g.size(3), 2 + g.below(3), *([2 + g.below(3)] if image else [])))
+        c = x.shape[1:2]
+        affine = at.k > 0 or g.chance(0.7)
+        w, b = (at(1, c), at(2, c)) if affine else (None, None)
+        return g.node(name, [x, w, b], i=[groups] if name == "group_norm" else [], r=[g.pick([1e-3, 0.1])], shape=x.shape,
+                      mag=3 * (w.mag if affine else 1))
+    return draw
+
+
 def batch_norm(g, at):
     """Variances of few numbers are ill conditioned: at least five a channel, and a wide eps."""
     image = at.layout == "channels_last" or g.chance(0.6)
@@ -451,6 +471,8 @@ TABLE = {op.name: op for op in [
     *(Op(n, pad_mode(n)) for n in "reflect_pad replicate_pad circular_pad".split()),
     Op("softmax", softmax("softmax")), Op("log_softmax", softmax("log_softmax")),
     Op("layer_norm", layer_norm, "x w b", flat="w b"), Op("batch_norm", batch_norm),
+    Op("rms_norm", rms_norm, "x w", flat="w"), Op("group_norm", channel_norm("group_norm"), "x w b", flat="w b"),
+    Op("instance_norm", channel_norm("instance_norm"), "x w b", flat="w b"),
     Op("cross_entropy", cross_entropy, "x t", blind="t", flat="t", plane="x"),
     Op("bce_with_logits", compared("bce_with_logits"), "x t"), Op("mse", compared("mse"), "x t"),
 ]}

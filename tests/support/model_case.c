@@ -214,6 +214,9 @@ static weft_value *build(call *c) {
     if (!strcmp(c->op, "softmax")) return weft_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "log_softmax")) return weft_log_softmax(in[0], (int)i[0]);
     if (!strcmp(c->op, "layer_norm")) return weft_layer_norm_op(in[0], in[1], in[2], c->r[0]);
+    if (!strcmp(c->op, "rms_norm")) return weft_rms_norm_op(in[0], in[1], c->r[0]);
+    if (!strcmp(c->op, "group_norm")) return weft_group_norm_op(in[0], i[0], in[1], in[2], c->r[0]);
+    if (!strcmp(c->op, "instance_norm")) return weft_instance_norm_op(in[0], in[1], in[2], c->r[0]);
     return shapes(c);
 }
 

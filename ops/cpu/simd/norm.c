@@ -1,5 +1,5 @@
-/* norm.c - layer_norm and its backward op in f32, over x as [rows, d]; x, y and their gradients may be bf16
- * or f16. Rows are independent. The sums over rows (dw, db) are taken over fixed chunks of rows, and the
+/* norm.c - layer_norm, rms_norm and their backward ops in f32, over x as [rows, d]; x, y and their gradients
+ * may be bf16 or f16. rms_norm is a layer_norm whose mean is 0 and whose bias is none. Rows are independent. The sums over rows (dw, db) are taken over fixed chunks of rows, and the
  * chunks are added in order, so the bits do not depend on the number of threads. */
 #include "ops/cpu/simd/reduced.h"
 #include "ops/cpu/simd/simd.h"
@@ -46,10 +46,9 @@ static int64_t rooms(const weft_node *n, int operands) {
 
 /* ---- forward: two passes over a row, which stays in the cache ---- */
 
-/* The mean, then the squared distances from it, each in blocks (sums.h). Two passes do not cancel as sum x^2
- * - (sum x)^2 would. */
-static void row_statistics(const float *x, int64_t d, double eps, float *mean, float *rstd) {
-    double total = 0, squares = 0;
+/* The mean, in blocks (sums.h). */
+static float row_mean(const float *x, int64_t d) {
+    double total = 0;
     for (int64_t begin = 0; begin < d; begin += SUM_BLOCK) {
         int64_t end = sum_block_end(begin, d);
         float sum = 0;
@@ -57,7 +56,13 @@ static void row_statistics(const float *x, int64_t d, double eps, float *mean, f
         for (int64_t k = begin; k < end; k++) sum += x[k];
         total += sum;
     }
-    float m = (float)(total / (double)d);
+    return (float)(total / (double)d);
+}
+
+/* 1 / sqrt(mean of (x - m)^2 + eps), in blocks. A pass of its own does not cancel as sum x^2 - (sum x)^2
+ * would. */
+static float row_rstd(const float *x, int64_t d, float m, double eps) {
+    double squares = 0;
     for (int64_t begin = 0; begin < d; begin += SUM_BLOCK) {
         int64_t end = sum_block_end(begin, d);
         float sum = 0;
@@ -65,15 +70,16 @@ static void row_statistics(const float *x, int64_t d, double eps, float *mean, f
         for (int64_t k = begin; k < end; k++) sum += (x[k] - m) * (x[k] - m);
         squares += sum;
     }
-    *mean = m;
-    *rstd = (float)(1 / sqrt(squares / (double)d + eps));
+    return (float)(1 / sqrt(squares / (double)d + eps));
 }
 
-/* w and b are both NULL, or neither. */
+/* b is NULL, or b and w are. */
 static void row_forward(const float *restrict x, float *restrict y, const float *restrict w,
                         const float *restrict b, int64_t d, float mean, float rstd) {
-    if (w)
+    if (b)
         for (int64_t k = 0; k < d; k++) y[k] = (x[k] - mean) * rstd * w[k] + b[k];
+    else if (w)
+        for (int64_t k = 0; k < d; k++) y[k] = (x[k] - mean) * rstd * w[k];
     else
         for (int64_t k = 0; k < d; k++) y[k] = (x[k] - mean) * rstd;
 }
@@ -82,13 +88,11 @@ static size_t forward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(env->threads * rooms(n, 1)) * sizeof(float);
 }
 
-/* out: y [rows, d], mean [rows], rstd [rows]; the backward op reads the last two. */
-static weft_status forward_run(void *state, const kernel_call *c) {
-    (void)state;
+/* out: y [rows, d], mean [rows] (NULL: 0), rstd [rows]; the backward op reads the last two. */
+static weft_status rows_run(const kernel_call *c, const float *b, float *mean, float *rstd) {
     const tensor *x = &c->in[0], *y = &c->out[0];
     weft_dtype from = x->type.dtype, to = y->type.dtype;
-    const float *w = c->n_in == 3 ? c->in[1].data : NULL, *b = w ? c->in[2].data : NULL;
-    float *mean = c->out[1].data, *rstd = c->out[2].data;
+    const float *w = c->n_in > 1 ? c->in[1].data : NULL;
     double eps = ((const norm_attrs *)c->attrs)->eps;
     int64_t d = row_length(c->node), rows = type_elements(&x->type) / d, room = rooms(c->node, 1);
 #pragma omp parallel for num_threads(c->threads) schedule(static)
@@ -96,11 +100,23 @@ static weft_status forward_run(void *state, const kernel_call *c) {
         float *own = (float *)c->workspace + omp_get_thread_num() * room;
         const float *xi = row_read(x->data, from, i * d, d, own);
         float *yi = row_place(y->data, to, i * d, own + row_room(from, d));
-        row_statistics(xi, d, eps, &mean[i], &rstd[i]);
-        row_forward(xi, yi, w, b, d, mean[i], rstd[i]);
+        float m = mean ? row_mean(xi, d) : 0;
+        if (mean) mean[i] = m;
+        rstd[i] = row_rstd(xi, d, m, eps);
+        row_forward(xi, yi, w, b, d, m, rstd[i]);
         row_write(y->data, to, i * d, d, yi);
     }
     return WEFT_OK;
+}
+
+static weft_status layer_forward(void *state, const kernel_call *c) {
+    (void)state;
+    return rows_run(c, c->n_in == 3 ? c->in[2].data : NULL, c->out[1].data, c->out[2].data);
+}
+
+static weft_status rms_forward(void *state, const kernel_call *c) {
+    (void)state;
+    return rows_run(c, NULL, NULL, c->out[1].data);
 }
 
 const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
@@ -108,7 +124,13 @@ const weft_kernel SIMD(layer_norm) = {.name = SIMD_NAME,
                                       .min_isa = SIMD_LEVEL,
                                       .declines = forward_declines,
                                       .workspace = forward_workspace,
-                                      .run = forward_run};
+                                      .run = layer_forward};
+const weft_kernel SIMD(rms_norm) = {.name = SIMD_NAME,
+                                    .op = &weft_op_rms_norm,
+                                    .min_isa = SIMD_LEVEL,
+                                    .declines = forward_declines,
+                                    .workspace = forward_workspace,
+                                    .run = rms_forward};
 
 /* ---- backward ---- */
 
@@ -122,23 +144,23 @@ static int64_t chunk_count(int64_t rows) {
     return (rows + chunk_rows(rows) - 1) / chunk_rows(rows);
 }
 
-/* Floats of dw and db of every chunk: [chunks, 2, d]; none without a weight. */
+/* Floats of dw and db (of rms_norm: dw) of every chunk: [chunks, sums, d]; none without a weight. */
 static int64_t parts_floats(const weft_node *n) {
     int64_t d = row_length(n);
-    return n->n_out == 3 ? chunk_count(type_elements(&n->in[0]->type) / d) * 2 * d : 0;
+    return chunk_count(type_elements(&n->in[0]->type) / d) * (n->n_out - 1) * d;
 }
 
 static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     return (size_t)(parts_floats(n) + env->threads * rooms(n, 2)) * sizeof(float);
 }
 
-/* One block of a row: the sums of g = dy w and of g xhat; adds the row to dw and db, which are NULL when w
- * is. */
+/* One block of a row: the sums of g = dy w and of g xhat; adds the row to dw and db. db is NULL, or all of
+ * w, dw and db are. */
 static inline void block_sums(const float *restrict dy, const float *restrict x, const float *restrict w,
                               float *restrict dw, float *restrict db, int64_t d, float mean, float rstd,
                               float *block_g, float *block_gx) {
     float sum_g = 0, sum_gx = 0;
-    if (w) {
+    if (db) {
 #pragma omp simd reduction(+ : sum_g, sum_gx)
         for (int64_t k = 0; k < d; k++) {
             float xhat = (x[k] - mean) * rstd, g = dy[k] * w[k];
@@ -146,6 +168,13 @@ static inline void block_sums(const float *restrict dy, const float *restrict x,
             db[k] += dy[k];
             sum_g += g;
             sum_gx += g * xhat;
+        }
+    } else if (w) {
+#pragma omp simd reduction(+ : sum_gx)
+        for (int64_t k = 0; k < d; k++) {
+            float xhat = (x[k] - mean) * rstd;
+            dw[k] += dy[k] * xhat;
+            sum_gx += dy[k] * w[k] * xhat;
         }
     } else {
 #pragma omp simd reduction(+ : sum_g, sum_gx)
@@ -164,7 +193,7 @@ static void long_sums(const float *dy, const float *x, const float *w, float *dw
     double total_g = 0, total_gx = 0;
     for (int64_t k = 0; k < d; k += SUM_BLOCK) {
         float g, gx;
-        block_sums(dy + k, x + k, w ? w + k : NULL, w ? dw + k : NULL, w ? db + k : NULL,
+        block_sums(dy + k, x + k, w ? w + k : NULL, w ? dw + k : NULL, db ? db + k : NULL,
                    sum_block_end(k, d) - k, mean, rstd, &g, &gx);
         total_g += g;
         total_gx += gx;
@@ -173,71 +202,87 @@ static void long_sums(const float *dy, const float *x, const float *w, float *dw
     *sum_gx = (float)total_gx;
 }
 
-/* dx = rstd (g - mean(g) - xhat mean(g xhat)) for one row; w, dw and db are all NULL, or none is. */
-static void norm_row_backward(const float *restrict dy, const float *restrict x, float *restrict dx,
-                              const float *restrict w, float *restrict dw, float *restrict db, int64_t d,
-                              float mean, float rstd) {
-    float sum_g, sum_gx;
+/* What a backward op has besides rows: statistics, weight, and how many sums over rows it makes. */
+typedef struct norm_back {
+    const float *mean, *rstd, *w; /* mean NULL: rms_norm, whose mean is 0 */
+    int sums;                     /* dw, db: 2; dw: 1; without a weight 0 */
+} norm_back;
+
+/* dx = rstd (g - mean(g) - xhat mean(g xhat)) for one row, in rms_norm without mean(g); dw and db are NULL
+ * where they are not summed. */
+static void norm_row_backward(const norm_back *n, int64_t row, const float *restrict dy,
+                              const float *restrict x, float *restrict dx, float *restrict dw,
+                              float *restrict db, int64_t d) {
+    const float *restrict w = n->w;
+    float sum_g, sum_gx, mean = n->mean ? n->mean[row] : 0, rstd = n->rstd[row];
     if (d <= SUM_BLOCK)
         block_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);
     else
         long_sums(dy, x, w, dw, db, d, mean, rstd, &sum_g, &sum_gx);
     /* means over the row; slope is the mean of g xhat */
-    float mean_g = sum_g / (float)d, slope = sum_gx / (float)d;
+    float mean_g = n->mean ? sum_g / (float)d : 0, slope = sum_gx / (float)d;
     if (w)
         for (int64_t k = 0; k < d; k++) dx[k] = rstd * (dy[k] * w[k] - mean_g - (x[k] - mean) * rstd * slope);
     else
         for (int64_t k = 0; k < d; k++) dx[k] = rstd * (dy[k] - mean_g - (x[k] - mean) * rstd * slope);
 }
 
-/* Column k of dw and db over all chunks, in order, in f64. */
-static void add_chunks(const float *parts, int64_t chunks, int64_t d, int64_t k, float *dw, float *db) {
-    double w = 0, b = 0;
-    for (int64_t i = 0; i < chunks; i++) {
-        w += parts[2 * i * d + k];
-        b += parts[(2 * i + 1) * d + k];
-    }
-    dw[k] = (float)w;
-    db[k] = (float)b;
+/* The sum over chunks of number `at` of their parts, in order, in f64. */
+static float chunks_sum(const float *parts, int64_t chunks, int64_t part, int64_t at) {
+    double sum = 0;
+    for (int64_t i = 0; i < chunks; i++) sum += parts[i * part + at];
+    return (float)sum;
 }
 
 /* Rows [begin, end); adds to dw and db of their chunk. `own` is the room of the thread. */
-static void rows_backward(const kernel_call *c, int64_t begin, int64_t end, float *dw, float *db,
-                          float *own) {
+static void rows_backward(const kernel_call *c, const norm_back *n, int64_t begin, int64_t end, float *dw,
+                          float *db, float *own) {
     const tensor *dy = &c->in[0], *x = &c->in[1], *dx = &c->out[0];
     weft_dtype of_dy = dy->type.dtype, of_x = x->type.dtype, of_dx = dx->type.dtype;
-    const float *mean = c->in[2].data, *rstd = c->in[3].data, *w = dw ? c->in[4].data : NULL;
     int64_t d = row_length(c->node);
     float *room_x = own + row_room(of_dy, d), *room_dx = room_x + row_room(of_x, d);
     for (int64_t r = begin; r < end; r++) {
         const float *dyr = row_read(dy->data, of_dy, r * d, d, own);
         const float *xr = row_read(x->data, of_x, r * d, d, room_x);
         float *dxr = row_place(dx->data, of_dx, r * d, room_dx);
-        norm_row_backward(dyr, xr, dxr, w, dw, db, d, mean[r], rstd[r]);
+        norm_row_backward(n, r, dyr, xr, dxr, dw, db, d);
         row_write(dx->data, of_dx, r * d, d, dxr);
     }
 }
 
-/* Workspace: parts [chunks, 2, d], then a room for each thread. */
-static weft_status backward_run(void *state, const kernel_call *c) {
-    (void)state;
+/* Workspace: parts [chunks, sums, d], then a room for each thread. */
+static weft_status back_run(const kernel_call *c, const norm_back *n) {
     int64_t d = row_length(c->node), rows = type_elements(&c->in[0].type) / d, each = chunk_rows(rows),
-            chunks = chunk_count(rows), room = rooms(c->node, 2);
-    bool has_weight = c->n_out == 3;
+            chunks = chunk_count(rows), room = rooms(c->node, 2), part = n->sums * d;
     float *parts = c->workspace;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
     for (int64_t i = 0; i < chunks; i++) {
         /* a chunk is one task: its sums have one owner */
         float *own = parts + parts_floats(c->node) + omp_get_thread_num() * room;
-        float *dw = has_weight ? parts + 2 * i * d : NULL, *db = has_weight ? dw + d : NULL;
-        if (has_weight) memset(dw, 0, (size_t)(2 * d) * sizeof *dw);
-        rows_backward(c, i * each, (i + 1) * each < rows ? (i + 1) * each : rows, dw, db, own);
+        float *dw = n->sums > 0 ? parts + i * part : NULL, *db = n->sums > 1 ? dw + d : NULL;
+        if (dw) memset(dw, 0, (size_t)part * sizeof *dw);
+        rows_backward(c, n, i * each, (i + 1) * each < rows ? (i + 1) * each : rows, dw, db, own);
     }
-    if (!has_weight) return WEFT_OK;
-    float *dw = c->out[1].data, *db = c->out[2].data;
+    for (int s = 0; s < n->sums; s++) {
+        float *sum = c->out[1 + s].data;
 #pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (int64_t k = 0; k < d; k++) add_chunks(parts, chunks, d, k, dw, db);
+        for (int64_t k = 0; k < d; k++) sum[k] = chunks_sum(parts, chunks, part, s * d + k);
+    }
     return WEFT_OK;
+}
+
+/* Operands dy, x, mean, rstd, w. */
+static weft_status layer_backward(void *state, const kernel_call *c) {
+    (void)state;
+    norm_back n = {c->in[2].data, c->in[3].data, c->n_out == 3 ? c->in[4].data : NULL, c->n_out - 1};
+    return back_run(c, &n);
+}
+
+/* Operands dy, x, rstd, w. */
+static weft_status rms_backward(void *state, const kernel_call *c) {
+    (void)state;
+    norm_back n = {NULL, c->in[2].data, c->n_out == 2 ? c->in[3].data : NULL, c->n_out - 1};
+    return back_run(c, &n);
 }
 
 const weft_kernel SIMD(layer_norm_backward) = {.name = SIMD_NAME,
@@ -245,4 +290,10 @@ const weft_kernel SIMD(layer_norm_backward) = {.name = SIMD_NAME,
                                                .min_isa = SIMD_LEVEL,
                                                .declines = backward_declines,
                                                .workspace = backward_workspace,
-                                               .run = backward_run};
+                                               .run = layer_backward};
+const weft_kernel SIMD(rms_norm_backward) = {.name = SIMD_NAME,
+                                             .op = &weft_op_rms_norm_backward,
+                                             .min_isa = SIMD_LEVEL,
+                                             .declines = backward_declines,
+                                             .workspace = backward_workspace,
+                                             .run = rms_backward};

@@ -1,4 +1,4 @@
-/* layer_norm.c - rows of layer_norm and its backward op. */
+/* layer_norm.c - rows of layer_norm, rms_norm and their backward ops. */
 #include "ops/cuda/norm_loss/layer_norm.h"
 
 #include "ops/cuda/kit/row_kit.h"
@@ -9,7 +9,7 @@ static size_t backward_workspace(const weft_node *n, const kernel_env *env) {
     (void)env;
     const tensor_type *x = &n->in[1]->type;
     int64_t d = x->shape[x->ndim - 1], rows = type_elements(x) / d;
-    if (n->n_out < 3) return 0;
+    if (n->n_out < 2) return 0;
     return (size_t)(layer_norm_parts(rows, d, dtype_bytes(x->dtype)) * d) * 2 * sizeof(float);
 }
 
@@ -19,7 +19,7 @@ static void backward_work(const weft_node *n, node_work *w) {
     const tensor_type *x = &n->in[1]->type;
     bool is_long = x->shape[x->ndim - 1] > LAYER_NORM_SHORT;
     double parts = (double)backward_workspace(n, NULL);
-    if (n->n_out < 3) return;
+    if (n->n_out < 2) return;
     w->launches = is_long ? 3 : 2;
     if (is_long) w->read += value_bytes(n->in[0]) + value_bytes(n->in[1]);
     w->read += parts;
@@ -34,3 +34,11 @@ const weft_kernel cuda_layer_norm_backward = {.name = "cuda",
                                               .workspace = backward_workspace,
                                               .work = backward_work,
                                               CUDA_RUN(layer_norm_backward)};
+const weft_kernel cuda_rms_norm = {
+    .name = "cuda", .op = &weft_op_rms_norm, .declines = declines_types, CUDA_RUN(rms_norm)};
+const weft_kernel cuda_rms_norm_backward = {.name = "cuda",
+                                            .op = &weft_op_rms_norm_backward,
+                                            .declines = declines_types,
+                                            .workspace = backward_workspace,
+                                            .work = backward_work,
+                                            CUDA_RUN(rms_norm_backward)};

@@ -1,13 +1,14 @@
-/* layer_norm.cu - a row is read once and kept in registers (rows.cuh): the mean, then the squared distances
- * from it, as in the reference, then the result. Weight and bias are f32 or of x's type W. */
+/* layer_norm.cu - layer_norm and rms_norm: a row is read once and kept in registers (rows.cuh): the mean (0 in
+ * rms_norm), then the squared distances from it, as in the reference, then the result. Weight and bias are f32
+ * or of x's type W. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
-/* x [rows, n]; also writes mean and rstd of each row for the backward op. w and b are both NULL, or
- * neither. */
+/* x [rows, n]; also writes mean (where it is not NULL) and rstd of each row for the backward op. b is NULL, or
+ * b and w are. */
 template <class T, class W, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
     layer_norm_rows(const T *x, const W *w, const W *b, float eps, T *y, float *means, float *rstds,
@@ -18,10 +19,11 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
         row_of<T, SHAPE> row(x + at * n, n);
         /* two passes over registers: sum x^2 - (sum x)^2 would cancel */
         float sum = 0, squares = 0;
-        row.each([&](int64_t, float(&v)[VEC]) {
-            UNROLLED(k, VEC) sum += v[k];
-        });
-        float mean = row_sum<SHAPE>(sum, scratch) / (float)n;
+        if (means)
+            row.each([&](int64_t, float(&v)[VEC]) {
+                UNROLLED(k, VEC) sum += v[k];
+            });
+        float mean = means ? row_sum<SHAPE>(sum, scratch) / (float)n : 0.0f;
         row.each([&](int64_t, float(&v)[VEC]) {
             UNROLLED(k, VEC) squares += (v[k] - mean) * (v[k] - mean);
         });
@@ -32,40 +34,51 @@ __global__ void __launch_bounds__(SHAPE::THREADS)
             UNROLLED(k, VEC) v[k] = (v[k] - mean) * rstd;
             if (!w) return;
             load_floats<VEC>(w + i, scale);
+            UNROLLED(k, VEC) v[k] *= scale[k];
+            if (!b) return;
             load_floats<VEC>(b + i, shift);
-            UNROLLED(k, VEC) v[k] = v[k] * scale[k] + shift[k];
+            UNROLLED(k, VEC) v[k] += shift[k];
         };
         row.each(put, y + at * n);
         if (row.lane == 0) {
-            means[at] = mean;
+            if (means) means[at] = mean;
             rstds[at] = rstd;
         }
     }
 }
 
-/* x [rows, n], weight and bias [n] or neither -> y, mean [rows], rstd [rows]. */
-template <class T, class W> static weft_status layer_norm_launch(const kernel_call *c) {
+/* x [rows, n], weight and bias [n] or none -> y, mean [rows] (NULL: rms_norm), rstd [rows]. */
+template <class T, class W>
+static weft_status norm_launch(const kernel_call *c, const tensor *mean, const tensor *rstd) {
     const tensor_type *t = &c->in[0].type;
     int64_t n = t->shape[t->ndim - 1], rows = type_elements(t) / n;
-    bool has_weight = c->n_in == 3;
     const T *x = static_cast<const T *>(c->in[0].data);
     T *y = static_cast<T *>(c->out[0].data);
-    const W *w = has_weight ? static_cast<const W *>(c->in[1].data) : nullptr;
-    const W *b = has_weight ? static_cast<const W *>(c->in[2].data) : nullptr;
+    const W *w = c->n_in > 1 ? static_cast<const W *>(c->in[1].data) : nullptr;
+    const W *b = c->n_in > 2 ? static_cast<const W *>(c->in[2].data) : nullptr;
     bool vectored =
         is_vectored<T>(x, n) && is_vectored<T>(y, n) && is_vectored<W>(w, n) && is_vectored<W>(b, n);
     return with_row_shape<T>(n, vectored, [&](auto shape) {
         using S = decltype(shape);
         return launch(c, layer_norm_rows<T, W, S>, row_grid<S>(c, rows), dim3(S::THREADS), 0, x, w, b,
                       (float)static_cast<const norm_attrs *>(c->attrs)->eps, y,
-                      static_cast<float *>(c->out[1].data), static_cast<float *>(c->out[2].data), rows, n);
+                      mean ? static_cast<float *>(mean->data) : nullptr, static_cast<float *>(rstd->data),
+                      rows, n);
+    });
+}
+
+static weft_status norm_run(const kernel_call *c, const tensor *mean, const tensor *rstd) {
+    bool is_wide = c->n_in < 2 || c->in[1].type.dtype == WEFT_F32;
+    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
+        using T = decltype(zero);
+        return is_wide ? norm_launch<T, float>(c, mean, rstd) : norm_launch<T, T>(c, mean, rstd);
     });
 }
 
 weft_status cuda_layer_norm_run(void *, const kernel_call *c) {
-    bool is_wide = c->n_in < 3 || c->in[1].type.dtype == WEFT_F32;
-    return with_float(c, c->in[0].type.dtype, [&](auto zero) {
-        using T = decltype(zero);
-        return is_wide ? layer_norm_launch<T, float>(c) : layer_norm_launch<T, T>(c);
-    });
+    return norm_run(c, &c->out[1], &c->out[2]);
+}
+
+weft_status cuda_rms_norm_run(void *, const kernel_call *c) {
+    return norm_run(c, nullptr, &c->out[1]);
 }

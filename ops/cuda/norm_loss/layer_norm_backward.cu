@@ -1,4 +1,4 @@
-/* layer_norm_backward.cu - gradients of layer_norm. Short rows: one kernel reads x and dy once, writes dx,
+/* layer_norm_backward.cu - gradients of layer_norm, and of rms_norm, whose mean is 0 and whose bias is none. Short rows: one kernel reads x and dy once, writes dx,
  * and sums dw and db over its rows in registers; a second one adds the parts of the blocks. Long rows: dx,
  * then the column sums. */
 #include "ops/cuda/kit/columns.cuh"
@@ -12,10 +12,10 @@ extern "C" {
 /* The operands and results; W is the weight's type. */
 template <class T, class W> struct layer_norm_source {
     const T *dy, *x;
-    const float *mean, *rstd;
-    const W *w; /* NULL: no weight */
+    const float *mean, *rstd; /* mean NULL: rms_norm */
+    const W *w;               /* NULL: no weight */
     T *dx;
-    float *dw, *db;
+    float *dw, *db; /* db NULL: not wanted */
     int64_t rows, n;
 
     /* For column_sums: the sums of dy xhat and of dy. */
@@ -24,7 +24,7 @@ template <class T, class W> struct layer_norm_source {
         __device__ void begin(const layer_norm_source &, int64_t) {
         }
         __device__ void add(const layer_norm_source &s, int64_t row, int64_t column, part (&sum)[VEC]) {
-            float g[VEC], v[VEC], mean = s.mean[row], rstd = s.rstd[row];
+            float g[VEC], v[VEC], mean = s.mean ? s.mean[row] : 0.0f, rstd = s.rstd[row];
             load_floats<VEC>(s.dy + row * s.n + column, g);
             load_floats<VEC>(s.x + row * s.n + column, v);
             UNROLLED(k, VEC) sum[k].merge(part{g[k] * (v[k] - mean) * rstd, g[k]});
@@ -34,18 +34,18 @@ template <class T, class W> struct layer_norm_source {
     };
     __device__ void finish(int64_t column, const part &sum) const {
         dw[column] = sum.a;
-        db[column] = sum.b;
+        if (db) db[column] = sum.b;
     }
 };
 
-/* dx of row `at` = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w. Calls seen(step, mean, rstd, x, dy)
+/* dx of row `at` = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w, in rms_norm without mean(g). Calls seen(step, mean, rstd, x, dy)
  * for VEC elements at a time. */
 template <class SHAPE, class T, class W, class F>
 __device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, int64_t at, float *scratch,
                                             F seen) {
     constexpr int VEC = SHAPE::VEC;
     row_of<T, SHAPE> x(s.x + at * s.n, s.n), dy(s.dy + at * s.n, s.n);
-    float mean = s.mean[at], rstd = s.rstd[at], sum_g = 0, sum_gx = 0;
+    float mean = s.mean ? s.mean[at] : 0.0f, rstd = s.rstd[at], sum_g = 0, sum_gx = 0;
     /* v, g: x and dy become xhat and dy w */
     auto prepare = [&](int64_t i, float(&v)[VEC], float(&g)[VEC]) {
         float w[VEC];
@@ -61,7 +61,7 @@ __device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, in
         UNROLLED(k, VEC) sum_gx += g[k] * v[k];
     });
     /* both sums over the row, then dx in a second pass over the registers */
-    float mean_g = row_sum<SHAPE>(sum_g, scratch) / (float)s.n,
+    float mean_g = s.mean ? row_sum<SHAPE>(sum_g, scratch) / (float)s.n : 0.0f,
           mean_gx = row_sum<SHAPE>(sum_gx, scratch) / (float)s.n;
     auto put = [&](int, int64_t i, float(&v)[VEC], float(&g)[VEC]) {
         prepare(i, v, g);
@@ -120,37 +120,49 @@ static weft_status layer_norm_short_launch(const kernel_call *c, layer_norm_sour
     return status ? status : column_totals_launch(c, s, s.n, blocks, parts);
 }
 
-/* dy, x [rows, n], mean, rstd [rows], weight [n] or none -> dx, and with a weight dw and db [n]. */
-template <class T, class W> static weft_status layer_norm_backward_launch(const kernel_call *c) {
+/* dy, x [rows, n], mean (NULL: rms_norm), rstd [rows], weight [n] or none -> dx, and with a weight dw, and in
+ * layer_norm db, [n]. */
+template <class T, class W>
+static weft_status norm_backward_launch(const kernel_call *c, const tensor *mean, const tensor *rstd,
+                                        const tensor *w) {
     const tensor_type *t = &c->in[1].type;
-    bool has_weight = c->n_out == 3;
     layer_norm_source<T, W> s = {};
     s.dy = static_cast<const T *>(c->in[0].data);
     s.x = static_cast<const T *>(c->in[1].data);
-    s.mean = static_cast<const float *>(c->in[2].data);
-    s.rstd = static_cast<const float *>(c->in[3].data);
-    s.w = has_weight ? static_cast<const W *>(c->in[4].data) : nullptr;
+    s.mean = mean ? static_cast<const float *>(mean->data) : nullptr;
+    s.rstd = static_cast<const float *>(rstd->data);
+    s.w = w ? static_cast<const W *>(w->data) : nullptr;
     s.dx = static_cast<T *>(c->out[0].data);
-    s.dw = has_weight ? static_cast<float *>(c->out[1].data) : nullptr;
-    s.db = has_weight ? static_cast<float *>(c->out[2].data) : nullptr;
+    s.dw = c->n_out > 1 ? static_cast<float *>(c->out[1].data) : nullptr;
+    s.db = c->n_out > 2 ? static_cast<float *>(c->out[2].data) : nullptr;
     s.n = t->shape[t->ndim - 1];
     s.rows = type_elements(t) / s.n;
     /* rows of 16-byte pieces, for all operands and the weight */
     bool vectored = is_vectored<T>(s.dy, s.n) && is_vectored<T>(s.x, s.n) && is_vectored<T>(s.dx, s.n) &&
                     is_vectored<W>(s.w, s.n);
-    if (has_weight && s.n <= LAYER_NORM_SHORT) return layer_norm_short_launch(c, s, vectored);
+    if (w && s.n <= LAYER_NORM_SHORT) return layer_norm_short_launch(c, s, vectored);
     weft_status status = with_row_shape<T>(s.n, vectored, [&](auto shape) {
         using S = decltype(shape);
         return launch(c, layer_norm_dx_rows<T, W, S>, row_grid<S>(c, s.rows), dim3(S::THREADS), 0, s);
     });
-    if (status || !has_weight) return status;
+    if (status || !w) return status;
     return column_sums<T>(c, s, s.rows, s.n, vectored, static_cast<column_pair *>(c->workspace));
 }
 
-weft_status cuda_layer_norm_backward_run(void *, const kernel_call *c) {
-    bool is_wide = c->n_out < 3 || c->in[4].type.dtype == WEFT_F32;
+static weft_status norm_backward_run(const kernel_call *c, const tensor *mean, const tensor *rstd,
+                                     const tensor *w) {
+    bool is_wide = !w || w->type.dtype == WEFT_F32;
     return with_float(c, c->in[1].type.dtype, [&](auto zero) {
         using T = decltype(zero);
-        return is_wide ? layer_norm_backward_launch<T, float>(c) : layer_norm_backward_launch<T, T>(c);
+        return is_wide ? norm_backward_launch<T, float>(c, mean, rstd, w)
+                       : norm_backward_launch<T, T>(c, mean, rstd, w);
     });
+}
+
+weft_status cuda_layer_norm_backward_run(void *, const kernel_call *c) {
+    return norm_backward_run(c, &c->in[2], &c->in[3], c->n_out > 1 ? &c->in[4] : nullptr);
+}
+
+weft_status cuda_rms_norm_backward_run(void *, const kernel_call *c) {
+    return norm_backward_run(c, nullptr, &c->in[2], c->n_out > 1 ? &c->in[3] : nullptr);
 }

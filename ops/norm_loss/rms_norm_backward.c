@@ -1,0 +1,93 @@
+/* rms_norm_backward.c - the gradients of rms_norm from dy, x, its result rstd, and w (or none):
+ *     xhat = x rstd        g = dy w        dx = rstd (g - xhat mean(g xhat)), the mean over the last axis
+ *     dw = sum over rows of dy xhat        (left out without w)
+ * dy and x [..., d], rstd [...], w and dw [d]. Its gradient: norm_gradient.c. */
+#include "ops/norm_loss/norm.h"
+
+/* Operands dy, x, rstd, w; results dx, dw. */
+static bool infer(op_call *c) {
+    if (!op_want_float(c, 0) || !op_want_beside(c, 3, 1)) return false;
+    const tensor_type *dy = op_in(c, 0), *x = op_in(c, 1);
+    tensor_type rows = type_of(dtype_accumulator(x->dtype), x->ndim - 1, x->shape);
+    if (x->ndim < 1 || !type_equal(dy, x) || !type_equal(op_in(c, 2), &rows))
+        return op_fail(c, WEFT_SHAPE, "dy %s, x %s, rstd %s do not belong together", TYPE(dy), TYPE(x),
+                       TYPE(op_in(c, 2)));
+    bool has_weight = c->n_in == 4 && c->in[3];
+    tensor_type d = type_of(dtype_accumulator(x->dtype), 1, &x->shape[x->ndim - 1]);
+    if (has_weight && !shape_equal(op_in(c, 3), &d))
+        return op_fail(c, WEFT_SHAPE, "weight is %s: it must be %s", TYPE(op_in(c, 3)), TYPE(&d));
+    c->n_out = has_weight ? 2 : 1;
+    c->out[0] = *x;
+    c->out[1] = d;
+    return true;
+}
+
+static void gradient(weft_node *n, weft_value *const *dout, const bool *wanted, weft_value **din) {
+    norm_parts of = {.dy = n->in[0],
+                     .x = n->in[1],
+                     .rstd = n->in[2],
+                     .w = n->n_out == 2 ? n->in[3] : NULL,
+                     .weight_is_row = true};
+    norm_parts by = {0};
+    weft_value *const ends[3] = {dout[0], of.w ? dout[1] : NULL, NULL};
+    norm_axes last = {1, {of.x->type.ndim - 1}};
+    norm_backward_gradient(&of, &last, ends, &by);
+    weft_value *const found[] = {by.dy, by.x, by.rstd, by.w};
+    for (int i = 0; i < n->n_in; i++)
+        if (wanted[i]) din[i] = found[i];
+}
+
+/* One row: sets dx, and adds the row's part to dw. */
+static void row_backward(const kernel_call *c, int64_t *at) {
+    const tensor *dy = &c->in[0], *x = &c->in[1];
+    int last = x->type.ndim - 1;
+    int64_t d = x->type.shape[last], *k = &at[last];
+    double rstd = element_get(&c->in[2], at), sum_gx = 0;
+    for (*k = 0; *k < d; ++*k) {
+        double g = element_get(dy, at), xhat = element_get(x, at) * rstd;
+        if (c->n_out == 2) {
+            element_set(&c->out[1], k, element_get(&c->out[1], k) + g * xhat);
+            g *= element_get(&c->in[3], k);
+        }
+        sum_gx += g * xhat;
+    }
+    for (*k = 0; *k < d; ++*k) {
+        double g = element_get(dy, at) * (c->n_out == 2 ? element_get(&c->in[3], k) : 1);
+        double xhat = element_get(x, at) * rstd;
+        element_set(&c->out[0], at, rstd * (g - xhat * sum_gx / (double)d));
+    }
+}
+
+static weft_status reference(const kernel_call *c) {
+    const tensor_type *x = &c->in[1].type;
+    int last = x->ndim - 1;
+    int64_t at[WEFT_MAX_NDIM] = {0};
+    for (int64_t k = 0; c->n_out == 2 && k < x->shape[last]; k++) element_set(&c->out[1], &k, 0);
+    do {
+        row_backward(c, at);
+        at[last] = x->shape[last] - 1; /* the next row */
+    } while (index_next(x, at));
+    return WEFT_OK;
+}
+
+const weft_op weft_op_rms_norm_backward = {
+    .name = "rms_norm_backward",
+    .summary = "gradients of rms_norm",
+    .min_in = 3,
+    .max_in = 4,
+    .precision = PRECISION_FOLLOWS,
+    /* dy, x and dx are reduced; dw is f32. */
+    .reduced_in = 3,
+    .reduced_out = 1,
+    .infer = infer,
+    .gradient = gradient,
+    .reference = reference,
+    /* rstd (above 0 in truth) may be any number here */
+    .samples = (const op_sample[]){{"f32[2,3,6], f32[2,3,6], f32[2,3], f32[6]", .out = "f32[2,3,6], f32[6]"},
+                                   {"f32[4,5], f32[4,5], f32[4]", .out = "f32[4,5]"},
+                                   {"f32[150,387], f32[150,387], f32[150], f32[387]", .no_gradient = true},
+                                   {"f32[70,64], f32[70,64], f32[70]", .no_gradient = true}, /* large */
+                                   {"f32[4,5], f32[4,6], f32[4]", .error = "do not belong together"},
+                                   {"f32[4,5], f32[4,5], f32[4], f32[4]", .error = "it must be f32[5]"},
+                                   {0}},
+};
