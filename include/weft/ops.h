@@ -335,18 +335,18 @@ WEFT_API weft_value *weft_pixel_unshuffle(weft_value *x, int64_t factor);
  * @{ */
 WEFT_API weft_value *weft_softmax(weft_value *x, int axis);     /**< exp(x) / sum of exp(x) along `axis` */
 WEFT_API weft_value *weft_log_softmax(weft_value *x, int axis); /**< The logarithm of weft_softmax(). */
-/** Normalizes over the last axes of x, as many as w has (without w: the last one), then w * x + b. w and b have
- * the lengths of these axes; b may be NULL, or both. eps 0 means 1e-5, WEFT_ZERO (train.h) a true 0. */
+/** Normalizes over the last axes of x, as many as w has (without w: the last one), then w * x + b. w and b
+ * have the lengths of these axes; b may be NULL, or both. eps 0 means 1e-5, WEFT_ZERO (train.h) a true 0. */
 WEFT_API weft_value *weft_layer_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
-/** Divides by the root of the mean square over the last axes of x, as many as w has (without w: the last one),
- * then w * x. eps 0 means 2^-23 as in PyTorch, for f64 2^-52; WEFT_ZERO a true 0. */
+/** Divides by the root of the mean square over the last axes of x, as many as w has (without w: the last
+ * one), then w * x. eps 0 means 2^-23 as in PyTorch, for f64 2^-52; WEFT_ZERO a true 0. */
 WEFT_API weft_value *weft_rms_norm_op(weft_value *x, weft_value *w, double eps);
-/** Normalizes x[N, C, ...] over the elements of each group of C / groups channels, then w * x + b; w and b are
- * [C], or NULL. eps as weft_layer_norm_op(). */
+/** Normalizes x[N, C, ...] over the elements of each group of C / groups channels, then w * x + b; w and b
+ * are [C], or NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, weft_value *b,
                                         double eps);
-/** Normalizes each channel of each x[n, C, ...] by its own elements, then w * x + b; w and b are [C], or NULL.
- * eps as weft_layer_norm_op(). */
+/** Normalizes each channel of each x[n, C, ...] by its own elements, then w * x + b; w and b are [C], or
+ * NULL. eps as weft_layer_norm_op(). */
 WEFT_API weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps);
 /** logits[N, classes], integer target[N] (not [N, 1]) -> mean over rows, f32[]. Rows whose target is -100 are
  * ignored. */

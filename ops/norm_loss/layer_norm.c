@@ -1,6 +1,7 @@
 /* layer_norm.c - normalization over the last axis; torch.nn.functional.layer_norm (Ba, Kiros, Hinton, arXiv
  * 1607.06450):
- *     x [..., d], w [d] and b [d], w alone, or neither  ->  y = (x - mean) rstd w + b [..., d], mean [...], rstd [...]
+ *     x [..., d], w [d] and b [d], w alone, or neither
+ *     ->  y = (x - mean) rstd w + b [..., d], mean [...], rstd [...]
  * with rstd = 1 / sqrt(biased variance + eps). mean and rstd are for layer_norm_backward, which gives the
  * gradients. */
 #include "ops/norm_loss/norm.h"

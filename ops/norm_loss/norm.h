@@ -44,8 +44,8 @@ void norm_backward_gradient(const norm_parts *of, const norm_axes *axes, weft_va
 weft_value *norm_statistics_gradient(const norm_parts *of, const norm_axes *axes, weft_value *dx,
                                      weft_value *dmean, weft_value *drstd);
 
-/* norm_rows.c: x as rows of one axis, and its weight and bias, for a norm over its last axes: so many, or, where
- * they are 0, as many as the weight has. */
+/* norm_rows.c: x as rows of one axis, and its weight and bias, for a norm over its last axes: so many, or,
+ * where they are 0, as many as the weight has. */
 typedef struct norm_rows {
     weft_value *x, *w, *b;
     int ndim; /* of `shape`, in which the result comes back; 0: as it is */

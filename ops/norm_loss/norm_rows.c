@@ -1,7 +1,7 @@
-/* norm_rows.c - norms whose rows are several axes of x, by ops that know one: a layer_norm or rms_norm over as
- * many trailing axes as its weight has (torch's normalized_shape); group_norm and instance_norm, whose rows are
- * the channels of a group with all their elements. Rows are the last axis of a reshape, which is a view, and the
- * weights of channels are pointwise, so that they fuse with what follows. */
+/* norm_rows.c - norms whose rows are several axes of x, by ops that know one: a layer_norm or rms_norm over
+ * as many trailing axes as its weight has (torch's normalized_shape); group_norm and instance_norm, whose
+ * rows are the channels of a group with all their elements. Rows are the last axis of a reshape, which is a
+ * view, and the weights of channels are pointwise, so that they fuse with what follows. */
 #include "ops/kit/place.h"
 #include "ops/norm_loss/norm.h"
 
@@ -100,8 +100,8 @@ weft_value *weft_group_norm_op(weft_value *x, int64_t groups, weft_value *w, wef
     return grouped("group_norm", x, groups, w, b, eps);
 }
 
-/* torch.nn.functional.instance_norm by the instance's own statistics (Ulyanov et al., arXiv 1607.08022): groups
- * of one channel. */
+/* torch.nn.functional.instance_norm by the instance's own statistics (Ulyanov et al., arXiv 1607.08022):
+ * groups of one channel. */
 weft_value *weft_instance_norm_op(weft_value *x, weft_value *w, weft_value *b, double eps) {
     if (!x) return NULL;
     weft_graph *g = x->node->graph;

@@ -1,14 +1,14 @@
-/* layer_norm.cu - layer_norm and rms_norm: a row is read once and kept in registers (rows.cuh): the mean (0 in
- * rms_norm), then the squared distances from it, as in the reference, then the result. Weight and bias are f32
- * or of x's type W. */
+/* layer_norm.cu - layer_norm and rms_norm: a row is read once and kept in registers (rows.cuh): the mean (0
+ * in rms_norm), then the squared distances from it, as in the reference, then the result. Weight and bias
+ * are f32 or of x's type W. */
 #include "ops/cuda/norm_loss/rows.cuh"
 
 extern "C" {
 #include "ops/norm_loss/norm.h"
 }
 
-/* x [rows, n]; also writes mean (where it is not NULL) and rstd of each row for the backward op. b is NULL, or
- * b and w are. */
+/* x [rows, n]; also writes mean (where it is not NULL) and rstd of each row for the backward op. b is NULL,
+ * or b and w are. */
 template <class T, class W, class SHAPE>
 __global__ void __launch_bounds__(SHAPE::THREADS)
     layer_norm_rows(const T *x, const W *w, const W *b, float eps, T *y, float *means, float *rstds,

@@ -1,6 +1,6 @@
-/* layer_norm_backward.cu - gradients of layer_norm, and of rms_norm, whose mean is 0 and whose bias is none. Short rows: one kernel reads x and dy once, writes dx,
- * and sums dw and db over its rows in registers; a second one adds the parts of the blocks. Long rows: dx,
- * then the column sums. */
+/* layer_norm_backward.cu - gradients of layer_norm, and of rms_norm, whose mean is 0 and whose bias is
+ * none. Short rows: one kernel reads x and dy once, writes dx, and sums dw and db over its rows in
+ * registers; a second one adds the parts of the blocks. Long rows: dx, then the column sums. */
 #include "ops/cuda/kit/columns.cuh"
 #include "ops/cuda/norm_loss/rows.cuh"
 
@@ -38,8 +38,8 @@ template <class T, class W> struct layer_norm_source {
     }
 };
 
-/* dx of row `at` = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w, in rms_norm without mean(g). Calls seen(step, mean, rstd, x, dy)
- * for VEC elements at a time. */
+/* dx of row `at` = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy w, in rms_norm without mean(g). Calls
+ * seen(step, mean, rstd, x, dy) for VEC elements at a time. */
 template <class SHAPE, class T, class W, class F>
 __device__ static inline void layer_norm_dx(const layer_norm_source<T, W> &s, int64_t at, float *scratch,
                                             F seen) {
