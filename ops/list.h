@@ -153,3 +153,6 @@ X(embedding)
 X(embedding_backward)
 X(attention)
 X(attention_backward)
+/* recurrent */
+X(lstm)
+X(lstm_backward)

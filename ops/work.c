@@ -40,6 +40,11 @@ static double attention_flops(const weft_value *q, const weft_value *k) {
     return 2 * elements(q) * (double)k->type.shape[2];
 }
 
+/* The product of every step of a recurrent op: x [T, B, G H] by w [G H, H] or its transpose. */
+static double recurrent_flops(const weft_value *x, const weft_value *w) {
+    return 2 * elements(x) * (double)w->type.shape[1];
+}
+
 double node_flops(const weft_node *n) {
     if (n->op == &weft_op_linear || n->op == &weft_op_linear_act)
         return 2 * elements(&n->out[0]) * (double)n->in[1]->type.shape[1];
@@ -48,6 +53,8 @@ double node_flops(const weft_node *n) {
     if (n->op == &weft_op_conv2d) return conv_flops(&n->out[0], conv_weights(n));
     if (n->op == &weft_op_conv_transpose2d) return conv_flops(n->in[0], conv_weights(n));
     if (n->op == &weft_op_conv2d_weight) return conv_flops(n->in[1], elements(&n->out[0]));
+    if (n->op == &weft_op_lstm) return recurrent_flops(n->in[0], n->in[1]);
+    if (n->op == &weft_op_lstm_backward) return recurrent_flops(n->in[0], n->in[2]);
     if (n->op == &weft_op_attention) return 2 * attention_flops(n->in[0], n->in[1]);
     if (n->op == &weft_op_attention_backward) return 5 * attention_flops(n->in[1], n->in[2]);
     return 0;

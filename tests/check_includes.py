@@ -30,11 +30,13 @@ BENEATH["tests"] = LAYERS + ["examples", "tests"]
 # draws this. A folder of two keys (ops/cuda) may include all of the first (ops) that is not its own.
 FAMILIES = "structure pointwise reduce shape index linalg image random optimizer norm_loss attention"
 CUDA_FAMILIES = "pointwise reduce shape index linalg image random optimizer norm_loss attention"
+FAMILIES = "structure pointwise reduce shape linalg image random optimizer norm_loss attention recurrent"
+CUDA_FAMILIES = "pointwise reduce shape linalg image random optimizer norm_loss attention"
 ROOMS = {
     "graph": ["core", "passes text file"],
     "ops": ["kit", FAMILIES, "."],
     "ops/cpu": [".", "simd", "onednn"],
-    "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES],
+    "ops/cuda": [".", "kit", "dnn", CUDA_FAMILIES, "recurrent"],
     "dist": ["core", "shm", "engine", "mpi nccl"],
     "runtime": ["plan", "store data passes verify", "session passes/optimizer", "session/cuda passes/distribute", "."],
     "tools": ["graphtool/common", "graphtool/timeline", "graphtool/diagram", "graphtool/cmd", "graphtool"],

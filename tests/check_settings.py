@@ -23,6 +23,7 @@ ROWS = {
     "weft_window": ["WINDOW("],
     "weft_pool": ["POOL("],
     "weft_interpolation": ["RESIZE("],
+    "weft_recurrent": ["LSTM("],
 }
 # Field by field elsewhere, or nothing that a caller sets.
 ELSEWHERE = {

@@ -165,18 +165,23 @@ static void check_autocast(const char *name, weft_model *m, const char *const *i
     safetensors_close(&file);
 }
 
-static void check_case(const char *name, weft_model *m, const char *const *inputs) {
+/* The training in f32, on every instruction set. */
+static void check_f32(const char *name, weft_model *m, const char *const *inputs, int n) {
     CHECK_SAYS(weft_model_error(m)->status == WEFT_OK, "%s: %s", name, weft_model_error(m)->text);
     for (weft_isa isa = first_isa(); isa <= isa_best(); isa++) {
         golden g;
         if (golden_open(&g, name, m, (weft_compile_options){.isa = isa})) {
             for (int step = 0; step < STEPS; step++)
-                check_loss(&g, "losses", step, run_step(&g, "step", inputs, inputs, 2, step));
+                check_loss(&g, "losses", step, run_step(&g, "step", inputs, inputs, n, step));
             check_final(&g);
         }
         golden_close(&g);
-        check_autocast(name, m, inputs, isa);
     }
+}
+
+static void check_case(const char *name, weft_model *m, const char *const *inputs) {
+    check_f32(name, m, inputs, 2);
+    for (weft_isa isa = first_isa(); isa <= isa_best(); isa++) check_autocast(name, m, inputs, isa);
     weft_model_free(m);
 }
 
@@ -298,6 +303,89 @@ TEST(a_tiny_gpt_trains_as_pytorch) {
     check_case("gpt", m, inputs);
 }
 
+/* ---- recurrent layers ---- */
+
+/* In bf16 the losses are f32's within the type's precision, and not the same. */
+static void check_bf16(const char *name, weft_model *m, const char *const *inputs, int n) {
+    golden g;
+    double apart = 0;
+    if (golden_open(&g, name, m, (weft_compile_options){.precision = WEFT_BF16})) {
+        double *exact = read_tensor(&g, "losses", &(size_t){0});
+        for (int step = 0; step < STEPS; step++)
+            apart =
+                fmax(apart, fabs(run_step(&g, "step", inputs, inputs, n, step) - exact[step]) / exact[step]);
+        CHECK_SAYS(apart > LOSS_LIMIT && apart <= BF16_LIMIT, "%s in bf16: off f32 by %.2g", name, apart);
+        free(exact);
+    }
+    golden_close(&g);
+}
+
+TEST(a_char_model_of_two_lstm_layers_trains_as_pytorch) {
+    static const char *const inputs[] = {"tokens", "targets"};
+    weft_model *m = weft_model_new("lstm_char");
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *tokens = weft_input(g, "tokens", WEFT_I32, 2, (int64_t[]){4, 16});
+    weft_value *targets = weft_input(g, "targets", WEFT_I32, 2, (int64_t[]){4, 16}), *x = NULL;
+    const weft_recurrent lstm = {.hidden = 24, .layers = 2, .batch_first = true};
+    WEFT_SCOPE(tokens, "net") {
+        x = weft_lstm(weft_embedding(tokens, VOCAB, 24, "wte", NULL), &lstm, "lstm", NULL, NULL);
+        x = weft_linear(x, VOCAB, "head");
+    }
+    weft_value *loss = weft_cross_entropy(weft_reshape(x, 2, (int64_t[]){-1, VOCAB}),
+                                          weft_reshape(targets, 1, (int64_t[]){-1}));
+    weft_minimize(loss, "net", &(weft_optimizer){.type = "adam", .lr = 1e-2});
+    weft_output(loss, "loss");
+    check_f32("lstm_char", m, inputs, 2);
+    check_bf16("lstm_char", m, inputs, 2);
+    weft_model_free(m);
+}
+
+/* States [4, 8, 9] as [8, 36]. */
+static weft_value *states_of_samples(weft_value *states) {
+    return weft_flatten(weft_transpose(states, 0, 1), 1);
+}
+
+typedef struct recurrent_case {
+    const char *name;
+    weft_recurrent options;
+} recurrent_case;
+
+/* Two layers in both directions, from given states; a classifier reads the mean of all times and the last
+ * states. */
+static void check_recurrent(const recurrent_case *c) {
+    static const char *const inputs[] = {"x", "label", "h0", "c0"};
+    weft_recurrent o = c->options;
+    weft_model *m = weft_model_new(c->name);
+    weft_graph *g = weft_graph_new(m, "step", WEFT_TRAIN);
+    weft_value *x =
+        weft_input(g, "x", WEFT_F32, 3, (int64_t[]){o.batch_first ? 8 : 7, o.batch_first ? 7 : 8, 6});
+    weft_value *label = weft_input(g, "label", WEFT_I32, 1, (int64_t[]){8}), *h = NULL, *last = NULL;
+    o.h0 = weft_input(g, "h0", WEFT_F32, 3, (int64_t[]){4, 8, 9});
+    o.hidden = 9;
+    o.layers = 2;
+    o.bidirectional = true;
+    WEFT_SCOPE(x, "net") {
+        weft_value *states[3] = {0};
+        o.c0 = weft_input(g, "c0", WEFT_F32, 3, (int64_t[]){4, 8, 9});
+        states[0] = weft_lstm(x, &o, "rnn", &h, &last);
+        states[0] = weft_mean(states[0], 1, (int64_t[]){o.batch_first}, false);
+        states[1] = states_of_samples(h);
+        states[2] = states_of_samples(last);
+        x = weft_linear(weft_concat(3, states, 1), 5, "fc");
+    }
+    weft_value *loss = weft_cross_entropy(x, label);
+    weft_minimize(loss, "net", &(weft_optimizer){.type = "sgd", .lr = 0.1, .momentum = 0.9});
+    weft_output(loss, "loss");
+    check_f32(c->name, m, inputs, 4);
+    check_bf16(c->name, m, inputs, 4);
+    weft_model_free(m);
+}
+
+TEST(recurrent_layers_in_both_directions_train_as_pytorch) {
+    static const recurrent_case cases[] = {{"lstm", {.no_bias = true}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_recurrent(&cases[i]);
+}
+
 /* ---- gan ---- */
 
 static weft_value *generator(weft_value *z) {
@@ -364,4 +452,6 @@ TEST(a_tiny_gan_trains_both_networks_as_pytorch) {
 }
 
 SUITE("goldens", {T(mlp_with_every_optimizer_trains_as_pytorch), T(a_batch_norm_conv_net_trains_as_pytorch),
-                  T(a_tiny_gpt_trains_as_pytorch), T(a_tiny_gan_trains_both_networks_as_pytorch)})
+                  T(a_tiny_gpt_trains_as_pytorch), T(a_char_model_of_two_lstm_layers_trains_as_pytorch),
+                  T(recurrent_layers_in_both_directions_train_as_pytorch),
+                  T(a_tiny_gan_trains_both_networks_as_pytorch)})

@@ -292,6 +292,7 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
 #define POOL(...)           weft_max_pool2d(k->image, &(weft_pool){__VA_ARGS__})
 #define RESIZE(...)         weft_interpolate(k->image, &(weft_interpolation){__VA_ARGS__})
 #define NORM(...)           weft_batch_norm_with(k->x, "n", &(weft_batch_norm_options){__VA_ARGS__})
+#define LSTM(...)           weft_lstm(F32(5, 4, 3), &(weft_recurrent){__VA_ARGS__}, "l", NULL, NULL)
 #define INIT(...)           weft_parameter_in(k->g, "w", 2, (int64_t[]){3, 3}, (weft_init){__VA_ARGS__})
 #define DDP(...)            weft_ddp(k->m, "net", &(weft_ddp_options){__VA_ARGS__})
 #define COMPILE(...)                                                                                         \
@@ -302,6 +303,10 @@ TEST(one_optimizer_has_one_setting_in_all_graphs) {
 static weft_value *weight(kit *k, int64_t channels) {
     return weft_parameter_in(k->g, "w4", 4, (int64_t[]){8, channels, 3, 3},
                              (weft_init){WEFT_INIT_KAIMING_UNIFORM});
+}
+
+static weft_value *lstm_state(kit *k) {
+    return weft_input(k->g, "state", WEFT_F32, 3, (int64_t[]){1, 4, 6});
 }
 
 /* Everything is trained, `p` too. */
@@ -406,6 +411,17 @@ static const weft_init ones = {WEFT_INIT_ONES, 0, 0};
     X(layer_norm_eps,    weft_layer_norm_op(k->x, NULL, NULL, -1),  "eps must not be negative")                        \
     X(layer_norm_zero,   weft_layer_norm_op(k->x, NULL, NULL, WEFT_ZERO), NULL)                                        \
     X(embedding_rows,    weft_embedding(k->x, 0, 4, "e", NULL),     "shape f32[0,4]: every axis must be at least 1")   \
+    X(lstm_no_hidden,    LSTM(0),                                   "lstm: hidden=0: it must be at least 1")           \
+    X(lstm_defaults,     LSTM(.hidden = 6),                         NULL)                                              \
+    X(lstm_first,        LSTM(.hidden = 6, .batch_first = true, .no_bias = true), NULL)                                \
+    X(lstm_layers,       LSTM(.hidden = 6, .layers = -1),           "layers=-1: it must be 1 to 128")                  \
+    X(lstm_many_layers,  LSTM(.hidden = 6, .layers = 65, .bidirectional = true), "layers=65: it must be 1 to 128")     \
+    X(lstm_dropout,      LSTM(.hidden = 6, .layers = 2, .dropout = 1.5), "dropout=1.5: a probability is 0 to 1")       \
+    X(lstm_drop_nothing, LSTM(.hidden = 6, .dropout = 0.5),         "dropout is between layers, and there is only one") \
+    X(lstm_h0,           LSTM(.hidden = 6, .layers = 2, .h0 = lstm_state(k)), "h0 is f32[1,4,6]: it must have the shape of f32[2,4,6]") \
+    X(lstm_c0,           LSTM(.hidden = 6, .batch_first = true, .c0 = lstm_state(k)), "c0 is f32[1,4,6]")                \
+    X(lstm_plane,        weft_lstm(k->x, &(weft_recurrent){.hidden = 6}, "l", NULL, NULL), "it must be [T, B, features]") \
+    X(lstm_null,         weft_lstm_op(k->x, NULL, NULL, NULL, false, NULL), "lstm: operand 1 is NULL")                  \
     X(dropout_p,         weft_dropout(k->x, 1.5),                   "p 1.5: a probability is 0 to 1")                  \
     X(dropout_p_eval,    weft_dropout(weft_input(k->eval, "z", WEFT_F32, 1, (int64_t[]){4}), -0.5), "a probability")   \
     X(dropout_nan,       weft_dropout(k->x, NAN),                   "p is not a finite number")                        \

@@ -21,7 +21,8 @@ typedef struct form {
 } form;
 
 /* $a, $b, $c, $d: lengths; $k $l window, $s $t strides, $p $q padding, $y $z what the window leaves of $c and
- * $d; $m $n other small lengths; $e = $a + $b, $w = $b + 8; $x: an axis of three, $v of two. Sums are of
+ * $d; $m $n other small lengths; $e = $a + $b, $w = $b + 8,
+ * $g = 4 $n, $h = 4 $a; $x: an axis of three, $v of two. Sums are of
  * positive numbers, or there are some beside each other: one that cancels is small beside its rounding. */
 static const form forms[] = {
     {"add", "f32[$a,$b,$c], f32[$b,1]", NULL},
@@ -92,6 +93,10 @@ static const form forms[] = {
      "f32[$m,$a,$n,$b], f32[$m,$n,$a,$b], f32[$m,1,$c,$b], f32[$m,1,$c,$b], f32[$m,$a,$n,$b], f32[$m,$n,$a], "
      "f32[$a,$c], f32[$m,$n,$a]",
      "causal=1 window=$d mask_gradient=1", 0.25, 1},
+    {"lstm", "f32[$k,$m,$g], f32[$g,$n], f32[$m,$n], f32[$m,$n]", "reverse=0", -1, 1},
+    {"lstm", "f32[$k,$b,$g], f32[$g,$n]", "reverse=1", -1, 1},
+    {"lstm_backward", "f32[$k,$b,$g], f32[$k,$b,$n], f32[$g,$n], f32[$b,$n], f32[$k,$b,$n], -", "reverse=0", -1, 1},
+    {"lstm_backward", "f32[$k,$m,$h], f32[$k,$m,$a], f32[$h,$a], -, f32[$k,$m,$a], f32[$k,$m,$a]", "reverse=1", -0.5, 0.5},
     {"dropout", "f32[$a,$b]", "p=0.25 key=0x7"},
     {"random_normal", "", "shape=$a,$b std=1 key=0x5"},
     {"random_uniform", "", "shape=$a,$b low=-1 high=2 key=0x6"},
@@ -137,6 +142,8 @@ static void draw(lengths *l, test_random *r) {
         *at(l, 'v') = pick(r, 0, 1);
         *at(l, 'e') = *at(l, 'a') + *at(l, 'b');
         *at(l, 'w') = *at(l, 'b') + 8;
+        *at(l, 'g') = 4 * *at(l, 'n');
+        *at(l, 'h') = 4 * *at(l, 'a');
         *at(l, 'y') = window_leaves(*at(l, 'c'), *at(l, 'k'), *at(l, 's'), *at(l, 'p'));
         *at(l, 'z') = window_leaves(*at(l, 'd'), *at(l, 'l'), *at(l, 't'), *at(l, 'q'));
     } while (!*at(l, 'y') || !*at(l, 'z'));

@@ -165,8 +165,9 @@ struct weft_op {
     unsigned reference_strided;
     /* operands (values of `state` nodes) that a run overwrites in place: optimizer updates */
     unsigned writes;
-    /* bit i: result 0 may share the memory of operand i (same type); implied if pointwise */
+    /* bit i: result `in_place_result` may share the memory of operand i (same type); implied if pointwise */
     unsigned in_place;
+    int in_place_result;
 
     /* Where it runs in the reduced type, operands of reduced_in and results of reduced_out have that type;
      * its other float operands and results are f32 (the weight and the statistics of a norm). Sums are in f32

@@ -169,6 +169,7 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
 #define weft_embedding_op(w, ...) weft_embedding_op(WEFT_HERE_VALUE(w), __VA_ARGS__)
 #define weft_attention(q, ...) weft_attention(WEFT_HERE_VALUE(q), __VA_ARGS__)
 #define weft_attention_with(q, ...) weft_attention_with(WEFT_HERE_VALUE(q), __VA_ARGS__)
+#define weft_lstm_op(x, ...) weft_lstm_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv2d_op(x, ...) weft_conv2d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_conv_transpose2d_op(x, ...) weft_conv_transpose2d_op(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_max_pool2d(x, ...) weft_max_pool2d(WEFT_HERE_VALUE(x), __VA_ARGS__)
@@ -202,6 +203,7 @@ static inline weft_value *weft_stack_at(const char *file, int line, int n, weft_
 #define weft_instance_norm(x, ...) weft_instance_norm(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_instance_norm_with(x, ...) weft_instance_norm_with(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_embedding(ids, ...) weft_embedding(WEFT_HERE_VALUE(ids), __VA_ARGS__)
+#define weft_lstm(x, ...) weft_lstm(WEFT_HERE_VALUE(x), __VA_ARGS__)
 #define weft_gradients(loss, ...) weft_gradients(WEFT_HERE_VALUE(loss), __VA_ARGS__)
 #define weft_minimize(loss, ...) weft_minimize(WEFT_HERE_VALUE(loss), __VA_ARGS__)
 

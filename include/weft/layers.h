@@ -95,6 +95,25 @@ WEFT_API weft_value *weft_instance_norm_with(weft_value *x, const char *name,
 WEFT_API weft_value *weft_embedding(weft_value *ids, int64_t rows, int64_t d, const char *name,
                                     const weft_init *weight);
 
+/** Options of weft_lstm(). There are no projections (proj_size), and no packed sequences. */
+typedef struct weft_recurrent {
+    int64_t hidden;     /**< features of the state; at least 1: there is no default */
+    int64_t layers;     /**< 0: 1; at most 128, both directions counted */
+    double dropout;     /**< of what a layer passes to the next, in training; an error with one layer */
+    bool bidirectional; /**< each layer also runs from the last time to the first */
+    bool batch_first;   /**< x and the result are [B, T, ..] instead of [T, B, ..]; states are not */
+    bool no_bias;       /**< leave out both biases */
+    weft_value *h0;     /**< first states [layers * directions, B, hidden]; NULL: zeros */
+    weft_value *c0;     /**< the same of an lstm's second state; an error elsewhere */
+} weft_recurrent;
+/** x[T, B, features] -> h[T, B, directions * hidden] of the last layer, as torch.nn.LSTM. *h_n and *c_n
+ * (NULL: not wanted) become the states after the last step, [layers * directions, B, hidden]; directions is
+ * 1 or 2. Layer k has parameters weight_ih_lk[4 hidden, ..], weight_hh_lk[4 hidden, hidden], bias_ih_lk and
+ * bias_hh_lk[4 hidden] for the gates i, f, g, o, uniform within 1/sqrt(hidden); the backward direction's
+ * end in _reverse. */
+WEFT_API weft_value *weft_lstm(weft_value *x, const weft_recurrent *options, const char *name,
+                               weft_value **h_n, weft_value **c_n);
+
 #ifdef __cplusplus
 }
 #endif

@@ -272,6 +272,17 @@ WEFT_API weft_value *weft_attention_with(weft_value *q, weft_value *k, weft_valu
                                          const weft_attention_options *options);
 /** @} */
 
+/** @name Recurrent steps
+ * What one time takes from the time before, for layers that have made the products of all inputs at once:
+ * weft_lstm() in layers.h. All times are one fused node. With `reverse` the steps go from the last time to
+ * the first. Initial states [B, H] may be NULL: zeros. Their gradients exist once, not twice.
+ * @{ */
+/** x[T, B, 4 H], what the inputs and both biases of torch.nn.LSTM add to its gates, and w[4 H, H], its
+ * weight_hh -> h[T, B, H]. *c (NULL: not wanted) becomes c[T, B, H]; c and c0 are f32 where x is reduced. */
+WEFT_API weft_value *weft_lstm_op(weft_value *x, weft_value *w, weft_value *h0, weft_value *c0, bool reverse,
+                                  weft_value **c);
+/** @} */
+
 /** @name Images
  * @{ */
 /** Where a convolution's kernel is placed. NULL or zeroes: PyTorch's defaults. Pairs are height, width. */

@@ -75,3 +75,6 @@ ALL(embedding)
 ALL(embedding_backward)
 ALL(attention)
 ALL(attention_backward)
+/* recurrent */
+ALL(lstm)
+ALL(lstm_backward)

@@ -83,3 +83,6 @@ RUN(attention)
 RUN(attention_plain)
 RUN(attention_backward)
 RUN(attention_plain_backward)
+/* recurrent */
+OPEN(lstm)
+OPEN(lstm_backward)

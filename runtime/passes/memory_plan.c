@@ -130,6 +130,11 @@ static bool body_reads_later(const weft_node *n, int k, const weft_value *operan
     return false;
 }
 
+/* May result k have the memory of operand i? */
+static bool takes_over(const weft_op *op, int k, int i) {
+    return k == op->in_place_result && i < 32 && op->in_place >> i & 1;
+}
+
 /* Rule 2 for each result of n: the first operand that fits. The buffer then lives as long as the result. */
 static void take_over(weft_node *n) {
     bool pointwise = n->op->flags & OP_POINTWISE || n->op == &weft_op_fused;
@@ -137,7 +142,7 @@ static void take_over(weft_node *n) {
         weft_value *v = &n->out[k];
         if (!owns_memory(v)) continue;
         for (int i = 0; i < n->n_in; i++) {
-            if (!n->in[i] || !(pointwise || (k == 0 && i < 32 && n->op->in_place >> i & 1))) continue;
+            if (!n->in[i] || !(pointwise || takes_over(n->op, k, i))) continue;
             weft_value *root = (weft_value *)value_root(n->in[i]);
             if (!can_take_over(n, v, n->in[i]) || reads_root_otherwise(n, n->in[i])) continue;
             if (body_reads_later(n, k, n->in[i])) continue;

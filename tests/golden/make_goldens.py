@@ -113,6 +113,31 @@ class Discriminator(nn.Module):
         return self.fc(x.flatten(1))                                        # [8,1]
 
 
+class CharModel(nn.Module):
+    def __init__(self, vocab=17, d=24):
+        super().__init__()
+        self.wte = nn.Embedding(vocab, d)
+        self.lstm = nn.LSTM(d, d, num_layers=2, batch_first=True)
+        self.head = nn.Linear(d, vocab)
+
+    def forward(self, idx):                                                 # [4,16]
+        return self.head(self.lstm(self.wte(idx))[0])
+
+
+class Recurrent(nn.Module):
+    """Two layers in both directions; a classifier reads the mean of all times and the last states."""
+    def __init__(self, kind, **kw):
+        super().__init__()
+        self.rnn = kind(6, 9, num_layers=2, bidirectional=True, **kw)
+        self.fc = nn.Linear(18 + 36 * (2 if kind is nn.LSTM else 1), 5)
+
+    def forward(self, x, *states):                                          # [7,8,6], [4,8,9]
+        y, last = self.rnn(x, states if len(states) > 1 else states[0])
+        last = last if isinstance(last, tuple) else (last,)
+        means = y.mean(1 if self.rnn.batch_first else 0)
+        return self.fc(torch.cat([means, *(s.transpose(0, 1).flatten(1) for s in last)], 1))
+
+
 def off_default(net):
     """Norms start with ones and zeros, which would hide a value that is not loaded: move them."""
     for m in net.modules():
@@ -227,6 +252,52 @@ def gpt():
     return {"gpt": net}, data, about, prepare
 
 
+def lstm_char():
+    torch.manual_seed(31)
+    text = markov_text(STEPS * 4, 17).view(STEPS, 4, 17).to(INDEX)
+    data = {"tokens": text[:, :, :-1].contiguous(), "targets": text[:, :, 1:].contiguous()}
+
+    def prepare(nets):
+        net, = nets.values()
+        opt = ADAM(net.parameters(), lr=1e-2, **PLAIN)
+
+        def step(t, batch):
+            loss = F.cross_entropy(net(batch["tokens"].long()).flatten(0, 1),
+                                   batch["targets"].long().flatten())
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            return {"losses": loss.item()}
+        return step
+    return {"net": CharModel()}, data, dict(optimizer="Adam", lr=1e-2), prepare
+
+
+def recurrent(kind, **kw):
+    def case():
+        torch.manual_seed(32)
+        first = bool(kw.get("batch_first"))
+        x = torch.randn(STEPS, *((8, 7, 6) if first else (7, 8, 6)))
+        data = {"x": x, "h0": torch.randn(STEPS, 4, 8, 9)}
+        if kind is nn.LSTM:
+            data["c0"] = torch.randn(STEPS, 4, 8, 9)
+        data["label"] = (x.mean(1 + first) @ torch.randn(6, 5)).argmax(-1).to(INDEX)
+
+        def prepare(nets):
+            net, = nets.values()
+            opt = SGD(net.parameters(), lr=0.1, momentum=0.9, **PLAIN)
+
+            def step(t, batch):
+                label = batch.pop("label").long()
+                loss = F.cross_entropy(net(*batch.values()), label)
+                opt.zero_grad()
+                loss.backward()
+                opt.step()
+                return {"losses": loss.item()}
+            return step
+        return {"net": Recurrent(kind, **kw)}, data, dict(optimizer="SGD", lr=0.1, momentum=0.9, **kw), prepare
+    return case
+
+
 def gan():
     torch.manual_seed(14)
     nets = {"generator": off_default(Generator()), "discriminator": off_default(Discriminator())}
@@ -275,6 +346,12 @@ TRAININGS = {
     "convnet": convnet,
     "gpt": gpt,
     "gan": gan,
+    "lstm_char": lstm_char,
+    "lstm": recurrent(nn.LSTM, bias=False),
+    "gru": recurrent(nn.GRU, batch_first=True),
+    "gru_no_bias": recurrent(nn.GRU, bias=False),
+    "rnn_tanh": recurrent(nn.RNN),
+    "rnn_relu": recurrent(nn.RNN, nonlinearity="relu", batch_first=True),
 }
 
 

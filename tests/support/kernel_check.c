@@ -297,9 +297,15 @@ static void compare(const char *what, const char *which, int k, const tensor *go
                (long long)at[2], (long long)at[3], most);
 }
 
+/* A state that is rounded in each step, by a unit in the last place otherwise, gives the next step other
+ * numbers: results in f32 are as exact as the state. */
+static bool has_rounded_steps(const weft_node *n) {
+    return n->op == &weft_op_lstm || n->op == &weft_op_lstm_backward;
+}
+
 static weft_dtype rounded_to(const weft_node *n, const weft_kernel *kernel, int k) {
     bool rounds = kernel->rounds_f32_output && k == 0 && n->n_in > 0 && n->in[0];
-    return rounds ? n->in[0]->type.dtype : n->out[k].type.dtype;
+    return rounds || has_rounded_steps(n) ? n->in[0]->type.dtype : n->out[k].type.dtype;
 }
 
 static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel, const kernel_env *env,
@@ -329,7 +335,7 @@ static bool kernel_check(weft_node *n, const char *of, const weft_kernel *kernel
 /* May result k take the memory of operand i? */
 static bool may_alias(const weft_node *n, int i, int k) {
     bool pointwise = n->op->flags & OP_POINTWISE || n->n_body;
-    bool in_place = pointwise || (k == 0 && has_bit(n->op->in_place, i));
+    bool in_place = pointwise || (k == n->op->in_place_result && has_bit(n->op->in_place, i));
     return in_place && n->in[i] && type_equal(&n->in[i]->type, &n->out[k].type);
 }
 
