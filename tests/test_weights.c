@@ -307,6 +307,117 @@ TEST(weights_that_do_not_fit_are_refused_whole) {
     faults_end(&f);
 }
 
+/* ---- parts of a file ---- */
+
+/* The file at `path` (a real one, since a store's environment reads it) becomes such safetensors. */
+static bool put_real(faults *f, const char *path, const char *header, size_t bytes) {
+    put_safetensors(f, "w", header, bytes);
+    const fake_file *w = fake_get(f, "w");
+    FILE *out = fopen(path, "wb");
+    bool good = out && fwrite(w->data, 1, w->bytes, out) == w->bytes;
+    return out && fclose(out) == 0 && good;
+}
+
+static const char parts_header[] =
+    "{" ENTRY("module.fc.weight", "F32", "[1,2]", 0, 8) "," ENTRY("head.bias", "F32", "[5]", 8, 28) "," ENTRY(
+        "module.bn.num_batches_tracked", "I64", "[]", 28, 36) "," ENTRY("fc.gain", "F16", "[1]", 36, 38) "}";
+
+TEST(weights_load_in_part_and_by_other_names) {
+    static const weft_rename renames[] = {{"module.", ""}, {"head.", "other."}, {"", "top."}};
+    static const struct {
+        bool not_strict;
+        int n_renames;
+        weft_status status;
+        int loaded, missing, unexpected;
+        const char *lacks, *more, *says;
+    } cases[] = {
+        {false, 0, WEFT_NAME, 0, 2, 3, "fc.bias\nfc.weight\n", "fc.gain\nhead.bias\nmodule.fc.weight\n",
+         "the model has no fc.gain (and 2 more): weft_weights_load_with can rename"},
+        {true, 0, WEFT_OK, 0, 2, 3, "fc.bias\nfc.weight\n", "fc.gain\nhead.bias\nmodule.fc.weight\n", ""},
+        {true, 1, WEFT_OK, 1, 1, 2, "fc.bias\n", "fc.gain\nhead.bias\n", ""},
+        {true, 3, WEFT_OK, 1, 1, 2, "fc.bias\n", "other.bias\ntop.fc.gain\n", ""},
+    };
+    weft_plan *plan;
+    faults f;
+    faults_init(&f);
+    weft_store *s = small_store(&plan);
+    char path[] = "/tmp/weft_weights_XXXXXX";
+    int fd = mkstemp(path);
+    NEED(s && fd >= 0);
+    close(fd);
+    CHECK(put_real(&f, path, parts_header, 38));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_weights_report r;
+        weft_error error = {0};
+        float bias[2];
+        weft_store_set(s, "fc/bias", (float[]){7}, sizeof(float), NULL);
+        weft_weights_options o = {cases[i].not_strict, cases[i].n_renames, cases[i].n_renames ? renames : NULL};
+        weft_status status = weft_weights_load_with(s, path, &o, &r, &error);
+        CHECK_SAYS(status == cases[i].status, "case %zu: %s", i, error.text);
+        CHECK_HOLDS(error.text, cases[i].says);
+        CHECK_SAYS(r.n_loaded == cases[i].loaded && r.n_missing == cases[i].missing &&
+                       r.n_unexpected == cases[i].unexpected,
+                   "case %zu: %d %d %d", i, r.n_loaded, r.n_missing, r.n_unexpected);
+        CHECK_TEXT(r.missing, cases[i].lacks);
+        CHECK_TEXT(r.unexpected, cases[i].more);
+        free(r.missing);
+        free(r.unexpected);
+        CHECK(!weft_store_get(s, "fc/bias", bias, sizeof *bias, NULL) && bias[0] == 7);
+    }
+    unlink(path);
+    weft_store_free(s);
+    weft_plan_free(plan);
+    faults_end(&f);
+}
+
+TEST(renames_that_collide_and_other_shapes_are_refused) {
+    static const weft_rename same[] = {{"head.bias", "fc.gain"}}, shape[] = {{"head.bias", "fc.bias"}};
+    weft_plan *plan;
+    faults f;
+    weft_error error;
+    faults_init(&f);
+    weft_store *s = small_store(&plan);
+    char path[] = "/tmp/weft_weights_XXXXXX";
+    int fd = mkstemp(path);
+    NEED(s && fd >= 0);
+    close(fd);
+    CHECK(put_real(&f, path, parts_header, 38));
+    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, same}, NULL, &error) == WEFT_NAME);
+    CHECK_HOLDS(error.text, "two tensors would be named fc.gain after renaming");
+    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, shape}, NULL, &error) == WEFT_SHAPE);
+    CHECK_HOLDS(error.text, "fc.bias is f32[5], the model's is f32[1]");
+    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, NULL}, NULL, &error) == WEFT_ARGUMENT);
+    CHECK_HOLDS(error.text, "n_renames=1 and renames");
+    unlink(path);
+    weft_store_free(s);
+    weft_plan_free(plan);
+    faults_end(&f);
+}
+
+TEST(one_tensor_of_a_file_is_read_without_a_store) {
+    faults f;
+    weft_error error;
+    weft_port port;
+    unsigned char data[20];
+    faults_init(&f);
+    put_safetensors(&f, "w", parts_header, 38);
+    weft_tensors *t = weft_tensors_open("w", &f.env, &error);
+    NEED(t != NULL);
+    CHECK(weft_tensors_at(t, 1, &port) && !weft_tensors_at(t, 4, &port) && !weft_tensors_at(t, -1, &port));
+    CHECK_TEXT(port.name, "head.bias");
+    CHECK(port.dtype == WEFT_F32 && port.ndim == 1 && port.shape[0] == 5 && port.bytes == 20);
+    CHECK(!weft_tensors_read(t, "head.bias", data, sizeof data, &error) && data[0] == 8 && data[19] == 27);
+    CHECK(weft_tensors_read(t, "head", data, sizeof data, &error) == WEFT_NAME);
+    CHECK_HOLDS(error.text, "w: there is no tensor head");
+    CHECK(weft_tensors_read(t, "fc.gain", data, sizeof data, &error) == WEFT_SHAPE);
+    CHECK_HOLDS(error.text, "fc.gain is f16[1], 2 bytes; the caller has room for 20");
+    CHECK(weft_tensors_read(NULL, "fc.gain", data, sizeof data, &error) == WEFT_ARGUMENT);
+    weft_tensors_close(t);
+    CHECK(!weft_tensors_open("none", &f.env, &error) && !weft_tensors_open(NULL, &f.env, &error));
+    CHECK(f.live == 0 && f.handles == 0);
+    faults_end(&f);
+}
+
 static weft_store *kept; /* of weights_save_again and weights_load_again */
 
 static weft_status weights_save_again(faults *f, weft_error *error) {
@@ -361,5 +472,7 @@ TEST(names_that_would_collide_are_refused) {
 
 SUITE("weights", {T(safetensors_in_any_spelling_are_read), T(each_rule_of_safetensors_has_its_message),
                   T(safetensors_are_written_in_one_way), T(weights_load_as_they_were_saved),
-                  T(weights_that_do_not_fit_are_refused_whole),
+                  T(weights_that_do_not_fit_are_refused_whole), T(weights_load_in_part_and_by_other_names),
+                  T(renames_that_collide_and_other_shapes_are_refused),
+                  T(one_tensor_of_a_file_is_read_without_a_store),
                   T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused)})

@@ -36,6 +36,50 @@ WEFT_API weft_status weft_weights_save(const weft_store *store, const char *path
  * shard that the file was saved with. */
 WEFT_API weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error);
 
+/** Another name for what a file holds: a name that begins with `from` begins with `to` instead. */
+typedef struct weft_rename {
+    const char *from; /**< as in the file: "module."; "" for every name */
+    const char *to;   /**< as the model's names in a file: "encoder."; "" takes `from` off */
+} weft_rename;
+/** Options of weft_weights_load_with(); NULL or zeroes: as weft_weights_load(). */
+typedef struct weft_weights_options {
+    /** A parameter that the file lacks keeps its value, and a name that the model does not have is passed
+     * over, as in PyTorch with strict=False. Another shape is an error all the same. */
+    bool not_strict;
+    int n_renames;              /**< number of renames; 0: none, and `renames` NULL */
+    const weft_rename *renames; /**< n_renames of them; of those that fit a name the first counts */
+} weft_weights_options;
+/** What weft_weights_load_with() found. The caller frees the two texts with free(). */
+typedef struct weft_weights_report {
+    int n_loaded;     /**< tensors that were loaded; 0 after an error */
+    int n_missing;    /**< parameters and state that the file lacks */
+    int n_unexpected; /**< names, after renaming, that the model does not have */
+    char *missing;    /**< their names as in a file, one a line; "" for none; NULL when memory was out */
+    char *unexpected; /**< the same */
+} weft_weights_report;
+/** weft_weights_load() with options. `report` may be NULL; it is filled when names are missing or unexpected
+ * in a strict load too.
+ *
+ *     weft_rename rename = {"module.backbone.", "encoder."};
+ *     weft_weights_load_with(store, "resnet.safetensors",
+ *                            &(weft_weights_options){true, 1, &rename}, &report, &error); */
+WEFT_API weft_status weft_weights_load_with(weft_store *store, const char *path,
+                                            const weft_weights_options *options, weft_weights_report *report,
+                                            weft_error *error);
+
+/** An open safetensors file. */
+typedef struct weft_tensors weft_tensors;
+/** Opens a safetensors file and checks its header. `env` may be NULL. NULL on failure. */
+WEFT_API weft_tensors *weft_tensors_open(const char *path, const weft_env *env, weft_error *error);
+/** Closes it. NULL is fine. */
+WEFT_API void weft_tensors_close(weft_tensors *tensors);
+/** Writes name, type and shape of tensor 0, 1, ... in the order of their names to `*port`, whose name lives as
+ * long as the file is open; false past the end. */
+WEFT_API bool weft_tensors_at(const weft_tensors *tensors, int index, weft_port *port);
+/** Reads a tensor, row-major and in its own type, into exactly its bytes. WEFT_NAME when there is none. */
+WEFT_API weft_status weft_tensors_read(const weft_tensors *tensors, const char *name, void *into,
+                                       size_t bytes, weft_error *error);
+
 /** weft_weights_save() for all ranks of a session's world together, as consolidate_state_dict of
  * ZeroRedundancyOptimizer. All ranks call it; rank 0 writes `path`, and the others' may be NULL. Where the
  * bits are the same, the file is byte for byte the one that a single rank would write. Optimizer state that

@@ -132,9 +132,9 @@ WEFT_API weft_status weft_run_no_sync(weft_session *session, const char *graph, 
                                       int n_feeds, const weft_fetch *fetches, int n_fetches,
                                       weft_error *error);
 
-/** An input or output of a graph. */
+/** An input or output of a graph, or a tensor in a file (weft_tensors_at()). */
 typedef struct weft_port {
-    const char *name;             /**< owned by the plan */
+    const char *name;             /**< owned by the plan, or the file */
     weft_dtype dtype;             /**< type of an element */
     int ndim;                     /**< number of axes */
     int64_t shape[WEFT_MAX_NDIM]; /**< with the plan's batch */

@@ -7,6 +7,7 @@
 #include "ops/kit/op_kit.h"
 #include "weft/file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,12 +141,11 @@ static weft_status check_number(const safetensors *file, const safetensors_tenso
                : WEFT_OK;
 }
 
-/* Whether one tensor of the file fits the store. */
+/* Whether one tensor of the file, which the model may not have, fits the store. */
 static weft_status check_one(const weights *w, const safetensors *file, const safetensors_tensor *t,
                              weft_error *error) {
     const weight *to = weight_named(w, t->name);
-    if (!to && is_left_aside(w, t->name)) return WEFT_OK;
-    if (!to) return error_set(error, WEFT_NAME, "%.400s: the model has no %s", file->path, SHOW(t->name));
+    if (!to) return WEFT_OK;
     const tensor_type *type = &to->part->type;
     if (!shape_equal(type, &t->type))
         return error_set(error, WEFT_SHAPE, "%.400s: %s is %s, the model's is %s", file->path, SHOW(t->name),
@@ -156,16 +156,111 @@ static weft_status check_one(const weights *w, const safetensors *file, const sa
     return check_number(file, t, to->part, error);
 }
 
-/* Every tensor of the file fits or may be ignored, and every parameter of the store is in the file. */
-static weft_status check(const weights *w, const safetensors *file, weft_error *error) {
+/* ---- names: what is missing, what is unexpected ---- */
+
+/* The names of one side without a counterpart: all of them as text, the first and their number for errors. */
+typedef struct unmatched {
+    text all;
+    const char *first;
+    int count;
+} unmatched;
+
+static void note_unmatched(unmatched *u, const char *name) {
+    if (!u->count++) u->first = name;
+    text_add(&u->all, "%s\n", name);
+}
+
+/* `missing` has state too, which a file may lack even in a strict load (PyTorch's older files do), so the
+ * first parameter is returned; NULL: none is missing. */
+static const char *compare_names(const weights *w, const safetensors *file, unmatched *missing,
+                                 unmatched *unexpected) {
+    const char *parameter = NULL;
+    for (int i = 0; i < file->n; i++) {
+        const char *name = file->tensors[i].name;
+        if (!weight_named(w, name) && !is_left_aside(w, name)) note_unmatched(unexpected, name);
+    }
+    for (int i = 0; i < w->n; i++) {
+        const char *path = w->list[i].part->path, *name = w->list[i].name;
+        if (is_training(path) || safetensors_find(file, name)) continue;
+        note_unmatched(missing, name);
+        if (!parameter && store_has_parameter(w->store, path)) parameter = name;
+    }
+    return parameter;
+}
+
+/* " (and 3 more)", or nothing. */
+static const char *and_more(int others, char into[40]) {
+    into[0] = 0;
+    if (others > 0) snprintf(into, 40, " (and %d more)", others);
+    return into;
+}
+
+/* The error of a strict load. */
+static weft_status check_names(const safetensors *file, const char *parameter, const unmatched *missing,
+                               const unmatched *unexpected, weft_error *error) {
+    char more[40];
+    if (unexpected->count)
+        return error_set(error, WEFT_NAME,
+                         "%.400s: the model has no %s%s: weft_weights_load_with can rename, or pass over them",
+                         file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more));
+    if (parameter)
+        return error_set(error, WEFT_NAME,
+                         "%.400s: parameter %s is missing%s: weft_weights_load_with can rename, or leave them",
+                         file->path, SHOW(parameter), and_more(missing->count - 1, more));
+    return WEFT_OK;
+}
+
+/* Every tensor that the model has fits it; in a strict load there are no others, and no parameter lacks. */
+static weft_status check(const weights *w, const safetensors *file, const weft_weights_options *o,
+                         weft_weights_report *report, weft_error *error) {
+    unmatched missing = {0}, unexpected = {0};
     weft_status status = store_check_settled(w->store, file->path, error);
+    if (status) return status;
+    const char *parameter = compare_names(w, file, &missing, &unexpected);
+    if (!o->not_strict) status = check_names(file, parameter, &missing, &unexpected, error);
     for (int i = 0; !status && i < file->n; i++) status = check_one(w, file, &file->tensors[i], error);
-    for (int i = 0; !status && i < w->n; i++)
-        if (store_has_parameter(w->store, w->list[i].part->path) && !safetensors_find(file, w->list[i].name))
-            status = error_set(error, WEFT_NAME, "%.400s: parameter %s is missing", file->path,
-                               SHOW(w->list[i].name));
+    *report = (weft_weights_report){0, missing.count, unexpected.count, text_detach(&missing.all),
+                                    text_detach(&unexpected.all)};
     return status;
 }
+
+/* ---- renaming ---- */
+
+/* The name after the first rename that fits; NULL when memory is out. */
+static const char *renamed(safetensors *file, const char *name, const weft_weights_options *o) {
+    for (int i = 0; i < o->n_renames; i++) {
+        size_t n = strlen(o->renames[i].from);
+        if (strncmp(name, o->renames[i].from, n) == 0)
+            return arena_printf(&file->arena, "%s%s", o->renames[i].to, name + n);
+    }
+    return name;
+}
+
+static int by_tensor(const void *a, const void *b) {
+    return strcmp(((const safetensors_tensor *)a)->name, ((const safetensors_tensor *)b)->name);
+}
+
+/* Names stay sorted, and each of them once. Optimizers' state keeps its names. */
+static weft_status rename_all(safetensors *file, const weft_weights_options *o, weft_error *error) {
+    bool is_good = o->n_renames >= 0 && (o->n_renames > 0) == (o->renames != NULL);
+    for (int i = 0; is_good && i < o->n_renames; i++) is_good = o->renames[i].from && o->renames[i].to;
+    if (!is_good)
+        return error_set(error, WEFT_ARGUMENT, "%.400s: n_renames=%d and renames: both or neither, with texts",
+                         file->path, o->n_renames);
+    for (int i = 0; i < file->n; i++) {
+        safetensors_tensor *t = &file->tensors[i];
+        if (!is_training(t->name) && !(t->name = renamed(file, t->name, o)))
+            return error_memory(error, file->path);
+    }
+    if (file->n) qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_tensor);
+    for (int i = 1; i < file->n; i++)
+        if (by_tensor(&file->tensors[i - 1], &file->tensors[i]) == 0)
+            return error_set(error, WEFT_NAME, "%.400s: two tensors would be named %s after renaming", file->path,
+                             SHOW(file->tensors[i].name));
+    return WEFT_OK;
+}
+
+/* ---- reading ---- */
 
 /* Reads one tensor; of a sharded one only this rank's range. */
 static weft_status load_one(weft_store *store, const safetensors *file, const safetensors_tensor *t,
@@ -188,30 +283,49 @@ static weft_status load_one(weft_store *store, const safetensors *file, const sa
 }
 
 /* Only after check: from here on an error can only be one of memory, device or file. */
-static weft_status load_all(weft_store *store, const weights *w, const safetensors *file, weft_error *error) {
+static weft_status load_all(weft_store *store, const weights *w, const safetensors *file, int *n_loaded,
+                            weft_error *error) {
     weft_status status = WEFT_OK;
     for (int i = 0; !status && i < file->n; i++) {
         const weight *to = weight_named(w, file->tensors[i].name);
         if (!to) continue;
         status = load_one(store, file, &file->tensors[i], to->part, error);
+        if (!status) ++*n_loaded;
         *store_loaded(store) |= is_training(to->part->path) ? LOADED_STATE : LOADED_VALUES;
     }
     return status;
 }
 
 /* The store must be settled. Afterwards sessions see new versions, and make derived values again. */
-weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error) {
+weft_status weft_weights_load_with(weft_store *store, const char *path, const weft_weights_options *options,
+                                   weft_weights_report *report, weft_error *error) {
+    static const weft_weights_options strict = {0};
+    const weft_weights_options *o = options ? options : &strict;
+    weft_weights_report found = {0};
     weights w = {0};
     safetensors file;
     if (error) *error = (weft_error){0};
+    if (report) *report = found;
     if (!store || !path)
         return error_set(error, WEFT_ARGUMENT, "weft_weights_load: a store and a path are needed");
     weft_status status = safetensors_open(&file, path, store_env(store), error);
     if (status) return status;
-    status = weights_collect(&w, store, true, path, error);
-    if (!status) status = check(&w, &file, error);
-    if (!status) status = load_all(store, &w, &file, error);
+    status = rename_all(&file, o, error);
+    if (!status) status = weights_collect(&w, store, true, path, error);
+    if (!status) status = check(&w, &file, o, &found, error);
+    if (!status) status = load_all(store, &w, &file, &found.n_loaded, error);
     arena_free(&w.arena);
     safetensors_close(&file);
+    if (status) found.n_loaded = 0;
+    if (report) {
+        *report = found;
+    } else {
+        free(found.missing);
+        free(found.unexpected);
+    }
     return status;
+}
+
+weft_status weft_weights_load(weft_store *store, const char *path, weft_error *error) {
+    return weft_weights_load_with(store, path, NULL, NULL, error);
 }
