@@ -179,6 +179,52 @@ TEST(batch_norm_needs_a_batch_when_it_is_compiled) {
     finish(0, small);
 }
 
+/* ---- options that would do nothing ---- */
+
+static char logged[2000];
+
+static void keep_line(void *context, const char *line) {
+    (void)context;
+    snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s\n", line);
+}
+
+/* A model whose two scopes have such options, compiled for a world; `part` is in the log (NULL: nothing has no
+ * effect). */
+static void sharded(const weft_ddp_options *one, const weft_ddp_options *two, int world, int zero,
+                    weft_shard shard, const char *part) {
+    weft_error error = {0};
+    m = weft_model_new_in("m", &(weft_env){.log = keep_line});
+    g = weft_graph_new(m, "train", WEFT_TRAIN);
+    x = weft_input(g, "x", WEFT_F32, WEFT_SHAPE(4, 3));
+    weft_minimize(mean(weft_add(fc(), weft_linear(x, 3, "other"))), "", &sgd);
+    weft_ddp(m, "fc", one);
+    weft_ddp(m, "other", two);
+    weft_compile_options o = {.world = world, .zero = zero, .shard = shard};
+    logged[0] = 0;
+    weft_plan *plan = weft_compile(m, &o, &error);
+    CHECK_SAYS(plan != NULL, "%s", error.text);
+    if (part)
+        CHECK_HOLDS(logged, part);
+    else
+        CHECK_SAYS(!strstr(logged, "no effect"), "%s", logged);
+    weft_plan_free(plan);
+    weft_model_free(m);
+}
+
+TEST(sharding_without_effect_is_told) {
+    static const weft_ddp_options none = {0}, flat = {.shard = WEFT_SHARD_FLAT}, own = {.zero = 1},
+                                  off = {.zero = -1};
+    sharded(&none, &none, 2, 0, WEFT_SHARD_FLAT, "compile: shard=flat has no effect without ZeRO");
+    sharded(&off, &off, 2, 1, WEFT_SHARD_GREEDY,
+            "zero=1 has no effect: every subgraph has a zero of its own");
+    sharded(&own, &own, 2, 2, WEFT_SHARD_GREEDY, "zero=2 has no effect");
+    sharded(&none, &flat, 2, 0, WEFT_SHARD_GREEDY, "subgraph other: shard=flat has no effect without ZeRO");
+    sharded(&none, &flat, 2, 1, WEFT_SHARD_GREEDY, NULL);
+    sharded(&none, &own, 2, 2, WEFT_SHARD_FLAT, NULL);
+    sharded(&own, &off, 2, 0, WEFT_SHARD_GREEDY, NULL);
+    sharded(&off, &flat, 1, 1, WEFT_SHARD_FLAT, NULL); /* one rank may have the options of many */
+}
+
 /* ---- lists of any length ---- */
 
 /* Runs graph "train" once, without an update, on x = 1, 2, 3 and gives its output "y" of n floats. */
@@ -196,6 +242,20 @@ static void run(float *y, int n) {
     weft_store_free(store);
     weft_plan_free(plan);
     weft_model_free(m);
+}
+
+TEST(arange_may_be_as_long_as_the_batch) {
+    begin();
+    weft_value *n = weft_arange(g, WEFT_F32, 1, WEFT_BATCH, 2);
+    weft_output(weft_mul(x, weft_unsqueeze(n, 1)), "y");
+    weft_error error = {0};
+    weft_plan *plan = weft_compile(m, &(weft_compile_options){.batch = 4}, &error);
+    weft_port port = {0};
+    CHECK_SAYS(plan && weft_plan_output(plan, "train", 0, &port) && port.shape[0] == 4, "%s", error.text);
+    weft_plan_free(plan);
+    float y[3];
+    run(y, 3);
+    CHECK(y[0] == 1 && y[2] == 3);
 }
 
 TEST(concat_and_stack_take_any_number_of_values) {
@@ -233,5 +293,6 @@ TEST(gradients_are_taken_by_any_number_of_values) {
 SUITE("api", {T(refusals_name_file_line_scope_and_a_way_out),
               T(a_shape_is_written_once_also_in_a_scope_within_another),
               T(a_shape_that_fixes_the_batch_is_told_how_to_follow_it),
-              T(batch_norm_needs_a_batch_when_it_is_compiled), T(concat_and_stack_take_any_number_of_values),
+              T(batch_norm_needs_a_batch_when_it_is_compiled), T(arange_may_be_as_long_as_the_batch),
+              T(sharding_without_effect_is_told), T(concat_and_stack_take_any_number_of_values),
               T(gradients_are_taken_by_any_number_of_values)})

@@ -351,7 +351,8 @@ TEST(weights_load_in_part_and_by_other_names) {
         weft_error error = {0};
         float bias[2];
         weft_store_set(s, "fc/bias", (float[]){7}, sizeof(float), NULL);
-        weft_weights_options o = {cases[i].not_strict, cases[i].n_renames, cases[i].n_renames ? renames : NULL};
+        weft_weights_options o = {cases[i].not_strict, cases[i].n_renames,
+                                  cases[i].n_renames ? renames : NULL};
         weft_status status = weft_weights_load_with(s, path, &o, &r, &error);
         CHECK_SAYS(status == cases[i].status, "case %zu: %s", i, error.text);
         CHECK_HOLDS(error.text, cases[i].says);
@@ -384,9 +385,11 @@ TEST(renames_that_collide_and_other_shapes_are_refused) {
     CHECK(put_real(&f, path, parts_header, 38));
     CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, same}, NULL, &error) == WEFT_NAME);
     CHECK_HOLDS(error.text, "two tensors would be named fc.gain after renaming");
-    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, shape}, NULL, &error) == WEFT_SHAPE);
+    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, shape}, NULL, &error) ==
+          WEFT_SHAPE);
     CHECK_HOLDS(error.text, "fc.bias is f32[5], the model's is f32[1]");
-    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, NULL}, NULL, &error) == WEFT_ARGUMENT);
+    CHECK(weft_weights_load_with(s, path, &(weft_weights_options){true, 1, NULL}, NULL, &error) ==
+          WEFT_ARGUMENT);
     CHECK_HOLDS(error.text, "n_renames=1 and renames");
     unlink(path);
     weft_store_free(s);
@@ -470,9 +473,9 @@ TEST(names_that_would_collide_are_refused) {
     weft_model_free(m);
 }
 
-SUITE("weights", {T(safetensors_in_any_spelling_are_read), T(each_rule_of_safetensors_has_its_message),
-                  T(safetensors_are_written_in_one_way), T(weights_load_as_they_were_saved),
-                  T(weights_that_do_not_fit_are_refused_whole), T(weights_load_in_part_and_by_other_names),
-                  T(renames_that_collide_and_other_shapes_are_refused),
-                  T(one_tensor_of_a_file_is_read_without_a_store),
-                  T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused)})
+SUITE("weights",
+      {T(safetensors_in_any_spelling_are_read), T(each_rule_of_safetensors_has_its_message),
+       T(safetensors_are_written_in_one_way), T(weights_load_as_they_were_saved),
+       T(weights_that_do_not_fit_are_refused_whole), T(weights_load_in_part_and_by_other_names),
+       T(renames_that_collide_and_other_shapes_are_refused), T(one_tensor_of_a_file_is_read_without_a_store),
+       T(saving_and_loading_weights_survive_any_failure), T(names_that_would_collide_are_refused)})

@@ -226,8 +226,8 @@ WEFT_API weft_value *weft_index_add(weft_value *x, int axis, weft_value *ids, we
  * in f16). The shape may have WEFT_BATCH. */
 WEFT_API weft_value *weft_constant(weft_graph *graph, weft_dtype dtype, int ndim, const int64_t *shape,
                                    double value);
-/** begin, begin + step, ... before `end`: [ceil((end - begin) / step)] numbers. The type must hold the
- * first and the last, and as an integer the step. */
+/** begin, begin + step, ... before `end`: [ceil((end - begin) / step)] numbers; `end` WEFT_BATCH: as
+ * many as the batch. The type must hold the first and the last, and as an integer the step. */
 WEFT_API weft_value *weft_arange(weft_graph *graph, weft_dtype dtype, double begin, double end, double step);
 /** n numbers at equal distances from `begin` to `end`: [n]; `begin` alone if n is 1. */
 WEFT_API weft_value *weft_linspace(weft_graph *graph, weft_dtype dtype, double begin, double end, int64_t n);

@@ -71,6 +71,7 @@ static weft_value *numbers(weft_graph *g, weft_dtype dtype, int64_t n, double be
 weft_value *weft_arange(weft_graph *g, weft_dtype dtype, double begin, double end, double step) {
     if (!g) return NULL;
     double n = ceil((end - begin) / step);
+    if (end == (double)WEFT_BATCH) return numbers(g, dtype, WEFT_BATCH, begin, step);
     if (!(n >= 1 && n < 0x1p46))
         return model_fail(g->model, g, WEFT_ARGUMENT,
                           "arange: from %g to %g by steps of %g: there must be a number, and less than 2^46",

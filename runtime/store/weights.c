@@ -200,13 +200,15 @@ static weft_status check_names(const safetensors *file, const char *parameter, c
                                const unmatched *unexpected, weft_error *error) {
     char more[40];
     if (unexpected->count)
-        return error_set(error, WEFT_NAME,
-                         "%.400s: the model has no %s%s: weft_weights_load_with can rename, or pass over them",
-                         file->path, SHOW(unexpected->first), and_more(unexpected->count - 1, more));
+        return error_set(
+            error, WEFT_NAME,
+            "%.400s: the model has no %s%s: weft_weights_load_with can rename, or pass over them", file->path,
+            SHOW(unexpected->first), and_more(unexpected->count - 1, more));
     if (parameter)
-        return error_set(error, WEFT_NAME,
-                         "%.400s: parameter %s is missing%s: weft_weights_load_with can rename, or leave them",
-                         file->path, SHOW(parameter), and_more(missing->count - 1, more));
+        return error_set(
+            error, WEFT_NAME,
+            "%.400s: parameter %s is missing%s: weft_weights_load_with can rename, or leave them", file->path,
+            SHOW(parameter), and_more(missing->count - 1, more));
     return WEFT_OK;
 }
 
@@ -245,8 +247,9 @@ static weft_status rename_all(safetensors *file, const weft_weights_options *o, 
     bool is_good = o->n_renames >= 0 && (o->n_renames > 0) == (o->renames != NULL);
     for (int i = 0; is_good && i < o->n_renames; i++) is_good = o->renames[i].from && o->renames[i].to;
     if (!is_good)
-        return error_set(error, WEFT_ARGUMENT, "%.400s: n_renames=%d and renames: both or neither, with texts",
-                         file->path, o->n_renames);
+        return error_set(error, WEFT_ARGUMENT,
+                         "%.400s: n_renames=%d and renames: both or neither, with texts", file->path,
+                         o->n_renames);
     for (int i = 0; i < file->n; i++) {
         safetensors_tensor *t = &file->tensors[i];
         if (!is_training(t->name) && !(t->name = renamed(file, t->name, o)))
@@ -255,8 +258,8 @@ static weft_status rename_all(safetensors *file, const weft_weights_options *o, 
     if (file->n) qsort(file->tensors, (size_t)file->n, sizeof *file->tensors, by_tensor);
     for (int i = 1; i < file->n; i++)
         if (by_tensor(&file->tensors[i - 1], &file->tensors[i]) == 0)
-            return error_set(error, WEFT_NAME, "%.400s: two tensors would be named %s after renaming", file->path,
-                             SHOW(file->tensors[i].name));
+            return error_set(error, WEFT_NAME, "%.400s: two tensors would be named %s after renaming",
+                             file->path, SHOW(file->tensors[i].name));
     return WEFT_OK;
 }
 

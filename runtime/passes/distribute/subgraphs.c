@@ -3,6 +3,7 @@
 #include "runtime/plan/program.h"
 #include "runtime/passes/passes.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,10 +95,42 @@ static bool set_caps(weft_plan *plan) {
     return true;
 }
 
+static void say(const weft_plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(const weft_plan *plan, const char *format, ...) {
+    char line[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (plan->env.log) plan->env.log(plan->env.log_context, line);
+}
+
+/* Logs options of compiling that every subgraph replaces by its own, and ways to shard what nothing shards.
+ * They are no errors, since one program may run with the options of another; one rank never shards. */
+static void tell_idle(const weft_plan *plan, bool takes_zero) {
+    const weft_compile_options *o = &plan->options;
+    bool shards = false;
+    if (o->world < 2 || !plan->n_subgraphs) return;
+    for (int i = 0; i < plan->n_subgraphs; i++) {
+        const subgraph *s = &plan->subgraphs[i];
+        shards |= s->ddp.zero > 0;
+        if (s->ddp.shard && !s->ddp.zero && s->ddp.shard != (int64_t)o->shard)
+            say(plan,
+                "subgraph %.100s: shard=flat has no effect without ZeRO: set zero to 1 or 2 (weft_ddp or "
+                "compile "
+                "options)",
+                s->name);
+    }
+    if (o->zero && !takes_zero)
+        say(plan, "compile: zero=%d has no effect: every subgraph has a zero of its own (weft_ddp)", o->zero);
+    if (o->shard && !shards) say(plan, "compile: shard=flat has no effect without ZeRO: set zero to 1 or 2");
+}
+
 /* Subgraphs are made in the order in which their first parameters were built. v->subgraph is their index. */
 bool subgraphs_find(weft_plan *plan) {
     weft_model *m = plan->model;
     name_table by_group = {0};
+    bool takes_zero = false;
     plan->subgraphs = arena_new_array(&m->arena, (size_t)m->n_variables + 1, sizeof *plan->subgraphs);
     if (!plan->subgraphs) return model_fail(m, NULL, WEFT_MEMORY, "subgraphs: out of memory");
     for (weft_variable *v = m->variables; v; v = v->next) {
@@ -107,7 +140,9 @@ bool subgraphs_find(weft_plan *plan) {
         if (!path || (!table_find(&plan->by_path, path) && !add_subgraph(plan, said, path, &by_group)))
             return false;
         const subgraph *own = table_find(&plan->by_path, path);
+        takes_zero |= !said || said->attrs.zero == 0;
         v->subgraph = (int)(own - plan->subgraphs);
     }
+    tell_idle(plan, takes_zero);
     return set_caps(plan);
 }

@@ -18,6 +18,7 @@ typedef enum need {
     COMPILED,  /* dot compiles, and does not draw the graph as it is written */
     RANKS,     /* a world of more than one rank, or a launcher's of any size */
     SHARDS,    /* ZeRO, by --zero, --ddp or the model's own weft_ddp */
+    SHARING,   /* a subgraph without a zero of its own, by --ddp or weft_ddp */
     TRAINS,    /* a graph that trains, among those that are compiled */
     TRAINABLE, /* a graph that trains, in the model */
     DRAWS,     /* random numbers, of the graph or as initial values that no file replaces */
@@ -33,7 +34,7 @@ static const struct rule {
 } rules[] = {
     {"ops", "markdown", NO_OTHER, "json"},
     {"plan", "dump", NO_OTHER, "json"},
-    {"plan", "bytes", NO_OTHER, "estimate"}, /* which has them too */
+    {"plan", "bytes", NO_OTHER, "estimate"},            /* which has them too */
     {"plan", "bytes estimate dump", NO_OTHER, "after"}, /* it implies a dump */
     {"plan", "bytes estimate", NO_OTHER, "dump"},
     {NULL, "estimate", CUDA, NULL},
@@ -50,6 +51,7 @@ static const struct rule {
     {"dot", "all", NO_OTHER, "view=plan"},
     {NULL, "zero reduce serial timeout comm", RANKS, NULL},
     {NULL, "shard", SHARDS, NULL},
+    {NULL, "zero", SHARING, NULL},
     {NULL, "accumulate reduce serial lr optimizer-state", TRAINS, NULL},
     {NULL, "zero bucket-cap-mb ddp world", TRAINABLE, NULL},
 };
@@ -59,6 +61,7 @@ static const char *const told[NEEDS] = {
     [CUDA] = "without --device=cuda",
     [COMPILED] = "on a graph as written: --view=program, --view=plan or --all is needed",
     [SHARDS] = "without --zero",
+    [SHARING] = "where every subgraph has a zero of its own: leave one of the two out",
     [TRAINS] = "where no graph trains",
     [TRAINABLE] = "on a model without a graph that trains",
     [DRAWS] = "on a graph that draws no random numbers, with weights from a file or none",
@@ -162,8 +165,20 @@ static bool shards(const options *o, const weft_model *m) {
     return zero;
 }
 
+/* Does any parameter belong to a subgraph that takes --zero? */
+static bool takes_zero(const weft_model *m) {
+    bool is_any = false;
+    for (const weft_variable *v = m->variables; v; v = v->next) {
+        const ddp_entry *e = v->kind == VARIABLE_PARAMETER ? ddp_find(m, v->path) : NULL;
+        if (v->kind == VARIABLE_PARAMETER && (!e || !e->attrs.zero)) return true;
+        is_any |= e != NULL;
+    }
+    return !is_any; /* a model without parameters is told so elsewhere */
+}
+
 int rules_model(const options *o, const weft_model *m) {
     unsigned facts = shards(o, m) ? 1u << SHARDS : 0;
+    facts |= takes_zero(m) ? 1u << SHARING : 0;
     for (const weft_graph *g = m->graphs; g; g = g->next) {
         if (!graph_trains(g)) continue;
         facts |= 1u << TRAINABLE;
@@ -171,7 +186,7 @@ int rules_model(const options *o, const weft_model *m) {
     }
     for (const weft_variable *v = m->variables; v; v = v->next)
         if (v->kind == VARIABLE_PARAMETER) facts |= 1u << PARAMETERS;
-    return check(o, 1u << SHARDS | 1u << TRAINS | 1u << TRAINABLE | 1u << PARAMETERS, facts);
+    return check(o, 1u << SHARDS | 1u << SHARING | 1u << TRAINS | 1u << TRAINABLE | 1u << PARAMETERS, facts);
 }
 
 int rules_graph(const options *o, const weft_graph *g) {
