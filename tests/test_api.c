@@ -188,8 +188,8 @@ static void keep_line(void *context, const char *line) {
     snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s\n", line);
 }
 
-/* A model whose two scopes have such options, compiled for a world; `part` is in the log (NULL: nothing has no
- * effect). */
+/* A model whose two scopes have such options, compiled for a world; `part` is in the log (NULL: nothing has
+ * no effect). */
 static void sharded(const weft_ddp_options *one, const weft_ddp_options *two, int world, int zero,
                     weft_shard shard, const char *part) {
     weft_error error = {0};

@@ -73,8 +73,8 @@ typedef struct weft_tensors weft_tensors;
 WEFT_API weft_tensors *weft_tensors_open(const char *path, const weft_env *env, weft_error *error);
 /** Closes it. NULL is fine. */
 WEFT_API void weft_tensors_close(weft_tensors *tensors);
-/** Writes name, type and shape of tensor 0, 1, ... in the order of their names to `*port`, whose name lives as
- * long as the file is open; false past the end. */
+/** Writes name, type and shape of tensor 0, 1, ... in the order of their names to `*port`, whose name lives
+ * as long as the file is open; false past the end. */
 WEFT_API bool weft_tensors_at(const weft_tensors *tensors, int index, weft_port *port);
 /** Reads a tensor, row-major and in its own type, into exactly its bytes. WEFT_NAME when there is none. */
 WEFT_API weft_status weft_tensors_read(const weft_tensors *tensors, const char *name, void *into,
